@@ -16,6 +16,7 @@ AGENTS = Parts[Agents[BaseClient, JobsState, Store, Core[Any]]](
     "hosts",
     "AGENTS",
     {
+        "atp": "hosts.atp",
         "hotset": "hosts.hotset",
         "none": "hosts.none",
         "psdense": "hosts.psdense",

@@ -21,6 +21,8 @@ class Atp:
     """Whether switch and servers compare the numbers of tensors, so that late packets change nothing."""
     ecn_depth: int = ECN_DEPTH
     """Number of packets in a queue of the switch from which on it marks packets."""
+    published_timers: bool = False
+    """Whether workers resend after 50 ms, then 0.2 ms, without any packet, instead of after 20 ms or more."""
 
     @property
     def aggregates(self) -> bool:
@@ -57,3 +59,8 @@ def settings_of(arm: Arm) -> Atp:
     if not isinstance(arm.settings, Atp):
         raise TypeError(f"arm {arm.name} is of design {arm.design}, not {NAME}")
     return arm.settings
+
+
+def settings_of_job(job: int) -> Atp:
+    """Return the settings of the arm with this job; of another job, those of ATP as published."""
+    return next((settings_of(arm) for arm in DESIGN.arms if arm.job == job), Atp())

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar, cast
 from foundation.designs.interface import Design
 from foundation.errors import HotlineError
 
-NAMES = ("hotset", "none", "switchml", "psdense", "ring")
+NAMES = ("hotset", "none", "switchml", "atp", "psdense", "ring")
 DEFAULT = "hotset"
 
 

@@ -1,0 +1,12 @@
+"""ATP: the switch adds up dense vectors in cells that jobs share, and servers what finds no cell."""
+
+from __future__ import annotations
+
+from hosts.atp.client import AtpClient
+from hosts.atp.server import SERVER, make_server
+from hosts.atp.worker import WORKER
+from hosts.ps.core import agents_of
+
+__all__ = ["AGENTS", "SERVER", "WORKER"]
+
+AGENTS = agents_of(AtpClient, make_server, "hosts.atp.scapy_layer")

@@ -150,7 +150,7 @@ def retransmit(state: WindowState, now: int) -> None:
             slot.attempts += 1
             header.retransmissions += 1
             if not slot.queued:
-                _queue_resend(state, s, waiting)
+                queue_resend(state, s, waiting)
     for s in range(WINDOW):
         slot = state.slots[s]
         if slot.busy and slot.deadline <= now:
@@ -158,8 +158,8 @@ def retransmit(state: WindowState, now: int) -> None:
 
 
 @compiled
-def _queue_resend(state: WindowState, s: int, waiting: int) -> None:
-    """Insert a slot by its number, behind the `waiting` ones."""
+def queue_resend(state: WindowState, s: int, waiting: int) -> None:
+    """Queue a slot for retransmission, by its number behind the first `waiting` ones."""
     header = state.header
     k = int64(header.queued_resends)
     while k > waiting:

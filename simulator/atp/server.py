@@ -77,6 +77,8 @@ class ServerModel:
 
     def take(self, packet: AtpPacket) -> AtpPacket | None:
         """Count a packet; return the acknowledgement, or the request for floats, if there is one."""
+        if packet.sequence > chunks_of(packet):
+            return None
         self.declared.add(packet.cell)
         tensor = self._tensor_of(packet)
         if tensor is None or packet.sequence > len(tensor.chunks):
@@ -98,7 +100,7 @@ class ServerModel:
         begins = packet.key > self.tensor.key if self.check else packet.key != self.tensor.key
         if begins and (self.check or self.tensor.is_complete):
             self.previous = self.tensor
-            chunks = [Chunk() for _ in range(-(-packet.length // VALUES))]
+            chunks = [Chunk() for _ in range(chunks_of(packet))]
             self.tensor = Tensor(packet.key, packet.workers, chunks)
         if not self.check or packet.key == self.tensor.key:
             return self.tensor
@@ -126,6 +128,10 @@ class ServerModel:
                 self.declared.add(spare)
                 self.renamed[cell] = spare
         return self.renamed.get(cell, cell)
+
+
+def chunks_of(packet: AtpPacket) -> int:
+    return -(-packet.length // VALUES)
 
 
 def _sum(held: tuple[int, ...], packet: AtpPacket) -> tuple[int, ...]:

@@ -63,7 +63,11 @@ def play(subject: Subject, schedule: AllReduceSchedule) -> PlayedSchedule:
     testbed = all_reduce_testbed(subject, schedule.workers)
     testbed.reset(schedule)
     played = PlayedSchedule(
-        subject, schedule, testbed, vectors_of(schedule), [[] for _ in range(schedule.workers)]
+        subject,
+        schedule,
+        testbed,
+        vectors_of(schedule, subject.range.integer_bits),
+        [[] for _ in range(schedule.workers)],
     )
     for w in range(schedule.workers):
         wake_worker(testbed.network.pinned_ref, w)
@@ -73,18 +77,22 @@ def play(subject: Subject, schedule: AllReduceSchedule) -> PlayedSchedule:
     if schedule.restarted_us is not None:
         _run_until(played, schedule.restarted_us * _US)
         testbed.restart_switch()
+    if schedule.server_restarted_us is not None:
+        _run_until(played, schedule.server_restarted_us * _US)
+        testbed.restart_servers()
     _run_until(played, NEVER)
     return played
 
 
-def vectors_of(schedule: AllReduceSchedule) -> list[list[Vector]]:
+def vectors_of(schedule: AllReduceSchedule, integer_bits: int = 32) -> list[list[Vector]]:
     chance = np.random.default_rng(schedule.seed)
     shape = (schedule.all_reduces, schedule.workers, schedule.values)
     if schedule.is_float:
         magnitudes = np.exp2(chance.integers(-20, 20, shape[:1]))[:, None, None]
         found = (chance.standard_normal(shape) * magnitudes).astype(np.float32)
     else:
-        found = chance.integers(-(2**31), 2**31, shape, np.int32)
+        limit = 2 ** (integer_bits - 1)
+        found = chance.integers(-limit, limit, shape, np.int32)
     return [list(each) for each in found]
 
 

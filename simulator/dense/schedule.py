@@ -13,6 +13,9 @@ ALL_REDUCE_FAULTS = {
     "worker killed": "a worker dies",
     "everything": "all of these but the last two",
 }
+SERVER_FAULTS = {"server restarted": "a server forgets all and goes on, and frames are lost"}
+"""Further faults, of designs whose servers add up."""
+FAULTS = ALL_REDUCE_FAULTS | SERVER_FAULTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,8 @@ class AllReduceSchedule:
     cable_us: int | None = None
     """When the cable of worker `target` fails, for `duration_us`; None means never."""
     restarted_us: int | None = None
+    """When the switch restarts."""
+    server_restarted_us: int | None = None
     killed_us: int | None = None
     duration_us: int = 0
     target: int = 0
@@ -49,6 +54,9 @@ class ScheduleRange:
     windows: tuple[int, ...]
     chunk_sizes: tuple[int, ...]
     max_values: int
+    integer_bits: int = 32
+    """Size of the integers that are added up, which have a sign."""
+    faults: tuple[str, ...] = tuple(ALL_REDUCE_FAULTS)
 
 
 def draw_all_reduces(of: ScheduleRange, fault: str, seed: int) -> AllReduceSchedule:
@@ -78,6 +86,7 @@ def draw_all_reduces(of: ScheduleRange, fault: str, seed: int) -> AllReduceSched
         "late copies": replace(schedule, duplication=rate, reordering=rate),
         "cable": replace(schedule, cable_us=at_us),
         "switch restarted": replace(schedule, restarted_us=at_us, loss=rate),
+        "server restarted": replace(schedule, server_restarted_us=at_us, loss=rate),
         "worker killed": replace(schedule, killed_us=at_us),
         "everything": replace(schedule, cable_us=at_us, loss=rate / 4, duplication=rate, reordering=rate),
     }

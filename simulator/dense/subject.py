@@ -13,12 +13,17 @@ from hosts.dense.client import DenseClient, error_bound
 from hosts.dense.packet import MAX_SIZE, MIN_SIZE, SIZE
 from hosts.worker.vectors import Vector, VectorClient
 from simulator.dense.schedule import ScheduleRange
+from simulator.simulated_switch import SimulatedSwitch
 
 PATIENCE_NS = 100_000_000_000
 """Time by which every frame has arrived at any loss rate, as each is retransmitted every second."""
 RANGE = ScheduleRange(
     "dense", workers=(2, 2, 3, 4, 7), windows=(1, 2, 4, 64), chunk_sizes=(64, 64, 100), max_values=600
 )
+
+
+def _needs_no_memory(_switch: SimulatedSwitch, _share: float) -> float:
+    return 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +41,11 @@ class Subject:
     """Whether a result, float32[n], is the sum of vectors within the design's error bound."""
     patience_ns: int = PATIENCE_NS
     """Time without progress after which a worker reports a stall, in schedules."""
+    max_values: int | None = None
+    """Maximum length of a vector; None means any."""
+    occupy: Callable[[SimulatedSwitch, float], float] = _needs_no_memory
+    """(switch, share): let another job have a share of the switch's memory; return the share of a window that
+    still fits."""
 
     def is_sum(self, result: Vector, vectors: Sequence[Vector]) -> bool:
         if result.dtype == np.int32:

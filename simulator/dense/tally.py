@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import track
 
 from simulator.dense.player import Verdict, play
-from simulator.dense.schedule import ALL_REDUCE_FAULTS, draw_all_reduces
+from simulator.dense.schedule import FAULTS, draw_all_reduces
 from simulator.dense.subject import PSDENSE, RING, Subject
 
 SHOWN = (Verdict.EQUAL, Verdict.STALLED, Verdict.WRONG)
@@ -53,7 +53,7 @@ def table_lines(rows: list[VerdictCounts]) -> list[str]:
     for fault in dict.fromkeys(row.fault for row in rows):
         of_fault = {row.arm: row for row in rows if row.fault == fault}
         numbers = [f"{of_fault[arm].counts[verdict]:,}" for arm in arms for verdict in SHOWN]
-        found.append(f"| {ALL_REDUCE_FAULTS[fault]} | {' | '.join(numbers)} |")
+        found.append(f"| {FAULTS[fault]} | {' | '.join(numbers)} |")
     return found
 
 
@@ -71,7 +71,8 @@ def table_command(subjects: Sequence[Subject]) -> click.Command:
         With --json each row has the seed of the first schedule of every verdict, for `draw_all_reduces` and
         `play`.
         """
-        rows = [VerdictCounts(fault, subject) for fault in ALL_REDUCE_FAULTS for subject in subjects]
+        faults = subjects[0].range.faults
+        rows = [VerdictCounts(fault, subject) for fault in faults for subject in subjects]
         steps = [(row, seed + k) for k in range(schedules) for row in rows]
         for row, number in track(steps, "schedules", console=Console(stderr=True), transient=True):
             row.play(number)

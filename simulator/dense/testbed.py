@@ -51,6 +51,7 @@ class AllReduceTestbed:
         self.world = self.network.world
         self.world.header.events = 0
         self._initial_header = record_of(self.world).copy()
+        self._initial_servers = [(array, array.copy()) for array in _leaves(self.world.servers)]
         self._pristine = [(array, array.copy()) for array in _arrays(self.world)]
 
     def reset(self, schedule: AllReduceSchedule) -> None:
@@ -72,6 +73,10 @@ class AllReduceTestbed:
             outage.host, outage.lasts = schedule.target, schedule.duration_us * _US
             push_event(world, schedule.cable_us * _US, OUTAGE_BEGINS, 0, ABSENT)
         self.restart_switch()
+
+    def restart_servers(self) -> None:
+        for array, was in self._initial_servers:
+            array[...] = was
 
     def restart_switch(self) -> None:
         self._switch.pipeline.load_image(self._provisioned)

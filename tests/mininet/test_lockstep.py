@@ -22,6 +22,7 @@ SMALL: dict[str, object] = {
     ("name", "datapath"),
     [
         ("switchml", "kernel"),
+        ("atp", "kernel"),
         pytest.param("switchml", "sockets", marks=pytest.mark.soak),
         pytest.param("psdense", "kernel", marks=pytest.mark.soak),
         pytest.param("ring", "kernel", marks=pytest.mark.soak),
@@ -39,8 +40,8 @@ def test_nothing_is_lost_and_the_report_says_what_it_is(tmp_path: Path, name: st
     for arm in measured(name):
         of = summary["arms"][arm.name]
         assert of["steps"] >= 2 * 20
-        # 32 chunks of 64 values; 8 of 256 at servers; 2 (W - 1) steps of ceil(667 / 256) chunks in a ring.
-        assert of["rpcs_per_step"] == {"switchml": 32.0, "psdense": 8.0, "ring": 12.0}[name]
+        # 32 chunks of 64 values, 33 of 62; 8 of 256 at servers; 2 (W - 1) steps of ceil(667 / 256) in a ring.
+        assert of["rpcs_per_step"] == {"switchml": 32.0, "atp": 33.0, "psdense": 8.0, "ring": 12.0}[name]
     page = (run.folder / "report.html").read_text()
     assert design(name).summary[1:] in page and "2,000 values" in page
     assert Traces.look() == Traces(frozenset(), frozenset())

@@ -18,7 +18,7 @@ LOCKSTEP = [name for name in NAMES if design(name).is_lockstep]
 
 
 def test_which_they_are() -> None:
-    assert LOCKSTEP == ["switchml", "psdense", "ring"]
+    assert LOCKSTEP == ["switchml", "atp", "psdense", "ring"]
 
 
 @pytest.mark.parametrize("name", LOCKSTEP)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -13,35 +12,7 @@ from analysis.record import Accounting
 from simulator import experiment
 from simulator.accounting import account
 from simulator.session import SimulatedSession
-from tests.harness.cli import json_of
-
-SMALL = """
-design = "switchml"
-workers = 3
-servers = 1
-top_k = 500
-rounds = 2
-block_ms = 2
-discard_ms = 1
-block_steps = 6
-trace_steps = 60
-calibration_s = 0.005
-runs = "{runs}"
-
-[workload]
-parameters = 20000
-hot_parameters = 400
-hot_share = 0.5
-keys_per_step = 200
-"""
-
-
-def simulate(folder: Path) -> tuple[Path, dict[str, Any]]:
-    """Return the folder of a simulated run, and its summary."""
-    config = folder / "run.toml"
-    config.write_text(SMALL.format(runs=folder / "runs"))
-    summary: dict[str, Any] = json_of("simulate", config)
-    return folder / "runs" / "latest", summary
+from tests.harness.lockstep import simulate
 
 
 def test_it_trains_and_every_worker_has_what_all_have_pushed(
@@ -56,7 +27,7 @@ def test_it_trains_and_every_worker_has_what_all_have_pushed(
         return found
 
     monkeypatch.setattr(experiment, "account", accounted)
-    run, summary = simulate(tmp_path)
+    run, summary = simulate("switchml", tmp_path)
     assert summary["updates"]["sent"] == summary["updates"]["applied"] > 1_000
     assert (summary["updates"]["lost"], summary["updates"]["mismatched_keys"]) == (0, 0)
     assert summary["vector"] == 500 and summary["last_loss"] < summary["chance_loss"]
@@ -79,7 +50,7 @@ def test_a_closed_loop_that_is_faster_than_expected_is_measured_all_the_same(
     """A machine that was busy while it was calibrated: a block's steps are all done in its discarded time."""
     rate_of = SimulatedSession.rate_of
     monkeypatch.setattr(SimulatedSession, "rate_of", lambda session, arm: rate_of(session, arm) / 100)
-    run, summary = simulate(tmp_path)
+    run, summary = simulate("switchml", tmp_path)
     of_arm = summary["arms"]["switchml-checked"]
     assert of_arm["rpcs_per_step"] == 8.0 and of_arm["step_latency_us"]["mean"] > 0
     steps = pl.read_parquet(run / "operations.parquet").filter(pl.col("op") == "step", pl.col("round") >= 0)

@@ -1,0 +1,62 @@
+"""An ATP worker's calls for one job, for Python."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from foundation.protocol.codec import Values
+from hosts.atp.packet import WORKERS
+from hosts.atp.state import AtpHeader, AtpWorker, make_worker
+from hosts.dense.client import addend_limit
+from hosts.worker.vectors import Vector, VectorClient, check_below
+
+MAX_SUM = 2**31 - 2
+"""Largest absolute sum of integers that is not at an end of the range, where a cell saturates."""
+
+
+class AtpClient(VectorClient):
+    """One worker's calls for one job. Integers must not overflow; floats are rounded (`hosts.atp.floats`)."""
+
+    state: AtpWorker
+    _header: AtpHeader
+    min_workers = 2
+    max_workers = WORKERS
+    make_state = staticmethod(make_worker)
+
+    @property
+    def model(self) -> Values:
+        model: Values = self.state.model[: self._space.size]
+        return model
+
+    @property
+    def largest(self) -> int:
+        return len(self.state.vector)
+
+    def put(self, vector: Vector, workers: int) -> None:
+        taken = self.state.floats if vector.dtype == np.float32 else self.state.vector.view(np.int32)
+        if vector.dtype == np.float32:
+            check_below(vector, limit := addend_limit(workers), f"{limit:g}")
+        else:
+            _check_integers(vector, MAX_SUM // workers)
+        taken[: len(vector)], taken[len(vector) :] = vector, 0
+
+    @property
+    def result(self) -> Vector:
+        found = self.state.floats if self._header.is_float else self.state.vector.view(np.int32)
+        result: Vector = found[: self._header.n_keys]
+        return result
+
+    def why_stalled(self, waited_s: float) -> str:
+        header = self._header
+        return (
+            f"nothing has come for {waited_s:.1f} s in all-reduce {header.number}, with {header.pending} "
+            "packets to go: another worker, or the server, is gone or waits for another all-reduce"
+        )
+
+
+def _check_integers(vector: Vector, limit: int) -> None:
+    """Raise `ValueError` for the first integer with which a sum might saturate."""
+    wrong = np.flatnonzero(np.abs(vector.astype(np.int64)) > limit)
+    if len(wrong):
+        at = int(wrong[0])
+        raise ValueError(f"value {at}: expected an integer from -{limit} to {limit}, got {vector[at]}")

@@ -1,0 +1,41 @@
+"""Floats as integers: multiplied by 10^6 and rounded, in single precision, if they are small enough.
+
+As in in-ATP/ATP's `common/quantize.h` and `client/p4ml_manager.h`: the packet of a value beyond 213 has
+floats. Ten workers can add up such values without an overflow. The sums of more may saturate; their workers
+then send floats, too.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nativekit.compile import compiled, int64
+
+SCALE = 1e6
+LARGEST = 213.0
+
+
+@compiled
+def fits(floats: NDArray[np.float32], first: int, count: int) -> bool:
+    """Return whether `count` values from `first` on are sent as integers."""
+    largest = 0.0
+    for i in range(first, first + count):
+        largest = max(largest, abs(float(floats[i])))
+    return largest <= LARGEST
+
+
+@compiled
+def as_integer(value: float) -> int:
+    """Return a scaled value, rounded half away from 0."""
+    scaled = float(np.float32(value) * np.float32(SCALE))
+    rounded = int64(math.floor(abs(scaled) + 0.5))
+    return -rounded if scaled < 0.0 else rounded
+
+
+@compiled
+def as_float(total: int) -> float:
+    """Return the float that a sum of such integers stands for."""
+    return float(np.float32(total) / np.float32(SCALE))

@@ -1,0 +1,66 @@
+"""ATP's packet as a Scapy layer, a second implementation of the format."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from scapy.fields import BitField, ByteField, FieldListField, IntField, LongField, ShortField
+from scapy.packet import Packet as Layer
+
+from hosts.atp.packet import CELLS, OCTETS, SERVER_SHIFT, VALUES, AtpPacket, parse
+
+
+class ATP(Layer):
+    """A worker's packet, or an acknowledgement."""
+
+    name = "ATP"
+    fields_desc: ClassVar = [
+        IntField("bitmap", 0),
+        ByteField("workers", 0),
+        BitField("overflow", 0, 1),
+        BitField("server", 0, 2),
+        BitField("second_pass", 0, 1),
+        BitField("ecn", 0, 1),
+        BitField("is_resent", 0, 1),
+        BitField("collided", 0, 1),
+        BitField("is_ack", 0, 1),
+        ShortField("app", 0),
+        ShortField("sequence", 0),
+        ShortField("cell", 0),
+        ShortField("second_cell", CELLS),
+        FieldListField("values", [], IntField("value", 0), count_from=lambda _: VALUES),
+        LongField("key", 0),
+        IntField("length", 0),
+    ]
+
+
+_FLAGS = (
+    ("overflow", 7, 1), ("server", SERVER_SHIFT, 3), ("second_pass", 4, 1), ("ecn", 3, 1),
+    ("is_resent", 2, 1), ("collided", 1, 1), ("is_ack", 0, 1),
+)  # fmt: skip
+"""Name, shift and mask of each field of the flags."""
+
+
+def outward(datagram: bytes) -> bytes:
+    """Return an agent's datagram as Scapy builds it from the packet's fields."""
+    packet = parse(datagram)
+    layer = ATP(
+        bitmap=packet.bitmap, workers=packet.workers, app=packet.app, sequence=packet.sequence,
+        cell=packet.cell, second_cell=packet.cell + CELLS, values=list(packet.values), key=packet.key,
+        length=packet.length,
+    )  # fmt: skip
+    for name, shift, mask in _FLAGS:
+        layer.setfieldval(name, packet.flags >> shift & mask)
+    return bytes(layer)
+
+
+def inward(datagram: bytes) -> bytes:
+    """Return a received datagram as rebuilt from the fields that Scapy dissects; empty if it is no packet."""
+    if len(datagram) != OCTETS:
+        return b""
+    read = ATP(datagram)
+    flags = sum(getattr(read, name) << shift for name, shift, _ in _FLAGS)
+    return AtpPacket(
+        read.bitmap, read.workers, read.app, read.sequence, read.cell, tuple(read.values), read.key,
+        read.length, flags,
+    ).build()  # fmt: skip

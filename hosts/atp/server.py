@@ -1,0 +1,288 @@
+"""An ATP server, which adds up what the switch does not, and acknowledges what is complete.
+
+The rules are those of `simulator.atp.server`. A server has the all-reduces whose number is its own modulo the
+number of servers, and of each job the current one and the one before. Only with `check` is the latter read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from foundation.designs.atp import settings_of_job
+from foundation.designs.interface import NEVER, NO_REPLY, NOTHING, ServerOps, register_server_ops
+from foundation.protocol.rpc import Rpc
+from hosts.atp.packet import ACK, CELLS, COLLISION, OCTETS, OVERFLOW, RESEND, VALUES
+from hosts.atp.wire import (
+    app_of,
+    bitmap_of,
+    cell_of,
+    flags_of,
+    key_of,
+    length_of,
+    sequence_of,
+    value_of,
+    workers_of,
+    write_head,
+    write_value,
+)
+from hosts.dense.wire import add_words
+from hosts.keys import KeySpace
+from hosts.ps.rpcs import Contact, Job, PsHeader, find_job, make_jobs, share_cpu
+from hosts.ps.share import Share, make_share
+from hosts.ps.values import Cell, make_cells
+from nativekit.compile import compiled, int64
+from nativekit.records import Records, RecordTable, UInt8, UInt32, Words, one, records
+
+_TENSORS = 2
+_TOP, _BOTTOM = 2**31 - 1, 2**31
+
+
+class Tensor:
+    """An all-reduce of a job."""
+
+    key: int  # -1 for none
+    workers: int
+    chunks: int
+    remaining: int  # number of chunks that are not complete
+
+
+class Assignment:
+    """The settings of a job, its current tensor, and the next cell it gives away."""
+
+    check: int
+    current: int  # which of its two tensors is the current one
+    next_spare: int
+
+
+class Chunk:
+    """A chunk of one of the two tensors."""
+
+    bitmap: UInt32
+    is_float: UInt8
+    is_collided: UInt8
+
+
+class AtpServer(NamedTuple):
+    """The state of a server; R is the maximum number of chunks of an all-reduce."""
+
+    header: PsHeader
+    jobs: Records[Job]
+    assignments: Records[Assignment]  # [jobs]
+    tensors: Records[Tensor]  # [jobs * 2]
+    chunks: RecordTable[Chunk]  # [jobs * 2, R]
+    sums: Words  # uint32[jobs * 2, R * VALUES]
+    declared: NDArray[np.uint8]  # uint8[jobs, CELLS]: whether a packet had the cell, or it was assigned
+    renamed: NDArray[
+        np.int32
+    ]  # int32[jobs, CELLS]: the cell that replaces a collided one, plus 1; 0 for none
+    spare: NDArray[np.int32]  # int32[jobs, CELLS]: the cells in the order in which they replace others
+    cells: RecordTable[Cell]
+    """[jobs, places + 1]: a share of one parameter, all 0, as workers hold the parameters."""
+    contacts: Records[Contact]  # [1], not used
+    share: Share
+
+
+def make_server(
+    ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journal_bytes: int = 0
+) -> AtpServer:
+    """Make the state of a server for vectors as long as the key space; it keeps no journal."""
+    share = make_share(KeySpace(1), ps, n_ps)
+    header = one(PsHeader)
+    header.ps, header.due = ps, NEVER
+    chunks = -(-space.size // VALUES)
+    tensors, assignments = records(len(jobs) * _TENSORS, Tensor), records(len(jobs), Assignment)
+    tensors.key = -1
+    assignments.check = [settings_of_job(job).check for job in jobs]
+    return AtpServer(
+        header,
+        make_jobs(jobs),
+        assignments,
+        tensors,
+        records((len(jobs) * _TENSORS, chunks), Chunk),
+        np.zeros((len(jobs) * _TENSORS, chunks * VALUES), np.uint32),
+        np.zeros((len(jobs), CELLS), np.uint8),
+        np.zeros((len(jobs), CELLS), np.int32),
+        np.array([np.random.default_rng([ps, job]).permutation(CELLS) for job in jobs], np.int32),
+        make_cells(len(jobs), share),
+        records(1, Contact),
+        share,
+    )
+
+
+@compiled
+def handle(server: AtpServer, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> int:
+    """Count a packet; acknowledge it if its chunk is complete (`ServerOps.handle`)."""
+    header = server.header
+    if length != OCTETS:
+        header.malformed += 1
+        return NO_REPLY
+    j, cell, flags = find_job(server, app_of(rpc)), cell_of(rpc), flags_of(rpc)
+    chunk, chunks = sequence_of(rpc) - 1, _chunks_of(rpc)
+    if j < 0 or cell >= CELLS or flags & ACK or not 0 <= chunk < chunks <= server.chunks.shape[1]:
+        header.misdirected += 1
+        return NO_REPLY
+    job = server.jobs[j]
+    job.packets += 1
+    job.bytes += length
+    job.in_burst += 1
+    server.declared[j, cell] = 1
+    t = _tensor_of(server, j, rpc)
+    if t == NOTHING or chunk >= server.tensors[t].chunks:
+        job.stale += 1
+        return NO_REPLY
+    if flags & COLLISION:
+        server.chunks[t, chunk].is_collided = 1
+    if _asks_for_floats(server, t, chunk, rpc, flags):
+        job.overflows += 1
+        _request_floats(rpc, answer)
+        return OCTETS
+    _count(server, j, t, chunk, rpc, flags)
+    if not _is_complete(server, t, chunk):
+        return NO_REPLY
+    _acknowledge(server, j, t, chunk, rpc, answer, flags)
+    return OCTETS
+
+
+@compiled
+def _tensor_of(server: AtpServer, j: int, rpc: Rpc) -> int:
+    """Return the index of a packet's tensor, which begins with it if the current one is over; or NOTHING."""
+    assignment, key = server.assignments[j], key_of(rpc)
+    t = j * _TENSORS + int64(assignment.current)
+    current = server.tensors[t]
+    is_newer = key > current.key if assignment.check else key != current.key
+    if is_newer and (assignment.check or current.remaining == 0):
+        assignment.current = 1 - assignment.current
+        t = j * _TENSORS + int64(assignment.current)
+        _begin(server, t, rpc)
+    elif assignment.check and key != current.key:
+        t = j * _TENSORS + 1 - int64(assignment.current)
+        return t if server.tensors[t].key == key else int64(NOTHING)
+    return t
+
+
+@compiled
+def _chunks_of(rpc: Rpc) -> int:
+    return (length_of(rpc) + VALUES - 1) // VALUES
+
+
+@compiled
+def _begin(server: AtpServer, t: int, rpc: Rpc) -> None:
+    tensor = server.tensors[t]
+    tensor.key, tensor.workers = key_of(rpc), workers_of(rpc)
+    tensor.chunks = tensor.remaining = _chunks_of(rpc)
+    for chunk in range(int64(tensor.chunks)):
+        row = server.chunks[t, chunk]
+        row.bitmap, row.is_float, row.is_collided = 0, 0, 0
+
+
+@compiled
+def _asks_for_floats(server: AtpServer, t: int, chunk: int, rpc: Rpc, flags: int) -> bool:
+    """Return whether a packet makes the server ask for floats; its chunk's integers are then forgotten."""
+    row = server.chunks[t, chunk]
+    if not (flags & OVERFLOW or _is_saturated(rpc)):
+        return bool(row.is_float and flags & RESEND)
+    if not row.is_float:
+        if _is_complete(server, t, chunk):
+            server.tensors[t].remaining += 1
+        row.is_float, row.bitmap = 1, 0
+    return not (flags & OVERFLOW and flags & RESEND)
+
+
+@compiled
+def _is_saturated(rpc: Rpc) -> bool:
+    count = 0
+    for i in range(VALUES):
+        count += value_of(rpc, i) in (_TOP, _BOTTOM)
+    return count > 0
+
+
+@compiled
+def _count(server: AtpServer, j: int, t: int, chunk: int, rpc: Rpc, flags: int) -> None:
+    """Replace the sums by a packet of all workers, or add one of some whose packets have not come."""
+    row, bitmap = server.chunks[t, chunk], bitmap_of(rpc)
+    was_complete, is_float = _is_complete(server, t, chunk), int64(flags & OVERFLOW != 0)
+    is_full = bitmap == (1 << int64(server.tensors[t].workers)) - 1
+    if not is_full and (row.is_float != is_float or int64(row.bitmap) & bitmap):
+        server.jobs[j].duplicates += 1
+        return
+    server.jobs[j].rpcs += 1
+    first = chunk * VALUES
+    for i in range(VALUES):
+        word = value_of(rpc, i)
+        if row.bitmap and not is_full:
+            word = add_words(int64(server.sums[t, first + i]), word, is_float)
+        server.sums[t, first + i] = np.uint32(word)
+    row.bitmap = bitmap if is_full else int64(row.bitmap) | bitmap
+    if not was_complete and _is_complete(server, t, chunk):
+        server.tensors[t].remaining -= 1
+
+
+@compiled
+def _is_complete(server: AtpServer, t: int, chunk: int) -> bool:
+    return int64(server.chunks[t, chunk].bitmap) == (1 << int64(server.tensors[t].workers)) - 1
+
+
+@compiled
+def _acknowledge(server: AtpServer, j: int, t: int, chunk: int, rpc: Rpc, answer: Rpc, flags: int) -> None:
+    """Write the sums of a chunk, and its new cell if a packet of it was collided."""
+    flags, length = flags & ~COLLISION | ACK, length_of(rpc)
+    if server.chunks[t, chunk].is_collided:
+        flags, length = flags | COLLISION, _new_cell(server, j, cell_of(rpc))
+    _write_head(rpc, answer, flags, length)
+    for i in range(VALUES):
+        write_value(answer, i, int64(server.sums[t, chunk * VALUES + i]))
+
+
+@compiled
+def _request_floats(rpc: Rpc, answer: Rpc) -> None:
+    """Write a packet again as a request to all workers."""
+    _write_head(rpc, answer, flags_of(rpc) & ~RESEND | ACK | OVERFLOW, length_of(rpc))
+    for i in range(VALUES):
+        write_value(answer, i, value_of(rpc, i))
+
+
+@compiled
+def _write_head(rpc: Rpc, answer: Rpc, flags: int, length: int) -> None:
+    app, sequence, cell = app_of(rpc), sequence_of(rpc), cell_of(rpc)
+    write_head(answer, 1, workers_of(rpc), flags, app, sequence, cell, key_of(rpc), length)
+
+
+@compiled
+def _new_cell(server: AtpServer, j: int, cell: int) -> int:
+    """Return the cell that replaces a collided one; the same if none is left."""
+    assignment = server.assignments[j]
+    while not server.renamed[j, cell] and assignment.next_spare < CELLS:
+        spare = int64(server.spare[j, assignment.next_spare])
+        assignment.next_spare += 1
+        if not server.declared[j, spare]:
+            server.declared[j, spare] = 1
+            server.renamed[j, cell] = spare + 1
+    return int64(server.renamed[j, cell]) - 1 if server.renamed[j, cell] else cell
+
+
+@compiled
+def lanes(_server: AtpServer, _rpc: Rpc) -> int:
+    return VALUES
+
+
+@compiled
+def stamp(server: AtpServer, answer: Rpc, ps_proc: int, ps_queue: int) -> None:
+    """Add the processing time (ns) to the job's counter; a packet has no fields for it."""
+    server.jobs[find_job(server, app_of(answer))].proc_wall_ns += ps_proc
+
+
+@compiled
+def charge(server: AtpServer, answer: Rpc, ns: int) -> None:
+    server.jobs[find_job(server, app_of(answer))].proc_cpu_ns += ns
+
+
+@compiled
+def needs_room(_server: AtpServer, _datagrams: int) -> bool:
+    return False
+
+
+SERVER = register_server_ops(AtpServer, ServerOps(handle, lanes, stamp, charge, share_cpu, needs_room))

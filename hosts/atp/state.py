@@ -1,0 +1,85 @@
+"""An ATP worker's state: its vector, the window of packets, and the cells of its places."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from foundation.designs.atp import settings_of_job
+from foundation.logs.columns import Row
+from foundation.protocol.codec import Caller
+from foundation.protocol.header import WINDOW
+from foundation.protocol.rpc import Rpc
+from hosts.atp.cells import cells_of
+from hosts.atp.packet import CELLS, MAX_SEQUENCE, VALUES
+from hosts.dense.vector import VectorHeader, open_vector
+from hosts.keys import KeySpace
+from hosts.worker.window import Slot
+from nativekit.records import Ints, Octets, Records, Words, one
+
+
+class AtpHeader(VectorHeader):
+    """Scalars of the state; times in ns."""
+
+    OWN_FIELDS_FIRST = True  # as in `hosts.ring.state`
+
+    last: int  # number of chunks with a sum, without a gap
+    resent: int  # number of chunks up to the last that a gap has had resent
+    limit: int  # size of the window, in packets
+    end_of_window: int  # number of chunks up to the one whose sum adapts the window
+    adaptive: int  # whether the window's size changes
+    published_timers: int  # whether timeouts are those of the published code
+    quiet_since: int  # time of the last arrival or timeout; used with `published_timers`
+    heard: int  # whether anything has arrived in this all-reduce
+
+
+class AtpWorker(NamedTuple):
+    """A worker's calls for one job (`VectorState`, `WindowState`); a slot's `call` is its chunk.
+
+    N is the size of the vector in whole chunks.
+    """
+
+    header: AtpHeader
+    slots: Records[Slot]
+    sent: Records[Rpc]
+    free: Ints
+    resends: Ints
+    positions: Ints
+    deltas: Words
+    values: Words
+    answered: NDArray[np.bool_]
+    model: Words  # [N]
+    vector: Words  # [N]
+    floats: NDArray[np.float32]
+    """float32[N]: the addends of an all-reduce of floats, which the sums replace."""
+    float_chunks: Octets
+    """uint8[N / VALUES]: whether a chunk is sent as floats."""
+    done: Octets
+    """uint8[N / VALUES]: whether a chunk has its sum."""
+    places: Ints
+    """int64[WINDOW]: the cell of each place in the window."""
+    declared: Octets
+    """uint8[CELLS]: whether a cell was among the first of `places`."""
+    log: Records[Row]
+
+
+def make_worker(
+    caller: Caller, n_ps: int, space: KeySpace, largest: int, window: int, rows: int = 1024
+) -> AtpWorker:
+    """Make the state of an idle worker; raise `ValueError` for an invalid window or too long a vector."""
+    chunks = -(-space.size // VALUES)
+    if chunks > MAX_SEQUENCE:
+        raise ValueError(f"expected a vector of at most {MAX_SEQUENCE * VALUES} values, got {space.size}")
+    header = one(AtpHeader)
+    arrays = open_vector(header, caller, n_ps, chunks * VALUES, largest, window, rows)
+    header.full, header.adaptive = VALUES, 1
+    header.published_timers = settings_of_job(caller.job).published_timers
+    places, declared = cells_of(caller.job, WINDOW), np.zeros(CELLS, np.uint8)
+    declared[places] = 1
+    return AtpWorker(
+        header=header, floats=np.zeros(chunks * VALUES, np.float32),
+        float_chunks=np.zeros(chunks, np.uint8), done=np.zeros(chunks, np.uint8), places=places,
+        declared=declared, **arrays,
+    )  # fmt: skip

@@ -1,0 +1,224 @@
+"""An ATP worker: an all-reduce in a window that moves on with what is acknowledged without a gap.
+
+A worker sends the packets up to a window ahead of those. An acknowledgement behind a gap has the gap resent
+once. Timeouts are those of all agents, or the published ones: if nothing comes for 50 ms, and for 0.2 ms once
+anything has come in this all-reduce, the first packet without a sum is resent.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from foundation.designs.interface import NEVER, NOTHING, WorkerOps, register_worker_ops
+from foundation.protocol.rpc import Rpc
+from hosts.atp.floats import as_float, as_integer, fits
+from hosts.atp.packet import ACK, COLLISION, ECN, OCTETS, OVERFLOW, RESEND, SERVER_SHIFT, VALUES
+from hosts.atp.state import AtpWorker
+from hosts.atp.wire import (
+    app_of,
+    flags_of,
+    key_of,
+    length_of,
+    sequence_of,
+    value_of,
+    write_head,
+    write_value,
+)
+from hosts.dense.vector import begin, finish, has_stalled, slot_of, take_next
+from hosts.dense.vector import deadline as deadline_of_slots
+from hosts.dense.vector import wake as wake_slots
+from hosts.halfwords import signed
+from hosts.worker.window import next_resend, octets, queue_resend
+from nativekit.compile import compiled, int64
+
+FIRST_TIMEOUT, TIMEOUT = 50_000_000, 200_000
+FRAME, GROWTH = 308, 1_500
+"""Bytes of a frame of the published code, which counts here too, and by which a window grows."""
+
+
+@compiled
+def start(state: AtpWorker, op: int, iteration: int, n_keys: int) -> None:
+    header = state.header
+    n = begin(state, op, iteration, n_keys)
+    header.calls = header.pending = (n + VALUES - 1) // VALUES
+    header.last = header.resent = header.heard = 0
+    header.limit = header.end_of_window = header.window
+    state.done[:] = 0
+    for chunk in range(int64(header.calls) if header.is_float else 0):
+        state.float_chunks[chunk] = not fits(state.floats, chunk * VALUES, VALUES)
+
+
+@compiled
+def transmit(state: AtpWorker, now: int) -> int:
+    header = state.header
+    if header.stalled:
+        return NOTHING
+    s = next_resend(state)
+    if s != NOTHING:
+        _encode(state, s, RESEND)
+        return s
+    if header.unsent == header.calls or header.unsent >= header.last + header.limit or header.free == 0:
+        return NOTHING
+    s = take_next(state, now)
+    _encode(state, s, 0)
+    if header.quiet_since < header.progress:
+        header.quiet_since = now
+    header.due = min(int64(header.due), deadline(state))
+    return s
+
+
+@compiled
+def _encode(state: AtpWorker, s: int, flags: int) -> None:
+    header, slot, rpc = state.header, state.slots[s], state.sent[s]
+    chunk = int64(slot.call)
+    is_float = header.is_float and state.float_chunks[chunk]
+    if is_float:
+        flags |= OVERFLOW
+    flags |= peer(state, s) << SERVER_SHIFT
+    write_head(
+        rpc, 1 << int64(header.worker) - 1, int64(header.workers), flags, int64(header.job), chunk + 1,
+        int64(state.places[chunk % int64(header.window)]), int64(header.number), int64(header.n),
+    )  # fmt: skip
+    first = chunk * VALUES
+    words = state.floats.view(np.uint32) if is_float else state.vector
+    for i in range(VALUES):
+        if header.is_float and not is_float:
+            write_value(rpc, i, as_integer(float(state.floats[first + i])))
+        else:
+            write_value(rpc, i, int64(words[first + i]))
+    slot.length = OCTETS
+
+
+@compiled
+def peer(state: AtpWorker, _s: int) -> int:
+    """Return the server of the all-reduce: each has its share of them."""
+    return int64(state.header.number % state.header.n_ps)
+
+
+@compiled
+def wake(state: AtpWorker, now: int) -> None:
+    header = state.header
+    if not header.published_timers:
+        wake_slots(state, now)
+        return
+    if now < header.due or has_stalled(state, now):
+        return
+    if header.pending and header.progress and now - header.quiet_since >= _timeout(state):
+        _resend(state, int64(header.last), now)
+        header.quiet_since = now
+    header.due = deadline(state)
+
+
+@compiled
+def _timeout(state: AtpWorker) -> int:
+    return TIMEOUT if state.header.heard else FIRST_TIMEOUT
+
+
+@compiled
+def deadline(state: AtpWorker) -> int:
+    header = state.header
+    if not header.published_timers:
+        return deadline_of_slots(state)
+    if header.stalled or not (header.pending and header.progress):
+        return int64(NEVER)
+    return min(int64(header.quiet_since + _timeout(state)), int64(header.progress + header.patience))
+
+
+@compiled
+def _resend(state: AtpWorker, chunk: int, now: int) -> None:
+    header, s = state.header, slot_of(state, chunk)
+    if s == NOTHING:
+        return
+    slot = state.slots[s]
+    slot.sent, slot.deadline = now, now + header.timeout
+    slot.attempts += 1
+    header.retransmissions += 1
+    if not slot.queued:
+        queue_resend(state, s, int64(header.queued_resends))
+
+
+@compiled
+def receive(state: AtpWorker, rpc: Rpc, length: int, arrival: int, read: int) -> int:
+    """Handle an acknowledgement, or a request for floats (`WorkerOps.receive`)."""
+    header = state.header
+    if length != OCTETS:
+        header.malformed += 1
+        return NOTHING
+    header.heard, header.quiet_since = 1, read
+    header.due = min(int64(header.due), deadline(state))
+    flags, chunk = flags_of(rpc), sequence_of(rpc) - 1
+    is_current = header.pending and flags & ACK and key_of(rpc) == header.number
+    if not is_current or app_of(rpc) != header.job or not 0 <= chunk < header.calls:
+        header.unexpected += 1
+        return NOTHING
+    if flags & OVERFLOW and not flags & RESEND:
+        state.float_chunks[chunk] = 1
+        return NOTHING
+    s = slot_of(state, chunk)
+    if s == NOTHING:
+        header.unexpected += 1
+        return NOTHING
+    _take_cell(state, chunk, flags, length_of(rpc))
+    _store(state, rpc, chunk, flags)
+    state.done[chunk] = 1
+    while header.last < header.calls and state.done[header.last]:
+        header.last += 1
+    _adapt_window(state, chunk, flags)
+    row = finish(state, s, peer(state, s), length, VALUES, arrival, read)
+    if header.last >= header.resent:
+        _resend_gap(state, read)
+    return row
+
+
+@compiled
+def _take_cell(state: AtpWorker, chunk: int, flags: int, cell: int) -> None:
+    """Take the new cell of a packet that was collided, unless it is among the worker's first ones."""
+    if flags & COLLISION and cell < len(state.declared) and not state.declared[cell]:
+        state.places[chunk % int64(state.header.window)] = cell
+
+
+@compiled
+def _store(state: AtpWorker, rpc: Rpc, chunk: int, flags: int) -> None:
+    header, first = state.header, chunk * VALUES
+    for i in range(VALUES):
+        word = value_of(rpc, i)
+        if not header.is_float:
+            state.vector[first + i] = np.uint32(word)
+        elif flags & OVERFLOW:
+            state.floats.view(np.uint32)[first + i] = np.uint32(word)
+        else:
+            state.floats[first + i] = as_float(signed(word))
+
+
+@compiled
+def _adapt_window(state: AtpWorker, chunk: int, flags: int) -> None:
+    header = state.header
+    if header.adaptive and chunk + 1 == header.end_of_window:
+        header.limit = adapted(int64(header.limit), flags & ECN, int64(header.window))
+        header.end_of_window += header.limit
+
+
+@compiled
+def adapted(limit: int, is_congested: int, max_window: int) -> int:
+    """Return the next size of a window, in packets."""
+    size = limit * FRAME // 2 if is_congested else limit * FRAME + GROWTH
+    return max(1, min(size // FRAME, max_window))
+
+
+@compiled
+def _resend_gap(state: AtpWorker, now: int) -> None:
+    """Resend the chunks before the first one that has its sum behind a gap."""
+    header = state.header
+    end = int64(header.last)
+    while end < header.unsent and not state.done[end]:
+        end += 1
+    if end < header.unsent:
+        for chunk in range(int64(header.last), end):
+            _resend(state, chunk, now)
+        header.resent = end
+
+
+WORKER = register_worker_ops(
+    AtpWorker,
+    WorkerOps(start, transmit, octets, peer, wake, deadline, receive),
+)

@@ -1,0 +1,72 @@
+"""A datagram in its buffer in 2-byte units, for packets whose words begin at any even byte."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numpy.typing import NDArray
+
+from foundation.protocol.rpc import BUFFER_BYTES, Rpc
+from nativekit.bits import swap16
+from nativekit.compile import compiled, int64, leaf
+from nativekit.llvm import Context, Generated, Kind, Module, Signature, TypingContext, Value, Values
+from nativekit.records import Octets, checked
+
+HALFWORDS = checked(
+    np.dtype(
+        {
+            "names": ["octets", "halfwords"],
+            "formats": [("u1", (BUFFER_BYTES,)), ("u2", (BUFFER_BYTES // 2,))],
+            "offsets": [0, 0],
+            "itemsize": BUFFER_BYTES,
+        }
+    )
+)
+"""The same bytes, one by one and two by two, in network order."""
+_numba: Module = numba
+
+
+class Halfwords:
+    """A `HALFWORDS` record in a datagram's buffer."""
+
+    octets: Octets
+    halfwords: NDArray[np.uint16]
+
+
+def _as_halfwords_plain(rpc: Rpc) -> Halfwords:
+    record: np.record = cast(np.record, rpc)
+    return cast(Halfwords, record.view((np.record, HALFWORDS)))
+
+
+@leaf(_as_halfwords_plain)
+def as_halfwords(_typing: TypingContext, rpc: Kind) -> Generated:
+    """Return a datagram's buffer as a `HALFWORDS` record."""
+    kind = _numba.from_dtype(HALFWORDS)
+
+    def code(context: Context, builder: ir.IRBuilder, _signature: Signature, values: Values) -> Value:
+        return builder.bitcast(values[0], context.get_value_type(kind))
+
+    return kind(rpc), code
+
+
+@compiled
+def write_word(rpc: Rpc, at: int, word: int) -> None:
+    """Write a 32-bit word, modulo 2^32, at half-word `at`."""
+    packet = as_halfwords(rpc)
+    packet.halfwords[at], packet.halfwords[at + 1] = swap16(word >> 16 & 0xFFFF), swap16(word & 0xFFFF)
+
+
+@compiled
+def word_at(rpc: Rpc, at: int) -> int:
+    """Return the 32-bit word at half-word `at`, without a sign."""
+    packet = as_halfwords(rpc)
+    return int64(swap16(packet.halfwords[at]) << 16 | swap16(packet.halfwords[at + 1]))
+
+
+@compiled
+def signed(word: int) -> int:
+    """Return a 32-bit word as a signed integer."""
+    return int64(word - ((word & 1 << 31) << 1))

@@ -1,0 +1,85 @@
+"""ATP as a subject; `python -m simulator.atp.subject` prints the table of docs/atp.md."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from foundation.designs.atp import DESIGN, settings_of
+from foundation.designs.interface import Arm
+from hosts.atp.client import AtpClient
+from hosts.atp.floats import LARGEST, SCALE
+from hosts.atp.packet import CELLS, MAX_SEQUENCE, VALUES
+from hosts.worker.vectors import Vector, VectorClient
+from simulator.dense.schedule import FAULTS, ScheduleRange
+from simulator.dense.subject import PATIENCE_NS, Subject
+from simulator.dense.tally import table_command
+from simulator.simulated_switch import SimulatedSwitch
+
+RANGE = ScheduleRange(
+    "atp", workers=(2, 2, 3, 4, 8, 32), windows=(1, 2, 4, 8), chunk_sizes=(VALUES,), max_values=800,
+    integer_bits=26, faults=tuple(FAULTS),
+)  # fmt: skip
+OTHER_OWNER = 0xFFFF0001
+"""Owner of cells that the packets of no job of these arms have."""
+HASTY_PATIENCE_NS = 500_000_000
+"""With the published timers, which resend 5,000 times a second."""
+
+
+def subject_of(arm: Arm) -> Subject:
+    """Return the subject of an arm, which may have other timers than the design's arms."""
+
+    def set_up(client: VectorClient, window: int, chunk_size: int) -> None:
+        if chunk_size != VALUES:
+            raise ValueError(f"expected chunks of {VALUES} values, got {chunk_size}")
+        assert isinstance(client, AtpClient)
+        header = client.state.header
+        header.window = header.free = window
+        header.published_timers = settings_of(arm).published_timers
+
+    patience_ns = HASTY_PATIENCE_NS if settings_of(arm).published_timers else PATIENCE_NS
+    return Subject(
+        DESIGN, arm, RANGE, (VALUES, VALUES), VALUES, lambda _workers, _servers: 1.0, set_up, _is_near,
+        patience_ns, MAX_SEQUENCE * VALUES, occupy_cells,
+    )  # fmt: skip
+
+
+def with_published_timers(subject: Subject) -> Subject:
+    settings = replace(settings_of(subject.arm), published_timers=True)
+    return subject_of(replace(subject.arm, settings=settings))
+
+
+def occupy_cells(switch: SimulatedSwitch, share: float) -> float:
+    """Make another job the owner of a share of all cells; packets that find none go to the server."""
+    chance = np.random.default_rng(1)
+    for cell in chance.permutation(CELLS)[: round(share * CELLS)].tolist():
+        switch.pipeline.write_register("HotlineIngress.claim.owners", cell, OTHER_OWNER)
+    return 1.0
+
+
+def _is_near(result: Vector, vectors: Sequence[Vector]) -> bool:
+    bound = error_bound(np.abs(vectors).astype(np.float64))
+    exact = np.sum(vectors, axis=0, dtype=np.float64)
+    return bool((np.abs(result.astype(np.float64) - exact) <= bound).all())
+
+
+def error_bound(sizes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the largest error, [n], of sums of floats with absolute values `sizes` [workers, n].
+
+    An addend of at most `LARGEST` may be rounded to a multiple of 1 / `SCALE`, and its product with it to 24
+    bits. The sum is rounded to 24 bits once, as an integer's quotient, or at each addition of floats.
+    """
+    workers = len(sizes)
+    rounding = 2.0**-24 * (np.minimum(sizes, LARGEST).sum(axis=0) + workers * sizes.sum(axis=0))
+    found: NDArray[np.float64] = workers * 0.5 / SCALE + 2 * rounding
+    return found
+
+
+PUBLISHED, CHECKED = map(subject_of, DESIGN.arms)
+main = table_command([PUBLISHED, CHECKED])
+
+if __name__ == "__main__":
+    main()

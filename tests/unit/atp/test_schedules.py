@@ -1,0 +1,67 @@
+"""ATP under faults: real agents and the real program, simulated on 10,000 schedules (soak: 100,000)."""
+
+from __future__ import annotations
+
+import pytest
+
+from simulator.atp.subject import CHECKED, PUBLISHED, RANGE, with_published_timers
+from simulator.dense.player import Verdict, play
+from simulator.dense.schedule import draw_all_reduces
+from simulator.dense.subject import Subject
+from simulator.dense.tally import count_verdicts
+
+# The published timers resend far more often: every 0.2 ms, once anything has come.
+HASTY, HASTY_CHECKED = map(with_published_timers, (PUBLISHED, CHECKED))
+SUBJECTS = {
+    "published": PUBLISHED, "checked": CHECKED, "hasty": HASTY, "hasty-checked": HASTY_CHECKED,
+}  # fmt: skip
+SCHEDULES, SOAKED = 10_000, 100_000
+OF_A_ROW, SOAKED_OF_A_ROW = (-(-each // (len(RANGE.faults) * len(SUBJECTS))) for each in (SCHEDULES, SOAKED))
+MAY_STALL = {"server restarted", "worker killed"}
+"""What no check can mend."""
+LOSES_NOTHING = {"duplication"}
+"""Faults in which every frame arrives in time, so that nothing goes wrong."""
+
+
+def may_be(fault: str, subject: Subject) -> set[Verdict]:
+    if subject in (CHECKED, HASTY_CHECKED) or fault in LOSES_NOTHING:
+        return {Verdict.EQUAL} | ({Verdict.STALLED} if fault in MAY_STALL else set())
+    return {Verdict.EQUAL, Verdict.STALLED, Verdict.WRONG}
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("subject", SUBJECTS.values(), ids=SUBJECTS)
+@pytest.mark.parametrize("fault", RANGE.faults)
+@pytest.mark.parametrize(
+    ("first", "schedules"),
+    [(0, OF_A_ROW), pytest.param(1 << 20, SOAKED_OF_A_ROW, marks=pytest.mark.soak)],
+    ids=["some", "many"],
+)
+def test_sums_are_equal_or_a_stall_is_reported(
+    fault: str, subject: Subject, first: int, schedules: int
+) -> None:
+    found = count_verdicts(fault, subject, first, schedules)
+    assert sum(found.counts.values()) == schedules
+    assert {verdict for verdict, count in found.counts.items() if count} <= may_be(fault, subject), (
+        found.first
+    )
+
+
+def test_faults_do_happen() -> None:
+    """The published rules meet wrong sums by loss alone, and deaths stall some."""
+    assert count_verdicts("loss", PUBLISHED, 0, 100).counts[Verdict.WRONG]
+    assert count_verdicts("late copies", PUBLISHED, 0, 20).counts[Verdict.WRONG]
+    for fault in MAY_STALL:
+        assert count_verdicts(fault, CHECKED, 0, 30).counts[Verdict.STALLED]
+
+
+@pytest.mark.parametrize("fault", ["everything", "worker killed", "server restarted"])
+def test_a_schedule_is_a_history(fault: str) -> None:
+    found = []
+    for _ in range(2):
+        play(PUBLISHED, draw_all_reduces(RANGE, "late copies", 5))
+        played = play(PUBLISHED, draw_all_reduces(RANGE, fault, 8))
+        results = [result.tobytes() for of_worker in played.results for result in of_worker]
+        testbed = played.testbed
+        found.append((played.verdict, results, testbed.network.now, testbed.world.up.frames.tolist()))
+    assert found[0] == found[1]
