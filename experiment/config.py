@@ -22,10 +22,11 @@ from experiment.faults import FRAME_FAULTS
 from experiment.sizes import with_sizes
 from foundation.designs.arms import arms_of, measured
 from foundation.designs.interface import LOCKSTEP_WORKERS, Arm
-from foundation.designs.registry import DEFAULT, NAMES, DesignError
+from foundation.designs.registry import DEFAULT, NAMES, DesignError, no_optimiser
 from foundation.designs.registry import design as find_design
 from foundation.logs.access.block import SAMPLES_PER_STEP, ReadOptions, read_options
 from foundation.logs.columns import CLOSED_LOOP, load_name
+from foundation.optimisers import Optimiser
 from foundation.protocol.addressing import MAX_HOSTS_OF_A_KIND
 from foundation.protocol.header import LANES
 from foundation.renamed import find_old_arm, find_old_setting
@@ -60,6 +61,7 @@ VARIABLES = {
     "DATA": "data",
     "COLUMNS": "columns",
     "BATCH": "samples_per_step",
+    "OPTIMISER": "optimiser",
     "SCRIPT": "script",
     "CODEC": "codec",
     "DATAPATH": "datapath",
@@ -179,7 +181,10 @@ class Config(RunSettings):
     learning_rate: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Factor of the gradient of a mini-batch's mean log loss; None chooses it from the data."""
     scale: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """Fixed-point units per 1.0; None chooses it from the data, 2^20 if all features are 1."""
+    """Fixed-point units per 1.0; None chooses it from the data: 2^20 if all features are 1, 2^24 with an
+    optimiser."""
+    optimiser: Optimiser | None = None
+    """Optimiser that servers apply to gradients; None has workers push steps of SGD, which servers add."""
     p4runtime_port: int = Field(default=9559, ge=1, le=65535)
     """TCP port of the switch's P4Runtime server, on the loopback address."""
     runs: Path = Path("runs")
@@ -300,6 +305,8 @@ class Config(RunSettings):
                 f"recovery and design {self.design}: its servers keep no journal, and its workers no replay "
                 "log; leave recovery out"
             )
+        if self.optimiser is not None:
+            self._check_optimiser(self.optimiser)
         if self.discard_ms >= self.block_ms:
             raise ValueError(f"discard_ms ({self.discard_ms}) must be less than block_ms ({self.block_ms})")
         if self.target == "bmv2" and "datapath" in self.model_fields_set:
@@ -309,6 +316,20 @@ class Config(RunSettings):
         if self.target == "bmv2" and self.faults != Faults():
             raise ValueError("faults are a feature of the softswitch; target bmv2 has none")
         return self
+
+    def _check_optimiser(self, optimiser: Optimiser) -> None:
+        if not find_design(self.design).optimises:
+            raise ValueError(no_optimiser(self.design, str(optimiser)))
+        if self.script is not None:
+            raise ValueError(
+                f"optimiser ({optimiser}) and script: a script gives hotline.Worker the optimisers of its "
+                "tables; leave optimiser out"
+            )
+        if self.learning_rate is not None:
+            raise ValueError(
+                f"optimiser ({optimiser}) and learning_rate ({self.learning_rate:g}): the optimiser has the "
+                "rate; leave learning_rate out"
+            )
 
     def _check_lockstep(self) -> None:
         low, high = LOCKSTEP_WORKERS

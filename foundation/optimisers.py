@@ -23,7 +23,7 @@ class OptimiserError(HotlineError):
 
 class _Declaration(Strict):
     def __str__(self) -> str:
-        given = ", ".join(f"{name}={value:g}" for name, value in self if name != "name")
+        given = ", ".join(f"{name}={value!r}".removesuffix(".0") for name, value in self if name != "name")
         return f"{next(value for name, value in self if name == 'name')}({given})"
 
 
@@ -75,7 +75,10 @@ _EXAMPLES = "sgd(lr=0.1), adagrad, ftrl or adam, with parameters in parentheses"
 
 
 def _from_text(given: object) -> object:
-    return parse(given) if isinstance(given, str) else given
+    try:
+        return parse(given) if isinstance(given, str) else given
+    except OptimiserError as error:
+        raise ValueError(str(error)) from None
 
 
 Optimiser: TypeAlias = Annotated[

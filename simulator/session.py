@@ -14,6 +14,7 @@ import polars as pl
 from analysis import record as records
 from analysis.record import ProgramUse, ServerUse
 from experiment.designs import rows
+from experiment.phases.workload import table_optimisers
 from experiment.progress import Reporter
 from experiment.session import START_AHEAD_NS, BlockResult, OnProgress, Planned, Reading, Session
 from foundation.designs.interface import Arm
@@ -189,21 +190,21 @@ def open_session(
         run=run,
         record=record,
         reporter=reporter,
-        arms={arm.name: _built(config, arm, trace) for arm in (*others, *config.measured)},
+        arms={arm.name: _built(config, arm, trace, training) for arm in (*others, *config.measured)},
         trace=trace,
         models=[_model(config, training) for _ in range(config.workers)],
         logs=SimulatedLogs(run / "parts", config.servers),
     )
 
 
-def _built(config: SimulationConfig, arm: Arm, trace: Trace) -> RunningArm:
+def _built(config: SimulationConfig, arm: Arm, trace: Trace, training: Hyperparameters | None) -> RunningArm:
     chosen = design(config.design)
     switch = SimulatedSwitch(chosen, config.network.traffic_manager)
     switch.install(rows(config, [arm]))
     network = SimulatedNetwork(
         chosen, arm, switch, trace.space, trace.largest_batch, config.workers,
         config.servers, config.network, config.hosts, config.seed,
-        window=config.window,
+        window=config.window, tables=table_optimisers(config, training),
     )  # fmt: skip
     for client in network.clients:
         client.join(config.workers)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any, cast
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from experiment.config import EPOCH
 from foundation.designs.interface import NEVER, Arm, Design
 from foundation.logs.columns import Row
+from foundation.optimisers import TableOptimiser
 from foundation.protocol import addressing, frames
 from foundation.protocol.codec import Caller, Values
 from foundation.protocol.frames import UdpEndpoint, UdpFrame
@@ -95,12 +96,13 @@ class SimulatedNetwork:
     def __init__(
         self, design: Design, arm: Arm, switch: SimulatedSwitch, space: KeySpace, largest: int, workers: int,
         servers: int, network: Network, hosts: Hosts, seed: int, journal_bytes: int = 0,
-        has_replay_logs: bool = False, window: int = WINDOW,
+        has_replay_logs: bool = False, window: int = WINDOW, tables: Sequence[TableOptimiser] = (),
     ) -> None:  # fmt: skip
         self.arm = arm
         self.loop_ns = 0
         """Real time of the event loop."""
         agents = AGENTS.for_design(design)
+        make_server = partial(agents.server, tables=tables) if tables else agents.server
         self.clients = [
             _virtual_client(agents.client)(
                 Caller(arm.job, number, EPOCH), servers, space, lambda: self.now, window, largest=largest,
@@ -138,7 +140,7 @@ class SimulatedNetwork:
             costs=costs_of(hosts),
             calls=_stacked_tuples([client.state for client in self.clients]),
             servers=_stacked_tuples(
-                [agents.server(ps, servers, space, [arm.job], journal_bytes) for ps in range(servers)]
+                [make_server(ps, servers, space, [arm.job], journal_bytes) for ps in range(servers)]
             ),
         )
         self.pinned_ref = pinned_ref(self.world, write_world)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 
 import numpy as np
 from numpy.typing import NDArray
 
 from foundation.errors import HotlineError
+from foundation.optimisers import Optimiser, OptimiserError, TableOptimiser, parse
 
 MAX_PARAMETERS = 2**31 - 1
 """Largest size of a key space (`workload.parameters` of a run)."""
@@ -23,13 +24,17 @@ class TableError(HotlineError):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table of `rows` × `dim` values, where 1.0 is `scale` units and `first` is the first parameter."""
+    """A table of `rows` × `dim` values, where 1.0 is `scale` units and `first` is the first parameter.
+
+    With an optimiser, values are float32, and gradients have `scale` units.
+    """
 
     name: str
     rows: int
     dim: int
     scale: float
     first: int
+    optimiser: Optimiser | None = None
 
     @property
     def size(self) -> int:
@@ -43,7 +48,8 @@ class Table:
         return ((wide * self.dim + self.first)[:, None] + np.arange(self.dim)).reshape(-1)
 
     def __str__(self) -> str:
-        return f"{self.rows:,} rows of {self.dim} at scale {self.scale:.10g}"
+        optimised = "" if self.optimiser is None else f" with {self.optimiser}"
+        return f"{self.rows:,} rows of {self.dim} at scale {self.scale:.10g}{optimised}"
 
 
 class Tables(Mapping[str, Table]):
@@ -73,9 +79,22 @@ class Tables(Mapping[str, Table]):
             raise TableError(f"table {name!r} is not there; there are {', '.join(self)}")
         return self[name]
 
-    def declared(self) -> dict[str, list[float]]:
-        """Return name -> [rows, dim, scale], as JSON carries it to `declare`."""
-        return {table.name: [table.rows, table.dim, table.scale] for table in self.values()}
+    @property
+    def optimisers(self) -> tuple[TableOptimiser, ...]:
+        """The optimisers of all tables, in the order of their parameters; empty if no table has one."""
+        if all(table.optimiser is None for table in self.values()):
+            return ()
+        return tuple(
+            TableOptimiser(first=table.first, scale=table.scale, optimiser=table.optimiser)
+            for table in self.values()
+        )
+
+    def declared(self) -> dict[str, list[float | str]]:
+        """Return name -> [rows, dim, scale, and the optimiser if any], as JSON carries it to `declare`."""
+        return {
+            table.name: [table.rows, table.dim, table.scale, *_texts(table.optimiser)]
+            for table in self.values()
+        }
 
     def differs_from(self, others: Tables) -> str | None:
         """Describe the first difference from the declaration of other workers; None if there is none."""
@@ -92,26 +111,33 @@ def declare(declared: object) -> Tables:
     if not isinstance(declared, dict):
         raise TableError(f"expected tables with a name and a size each, got {declared!r}")
     for name, each in declared.items():
-        if not isinstance(each, list) or len(each) != 3:
-            raise TableError(f"table {name!r}: expected rows, dim and scale, got {each!r}")
+        if not isinstance(each, list) or len(each) not in (3, 4):
+            raise TableError(f"table {name!r}: expected rows, dim, scale and an optimiser, got {each!r}")
     return make_tables(
         {name: (each[0], each[1]) for name, each in declared.items()},
         {name: each[2] for name, each in declared.items()},
+        {name: each[3] for name, each in declared.items() if each[3:]},
     )
 
 
 def make_tables(
-    sizes: Mapping[str, tuple[int, int]], scale: float | Mapping[str, float] = DEFAULT_SCALE
+    sizes: Mapping[str, tuple[int, int]],
+    scale: float | Mapping[str, float] = DEFAULT_SCALE,
+    optimiser: str | Mapping[str, str | None] | None = None,
 ) -> Tables:
-    """Make tables from name -> (rows, dim), and one scale or name -> scale; raises `TableError`."""
+    """Make tables from name -> (rows, dim); scale and optimiser are one, or by name. Raises `TableError`."""
     if not isinstance(sizes, Mapping) or not sizes:
         raise TableError(f"expected at least one table as name: (rows, dim), got {sizes!r}")
-    if isinstance(scale, Mapping) and set(scale) - set(sizes):
-        unknown = ", ".join(sorted(set(scale) - set(sizes)))
-        raise TableError(f"scale of {unknown}: there are the tables {', '.join(sizes)}")
+    for what, given in (("scale", scale), ("optimiser", optimiser)):
+        if isinstance(given, Mapping) and set(given) - set(sizes):
+            unknown = ", ".join(sorted(set(given) - set(sizes)))
+            raise TableError(f"{what} of {unknown}: there are the tables {', '.join(sizes)}")
     tables, first = {}, 0
     for name in sorted(sizes):
         table = _table(name, sizes[name], scale, first)
+        text = optimiser.get(name) if isinstance(optimiser, Mapping) else optimiser
+        if text is not None:
+            table = replace(table, optimiser=_optimiser(name, text))
         tables[name] = table
         first += table.size
         if first > MAX_PARAMETERS:
@@ -129,6 +155,17 @@ def _table(name: object, size: object, scale: float | Mapping[str, float], first
     if not is_number or not isfinite(units) or units <= 0:
         raise TableError(f"table {name}: expected a finite scale above 0, got {units!r}")
     return Table(name, int(size[0]), int(size[1]), float(units), first)
+
+
+def _texts(optimiser: Optimiser | None) -> list[str]:
+    return [] if optimiser is None else [str(optimiser)]
+
+
+def _optimiser(name: str, text: object) -> Optimiser:
+    try:
+        return parse(str(text))
+    except OptimiserError as error:
+        raise TableError(f"table {name}: {error}") from None
 
 
 def _is_count(value: object) -> bool:

@@ -104,7 +104,7 @@ async def _prepare_workload(
     trace = await make_trace(config, data, run / "trace", reporter)
     training = await in_thread(choose_training, config, trace)
     known = trace.space.size if config.data is not None else config.workload.parameters
-    record.workload = dict(describe(trace, training, known, config.is_lockstep))
+    record.workload = dict(describe(trace, training, known, config.is_lockstep, config.optimiser))
     return trace, training
 
 

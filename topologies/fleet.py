@@ -12,15 +12,18 @@ from controller.controller import Controller
 from experiment.config import EPOCH, Config
 from experiment.designs import rows
 from experiment.liveness import Liveness
+from experiment.phases.workload import table_optimisers
 from experiment.progress import Reporter
 from foundation.designs.interface import Arm
-from foundation.designs.registry import design
+from foundation.designs.registry import design, no_optimiser
+from foundation.optimisers import TableOptimiser
 from foundation.protocol import addressing
 from foundation.protocol.header import HOTLINE_PORT, VERSION
 from hosts.keys import KeySpace
 from hosts.model.hyperparameters import Hyperparameters
 from hosts.workload.trace import Trace
 from topologies.agents import Agent, Message, command_in
+from topologies.embedding_tables import TableError, Tables
 from topologies.placement import Placement, cpu_of
 from topologies.rendezvous import Terms
 
@@ -63,7 +66,7 @@ async def fleet(context: RunContext, trace: Trace, training: Hyperparameters | N
     started: list[Agent] = []
     net, logs = context.network, context.run / "logs"
     try:
-        await start_servers(started, context, trace.space)
+        await start_servers(started, context, trace.space, table_optimisers(context.config, training))
         for number, host in enumerate(net.workers, start=1):
             settings = _worker_config(number, context.config, context.run, context.placement, training)
             command = command_in(host.pid, "hosts.worker")
@@ -77,12 +80,16 @@ async def fleet(context: RunContext, trace: Trace, training: Hyperparameters | N
         await asyncio.gather(*(agent.quit() for agent in started))
 
 
-async def start_servers(started: list[Agent], context: RunContext, space: KeySpace) -> None:
+async def start_servers(
+    started: list[Agent], context: RunContext, space: KeySpace, tables: Sequence[TableOptimiser]
+) -> None:
     """Start a server on each host. Each is appended to `started` at once, so that the caller can end it."""
     config, run = context.config, context.run
     is_durable = config.recovery.journal_sync is not None
     for number, host in enumerate(context.network.servers, start=1):
-        settings = server_config(number, config, run, context.placement, space, config.every_arm, COLLECTOR)
+        settings = server_config(
+            number, config, run, context.placement, space, config.every_arm, tables, COLLECTOR
+        )
         command = command_in(host.pid, "hosts.ps")
         started.append(
             await Agent.start(
@@ -93,7 +100,7 @@ async def start_servers(started: list[Agent], context: RunContext, space: KeySpa
 
 def server_config(
     number: int, config: Config, run: Path, placement: Placement, space: KeySpace, arms: Iterable[Arm],
-    collector: Path | None = None,
+    tables: Sequence[TableOptimiser], collector: Path | None = None,
 ) -> Message:  # fmt: skip
     service = addressing.service(number)
     store = {"file": str(run / "parts" / f"ps-{number - 1}.db")}
@@ -115,6 +122,7 @@ def server_config(
         "service": {"address": service.address, "port": HOTLINE_PORT},
         "servers": [addressing.server(each).address for each in range(1, config.servers + 1)],
         "workers": _worker_addresses(config),
+        "tables": [table.model_dump(mode="json") for table in tables],
     }
 
 
@@ -153,6 +161,14 @@ def _worker_config(
         ],
         "workers": _worker_addresses(config),
     }
+
+
+def check_design(config: Config, tables: Tables) -> None:
+    """Raise `TableError` if a table has an optimiser, and the design has none."""
+    if not design(config.design).optimises:
+        for table in tables.values():
+            if table.optimiser is not None:
+                raise TableError(f"table {table.name}: {no_optimiser(config.design, str(table.optimiser))}")
 
 
 def session_terms(config: Config, arm: Arm, parts: Path | None = None) -> Terms:

@@ -84,8 +84,8 @@ class Backend(Protocol):
     @property
     def size(self) -> int: ...
 
-    async def begin(self, parameters: int) -> Terms:
-        """Start servers with that many parameters, all 0; raise `HotlineError` on failure."""
+    async def begin(self, tables: Tables) -> Terms:
+        """Start servers with the parameters of tables, all 0; raise `HotlineError` on failure."""
         ...
 
     async def end(self) -> None:
@@ -191,7 +191,7 @@ class Rendezvous:
             session = self._session
             if session is None:
                 _check_rank(rank, set(), self._backend.size)
-                session = _Session(tables, await self._backend.begin(tables.size))
+                session = _Session(tables, await self._backend.begin(tables))
                 self._session = session
                 sizes = (f"{name}: {each}" for name, each in tables.items())
                 log.info("a session begins: %s", "; ".join(sizes))

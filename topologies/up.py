@@ -33,7 +33,8 @@ from hosts.keys import KeySpace
 from hosts.warm import warm
 from topologies import preflight, routes
 from topologies.agents import Agent, command_in
-from topologies.fleet import provision, server_config, session_terms
+from topologies.embedding_tables import Tables
+from topologies.fleet import check_design, provision, server_config, session_terms
 from topologies.joined_worker import Message
 from topologies.placement import Placement, place
 from topologies.rendezvous import DEFAULT_SOCKET, SOCKET_VARIABLE, Rendezvous, ReportLog, Terms, socket_path
@@ -99,13 +100,14 @@ class UpBackend:
     async def prepare(self) -> None:
         await provision(self._network.address, self._config, [self._arm])
 
-    async def begin(self, parameters: int) -> Terms:
+    async def begin(self, tables: Tables) -> Terms:
+        check_design(self._config, tables)
         self._has_reports = False
         running = self._network.switch.running
         if running is None or running.ended() is not None:
             await self._restart_switch()
         try:
-            await self._start_servers(parameters)
+            await self._start_servers(tables)
         except BaseException:
             await self._quit_servers()
             raise
@@ -122,12 +124,13 @@ class UpBackend:
         if not (self.rendezvous and self.rendezvous.end_requested.is_set()):
             await self._restart_switch()
 
-    async def _start_servers(self, parameters: int) -> None:
+    async def _start_servers(self, tables: Tables) -> None:
         (self._folder / "parts").mkdir(exist_ok=True)
         for number, host in enumerate(self._network.servers, start=1):
             settings = server_config(
-                number, self._config, self._folder, self._placement, KeySpace(parameters), [self._arm]
-            )
+                number, self._config, self._folder, self._placement, KeySpace(tables.size), [self._arm],
+                tables.optimisers,
+            )  # fmt: skip
             command = command_in(host.pid, "hosts.ps")
             self._servers.append(
                 await Agent.start(f"ps-{number - 1}", command, settings, self._folder / "logs")

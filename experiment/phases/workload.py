@@ -12,8 +12,10 @@ from experiment.errors import PreflightError
 from experiment.progress import Reporter
 from foundation.concurrency import in_thread
 from foundation.errors import DataError
+from foundation.optimisers import Optimiser, TableOptimiser
 from foundation.protocol.header import LANES
 from hosts.model.hyperparameters import Hyperparameters, chance_loss, choose
+from hosts.model.logistic import GRADIENT_SCALE
 from hosts.workload import files
 from hosts.workload.generator import generate
 from hosts.workload.hottest import restrict_to_hottest
@@ -60,7 +62,10 @@ def choose_training(config: Config, trace: Trace) -> Hyperparameters | None:
     """Return learning rate and scale, as configured or chosen for the trace; None without samples."""
     if trace.samples is None:
         return None
-    training = choose(trace, config.learning_rate, config.scale)
+    training = choose(trace, config.learning_rate, config.scale, config.optimiser is not None)
+    if training.learning_rate is None:
+        log.info("%s; scale %.7g, %s", config.optimiser, training.scale, _origin(config.scale))
+        return training
     log.info(
         "learning rate %.3g, %s; scale %.7g, %s",
         training.learning_rate,
@@ -71,9 +76,18 @@ def choose_training(config: Config, trace: Trace) -> Hyperparameters | None:
     return training
 
 
+def table_optimisers(config: Config, training: Hyperparameters | None) -> tuple[TableOptimiser, ...]:
+    """Return the optimiser of all parameters at servers; empty if they add."""
+    if config.optimiser is None:
+        return ()
+    scale = GRADIENT_SCALE if training is None else training.scale
+    return (TableOptimiser(first=0, scale=scale, optimiser=config.optimiser),)
+
+
 def describe(
-    trace: Trace, training: Hyperparameters | None, parameters: int, is_vector: bool = False
-) -> dict[str, object]:
+    trace: Trace, training: Hyperparameters | None, parameters: int, is_vector: bool = False,
+    optimiser: Optimiser | None = None,
+) -> dict[str, object]:  # fmt: skip
     """Return the workload's entry in `run.json`.
 
     `parameters` is the size of the model, of which the trace may use a part; `is_vector` tells that workers
@@ -87,6 +101,7 @@ def describe(
         "lanes_per_step": lanes_per_step(trace),
         "trains": trace.samples is not None,
         **({"vector": trace.space.size} if is_vector else {}),
+        **({} if optimiser is None else {"optimiser": str(optimiser)}),
     }
     if trace.samples is None or training is None:
         return described

@@ -35,6 +35,15 @@ def design(name: str) -> Design:
     return found
 
 
+def no_optimiser(name: str, optimiser: str) -> str:
+    """Return the message about a design whose servers have no optimisers."""
+    able = ", ".join(each for each in NAMES if design(each).optimises)
+    return (
+        f"optimiser {optimiser} and design {name}: there pushes can only be added; expected design {able}, "
+        "or no optimiser"
+    )
+
+
 _of_others: dict[str, Design] = {}
 
 

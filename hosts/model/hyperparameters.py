@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from hosts.model.logistic import SCALE
+from hosts.model.logistic import GRADIENT_SCALE, SCALE
 from hosts.workload.trace import Samples, Trace
 
 _FEATURES = 300_000
@@ -26,17 +26,25 @@ _ITERATIONS = 30
 
 @dataclass(frozen=True, slots=True)
 class Hyperparameters:
-    """Parameters that turn gradients into the deltas that workers push."""
+    """Parameters that turn gradients into what workers push."""
 
-    learning_rate: float  # factor of the gradient of a mini-batch's mean log loss
+    learning_rate: float | None
+    """Factor of the gradient of a mini-batch's mean log loss; None if servers optimise."""
     scale: float
 
 
-def choose(trace: Trace, learning_rate: float | None = None, scale: float | None = None) -> Hyperparameters:
-    """Choose those that are None to suit the samples of a trace, which must have some."""
+def choose(
+    trace: Trace, learning_rate: float | None = None, scale: float | None = None, optimises: bool = False
+) -> Hyperparameters:
+    """Choose those that are None to suit the samples of a trace, which must have some.
+
+    If the servers have an optimiser, `optimises`, workers push gradients, which have no learning rate.
+    """
     samples = trace.samples
     if samples is None:
         raise ValueError("expected a trace with samples")
+    if optimises:
+        return Hyperparameters(None, GRADIENT_SCALE / _size(samples) if scale is None else scale)
     return Hyperparameters(
         learning_rate=_learning_rate(trace, samples) if learning_rate is None else learning_rate,
         scale=_scale(samples) if scale is None else scale,
@@ -58,10 +66,15 @@ def _learning_rate(trace: Trace, samples: Samples) -> float:
 
 def _scale(samples: Samples) -> float:
     """Return `SCALE` for features of 1; weights shrink as features grow, and so does their unit."""
+    return SCALE * _size(samples)
+
+
+def _size(samples: Samples) -> float:
+    """Return the root mean square of features that are not 0, rounded to a power of 2."""
     if samples.x is None or not samples.x.any():
-        return SCALE
+        return 1.0
     squares = np.square(samples.x[samples.x != 0], dtype=np.float64)
-    return float(SCALE * 2.0 ** np.round(np.log2(squares.mean()) / 2))
+    return float(2.0 ** np.round(np.log2(squares.mean()) / 2))
 
 
 def _mean_square(samples: Samples) -> float:

@@ -1,4 +1,4 @@
-"""Sparse logistic regression by SGD: a push is the scaled, negated gradient of the mean log loss."""
+"""Sparse logistic regression: a push is a step of SGD, or the gradient if servers have an optimiser."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ Positions: TypeAlias = NDArray[np.integer]
 
 SCALE = 2.0**20
 """Units of 1.0: weights range over ±2048, and a step of 1e-6 is still 1 unit."""
+GRADIENT_SCALE = 2.0**24
+"""Units of 1.0 of gradients of a mini-batch's mean loss, where features are 1: they range over ±128."""
 LEARNING_RATE = 4.0
 """Default for the built-in workload with four workers; see `hosts.model.hyperparameters` for others."""
 
@@ -26,9 +28,13 @@ _INT32_MIN, _INT32_MAX = -(2.0**31), 2.0**31 - 1
 
 
 class LogisticRegression:
-    """Logistic regression whose weights are value / `scale`; it has no bias, as a feature can be one."""
+    """Logistic regression whose weights are value / `scale`; it has no bias, as a feature can be one.
 
-    def __init__(self, scale: float = SCALE, learning_rate: float = LEARNING_RATE) -> None:
+    Without a learning rate servers optimise: weights are float32, and gradients are pushed in units of
+    1 / `scale`.
+    """
+
+    def __init__(self, scale: float = SCALE, learning_rate: float | None = LEARNING_RATE) -> None:
         self._scale = float(scale)
         self._rate = learning_rate
 
@@ -40,20 +46,24 @@ class LogisticRegression:
         column = batch.column.astype(np.uint32)
         x = np.zeros(0) if batch.x is None else batch.x.astype(np.float64)
         logits, gradient = np.zeros(len(batch.label)), np.zeros(len(values))
-        _add_terms(logits, batch.sample, column, x, values.view(np.int32), self._scale)
+        _add_terms(logits, batch.sample, column, x, self._weights(values))
         label = batch.label.astype(np.float64)
         loss = float(np.mean(np.logaddexp(0.0, logits) - label * logits))
         _add_gradients(gradient, batch.sample, column, x, (sigmoid(logits) - label) / len(label))
-        return to_fixed_point(-self._rate * gradient, self._scale), loss
+        push = gradient if self._rate is None else -self._rate * gradient
+        return to_fixed_point(push, self._scale), loss
+
+    def _weights(self, values: Values) -> NDArray[np.float64]:
+        if self._rate is None:
+            return values.view(np.float32).astype(np.float64)
+        return values.view(np.int32) / self._scale
 
 
 @entry_point
-def _add_terms(
-    logits: Floats, sample: Positions, column: Positions, x: Floats, values: NDArray[np.int32], scale: float
-) -> None:
+def _add_terms(logits: Floats, sample: Positions, column: Positions, x: Floats, weights: Floats) -> None:
     """Add weight times x (or 1, if x is empty) of each feature to its sample's logit."""
     for k in range(len(column)):
-        term = values[column[k]] / scale
+        term = weights[column[k]]
         logits[sample[k]] += term * x[k] if len(x) else term
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
+from foundation.protocol.codec import Values
 from hosts.none.ps import SERVER, make_holder
-from hosts.none.worker import WORKER, make_requests
+from hosts.none.worker import WORKER, RequestsHeader, make_requests
 from hosts.ps.core import agents_of
 from hosts.worker.client import DesignClient
 
@@ -11,9 +15,21 @@ __all__ = ["AGENTS", "SERVER", "WORKER", "RequestClient"]
 
 
 class RequestClient(DesignClient):
-    """One worker's calls for one job."""
+    """One worker's calls for one job; its pushes are numbered on the wire, for optimisers."""
 
+    _header: RequestsHeader
+    _pushes = 0
     make_state = staticmethod(make_requests)
+
+    def prepare(self, step: int, words: int = 0) -> None:
+        self._pushes, self._header.words = step, words
+
+    def push(
+        self, iteration: int, positions: NDArray[np.integer], deltas: Values, answered: NDArray[np.bool_]
+    ) -> None:
+        self._header.step = self._pushes
+        self._pushes += 1
+        super().push(iteration, positions, deltas, answered)
 
 
 AGENTS = agents_of(RequestClient, make_holder, "foundation.protocol.scapy_layer")

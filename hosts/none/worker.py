@@ -163,7 +163,8 @@ def transmit(state: Requests, now: int) -> int:
 
 @compiled
 def _encode(state: Requests, call: PsCall, rpc: Rpc, seq: int, now: int) -> int:
-    op, count, iteration = int64(state.header.op), int64(call.count), int64(state.header.iteration)
+    op, count = int64(state.header.op), int64(call.count)
+    iteration = int64(state.header.step if op == PUSH else state.header.iteration)
     length = write_head(state, rpc, op, int64(call.ps), count, seq, (1 << count) - 1, iteration, now)
     for lane in range(count):
         rpc.keys[lane] = swap64(state.keys[state.order[call.first + lane]])
@@ -191,6 +192,7 @@ def receive(state: Requests, rpc: Rpc, length: int, arrival: int, read: int) -> 
     slot = state.slots[h.seq & SLOT_MASK]
     time_round_trip(state, slot, read)
     row = log_answer(state, slot, h, length, arrival, read)
+    state.log[row].iteration = header.iteration
     call = state.calls[slot.call]
     for lane in range(int64(call.count)):
         i = int64(state.order[call.first + lane])

@@ -46,6 +46,7 @@ class PsProcess:
             time.monotonic_ns,
             journal_bytes=JOURNAL_BYTES if config.durable else 0,
             replayed=config.recovery.replay_log,
+            **({"tables": config.tables} if config.tables else {}),
         )
         self._durable = self._open_durable() if config.durable else None
         self._sockets: ServerSockets | None = None

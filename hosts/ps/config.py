@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pydantic import Field, model_validator
 
+from foundation.optimisers import TableOptimiser
 from foundation.settings import Strict
 from hosts.config import AgentConfig, Fsync, JobConfig, ServiceConfig
 
@@ -33,6 +34,8 @@ class PsConfig(AgentConfig):
     service: ServiceConfig
     servers: tuple[str, ...] = ()
     """Addresses of all servers, in order, for designs in which servers send to each other."""
+    tables: tuple[TableOptimiser, ...] = ()
+    """Optimisers of the tables, in the order of their keys; none if servers add."""
     durable: DurableConfig | None = None
     parameters: int | None = Field(default=None, ge=1)
     keys: Path | None = None
@@ -52,6 +55,7 @@ class PsConfig(AgentConfig):
             "jobs": {str(job.job): job.epoch for job in self.jobs},
             "parameters": self.parameters,
             "keys": str(self.keys) if self.keys else None,
+            **({"tables": [str(table) for table in self.tables]} if self.tables else {}),
         }
 
     @model_validator(mode="after")

@@ -20,7 +20,6 @@ from nativekit.records import Ints, Records, records
 
 ADD, IS_SGD, IS_ADAGRAD, IS_FTRL, IS_ADAM = 0, 1, 2, 3, 4
 """Kinds of rules; ADD is wrapping addition in fixed point, without an optimiser."""
-_SIGN = 1 << 31
 _ZERO = np.float32(0)
 
 Floats: TypeAlias = NDArray[np.float32]
@@ -50,7 +49,7 @@ class Rule:
 
 
 class Batch:
-    """Parameters that get gradients together, each once: their cells, values, words of state and gradients.
+    """Parameters that get gradients together, each once: their cells, values, words of state, and gradients.
 
     A parameter has two words of state, or one with SGD and Adagrad. The first is Adagrad's sum of squares,
     FTRL's z or Adam's m; the second is FTRL's n or Adam's v.
@@ -60,7 +59,7 @@ class Batch:
     value: Annotated[Floats, LANES]
     first: Annotated[Floats, LANES]
     second: Annotated[Floats, LANES]
-    gradient: Annotated[Floats, LANES]
+    units: Annotated[NDArray[np.int32], LANES]
 
 
 def make_rules(tables: Sequence[TableOptimiser]) -> Records[Rule]:
@@ -132,23 +131,17 @@ def step_all(rule: Rule, step: int, batch: Batch, n: int) -> None:
 
 
 @compiled
-def gradient_of(rule: Rule, units: int) -> np.float32:
-    """Return the gradient of a lane, 32 bits in two's complement, rounded once."""
-    return np.float32(((units ^ _SIGN) - _SIGN) * rule.unit)
-
-
-@compiled
 def _sgd(rule: Rule, batch: Batch, n: int) -> None:
-    rate = rule.rate
+    unit, rate = rule.unit, rule.rate
     for k in range(n):
-        batch.value[k] -= rate * batch.gradient[k]
+        batch.value[k] -= rate * np.float32(batch.units[k] * unit)
 
 
 @compiled
 def _adagrad(rule: Rule, batch: Batch, n: int) -> None:
-    rate, eps = rule.rate, rule.eps
+    unit, rate, eps = rule.unit, rule.rate, rule.eps
     for k in range(n):
-        gradient = batch.gradient[k]
+        gradient = np.float32(batch.units[k] * unit)
         squares = batch.first[k] + gradient * gradient
         batch.first[k] = squares
         batch.value[k] -= rate * (gradient / (np.sqrt(squares) + eps))
@@ -156,9 +149,9 @@ def _adagrad(rule: Rule, batch: Batch, n: int) -> None:
 
 @compiled
 def _ftrl(rule: Rule, batch: Batch, n: int) -> None:
-    alpha, beta, l1, l2 = rule.rate, rule.eps, rule.l1, rule.l2
+    unit, alpha, beta, l1, l2 = rule.unit, rule.rate, rule.eps, rule.l1, rule.l2
     for k in range(n):
-        gradient, before = batch.gradient[k], batch.second[k]
+        gradient, before = np.float32(batch.units[k] * unit), batch.second[k]
         squares = before + gradient * gradient
         root = np.sqrt(squares)
         z = batch.first[k] + (gradient - (root - np.sqrt(before)) / alpha * batch.value[k])
@@ -170,9 +163,9 @@ def _ftrl(rule: Rule, batch: Batch, n: int) -> None:
 
 @compiled
 def _adam(rule: Rule, rate: np.float32, batch: Batch, n: int) -> None:
-    eps, rest1, rest2 = rule.eps, rule.rest1, rule.rest2
+    unit, eps, rest1, rest2 = rule.unit, rule.eps, rule.rest1, rule.rest2
     for k in range(n):
-        gradient, mean, squares = batch.gradient[k], batch.first[k], batch.second[k]
+        gradient, mean, squares = np.float32(batch.units[k] * unit), batch.first[k], batch.second[k]
         mean += (gradient - mean) * rest1
         squares += (gradient * gradient - squares) * rest2
         batch.first[k], batch.second[k] = mean, squares

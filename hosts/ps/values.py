@@ -15,7 +15,6 @@ from hosts.ps.optimise import (
     Rule,
     end_of,
     first_for,
-    gradient_of,
     rule_of,
     step_all,
     width_of,
@@ -28,6 +27,7 @@ from nativekit.records import Ints, Records, RecordTable, UInt32, checked, recor
 
 AWAY = 1 << 31
 """Bit of a cell's `updates`: the switch owns the key. A cell of zeros is owned, and takes no memory yet."""
+_SIGN = 1 << 31
 
 
 class ValuesHeader(PsHeader):
@@ -174,54 +174,59 @@ def _add(cell: Cell, delta: int) -> int:
 @compiled
 def _optimise(server: ValuesState, j: int, h: Header, rpc: Rpc) -> int:
     """Apply the gradients of located lanes that this PS owns; return the bitmap of applied lanes."""
-    owned = int64(0)
-    for lane in range(h.count):
-        if server.cells[j, server.header.at[lane]].updates < AWAY:
-            owned |= 1 << lane
-    left = owned
+    applied, left = int64(0), lanes_to_serve(h)
     while left:
-        left = _optimise_table(server, j, h, rpc, left)
-    server.jobs[j].applied_lanes += popcount(owned)
-    return owned
+        done = _optimise_table(server, j, h, rpc, left)
+        applied |= done
+        left &= ~done
+        for lane in range(h.count if left else 0):
+            if server.cells[j, server.header.at[lane]].updates >= AWAY:
+                left &= ~(1 << lane)
+    server.jobs[j].applied_lanes += popcount(applied)
+    return applied
 
 
 @compiled
 def _optimise_table(server: ValuesState, j: int, h: Header, rpc: Rpc, left: int) -> int:
-    """Apply gradients of one table, each key once; return the bitmap of lanes that are left."""
+    """Apply gradients of one table, that of the first lane in the bitmap `left`, each key once.
+
+    Return the bitmap of the lanes that were applied.
+    """
     batch, first_lane = server.batch, popcount((left & -left) - 1)
     rule_at = rule_of(server.rules, swap64(rpc.keys[first_lane]))
     rule, begin, end = server.rules[rule_at], server.rules[rule_at].first, end_of(server.rules, rule_at)
-    n, overflow, cells = int64(0), int64(0), server.cells
+    kind, cells, places = int64(rule.kind), server.cells[j], server.header.at
+    n, done, overflow = int64(0), int64(0), int64(0)
     for lane in range(h.count):
-        key, at = swap64(rpc.keys[lane]), int64(server.header.at[lane])
-        cell = cells[j, at]
+        key, at = swap64(rpc.keys[lane]), int64(places[lane])
+        cell = cells[at]
         # A cell of this batch has the bit AWAY until it is written back.
         if left >> lane & 1 and begin <= key and key <= end and cell.updates < AWAY:
-            left &= ~(1 << lane)
+            done |= 1 << lane
             units = swap32(rpc.words[2 * h.count + lane])
-            cells[j, at + 1].applied += units
-            if rule.kind == ADD:
+            cells[at + 1].applied += units
+            if kind == ADD:
                 overflow |= _add(cell, units)
             else:
                 cell.updates |= AWAY
                 batch.at[n] = at
-                batch.gradient[n] = gradient_of(rule, units)
+                batch.units[n] = (units ^ _SIGN) - _SIGN
                 batch.value[n] = cell.number
-                batch.first[n] = cells[j, at + 1].number
-                if rule.kind >= IS_FTRL:
-                    batch.second[n] = cells[j, at + 2].number
+                batch.first[n] = cells[at + 1].number
+                if kind >= IS_FTRL:
+                    batch.second[n] = cells[at + 2].number
                 n += 1
     server.jobs[j].overflows += overflow >> 31
     step_all(rule, h.iteration + 1, batch, n)
     for k in range(n):
         at = int64(batch.at[k])
-        cell = cells[j, at]
+        cell = cells[at]
         cell.updates = (cell.updates & AWAY - 1) + 1
         cell.number = batch.value[k]
-        cells[j, at + 1].number = batch.first[k]
-        if rule.kind >= IS_FTRL:
-            cells[j, at + 2].number = batch.second[k]
-    return left
+        cells[at + 1].number = batch.first[k]
+        if kind >= IS_FTRL:
+            cells[at + 2].number = batch.second[k]
+    return done
 
 
 @compiled

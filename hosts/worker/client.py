@@ -109,6 +109,15 @@ class BaseClient:
         self._header.rows = 0
         return taken
 
+    def prepare(self, step: int, words: int = 0) -> None:
+        """Give the next push its number, from 0, among those to its table, for optimisers.
+
+        `words` are flags, `SET` and `STATE` of the header, if the next operation sets or pulls other words.
+        Only clients of designs that optimise use these.
+        """
+        if words:
+            raise ValueError("expected a design whose servers have optimisers")
+
     def pull(self, iteration: int, positions: NDArray[np.integer]) -> None:
         """Start to pull the values of these distinct parameters [size]; the client must be idle."""
         self._pulled = len(positions)

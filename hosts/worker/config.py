@@ -31,6 +31,7 @@ class WorkerConfig(AgentConfig):
     seed: int = 1
     scale: float = Field(default=SCALE, gt=0, allow_inf_nan=False)
     """Fixed-point units per 1.0."""
-    learning_rate: float = Field(default=LEARNING_RATE, gt=0, allow_inf_nan=False)
+    learning_rate: float | None = Field(default=LEARNING_RATE, gt=0, allow_inf_nan=False)
+    """Factor of gradients; None if servers have an optimiser, and workers push gradients."""
     switch: int = 0
     """Number of the switch, which changes whenever the switch restarts."""

@@ -23,6 +23,9 @@ class RpcsHeader(WindowHeader):
     n_keys: int
     pending: int  # number of unanswered keys of the operation; an empty RPC counts as one
     calls: int  # number of RPCs of the operation so far
+    step: int
+    """Number of the push on the wire, from 0, in designs that optimise: that of the pushes to its table."""
+    words: int  # flags of a pull or push of other words than values (`SET`, `STATE` of the header)
 
 
 class RpcCall:
@@ -76,7 +79,7 @@ def write_head(
 ) -> int:
     """Write a request's header; return the length of the whole datagram."""
     header = state.header
-    flags = (KEYS | VALUES if op == PUSH else KEYS) if op != EMPTY else 0
+    flags = (KEYS | VALUES if op == PUSH else KEYS) | int64(header.words) if op != EMPTY else 0
     job, worker, epoch = int64(header.job), int64(header.worker), int64(header.epoch)
     request = Request(
         op=op, flags=flags, job=job, worker=worker, epoch=epoch, ps=ps, count=count, seq=seq,

@@ -18,6 +18,7 @@ from foundation.protocol import addressing
 from hosts.designs import AGENTS
 from hosts.keys import KeySpace
 from switch_harness.waiting import PATIENCE_S
+from topologies.embedding_tables import Tables
 from topologies.joined_worker import JoinedWorker, Message
 from topologies.rendezvous import Rendezvous, Terms
 
@@ -30,10 +31,10 @@ _TICK_S = 0.05
 class _Server:
     """A server in a thread; it ignores all datagrams while `mute`."""
 
-    def __init__(self, ps: int, n_ps: int, parameters: int, chosen: str, epoch: int) -> None:
+    def __init__(self, ps: int, n_ps: int, tables: Tables, chosen: str, epoch: int) -> None:
         self.mute = False
         self._core = AGENTS.for_design(design(chosen)).core(
-            ps, n_ps, KeySpace(parameters), {JOB: epoch}, time.monotonic_ns
+            ps, n_ps, KeySpace(tables.size), {JOB: epoch}, time.monotonic_ns, tables=tables.optimisers
         )
         self._core.server.handle(b"", 0, 0)  # compiles, before a client waits for an answer
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -71,10 +72,10 @@ class LoopbackCluster:
         self.servers: list[_Server] = []
         self.parts: str | None = None
 
-    async def begin(self, parameters: int) -> Terms:
+    async def begin(self, tables: Tables) -> Terms:
         self.sessions += 1
         self.servers = [
-            _Server(ps, self._n_ps, parameters, self._design, self.sessions) for ps in range(self._n_ps)
+            _Server(ps, self._n_ps, tables, self._design, self.sessions) for ps in range(self._n_ps)
         ]
         port = addressing.worker_udp_port(JOB)
         workers = [(f"{NET}.{rank + 1}", port) for rank in range(self.size)]

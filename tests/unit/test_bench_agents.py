@@ -14,6 +14,7 @@ import pytest
 
 from foundation.protocol import codec
 from foundation.protocol.header import HEADER_BYTES, HOTLINE_PORT, LANES, Op
+from hosts.hotset.ps.store import HotsetStore
 from hosts.keys import KeySpace
 from hosts.sockets import open_udp
 from switch_bench.errors import BenchError
@@ -25,9 +26,10 @@ from switch_harness.waiting import PATIENCE_S
 from tools.bench.alone import batches_of, bytes_needed, server_of, space_of, us_per_operation, us_per_rpc
 from tools.bench.callers import Callers, Trial
 from tools.bench.echo import echoing
-from tools.bench.requests import make_requests
-from tools.bench.results import AGENT, AGENTS, ECHO, HANDLE_US
+from tools.bench.requests import JOB, make_requests
+from tools.bench.results import AGENT, AGENTS, ECHO, HANDLE_US, OPTIMISER_COST
 from tools.bench.sections.agents import Served, Trials, results_of, shares
+from tools.bench.sections.optimisers import OPTIMISERS
 from tools.bench.servers import parameter_server
 from tools.bench.stepper import Cost, stepping
 
@@ -69,6 +71,16 @@ def test_a_ps_alone_does_all_that_it_is_timed_for(op: Op, hashed: bool) -> None:
     job, timed = server.jobs[0], len(values) + 1  # one has warmed up
     assert (job.rpcs, job.duplicates, job.stale, job.refused_lanes) == (100 * timed, 0, 0, 0)
     assert job.applied_lanes == (LANES * 100 * timed if op == Op.PUSH else 0)
+
+
+@pytest.mark.parametrize("text", OPTIMISERS)
+def test_a_ps_with_an_optimiser_applies_all_that_it_is_timed_for(text: str) -> None:
+    space = KeySpace(SIZE)
+    server = server_of(space, text)
+    values = us_per_rpc(server, make_requests(Op.PUSH, keys_of(space, 100)))
+    assert server.jobs[0].applied_lanes == LANES * 100 * (len(values) + 1)
+    assert HotsetStore(server, JOB).held().sums.sum() == server.jobs[0].applied_lanes  # a unit a lane
+    assert set(OPTIMISER_COST) < {each.partition("(")[0] for each in OPTIMISERS}
 
 
 def test_a_measurement_of_rpcs_that_are_not_answered_is_refused() -> None:

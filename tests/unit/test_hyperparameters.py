@@ -11,7 +11,7 @@ import pytest
 
 from hosts.model import LogisticRegression
 from hosts.model.hyperparameters import Hyperparameters, chance_loss, choose
-from hosts.model.logistic import LEARNING_RATE, SCALE, sigmoid
+from hosts.model.logistic import GRADIENT_SCALE, LEARNING_RATE, SCALE, sigmoid
 from hosts.workload import files
 from hosts.workload.generator import R1, generate
 from hosts.workload.trace import Trace
@@ -100,7 +100,10 @@ def test_the_features_unit_changes_nothing(tmp_path: Path) -> None:
     larger = adult_like(tmp_path / "larger", binary(256))
     chosen = choose(larger)
     assert chosen.scale == 256 * SCALE
-    assert chosen.learning_rate == pytest.approx(choose(trace).learning_rate / 256**2)
+    rate = choose(trace).learning_rate
+    assert rate is not None and chosen.learning_rate == pytest.approx(rate / 256**2)
+    optimised = choose(larger, optimises=True)
+    assert (optimised.learning_rate, optimised.scale) == (None, GRADIENT_SCALE / 256)
     assert losses(larger, chosen, 20)[0] == pytest.approx(losses(trace, choose(trace), 20)[0])
 
 

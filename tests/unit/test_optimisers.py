@@ -204,6 +204,7 @@ def test_a_weight_that_is_set_is_ftrls_weight_of_its_state() -> None:
         (" sgd( lr = 2 ) ", "sgd(lr=2)"),
         ("ftrl(l1=1e-3)", "ftrl(alpha=0.1, beta=1, l1=0.001, l2=0)"),
         ("adam(beta2=0.99)", "adam(lr=0.001, beta1=0.9, beta2=0.99, eps=1e-08)"),
+        ("sgd(lr=0.1234567890123)", "sgd(lr=0.1234567890123)"),
     ],
 )
 def test_an_optimiser_is_declared_by_its_text(text: str, shown: str) -> None:

@@ -12,17 +12,19 @@ from tools.bench.sections.agents import agents
 from tools.bench.sections.dense import dense
 from tools.bench.sections.hits import hits
 from tools.bench.sections.kv import kv
+from tools.bench.sections.optimisers import optimisers
 from tools.bench.sections.policies import policies
 from tools.bench.sections.switch import forwarding, function, load, parts, writes
 
 _ALL = (
-    forwarding, function, hits, parts, ports, idle, writes, memory, load, soak, agents, kv, policies, dense,
+    forwarding, function, hits, parts, ports, idle, writes, memory, load, soak, agents, optimisers, kv,
+    policies, dense,
 )  # fmt: skip
 SECTIONS: dict[str, Section] = {section.__name__: section for section in _ALL}
 _HELP = """\
 Measure the softswitch, paired with BMv2 where it is installed and with a loop that does no P4 work,
-the agents, paired with an echo, a script's worker, paired with the built-in one, and how fast policies
-and the questions of dense training are.
+the agents, paired with an echo, servers with an optimiser, paired with one that adds, a script's worker,
+paired with the built-in one, and how fast policies and the questions of dense training are.
 
 SECTIONS are measured, by default all. Needs root and two cores.
 """

@@ -9,6 +9,7 @@ import numpy as np
 
 from foundation.compiled import entry_point
 from foundation.designs.interface import NOTHING
+from foundation.optimisers import TableOptimiser, parse
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import KEY_BYTES, LANES, WINDOW, Op
 from foundation.protocol.rpc import BUFFER_BYTES, rpcs
@@ -30,6 +31,7 @@ from switch_bench.errors import BenchError
 from tools.bench.requests import EPOCH, FIRST_WORKER, JOB, Requests
 
 _REPEATS = 9
+_SCALE = 2.0**20
 _OPERATIONS = 50
 _WIDEST_GAP = 1 << 36
 
@@ -49,9 +51,10 @@ def space_of(parameters: int, hashed: bool) -> KeySpace:
     return KeySpace(parameters, np.cumsum(gaps, out=gaps))
 
 
-def server_of(space: KeySpace) -> Server:
-    server = make_server(0, 1, space, [JOB])
-    server.cells["value"] = 1  # allocates the pages now, and not while the time is measured
+def server_of(space: KeySpace, optimiser: str | None = None) -> Server:
+    tables = [] if optimiser is None else [TableOptimiser(first=0, scale=_SCALE, optimiser=parse(optimiser))]
+    server = make_server(0, 1, space, [JOB], tables=tables)
+    server.cells["number"] = 1  # allocates the pages now, and not while the time is measured
     return server
 
 

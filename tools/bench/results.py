@@ -9,10 +9,13 @@ ECHO = "echo"
 LIBRARY = "hotline.Worker"
 BUILT_IN = "built-in worker"
 ONE_CORE = "one core"
+OPTIMISER = "optimiser"
+ADDITION = "addition"
 
 AGENTS = Targets(AGENT, (ECHO,))
 SCRIPTS = Targets(LIBRARY, (BUILT_IN,))
 COMPUTED = Targets(ONE_CORE, ())
+OPTIMISED = Targets(OPTIMISER, (ADDITION,))
 
 PACKETS_HIT = (at_least(15, BMV2), at_least(0.55, C_LOOP))
 PACKETS_COLD = (at_least(6, BMV2),)
@@ -23,6 +26,7 @@ HANDLE_US = {
     (150_000_000, True): (at_most(3),),
 }
 """Goals by number of keys and whether they are hashed."""
+OPTIMISER_COST = {"adagrad": (at_most(1.6, ADDITION),), "adam": (at_most(2.2, ADDITION),)}
 SERVED = (at_least(0.8, ECHO),)
 WORKER_US = (at_most(1.7, ECHO),)
 ISSUE_US = (at_most(60),)

@@ -20,6 +20,7 @@ from tests.harness.loopback import meeting
 from tools.bench.alone import batches_of
 from tools.bench.requests import EPOCH, JOB
 from tools.bench.servers import parameter_server
+from topologies.embedding_tables import Tables
 from topologies.rendezvous import Terms
 
 HOST = f"127.88.{os.getpid() % 250 + 1}.1"
@@ -63,8 +64,8 @@ class _OnePs:
     def __init__(self, core: int) -> None:
         self._core, self._opened = core, ExitStack()
 
-    async def begin(self, parameters: int) -> Terms:
-        self._opened.enter_context(parameter_server(SERVER, parameters, self._core))
+    async def begin(self, tables: Tables) -> Terms:
+        self._opened.enter_context(parameter_server(SERVER, tables.size, self._core))
         worker = (HOST, addressing.worker_udp_port(JOB))
         return Terms(JOB, EPOCH, "hotset", WINDOW, [SERVER], [worker], arm="here", seed=1)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from experiment.config import Config
 from experiment.errors import RunFailed
 from foundation.designs.interface import Arm
+from topologies.embedding_tables import Tables
 from topologies.fleet import session_terms
 from topologies.joined_worker import JoinedWorker, Message
 from topologies.rendezvous import Rendezvous, Terms
@@ -16,8 +17,8 @@ from topologies.scripts.process import Script
 
 _END_S = 10.0
 """Time for a script to end after its worker has failed, in s."""
-StartServers = Callable[[int], Awaitable[None]]
-"""Called with the number of parameters: starts the servers of all arms; raises `HotlineError`."""
+StartServers = Callable[[Tables], Awaitable[None]]
+"""Called with the tables: starts the servers of all arms; raises `HotlineError`."""
 
 
 class ScriptArm:
@@ -46,13 +47,13 @@ class ScriptArm:
     def size(self) -> int:
         return len(self.scripts)
 
-    async def begin(self, parameters: int) -> Terms:
+    async def begin(self, tables: Tables) -> Terms:
         if self._has_begun:
             raise RunFailed(
                 f"arm {self.arm.name}: all workers have left, and with them the model: "
                 "make one hotline.Worker in a script"
             )
-        await self._start_servers(parameters)
+        await self._start_servers(tables)
         self._has_begun = True
         return session_terms(self._config, self.arm, self._parts)
 

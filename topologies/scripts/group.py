@@ -14,7 +14,8 @@ from foundation.designs.interface import Arm
 from hosts.keys import KeySpace
 from topologies import rendezvous
 from topologies.agents import Agent, supervised
-from topologies.fleet import RunContext, start_servers
+from topologies.embedding_tables import Tables
+from topologies.fleet import RunContext, check_design, start_servers
 from topologies.placement import cpu_of
 from topologies.rendezvous import ReportLog
 from topologies.scripts.arm import ScriptArm
@@ -39,26 +40,28 @@ class ScriptGroup:
 
 
 class _SharedServers:
-    """The servers of all arms, with as many parameters as the tables of the first worker."""
+    """The servers of all arms, for the tables of the first worker."""
 
     def __init__(self, context: RunContext) -> None:
         self._context = context
         self.agents: list[Agent] = []
-        self.parameters = 0
+        self._tables: Tables | None = None
         self._starting = asyncio.Lock()
 
-    async def start(self, parameters: int) -> None:
-        """Start the servers, unless they run; raise `RunFailed` for another number of parameters."""
+    @property
+    def parameters(self) -> int:
+        return 0 if self._tables is None else self._tables.size
+
+    async def start(self, tables: Tables) -> None:
+        """Start the servers, unless they run; raise `RunFailed` for other tables than in another arm."""
         async with self._starting:
-            if self.parameters and parameters != self.parameters:
-                raise RunFailed(
-                    f"tables of {parameters:,} values; in another arm the script has declared "
-                    f"{self.parameters:,}: let it declare the same in all"
-                )
-            if not self.parameters:
-                self.parameters = parameters
-                await start_servers(self.agents, self._context, KeySpace(parameters))
+            if self._tables is None:
+                check_design(self._context.config, tables)
+                self._tables = tables
+                await start_servers(self.agents, self._context, KeySpace(tables.size), tables.optimisers)
                 await gather_or_cancel(agent.ready() for agent in self.agents)
+            elif difference := tables.differs_from(self._tables):
+                raise RunFailed(f"{difference} in another arm: let the script declare the same in all")
 
     async def quit(self) -> None:
         await asyncio.gather(*(agent.quit() for agent in self.agents))

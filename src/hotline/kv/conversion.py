@@ -86,6 +86,11 @@ def from_fixed(units: NDArray[np.uint32], scale: float, out: NDArray[np.float32]
         out[...] = values
 
 
+def from_bits(words: NDArray[np.uint32], out: NDArray[np.float32]) -> None:
+    """Write the float32 of words [n * dim] into `out` [n, dim]."""
+    out[...] = words.view(np.float32).reshape(out.shape)
+
+
 def warm() -> None:
     values, units = np.zeros(1, np.float32), np.zeros(1, np.int32)
     are_ascending(np.zeros(1, np.int64), 1)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from foundation.designs.registry import design
 from foundation.errors import HotlineError
 from foundation.protocol.codec import Caller
+from foundation.protocol.header import SET, STATE
 from hosts.designs import AGENTS
 from hosts.keys import KeySpace
 from hosts.sockets import Address, clock_offset
@@ -55,12 +56,16 @@ class Operation:
 
     positions: NDArray[np.int64]
     deltas: NDArray[np.uint32] | None = None
-    """Units to add [n]."""
+    """Words to push [n]: units, or those of a SET."""
     on_values: Callable[[NDArray[np.uint32]], None] | None = None
-    """Called with the units pulled [n]."""
+    """Called with the words pulled [n]."""
     callback: Callable[[], object] | None = None
     is_training: bool = True
     """Whether it is part of a step; initialising or reading a whole table is not."""
+    step: int = 0
+    """Number of the push among those to its table, from 0."""
+    words: int = 0
+    """Flags `SET` and `STATE` of the header, to set or pull other words than values."""
     submitted_ns: int = 0
     """Monotonic time of the call."""
 
@@ -257,11 +262,14 @@ class Engine:
         start_ns, rpcs, recorder = time.monotonic_ns(), 0, self._recorder
         for chunk in chunks:
             positions = operation.positions[chunk]
-            answered = self._answered if recorder is None else recorder.begin_push(positions, deltas[chunk])
+            answered, is_update = self._answered, not operation.words & SET
+            if recorder is not None and is_update:
+                answered = recorder.begin_push(positions, deltas[chunk])
+            self.client.prepare(operation.step, operation.words)
             self.client.push(self.steps, positions, deltas[chunk], answered)
             rpcs += self._drive()
             self._values_answered += len(positions)
-            if recorder is not None:
+            if recorder is not None and is_update:
                 recorder.end_push()
         if recorder is not None:
             recorder.record_operation("push", operation, self.steps, start_ns, rpcs)
@@ -271,6 +279,7 @@ class Engine:
         start_ns, rpcs = time.monotonic_ns(), 0
         values = np.empty(len(operation.positions), np.uint32)
         for chunk in chunks:
+            self.client.prepare(operation.step, operation.words & STATE)
             self.client.pull(self.steps, operation.positions[chunk])
             rpcs += self._drive()
             values[chunk] = self.client.values

@@ -17,13 +17,15 @@ from typing_extensions import Self
 from foundation.errors import HotlineError
 from foundation.logs.parts import save_arrays
 from foundation.protocol.codec import Caller
+from foundation.protocol.header import FIRST, SECOND, SET
 from foundation.text import pluralize
 from hosts.sockets import open_udp
 from hotline.kv import process_exit
+from hotline.kv.archive import load_archive, state_arrays
 from hotline.kv.block_commands import BlockCommandListener
 from hotline.kv.calls import Rows, check_finite, check_keys, check_out, check_values
 from hotline.kv.connection import ClusterLost, Connection, NotConnected
-from hotline.kv.conversion import NOT_FINITE, from_fixed, to_fixed, warm
+from hotline.kv.conversion import NOT_FINITE, from_bits, from_fixed, to_fixed, warm
 from hotline.kv.engine import MAX_CHUNK, Engine, InvalidCall, Operation, WorkerClosed
 from hotline.kv.run_recorder import RunRecorder
 from topologies.embedding_tables import DEFAULT_SCALE, Table, make_tables
@@ -49,7 +51,9 @@ class Worker:
     """One of `size` workers of a job, with tables that all of them push to and pull from.
 
     `tables` is name -> (rows, dim). Values are fixed point in units of 1 / `scale`, which is one number or a
-    number by name. All workers declare the same tables. `connect` is the socket that `hotline up` has
+    number by name. With an `optimiser`, a text such as "adagrad(lr=0.1)" or a text by name, servers apply it:
+    values are float32, and pushes are gradients in units of 1 / `scale` (docs/optimisers.md). All workers
+    declare the same tables. `connect` is the socket that `hotline up` has
     printed. A run sets both `connect` and `rank` for the scripts that it starts.
 
     Calls return the number of an operation at once, and operations are executed in their order. Keys are
@@ -63,11 +67,14 @@ class Worker:
         scale: float | Mapping[str, float] = DEFAULT_SCALE,
         connect: str | os.PathLike[str] | None = None,
         rank: int | None = None,
+        optimiser: str | Mapping[str, str | None] | None = None,
     ) -> None:
-        self.tables = make_tables(tables, scale)
+        self.tables = make_tables(tables, scale, optimiser)
         self.saturated = dict.fromkeys(self.tables, 0)
         """Table -> number of pushed values beyond int32, which became the nearest that fits."""
         self._pushed: set[str] = set()
+        self._steps = dict.fromkeys(self.tables, 0)
+        """Table -> number of this worker's pushes to it."""
         self._engine: Engine | None = None
         self._block_commands: BlockCommandListener | None = None
         self._is_closed, self._closed_why = False, "this worker has been closed"
@@ -109,7 +116,19 @@ class Worker:
 
         It returns when the table is set. Call it before any push to the table.
         """
-        chosen = self.tables.named(table)
+        return self._init(self.tables.named(table), values, {})
+
+    def load(self, path: str | os.PathLike[str]) -> bool:
+        """Set all tables, and the states of their optimisers, to those of an archive that `save` wrote.
+
+        All workers call it, as `init`; return whether this worker has set one.
+        """
+        found = load_archive(path, self.tables)
+        taken = [self._init(table, *found[table.name].arrays) for table in self.tables.values()]
+        self._steps = {name: found[name].steps for name in self.tables}
+        return any(taken)
+
+    def _init(self, chosen: Table, values: Floats, states: Mapping[int, Floats]) -> bool:
         given = check_values(values, chosen.rows, chosen)
         check_finite(given, chosen)
         if chosen.name in self._pushed:
@@ -119,15 +138,31 @@ class Worker:
         self._pushed.add(chosen.name)
         if not self._connection.ask("init", table=chosen.name)["is_first"]:
             return False
-        for rows in _row_chunks(chosen):
-            self._open_engine.wait(self._submit(chosen, rows, given[rows.keys], is_training=False))
+        if chosen.optimiser is None:
+            for rows in _row_chunks(chosen):
+                self._open_engine.wait(self._submit(chosen, rows, given[rows.keys], is_training=False))
+        else:
+            for word, words in {0: given, **states}.items():
+                self._set(chosen, words, word)
         self._connection.ask("set", table=chosen.name)
         return True
+
+    def _set(self, chosen: Table, values: Floats, word: int) -> None:
+        for rows in _row_chunks(chosen):
+            words = np.ascontiguousarray(values[rows.keys]).reshape(-1).view(np.uint32)
+            self._open_engine.wait(
+                self._open_engine.submit(
+                    Operation(chosen.parameters(rows.keys), words, is_training=False, words=SET | word)
+                )
+            )
 
     def push(
         self, keys: ArrayLike, values: Floats, table: str | None = None, callback: Callback | None = None
     ) -> int:
-        """Add values [n, dim] to rows [n] of a table; return the operation's number."""
+        """Add values [n, dim] to rows [n] of a table; return the operation's number.
+
+        If the table has an optimiser, the values are gradients.
+        """
         chosen = self.tables.named(table)
         rows = check_keys(keys, chosen)
         return self._submit(chosen, rows, check_values(values, len(rows.keys), chosen), callback=callback)
@@ -171,16 +206,23 @@ class Worker:
 
     def read(self, table: str | None = None) -> Floats:
         """Return all rows of a table [rows, dim], after all of this worker's operations."""
-        chosen = self.tables.named(table)
+        return self._read(self.tables.named(table))
+
+    def _read(self, chosen: Table, word: int = 0) -> Floats:
         values = np.empty((chosen.rows, chosen.dim), np.float32)
         for rows in _row_chunks(chosen):
             out = values[rows.keys[0] : rows.keys[-1] + 1]
-            self._open_engine.wait(self._submit(chosen, rows, None, out, is_training=False))
+            self._open_engine.wait(self._submit(chosen, rows, None, out, is_training=False, words=word))
         return values
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write all tables [rows, dim] by name to an .npz archive."""
-        save_arrays(Path(path), {name: self.read(name) for name in self.tables})
+        """Write all tables [rows, dim] by name, and the states of optimisers, to an .npz archive."""
+        arrays = {name: self.read(name) for name in self.tables}
+        for name, table in self.tables.items():
+            if table.optimiser is not None:
+                states = [self._read(table, word) for word in (FIRST, SECOND)]
+                arrays |= state_arrays(name, states, self._steps[name])
+        save_arrays(Path(path), arrays)
 
     def parameters(self, keys: ArrayLike, table: str | None = None) -> NDArray[np.uint64]:
         """Return the keys of rows [n] in update logs and hot sets: a parameter for each value [n * dim]."""
@@ -252,7 +294,7 @@ class Worker:
 
     def _submit(
         self, chosen: Table, rows: Rows, values: Floats | None, out: Floats | None = None,
-        callback: Callback | None = None, is_training: bool = True,
+        callback: Callback | None = None, is_training: bool = True, words: int = 0,
     ) -> int:  # fmt: skip
         engine = self._open_engine
         deltas = None
@@ -263,9 +305,13 @@ class Worker:
                 check_finite(values, chosen)  # raises, with the position
         on_values = None if out is None else _copy_into(chosen, rows, out)
         number = engine.submit(
-            Operation(chosen.parameters(rows.keys), deltas, on_values, callback, is_training)
-        )
+            Operation(
+                chosen.parameters(rows.keys), deltas, on_values, callback, is_training,
+                step=self._steps[chosen.name], words=words,
+            )
+        )  # fmt: skip
         if values is not None:
+            self._steps[chosen.name] += 1
             self.saturated[chosen.name] += saturated
             self._pushed.add(chosen.name)
         return number
@@ -346,7 +392,10 @@ def _make_engine(
 def _copy_into(chosen: Table, rows: Rows, out: Floats) -> Callable[[NDArray[np.uint32]], None]:
     def on_values(units: NDArray[np.uint32]) -> None:
         ordered = out if rows.order is None else np.empty(out.shape, np.float32)
-        from_fixed(units, chosen.scale, ordered)
+        if chosen.optimiser is None:
+            from_fixed(units, chosen.scale, ordered)
+        else:
+            from_bits(units, ordered)
         if ordered is not out:
             out[rows.order] = ordered
 

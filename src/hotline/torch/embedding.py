@@ -1,4 +1,4 @@
-"""`hotline.torch.EmbeddingBag`: PyTorch's, with its rows at the servers, where adding is SGD."""
+"""`hotline.torch.EmbeddingBag`: PyTorch's, with its rows at the servers, which add or optimise."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Pull(NamedTuple):
 
 
 class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is not installed it has no type
-    """`torch.nn.EmbeddingBag` of a worker's table: rows are pulled, and -`lr` times their gradient is pushed.
+    """`torch.nn.EmbeddingBag` of a worker's table: rows are pulled, and their gradients are pushed.
 
         kv = hotline.Worker(tables={"users": (10_000, 16)})
         kv.init(torch.randn(10_000, 16).numpy(), "users")
@@ -40,9 +40,10 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
 
     Arguments, inputs and outputs are PyTorch's, on the CPU. Arguments that servers cannot support
     raise `InvalidCall`. `kv.init` initialises the table and `kv.read` reads it: there is no `weight`, and
-    optimisers do not see the rows.
+    PyTorch's optimisers do not see the rows.
 
-    Each `backward` is a step of SGD on the rows, at once. Gradients of the same row are added up before they
+    Each `backward` is a step on the rows, at once: of the table's optimiser at the servers, or else of SGD,
+    for which -`lr` times the gradient is pushed. Gradients of the same row are added up before they
     are pushed, and what several workers push is added up at the servers. So neither momentum nor what changes
     gradients after `backward`, such as `clip_grad_norm_`, reaches the rows: clip in a hook of the output
     (`out.register_hook`).
@@ -52,11 +53,12 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
         self, num_embeddings: int, embedding_dim: int, max_norm: float | None = None, norm_type: float = 2.0,
         scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = True,
         _weight: Tensor | None = None, include_last_offset: bool = False, padding_idx: int | None = None,
-        device: Any = None, dtype: Any = None, *, kv: Worker, lr: float, table: str | None = None,
+        device: Any = None, dtype: Any = None, *, kv: Worker, lr: float | None = None,
+        table: str | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         chosen = kv.tables.named(table)
-        self.kv, self.table = kv, chosen.name
+        self.kv, self.table, self._optimiser = kv, chosen.name, chosen.optimiser
         self.num_embeddings, self.embedding_dim = chosen.rows, chosen.dim
         for is_invalid, message in (
             (
@@ -86,15 +88,20 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
         self._pulls: list[_Pull] = []
 
     @property
-    def lr(self) -> float:
-        """Learning rate of later pushes; it may be set at any time, as by a scheduler."""
+    def lr(self) -> float | None:
+        """Learning rate of later pushes, None with an optimiser; a scheduler may set it at any time."""
         return self._lr
 
     @lr.setter
-    def lr(self, lr: float) -> None:
-        if not isfinite(lr) or lr < 0:
+    def lr(self, lr: float | None) -> None:
+        if self._optimiser is not None:
+            if lr is not None:
+                raise self._invalid(f"lr={lr!r} and {self._optimiser}, which has the rate; leave lr out")
+        elif lr is None:
+            raise self._invalid("expected lr, or a table with an optimiser")
+        elif not isfinite(lr) or lr < 0:
             raise self._invalid(f"expected a finite lr of at least 0, got {lr!r}")
-        self._lr = float(lr)
+        self._lr = None if lr is None else float(lr)
 
     def prefetch(self, input: Tensor) -> None:
         """Begin to pull the rows of an input for `forward`, with their present values; return at once."""
@@ -154,8 +161,10 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
         return _Pull(input.clone(), keys, places, rows, ts)
 
     def _push(self, keys: Tensor, gradient: Tensor) -> None:
-        """Push -`lr` times the gradient, which `backward` has summed over all uses of these rows."""
-        steps = gradient.detach() * -self._lr
+        """Push the gradient, which `backward` has summed over all uses of these rows, or -`lr` times it."""
+        steps = gradient.detach()
+        if self._lr is not None:
+            steps = steps * -self._lr
         if self.padding_idx is not None:
             trained = keys != self.padding_idx
             keys, steps = keys[trained], steps[trained]

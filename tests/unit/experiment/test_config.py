@@ -172,10 +172,10 @@ def test_run_toml_has_every_setting_that_has_no_default_behind_a_hash(
     load_text: Callable[..., Config],
 ) -> None:
     text = SETTING.sub(r"\2 = ", RUN_TOML.read_text())
-    # No run has both: a script has data, loads and a pace of its own.
-    without_script = [line for line in text.splitlines(True) if not line.startswith("script =")]
-    config = load_text("".join(without_script))
-    assert None not in config.model_dump(exclude={"placement", "script"}).values()
+    # No run has all: a script has data, loads and a pace of its own, and an optimiser its rate and design.
+    lines = [line for line in text.splitlines(True) if not line.startswith(("script =", "optimiser ="))]
+    config = load_text("".join(lines))
+    assert None not in config.model_dump(exclude={"placement", "script", "optimiser"}).values()
     assert None not in config.placement.model_dump().values()
     assert set(paragraphs()) == set(flat(Config))
 
@@ -259,3 +259,34 @@ def test_run_toml_has_every_range(name: str, field: Any) -> None:
             assert re.search(text.format(limit, limit), paragraph), (name, kind, limit)
     for variable in [variable for variable, of in VARIABLES.items() if of == name]:
         assert re.search(rf"\([A-Z_, ]*\b{variable}\b[A-Z_, ]*\)", paragraph), variable
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('optimiser = "adam"', r"optimiser adam\(.*\) and design hotset: there pushes can only be added"),
+        (
+            'design = "ring"\noptimiser = "adam"',
+            r"design ring: .* expected design none, or no",
+        ),
+        (
+            'design = "none"\noptimiser = "adam"\nscript = "train.py"',
+            r"and script: a script gives hotline.Worker",
+        ),
+        (
+            'design = "none"\noptimiser = "adam"\nlearning_rate = 1',
+            r"and learning_rate \(1\): .* leave learning",
+        ),
+        ('design = "none"\noptimiser = "lamb"', r"optimiser\b.*expected sgd\(lr=0.1\), .* got 'lamb'$"),
+        ('design = "none"\noptimiser = "sgd"', r"optimiser\b.* sgd: sgd expected lr$"),
+    ],
+)
+def test_optimisers_that_cannot_be(load_text: Callable[..., Config], text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load_text(text)
+
+
+def test_an_optimiser_is_a_setting(load_text: Callable[..., Config]) -> None:
+    config = load_config(["DESIGN=none", "OPTIMISER=adagrad(lr=0.1)"])
+    assert str(config.optimiser) == "adagrad(lr=0.1, eps=1e-10, initial=0)"
+    assert load_text('design = "none"\noptimiser = "adagrad(lr=0.1)"').optimiser == config.optimiser

@@ -16,6 +16,7 @@ from hotline.kv.connection import Connection, NotConnected
 from hotline.kv.launch import down
 from switch_harness.waiting import PATIENCE_S, wait_for
 from tests.harness.loopback import Meeting, meeting
+from topologies.embedding_tables import Tables
 from topologies.rendezvous import Terms
 
 TABLES = {"a": [3, 1, 1.0]}
@@ -72,8 +73,8 @@ def test_a_failed_start_of_servers_is_reported_and_may_be_repeated(
 ) -> None:
     begin = met.cluster.begin
 
-    async def fails(parameters: int) -> Terms:
-        raise HotlineError(f"no memory for {parameters} parameters")
+    async def fails(tables: Tables) -> Terms:
+        raise HotlineError(f"no memory for {tables.size} parameters")
 
     monkeypatch.setattr(met.cluster, "begin", fails)
     connection = Connection(met.place)

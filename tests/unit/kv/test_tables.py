@@ -17,13 +17,17 @@ SIZES = st.dictionaries(
 )
 
 
-@given(sizes=SIZES)
-def test_each_value_is_one_parameter_and_none_is_left(sizes: dict[str, tuple[int, int]]) -> None:
-    tables = make_tables(sizes, 8.0)
+@given(sizes=SIZES, optimiser=st.sampled_from([None, "adam(lr=0.123456789)", {"a": "sgd(lr=1)"}]))
+def test_each_value_is_one_parameter_and_none_is_left(
+    sizes: dict[str, tuple[int, int]], optimiser: Any
+) -> None:
+    tables = make_tables({"a": (1, 1), **sizes}, 8.0, optimiser)
+    sizes = {name: (each.rows, each.dim) for name, each in tables.items()}
     found = [table.parameters(np.arange(table.rows)) for table in tables.values()]
     assert np.concatenate(found).tolist() == list(range(tables.size))
     assert {name: (each.rows, each.dim) for name, each in tables.items()} == sizes
     again = declare(tables.declared())
+    assert again.optimisers == tables.optimisers and (again.optimisers == ()) == (optimiser is None)
     assert again.differs_from(tables) is None and list(again.values()) == list(tables.values())
 
 
@@ -47,7 +51,22 @@ def test_tables_that_cannot_be_are_named(sizes: Any, scale: Any, reported: str) 
         make_tables(sizes, scale)
 
 
-@pytest.mark.parametrize("declared", [None, {"a": 3}, {"a": [1, 2]}, {"a": [1, 2, "x"]}, {"a": [1, 0, 1.0]}])
+def test_an_invalid_optimiser_is_named_with_its_table() -> None:
+    with pytest.raises(TableError, match=r"^table b: expected sgd.*got 'lamb'$"):
+        make_tables({"a": (1, 1), "b": (1, 1)}, optimiser={"b": "lamb"})
+    with pytest.raises(TableError, match=r"^optimiser of c: there are the tables a$"):
+        make_tables({"a": (1, 1)}, optimiser={"c": "adam"})
+    first = make_tables({"a": (1, 1)}, optimiser="adam")
+    assert first.differs_from(make_tables({"a": (1, 1)})) == (
+        "table a: 1 rows of 1 at scale 65536 with adam(lr=0.001, beta1=0.9, beta2=0.999, eps=1e-08); "
+        "the others have declared 1 rows of 1 at scale 65536"
+    )
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [None, {"a": 3}, {"a": [1, 2]}, {"a": [1, 2, "x"]}, {"a": [1, 0, 1.0]}, {"a": [1, 1, 1.0, 5]}],
+)
 def test_an_undeclared_name_is_refused(declared: Any) -> None:
     with pytest.raises(TableError):
         declare(declared)

@@ -174,3 +174,22 @@ def test_an_error_is_one_line(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert result.output.count("\n") == 1 and "hosts.rate" in result.output
     assert not (tmp_path / "runs").exists()
+
+
+def record_of(folder: Path, settings: str) -> Any:
+    folder.mkdir()
+    (folder / "run.toml").write_text(f'design = "none"\n{settings}\n' + SMALL.format(runs=folder / "runs"))
+    assert invoke("simulate", folder / "run.toml").exit_code == 0
+    return json.loads((folder / "runs" / "latest" / "run.json").read_text())
+
+
+def test_servers_that_optimise_have_all_gradients_and_train_as_those_that_add(tmp_path: Path) -> None:
+    added = record_of(tmp_path / "add", "learning_rate = 0.5")
+    for text in ("sgd(lr=0.5)", "adagrad"):
+        record = record_of(tmp_path / text, f'optimiser = "{text}"')
+        accounting, workload = record["accounting"], record["workload"]
+        assert accounting["sent"] == accounting["applied"] > 0
+        assert accounting["mismatched_keys"] == accounting["lost"] == 0
+        assert workload["optimiser"].startswith(text) and workload["scale"] == 2**24
+        losses, expected = ([block["loss"] for block in each["blocks"]] for each in (record, added))
+        assert (losses == pytest.approx(expected, abs=1e-4)) == (text == "sgd(lr=0.5)")

@@ -21,6 +21,7 @@ from experiment.session import Planned
 from foundation.designs.arms import arms_of
 from switch_harness.waiting import wait_for
 from tests.harness.sessions import real_session
+from topologies.embedding_tables import Tables, make_tables
 from topologies.joined_worker import JoinedWorker
 from topologies.run_lock import is_alive
 from topologies.scripts import arm as arm_module
@@ -61,7 +62,7 @@ class Played:
             writer: Any = line
             self.arm._join(JoinedWorker(rank, writer))
 
-    async def _start(self, parameters: int) -> None:
+    async def _start(self, tables: Tables) -> None:
         pass
 
     def _answer(self, rank: int, order: dict[str, Any]) -> None:
@@ -147,12 +148,13 @@ async def test_scripts_that_end_without_a_push_get_an_error_that_defines_a_step(
 
 async def test_an_arm_has_one_model(tmp_path: Path) -> None:
     played = Played(tmp_path)
-    terms = await played.arm.begin(30)
+    tables = make_tables({"table": (30, 1)})
+    terms = await played.arm.begin(tables)
     assert (terms.job, terms.arm, terms.seed) == (OFFLOAD.job, "offload", 1)
     assert terms.parts == str(tmp_path / "parts")
     assert len(terms.workers) == 2
     with pytest.raises(RunFailed, match="arm offload: all workers have left"):
-        await played.arm.begin(30)
+        await played.arm.begin(tables)
 
 
 async def test_orders_that_fail_or_are_not_answered_name_the_worker(tmp_path: Path) -> None:
