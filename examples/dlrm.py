@@ -3,8 +3,8 @@
 Each category has a table at the servers, `hotline.torch.EmbeddingBag`. The dense part, two perceptrons, is
 one more table, with one value a row. A worker pulls the rows of its mini-batch and the whole dense part. It
 pushes the gradients of both, multiplied by the negative learning rate: asynchronous SGD, in which nothing is
-averaged. There is one model, at the servers. Each mini-batch of each worker is a step of it, with gradients
-of the values pulled before.
+averaged. With --optimiser it pushes the gradients, and servers optimise. There is one model, at the servers.
+Each mini-batch of each worker is a step of it, with gradients of the values pulled before.
 """
 
 import argparse
@@ -63,10 +63,11 @@ class Dense(torch.nn.Module):
 
 
 class Model:
-    def __init__(self, kv: hotline.Worker, dense: Dense) -> None:
+    def __init__(self, kv: hotline.Worker, dense: Dense, optimises: bool) -> None:
         self.kv, self.dense, self.keys = kv, dense, np.arange(len(dense.flat))
+        self.factor, lr = (1.0, None) if optimises else (-RATE, RATE_OF_ROWS)
         self.bags = [
-            hotline.torch.EmbeddingBag(rows, DIM, mode="sum", kv=kv, table=f"category {k}", lr=RATE_OF_ROWS)
+            hotline.torch.EmbeddingBag(rows, DIM, mode="sum", kv=kv, table=f"category {k}", lr=lr)
             for k, rows in enumerate(ROWS)
         ]
         kv.init(dense.flat.numpy(), "dense")
@@ -94,7 +95,7 @@ class Model:
         """Push the updates of a mini-batch, and return its log loss."""
         loss = functional.binary_cross_entropy_with_logits(self.logits(numbers, categories), clicked)
         loss.backward()  # pushes the rows' gradients
-        self.kv.push(self.keys, (-RATE * self.dense.gradient()).numpy(), "dense")
+        self.kv.push(self.keys, (self.factor * self.dense.gradient()).numpy(), "dense")
         return loss.item()
 
 
@@ -103,6 +104,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--samples", type=int, default=20_000)
+    parser.add_argument("--optimiser", help='such as "adagrad(lr=0.05)", with design none')
     given = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(1)
@@ -110,8 +112,9 @@ def main() -> None:
     held_out = torch.arange(given.samples) % 10 == 9
     dense = Dense()
     tables = {f"category {k}": (rows, DIM) for k, rows in enumerate(ROWS)}
-    with hotline.Worker(tables={**tables, "dense": (len(dense.flat), 1)}, scale=SCALE) as kv:
-        model = Model(kv, dense)
+    tables["dense"] = len(dense.flat), 1
+    with hotline.Worker(tables, scale=SCALE, optimiser=given.optimiser) as kv:
+        model = Model(kv, dense, given.optimiser is not None)
         share = torch.nonzero(~held_out)[kv.rank :: kv.size, 0]
         batches = [
             [each[at] for each in data]

@@ -59,7 +59,7 @@ def of_torch(text: str, start: Values, steps: Sequence[Step]) -> list[Values]:
     import torch
 
     values = torch.from_numpy(start.copy()).requires_grad_()
-    optimiser = _torch_optimiser(torch, text, values)
+    optimiser = torch_optimiser(text, values)
     found = []
     for step in steps:
         gradient = torch.from_numpy((step.units / SCALE).astype(np.float32))
@@ -71,7 +71,10 @@ def of_torch(text: str, start: Values, steps: Sequence[Step]) -> list[Values]:
     return found
 
 
-def _torch_optimiser(torch: Any, text: str, values: Any) -> Any:
+def torch_optimiser(text: str, values: Any) -> Any:
+    """Return PyTorch's optimiser of a text, for one tensor."""
+    import torch
+
     match parse(text):
         case SGD(lr=lr):
             return torch.optim.SGD([values], lr=lr)

@@ -48,8 +48,9 @@ def test_matrix_factorisation(run_example: RunExample) -> None:
 
 
 @needs_torch
-def test_dlrm(run_example: RunExample) -> None:
-    printed, reports = run_example("dlrm.py", "--epochs", "2", "--samples", "8000")
+@pytest.mark.parametrize("more", [(), ("--optimiser", "adagrad(lr=0.05)")], ids=["sgd", "adagrad"])
+def test_dlrm(run_example: RunExample, more: tuple[str, ...]) -> None:
+    printed, reports = run_example("dlrm.py", "--epochs", "2", "--samples", "8000", *more)
     found, plain = map(float, re.findall(r"0\.\d+", printed))
     assert found < plain - 0.01
     losses = [report["loss"] for report in reports if report["rank"] == 0]
