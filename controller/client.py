@@ -78,7 +78,7 @@ class SwitchClient:
         self._primary = primary
         # The switch of a run listens before it has loaded or compiled its code.
         self._connect_s = _OWN_SWITCH_SECONDS if undisturbed else _CONNECT_SECONDS
-        self._first_bid = _UNDISTURBED + os.getpid() if undisturbed else _ELECTION_ID
+        self._first_election_id = _UNDISTURBED + os.getpid() if undisturbed else _ELECTION_ID
         self._open: fy.Switch | None = None
         self._sending = asyncio.Lock()
 
@@ -236,7 +236,7 @@ class SwitchClient:
     async def _connect(
         self, p4info: Path | None = None, p4blob: Path | None = None, seconds: float | None = None
     ) -> fy.Switch:
-        election_id = self._first_bid
+        election_id = self._first_election_id
         seconds = self._connect_s if seconds is None else seconds
         for _ in range(_ELECTIONS):
             options = fy.SwitchOptions(

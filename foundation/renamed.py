@@ -28,7 +28,7 @@ FIELDS = {"behind_ns": "max_lateness_ns", "owed": "unreplayed"}
 """Old name of a field of `run.json` -> new name."""
 SCHEDULE_FIELDS = {"late_us": "extra_delay_us", "strikes": "injections"}
 """Old name of a field of a fault schedule -> new name."""
-VERBS = {"owed": "recover", "zoo": "allreduce"}
+COMMANDS = {"owed": "recover", "zoo": "allreduce"}
 OPTIONS = {
     ("recover", "--bring-home"): "--apply",
     ("overlap", "--most"): "--max-concurrent",
@@ -40,7 +40,7 @@ OPTIONS = {
     ("predict", "--by"): "--from",
     ("sweep", "--along"): "--vary",
 }
-"""(verb, old name) -> new name of an option."""
+"""(command, old name) -> new name of an option."""
 
 
 def expected(what: str, new: str, old: str) -> str:

@@ -41,7 +41,7 @@ class TestbedHost(Host):  # type: ignore[misc]  # Mininet has no types
 
     @property
     def without_ipv6(self) -> str:
-        """Interface on which IPv6 is disabled, or "all"."""
+        """Interface on which IPv6 is disabled, or "all" for all that the host has."""
         return "all"
 
     def config(self, neighbours: Iterable[Endpoint] = (), **params: Any) -> None:  # Mininet's
@@ -68,7 +68,7 @@ class ScriptHost(TestbedHost):
 
     @property
     def without_ipv6(self) -> str:
-        """The host's own interface: the others belong to the machine."""
+        """The interface to the testbed's switch: the machine may use IPv6 on its others."""
         return str(self.defaultIntf().name)
 
     def config(self, neighbours: Iterable[Endpoint] = (), **params: Any) -> None:  # Mininet's

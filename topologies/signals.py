@@ -96,7 +96,7 @@ class Stop:
                 signal.signal(number, _defer_to_thread)
 
     def raise_if_requested(self) -> None:
-        """Raise CancelledError if a signal has come, in code that keeps the loop waiting for long."""
+        """Raise CancelledError if a signal has come; for code that blocks the event loop for long."""
         if self.requested:
             _cancel()
 

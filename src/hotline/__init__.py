@@ -1,4 +1,4 @@
-"""Hotline for your own scripts: the functions behind the verbs of the command line.
+"""Hotline for your own scripts: the functions behind the commands of `./hotline`.
 
     import hotline
 

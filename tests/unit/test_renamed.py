@@ -1,4 +1,4 @@
-"""Old names of verbs and options: one error that has the old name and the new one."""
+"""Old names of commands and options: one error that has the old name and the new one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from foundation.renamed import OPTIONS, SETTINGS, VERBS
+from foundation.renamed import COMMANDS, OPTIONS, SETTINGS
 from hotline.cli.commands import hotline
 
 CHECKOUT = Path(__file__).parents[2]
@@ -21,18 +21,18 @@ def refusal(*command: str) -> str:
     return result.stderr.splitlines()[-1]
 
 
-@pytest.mark.parametrize(("old", "new"), VERBS.items())
+@pytest.mark.parametrize(("old", "new"), COMMANDS.items())
 def test_an_old_verb_is_refused(old: str, new: str) -> None:
     assert new in hotline.commands and old not in hotline.commands
-    assert refusal(old, "--json") == f"Error: expected verb '{new}', got its old name '{old}'"
+    assert refusal(old, "--json") == f"Error: expected command '{new}', got its old name '{old}'"
 
 
-@pytest.mark.parametrize(("verb", "old", "new"), [(*old, new) for old, new in OPTIONS.items()])
-def test_an_old_option_is_refused(verb: str, old: str, new: str) -> None:
-    names = {name for parameter in hotline.commands[verb].params for name in parameter.opts}
+@pytest.mark.parametrize(("command", "old", "new"), [(*old, new) for old, new in OPTIONS.items()])
+def test_an_old_option_is_refused(command: str, old: str, new: str) -> None:
+    names = {name for parameter in hotline.commands[command].params for name in parameter.opts}
     assert new in names and old not in names
     for given in ([old, "1"], [f"{old}=1"]):
-        assert refusal(verb, *given) == f"Error: expected option '{new}', got its old name '{old}'"
+        assert refusal(command, *given) == f"Error: expected option '{new}', got its old name '{old}'"
 
 
 def test_an_unknown_option_has_the_message_of_click() -> None:

@@ -22,9 +22,9 @@ from softswitch.v1model import DROP_PORT
 
 
 @click.command(
-    epilog="Verbs: `softswitch cli` does BMv2's commands on a running switch, `softswitch explain` tells "
-    "what a program does to a packet, `softswitch install-as` puts programs of BMv2's names into a folder. "
-    "Each has --help."
+    epilog="Subcommands: `softswitch cli` does BMv2's commands on a running switch, `softswitch explain` "
+    "tells what a program does to a packet, `softswitch install-as` puts programs of BMv2's names into a "
+    "folder. Each has --help."
 )
 @click.version_option(__version__)
 @click.argument("program", required=False, type=click.Path(path_type=Path))

@@ -1,4 +1,4 @@
-"""Verbs of `softswitch`, which do something else than running a switch; each is a module with a `main`."""
+"""Subcommands of `softswitch`, which do other things than run a switch; each is a module with a `main`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from importlib import import_module
 
 # Imported on demand, so that a switch starts without them.
-VERBS: dict[str, str] = {
+SUBCOMMANDS: dict[str, str] = {
     "cli": "softswitch.commands.cli",
     "conformance": "softswitch.conformance.cli",
     "explain": "softswitch.explain.cli",
@@ -18,9 +18,9 @@ _PROTOBUF = "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION"
 
 
 def main() -> None:
-    """Run the verb that the first argument names, or else the switch."""
+    """Run the subcommand that the first argument names, or else the switch."""
     fast_protobuf()
-    module = VERBS.get(sys.argv[1]) if len(sys.argv) > 1 else None
+    module = SUBCOMMANDS.get(sys.argv[1]) if len(sys.argv) > 1 else None
     if module is None:
         import_module("softswitch.cli").main()
     else:

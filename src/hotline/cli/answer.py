@@ -84,7 +84,7 @@ def answer(
     columns: str | None, batch: int, skip_bad: bool, skew: float, top_k: int, racks: int | None,
     oversubscription: float | None, hosts_of: Path | None, switch: str, as_json: bool,
 ) -> None:  # fmt: skip
-    """Tell what a switch would do for a cluster.
+    """Say what a switch would do for a cluster.
 
     Tells gains and losses, capacity, what limits it, and which size of a hot set pays. The agents and the P4
     program run in virtual time: every agent has a core of its own, and the switch is a device.

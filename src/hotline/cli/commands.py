@@ -5,7 +5,7 @@ from itertools import chain
 
 import click
 
-from foundation.renamed import OPTIONS, VERBS, expected, find_old
+from foundation.renamed import COMMANDS, OPTIONS, expected, find_old
 from hotline.cli.allreduce import allreduce
 from hotline.cli.answer import answer
 from hotline.cli.examples import add_examples
@@ -37,7 +37,7 @@ class _Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find a command; refuse the old name of one with the new one."""
-        if message := find_old("verb", VERBS, args[:1]):
+        if message := find_old("command", COMMANDS, args[:1]):
             ctx.fail(message)
         return super().resolve_command(ctx, args)
 
@@ -46,8 +46,8 @@ class _Commands(click.Group):
         try:
             return super().invoke(context)
         except click.NoSuchOption as error:
-            verb = "" if error.ctx is None else error.ctx.command.name or ""
-            new = OPTIONS.get((verb, error.option_name))
+            command = "" if error.ctx is None else error.ctx.command.name or ""
+            new = OPTIONS.get((command, error.option_name))
             if new is None:
                 raise
             raise click.UsageError(expected("option", new, error.option_name), error.ctx) from None

@@ -30,7 +30,7 @@ from hotline.cli.common import (
 )
 @json_option
 def status(address: str, device_id: int, in_full: bool, as_json: bool) -> None:
-    """Tell what the switch holds and counts, job by job.
+    """Show what the switch holds and counts, job by job.
 
     Arms, entries by state, hit rate, RPCs and drops.
     Counters count since the pipeline was committed, all jobs together.

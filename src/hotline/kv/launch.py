@@ -31,7 +31,7 @@ class UpInfo:
     """Path of the rendezvous's socket."""
     workers: int
     job: int
-    """Job id for the controller's verbs."""
+    """Job id for the controller's commands."""
     switch: str
     """HOST:PORT of the P4Runtime server."""
     folder: Path

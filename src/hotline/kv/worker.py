@@ -1,4 +1,4 @@
-"""`hotline.Worker`, with PS-Lite's verbs and NumPy's conventions."""
+"""`hotline.Worker`, with PS-Lite's operations and NumPy's conventions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verb `run-as`, which installed scripts call: a switch with BMv2's command line."""
+"""The subcommand `run-as`, which installed scripts call: a switch with BMv2's command line."""
 
 from __future__ import annotations
 

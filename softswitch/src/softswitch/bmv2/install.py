@@ -1,4 +1,4 @@
-"""The verb `install-as`: write scripts with BMv2's program names that run softswitch."""
+"""The subcommand `install-as`: write scripts with BMv2's program names that run softswitch."""
 
 from __future__ import annotations
 

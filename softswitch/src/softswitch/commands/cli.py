@@ -1,4 +1,4 @@
-"""The verb `softswitch cli`: commands on a running switch, typed or from files."""
+"""The subcommand `softswitch cli`: commands on a running switch, typed or from files."""
 
 from __future__ import annotations
 

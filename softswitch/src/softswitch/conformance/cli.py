@@ -1,4 +1,4 @@
-"""The verb `softswitch conformance`."""
+"""The subcommand `softswitch conformance`."""
 
 from __future__ import annotations
 

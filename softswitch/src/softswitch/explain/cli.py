@@ -1,4 +1,4 @@
-"""The verb `softswitch explain`: trace packets through the interpreter."""
+"""The subcommand `softswitch explain`: trace packets through the interpreter."""
 
 from __future__ import annotations
 

@@ -11,17 +11,17 @@ _CALL = {"op": str, "parameters?": [typed]}
 _LIST = {"name?": str, "id": int, "elements?": [typed]}
 
 
-def _input(value: object, place: str) -> None:
+def _check_hash_input(value: object, place: str) -> None:
     typed(value, place)
     assert isinstance(value, dict)
     if value["type"] == "hexstr":
         check(value, {"bitwidth": count}, place)
 
 
-_SELECTOR = {"algo": str, "input": [_input]}
+_SELECTOR = {"algo": str, "input": [_check_hash_input]}
 
 
-def _extracted(value: object, place: str) -> None:
+def _check_extract(value: object, place: str) -> None:
     check(value, {"type": str}, place)
     assert isinstance(value, dict)
     shape = (str, str) if value["type"] == "union_stack" else one_of(dict, str)
@@ -29,7 +29,7 @@ def _extracted(value: object, place: str) -> None:
 
 
 _PARSER_OPERATIONS: dict[str, Shape] = {
-    "extract": (_extracted,), "extract_VL": (_extracted, typed), "set": (typed, typed),
+    "extract": (_check_extract,), "extract_VL": (_check_extract, typed), "set": (typed, typed),
     "verify": (typed, one_of(count, typed)), "primitive": (_CALL,), "shift": (count,), "advance": (typed,),
 }  # fmt: skip
 

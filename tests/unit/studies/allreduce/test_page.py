@@ -1,4 +1,4 @@
-"""Numbers, page and verb of the all-reduce comparison, with fake results."""
+"""Numbers, page and command of the all-reduce comparison, with fake results."""
 
 from __future__ import annotations
 
