@@ -132,7 +132,7 @@ class CommandTarget(Protocol):
 
 
 class Agent:
-    """An agent with one command at a time; `until_it_dies` restarts it if `restarts_after_death`."""
+    """An agent's process, which executes one command at a time; `until_it_dies` may restart it."""
 
     def __init__(
         self,

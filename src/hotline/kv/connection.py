@@ -50,7 +50,7 @@ class Connection:
     def ask(self, command: str, patience_s: float | None = None, **values: object) -> Message:
         """Send a request and return its answer.
 
-        Raises `NotConnected` if it is refused, and `ClusterLost`, also without an answer within `patience_s`.
+        Raises `NotConnected` if it is refused, and `ClusterLost` if a part has ended or `patience_s` is over.
         Ctrl-C ends the wait.
         """
         with self._answered:
