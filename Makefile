@@ -43,7 +43,7 @@ simulate: setup ## the experiment in virtual time, [DDL]'s cluster or CONFIG=: n
 sweeps: setup ## many of them side by side: [DDL] S1 to S6, Fig. 1, top-k, skew, bandwidth, incast, connections
 	@./hotline sweep $(ARGS)
 
-allreduce: setup ## SwitchML, servers, a ring and the hot set side by side, simulated: 3 minutes; QUICK=1 does fewer points
+allreduce: setup ## SwitchML, ATP, servers, a ring and the hot set side by side, simulated; QUICK=1 does fewer points
 	@./hotline allreduce $(if $(QUICK),--quick) $(ARGS)
 
 zoo:

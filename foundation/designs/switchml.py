@@ -20,6 +20,8 @@ class SwitchML:
     patience_us: int = 0
     """Time in µs after which a retransmission completes a chunk for all workers, without those that are
     missing; 0 means never. It needs `check`."""
+    published_timers: bool = False
+    """Whether workers resend after 1 ms, instead of after 20 ms or more."""
 
     def __post_init__(self) -> None:
         if self.patience_us and not self.check:

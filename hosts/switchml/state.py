@@ -49,6 +49,7 @@ class ReducerHeader:
     incomplete: int  # number of results that lack the values of a worker
     backed_off_at: int
     timeout: int
+    published_timers: int  # whether the timeout is the published one, and constant
     smoothed: float
     variation: float
     rows: int

@@ -28,6 +28,9 @@ from hosts.worker.timer import expired, sample
 from hosts.worker.vectors import FLOATS
 from nativekit.compile import compiled, int64
 
+TIMEOUT = 1_000_000
+"""The published timeout, in ns."""
+
 
 @compiled
 def start(state: Reducer, op: int, iteration: int, n_keys: int) -> None:
@@ -64,6 +67,8 @@ def _begin(state: Reducer, size: int) -> None:
     header.total = header.chunks + (header.batch if header.is_float else 0)
     header.calls = header.pending = header.total
     header.number += 1
+    if header.published_timers:
+        header.timeout = TIMEOUT
     header.progress = header.stalled = header.next_ready = header.ready = 0
     for s in range(WINDOW):
         state.slots[s].busy = state.slots[s].queued = 0
@@ -158,7 +163,8 @@ def wake(state: Reducer, now: int) -> None:
     for s in range(WINDOW):
         slot = state.slots[s]
         if slot.busy and slot.attempts and slot.deadline <= now:
-            expired(header, int64(slot.sent), now)
+            if not header.published_timers:
+                expired(header, int64(slot.sent), now)
             slot.sent = now
             slot.attempts += 1
             header.retransmissions += 1
@@ -200,7 +206,7 @@ def receive(state: Reducer, rpc: Rpc, length: int, arrival: int, read: int) -> i
     if not (slot.busy and slot.attempts and slot.packet == packet):
         header.unexpected += 1
         return NOTHING
-    if slot.attempts == 1:
+    if slot.attempts == 1 and not header.published_timers:
         sample(header, read - slot.t0)
     header.incomplete += missing_of(rpc) > 0
     _store_result(state, rpc, packet)

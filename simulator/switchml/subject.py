@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from foundation.designs.interface import Arm
-from foundation.designs.switchml import DESIGN
+from foundation.designs.switchml import DESIGN, settings_of
 from hosts.switchml.client import SwitchMLClient
 from hosts.switchml.floats import MIN_EXPONENT, error_bound
 from hosts.switchml.packet import VALUES
@@ -23,17 +24,23 @@ RANGE = ScheduleRange(
 
 def subject_of(arm: Arm) -> Subject:
     """Return the subject of an arm, which may have other settings than the design's arms."""
+
+    def set_up(client: VectorClient, window: int, chunk_size: int) -> None:
+        if chunk_size != VALUES:
+            raise ValueError(f"chunks of {chunk_size} values; {VALUES} expected")
+        assert isinstance(client, SwitchMLClient)
+        client.state.header.window = window
+        client.state.header.published_timers = settings_of(arm).published_timers
+
     return Subject(
-        DESIGN, arm, RANGE, (VALUES, VALUES), VALUES, lambda _workers, _servers: 1.0, _set_up, _is_near,
-        PATIENCE_NS,
+        DESIGN, arm, RANGE, (VALUES, VALUES), VALUES, lambda _workers, _servers: 1.0, set_up, _is_near,
+        PATIENCE_NS, occupy=lambda _switch, share: 1 - share,
     )  # fmt: skip
 
 
-def _set_up(client: VectorClient, window: int, chunk_size: int) -> None:
-    if chunk_size != VALUES:
-        raise ValueError(f"chunks of {chunk_size} values; {VALUES} expected")
-    assert isinstance(client, SwitchMLClient)
-    client.state.header.window = window
+def with_published_timers(subject: Subject) -> Subject:
+    settings = replace(settings_of(subject.arm), published_timers=True)
+    return subject_of(replace(subject.arm, settings=settings))
 
 
 def _is_near(result: Vector, vectors: Sequence[Vector]) -> bool:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from typing import TypedDict
 
-from foundation.designs import hotset, none, psdense, ring, switchml
+from foundation.designs import atp, hotset, none, psdense, ring, switchml
 from foundation.designs.interface import Design
 from foundation.settings import Strict
+from hosts.atp import packet as atp_packet
+from hosts.atp.packet import CELLS
 from hosts.switchml.packet import SLOTS, VALUES
 
-_OPTIONAL_REGISTERS = ("stale_chunk_filter.numbers", "slot_timeout.since")
-"""Registers of settings that the published SwitchML does not have."""
+_OPTIONAL_REGISTERS = ("stale_chunk_filter.numbers", "slot_timeout.since", "claim.tensors")
+"""Registers of settings that the published SwitchML and ATP do not have."""
 
 
 class Memory(Strict):
@@ -29,19 +31,24 @@ class Memory(Strict):
 
 def memories() -> list[Memory]:
     every = _registers(switchml.DESIGN)
-    published = {name: n for name, n in every.items() if not any(key in name for key in _OPTIONAL_REGISTERS)}
     checked = {name: n for name, n in every.items() if "slot_timeout.since" not in name}
     hot = _registers(hotset.DESIGN)
     entries = 2 * SLOTS
     return [
-        _memory("switchml", published, "value_", entries, VALUES),
+        _memory("switchml", _published(every), "value_", entries, VALUES),
         _memory("switchml-checked", checked, "value_", entries, VALUES),
+        _memory("atp", _published(_registers(atp.DESIGN)), "value_", CELLS, atp_packet.VALUES),
+        _memory("atp-checked", _registers(atp.DESIGN), "value_", CELLS, atp_packet.VALUES),
         _memory("offload", hot, "aggregate_", sum(".values" in name for name in hot) * _slots_of(hot), 1),
         *(
             _memory(each.name, _registers(each), "", 0, 0)
             for each in (none.DESIGN, psdense.DESIGN, ring.DESIGN)
         ),
     ]
+
+
+def _published(registers: dict[str, int]) -> dict[str, int]:
+    return {name: n for name, n in registers.items() if not any(key in name for key in _OPTIONAL_REGISTERS)}
 
 
 def _memory(arm: str, registers: dict[str, int], of_values: str, slots: int, values: int) -> Memory:

@@ -16,6 +16,7 @@ from studies.allreduce.plan import (
     by_length,
     by_loss,
     by_size,
+    by_taken,
     by_workers,
     in_parts,
     layers_of,
@@ -24,7 +25,7 @@ from studies.allreduce.plan import (
     trainings,
 )
 from studies.allreduce.point import Point, PointResult, Reduce, run_point, task_of
-from studies.allreduce.schemes import SCHEMES, Scheme
+from studies.allreduce.schemes import SCHEMES, WITH_PUBLISHED_TIMERS, Scheme
 from studies.allreduce.training_result import TrainingResult
 
 Results = Mapping[str, Reduced | TrainingResult]
@@ -113,9 +114,10 @@ class Numbers(Strict):
     values: int
     workers: int
     goodput_by_workers: list[Line]
-    """Values/s of a worker, as in the next two fields."""
+    """Values/s of a worker, as in the next three fields."""
     goodput_by_packet: list[Line]
     goodput_by_loss: list[Line]
+    goodput_by_taken: list[Line]
     ms_by_length: list[Line]
     octets: list[Octets]
     limits: list[Limit]
@@ -159,7 +161,17 @@ def numbers_of(plan: Plan, results: Results) -> Numbers:
             _line(scheme, g, by_size(plan, scheme, g), "chunk_size", reduced) for scheme, g in curves
         ],
         goodput_by_loss=[
-            _loss_line(scheme, g, by_loss(plan, scheme, g), reduced) for scheme, g in curves
+            _loss_line(scheme, g, by_loss(plan, scheme, g), reduced)
+            for g in GBITS
+            for scheme in (*SCHEMES, *WITH_PUBLISHED_TIMERS)
+        ],
+        goodput_by_taken=[
+            Line(
+                scheme=scheme.name, gbit=g, x=list(points),
+                y=[reduced(each).values_per_s for each in points.values()],
+            )
+            for scheme, g in curves
+            if (points := by_taken(plan, scheme, g))
         ],
         ms_by_length=[
             Line(

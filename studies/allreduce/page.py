@@ -19,6 +19,9 @@ _READING = (
     f"{DELAY_US:g} µs, and up to {QUEUE_KB:,.0f} KiB wait before it.",
     "Unless stated otherwise, hosts take no time, so that only links do. A worker has up to 64 packets under "
     "way.",
+    "atp has one server, which takes no share of the values while cells of the switch are free. Another job "
+    "that has a share of the memory keeps it: SwitchML's window is so much smaller, and ATP's packets go to "
+    "the server until they have found a free cell.",
     "psdense has as many servers as workers, or one for four workers. switchml-checked also compares the "
     "numbers of chunks, which costs no byte on any link.",
     "Each part of the time is the difference between two runs. Values: transmission of the values alone on "
@@ -50,6 +53,10 @@ def tables_of(numbers: Numbers) -> list[tuple[str, Sequence[Table]]]:
         ("Goodput", [
             goodput("Million values/s of a worker, by workers", numbers.goodput_by_workers),
             goodput("Million values/s of a worker, by frames lost", numbers.goodput_by_loss, "%"),
+            goodput(
+                "Million values/s of a worker, by the share of the memory that another job has",
+                numbers.goodput_by_taken, "%",
+            ),
         ]),
         ("Beside what links need", [limits(numbers), parts(numbers)]),
         ("Frame bytes a value on every link", [octets(numbers)]),
@@ -62,12 +69,14 @@ def tables_of(numbers: Numbers) -> list[tuple[str, Sequence[Table]]]:
 
 
 def goodput(title: str, lines: Sequence[Line], unit: str = "") -> Table:
-    rows: list[Row] = [
-        (f"{line.scheme}, {line.gbit:g} Gbit/s", *(plain(_three_digits(1e-6 * y)) for y in line.y))
-        for line in lines
-    ]
-    columns = (f"{100 * x:g} %" if unit else f"{x:,g}" for x in lines[0].x)
-    return Table(title, ("", *columns), rows)
+    columns = sorted({x for line in lines for x in line.x})
+    rows: list[Row] = []
+    for line in lines:
+        rates = dict(zip(line.x, line.y, strict=True))
+        texts = (_three_digits(1e-6 * rates[x]) if x in rates else "-" for x in columns)
+        rows.append((f"{line.scheme}, {line.gbit:g} Gbit/s", *map(plain, texts)))
+    head = (f"{100 * x:g} %" if unit else f"{x:,g}" for x in columns)
+    return Table(title, ("", *head), rows)
 
 
 def _three_digits(number: float) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from studies.allreduce.point import Point, Reduce, Train
-from studies.allreduce.schemes import SCHEMES, Scheme
+from studies.allreduce.schemes import SCHEMES, WITH_PUBLISHED_TIMERS, Scheme, SwitchMemory
 from studies.allreduce.training import ARMS
 from studies.dense.catalogue import Model, open_model
 
@@ -17,7 +17,9 @@ BASE_WORKERS, LAYER_WORKERS = 8, 4
 LOSSES = (0.0, 0.0001, 0.001, 0.01)
 BREAKDOWN_LOSS = 0.001
 SIZES = (64, 128, 256, 360)
-"""Values per packet; those that a design does not support are left out."""
+"""Values per packet; a design without a choice has its own instead."""
+TAKEN = (0.0, 0.25, 0.5, 0.75, 1.0)
+"""Shares of the switch's memory that another job has."""
 VALUE_BYTES = 4
 TRAINING_SERVERS = 2
 COMPUTE_US, STRAGGLER = 1_000.0, 4.0
@@ -58,9 +60,8 @@ def by_workers(plan: Plan, scheme: Scheme, gbit: float) -> list[Reduce]:
 
 def by_size(plan: Plan, scheme: Scheme, gbit: float) -> list[Reduce]:
     smallest, largest = scheme.subject.chunk_sizes
-    return [
-        _changed(base(plan, scheme, gbit), chunk_size=size) for size in SIZES if smallest <= size <= largest
-    ]
+    sizes = [size for size in SIZES if smallest < largest] or [largest]
+    return [_changed(base(plan, scheme, gbit), chunk_size=size) for size in sizes]
 
 
 def by_loss(plan: Plan, scheme: Scheme, gbit: float) -> list[list[Reduce]]:
@@ -70,6 +71,21 @@ def by_loss(plan: Plan, scheme: Scheme, gbit: float) -> list[list[Reduce]]:
         [_changed(base(plan, scheme, gbit), loss=loss, seed=seed) for seed in (seeds if loss else (1,))]
         for loss in LOSSES
     ]
+
+
+def by_taken(plan: Plan, scheme: Scheme, gbit: float) -> dict[float, Reduce]:
+    """Return all-reduces beside another job, by its share of the switch's memory.
+
+    A scheme without memory there does not change; one that needs memory has no all-reduce beside a job that
+    has all. None for a checked scheme, whose frames are the same.
+    """
+    if scheme.is_checked:
+        return {}
+    alone = base(plan, scheme, gbit)
+    if scheme.memory is SwitchMemory.NONE:
+        return dict.fromkeys(TAKEN, alone)
+    shares = TAKEN if scheme.memory is SwitchMemory.OPTIONAL else TAKEN[:-1]
+    return {taken: _changed(alone, taken=taken) for taken in shares}
 
 
 def by_length(plan: Plan, scheme: Scheme, gbit: float) -> list[Reduce]:
@@ -98,6 +114,8 @@ def of_layers(plan: Plan, scheme: Scheme, gbit: float) -> list[Reduce]:
     if model is None or scheme.is_checked:
         return []
     values = model.layers.bytes // VALUE_BYTES
+    if values > (scheme.subject.max_values or values):
+        return []
     return [_changed(base(plan, scheme, gbit), values=values, workers=LAYER_WORKERS)]
 
 
@@ -134,7 +152,11 @@ def _reductions(plan: Plan) -> Iterator[Reduce]:
         for gbit in GBITS:
             reductions: tuple[Iterable[Reduce], ...] = (
                 by_workers(plan, scheme, gbit), by_size(plan, scheme, gbit), *by_loss(plan, scheme, gbit),
-                by_length(plan, scheme, gbit), in_parts(plan, scheme, gbit).values(),
+                by_taken(plan, scheme, gbit).values(), by_length(plan, scheme, gbit),
+                in_parts(plan, scheme, gbit).values(),
                 of_layers(plan, scheme, gbit),
             )  # fmt: skip
             yield from chain(*reductions)
+    for scheme in WITH_PUBLISHED_TIMERS:
+        for gbit in GBITS:
+            yield from chain(*by_loss(plan, scheme, gbit))

@@ -36,6 +36,8 @@ class Reduce(Strict):
     chunk_size: int
     loss: float = 0.0
     """Share of frames lost on every cable."""
+    taken: float = 0.0
+    """Share of the switch's memory that another job has."""
     has_latency: bool = True
     """Whether cables and the switch have a delay besides the transmission of bytes."""
     hosts: Literal["ideal", "measured"] = "ideal"
@@ -48,6 +50,7 @@ class Reduce(Strict):
             self.scheme.replace(", ", "-").replace(" ", "-"),
             f"{self.gbit:g}g-{self.workers}w-{self.values}v-{self.chunk_size}",
             *([f"loss-{self.loss:g}"] if self.loss else []),
+            *([f"taken-{self.taken:g}"] if self.taken else []),
             *([] if self.has_latency else ["no-latency"]),
             *([] if self.hosts == "ideal" else [self.hosts]),
             *([f"seed-{self.seed}"] if self.seed != 1 else []),
@@ -76,7 +79,8 @@ class Reduce(Strict):
         scheme = scheme_of(self.scheme)
         return measure(
             scheme.subject, self.workers, scheme.servers(self.workers), self.values, self.network,
-            hosts=host_costs(self.hosts), chunk_size=self.chunk_size, seed=self.seed,
+            hosts=host_costs(self.hosts), chunk_size=self.chunk_size,
+            taken=self.taken, seed=self.seed,
         )  # fmt: skip
 
 

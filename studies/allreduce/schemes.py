@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
+from simulator.atp import subject as atp
 from simulator.dense.subject import PSDENSE, RING, Subject
-from simulator.switchml.subject import CHECKED, PUBLISHED
+from simulator.switchml import subject as switchml
 from studies.allreduce import AllReduceError
+
+
+class SwitchMemory(Enum):
+    """The memory in the switch that a scheme uses."""
+
+    NONE = "none"
+    OPTIONAL = "what is free"
+    REQUIRED = "required"
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,13 +26,14 @@ class Scheme:
     workers_per_server: int | None
     """Workers per server; None for designs whose servers are idle, which have one."""
     dash: int = 0
+    memory: SwitchMemory = SwitchMemory.NONE
 
     def servers(self, workers: int) -> int:
         return 1 if self.workers_per_server is None else -(-workers // self.workers_per_server)
 
     @property
     def is_checked(self) -> bool:
-        return self.subject is CHECKED
+        return self.subject.arm.reference is not None
 
     @property
     def colour(self) -> str:
@@ -30,13 +41,19 @@ class Scheme:
 
 
 SCHEMES = (
-    Scheme("switchml", PUBLISHED, None),
-    Scheme("switchml-checked", CHECKED, None, dash=1),
+    Scheme("switchml", switchml.PUBLISHED, None, memory=SwitchMemory.REQUIRED),
+    Scheme("switchml-checked", switchml.CHECKED, None, dash=1),
+    Scheme("atp", atp.PUBLISHED, None, memory=SwitchMemory.OPTIONAL),
     Scheme("psdense", PSDENSE, 1),
     Scheme("psdense, 4 workers a server", PSDENSE, 4, dash=1),
     Scheme("ring", RING, None),
 )
-_BY_NAME = {each.name: each for each in SCHEMES}
+WITH_PUBLISHED_TIMERS = (
+    Scheme("switchml, 1 ms", switchml.with_published_timers(switchml.PUBLISHED), None, dash=2),
+    Scheme("atp, 0.2 ms", atp.with_published_timers(atp.PUBLISHED), None, dash=2),
+)
+"""Schemes with the time-outs of their published code, which differ if frames are lost."""
+_BY_NAME = {each.name: each for each in (*SCHEMES, *WITH_PUBLISHED_TIMERS)}
 
 
 def scheme_of(name: str) -> Scheme:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from controller.designs import CONTROL
 from experiment.config import EPOCH
-from foundation.designs import hotset, none, psdense, ring, switchml
+from foundation.designs import atp, hotset, none, psdense, ring, switchml
 from foundation.designs.interface import Arm, Design, Hosts
 from foundation.settings import Strict
 from hosts.config import WorkerCost
@@ -36,14 +36,15 @@ from studies.allreduce.training_result import LossCurve, TrainingResult
 ARMS: dict[str, Arm] = {
     arm.name: arm
     for arm in (
-        none.NONE, hotset.OFFLOAD, switchml.PUBLISHED, switchml.CHECKED, psdense.PSDENSE, ring.RING,
+        none.NONE, hotset.OFFLOAD, switchml.PUBLISHED, switchml.CHECKED, atp.PUBLISHED, psdense.PSDENSE,
+        ring.RING,
     )
 }  # fmt: skip
 DESIGNS: dict[str, Design] = {
     each.name: each
-    for each in (none.DESIGN, hotset.DESIGN, switchml.DESIGN, psdense.DESIGN, ring.DESIGN)
+    for each in (none.DESIGN, hotset.DESIGN, switchml.DESIGN, atp.DESIGN, psdense.DESIGN, ring.DESIGN)
 }  # fmt: skip
-SYNCHRONOUS = {switchml.NAME, psdense.NAME, ring.NAME}
+SYNCHRONOUS = {switchml.NAME, atp.NAME, psdense.NAME, ring.NAME}
 BINS = 50
 
 

@@ -17,7 +17,7 @@ from hotline.cli.common import (
 
 
 @click.command()
-@click.option("--quick", is_flag=True, help="Shorter vectors, fewer workers, no table of layers: 3 minutes.")
+@click.option("--quick", is_flag=True, help="Shorter vectors, fewer workers, no table of layers.")
 @into_option("Folder of the results; those of the same settings and code are reused.", Path("runs/allreduce"))
 @side_by_side_option
 @processes_option

@@ -190,6 +190,15 @@ def test_a_wait_without_an_answer_is_an_error() -> None:
     assert testbed.clients[0]._header.due == NEVER
 
 
+def test_the_published_timeout_is_constant() -> None:
+    client = SwitchMLTestbed(2).clients[0]
+    client.state.header.published_timers = 1
+    client.all_reduce(np.ones(100, np.int32), 2)
+    for at in range(0, 5 * MS, MS):
+        client.wake(at)
+        assert len(list(iter(client.transmit, None))) == 2 and client.deadline() == at + MS
+
+
 @pytest.mark.parametrize(
     ("vector", "workers", "reported"),
     [

@@ -17,7 +17,7 @@ from studies.allreduce.training_result import SMOOTHED_BINS, LossCurve, Training
 from switch_harness.effort import examples
 
 SHAPE = Shape("clicks", 2_000, 60, 0.5, 40, 4)
-SYNCHRONOUS_ARMS = ("switchml", "switchml-checked", "psdense", "ring")
+SYNCHRONOUS_ARMS = ("switchml", "switchml-checked", "atp", "psdense", "ring")
 
 
 def job(arm: str, **changes: object) -> Training:
