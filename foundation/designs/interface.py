@@ -387,5 +387,10 @@ class Design:
     trains the hottest parameters of a workload (`top_k`), as one vector, in a closed loop."""
 
     @property
+    def server_port(self) -> int:
+        """UDP port of servers; where the switch has service addresses, `udp_port` is theirs."""
+        return HOTLINE_PORT if self.has_services else self.udp_port
+
+    @property
     def p4info(self) -> Path:
         return self.program.with_suffix(".p4info.txtpb")

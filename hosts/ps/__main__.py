@@ -16,7 +16,6 @@ from foundation.designs.registry import design
 from foundation.errors import HotlineError
 from foundation.logs.parts import save_arrays
 from foundation.protocol.addressing import worker_udp_port
-from foundation.protocol.header import HOTLINE_PORT
 from hosts.agent import Commands, execute, load_config, prepare_process, print_json, run_queue_ns
 from hosts.designs import AGENTS
 from hosts.keys import KeySpace
@@ -78,15 +77,17 @@ class PsProcess:
             codec_hooks(config.codec, design(config.design)),
             self._durable,
             self._peers(),
+            design(config.design).server_port,
         )
         return self._sockets
 
     def _peers(self) -> list[Address]:
         """Return the peers to send to unasked: servers, then workers at the port of each job."""
         config = self._config
+        server_port = design(config.design).server_port
         ports = [worker_udp_port(job.job) for job in config.jobs]
         return [
-            *((server, HOTLINE_PORT) for server in config.servers),
+            *((server, server_port) for server in config.servers),
             *((worker, port) for port in ports for worker in config.workers),
         ]
 

@@ -77,13 +77,14 @@ class ServerSockets:
         codec_hooks: CodecHooks | None = None,
         durable: Durable | None = None,
         peers: Sequence[Address] = (),
+        port: int = HOTLINE_PORT,
     ) -> None:
         self._core = core
         self._durable = durable
         self._is_paused = False
         self._service = service
         self._connected = connected
-        self._local = (address, HOTLINE_PORT)
+        self._local = (address, port)
         self._codec_hooks = codec_hooks or CodecHooks()
         self._service_time = service_time
         self._on_room = on_room

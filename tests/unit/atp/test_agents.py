@@ -12,9 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from foundation.designs import atp, switchml
 from foundation.designs.atp import CHECKED, PUBLISHED
 from foundation.designs.interface import NEVER, NO_REPLY
 from foundation.protocol.codec import Caller
+from foundation.protocol.header import HOTLINE_PORT
 from foundation.protocol.rpc import rpcs
 from hosts.atp import AGENTS, server
 from hosts.atp.client import MAX_SUM, AtpClient
@@ -330,6 +332,11 @@ def test_vectors_that_cannot_be_added(vector: Any, workers: int, told: str) -> N
 def test_a_vector_has_at_most_65535_packets() -> None:
     with pytest.raises(ValueError, match="at most 4063170 values, got 4063171"):
         AtpClient(Caller(1, 1, 1), 1, KeySpace(MAX_SEQUENCE * VALUES + 1), lambda: 0, 4)
+
+
+def test_workers_reach_servers_at_the_port_of_the_design() -> None:
+    """SwitchML's port is that of the switch's service addresses."""
+    assert (atp.DESIGN.server_port, switchml.DESIGN.server_port) == (0x0700, HOTLINE_PORT)
 
 
 def test_arms_have_their_settings() -> None:

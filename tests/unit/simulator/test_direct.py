@@ -81,7 +81,9 @@ def test_a_run_without_arm_hot_or_without_lone_rpcs_has_no_such_costs(real: Path
     record.blocks = whole
     rows = pl.read_parquet(run / "rpc.parquet").filter(pl.col("op") != "empty")
     rows.write_parquet(tmp_path / "rpc.parquet")
-    with pytest.raises(AnalysisError, match=r"expected empty RPCs \(empty_rpcs\), which measure idle cores, got none"):
+    with pytest.raises(
+        AnalysisError, match=r"expected empty RPCs \(empty_rpcs\), which measure idle cores, got none"
+    ):
         costs_of_run(tmp_path, record, summary)
 
 
