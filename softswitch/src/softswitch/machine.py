@@ -88,7 +88,9 @@ class Machine:
         if settings.frames is not None:
             transport = _transport(settings.frames, settings)
             names = settings.ports if settings.frames.kind == "files" else {}
-            return FramePorts(transport, settings.cpu_port, settings.priority_queues, names)
+            ports = FramePorts(transport, settings.cpu_port, settings.priority_queues, names)
+            ports.on_status = self._server.port_status_changed
+            return ports
         return SwitchPorts(
             settings.ports,
             settings.cpu_port,

@@ -206,9 +206,12 @@ def test_ports_go_down_and_up(stream: tuple[FramePorts, grpc.Channel]) -> None:
         request = PortStatus(device_id=device, port=4, oper_status=status)
         return code(lambda: set_port_status(channel)(request, timeout=PATIENCE_S))
 
+    reports: list[tuple[int, bool]] = []
+    ports.on_status = lambda port, is_up: reports.append((port, is_up))
     assert ports.is_up(4)
     assert (set_status(STATUS_DOWN), ports.is_up(4)) == (None, False)
     assert (set_status(STATUS_UP), ports.is_up(4)) == (None, True)
+    assert reports == [(4, False), (4, True)]
     assert set_status(0) is set_status(STATUS_UP, DEVICE + 1) is grpc.StatusCode.INVALID_ARGUMENT
 
 

@@ -74,3 +74,16 @@ async def test_several_addresses_are_one_device() -> None:
             assert answer.p4runtime_api_version
     await server.stop()
     ports.close()
+
+
+@asynchronous
+async def test_ports_go_down_and_up_from_any_thread() -> None:
+    ports = FakePorts()
+    server: P4RuntimeServer[Any] = P4RuntimeServer(DEVICE, ports, InterpretedPipeline)
+    await server.start("127.0.0.1:0")
+    for port, is_up, down in ((5, False, {5}), (6, False, {5, 6}), (5, True, {6})):
+        await asyncio.to_thread(server.port_status_changed, port, is_up)
+        await asyncio.sleep(0)  # the loop's next turn
+        assert server.pipelines._down == down
+    await server.stop()
+    ports.close()

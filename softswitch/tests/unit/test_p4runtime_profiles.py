@@ -9,6 +9,8 @@ import pytest
 from finsy.proto import p4i, p4r
 
 from softswitch.limits import GROUP_SHARE
+from softswitch.p4runtime.control import ControlledPipeline
+from softswitch.p4runtime.messages import adopt
 from softswitch.pipeline import ActionCall
 from switch_harness.entity_model import OneShot, entity, named
 from switch_harness.model_pipeline import ModelPipeline, Profile
@@ -17,6 +19,7 @@ from switch_harness.p4runtime import (
     ENTITIES,
     INSERT,
     MODIFY,
+    Clock,
     Control,
     config,
     controlled,
@@ -199,3 +202,39 @@ def test_the_default_entry_of_an_indirect_table_is_constant(control: Control) ->
     change.entity.table_entry.table_id, change.entity.table_entry.is_default_action = named("routed"), True
     text = "table Entities.routed has a constant default action"
     assert refused(control, change) == ("PERMISSION_DENIED", text)
+
+
+def watching(update: p4r.Update, **ports: int) -> p4r.Update:
+    """Let members watch ports; `ports` are by "m" and the ID of the member, or its position in a one-shot."""
+    message = update.entity
+    if message.HasField("action_profile_group"):
+        by_id = {f"m{member.member_id}": member for member in message.action_profile_group.members}
+    else:
+        actions = message.table_entry.action.action_profile_action_set.action_profile_actions
+        by_id = {f"m{i}": each for i, each in enumerate(actions)}  # type: ignore[misc]  # both have watch_port
+    for name, port in ports.items():
+        by_id[name].watch_port = bytes([port])
+    return update
+
+
+@pytest.mark.parametrize("is_one_shot", [False, True])
+def test_members_that_watch_a_port_leave_the_group_while_it_is_down(is_one_shot: bool) -> None:
+    down = {6}
+    control: Control = ControlledPipeline(adopt(config(program=ENTITIES)), ModelPipeline, Clock(), down)
+    if is_one_shot:
+        made = watching(
+            update(INSERT, "balanced", 5, 48, value=OneShot(((7, 1), (8, 2), (9, 1)))), m1=5, m2=6
+        )
+        done(control, made)
+        number, first, second, third = 0, 0, 1, 3
+    else:
+        done(control, *members(1, 2, 3), watching(group(1, {1: 1, 2: 2, 3: 1}), m2=5, m3=6))
+        number, first, second, third = 1, 1, 2, 3
+    groups = paths(control).groups
+    # A copy of a member has the member's number in the pipeline, and a number of its own in the order.
+    everything = [first, second, second, third] if is_one_shot else [first, second, third, second]
+    assert groups[number] == [each for each in everything if each != third]
+    for port, is_up, missing in ((6, True, ()), (5, False, (second,)), (5, True, ()), (7, False, ())):
+        (down.discard if is_up else down.add)(port)
+        control.port_changed(port)
+        assert groups[number] == [each for each in everything if each not in missing]

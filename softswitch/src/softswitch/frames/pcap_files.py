@@ -95,11 +95,13 @@ class PcapFiles:
         self._opened.close()
 
     def _run(self) -> None:
+        self._ports.started.wait()  # until then the writer of a pipe waits, as p4c's STF runner relies on
+        if self._closing.is_set():
+            return
         try:
             with ExitStack() as opened:
                 paths = {port: self._folder / f"{name}_in.pcap" for port, name in self._names.items()}
                 files = {port: opened.enter_context(path.open("rb")) for port, path in paths.items()}
-                self._ports.started.wait()
                 if not self._closing.wait(self._delay_s):
                     self._merge({port: read_frames(file, file.name) for port, file in files.items()})
         except (SwitchError, OSError) as error:

@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -62,6 +62,8 @@ class FramePorts:
         self._discarded, self._unsent, self._oversize = Counter[int](), Counter[int](), Counter[int]()
         self._lost_notices = 0
         self._down = set[int]()
+        self.on_status: Callable[[int, bool], None] = lambda _port, _is_up: None
+        """Called with the status of a port when it is set, in any thread."""
         self.started = threading.Event()
         """Set when the first program runs."""
         self._control = ControlSockets()
@@ -156,8 +158,9 @@ class FramePorts:
         return (time.time_ns() - self._start_ns) // 1000
 
     def set_up(self, port: int, is_up: bool) -> None:
-        """Set the operational status of a port, which is up by default."""
+        """Set the operational status of a port, which is up by default, and report it."""
         (self._down.discard if is_up else self._down.add)(port)
+        self.on_status(port, is_up)
 
     # -- what reports and commands ask for
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import chain, islice
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -56,7 +56,8 @@ class ControlledPipeline(Generic[PL]):
     """A pipeline with its P4Runtime service, as functions of this process; `Refusal` if it cannot be made.
 
     `config` is a message, or one that several pipelines share. `make` gives the pipeline of its program;
-    `clock` tells the time that the pipeline has, in µs since start.
+    `clock` tells the time that the pipeline has, in µs since start. `down` has the ports that are down
+    (`port_changed`).
 
     Table entries of an exact match and an action alone are in the pipeline and nowhere else. So a caller
     who has written nothing else may put the pipeline into another state, by `load_image` for example.
@@ -67,6 +68,7 @@ class ControlledPipeline(Generic[PL]):
         config: p4r.ForwardingPipelineConfig | LoadedConfig,
         make: Callable[[Program], PL],
         clock: Clock,
+        down: Collection[int] = (),
     ) -> None:
         loaded = config if isinstance(config, LoadedConfig) else LoadedConfig(config)
         program, p4info = loaded.program, loaded.p4info
@@ -82,7 +84,7 @@ class ControlledPipeline(Generic[PL]):
         self.timers = IdleTimers(self.pipeline.last_hits)
         self.digests = DigestEntries(p4info.digests, [digest.name for digest in program.digests])
         self.p4info = p4info
-        self.profiles = Profiles(p4info, program)
+        self.profiles = Profiles(p4info, program, down)
         self.stores = Stores(p4info, program, self.profiles)
         self.handles = Handles(self.pipeline.read_entries)
         self.tables = TableEntries(self.stores, p4info.actions, self.pipeline, self.timers, clock)
@@ -119,6 +121,10 @@ class ControlledPipeline(Generic[PL]):
                 self._journal.set_config(config)
             self.config = config
         return same
+
+    def port_changed(self, port: int) -> None:
+        """Update the groups whose members watch a port, after `down` has changed."""
+        self.profiles.port_changed(self.pipeline, port)
 
     @property
     def has_journal(self) -> bool:

@@ -77,6 +77,7 @@ class Pipelines(Generic[PL]):
         self.saved: ControlledPipeline[PL] | None = None
         self.running: ControlledPipeline[PL] | None = None
         self.bare: ControlledPipeline[PL] | None = None
+        self._down: set[int] = set()
 
     @property
     def active(self) -> ControlledPipeline[PL] | None:
@@ -113,6 +114,12 @@ class Pipelines(Generic[PL]):
         self._commit(control)
         self.bare, self.saved, self.running = control, None, None
 
+    def set_port_status(self, port: int, is_up: bool) -> None:
+        """Take members that watch a port out of their groups while it is down; ports are up by default."""
+        (self._down.discard if is_up else self._down.add)(port)
+        for control in {each for each in (self.saved, self.running, self.bare) if each is not None}:
+            control.port_changed(port)
+
     def resume(self, journal: Journal, make: MakePipeline[PL]) -> None:
         """Resume the pinned pipeline that `make` returns, by replaying its journal."""
         at: int | None = 0
@@ -122,7 +129,9 @@ class Pipelines(Generic[PL]):
         def clock() -> int:
             return self._ports.now() if at is None else at
 
-        control = ControlledPipeline(_bare(config.p4_device_config) if is_bare else config, make, clock)
+        control = ControlledPipeline(
+            _bare(config.p4_device_config) if is_bare else config, make, clock, self._down
+        )
         for at, request in journal.requests():  # noqa: B007  # the clock reads it
             with contextlib.suppress(Refusal):  # as it was then
                 control.write(request)
@@ -168,7 +177,7 @@ class Pipelines(Generic[PL]):
         self, config: p4r.ForwardingPipelineConfig, given: p4r.ForwardingPipelineConfig | None = None
     ) -> ControlledPipeline[PL]:
         """Return the control of a config; the journal records `given` instead, if it is another."""
-        control = ControlledPipeline(config, self._make, self._ports.now)
+        control = ControlledPipeline(config, self._make, self._ports.now, self._down)
         if (folder := self._folder_of(control.pipeline)) is not None:
             control.journal_writes(Journal(folder, given or config))
         return control

@@ -59,6 +59,7 @@ class P4RuntimeServer(Generic[PL]):
         self.pipelines: Pipelines[PL]
         self._is_attached = False
         self._begun = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop
         self._notifications = Notifications(self._running, self._broadcast, lambda: self._ports.now())
         self._sessions = Sessions(device_id, self._notifications.forget_digests)
         self.extra_handlers: list[grpc.GenericRpcHandler] = []
@@ -99,6 +100,7 @@ class P4RuntimeServer(Generic[PL]):
             ("grpc.max_receive_message_length", MAX_MESSAGE),
             ("grpc.max_send_message_length", MAX_MESSAGE),
         ]
+        self._loop = asyncio.get_running_loop()
         self._server = grpc.aio.server(options=options)
         handlers = method_handlers(self, {"Write": Request})
         self._server.add_generic_rpc_handlers((handlers, *self.extra_handlers))
@@ -115,6 +117,10 @@ class P4RuntimeServer(Generic[PL]):
         loop.add_reader(self._ports.notice_socket.fileno(), self._notices_in)
         self._notifications.set_alarm()
         self._begun.set()
+
+    def port_status_changed(self, port: int, is_up: bool) -> None:
+        """Report from any thread that a port went down or up."""
+        self._loop.call_soon_threadsafe(self.pipelines.set_port_status, port, is_up)
 
     def changed(self) -> None:
         """Update the alarm after another service has changed the pipeline or idle timeouts."""

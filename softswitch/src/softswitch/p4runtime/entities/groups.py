@@ -8,7 +8,7 @@ from grpc import StatusCode
 
 from softswitch.messages import pluralize
 from softswitch.p4runtime.batch import DELETE, INSERT, Batch
-from softswitch.p4runtime.entities.profiles import Profiles, ProfileStore, check_watch
+from softswitch.p4runtime.entities.profiles import Pick, Profiles, ProfileStore, watched_port
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import Refusal, invalid
 
@@ -68,12 +68,13 @@ def _put(
     if old is not None and message.max_size != old.max_size:
         raise invalid(f"{location}: max_size cannot be changed from {old.max_size} to {message.max_size}")
     weights: dict[int, int] = {}
+    watched: dict[int, int | None] = {}
     for member in message.members:
         if member.member_id in weights:
             raise invalid(f"{location}: member {member.member_id} is given twice, use its weight instead")
         store.check_member(member.member_id)
         weights[member.member_id] = store.weight(member.weight)
-        check_watch(member, location, store.ports)
+        watched[member.member_id] = watched_port(member, location, store.ports)
     store.check_group_size([*weights.values()], message.max_size or store.profile.max_group_size, group)
     stored = p4r.ActionProfileGroup()
     stored.CopyFrom(message)
@@ -82,7 +83,8 @@ def _put(
     batch.snapshot(store.numbers)
     picked = store.numbers.set_group(group, weights)
     batch.put(store.listed, group, len(picked))
-    batch.add(lambda pipeline: pipeline.write_group(store.name, group, picked))
+    batch.put(store.picks, group, [Pick(member, watched[member]) for member in picked])
+    batch.add(lambda pipeline: store.write_group(pipeline, group))
 
 
 def _delete(store: ProfileStore, group: int, batch: Batch) -> None:
@@ -93,6 +95,7 @@ def _delete(store: ProfileStore, group: int, batch: Batch) -> None:
     batch.put(store.groups, group, None)
     batch.snapshot(store.numbers)
     batch.put(store.listed, group, None)
+    batch.put(store.picks, group, None)
     store.numbers.remove_group(group)
     batch.add(lambda pipeline: pipeline.write_group(store.name, group, None))
 

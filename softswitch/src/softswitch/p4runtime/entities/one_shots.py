@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import itemgetter
 
 from softswitch.p4runtime.batch import Batch
 from softswitch.p4runtime.entities.actions import decode_call
-from softswitch.p4runtime.entities.profiles import OneShot, ProfileStore, check_watch
+from softswitch.p4runtime.entities.profiles import OneShot, Pick, ProfileStore, watched_port
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import invalid, unimplemented
 from softswitch.pipeline import ActionCall, ControlPlane, EntryAction, UseGroup
@@ -17,10 +18,10 @@ def prepare_one_shot(
     store: ProfileStore, message: p4r.ActionProfileActionSet
 ) -> Callable[[Batch], EntryAction]:
     """Check the members and the group of an entry; return a function that creates them. Raises Refusal."""
-    calls, weights = _checked(store, message)
+    calls, weights, watched = _checked(store, message)
     stored = p4r.ActionProfileActionSet()
     stored.CopyFrom(message)
-    return partial(_add, store, stored, calls, weights)
+    return partial(_add, store, stored, calls, weights, watched)
 
 
 def remove_one_shot(store: ProfileStore, group: int, batch: Batch) -> None:
@@ -28,6 +29,7 @@ def remove_one_shot(store: ProfileStore, group: int, batch: Batch) -> None:
     batch.snapshot(store.numbers)
     batch.put(store.one_shots, group, None)
     batch.put(store.listed, group, None)
+    batch.put(store.picks, group, None)
     store.numbers.groups.give(group)
     for same in copies:
         store.numbers.give(same)
@@ -45,6 +47,7 @@ def _add(
     message: p4r.ActionProfileActionSet,
     calls: Sequence[ActionCall],
     weights: Sequence[int],
+    watched: Sequence[int | None],
     batch: Batch,
 ) -> EntryAction:
     batch.snapshot(store.numbers)
@@ -53,19 +56,24 @@ def _add(
     batch.put(store.one_shots, group, OneShot(message, copies))
     batch.put(store.listed, group, sum(weights))
     # In the pipeline, a member has the number of its first copy.
-    picked = [member for _, member in sorted((number, same[0]) for same in copies for number in same)]
+    numbered = [
+        (number, Pick(same[0], port)) for same, port in zip(copies, watched, strict=True) for number in same
+    ]
+    batch.put(store.picks, group, [pick for _, pick in sorted(numbered, key=itemgetter(0))])
 
     def step(pipeline: ControlPlane) -> None:
         for same, call in zip(copies, calls, strict=True):
             pipeline.write_member(store.name, same[0], call)
-        pipeline.write_group(store.name, group, picked)
+        store.write_group(pipeline, group)
 
     batch.add(step)
     return UseGroup(group)
 
 
-def _checked(store: ProfileStore, message: p4r.ActionProfileActionSet) -> tuple[list[ActionCall], list[int]]:
-    """Return the actions and their weights; raises Refusal if the profile does not accept them."""
+def _checked(
+    store: ProfileStore, message: p4r.ActionProfileActionSet
+) -> tuple[list[ActionCall], list[int], list[int | None]]:
+    """Return actions, weights and watched ports; raises Refusal if the profile does not accept them."""
     location = f"action profile {store.name}"
     if not store.profile.has_selector:
         raise invalid(f"{location} has no selector: an entry needs a member")
@@ -78,8 +86,7 @@ def _checked(store: ProfileStore, message: p4r.ActionProfileActionSet) -> tuple[
     given = message.action_profile_actions
     calls = [decode_call(store.profile.actions, each.action, location) for each in given]
     weights = [store.weight(each.weight) for each in given]
-    for each in given:
-        check_watch(each, location, store.ports)
+    watched = [watched_port(each, location, store.ports) for each in given]
     size, limit = store.group_size(weights), store.profile.max_group_size
     if 0 < limit < size:
         raise invalid(f"{location}: a group of size {size} is larger than max_group_size, {limit}")
@@ -88,4 +95,4 @@ def _checked(store: ProfileStore, message: p4r.ActionProfileActionSet) -> tuple[
         raise store.full("member")
     if len(store.one_shots) >= store.size:
         raise store.full("group")
-    return calls, weights
+    return calls, weights, watched

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from grpc import StatusCode
@@ -16,10 +16,17 @@ from softswitch.p4runtime.entities.selection import MemberNumbers
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import ActionProfileInfo, P4Info
 from softswitch.p4runtime.status import Refusal, invalid
-from softswitch.pipeline import ActionCall
+from softswitch.pipeline import ActionCall, ControlPlane
 from softswitch.v1model import DROP_PORT
 
 Watched = p4r.ActionProfileGroup.Member | p4r.ActionProfileAction
+
+
+class Pick(NamedTuple):
+    """A member of a group in the pipeline, and the port that it watches, if any."""
+
+    member: int
+    watched: int | None
 
 
 class OneShot(NamedTuple):
@@ -40,8 +47,15 @@ class ProfileStore:
     profile has either the one or the other (P4Runtime 1.4 §9.2.3).
     """
 
-    def __init__(self, profile: ActionProfileInfo, size: int, ports: Translation | None = None) -> None:
-        self.ports = ports
+    def __init__(
+        self,
+        profile: ActionProfileInfo,
+        size: int,
+        ports: Translation | None = None,
+        down: Collection[int] = (),
+    ) -> None:
+        self.ports, self._down = ports, down
+        self.picks: dict[int, Sequence[Pick]] = {}
         self.profile = profile
         self.name = profile.name
         self.size = size
@@ -97,6 +111,11 @@ class ProfileStore:
             text = f"its groups have room for {GROUP_SHARE * self.size} members together, not {listed}"
             raise Refusal(StatusCode.RESOURCE_EXHAUSTED, f"action profile {self.name}: {text}")
 
+    def write_group(self, pipeline: ControlPlane, group: int) -> None:
+        """Write a group or one-shot to the pipeline, without the members whose port is down."""
+        members = [pick.member for pick in self.picks[group] if pick.watched not in self._down]
+        pipeline.write_group(self.name, group, members)
+
     def use(self, uses: dict[int, int], identity: int, change: int, batch: Batch) -> None:
         """Change the number of references to a member or a group."""
         batch.put(uses, identity, uses.get(identity, 0) + change or None)
@@ -110,10 +129,13 @@ class ProfileStore:
 
 
 class Profiles:
-    def __init__(self, p4info: P4Info, program: Program) -> None:
+    """All action profiles; `down` has the ports that are down, and changes."""
+
+    def __init__(self, p4info: P4Info, program: Program, down: Collection[int] = ()) -> None:
         sizes = {profile.name: profile.size for profile in program.profiles}
         self._stores = {
-            i: ProfileStore(p, sizes[p.name], p4info.port_translation) for i, p in p4info.profiles.items()
+            i: ProfileStore(p, sizes[p.name], p4info.port_translation, down)
+            for i, p in p4info.profiles.items()
         }
 
     def __getitem__(self, identity: int) -> ProfileStore:
@@ -125,6 +147,13 @@ class Profiles:
     def find_named(self, name: str) -> ProfileStore | None:
         return next((store for store in self._stores.values() if store.name == name), None)
 
+    def port_changed(self, pipeline: ControlPlane, port: int) -> None:
+        """Write the groups again in which a member watches a port that went down or up."""
+        for store in self._stores.values():
+            for group, picks in store.picks.items():
+                if any(pick.watched == port for pick in picks):
+                    store.write_group(pipeline, group)
+
     def selected(self, profile: int, inside: int, what: str) -> list[ProfileStore]:
         """Return the profiles that a query selects: the one with its ID, or all if it is 0."""
         if profile:
@@ -134,14 +163,15 @@ class Profiles:
         return list(self._stores.values())
 
 
-def check_watch(member: Watched, location: str, ports: Translation | None) -> None:
-    """Raise Refusal for a watched port out of range; whether it is up has no effect."""
+def watched_port(member: Watched, location: str, ports: Translation | None) -> int | None:
+    """Return the port that a member watches; raises Refusal if it is out of range."""
     kind = member.WhichOneof("watch_kind")
     if kind is None:
-        return
+        return None
     if kind == "watch_port" and ports is not None:
         port = ports.decode(member.watch_port, location)
     else:
         port = member.watch if kind == "watch" else int.from_bytes(member.watch_port, "big")
     if not 0 <= port < DROP_PORT:
         raise invalid(f"{location}: watched port {port} does not exist, ports go from 0 to {DROP_PORT - 1}")
+    return port
