@@ -238,3 +238,14 @@ def test_members_that_watch_a_port_leave_the_group_while_it_is_down(is_one_shot:
         (down.discard if is_up else down.add)(port)
         control.port_changed(port)
         assert groups[number] == [each for each in everything if each not in missing]
+
+
+def test_a_member_may_have_an_action_that_only_the_default_may() -> None:
+    """As in BMv2's server, which asks for an action of the profile's tables."""
+    other = config(program=ENTITIES)
+    (paths_info,) = [profile for profile in other.p4info.action_profiles if profile.with_selector]
+    for table in other.p4info.tables:
+        if table.implementation_id == paths_info.preamble.id:
+            for ref in table.action_refs:
+                ref.scope = p4i.ActionRef.DEFAULT_ONLY
+    done(controlled_by(other, ModelPipeline), *members(1))

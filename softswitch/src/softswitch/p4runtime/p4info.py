@@ -180,7 +180,8 @@ class P4Info:
             name=profile.preamble.name,
             size=profile.size,
             has_selector=profile.with_selector,
-            actions={i: a for table in tables for i, a in self._entry_actions(table).items()},
+            # BMv2's server (PI) takes members with any action of its tables, whatever their scope.
+            actions={action.id: action for table in tables for _, action in self._refs[table]},
             max_group_size=profile.max_group_size,
             counts_members=profile.HasField("sum_of_members"),
             max_member_weight=profile.sum_of_members.max_member_weight,
