@@ -91,7 +91,7 @@ class RegisterInfo(NamedTuple):
 
 
 class ValueSetInfo(NamedTuple):
-    """A parser value set, all fields of which are exact."""
+    """A parser value set; whatever its fields' kinds, the parser matches whole values."""
 
     id: int
     name: str
@@ -214,8 +214,6 @@ def _value_set(value_set: p4i.ValueSet, translations: Translations) -> ValueSetI
     name = value_set.preamble.name
     location = f"value set {name}"
     fields = [_match_field(location, field, translations) for field in value_set.match]
-    if any(field.kind is not MatchKind.EXACT for field in fields):
-        raise unimplemented(f"P4Info: {location}: only exact match fields are supported")
     return ValueSetInfo(value_set.preamble.id, name, value_set.size, MatchKey(location, fields))
 
 

@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 from softswitch.p4runtime.batch import MODIFY
 from softswitch.p4runtime.codecs.data import to_data
 from softswitch.p4runtime.entities.store import PLAIN, Key
+from softswitch.p4runtime.entities.value_sets import matches_of
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import ValueSetInfo
 from softswitch.p4runtime.status import Refusal
@@ -166,7 +167,7 @@ class Cells(Tables[PL]):
         entry = p4r.ValueSetEntry(value_set_id=info.id)
         for text in values:
             member = value_of(text, sum(field.width for field in info.key.fields), f"value set {name}")
-            info.key.encode(_split(info, member), entry.members.add())
+            info.key.encode(matches_of(info, _split(info, member)), entry.members.add())
         try:
             update(control, MODIFY, p4r.Entity(value_set_entry=entry))
         except Refusal as refusal:

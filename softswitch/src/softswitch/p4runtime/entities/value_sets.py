@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from grpc import StatusCode
 
+from softswitch.ir import Between, Masked, Match, MatchKind
 from softswitch.messages import pluralize
 from softswitch.p4runtime.batch import MODIFY, Batch
+from softswitch.p4runtime.codecs.matches import MatchField
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import ValueSetInfo
-from softswitch.p4runtime.status import Refusal, invalid
+from softswitch.p4runtime.status import Refusal, invalid, unimplemented
 
 Member = tuple[int, ...]
 
@@ -28,10 +30,11 @@ class ValueSetEntries:
         if len(message.members) > value_set.size:
             text = f"{pluralize(len(message.members), 'member')} given, there is room for {value_set.size}"
             raise Refusal(StatusCode.RESOURCE_EXHAUSTED, f"value set {value_set.name}: {text}")
-        members = tuple(value_set.key.decode_exact(member.match) for member in message.members)
+        members = tuple(_member(value_set, member.match) for member in message.members)
         for index, member in enumerate(members):
             if member in members[:index]:
-                text = f"value set {value_set.name}: {value_set.key.show(member)} is given twice"
+                shown = value_set.key.show(matches_of(value_set, member))
+                text = f"value set {value_set.name}: {shown} is given twice"
                 raise Refusal(StatusCode.ALREADY_EXISTS, text)
         batch.put(self._members, value_set.id, members)
         batch.add(lambda pipeline: pipeline.write_value_set(value_set.name, members))
@@ -51,10 +54,47 @@ class ValueSetEntries:
         return value_set
 
 
+def _member(value_set: ValueSetInfo, given: Sequence[p4r.FieldMatch]) -> Member:
+    """Return the values of a member; raises Refusal unless it matches whole values, as BMv2's parsers do."""
+    matches = value_set.key.decode(given)
+    values = []
+    for field, match in zip(value_set.key.fields, matches, strict=True):
+        value = _whole_value(field, match)
+        if value is None:
+            shown = value_set.key.show(matches)
+            raise unimplemented(f"value set {value_set.name}: {shown}: the parser matches whole values only")
+        values.append(value)
+    return tuple(values)
+
+
+def _whole_value(field: MatchField, match: Match) -> int | None:
+    """Return the only value that a match accepts; None if there are others."""
+    match match:
+        case Between(low, high) if low == high:
+            return low
+        case Masked(value, mask) if mask == field.full:
+            return value
+        case int(value):
+            return value
+    return None
+
+
+def matches_of(value_set: ValueSetInfo, member: Sequence[int]) -> tuple[Match, ...]:
+    """Return the matches of a member's values, each of its field's kind."""
+    return tuple(
+        value
+        if field.kind is MatchKind.EXACT
+        else Between(value, value)
+        if field.kind is MatchKind.RANGE
+        else Masked(value, field.full)
+        for field, value in zip(value_set.key.fields, member, strict=True)
+    )
+
+
 def _entity(value_set: ValueSetInfo, members: tuple[Member, ...]) -> p4r.Entity:
     entity = p4r.Entity()
     message = entity.value_set_entry
     message.value_set_id = value_set.id
     for member in members:
-        value_set.key.encode(member, message.members.add())
+        value_set.key.encode(matches_of(value_set, member), message.members.add())
     return entity
