@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from queue import SimpleQueue
@@ -189,6 +190,20 @@ def test_a_client_that_leaves_makes_room_for_another(stream: tuple[FramePorts, g
     while code(lambda: exchange(channel)) is grpc.StatusCode.RESOURCE_EXHAUSTED:
         pass
     assert exchange(channel, packet(1, b"second")) == [packet(2, b"second")]
+
+
+def test_the_ports_close_while_a_client_has_a_stream() -> None:
+    transport = GrpcStream("127.0.0.1:0", DEVICE)
+    requests: SimpleQueue[Any] = SimpleQueue()
+    with FramePorts(transport) as ports, grpc.insecure_channel(transport.address) as channel:
+        ports.start(pipeline("wire"))
+        requests.put(packet(1, b"first"))
+        responses = packet_stream(channel)(iter(requests.get, None))
+        assert next(responses).packet == b"first"
+        ports.close()
+        assert code(lambda: next(responses)) in (grpc.StatusCode.CANCELLED, grpc.StatusCode.UNAVAILABLE)
+        requests.put(None)
+    assert not [each for each in threading.enumerate() if "_read" in each.name]
 
 
 def code(call: Callable[[], object]) -> grpc.StatusCode | None:
