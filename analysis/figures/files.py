@@ -28,41 +28,28 @@ def write_figures(figures: Iterable[Figure], folder: Path) -> list[Path]:
 
 
 def write_figure(figure: Figure, folder: Path) -> list[Path]:
-    import matplotlib.pyplot as plt
-
     drawing, written = draw(figure), [folder / f"{figure.name}.{suffix}" for suffix in SUFFIXES]
-    try:
-        for path in written:
-            with whole(path) as partial:
-                if path.suffix == ".csv":
-                    figure.table().write_csv(partial)
-                else:
-                    # Without a date, so that the same data give the same file.
-                    when = {"CreationDate": None} if path.suffix == ".pdf" else {}
-                    drawing.savefig(partial, format=path.suffix[1:], dpi=_DPI, metadata=when)
-    finally:
-        plt.close(drawing)
+    for path in written:
+        with whole(path) as partial:
+            if path.suffix == ".csv":
+                figure.table().write_csv(partial)
+            else:
+                # Without a date, so that the same data give the same file.
+                when = {"CreationDate": None} if path.suffix == ".pdf" else {}
+                drawing.savefig(partial, format=path.suffix[1:], dpi=_DPI, metadata=when)
     return written
 
 
 def draw(figure: Figure) -> Drawing:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+    # Without pyplot, whose backend belongs to the caller, for example a notebook.
+    from matplotlib.figure import Figure as Drawing
 
     panels = [panel for panel in figure.panels if panel.series]
     columns = min(len(panels), _PANELS_PER_ROW)
     rows = -(-len(panels) // columns)
-    drawing, axes = plt.subplots(
-        rows,
-        columns,
-        figsize=(5.2 * columns if columns > 1 else 6.4, 3.3 * rows),
-        squeeze=False,
-        sharex=True,
-        sharey=True,
-        layout="constrained",
-    )
+    width = 5.2 * columns if columns > 1 else 6.4
+    drawing = Drawing(figsize=(width, 3.3 * rows), layout="constrained")
+    axes = drawing.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
     for axis, panel in zip(axes.flat, panels, strict=False):
         _KINDS[figure.kind](axis, panel.series)
         axis.set_title(panel.title, fontsize="medium")

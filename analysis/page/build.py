@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
@@ -77,6 +77,11 @@ def build(page: Page) -> str:
     )
 
 
+def fragment(answer: AnswerText | None, tables: Sequence[Table]) -> str:
+    """Return HTML for a part of another page, such as a notebook: no head, style or script."""
+    return _render("fragment.html.j2", answer=answer, tables=tables)
+
+
 def drawings(summary: Summary, record: RunRecord) -> list[Drawing]:
     name, load = next(iter(summary.loads.items()))
     lead = summary.lead
@@ -112,10 +117,14 @@ def forest_plot(rows: Sequence[ForestRow]) -> Markup:
 def _render(name: str, **context: object) -> Markup:
     """Render a template; text in its context is escaped unless it is `Markup`."""
     environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=PackageLoader("analysis.page", ""),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     environment.filters |= {"format": format, "signed": signed}
-    return Markup(environment.from_string(_text(name)).render(context))
+    return Markup(environment.get_template(name).render(context))
 
 
 def _json(value: object) -> str:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from controller.errors import HotSetError
 from controller.hotset.choice import partial_of
 from controller.hotset.coverage import Coverage
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SUFFIXES = (".csv", ".pdf", ".png", ".svg")
 _MARKERS = "osD"
@@ -30,7 +34,7 @@ def write(coverage: Coverage, marks: dict[int, str], path: Path) -> None:
         if path.suffix == ".csv":
             table(coverage, marks).write_csv(partial)
         else:
-            _draw(coverage, marks, partial, path.suffix[1:])
+            figure_of(coverage, marks).savefig(partial, format=path.suffix[1:], dpi=150)
         partial.replace(path)
     except OSError as error:
         raise HotSetError(f"{path}: cannot be written: {error.strerror or error}") from error
@@ -42,7 +46,8 @@ def table(coverage: Coverage, marks: dict[int, str]) -> pl.DataFrame:
     return pl.DataFrame({"top_k": top_k, "share": [coverage.share(k) for k in top_k]})
 
 
-def _draw(coverage: Coverage, marks: dict[int, str], file: Path, form: str) -> None:
+def figure_of(coverage: Coverage, marks: dict[int, str]) -> Figure:
+    """Draw the curve with its marks, k -> label."""
     # The import takes half a second, so only figures pay for it.
     from matplotlib.figure import Figure
     from matplotlib.ticker import StrMethodFormatter
@@ -60,4 +65,4 @@ def _draw(coverage: Coverage, marks: dict[int, str], file: Path, form: str) -> N
     axis.set_ylabel("share of all updates, %")
     axis.set_ylim(0, 100)
     axis.grid(alpha=0.25)
-    figure.savefig(file, format=form, dpi=150)
+    return figure

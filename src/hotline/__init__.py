@@ -5,6 +5,7 @@
     run = hotline.simulate(workers=80, servers=20)          # needs neither root nor a network
     print(run.summary.headline, run.page)
     print(hotline.answer(workers=80, servers=20).headline)  # what a switch would do for your cluster
+    hotline.curve("log.csv").plot()                         # results show themselves in a notebook
 
     kv = hotline.Worker(tables={"users": (1_000, 16)})      # a script of yours on `./hotline up`: docs/kv.md
     hotline.torch.EmbeddingBag(1_000, 16, kv=kv, lr=0.1)    # the same in a PyTorch model
@@ -23,10 +24,13 @@ if TYPE_CHECKING:
     from controller.hotset.choice import build as choose_hot_set
     from foundation.errors import HotlineError
     from hotline.kv.worker import Worker
-    from hotline.runs import Run, answer, read, report, report_of_cluster, run, simulate
+    from hotline.results.answer import answer
+    from hotline.results.curve import curve
+    from hotline.results.miss_ratio import miss_ratio
+    from hotline.results.policies import study
+    from hotline.runs import Run, read, report, report_of_cluster, run, simulate
     from studies.dense.answers import requirements_of as whatif
     from studies.dense.answers import step_times as overlap
-    from studies.policies.study import study
 
 __all__ = [
     "Controller",
@@ -36,6 +40,8 @@ __all__ = [
     "answer",
     "choose_hot_set",
     "compare_runs",
+    "curve",
+    "miss_ratio",
     "overlap",
     "read",
     "report",
@@ -51,10 +57,13 @@ _WHERE = {
     "Controller": ("controller.controller", "Controller"),
     "HotlineError": ("foundation.errors", "HotlineError"),
     "Worker": ("hotline.kv.worker", "Worker"),
+    "answer": ("hotline.results.answer", "answer"),
     "choose_hot_set": ("controller.hotset.choice", "build"),
     "compare_runs": ("analysis.compare", "compare_runs"),
+    "curve": ("hotline.results.curve", "curve"),
+    "miss_ratio": ("hotline.results.miss_ratio", "miss_ratio"),
     "overlap": ("studies.dense.answers", "step_times"),
-    "study": ("studies.policies.study", "study"),
+    "study": ("hotline.results.policies", "study"),
     "whatif": ("studies.dense.answers", "requirements_of"),
 }
 """Name -> module and name there. All other names are in `_RUNS`."""

@@ -24,9 +24,6 @@ from experiment.progress import Reporter
 from foundation.concurrency import run_interruptibly
 from foundation.logs.cluster import open_cluster
 from foundation.logs.merge import finish_merge
-from simulator.answer.ask import ClusterAnswer
-from simulator.answer.ask import answer as answer_for
-from simulator.answer.cluster import Cluster
 from simulator.config import DDL, SimulationConfig
 from simulator.experiment import quiet_reporter
 from simulator.experiment import simulate as experiment
@@ -120,17 +117,3 @@ def report_of_cluster(logs: Path, page: Path, progress: Progress = no_progress) 
     with TemporaryDirectory() as scratch:
         source = run_interruptibly(lambda: of_cluster(open_cluster(logs, Path(scratch))))
         return run_interruptibly(lambda: write_cluster_report(source, page, progress))
-
-
-def answer(reporter: Reporter | None = None, **cluster: object) -> ClusterAnswer:
-    """Return what a switch would do for a cluster: `answer(workers=80, servers=20, keys_per_step=3000)`.
-
-    The settings are those of `simulator.answer.cluster.Cluster`; with 100 hosts it takes some ten seconds.
-    Raises `ConfigError`, `SimulationError` and `DataError`.
-    """
-    reporter = reporter or quiet_reporter()
-    asked = config_of(Cluster, cluster)
-    try:
-        return run_interruptibly(lambda: answer_for(asked, reporter))
-    finally:
-        reporter.stop()

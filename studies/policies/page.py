@@ -52,20 +52,26 @@ def write_page(study: Study, folder: Path) -> Path:
     return report
 
 
-def _page(study: Study, plots: list[Plot]) -> Page:
-    sentences = tuple((Span(text=text),) for text in findings(study))
-    answer = AnswerText(
+def answer_of(study: Study) -> AnswerText:
+    return AnswerText(
         title=f"{study.facts.name}, with {shown_size(study):,} keys in the switch",
         headline=headline(study),
         is_trusted=True,
-        sentences=sentences,
+        sentences=tuple((Span(text=text),) for text in findings(study)),
     )
+
+
+def tables_of(study: Study) -> list[Table]:
+    return [_table(study, shown_size(study)), *_shares(study)]
+
+
+def _page(study: Study, plots: list[Plot]) -> Page:
     return Page(
         title="What to keep in the switch",
         plots=plots,
-        answers=[answer],
+        answers=[answer_of(study)],
         ran=_ran(study),
-        tables=[("Policies", [_table(study, shown_size(study)), *_shares(study)])],
+        tables=[("Policies", tables_of(study))],
         reading=_READING,
         glossary=_GLOSSARY,
     )

@@ -86,7 +86,7 @@ def test_while_a_command_runs_that_needs_no_switch(tmp_path: Path, monkeypatch: 
     ("work", "command"),
     [
         ("controller.hotset.choice.build", ("hotset", "build", "log", "--top-k", "1", "-o", "hot")),
-        ("hotline.cli.curve.coverage", ("hotset", "curve", "log.csv", "log.csv")),
+        ("hotline.results.curve.coverage", ("hotset", "curve", "log.csv", "log.csv")),
         ("hotline.cli.logs.check_logs", ("logs", "check", "log.csv")),
         ("analysis.compare.compare_runs", ("compare", "one", "two")),
         ("hotline.runs.open_cluster", ("report", "--logs", ".")),

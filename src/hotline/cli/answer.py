@@ -13,6 +13,7 @@ from hotline.cli.common import (
     Number,
     json_option,
     log_options,
+    numbers,
     one_line_errors,
     plain_table,
     print_notes,
@@ -20,7 +21,6 @@ from hotline.cli.common import (
 
 if TYPE_CHECKING:
     from simulator.answer.ask import ClusterAnswer
-    from simulator.answer.sizes import Size
 
 
 @click.command("answer")
@@ -90,7 +90,7 @@ def answer(
     program run in virtual time: every agent has a core of its own, and the switch is a device.
     """
     from experiment.progress import Reporter, RunConsole
-    from hotline.runs import answer as answer_for
+    from hotline.results.answer import answer as answer_for
     from simulator.config import load_hosts
 
     if oversubscription is not None and racks is None:
@@ -121,28 +121,17 @@ def answer(
 
 
 def _print(found: ClusterAnswer) -> None:
+    from hotline.results.answer import table
+
     console = Console()
     console.width = min(console.width, _WIDTH) if console.is_terminal else _WIDTH
     console.print(Text(found.headline, style="bold"))
     for sentence in found.sentences:
         console.print(Padding(Text(f"• {sentence}"), (0, 0, 0, 1)))
-    console.print(f"\n{_TITLE}")
-    rows: list[list[object]] = [[Text(cell) for cell in _cells(size)] for size in found.sizes]
-    console.print(plain_table(list(_COLUMNS), rows))
+    sizes = table(found)
+    console.print(f"\n{sizes.title}")
+    rows: list[list[object]] = [[*numbers(*row)] for row in sizes.texts()]
+    console.print(plain_table(list(sizes.columns), rows))
 
 
 _WIDTH = 100
-_TITLE = "By size of the hot set: lanes that the switch serves; a step's RPCs, packets to servers and CPU"
-_COLUMNS = ("hot keys", "served", "RPCs", "packets", "workers, µs", "servers, µs", "steps/s", "simulated")
-
-
-def _cells(size: Size) -> list[str]:
-    of_step = (
-        size.rpcs_per_step,
-        size.ps_packets_per_step,
-        size.worker_cpu_us,
-        size.ps_cpu_us,
-        size.capacity,
-    )
-    simulated = "" if size.simulated is None else f"{size.simulated:,.0f}"
-    return [f"{size.top_k:,}", f"{100 * size.served:.0f} %", *(f"{each:,.0f}" for each in of_step), simulated]

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ from hotline.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from studies.policies.generated import LogSpec
+    from hotline.results.policies import BuiltIn
     from studies.policies.results import Study
 
 _FILE = click.Path(path_type=Path)
@@ -88,7 +88,7 @@ _above_0 = partial(click.option, type=Number(min=0, min_open=True))
 )
 @json_option
 def policies(
-    files: tuple[Path, ...], built_in: str | None, steps: int, half_life: float | None, shift: bool,
+    files: tuple[Path, ...], built_in: BuiltIn | None, steps: int, half_life: float | None, shift: bool,
     sizes: str | None, only: str | None, train_share: float, rate: float, period_s: float | None,
     writes_per_s: float | None, servers: int, columns: str | None, batch: int, skip_bad: bool,
     into: Path, as_json: bool,
@@ -99,17 +99,22 @@ def policies(
     patterns are merged; docs/logs.md has their formats. DATA are libsvm training sets, concatenated.
     Needs no switch, no run and no root.
     """
+    from hotline.results.policies import study
     from studies.policies.page import write_page
     from studies.policies.results import WRITES_PER_S, Settings
-    from studies.policies.study import check_names, study
 
-    log_spec = _log_spec(files, built_in, steps, half_life, shift)
-    names = () if only is None else tuple(only.split(","))
-    with one_line_errors():
-        check_names(names)
-        settings = Settings(
+    _check_source(files, built_in, half_life, shift)
+    with one_line_errors(), _progress_bar() as progress:
+        results = study(
+            files,
+            built_in=built_in,
+            steps=steps,
+            half_life=half_life,
+            shift=shift,
+            into=into,
+            progress=progress,
             sizes=_sizes(sizes) or Settings().sizes,
-            policies=names,
+            policies=() if only is None else tuple(only.split(",")),
             learn=train_share,
             rate=rate,
             every=period_s,
@@ -119,10 +124,8 @@ def policies(
             samples_per_step=batch,
             skip_bad=skip_bad,
         )
-        with _progress_bar() as progress:
-            results = study(files, log_spec, settings, into, progress)
-            progress("drawing", 1, 1)
-            page = run_interruptibly(lambda: write_page(results, into))
+        progress("drawing", 1, 1)
+        page = run_interruptibly(lambda: write_page(results, into))
     print_notes(results.facts.notes)
     if as_json:
         click.echo(results.model_dump_json(indent=2))
@@ -131,21 +134,11 @@ def policies(
         click.echo(f"report: {page}")
 
 
-def _log_spec(
-    files: tuple[Path, ...], built_in: str | None, steps: int, half_life: float | None, shift: bool
-) -> LogSpec | None:
-    from hosts.workload.generator import R1, R2
-    from studies.policies.generated import LogSpec
-
+def _check_source(files: Sequence[Path], built_in: str | None, half_life: float | None, shift: bool) -> None:
     if bool(files) == bool(built_in):
         raise click.UsageError("give LOG or DATA files, or else --built-in r1 or r2, and not both")
-    if built_in is None:
-        if half_life is not None or shift:
-            raise click.UsageError("--half-life and --shift belong to a generated log: give --built-in, too")
-        return None
-    return LogSpec(
-        {"r1": R1, "r2": R2}[built_in], steps, half_life=half_life, shift_at=3 * steps // 4 if shift else None
-    )
+    if built_in is None and (half_life is not None or shift):
+        raise click.UsageError("--half-life and --shift belong to a generated log: give --built-in, too")
 
 
 def _sizes(text: str | None) -> tuple[int, ...]:

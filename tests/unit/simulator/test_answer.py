@@ -12,7 +12,7 @@ import pytest
 
 from analysis.statistics import Comparison
 from foundation.protocol.hashing import lane_of
-from hotline.runs import answer
+from hotline.results.answer import answer
 from simulator.answer.arm_results import ArmResult, Busy, OffloadComparison
 from simulator.answer.capacity import CapacityModel, Check, next_to_check, stops_at
 from simulator.answer.cluster import Cluster, config_for

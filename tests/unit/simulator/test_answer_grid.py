@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from experiment.config import MAX_TOP_K
-from hotline.runs import answer
+from hotline.results.answer import answer
 from simulator.answer.ask import ClusterAnswer
 from simulator.answer.capacity import MAX_ERROR
 

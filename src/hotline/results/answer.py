@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from analysis.figures.files import draw
+from analysis.figures.model import Axis, Figure, Panel, Series, colour_of
+from analysis.page.build import fragment
+from analysis.wording import AnswerText, Row, Table, plain
+from experiment.config import config_of
+from experiment.progress import Reporter
+from foundation.concurrency import run_interruptibly
+from simulator.answer.ask import ClusterAnswer
+from simulator.answer.ask import answer as answer_for
+from simulator.answer.cluster import Cluster
+from simulator.answer.sizes import Size
+from simulator.experiment import quiet_reporter
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
+
+_COLUMNS = ("hot keys", "served", "RPCs", "packets", "workers, µs", "servers, µs", "steps/s", "simulated")
+
+
+class Answer(ClusterAnswer):
+    def plot(self) -> Drawing:
+        """Draw the steps/s of the cluster against the size of the hot set."""
+        drawing = draw(_figure(self))
+        drawing.axes[0].set_ylim(0)
+        return drawing
+
+    def _repr_html_(self) -> str:
+        cluster = self.cluster
+        text = AnswerText(
+            title=f"{cluster.workers:,} workers and {cluster.servers:,} servers",
+            headline=self.headline,
+            is_trusted=True,
+            sentences=tuple(map(plain, self.sentences)),
+        )
+        return fragment(text, [table(self)])
+
+
+def answer(reporter: Reporter | None = None, **cluster: object) -> Answer:
+    """Return what a switch would do for a cluster: `answer(workers=80, servers=20, keys_per_step=3000)`.
+
+    The settings are those of `simulator.answer.cluster.Cluster`; with 100 hosts it takes some ten seconds.
+    Raises `ConfigError`, `SimulationError` and `DataError`.
+    """
+    reporter = reporter or quiet_reporter()
+    asked = config_of(Cluster, cluster)
+    try:
+        found = run_interruptibly(lambda: answer_for(asked, reporter))
+    finally:
+        reporter.stop()
+    return Answer.model_construct(**dict(found))
+
+
+def table(found: ClusterAnswer) -> Table:
+    """Return the table of sizes, with the notes on the data below it."""
+    return Table(
+        "By size of the hot set: lanes that the switch serves; a step's RPCs, packets to servers and CPU",
+        _COLUMNS,
+        [_row(size) for size in found.sizes],
+        found.notes,
+    )
+
+
+def _row(size: Size) -> Row:
+    of_step = (
+        size.rpcs_per_step,
+        size.ps_packets_per_step,
+        size.worker_cpu_us,
+        size.ps_cpu_us,
+        size.capacity,
+    )
+    simulated = "" if size.simulated is None else f"{size.simulated:,.0f}"
+    cells = [f"{100 * size.served:.0f} %", *(f"{each:,.0f}" for each in of_step), simulated]
+    return (f"{size.top_k:,}", *map(plain, cells))
+
+
+def _figure(found: ClusterAnswer) -> Figure:
+    without, *sizes = found.sizes
+    top_k = [size.top_k for size in sizes]
+    simulated = {size.top_k: size.simulated for size in sizes if size.simulated is not None}
+
+    def series(name: str, x: list[int], y: list[float], dash: int = 0) -> Series:
+        return Series(name, np.array(x, np.float64), np.array(y, np.float64), colour_of("", dash), dash)
+
+    return Figure(
+        "answer-capacity",
+        "Capacity of the cluster by size of the hot set",
+        Axis("hot keys in the switch", is_log=True),
+        Axis("steps/s of all workers"),
+        [
+            Panel(
+                "",
+                [
+                    series("calculated", top_k, [size.capacity for size in sizes]),
+                    series("simulated", list(simulated), list(simulated.values()), 1),
+                    series("without offload", top_k, [without.capacity] * len(sizes), 2),
+                ],
+            )
+        ],
+        kind="points",
+    )

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from analysis.page.build import fragment
+from analysis.wording import Row, Table, plain
+from controller.hotset.coverage import Coverage, coverage
+from controller.hotset.curve import figure_of
+from controller.hotset.tables import TableShare, shares_by_table
+from experiment.bars import progress_bar
+from foundation.concurrency import run_interruptibly
+from foundation.logs.access.block import SAMPLES_PER_STEP, ReadOptions, read_options
+from foundation.logs.access.columns import Columns
+from foundation.logs.access.source import expand
+from foundation.logs.access.steps import Steps, read_steps
+from foundation.logs.counts import Counts, has_columns_of_counts
+from foundation.text import pluralize
+from hotline.results.inputs import LogFiles, paths_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_STEPS = [digit * 10**power for power in range(19) for digit in (1, 2, 5)]
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """The share of all updates that the top-k keys take, for every k."""
+
+    name: str
+    coverage: Coverage
+    chosen: int
+    """The top-k that was asked for, or else the recommended one."""
+    jobs: int
+    tables: tuple[TableShare, ...]
+    notes: tuple[str, ...]
+    """Sentences on the format and columns that the files were taken for."""
+    is_of_steps: bool
+    """Whether the files were read as an access log, which `hotline hotset build` cannot read."""
+
+    @property
+    def title(self) -> str:
+        found = self.coverage
+        return f"{self.name}: {pluralize(found.updates, 'update')} of {pluralize(found.keys, 'key')}"
+
+    @property
+    def advice(self) -> str:
+        share = f"{self.chosen:,} keys take {self.coverage.share(self.chosen):.1%} of the updates"
+        if self.chosen > self.coverage.limit:
+            each = "" if self.jobs == 1 else f" for each of {self.jobs} jobs"
+            return f"{share}, but the tables hold {self.coverage.limit:,}{each}"
+        return share if self.is_of_steps else f"{share}: `hotline hotset build --top-k {self.chosen}`"
+
+    @property
+    def marks(self) -> dict[int, str]:
+        """Values of k with a name: the knee, the tables' limit and the chosen one."""
+        found, marks = self.coverage, dict[int, str]()
+        for k, name in ((found.knee, "knee"), (found.limit, "table limit"), (self.chosen, "chosen")):
+            marks[k] = f"{marks[k]}, {name}" if k in marks else name
+        return marks
+
+    def rows(self) -> list[tuple[int, float, str]]:
+        """Return k, share and mark, for round values of k and those with a name."""
+        found, marks = self.coverage, self.marks
+        shown = sorted({*takewhile(lambda step: step < found.keys, _STEPS), found.keys, *marks})
+        return [(k, found.share(k), marks.get(k, "")) for k in shown]
+
+    def plot(self) -> Figure:
+        """Draw the share of the updates against the number of keys."""
+        return figure_of(self.coverage, self.marks)
+
+    def _repr_html_(self) -> str:
+        rows: list[Row] = [(f"{k:,}", plain(f"{share:.1%}"), plain(mark)) for k, share, mark in self.rows()]
+        curve = Table(self.title, ("top-k", "share", ""), rows, (self.advice, *self.notes))
+        return fragment(None, [curve, *([table_of(self.tables)] if self.tables else [])])
+
+
+def table_of(shares: tuple[TableShare, ...]) -> Table:
+    rows: list[Row] = [
+        (of.table, *map(plain, (f"{of.updates:,}", f"{of.keys:,}", f"{of.hot_keys:,}", f"{of.share:.1%}")))
+        for of in shares
+    ]
+    return Table("By table", ("table", "updates", "keys", "chosen", "share"), rows)
+
+
+def curve(
+    files: LogFiles, *, top_k: int | None = None, jobs: int = 1, job: int | None = None,
+    columns: str | None = None, batch: int = SAMPLES_PER_STEP, skip_bad: bool = False,
+    scheduler: str | None = None,
+) -> Curve:  # fmt: skip
+    """Return the curve of logs, as `hotline hotset curve` does; raises `DataError`."""
+    paths, options = paths_of(files), read_options(columns, batch, skip_bad)
+    with TemporaryDirectory() as scratch:
+        counts, steps = run_interruptibly(lambda: _counts(paths, job, options, Path(scratch)))
+        with progress_bar("parts of the keys") as progress:
+            found = run_interruptibly(lambda: coverage(counts, jobs, progress, scheduler))
+        chosen = top_k or found.worthwhile
+        tables = () if steps is None else tuple(shares_by_table(steps, chosen))
+    notes = () if steps is None else steps.notes
+    return Curve(", ".join(map(str, paths)), found, chosen, jobs, tables, notes, steps is not None)
+
+
+def _counts(
+    files: list[Path], job: int | None, options: ReadOptions, scratch: Path
+) -> tuple[Counts, Steps | None]:
+    paths = expand(files)
+    is_plain = options.columns == Columns() and not options.skip_bad
+    if job is not None or (is_plain and all(map(has_columns_of_counts, paths))):
+        return Counts.of_logs(paths, job), None
+    with progress_bar("reading") as progress:
+        steps = read_steps(files, options, scratch, progress)
+    return Counts.of_steps(steps), steps
