@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import platform
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -58,18 +56,6 @@ class BlockResult(BaseModel):
     retransmissions: int = 0
     loss: float | None
     """Mean log loss; None without training."""
-
-
-def describe_machine() -> dict[str, str | int]:
-    """Return the operating system, kernel, processor, usable CPUs and memory for the run's record."""
-    cpu = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
-    return {
-        "system": platform.freedesktop_os_release().get("PRETTY_NAME", "unknown"),
-        "kernel": platform.release(),
-        "cpu": cpu[0].partition(":")[2].strip() if cpu else platform.machine(),
-        "cpus": len(os.sched_getaffinity(0)),
-        "memory_mb": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20,
-    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ from rich.console import Console
 from analysis.record import RunRecord, Simulation, min_capacity
 from analysis.summary import Summary, summarise
 from experiment.designs import prepare
+from experiment.machine import describe_machine
 from experiment.phases.measure import measure
 from experiment.phases.workload import choose_training, describe, generate_trace
 from experiment.progress import Reporter
-from experiment.session import describe_machine
 from foundation.concurrency import in_thread
 from foundation.designs.registry import design
 from foundation.logs.merge import merge_logs

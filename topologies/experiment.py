@@ -12,10 +12,10 @@ from analysis.record import FAST, RunRecord
 from experiment.config import Config
 from experiment.errors import AgentFailed, secondary
 from experiment.liveness import Liveness
+from experiment.machine import describe_machine
 from experiment.phases.workload import choose_training, describe, make_trace
 from experiment.progress import Reporter
 from experiment.recovery import keep_switch
-from experiment.session import describe_machine
 from foundation.concurrency import gather_or_cancel, in_thread
 from foundation.designs.registry import DEFAULT
 from foundation.logs.collector import Collector, collecting

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 
 import llvmlite
@@ -36,7 +37,9 @@ class MachineCode:
         self.layout: Layout = make_layout(program)
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
-        llvm.load_library_permanently("libgcc_s.so.1")  # has the division of 128-bit integers
+        # It has the division of 128-bit integers; without it, the C library has.
+        with contextlib.suppress(RuntimeError):
+            llvm.load_library_permanently("libgcc_s.so.1")
         target = llvm.Target.from_default_triple().create_target_machine(
             cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=2
         )

@@ -79,7 +79,8 @@ def _huge_pages(size: int) -> Words:
     """Allocate words, in huge pages if possible: tables span more small pages than a TLB holds."""
     private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
     whole = mmap.mmap(-1, -(-size // _HUGE_PAGE) * _HUGE_PAGE + _HUGE_PAGE, flags=private)
-    with contextlib.suppress(OSError):  # the kernel has no huge pages
+    # Linux alone has the constant, and not each of its kernels has huge pages.
+    with contextlib.suppress(AttributeError, OSError):
         whole.madvise(mmap.MADV_HUGEPAGE)
     start = -np.frombuffer(whole, dtype=np.uint8).ctypes.data % _HUGE_PAGE
     return np.frombuffer(whole, dtype=np.uint64, count=size // 8, offset=start)
