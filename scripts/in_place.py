@@ -6,11 +6,36 @@ A wheel would lack the compiled P4 programs, and put `analysis`, `hosts` and mor
 from __future__ import annotations
 
 import sys
+from base64 import urlsafe_b64encode
+from hashlib import sha256
+from pathlib import Path
 from typing import Any, NoReturn
+from zipfile import ZipFile
 
 from setuptools import build_meta
 
-build_editable = build_meta.build_editable
+_SWITCH = Path(__file__).parents[1] / "softswitch" / "src"
+
+
+def build_editable(wheel_directory: str, *arguments: Any) -> str:
+    """Build setuptools' wheel, and put the sources of the switch on the path, which simulations import."""
+    name: str = build_meta.build_editable(wheel_directory, *arguments)
+    add_file(Path(wheel_directory, name), "hotline_softswitch_in_place.pth", f"{_SWITCH}\n")
+    return name
+
+
+def add_file(wheel: Path, name: str, text: str) -> None:
+    """Add a file to a wheel and to its record."""
+    with ZipFile(wheel) as built:
+        contents = {each: built.read(each) for each in built.namelist()}
+    digest = urlsafe_b64encode(sha256(text.encode()).digest()).rstrip(b"=").decode()
+    (record,) = (each for each in contents if each.endswith(".dist-info/RECORD"))
+    contents[record] = f"{name},sha256={digest},{len(text.encode())}\n".encode() + contents[record]
+    with ZipFile(wheel, "w") as written:
+        for each, data in {name: text.encode(), **contents}.items():
+            written.writestr(each, data)
+
+
 get_requires_for_build_editable = build_meta.get_requires_for_build_editable
 prepare_metadata_for_build_editable = build_meta.prepare_metadata_for_build_editable
 

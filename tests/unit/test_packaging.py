@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from base64 import urlsafe_b64encode
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 import tomli
@@ -73,10 +76,30 @@ def test_the_testbed_is_not_built(hook: str, tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_the_testbed_is_installed_in_place_by_setuptools() -> None:
-    call = (
-        "import in_place; from setuptools import build_meta;"
-        "assert in_place.build_editable == build_meta.build_editable;"
-        "assert in_place.get_requires_for_build_editable == build_meta.get_requires_for_build_editable"
-    )
+def test_the_testbed_is_installed_in_place_with_its_switch(tmp_path: Path) -> None:
+    """Setuptools builds a wheel, to which the path of the switch's sources is added."""
+    call = f"""
+import in_place
+from setuptools import build_meta
+from zipfile import ZipFile
+
+def build_editable(folder, settings=None, metadata=None):
+    with ZipFile(f"{{folder}}/testbed.whl", "w") as wheel:
+        wheel.writestr("testbed.pth", "import testbed")
+        wheel.writestr("testbed-1.dist-info/RECORD", "testbed.pth,,\\n")
+    return "testbed.whl"
+
+assert in_place.get_requires_for_build_editable == build_meta.get_requires_for_build_editable
+build_meta.build_editable = build_editable
+assert in_place.build_editable({str(tmp_path)!r}, None) == "testbed.whl"
+"""
     subprocess.run([sys.executable, "-c", call], cwd=ROOT / "scripts", check=True)
+    with ZipFile(tmp_path / "testbed.whl") as wheel:
+        record = dict(
+            row.split(",", 1) for row in wheel.read("testbed-1.dist-info/RECORD").decode().splitlines()
+        )
+        added, before = wheel.namelist()[:2]
+        path = wheel.read(added)
+    assert path.decode() == f"{SWITCH / 'src'}\n" and before == "testbed.pth"
+    digest = urlsafe_b64encode(sha256(path).digest()).rstrip(b"=").decode()
+    assert record == {added: f"sha256={digest},{len(path)}", "testbed.pth": ","}
