@@ -230,6 +230,8 @@ def _is_complete(server: AtpServer, t: int, chunk: int) -> bool:
 def _acknowledge(server: AtpServer, j: int, t: int, chunk: int, rpc: Rpc, answer: Rpc, flags: int) -> None:
     """Write the sums of a chunk, and its new cell if a packet of it was collided."""
     flags, length = flags & ~COLLISION | ACK, length_of(rpc)
+    if server.chunks[t, chunk].is_float:
+        flags |= OVERFLOW | RESEND
     if server.chunks[t, chunk].is_collided:
         flags, length = flags | COLLISION, _new_cell(server, j, cell_of(rpc))
     _write_head(rpc, answer, flags, length)

@@ -11,9 +11,9 @@ It covers the loop of in-ATP/ATP's `server/ParameterServer.cc` (ddca27f) for one
 - A sum at an end of the range, or a packet of floats that is not resent, makes the server ask all workers for
   floats. Floats are then added as integers are.
 
-Two things are not followed. A repeated acknowledgement of theirs has its values in the wrong byte order
+Three things are not followed. A repeated acknowledgement of theirs has its values in the wrong byte order
 every other time, as the sums are converted in place. A partial sum that is at an end of the range counts as
-a float.
+a float. And a late packet of integers has sums of floats acknowledged as integers.
 
 With `check`, packets of an older tensor are answered from that tensor, or dropped.
 """
@@ -115,6 +115,8 @@ class ServerModel:
 
     def _acknowledge(self, chunk: Chunk, packet: AtpPacket) -> AtpPacket:
         flags, length = (packet.flags | ACK) & ~COLLISION, packet.length
+        if chunk.is_float:
+            flags |= OVERFLOW | RESEND
         if chunk.is_collided:
             flags, length = flags | COLLISION, self._renamed(packet.cell)
         return packet._replace(bitmap=1, flags=flags, length=length, values=chunk.values)

@@ -228,6 +228,18 @@ def test_a_packet_of_another_protocol_is_forwarded_or_dropped() -> None:
     assert program.cells("claim.owners", 4) == [0] * 4
 
 
+def test_published_rules_isolate_no_job() -> None:
+    """The switch believes what a packet says of its job and worker, whatever port it comes from."""
+    program = SwitchUnderTest(3, [arm_with(), arm_with(job=14)])
+    program.take(0, Step(0, 0).packet(2))
+    forged = Step(1, 0, value=1 << 20).packet(2)
+    [(receiver, frame)] = program.send(2, program.frame(2, forged))  # worker C writes as B
+    packet = parse(frame[42:])
+    assert (receiver, packet.bitmap, packet.values[0]) == (SERVER, 0b11, 1 + (1 << 20))
+    assert program.send(2, program.frame(SERVER, Step(SERVER, 0).packet(2))) == []  # but it frees the cell
+    assert program.cells("claim.owners", 1) == [0]
+
+
 def test_jobs_have_separate_rows_and_groups() -> None:
     rows = control.CONTROL.rows(Hosts(2, 1), [arm_with(), arm_with(check=True, job=14)], 0)
     assert [row.receiver for row in rows if isinstance(row, Receiver)] == [1, 2, 3, 4]
