@@ -20,8 +20,8 @@ def test_each_policy_has_its_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     core = min(os.sched_getaffinity(0))
     stage = Stage(Cores(core, core, (core,)), QUICK, Random(1), lambda what: None)
     results = section.policies(stage)
-    assert [spec.title in result.what for spec, result in zip(POLICIES, results, strict=True)] == [True] * 12
+    assert all(spec.title in result.what for spec, result in zip(POLICIES, results, strict=True))
     assert all((result.value("one core") or 0) > 1_000 for result in results)
     assert all(goal.bound == 1_000_000 for result in results for goal in result.goals)
     (table,) = as_tables(results)
-    assert table.row_count == 12
+    assert table.row_count == len(POLICIES)
