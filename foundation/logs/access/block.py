@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from foundation.errors import DataError
 from foundation.logs.access.columns import Columns, parse_columns
 from foundation.protocol.header import NO_KEY
+from foundation.text import one_line
 
 Keys = NDArray[np.uint64]
 KEY_EXPECTED = "an integer from 0 to 2^64 - 2"
@@ -45,7 +46,7 @@ class BadRows:
 
     def add(self, path: Path, unit: str, number: int, problem: str, expected: str) -> None:
         """Note that a line, row or record (`unit`) is bad."""
-        self._found.append((number, f"{path}, {unit} {number}: {problem}; expected {expected}"))
+        self._found.append((number, f"{path}, {unit} {number}: {one_line(problem)}; expected {expected}"))
 
     @property
     def noted(self) -> list[str]:

@@ -21,6 +21,7 @@ from foundation.logs.access.values import (
     kind_of_times,
     sortable,
 )
+from foundation.text import one_line
 
 BadRow = Callable[[int, str, str], None]
 """Notes that a row of the frame is bad: its index, the problem, and what was expected."""
@@ -66,7 +67,7 @@ def describe(format: str, layout: Layout) -> str:
     shown = ", ".join(keys) if len(keys) <= 4 else f"{keys[0]} to {keys[-1]}"
     each = f", {len(keys)} tables" if len(keys) > 1 else ""
     parts = [f"keys in {shown}{each}", *(f"{role} in {name}" for role, name in others.items())]
-    return f"{format}; {', '.join(parts)}"
+    return f"{format}; {one_line(', '.join(parts))}"
 
 
 class _Cells(NamedTuple):

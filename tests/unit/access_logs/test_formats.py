@@ -192,6 +192,25 @@ def test_bad_rows(
     assert (len(skipped), skipped.notes[-1]) == (good, f"{len(messages)} bad rows skipped")
 
 
+@pytest.mark.parametrize(
+    "row",
+    ["item_id, a ", "item_id,\x0ca", "item_id,a\x0cb", "item_id,a\r"],
+    ids=["spaces", "\\f a", "a \\f b", "\\r"],
+)
+def test_a_bad_row_changes_no_other_row(tmp_path: Path, row: str) -> None:
+    """Rows beside a bad one are read by another parser."""
+    (path := tmp_path / "log").write_bytes(f"user,item_id\n{row}\n".encode())
+    expected = keys_by_step(read(tmp_path, path))
+    path.write_bytes(f"user,item_id\n{row}\nuser,too,many\n".encode())
+    assert keys_by_step(read(tmp_path, path, skip_bad=True)) == expected
+
+
+def test_a_message_on_a_column_whose_name_cannot_be_printed(tmp_path: Path) -> None:
+    (path := tmp_path / "log").write_text("\x7f_id,n\n,\n5,6\n")
+    with pytest.raises(DataError, match=r"line 2: column \\x7f_id is empty"):
+        read(tmp_path, path)
+
+
 def test_bad_rows_of_parquet(tmp_path: Path) -> None:
     path = tmp_path / "log.parquet"
     table = {"item_id": [3, -1, None, 4], "timestamp": [1.0, 2.0, 3.0, float("nan")]}

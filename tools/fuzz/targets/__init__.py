@@ -5,7 +5,8 @@ from importlib import import_module
 from tools.fuzz.target import Target
 
 NAMES = (
-    "rpc", "control", "ps", "worker", "frame", "update_log", "libsvm", "cluster", "run_toml", "simulation",
+    "rpc", "control", "ps", "worker", "frame", "update_log", "access_log", "libsvm", "cluster", "run_toml",
+    "simulation",
 )  # fmt: skip
 """Modules of this package, each with one `TARGET`."""
 

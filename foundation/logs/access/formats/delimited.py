@@ -16,12 +16,14 @@ from foundation.logs.access.block import BadRows, Block, ReadOptions, Tables
 from foundation.logs.access.columns import Columns, looks_like_key, resolve
 from foundation.logs.access.rows import Layout, describe, has_bad_rows, layout_of, to_block
 from foundation.logs.access.source import Stream, line_blocks, open_stream
-from foundation.logs.access.values import INTEGER_KEY
+from foundation.logs.access.values import INTEGER_KEY, TEXT, TEXT_KEY
 from foundation.logs.update_log import UNREADABLE, UPDATES
 from foundation.text import pluralize
 
 _DELIMITERS = {",": "CSV", "\t": "TSV", ";": "CSV with semicolons", "|": "text with vertical bars"}
 _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", re.IGNORECASE)
+_SPACES = " \t\r\f\v"
+_LONE_RETURN = re.compile(r"\r(?!\n)")
 _SAMPLE_LINES = 1000
 
 
@@ -35,7 +37,7 @@ def delimiter_of(line: str) -> str | None:
 def head_lines(head: bytes) -> list[str]:
     """Return the whole lines of a file's head that are not blank."""
     text = head.decode("utf-8-sig", "replace")
-    lines = text.splitlines()
+    lines = re.split(r"\r?\n", _LONE_RETURN.sub(" ", text))
     if len(lines) > 1 and len(head) >= len(text) and not text.endswith("\n") and len(head) > 1 << 15:
         lines.pop()
     return [line for line in lines if line.strip()][:_SAMPLE_LINES]
@@ -109,14 +111,21 @@ class DelimitedLog:
             expected = (frame.height + has_header) * (len(self.names) - 1)
             if data.count(self.delimiter.encode()) != expected:
                 return None
-        return frame.select(self.layout.columns.names)
+        kinds = self.layout.kinds
+        # Numbers with spaces around them are converted by `_parse_slowly`.
+        texts = [name for name in self.layout.columns.names if kinds[name] in (TEXT, TEXT_KEY)]
+        return frame.select(self.layout.columns.names).with_columns(
+            pl.col(texts).str.strip_chars(_SPACES).replace("", None)
+        )
 
     def _parse_slowly(
         self, data: bytes, line: int, has_header: bool, bad: BadRows
     ) -> tuple[pl.DataFrame, list[int]]:
         """Return the columns of rows that have as many values as the header, and the line of each row."""
-        texts = data.decode("utf-8-sig" if line == 1 else "utf-8", "replace").splitlines(keepends=True)
-        reader = csv.reader(texts, delimiter=self.delimiter)
+        text = data.decode("utf-8-sig" if line == 1 else "utf-8", "replace")
+        # As in `_parse`, only \n and \r\n end a line: neither does a lone \r, nor a form feed.
+        lines_of_text = io.StringIO(_LONE_RETURN.sub(" ", text), newline="\n")
+        reader = csv.reader(lines_of_text, delimiter=self.delimiter)
         rows, lines = [], []
         try:
             for values in reader:
@@ -141,7 +150,7 @@ class DelimitedLog:
     def _frame(self, rows: Sequence[Sequence[str]]) -> pl.DataFrame:
         wanted = [(name, self.names.index(name)) for name in self.layout.columns.names]
         return pl.DataFrame(
-            {name: [row[at].strip() or None for row in rows] for name, at in wanted},
+            {name: [row[at].strip(_SPACES) or None for row in rows] for name, at in wanted},
             schema=dict.fromkeys((name for name, _ in wanted), pl.String),
         )
 

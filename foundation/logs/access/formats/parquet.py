@@ -16,6 +16,7 @@ from foundation.logs.access.columns import Columns, resolve
 from foundation.logs.access.rows import Layout, describe, layout_of, to_block
 from foundation.logs.access.source import open_stream
 from foundation.logs.update_log import PARQUET_MAGIC, UNREADABLE, first_line
+from foundation.text import one_line
 
 _ROWS_AT_ONCE = 1 << 18
 _SAMPLE_ROWS = 1000
@@ -105,12 +106,12 @@ def _check_types(path: Path, columns: Columns, schema: pl.Schema) -> None:
         inner = kind.inner if isinstance(kind, pl.List) else kind
         if name in columns.key or name == columns.table:
             if not (inner.is_integer() or inner.is_float() or inner in (pl.String, pl.Categorical, pl.Enum)):
-                raise DataError(f"{path}: expected integers or texts in column {name}, got {kind}")
+                raise DataError(f"{path}: expected integers or texts in column {one_line(name)}, got {kind}")
         elif name == columns.op:
             if kind not in (pl.String, pl.Categorical):
-                raise DataError(f"{path}: expected pull or push in column {name}, got {kind}")
+                raise DataError(f"{path}: expected pull or push in column {one_line(name)}, got {kind}")
         elif name == columns.time:
             if not (kind.is_numeric() or kind.is_temporal() or kind == pl.String):
-                raise DataError(f"{path}: expected times in column {name}, got {kind}")
+                raise DataError(f"{path}: expected times in column {one_line(name)}, got {kind}")
         elif not kind.is_integer():
-            raise DataError(f"{path}: expected integers in column {name}, got {kind}")
+            raise DataError(f"{path}: expected integers in column {one_line(name)}, got {kind}")
