@@ -20,7 +20,8 @@ ENTRY_SECTION = "entry"
 """Section of the function that the kernel calls."""
 
 TOO_LITTLE_STACK = "the program computes with numbers so wide that BPF's stack of 512 bytes is too small"
-_REFUSAL = b"refused: "
+_REFUSED = b"refused: "
+"""Cached in place of object code if the stack is too small; the message is not, as its words may change."""
 
 _INSTRUCTION = struct.Struct("<BBhi")
 _CODE, _SYMBOLS, _RELOCATIONS = 1, 2, 9  # section types
@@ -38,13 +39,13 @@ class AssemblyError(KernelError):
 def compile_module(module: str) -> bytes:
     """Return a module's instructions, with placeholders for maps. Raises KernelError if BPF refuses them."""
     found = cached_object((module, compiler.VERSION), lambda: _compile(module))
-    if found.startswith(_REFUSAL):
-        raise AssemblyError(found.removeprefix(_REFUSAL).decode())
+    if found.startswith(_REFUSED):
+        raise AssemblyError(TOO_LITTLE_STACK)
     return place_may_goto(link(found))
 
 
 def _compile(module: str) -> bytes:
-    """Return object code, or LLVM's refusal after `_REFUSAL`, to be cached too.
+    """Return object code, or `_REFUSED`.
 
     It compiles in a subprocess, since LLVM's BPF back end aborts the process on errors.
     """
@@ -55,7 +56,7 @@ def _compile(module: str) -> bytes:
         lines = done.stderr.decode(errors="replace").strip().splitlines() or ["LLVM gave no object code"]
         reason = _reason(lines)
         if reason == TOO_LITTLE_STACK:
-            return _REFUSAL + reason.encode()
+            return _REFUSED
         raise AssemblyError(reason)
     return done.stdout
 
