@@ -98,7 +98,7 @@ def test_a_step_is_that_of_pytorch(text: str) -> None:
 
 @pytest.mark.parametrize("text", torch_optimisers.OPTIMISERS)
 def test_a_step_is_that_of_the_pytorch_that_is_installed(text: str) -> None:
-    pytest.importorskip("torch")
+    pytest.importorskip("torch")  # not in requirements.lock; the committed vectors hold everywhere
     start, steps = torch_optimisers.start(), torch_optimisers.steps()
     asked = torch_optimisers.of_torch(text, start, steps)
     check_alike(asked, torch_optimisers.vectors(text))

@@ -77,9 +77,9 @@ def _serve(
         levels[i] = state.state_of[key] == _ABSENT
         if state.state_of[key] != _ABSENT:
             remove_time(state.times, _ONLY, at)
-            _keep(state, key, next_time)
+            _install(state, key, next_time)
         elif _makes_room(state, log, next_time):
-            _keep(state, key, next_time)
+            _install(state, key, next_time)
             state.moves[INSTALLS, 0] += 1
         state.position[_AT] = at + 1
 
@@ -97,7 +97,7 @@ def _look(state: _State, log: Accesses, end: int) -> None:
 
 
 @compiled
-def _keep(state: _State, key: int, next_time: int) -> None:
+def _install(state: _State, key: int, next_time: int) -> None:
     if next_time < state.position[_END]:
         insert_time(state.times, _ONLY, next_time)
         state.state_of[key] = _KNOWN

@@ -131,7 +131,7 @@ def test_torchrecs_planner_sees_the_misses(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(find_spec("torchrec") is None, reason="TorchRec is not installed")
 def test_torchrecs_own_class(tmp_path: Path) -> None:
-    import torch  # type: ignore[import-not-found,unused-ignore]
+    import torch  # type: ignore[import-not-found,unused-ignore]  # not in requirements.lock
     from torchrec.distributed.planner.shard_estimators import (  # type: ignore[import-not-found,unused-ignore]
         EmbeddingOffloadStats,
     )
