@@ -11,10 +11,14 @@ from foundation.designs import atp as atp_design
 from foundation.designs.switchml import UDP_PORT
 from foundation.protocol.addressing import CPU_PORT
 from foundation.protocol.header import (
+    FIRST,
     HOTLINE_PORT,
     KEYS,
     LANES,
+    REPLAY,
     RESPONSE,
+    SECOND,
+    SET,
     VALUES,
     VERSION,
     WINDOW_BITS,
@@ -74,6 +78,10 @@ enum bit<8> Op {{
 const bit<16> FLAG_RESPONSE = {RESPONSE:#x};
 const bit<16> FLAG_KEYS     = {KEYS:#x};
 const bit<16> FLAG_VALUES   = {VALUES:#x};
+const bit<16> FLAG_SET      = {SET:#x};
+const bit<16> FLAG_FIRST    = {FIRST:#x};
+const bit<16> FLAG_SECOND   = {SECOND:#x};
+const bit<16> FLAG_REPLAY   = {REPLAY:#x};
 
 // The lanes of a worker hit if the key is hot. A privileged caller (a parameter server that moves a key, or
 // the controller that reads one) also reaches entries that are on their way in or out.

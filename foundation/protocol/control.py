@@ -49,6 +49,13 @@ class Command(IntEnum):
     The command's two keys are the first rank to return, and the number of keys to be ranked. The answer has
     as many ranks as a datagram takes. Rank 0 is the sum over all keys, as NO_KEY. The ranking stays until
     rank 0 is requested again."""
+    PUBLISH = 7
+    """Collect all gradients that the switch has added so far, and publish the values, in design `collect`."""
+    HOLD = 8
+    """Collect nothing until a SEED, COLLECT, PUBLISH or RENEW; answered when no collection is under way."""
+    SETTLE = 9
+    """Apply what workers have replayed for lost switches: all have, for the switch in which the PS has
+    the epoch that is the only key. In another switch it changes nothing."""
 
 
 class Status(IntEnum):
@@ -68,6 +75,8 @@ MAX_VALUES_KEYS = 117
 
 _BODY = struct.Struct("!BBHI")
 _NO_KEYS = np.empty(0, dtype=np.uint64)
+WITHOUT_KEYS = (Command.HELLO, Command.PUBLISH, Command.HOLD)
+WITH_EPOCH = (Command.RENEW, Command.SETTLE)
 WITH_VALUES = (Command.VALUES, Command.BUSIEST)
 
 
@@ -133,13 +142,13 @@ def parse(datagram: bytes | memoryview) -> Control:
     except ValueError as error:
         raise MalformedDatagram(f"CONTROL: {error}") from None
     limit = {
-        Command.HELLO: 0,
-        Command.RENEW: 1,
+        **dict.fromkeys(WITHOUT_KEYS, 0),
+        **dict.fromkeys(WITH_EPOCH, 1),
         **dict.fromkeys(WITH_VALUES, MAX_VALUES_KEYS),
     }.get(command, MAX_KEYS)
     if n > limit or zero or (status and not is_answer):
         raise MalformedDatagram(f"{command.name} with {n} keys (at most {limit}), status {status.value}")
-    needed = {Command.RENEW: 1, Command.BUSIEST: 2}.get(command, n)
+    needed = {**dict.fromkeys(WITH_EPOCH, 1), Command.BUSIEST: 2}.get(command, n)
     if n != needed and not is_answer:
         raise MalformedDatagram(f"{command.name} with {n} keys, not {needed}")
     has_values = is_answer and command in WITH_VALUES and status is Status.OK
@@ -151,8 +160,8 @@ def parse(datagram: bytes | memoryview) -> Control:
     at = HEADER_BYTES + _BODY.size
     if has_keys:
         keys = np.frombuffer(datagram, ">u8", n, at).astype(np.uint64)
-    if command is Command.RENEW and has_keys and keys[0] > MAX_U32:
-        raise MalformedDatagram(f"RENEW of the epoch {keys[0]}, which is no number of 32 bits")
+    if command in WITH_EPOCH and has_keys and keys[0] > MAX_U32:
+        raise MalformedDatagram(f"{command.name} of the epoch {keys[0]}, which is no number of 32 bits")
     if has_values:
         values = np.frombuffer(datagram, ">u4", n, at + n * KEY_BYTES).astype(np.uint32)
     return Control(command, header.job, header.ps, header.epoch, header.seq, keys, is_answer, status, values)

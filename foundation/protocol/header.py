@@ -17,13 +17,15 @@ from foundation.errors import MalformedDatagram
 LANES = 32
 """Lanes of one RPC: 8, 16, 32 or 64. The P4 program is compiled for the same number."""
 
-VERSION = 2
-"""Version 2: lanes may have keys of other shares than the PS's, which it refuses. In version 1 all keys are
-of its share."""
+VERSION = 3
+"""Version 3: SET, words of state and REPLAY. Version 2: lanes may have keys of other shares than the PS's,
+which it refuses. In version 1 all keys are of its share."""
 HOTLINE_PORT = 5001
 PS_RPC_PORT = 5002
 PS_CALLER_BASE = 0x8000
 """A PS calls the switch as worker `PS_CALLER_BASE + ps`."""
+COLLECTOR_BASE = 0xC000
+"""A PS collects gradients from the switch as worker `COLLECTOR_BASE + ps`."""
 CONTROLLER_CALLER = 0xFFFF
 NO_KEY = 2**64 - 1
 
@@ -41,6 +43,8 @@ word of its optimiser's state. A value that is set restarts that state."""
 FIRST, SECOND = 0x0010, 0x0020
 STATE = FIRST | SECOND
 """The words of an optimiser's state; such a pull or SET is of that word instead of the value."""
+REPLAY = 0x0040
+"""A push of updates that a lost switch had acknowledged, for the server, which waits for all workers'."""
 
 KEY_BYTES = 8
 VALUE_BYTES = 4
@@ -126,13 +130,17 @@ SHAPES: dict[tuple[int, int], int] = {
 """Bytes of a lane by (op, flags), for all allowed combinations but CONTROL's and those of `WORD_SHAPES`."""
 WORD_SHAPES: dict[tuple[int, int], int] = {
     **{(int(Op.PULL), KEYS | word): KEY_BYTES for word in (FIRST, SECOND)},
-    **{(int(Op.PUSH), KEYS | VALUES | SET | word): KEY_BYTES + VALUE_BYTES for word in (0, FIRST, SECOND)},
+    **{
+        (int(Op.PUSH), KEYS | VALUES | kind): KEY_BYTES + VALUE_BYTES
+        for kind in (SET, SET | FIRST, SET | SECOND, REPLAY)
+    },
 }
-"""Bytes of a lane of RPCs that set and read words at servers with optimisers; no switch serves them."""
+"""Bytes of a lane of RPCs that servers with optimisers serve. Of these a switch serves only SET, and only to
+a server, which publishes a value."""
 CONTROL_SHAPES = {(int(Op.CONTROL), flags) for flags in (0, RESPONSE)}
 
 _NO_SHAPE, _OF_CONTROL = -1, -2
-_LANE_BYTES = np.full((max(Op) + 1, 2 * SECOND), _NO_SHAPE, np.int64)
+_LANE_BYTES = np.full((max(Op) + 1, 2 * REPLAY), _NO_SHAPE, np.int64)
 for _shape, _bytes in (SHAPES | WORD_SHAPES | dict.fromkeys(CONTROL_SHAPES, _OF_CONTROL)).items():
     _LANE_BYTES[_shape] = _bytes
 _EMPTY, _ALL_LANES = int(Op.EMPTY), (1 << LANES) - 1

@@ -29,6 +29,10 @@ enum bit<8> Op {
 const bit<16> FLAG_RESPONSE = 0x1;
 const bit<16> FLAG_KEYS     = 0x2;
 const bit<16> FLAG_VALUES   = 0x4;
+const bit<16> FLAG_SET      = 0x8;
+const bit<16> FLAG_FIRST    = 0x10;
+const bit<16> FLAG_SECOND   = 0x20;
+const bit<16> FLAG_REPLAY   = 0x40;
 
 // The lanes of a worker hit if the key is hot. A privileged caller (a parameter server that moves a key, or
 // the controller that reads one) also reaches entries that are on their way in or out.

@@ -12,6 +12,9 @@ struct metadata_t {
     bool       has_route;
     bool       is_privileged;
     bool       is_duplicate;
+#ifdef PUBLISHES
+    bool       is_of_words;     // SET, REPLAY, or of an optimiser's state: no lane serves a worker's
+#endif
     bit<1>     offload;
     bit<1>     proxy;
     bit<16>    row;             // of the caller, in the exactly-once cells

@@ -28,7 +28,11 @@ control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standar
         }
 
         if (meta.kind == PacketKind.REQUEST) {
-            bool uses_lanes = meta.offload == 1 || meta.is_privileged;
+#ifdef PUBLISHES
+            bool uses_lanes = meta.is_privileged || (meta.offload == 1 && !meta.is_of_words);
+#else
+            bool uses_lanes = meta.is_privileged || meta.offload == 1;
+#endif
 #define SLOT(nn, i) bit<16> slot_##nn = 0;
             REPEAT(SLOT)
 #undef SLOT

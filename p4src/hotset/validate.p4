@@ -13,6 +13,13 @@ control Validate(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         lane_bytes = (bit<16>)hdr.rpc.count * bytes_per_lane;
     }
 
+#ifdef PUBLISHES
+    action request_of_words(bit<16> bytes_per_lane) {
+        request(bytes_per_lane);
+        meta.is_of_words = true;
+    }
+#endif
+
     action answer(bit<16> bytes_per_lane) {
         meta.kind = PacketKind.ANSWER;
         lane_bytes = (bit<16>)hdr.rpc.count * bytes_per_lane;
@@ -29,13 +36,27 @@ control Validate(inout headers_t hdr, inout metadata_t meta, inout standard_meta
             hdr.rpc.op: exact @name("op");
             hdr.rpc.flags: exact @name("flags");
         }
-        actions = { request; answer; control_answer; @defaultonly drop; }
+        actions = {
+            request; answer; control_answer;
+#ifdef PUBLISHES
+            request_of_words;
+#endif
+            @defaultonly drop;
+        }
         const default_action = drop(DropReason.BAD_SHAPE);
         const entries = {
             // From callers. Only the switch marks lanes as served, on the way to the parameter server.
             (Op.PULL, FLAG_KEYS): request(KEY_BYTES);
             (Op.PUSH, FLAG_KEYS | FLAG_VALUES): request(KEY_BYTES + VALUE_BYTES);
             (Op.EMPTY, 0): request(0);
+#ifdef PUBLISHES
+            (Op.PULL, FLAG_KEYS | FLAG_FIRST): request_of_words(KEY_BYTES);
+            (Op.PULL, FLAG_KEYS | FLAG_SECOND): request_of_words(KEY_BYTES);
+            (Op.PUSH, FLAG_KEYS | FLAG_VALUES | FLAG_SET): request_of_words(KEY_BYTES + VALUE_BYTES);
+            (Op.PUSH, FLAG_KEYS | FLAG_VALUES | FLAG_SET | FLAG_FIRST): request_of_words(KEY_BYTES + VALUE_BYTES);
+            (Op.PUSH, FLAG_KEYS | FLAG_VALUES | FLAG_SET | FLAG_SECOND): request_of_words(KEY_BYTES + VALUE_BYTES);
+            (Op.PUSH, FLAG_KEYS | FLAG_VALUES | FLAG_REPLAY): request_of_words(KEY_BYTES + VALUE_BYTES);
+#endif
             // From parameter servers. The answer of a pull has values, that of a push has none.
             (Op.PULL, FLAG_RESPONSE | FLAG_VALUES): answer(VALUE_BYTES);
             (Op.PUSH, FLAG_RESPONSE): answer(0);

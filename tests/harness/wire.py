@@ -16,6 +16,7 @@ from foundation.protocol.header import (
     KEYS,
     LANES,
     NO_KEY,
+    REPLAY,
     RESPONSE,
     SECOND,
     SET,
@@ -38,6 +39,7 @@ _LANE_BYTES = {
     (Op.PUSH, RESPONSE): 0,
     **{(Op.PULL, KEYS | word): 8 for word in (FIRST, SECOND)},
     **{(Op.PUSH, KEYS | VALUES | SET | word): 12 for word in (0, FIRST, SECOND)},
+    (Op.PUSH, KEYS | VALUES | REPLAY): 12,
     (Op.EMPTY, 0): 0,
     (Op.EMPTY, RESPONSE): 0,
 }

@@ -137,8 +137,8 @@ def test_what_is_an_rpc(header: Header, data: st.DataObject) -> None:
 @pytest.mark.parametrize("command", list(Command))
 @pytest.mark.parametrize("status", list(Status))
 def test_control_is_scapys(command: Command, status: Status) -> None:
-    of_command = {Command.HELLO: [], Command.RENEW: [3]}
-    keys = np.array(of_command.get(command, [3, 2**63]), dtype=np.uint64)
+    n = 0 if command in control.WITHOUT_KEYS else 1 if command in control.WITH_EPOCH else 2
+    keys = np.array([3, 2**63][:n], dtype=np.uint64)
     request = Control(command, 1, 2, 3, 4, keys)
     has_values = command in (Command.VALUES, Command.BUSIEST) and status is Status.OK
     values = keys.astype(np.uint32) if has_values else None

@@ -189,7 +189,7 @@ def test_a_control_of_another_length(datagram: bytes, octets: int, text: str) ->
 @pytest.mark.parametrize(
     ("at", "value", "text"),
     [
-        (0, 9, "CONTROL: 9 is not a valid Command"),
+        (0, 10, "CONTROL: 10 is not a valid Command"),
         (1, 9, "CONTROL: 9 is not a valid Status"),
         (1, 2, "SEED with 2 keys (at most 128), status 2"),
         (2, 1, "SEED with 2 keys (at most 128), status 0"),

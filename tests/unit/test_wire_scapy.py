@@ -63,7 +63,7 @@ def test_ops_have_names(op: Op) -> None:
 
 @pytest.mark.parametrize("command", list(Command))
 def test_a_command_as_it_is_shown(command: Command) -> None:
-    keys = np.arange(0 if command is Command.HELLO else 3, dtype=np.uint64)
+    keys = np.arange(0 if command in control.WITHOUT_KEYS else 3, dtype=np.uint64)
     lines = shown(Hotline(control.build(Control(command, 1, 2, 3, 4, keys))))
     at = lines.index("###[ HotlineControl ]###")
     message = [f"command = {command.name.lower()}", "status = 0", "reserved = 0", f"n = {len(keys)}"]

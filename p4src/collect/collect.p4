@@ -1,0 +1,30 @@
+// Hot parameters whose optimiser is at the servers. The switch publishes copies of the values, and adds up gradients
+// until a server collects them. All but the lanes is hotset's program.
+#include <core.p4>
+#include <v1model.p4>
+
+#define PUBLISHES
+#include "common/constants.p4"
+#include "common/headers.p4"
+#include "common/checksums.p4"
+#include "hotset/constants.p4"
+#include "common/repeat.p4"
+#include "hotset/rpc.p4"
+#include "hotset/headers.p4"
+#include "hotset/parser.p4"
+#include "hotset/checksums.p4"
+#include "hotset/validate.p4"
+#include "hotset/identify.p4"
+#include "hotset/lane_lookup.p4"
+#include "hotset/exactly_once.p4"
+#include "lane_aggregate.p4"
+#include "hotset/readdress.p4"
+#include "common/forward.p4"
+#include "hotset/ingress.p4"
+#include "hotset/egress.p4"
+#include "hotset/deparser.p4"
+
+// A controller compares this version with its own before it writes anything.
+@pkginfo(name="collect", version=WIRE_VERSION_TEXT)
+V1Switch(HotlineParser(), HotlineVerifyChecksum(), HotlineIngress(), HotlineEgress(),
+         HotlineComputeChecksum(), HotlineDeparser()) main;
