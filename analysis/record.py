@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from math import nan
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from typing_extensions import Self
 
 from analysis.statistics import ALPHA, Comparison
 from foundation.designs.arms import ordered, reference_of, renamed_arm
@@ -145,6 +148,41 @@ class CapacityCheck(_Model):
     """Arm -> steps/s of all workers in a closed loop."""
 
 
+class Staleness(_Model):
+    """How old the values that servers publish in the switch were when they were replaced, in one arm."""
+
+    copies: int
+    p50_ms: float
+    p99_ms: float
+    oldest_ms: float
+    bound_ms: float
+    late: int
+    """Copies that were older than `bound_ms`."""
+    rpcs: int
+    """RPCs of servers with the switch."""
+
+    @classmethod
+    def of(cls, servers: Iterable[Mapping[str, Any]]) -> Self:
+        """Add up what each server has counted (`hosts.ps.store.CopyAges`)."""
+        servers = list(servers)
+        copies: Counter[int] = Counter()
+        for server in servers:
+            copies.update({int(limit): n for limit, n in server["copies"].items()})
+        limits = np.array(sorted(copies), np.int64)
+        below = np.cumsum([copies[limit] for limit in limits.tolist()])
+        total = int(below[-1]) if len(below) else 0
+        p50, p99 = (
+            float(limits[np.searchsorted(below, share * total)]) / 1e6 if total else 0.0
+            for share in (0.5, 0.99)
+        )
+        oldest = max(server["oldest_ns"] for server in servers) / 1e6
+        return cls(
+            copies=total, p50_ms=min(p50, oldest), p99_ms=min(p99, oldest), oldest_ms=oldest,
+            bound_ms=servers[0]["bound_ns"] / 1e6, late=sum(server["late"] for server in servers),
+            rpcs=sum(server["rpcs"] for server in servers),
+        )  # fmt: skip
+
+
 class Accounting(_Model):
     """The pushed lanes of all jobs after quiescing, by outcome."""
 
@@ -242,6 +280,8 @@ class RunRecord(_Model):
     capacity_checks: list[CapacityCheck] = Field(default_factory=list)
     accounting: Accounting | None = None
     """Accounting of updates; None if the run was interrupted before it."""
+    staleness: dict[str, Staleness] = Field(default_factory=dict)
+    """Arm -> ages of the values that its servers publish; empty in designs that publish none."""
     switch: Json | None = None
     """Counters of the switch's ports (softswitch's `SwitchCounters`); None if it has none."""
     simulation: Simulation | None = None

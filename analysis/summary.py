@@ -34,6 +34,7 @@ from analysis.record import (
     ProgramUse,
     RunRecord,
     ServerUse,
+    Staleness,
     Virtual,
 )
 from analysis.statistics import ALPHA, Comparison
@@ -183,6 +184,8 @@ class Summary(_Model):
     virtual_s: float | None = None
     real_s: float | None = None
     loop_s: float | None = None
+    staleness: Staleness | None = None
+    """Ages of the values that servers publish in the leading arm; None in designs that publish none."""
     agents: dict[str, AgentCost] = {}
     """Codec -> cost of an RPC, for slow agents and compiled ones; empty if the run has compiled agents."""
     virtual: Virtual | None = None
@@ -253,6 +256,7 @@ def summarise(run: Path, record: RunRecord) -> Summary:
         widest=widest(width for name, load in loads.items() for width in widths(name, load.differences)),
         repeated=_repeated(record.repeated_blocks),
         capacity_checks=record.capacity_checks,
+        staleness=None if lead is None else record.staleness.get(lead.name),
         agents=record.agents,
         virtual=record.virtual,
         arms=_arms(rpc, operations, record.blocks, tried),

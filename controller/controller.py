@@ -145,6 +145,12 @@ class Controller:
         async with InBand(self._switch, patience=self._patience) as inband:
             await self._renew(inband, servers)
 
+    async def command_servers(self, job: int, command: Command, epoch: int | None = None) -> None:
+        """Have each server of a job execute a command without keys, or with its epoch."""
+        servers = await self._servers(job)
+        async with InBand(self._switch, patience=self._patience) as inband:
+            await gather_or_cancel(inband.execute(command, server, epoch) for server in servers)
+
     async def _renew(self, inband: InBand, servers: Sequence[Server]) -> None:
         rows = await self._switch.read(Worker)
         epochs = {(row.job, row.worker): row.epoch for row in rows}

@@ -12,6 +12,7 @@ CONTROL = Parts[ControllerOps[Controller, Row]](
     "CONTROL",
     {
         "atp": "controller.atp",
+        "collect": "controller.collect",
         "hotset": "controller.hotset.control",
         "none": "controller.forwarding",
         "psdense": "controller.forwarding",

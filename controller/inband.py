@@ -103,6 +103,10 @@ class InBand:
         """Send a PS the epoch of its own RPCs in this switch."""
         await self._command(Command.RENEW, server, [epoch])
 
+    async def execute(self, command: Command, server: Server, epoch: int | None = None) -> None:
+        """Have a PS execute a command without keys, or with its epoch, and wait for its answer."""
+        await self._command(command, server, [] if epoch is None else [epoch])
+
     async def busiest(self, server: Server, limit: int) -> tuple[Keys, Values]:
         """Return `NO_KEY` with all updates since the last call, then the `limit` busiest keys: [n] each."""
         pages: list[tuple[Keys, Values]] = []

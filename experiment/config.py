@@ -22,7 +22,7 @@ from experiment.faults import FRAME_FAULTS
 from experiment.sizes import with_sizes
 from foundation.designs.arms import arms_of, measured
 from foundation.designs.interface import LOCKSTEP_WORKERS, Arm
-from foundation.designs.registry import DEFAULT, NAMES, DesignError, no_optimiser
+from foundation.designs.registry import DEFAULT, NAMES, OPTIMISING, DesignError, no_optimiser
 from foundation.designs.registry import design as find_design
 from foundation.logs.access.block import SAMPLES_PER_STEP, ReadOptions, read_options
 from foundation.logs.columns import CLOSED_LOOP, load_name
@@ -258,8 +258,11 @@ class Config(RunSettings):
     @model_validator(mode="before")
     @classmethod
     def _size(cls, given: object) -> object:
-        """Fill in the default sizes, which depend on the codec."""
-        return with_sizes(given, cls.sized_for(given)) if isinstance(given, dict) else given
+        """Fill in the default sizes, which depend on the codec, and the default design with an optimiser."""
+        if not isinstance(given, dict):
+            return given
+        design = {"design": OPTIMISING} if given.get("optimiser") and not given.get("design") else {}
+        return with_sizes(given | design, cls.sized_for(given))
 
     @classmethod
     def sized_for(cls, given: Mapping[str, object]) -> object:

@@ -14,7 +14,7 @@ from foundation.designs.registry import design as find_design
 
 # Sessions and traces are of real or simulated runs, and each design asks for what it needs of them.
 PREPARATION = Parts[Callable[[Any, Any], Awaitable[None]]](
-    "experiment", "prepare", {"hotset": "experiment.hotset"}
+    "experiment", "prepare", {"collect": "experiment.hotset", "hotset": "experiment.hotset"}
 )
 
 

@@ -8,7 +8,7 @@ from controller.hotset import choice
 from experiment.config import Config
 from experiment.session import Planned, Session
 from foundation.concurrency import in_thread
-from foundation.designs.hotset import PROFILE
+from foundation.designs.arms import profiling
 from foundation.logs.merge import last_updates
 
 _MARGIN = 1.02
@@ -34,16 +34,16 @@ async def prepare(session: Session, trace: TraceSize) -> None:
 
 async def profile(session: Session, trace: TraceSize) -> None:
     """Run the profile job for the configured lanes, at most one pass, and have the update logs written."""
-    workers = session.config.workers
+    workers, arm = session.config.workers, profiling(session.config.design)
     steps = steps_to_profile(session.config, trace)
     done: dict[str, int] = {}
-    with session.reporter.phase(PROFILE.name, steps * workers) as phase:
+    with session.reporter.phase("profile", steps * workers) as phase:
 
         def on_progress(worker: str, steps_done: int) -> None:
             done[worker] = steps_done
             phase.update(sum(done.values()))
 
-        await session.run_steps(Planned(PROFILE, session.take_steps(steps), steps), on_progress)
+        await session.run_steps(Planned(arm, session.take_steps(steps), steps), on_progress)
         await session.write_updates()
 
 
@@ -56,7 +56,7 @@ async def select(session: Session) -> list[int]:
     """Write `hotset.parquet` from the profile's update logs; return the keys, most updated first."""
     with session.reporter.phase("select"):
         logs = last_updates(session.parts)
-        hot = await in_thread(choice.build, logs, session.config.top_k, PROFILE.job)
+        hot = await in_thread(choice.build, logs, session.config.top_k, profiling(session.config.design).job)
         choice.write(hot, session.hot_set)
     session.reporter.message(f"the hot set: {hot.height:,} keys, {hot['share'].sum():.0%} of the updates")
     keys: list[int] = hot["key"].to_list()

@@ -6,6 +6,7 @@ handle a datagram allocate nothing and raise nothing. Keys are the only unsigned
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import cache, update_wrapper
 from pathlib import Path
@@ -22,6 +23,7 @@ T = TypeVar("T", bound=NamedTuple)
 
 _HERE = Path(__file__).parent
 _ROOT = _HERE.parent
+_IMPORT = re.compile(r"^from hosts\.(\w+)", re.MULTILINE)
 _ROOMS = ("foundation/protocol", "foundation/designs", "hosts")
 
 
@@ -33,14 +35,27 @@ def sources(*folders: Path) -> tuple[Path, ...]:
     """Return the sources of compiled functions outside `hosts`; a cached one is stale if any changes."""
     inside = {folder for folder in folders if folder.is_relative_to(_ROOT / "hosts")}
     searched = inside if inside == set(folders) else {_ROOT / "hosts", *folders}
+    searched = searched.union(*map(_imported_designs, inside))
     found = {source for folder in searched for source in folder.rglob("*.py") if source.stem != "__main__"}
     return tuple(sorted({*_shared(), *found}))
 
 
 @cache
+def _designs() -> frozenset[str]:
+    return frozenset(description.stem for description in (_ROOT / "foundation" / "designs").glob("*.py"))
+
+
+@cache
+def _imported_designs(folder: Path) -> frozenset[Path]:
+    """Return the folders of the designs that modules of a folder in `hosts` import."""
+    names = {name for source in folder.rglob("*.py") for name in _IMPORT.findall(source.read_text())}
+    return frozenset(_ROOT / "hosts" / name for name in names & _designs())
+
+
+@cache
 def _shared() -> tuple[Path, ...]:
     """Return the sources that belong to no design. In `hosts`, a design has a folder of its name."""
-    designs = {description.stem for description in (_ROOT / "foundation" / "designs").glob("*.py")}
+    designs = _designs()
     return tuple(
         source
         for room in _ROOMS

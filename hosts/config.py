@@ -44,6 +44,15 @@ class Recovery(Strict):
     """Workers log what the switch acknowledges, to push it again after the switch has restarted."""
 
 
+class Collection(Strict):
+    """How often servers of design `collect` collect gradients from the switch and publish values."""
+
+    staleness_ms: float = Field(default=50.0, gt=0, le=60_000)
+    """Age that no published value is to have; where the share does not suffice, runs report how many had."""
+    share_of_server: float = Field(default=0.2, gt=0, le=1)
+    """Share of a server's time that collections take at most."""
+
+
 class RunSettings(Strict):
     """Settings of run.toml that agents need too; `experiment.config.Config` inherits them."""
 
@@ -56,6 +65,7 @@ class RunSettings(Strict):
     server: ServerCost = ServerCost()
     worker: WorkerCost = WorkerCost()
     recovery: Recovery = Recovery()
+    collection: Collection = Collection()
 
     def agent_settings(self) -> dict[str, object]:
         """Return these settings as JSON values, for an agent's configuration file."""

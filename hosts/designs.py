@@ -17,6 +17,7 @@ AGENTS = Parts[Agents[BaseClient, JobsState, Store, Core[Any]]](
     "AGENTS",
     {
         "atp": "hosts.atp",
+        "collect": "hosts.collect",
         "hotset": "hosts.hotset",
         "none": "hosts.none",
         "psdense": "hosts.psdense",

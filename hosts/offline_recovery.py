@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from foundation.designs.registry import design
 from foundation.protocol import control
-from foundation.protocol.codec import Caller
+from foundation.protocol.codec import Caller, Keys
 from foundation.protocol.control import Command, Control
 from hosts.agent import load_config
 from hosts.config import AgentConfigError
@@ -90,6 +90,9 @@ class CrashedRun:
             for config in self.workers:
                 for job in config.jobs:
                     _replay(servers, config, job.job, self.space, partial)
+            for server in servers:
+                for number in self.jobs:
+                    server.settle(number)
             differ = sum(self._count_mismatches(servers, job) for job in self.jobs)
         self.folder.rename(before)
         partial.rename(self.folder)
@@ -122,24 +125,33 @@ class _OfflineServer:
         self.core: Core[None] = AGENTS.for_design(design(config.design)).core(
             config.ps, config.n_ps, space, epochs, time.monotonic_ns,
             journal_bytes=JOURNAL_BYTES, replayed=config.recovery.replay_log,
+            **({"tables": config.tables} if config.tables else {}),
         )  # fmt: skip
         durable = config.durable
         self._file = Durable(
             folder / durable.file.name, config.identity(), config.fsync, round(durable.checkpoint_mb * 2**20)
         )
         try:
-            self._restore(config.ps, epochs)
+            self._restore(epochs)
         except BaseException:
             self._file.close()
             raise
 
-    def _restore(self, ps: int, jobs: Iterable[int]) -> None:
+    def _restore(self, jobs: Iterable[int]) -> None:
         self.core.recover(self._file.parts(), self._file.notes())
-        now = time.time_ns() // 1_000_000 % 2**32
+        self._epoch = time.time_ns() // 1_000_000 % 2**32
         for job in jobs:
-            renewal = Control(Command.RENEW, job, ps, now, 0, np.array([now], np.uint64))
-            self.core.command(control.build(renewal), None)
+            self._command(job, Command.RENEW, np.array([self._epoch], np.uint64))
         self.persist()
+
+    def settle(self, job: int) -> None:
+        """Apply what all workers have replayed, in designs whose servers wait for it."""
+        self._command(job, Command.SETTLE, np.array([self._epoch], np.uint64))
+
+    def _command(self, job: int, command: Command, keys: Keys) -> None:
+        self.core.command(
+            control.build(Control(command, job, self.core.ps, self._epoch, int(command), keys)), None
+        )
 
     def answer(self, datagram: bytes) -> bytes:
         """Return the answer to an RPC; its changes are journalled."""

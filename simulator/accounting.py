@@ -1,8 +1,12 @@
 from __future__ import annotations
 
-from analysis.record import Accounting
+from analysis.record import Accounting, Staleness
 from experiment.phases.accounting import Lanes, served_pushes, settle
+from simulator.drive import pass_time
 from simulator.session import SimulatedSession
+
+_UNDER_WAY_NS = 100_000_000
+"""Time after which what servers exchange with the switch has ended."""
 
 
 def account(session: SimulatedSession) -> Accounting:
@@ -14,6 +18,13 @@ def account(session: SimulatedSession) -> Accounting:
             models = [client.model for client in arm.network.clients]
             mismatched += sum(int((model != arm.ledger.sums).sum()) for model in models)
             continue
+        if (hold := arm.switch.state_ops.hold) is not None:
+            for store in arm.network.stores:
+                hold(store)
+            pass_time(arm.network, arm.network.now + _UNDER_WAY_NS)
+        ages = [each._asdict() for store in arm.network.stores if (each := store.copy_ages())]
+        if ages:
+            session.record.staleness[arm.network.arm.name] = Staleness.of(ages)
         held = arm.switch.held(arm.network.arm.job, session.trace.space)
         for store in arm.network.stores:
             stored = store.held()

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -37,17 +37,22 @@ def _release_to_switch(store: HotsetStore, keys: Keys) -> None:
     store.release(at[store.known(at)])
 
 
-def _values(pipeline: CompiledPipeline, entries: Iterable[HotParam], space: KeySpace) -> Values:
-    held = np.zeros(space.size, np.uint32)
-    by_lane: dict[int, list[HotParam]] = {}
-    for param in entries:
-        by_lane.setdefault(param.lane, []).append(param)
-    for lane, params in by_lane.items():
-        slots = [param.slot for param in params]
-        cells = pipeline.read_register(f"{INGRESS}aggregate_{lane:02d}.values", 0, max(slots) + 1)
-        keys = np.array([param.key for param in params], np.uint64)
-        held[space.positions(keys)] = np.array(cells, np.uint32)[slots]
-    return held
+def read_registers(register: str) -> Callable[[CompiledPipeline, Iterable[HotParam], KeySpace], Values]:
+    """Return a function that reads the cells of entries in each lane's register of that name."""
+
+    def values(pipeline: CompiledPipeline, entries: Iterable[HotParam], space: KeySpace) -> Values:
+        held = np.zeros(space.size, np.uint32)
+        by_lane: dict[int, list[HotParam]] = {}
+        for param in entries:
+            by_lane.setdefault(param.lane, []).append(param)
+        for lane, params in by_lane.items():
+            slots = [param.slot for param in params]
+            cells = pipeline.read_register(f"{INGRESS}aggregate_{lane:02d}.{register}", 0, max(slots) + 1)
+            keys = np.array([param.key for param in params], np.uint64)
+            held[space.positions(keys)] = np.array(cells, np.uint32)[slots]
+        return held
+
+    return values
 
 
 def _overflows(pipeline: CompiledPipeline) -> int:
@@ -57,5 +62,11 @@ def _overflows(pipeline: CompiledPipeline) -> int:
 
 
 SWITCH_STATE_OPS = SwitchStateOps(
-    _is_entry, _is_moving, _rows_to_load, _count_writes, _release_to_switch, _values, _overflows
+    _is_entry,
+    _is_moving,
+    _rows_to_load,
+    _count_writes,
+    _release_to_switch,
+    read_registers("values"),
+    _overflows,
 )

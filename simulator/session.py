@@ -204,7 +204,7 @@ def _built(config: SimulationConfig, arm: Arm, trace: Trace, training: Hyperpara
     network = SimulatedNetwork(
         chosen, arm, switch, trace.space, trace.largest_batch, config.workers,
         config.servers, config.network, config.hosts, config.seed,
-        window=config.window, tables=table_optimisers(config, training),
+        window=config.window, tables=table_optimisers(config, training), settings=config,
     )  # fmt: skip
     for client in network.clients:
         client.join(config.workers)

@@ -33,6 +33,8 @@ class SwitchStateOps(NamedTuple):
     values: Callable[[CompiledPipeline, Entries, KeySpace], Values]
     """(pipeline, entries, space): values of these entries by position in the key space, 0 elsewhere."""
     overflows: Callable[[CompiledPipeline], int]
+    hold: Callable[[Any], None] | None = None
+    """(store): have a server exchange nothing more with the switch; None where it never does by itself."""
 
 
 NO_STATE_OPS = SwitchStateOps(
@@ -46,7 +48,9 @@ NO_STATE_OPS = SwitchStateOps(
 )
 
 
-SWITCH_STATE_OPS = Parts[SwitchStateOps]("simulator", "SWITCH_STATE_OPS", {"hotset": "simulator.hotset"})
+SWITCH_STATE_OPS = Parts[SwitchStateOps](
+    "simulator", "SWITCH_STATE_OPS", {"collect": "simulator.collect", "hotset": "simulator.hotset"}
+)
 
 
 def state_ops_of(design: Design) -> SwitchStateOps:

@@ -16,6 +16,7 @@ from foundation.protocol.codec import Caller, Values
 from foundation.protocol.frames import UdpEndpoint, UdpFrame
 from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import PUSH
+from hosts.config import RunSettings
 from hosts.designs import AGENTS
 from hosts.keys import KeySpace
 from hosts.udp import BURST
@@ -97,6 +98,7 @@ class SimulatedNetwork:
         self, design: Design, arm: Arm, switch: SimulatedSwitch, space: KeySpace, largest: int, workers: int,
         servers: int, network: Network, hosts: Hosts, seed: int, journal_bytes: int = 0,
         has_replay_logs: bool = False, window: int = WINDOW, tables: Sequence[TableOptimiser] = (),
+        settings: RunSettings | None = None,
     ) -> None:  # fmt: skip
         self.arm = arm
         self.loop_ns = 0
@@ -150,6 +152,8 @@ class SimulatedNetwork:
         for w, client in enumerate(self.clients):
             client.adopt(row_of(self.world.calls, w))
         self.servers = [row_of(self.world.servers, p) for p in range(servers)]
+        for server in self.servers:
+            agents.configure(server, settings or RunSettings())
         self.stores = [agents.store(server, arm.job, has_replay_logs) for server in self.servers]
         self._contacts: list[list[NDArray[np.void]]] = [[] for _ in self.servers]
 

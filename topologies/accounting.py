@@ -41,12 +41,17 @@ async def account(session: RealSession, space: KeySpace, collector: Collector) -
 
 async def _account(session: RealSession, space: KeySpace, collector: Collector) -> Accounting:
     sent, unknown, mismatched, at_servers, unreplayed = 0, 0, 0, 0, UnreplayedUpdates(session)
-    living = [agent for agent in (*session.workers, *session.servers) if agent.alive]
-    dropped = sum(answer["dropped_rows"] for answer in await call_all(living, {"cmd": "flush"}))
+    answers = await session.flush_workers([worker for worker in session.workers if worker.alive])
+    answers += await call_all([server for server in session.servers if server.alive], {"cmd": "flush"})
+    dropped = sum(answer["dropped_rows"] for answer in answers)
     changed: list[str] = []
     control = CONTROL.for_design(design(session.config.design))
     with session.reporter.phase("accounting", len(session.config.every_arm)) as phase:
         is_lockstep = session.config.is_lockstep
+        async with session.controller() as controller:
+            for arm in session.config.every_arm:
+                await control.hold(controller, arm)
+        session.record.staleness = await session.staleness()
         models = [await _dump(worker, "model", session) for worker in session.workers if is_lockstep]
         dumps = [await _dump(server, "dump", session) for server in session.servers if not is_lockstep]
         async with session.controller() as controller:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 from analysis.record import RunRecord
 from controller.controller import Controller
+from controller.designs import CONTROL
 from experiment.config import EPOCH, Config
 from experiment.designs import rows
 from experiment.liveness import Liveness
 from experiment.phases.workload import table_optimisers
 from experiment.progress import Reporter
-from foundation.designs.interface import Arm
+from foundation.designs.interface import Arm, ControllerOps
 from foundation.designs.registry import design, no_optimiser
 from foundation.optimisers import TableOptimiser
 from foundation.protocol import addressing
@@ -50,6 +51,14 @@ async def provision(address: str, config: Config, arms: Sequence[Arm] | None = N
     async with Controller(address, undisturbed=True, design=config.design) as controller:
         await controller.commit_pipeline()
         await controller.install(*rows(config, arms))
+
+
+async def publish(address: str, config: Config, arm: Arm) -> None:
+    """Have pulls of an arm return all updates that are acknowledged by now."""
+    publish = CONTROL.for_design(design(config.design)).publish
+    if publish is not ControllerOps._field_defaults["publish"]:
+        async with Controller(address, undisturbed=True, design=config.design) as controller:
+            await publish(controller, arm.job)
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,6 +92,10 @@ class Backend(Protocol):
         """End the servers; the next session's are fresh. Raise `HotlineError` on failure."""
         ...
 
+    async def publish(self) -> None:
+        """Have pulls return all updates that are acknowledged by now; raise `HotlineError` on failure."""
+        ...
+
 
 @dataclass(eq=False, slots=True)
 class _Session:
@@ -250,10 +254,17 @@ class Rendezvous:
         here = asyncio.get_running_loop().create_future()
         session.barrier.append((worker.rank, here))
         if len(session.barrier) == self._backend.size:
+            await self._publish()
             for _, future in session.barrier:
                 future.set_result(None)
             session.barrier.clear()
         await self._wait(worker, here, self._describe_barrier)
+
+    async def _publish(self) -> None:
+        try:
+            await self._backend.publish()
+        except HotlineError as error:
+            self.mark_broken(str(error))
 
     async def _wait(
         self, worker: JoinedWorker, event: asyncio.Future[None], describe: Callable[[_Session], str]

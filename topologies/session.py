@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, TypeVar
 
 import polars as pl
 
-from analysis.record import ProgramUse, ServerUse
+from analysis.record import ProgramUse, ServerUse, Staleness
 from controller.controller import Controller
+from controller.designs import CONTROL
 from controller.errors import ControllerError
-from experiment.config import Faults
+from experiment.config import EPOCH, Faults
 from experiment.liveness import Liveness
 from experiment.session import START_AHEAD_NS, BlockResult, OnProgress, Planned, Reading, Session
 from experiment.sizes import STEP_PATIENCE_S
 from foundation.concurrency import gather_or_cancel
-from foundation.designs.hotset import PROFILE
+from foundation.designs.arms import profiling
+from foundation.designs.registry import design
 from foundation.logs.columns import OPERATIONS
 from foundation.logs.merge import OPERATIONS_TIME, measured
 from topologies.agents import Agent, CommandTarget, Message, call_all
@@ -53,6 +55,8 @@ class RealSession(Session):
     liveness: Liveness = field(default_factory=Liveness)
     _controller_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _read_parts: set[Path] = field(default_factory=set)
+    _settled_epoch: int = EPOCH
+    """Epoch of the switch for which servers have applied what workers had to replay."""
 
     def clock_ns(self) -> int:
         return time.monotonic_ns()
@@ -86,27 +90,27 @@ class RealSession(Session):
 
     async def load(self, keys: Sequence[int]) -> None:
         """Load the hot set for the profile job while it trains, then for the offloaded arms; hint workers."""
-        arms = self.config.offloaded
+        arms, profile = self.config.offloaded, profiling(self.config.design)
         with self.reporter.phase("load", (1 + len(arms)) * len(keys)) as phase:
             await self._load_under_training(keys, phase.update)
             if not self.config.has_room_for_profile:
-                await self._load_job(PROFILE.job, [])
+                await self._load_job(profile.job, [])
             for number, arm in enumerate(arms, start=1):
                 await self._load_job(arm.job, keys, phase.update, number * len(keys))
-        for arm in (PROFILE, *arms):
+        for arm in (profile, *arms):
             command = {"cmd": "hint", "job": arm.job, "file": str(self.hot_set)}
             await call_all(self.workers, command)
 
     async def _load_under_training(self, keys: Sequence[int], on_progress: Progress) -> None:
-        loaded = asyncio.Event()
+        loaded, profile = asyncio.Event(), profiling(self.config.design)
 
         async def train() -> None:
             while not loaded.is_set():
-                await self.run_steps(Planned(PROFILE, self.take_steps(_STEPS_PER_ROUND), _STEPS_PER_ROUND))
+                await self.run_steps(Planned(profile, self.take_steps(_STEPS_PER_ROUND), _STEPS_PER_ROUND))
 
         training = asyncio.ensure_future(train())
         try:
-            await self._load_job(PROFILE.job, keys, on_progress)
+            await self._load_job(profile.job, keys, on_progress)
             loaded.set()
             await training
         finally:
@@ -165,6 +169,16 @@ class RealSession(Session):
         every = {switch.name: switch.restarts, **{server.name: server.restarts for server in self.servers}}
         return {name: restarts for name, restarts in every.items() if restarts}
 
+    async def staleness(self) -> dict[str, Staleness]:
+        """Return the ages of published values by measured arm; none in designs that publish none."""
+        answers = await call_all(self.servers, {"cmd": "stats"})
+        found = {}
+        for arm in self.config.measured:
+            ages = [answer["copies"].get(str(arm.job)) for answer in answers if "copies" in answer]
+            if any(ages):
+                found[arm.name] = Staleness.of(each for each in ages if each)
+        return found
+
     async def server_use(self) -> dict[str, ServerUse]:
         answers = await call_all(self.servers, {"cmd": "stats"})
         return {arm.name: _total_use(answers, arm.job) for arm in self.config.every_arm}
@@ -180,8 +194,20 @@ class RealSession(Session):
     def read_machine(self) -> Reading:
         return read_contention(cpus=self.cpus)
 
+    async def flush_workers(self, workers: Sequence[CommandTarget]) -> list[Message]:
+        """Have workers replay what a lost switch held, and write their logs; return their answers."""
+        epoch = EPOCH + self.network.switch.restarts if self.config.recovery.replay_log else EPOCH
+        answers = await call_all(workers, {"cmd": "flush"})
+        if epoch > self._settled_epoch and len(workers) == len(self.workers):
+            control = CONTROL.for_design(design(self.config.design))
+            async with self.controller() as controller:
+                for arm in self.config.every_arm:
+                    await control.settle(controller, arm.job, epoch)
+            self._settled_epoch = epoch
+        return answers
+
     async def new_operations(self) -> pl.DataFrame:
-        await call_all(self.workers, {"cmd": "flush"})
+        await self.flush_workers(self.workers)
         files = set(self.parts.glob("operations-worker-*.parquet")) - self._read_parts
         self._read_parts |= files
         rows = [pl.read_parquet(file) for file in files]

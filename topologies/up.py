@@ -34,7 +34,7 @@ from hosts.warm import warm
 from topologies import preflight, routes
 from topologies.agents import Agent, command_in
 from topologies.embedding_tables import Tables
-from topologies.fleet import check_design, provision, server_config, session_terms
+from topologies.fleet import check_design, provision, publish, server_config, session_terms
 from topologies.joined_worker import Message
 from topologies.placement import Placement, place
 from topologies.rendezvous import DEFAULT_SOCKET, SOCKET_VARIABLE, Rendezvous, ReportLog, Terms, socket_path
@@ -123,6 +123,9 @@ class UpBackend:
         self._save_updates()
         if not (self.rendezvous and self.rendezvous.end_requested.is_set()):
             await self._restart_switch()
+
+    async def publish(self) -> None:
+        await publish(self._network.address, self._config, self._arm)
 
     async def _start_servers(self, tables: Tables) -> None:
         (self._folder / "parts").mkdir(exist_ok=True)

@@ -20,6 +20,14 @@ def measured(design: str) -> tuple[Arm, ...]:
     return tuple(arm for arm in arms_of(design) if arm.is_measured)
 
 
+def profiling(design: str) -> Arm:
+    """Return the arm that a design chooses its hot set from; raises `HotlineError` if there is none."""
+    found = next((arm for arm in arms_of(design) if not arm.is_measured), None)
+    if found is None:
+        raise HotlineError(f"design {design} has no arm to profile")
+    return found
+
+
 def fault_arms(design: str) -> tuple[Arm, ...]:
     """Return the arms whose switch aggregates, which faults can affect; without one, the first arm."""
     found = measured(design)

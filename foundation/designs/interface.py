@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from typing_extensions import NamedTuple
 
@@ -238,6 +238,10 @@ P_co = TypeVar("P_co", covariant=True)
 A_co = TypeVar("A_co", covariant=True)
 
 
+def _nothing_to_configure(_state: object, _settings: object) -> None:
+    """Do nothing, as the default of `configure`."""
+
+
 class Agents(NamedTuple, Generic[C_co, T_co, P_co, A_co]):
     """Constructors of a design's agents, for real and simulated hosts (`hosts.designs`)."""
 
@@ -254,6 +258,8 @@ class Agents(NamedTuple, Generic[C_co, T_co, P_co, A_co]):
     with its Python part, a `hosts.ps.core.Core`; `state` is an existing state, or None."""
     scapy: str
     """Name of the module that is the `ScapyLayer`."""
+    configure: Callable[[Any, Any], None] = _nothing_to_configure
+    """(state of a server, `hosts.config.RunSettings`): set what the design's servers have settings for."""
 
     @property
     def wire(self) -> ScapyLayer:
@@ -283,6 +289,18 @@ async def _holds_nothing(_controller: object, _arm: Arm) -> dict[int, int]:
     return {}
 
 
+async def _nothing_to_settle(_controller: object, _job: int, _epoch: int) -> None:
+    pass
+
+
+async def _nothing_to_publish(_controller: object, _job: int) -> None:
+    pass
+
+
+async def _nothing_to_hold(_controller: object, _arm: Arm) -> None:
+    pass
+
+
 async def _never_overflows(_controller: object) -> int:
     return 0
 
@@ -302,6 +320,13 @@ class ControllerOps(NamedTuple, Generic[K_contra, R]):
     """(controller, arm): return the values of all parameters that the switch holds, by key."""
     overflows: Callable[[K_contra], Awaitable[int]] = _never_overflows
     """(controller): return the number of additions in the switch that overflowed."""
+    publish: Callable[[K_contra, int], Awaitable[None]] = _nothing_to_publish
+    """(controller, job): have pulls return all updates that are acknowledged by now; most designs do."""
+    hold: Callable[[K_contra, Arm], Awaitable[None]] = _nothing_to_hold
+    """(controller, arm): have servers and switch exchange nothing more, so that both can be read."""
+    settle: Callable[[K_contra, int, int], Awaitable[None]] = _nothing_to_settle
+    """(controller, job, epoch): have servers apply what workers have replayed; all of them have, for the
+    switch whose callers have that epoch."""
 
 
 class Settings(Protocol):

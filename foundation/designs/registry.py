@@ -10,8 +10,10 @@ from typing import Generic, TypeVar, cast
 from foundation.designs.interface import Design
 from foundation.errors import HotlineError
 
-NAMES = ("hotset", "none", "switchml", "atp", "psdense", "ring")
+NAMES = ("hotset", "none", "collect", "switchml", "atp", "psdense", "ring")
 DEFAULT = "hotset"
+OPTIMISING = "collect"
+"""Default design of runs with an optimiser."""
 
 
 T = TypeVar("T")

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from foundation.designs.registry import design
 from foundation.errors import HotlineError
 from foundation.logs.parts import save_arrays
+from foundation.protocol import addressing
 from foundation.protocol.addressing import worker_udp_port
 from hosts.agent import Commands, execute, load_config, prepare_process, print_json, run_queue_ns
 from hosts.designs import AGENTS
@@ -47,6 +48,7 @@ class PsProcess:
             replayed=config.recovery.replay_log,
             **({"tables": config.tables} if config.tables else {}),
         )
+        AGENTS.for_design(design(config.design)).configure(self.core.server.state, config)
         self._durable = self._open_durable() if config.durable else None
         self._sockets: ServerSockets | None = None
         self._logs = PsLogs(config.log_dir, config.ps, offset, config.collector)
@@ -82,12 +84,15 @@ class PsProcess:
         return self._sockets
 
     def _peers(self) -> list[Address]:
-        """Return the peers to send to unasked: servers, then workers at the port of each job."""
-        config = self._config
-        server_port = design(config.design).server_port
+        """Return the peers to send to unasked: servers or their services, then workers at each job's port."""
+        config, chosen = self._config, design(self._config.design)
         ports = [worker_udp_port(job.job) for job in config.jobs]
+        servers = [
+            (addressing.service(number).address if chosen.has_services else address, chosen.server_port)
+            for number, address in enumerate(config.servers, start=1)
+        ]
         return [
-            *((server, server_port) for server in config.servers),
+            *servers,
             *((worker, port) for port in ports for worker in config.workers),
         ]
 
@@ -101,6 +106,11 @@ class PsProcess:
             "runqueue_ns": run_queue_ns(),
             "malformed": self.core.malformed,
             "misdirected": server.misdirected,
+            "copies": {
+                job: ages._asdict()
+                for job, store in self.core.stores.items()
+                if (ages := store.copy_ages()) is not None
+            },
             "durability": {} if self._sockets is None else self._sockets.durability(),
             "jobs": {
                 job: {name: int(counters[name]) for name in JOB_COUNTERS}

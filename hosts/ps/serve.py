@@ -126,6 +126,8 @@ def serve(server: ServerState, service: Service, udp: Udp, sources: Sources, unt
         release(service, udp)
         if server.header.due != NEVER:
             wake(server, clock(udp, MONOTONIC))
+            if server.header.noted:
+                return NOTED
         send_own(server, udp, sources)
         patience = patience_ms(service, udp, min(until, int64(server.header.due)))
         ready = int64(epoll_wait(state.epoll, events.ctypes.data, EVENTS, patience))

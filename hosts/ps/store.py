@@ -25,6 +25,19 @@ class Held(NamedTuple):
     """Sums of the updates applied here, mod 2^32; without an optimiser these are the values."""
 
 
+class CopyAges(NamedTuple):
+    """How old the copies that a server publishes were when they were replaced."""
+
+    copies: dict[int, int]
+    """Upper limit of a class of ages in ns -> copies replaced at such an age."""
+    oldest_ns: int
+    late: int
+    """Copies that were older than `bound_ns`."""
+    bound_ns: int
+    rpcs: int
+    """RPCs of this server with the switch, three for up to 32 copies."""
+
+
 class SharedState(Protocol):
     """The parts of a server's state that a store reads."""
 
@@ -55,6 +68,10 @@ class Store:
     def known(self, at: Places) -> NDArray[np.bool_]:
         known: NDArray[np.bool_] = at < self._share.header.places
         return known
+
+    def copy_ages(self) -> CopyAges | None:
+        """Return the ages of published copies; None in designs that publish none."""
+        return None
 
     def held(self) -> Held:
         """Return all parameters, owned or given to the switch."""

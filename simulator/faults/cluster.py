@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial
@@ -9,11 +9,14 @@ from random import Random
 from typing import Protocol
 
 from controller.controller import Controller
+from controller.designs import CONTROL
 from controller.tables import Row, Worker
 from experiment.config import EPOCH
 from experiment.liveness import Liveness
+from foundation.designs.interface import ControllerOps
 from foundation.protocol.header import PS_CALLER_BASE
 from hosts.worker.replay import renew
+from simulator.faults.operations import REPLAYING
 from simulator.faults.schedule import WORKERS
 from simulator.faults.switch import ControllerSession
 from simulator.faults.testbed import SimulatedTestbed
@@ -21,6 +24,7 @@ from simulator.faults.testbed import SimulatedTestbed
 _RENEWAL_NS = 2_000_000
 """Maximum delay of a control message to a worker, ns."""
 _NS = 1_000_000_000
+_POLL_S = 0.0005
 
 
 class SchedulePlayer(Protocol):
@@ -29,6 +33,12 @@ class SchedulePlayer(Protocol):
     wanted: list[int]
 
     def call_later(self, after_ns: int, callback: Callable[[], None]) -> None: ...
+
+    is_closing: bool
+
+    def start_task(self, coroutine: Coroutine[object, None, object]) -> asyncio.Task[object]: ...
+
+    async def retry(self, operation: Callable[[], Coroutine[object, object, None]]) -> None: ...
 
     def session(self) -> ControllerSession: ...
 
@@ -45,7 +55,7 @@ class SimulatedCluster:
         self._latest_epoch = EPOCH
         self._lives = [0] * WORKERS
         self._switch_ended = asyncio.Event()
-        self._boot_ns = 0
+        self._boot_ns = self._settling = 0
 
     @property
     def hot_sets(self) -> Mapping[int, Sequence[int]]:
@@ -95,6 +105,35 @@ class SimulatedCluster:
         for w in range(WORKERS):
             renewal = partial(self._renew, w, self._lives[w], epoch, self.restarts)
             self._player.call_later(self._player.random.randrange(_RENEWAL_NS), renewal)
+        settle = CONTROL.for_design(self._testbed.design).settle
+        if settle is not ControllerOps._field_defaults["settle"] and self._settling < self.restarts:
+            self._settling = self.restarts
+            settling = partial(self._settle, settle, epoch, self.restarts)
+            self._player.call_later(0, lambda: self._player.start_task(settling()))
+
+    async def _settle(
+        self, settle: Callable[[Controller, int, int], Awaitable[None]], epoch: int, switch: int
+    ) -> None:
+        """Have servers apply what workers have replayed, once all have; not if a worker is lost for good."""
+        # A controller of its own would end the one that restores the switch.
+        while not (self.liveness.all_up and self._has_replayed(switch)):
+            await asyncio.sleep(_POLL_S)
+            if self.restarts != switch or (self._player.is_closing and self._testbed.dead[:WORKERS].any()):
+                return
+
+        async def work() -> None:
+            async with self.controller() as controller:
+                await settle(controller, self.jobs[0], epoch)
+
+        await self._player.retry(work)
+
+    def _has_replayed(self, switch: int) -> bool:
+        states = self._testbed.operations.progress.state
+        return not self._testbed.dead[:WORKERS].any() and all(
+            client.log is not None and client.log.switch == switch and not client.has_unreplayed
+            and states[w] != REPLAYING
+            for w, client in enumerate(self._testbed.network.clients)
+        )  # fmt: skip
 
     def _renew(self, w: int, life: int, epoch: int, switch: int) -> None:
         if life == self._lives[w] and not self._testbed.dead[w]:

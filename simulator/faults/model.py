@@ -3,7 +3,8 @@
 As in Jepsen, operations are invoked and completed at times of one clock, some never. A key's final value is
 the sum of all acknowledged pushes to it, modulo 2^32; a push that a killed worker got no answer to may have
 been added once, or not at all. A pull returns at least the sum of pushes acknowledged before its invocation,
-and at most the sum of those invoked before its completion (the bounds of Jepsen's counter).
+and at most the sum of those invoked before its completion (the bounds of Jepsen's counter). Where servers
+publish values, the lower bound is what earlier pulls of the same worker have returned.
 """
 
 from __future__ import annotations
@@ -51,12 +52,14 @@ def judge(
     held: NDArray[np.uint32],
     blind: NDArray[np.int64] = NO_BLIND_SPANS,
     uncertain: Iterable[tuple[int, int]] = (),
+    publishes: bool = False,
 ) -> Judgement:
     """Judge a history by the final values `held`, [KEYS].
 
     `uncertain` are further keys and deltas that may have been added, or not.
     `blind` are intervals, int64[n, 2], in which a pull may lack acknowledged pushes: from the end of a switch
-    until what it held has been replayed.
+    until what it held has been replayed. `publishes` tells whether servers publish values: then a pull in an
+    interval has no bounds, as a push without an answer may be in a value twice until it is settled.
     """
     sums, unknown, sent = _sums(operations)
     for key, delta in uncertain:
@@ -72,7 +75,7 @@ def judge(
             doubled += remainder < 2**31
     early = late = 0
     if not operations.header.is_extreme:
-        early, late = _pulls_out_of_bounds(*operations, blind).tolist()
+        early, late = _pulls_out_of_bounds(*operations, blind, publishes).tolist()
     return Judgement(sent, lost, doubled, early, late)
 
 
@@ -117,9 +120,11 @@ def _pulls_out_of_bounds(
     history: RecordTable[Operation],
     pulled: Words,
     blind: Ints,
+    publishes: bool,
 ) -> Ints:
     found = np.zeros(2, np.int64)
     for w in range(len(progress)):
+        seen = np.zeros(KEYS, np.int64)
         for k in range(int64(progress[w].operations)):
             pull = history[w, k]
             if pull.kind != PULL or pull.completed == 0:
@@ -139,8 +144,10 @@ def _pulls_out_of_bounds(
             for key in range(KEYS):
                 if _has(pull.mask, key):
                     value = int64(pulled[w, k, key])
-                    found[0] += value < low[key] and not is_blind
-                    found[1] += value > high[key]
+                    least = seen[key] if publishes else low[key]
+                    seen[key] = value
+                    found[0] += value < least and not is_blind
+                    found[1] += value > high[key] and not (is_blind and publishes)
     return found
 
 

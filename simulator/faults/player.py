@@ -18,15 +18,18 @@ from foundation.designs.interface import NEVER
 from simulator.faults.asyncio_loop import VirtualLoop
 from simulator.faults.cluster import SimulatedCluster
 from simulator.faults.model import NO_BLIND_SPANS, Judgement, judge
-from simulator.faults.operations import IDLE, KEYS, RPCS_REACHED, SERVER_LOG_FULL
+from simulator.faults.operations import IDLE, KEYS, OPERATIONS, RPCS_REACHED, SERVER_LOG_FULL
 from simulator.faults.schedule import WORKERS, FaultInjection, FaultSchedule
 from simulator.faults.switch import ControllerSession
 from simulator.faults.testbed import SimulatedTestbed
-from simulator.loop import FRAMES_DEFERRED, NO_EVENTS, OUT_OF_ROOM
+from simulator.loop import FRAMES_DEFERRED, NO_EVENTS, OUT_OF_ROOM, TIME_REACHED
 from simulator.state import ABSENT
 
 MS = 1_000_000
 _TIMEOUT_NS = 1_000_000 * MS
+_PART_NS = 5 * MS
+_MAX_CLOSING_NS = 60_000 * MS
+"""Time after which a schedule whose servers act by themselves counts as stuck."""
 
 
 class InjectedFault(Protocol):
@@ -74,6 +77,7 @@ class Player:
         """Workers that restarted, and when."""
         self.blind: list[list[int]] = []
         self.is_closing = False
+        self._held_by, self._is_held = _TIMEOUT_NS, False
         self._timers: list[tuple[int, int, Callable[[], None]]] = []
         self._order = count()
 
@@ -94,7 +98,7 @@ class Player:
         testbed = self.testbed
         while True:
             until = min(self._due(), _TIMEOUT_NS)
-            reason = testbed.run(until)
+            reason = testbed.run(until) if self._servers_rest else self._run_beside_servers(until)
             if reason == FRAMES_DEFERRED:
                 self._take_deferred()
             elif reason == RPCS_REACHED:
@@ -112,6 +116,35 @@ class Player:
             else:
                 testbed.now = until
                 self._do_due(until)
+
+    @property
+    def _servers_rest(self) -> bool:
+        """Whether servers do nothing by themselves, so that without workers' operations no event is left."""
+        return self._is_held or self.testbed.switch.state_ops.hold is None
+
+    def _run_beside_servers(self, until: int) -> int:
+        """Run until a time; return NO_EVENTS if only what servers do by themselves is left."""
+        testbed = self.testbed
+        while True:
+            part = min(until, testbed.now + _PART_NS)
+            reason = testbed.run(part)
+            if reason != TIME_REACHED or part == until:
+                return reason
+            if until == _TIMEOUT_NS and self._operations_ended():
+                return NO_EVENTS
+            testbed.now = part
+
+    def _operations_ended(self) -> bool:
+        calls, progress = self.testbed.world.calls.header, self.testbed.operations.progress
+        return all(
+            self._is_dead(w)
+            or (
+                calls.pending[w] == 0
+                and not calls.unreplayed[w]
+                and (self.is_closing or progress.operations[w] == OPERATIONS)
+            )
+            for w in range(WORKERS)
+        )
 
     def _make_room(self, p: int) -> None:
         server = self.testbed.servers[p]
@@ -196,11 +229,22 @@ class Player:
         for links in (world.up, world.down):
             links.impaired = 0
         self.is_closing = True
+        self._held_by = self.testbed.now + _MAX_CLOSING_NS
         self.testbed.operations.header.is_closing = 1
         for w in range(WORKERS):
             self.testbed.ask(w)
         if self.testbed.has_switch_parameters and (self.testbed.moving_entries() or self.schedule.injections):
             self.start_task(self.load_wanted())
+        if self.testbed.switch.state_ops.hold is not None:
+            self._hold_at_rest()
+
+    def _hold_at_rest(self) -> None:
+        """Have servers exchange nothing more with the switch, once nothing else goes on."""
+        if self._has_ended():
+            self.testbed.hold()
+            self._is_held = True
+        elif self.testbed.now < self._held_by:
+            self.call_later(MS, self._hold_at_rest)
 
     def _is_dead(self, a: int) -> bool:
         return bool(self.testbed.dead[a])
@@ -293,7 +337,13 @@ class Player:
             during=during,
             recovery_ms=recovered / MS,
             at_rest=at_rest,
-            judgement=judge(testbed.operations, testbed.held() + self._unreplayed(), blind, testbed.unknown),
+            judgement=judge(
+                testbed.operations,
+                testbed.held() + self._unreplayed(),
+                blind,
+                testbed.unknown,
+                testbed.switch.state_ops.hold is not None,
+            ),
         )
 
     def _unreplayed(self) -> NDArray[np.uint32]:

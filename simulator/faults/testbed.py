@@ -40,7 +40,7 @@ assert FRAME.fields is not None
 _HEAD_AT = int(FRAME.fields["head"][1])
 _NOT_RESET = ("frames", "heap", "inbox", "burst", "deferred", "waiting")
 """Arrays that nothing reads before they are written."""
-_NOT_READ = {"calls": ("sent", "log", "space"), "servers": ("contacts", "journal")}
+_NOT_READ = {"calls": ("sent", "log", "space"), "servers": ("contacts", "journal", "requests")}
 
 
 class SimulatedTestbed:
@@ -221,6 +221,14 @@ class SimulatedTestbed:
     def wake(self, a: int) -> None:
         _make_ready(self._pinned_world, a, self.now)
 
+    def hold(self) -> None:
+        """Have servers exchange nothing more with the switch by themselves."""
+        hold = self.switch.state_ops.hold
+        if hold is not None:
+            for server in self.servers:
+                hold(server.store)
+                self.wake(WORKERS + server.p)
+
     # -- values
 
     def held(self) -> NDArray[np.uint32]:
@@ -228,7 +236,7 @@ class SimulatedTestbed:
         total = switch.state_ops.values(switch.pipeline, switch.entries, self.space)
         for server in self.servers:
             held = server.store.held()
-            total[self.space.positions(held.keys)] += held.values
+            total[self.space.positions(held.keys)] += held.sums
         return total
 
     @property

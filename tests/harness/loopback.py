@@ -82,6 +82,9 @@ class LoopbackCluster:
         peers = [server.address for server in self.servers]
         return Terms(JOB, self.sessions, self._design, 32, peers, workers, "here", 1, self.parts)
 
+    async def publish(self) -> None:
+        """Do nothing: without a switch, pulls return all updates."""
+
     async def end(self) -> None:
         for server in self.servers:
             server.end()

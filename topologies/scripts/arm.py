@@ -19,6 +19,8 @@ _END_S = 10.0
 """Time for a script to end after its worker has failed, in s."""
 StartServers = Callable[[Tables], Awaitable[None]]
 """Called with the tables: starts the servers of all arms; raises `HotlineError`."""
+Publish = Callable[[Arm], Awaitable[None]]
+"""Called with an arm: has pulls return all updates that are acknowledged by now; raises `HotlineError`."""
 
 
 class ScriptArm:
@@ -30,11 +32,12 @@ class ScriptArm:
         config: Config,
         run: Path,
         start_servers: StartServers,
+        publish: Publish,
         on_report: Callable[[Message], None],
     ) -> None:
         self.arm = arm
         self._config, self._parts = config, run / "parts"
-        self._start_servers = start_servers
+        self._start_servers, self._publish = start_servers, publish
         self._has_begun = False
         self._changed = asyncio.Event()
         self.scripts: Sequence[Script] = [
@@ -59,6 +62,9 @@ class ScriptArm:
 
     async def end(self) -> None:
         """Do nothing: servers keep the model until the run has accounted for it."""
+
+    async def publish(self) -> None:
+        await self._publish(self.arm)
 
     @property
     def joined_workers(self) -> list[JoinedWorker]:

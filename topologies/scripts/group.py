@@ -15,7 +15,7 @@ from hosts.keys import KeySpace
 from topologies import rendezvous
 from topologies.agents import Agent, supervised
 from topologies.embedding_tables import Tables
-from topologies.fleet import RunContext, check_design, start_servers
+from topologies.fleet import RunContext, check_design, publish, start_servers
 from topologies.placement import cpu_of
 from topologies.rendezvous import ReportLog
 from topologies.scripts.arm import ScriptArm
@@ -63,6 +63,9 @@ class _SharedServers:
             elif difference := tables.differs_from(self._tables):
                 raise RunFailed(f"{difference} in another arm: let the script declare the same in all")
 
+    async def publish(self, arm: Arm) -> None:
+        await publish(self._context.network.address, self._context.config, arm)
+
     async def quit(self) -> None:
         await asyncio.gather(*(agent.quit() for agent in self.agents))
 
@@ -73,7 +76,10 @@ async def script_group(context: RunContext) -> AsyncIterator[ScriptGroup]:
     config, run, net = context.config, context.run, context.network
     give_to_user(run / "parts")  # scripts run as that user, and write there
     servers = _SharedServers(context)
-    arms = [ScriptArm(arm, config, run, servers.start, ReportLog(run / REPORTS)) for arm in config.every_arm]
+    arms = [
+        ScriptArm(arm, config, run, servers.start, servers.publish, ReportLog(run / REPORTS))
+        for arm in config.every_arm
+    ]
     async with AsyncExitStack() as stack:
         stack.push_async_callback(servers.quit)
         stack.enter_context(_without_session_log())

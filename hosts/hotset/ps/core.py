@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +13,9 @@ from foundation.optimisers import TableOptimiser
 from foundation.protocol import control
 from foundation.protocol.header import HEADER_BYTES, Op, offset_of, unpack
 from hosts.hotset.ps.checkpoint import restore_checkpoint, take_checkpoint
-from hosts.hotset.ps.moves import Mover, ReplyTo
-from hosts.hotset.ps.state import Server, make_server
-from hosts.hotset.ps.store import HotsetStore
+from hosts.hotset.ps.moves import BaseMover, Mover, ReplyTo
+from hosts.hotset.ps.state import OffloadingState, make_server
+from hosts.hotset.ps.store import HotsetStore, OffloadingStore
 from hosts.keys import KeySpace
 from hosts.ps.core import Core
 from hosts.ps.journal import FROM_CONTROLLER, FROM_SWITCH, read_note
@@ -24,14 +25,20 @@ from hosts.worker.machine import COMPILED, plain_machine
 _OP_AT = offset_of("op")
 
 
-class ParameterServer(Core[ReplyTo]):
+class OffloadingServer(Core[ReplyTo]):
     """One PS of `n_ps`. `epochs` has the epoch of its own row in the switch for each job.
 
     With a journal it is durable. `replayed` says that workers keep replay logs, `tables` has optimisers.
     `state` is the state of a new PS; None makes one.
     """
 
-    stores: Mapping[int, HotsetStore]
+    stores: Mapping[int, OffloadingStore]
+    persisted: ClassVar[Sequence[str]]
+    """Arrays of the state that a checkpoint has."""
+    # A design's classes of state, store and mover fit together.
+    make_state: ClassVar[Callable[..., Any]]
+    make_store: ClassVar[Callable[..., Any]]
+    make_mover: ClassVar[Callable[..., Any]]
 
     def __init__(
         self,
@@ -44,15 +51,15 @@ class ParameterServer(Core[ReplyTo]):
         *,
         journal_bytes: int = 0,
         replayed: bool = False,
-        state: Server | None = None,
+        state: OffloadingState | None = None,
         tables: Sequence[TableOptimiser] = (),
     ) -> None:
         self._clock = clock
-        made = state or make_server(ps, n_ps, space, list(epochs), journal_bytes, tables)
-        super().__init__(made, {job: HotsetStore(made, job, replayed) for job in epochs}, clock, as_plain)
+        made = state or self.make_state(ps, n_ps, space, list(epochs), journal_bytes, tables)
+        super().__init__(made, {job: self.make_store(made, job, replayed) for job in epochs}, clock, as_plain)
         machine = plain_machine() if as_plain else COMPILED
-        self._movers: dict[int, Mover[ReplyTo]] = {
-            job: Mover(job, ps, n_ps, epoch, space, self.stores[job], clock, machine)
+        self._movers: dict[int, BaseMover[Any, ReplyTo]] = {
+            job: self.make_mover(job, ps, n_ps, epoch, space, self.stores[job], clock, machine)
             for job, epoch in epochs.items()
         }
 
@@ -99,13 +106,13 @@ class ParameterServer(Core[ReplyTo]):
         return all(mover.is_idle for mover in self._movers.values())
 
     def checkpoint(self) -> Iterator[tuple[str, bytes]]:
-        return take_checkpoint(self.server.state, self._movers)
+        return take_checkpoint(self.server.state, self._movers, self.persisted)
 
     def recover(self, parts: Mapping[str, bytes], journal: Iterable[bytes]) -> int:
         state, notes = self.server.state, 0
         if parts:
             self.server.make_room(len(parts["callers"]) // CALLER.itemsize)
-            restore_checkpoint(self.server.state, self._movers, parts)
+            restore_checkpoint(self.server.state, self._movers, parts, self.persisted)
         state.header.is_durable = 0
         for part in journal:
             notes += self._replay_notes(np.array(np.frombuffer(part, np.uint8)))
@@ -121,6 +128,8 @@ class ParameterServer(Core[ReplyTo]):
         while at < len(notes):
             at, taken = self.server.replay_notes(notes, at)
             number += taken
+            for _ in self.transmit():
+                pass
             if at < len(notes):
                 source, datagram, at = read_note(notes, at)
                 number += 1
@@ -128,8 +137,8 @@ class ParameterServer(Core[ReplyTo]):
                     self.command(datagram, None)
                 else:
                     self.receive_own(datagram, self._clock())
-                for _ in self.transmit():
-                    pass
+        for _ in self.transmit():
+            pass
         return number
 
     def transmit(self) -> Iterator[memoryview]:
@@ -154,3 +163,13 @@ class ParameterServer(Core[ReplyTo]):
     @property
     def malformed(self) -> int:
         return self.server.malformed + sum(mover.malformed for mover in self._movers.values())
+
+
+class ParameterServer(OffloadingServer[ReplyTo]):
+    """A PS that gives the switch values and takes them back."""
+
+    stores: Mapping[int, HotsetStore]
+    persisted = ("cells", "at_switch")
+    make_state = staticmethod(make_server)
+    make_store = HotsetStore
+    make_mover = Mover

@@ -10,19 +10,20 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Callable, Generator
 from functools import partial
-from typing import Generic, TypedDict, TypeVar
+from typing import ClassVar, Generic, TypedDict, TypeVar
 
 import numpy as np
 
 from foundation.protocol.codec import Caller, Keys, Values
 from foundation.protocol.control import MAX_KEYS, SLOTS, Command, Control, Status, build
 from foundation.protocol.header import PS_CALLER_BASE
-from hosts.hotset.ps.store import HotsetStore
+from hosts.hotset.ps.store import HotsetStore, OffloadingStore
 from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
 from hosts.worker.machine import COMPILED, Machine
 
 ReplyTo = TypeVar("ReplyTo")
+S = TypeVar("S", bound=OffloadingStore)
 
 
 class MoverSnapshot(TypedDict):
@@ -36,8 +37,13 @@ class MoverSnapshot(TypedDict):
     """Last command of each slot: slot, epoch, sequence number, and the answer in hexadecimal."""
 
 
-class Mover(Generic[ReplyTo]):
-    """One job's moves at one PS of `n_ps`. `epoch` is that of the PS's own row in the switch."""
+class BaseMover(Generic[S, ReplyTo]):
+    """One job's moves at one PS of `n_ps`. `epoch` is that of the PS's own row in the switch.
+
+    Designs say what a move does, as generators that yield while register RPCs are outstanding.
+    """
+
+    client: ClassVar[type[HotsetClient]] = HotsetClient
 
     def __init__(
         self,
@@ -46,13 +52,13 @@ class Mover(Generic[ReplyTo]):
         n_ps: int,
         epoch: int,
         space: KeySpace,
-        store: HotsetStore,
+        store: S,
         clock: Callable[[], int],
         machine: Machine = COMPILED,
     ) -> None:
         self._caller = Caller(job, PS_CALLER_BASE + ps, epoch)
         self._new_client = partial(
-            HotsetClient,
+            self.client,
             n_ps=n_ps,
             space=space,
             clock=clock,
@@ -61,7 +67,7 @@ class Mover(Generic[ReplyTo]):
             registers=True,
         )
         self._switch = self._new_client(self._caller)
-        self._space = space
+        self._space, self._clock = space, clock
         self._store = store
         self._queue: OrderedDict[tuple[int, int], tuple[Control, ReplyTo | None]] = OrderedDict()
         self._script: Generator[None, None, Control] | None = None
@@ -134,6 +140,11 @@ class Mover(Generic[ReplyTo]):
     def is_idle(self) -> bool:
         return not self._queue
 
+    @property
+    def _is_waiting(self) -> bool:
+        """Whether the command in progress waits for something else than register RPCs."""
+        return False
+
     def snapshot(self) -> MoverSnapshot:
         """Return the state of the mover, which must be idle."""
         return {
@@ -161,7 +172,7 @@ class Mover(Generic[ReplyTo]):
 
     def _advance(self) -> None:
         """Advance the command in progress by one step, and begin the next when it is done."""
-        while self._queue and self._switch.idle:
+        while self._queue and self._switch.idle and not self._is_waiting:
             identity, (control, reply_to) = next(iter(self._queue.items()))
             if self._script is None:
                 self._script = self._execute(control)
@@ -180,6 +191,9 @@ class Mover(Generic[ReplyTo]):
             return control.answer(Status.OK)
         if control.command is Command.BUSIEST:
             return self._page(control)
+        if control.command in (Command.PUBLISH, Command.HOLD, Command.SETTLE):
+            yield from self._collection(control)
+            return control.answer(Status.OK)
         keys = np.unique(control.keys)
         store, at = self._store, self._store.locate(keys)
         if not store.known(at).all():
@@ -192,6 +206,36 @@ class Mover(Generic[ReplyTo]):
         elif control.command is Command.COLLECT:
             status = yield from self._collect(keys[~owned])
         return control.answer(status)
+
+    def _seed(self, keys: Keys) -> Generator[None, None, Status]:
+        """Move keys, which this PS serves, into the switch."""
+        raise NotImplementedError
+
+    def _collect(self, keys: Keys) -> Generator[None, None, Status]:
+        """Move keys out of the switch."""
+        raise NotImplementedError
+
+    def _collection(self, control: Control) -> Generator[None, None, None]:
+        """Execute a command about collections; a design without any has nothing to do."""
+        yield from ()
+
+    def _page(self, control: Control) -> Control:
+        """Return a page of the ranking; rank 0 ranks the keys anew."""
+        rank, limit = control.keys.tolist()
+        if rank == 0:
+            self._ranked = self._store.busiest(limit)
+        return control.page(*self._ranked)
+
+    def _pull(self, keys: Keys) -> None:
+        self._switch.pull(0, self._space.positions(keys))
+
+    def _push(self, keys: Keys, deltas: Values) -> None:
+        answered = np.zeros(len(keys), dtype=np.bool_)
+        self._switch.push(0, self._space.positions(keys), deltas, answered)
+
+
+class Mover(BaseMover[HotsetStore, ReplyTo]):
+    """Moves that hand values over."""
 
     def _seed(self, keys: Keys) -> Generator[None, None, Status]:
         """Refuse the keys from now on, then add their values to the switch's registers."""
@@ -214,17 +258,3 @@ class Mover(Generic[ReplyTo]):
         taken = self._switch.served
         self._store.reclaim(self._store.locate(at_switch[taken]), values[taken])
         return Status.OK if taken.sum() == len(keys) else Status.NO_ENTRY
-
-    def _page(self, control: Control) -> Control:
-        """Return a page of the ranking; rank 0 ranks the keys anew."""
-        rank, limit = control.keys.tolist()
-        if rank == 0:
-            self._ranked = self._store.busiest(limit)
-        return control.page(*self._ranked)
-
-    def _pull(self, keys: Keys) -> None:
-        self._switch.pull(0, self._space.positions(keys))
-
-    def _push(self, keys: Keys, deltas: Values) -> None:
-        answered = np.zeros(len(keys), dtype=np.bool_)
-        self._switch.push(0, self._space.positions(keys), deltas, answered)

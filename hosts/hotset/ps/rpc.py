@@ -14,7 +14,7 @@ from __future__ import annotations
 from foundation.designs.interface import COMMAND, NO_REPLY
 from foundation.protocol.header import HEADER_BYTES, SLOT_MASK, WINDOW_BITS, Header
 from foundation.protocol.rpc import ALL, CONTROL, EMPTY, PULL, PUSH, Rpc, decode
-from hosts.hotset.ps.state import Server
+from hosts.hotset.ps.state import OffloadingState
 from hosts.ps.journal import FROM_WORKER, note
 from hosts.ps.rpcs import NEW, STALE, admit, check_version, end_turn, find_caller, write_answer
 from hosts.ps.values import lanes_to_serve, pull, push
@@ -22,7 +22,7 @@ from nativekit.compile import compiled, int64
 
 
 @compiled
-def handle(server: Server, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> int:
+def handle(server: OffloadingState, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> int:
     """Handle a datagram that the kernel received at `arrival` (ns); see `ServerOps.handle`."""
     header, mark = server.header, check_version(server, rpc, length)
     if mark <= 0:
@@ -50,7 +50,7 @@ def handle(server: Server, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> 
 
 
 @compiled
-def close_turn(server: Server, h: Header) -> int:
+def close_turn(server: OffloadingState, h: Header) -> int:
     """Return the lanes that the push an EMPTY asks about has added; no duplicate of it will add more."""
     earlier = server.callers[find_caller(server, h.job, h.worker, h.t0 & ALL)]
     slot, turn = h.iteration & SLOT_MASK, h.iteration >> WINDOW_BITS

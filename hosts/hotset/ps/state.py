@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from foundation.designs.interface import NEVER
 from foundation.optimisers import TableOptimiser
 from hosts.keys import KeySpace
-from hosts.ps.journal import NOTE_BYTES
+from hosts.ps.journal import NOTE_BYTES, Journalled
 from hosts.ps.optimise import Batch, Rule, make_rules, width_of
 from hosts.ps.rpcs import CALLERS, CONTACTS, CallerRow, Contact, Job, make_jobs
 from hosts.ps.rpcs import needs_room as lacks_room
 from hosts.ps.share import Share, make_share
-from hosts.ps.values import Cell, ValuesHeader, make_cells
+from hosts.ps.values import Cell, ValuesHeader, ValuesState, make_cells
 from nativekit.compile import compiled
 from nativekit.records import Octets, Records, RecordTable, Words, one, records
 
@@ -26,8 +26,15 @@ class HotsetHeader(ValuesHeader):
     is_durable: int
 
 
+class OffloadingState(ValuesState, Journalled, Protocol):
+    """A server's state, of whose keys some are in the switch."""
+
+    @property
+    def header(self) -> HotsetHeader: ...
+
+
 class Server(NamedTuple):
-    """A PS (`ValuesState`, `Journalled`)."""
+    """A PS (`OffloadingState`)."""
 
     header: HotsetHeader
     jobs: Records[Job]
@@ -61,7 +68,7 @@ def make_server(
 
 
 @compiled
-def needs_room(server: Server, datagrams: int) -> bool:
+def needs_room(server: OffloadingState, datagrams: int) -> bool:
     """Return whether contacts, callers or notes may lack room for that many datagrams."""
     header = server.header
     if header.is_durable and header.noted + datagrams * NOTE_BYTES > len(server.journal):

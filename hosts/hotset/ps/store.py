@@ -1,4 +1,4 @@
-"""The parameters of one job at one PS, whose keys can be given to the switch and taken back."""
+"""The parameters of one job at one PS, whose keys can be in the switch."""
 
 from __future__ import annotations
 
@@ -9,23 +9,20 @@ from foundation.protocol.codec import Keys, Values
 from foundation.protocol.header import NO_KEY
 from hosts.hotset.ps.state import Server
 from hosts.ps.share import Places, keys_at
-from hosts.ps.store import Store
+from hosts.ps.store import SharedState, Store
 from hosts.ps.values import AWAY
 
 _LEVELS = 1 << 12
 
 
-class HotsetStore(Store):
-    """Values and owners by place in the PS's share.
+class OffloadingStore(Store):
+    """Values, and which keys are in the switch, by place in the PS's share.
 
-    The lanes of a key that is not owned are refused: the switch has it, or another PS. `replayed` says that
-    workers log what the switch acknowledges (`hosts.worker.replay`).
+    The lanes of a key that is not owned are refused: it is in the switch, or of another PS.
     """
 
-    def __init__(self, server: Server, job: int, replayed: bool = False) -> None:
+    def __init__(self, server: SharedState, job: int) -> None:
         super().__init__(server, job)
-        self._replayed = replayed
-        self._at_switch = server.at_switch[self._j]
         self._last_updates = np.zeros(len(self._cells), np.uint32)
         """Update counts at the last call of `busiest`; untouched memory until the first call."""
 
@@ -38,31 +35,12 @@ class HotsetStore(Store):
         values: Values = self._cells.value[at]
         return values
 
-    def release(self, at: Places) -> Values:
-        """Give up the ownership of these keys; return their values, which become 0 here."""
-        values = self.values(at)
-        self._cells.updates[at] |= AWAY
-        self._cells.value[at] = 0
-        self._at_switch[at] += values
-        return values
-
-    def reclaim(self, at: Places, values: Values) -> None:
-        """Take back the ownership of these distinct keys, and add `values` to their values."""
-        self._cells.value[at] += values
-        self._cells.updates[at] &= AWAY - 1
-        self._at_switch[at] = self._at_switch[at] - values if self._replayed else 0
-
     def restart_counts(self) -> None:
         """Make `busiest` count only later updates, after a restart."""
         self._last_updates = self._cells.updates & np.uint32(AWAY - 1)
 
     def restore(self) -> None:
         """Own all keys again, after the switch was lost with its values."""
-        # The values that it was given are restored. If workers replay, they push again all that the switch
-        # ever acknowledged, so what it gave back is subtracted. Otherwise the updates that it added are lost.
-        at = np.flatnonzero(self._at_switch)
-        self._cells.value[at] += self._at_switch[at]
-        self._at_switch[at] = 0
         self._cells.updates[: self._share.header.places] &= AWAY - 1
 
     def busiest(self, limit: int) -> tuple[Keys, Values]:
@@ -78,6 +56,40 @@ class HotsetStore(Store):
         total = min(int(counts.sum(dtype=np.uint64)), 2**32 - 1)
         keys = np.append(np.uint64(NO_KEY), keys_at(self._share, top))
         return keys, np.append(np.uint32(total), counts[top])
+
+
+class HotsetStore(OffloadingStore):
+    """A store that gives the switch its values and takes them back.
+
+    `replayed` says that workers log what the switch acknowledges (`hosts.worker.replay`).
+    """
+
+    def __init__(self, server: Server, job: int, replayed: bool = False) -> None:
+        super().__init__(server, job)
+        self._replayed = replayed
+        self._at_switch = server.at_switch[self._j]
+
+    def release(self, at: Places) -> Values:
+        """Give up the ownership of these keys; return their values, which become 0 here."""
+        values = self.values(at)
+        self._cells.updates[at] |= AWAY
+        self._cells.value[at] = 0
+        self._at_switch[at] += values
+        return values
+
+    def reclaim(self, at: Places, values: Values) -> None:
+        """Take back the ownership of these distinct keys, and add `values` to their values."""
+        self._cells.value[at] += values
+        self._cells.updates[at] &= AWAY - 1
+        self._at_switch[at] = self._at_switch[at] - values if self._replayed else 0
+
+    def restore(self) -> None:
+        # The values that it was given are restored. If workers replay, they push again all that the switch
+        # ever acknowledged, so what it gave back is subtracted. Otherwise the updates that it added are lost.
+        at = np.flatnonzero(self._at_switch)
+        self._cells.value[at] += self._at_switch[at]
+        self._at_switch[at] = 0
+        super().restore()
 
 
 def _largest(counts: Values, limit: int) -> Places:

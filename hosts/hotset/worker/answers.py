@@ -26,7 +26,10 @@ def receive(state: Calls, rpc: Rpc, length: int, arrival: int, read: int) -> int
         return NOTHING
     slot = state.slots[h.seq & SLOT_MASK]
     time_round_trip(state, slot, read)
-    row = NOTHING if header.registers else log_answer(state, slot, h, length, arrival, read)
+    row = NOTHING
+    if not header.registers:
+        row = log_answer(state, slot, h, length, arrival, read)
+        state.log[row].iteration = header.iteration
     _apply_answer(state, state.calls[slot.call], rpc, h, read)
     end_call(state, slot)
     return row

@@ -37,6 +37,8 @@ class HotsetClient(BaseClient):
 
     state: Calls
     _header: CallsHeader
+    servers_own = False
+    """Whether servers own all parameters, also those in the switch."""
 
     def __init__(
         self,
@@ -55,7 +57,10 @@ class HotsetClient(BaseClient):
         sums = None if log is None else log.sums
         self._renew = _renew if machine is COMPILED else plain(_renew)
         limit = space.size if largest is None else largest
-        state = make_calls(caller, n_ps, space, limit, window, registers=registers, replay_log=sums)
+        state = make_calls(
+            caller, n_ps, space, limit, window, registers=registers, replay_log=sums,
+            servers_own=self.servers_own,
+        )  # fmt: skip
         super().__init__(state, clock, machine, log)
         self._header.unreplayed = sums is not None and bool(sums[UNREPLAYED].any())
 

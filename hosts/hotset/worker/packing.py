@@ -26,11 +26,11 @@ _COST_AT_PS = 2  # cost of an RPC that reaches a PS, in RPCs that only the switc
 
 
 @compiled
-def pack(state: Calls, n_keys: int) -> None:
-    """Queue the calls of an operation on the first `n_keys` keys."""
+def pack(state: Calls, n_keys: int, uses_switch: bool = True) -> None:
+    """Queue the calls of an operation on the first `n_keys` keys; not `uses_switch` takes all as cold."""
     clear_buckets(state)
     for i in range(n_keys - 1, -1, -1):  # the last key added to a bucket is its first
-        if is_hinted(state, int64(state.positions[i])):
+        if uses_switch and is_hinted(state, int64(state.positions[i])):
             _add_to_bucket(state, i, lane_of(state.keys[i]))
         else:
             bucket_cold_key(state, i)

@@ -86,5 +86,6 @@ def next_unreplayed(state: Calls) -> int:
 @compiled
 def take_unreplayed(state: Calls, n: int) -> None:
     """Remove the n updates that are pushed now from the unreplayed ones."""
+    state.header.is_replay = n > 0
     for i in range(n):
         state.replay_log[UNREPLAYED, state.positions[i]] = 0

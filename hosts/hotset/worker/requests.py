@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from foundation.designs.interface import NOTHING
+from foundation.protocol.header import REPLAY
 from foundation.protocol.rpc import EMPTY, NO_KEY_U64, PULL, PUSH, Rpc
 from hosts.hotset.worker.calls import new_call, queue_call
 from hosts.hotset.worker.hashed import begin_hashed, place_hashed, queue_hashed
@@ -30,13 +31,17 @@ def start(state: Calls, op: int, iteration: int, n_keys: int) -> None:
         n_keys,
         0,
     )
+    header.words = int64(header.words) & ~REPLAY
+    if header.is_replay and header.servers_own:
+        header.words |= REPLAY
+    header.is_replay = 0
     for i in range(n_keys):
         state.keys[i] = key_of(state, i)
         state.served[i] = False
         if op == PULL:
             state.values[i] = 0
     if not header.registers:
-        pack(state, n_keys)
+        pack(state, n_keys, not int64(header.words))
         return
     begin_hashed(state)
     for i in range(n_keys):
@@ -61,6 +66,8 @@ def transmit(state: Calls, now: int) -> int:
 def _encode(state: Calls, call: Call, rpc: Rpc, seq: int, now: int) -> int:
     header, count, live = state.header, int64(call.count), int64(call.live)
     op, iteration, t0 = int64(header.op), int64(header.iteration), now
+    if op == PUSH and header.servers_own:
+        iteration = int64(header.step)
     if call.asked:
         op, count, live, iteration, t0 = EMPTY, 0, 0, int64(call.asked), int64(call.asked_epoch)
     elif header.registers:

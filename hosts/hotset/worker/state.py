@@ -35,6 +35,10 @@ class CallsHeader(RpcsHeader):
     groups: int
     has_replay_log: int
     """Whether there is a replay log; `unreplayed` is 1 + the position to search it from, or 0."""
+    servers_own: int
+    """Whether servers own all parameters: pushes are numbered for optimisers, and replays are for servers."""
+    is_replay: int
+    """Whether the next operation replays updates."""
 
 
 class Call(RpcCall):
@@ -120,11 +124,13 @@ def make_calls(
     *,
     registers: bool = False,
     replay_log: NDArray[np.uint32] | None = None,
+    servers_own: bool = False,
 ) -> Calls:
     """Make the state of an idle worker; `largest` is the maximum number of keys of an operation."""
     header = one(CallsHeader)
     free = open_window(header, caller, window)
     header.n_ps, header.registers, header.has_replay_log = n_ps, registers, replay_log is not None
+    header.servers_own = servers_own
     header.first_unsent = header.last_unsent = NOTHING
     header.spare = largest + 1
     return Calls(

@@ -23,7 +23,18 @@ def test_a_run_that_has_only_begun(tmp_path: Path) -> None:
     assert json.loads(record.model_dump_json()) == {
         **MINIMAL_RECORD,
         **dict.fromkeys(("datapath", "ended_by", "accounting", "switch", "simulation", "virtual", "error")),
-        **{key: {} for key in ("workload", "agents", "phases_s", "capacity", "offered_rate", "memory_mb")},
+        **{
+            key: {}
+            for key in (
+                "workload",
+                "agents",
+                "phases_s",
+                "capacity",
+                "offered_rate",
+                "memory_mb",
+                "staleness",
+            )
+        },
         **{key: [] for key in ("blocks", "repeated_blocks", "capacity_checks")},
         "alpha": 0.05,
     }

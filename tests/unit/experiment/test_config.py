@@ -264,10 +264,13 @@ def test_run_toml_has_every_range(name: str, field: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('optimiser = "adam"', r"optimiser adam\(.*\) and design hotset: there pushes can only be added"),
+        (
+            'design = "hotset"\noptimiser = "adam"',
+            r"optimiser adam\(.*\) and design hotset: there pushes can only be added",
+        ),
         (
             'design = "ring"\noptimiser = "adam"',
-            r"design ring: .* expected design none, or no",
+            r"design ring: .* expected design none, collect, or no",
         ),
         (
             'design = "none"\noptimiser = "adam"\nscript = "train.py"',
@@ -290,3 +293,11 @@ def test_an_optimiser_is_a_setting(load_text: Callable[..., Config]) -> None:
     config = load_config(["DESIGN=none", "OPTIMISER=adagrad(lr=0.1)"])
     assert str(config.optimiser) == "adagrad(lr=0.1, eps=1e-10, initial=0)"
     assert load_text('design = "none"\noptimiser = "adagrad(lr=0.1)"').optimiser == config.optimiser
+
+
+def test_a_run_with_an_optimiser_collects_unless_its_design_is_given(
+    load_text: Callable[..., Config],
+) -> None:
+    assert load_text('optimiser = "adam"').design == "collect"
+    assert load_text('design = "none"\noptimiser = "adam"').design == "none"
+    assert load_text("").design == "hotset"

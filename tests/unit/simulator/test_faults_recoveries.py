@@ -52,8 +52,9 @@ def forget_notes_of(source: int) -> Break:
 
 
 def server_forgets(name: str) -> Break:
-    def put_back(server: Any, movers: Any, parts: Any) -> None:
-        really(server, movers, {key: b"" if key.startswith(name) else part for key, part in parts.items()})
+    def put_back(server: Any, movers: Any, parts: Any, arrays: Any) -> None:
+        some = {key: b"" if key.startswith(name) else part for key, part in parts.items()}
+        really(server, movers, some, arrays)
 
     really = checkpoint.restore_checkpoint
     return lambda patched: patched.setattr(core, "restore_checkpoint", put_back)
@@ -150,7 +151,7 @@ def log_does_not_say_whose_it_is(patched: pytest.MonkeyPatch) -> None:
         pytest.param(server_forgets_its_checkpoint, "server restarted", id="server-checkpoint"),
         pytest.param(server_forgets("cells"), "server restarted", id="server-cells"),
         pytest.param(server_forgets("callers"), "everything", id="server-callers"),
-        pytest.param(server_forgets("lent"), "kills", id="server-lent"),
+        pytest.param(server_forgets("at_switch"), "kills", id="server-lent"),
         (server_has_no_books, "kills"),
         (servers_are_not_renewed, "everything"),
         (workers_are_not_told, "switch restarted"),

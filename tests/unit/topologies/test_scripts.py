@@ -51,12 +51,16 @@ class Line:
         asyncio.get_running_loop().call_soon(self._answer, self.sent[-1])
 
 
+async def _publish(arm: object) -> None:
+    pass
+
+
 class Played:
     """An arm whose joined workers are controlled by the test."""
 
     def __init__(self, tmp_path: Path, each_tells: Sequence[int] = (), leaves: Sequence[int] = ()) -> None:
         self._tells, self._leaves = each_tells, leaves
-        self.arm = ScriptArm(OFFLOAD, CONFIG, tmp_path, self._start, lambda report: None)
+        self.arm = ScriptArm(OFFLOAD, CONFIG, tmp_path, self._start, _publish, lambda report: None)
         self.lines = [Line(partial(self._answer, rank)) for rank in range(2)]
         for rank, line in enumerate(self.lines):
             writer: Any = line
@@ -267,7 +271,10 @@ async def test_a_wait_for_scripts_is_explained(
 ) -> None:
     monkeypatch.setattr(group, "_REMINDER_S", 0.0)
     caplog.set_level("INFO")
-    arms = [Played(tmp_path).arm, ScriptArm(OFFLOAD, CONFIG, tmp_path, Played(tmp_path)._start, print)]
+    arms = [
+        Played(tmp_path).arm,
+        ScriptArm(OFFLOAD, CONFIG, tmp_path, Played(tmp_path)._start, _publish, print),
+    ]
     await group._log_missing_scripts(arms, tmp_path)
     assert "2 of 4 scripts" in caplog.text and str(tmp_path / "script-*.log") in caplog.text
 

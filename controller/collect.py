@@ -1,0 +1,42 @@
+"""The controller's part of design `collect`: hot sets, and servers that collect from the switch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from controller.controller import Controller
+from controller.hotset.control import CONTROL as HOTSET
+from controller.tables import CallerKind, Settings, Worker
+from foundation.designs.interface import Arm, Hosts
+from foundation.protocol.control import Command
+from foundation.protocol.header import COLLECTOR_BASE, HOTLINE_PORT, PS_CALLER_BASE
+
+
+def _rows(hosts: Hosts, arms: Sequence[Arm], epoch: int) -> list[Settings]:
+    rows = HOTSET.rows(hosts, arms, epoch)
+    movers = [row for row in rows if isinstance(row, Worker) and row.kind is CallerKind.PRIVILEGED]
+    first = sum(isinstance(row, Worker) for row in rows)
+    collectors = (
+        replace(
+            mover, worker=COLLECTOR_BASE + mover.worker - PS_CALLER_BASE, row=number, udp_port=HOTLINE_PORT
+        )
+        for number, mover in enumerate(movers, start=first)
+    )
+    return [*rows, *collectors]
+
+
+async def _publish(controller: Controller, job: int) -> None:
+    await controller.command_servers(job, Command.PUBLISH)
+
+
+async def _hold(controller: Controller, arm: Arm) -> None:
+    if arm.settings.aggregates:
+        await controller.command_servers(arm.job, Command.HOLD)
+
+
+async def _settle(controller: Controller, job: int, epoch: int) -> None:
+    await controller.command_servers(job, Command.SETTLE, epoch)
+
+
+CONTROL = HOTSET._replace(rows=_rows, publish=_publish, hold=_hold, settle=_settle)

@@ -1,0 +1,44 @@
+"""Design `collect`: servers own all parameters; the switch has copies of hot ones, and sums of gradients."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from foundation.designs.hotset import HotSet
+from foundation.designs.interface import Arm, Design
+
+NAME = "collect"
+
+PROFILE = Arm(
+    "collect-profile", 15, NAME, HotSet(offload=True), "#000000",
+    about="that trains for the update log, and under the hot set's load",
+    is_measured=False,
+)  # fmt: skip
+BASELINE = Arm(
+    "collect-baseline", 16, NAME, HotSet(), "#7f7f7f",
+    about="with all gradients at the servers, which apply them at once",
+)  # fmt: skip
+REPEAT = Arm(
+    "collect-repeat", 17, NAME, HotSet(), "#b4b4b4",
+    about="that repeats collect-baseline (A/A)",
+    note="The differences of the arm collect-repeat are noise, and show how much of it there is.",
+    reference="collect-baseline", is_repetition=True,
+)  # fmt: skip
+COLLECT = Arm(
+    "collect", 18, NAME, HotSet(offload=True), "#e07b1a",
+    about="in which the switch adds up the gradients of the hottest parameters, and servers collect the sums",
+    reference="collect-baseline",
+    is_lead=True,
+)  # fmt: skip
+
+DESIGN = Design(
+    name=NAME,
+    summary="the switch adds up gradients of the hottest parameters, which servers collect and optimise",
+    promise="no acknowledged update, whatever dies but a worker, with durable servers and replay logs",
+    program=Path(__file__).parents[2] / "p4src" / "compiled" / "collect.json",
+    arms=(PROFILE, BASELINE, REPEAT, COLLECT),
+    module=__name__,
+    has_services=True,
+    is_durable=True,
+    optimises=True,
+)

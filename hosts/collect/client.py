@@ -1,0 +1,26 @@
+"""A worker's calls for one job, whose servers own all parameters and apply optimisers."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from foundation.protocol.codec import Values
+from hosts.hotset.worker.client import HotsetClient
+
+
+class CollectClient(HotsetClient):
+    """A client whose pushes are numbered on the wire, and which replays updates to servers."""
+
+    servers_own = True
+    _pushes = 0
+
+    def prepare(self, step: int, words: int = 0) -> None:
+        self._pushes, self._header.words = step, words
+
+    def push(
+        self, iteration: int, positions: NDArray[np.integer], deltas: Values, answered: NDArray[np.bool_]
+    ) -> None:
+        self._header.step = self._pushes
+        self._pushes += 1
+        super().push(iteration, positions, deltas, answered)

@@ -1,0 +1,390 @@
+"""Collect gradients from the switch, apply them, and publish the new values: three RPCs for up to 32 keys.
+
+A pull reads the sums v of lanes, a push adds -v exactly once, the optimiser is applied to the lanes whose -v
+is acknowledged, and a SET publishes their values. Each collection has a slot of its own, so a key has at most
+one SET outstanding. A durable PS journals the pull before it sends it, since answers do not repeat keys.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from foundation.designs.interface import NEVER, NOTHING
+from foundation.protocol.header import (
+    COLLECTOR_BASE,
+    HEADER_BYTES,
+    KEY_BYTES,
+    KEYS,
+    LANES,
+    RESPONSE,
+    SET,
+    SLOT_MASK,
+    VALUE_BYTES,
+    VALUES,
+    WINDOW,
+    Header,
+)
+from foundation.protocol.rpc import (
+    BUFFER_BYTES,
+    NO_KEY_U64,
+    PULL,
+    PUSH,
+    Request,
+    Rpc,
+    decode,
+    encode,
+    well_formed,
+)
+from hosts.collect.schedule import adapt, count_age, first_due, interval, put, spend, take_due
+from hosts.collect.state import (
+    CHANGED,
+    COLLECTIONS,
+    IDLE,
+    PUBLISHING,
+    QUEUED,
+    READING,
+    SUBTRACTING,
+    Collection,
+    CollectServer,
+)
+from hosts.ps.journal import FROM_WORKER, note
+from hosts.ps.rpcs import find_job
+from hosts.ps.share import locate
+from hosts.ps.values import AWAY, push
+from nativekit.bits import popcount, swap32, swap64
+from nativekit.compile import compiled, int64
+from nativekit.records import Words
+
+_TIMEOUT_NS, _MAX_TIMEOUT_NS = 20_000_000, 320_000_000
+
+
+@compiled
+def wake(server: CollectServer, now: int) -> None:
+    """Repeat overdue RPCs, and begin the collections that are due and within the budget."""
+    if now < server.header.due:
+        return
+    for s in range(len(server.collections)):
+        collection = server.collections[s]
+        if collection.phase != IDLE and collection.sent and now >= collection.sent + collection.timeout:
+            collection.sent = 0
+            collection.timeout = min(2 * int64(collection.timeout), _MAX_TIMEOUT_NS)
+    for j in range(len(server.jobs)):
+        while may_begin(server, j, now):
+            begin(server, j, now)
+    server.header.due = next_due(server)
+
+
+@compiled
+def may_begin(server: CollectServer, j: int, now: int) -> bool:
+    collector = server.collectors[j]
+    if collector.is_held or collector.epoch == 0 or collector.under_way == COLLECTIONS:
+        return False
+    if collector.next_start > now and collector.wanted == 0:
+        return False
+    return first_due(server, j) <= now
+
+
+@compiled
+def next_due(server: CollectServer) -> int:
+    """Return when `wake` has something to do, or NEVER."""
+    due = int64(NEVER)
+    for s in range(len(server.collections)):
+        collection = server.collections[s]
+        if collection.phase != IDLE:
+            due = min(due, int64(collection.sent) + int64(collection.timeout) if collection.sent else 0)
+    for j in range(len(server.jobs)):
+        collector = server.collectors[j]
+        if not collector.is_held and collector.epoch and collector.under_way < COLLECTIONS:
+            begin_at = 0 if collector.wanted else int64(collector.next_start)
+            due = min(due, max(first_due(server, j), begin_at))
+    return due
+
+
+@compiled
+def begin(server: CollectServer, j: int, now: int) -> None:
+    """Begin a collection of the keys that are due; there must be a free slot."""
+    collector, s = server.collectors[j], j * COLLECTIONS
+    while server.collections[s].phase != IDLE:
+        s += 1
+    collection, late = server.collections[s], now - first_due(server, j)
+    collection.count, collection.live, last = 0, 0, int64(NOTHING)
+    for lane in range(LANES):
+        if take_due(server, j, lane, now, collection):
+            collection.live |= 1 << lane
+            collection.count, last = lane + 1, lane
+    if last == NOTHING:
+        return
+    adapt(collector, late, float(server.copies[j, collection.places[last]].change))
+    spend(server, j, now)
+    collector.under_way += 1
+    send(server, s, READING, int64(collection.live))
+    if server.header.is_durable:
+        note(server, FROM_WORKER, server.requests[s], int64(collection.length))
+
+
+@compiled
+def send(server: CollectServer, s: int, phase: int, live: int) -> None:
+    """Write the RPC of a collection's next phase, for `transmit`."""
+    collection, rpc = server.collections[s], server.requests[s]
+    j, count = int64(collection.job), int64(collection.count)
+    collection.phase, collection.sent, collection.timeout = phase, 0, _TIMEOUT_NS
+    server.header.due = 0
+    op = PULL if phase == READING else PUSH
+    flags = KEYS if phase == READING else KEYS | VALUES | (SET if phase == PUBLISHING else 0)
+    ps, job, epoch = int64(server.header.ps), int64(server.jobs[j].job), int64(server.collectors[j].epoch)
+    request = Request(
+        op=op, flags=flags, job=job, worker=COLLECTOR_BASE + ps, epoch=epoch, ps=ps, count=count,
+        seq=int64(collection.seq), iteration=0, live=live, t0=0,
+    )  # fmt: skip
+    encode(rpc, request)
+    for lane in range(count):
+        is_live = live >> lane & 1
+        rpc.keys[lane] = swap64(collection.keys[lane]) if is_live else NO_KEY_U64
+        if op == PUSH:
+            word = (
+                -int64(collection.sums[lane]) if phase == SUBTRACTING else value_of(server, collection, lane)
+            )
+            rpc.words[2 * count + lane] = swap32(word if is_live else 0)
+    collection.length = HEADER_BYTES + count * (KEY_BYTES if op == PULL else KEY_BYTES + VALUE_BYTES)
+
+
+@compiled
+def value_of(server: CollectServer, collection: Collection, lane: int) -> int:
+    """Return the bits of the value of a collection's key."""
+    at = int64(collection.places[lane]) * int64(server.header.width)
+    return int64(server.cells[collection.job, at].value)
+
+
+@compiled
+def transmit(server: CollectServer, now: int) -> int:
+    """Return the slot whose RPC is to be sent now, or NOTHING."""
+    for s in range(len(server.collections)):
+        collection = server.collections[s]
+        if collection.phase != IDLE and collection.sent == 0:
+            collection.sent = max(now, 1)
+            server.header.due = next_due(server)
+            return s
+    return NOTHING
+
+
+@compiled
+def address(server: CollectServer, s: int) -> int:
+    return int64(server.requests.ctypes.data) + s * BUFFER_BYTES
+
+
+@compiled
+def octets(server: CollectServer, s: int) -> int:
+    return int64(server.collections[s].length)
+
+
+@compiled
+def peer(server: CollectServer, _slot: int) -> int:
+    """Return this PS's own number: its RPCs are addressed to its own service."""
+    return int64(server.header.ps)
+
+
+@compiled
+def receive(server: CollectServer, rpc: Rpc, h: Header, length: int, now: int) -> None:
+    """Handle a datagram of this caller: an answer of the switch or, when the journal is replayed, a pull."""
+    header = server.header
+    if not well_formed(h, length):
+        header.malformed += 1
+        return
+    j, slot = find_job(server, h.job), h.seq & SLOT_MASK
+    if j < 0 or slot >= COLLECTIONS or h.epoch != server.collectors[j].epoch:
+        header.misdirected += 1
+        return
+    s = j * COLLECTIONS + slot
+    collection = server.collections[s]
+    if header.is_restoring and not h.flags & RESPONSE:
+        restore_request(server, s, rpc, h)
+        return
+    op = PULL if collection.phase == READING else PUSH
+    if collection.phase == IDLE or h.seq != collection.seq or h.op != op or not h.flags & RESPONSE:
+        header.misdirected += 1
+        return
+    if header.is_durable:
+        note(server, FROM_WORKER, rpc, length)
+    server.collectors[j].rpcs += 1
+    collection.seq += WINDOW
+    if collection.phase == READING:
+        end_reading(server, s, rpc, h, now)
+    elif collection.phase == SUBTRACTING:
+        end_subtracting(server, s, h, now)
+    else:
+        end_publishing(server, s, h, now)
+
+
+@compiled
+def restore_request(server: CollectServer, s: int, rpc: Rpc, h: Header) -> None:
+    """Begin the collection of a journalled pull again."""
+    collection = server.collections[s]
+    collection.seq, collection.count, collection.live = h.seq, h.count, h.live
+    for lane in range(h.count):
+        key = swap64(rpc.keys[lane])
+        collection.keys[lane] = key
+        collection.places[lane] = locate(server.share, key)
+    server.collectors[collection.job].under_way += 1
+    send(server, s, READING, h.live)
+
+
+@compiled
+def end_reading(server: CollectServer, s: int, rpc: Rpc, h: Header, now: int) -> None:
+    """Take the sums that were read; subtract those that are not 0, or publish values that have changed."""
+    collection = server.collections[s]
+    j, live, filled, changed = int64(collection.job), int64(collection.live), int64(0), int64(0)
+    collection.read = now
+    for lane in range(int64(collection.count)):
+        if live >> lane & 1 and h.served >> lane & 1:
+            collection.sums[lane] = swap32(rpc.words[lane])
+            if collection.sums[lane]:
+                filled |= 1 << lane
+            elif int64(server.copies[j, collection.places[lane]].marks) & CHANGED:
+                changed |= 1 << lane
+            else:
+                copy = server.copies[j, collection.places[lane]]
+                copy.change *= 0.5
+                note_read(server, collection, lane)
+    server.collectors[j].empty += popcount(live & ~filled)
+    server.collectors[j].collected += popcount(filled)
+    if filled:
+        send(server, s, SUBTRACTING, filled)
+    elif changed:
+        publish(server, s, changed)
+    else:
+        end(server, s, now)
+
+
+@compiled
+def end_subtracting(server: CollectServer, s: int, h: Header, now: int) -> None:
+    """Apply the gradients that the switch has given up, and publish the values."""
+    collection = server.collections[s]
+    j, lanes = int64(collection.job), h.live & h.served
+    apply(server, j, s, lanes, now)
+    for lane in range(int64(collection.count)):
+        is_other = int64(collection.live) & ~h.live & 1 << lane
+        if is_other and int64(server.copies[j, collection.places[lane]].marks) & CHANGED:
+            lanes |= 1 << lane
+    if lanes:
+        publish(server, s, lanes)
+    else:
+        end(server, s, now)
+
+
+@compiled
+def publish(server: CollectServer, s: int, lanes: int) -> None:
+    collection = server.collections[s]
+    for lane in range(int64(collection.count)):
+        if lanes >> lane & 1:
+            copy = server.copies[collection.job, collection.places[lane]]
+            copy.marks = int64(copy.marks) & ~CHANGED
+    send(server, s, PUBLISHING, lanes)
+
+
+@compiled
+def end_publishing(server: CollectServer, s: int, h: Header, now: int) -> None:
+    collection = server.collections[s]
+    j = int64(collection.job)
+    for lane in range(int64(collection.count)):
+        if h.live & h.served & 1 << lane:
+            read = int64(server.copies[j, collection.places[lane]].read)
+            if read and now:
+                count_age(server, j, now - read)
+            note_read(server, collection, lane)
+    end(server, s, now)
+
+
+@compiled
+def note_read(server: CollectServer, collection: Collection, lane: int) -> None:
+    """Record that a key's copy has all gradients up to when they were read."""
+    collector, copy = (
+        server.collectors[collection.job],
+        server.copies[collection.job, collection.places[lane]],
+    )
+    if collector.wanted and copy.read < collector.wanted_at <= collection.read:
+        collector.wanted -= 1
+    copy.read = collection.read
+
+
+@compiled
+def end(server: CollectServer, s: int, now: int) -> None:
+    """End a collection, and queue its keys again; those of a restored PS are queued at the end."""
+    collection = server.collections[s]
+    j = int64(collection.job)
+    collector = server.collectors[j]
+    live = int64(0) if server.header.is_restoring else int64(collection.live)
+    for lane in range(int64(collection.count)):
+        if live >> lane & 1:
+            place = int64(collection.places[lane])
+            copy = server.copies[j, place]
+            if server.cells[j, place * int64(server.header.width)].updates < AWAY:
+                copy.marks = int64(copy.marks) & ~QUEUED
+            else:
+                is_wanted = collector.wanted and copy.read < collector.wanted_at
+                at = 0 if is_wanted else now + interval(collector, float(copy.change))
+                put(server, j * LANES + lane, at, place, collection.keys[lane])
+    collection.phase = IDLE
+    collector.under_way -= 1
+    server.header.due = 0
+
+
+@compiled
+def apply(server: CollectServer, j: int, s: int, lanes: int, now: int) -> None:
+    """Apply the sums of some lanes of a collection."""
+    collection = server.collections[s]
+    count, step = int64(collection.count), int64(server.collectors[j].step)
+    for lane in range(count):
+        if lanes >> lane & 1:
+            at = int64(collection.places[lane])
+            cell = server.cells[j, at * int64(server.header.width)]
+            collection.before[lane] = cell.number
+            server.collected[j, at] += collection.sums[lane]
+            copy = server.copies[j, at]
+            copy.collected += 1
+            step = max(step, (int64(cell.updates) & AWAY - 1) + int64(copy.collected))
+    apply_words(server, j, collection.keys, collection.sums, count, lanes, step)
+    for lane in range(count):
+        if lanes >> lane & 1:
+            copy = server.copies[j, collection.places[lane]]
+            seconds = max(now - int64(copy.read), 1) / 1e9
+            copy.change = np.float32(0.5 * copy.change + 0.5 * change_of(server, collection, lane) / seconds)
+
+
+@compiled
+def change_of(server: CollectServer, collection: Collection, lane: int) -> float:
+    """Return how much a collection has changed a value; 0 for NaN."""
+    if server.header.width == 1:
+        units = int64(collection.sums[lane])
+        return float(min(units, 2**32 - units))
+    at = int64(collection.places[lane]) * int64(server.header.width)
+    change = abs(float(server.cells[collection.job, at].number) - float(collection.before[lane]))
+    return change if change >= 0 else 0.0
+
+
+@compiled
+def apply_words(
+    server: CollectServer, j: int, keys: NDArray[np.uint64], words: Words, count: int, lanes: int, step: int
+) -> None:
+    """Apply gradients to keys of this PS, also to those in the switch; the switch has counted the updates."""
+    rpc = server.requests[len(server.requests) - 1]
+    job, ps, width = int64(server.jobs[j].job), int64(server.header.ps), int64(server.header.width)
+    request = Request(
+        op=PUSH, flags=KEYS | VALUES, job=job, worker=COLLECTOR_BASE + ps, epoch=0, ps=ps, count=count, seq=0,
+        iteration=max(step - 1, 0), live=lanes, t0=0,
+    )  # fmt: skip
+    encode(rpc, request)
+    away = int64(0)
+    for lane in range(count):
+        if lanes >> lane & 1:
+            rpc.keys[lane], rpc.words[2 * count + lane] = swap64(keys[lane]), swap32(int64(words[lane]))
+            cell = server.cells[j, locate(server.share, keys[lane]) * width]
+            if cell.updates >= AWAY:
+                cell.updates &= AWAY - 1
+                away |= 1 << lane
+    applied = push(server, j, decode(rpc), rpc)
+    server.jobs[j].applied_lanes -= popcount(applied)
+    for lane in range(count):
+        if applied >> lane & 1:
+            cell = server.cells[j, locate(server.share, keys[lane]) * width]
+            cell.updates = int64(cell.updates) - 1 | (AWAY if away >> lane & 1 else 0)

@@ -1,0 +1,89 @@
+"""The server's handling of an RPC: as in `hotset`, and replays, values that are set, and collections."""
+
+from __future__ import annotations
+
+from foundation.designs.interface import NO_REPLY
+from foundation.protocol.header import COLLECTOR_BASE, HEADER_BYTES, REPLAY, SET, SLOT_MASK, VERSION, Header
+from foundation.protocol.rpc import PUSH, Rpc, decode
+from hosts.collect.collector import receive
+from hosts.collect.state import CHANGED, CollectServer
+from hosts.hotset.ps.rpc import handle as handle_request
+from hosts.ps.journal import FROM_WORKER, note
+from hosts.ps.rpcs import NEW, STALE, admit, end_turn, find_job, write_answer
+from hosts.ps.values import AWAY, lanes_to_serve, locate_lanes
+from nativekit.bits import popcount, swap32
+from nativekit.compile import compiled, int64
+
+
+@compiled
+def handle(server: CollectServer, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> int:
+    """Handle a datagram that the kernel received at `arrival` (ns); see `ServerOps.handle`."""
+    if length < HEADER_BYTES or rpc.version != VERSION:
+        return handle_request(server, rpc, length, arrival, answer)
+    h = decode(rpc)
+    if h.worker == COLLECTOR_BASE + server.header.ps:
+        receive(server, rpc, h, length, arrival)
+        return NO_REPLY
+    if h.op != PUSH:
+        return handle_request(server, rpc, length, arrival, answer)
+    if h.flags & REPLAY:
+        return take_replay(server, rpc, h, length, arrival, answer)
+    if h.flags & SET:
+        return set_words(server, rpc, h, length, arrival, answer)
+    answered = handle_request(server, rpc, length, arrival, answer)
+    if answered > 0:
+        collector = server.collectors[find_job(server, h.job)]
+        collector.step = max(int64(collector.step), h.iteration + 1)
+    return answered
+
+
+@compiled
+def take_replay(server: CollectServer, rpc: Rpc, h: Header, length: int, arrival: int, answer: Rpc) -> int:
+    """Keep what a worker replays until all workers have replayed (`Command.SETTLE`)."""
+    j, c, turn_kind = admit(server, h, length, arrival)
+    if turn_kind == STALE:
+        return NO_REPLY
+    added = int64(server.callers[c].added[h.seq & SLOT_MASK])
+    if turn_kind == NEW:
+        added = add_unsettled(server, j, h, rpc)
+        end_turn(server, j, c, h, added, lanes_to_serve(h) & ~added)
+        if server.header.is_durable:
+            note(server, FROM_WORKER, rpc, length)
+    return write_answer(answer, rpc, h, lanes_to_serve(h) & ~added)
+
+
+@compiled
+def add_unsettled(server: CollectServer, j: int, h: Header, rpc: Rpc) -> int:
+    """Add replayed updates to the unsettled ones; return the bitmap of lanes whose keys are of this PS."""
+    wanted, added = lanes_to_serve(h), int64(0)
+    locate_lanes(server, rpc, h.count, wanted)
+    for lane in range(h.count):
+        place = int64(server.header.at[lane]) // int64(server.header.width)
+        if wanted >> lane & 1 and place < server.share.header.places:
+            server.unsettled[j, place] += swap32(rpc.words[2 * h.count + lane])
+            added |= 1 << lane
+    server.jobs[j].applied_lanes += popcount(added)
+    return added
+
+
+@compiled
+def set_words(server: CollectServer, rpc: Rpc, h: Header, length: int, arrival: int, answer: Rpc) -> int:
+    """Set values or words of state, also of keys in the switch, whose next collections publish them."""
+    j, away = find_job(server, h.job), int64(0)
+    if j < 0 or h.count > len(server.header.at):
+        return handle_request(server, rpc, length, arrival, answer)
+    locate_lanes(server, rpc, h.count, lanes_to_serve(h))
+    outside = int64(server.share.header.places) * int64(server.header.width)
+    for lane in range(h.count):
+        at = int64(server.header.at[lane])
+        if at < outside and server.cells[j, at].updates >= AWAY:
+            server.cells[j, at].updates &= AWAY - 1
+            away |= 1 << lane
+    answered = handle_request(server, rpc, length, arrival, answer)
+    for lane in range(h.count):
+        if away >> lane & 1:
+            at = int64(server.header.at[lane])
+            server.cells[j, at].updates |= AWAY
+            copy = server.copies[j, at // int64(server.header.width)]
+            copy.marks = int64(copy.marks) | CHANGED
+    return answered

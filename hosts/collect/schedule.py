@@ -1,0 +1,154 @@
+"""When each hot key is collected: a queue by lane, intervals by how fast a value changes, and a budget.
+
+The cost of old copies is the sum of change · age over all keys. For a given number of collections it is least
+if each key's interval is proportional to 1 / √change. A job's `pace` is the factor: it grows while
+collections are late, and shrinks while they are not. No interval is longer than the bound of staleness.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from foundation.designs.interface import NEVER
+from foundation.protocol.header import LANES
+from foundation.protocol.rpc import Key
+from hosts.collect.state import AGES, QUEUED, Collection, Collector, CollectServer, Due
+from hosts.ps.values import AWAY
+from nativekit.compile import compiled, int64
+from nativekit.records import Ints
+
+MIN_INTERVAL_NS = 1_000_000
+_LATER, _SOONER, _MAX_PACE = 1.05, 0.98, 1e18
+_BURST_NS = 5_000_000
+"""Time whose share may be spent at once."""
+_RPC_NS = 2_000
+"""Assumed cost of an RPC of a job that has not had any."""
+_RPCS = 6
+"""Cost of a collection in RPCs of a worker: three, each sent and answered."""
+_PER_OCTAVE = 8
+
+
+@compiled
+def put(server: CollectServer, q: int, at: int, place: int, key: Key) -> None:
+    """Add a key to queue `q`, due at a time."""
+    n = int64(server.queued[q])
+    server.queued[q] = n + 1
+    while n > 0:
+        parent = (n - 1) >> 1
+        entry = server.queues[q, parent]
+        if entry.at <= at:
+            break
+        copy_entry(server.queues[q, n], entry)
+        n = parent
+    entry = server.queues[q, n]
+    entry.at, entry.place, entry.key = at, place, key
+
+
+@compiled
+def copy_entry(to: Due, entry: Due) -> None:
+    to.at, to.place, to.key = entry.at, entry.place, entry.key
+
+
+@compiled
+def drop_first(server: CollectServer, q: int) -> None:
+    """Remove the key that is due first from queue `q`, which must not be empty."""
+    n = int64(server.queued[q]) - 1
+    server.queued[q] = n
+    last, hole = server.queues[q, n], int64(0)
+    while True:
+        child = 2 * hole + 1
+        if child >= n:
+            break
+        if child + 1 < n and server.queues[q, child + 1].at < server.queues[q, child].at:
+            child += 1
+        entry = server.queues[q, child]
+        if last.at <= entry.at:
+            break
+        copy_entry(server.queues[q, hole], entry)
+        hole = child
+    copy_entry(server.queues[q, hole], last)
+
+
+@compiled
+def first_due(server: CollectServer, j: int) -> int:
+    """Return when the first key of a job is due, or NEVER."""
+    due = int64(NEVER)
+    for lane in range(LANES):
+        q = j * LANES + lane
+        if server.queued[q]:
+            due = min(due, int64(server.queues[q, 0].at))
+    return due
+
+
+@compiled
+def take_due(server: CollectServer, j: int, lane: int, now: int, collection: Collection) -> bool:
+    """Move a lane's key that is due, or nearly so, from its queue to a collection; return if there is one."""
+    q = j * LANES + lane
+    while server.queued[q]:
+        entry = server.queues[q, 0]
+        copy = server.copies[j, entry.place]
+        # An RPC that leaves anyway takes keys along whose interval is over by four fifths.
+        if 4 * (int64(entry.at) - now) > now - int64(copy.read):
+            return False
+        place = int64(entry.place)
+        collection.places[lane], collection.keys[lane] = place, entry.key
+        drop_first(server, q)
+        if server.cells[j, place * int64(server.header.width)].updates >= AWAY:
+            return True
+        copy.marks = int64(copy.marks) & ~QUEUED  # the key has left the switch
+    return False
+
+
+@compiled
+def interval(collector: Collector, change: float) -> int:
+    """Return the time until a key is collected again, in ns."""
+    bound = int64(collector.staleness)
+    if not change > 0:
+        return bound
+    return int64(min(max(collector.pace / np.sqrt(change), float(MIN_INTERVAL_NS)), float(bound)))
+
+
+@compiled
+def adapt(collector: Collector, late: int, change: float) -> None:
+    """Adapt the pace to how late a collection begins, in ns, whose first key changes at a rate."""
+    if late > MIN_INTERVAL_NS:
+        if interval(collector, change) < collector.staleness:
+            collector.pace = min(max(collector.pace, 1.0) * _LATER, _MAX_PACE)
+    else:
+        collector.pace *= _SOONER
+
+
+@compiled
+def spend(server: CollectServer, j: int, now: int) -> None:
+    """Delay the next collection by the time that one takes, divided by the share of the server's time."""
+    collector, job = server.collectors[j], server.jobs[j]
+    rpc_ns = job.proc_cpu_ns / job.rpcs if job.rpcs and job.proc_cpu_ns else float(_RPC_NS)
+    begun = max(int64(collector.next_start), now - _BURST_NS)
+    collector.next_start = begun + int64(_RPCS * rpc_ns / collector.share)
+
+
+@compiled
+def count_age(server: CollectServer, j: int, age: int) -> None:
+    """Count a copy that was replaced at an age in ns."""
+    collector = server.collectors[j]
+    collector.oldest = max(int64(collector.oldest), age)
+    collector.late += age > collector.staleness
+    server.ages[j * AGES + class_of(age)] += 1
+
+
+@compiled
+def class_of(age: int) -> int:
+    """Return the class of an age in ns, of `AGES`."""
+    octave, rest = int64(3), max(age, 8)
+    while rest >= 2 * _PER_OCTAVE:
+        rest >>= 1
+        octave += 1
+    return min(_PER_OCTAVE * octave + rest - _PER_OCTAVE, AGES - 1)
+
+
+def age_of(classes: Ints) -> NDArray[np.float64]:
+    """Return the upper limits of classes of ages, in ns."""
+    octaves, rests = np.divmod(np.asarray(classes, np.int64), _PER_OCTAVE)
+    limits: NDArray[np.float64] = (rests + _PER_OCTAVE + 1) * 2.0 ** (octaves - 3)
+    return limits

@@ -1,0 +1,178 @@
+"""The state of a PS that owns all its parameters, and publishes copies of the hot ones in the switch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from foundation.designs.interface import NEVER
+from foundation.optimisers import TableOptimiser
+from foundation.protocol.header import LANES, WINDOW
+from foundation.protocol.rpc import Rpc, rpcs
+from hosts.hotset.ps.state import HotsetHeader
+from hosts.hotset.ps.state import needs_room as lacks_room
+from hosts.keys import KeySpace
+from hosts.ps.journal import NOTE_BYTES
+from hosts.ps.optimise import Batch, Rule, make_rules, width_of
+from hosts.ps.rpcs import CALLERS, CONTACTS, CallerRow, Contact, Job, make_jobs
+from hosts.ps.share import Share, make_share
+from hosts.ps.values import Cell, make_cells
+from nativekit.compile import compiled, int64
+from nativekit.records import Ints, Octets, Records, RecordTable, Words, one, records
+
+COLLECTIONS = 16
+"""Collections of a job that a PS has under way at a time."""
+DEFAULT_STALENESS_NS, DEFAULT_SHARE = 50_000_000, 0.2
+"""As in `hosts.config.Collection`."""
+MAX_QUEUED = 4096
+"""Hot keys of a lane at most (`controller.tables.SLOTS`)."""
+AGES = 256
+"""Classes of ages: eight for each power of two, in ns."""
+IDLE, READING, SUBTRACTING, PUBLISHING = 0, 1, 2, 3
+"""Phases of a collection: none; the sums are pulled; what was pulled is pushed, negated; values are set."""
+QUEUED, CHANGED = 1, 2
+"""Bits of a copy's `marks`: it is in the queue or in a collection; its value has changed at the server."""
+
+
+class CollectHeader(HotsetHeader):
+    """Scalars of the state."""
+
+    is_restoring: int
+    """Whether the journal is replayed."""
+
+
+class Collector:
+    """The collections of one job; times in ns."""
+
+    epoch: int
+    """Epoch of this caller in the switch."""
+    is_held: int
+    """Whether no collection begins."""
+    step: int
+    """Largest number of steps that a worker's push has had, for Adam."""
+    staleness: int
+    """Age that no copy is to have; `share` of the server's time is the most that collections take."""
+    share: float
+    pace: float
+    """Factor of intervals between collections: pace / √(change of the value in a second)."""
+    next_start: int
+    wanted_at: int
+    """Updates before this time are to be collected, whatever that costs; `wanted` keys remain."""
+    wanted: int
+    under_way: int
+    rpcs: int
+    collected: int
+    """Lanes that were collected and had gradients; `empty` had none."""
+    empty: int
+    late: int
+    """Copies that were older than `staleness` when they were replaced; the oldest had `oldest` ns."""
+    oldest: int
+
+
+class Collection:
+    """A slot of the collector's window: up to 32 keys, which three RPCs read, subtract and publish."""
+
+    job: int
+    """Index of the job."""
+    seq: int
+    phase: int
+    sent: int
+    """When the current RPC was sent, in ns; 0 if it has not been."""
+    timeout: int
+    length: int
+    count: int
+    live: int
+    read: int
+    """When the sums were read, in ns."""
+    keys: Annotated[NDArray[np.uint64], LANES]
+    places: Annotated[Ints, LANES]
+    sums: Annotated[Words, LANES]
+    before: Annotated[NDArray[np.float32], LANES]
+    """Values before the sums were applied."""
+
+
+class Due:
+    """An entry of a queue."""
+
+    at: int
+    place: int
+    key: np.uint64
+
+
+class Copy:
+    """The published copy of a parameter."""
+
+    read: int
+    """When the sum was last read that is part of the copy, in ns."""
+    change: np.float32
+    """Mean change of the value in a second."""
+    marks: int
+    collected: int
+    """Number of sums that were applied."""
+
+
+class CollectServer(NamedTuple):
+    """A PS (`OffloadingState`)."""
+
+    header: CollectHeader
+    jobs: Records[Job]
+    callers: Records[CallerRow]
+    cells: RecordTable[Cell]
+    collected: Words
+    """uint32[jobs, places + 1]: sum of the gradients that were collected from the current switch."""
+    unsettled: Words
+    """uint32[jobs, places + 1]: what workers replayed for lost switches, less what was collected there."""
+    collectors: Records[Collector]  # [jobs]
+    collections: Records[Collection]  # [jobs * COLLECTIONS]
+    requests: Records[Rpc]  # [jobs * COLLECTIONS + 1]: the current RPC of each, and a scratch one
+    queues: RecordTable[Due]  # [jobs * LANES, n]: heaps of the hot keys of each lane
+    queued: Ints  # int64[jobs * LANES]: sizes of the queues
+    copies: RecordTable[Copy]  # [jobs, places + 1]
+    ages: Ints  # int64[jobs * AGES]: number of copies by their age when they were replaced
+    contacts: Records[Contact]
+    journal: Octets
+    rules: Records[Rule]
+    batch: Batch
+    share: Share
+
+
+def make_server(
+    ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journal_bytes: int = 0,
+    tables: Sequence[TableOptimiser] = (),
+) -> CollectServer:  # fmt: skip
+    """Make a PS with its whole share in every job, all values 0; one with a journal is durable."""
+    share = make_share(space, ps, n_ps)
+    header = one(CollectHeader)
+    header.ps, header.is_durable, header.due = ps, journal_bytes > 0, NEVER
+    rules = make_rules(tables)
+    cells = make_cells(len(jobs), share, rules)
+    header.width = width_of(rules)
+    n_jobs, places = len(jobs), int(share.header.places) + 1
+    collectors = records(n_jobs, Collector)
+    collectors.staleness, collectors.share = DEFAULT_STALENESS_NS, DEFAULT_SHARE
+    collections = records(n_jobs * COLLECTIONS, Collection)
+    collections.job = np.arange(n_jobs).repeat(COLLECTIONS)
+    collections.seq = WINDOW + np.tile(np.arange(COLLECTIONS), n_jobs)
+    return CollectServer(
+        header=header, jobs=make_jobs(jobs), callers=records(CALLERS, CallerRow), cells=cells,
+        collected=np.zeros((n_jobs, places), np.uint32), unsettled=np.zeros((n_jobs, places), np.uint32),
+        collectors=collectors, collections=collections,
+        requests=rpcs(n_jobs * COLLECTIONS + 1),
+        queues=records((n_jobs * LANES, min(places, MAX_QUEUED)), Due),
+        queued=np.zeros(n_jobs * LANES, np.int64), copies=records((n_jobs, places), Copy),
+        ages=np.zeros(n_jobs * AGES, np.int64), contacts=records(CONTACTS, Contact),
+        journal=np.zeros(journal_bytes, np.uint8), rules=rules, batch=one(Batch), share=share,
+    )  # fmt: skip
+
+
+@compiled
+def needs_room(server: CollectServer, datagrams: int) -> bool:
+    """Return whether contacts, callers or notes may lack room for that many datagrams."""
+    header = server.header
+    more = datagrams + len(server.collections)
+    if header.is_durable and int64(header.noted) + more * NOTE_BYTES > len(server.journal):
+        return True
+    return lacks_room(server, datagrams)

@@ -1,0 +1,179 @@
+"""The parameters of one job at a PS that owns all of them, also those whose copies are in the switch."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from foundation.compiled import entry_point
+from foundation.protocol.codec import Keys, Values
+from foundation.protocol.hashing import lanes_of
+from foundation.protocol.header import LANES, WINDOW
+from hosts.collect.collector import apply_words
+from hosts.collect.schedule import age_of, put
+from hosts.collect.state import AGES, CHANGED, COLLECTIONS, IDLE, QUEUED, Collection, Collector, CollectServer
+from hosts.hotset.ps.store import OffloadingStore
+from hosts.ps.share import Places, keys_at
+from hosts.ps.store import CopyAges, Held
+from hosts.ps.values import AWAY
+from nativekit.compile import int64
+from nativekit.records import Ints, Words
+from nativekit.reference import as_ref
+
+BY_COMMAND, BY_MOVE = 1, 2
+"""Why collections are held: the controller wants it; keys leave the switch."""
+
+
+class CollectStore(OffloadingStore):
+    """A store that publishes copies and collects gradients; `replayed` makes no difference."""
+
+    def __init__(self, server: CollectServer, job: int, replayed: bool = False) -> None:
+        super().__init__(server, job)
+        self._server: CollectServer = server
+        self._collected, self._unsettled = server.collected[self._j], server.unsettled[self._j]
+        self._copies = server.copies[self._j]
+
+    @property
+    def collector(self) -> Collector:
+        collector: Collector = self._server.collectors[self._j]
+        return collector
+
+    def hold(self, why: int) -> None:
+        """Begin no collection until `resume`; `why` is one of `BY_COMMAND`, `BY_MOVE`."""
+        self.collector.is_held |= why
+
+    def resume(self, why: int) -> None:
+        self.collector.is_held &= ~why
+        self._server.header.due = 0
+
+    def held(self) -> Held:
+        """Return all parameters; `sums` have what is not settled, too."""
+        held = super().held()
+        return held._replace(sums=held.sums + self._unsettled[self.locate(held.keys)])
+
+    def release(self, at: Places) -> Values:
+        """Let the switch serve these keys from now on; return their values, which the caller publishes."""
+        self._cells.updates[at] |= AWAY
+        return self.values(at)
+
+    def reclaim(self, at: Places) -> None:
+        """Serve these keys from now on; the switch has none of their gradients."""
+        self._cells.updates[at] &= AWAY - 1
+
+    def begin_collecting(self, at: Places, now: int) -> None:
+        """Queue keys for collection, whose copies were published at `now` (ns)."""
+        self._copies.read[at], self._copies.change[at] = now, 0
+        self._queue(at, now)
+
+    def _queue(self, at: Places, now: int) -> None:
+        at = at[self._copies.marks[at] & QUEUED == 0]
+        keys = keys_at(self._share, at)
+        lanes = lanes_of(keys).astype(np.int64)
+        queued = self._server.queued[self._j * LANES : (self._j + 1) * LANES]
+        if (queued + np.bincount(lanes, minlength=LANES)).max() > self._server.queues.shape[1]:
+            # Some entries are of keys that have left the switch.
+            self._empty_queues()
+            self.requeue()
+            return
+        self._copies.marks[at] |= QUEUED
+        queue_keys(self._server, self._j, at, keys, lanes, now)
+
+    def _empty_queues(self) -> None:
+        for q in range(self._j * LANES, (self._j + 1) * LANES):
+            waiting = self._server.queues["place"][q, : self._server.queued[q]]
+            self._copies.marks[waiting] &= ~QUEUED
+            self._server.queued[q] = 0
+
+    def requeue(self) -> None:
+        """Queue all keys in the switch that are in no queue and no collection, to be collected at once."""
+        self._queue(np.flatnonzero(self._cells.updates[: self._share.header.places] >= AWAY), 0)
+
+    def restore_queues(self) -> None:
+        """Make the queues of a restored server."""
+        self._copies.marks &= ~QUEUED
+        self._server.queued[self._j * LANES : (self._j + 1) * LANES] = 0
+        for collection in self._own_collections:
+            collection.sent = 0
+            if collection.phase != IDLE:
+                live = [lane for lane in range(LANES) if int(collection.live) >> lane & 1]
+                self._copies.marks[collection.places[live]] |= QUEUED
+        self.requeue()
+
+    def want_all(self, now: int) -> None:
+        """Have all gradients collected that the switch has added until `now` (ns)."""
+        self._empty_queues()
+        at = np.flatnonzero(self._cells.updates[: self._share.header.places] >= AWAY)
+        self.collector.wanted_at, self.collector.wanted = now + 1, len(at)
+        # A collection under way may have read before.
+        self.requeue()
+        self._server.header.due = 0
+
+    def absorb(self, at: Places, values: Values) -> None:
+        """Apply gradients [n] that were taken out of the switch."""
+        self._collected[at] += values
+        self._apply(at, values)
+
+    def settle(self) -> None:
+        """Apply what workers have replayed for lost switches, less what had been collected from these."""
+        at = np.flatnonzero(self._unsettled)
+        values = self._unsettled[at]
+        self._unsettled[at] = 0
+        self._apply(at, values)
+        self._copies.marks[at] |= CHANGED
+
+    def _apply(self, at: Places, values: Values) -> None:
+        step = max(int(self.collector.step), 1)
+        apply_all(self._server, self._j, keys_at(self._share, at), np.array(values, np.uint32), step)
+
+    def restore(self) -> None:
+        """Own all keys again, after the switch was lost with gradients that workers will replay."""
+        super().restore()
+        self._empty_queues()
+        at = np.flatnonzero(self._collected)
+        self._unsettled[at] -= self._collected[at]
+        self._collected[at] = 0
+        for collection in self._own_collections:
+            if collection.phase != IDLE:
+                self._copies.marks[collection.places] &= ~QUEUED
+                collection.phase = IDLE
+        self.collector.under_way = self.collector.wanted = self.collector.is_held = 0
+
+    def renew(self, epoch: int) -> None:
+        """Collect from the switch that knows this caller by an epoch."""
+        if epoch == self.collector.epoch:
+            return
+        self.collector.epoch = epoch
+        for slot, collection in enumerate(self._own_collections):
+            collection.seq = WINDOW + slot
+
+    @property
+    def _own_collections(self) -> list[Collection]:
+        return list(self._server.collections[self._j * COLLECTIONS : (self._j + 1) * COLLECTIONS])
+
+    def copy_ages(self) -> CopyAges | None:
+        collector, counts = self.collector, self._server.ages[self._j * AGES : (self._j + 1) * AGES]
+        if not collector.rpcs:
+            return None
+        used = np.flatnonzero(counts)
+        limits = age_of(used).astype(np.int64).tolist()
+        copies = dict(zip(limits, counts[used].tolist(), strict=True))
+        return CopyAges(
+            copies, int(collector.oldest), int(collector.late), int(collector.staleness), int(collector.rpcs)
+        )
+
+
+@entry_point
+def queue_keys(server: CollectServer, j: int, places: Places, keys: Keys, lanes: Ints, now: int) -> None:
+    server = as_ref(server)
+    for i in range(len(places)):
+        put(server, j * LANES + int64(lanes[i]), now, int64(places[i]), keys[i])
+    server.header.due = 0
+
+
+@entry_point
+def apply_all(server: CollectServer, j: int, keys: Keys, values: Words, step: int) -> None:
+    """Apply gradients [n] to keys [n] of this PS."""
+    server = as_ref(server)
+    for first in range(0, len(keys), LANES):
+        count = min(LANES, len(keys) - first)
+        some = keys[first : first + count], values[first : first + count]
+        apply_words(server, j, some[0], some[1], count, (1 << count) - 1, step)

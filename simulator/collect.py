@@ -1,0 +1,26 @@
+"""Simulated state of design `collect` in the switch: the sums that servers have not collected yet."""
+
+from __future__ import annotations
+
+from experiment.config import EPOCH
+from foundation.protocol.codec import Keys
+from hosts.collect.store import BY_COMMAND, CollectStore
+from simulator.hotset import SWITCH_STATE_OPS as HOTSET
+from simulator.hotset import read_registers
+
+
+def _release_to_switch(store: CollectStore, keys: Keys) -> None:
+    at = store.locate(keys)
+    at = at[store.known(at)]
+    store.renew(EPOCH)
+    store.release(at)
+    store.begin_collecting(at, 0)
+
+
+def _hold(store: CollectStore) -> None:
+    store.hold(BY_COMMAND)
+
+
+SWITCH_STATE_OPS = HOTSET._replace(
+    release_to_switch=_release_to_switch, values=read_registers("pending"), hold=_hold
+)

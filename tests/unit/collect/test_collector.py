@@ -1,0 +1,230 @@
+"""Servers of design `collect`, beside a plain model of the switch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from foundation.optimisers import Adagrad, Optimiser, TableOptimiser
+from foundation.protocol import codec, control
+from foundation.protocol.control import Command, Control, Status
+from foundation.protocol.hashing import ps_of
+from foundation.protocol.header import COLLECTOR_BASE, KEYS, REPLAY, VALUES, Op
+from hosts.collect.core import CollectingServer
+from hosts.collect.state import IDLE
+from hosts.collect.store import CollectStore
+from hosts.keys import KeySpace
+from tests.harness.wire import MODULUS, rpc
+from tests.unit.collect.switch_model import SwitchModel
+
+JOB, EPOCH = 1, 5
+SPACE = KeySpace(64)
+MINE = [key for key in range(64) if ps_of(key, 2) == 0]
+MS = 1_000_000
+
+
+class Bench:
+    """PS 0 of 2 with one job, and the switch."""
+
+    def __init__(
+        self, optimiser: Optimiser | None = None, journal_bytes: int = 0, as_plain: bool = True
+    ) -> None:
+        self.now = 1
+        self.switch = SwitchModel()
+        self.epoch, self.seq = EPOCH, 0
+        self.tables = [TableOptimiser(first=0, scale=1.0, optimiser=optimiser)] if optimiser else []
+        self.as_plain, self.journal_bytes = as_plain, journal_bytes
+        self.ps = self._made()
+        self.journal: list[bytes] = []
+
+    def _made(self) -> CollectingServer[str]:
+        return CollectingServer(
+            0, 2, SPACE, {JOB: EPOCH}, lambda: self.now, self.as_plain,
+            journal_bytes=self.journal_bytes, replayed=True, tables=self.tables,
+        )  # fmt: skip
+
+    @property
+    def store(self) -> CollectStore:
+        return self.ps.stores[JOB]
+
+    def command(self, command: Command, keys: list[int], loses: bool = False) -> Status:
+        """Have the server execute a command, and return its status."""
+        self.seq += 4
+        request = control.build(Control(command, JOB, 0, 3, self.seq, np.array(keys, np.uint64)))
+        self.ps.handle(request, self.now, self.now, "controller")
+        self.persist()
+        for _ in range(1000):
+            self.exchange()
+            for datagram, _ in self.ps.control_answers():
+                return control.parse(datagram).status
+            self.advance(MS)
+        raise AssertionError(f"{command.name} was not answered")
+
+    def advance(self, ns: int) -> None:
+        self.now += ns
+        state, machine = self.ps.server.state, self.ps.server._machine
+        machine.wake(state, self.now)
+        self.ps.wake(self.now)
+        self.persist()
+
+    def persist(self) -> None:
+        if self.ps.server.notes:
+            self.journal.append(self.ps.server.notes)
+            self.ps.server.forget_notes()
+
+    def sent(self) -> list[bytes]:
+        """Return the RPCs of collections that are to be sent now."""
+        state, machine = self.ps.server.state, self.ps.server._machine
+        found = []
+        while (s := machine.transmit(state, self.now)) >= 0:
+            found.append(state.requests[s].tobytes()[: machine.octets(state, s)])
+        return found
+
+    def deliver(self, answer: bytes) -> None:
+        if codec.parse(answer).header.worker == COLLECTOR_BASE:
+            assert self.ps.handle(answer, self.now, self.now, "switch") is None
+        else:
+            self.ps.receive_own(answer, self.now)
+        self.persist()
+
+    def exchange(self) -> int:
+        """Pass RPCs to the switch and back until there are no more; return their number."""
+        rpcs = 0
+        while datagrams := [*self.sent(), *(bytes(each) for each in self.ps.transmit())]:
+            for datagram in datagrams:
+                rpcs += 1
+                if (answer := self.switch.answer(datagram)) is not None:
+                    self.deliver(answer)
+        return rpcs
+
+    def run(self, ms: int) -> None:
+        for _ in range(ms):
+            self.advance(MS)
+            self.exchange()
+
+    def worker(
+        self, op: Op, keys: list[int], values: list[int] | None = None, **fields: int
+    ) -> codec.Message:
+        self.seq += 64
+        fields = {"job": JOB, "worker": 7, "epoch": 2, "seq": self.seq, **fields}
+        out = self.ps.handle(rpc(op, keys, values, **fields), self.now, self.now, "worker")
+        assert out is not None
+        self.persist()
+        return codec.parse(bytes(out[1]))
+
+    def sums(self) -> dict[int, int]:
+        held = self.store.held()
+        return {
+            int(key): (int(each) + self.switch.pending.get(int(key), 0)) % MODULUS
+            for key, each in zip(held.keys, held.sums, strict=True)
+        }
+
+    def restart(self) -> None:
+        """Kill the server, and restore it from its journal."""
+        self.ps = self._made()
+        self.ps.recover({}, self.journal)
+
+
+def seeded(keys: list[int], optimiser: Optimiser | None = None, journal_bytes: int = 0) -> Bench:
+    bench = Bench(optimiser, journal_bytes)
+    bench.switch.hot.update(keys)
+    assert bench.command(Command.SEED, keys) is Status.OK
+    return bench
+
+
+def test_a_sum_is_collected_applied_and_published() -> None:
+    bench = seeded(MINE[:3])
+    bench.switch.push(MINE[0], 5)
+    bench.switch.push(MINE[1], MODULUS - 2)
+    bench.run(60)
+    assert bench.switch.pending == {MINE[0]: 0, MINE[1]: 0}
+    assert {key: bench.switch.published[key] for key in MINE[:3]} == {
+        MINE[0]: 5, MINE[1]: MODULUS - 2, MINE[2]: 0,
+    }  # fmt: skip
+    assert bench.sums()[MINE[0]] == 5
+
+
+def test_keys_in_the_switch_are_refused_until_they_have_left_it() -> None:
+    bench = seeded(MINE[:2])
+    assert bench.worker(Op.PUSH, MINE[:1], [4]).header.refused == 1
+    bench.switch.push(MINE[0], 7)
+    assert bench.command(Command.COLLECT, MINE[:1]) is Status.OK
+    assert bench.switch.pending[MINE[0]] == 0
+    assert bench.worker(Op.PUSH, MINE[:1], [4]).header.refused == 0
+    assert bench.sums()[MINE[0]] == 11
+    bench.switch.push(MINE[1], 1)
+    bench.run(60)
+    assert bench.sums()[MINE[1]] == 1 and bench.switch.published[MINE[1]] == 1
+
+
+def test_an_optimiser_is_applied_to_collected_sums() -> None:
+    bench = seeded(MINE[:1], Adagrad(lr=0.5, eps=1e-10))
+    bench.switch.push(MINE[0], 3)
+    bench.run(60)
+    published = np.array([bench.switch.published[MINE[0]]], np.uint32).view(np.float32)
+    assert published[0] == pytest.approx(-0.5)
+    bench.switch.push(MINE[0], 4)
+    bench.run(60)
+    published = np.array([bench.switch.published[MINE[0]]], np.uint32).view(np.float32)
+    assert published[0] == pytest.approx(-0.5 - 0.5 * 4 / 5)
+
+
+def test_nothing_is_applied_before_all_replays_are_settled() -> None:
+    bench = seeded(MINE[:1], Adagrad(lr=0.5, eps=1e-10))
+    bench.switch.push(MINE[0], 3)
+    bench.run(60)
+    bench.switch.push(MINE[0], 4)  # is lost with the switch, and replayed with the 3
+    bench.switch = SwitchModel()
+    assert bench.command(Command.RENEW, [9]) is Status.OK
+    value = bench.store.held().values[0]
+    answer = bench.worker(Op.PUSH, MINE[:1], [7], flags=KEYS | VALUES | REPLAY)
+    assert answer.header.refused == 0
+    bench.run(60)
+    assert bench.store.held().values[0] == value
+    assert bench.command(Command.SETTLE, [8]) is Status.OK  # of another switch
+    assert bench.store.held().values[0] == value
+    assert bench.command(Command.SETTLE, [9]) is Status.OK
+    found = bench.store.held().values[:1].view(np.float32)[0]
+    assert found == pytest.approx(-0.5 - 0.5 * 4 / 5)
+    assert bench.sums()[MINE[0]] == 7
+
+
+def test_a_restored_server_repeats_what_was_under_way() -> None:
+    bench = seeded(MINE[:2], journal_bytes=1 << 20)
+    bench.switch.push(MINE[0], 5)
+    bench.advance(60 * MS)
+    for step in range(3):
+        [datagram] = bench.sent()
+        answer = bench.switch.answer(datagram)
+        assert answer is not None
+        bench.restart()  # the answer is lost
+        [repeated] = bench.sent()
+        assert repeated == datagram, step
+        bench.deliver(bench.switch.answer(repeated) or b"")
+    assert bench.switch.published[MINE[0]] == 5 and bench.switch.pending[MINE[0]] == 0
+    assert bench.ps.server.state.collections.phase.tolist() == [IDLE] * 16
+    bench.restart()
+    bench.switch.push(MINE[1], 2)
+    bench.run(120)
+    assert bench.switch.published[MINE[1]] == 2
+
+
+def test_held_collections_leave_sums_in_the_switch() -> None:
+    bench = seeded(MINE[:1])
+    assert bench.command(Command.HOLD, []) is Status.OK
+    bench.switch.push(MINE[0], 5)
+    bench.run(120)
+    assert bench.switch.pending[MINE[0]] == 5
+    assert bench.command(Command.PUBLISH, []) is Status.OK
+    assert bench.switch.pending[MINE[0]] == 0 and bench.switch.published[MINE[0]] == 5
+
+
+def test_a_journal_of_many_collections_is_replayed_within_the_queues() -> None:
+    bench = seeded(MINE[:2], journal_bytes=1 << 20)
+    for number in range(60):
+        bench.switch.push(MINE[0], number)
+        bench.run(50)
+    bench.restart()
+    state = bench.ps.server.state
+    assert state.queued.sum() == 2
+    assert bench.sums()[MINE[0]] == sum(range(60))
