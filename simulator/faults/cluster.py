@@ -108,8 +108,12 @@ class SimulatedCluster:
         settle = CONTROL.for_design(self._testbed.design).settle
         if settle is not ControllerOps._field_defaults["settle"] and self._settling < self.restarts:
             self._settling = self.restarts
-            settling = partial(self._settle, settle, epoch, self.restarts)
-            self._player.call_later(0, lambda: self._player.start_task(settling()))
+            settling, switch = self._settle, self.restarts
+
+            def begin() -> None:
+                self._player.start_task(settling(settle, epoch, switch))
+
+            self._player.call_later(0, begin)
 
     async def _settle(
         self, settle: Callable[[Controller, int, int], Awaitable[None]], epoch: int, switch: int
