@@ -228,3 +228,18 @@ def test_a_journal_of_many_collections_is_replayed_within_the_queues() -> None:
     state = bench.ps.server.state
     assert state.queued.sum() == 2
     assert bench.sums()[MINE[0]] == sum(range(60))
+
+
+def test_keys_leave_only_between_collections() -> None:
+    bench = seeded(MINE[:2])
+    bench.switch.push(MINE[0], 5)
+    bench.advance(60 * MS)
+    [pull] = bench.sent()
+    leave = control.build(Control(Command.COLLECT, JOB, 0, 3, 99, np.array(MINE[:1], np.uint64)))
+    bench.ps.handle(leave, bench.now, bench.now, "controller")
+    assert list(bench.ps.transmit()) == []
+    bench.deliver(bench.switch.answer(pull) or b"")
+    bench.exchange()
+    bench.run(2)
+    assert bench.switch.pending[MINE[0]] == 0 and bench.sums()[MINE[0]] == 5
+    assert not control.parse(next(bench.ps.control_answers())[0]).status
