@@ -7,8 +7,11 @@ come from a planted model, so that there is something to learn.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +25,10 @@ _SHIFT = 10.0
 """Shift that flattens the law's head, so that no feature is in every sample, as in cleaned click data."""
 _PLANTED_SPREAD = 0.7  # standard deviation of the planted weights
 _CHUNK_DRAWS = 2_000_000
+"""Draws of features before those of labels; another number makes another trace of the same seed."""
+_BLOCK_DRAWS = 50_000
+"""Draws at a time whose intermediate results fit into a core's cache."""
+_THREADS = 4
 _EXACT_RANKS = 1_000
 _BINS = 2_000
 _TOLERANCE = 0.05  # maximum deviation of a calibrated workload from its shape
@@ -124,6 +131,15 @@ def _bisect(rising: Callable[[float], float], target: float, low: float, high: f
     return (low + high) / 2
 
 
+class _MiniBatches(NamedTuple):
+    """Some mini-batches: the distinct parameters and the draws of each, and the samples' labels."""
+
+    sizes: NDArray[np.int64]
+    positions: NDArray[np.uint32]
+    columns: NDArray[np.unsignedinteger]
+    label: NDArray[np.uint8]
+
+
 def generate(
     shape: Shape, workers: int, steps: int, seed: int, progress: Callable[[float], None] = lambda share: None
 ) -> Trace:
@@ -135,19 +151,28 @@ def generate(
     position_of_rank = random.permutation(shape.parameters).astype(np.uint32)
     planted = random.standard_normal(shape.parameters, dtype=np.float32) * np.float32(_PLANTED_SPREAD)
 
-    batches = workers * steps
-    sizes, positions, columns, labels = [], [], [], []
-    chunk = max(1, _CHUNK_DRAWS // draws)
-    for start in range(0, batches, chunk):
-        n = min(chunk, batches - start)
-        drawn = position_of_rank[law.ranks(random.random((n, draws)))]
-        logit = planted[drawn].reshape(n * samples, -1).sum(axis=1)
-        labels.append((random.random(n * samples) < sigmoid(logit)).astype(np.uint8))
-        size, distinct, column = distinct_columns(drawn)
-        sizes.append(size)
-        positions.append(distinct)
-        columns.append(column.astype(np.uint16 if draws <= 2**16 else np.uint32).ravel())
-        progress((start + n) / batches)
+    planted_of_rank = planted[position_of_rank]
+    column_type = np.uint16 if draws <= 2**16 else np.uint32
+
+    def mini_batches(uniform: NDArray[np.float64], coins: NDArray[np.float64]) -> _MiniBatches:
+        rank = law.ranks(uniform)
+        logit = planted_of_rank[rank].reshape(len(coins), -1).sum(axis=1)
+        sizes, positions, columns = distinct_columns(position_of_rank[rank])
+        label = (coins < sigmoid(logit)).astype(np.uint8)
+        return _MiniBatches(sizes, positions, columns.astype(column_type).ravel(), label)
+
+    batches, made = workers * steps, list[_MiniBatches]()
+    chunk, block = (max(1, number // draws) for number in (_CHUNK_DRAWS, _BLOCK_DRAWS))
+    uniform = np.empty((chunk, draws))
+    # NumPy releases the interpreter's lock.
+    with ThreadPoolExecutor(min(_THREADS, len(os.sched_getaffinity(0)))) as pool:
+        for start in range(0, batches, chunk):
+            n = min(chunk, batches - start)
+            random.random(out=uniform[:n])
+            coins = random.random(n * samples).reshape(n, samples)
+            blocks = [slice(first, min(first + block, n)) for first in range(0, n, block)]
+            made += pool.map(lambda rows: mini_batches(uniform[rows], coins[rows].ravel()), blocks)
+            progress((start + n) / batches)
 
     each = np.arange(batches + 1, dtype=np.int64)
     return Trace(
@@ -155,14 +180,14 @@ def generate(
         workers=workers,
         steps=steps,
         space=KeySpace(shape.parameters),
-        key_start=np.append(0, np.cumsum(np.concatenate(sizes))),
-        position=np.concatenate(positions),
+        key_start=np.append(0, np.cumsum(np.concatenate([each.sizes for each in made]))),
+        position=np.concatenate([each.positions for each in made]),
         samples=Samples(
             batch_start=each * samples,
-            label=np.concatenate(labels),
+            label=np.concatenate([each.label for each in made]),
             length=np.full(batches * samples, shape.features_per_sample, dtype=np.uint32),
             entry_start=each * draws,
-            column=np.concatenate(columns),
+            column=np.concatenate([each.columns for each in made]),
             x=None,
         ),
     )

@@ -156,12 +156,15 @@ def distinct_columns(
     batches, draws = positions.shape
     bits = max(draws - 1, 1).bit_length()
     # Sorting (position, draw) pairs as single integers groups equal positions, and keeps the draw of each.
-    pairs = positions.astype(np.uint64) << np.uint64(bits) | np.arange(draws, dtype=np.uint64)
+    # The built-in workload's have 32 bits, which sort in half the time.
+    is_short = bits + int(positions.max(initial=0)).bit_length() <= 32
+    pair = np.uint32 if is_short else np.uint64
+    pairs = positions.astype(pair) << pair(bits) | np.arange(draws, dtype=pair)
     pairs.sort(axis=1)
-    values = (pairs >> np.uint64(bits)).astype(np.uint32)
+    values = (pairs >> pair(bits)).astype(np.uint32)
     is_first = np.ones((batches, draws), dtype=np.bool_)
     is_first[:, 1:] = values[:, 1:] != values[:, :-1]
     rank = np.cumsum(is_first, axis=1, dtype=np.uint32) - np.uint32(1)
     column = np.empty((batches, draws), dtype=np.uint32)
-    np.put_along_axis(column, (pairs & np.uint64((1 << bits) - 1)).astype(np.int64), rank, axis=1)
+    np.put_along_axis(column, (pairs & pair((1 << bits) - 1)).astype(np.int64), rank, axis=1)
     return is_first.sum(axis=1), values[is_first], column
