@@ -42,7 +42,7 @@ class Register:
     value: int | None
 
 
-def _no_progress(done: int, total: int) -> None:
+def no_progress(done: int, total: int) -> None:
     pass
 
 
@@ -103,21 +103,34 @@ class Controller:
         offload = (await self.job(job)).offload
         return plan(await self._params(), job, keys, offload)
 
-    async def load(self, job: int, keys: Sequence[int], *, progress: Progress = _no_progress) -> Plan:
+    async def load(self, job: int, keys: Sequence[int], *, progress: Progress = no_progress) -> Plan:
         """Make `keys` a job's hot set by moving the difference; they are parked if offload is off."""
         return await self._move(job, keys, (await self.job(job)).offload, progress)
 
-    async def load_all(self, hot_sets: Mapping[int, Sequence[int]]) -> None:
-        """Load hot sets by job, concurrently, into a switch that has lost them; servers have been renewed."""
+    async def load_all(
+        self, hot_sets: Mapping[int, Sequence[int]], *, renew: bool = False, progress: Progress = no_progress
+    ) -> None:
+        """Load hot sets by job, concurrently; without `renew`, servers have their epochs and the keys."""
         # The values of one set move while entries of another are written.
         params, plans = await self._params(), {}
         for job, keys in hot_sets.items():
             plans[job] = plan(params, job, keys, (await self.job(job)).offload)
             # Slots that keys are about to leave are not free for other jobs.
             params += [move.param for move in plans[job].arriving if move.start is None]
-        await gather_or_cancel(self._carry_out(job, moves) for job, moves in plans.items())
+        total, done = sum(len(moves.moves) for moves in plans.values()), dict[int, int]()
 
-    async def unload(self, job: int, *, progress: Progress = _no_progress) -> Plan:
+        def progress_of(job: int) -> Progress:
+            def show(moved: int, _: int) -> None:
+                done[job] = moved
+                progress(sum(done.values()), total)
+
+            return show
+
+        await gather_or_cancel(
+            self._carry_out(job, moves, renew, progress_of(job)) for job, moves in plans.items()
+        )
+
+    async def unload(self, job: int, *, progress: Progress = no_progress) -> Plan:
         """Move the values of all keys of a job back to their PS and delete their entries."""
         return await self.load(job, [], progress=progress)
 
@@ -126,7 +139,7 @@ class Controller:
         params = await self._params()
         return plan(params, job, [param.key for param in params if param.job == job], on)
 
-    async def set_offload(self, job: int, on: bool, *, progress: Progress = _no_progress) -> Plan:
+    async def set_offload(self, job: int, on: bool, *, progress: Progress = no_progress) -> Plan:
         """Move the values of a job's hot set into the switch, or back to the PS; the entries stay."""
         settings = await self.job(job)
         keys = [param.key for param in await self._params() if param.job == job]
@@ -186,10 +199,16 @@ class Controller:
         async with InBand(self._switch, patience=self._patience) as inband:
             return await gather_or_cancel(inband.busiest(server, share) for server in servers)
 
-    async def registers(self, job: int, keys: Sequence[int] | None = None) -> list[Register]:
-        """Return the job's entries, all or those of `keys`, with values, by key; raises `UnknownKey`."""
+    async def registers(
+        self, job: int, keys: Sequence[int] | None = None, params: Sequence[HotParam] | None = None
+    ) -> list[Register]:
+        """Return the job's entries, all or those of `keys`, with values, by key; raises `UnknownKey`.
+
+        `params` are all entries of the switch; None reads them.
+        """
         servers = await self._servers(job)
-        entries = {param.key: param for param in await self._params() if param.job == job}
+        every = await self._params() if params is None else params
+        entries = {param.key: param for param in every if param.job == job}
         wanted = sorted(entries if keys is None else set(keys))
         unknown = [key for key in wanted if key not in entries]
         if unknown:
@@ -202,21 +221,19 @@ class Controller:
         return [Register(param, held.get(param.key)) for param in params]
 
     async def _move(self, job: int, keys: Sequence[int], offload: bool, progress: Progress) -> Plan:
-        servers = await self._servers(job)
         moves = plan(await self._params(), job, keys, offload)
-        async with InBand(self._switch, patience=self._patience) as inband:
-            asked = [move.param.key for move in moves.moves if move.command is not None]
-            if asked:
-                await self._renew(inband, servers)
-            # Before the first write, check that every PS answers and knows the keys.
-            await inband.check(servers, asked)
-            await execute(moves, _Fabric(self._switch, inband, servers), len(servers), progress)
+        await self._carry_out(job, moves, True, progress)
         return moves
 
-    async def _carry_out(self, job: int, moves: Plan) -> None:
+    async def _carry_out(self, job: int, moves: Plan, renew: bool, progress: Progress) -> None:
         servers = await self._servers(job)
         async with InBand(self._switch, patience=self._patience) as inband:
-            await execute(moves, _Fabric(self._switch, inband, servers), len(servers), _no_progress)
+            asked = [move.param.key for move in moves.moves if move.command is not None]
+            if renew and asked:
+                await self._renew(inband, servers)
+                # Before the first write, check that every PS answers and knows the keys.
+                await inband.check(servers, asked)
+            await execute(moves, _Fabric(self._switch, inband, servers), len(servers), progress)
 
     async def _params(self) -> list[HotParam]:
         return await self._switch.read(HotParam)

@@ -28,8 +28,13 @@ class TraceSize(Protocol):
 
 
 async def prepare(session: Session, trace: TraceSize) -> None:
-    await profile(session, trace)
-    await session.load(await select(session))
+    """Load the hot set that the run's folder has, as that of a real run, or choose one."""
+    if session.hot_set.exists():
+        keys = choice.read(session.hot_set)["key"].to_list()
+    else:
+        await profile(session, trace)
+        keys = await select(session)
+    await session.load(keys)
 
 
 async def profile(session: Session, trace: TraceSize) -> None:

@@ -19,6 +19,9 @@ from foundation.logs.columns import AFTER_ALL_STEPS
 START_AHEAD_NS = 20_000_000
 """Delay of a common start, within which every worker reads its command, in ns."""
 
+HOT_SET = "hotset.parquet"
+"""File of a run's hot set in its folder."""
+
 OnProgress = Callable[[str, int], None]
 """Called with a worker's name and the steps it has done."""
 
@@ -97,7 +100,7 @@ class Session(ABC):
 
     @property
     def hot_set(self) -> Path:
-        return self.run / "hotset.parquet"
+        return self.run / HOT_SET
 
     def take_steps(self, number: int) -> int:
         first = self.next_step

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -157,11 +158,19 @@ def costs_of(hosts: Hosts) -> Costs:
 def measured_times(run: Path) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return quantiles of `W_proc`, and of `PS_proc` where a PS answered, ns, of a run's measured RPCs."""
     try:
+        return _measured_times(run, (run / "rpc.parquet").stat().st_mtime_ns)
+    except OSError as error:
+        raise DataError(f"{run}: cannot be read as a run: {reason_of(error)}") from error
+
+
+@lru_cache(maxsize=8)
+def _measured_times(run: Path, _modified_ns: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    # Each arm of each simulation of a run asks for them.
+    try:
         rows = pl.scan_parquet(run / "rpc.parquet").filter(pl.col("measured"))
         found = rows.select("w_proc_us", "ps_proc_us").collect()
-    except (OSError, pl.exceptions.PolarsError) as error:
-        why = reason_of(error) if isinstance(error, OSError) else str(error).splitlines()[0]
-        raise DataError(f"{run}: cannot be read as a run: {why}") from error
+    except pl.exceptions.PolarsError as error:
+        raise DataError(f"{run}: cannot be read as a run: {str(error).splitlines()[0]}") from error
     at = (np.arange(QUANTILES) + 0.5) / QUANTILES
     serve = found["ps_proc_us"].filter(found["ps_proc_us"] > 0).to_numpy()
     if not len(serve):

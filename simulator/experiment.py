@@ -20,6 +20,7 @@ from experiment.machine import describe_machine
 from experiment.phases.measure import measure
 from experiment.phases.workload import choose_training, describe, generate_trace
 from experiment.progress import Reporter
+from experiment.session import HOT_SET
 from foundation.concurrency import in_thread
 from foundation.designs.registry import design
 from foundation.logs.merge import merge_logs
@@ -97,11 +98,20 @@ def quiet_reporter() -> Reporter:
 
 @contextmanager
 def temporary_run(
-    config: SimulationConfig, data: Trace | None, reporter: Reporter, scratch: str | None = None
+    config: SimulationConfig,
+    data: Trace | None,
+    reporter: Reporter,
+    scratch: str | None = None,
+    hot_set: Path | None = None,
 ) -> Iterator[TemporaryRun]:
-    """Simulate in a temporary folder, below `scratch` if given; it is removed when the block ends."""
+    """Simulate in a temporary folder, below `scratch` if given; it is removed when the block ends.
+
+    Without a `hot_set`, the file of one, the simulation chooses its own.
+    """
     with TemporaryDirectory(prefix="hotline-", dir=scratch) as folder:
         run = Path(folder)
         (run / "parts").mkdir()
+        if hot_set is not None:
+            shutil.copyfile(hot_set, run / HOT_SET)
         record = asyncio.run(simulate(config, data, run, reporter))
         yield TemporaryRun(run, record, summarise(run, record))

@@ -16,6 +16,7 @@ from analysis.record import Accounting, RunRecord
 from controller.designs import CONTROL
 from experiment.config import EPOCH
 from experiment.phases.accounting import Lanes, served_pushes, settle
+from foundation.concurrency import gather_or_cancel
 from foundation.designs.registry import design
 from foundation.logs.collector import Collector
 from foundation.text import pluralize
@@ -53,8 +54,10 @@ async def _account(session: RealSession, space: KeySpace, collector: Collector) 
                 await control.hold(controller, arm)
         session.record.staleness = await session.staleness()
         models = [await _dump(worker, "model", session) for worker in session.workers if is_lockstep]
-        dumps = [await _dump(server, "dump", session) for server in session.servers if not is_lockstep]
+        servers = [] if is_lockstep else session.servers
+        dumps = await gather_or_cancel(_dump(server, "dump", session) for server in servers)
         async with session.controller() as controller:
+            of_switch = await control.held(controller, session.config.every_arm)
             for done, arm in enumerate(session.config.every_arm, start=1):
                 if await control.is_changed(controller, arm):
                     changed.append(arm.name)
@@ -67,7 +70,7 @@ async def _account(session: RealSession, space: KeySpace, collector: Collector) 
                 unreplayed_sum, maybe_twice = unreplayed.of_job(arm.job, space.size)
                 # An acknowledged update that only its worker's replay log has is not missing.
                 uncertain = [*(each.unknown for each in sums), *(np.negative(each) for each in maybe_twice)]
-                at_switch = held_by_switch(await control.held(controller, arm), space)
+                at_switch = held_by_switch(of_switch.get(arm.name, {}), space)
                 held = [model[f"job{arm.job}"] for model in models]
                 if not is_lockstep:
                     held = [held_by_servers(dumps, arm.job, space) + at_switch + unreplayed_sum]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import repeat
@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, TypeVar
 import polars as pl
 
 from analysis.record import ProgramUse, ServerUse, Staleness
-from controller.controller import Controller
+from controller.controller import Controller, no_progress
 from controller.designs import CONTROL
 from controller.errors import ControllerError
+from controller.hotset.migrate import Progress
 from experiment.config import EPOCH, Faults
 from experiment.liveness import Liveness
 from experiment.session import START_AHEAD_NS, BlockResult, OnProgress, Planned, Reading, Session
@@ -35,7 +36,6 @@ if TYPE_CHECKING:  # imports Mininet
     from topologies.network import Network
 
 T = TypeVar("T")
-Progress = Callable[[float], None]
 _STEPS_PER_ROUND = 10
 _FAULTS_FACTOR = 4
 """Steps take several times as long if frames are lost."""
@@ -92,16 +92,20 @@ class RealSession(Session):
         """Load the hot set for the profile job while it trains, then for the offloaded arms; hint workers."""
         arms, profile = self.config.offloaded, profiling(self.config.design)
         with self.reporter.phase("load", (1 + len(arms)) * len(keys)) as phase:
-            await self._load_under_training(keys, phase.update)
+
+            def of_arms(moved: int, _: int) -> None:
+                phase.update(len(keys) + moved)
+
+            await self._load_under_training(keys, lambda moved, _: phase.update(moved))
             if not self.config.has_room_for_profile:
-                await self._load_job(profile.job, [])
-            for number, arm in enumerate(arms, start=1):
-                await self._load_job(arm.job, keys, phase.update, number * len(keys))
+                await self._load_jobs({profile.job: []})
+            # Nobody uses them yet, so the switch can work on one's entries while others' are encoded.
+            await self._load_jobs({arm.job: keys for arm in arms}, of_arms)
         for arm in (profile, *arms):
             command = {"cmd": "hint", "job": arm.job, "file": str(self.hot_set)}
             await call_all(self.workers, command)
 
-    async def _load_under_training(self, keys: Sequence[int], on_progress: Progress) -> None:
+    async def _load_under_training(self, keys: Sequence[int], progress: Progress) -> None:
         loaded, profile = asyncio.Event(), profiling(self.config.design)
 
         async def train() -> None:
@@ -110,7 +114,7 @@ class RealSession(Session):
 
         training = asyncio.ensure_future(train())
         try:
-            await self._load_job(profile.job, keys, on_progress)
+            await self._load_jobs({profile.job: keys}, progress)
             loaded.set()
             await training
         finally:
@@ -118,19 +122,15 @@ class RealSession(Session):
             training.cancel()
             await asyncio.gather(training, return_exceptions=True)
 
-    async def _load_job(
-        self, job: int, keys: Sequence[int], on_progress: Progress | None = None, before: int = 0
+    async def _load_jobs(
+        self, hot_sets: Mapping[int, Sequence[int]], progress: Progress = no_progress
     ) -> None:
-        def progress(done: int, total: int) -> None:
-            if on_progress is not None:
-                on_progress(before + done)
-
         async def load() -> None:
             async with self.controller() as controller:
-                await controller.load(job, keys, progress=progress)
+                await controller.load_all(hot_sets, renew=True, progress=progress)
 
         # Set first, so that a recovery of the switch meanwhile completes the load.
-        self.loaded[job] = keys
+        self.loaded.update(hot_sets)
         await self.retry_after_deaths(load)
 
     async def write_updates(self) -> None:

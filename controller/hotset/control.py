@@ -73,11 +73,15 @@ async def _is_changed(controller: Controller, arm: Arm) -> bool:
     return (job.offload, job.proxy) != (expected.offload, expected.proxy)
 
 
-async def _values(controller: Controller, arm: Arm) -> dict[int, int]:
-    if not arm.settings.aggregates:
-        return {}
-    registers = await controller.registers(arm.job)
-    return {each.param.key: each.value for each in registers if each.value is not None}
+async def _values(controller: Controller, arms: Sequence[Arm]) -> dict[str, dict[int, int]]:
+    aggregating = [arm for arm in arms if arm.settings.aggregates]
+    # Reading all entries takes longer than reading their registers.
+    params = await controller.entries() if aggregating else []
+    registers = {arm.name: await controller.registers(arm.job, params=params) for arm in aggregating}
+    return {
+        name: {each.param.key: each.value for each in of_arm if each.value is not None}
+        for name, of_arm in registers.items()
+    }
 
 
 async def _overflows(controller: Controller) -> int:

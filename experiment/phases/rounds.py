@@ -17,6 +17,11 @@ from foundation.designs.arms import leading
 from foundation.logs.columns import load_name
 
 
+LATER_LOOKS = 0.65
+"""Share of the budget within which a look after the first has to end: the first look claims all that later ones do but
+small differences of times, so that a default run ends within 100 s."""
+
+
 class RoundCount:
     """Counts rounds and decides after each whether another follows. `clock` is the budget's clock, in s."""
 
@@ -86,10 +91,10 @@ class RoundCount:
             return self._end_of_budget(self.done + 1)
         return self._end_of_look(blocks)
 
-    def _end_of_budget(self, rounds: int) -> End | None:
+    def _end_of_budget(self, rounds: int, share: float = 1.0) -> End | None:
         if self.done < self._config.min_rounds:
             return None
-        return "budget" if self.spent_s * rounds / self.done > self._config.budget_s else None
+        return "budget" if self.spent_s * rounds / self.done > share * self._config.budget_s else None
 
     def _end_of_look(self, blocks: Sequence[Block]) -> End | None:
         look = next((each for each in LOOKS if each.rounds == self.done), None)
@@ -100,7 +105,7 @@ class RoundCount:
         reason = self._reason(look, blocks)
         if reason is not None or following is None:
             return reason or "futility"
-        return self._end_of_budget(following.rounds)
+        return self._end_of_budget(following.rounds, LATER_LOOKS)
 
     def _reason(self, look: Look, blocks: Sequence[Block]) -> End | None:
         lead = leading(self._config.design)

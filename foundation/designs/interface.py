@@ -285,7 +285,7 @@ async def _is_never_changed(_controller: object, _arm: Arm) -> bool:
     return False
 
 
-async def _holds_nothing(_controller: object, _arm: Arm) -> dict[int, int]:
+async def _holds_nothing(_controller: object, _arms: Sequence[Arm]) -> dict[str, dict[int, int]]:
     return {}
 
 
@@ -316,8 +316,8 @@ class ControllerOps(NamedTuple, Generic[K_contra, R]):
     """(hosts, arms, epoch): return the initial rows of the switch's tables; callers have that epoch."""
     is_changed: Callable[[K_contra, Arm], Awaitable[bool]] = _is_never_changed
     """(controller, arm): return whether the switch no longer has the arm's settings."""
-    held: Callable[[K_contra, Arm], Awaitable[dict[int, int]]] = _holds_nothing
-    """(controller, arm): return the values of all parameters that the switch holds, by key."""
+    held: Callable[[K_contra, Sequence[Arm]], Awaitable[dict[str, dict[int, int]]]] = _holds_nothing
+    """(controller, arms): return, by arm and key, the values of all parameters that the switch holds."""
     overflows: Callable[[K_contra], Awaitable[int]] = _never_overflows
     """(controller): return the number of additions in the switch that overflowed."""
     publish: Callable[[K_contra, int], Awaitable[None]] = _nothing_to_publish

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -152,7 +152,7 @@ def generate(
     planted = random.standard_normal(shape.parameters, dtype=np.float32) * np.float32(_PLANTED_SPREAD)
 
     planted_of_rank = planted[position_of_rank]
-    column_type = np.uint16 if draws <= 2**16 else np.uint32
+    column_type: type[np.unsignedinteger[Any]] = np.uint16 if draws <= 2**16 else np.uint32
 
     def mini_batches(uniform: NDArray[np.float64], coins: NDArray[np.float64]) -> _MiniBatches:
         rank = law.ranks(uniform)
@@ -171,7 +171,9 @@ def generate(
             random.random(out=uniform[:n])
             coins = random.random(n * samples).reshape(n, samples)
             blocks = [slice(first, min(first + block, n)) for first in range(0, n, block)]
-            made += pool.map(lambda rows: mini_batches(uniform[rows], coins[rows].ravel()), blocks)
+            made += pool.map(
+                mini_batches, (uniform[rows] for rows in blocks), (coins[rows].ravel() for rows in blocks)
+            )
             progress((start + n) / batches)
 
     each = np.arange(batches + 1, dtype=np.int64)

@@ -158,13 +158,14 @@ def distinct_columns(
     # Sorting (position, draw) pairs as single integers groups equal positions, and keeps the draw of each.
     # The built-in workload's have 32 bits, which sort in half the time.
     is_short = bits + int(positions.max(initial=0)).bit_length() <= 32
-    pair = np.uint32 if is_short else np.uint64
-    pairs = positions.astype(pair) << pair(bits) | np.arange(draws, dtype=pair)
+    dtype: type[np.unsignedinteger[Any]] = np.uint32 if is_short else np.uint64
+    pairs: NDArray[np.unsignedinteger[Any]] = positions.astype(dtype)
+    pairs = pairs << bits | np.arange(draws, dtype=dtype)
     pairs.sort(axis=1)
-    values = (pairs >> pair(bits)).astype(np.uint32)
+    values = (pairs >> bits).astype(np.uint32)
     is_first = np.ones((batches, draws), dtype=np.bool_)
     is_first[:, 1:] = values[:, 1:] != values[:, :-1]
     rank = np.cumsum(is_first, axis=1, dtype=np.uint32) - np.uint32(1)
     column = np.empty((batches, draws), dtype=np.uint32)
-    np.put_along_axis(column, (pairs & pair((1 << bits) - 1)).astype(np.int64), rank, axis=1)
+    np.put_along_axis(column, (pairs & (1 << bits) - 1).astype(np.int64), rank, axis=1)
     return is_first.sum(axis=1), values[is_first], column

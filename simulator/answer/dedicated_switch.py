@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from analysis.record import RunRecord, Virtual
 from analysis.statistics import Comparison
 from analysis.summary import Summary
 from experiment.phases.workload import generate_trace, read_data
+from experiment.session import HOT_SET
 from foundation.designs.arms import judged
 from hosts.workload.trace import Trace
 from simulator.answer.cluster import SWITCH, on_dedicated_cores
@@ -25,15 +27,20 @@ def simulate_dedicated_switch(run: Path, record: RunRecord, summary: Summary) ->
     """Simulate a run's first load by its own costs, two corrected; raises `AnalysisError`, `DataError`."""
     hosts, load = costs_of_run(run, record, summary), next(iter(summary.loads))
     shared = _like(record, load, hosts, _ROUNDS_TO_CORRECT)
-    trace = trace_of(run, shared)
-    with temporary_run(shared, trace, quiet_reporter()) as made:
+    trace, hot_set = trace_of(run, shared), run / HOT_SET
+
+    def again(config: SimulationConfig) -> AbstractContextManager[TemporaryRun]:
+        known = hot_set if hot_set.exists() else None
+        return temporary_run(config, trace, quiet_reporter(), hot_set=known)
+
+    with again(shared) as made:
         hosts = correct_costs(hosts, step_costs_of(run, record, summary), step_costs_of(*made))
     shared = _like(record, load, hosts, _ROUNDS)
     own = _like(record, load, on_dedicated_cores(hosts), _ROUNDS, network=SWITCH)
     # Simulations run without the interpreter's lock.
     with ThreadPoolExecutor(2) as pool:
         (of_shared, shared_capacity), (of_own, own_capacity) = pool.map(
-            lambda config: _simulate(config, trace), (shared, own)
+            lambda config: _differences_and_capacity(again(config)), (shared, own)
         )
     return Virtual(
         load=load,
@@ -52,16 +59,20 @@ def trace_of(run: Path, config: SimulationConfig) -> Trace:
     return read_data(config, quiet_reporter()) or generate_trace(config, lambda done: None)
 
 
-def _simulate(config: SimulationConfig, trace: Trace) -> tuple[dict[str, Comparison], dict[str, float]]:
-    with temporary_run(config, trace, quiet_reporter()) as made:
+def _differences_and_capacity(
+    running: AbstractContextManager[TemporaryRun],
+) -> tuple[dict[str, Comparison], dict[str, float]]:
+    with running as made:
         return _differences(made), made.record.capacity
 
 
 def _like(record: RunRecord, load: str, hosts: Hosts, rounds: int, **more: object) -> SimulationConfig:
     first = {"loads": (float(load),), "offered": {load: record.offered_rate[load]}}
     short = {"rounds": rounds, "block_ms": 1, "discard_ms": 0}
+    # Choosing them again takes half a second.
+    trained = {name: record.workload.get(name) for name in ("learning_rate", "scale")}
     arms = tuple(arm.name for arm in judged(record.design))
-    return config_like(record, hosts, arms, **first, **short, **more)
+    return config_like(record, hosts, arms, **first, **short, **trained, **more)
 
 
 def _differences(made: TemporaryRun) -> dict[str, Comparison]:

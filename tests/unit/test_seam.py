@@ -99,7 +99,9 @@ def test_over_sockets(is_plain: bool) -> None:
 
 
 def test_an_unknown_design_is_an_error() -> None:
-    with pytest.raises(DesignError, match="'nothing' is no design; there are hotset, none, collect, switchml, "):
+    with pytest.raises(
+        DesignError, match="'nothing' is no design; there are hotset, none, collect, switchml, "
+    ):
         design("nothing")
     with pytest.raises(DesignError, match=r"'tests\.designs\.nowhere' is no design: No module named"):
         design("tests.designs.nowhere")

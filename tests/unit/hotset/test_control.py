@@ -31,10 +31,13 @@ def switch(job: Job | None = None, registers: list[Register] | None = None) -> A
     async def read_job(_job: int) -> Job | None:
         return job
 
-    async def read_registers(_job: int) -> list[Register]:
-        return registers or []
+    async def read_registers(_job: int, *, params: list[HotParam]) -> list[Register]:
+        return [each for each in registers or [] if each.param in params]
 
-    return SimpleNamespace(job=read_job, registers=read_registers)
+    async def read_entries() -> list[HotParam]:
+        return [each.param for each in registers or []]
+
+    return SimpleNamespace(job=read_job, registers=read_registers, entries=read_entries)
 
 
 @pytest.mark.parametrize("arm", ARMS, ids=lambda arm: arm.name)
@@ -53,5 +56,6 @@ def test_a_parked_key_is_not_held_by_the_switch() -> None:
         Register(HotParam(OFFLOAD_PROXY.job, key, 0, 0, State.HOT), value)
         for key, value in ((1, -1), (2, None))
     ]
-    assert result_of(CONTROL.held(switch(registers=registers), OFFLOAD_PROXY)) == {1: -1}
-    assert result_of(CONTROL.held(switch(registers=registers), BASELINE)) == {}
+    arms = (OFFLOAD_PROXY, BASELINE)
+    assert result_of(CONTROL.held(switch(registers=registers), arms)) == {OFFLOAD_PROXY.name: {1: -1}}
+    assert result_of(CONTROL.held(switch(registers=registers), [BASELINE])) == {}

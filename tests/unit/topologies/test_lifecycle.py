@@ -131,7 +131,7 @@ async def test_an_interrupted_load_ends_at_once(monkeypatch: pytest.MonkeyPatch,
         async def __aexit__(self, *_: object) -> None:
             pass
 
-        async def load(self, *_: object, **__: object) -> None:
+        async def load_all(self, *_: object, **__: object) -> None:
             begun.set()
             await asyncio.Event().wait()
 
