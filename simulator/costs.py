@@ -138,8 +138,8 @@ class Hosts(Strict):
     `lane_ns`."""
 
 
-def costs_of(hosts: Hosts) -> Costs:
-    """Return the COSTS record of hosts; raise `DataError` if the measured run cannot be read."""
+def costs_of(hosts: Hosts, arm: str | None = None) -> Costs:
+    """Return the COSTS record of hosts in an arm; raise `DataError` if the measured run cannot be read."""
     costs = one(Costs)
     costs.wake, costs.idle, costs.slice = hosts.wake_ns, hosts.idle_ns, hosts.slice_ns
     costs.encode, costs.send, costs.burst = hosts.encode_ns, hosts.send_ns, hosts.take_ns
@@ -150,27 +150,36 @@ def costs_of(hosts: Hosts) -> Costs:
     costs.serve_burst, costs.serve_send = hosts.take_ns, hosts.send_ns
     costs.receive[:], costs.serve[:] = hosts.receive_ns, hosts.serve_ns
     if hosts.measured is not None:
-        costs.receive[:], costs.serve[:] = measured_times(hosts.measured)
+        costs.receive[:], costs.serve[:] = measured_times(hosts.measured, arm)
         costs.lane = 0
     return costs
 
 
-def measured_times(run: Path) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return quantiles of `W_proc`, and of `PS_proc` where a PS answered, ns, of a run's measured RPCs."""
+def measured_times(run: Path, arm: str | None = None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return quantiles of `W_proc`, and of `PS_proc` where a PS answered, ns, of a run's measured RPCs.
+
+    They are those of an arm, as servers with fewer requests take longer for each, or of all for None, and if
+    the run has not measured the arm.
+    """
     try:
-        return _measured_times(run, (run / "rpc.parquet").stat().st_mtime_ns)
+        return _measured_times(run, arm, (run / "rpc.parquet").stat().st_mtime_ns)
     except OSError as error:
         raise DataError(f"{run}: cannot be read as a run: {reason_of(error)}") from error
 
 
 @lru_cache(maxsize=8)
-def _measured_times(run: Path, _modified_ns: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    # Each arm of each simulation of a run asks for them.
+def _measured_times(
+    run: Path, arm: str | None, _modified_ns: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    # Each simulation of a run asks for them.
     try:
         rows = pl.scan_parquet(run / "rpc.parquet").filter(pl.col("measured"))
-        found = rows.select("w_proc_us", "ps_proc_us").collect()
+        is_of_arm = (pl.col("arm") == (arm or "")).alias("is_of_arm")
+        found = rows.select("w_proc_us", "ps_proc_us", is_of_arm).collect()
     except pl.exceptions.PolarsError as error:
         raise DataError(f"{run}: cannot be read as a run: {str(error).splitlines()[0]}") from error
+    of_arm = found.filter("is_of_arm")
+    found = of_arm if (of_arm["ps_proc_us"] > 0).any() else found
     at = (np.arange(QUANTILES) + 0.5) / QUANTILES
     serve = found["ps_proc_us"].filter(found["ps_proc_us"] > 0).to_numpy()
     if not len(serve):

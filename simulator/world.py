@@ -139,7 +139,7 @@ class SimulatedNetwork:
             queues=np.zeros((_number_of_cores(workers, servers, hosts), _power_of_two(n)), np.int64),
             burst=np.zeros(BURST, np.int64),
             heads=_heads(design, arm, workers, servers),
-            costs=costs_of(hosts),
+            costs=costs_of(hosts, arm.name),
             calls=_stacked_tuples([client.state for client in self.clients]),
             servers=_stacked_tuples(
                 [make_server(ps, servers, space, [arm.job], journal_bytes) for ps in range(servers)]

@@ -95,7 +95,7 @@ def rounds_until_the_end(
         # It would end after the later looks' share of the budget; the first look has all of it.
         (noisy(0.02), 5.5, (8, "budget", 0.01)),
         (noisy(0.02), 12.4, (8, "budget", 0.01)),
-        (noisy(0.02), 5.4, (12, "budget", 0.01)),
+        (noisy(0.02), 5.4, (12, "decided", 0.01)),
         # Too slow for the first look: as many rounds as fit, at the error rate of a single look.
         (alternating(5.0), 14.0, (7, "budget", 0.05)),
         (alike, 30.0, (3, "budget", 0.05)),

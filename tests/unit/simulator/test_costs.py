@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ def test_given_costs_are_the_same_for_every_rpc() -> None:
 def test_measured_costs_are_drawn_from_a_runs_quantiles(tmp_path: Path) -> None:
     """Times are those of measured RPCs; `PS_proc` only of those that a PS answered."""
     times = {"w_proc_us": [*np.linspace(1, 2, 1001), 500.0], "ps_proc_us": [*np.linspace(0, 4, 1001), 500.0]}
-    rows = pl.DataFrame({**times, "measured": [True] * 1001 + [False]})
+    rows = pl.DataFrame({**times, "arm": "baseline", "measured": [True] * 1001 + [False]})
     rows.write_parquet(tmp_path / "rpc.parquet")
     costs = costs_of(Hosts(measured=tmp_path, lane_ns=35))
     at = (np.arange(QUANTILES) + 0.5) / QUANTILES
@@ -64,10 +65,20 @@ def test_measured_costs_are_drawn_from_a_runs_quantiles(tmp_path: Path) -> None:
     assert costs.lane == 0
 
 
+def test_measured_costs_are_those_of_an_arm_that_the_run_has(tmp_path: Path) -> None:
+    rows = {"arm": ["baseline", "offload"], "w_proc_us": [1.0, 2.0], "ps_proc_us": [3.0, 5.0]}
+    pl.DataFrame({**rows, "measured": True}).write_parquet(tmp_path / "rpc.parquet")
+    found = [
+        (costs.receive.mean(), costs.serve.mean())
+        for costs in map(partial(costs_of, Hosts(measured=tmp_path)), ("baseline", "offload", "proxy", None))
+    ]
+    assert found == [(1000, 3000), (2000, 5000), *[pytest.approx((1500, 4000), abs=1)] * 2]
+
+
 def test_a_run_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"nowhere: cannot be read as a run: "):
         measured_times(tmp_path / "nowhere")
-    rows = {"w_proc_us": [1.0], "ps_proc_us": [0.0], "measured": [True]}
+    rows = {"arm": ["baseline"], "w_proc_us": [1.0], "ps_proc_us": [0.0], "measured": [True]}
     pl.DataFrame(rows).write_parquet(tmp_path / "rpc.parquet")
     with pytest.raises(DataError, match="no measured RPC in it that a PS answered"):
         measured_times(tmp_path)
