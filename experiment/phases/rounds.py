@@ -16,10 +16,9 @@ from experiment.phases.interim import FIRST_S
 from foundation.designs.arms import leading
 from foundation.logs.columns import load_name
 
-
 LATER_LOOKS = 0.65
-"""Share of the budget within which a look after the first has to end: the first look claims all that later ones do but
-small differences of times, so that a default run ends within 100 s."""
+"""Share of the budget within which a look after the first has to end. The first look claims large differences
+of packets, bytes and CPU time, and a default run is to end within 100 s."""
 
 
 class RoundCount:
