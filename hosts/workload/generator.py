@@ -165,7 +165,7 @@ def generate(
     chunk, block = (max(1, number // draws) for number in (_CHUNK_DRAWS, _BLOCK_DRAWS))
     uniform = np.empty((chunk, draws))
     # NumPy releases the interpreter's lock.
-    with ThreadPoolExecutor(min(_THREADS, len(os.sched_getaffinity(0)))) as pool:
+    with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
         for start in range(0, batches, chunk):
             n = min(chunk, batches - start)
             random.random(out=uniform[:n])
