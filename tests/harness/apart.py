@@ -14,7 +14,7 @@ from nativekit.reference import as_ref
 
 
 @entry_point
-def _apart(state: Calls, n_keys: int) -> None:
+def _apart(state: Calls, n_keys: int, _uses_switch: bool) -> None:
     """Queue calls for the keys that are not hinted, and then those for the others, each in its hash lane."""
     state = as_ref(state)
     clear_buckets(state)
