@@ -8,6 +8,7 @@ from studies.policies.rules.first_come import FIRST_COME
 from studies.policies.rules.fixed import RANDOM, TOP_K
 from studies.policies.rules.heavy_keeper import HEAVY_KEEPER
 from studies.policies.rules.lfu import LFU
+from studies.policies.rules.lirs import LIRS
 from studies.policies.rules.look_ahead import LOOK_AHEAD
 from studies.policies.rules.lru import LRU
 from studies.policies.rules.p4_lru import P4_LRU
@@ -19,7 +20,7 @@ from studies.policies.rules.w_tinylfu import W_TINYLFU
 from studies.policies.rules.window import WINDOW
 
 POLICIES: tuple[PolicySpec, ...] = (
-    BELADY, LOOK_AHEAD, TOP_K, WINDOW, TINYLFU, W_TINYLFU, S3_FIFO, SIEVE, ARC, LFU, LRU, FIFO, P4_LRU,
-    SPACE_SAVING, HEAVY_KEEPER, FIRST_COME, RANDOM,
+    BELADY, LOOK_AHEAD, TOP_K, WINDOW, TINYLFU, W_TINYLFU, S3_FIFO, SIEVE, ARC, LIRS, LFU, LRU, FIFO,
+    P4_LRU, SPACE_SAVING, HEAVY_KEEPER, FIRST_COME, RANDOM,
 )  # fmt: skip
 BY_NAME = {spec.name: spec for spec in POLICIES}

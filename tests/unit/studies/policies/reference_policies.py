@@ -468,6 +468,68 @@ class Arc(ReferenceCache):
         self.evictions += 1
 
 
+class Lirs(ReferenceCache):
+    """The paper's section 3.2; lists end with the top of the stack or of the queue."""
+
+    def __init__(self, log: Log, size: int) -> None:
+        super().__init__(size)
+        self.places = max(1, size // 100)
+        self.stack: list[int] = []
+        self.queue: list[int] = []
+        self.evicted: list[int] = []
+        self.lirs: set[int] = set()
+
+    def serve(self, key: int) -> bool:
+        is_hit, was_in_stack = key in self.lirs or key in self.queue, key in self.stack
+        self.installs += not is_hit
+        self.stack = [*(each for each in self.stack if each != key), key]
+        if key not in self.lirs:
+            if key not in self.queue and len(self.lirs) < self.size - self.places:
+                self.lirs.add(key)
+            elif was_in_stack and self.size > self.places:
+                self.forget(key)
+                self.lirs.add(key)
+                self.demote()
+            else:
+                self.forget(key)
+                if not is_hit:
+                    self.make_room()
+                self.queue.append(key)
+        self.prune()
+        while len(self.stack) > 2 * self.size and self.evicted:
+            self.stack.remove(self.evicted.pop(0))
+        return is_hit
+
+    def forget(self, key: int) -> None:
+        for keys in (self.queue, self.evicted):
+            if key in keys:
+                keys.remove(key)
+
+    def demote(self) -> None:
+        """Replace the LIR key at the bottom of the stack, if there is one too many."""
+        if len(self.lirs) > self.size - self.places:
+            key = next(each for each in self.stack if each in self.lirs)
+            self.lirs.remove(key)
+            self.stack.remove(key)
+            self.make_room()
+            self.queue.append(key)
+
+    def make_room(self) -> None:
+        if len(self.queue) == self.places:
+            key = self.queue.pop(0)
+            self.evictions += 1
+            if key in self.stack:
+                self.evicted.append(key)
+
+    def prune(self) -> None:
+        while len(self.stack) > 1 and self.lirs and self.stack[0] not in self.lirs:
+            self.forget_ghost(self.stack.pop(0))
+
+    def forget_ghost(self, key: int) -> None:
+        if key in self.evicted:
+            self.evicted.remove(key)
+
+
 class LookAhead(ReferenceCache):
     """The cached keys, the least recently used first; what is to come is looked up anew each time."""
 
@@ -518,6 +580,7 @@ REFERENCES: dict[str, Callable[[Log, int], ReferencePolicy]] = {
     "sieve": Sieve,
     "s3-fifo": S3Fifo,
     "arc": Arc,
+    "lirs": Lirs,
     "look-ahead": LookAhead,
     "p4-lru": P4Lru,
     "spacesaving": SpaceSaving,

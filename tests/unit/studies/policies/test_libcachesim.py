@@ -20,6 +20,7 @@ from studies.policies.policy import Policy
 from studies.policies.rules import BY_NAME
 from studies.policies.rules.belady import belady
 from studies.policies.rules.lfu import lfu
+from studies.policies.rules.lirs import lirs
 from tests.harness.access_logs import movielens, oracle_general, read
 
 Make = Callable[[Log, Sequence[int]], Policy]
@@ -30,6 +31,7 @@ POLICIES: dict[str, tuple[Make, Any]] = {
     "s3-fifo": (BY_NAME["s3-fifo"].make, libcachesim.S3FIFO),
     "sieve": (BY_NAME["sieve"].make, libcachesim.Sieve),
     "arc": (BY_NAME["arc"].make, libcachesim.ARC),
+    "lirs": (partial(lirs, has_demotions=True), libcachesim.LIRS),
     "belady": (partial(belady, may_bypass=False), libcachesim.Belady),
 }
 SIZES = (20, 100, 200, 500)

@@ -1,0 +1,167 @@
+"""LIRS (Jiang and Zhang, SIGMETRICS 2002): keys with small distances between accesses stay.
+
+Of the cache, 1 % is for keys with large distances (HIR); the rest is for the others (LIR). The stack has at
+most twice as many keys as the cache, as in libCacheSim; the paper leaves its limit open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nativekit.compile import compiled, int64
+from nativekit.records import Ints
+from nativekit.reference import as_ref
+from studies.compile import entry_point
+from studies.policies.log import KEY, Accesses, Log
+from studies.policies.policy import EVICTIONS, INSTALLS, Levels, Policy, PolicySpec, no_moves
+from studies.policies.rules.linked_lists import Links, length, make_lists, push, tail, unlink
+
+STACK, QUEUE, GHOSTS = 0, 1, 2
+"""The paper's S and Q, and the keys of S that are not cached, the last evicted first."""
+_HIR_SHARE = 0.01
+_OUTSIDE, _LIR, _HIR, _GHOST = 0, 1, 2, 3
+"""Status of a key in the stack."""
+_NOWHERE = -1
+
+
+class _LirsState(NamedTuple):
+    links: Links
+    """int32[2, 2 * distinct]: key k is k in the stack, and distinct + k in the queue or among the ghosts."""
+    lists: Ints
+    status: NDArray[np.int8]
+    list_of: NDArray[np.int8]
+    """int8[distinct]: QUEUE, GHOSTS or -1."""
+    lirs: Ints
+    """int64[2]: number of LIR keys, and its limit."""
+    size: Ints
+    """int64[2]: places of the queue, and of the cache."""
+    demotes: NDArray[np.bool_]
+    moves: Ints
+
+
+def make(log: Log, sizes: Sequence[int]) -> Policy:
+    return lirs(log, sizes, has_demotions=False)
+
+
+def lirs(log: Log, sizes: Sequence[int], *, has_demotions: bool) -> Policy:
+    """Return LIRS; with `has_demotions` a hit that only the queue has demotes an LIR key (libCacheSim)."""
+    (size,), distinct, moves = sizes, len(log.keys), no_moves(sizes)
+    queue = max(1, int(_HIR_SHARE * size))
+    state = _LirsState(
+        *make_lists(2 * distinct, 3),
+        np.zeros(distinct, np.int8),
+        np.full(distinct, _NOWHERE, np.int8),
+        np.array([0, size - queue], np.int64),
+        np.array([queue, size], np.int64),
+        np.array([has_demotions]),
+        moves,
+    )
+    return Policy(partial(_serve, state), moves)
+
+
+@entry_point
+def _serve(state: _LirsState, accesses: Accesses, levels: Levels) -> None:
+    state = as_ref(state)
+    for i in range(len(accesses)):
+        key = int64(accesses[i]) & KEY
+        levels[i] = not _access(state, key)
+        while length(state.lists, STACK) > 2 * state.size[1] and length(state.lists, GHOSTS) > 0:
+            _leave_stack(state, tail(state.lists, GHOSTS) - len(state.status))
+
+
+@compiled
+def _access(state: _LirsState, key: int) -> bool:
+    """Serve an access, and return whether it hits."""
+    status, is_queued = int64(state.status[key]), state.list_of[key] == QUEUE
+    is_hit = is_queued or status in (_LIR, _HIR)
+    state.moves[INSTALLS, 0] += not is_hit
+    if status != _OUTSIDE:
+        unlink(state.links, state.lists, STACK, key)
+    push(state.links, state.lists, STACK, key)
+    if status == _LIR:
+        _prune(state)
+    elif status in (_HIR, _GHOST) and state.lirs[1] > 0:
+        _enlist(state, key, _NOWHERE)
+        _become_lir(state, key)
+    elif is_queued:
+        _enlist(state, key, QUEUE)
+        if state.demotes[0]:
+            _demote(state)
+        state.status[key] = _HIR
+    elif state.lirs[0] < state.lirs[1]:
+        _become_lir(state, key)
+    else:
+        _evict(state)
+        _enlist(state, key, QUEUE)
+        state.status[key] = _HIR
+    return is_hit
+
+
+@compiled
+def _become_lir(state: _LirsState, key: int) -> None:
+    _demote(state)
+    state.status[key] = _LIR
+    state.lirs[0] += 1
+
+
+@compiled
+def _demote(state: _LirsState) -> None:
+    """Move the LIR key at the bottom of the stack to the queue unless there is room for another."""
+    if state.lirs[0] < state.lirs[1] or state.lirs[1] == 0:
+        return
+    key = tail(state.lists, STACK)
+    _leave_stack(state, key)
+    state.lirs[0] -= 1
+    _evict(state)
+    _enlist(state, key, QUEUE)
+    _prune(state)
+
+
+@compiled
+def _evict(state: _LirsState) -> None:
+    """Evict the last key of the queue if it is full."""
+    if length(state.lists, QUEUE) < state.size[0]:
+        return
+    key = tail(state.lists, QUEUE) - len(state.status)
+    is_in_stack = state.status[key] != _OUTSIDE
+    _enlist(state, key, GHOSTS if is_in_stack else _NOWHERE)
+    if is_in_stack:
+        state.status[key] = _GHOST
+    state.moves[EVICTIONS, 0] += 1
+
+
+@compiled
+def _prune(state: _LirsState) -> None:
+    """Remove keys from the bottom of the stack until an LIR key is there."""
+    while length(state.lists, STACK) > 1:
+        key = tail(state.lists, STACK)
+        if state.status[key] == _LIR:
+            return
+        _leave_stack(state, key)
+
+
+@compiled
+def _leave_stack(state: _LirsState, key: int) -> None:
+    unlink(state.links, state.lists, STACK, key)
+    if state.status[key] == _GHOST:
+        _enlist(state, key, _NOWHERE)
+    state.status[key] = _OUTSIDE
+
+
+@compiled
+def _enlist(state: _LirsState, key: int, which: int) -> None:
+    """Put a key at the head of the queue or of the ghosts, or only take it out of where it is."""
+    slot = len(state.status) + key
+    if state.list_of[key] != _NOWHERE:
+        unlink(state.links, state.lists, int64(state.list_of[key]), slot)
+    if which != _NOWHERE:
+        push(state.links, state.lists, which, slot)
+    state.list_of[key] = which
+
+
+LIRS = PolicySpec("lirs", "LIRS", "keys whose last two accesses were close stay; 1 % is for others", make)
