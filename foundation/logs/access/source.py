@@ -8,6 +8,7 @@ import re
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -18,6 +19,7 @@ from foundation.errors import DataError
 BLOCK_BYTES = 8 << 20
 """Bytes of text parsed at a time."""
 HEAD_BYTES = 1 << 16
+_PACKED_BYTES = 1 << 16
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 ZLIB = (b"\x78\x01", b"\x78\x9c", b"\x78\xda")
 _DAMAGED = (OSError, EOFError, zlib.error, zstandard.ZstdError)
@@ -60,6 +62,35 @@ def read_head(path: Path) -> bytes:
         return stream.read(HEAD_BYTES)
 
 
+class _ZstandardFile(io.RawIOBase):
+    """Decompressed frames; unlike with zstandard's reader, a file that ends within one is an error."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._frame = zstandard.ZstdDecompressor().decompressobj()
+        self._is_within = False
+        self._data = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # of io.BufferedReader
+        while not self._data:
+            packed = self._frame.unused_data if self._frame.eof else b""
+            if self._frame.eof:
+                self._frame, self._is_within = zstandard.ZstdDecompressor().decompressobj(), False
+            packed = packed or self._file.read(_PACKED_BYTES)
+            if not packed:
+                if self._is_within:
+                    raise EOFError("compressed file ended before the end of a frame")
+                return 0
+            self._is_within = True
+            self._data = memoryview(self._frame.decompress(packed))
+        size = min(len(buffer), len(self._data))
+        buffer[:size], self._data = self._data[:size], self._data[size:]
+        return size
+
+
 class Stream:
     """A file's decompressed bytes, and how much of the file has been read."""
 
@@ -73,10 +104,13 @@ class Stream:
         if magic.startswith(GZIP):
             self._bytes = cast(BinaryIO, gzip.GzipFile(fileobj=self._file))
         elif magic.startswith(ZSTD):
-            reader = zstandard.ZstdDecompressor().stream_reader(self._file, read_across_frames=True)
-            self._bytes = cast(BinaryIO, io.BufferedReader(cast(io.RawIOBase, reader), 1 << 20))
+            self._bytes = cast(BinaryIO, io.BufferedReader(_ZstandardFile(self._file), 1 << 20))
         elif magic.startswith(ZLIB):
-            self._bytes = io.BytesIO(zlib.decompress(self._file.read()))
+            try:
+                self._bytes = io.BytesIO(zlib.decompress(self._file.read()))
+            except zlib.error:
+                self._file.close()
+                raise
 
     @property
     def position(self) -> int:
@@ -116,6 +150,24 @@ def open_stream(path: Path) -> Iterator[Stream]:
         yield stream
     finally:
         stream.close()
+
+
+@dataclass
+class StreamedLog:
+    """A log that is read from its beginning to its end."""
+
+    path: Path
+    _stream: Stream | None = field(default=None, init=False)
+
+    @property
+    def position(self) -> int:
+        """Compressed bytes read so far."""
+        return 0 if self._stream is None else self._stream.position
+
+    @contextmanager
+    def opened(self) -> Iterator[Stream]:
+        with open_stream(self.path) as self._stream:
+            yield self._stream
 
 
 def line_blocks(stream: Stream, size: int | None = None) -> Iterator[bytes]:

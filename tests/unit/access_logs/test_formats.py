@@ -244,11 +244,40 @@ def test_headers(tmp_path: Path, text: str, columns: str | None, message: str) -
         read(tmp_path, path, columns=columns)
 
 
-def test_what_is_damaged_or_missing(tmp_path: Path) -> None:
-    path = tmp_path / "log.gz"
-    path.write_bytes(gzip.compress(b"id,x\n" + b"1,2\n" * 100_000)[:-50])
-    with pytest.raises(DataError, match=r"log\.gz: cannot be decompressed"):
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress, zlib.compress])
+@pytest.mark.parametrize("form", ["csv", "svm", "oracle", "recbole"])
+@pytest.mark.parametrize("share", [0.3, 0.99])
+def test_a_packed_file_that_ends_early(
+    tmp_path: Path, pack: Callable[[bytes], bytes], form: str, share: float
+) -> None:
+    """Rows are as long as no other, so that the part that is there does not tell that some is missing."""
+    numbers = np.random.default_rng(1).integers(1, 2**40, 60_000).tolist()
+    data = {
+        "csv": b"id\n" + b"".join(b"%d\n" % each for each in numbers),
+        "svm": b"".join(b"1 %d:1\n" % each for each in numbers),
+        "oracle": oracle_general(numbers),
+        "recbole": b"id:token\n" + b"".join(b"%d\n" % each for each in numbers),
+    }[form]
+    path, packed = tmp_path / "log", pack(data)
+    path.write_bytes(packed)
+    assert len(read(tmp_path, path, batch=1)) == len(numbers)
+    path.write_bytes(packed[: int(share * len(packed))])
+    with pytest.raises(
+        DataError, match=r"log: cannot be (decompressed|read): .*(ended|end-of-stream|incomplete)"
+    ):
+        read(tmp_path, path, batch=1)
+
+
+def test_a_packed_file_is_read_to_the_end_of_its_last_frame(tmp_path: Path) -> None:
+    path, frames = tmp_path / "log", [zstandard.compress(b"id\n"), *[zstandard.compress(b"7\n" * 9)] * 3]
+    path.write_bytes(b"".join(frames))
+    assert len(read(tmp_path, path, batch=1)) == 27
+    path.write_bytes(b"".join(frames)[:-1])
+    with pytest.raises(DataError, match="ended before the end"):
         read(tmp_path, path)
+
+
+def test_what_is_missing(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="expected data files, found none"):
         read(tmp_path, tmp_path / "*.nothing")
     (tmp_path / "one.csv").write_text("iteration,worker,key\n1,1,1\n")

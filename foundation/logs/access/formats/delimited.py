@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
@@ -15,7 +15,7 @@ from foundation.errors import DataError
 from foundation.logs.access.block import BadRows, Block, ReadOptions, Tables
 from foundation.logs.access.columns import Columns, looks_like_key, resolve
 from foundation.logs.access.rows import Layout, describe, has_bad_rows, layout_of, to_block
-from foundation.logs.access.source import Stream, line_blocks, open_stream
+from foundation.logs.access.source import StreamedLog, line_blocks
 from foundation.logs.access.values import INTEGER_KEY, TEXT, TEXT_KEY
 from foundation.logs.update_log import UNREADABLE, UPDATES
 from foundation.text import pluralize
@@ -44,16 +44,14 @@ def head_lines(head: bytes) -> list[str]:
 
 
 @dataclass
-class DelimitedLog:
+class DelimitedLog(StreamedLog):
     """A text file with columns; `layout` has those that are read."""
 
-    path: Path
     delimiter: str
     names: tuple[str, ...]
     has_header: bool
     layout: Layout
     format: str
-    _stream: Stream | None = field(default=None, init=False)
 
     @property
     def description(self) -> str:
@@ -63,14 +61,9 @@ class DelimitedLog:
     def has_batches(self) -> bool:
         return self.layout.columns.iteration is not None
 
-    @property
-    def position(self) -> int:
-        return 0 if self._stream is None else self._stream.position
-
     def blocks(self, tables: Tables, bad: BadRows, first_row: int) -> Iterator[Block]:
         line, row = 1, first_row
-        with open_stream(self.path) as stream:
-            self._stream = stream
+        with self.opened() as stream:
             for data in line_blocks(stream):
                 block, rows = self._block(data, line, tables, bad, row)
                 line += data.count(b"\n")

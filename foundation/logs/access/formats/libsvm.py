@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -13,7 +13,7 @@ import numpy as np
 from foundation.logs.access.block import BadRows, Block, ReadOptions, Tables
 from foundation.logs.access.columns import Columns
 from foundation.logs.access.formats.delimited import delimiter_of, head_lines
-from foundation.logs.access.source import Stream, open_stream
+from foundation.logs.access.source import StreamedLog
 from foundation.logs.libsvm import LABELS, read_samples
 
 _SAMPLE = re.compile(r"\s*[-+]?\d+(\.\d*)?(\s+[^\s:,;|]+:\S*)*\s*")
@@ -21,20 +21,13 @@ _SAMPLES_AT_ONCE = 1 << 14
 
 
 @dataclass
-class LibsvmLog:
-    path: Path
+class LibsvmLog(StreamedLog):
     description: str = "libsvm; keys are indices"
     has_batches: bool = False
-    _stream: Stream | None = field(default=None, init=False)
-
-    @property
-    def position(self) -> int:
-        return 0 if self._stream is None else self._stream.position
 
     def blocks(self, tables: Tables, bad: BadRows, first_row: int) -> Iterator[Block]:
         row = first_row
-        with open_stream(self.path) as stream:
-            self._stream = stream
+        with self.opened() as stream:
             samples = read_samples(self.path, stream, bad if bad.skip else None)
             while part := [indices for _, indices, _ in islice(samples, _SAMPLES_AT_ONCE)]:
                 lengths = [len(indices) for indices in part]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from foundation.errors import DataError
 from foundation.logs.access.block import KEY_EXPECTED, BadRows, Block, ReadOptions, Tables
 from foundation.logs.access.columns import Columns
-from foundation.logs.access.source import Stream, open_stream
+from foundation.logs.access.source import StreamedLog
 from foundation.protocol.header import NO_KEY
 
 RECORD = np.dtype([("time", "<u4"), ("object", "<u8"), ("size", "<u4"), ("next", "<i8")])
@@ -23,20 +23,13 @@ _RECORDS_AT_ONCE = 1 << 18
 
 
 @dataclass
-class OracleGeneralLog:
-    path: Path
+class OracleGeneralLog(StreamedLog):
     description: str = "libCacheSim's oracleGeneral; keys are objects"
     has_batches: bool = False
-    _stream: Stream | None = field(default=None, init=False)
-
-    @property
-    def position(self) -> int:
-        return 0 if self._stream is None else self._stream.position
 
     def blocks(self, tables: Tables, bad: BadRows, first_row: int) -> Iterator[Block]:
         record = 1
-        with open_stream(self.path) as stream:
-            self._stream = stream
+        with self.opened() as stream:
             while data := stream.read(_RECORDS_AT_ONCE * RECORD.itemsize):
                 rest = len(data) % RECORD.itemsize
                 records = np.frombuffer(data[: len(data) - rest], RECORD)
