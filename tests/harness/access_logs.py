@@ -17,6 +17,7 @@ from foundation.logs.access.steps import KEY, PULL, Steps, read_steps
 from nativekit.cache import user_cache
 
 RECBOLE = "recbole==1.2.1"
+TORCHREC = "torchrec==1.9.2"
 _MOVIELENS = "recbole/dataset_example/ml-100k/ml-100k.inter"
 
 
@@ -57,17 +58,22 @@ def oracle_general(objects: Sequence[int], times: Sequence[int] | None = None) -
 
 
 def movielens() -> Path:
-    """Return MovieLens-100k of the package recbole, downloaded once; skip the test without an index."""
-    folder = user_cache() / "tests" / RECBOLE
-    file = folder / _MOVIELENS
+    """Return MovieLens-100k of the package recbole; skip the test without an index."""
+    return file_of_package(RECBOLE, _MOVIELENS)
+
+
+def file_of_package(package: str, name: str) -> Path:
+    """Return a file of a wheel, downloaded once without dependencies; skip the test without an index."""
+    folder = user_cache() / "tests" / package
+    file = folder / name
     if not file.exists():
         folder.mkdir(parents=True, exist_ok=True)
         pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
         done = subprocess.run(
-            [*pip, "--no-deps", "--dest", folder, RECBOLE], capture_output=True, text=True, check=False
+            [*pip, "--no-deps", "--dest", folder, package], capture_output=True, text=True, check=False
         )
         if done.returncode:
-            pytest.skip(f"no package index has {RECBOLE}: {done.stderr.strip().splitlines()[-1]}")
+            pytest.skip(f"no package index has {package}: {done.stderr.strip().splitlines()[-1]}")
         with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
-            wheel.extract(_MOVIELENS, folder)
+            wheel.extract(name, folder)
     return file

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,7 @@ from studies.policies.miss_ratio.curve import miss_ratios
 from studies.policies.miss_ratio.output import torchrec_of
 from studies.policies.miss_ratio.reuse import reuse_histograms
 from switch_harness.effort import examples
-from tests.harness.access_logs import movielens, read
+from tests.harness.access_logs import TORCHREC, file_of_package, movielens, read
 from tests.harness.cli import invoke, json_of
 
 
@@ -144,3 +146,44 @@ def test_torchrecs_own_class(tmp_path: Path) -> None:
         assert theirs.expected_miss_rate(load_factor) == pytest.approx(
             expected_miss_rate(stats, load_factor), abs=1e-4
         )
+
+
+def class_of_torchrec(file: str, name: str) -> ast.ClassDef:
+    tree = ast.parse(file_of_package(TORCHREC, f"torchrec/distributed/{file}").read_text())
+    [found] = [each for each in tree.body if isinstance(each, ast.ClassDef) and each.name == name]
+    return found
+
+
+class Histogram(np.ndarray[Any, np.dtype[np.float64]]):
+    """An array with the one keyword of PyTorch that TorchRec's estimate uses."""
+
+    def cumsum(self, dim: int) -> Any:  # type: ignore[override]  # as PyTorch's
+        return np.asarray(self).cumsum(dim)
+
+
+@pytest.mark.soak
+def test_torchrecs_sources_take_and_read_the_statistics(tmp_path: Path) -> None:
+    """The wheel's sources suffice: PyTorch, which they import, is too large to install for this."""
+    stats = class_of_torchrec("planner/shard_estimators.py", "EmbeddingOffloadStats")
+    functions = {each.name: each for each in stats.body if isinstance(each, ast.FunctionDef)}
+    log = read(tmp_path, movielens(), columns="key=item_id")
+    (curve,) = miss_ratios(log, None, lambda done, total: None).curves
+    written: Any = torchrec_of(curve)
+    arguments = [each.arg for each in functions["__init__"].args.args]
+    assert arguments == ["self", *written["stats"]]
+    params = class_of_torchrec("types.py", "CacheParams")
+    fields = [each.target for each in params.body if isinstance(each, ast.AnnAssign)]
+    assert {*written["cache_params"]} < {each.id for each in fields if isinstance(each, ast.Name)}
+    estimate = functions["estimate_cache_miss_rate"]
+    estimate.decorator_list = []
+    torch = SimpleNamespace(
+        Tensor=np.ndarray, tensor=np.array, cat=np.concatenate, float32=np.float32, zeros_like=np.zeros_like,
+        bucketize=lambda at, bins, right: np.searchsorted(bins, at, side="right" if right else "left"),
+    )  # fmt: skip
+    scope: dict[str, Any] = {"torch": torch}
+    exec(compile(ast.Module([estimate], []), "shard_estimators.py", "exec"), scope)
+    counts = np.array(written["stats"]["mrc_hist_counts"]).view(Histogram)
+    bins = np.linspace(0, curve.keys, len(counts) + 1)
+    for load_factor in (0.01, 0.1, 0.5, 1.0):
+        found = scope[estimate.name](np.array(load_factor * curve.keys), counts, bins)
+        assert found == pytest.approx(expected_miss_rate(written["stats"], load_factor), abs=1e-6)
