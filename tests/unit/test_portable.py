@@ -63,6 +63,8 @@ def load(name):
 llvm.load_library_permanently = load
 sys.addaudithook(audit)
 
+from pathlib import Path
+
 from click.testing import CliRunner
 
 from hotline.cli.commands import hotline as verbs
@@ -78,8 +80,13 @@ for verb in (
 
 import hotline
 
-found = hotline.curve("log.csv")
-assert found.plot() and found._repr_html_()
+for found in (
+    hotline.curve("log.csv"),
+    hotline.miss_ratio("log.csv", sample=0.9),
+    hotline.study("log.csv", policies=("lru", "lirs"), sizes=(10,), into=Path("study")),
+    hotline.answer(workers=4, servers=1, racks=2, data="log.csv", top_k=10),
+):
+    assert found.plot() and found._repr_html_()
 
 # Compiled code calls the C library, which elsewhere has not all of Linux's functions.
 assert len(compiled) > 2, compiled
