@@ -37,9 +37,10 @@ def top_k_shares(steps: Steps) -> Iterator[TopKShares]:
     """Yield the shares of each table; of all keys for a log without tables."""
     counts = accesses_of(steps)
     for index, table in enumerate(steps.tables or (ALL,)):
-        of_table = np.sort(counts[steps.table_of == index])[::-1] if steps.tables else np.sort(counts)[::-1]
-        taken = np.append(0, np.cumsum(of_table))
-        numbers = np.ceil(np.array(GPU_CACHE_SHARES) * len(of_table)).astype(np.int64)
-        yield TopKShares(
-            table, int(taken[-1]), len(of_table), tuple((taken[numbers] / max(taken[-1], 1)).tolist())
-        )
+        # In place, as 5e7 keys take 0.4 GB.
+        of_table = counts[steps.table_of == index] if steps.tables else counts
+        of_table.sort()
+        total = int(of_table.sum())
+        first = len(of_table) - np.ceil(np.array(GPU_CACHE_SHARES) * len(of_table)).astype(np.int64)
+        shares = tuple(int(of_table[at:].sum()) / max(total, 1) for at in first.tolist())
+        yield TopKShares(table, total, len(of_table), shares)
