@@ -98,7 +98,9 @@ def _run_next(world: World, c: int, now: int, cost: int) -> None:
     core.first += 1
     core.waiting -= 1
     core.running = a
-    agent, begins = world.agents[a], now + cost
+    agent = world.agents[a]
+    cost = int64(float(cost) * agent.slowdown)
+    begins = now + cost
     agent.state = RUNNING
     agent.queued_ns += now - agent.queued_at
     agent.used_ns += begins - now

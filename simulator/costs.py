@@ -133,6 +133,9 @@ class Hosts(Strict):
     """Mean busy time of a core between two interruptions by the kernel or the hypervisor."""
     noise_us: float = Field(default=0.0, ge=0, le=_MAX_US)
     """Mean duration of an interruption; both are exponentially distributed."""
+    server_share: float = Field(default=1.0, gt=0, le=1)
+    """Share of each server and its cable that the workers get, as others, which are not simulated, take the
+    rest: both take 1 / `server_share` times as long. Buffers hold as many frames as ever."""
     measured: Path | None = None
     """Run folder that `W_proc` and `PS_proc` are drawn from, instead of `receive_ns`, `serve_ns` and
     `lane_ns`."""
@@ -143,15 +146,18 @@ def costs_of(hosts: Hosts, arm: str | None = None) -> Costs:
     costs = one(Costs)
     costs.wake, costs.idle, costs.slice = hosts.wake_ns, hosts.idle_ns, hosts.slice_ns
     costs.encode, costs.send, costs.burst = hosts.encode_ns, hosts.send_ns, hosts.take_ns
-    costs.connection = hosts.connection_ns
-    costs.lane, costs.hit = hosts.lane_ns, hosts.hit_ns
+    share = hosts.server_share
+    # A server polls the connections of all workers, of which there are 1 / share as many.
+    costs.connection = round(hosts.connection_ns / share**2)
+    costs.lane, costs.hit = round(hosts.lane_ns / share), hosts.hit_ns
     costs.inline, costs.program = hosts.program_ns is not None, hosts.program_ns or 0
     costs.noise_every, costs.noise = round((hosts.noise_every_us or 0) * 1e3), round(hosts.noise_us * 1e3)
-    costs.serve_burst, costs.serve_send = hosts.take_ns, hosts.send_ns
-    costs.receive[:], costs.serve[:] = hosts.receive_ns, hosts.serve_ns
+    costs.serve_burst, costs.serve_send = round(hosts.take_ns / share), round(hosts.send_ns / share)
+    receive, serve = np.array(hosts.receive_ns), np.array(hosts.serve_ns)
     if hosts.measured is not None:
-        costs.receive[:], costs.serve[:] = measured_times(hosts.measured, arm)
+        receive, serve = measured_times(hosts.measured, arm)
         costs.lane = 0
+    costs.receive[:], costs.serve[:] = receive, np.rint(serve / share).astype(np.int64)
     return costs
 
 
@@ -246,6 +252,13 @@ def links_of(network: Network, hosts: int) -> Records[Link]:
     links.late_ns = round(network.extra_delay_us * 1e3)
     set_frame_faults(links, network.loss, network.duplication, network.reordering)
     return links
+
+
+def cables_of(network: Network, hosts: Hosts, workers: int, servers: int) -> Records[Link]:
+    """Return a link for each host, workers first; those of servers carry the share of these workers."""
+    cables = links_of(network, workers + servers)
+    cables.ps_per_byte[workers:] = np.rint(cables.ps_per_byte[workers:] / hosts.server_share)
+    return cables
 
 
 def set_frame_faults(links: Records[Link], loss: float, duplication: float, reordering: float) -> None:

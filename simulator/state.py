@@ -132,6 +132,8 @@ class Agent:
     used_ns: int
     queued_at: int
     queued_ns: int
+    slowdown: float
+    """Factor of the time that it takes to wake up."""
     cold: int
     """Whether it has woken an idle core."""
     dead: int

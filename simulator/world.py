@@ -29,8 +29,8 @@ from nativekit.reference import pinned_ref, row
 from simulator.costs import (
     Hosts,
     Network,
+    cables_of,
     costs_of,
-    links_of,
     outages_of,
     shapes_of,
     switch_times_of,
@@ -123,8 +123,8 @@ class SimulatedNetwork:
             heap=records(frames_at_once + 8 * n + 4 * MARGIN, Event),
             frames=frames_for(frames_at_once),
             free=np.arange(frames_at_once)[::-1].copy(),
-            up=links_of(network, n),
-            down=links_of(network, n),
+            up=cables_of(network, hosts, workers, servers),
+            down=cables_of(network, hosts, workers, servers),
             racks_up=uplinks_of(network, workers),
             racks_down=uplinks_of(network, workers),
             ports=ports,
@@ -281,6 +281,7 @@ def _agents(workers: int, servers: int, hosts: Hosts) -> Records[Agent]:
     of_workers = hosts.worker_cores or workers
     agents.core[:workers] = np.arange(workers) % of_workers
     agents.core[workers:] = of_workers + np.arange(servers) % (hosts.server_cores or servers)
+    agents.slowdown = np.repeat((1.0, 1 / hosts.server_share), (workers, servers))
     return agents
 
 

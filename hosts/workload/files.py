@@ -99,29 +99,37 @@ def load_log(path: Path, workers: int, options: ReadOptions, note: Note = log.in
         found = read_steps([path], options, Path(scratch), lambda done, total: None)
         for sentence in found.notes:
             note(sentence)
-        return _trace_of(found, path, workers)
+        return deal(_trace_of(found), workers, path)
 
 
-def _trace_of(found: Steps, path: Path, workers: int) -> Trace:
-    steps = len(found) // workers
-    if not steps:
-        raise DataError(
-            f"{path}: expected at least {workers} mini-batches, one for each worker, got {len(found)}"
-        )
-    if len(found) % workers:
-        rest = pluralize(len(found) % workers, "mini-batch is", "mini-batches are")
-        log.warning("%s: the last %s left out", path, rest)
+def _trace_of(found: Steps) -> Trace:
     accesses, start = np.array(found.accesses), np.array(found.starts)
     if found.has_pulls:
         accesses, start = _without_operations(accesses, start)
+    return Trace(found.name, 1, len(found), KeySpace(len(found.keys), found.keys), start, accesses)
+
+
+def deal(trace: Trace, workers: int, path: Path) -> Trace:
+    """Deal the mini-batches of a trace of one worker, of a file, to workers in turn; samples are left out.
+
+    Raises `DataError` if there are fewer mini-batches than workers.
+    """
+    start, steps = trace.key_start, trace.steps // workers
+    if not steps:
+        raise DataError(
+            f"{path}: expected at least {workers} mini-batches, one for each worker, got {trace.steps}"
+        )
+    if trace.steps % workers:
+        rest = pluralize(trace.steps % workers, "mini-batch is", "mini-batches are")
+        log.warning("%s: the last %s left out", path, rest)
     order = np.arange(steps * workers).reshape(steps, workers).T.ravel()
     return Trace(
-        name=found.name,
+        name=trace.name,
         workers=workers,
         steps=steps,
-        space=KeySpace(len(found.keys), found.keys),
+        space=trace.space,
         key_start=_starts(np.diff(start)[order]),
-        position=np.concatenate([accesses[start[b] : start[b + 1]] for b in order]),
+        position=np.concatenate([trace.position[start[b] : start[b + 1]] for b in order]),
     )
 
 

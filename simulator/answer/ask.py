@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from experiment.phases.workload import lanes_per_step
 from experiment.progress import Reporter
 from foundation.designs.arms import judged
@@ -9,10 +11,12 @@ from foundation.settings import Strict
 from hosts.workload.trace import Trace
 from simulator.answer.arm_results import OffloadComparison, compare_arms
 from simulator.answer.capacity import CapacityModel, Check, next_to_check, stops_at
-from simulator.answer.cluster import Cluster, config_for, trace_for
+from simulator.answer.cluster import Cluster, config_for, read_data, trace_for
 from simulator.answer.devices import DEVICES
+from simulator.answer.part import MAX_RPCS, PartCheck, max_workers, part_of
 from simulator.answer.sentences import headline, sentences
-from simulator.answer.sizes import PackingCounter, Size, sizes_for
+from simulator.answer.sizes import PackingCounter, PackingCounts, Size, sizes_for
+from simulator.answer.uplinks import UplinkGain, uplink_gains
 from simulator.config import SimulationConfig
 from simulator.experiment import temporary_run
 
@@ -22,6 +26,8 @@ _MAX_CHECKS = 3
 
 class ClusterAnswer(Strict):
     cluster: Cluster
+    simulated_workers: int
+    """Workers that were simulated, with their share of each server; rates are those of all workers."""
     keys_per_step: float
     notes: tuple[str, ...]
     """Sentences on the format and columns that the data were taken for."""
@@ -35,51 +41,72 @@ class ClusterAnswer(Strict):
     checks: tuple[Check, ...]
     """Sizes that were calculated before they were simulated, in order; the last decides whether calculated
     capacities are estimates."""
+    part_check: PartCheck | None
+    """Capacities by half of the part, if the cluster was not simulated as a whole."""
+    uplinks: tuple[UplinkGain, ...]
+    """Calculated capacities by oversubscription; empty without racks."""
 
 
-def answer(cluster: Cluster, reporter: Reporter) -> ClusterAnswer:
-    """Simulate a cluster (100 hosts: ten seconds); raises `SimulationError`, `ConfigError`, `DataError`."""
-    config = config_for(cluster)
+def answer(cluster: Cluster, reporter: Reporter, max_rpcs: float = MAX_RPCS) -> ClusterAnswer:
+    """Simulate a cluster, or a part of one that would send more than `max_rpcs` RPCs in a step.
+
+    Raises `SimulationError`, `ConfigError`, `DataError`.
+    """
+    limit = max_workers(cluster, cluster.keys_per_step, max_rpcs)
+    config = config_for(cluster, part_of(cluster, limit))
     notes = list[str]()
-    trace = trace_for(config, reporter, notes.append)
+    data = read_data(config, reporter, notes.append)
+    if data is not None:
+        limit = max_workers(cluster, lanes_per_step(data), max_rpcs)
+        config = config_for(cluster, part_of(cluster, limit))
+    trace = trace_for(config, data, reporter)
     with temporary_run(config, trace, reporter) as made:
         sides = compare_arms(config, made.record, made.summary)
     counter = PackingCounter(config, trace)
     asked = min(cluster.top_k, counter.known)
-    largest = min(counter.known, DEVICES[cluster.switch].hot_keys)
-    sizes, checks = _sizes(config, trace, counter, (asked, largest), sides, reporter)
+    counted = _count(
+        counter, sizes_for(asked, min(counter.known, DEVICES[cluster.switch].hot_keys)), reporter
+    )
+    model = CapacityModel(config, sides.baseline, counted[0], sides.offload, counted[asked])
+    uplinks = uplink_gains(model, counted[0], counted[asked], cluster)
+    simulated = {0: sides.baseline.capacity, asked: sides.offload.capacity}
+    sizes, checks = _check(config, trace, model, counted, simulated, reporter)
+    part_check = (
+        None if config.workers == cluster.workers else _check_part(cluster, config, data, sides, reporter)
+    )
     stops = stops_at(sizes[1:])
     keys = lanes_per_step(trace)
     return ClusterAnswer(
         cluster=cluster,
+        simulated_workers=config.workers,
         keys_per_step=keys,
         notes=tuple(notes),
         headline=headline(sides, asked),
-        sentences=tuple(sentences(cluster, config, keys, sides, sizes, stops, checks)),
+        sentences=tuple(sentences(cluster, config, keys, sides, sizes, stops, checks, part_check, uplinks)),
         sides=sides,
         sizes=tuple(sizes),
         stops_at=stops.top_k,
         checks=checks,
+        part_check=part_check,
+        uplinks=uplinks,
     )
 
 
-def _sizes(
-    config: SimulationConfig,
-    trace: Trace,
-    counter: PackingCounter,
-    asked_and_largest: tuple[int, int],
-    sides: OffloadComparison,
-    reporter: Reporter,
-) -> tuple[list[Size], tuple[Check, ...]]:
-    """Calculate the sizes, and simulate some until one is within `MAX_ERROR` of what was calculated."""
-    asked, largest = asked_and_largest
+def _count(counter: PackingCounter, sizes: Sequence[int], reporter: Reporter) -> dict[int, PackingCounts]:
+    counted = dict[int, PackingCounts]()
     with reporter.phase("sizes", 1.0) as phase:
-        wanted, counted = sizes_for(asked, largest), {}
-        for done, top_k in enumerate(wanted, start=1):
+        for top_k in sizes:
             counted[top_k] = counter.count(top_k)
-            phase.update(done / len(wanted))
-    model = CapacityModel(config, sides.baseline, counted[0], sides.offload, counted[asked])
-    simulated, checks = {0: sides.baseline.capacity, asked: sides.offload.capacity}, list[Check]()
+            phase.update(len(counted) / len(sizes))
+    return counted
+
+
+def _check(
+    config: SimulationConfig, trace: Trace, model: CapacityModel, counted: dict[int, PackingCounts],
+    simulated: dict[int, float], reporter: Reporter,
+) -> tuple[list[Size], tuple[Check, ...]]:  # fmt: skip
+    """Calculate the sizes, and simulate some until one is within `MAX_ERROR` of what was calculated."""
+    checks = list[Check]()
 
     def sizes() -> list[Size]:
         return [model.size(top_k, of, simulated.get(top_k)) for top_k, of in counted.items()]
@@ -89,13 +116,29 @@ def _sizes(
         stops = stops_at(calculated.values()).top_k
         if (other := next_to_check(list(simulated), stops, list(calculated))) is None:
             break
-        simulated[other] = _capacity(config, trace, other, reporter)
+        checked = config.model_copy(update={"top_k": other})
+        simulated[other] = capacities(checked, trace, reporter)[1]
         checks.append(Check(other, calculated[other].capacity, simulated[other]))
         model.calibrate(counted[other], simulated[other])
     return sizes(), tuple(checks)
 
 
-def _capacity(config: SimulationConfig, trace: Trace, top_k: int, reporter: Reporter) -> float:
-    other = config.model_copy(update={"top_k": top_k, "rounds": 1})
-    with temporary_run(other, trace, reporter) as made:
-        return made.record.capacity[judged(config.design)[1].name]
+def _check_part(
+    cluster: Cluster,
+    config: SimulationConfig,
+    data: Trace | None,
+    sides: OffloadComparison,
+    reporter: Reporter,
+) -> PartCheck:
+    """Simulate half of the part, whose servers take twice as long."""
+    smaller = config_for(cluster, part_of(cluster, config.workers // 2))
+    baseline, offload = capacities(smaller, trace_for(smaller, data, reporter), reporter)
+    errors = sides.baseline.capacity / baseline - 1, sides.offload.capacity / offload - 1
+    return PartCheck(workers=smaller.workers, baseline=baseline, offload=offload, error=max(errors, key=abs))
+
+
+def capacities(config: SimulationConfig, trace: Trace, reporter: Reporter) -> tuple[float, float]:
+    """Return the simulated capacities of the whole cluster without and with offload, in steps/s."""
+    with temporary_run(config.model_copy(update={"rounds": 1}), trace, reporter) as made:
+        baseline, lead = (made.record.capacity[arm.name] for arm in judged(config.design))
+    return baseline / config.hosts.server_share, lead / config.hosts.server_share

@@ -63,9 +63,10 @@ class CapacityModel:
         asked: PackingCounts,
     ) -> None:  # fmt: skip
         costs, cores = costs_of(config.hosts), cores_of(config)
-        self._workers, self._servers = cores["workers"], cores["servers"]
+        share = config.hosts.server_share
+        self._workers, self._servers = cores["workers"] / share, cores["servers"]
         self._rpc = (int(costs.encode) + int(costs.send) + float(costs.receive.mean())) / 1e3
-        self._lane = int(costs.lane) / 1e3
+        self._lane = share * int(costs.lane) / 1e3
         self._uplinks_mbit = _uplinks_mbit(config)
         first = self._derive(baseline, none)
         other = self._derive(offload, asked)
@@ -88,9 +89,13 @@ class CapacityModel:
             ps_packets_per_step=counted.to_servers,
             worker_cpu_us=self._worker_us(counted),
             ps_cpu_us=self._server_us(counted),
-            capacity=self._of_stations(counted) * _interpolated(self._ratios, counted.served),
+            capacity=self.capacity(counted),
             simulated=simulated,
         )
+
+    def capacity(self, counted: PackingCounts, uplinks: float = 1.0) -> float:
+        """Return the steps/s with `uplinks` times the uplinks' bandwidth."""
+        return self._of_stations(counted, uplinks) * _interpolated(self._ratios, counted.served)
 
     def _derive(self, side: ArmResult, counted: PackingCounts) -> _Costs:
         worker_us = 1e6 * side.at_capacity.workers * self._workers / side.capacity
@@ -106,17 +111,19 @@ class CapacityModel:
         packets = {served: each.packet for served, each in self._costs.items()}
         return _interpolated(packets, counted.served) * counted.to_servers + self._lane * counted.lanes
 
-    def _of_stations(self, counted: PackingCounts) -> float:
+    def _of_stations(self, counted: PackingCounts, uplinks: float = 1.0) -> float:
         times = [self._worker_us(counted) / self._workers, self._server_us(counted) / self._servers]
         if self._uplinks_mbit is not None:
-            times.append(8 * _bytes_to_switch(counted) / self._uplinks_mbit)
+            times.append(8 * _bytes_to_switch(counted) / (uplinks * self._uplinks_mbit))
         return 1e6 / float(np.linalg.norm(np.array(times), _NORM))
 
 
 def _uplinks_mbit(config: SimulationConfig) -> float | None:
     """Return the bandwidth of all racks' uplinks together, Mbit/s; None if each worker has a port."""
     rack = config.network.rack
-    return None if rack is None else -(-config.workers // rack) * uplink_mbit(config.network)
+    if rack is None:
+        return None
+    return -(-config.workers // rack) / config.hosts.server_share * uplink_mbit(config.network)
 
 
 def _bytes_to_switch(counted: PackingCounts) -> float:

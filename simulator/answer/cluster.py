@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 from pydantic import Field
 
@@ -53,8 +54,26 @@ class Cluster(Strict):
     """Bandwidth of a rack's workers together, as a multiple of its uplink's."""
 
     @property
-    def workers_per_rack(self) -> int:
-        return -(-self.workers // (self.racks or self.workers))
+    def rack(self) -> int | None:
+        """Workers per rack, of which the last one may have fewer."""
+        return None if self.racks is None else -(-self.workers // self.racks)
+
+
+class Part(NamedTuple):
+    """The workers that are simulated, with their share of each server; the last rack may have fewer."""
+
+    workers: int
+    rack: int | None
+    share: float
+    """Number of these workers as a share of the cluster's."""
+
+    @property
+    def is_whole(self) -> bool:
+        return self.share == 1
+
+
+def whole(cluster: Cluster) -> Part:
+    return Part(cluster.workers, cluster.rack, 1.0)
 
 
 def on_dedicated_cores(hosts: Hosts) -> Hosts:
@@ -62,8 +81,12 @@ def on_dedicated_cores(hosts: Hosts) -> Hosts:
     return hosts.model_copy(update=alone)
 
 
-def config_for(cluster: Cluster) -> SimulationConfig:
-    """Return the configuration with a core an agent; raises `SimulationError`, `ConfigError`."""
+def config_for(cluster: Cluster, part: Part | None = None) -> SimulationConfig:
+    """Return the configuration of a part, by default the whole, with a core an agent.
+
+    Raises `SimulationError`, `ConfigError`.
+    """
+    part = part or whole(cluster)
     _check_ports(cluster)
     hot_keys = DEVICES[cluster.switch].hot_keys
     if cluster.top_k > hot_keys:
@@ -71,53 +94,68 @@ def config_for(cluster: Cluster) -> SimulationConfig:
             f"a hot set of {cluster.top_k:,} keys is too large: the switch's tables hold {hot_keys:,}"
         )
     values: dict[str, object] = {
-        "workers": cluster.workers,
+        "workers": part.workers,
         "servers": cluster.servers,
         "top_k": cluster.top_k,
         "arms": tuple(arm.name for arm in judged(DEFAULT)),
         "loads": (_HALF_LOAD,) if cluster.rate is None else (1.0,),
-        "rate": cluster.rate,
+        "rate": None if cluster.rate is None else part.share * cluster.rate,
         "max_load": MAX_LOAD,
         "data": cluster.data,
         "columns": cluster.columns,
         "skip_bad": cluster.skip_bad,
         "samples_per_step": cluster.batch,
         "workload": {"keys_per_step": cluster.keys_per_step, "hot_share": cluster.skew},
-        "network": {**DEVICES[cluster.switch].network, **_racks(cluster)},
-        "hosts": on_dedicated_cores(cluster.hosts or Hosts()).model_dump(),
+        "network": _network(cluster, part),
+        "hosts": {**on_dedicated_cores(cluster.hosts or Hosts()).model_dump(), "server_share": part.share},
     }
     return config_of(SimulationConfig, values)
 
 
 def _check_ports(cluster: Cluster) -> None:
     hosts = f"{cluster.workers:,} workers and {cluster.servers:,} servers"
-    if cluster.racks is None:
+    if cluster.rack is None:
         if cluster.workers + cluster.servers > PORTS:
             raise SimulationError(
                 f"{hosts} are {cluster.workers + cluster.servers:,} hosts, and the switch has {PORTS} ports; "
                 "expected at most as many hosts, or workers in racks (--racks)"
             )
-    elif cluster.workers_per_rack == 1:
+    elif cluster.rack == 1:
         raise SimulationError(
             f"{cluster.racks:,} racks of {cluster.workers:,} workers: expected at least 2 workers a rack"
         )
-    elif (ports := -(-cluster.workers // cluster.workers_per_rack) + cluster.servers) > PORTS:
+    elif (ports := -(-cluster.workers // cluster.rack) + cluster.servers) > PORTS:
         raise SimulationError(
             f"{hosts} in {cluster.racks:,} racks need {ports:,} ports, and the switch has {PORTS}; "
             "expected fewer racks (--racks)"
         )
 
 
-def _racks(cluster: Cluster) -> dict[str, object]:
-    if cluster.racks is None:
-        return {}
-    rack = cluster.workers_per_rack
-    return {"rack": rack, "uplink_mbit": rack * Network().rate_mbit / cluster.oversubscription}
+def _network(cluster: Cluster, part: Part) -> dict[str, object]:
+    network: dict[str, object] = {**DEVICES[cluster.switch].network}
+    if not part.is_whole:
+        network["switch_mpps"] = part.share * DEVICES[cluster.switch].network["switch_mpps"]
+    if part.rack is not None:
+        network["rack"] = part.rack
+        network["uplink_mbit"] = part.rack * Network().rate_mbit / cluster.oversubscription
+    return network
 
 
-def trace_for(config: SimulationConfig, reporter: Reporter, note: files.Note) -> Trace:
-    """Read or generate the mini-batches; `note` gets what data were taken for. Raises `DataError`."""
-    with reporter.phase("data", 1.0) as phase:
-        if config.data is not None:
-            return files.load(config.data, config.workers, config.read_options, note)
-        return generate_trace(config, phase.update)
+def read_data(config: SimulationConfig, reporter: Reporter, note: files.Note) -> Trace | None:
+    """Return the mini-batches of a log, of one worker, or None for built-in data; raises `DataError`.
+
+    `note` gets what the data were taken for.
+    """
+    if config.data is None:
+        return None
+    with reporter.phase("data"):
+        return files.load(config.data, 1, config.read_options, note)
+
+
+def trace_for(config: SimulationConfig, data: Trace | None, reporter: Reporter) -> Trace:
+    """Deal the mini-batches of `data` to the workers, or generate some; raises `DataError`."""
+    with reporter.phase("workload", 1.0) as phase:
+        if data is None:
+            return generate_trace(config, phase.update)
+        assert config.data is not None
+        return files.deal(data, config.workers, config.data)

@@ -6,10 +6,12 @@ from analysis.metrics import Subject, mentioned_in
 from analysis.wording import texts
 from foundation.text import pluralize
 from simulator.answer.arm_results import ArmResult, Busy, Limit, OffloadComparison
-from simulator.answer.capacity import WORTH, Check
+from simulator.answer.capacity import MAX_ERROR, WORTH, Check
 from simulator.answer.cluster import Cluster
 from simulator.answer.devices import DEVICES, Device
+from simulator.answer.part import PartCheck
 from simulator.answer.sizes import Size
+from simulator.answer.uplinks import UplinkGain
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts
 
@@ -38,7 +40,11 @@ def sentences(
     sizes: Sequence[Size],
     stops: Size,
     checks: Sequence[Check],
+    part_check: PartCheck | None = None,
+    uplinks: Sequence[UplinkGain] = (),
 ) -> Iterator[str]:
+    if part_check is not None:
+        yield _part(cluster, config, part_check)
     yield _rate(cluster, sides)
     yield from differences(sides)
     yield _busy("Without the hot set", sides.baseline)
@@ -47,8 +53,9 @@ def sentences(
     yield _checks(checks)
     yield _data(cluster, keys)
     yield device(config, DEVICES[cluster.switch])
-    if config.network.rack is not None:
-        yield _racks(config)
+    if uplinks:
+        yield _racks(cluster, config)
+        yield _uplinks(uplinks)
     yield _costs(cluster.hosts)
 
 
@@ -136,7 +143,8 @@ def _data(cluster: Cluster, keys: float) -> str:
 
 def device(config: SimulationConfig, switch: Device) -> str:
     network = config.network
-    takes = f"{network.switch_us:g} µs for a frame and {network.switch_mpps:,.0f} million of them a second"
+    mpps = switch.network["switch_mpps"]
+    takes = f"{network.switch_us:g} µs for a frame and {mpps:,.0f} million of them a second"
     rate = f"{network.rate_mbit / 1000:g} Gbit/s" if network.rate_mbit else "no limit"
     return (
         "This is simulated: every worker and every server has a core of its own, and the switch is "
@@ -154,15 +162,46 @@ def _passes(switch: Device) -> str:
     )
 
 
-def _racks(config: SimulationConfig) -> str:
-    rack, uplink = config.workers_at_a_port, config.network.uplink_mbit
-    racks = -(-config.workers // rack)
-    has = f"{uplink / 1000:,.4g} Gbit/s" if uplink else "no limit"
+def _racks(cluster: Cluster, config: SimulationConfig) -> str:
+    rack = cluster.rack or 1
+    racks = -(-cluster.workers // rack)
+    uplink = rack * config.network.rate_mbit / cluster.oversubscription
     return (
         f"Workers are in {pluralize(racks, 'rack')} of up to {rack:,}, whose switches only forward, and "
-        f"whose uplinks have {has} each; servers are at the switch with the hot set, which spares uplinks "
-        "nothing."
+        f"whose uplinks have {uplink / 1000:,.4g} Gbit/s each; servers are at the switch with the hot set, "
+        "which spares uplinks nothing."
     )
+
+
+def _uplinks(uplinks: Sequence[UplinkGain]) -> str:
+    first, last = uplinks[0], uplinks[-1]
+    free = [each for each in uplinks if each.baseline >= (1 - _SAME) * first.baseline]
+    free = [each for each in free if each.offload >= (1 - _SAME) * first.offload]
+    found = f"Calculated, uplinks limit nothing up to an oversubscription of {_ratio(free[-1])}"
+    limited = uplinks[len(free) :]
+    if not limited:
+        return f"{found}."
+    others = [each for each in limited if abs(each.gain / last.gain - 1) > _SAME]
+    gains = [f"{each.gain:.2f} at {_ratio(each)}" for each in others]
+    gains.append(f"{last.gain:.2f} from {_ratio(limited[len(others)])} on")
+    return f"{found}; the gain is {', '.join(gains)}."
+
+
+def _ratio(uplink: UplinkGain) -> str:
+    return f"{uplink.oversubscription:,.4g}:1"
+
+
+def _part(cluster: Cluster, config: SimulationConfig, check: PartCheck) -> str:
+    share = config.hosts.server_share
+    found = (
+        f"Simulated are {config.workers:,} of the {cluster.workers:,} workers with {_percent(share)} of each "
+        f"server, and capacities of the whole are {1 / share:.3g} times theirs"
+    )
+    checked = f"{check.workers:,} workers give {check.offload:,.0f} steps/s and {check.baseline:,.0f} without"
+    error = f"({100 * check.error:+.0f} %)"
+    if abs(check.error) > MAX_ERROR:
+        return f"{found}; they are estimates, as {checked} {error}. Times of operations are not told."
+    return f"{found}; checked: {checked} {error}. Times of operations are not told."
 
 
 def _costs(hosts: Hosts | None) -> str:

@@ -87,7 +87,8 @@ def answer(
     """Say what a switch would do for a cluster.
 
     Tells gains and losses, capacity, what limits it, and which size of a hot set pays. The agents and the P4
-    program run in virtual time: every agent has a core of its own, and the switch is a device.
+    program run in virtual time: every agent has a core of its own, and the switch is a device. Of a large
+    cluster a part is simulated, and the rest calculated.
     """
     from experiment.progress import Reporter, RunConsole
     from hotline.results.answer import answer as answer_for

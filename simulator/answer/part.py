@@ -1,0 +1,42 @@
+"""The part of a large cluster that is simulated: whole racks of workers, with their share of each server."""
+
+from __future__ import annotations
+
+import math
+
+from foundation.logs.columns import TRANSFERS
+from foundation.protocol.addressing import MAX_HOSTS
+from foundation.protocol.header import LANES
+from foundation.settings import Strict
+from simulator.answer.cluster import Cluster, Part, whole
+
+MAX_RPCS = 90_000
+"""RPCs of one step of all simulated workers, of which a simulation takes about a minute."""
+
+
+class PartCheck(Strict):
+    """Capacities of the whole cluster in steps/s, by a part of half as many workers."""
+
+    workers: int
+    baseline: float
+    offload: float
+    error: float
+    """Larger deviation of the answer's two capacities from these, as a share of these."""
+
+
+def max_workers(cluster: Cluster, keys_per_step: float, max_rpcs: float = MAX_RPCS) -> int:
+    """Return how many workers send at most `max_rpcs` RPCs in a step and have routes in the switch."""
+    of_server = keys_per_step / cluster.servers
+    rpcs = len(TRANSFERS) * cluster.servers * max(1 - math.exp(-of_server), of_server / LANES + 0.5)
+    return max(2, min(int(max_rpcs / rpcs), MAX_HOSTS - cluster.servers))
+
+
+def part_of(cluster: Cluster, limit: int) -> Part:
+    """Return the largest part of at most `limit` workers, which is less than a rack if need be."""
+    if cluster.workers <= limit:
+        return whole(cluster)
+    if cluster.rack is None:
+        return Part(limit, None, limit / cluster.workers)
+    rack = min(cluster.rack, limit)
+    workers = limit // rack * rack
+    return Part(workers, rack, workers / cluster.workers)

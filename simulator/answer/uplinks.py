@@ -1,0 +1,38 @@
+"""What the oversubscription of racks' uplinks does to the gain, calculated from counted packing."""
+
+from __future__ import annotations
+
+from foundation.settings import Strict
+from simulator.answer.capacity import CapacityModel
+from simulator.answer.cluster import Cluster
+from simulator.answer.sizes import PackingCounts
+
+_RATIOS = tuple(2.0**k for k in range(11))
+
+
+class UplinkGain(Strict):
+    """Steps/s of all workers with uplinks of an oversubscription."""
+
+    oversubscription: float
+    baseline: float
+    offload: float
+
+    @property
+    def gain(self) -> float:
+        return self.offload / self.baseline
+
+
+def uplink_gains(
+    model: CapacityModel, none: PackingCounts, asked: PackingCounts, cluster: Cluster
+) -> tuple[UplinkGain, ...]:
+    """Return the capacities by oversubscription, 1 to 1,024 and the cluster's; nothing without racks."""
+    if cluster.racks is None:
+        return ()
+    return tuple(
+        UplinkGain(
+            oversubscription=ratio,
+            baseline=model.capacity(none, cluster.oversubscription / ratio),
+            offload=model.capacity(asked, cluster.oversubscription / ratio),
+        )
+        for ratio in sorted({*_RATIOS, cluster.oversubscription})
+    )
