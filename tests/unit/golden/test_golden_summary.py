@@ -58,6 +58,7 @@ def test_the_run_as_a_whole(summary: dict[str, Any]) -> None:
         },
         "overflows": 5,
         "dropped_rows": 9,
+        "staleness": None,
         **dict.fromkeys(("rpcs", "packet_passes", "virtual_s", "real_s", "loop_s", "virtual")),
         **dict.fromkeys(("rate", "durable", "program_share", "reports", "vector")),
         **{name: {} for name in ("restarts", "agents", "last_reported", "steps_per_s")},
