@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from types import TracebackType
 
 from typing_extensions import Self
@@ -12,6 +13,7 @@ from typing_extensions import Self
 from controller.client import DEFAULT_ADDRESS, SwitchClient
 from controller.errors import DeviceError, UnknownJob, UnknownKey
 from controller.hotset.migrate import Plan, Progress, execute, plan
+from controller.hotset.quotas import check_quota, kept_keys, round_quota
 from controller.inband import PATIENCE, InBand
 from controller.status import Counters, SwitchStatus, read_counters, read_pushes, read_status
 from controller.tables import (
@@ -100,12 +102,29 @@ class Controller:
 
     async def plan(self, job: int, keys: Sequence[int]) -> Plan:
         """Return the moves that `load` would make."""
-        offload = (await self.job(job)).offload
-        return plan(await self._params(), job, keys, offload)
+        returns, moves = await self._plan(job, keys)
+        return Plan(tuple(chain(*(each.moves for each in returns.values()), moves.leaving)), moves.arriving)
 
     async def load(self, job: int, keys: Sequence[int], *, progress: Progress = no_progress) -> Plan:
-        """Make `keys` a job's hot set by moving the difference; they are parked if offload is off."""
-        return await self._move(job, keys, (await self.job(job)).offload, progress)
+        """Make `keys` a job's hot set by moving the difference; they are parked if offload is off.
+
+        Other jobs give back the slots that the job needs within its quota. Return the job's own moves.
+        """
+        returns, moves = await self._plan(job, keys)
+        for other, its_moves in returns.items():
+            await self._move(other, its_moves, no_progress)
+        return await self._move(job, moves, progress)
+
+    async def _plan(self, job: int, keys: Sequence[int]) -> tuple[dict[int, Plan], Plan]:
+        """Return the moves of other jobs that give slots back, and those of a load behind them."""
+        await self.job(job)
+        params = await self._params()
+        jobs = await self._jobs()
+        kept = kept_keys(params, job, keys, {row.job: row.quota for row in jobs.values()})
+        returns = {other: plan(params, other, keep, jobs[other].offload) for other, keep in kept.items()}
+        freed = {(move.param.job, move.param.key) for each in returns.values() for move in each.leaving}
+        remaining = [param for param in params if (param.job, param.key) not in freed]
+        return returns, plan(remaining, job, keys, jobs[job].offload)
 
     async def load_all(
         self, hot_sets: Mapping[int, Sequence[int]], *, renew: bool = False, progress: Progress = no_progress
@@ -143,11 +162,11 @@ class Controller:
         """Move the values of a job's hot set into the switch, or back to the PS; the entries stay."""
         settings = await self.job(job)
         keys = [param.key for param in await self._params() if param.job == job]
-        changed = Job(job, on, settings.proxy)
+        changed = replace(settings, offload=on)
         # The flag is on as long as any value is in the switch.
         if on:
             await self.install(changed)
-        done = await self._move(job, keys, on, progress)
+        done = await self._move(job, plan(await self._params(), job, keys, on), progress)
         if not on:
             await self.install(changed)
         return done
@@ -172,8 +191,19 @@ class Controller:
 
     async def set_proxy(self, job: int, on: bool) -> None:
         """Have the switch present all workers of a job to the PS as one connection, or each as its own."""
-        settings = await self.job(job)
-        await self.install(Job(job, settings.offload, on))
+        await self.install(replace(await self.job(job), proxy=on))
+
+    async def quotas(self) -> dict[int, int]:
+        """Return the quota of each job on the switch, in hot keys."""
+        self._switch.check_pipeline()
+        return {job: row.quota for job, row in (await self._jobs()).items()}
+
+    async def set_quota(self, job: int, keys: int) -> None:
+        """Set a job's quota, rounded up (`round_quota`), for later loads and periods; raises `QuotaError`."""
+        row = await self.job(job)
+        quota = round_quota(keys)
+        check_quota(job, quota, await self.quotas())
+        await self.install(replace(row, quota=quota))
 
     async def counters(self) -> Counters:
         self._switch.check_pipeline()
@@ -220,8 +250,7 @@ class Controller:
             held = await inband.read(servers, [param.key for param in params])
         return [Register(param, held.get(param.key)) for param in params]
 
-    async def _move(self, job: int, keys: Sequence[int], offload: bool, progress: Progress) -> Plan:
-        moves = plan(await self._params(), job, keys, offload)
+    async def _move(self, job: int, moves: Plan, progress: Progress) -> Plan:
         await self._carry_out(job, moves, True, progress)
         return moves
 
@@ -241,11 +270,14 @@ class Controller:
     async def job(self, job: int) -> Job:
         """Return a job's row; raise `UnknownJob` without one."""
         self._switch.check_pipeline()
-        jobs = {row.job: row for row in await self._switch.read(Job)}
+        jobs = await self._jobs()
         if job not in jobs:
             known = ", ".join(map(str, sorted(jobs))) or "none"
             raise UnknownJob(f"job {job} is not on the switch; its jobs: {known}")
         return jobs[job]
+
+    async def _jobs(self) -> dict[int, Job]:
+        return {row.job: row for row in await self._switch.read(Job)}
 
     async def _servers(self, job: int) -> list[Server]:
         """Return the job's servers by id; raise `UnknownJob` unless they are 0, 1, ..."""

@@ -11,6 +11,10 @@ class HotSetError(ControllerError):
     """A file is not a hot set, or the hot set does not fit into the switch."""
 
 
+class QuotaError(ControllerError):
+    """The quotas of all jobs together do not fit into the switch."""
+
+
 class DeviceError(ControllerError):
     """The switch cannot be reached, or refused a request."""
 

@@ -46,6 +46,8 @@ class TableEntry(NamedTuple):
     key: tuple[int, ...]
     action: str
     args: tuple[int, ...]
+    metadata: bytes = b""
+    """Bytes that the P4Runtime server keeps with the entry for controllers."""
 
 
 class MulticastGroup(NamedTuple):
@@ -113,6 +115,20 @@ class Job(Row):
     job: int
     offload: bool
     proxy: bool
+    quota: int = 0
+    """Hot keys that the job may have while other jobs want slots (`controller/hotset/quotas.py`)."""
+
+    def entry(self) -> TableEntry:
+        # Packets do not need the quota, so it is in the entry's metadata.
+        quota = _octets(self.quota) if self.quota else b""
+        args = (int(self.offload), int(self.proxy))
+        return TableEntry(self.CONTROL + self.TABLES[0], (self.job,), self.CONTROL + self.ACTION, args, quota)
+
+    @classmethod
+    def from_entry(cls, entry: fy.P4TableEntry) -> Self:
+        args = _action(entry).args
+        quota = int.from_bytes(entry.metadata, "big")
+        return cls(entry["job"], bool(args["offload"]), bool(args["proxy"]), quota)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +285,7 @@ class RowEncoder:
         for field_id, number in zip(field_ids, entry.key, strict=True):
             message.match.add(field_id=field_id).exact.value = _octets(number)
         if not is_deleted:
+            message.metadata = entry.metadata
             action = message.action.action
             action.action_id = self._actions[entry.action]
             for param_id, number in enumerate(entry.args, start=1):

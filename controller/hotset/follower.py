@@ -1,4 +1,4 @@
-"""Let a hot set follow drift: in each period count updates, choose keys, and move them.
+"""Let hot sets follow drift: in each period count updates, divide the slots, choose keys, and move them.
 
 An update is a lane of a worker's fresh push, counted once, where it is added: by its PS, by key, or by the
 switch, by slot. So counts of hot and cold keys are comparable, and those of a key that has moved add up.
@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import count
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from controller.controller import Controller
 from controller.errors import HotSetError, OffloadIsOff
+from controller.hotset.quotas import CAPACITY, Slots, divide, slots_of, up_to
 from controller.hotset.selection import Change, Rates, Rule, choose, smoothed, summed
 from controller.tables import SLOTS, HotParam, State
 from foundation.protocol.codec import Keys, Values
@@ -26,14 +27,16 @@ from foundation.text import pluralize
 
 _Slot = tuple[int, int, int]
 """Key, lane and slot of an entry."""
+_ALL: Slots = np.full(LANES, SLOTS, np.int64)
 _CANDIDATES = 2
 """Cold keys to consider for each that may become hot in a period."""
 
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """The counts of a period, and the moves at its end."""
+    """The counts of a period of one job, and the moves at its end."""
 
+    job: int
     updates: int | None
     """Updates of the job; None in the first period, whose beginning was not observed."""
     in_switch: int | None
@@ -43,6 +46,7 @@ class Period:
     keys: int
     """Size of the hot set after the moves."""
     seconds: float
+    """Time that the moves of all jobs took."""
 
     @property
     def share(self) -> float | None:
@@ -50,94 +54,162 @@ class Period:
         return self.in_switch / self.updates if self.updates and self.in_switch is not None else None
 
 
-class Follower:
-    """Adapts a job's hot set; `period` is due at even intervals. It cannot be used after an error."""
+@dataclass(slots=True)
+class _Job:
+    """A job that is followed: what is known of its keys from period to period."""
 
-    def __init__(self, controller: Controller, job: int, rule: Rule) -> None:
+    rule: Rule
+    rates: Rates = field(default_factory=Rates.none)
+    pushes: dict[_Slot, int] | None = None
+    """Counts of the job's slots at the last reading; None before the first period."""
+
+    def rank(self, counts: Rates, keys: int, is_first: bool) -> tuple[Rates, Rule]:
+        """Take a period's counts; return the rates, and the rule for a set of so many `keys`."""
+        if is_first:
+            return counts, replace(self.rule, top_k=max(self.rule.top_k, keys), swaps=0)
+        self.rates = smoothed(self.rates, counts)
+        return self.rates, self.rule
+
+
+class _Counted(NamedTuple):
+    """A job's keys in the switch, and its counts of a period."""
+
+    entries: Sequence[HotParam]
+    hot: Keys
+    rates: Rates
+    rule: Rule
+    updates: int | None
+    in_switch: int | None
+
+    def choose(self, room: Slots) -> Change:
+        return choose(self.rates, self.hot, self.rule, room.tolist())
+
+
+class Follower:
+    """Adapts the hot sets of jobs; `period` is due at even intervals. It cannot be used after an error."""
+
+    def __init__(self, controller: Controller, rules: Mapping[int, Rule]) -> None:
         self._controller = controller
-        self._job = job
-        self._rule = rule
-        self._rates = Rates.none()
-        self._pushes: dict[_Slot, int] | None = None
-        """Counts of the job's slots at the last reading; None before the first period."""
+        self._jobs = {job: _Job(rule) for job, rule in rules.items()}
         self.is_moving = False
         """Whether a move is under way, which should not be interrupted."""
 
-    async def period(self) -> Period:
-        """End a period and begin the next; the first only fills a small set. Raises a `ControllerError`."""
+    async def period(self) -> list[Period]:
+        """End a period and begin the next; the first only fills small sets. Raises a `ControllerError`."""
         began = time.monotonic()
-        entries, room = await self._entries()
-        hot = np.array([entry.key for entry in entries], dtype=np.uint64)
-        is_first = self._pushes is None
-        cold, counts, at_servers = await self._busiest(self._rule.top_k - len(entries))
-        pushes = await self._pushes_since(entries)
-        change = self._choose(summed(np.append(hot, cold), np.append(pushes, counts)), hot, room, is_first)
-        if change or any(entry.state is not State.HOT for entry in entries):
-            await self._move(change.applied(hot.tolist()))
-        in_switch = int(pushes.sum())
-        return Period(
-            updates=None if is_first else at_servers + in_switch,
-            in_switch=None if is_first else in_switch,
-            keys_in=len(change.arriving),
-            keys_out=len(change.leaving),
-            keys=len(entries) + len(change.arriving) - len(change.leaving),
-            seconds=time.monotonic() - began,
-        )
-
-    async def _entries(self) -> tuple[list[HotParam], list[int]]:
-        """Return the job's entries, and each lane's slots for it; raises `OffloadIsOff`, `HotSetError`."""
-        if not (await self._controller.job(self._job)).offload:
-            raise OffloadIsOff(f"job {self._job} has its offload off; `hotline offload on` brings it back")
+        quotas = await self._quotas()
         entries = await self._controller.entries()
-        others = Counter(entry.lane for entry in entries if entry.job != self._job)
-        room = [SLOTS - others[lane] for lane in range(LANES)]
-        if self._rule.top_k > sum(room):
-            raise HotSetError(
-                f"top-k {self._rule.top_k} is too large: the switch has room for "
-                f"{pluralize(sum(room), 'key')} of job {self._job}"
+        held, room = self._others(entries, quotas)
+        counted = {job: await self._count(job, entries) for job in self._jobs}
+        wanted = {
+            job: slots_of(each.choose(_ALL).applied(each.hot.tolist())) for job, each in counted.items()
+        }
+        shares = divide(wanted, {other: slots_of(keys) for other, keys in held.items()}, quotas, room)
+        changes = {job: each.choose(shares[job]) for job, each in counted.items()}
+        await self._move(
+            counted, changes, {other: (keys, up_to(keys, shares[other])) for other, keys in held.items()}
+        )
+        return [
+            Period(
+                job=job,
+                updates=each.updates,
+                in_switch=each.in_switch,
+                keys_in=len(changes[job].arriving),
+                keys_out=len(changes[job].leaving),
+                keys=len(each.hot) + len(changes[job].arriving) - len(changes[job].leaving),
+                seconds=time.monotonic() - began,
             )
-        return [entry for entry in entries if entry.job == self._job], room
+            for job, each in counted.items()
+        ]
 
-    async def _busiest(self, missing: int) -> tuple[Keys, Values, int]:
+    async def _quotas(self) -> dict[int, int]:
+        """Return the quotas of all jobs by id; raise `OffloadIsOff` for a job that is followed."""
+        for job in self._jobs:
+            if not (await self._controller.job(job)).offload:
+                raise OffloadIsOff(f"job {job} has its offload off; `hotline offload on` brings it back")
+        return await self._controller.quotas()
+
+    def _others(
+        self, entries: Sequence[HotParam], quotas: Mapping[int, int]
+    ) -> tuple[dict[int, list[int]], Slots]:
+        """Return the keys of other known jobs, by slot, and the slots by lane that known jobs may have."""
+        others: dict[int, list[int]] = {}
+        for entry in sorted(entries, key=lambda entry: entry.slot):
+            if entry.job not in self._jobs:
+                others.setdefault(entry.job, []).append(entry.key)
+        taken = sum(map(len, others.values()))
+        for job, each in self._jobs.items():
+            if each.rule.top_k > CAPACITY - taken:
+                raise HotSetError(
+                    f"top-k {each.rule.top_k} is too large: the switch has room for "
+                    f"{pluralize(CAPACITY - taken, 'key')} of job {job}"
+                )
+        orphans = [key for other, keys in others.items() if other not in quotas for key in keys]
+        return {other: keys for other, keys in others.items() if other in quotas}, _ALL - slots_of(orphans)
+
+    async def _count(self, job: int, all_entries: Sequence[HotParam]) -> _Counted:
+        followed = self._jobs[job]
+        entries = [entry for entry in all_entries if entry.job == job]
+        hot = np.array([entry.key for entry in entries], dtype=np.uint64)
+        is_first = followed.pushes is None
+        cold, counts, at_servers = await self._busiest(job, followed.rule.top_k - len(entries))
+        pushes = await self._pushes_since(followed, entries)
+        counted = summed(np.append(hot, cold), np.append(pushes, counts))
+        rates, rule = followed.rank(counted, len(hot), is_first)
+        in_switch = int(pushes.sum())
+        if is_first:
+            return _Counted(entries, hot, rates, rule, None, None)
+        return _Counted(entries, hot, rates, rule, at_servers + in_switch, in_switch)
+
+    async def _busiest(self, job: int, missing: int) -> tuple[Keys, Values, int]:
         """Return the most updated keys of this period [n], their updates [n], and the updates of all keys."""
-        limit = max(missing, 0) + _CANDIDATES * self._rule.swaps
-        shares = await self._controller.busiest(self._job, limit)
+        limit = max(missing, 0) + _CANDIDATES * self._jobs[job].rule.swaps
+        shares = await self._controller.busiest(job, limit)
         keys = np.concatenate([keys[1:] for keys, _ in shares])
         counts = np.concatenate([counts[1:] for _, counts in shares])
         return keys, counts, sum(int(counts[0]) for _, counts in shares)
 
-    async def _pushes_since(self, entries: Sequence[HotParam]) -> NDArray[np.int64]:
+    async def _pushes_since(self, followed: _Job, entries: Sequence[HotParam]) -> NDArray[np.int64]:
         """Return the switch's updates of each entry since the last reading [n]; 0 without one."""
-        before = self._pushes or {}
-        self._pushes = await self._read(entries)
+        before = followed.pushes or {}
+        followed.pushes = await self._read(entries)
         # A counter that went back was reset by a new pipeline.
         since = [
             count - before.get(slot, count) if count >= before.get(slot, 0) else count
-            for slot, count in self._pushes.items()
+            for slot, count in followed.pushes.items()
         ]
         return np.array(since, dtype=np.int64)
 
-    def _choose(self, counts: Rates, hot: Keys, room: Sequence[int], is_first: bool) -> Change:
-        if is_first:
-            rule = replace(self._rule, top_k=max(self._rule.top_k, len(hot)), swaps=0)
-            return choose(counts, hot, rule, room)
-        self._rates = smoothed(self._rates, counts)
-        return choose(self._rates, hot, self._rule, room)
-
-    async def _move(self, wanted: Sequence[int]) -> None:
+    async def _move(
+        self,
+        counted: Mapping[int, _Counted],
+        changes: Mapping[int, Change],
+        others: Mapping[int, tuple[list[int], list[int]]],
+    ) -> None:
+        """Move what jobs give back, then all else; of `others`, keys before and after."""
         self.is_moving = True
-        plan = await self._controller.load(self._job, wanted)
+        for other, (keys, kept) in others.items():
+            if len(kept) < len(keys):
+                await self._controller.load(other, kept)
+        if len(counted) > 1:
+            for job, each in counted.items():
+                if surplus := set(changes[job].surplus):
+                    await self._controller.load(job, [key for key in each.hot.tolist() if key not in surplus])
+        for job, each in counted.items():
+            if changes[job] or any(entry.state is not State.HOT for entry in each.entries):
+                plan = await self._controller.load(job, changes[job].applied(each.hot.tolist()))
+                # A slot's count is not reset when its key changes.
+                pushes = self._jobs[job].pushes
+                assert pushes is not None
+                pushes |= await self._read([move.param for move in plan.arriving if move.param.job == job])
         self.is_moving = False
-        # A slot's count is not reset when its key changes.
-        assert self._pushes is not None
-        self._pushes |= await self._read([move.param for move in plan.arriving])
 
     async def _read(self, entries: Sequence[HotParam]) -> dict[_Slot, int]:
         slots = [(entry.key, entry.lane, entry.slot) for entry in entries]
         return dict(zip(slots, await self._controller.pushes(entries), strict=True))
 
 
-async def follow(follower: Follower, every: float, periods: int | None) -> AsyncIterator[Period]:
+async def follow(follower: Follower, every: float, periods: int | None) -> AsyncIterator[list[Period]]:
     """Yield the first period at once, then `periods` more, one every `every` seconds; None never ends."""
     loop = asyncio.get_running_loop()
     due = loop.time()

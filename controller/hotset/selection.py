@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.hotset.migrate import WAVE
+from controller.hotset.quotas import ranks_in_lane
 from foundation.protocol.codec import Keys
 from foundation.protocol.hashing import lanes_of
 
@@ -102,9 +103,14 @@ class Change:
 
 
 def choose(rates: Rates, hot: Keys, rule: Rule, room: Sequence[int]) -> Change:
-    """Return a change of `hot` keys [n] with `room` in each lane; of equal rates, smaller keys come first."""
+    """Return a change of `hot` keys [n] with `room` in each lane; of equal rates, smaller keys come first.
+
+    Keys beyond the room of their lanes leave, the coldest first.
+    """
     ranked = _ranked(hot, rates.at(hot))
-    staying, surplus = ranked.up_to(rule.top_k), ranked.keys[rule.top_k :]
+    stays = ranks_in_lane(ranked.lanes) < np.array(room)[ranked.lanes]
+    stays &= np.cumsum(stays) <= rule.top_k
+    staying, surplus = ranked.where(stays), ranked.keys[~stays]
     cold = ~np.isin(rates.keys, hot, assume_unique=True)
     arrivals = _ranked(rates.keys[cold], rates.rates[cold]).each()
     free = np.array(room) - np.bincount(staying.lanes, minlength=len(room))
@@ -124,8 +130,8 @@ class _Ranked(NamedTuple):
     rates: NDArray[np.float64]
     lanes: NDArray[np.uint8]
 
-    def up_to(self, number: int) -> _Ranked:
-        return _Ranked(self.keys[:number], self.rates[:number], self.lanes[:number])
+    def where(self, mask: NDArray[np.bool_]) -> _Ranked:
+        return _Ranked(self.keys[mask], self.rates[mask], self.lanes[mask])
 
     def at(self, place: int) -> _Key:
         return _Key(int(self.keys[place]), float(self.rates[place]), int(self.lanes[place]))

@@ -10,7 +10,7 @@ import random
 import socket
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cache, wraps
 from inspect import Signature, signature
 from typing import Any, TypeVar
@@ -42,22 +42,23 @@ T = TypeVar("T")
 
 
 class PsHost:
-    """A PS of one job, which can stop answering."""
+    """A PS of some jobs, which can stop answering; `row` and `store` are of the first job."""
 
-    def __init__(self, job: int, ps: int, keys: int, n_ps: int) -> None:
+    def __init__(self, jobs: Sequence[int], ps: int, keys: int, n_ps: int) -> None:
         host, service = addressing.server(ps + 1), addressing.service(ps + 1)
         port = addressing.server_port(WORKERS, ps + 1)
-        self.row = Server(
-            job, ps, host.mac, host.address, HOTLINE_PORT, port, service.mac, service.address, HOTLINE_PORT
-        )
+        addresses = (host.mac, host.address, HOTLINE_PORT, port, service.mac, service.address, HOTLINE_PORT)
+        self.rows = [Server(job, ps, *addresses) for job in jobs]
+        self.row = self.rows[0]
         self.mute_after: int | None = None
         """Number of SEEDs and COLLECTs after which this PS ignores commands."""
         self.muted = asyncio.Event()
         self._moves: set[tuple[int, int]] = set()
         self._core: ParameterServer[UdpEndpoint] = ParameterServer(
-            ps, n_ps, KeySpace(keys), {job: EPOCH}, time.monotonic_ns
+            ps, n_ps, KeySpace(keys), dict.fromkeys(jobs, EPOCH), time.monotonic_ns
         )
-        self.store = self._core.stores[job]
+        self.stores = self._core.stores
+        self.store = self.stores[jobs[0]]
 
     def receive(self, frame: bytes) -> list[bytes]:
         source, destination, datagram = frames.parse(frame)
@@ -97,12 +98,14 @@ class _Load:
 
     def __init__(self, job: int, worker: int, keys: int, n_ps: int, seed: int) -> None:
         host = addressing.worker(worker)
-        self.row = Worker(job, worker, EPOCH, worker, host.mac, host.address, 20_000 + job, worker)
+        self.job = job
+        row = job * WORKERS + worker
+        self.row = Worker(job, worker, EPOCH, row, host.mac, host.address, 20_000 + job, worker)
         self.sent: Counter[int] = Counter()
         """Sums by key."""
         self.updates: Counter[int] = Counter()
         """Numbers of pushes by key."""
-        self.favours = range(keys)
+        self.favours: Sequence[int] = range(keys)
         self.operations = 0
         self.running = True
         self._random = np.random.default_rng(seed)
@@ -161,18 +164,31 @@ def compile_agents() -> None:
 class LiveNet:
     """`async with LiveNet(job, keys) as net`: PSs own keys 0..keys-1, the switch has no pipeline yet."""
 
-    def __init__(self, job: int, keys: int, *, n_ps: int = 2, loss: float = 0.0, seed: int = 0) -> None:
+    def __init__(
+        self,
+        job: int,
+        keys: int,
+        *,
+        others: Sequence[int] = (),
+        n_ps: int = 2,
+        loss: float = 0.0,
+        seed: int = 0,
+    ) -> None:
         compile_agents()
-        self.job = job
+        self.jobs = (job, *others)
         self.n_ps = n_ps
         self.cpu_socket, self._switch_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.notice_socket, self._notice_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.pipeline: Pipeline | None = None
-        self.servers = [PsHost(job, ps, keys, n_ps) for ps in range(n_ps)]
-        self.loads = [_Load(job, worker, keys, n_ps, seed + worker) for worker in range(1, WORKERS + 1)]
+        self.servers = [PsHost(self.jobs, ps, keys, n_ps) for ps in range(n_ps)]
+        self.loads = [
+            _Load(each, worker, keys, n_ps, seed + worker)
+            for each in self.jobs
+            for worker in range(1, WORKERS + 1)
+        ]
         self._receivers: dict[int, Callable[[bytes], list[bytes]]] = {
             **{server.row.port: server.receive for server in self.servers},
-            **{load.row.port: load.receive for load in self.loads},
+            **{load.row.port: self._receive_at_worker for load in self.loads},
         }
         self._keys = keys
         self._loss = loss
@@ -198,19 +214,21 @@ class LiveNet:
         await self._p4runtime.stop()
 
     async def set_up(self, *, offload: bool = True) -> None:
-        rows = [server.row for server in self.servers]
+        rows = [row for server in self.servers for row in server.rows]
         async with Controller(self.address) as controller:
             await controller.commit_pipeline()
             await controller.install(
-                Job(self.job, offload, proxy=True),
+                *(Job(job, offload, proxy=True) for job in self.jobs),
                 *rows,
                 *(load.row for load in self.loads),
-                *(Route(load.row.mac, load.row.port) for load in self.loads),
+                *(Route(load.row.mac, load.row.port) for load in self.loads[:WORKERS]),
                 *(self._own_caller(row) for row in rows),
             )
 
-    async def work(self, operations: int) -> None:
-        await asyncio.gather(*(load.run(self.inject, operations) for load in self.loads))
+    async def work(self, operations: int, job: int | None = None) -> None:
+        """Let each worker of all jobs, or of one, do so many operations."""
+        loads = [load for load in self.loads if job in (None, load.job)]
+        await asyncio.gather(*(load.run(self.inject, operations) for load in loads))
 
     async def work_while(self, action: Coroutine[Any, Any, T]) -> T:
         """Run an action while the workers push; then let them finish their pushes."""
@@ -248,6 +266,12 @@ class LiveNet:
     def _process(self, port: int, frame: bytes) -> list[Output]:
         return [] if self.pipeline is None else self.pipeline.process(port, frame, 0, 0)
 
+    def _receive_at_worker(self, frame: bytes) -> list[bytes]:
+        _, destination, _ = frames.parse(frame)
+        worker = (destination.address, destination.port)
+        [load] = [load for load in self.loads if (load.row.addr, load.row.udp_port) == worker]
+        return load.receive(frame)
+
     async def _keep_time(self) -> None:
         while True:
             await asyncio.sleep(_PACE)
@@ -264,18 +288,29 @@ class LiveNet:
     @staticmethod
     def _own_caller(row: Server) -> Worker:
         return Worker(
-            row.job, PS_CALLER_BASE + row.ps, EPOCH, 100 + row.ps, row.mac, row.addr, PS_RPC_PORT, row.port, 1
+            row.job,
+            PS_CALLER_BASE + row.ps,
+            EPOCH,
+            100 * row.job + row.ps,
+            row.mac,
+            row.addr,
+            PS_RPC_PORT,
+            row.port,
+            1,
         )
 
 
 def live(
-    *, offload: bool = True, prepare: Callable[[LiveNet], None] = lambda net: None
+    *,
+    offload: bool = True,
+    others: Sequence[int] = (),
+    prepare: Callable[[LiveNet], None] = lambda net: None,
 ) -> Callable[[Callable[..., Coroutine[Any, Any, None]]], Callable[..., None]]:
     """Decorate a coroutine that is a test on a net that is set up; an argument `loss` is the net's, too."""
 
     def decorate(scenario: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
         async def run(fixtures: Mapping[str, Any]) -> None:
-            async with LiveNet(JOB, KEYS, loss=fixtures.get("loss", 0.0)) as net:
+            async with LiveNet(JOB, KEYS, others=others, loss=fixtures.get("loss", 0.0)) as net:
                 await net.set_up(offload=offload)
                 prepare(net)
                 await scenario(net, **fixtures)

@@ -187,39 +187,40 @@ class Follower:
 
     made: ClassVar[list[Any]] = []
 
-    def __init__(self, controller: Played, job: int, rule: Rule) -> None:
-        self.made.append((job, rule))
+    def __init__(self, controller: Played, rules: dict[int, Rule]) -> None:
+        self.made.append(rules)
         self._periods = iter(
             [
-                Period(None, None, 20_000, 0, 20_000, 2.25),
-                Period(250_000, 123_250, 1, 1, 20_000, 0.504),
-                Period(0, 0, 0, 0, 20_000, 1.0),
+                Period(4, None, None, 20_000, 0, 20_000, 2.25),
+                Period(4, 250_000, 123_250, 1, 1, 20_000, 0.504),
+                Period(4, 0, 0, 0, 0, 20_000, 1.0),
             ]
         )
         self.is_moving = False
 
-    async def period(self) -> Period:
-        return next(self._periods)
+    async def period(self) -> list[Period]:
+        return [next(self._periods)]
 
 
 def test_follow(played: type[Played], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hotline.cli.follow.Follower", Follower)
     asked = ("follow", "--job", "4", "--top-k", "20000", "--period-s", "0.2", "--periods", "2")
     assert output(*asked) == (
-        "beginning: 20,000 in, 0 out: 20,000 keys; took 2.25 s\n"
-        "period 1: 1 in, 1 out: 20,000 keys; 250,000 updates, 49.3% of them in the switch; took 0.50 s\n"
-        "period 2: 0 in, 0 out: 20,000 keys; 0 updates; took 1.00 s\n"
+        "beginning of job 4: 20,000 in, 0 out: 20,000 keys; took 2.25 s\n"
+        "period 1 of job 4: 1 in, 1 out: 20,000 keys; "
+        "250,000 updates, 49.3% of them in the switch; took 0.50 s\n"
+        "period 2 of job 4: 0 in, 0 out: 20,000 keys; 0 updates; took 1.00 s\n"
     )
     lines = [
         json.loads(line)
         for line in output(*asked, "--margin", "2", "--max-moves", "7", "--json").splitlines()
     ]
     assert lines[1] == {
-        "period": 1, "updates": 250_000, "in_switch": 123_250, "keys_in": 1, "keys_out": 1, "keys": 20_000,
-        "seconds": 0.504, "share": 0.493,
+        "period": 1, "job": 4, "updates": 250_000, "in_switch": 123_250, "keys_in": 1, "keys_out": 1,
+        "keys": 20_000, "seconds": 0.504, "share": 0.493,
     }  # fmt: skip
     assert [(line["period"], line["share"]) for line in lines] == [(0, None), (1, 0.493), (2, None)]
-    assert Follower.made == [(4, Rule(20_000)), (4, Rule(20_000, 2.0, 7))]
+    assert Follower.made == [{4: Rule(20_000)}, {4: Rule(20_000, 2.0, 7)}]
     assert played.calls == [PRIMARY, END] * 2
 
 

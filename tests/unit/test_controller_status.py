@@ -96,7 +96,7 @@ def test_a_switch_that_has_seen_nothing(on_switch: Callable[..., None]) -> None:
     assert output.startswith("switch 127.0.0.1:9559: 1 job, 1 entry\n")
     assert "lanes: 0 hits, 0 misses, 0 overflows\n" in output and "drops: none\n" in output
     # A job that is no arm of an experiment.
-    assert output.splitlines()[2].split() == ["77", "on", "off", "0", "1", "0", "0", "0"]
+    assert output.splitlines()[2].split() == ["77", "on", "off", "0", "0", "1", "0", "0", "0"]
 
 
 def test_json_has_all_of_it(on_switch: Callable[..., None]) -> None:

@@ -48,6 +48,11 @@ async def hot(net: LiveNet) -> set[int]:
     return set(found)
 
 
+async def next_period(follower: Follower) -> Period:
+    [period] = await follower.period()
+    return period
+
+
 def changes(period: Period) -> tuple[int, int, int]:
     return period.keys_in, period.keys_out, period.keys
 
@@ -56,15 +61,15 @@ def changes(period: Period) -> tuple[int, int, int]:
 async def test_it_fills_counts_exactly_rests_and_follows(net: LiveNet) -> None:
     async with Controller(net.address) as controller:
         await net.work(40)
-        follower = Follower(controller, JOB, RULE)
-        beginning = await follower.period()
+        follower = Follower(controller, {JOB: RULE})
+        beginning = await next_period(follower)
         assert (beginning.updates, beginning.in_switch, beginning.share) == (None, None, None)
         assert changes(beginning) == (20, 0, 20) and await hot(net) == set(FIRST)
         for _ in range(3):
             before = updates(net)
             await net.work(40)
             counted = updates(net) - before
-            period = await follower.period()
+            period = await next_period(follower)
             assert period.updates == counted.total() == 2 * 40 * LANES_A_PUSH
             assert period.in_switch == sum(counted[key] for key in FIRST)
             assert period.share is not None and 0.9 < period.share < 1
@@ -73,7 +78,7 @@ async def test_it_fills_counts_exactly_rests_and_follows(net: LiveNet) -> None:
         seen = []
         for _ in range(4):
             await net.work(40)
-            period = await follower.period()
+            period = await next_period(follower)
             assert period.updates == 2 * 40 * LANES_A_PUSH
             seen.append(period)
         # At the end of the first most of those that were hot are still as good; of the second none is.
@@ -93,12 +98,12 @@ async def test_it_fills_counts_exactly_rests_and_follows(net: LiveNet) -> None:
 async def test_under_load_nothing_is_lost(net: LiveNet, loss: float, drifts: Iterable[range]) -> None:
     async def drift(net: LiveNet) -> None:
         async with Controller(net.address) as controller:
-            follower = Follower(controller, JOB, Rule(20, swaps=7))
+            follower = Follower(controller, {JOB: Rule(20, swaps=7)})
             for keys in drifts:
                 favour(net, keys)
                 for _ in range(8):
                     operations = [load.operations for load in net.loads]
-                    await follower.period()
+                    await next_period(follower)
                     await more_than(net, operations, 20)
                 assert await hot(net) == set(keys)
 
@@ -117,14 +122,14 @@ async def test_a_set_of_another_size_is_filled_or_cut_to_its_coldest(net: LiveNe
     async with Controller(net.address) as controller:
         await controller.load(JOB, range(10, 40))
         await net.work(40)
-        larger = Follower(controller, JOB, Rule(40))
-        assert changes(await larger.period()) == (10, 0, 40)
+        larger = Follower(controller, {JOB: Rule(40)})
+        assert changes(await next_period(larger)) == (10, 0, 40)
         assert await hot(net) == set(range(40))
         await net.work(40)
-        smaller = Follower(controller, JOB, RULE)
-        assert changes(await smaller.period()) == (0, 0, 40)  # no counts yet
+        smaller = Follower(controller, {JOB: RULE})
+        assert changes(await next_period(smaller)) == (0, 0, 40)  # no counts yet
         await net.work(40)
-        assert changes(await smaller.period()) == (0, 20, 20)
+        assert changes(await next_period(smaller)) == (0, 20, 20)
         assert await hot(net) == set(FIRST)
     await check_sums(net)
 
@@ -139,18 +144,18 @@ async def test_a_slot_that_changes_hands_does_not_keep_its_count(net: LiveNet) -
         await controller.load(JOB, [])
         favour(net, SECOND)
         await net.work(60)
-        follower = Follower(controller, JOB, RULE)
-        await follower.period()
+        follower = Follower(controller, {JOB: RULE})
+        await next_period(follower)
         assert await hot(net) == set(SECOND)
         before = updates(net)
         await net.work(20)
         counted = updates(net) - before
-        period = await follower.period()
+        period = await next_period(follower)
         assert period.updates == counted.total()
         assert period.in_switch == sum(counted[key] for key in SECOND)
         # Nor after another controller has moved a key there.
         await controller.load(JOB, [*SECOND, *FIRST])
-        period = await follower.period()
+        period = await next_period(follower)
         assert (period.updates, period.in_switch, changes(period)) == (0, 0, (0, 20, 20))
 
 
@@ -159,8 +164,8 @@ async def test_counters_that_have_gone_back_count_from_then(net: LiveNet) -> Non
     async with Controller(net.address) as controller:
         await controller.load(JOB, FIRST)
         await net.work(40)
-        follower = Follower(controller, JOB, RULE)
-        await follower.period()
+        follower = Follower(controller, {JOB: RULE})
+        await next_period(follower)
         assert net.pipeline is not None
         for entry in await controller.entries():
             name = f"HotlineIngress.aggregate_{entry.lane:02d}.pushes"
@@ -168,7 +173,7 @@ async def test_counters_that_have_gone_back_count_from_then(net: LiveNet) -> Non
         before = updates(net)
         await net.work(5)
         counted = updates(net) - before
-        assert (await follower.period()).in_switch == sum(counted[key] for key in FIRST)
+        assert (await next_period(follower)).in_switch == sum(counted[key] for key in FIRST)
 
 
 @live(prepare=favour_first)
@@ -180,7 +185,7 @@ async def test_an_unfinished_move_is_finished_even_if_nothing_is_to_change(net: 
         [entry] = [entry for entry in entries if entry.key == 7]
         await switch.write([Update(Change.MODIFY, replace(entry, state=State.DRAINING))])
     async with Controller(net.address) as controller:
-        assert changes(await Follower(controller, JOB, RULE).period()) == (0, 0, 20)
+        assert changes(await next_period(Follower(controller, {JOB: RULE}))) == (0, 0, 20)
     assert await hot(net) == set(FIRST)
 
 
@@ -188,10 +193,10 @@ async def test_an_unfinished_move_is_finished_even_if_nothing_is_to_change(net: 
 async def test_what_cannot_be_followed(net: LiveNet) -> None:
     async with Controller(net.address) as controller:
         with pytest.raises(UnknownJob, match=r"^job 9 is not on the switch; its jobs: 3$"):
-            await Follower(controller, 9, RULE).period()
+            await next_period(Follower(controller, {9: RULE}))
         text = "^job 3 has its offload off; `hotline offload on` brings it back$"
         with pytest.raises(OffloadIsOff, match=text):
-            await Follower(controller, JOB, RULE).period()
+            await next_period(Follower(controller, {JOB: RULE}))
         await controller.set_offload(JOB, True)
         others = HotParam(8, 5, lane_of(5), 0, State.HOT)
         async with SwitchClient(net.address) as switch:
@@ -199,8 +204,8 @@ async def test_what_cannot_be_followed(net: LiveNet) -> None:
     async with Controller(net.address) as controller:
         text = r"^top-k 131072 is too large: the switch has room for 131,071 keys of job 3$"
         with pytest.raises(HotSetError, match=text):
-            await Follower(controller, JOB, Rule(131_072)).period()
-        await Follower(controller, JOB, Rule(131_071)).period()
+            await next_period(Follower(controller, {JOB: Rule(131_072)}))
+        await next_period(Follower(controller, {JOB: Rule(131_071)}))
 
 
 def test_periods_are_even_and_as_many_as_asked_for() -> None:
@@ -208,9 +213,9 @@ def test_periods_are_even_and_as_many_as_asked_for() -> None:
         def __init__(self) -> None:
             self.times: list[float] = []
 
-        async def period(self) -> Period:
+        async def period(self) -> list[Period]:
             self.times.append(asyncio.get_running_loop().time())
-            return Period(1, 0, 0, 0, 0, 0.0)
+            return [Period(JOB, 1, 0, 0, 0, 0, 0.0)]
 
     async def run() -> list[float]:
         played, begun = Played(), asyncio.get_running_loop().time()
@@ -224,11 +229,11 @@ def test_periods_are_even_and_as_many_as_asked_for() -> None:
 @live(prepare=favour_first)
 async def test_it_ends_where_another_controller_takes_over(net: LiveNet) -> None:
     async with Controller(net.address) as controller:
-        follower = Follower(controller, JOB, RULE)
-        await follower.period()
+        follower = Follower(controller, {JOB: RULE})
+        await next_period(follower)
         async with Controller(net.address):
             with pytest.raises(NotPrimary, match=r"^another controller has become primary of switch 127"):
-                await follower.period()
+                await next_period(follower)
 
 
 FOLLOW = ("follow", "--job", str(JOB), "--top-k", "20")
@@ -275,7 +280,7 @@ async def test_ctrl_c_between_periods_and_in_a_move(net: LiveNet) -> None:
     process = await start_hotline(net, *everything, "--period-s", "3600")
     assert process.stdout is not None
     line = await asyncio.wait_for(process.stdout.readline(), PATIENCE_S)
-    assert line.startswith(b"beginning: ")
+    assert line.startswith(b"beginning of job 3: ")
     assert await interrupted(process) == (130, "hotline: interrupted\n")
     assert await hot(net) == set(updates(net))
     await check_sums(net)

@@ -20,6 +20,7 @@ from hotline.cli.miss_ratio import miss_ratio
 from hotline.cli.overlap import overlap
 from hotline.cli.policies import policies
 from hotline.cli.predict import fit, predict
+from hotline.cli.quota import quota
 from hotline.cli.recover import recover
 from hotline.cli.registers import registers
 from hotline.cli.report import compare, figures, report
@@ -89,7 +90,7 @@ GROUPS = {
     ),
     "Virtual time": (simulate, sweep, allreduce, faults, fit, predict),
     "Scripts of your own": (up, down),
-    "The switch of a run, while it is up": (status, load, follow, offload, proxy, registers, unload),
+    "The switch of a run, while it is up": (status, load, follow, quota, offload, proxy, registers, unload),
 }
 for command in chain(*GROUPS.values()):
     hotline.add_command(command)

@@ -36,6 +36,7 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "status": "--json",
     "load": "hot.parquet --job 1 --dry-run",
     "follow": "--top-k 20000 --job 1",
+    "quota": "--job 1 --keys 20000",
     "offload": "off --job 1",
     "proxy": "on --job 1",
     "registers": "17 42 --job 1",

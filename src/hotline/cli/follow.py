@@ -13,13 +13,22 @@ from controller.hotset.follower import follow as periods_of
 from controller.hotset.migrate import WAVE
 from controller.hotset.selection import MARGIN, Rule
 from foundation.text import pluralize
-from hotline.cli.common import Number, job_option, json_option, on_switch, switch_options
+from hotline.cli.common import Number, json_option, on_switch, switch_options
 
 
 @click.command()
 @switch_options
-@job_option
-@click.option("--top-k", type=click.IntRange(1, MAX_KEYS), required=True, help="Number of hot keys.")
+@click.option(
+    "--job",
+    "jobs",
+    type=click.IntRange(0, 0xFFFF),
+    required=True,
+    multiple=True,
+    help="Id of the job; may be repeated.",
+)
+@click.option(
+    "--top-k", type=click.IntRange(1, MAX_KEYS), required=True, help="Number of hot keys, of each job."
+)
 @click.option(
     "--period-s",
     default=10.0,
@@ -41,14 +50,18 @@ from hotline.cli.common import Number, job_option, json_option, on_switch, switc
 @click.option("--periods", type=click.IntRange(min=1), help="Stop after this many periods.")
 @json_option
 def follow(
-    address: str, device_id: int, job: int, top_k: int, period_s: float, margin: float, max_moves: int,
-    periods: int | None, as_json: bool,
+    address: str, device_id: int, jobs: tuple[int, ...], top_k: int, period_s: float, margin: float,
+    max_moves: int, periods: int | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Keep the most updated keys of a job in the switch.
+    """Keep the most updated keys of jobs in the switch.
 
     Training goes on meanwhile. At the end of each period, keys that are updated more often replace others, if
     they are ahead by the margin and by more than chance. At the beginning a set that is too small is filled
-    from what the servers have counted so far. Prints one line for each period, or with --json one object.
+    from what the servers have counted so far. Prints one line, or with --json one object, for each period and
+    job.
+
+    A job gets the slots of its quota (`hotline quota`) at the end of the period in which it wants them. What
+    jobs want beyond their quotas is shared equally between those that are followed.
 
     Ends at Ctrl-C, and where another command becomes the switch's primary controller.
     """
@@ -56,10 +69,11 @@ def follow(
 
     async def action(controller: Controller) -> None:
         nonlocal follower
-        follower = Follower(controller, job, Rule(top_k, margin, max_moves))
+        follower = Follower(controller, dict.fromkeys(jobs, Rule(top_k, margin, max_moves)))
         number = 0
-        async for period in periods_of(follower, period_s, periods):
-            click.echo(_as_json(number, period) if as_json else "; ".join(_line(number, period)))
+        async for of_jobs in periods_of(follower, period_s, periods):
+            for period in of_jobs:
+                click.echo(_as_json(number, period) if as_json else "; ".join(_line(number, period)))
             number += 1
 
     def retry_hint() -> str | None:
@@ -74,7 +88,7 @@ def _as_json(number: int, period: Period) -> str:
 
 def _line(number: int, period: Period) -> Iterator[str]:
     keys = f"{period.keys_in:,} in, {period.keys_out:,} out: {pluralize(period.keys, 'key')}"
-    yield f"period {number}: {keys}" if number else f"beginning: {keys}"
+    yield f"{f'period {number}' if number else 'beginning'} of job {period.job}: {keys}"
     if period.updates is not None:
         share = "" if period.share is None else f", {period.share:.1%} of them in the switch"
         yield f"{pluralize(period.updates, 'update')}{share}"

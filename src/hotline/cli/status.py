@@ -73,11 +73,12 @@ def _print_summary(address: str, status: SwitchStatus) -> None:
             _arm(job) or "",
             *_settings(job),
             len(status.callers(job.job)),
+            job.quota,
             *status.states(job.job).values(),
         ]
         for job in status.jobs
     ]
-    columns = ["arm", "job", "offload", "proxy", "workers", "hot", "reserved", "draining", "parked"]
+    columns = ["arm", "job", "offload", "proxy", "workers", "quota", "hot", "reserved", "draining", "parked"]
     console = Console(highlight=False)
     entries = pluralize(len(status.params), "entry", "entries")
     console.print(f"switch {address}: {pluralize(len(jobs), 'job')}, {entries}")

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import pytest
@@ -14,58 +11,25 @@ import pytest
 from controller.controller import Controller
 from controller.hotset.follower import Follower
 from controller.hotset.selection import Rule
-from controller.tables import HotParam, State
 from foundation.logs.access.block import ReadOptions
-from foundation.protocol.hashing import lane_of
 from hosts.workload.generator import Shape
 from studies.policies.generated import LogSpec, write_parts
 from studies.policies.ingest import prepare
 from studies.policies.log import Log
 from studies.policies.replay import replay
 from studies.policies.rules.window import WINDOW
+from tests.harness.counting_switch import CountingSwitch
 
-TOP_K, PERIOD, POINTS = 400, 50, 0.03
-
-
-class Network:
-    """Servers and a switch that count updates, as a controller sees them; keys move at once."""
-
-    def __init__(self) -> None:
-        self.hot: dict[int, HotParam] = {}
-        self.at_servers, self.in_switch = Counter[int](), Counter[int]()
-
-    def update(self, key: int) -> bool:
-        (self.in_switch if key in self.hot else self.at_servers)[key] += 1
-        return key in self.hot
-
-    async def job(self, job: int) -> Any:
-        return SimpleNamespace(offload=True)
-
-    async def entries(self) -> list[HotParam]:
-        return list(self.hot.values())
-
-    async def busiest(self, job: int, maximum: int) -> Any:
-        keys, counts = zip(*self.at_servers.most_common(maximum), strict=True)
-        total, self.at_servers = self.at_servers.total(), Counter()
-        return [(np.array([0, *keys], np.uint64), np.array([total, *counts], np.int64))]
-
-    async def pushes(self, entries: Sequence[HotParam]) -> Any:
-        return [self.in_switch[entry.key] for entry in entries]
-
-    async def load(self, job: int, wanted: Sequence[int]) -> Any:
-        arriving = [key for key in wanted if key not in self.hot]
-        slots = {key: HotParam(job, key, lane_of(key), 0, State.HOT) for key in wanted}
-        self.hot = slots
-        return SimpleNamespace(arriving=[SimpleNamespace(param=slots[key]) for key in arriving])
+JOB, TOP_K, PERIOD, POINTS = 4, 400, 50, 0.03
 
 
 async def followed(log: Log) -> list[float]:
     """Share of the updates that hit in each period of the scored part."""
-    net, shares = Network(), list[float]()
-    follower = Follower(cast(Controller, net), 4, Rule(TOP_K))
+    net, shares = CountingSwitch(JOB), list[float]()
+    follower = Follower(cast(Controller, net), {JOB: Rule(TOP_K)})
     for first in range(0, log.steps, PERIOD):
         keys = log.keys[log.accesses[log.starts[first] : log.starts[first + PERIOD]]].tolist()
-        hits = [net.update(key) for key in keys]
+        hits = [net.update(JOB, key) for key in keys]
         if first >= log.training_steps:
             shares.append(float(np.mean(hits)))
         await follower.period()

@@ -1,0 +1,123 @@
+"""Divide the switch's slots between jobs by their quotas: pure functions, no I/O.
+
+A quota of K keys is K / LANES slots of each lane. The quotas of all jobs together fit into the switch, so a
+job can have its own at any time. Slots of a quota that its job does not need are idle: any job may use them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controller.errors import QuotaError
+from controller.tables import SLOTS, HotParam
+from foundation.protocol.hashing import lanes_of
+from foundation.protocol.header import LANES
+
+Slots: TypeAlias = NDArray[np.int64]
+"""Numbers of slots by lane: [LANES]."""
+CAPACITY = LANES * SLOTS
+
+
+def round_quota(keys: int) -> int:
+    """Return the quota of at least `keys` keys that has equally many slots in each lane."""
+    return -(-keys // LANES) * LANES
+
+
+def check_quota(job: int, keys: int, quotas: Mapping[int, int]) -> None:
+    """Raise `QuotaError` if a job's new quota and the `quotas` of all other jobs exceed the switch."""
+    others = sum(quota for other, quota in quotas.items() if other != job)
+    if keys + others > CAPACITY:
+        raise QuotaError(
+            f"quota of job {job}: expected at most {CAPACITY - others:,} keys, which other quotas leave, "
+            f"got {keys:,}"
+        )
+
+
+def slots_of(keys: Sequence[int]) -> Slots:
+    """Return how many slots of each lane the keys need."""
+    return np.bincount(lanes_of(np.array(keys, dtype=np.uint64)), minlength=LANES).astype(np.int64)
+
+
+def divide(
+    wanted: Mapping[int, Slots], held: Mapping[int, Slots], quotas: Mapping[int, int], slots: Slots
+) -> dict[int, Slots]:
+    """Divide each lane's `slots` between jobs that want some and jobs that only hold some.
+
+    First every job gets what it wants or holds within its quota. Then those that only hold some keep it,
+    and the rest is shared as equally as possible between jobs that want more.
+    """
+    needs = {**held, **wanted}
+    within = {job: np.minimum(need, quotas.get(job, 0) // LANES) for job, need in needs.items()}
+    given = {job: np.zeros_like(slots) for job in needs}
+    for step in (within, held, wanted):
+        _share(step, given, slots)
+    return given
+
+
+def kept_keys(
+    entries: Iterable[HotParam],
+    job: int,
+    wanted: Sequence[int],
+    quotas: Mapping[int, int],
+    slots: int = SLOTS,
+) -> dict[int, list[int]]:
+    """Return the keys that other jobs keep, for each that gives slots back to a job that loads `wanted` keys.
+
+    Keys in a lane's last slots leave first: a set that was loaded at once has its coldest keys there.
+    """
+    others: dict[int, list[HotParam]] = {}
+    for entry in sorted(entries, key=lambda entry: entry.slot):
+        if entry.job != job:
+            others.setdefault(entry.job, []).append(entry)
+    # Jobs that the switch does not know have no servers that could take values home.
+    orphans = [entry.key for other, keys in others.items() if other not in quotas for entry in keys]
+    held = {other: _keys(keys) for other, keys in others.items() if other in quotas}
+    given = divide(
+        {job: slots_of(wanted)},
+        {other: slots_of(keys) for other, keys in held.items()},
+        quotas,
+        np.maximum(slots - slots_of(orphans), 0),
+    )
+    kept = {other: up_to(keys, given[other]) for other, keys in held.items()}
+    return {other: keys for other, keys in kept.items() if len(keys) < len(held[other])}
+
+
+def up_to(keys: Sequence[int], room: Slots) -> list[int]:
+    """Return the keys [n] that are among the first `room` of their lanes, in their order."""
+    lanes = lanes_of(np.array(keys, dtype=np.uint64))
+    fits = (ranks_in_lane(lanes) < room[lanes]).tolist()
+    return [key for key, stays in zip(keys, fits, strict=True) if stays]
+
+
+def ranks_in_lane(lanes: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Return how many of the same lane stand before each of `lanes` [n]: [n]."""
+    order = np.argsort(lanes, kind="stable")
+    firsts = np.searchsorted(lanes[order], lanes[order])
+    ranks = np.empty(len(lanes), np.int64)
+    ranks[order] = np.arange(len(lanes)) - firsts
+    return ranks
+
+
+def _share(needs: Mapping[int, Slots], given: Mapping[int, Slots], slots: Slots) -> None:
+    """Give jobs up to what they need, as equally as the free slots allow; smaller ids come first."""
+    jobs = sorted(needs)
+    while jobs:
+        free = slots - sum(given.values(), np.zeros_like(slots))
+        missing = np.array([np.maximum(needs[job] - given[job], 0) for job in jobs])
+        asking = (missing > 0).sum(axis=0)
+        step = free // np.maximum(asking, 1)
+        rest = np.where(step > 0, 0, free)
+        # With fewer slots than jobs that ask, the first jobs get one each.
+        extra = np.minimum(missing, np.where((missing > 0).cumsum(axis=0) <= rest, 1, step))
+        if not extra.any():
+            return
+        for job, more in zip(jobs, extra, strict=True):
+            given[job][:] += more
+
+
+def _keys(entries: Iterable[HotParam]) -> list[int]:
+    return [entry.key for entry in entries]

@@ -1,0 +1,78 @@
+"""Servers and a switch that count updates, as a `Follower` sees them; keys move at once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from controller.hotset.migrate import plan
+from controller.tables import SLOTS, Change, HotParam, State, Update
+from foundation.protocol.header import NO_KEY
+
+
+class CountingSwitch:
+    """Stands in for a `Controller` with these jobs, whose quotas are 0 at first."""
+
+    def __init__(self, *jobs: int, slots: int = SLOTS) -> None:
+        self.of_jobs: dict[int, int] = dict.fromkeys(jobs, 0)
+        """Quota of each job."""
+        self.params: dict[tuple[int, int], HotParam] = {}
+        self.most: Counter[int] = Counter()
+        """The most keys that each job has had at a time."""
+        self._slots = slots
+        self._at_servers: dict[int, Counter[int]] = {job: Counter() for job in jobs}
+        self._in_switch: Counter[tuple[int, int]] = Counter()
+
+    def update(self, job: int, key: int, times: int = 1) -> bool:
+        """Count updates of a key; return whether it is in the switch."""
+        if (param := self.params.get((job, key))) is not None:
+            self._in_switch[param.lane, param.slot] += times
+            return True
+        self._at_servers[job][key] += times
+        return False
+
+    def hot(self, job: int) -> list[int]:
+        return [key for of_job, key in self.params if of_job == job]
+
+    async def job(self, job: int) -> Any:
+        return SimpleNamespace(offload=True)
+
+    async def quotas(self) -> dict[int, int]:
+        return self.of_jobs
+
+    async def entries(self) -> list[HotParam]:
+        return list(self.params.values())
+
+    async def busiest(self, job: int, maximum: int) -> Any:
+        busiest = self._at_servers[job].most_common(maximum)
+        total, self._at_servers[job] = self._at_servers[job].total(), Counter()
+        keys, counts = [NO_KEY, *(key for key, _ in busiest)], [total, *(count for _, count in busiest)]
+        return [(np.array(keys, np.uint64), np.array(counts, np.int64))]
+
+    async def pushes(self, entries: Sequence[HotParam]) -> list[int]:
+        return [self._in_switch[entry.lane, entry.slot] for entry in entries]
+
+    async def load(self, job: int, wanted: Sequence[int]) -> Any:
+        """Move as the planner plans, which raises if a lane lacks slots."""
+        moves = plan(self.params.values(), job, wanted, offload=True, slots=self._slots)
+        for step in (moves.leaving, moves.arriving):
+            self._apply(update for move in step for update in (*move.before(), move.after()))
+        self.most[job] = max(self.most[job], len(self.hot(job)))
+        return moves
+
+    def _apply(self, updates: Iterable[Update]) -> None:
+        for update in updates:
+            param = update.row
+            assert isinstance(param, HotParam)
+            name = (param.job, param.key)
+            if update.change is Change.DELETE:
+                del self.params[name]
+            else:
+                taken = {(row.lane, row.slot) for row in self.params.values() if row.job != param.job}
+                assert (param.lane, param.slot) not in taken
+                self.params[name] = param
+        assert all(param.state in State for param in self.params.values())

@@ -1,0 +1,138 @@
+"""Quotas on a switch with two jobs in one process, whose lanes have two slots each."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+import pytest
+
+from controller import controller as controllers
+from controller.controller import Controller
+from controller.errors import HotSetError, QuotaError
+from controller.hotset import follower, migrate, quotas
+from controller.hotset.follower import Follower
+from controller.hotset.quotas import slots_of, up_to
+from controller.hotset.selection import Rule
+from foundation.protocol.hashing import ps_of
+from foundation.protocol.header import LANES
+from tests.harness.livenet import JOB, KEYS, LiveNet, live
+from tests.harness.wire import MODULUS
+from tests.unit.test_controller_live import hotline, status
+
+NOISY, SLOTS = 5, 2
+"""The other job, and the slots of a lane."""
+FULL = up_to(range(KEYS), np.full(LANES, SLOTS))
+"""Keys that fill the switch."""
+OWN = up_to(range(100, KEYS), np.full(LANES, 1))
+"""Keys that are a quota of half of the switch."""
+
+
+@pytest.fixture(autouse=True)
+def small_lanes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(controllers, "plan", partial(migrate.plan, slots=SLOTS))
+    monkeypatch.setattr(controllers, "kept_keys", partial(quotas.kept_keys, slots=SLOTS))
+    monkeypatch.setattr(follower, "_ALL", np.full(LANES, SLOTS))
+    yield
+
+
+async def hot(net: LiveNet, job: int) -> set[int]:
+    return {param.key for param in (await status(net)).params if param.job == job}
+
+
+async def check_all_sums(net: LiveNet) -> None:
+    """Check that servers and switch hold the sums of all pushes of both jobs."""
+    for job in net.jobs:
+        sent = sum((load.sent for load in net.loads if load.job == job), Counter[int]())
+        async with Controller(net.address) as controller:
+            held = {entry.param.key: entry.value for entry in await controller.registers(job)}
+        for key in range(KEYS):
+            store = net.servers[ps_of(key, net.n_ps)].stores[job]
+            value = store.values(store.locate(np.array([key], dtype=np.uint64))).item()
+            assert (value + (held.get(key) or 0)) % MODULUS == sent[key] % MODULUS
+
+
+@live(others=(NOISY,))
+async def test_a_load_within_its_quota_takes_back_what_another_job_borrowed(net: LiveNet) -> None:
+    async def change(net: LiveNet) -> None:
+        async with Controller(net.address) as controller:
+            await controller.set_quota(JOB, len(OWN) - 5)
+        async with Controller(net.address) as controller:
+            assert await controller.quotas() == {JOB: LANES, NOISY: 0}
+            await controller.load(NOISY, FULL)
+            with pytest.raises(
+                HotSetError, match=r"^lane 0 has 2 slots, 1 of them taken by entries that stay"
+            ):
+                await controller.load(JOB, FULL)
+            assert await hot(net, NOISY) == set(FULL)
+            assert (await controller.plan(JOB, OWN)).summary()["collected"] == LANES
+            assert (await controller.load(JOB, OWN)).summary()["seeded"] == LANES
+            assert await hot(net, JOB) == set(OWN)
+            assert await hot(net, NOISY) == set(up_to(FULL, np.full(LANES, 1)))
+            # The quota outlives changes of the job's other settings.
+            await controller.set_offload(JOB, False)
+            await controller.set_proxy(JOB, False)
+            assert await controller.quotas() == {JOB: LANES, NOISY: 0}
+            with pytest.raises(QuotaError):
+                await controller.set_quota(NOISY, 131_072)
+
+    await net.work_while(change(net))
+    await check_all_sums(net)
+
+
+def favour(net: LiveNet, job: int, keys: list[int]) -> None:
+    for load in net.loads:
+        if load.job == job:
+            load.favours = keys
+
+
+@live(others=(NOISY,))
+async def test_jobs_that_are_followed_give_back_within_a_period(net: LiveNet) -> None:
+    async with Controller(net.address) as controller:
+        for job in net.jobs:
+            await controller.set_quota(job, LANES)
+        rules = {JOB: Rule(KEYS), NOISY: Rule(KEYS)}
+        following = Follower(controller, rules)
+        favour(net, NOISY, FULL)
+        await net.work(60, NOISY)
+        await following.period()
+        assert (slots_of(sorted(await hot(net, NOISY))) == SLOTS).all()
+        favour(net, JOB, OWN)
+        await net.work(30, JOB)
+        [own, noisy] = await following.period()
+        assert (own.job, own.keys, own.in_switch) == (JOB, LANES, 0)
+        assert (noisy.job, noisy.keys_out, noisy.keys) == (NOISY, LANES, LANES)
+        assert await hot(net, JOB) == set(OWN)
+        await net.work(30, JOB)
+        await net.work(60, NOISY)
+        [own, noisy] = await following.period()
+        assert (own.keys, noisy.keys, own.keys_in + own.keys_out) == (LANES, LANES, 0)
+        assert own.share is not None and own.share > 0.9
+    await check_all_sums(net)
+
+
+@live(others=(NOISY,))
+async def test_the_command(net: LiveNet) -> None:
+    code, output, errors = await hotline(net, "quota", "--job", "3", "--keys", "1000", "--json")
+    assert (code, errors) == (0, "")
+    jobs = [{"job": JOB, "quota": 1024, "keys": 0}, {"job": NOISY, "quota": 0, "keys": 0}]
+    assert json.loads(output) == {"capacity": 131_072, "jobs": jobs}
+    code, output, errors = await hotline(net, "quota", "--job", "5", "--share", "0.25")
+    assert (code, errors) == (0, "") and output.splitlines()[-1] == "33,792 of 131,072 keys are in quotas"
+    code, output, errors = await hotline(net, "quota")
+    assert [line.split() for line in output.splitlines()[1:3]] == [["3", "1024", "0"], ["5", "32768", "0"]]
+    assert json.loads((await hotline(net, "status", "--json"))[1])["jobs"][0]["quota"] == 1024
+    code, output, errors = await hotline(net, "quota", "--job", "5", "--share", "1")
+    text = "Error: quota of job 5: expected at most 130,048 keys, which other quotas leave, got 131,072\n"
+    assert (code, output, errors) == (1, "", text)
+    code, output, errors = await hotline(net, "quota", "--job", "9", "--keys", "1")
+    assert (code, output, errors) == (1, "", "Error: job 9 is not on the switch; its jobs: 3, 5\n")
+    for wrong in (("--job", "3"), ("--keys", "5"), ("--job", "3", "--keys", "5", "--share", "1")):
+        code, output, errors = await hotline(net, "quota", *wrong)
+        assert code == 2 and "expected --job with --keys or --share, or none of the three" in errors
+    assert (await hotline(net, "quota", "--job", "3", "--keys", "0"))[0] == 0
+    async with Controller(net.address, primary=False) as controller:
+        assert await controller.quotas() == {JOB: 0, NOISY: 32_768}
