@@ -56,7 +56,7 @@ def job_rows(hosts: Hosts, number: int, arm: Arm) -> Iterator[Settings]:
     settings = settings_of(arm)
     yield AtpJob(arm.job, settings.check, settings.ecn_depth)
     for server in range(1, hosts.servers + 1):
-        yield AckGroup(arm.job, hosts.server_port(server), group_of(number))
+        yield AckGroup(arm.job, hosts.server_port(hosts.server(server, number)), group_of(number))
     yield from receivers(hosts, number)
 
 

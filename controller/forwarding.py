@@ -12,9 +12,9 @@ from foundation.protocol import addressing
 
 def routes(hosts: Hosts) -> Iterator[Route]:
     """Yield a route to each worker and server, as every design needs for frames it does not process."""
-    for number in range(1, hosts.workers + 1):
+    for number in range(1, hosts.all_workers + 1):
         yield Route(addressing.worker(number).mac, hosts.worker_port(number))
-    for number in range(1, hosts.servers + 1):
+    for number in range(1, hosts.all_servers + 1):
         yield Route(addressing.server(number).mac, hosts.server_port(number))
 
 

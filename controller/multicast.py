@@ -37,7 +37,8 @@ def receivers(hosts: Hosts, number: int) -> Iterator[Settings]:
     """Yield the rows of job `number`: its receivers, and their group."""
     replicas = []
     for worker in range(hosts.workers):
-        host, receiver = addressing.worker(worker + 1), receiver_of(hosts, number, worker)
+        place, receiver = hosts.worker(worker + 1, number), receiver_of(hosts, number, worker)
+        host = addressing.worker(place)
         yield Receiver(receiver, host.mac, host.address)
-        replicas.append(Replica(hosts.worker_port(worker + 1), receiver))
+        replicas.append(Replica(hosts.worker_port(place), receiver))
     yield Group(group_of(number), tuple(replicas))

@@ -51,8 +51,8 @@ def _job(hosts: Hosts, number: int, arm: Arm) -> Iterator[Settings]:
     settings = settings_of(arm)
     for worker in range(hosts.workers):
         yield Member(
-            src_addr=addressing.worker(worker + 1).address,
-            dst_addr=addressing.service(1).address,
+            src_addr=addressing.worker(hosts.worker(worker + 1, number)).address,
+            dst_addr=addressing.service(hosts.server(1, number)).address,
             src_port=addressing.worker_udp_port(arm.job),
             receiver=receiver_of(hosts, number, worker),
             group=group_of(number),

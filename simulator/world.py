@@ -92,26 +92,37 @@ class VirtualClient(BaseClient):
 
 
 class SimulatedNetwork:
-    """One arm's network: a world, its workers' clients and its servers' parameters."""
+    """The network of one arm: a world, its workers' clients and its servers' parameters.
+
+    `neighbours` are the arms of other jobs, each with so many workers and servers of its own.
+    """
 
     def __init__(
         self, design: Design, arm: Arm, switch: SimulatedSwitch, space: KeySpace, largest: int, workers: int,
         servers: int, network: Network, hosts: Hosts, seed: int, journal_bytes: int = 0,
         has_replay_logs: bool = False, window: int = WINDOW, tables: Sequence[TableOptimiser] = (),
-        settings: RunSettings | None = None,
+        settings: RunSettings | None = None, neighbours: Sequence[Arm] = (),
     ) -> None:  # fmt: skip
         self.arm = arm
+        arms = (arm, *neighbours)
         self.loop_ns = 0
         """Real time of the event loop."""
         agents = AGENTS.for_design(design)
         make_server = partial(agents.server, tables=tables) if tables else agents.server
         self.clients = [
             _virtual_client(agents.client)(
-                Caller(arm.job, number, EPOCH), servers, space, lambda: self.now, window, largest=largest,
+                Caller(each.job, number, EPOCH), servers, space, lambda: self.now, window, largest=largest,
                 log=_replay_log(space, largest) if has_replay_logs else None,
             )
-            for number in range(1, workers + 1)
+            for each in arms for number in range(1, workers + 1)
         ]  # fmt: skip
+        heads = _heads(design, arms, workers, servers)
+        server_states = [
+            make_server(ps, servers, space, [each.job], journal_bytes)
+            for each in arms
+            for ps in range(servers)
+        ]
+        workers, servers = workers * len(arms), servers * len(arms)
         n = workers + servers
         # Keep references: the world has only their addresses.
         self._switch, self._out = switch, np.zeros(OUT_CAPACITY, np.uint8)
@@ -138,12 +149,10 @@ class SimulatedNetwork:
             cores=_cores(workers, servers, hosts),
             queues=np.zeros((_number_of_cores(workers, servers, hosts), _power_of_two(n)), np.int64),
             burst=np.zeros(BURST, np.int64),
-            heads=_heads(design, arm, workers, servers),
+            heads=heads,
             costs=costs_of(hosts, arm.name),
             calls=_stacked_tuples([client.state for client in self.clients]),
-            servers=_stacked_tuples(
-                [make_server(ps, servers, space, [arm.job], journal_bytes) for ps in range(servers)]
-            ),
+            servers=_stacked_tuples(server_states),
         )
         self.pinned_ref = pinned_ref(self.world, write_world)
         self.world.header.free = frames_at_once
@@ -154,7 +163,10 @@ class SimulatedNetwork:
         self.servers = [row_of(self.world.servers, p) for p in range(servers)]
         for server in self.servers:
             agents.configure(server, settings or RunSettings())
-        self.stores = [agents.store(server, arm.job, has_replay_logs) for server in self.servers]
+        self.stores = [
+            agents.store(server, arms[p * len(arms) // servers].job, has_replay_logs)
+            for p, server in enumerate(self.servers)
+        ]
         self._contacts: list[list[NDArray[np.void]]] = [[] for _ in self.servers]
 
     @property
@@ -299,14 +311,20 @@ def _power_of_two(minimum: int) -> int:
     return 1 << (minimum - 1).bit_length()
 
 
-def _heads(design: Design, arm: Arm, workers: int, servers: int) -> NDArray[np.uint8]:
-    """Return the heads of frames of each agent, workers first, to each peer, servers first."""
+def _heads(design: Design, arms: Sequence[Arm], workers: int, servers: int) -> NDArray[np.uint8]:
+    """Return the heads of frames of each agent, workers first, to each peer of its job, servers first."""
+    of_jobs = [_heads_of_job(design, arm, job, workers, servers) for job, arm in enumerate(arms)]
+    return np.concatenate([*(heads[:workers] for heads in of_jobs), *(heads[workers:] for heads in of_jobs)])
+
+
+def _heads_of_job(design: Design, arm: Arm, job: int, workers: int, servers: int) -> NDArray[np.uint8]:
     of_workers = [
         UdpEndpoint(host.mac, host.address, addressing.worker_udp_port(arm.job))
-        for host in map(addressing.worker, range(1, workers + 1))
+        for host in (addressing.worker(job * workers + number) for number in range(1, workers + 1))
     ]
+    numbers = range(job * servers + 1, (job + 1) * servers + 1)
     of_servers, reached = (
-        [UdpEndpoint(host.mac, host.address, design.udp_port) for host in map(place, range(1, servers + 1))]
+        [UdpEndpoint(host.mac, host.address, design.udp_port) for host in map(place, numbers)]
         for place in (addressing.server, addressing.service if design.has_services else addressing.server)
     )
     placeholder = of_workers[0]

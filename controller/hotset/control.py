@@ -18,16 +18,17 @@ def _rows(hosts: Hosts, arms: Sequence[Arm], epoch: int) -> list[Settings]:
 
 
 def _jobs(hosts: Hosts, arms: Sequence[Arm]) -> Iterator[Job | Server]:
-    for arm in arms:
+    for index, arm in enumerate(arms):
         for number in range(1, hosts.servers + 1):
-            host, service = addressing.server(number), addressing.service(number)
+            place = hosts.server(number, index)
+            host, service = addressing.server(place), addressing.service(place)
             yield Server(
                 job=arm.job,
                 ps=number - 1,
                 mac=host.mac,
                 addr=host.address,
                 udp_port=HOTLINE_PORT,
-                port=hosts.server_port(number),
+                port=hosts.server_port(place),
                 service_mac=service.mac,
                 service_addr=service.address,
                 service_port=HOTLINE_PORT,
@@ -38,9 +39,10 @@ def _jobs(hosts: Hosts, arms: Sequence[Arm]) -> Iterator[Job | Server]:
 
 def _callers(hosts: Hosts, arms: Sequence[Arm], epoch: int) -> Iterator[Worker]:
     row = 0
-    for arm in arms:
+    for index, arm in enumerate(arms):
         for number in range(1, hosts.workers + 1):
-            host = addressing.worker(number)
+            place = hosts.worker(number, index)
+            host = addressing.worker(place)
             yield Worker(
                 job=arm.job,
                 worker=number,
@@ -49,11 +51,12 @@ def _callers(hosts: Hosts, arms: Sequence[Arm], epoch: int) -> Iterator[Worker]:
                 mac=host.mac,
                 addr=host.address,
                 udp_port=addressing.worker_udp_port(arm.job),
-                port=hosts.worker_port(number),
+                port=hosts.worker_port(place),
             )
             row += 1
         for number in range(1, hosts.servers + 1):
-            host = addressing.server(number)
+            place = hosts.server(number, index)
+            host = addressing.server(place)
             yield Worker(
                 job=arm.job,
                 worker=PS_CALLER_BASE + number - 1,
@@ -62,7 +65,7 @@ def _callers(hosts: Hosts, arms: Sequence[Arm], epoch: int) -> Iterator[Worker]:
                 mac=host.mac,
                 addr=host.address,
                 udp_port=PS_RPC_PORT,
-                port=hosts.server_port(number),
+                port=hosts.server_port(place),
                 kind=CallerKind.PRIVILEGED,
             )
             row += 1

@@ -18,16 +18,14 @@ from numpy.typing import NDArray
 
 from controller.controller import Controller
 from controller.errors import HotSetError, OffloadIsOff
-from controller.hotset.quotas import CAPACITY, Slots, divide, slots_of, up_to
-from controller.hotset.selection import Change, Rates, Rule, choose, smoothed, summed
-from controller.tables import SLOTS, HotParam, State
+from controller.hotset.quotas import ALL_SLOTS, CAPACITY, Slots, slots_of, up_to
+from controller.hotset.selection import Change, Contender, Rates, Rule, choose_together, smoothed, summed
+from controller.tables import HotParam, State
 from foundation.protocol.codec import Keys, Values
-from foundation.protocol.header import LANES
 from foundation.text import pluralize
 
 _Slot = tuple[int, int, int]
 """Key, lane and slot of an entry."""
-_ALL: Slots = np.full(LANES, SLOTS, np.int64)
 _CANDIDATES = 2
 """Cold keys to consider for each that may become hot in a period."""
 
@@ -75,14 +73,13 @@ class _Counted(NamedTuple):
     """A job's keys in the switch, and its counts of a period."""
 
     entries: Sequence[HotParam]
-    hot: Keys
-    rates: Rates
-    rule: Rule
+    contender: Contender
     updates: int | None
     in_switch: int | None
 
-    def choose(self, room: Slots) -> Change:
-        return choose(self.rates, self.hot, self.rule, room.tolist())
+    @property
+    def hot(self) -> Keys:
+        return self.contender.hot
 
 
 class Follower:
@@ -101,14 +98,14 @@ class Follower:
         entries = await self._controller.entries()
         held, room = self._others(entries, quotas)
         counted = {job: await self._count(job, entries) for job in self._jobs}
-        wanted = {
-            job: slots_of(each.choose(_ALL).applied(each.hot.tolist())) for job, each in counted.items()
-        }
-        shares = divide(wanted, {other: slots_of(keys) for other, keys in held.items()}, quotas, room)
-        changes = {job: each.choose(shares[job]) for job, each in counted.items()}
-        await self._move(
-            counted, changes, {other: (keys, up_to(keys, shares[other])) for other, keys in held.items()}
+        changes, kept = choose_together(
+            {job: each.contender for job, each in counted.items()},
+            {other: slots_of(keys) for other, keys in held.items()},
+            quotas,
+            room,
         )
+        others = {other: (keys, up_to(keys, kept[other])) for other, keys in held.items()}
+        await self._move(counted, changes, others)
         return [
             Period(
                 job=job,
@@ -145,7 +142,9 @@ class Follower:
                     f"{pluralize(CAPACITY - taken, 'key')} of job {job}"
                 )
         orphans = [key for other, keys in others.items() if other not in quotas for key in keys]
-        return {other: keys for other, keys in others.items() if other in quotas}, _ALL - slots_of(orphans)
+        return {other: keys for other, keys in others.items() if other in quotas}, ALL_SLOTS - slots_of(
+            orphans
+        )
 
     async def _count(self, job: int, all_entries: Sequence[HotParam]) -> _Counted:
         followed = self._jobs[job]
@@ -156,10 +155,11 @@ class Follower:
         pushes = await self._pushes_since(followed, entries)
         counted = summed(np.append(hot, cold), np.append(pushes, counts))
         rates, rule = followed.rank(counted, len(hot), is_first)
+        contender = Contender(rates, hot, rule)
         in_switch = int(pushes.sum())
         if is_first:
-            return _Counted(entries, hot, rates, rule, None, None)
-        return _Counted(entries, hot, rates, rule, at_servers + in_switch, in_switch)
+            return _Counted(entries, contender, None, None)
+        return _Counted(entries, contender, at_servers + in_switch, in_switch)
 
     async def _busiest(self, job: int, missing: int) -> tuple[Keys, Values, int]:
         """Return the most updated keys of this period [n], their updates [n], and the updates of all keys."""

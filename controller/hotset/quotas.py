@@ -20,6 +20,7 @@ from foundation.protocol.header import LANES
 Slots: TypeAlias = NDArray[np.int64]
 """Numbers of slots by lane: [LANES]."""
 CAPACITY = LANES * SLOTS
+ALL_SLOTS: Slots = np.full(LANES, SLOTS, np.int64)
 
 
 def round_quota(keys: int) -> int:

@@ -7,7 +7,7 @@ needs twice its long-run rate in its first period.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from typing import NamedTuple
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.hotset.migrate import WAVE
-from controller.hotset.quotas import ranks_in_lane
+from controller.hotset.quotas import ALL_SLOTS, Slots, divide, ranks_in_lane, slots_of
 from foundation.protocol.codec import Keys
 from foundation.protocol.hashing import lanes_of
 
@@ -117,6 +117,30 @@ def choose(rates: Rates, hot: Keys, rule: Rule, room: Sequence[int]) -> Change:
     filling, waiting = _fill(arrivals, rule.top_k - len(staying.keys), free)
     swaps = _swap(waiting, _Victims(staying, len(room)), rule, free)
     return Change(swaps, tuple(filling), tuple(surplus.tolist()))
+
+
+class Contender(NamedTuple):
+    """A job that wants slots: the rates of its keys, and its keys in the switch."""
+
+    rates: Rates
+    hot: Keys
+    rule: Rule
+
+    def choose(self, room: Slots) -> Change:
+        return choose(self.rates, self.hot, self.rule, room.tolist())
+
+    def wanted(self) -> Slots:
+        """Return the slots of the hot set that the job would have in a switch of its own."""
+        return slots_of(self.choose(ALL_SLOTS).applied(self.hot.tolist()))
+
+
+def choose_together(
+    jobs: Mapping[int, Contender], held: Mapping[int, Slots], quotas: Mapping[int, int], room: Slots
+) -> tuple[dict[int, Change], dict[int, Slots]]:
+    """Return the changes of jobs that share `room`, and what remains of the slots that other jobs `held`."""
+    shares = divide({job: each.wanted() for job, each in jobs.items()}, held, quotas, room)
+    changes = {job: each.choose(shares[job]) for job, each in jobs.items()}
+    return changes, {job: shares[job] for job in held}
 
 
 class _Key(NamedTuple):

@@ -273,12 +273,31 @@ class Hosts(NamedTuple):
     workers: int
     servers: int
     workers_at_a_port: int = 1
+    jobs: int = 1
+    """Number of jobs that have so many workers and servers each, one job behind the other; with 1, all jobs
+    share the hosts."""
+
+    def worker(self, number: int, job: int) -> int:
+        """Return the number of a job's worker among all workers; jobs count from 0."""
+        return number + (job * self.workers if self.jobs > 1 else 0)
+
+    def server(self, number: int, job: int) -> int:
+        return number + (job * self.servers if self.jobs > 1 else 0)
+
+    @property
+    def all_workers(self) -> int:
+        return self.jobs * self.workers
+
+    @property
+    def all_servers(self) -> int:
+        return self.jobs * self.servers
 
     def worker_port(self, number: int) -> int:
+        """Return the port of a worker, by its number among all workers; likewise for servers."""
         return addressing.worker_port(number, self.workers_at_a_port)
 
     def server_port(self, number: int) -> int:
-        return addressing.server_port(self.workers, number, self.workers_at_a_port)
+        return addressing.server_port(self.all_workers, number, self.workers_at_a_port)
 
 
 async def _is_never_changed(_controller: object, _arm: Arm) -> bool:

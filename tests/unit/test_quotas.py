@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from controller.controller import Controller
 from controller.errors import QuotaError
-from controller.hotset import follower
+from controller.hotset import follower, selection
 from controller.hotset.follower import Follower
 from controller.hotset.quotas import CAPACITY, Slots, check_quota, divide, kept_keys, round_quota, slots_of
 from controller.hotset.selection import Rule
@@ -148,7 +148,8 @@ def test_jobs_whose_wants_and_quotas_change(
 async def _follow_history(history: list[tuple[dict[int, int], dict[int, int]]], followed: set[int]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(follower, "CAPACITY", 10_000)
-        patch.setattr(follower, "_ALL", np.full(LANES, SLOTS))
+        for module in (follower, selection):
+            patch.setattr(module, "ALL_SLOTS", np.full(LANES, SLOTS))
         net = CountingSwitch(*JOBS, slots=SLOTS)
         for job in set(JOBS) - followed:
             await net.load(job, [key for key in range(40) if _rank(key) < 1])

@@ -13,7 +13,7 @@ import pytest
 from controller import controller as controllers
 from controller.controller import Controller
 from controller.errors import HotSetError, QuotaError
-from controller.hotset import follower, migrate, quotas
+from controller.hotset import follower, migrate, quotas, selection
 from controller.hotset.follower import Follower
 from controller.hotset.quotas import slots_of, up_to
 from controller.hotset.selection import Rule
@@ -35,7 +35,8 @@ OWN = up_to(range(100, KEYS), np.full(LANES, 1))
 def small_lanes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(controllers, "plan", partial(migrate.plan, slots=SLOTS))
     monkeypatch.setattr(controllers, "kept_keys", partial(quotas.kept_keys, slots=SLOTS))
-    monkeypatch.setattr(follower, "_ALL", np.full(LANES, SLOTS))
+    for module in (follower, selection):
+        monkeypatch.setattr(module, "ALL_SLOTS", np.full(LANES, SLOTS))
     yield
 
 
