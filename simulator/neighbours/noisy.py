@@ -82,7 +82,7 @@ class Pushes:
         if not self.finished and self._due() <= now:
             positions = self._keys[self._step]
             ones = np.ones(len(positions), np.uint32)
-            self._client.push(self._step, positions, ones, np.zeros(KEYS + 1, np.bool_))
+            self._client.push(self._step, positions, ones, np.zeros(len(positions), np.bool_))
             self._is_pushing = True
 
     def _due(self) -> int:
@@ -113,7 +113,7 @@ def loads(steps: int, seed: int = 1) -> dict[int, Load]:
 
 def hot_sets(case: str, rates: Mapping[int, Rates]) -> dict[int, list[int]]:
     """Return the hot keys of each job as `hotline follow` chooses them, in one of `CASES`."""
-    limits = {QUIET: QUOTA, NOISY: LANES * SLOTS}
+    limits = {QUIET: QUOTA, NOISY: KEYS}
     jobs = {job: Contender(each, np.empty(0, np.uint64), Rule(limits[job])) for job, each in rates.items()}
     if case == "with a quota":
         return _choose(jobs, {}, {QUIET: QUOTA, NOISY: 0})

@@ -1,0 +1,47 @@
+"""Jobs beside each other in one simulated switch."""
+
+from __future__ import annotations
+
+import pytest
+
+from simulator.costs import Network
+from simulator.neighbours import noisy
+from simulator.neighbours.noisy import (
+    KEYS,
+    LANES,
+    NETWORKS,
+    NOISY,
+    QUIET,
+    QUOTA,
+    SLOTS,
+    hot_sets,
+    loads,
+    measure,
+)
+
+STEPS = 40
+
+
+def test_a_quota_keeps_a_noisy_job_from_a_jobs_slots() -> None:
+    rates = {job: load.rates for job, load in loads(STEPS).items()}
+    assert rates[NOISY].rates.sum() == pytest.approx(noisy.TIMES * rates[QUIET].rates.sum())
+    alone, beside = hot_sets("alone", rates), hot_sets("with a quota", rates)
+    assert len(beside[QUIET]) > 0.9 * QUOTA and len(beside[QUIET]) + len(beside[NOISY]) == LANES * SLOTS
+    # Lanes in which it wanted more than its quota lend it no slot, as the noisy job wants them all.
+    assert set(beside[QUIET]) <= set(alone[QUIET]) and len(alone[NOISY]) == 0
+    taken = hot_sets("all slots taken", rates)
+    assert (len(taken[QUIET]), len(taken[NOISY])) == (0, LANES * SLOTS)
+    assert LANES * SLOTS < KEYS
+
+
+@pytest.mark.parametrize("network", NETWORKS.values(), ids=list(NETWORKS))
+def test_a_noisy_job_costs_its_neighbour_what_shared_cables_explain(network: Network) -> None:
+    found = {case: measure(case, network, STEPS) for case in noisy.CASES}
+    alone, beside = found["alone"], found["with a quota"]
+    assert beside.hit_share > 0.98 * alone.hit_share > 0.6
+    assert found["all slots taken"].hit_share == 0
+    explained = found["its keys at its servers"]
+    if network.rack is None:
+        assert explained == alone
+    for time in ("median_us", "p99_us"):
+        assert getattr(beside, time) <= getattr(explained, time) * 1.02 + 0.5

@@ -1,0 +1,311 @@
+"""Jobs beside each other in one switch: what a host can do to another job with forged packets.
+
+In `hotset` a host cannot read or write another job's cells. With the published rules of `switchml` and `atp`
+it can; the counts by kind are those of docs/switchml.md and docs/atp.md.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controller.designs import CONTROL
+from controller.tables import CPU_PORT, HotParam, Row, State
+from foundation.designs import atp, hotset, switchml
+from foundation.designs.interface import Arm, Design, Hosts
+from foundation.protocol import addressing, control
+from foundation.protocol.control import Command, Control
+from foundation.protocol.frames import UdpEndpoint, UdpFrame, build
+from foundation.protocol.hashing import lane_of
+from foundation.protocol.header import (
+    CONTROLLER_CALLER,
+    HOTLINE_PORT,
+    LANES,
+    PS_CALLER_BASE,
+    PS_RPC_PORT,
+    RESPONSE,
+    VALUES,
+    WINDOW_BITS,
+    Header,
+    Op,
+)
+from hosts.atp.packet import ACK, RESEND, AtpPacket
+from hosts.atp.packet import VALUES as ATP_VALUES
+from hosts.switchml.packet import VALUES as SWITCHML_VALUES
+from hosts.switchml.packet import SwitchMLPacket
+from softswitch.interpreter import InterpretedPipeline
+from switch_harness.effort import examples
+from tests.harness import frames
+from tests.harness.programs import broken, pipeline_of
+
+HOSTS = Hosts(workers=2, servers=1, jobs=2)
+"""Workers 1 and 2 and server 1 are the victim's, workers 3 and 4 and server 2 the attacker's."""
+VICTIM, ATTACKER = 0, 1
+EPOCH = 9
+TRIES = 100
+SECRET = 0x5EC2E7
+
+
+def arms_of(arm: Arm) -> list[Arm]:
+    return [arm, replace(arm, name="attacker", job=arm.job + 100)]
+
+
+def ports_of(job: int) -> list[int]:
+    workers = [HOSTS.worker_port(HOSTS.worker(number, job)) for number in (1, 2)]
+    return [*workers, HOSTS.server_port(HOSTS.server(1, job))]
+
+
+def switch_of(
+    design: Design, arm: Arm, *more: Row, description: Mapping[str, Any] | None = None
+) -> Any:  # a pipeline of either kind
+    rows = CONTROL.for_design(design).rows(HOSTS, arms_of(arm), EPOCH)
+    return pipeline_of(design, [*rows, *more], description)
+
+
+# -- hotset
+
+OFFLOAD = hotset.OFFLOAD
+KEY_OF = [next(key for key in range(10_000) if lane_of(key) == lane) for lane in range(LANES)]
+VICTIM_SLOT, ATTACKER_SLOT = 7, 9
+CALLERS = (1, 2, PS_CALLER_BASE, CONTROLLER_CALLER)
+
+
+def hot_switch(description: Mapping[str, Any] | None = None) -> Any:  # a pipeline of either kind
+    """Return a switch in which the same keys are hot in both jobs, the victim's with secret values."""
+    slots = {VICTIM: VICTIM_SLOT, ATTACKER: ATTACKER_SLOT}
+    entries = [
+        HotParam(arm.job, key, lane, slots[index], State.HOT)
+        for index, arm in enumerate(arms_of(OFFLOAD))
+        for lane, key in enumerate(KEY_OF)
+    ]
+    switch = switch_of(hotset.DESIGN, OFFLOAD, *entries, description=description)
+    for lane in range(LANES):
+        switch.write_register(f"HotlineIngress.aggregate_{lane:02d}.values", VICTIM_SLOT, SECRET + lane)
+    return switch
+
+
+def to_service(worker: int, service: int, datagram: bytes) -> bytes:
+    """Return a frame of a worker, numbered among all, to the service address of a server."""
+    host, to = addressing.worker(worker), addressing.service(service)
+    source, destination = (UdpEndpoint(each.mac, each.address, HOTLINE_PORT) for each in (host, to))
+    return build(UdpFrame(source, destination, datagram))
+
+
+def cells_of_victim(switch: Any) -> list[int]:  # a pipeline of either kind
+    """Return the victim's values, and all exactly-once cells of its callers."""
+    values = [
+        switch.read_register(f"HotlineIngress.aggregate_{lane:02d}.values", VICTIM_SLOT, VICTIM_SLOT + 1)[0]
+        for lane in range(LANES)
+    ]
+    # Rows of the victim's callers: two workers and a server.
+    return [*values, *switch.read_register("HotlineIngress.exactly_once.cells", 0, 3 << WINDOW_BITS)]
+
+
+hot = pytest.fixture(scope="module")(hot_switch)
+endpoints = st.sampled_from(
+    [
+        *((addressing.worker(number), HOTLINE_PORT) for number in (1, 3)),
+        *((addressing.server(number), PS_RPC_PORT) for number in (1, 2)),
+        *((addressing.service(number), HOTLINE_PORT) for number in (1, 2)),
+        (addressing.controller(), HOTLINE_PORT),
+    ]
+)
+U32 = st.integers(0, 2**32 - 1)
+
+
+@st.composite
+def forged(draw: st.DrawFn) -> tuple[int, bytes]:
+    """Draw a packet of any kind that names the victim's job, and a port that the job does not have."""
+    job = OFFLOAD.job
+    op = draw(st.sampled_from([Op.PULL, Op.PUSH, Op.EMPTY]))
+    lanes = {lane: (KEY_OF[lane], draw(U32)) for lane in draw(st.sets(st.integers(0, LANES - 1), min_size=1))}
+    lanes = {} if op is Op.EMPTY else lanes
+    worker, seq = draw(st.sampled_from(CALLERS)), 1 << WINDOW_BITS | draw(st.integers(0, 63))
+    kind = draw(st.sampled_from(["request", "answer", "command", "command's answer"]))
+    if kind == "request":
+        datagram = frames.request(op, job=job, worker=worker, epoch=EPOCH, ps=0, seq=seq, lanes=lanes)
+    elif kind == "answer":
+        flags = RESPONSE | (VALUES if op == Op.PULL else 0)
+        count = max(lanes, default=-1) + 1
+        live = sum(1 << lane for lane in lanes)
+        header = Header(
+            op=op, flags=flags, job=job, worker=worker, epoch=EPOCH, count=count, live=live, seq=seq
+        )
+        datagram = frames.datagram(header, None, [draw(U32)] * count if op == Op.PULL else None)
+    else:
+        command = Control(draw(st.sampled_from(Command)), job, 0, EPOCH, seq, np.array(KEY_OF[:3], np.uint64))
+        answer = command.answer(control.Status.OK)
+        datagram = control.build(command if kind == "command" else answer)
+    source, destination = draw(endpoints), draw(endpoints)
+    ends = [UdpEndpoint(host.mac, host.address, port) for host, port in (source, destination)]
+    if HOTLINE_PORT not in (ends[0].port, ends[1].port):
+        ends[1] = ends[1]._replace(port=HOTLINE_PORT)
+    others = st.integers(1, 510).filter(lambda port: port not in (*ports_of(VICTIM), CPU_PORT))
+    port = draw(st.one_of(st.sampled_from(ports_of(ATTACKER)), others))
+    return port, build(UdpFrame(ends[0], ends[1], datagram))
+
+
+@settings(max_examples=examples(1_000))
+@given(forged())
+def test_no_port_of_another_job_reaches_a_job_of_the_hot_set(hot: Any, packet: tuple[int, bytes]) -> None:
+    cells = cells_of_victim(hot)
+    assert hot.process(*packet, 0, 0) == []
+    assert cells_of_victim(hot) == cells
+
+
+@pytest.mark.parametrize("worker", [1, 2])
+@pytest.mark.parametrize("op", [Op.PULL, Op.PUSH])
+def test_a_job_with_the_same_keys_has_its_own_cells(hot: Any, op: Op, worker: int) -> None:
+    """All numbers are the attacker's own; the keys are hot in both jobs."""
+    lanes = {lane: (key, 5) for lane, key in enumerate(KEY_OF)}
+    cells, job = cells_of_victim(hot), arms_of(OFFLOAD)[ATTACKER].job
+    seq = 1 << WINDOW_BITS | op
+    datagram = frames.request(op, job=job, worker=worker, epoch=EPOCH, ps=0, seq=seq, lanes=lanes)
+    port = HOSTS.worker_port(2 + worker)
+    [output] = hot.process(port, to_service(2 + worker, 2, datagram), 0, 0)
+    answer = frames.Parsed(output.frame)
+    assert output.port == port and answer.rpc.served == 2**LANES - 1
+    assert answer.values is None or max(answer.values) <= 10
+    assert cells_of_victim(hot) == cells
+
+
+def test_a_program_without_the_check_of_ports_is_noticed() -> None:
+    text = "if (meta.kind == PacketKind.REQUEST && std.ingress_port != meta.worker.port"
+    switch = hot_switch(broken(hotset.DESIGN, "identify.p4", text, ('"op": "!="', '"op": "<"')))
+    assert isinstance(switch, InterpretedPipeline)
+    cells = cells_of_victim(switch)
+    datagram = frames.request(
+        Op.PUSH, job=OFFLOAD.job, worker=1, epoch=EPOCH, ps=0, seq=1 << WINDOW_BITS, lanes={0: (KEY_OF[0], 5)}
+    )
+    switch.process(3, to_service(1, 1, datagram), 0, 0)
+    assert cells_of_victim(switch) != cells
+
+
+# -- the published rules of SwitchML and ATP
+
+HARM = ("cells", "values")
+"""What a forged packet does: it changes the victim's cells, or takes its values to others' ports."""
+Forge = Callable[[Random], tuple[int, bytes]]
+
+
+def harm(switch: Callable[[], Any], registers: tuple[str, ...], count: int, forge: Forge) -> list[int]:
+    """Return how many of `TRIES` forged packets do each `HARM`; each meets a new switch."""
+    random, found = Random(1), Counter[str]()
+    for _ in range(TRIES):
+        pipeline = switch()
+
+        def cells(pipeline: Any = pipeline) -> list[list[int]]:
+            return [list(pipeline.read_register(f"HotlineIngress.{name}", 0, count)) for name in registers]
+
+        before = cells()
+        outputs = pipeline.process(*forge(random), 0, 0)
+        found["cells"] += cells() != before
+        others = [output for output in outputs if output.port not in ports_of(VICTIM)]
+        found["values"] += any(SECRET_WORDS in output.frame for output in others)
+    return [found[each] for each in HARM]
+
+
+def end_of_worker(number: int, job: int) -> UdpEndpoint:
+    host = addressing.worker(number)
+    return UdpEndpoint(host.mac, host.address, addressing.worker_udp_port(job))
+
+
+def stranger(random: Random) -> int:
+    """Return a port that the victim does not have."""
+    return random.choice([*ports_of(ATTACKER), 20, 300])
+
+
+SWITCHML_SLOT = 3
+SECRET_WORDS = SECRET.to_bytes(4, "big") * 4
+
+
+def switchml_request(worker: int, job: int, value: int, slot: int = SWITCHML_SLOT) -> bytes:
+    """Return a packet of a worker, numbered among all, that has `value` in each place."""
+    service = addressing.service(1 if worker <= 2 else 2)
+    switch = UdpEndpoint(service.mac, service.address, switchml.UDP_PORT)
+    packet = SwitchMLPacket(chunk=0, slot=slot, set=0, values=(value,) * SWITCHML_VALUES)
+    return build(UdpFrame(end_of_worker(worker, job), switch, packet.build()))
+
+
+def switchml_switch() -> Any:  # a pipeline
+    """Return a switch in whose slot the victim's first worker has added its values."""
+    switch = switch_of(switchml.DESIGN, switchml.PUBLISHED)
+    assert switch.process(1, switchml_request(1, switchml.PUBLISHED.job, SECRET), 0, 0) == []
+    return switch
+
+
+SWITCHML_JOB = switchml.PUBLISHED.job
+SWITCHML_KINDS: dict[str, Forge] = {
+    "a packet with the address of the victim's worker": lambda random: (
+        stranger(random), switchml_request(2, SWITCHML_JOB, random.getrandbits(31)),
+    ),
+    "a packet of one's own for the victim's slot": lambda random: (
+        HOSTS.worker_port(4), switchml_request(4, SWITCHML_JOB + 100, 0),
+    ),
+    "a packet of one's own for a slot of one's own": lambda random: (
+        HOSTS.worker_port(4), switchml_request(4, SWITCHML_JOB + 100, 0, SWITCHML_SLOT + 10),
+    ),
+}  # fmt: skip
+
+ATP_JOB, ATP_CELL = atp.PUBLISHED.job, 5
+
+
+def atp_packet(
+    random: Random, worker: int, job: int, flags: int = 0, value: int | None = None, server: int = 1
+) -> bytes:
+    """Return a packet of a worker, numbered among all, to a server."""
+    values = (random.getrandbits(31) if value is None else value,) * ATP_VALUES
+    packet = AtpPacket(1 << (worker - 1) % 2, 2, job, 1, ATP_CELL, values, 1, 2 * ATP_VALUES, flags)
+    host = addressing.server(server)
+    destination = UdpEndpoint(host.mac, host.address, atp.UDP_PORT)
+    return build(UdpFrame(end_of_worker(worker, job), destination, packet.build()))
+
+
+def atp_switch(arm: Arm = atp.PUBLISHED) -> Any:  # a pipeline
+    """Return a switch in whose cell the victim's first worker has added its values."""
+    switch = switch_of(atp.DESIGN, arm)
+    assert switch.process(1, atp_packet(Random(), 1, ATP_JOB, value=SECRET), 0, 0) == []
+    return switch
+
+
+ATP_KINDS: dict[str, Forge] = {
+    "a first copy with the victim's job": lambda random: (
+        stranger(random), atp_packet(random, 2, ATP_JOB, server=2),
+    ),
+    "a resent copy with the victim's job, to one's own server": lambda random: (
+        stranger(random), atp_packet(random, 1, ATP_JOB, RESEND, server=2),
+    ),
+    "an acknowledgement with the victim's job": lambda random: (
+        stranger(random), atp_packet(random, 1, ATP_JOB, ACK),
+    ),
+    "a first copy of one's own for the victim's cell": lambda random: (
+        HOSTS.worker_port(3), atp_packet(random, 3, ATP_JOB + 100, server=2),
+    ),
+    "a resent copy of one's own for the victim's cell": lambda random: (
+        HOSTS.worker_port(3), atp_packet(random, 3, ATP_JOB + 100, RESEND, server=2),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"), [*zip(SWITCHML_KINDS, ([100, 0], [100, 100], [0, 0]), strict=True)]
+)
+def test_what_the_published_rules_of_switchml_let_through(kind: str, expected: list[int]) -> None:
+    registers = ("bitmaps.bitmaps", "count.remaining", "value_00.sums")
+    assert harm(switchml_switch, registers, 2 * SWITCHML_SLOT + 2, SWITCHML_KINDS[kind]) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"), [*zip(ATP_KINDS, ([100, 0], [100, 100], [100, 0], [0, 0], [0, 0]), strict=True)]
+)
+def test_what_the_published_rules_of_atp_let_through(kind: str, expected: list[int]) -> None:
+    registers = ("claim.owners", "bitmaps.bitmaps", "count.counts", "value_00.sums")
+    assert harm(atp_switch, registers, ATP_CELL + 1, ATP_KINDS[kind]) == expected
