@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from simulator.atp.subject import CHECKED, PUBLISHED, RANGE, with_published_timers
-from simulator.dense.player import Verdict, play
-from simulator.dense.schedule import draw_all_reduces
+from simulator.dense.player import Verdict
 from simulator.dense.subject import Subject
 from simulator.dense.tally import count_verdicts
+from tests.harness.all_reduces import check_history, check_verdicts, some_and_many
 
 # The published timers resend far more often: every 0.2 ms, once anything has come.
 HASTY, HASTY_CHECKED = map(with_published_timers, (PUBLISHED, CHECKED))
@@ -37,19 +37,11 @@ def may_be(fault: str, subject: Subject) -> set[Verdict]:
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize(("fault", "subject"), ROWS)
-@pytest.mark.parametrize(
-    ("first", "schedules"),
-    [(0, OF_A_ROW), pytest.param(1 << 20, SOAKED_OF_A_ROW, marks=pytest.mark.soak)],
-    ids=["some", "many"],
-)
+@some_and_many(OF_A_ROW, SOAKED_OF_A_ROW)
 def test_sums_are_equal_or_a_stall_is_reported(
     fault: str, subject: Subject, first: int, schedules: int
 ) -> None:
-    found = count_verdicts(fault, subject, first, schedules)
-    assert sum(found.counts.values()) == schedules
-    assert {verdict for verdict, count in found.counts.items() if count} <= may_be(fault, subject), (
-        found.first
-    )
+    check_verdicts(subject, fault, first, schedules, may_be(fault, subject))
 
 
 def test_faults_do_happen() -> None:
@@ -62,11 +54,4 @@ def test_faults_do_happen() -> None:
 
 @pytest.mark.parametrize("fault", ["everything", "worker killed", "server restarted"])
 def test_a_schedule_is_a_history(fault: str) -> None:
-    found = []
-    for _ in range(2):
-        play(PUBLISHED, draw_all_reduces(RANGE, "late copies", 5))
-        played = play(PUBLISHED, draw_all_reduces(RANGE, fault, 8))
-        results = [result.tobytes() for of_worker in played.results for result in of_worker]
-        testbed = played.testbed
-        found.append((played.verdict, results, testbed.network.now, testbed.world.up.frames.tolist()))
-    assert found[0] == found[1]
+    check_history(PUBLISHED, fault)

@@ -9,6 +9,7 @@ from simulator.dense.player import Verdict, play
 from simulator.dense.schedule import ALL_REDUCE_FAULTS, AllReduceSchedule, draw_all_reduces
 from simulator.dense.subject import PSDENSE, RANGE, RING, Subject
 from simulator.dense.tally import count_verdicts
+from tests.harness.all_reduces import check_history, check_silence, check_verdicts, some_and_many
 
 SUBJECTS = pytest.mark.parametrize("subject", [PSDENSE, RING], ids=lambda subject: subject.arm.name)
 SCHEDULES, SOAKED = 1_000, 10_000
@@ -18,17 +19,11 @@ OF_A_FAULT, SOAKED_OF_A_FAULT = (-(-each // len(ALL_REDUCE_FAULTS)) for each in 
 @pytest.mark.no_cover
 @SUBJECTS
 @pytest.mark.parametrize("fault", ALL_REDUCE_FAULTS)
-@pytest.mark.parametrize(
-    ("first", "schedules"),
-    [(0, OF_A_FAULT), pytest.param(1 << 20, SOAKED_OF_A_FAULT, marks=pytest.mark.soak)],
-    ids=["some", "many"],
-)
+@some_and_many(OF_A_FAULT, SOAKED_OF_A_FAULT)
 def test_sums_are_equal_at_every_worker(subject: Subject, fault: str, first: int, schedules: int) -> None:
     """Only workers that wait for a dead one stall, and they report it."""
-    counts = count_verdicts(fault, subject, first, schedules).counts
-    found = {verdict: number for verdict, number in counts.items() if number}
-    assert sum(found.values()) == schedules
-    assert set(found) <= {Verdict.EQUAL} | ({Verdict.STALLED} if fault == "worker killed" else set())
+    allowed = {Verdict.EQUAL} | ({Verdict.STALLED} if fault == "worker killed" else set())
+    check_verdicts(subject, fault, first, schedules, allowed)
 
 
 @SUBJECTS
@@ -47,14 +42,7 @@ def test_faults_do_happen(subject: Subject) -> None:
 
 @SUBJECTS
 def test_a_schedule_is_a_history(subject: Subject) -> None:
-    found = []
-    for _ in range(2):
-        play(subject, draw_all_reduces(RANGE, "late copies", 5))
-        played = play(subject, draw_all_reduces(RANGE, "everything", 8))
-        results = [result.tobytes() for of_worker in played.results for result in of_worker]
-        testbed = played.testbed
-        found.append((played.verdict, results, testbed.network.now, testbed.world.up.frames.tolist()))
-    assert found[0] == found[1]
+    check_history(subject, "everything")
 
 
 def test_wrong_sums_are_found() -> None:
@@ -69,10 +57,4 @@ def test_wrong_sums_are_found() -> None:
 
 
 def test_a_silent_stall_differs_from_a_reported_one() -> None:
-    played = play(PSDENSE, AllReduceSchedule("worker killed", 7, killed_us=5))
-    me = played.testbed.network.clients[1].state.header
-    found = [played.verdict]
-    me.stalled_at += 2_000_000_000
-    found.append(played.verdict)
-    me.stalled_at, me.stalled = me.progress, 0
-    assert [*found, played.verdict] == [Verdict.STALLED, Verdict.SILENT, Verdict.SILENT]
+    check_silence(PSDENSE)

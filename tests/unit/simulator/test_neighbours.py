@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from foundation.protocol.header import LANES
 from simulator.costs import Network
 from simulator.neighbours import noisy
 from simulator.neighbours.noisy import (
     KEYS,
-    LANES,
     NETWORKS,
     NOISY,
     QUIET,

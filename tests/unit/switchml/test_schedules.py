@@ -16,6 +16,7 @@ from simulator.dense.schedule import ALL_REDUCE_FAULTS, AllReduceSchedule, draw_
 from simulator.dense.subject import Subject
 from simulator.dense.tally import VerdictCounts, count_verdicts, table_lines
 from simulator.switchml.subject import CHECKED, PUBLISHED, RANGE, main, subject_of
+from tests.harness.all_reduces import check_history, check_silence, check_verdicts, some_and_many
 
 SUBJECTS = (PUBLISHED, CHECKED)
 SCHEDULES, SOAKED = 1_000, 10_000
@@ -38,19 +39,11 @@ def may_be(fault: str, subject: Subject) -> set[Verdict]:
 @pytest.mark.no_cover
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.arm.name)
 @pytest.mark.parametrize("fault", ALL_REDUCE_FAULTS)
-@pytest.mark.parametrize(
-    ("first", "schedules"),
-    [(0, OF_A_ROW), pytest.param(1 << 20, SOAKED_OF_A_ROW, marks=pytest.mark.soak)],
-    ids=["some", "many"],
-)
+@some_and_many(OF_A_ROW, SOAKED_OF_A_ROW)
 def test_sums_are_equal_or_a_stall_is_reported(
     fault: str, subject: Subject, first: int, schedules: int
 ) -> None:
-    found = count_verdicts(fault, subject, first, schedules)
-    assert sum(found.counts.values()) == schedules
-    assert {verdict for verdict, count in found.counts.items() if count} <= may_be(fault, subject), (
-        found.first
-    )
+    check_verdicts(subject, fault, first, schedules, may_be(fault, subject))
 
 
 def test_faults_do_happen() -> None:
@@ -76,14 +69,7 @@ def test_loss_alone_breaks_the_published_rules_for_short_vectors_of_floats_only(
 
 @pytest.mark.parametrize("fault", ["everything", "worker killed", "switch restarted"])
 def test_a_schedule_is_a_history(fault: str) -> None:
-    found = []
-    for _ in range(2):
-        play(PUBLISHED, draw_all_reduces(RANGE, "late copies", 5))
-        played = play(PUBLISHED, draw_all_reduces(RANGE, fault, 8))
-        results = [result.tobytes() for of_worker in played.results for result in of_worker]
-        testbed = played.testbed
-        found.append((played.verdict, results, testbed.network.now, testbed.world.up.frames.tolist()))
-    assert found[0] == found[1]
+    check_history(PUBLISHED, fault)
 
 
 def test_with_a_timeout_a_chunk_completes_without_dead_workers() -> None:
@@ -126,13 +112,7 @@ def test_a_stall_is_reported_when_patience_ends_and_not_at_the_next_event() -> N
 
 
 def test_a_silent_stall_differs_from_a_reported_one() -> None:
-    played = play(PUBLISHED, AllReduceSchedule("worker killed", 7, killed_us=5))
-    me = played.testbed.network.clients[1].state.header
-    found = [played.verdict]
-    me.stalled_at += 2_000_000_000
-    found.append(played.verdict)
-    me.stalled_at, me.stalled = me.progress, 0
-    assert [*found, played.verdict] == [Verdict.STALLED, Verdict.SILENT, Verdict.SILENT]
+    check_silence(PUBLISHED)
 
 
 def test_the_table_as_text_and_as_json() -> None:

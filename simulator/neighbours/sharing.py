@@ -1,0 +1,156 @@
+"""Jobs that share a switch's memory: goodput, fairness, and the share that the switch adds up.
+
+`python -m simulator.neighbours.sharing` prints the table of docs/allreduce.md. Each job has its own workers
+and server, and does one all-reduce; all begin at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import NamedTuple, cast
+
+import click
+import numpy as np
+
+from controller.designs import CONTROL
+from foundation.designs.interface import NEVER, Hosts
+from hosts.atp.packet import CELLS
+from hosts.keys import KeySpace
+from hosts.worker.vectors import VectorClient
+from simulator.atp import subject as atp
+from simulator.config import SimulationError
+from simulator.costs import Network
+from simulator.dense.measure import IDEAL, largest_window
+from simulator.dense.player import run_network
+from simulator.dense.subject import Subject
+from simulator.loop import resume, wake_worker
+from simulator.simulated_switch import SimulatedSwitch
+from simulator.switchml import subject as switchml
+from simulator.world import SimulatedNetwork
+
+SUBJECTS = {"switchml": switchml.PUBLISHED, "atp": atp.PUBLISHED}
+JOBS = (1, 2, 4, 8)
+CELLS_FREE = (CELLS, 512, 128, 64, 0)
+"""Cells that are left for the jobs, of ATP's 20,000; SwitchML has as many slots."""
+WORKERS, SERVERS = 4, 1
+VALUES = 200_000
+NETWORK = Network(rate_mbit=100_000, delay_us=1, switch_us=1, switch_mpps=1_000)
+_JOB_STEP = 100
+"""Difference of the ids of two jobs."""
+
+
+class Shared(NamedTuple):
+    in_switch: float
+    """Share of the workers' packets that the switch has added up."""
+    goodputs: tuple[float, ...]
+    """Values a second of a worker, of each job."""
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean(self.goodputs))
+
+    @property
+    def fairness(self) -> float:
+        """Jain's index: 1 if all jobs have the same goodput, 1 / jobs if one has all."""
+        return float(np.sum(self.goodputs) ** 2 / (len(self.goodputs) * np.sum(np.square(self.goodputs))))
+
+
+def window_of(name: str, jobs: int, cells: int) -> int:
+    """Return the window of each job; 0 if the design cannot run. SwitchML needs two slots a packet."""
+    largest = largest_window(1.0, NETWORK, SUBJECTS[name].chunk_size)
+    return largest if name == "atp" else min(largest, cells // 2 // jobs)
+
+
+def share(name: str, jobs: int, cells: int, values: int = VALUES, workers: int = WORKERS) -> Shared:
+    """Let jobs add up a vector each; raise `SimulationError` if a sum is wrong or missing."""
+    subject, window = SUBJECTS[name], window_of(name, jobs, cells)
+    arms = [replace(subject.arm, name=f"job {k}", job=subject.arm.job + _JOB_STEP * k) for k in range(jobs)]
+    switch = SimulatedSwitch(subject.design)
+    hosts = Hosts(workers, SERVERS, jobs=jobs)
+    switch.install(CONTROL.for_design(subject.design).rows(hosts, arms, 0))
+    if name == "atp":
+        subject.occupy(switch, 1 - cells / CELLS)
+    simulated = SimulatedNetwork(
+        subject.design, arms[0], switch, KeySpace(values), 1, workers, SERVERS, NETWORK, IDEAL, 1,
+        neighbours=arms[1:],
+    )  # fmt: skip
+    ended = _all_reduce(subject, simulated, workers, values, window)
+    of_jobs = ended.reshape(jobs, workers).max(axis=1) / 1e9
+    return Shared(_IN_SWITCH[name](switch), tuple(float(values / seconds) for seconds in of_jobs))
+
+
+def _all_reduce(
+    subject: Subject, simulated: SimulatedNetwork, workers: int, values: int, window: int
+) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Let all jobs do an all-reduce; return when each worker has its sum, in ns."""
+    clients = cast(list[VectorClient], simulated.clients)
+    chance = np.random.default_rng(1)
+    vectors = [chance.standard_normal(values, np.float32) for _ in clients]
+    ended = np.zeros(len(clients), np.int64)
+
+    def ask(w: int) -> None:
+        client = clients[w]
+        client.take_records()
+        if client.rpcs_of_operation:
+            ended[w] = max(simulated.now, 1)
+        else:
+            subject.set_up(client, window, subject.chunk_size)
+            client.all_reduce(vectors[w], workers)
+        resume(simulated.pinned_ref, w, simulated.now, NEVER)
+
+    for w in range(len(clients)):
+        wake_worker(simulated.pinned_ref, w)
+    run_network(simulated, ask)
+    for first in range(0, len(clients), workers):
+        of_job = slice(first, first + workers)
+        if not (ended[of_job].all() and _is_one_sum(subject, clients[of_job], vectors[of_job])):
+            raise SimulationError(f"job {first // workers}: expected one right sum at all workers")
+    return ended
+
+
+def _is_one_sum(
+    subject: Subject,
+    clients: Sequence[VectorClient],
+    vectors: Sequence[np.ndarray[tuple[int], np.dtype[np.float32]]],
+) -> bool:
+    results = [client.result for client in clients]
+    return all((each == results[0]).all() for each in results) and subject.is_sum(results[0], vectors)
+
+
+def _in_switch_of_atp(switch: SimulatedSwitch) -> float:
+    counts = [cell.packets for cell in switch.pipeline.read_counter("HotlineIngress.next_step.packets", 0, 8)]
+    consumed, completed, _, _, collided, flushed, passed, _ = counts
+    return (consumed + completed) / (consumed + completed + collided + flushed + passed)
+
+
+_IN_SWITCH: dict[str, Callable[[SimulatedSwitch], float]] = {
+    "switchml": lambda _switch: 1.0,
+    "atp": _in_switch_of_atp,
+}
+
+
+@click.command()
+@click.option(
+    "--values", type=click.IntRange(min=1_000), default=VALUES, show_default=True, help="Of a vector."
+)
+def main(values: int) -> None:
+    """Print the table of docs/allreduce.md."""
+    click.echo(
+        "| cells | jobs | `switchml`: million values/s | Jain "
+        "| `atp`: million values/s | Jain | in the switch |"
+    )
+    click.echo("|---:|---:|---:|---:|---:|---:|---:|")
+    for cells in CELLS_FREE:
+        for jobs in JOBS:
+            line = [f"{cells:,}", str(jobs), "-", "-"]
+            if window_of("switchml", jobs, cells):
+                found = share("switchml", jobs, cells, values)
+                line[2:] = [f"{found.mean / 1e6:,.0f}", f"{found.fairness:.3f}"]
+            found = share("atp", jobs, cells, values)
+            line += [f"{found.mean / 1e6:,.0f}", f"{found.fairness:.3f}", f"{found.in_switch:.0%}"]
+            click.echo(f"| {' | '.join(line)} |")
+
+
+if __name__ == "__main__":
+    main()
