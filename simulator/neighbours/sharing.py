@@ -31,7 +31,7 @@ from simulator.world import SimulatedNetwork
 
 SUBJECTS = {"switchml": switchml.PUBLISHED, "atp": atp.PUBLISHED}
 JOBS = (1, 2, 4, 8)
-CELLS_FREE = (CELLS, 512, 128, 64, 0)
+CELLS_FREE = (CELLS, 10_000, 5_000, 2_000, 500, 128, 0)
 """Cells that are left for the jobs, of ATP's 20,000; SwitchML has as many slots."""
 WORKERS, SERVERS = 4, 1
 VALUES = 200_000
@@ -135,21 +135,17 @@ _IN_SWITCH: dict[str, Callable[[SimulatedSwitch], float]] = {
     "--values", type=click.IntRange(min=1_000), default=VALUES, show_default=True, help="Of a vector."
 )
 def main(values: int) -> None:
-    """Print the table of docs/allreduce.md."""
-    click.echo(
-        "| cells | jobs | `switchml`: million values/s | Jain "
-        "| `atp`: million values/s | Jain | in the switch |"
-    )
-    click.echo("|---:|---:|---:|---:|---:|---:|---:|")
+    """Print the table of docs/allreduce.md: numbers of 1, 2, 4 and 8 jobs in each cell."""
+    click.echo("| cells | `switchml` | Jain | `atp` | Jain | `atp`: in the switch |")
+    click.echo("|---:|---:|---:|---:|---:|---:|")
     for cells in CELLS_FREE:
-        for jobs in JOBS:
-            line = [f"{cells:,}", str(jobs), "-", "-"]
-            if window_of("switchml", jobs, cells):
-                found = share("switchml", jobs, cells, values)
-                line[2:] = [f"{found.mean / 1e6:,.0f}", f"{found.fairness:.3f}"]
-            found = share("atp", jobs, cells, values)
-            line += [f"{found.mean / 1e6:,.0f}", f"{found.fairness:.3f}", f"{found.in_switch:.0%}"]
-            click.echo(f"| {' | '.join(line)} |")
+        line = [f"{cells:,}"]
+        for name in SUBJECTS:
+            found = [share(name, jobs, cells, values) for jobs in JOBS if window_of(name, jobs, cells)]
+            line.append(" / ".join(f"{each.mean / 1e6:,.0f}" for each in found) or "-")
+            line.append(f"{min(each.fairness for each in found):.3f}" if found else "-")
+        line.append(" / ".join(f"{each.in_switch:.0%}" for each in found))
+        click.echo(f"| {' | '.join(line)} |")
 
 
 if __name__ == "__main__":
