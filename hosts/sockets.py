@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import socket
 import struct
 import time
+from collections.abc import Iterable
 from typing import NamedTuple
 
 log = logging.getLogger(__name__)
 
 # Linux, <asm-generic/socket.h>; Python's socket module lacks them.
 _SO_NO_CHECK = 11
+_SO_ATTACH_FILTER = 26
 _SO_RCVBUFFORCE = 33
 _SO_TIMESTAMPNS = 35
 _TIMESPEC = struct.Struct("@ll")
@@ -19,6 +22,9 @@ _ANCILLARY_BYTES = socket.CMSG_SPACE(_TIMESPEC.size)
 _DATAGRAM_BYTES = 2048
 _RECEIVE_BUFFER = 16 << 20
 _READINGS = 16
+# Classic BPF, <linux/filter.h>: a step is a code, two jump offsets and an operand.
+_STEP = struct.Struct("HBBI")
+_LOAD_16_BITS, _JUMP_IF_EQUAL, _RETURN = 0x28, 0x15, 0x06
 
 Address = tuple[str, int]
 
@@ -38,8 +44,12 @@ def clock_offset() -> int:
     return max(time.time_ns() - time.monotonic_ns() for _ in range(_READINGS))
 
 
-def open_udp(address: Address, shared: bool = False) -> socket.socket:
-    """Open a non-blocking socket at `address`; `shared` lets connected sockets bind to it, too."""
+def open_udp(address: Address, shared: bool = False, only_from: int | None = None) -> socket.socket:
+    """Open a non-blocking socket at `address`; `shared` lets connected sockets bind to it, too.
+
+    It drops what does not come from UDP port `only_from`. A switch with service addresses checks which host
+    sends from their port, and forwards other datagrams unchecked.
+    """
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     try:
         sock.setblocking(False)
@@ -50,6 +60,8 @@ def open_udp(address: Address, shared: bool = False) -> socket.socket:
             sock.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER)
         except PermissionError:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
+        if only_from is not None:
+            _accept_only_from(sock, only_from)
         if shared:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(address)
@@ -57,6 +69,25 @@ def open_udp(address: Address, shared: bool = False) -> socket.socket:
         sock.close()
         raise
     return sock
+
+
+def _accept_only_from(sock: socket.socket, port: int) -> None:
+    """Attach a BPF program that sees a datagram from its UDP header on: load, compare, accept or drop."""
+    steps = (
+        (_LOAD_16_BITS, 0, 0, 0),
+        (_JUMP_IF_EQUAL, 0, 1, port),
+        (_RETURN, 0, 0, 0xFFFF),
+        (_RETURN, 0, 0, 0),
+    )
+    program = ctypes.create_string_buffer(b"".join(_STEP.pack(*step) for step in steps))
+    header = struct.pack("HP", len(steps), ctypes.addressof(program))
+    sock.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, header)
+
+
+def common_port(addresses: Iterable[Address]) -> int | None:
+    """Return the UDP port of all addresses; None if they have several."""
+    ports = {port for _, port in addresses}
+    return ports.pop() if len(ports) == 1 else None
 
 
 def send(sock: socket.socket, datagram: bytes | bytearray | memoryview, to: Address) -> None:

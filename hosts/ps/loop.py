@@ -96,7 +96,7 @@ class ServerSockets:
         """Protocol versions and senders of foreign datagrams that were reported."""
         self._open: list[socket.socket] = []
         self._data = self._add_socket(open_udp(self._local, shared=True))
-        self._own = self._add_socket(open_udp((address, PS_RPC_PORT)))
+        self._own = self._add_socket(open_udp((address, PS_RPC_PORT), only_from=service[1]))
         self._receiver = Receiver(self._own, offset)
         self._signals = SignalPipe()
         self._poll.register(self._signals.fd, select.EPOLLIN)

@@ -23,7 +23,7 @@ from hosts.agent import Commands, SignalPipe, execute, load_config, prepare_proc
 from hosts.config import AgentConfigError
 from hosts.designs import AGENTS
 from hosts.model import LogisticRegression, Model, SyntheticGradient
-from hosts.sockets import clock_offset, open_udp
+from hosts.sockets import clock_offset, common_port, open_udp
 from hosts.udp import make_udp
 from hosts.warm import warm_worker
 from hosts.worker.client import BaseClient
@@ -64,7 +64,8 @@ class WorkerJob:
         services = {service.ps: (service.address, service.port) for service in config.services}
         if sorted(services) != list(range(config.n_ps)):
             raise AgentConfigError(f"services: expected {config.n_ps} PSs, got PS {sorted(services)}")
-        sock = stack.enter_context(open_udp((config.address, job.udp_port)))
+        only_from = common_port(services.values()) if design(config.design).has_services else None
+        sock = stack.enter_context(open_udp((config.address, job.udp_port), only_from=only_from))
         peers = [services[ps] for ps in range(config.n_ps)] + [
             (host, job.udp_port) for host in config.workers
         ]

@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from typing_extensions import Self
 
+from foundation.designs.registry import design
 from foundation.errors import HotlineError
 from foundation.logs.parts import save_arrays
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import FIRST, SECOND, SET
 from foundation.text import pluralize
-from hosts.sockets import open_udp
+from hosts.sockets import common_port, open_udp
 from hotline.kv import process_exit
 from hotline.kv.archive import load_archive, state_arrays
 from hotline.kv.block_commands import BlockCommandListener
@@ -373,8 +374,10 @@ def _make_engine(
     terms: Mapping[str, Any], parameters: int, make_recorder: Callable[[int], RunRecorder] | None
 ) -> Engine:
     host, port = terms["address"]
+    peers = [(peer, number) for peer, number in terms["peers"]]
+    only_from = common_port(peers) if design(terms["design"]).has_services else None
     try:
-        sock = open_udp((host, port))
+        sock = open_udp((host, port), only_from=only_from)
     except OSError as error:
         raise NotConnected(
             f"worker {terms['rank']} cannot have UDP port {port} of {host} ({error.strerror}): "
@@ -382,7 +385,6 @@ def _make_engine(
         ) from None
     try:
         caller = Caller(terms["job"], terms["rank"] + 1, terms["epoch"])
-        peers = [(peer, number) for peer, number in terms["peers"]]
         return Engine(caller, terms["design"], parameters, terms["window"], peers, sock, make_recorder)
     except BaseException:
         sock.close()
