@@ -14,7 +14,9 @@ import click
 import numpy as np
 
 from controller.designs import CONTROL
+from controller.hotset.selection import Contender, Rates, Rule, choose_together
 from foundation.designs.interface import NEVER, Hosts
+from foundation.protocol.header import LANES
 from hosts.atp.packet import CELLS
 from hosts.keys import KeySpace
 from hosts.worker.vectors import VectorClient
@@ -36,6 +38,8 @@ CELLS_FREE = (CELLS, 10_000, 5_000, 2_000, 500, 128, 0)
 WORKERS, SERVERS = 4, 1
 VALUES = 200_000
 NETWORK = Network(rate_mbit=100_000, delay_us=1, switch_us=1, switch_mpps=1_000)
+HOT_KEYS, HOT_SLOTS = 6_000, 64
+"""Parameters of a job of `hotset`, and slots of each lane: 2,048 in all."""
 _JOB_STEP = 100
 """Difference of the ids of two jobs."""
 
@@ -52,8 +56,7 @@ class Shared(NamedTuple):
 
     @property
     def fairness(self) -> float:
-        """Jain's index: 1 if all jobs have the same goodput, 1 / jobs if one has all."""
-        return float(np.sum(self.goodputs) ** 2 / (len(self.goodputs) * np.sum(np.square(self.goodputs))))
+        return jain(self.goodputs)
 
 
 def window_of(name: str, jobs: int, cells: int) -> int:
@@ -78,6 +81,31 @@ def share(name: str, jobs: int, cells: int, values: int = VALUES, workers: int =
     ended = _all_reduce(subject, simulated, workers, values, window)
     of_jobs = ended.reshape(jobs, workers).max(axis=1) / 1e9
     return Shared(_IN_SWITCH[name](switch), tuple(float(values / seconds) for seconds in of_jobs))
+
+
+def share_hot_set(jobs: int, slots: int = HOT_SLOTS, keys: int = HOT_KEYS) -> list[float]:
+    """Return the share of each job's updates that is in the switch, if jobs without quotas want all slots.
+
+    All jobs have updates of the same skew, to other keys, and the switch has `slots` in each lane.
+    """
+    chance = np.random.default_rng(1)
+    rates = np.sort(1e5 / np.arange(1, keys + 1))
+    contenders = {
+        job: Contender(
+            Rates(np.arange(keys, dtype=np.uint64), chance.permutation(rates)),
+            np.empty(0, np.uint64),
+            Rule(keys),
+        )
+        for job in range(jobs)
+    }
+    changes, _ = choose_together(contenders, {}, {}, np.full(LANES, slots, np.int64))
+    chosen = {job: np.array(change.filling, np.uint64) for job, change in changes.items()}
+    return [float(each.rates.at(chosen[job]).sum() / rates.sum()) for job, each in contenders.items()]
+
+
+def jain(shares: Sequence[float]) -> float:
+    """Return Jain's index: 1 if all are equal, 1 / n if one of n has all."""
+    return float(np.sum(shares) ** 2 / (len(shares) * np.sum(np.square(shares))))
 
 
 def _all_reduce(
@@ -146,6 +174,9 @@ def main(values: int) -> None:
             line.append(f"{min(each.fairness for each in found):.3f}" if found else "-")
         line.append(" / ".join(f"{each.in_switch:.0%}" for each in found))
         click.echo(f"| {' | '.join(line)} |")
+    hits = [share_hot_set(jobs) for jobs in JOBS]
+    means = " / ".join(f"{np.mean(each):.1%}" for each in hits)
+    click.echo(f"hotset: {means} of updates in the switch, Jain {min(map(jain, hits)):.3f}")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hosts.atp.packet import CELLS
-from simulator.neighbours.sharing import JOBS, Shared, share, window_of
+from simulator.neighbours.sharing import JOBS, Shared, jain, share, share_hot_set, window_of
 
 VALUES = 6_000
 
@@ -19,6 +19,15 @@ def test_the_window_of_switchml_is_its_part_of_the_slots() -> None:
 def test_jains_index() -> None:
     assert Shared(1.0, (5.0, 5.0, 5.0, 5.0)).fairness == pytest.approx(1)
     assert Shared(1.0, (5.0, 0.0, 0.0, 0.0)).fairness == pytest.approx(1 / 4)
+
+
+def test_jobs_share_the_slots_of_a_hot_set_equally() -> None:
+    found = [share_hot_set(jobs) for jobs in JOBS]
+    means = [sum(each) / len(each) for each in found]
+    assert means == sorted(means, reverse=True) and means[0] > 0.85 and means[-1] > 0.6
+    assert all(jain(each) > 0.999 for each in found)
+    # A job alone that asks for fewer keys than there are slots gets all of them.
+    assert share_hot_set(1, keys=1_000) == [1.0]
 
 
 @pytest.mark.parametrize("name", ["switchml", "atp"])
