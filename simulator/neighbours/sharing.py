@@ -33,7 +33,7 @@ from simulator.world import SimulatedNetwork
 
 SUBJECTS = {"switchml": switchml.PUBLISHED, "atp": atp.PUBLISHED}
 JOBS = (1, 2, 4, 8)
-CELLS_FREE = (CELLS, 10_000, 5_000, 2_000, 500, 128, 0)
+CELLS_FREE = (CELLS, 2_000, 500, 128, 0)
 """Cells that are left for the jobs, of ATP's 20,000; SwitchML has as many slots."""
 WORKERS, SERVERS = 4, 1
 VALUES = 200_000
