@@ -1,7 +1,7 @@
 """Jobs beside each other in one switch: what a host can do to another job with forged packets.
 
-In `hotset` a host cannot read or write another job's cells. With the published rules of `switchml` and `atp`
-it can; the counts by kind are those of docs/switchml.md and docs/atp.md.
+In `hotset` and `collect` a host cannot read or write another job's cells. With the published rules of
+`switchml` and `atp` it can; the counts by kind are those of docs/switchml.md and docs/atp.md.
 """
 
 from __future__ import annotations
@@ -19,19 +19,25 @@ from hypothesis import strategies as st
 
 from controller.designs import CONTROL
 from controller.tables import CPU_PORT, HotParam, Row, State
-from foundation.designs import atp, hotset, switchml
+from foundation.designs import atp, collect, hotset, switchml
 from foundation.designs.interface import Arm, Design, Hosts
 from foundation.protocol import addressing, control
 from foundation.protocol.control import Command, Control
 from foundation.protocol.frames import UdpEndpoint, UdpFrame, build
 from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import (
+    COLLECTOR_BASE,
     CONTROLLER_CALLER,
+    FIRST,
     HOTLINE_PORT,
+    KEYS,
     LANES,
     PS_CALLER_BASE,
     PS_RPC_PORT,
+    REPLAY,
     RESPONSE,
+    SECOND,
+    SET,
     VALUES,
     WINDOW_BITS,
     Header,
@@ -41,7 +47,6 @@ from hosts.atp.packet import ACK, RESEND, AtpPacket
 from hosts.atp.packet import VALUES as ATP_VALUES
 from hosts.switchml.packet import VALUES as SWITCHML_VALUES
 from hosts.switchml.packet import SwitchMLPacket
-from softswitch.interpreter import InterpretedPipeline
 from switch_harness.effort import examples
 from tests.harness import frames
 from tests.harness.programs import broken, pipeline_of
@@ -70,26 +75,49 @@ def switch_of(
     return pipeline_of(design, [*rows, *more], description)
 
 
-# -- hotset
+# -- hotset and collect, whose tables and kinds of packets are the same
 
 OFFLOAD = hotset.OFFLOAD
+LEADS = {
+    "hotset": (hotset.DESIGN, OFFLOAD, ("values",)),
+    "collect": (collect.DESIGN, collect.COLLECT, ("published", "pending")),
+}
+"""Design, arm, and the registers of each lane."""
+VICTIM_ROWS = (0, 1, 2, 6)
+"""Rows of the exactly-once cells: two workers, a server, and, in `collect`, the server as a collector."""
 KEY_OF = [next(key for key in range(10_000) if lane_of(key) == lane) for lane in range(LANES)]
 VICTIM_SLOT, ATTACKER_SLOT = 7, 9
-CALLERS = (1, 2, PS_CALLER_BASE, CONTROLLER_CALLER)
+CALLERS = (1, 2, PS_CALLER_BASE, COLLECTOR_BASE, CONTROLLER_CALLER)
 
 
-def hot_switch(description: Mapping[str, Any] | None = None) -> Any:  # a pipeline of either kind
-    """Return a switch in which the same keys are hot in both jobs, the victim's with secret values."""
-    slots = {VICTIM: VICTIM_SLOT, ATTACKER: ATTACKER_SLOT}
-    entries = [
-        HotParam(arm.job, key, lane, slots[index], State.HOT)
-        for index, arm in enumerate(arms_of(OFFLOAD))
-        for lane, key in enumerate(KEY_OF)
-    ]
-    switch = switch_of(hotset.DESIGN, OFFLOAD, *entries, description=description)
-    for lane in range(LANES):
-        switch.write_register(f"HotlineIngress.aggregate_{lane:02d}.values", VICTIM_SLOT, SECRET + lane)
-    return switch
+class HotSwitch:
+    """A switch in which the same keys are hot in both jobs, the victim's with secret values."""
+
+    def __init__(self, name: str, description: Mapping[str, Any] | None = None) -> None:
+        design, self.arm, self._registers = LEADS[name]
+        slots = {VICTIM: VICTIM_SLOT, ATTACKER: ATTACKER_SLOT}
+        entries = [
+            HotParam(arm.job, key, lane, slots[index], State.HOT)
+            for index, arm in enumerate(arms_of(self.arm))
+            for lane, key in enumerate(KEY_OF)
+        ]
+        self.pipeline = switch_of(design, self.arm, *entries, description=description)
+        for register in self._names():
+            self.pipeline.write_register(register, VICTIM_SLOT, SECRET)
+
+    def cells_of_victim(self) -> list[int]:
+        """Return the victim's values, and all exactly-once cells of its callers."""
+        values = [
+            self.pipeline.read_register(name, VICTIM_SLOT, VICTIM_SLOT + 1)[0] for name in self._names()
+        ]
+        for row in VICTIM_ROWS:
+            first, end = row << WINDOW_BITS, row + 1 << WINDOW_BITS
+            values += self.pipeline.read_register("HotlineIngress.exactly_once.cells", first, end)
+        return values
+
+    def _names(self) -> list[str]:
+        lanes = range(LANES)
+        return [f"HotlineIngress.aggregate_{lane:02d}.{name}" for lane in lanes for name in self._registers]
 
 
 def to_service(worker: int, service: int, datagram: bytes) -> bytes:
@@ -99,17 +127,11 @@ def to_service(worker: int, service: int, datagram: bytes) -> bytes:
     return build(UdpFrame(source, destination, datagram))
 
 
-def cells_of_victim(switch: Any) -> list[int]:  # a pipeline of either kind
-    """Return the victim's values, and all exactly-once cells of its callers."""
-    values = [
-        switch.read_register(f"HotlineIngress.aggregate_{lane:02d}.values", VICTIM_SLOT, VICTIM_SLOT + 1)[0]
-        for lane in range(LANES)
-    ]
-    # Rows of the victim's callers: two workers and a server.
-    return [*values, *switch.read_register("HotlineIngress.exactly_once.cells", 0, 3 << WINDOW_BITS)]
+@pytest.fixture(scope="module", params=list(LEADS))
+def hot(request: pytest.FixtureRequest) -> HotSwitch:
+    return HotSwitch(request.param)
 
 
-hot = pytest.fixture(scope="module")(hot_switch)
 endpoints = st.sampled_from(
     [
         *((addressing.worker(number), HOTLINE_PORT) for number in (1, 3)),
@@ -121,31 +143,37 @@ endpoints = st.sampled_from(
 U32 = st.integers(0, 2**32 - 1)
 
 
+CHECK = "if (meta.kind == PacketKind.REQUEST && std.ingress_port != meta.worker.port"
+WITHOUT_CHECK = broken(hotset.DESIGN, "identify.p4", CHECK, ('"op": "!="', '"op": "<"'))
+REQUESTS = [
+    (Op.PULL, KEYS),
+    (Op.PULL, KEYS | FIRST),
+    (Op.PULL, KEYS | SECOND),
+    *((Op.PUSH, KEYS | VALUES | more) for more in (0, SET, SET | FIRST, SET | SECOND, REPLAY)),
+    (Op.EMPTY, 0),
+]
+ANSWERS = [(Op.PULL, RESPONSE | VALUES), (Op.PUSH, RESPONSE), (Op.EMPTY, RESPONSE)]
+
+
 @st.composite
-def forged(draw: st.DrawFn) -> tuple[int, bytes]:
+def forged(draw: st.DrawFn, job: int) -> tuple[int, bytes]:
     """Draw a packet of any kind that names the victim's job, and a port that the job does not have."""
-    job = OFFLOAD.job
-    op = draw(st.sampled_from([Op.PULL, Op.PUSH, Op.EMPTY]))
-    lanes = {lane: (KEY_OF[lane], draw(U32)) for lane in draw(st.sets(st.integers(0, LANES - 1), min_size=1))}
-    lanes = {} if op is Op.EMPTY else lanes
-    worker, seq = draw(st.sampled_from(CALLERS)), 1 << WINDOW_BITS | draw(st.integers(0, 63))
-    kind = draw(st.sampled_from(["request", "answer", "command", "command's answer"]))
-    if kind == "request":
-        datagram = frames.request(op, job=job, worker=worker, epoch=EPOCH, ps=0, seq=seq, lanes=lanes)
-    elif kind == "answer":
-        flags = RESPONSE | (VALUES if op == Op.PULL else 0)
-        count = max(lanes, default=-1) + 1
-        live = sum(1 << lane for lane in lanes)
+    seq = 1 << WINDOW_BITS | draw(st.integers(0, 63))
+    if draw(st.booleans()):
+        op, flags = draw(st.sampled_from(REQUESTS + ANSWERS))
+        lanes = draw(st.sets(st.integers(0, LANES - 1), min_size=1)) if op != Op.EMPTY else set()
+        count, worker = max(lanes, default=-1) + 1, draw(st.sampled_from(CALLERS))
         header = Header(
-            op=op, flags=flags, job=job, worker=worker, epoch=EPOCH, count=count, live=live, seq=seq
-        )
-        datagram = frames.datagram(header, None, [draw(U32)] * count if op == Op.PULL else None)
+            op=op, flags=flags, job=job, worker=worker, epoch=EPOCH, count=count, seq=seq,
+            live=sum(1 << lane for lane in lanes),
+        )  # fmt: skip
+        keys = KEY_OF[:count] if flags & KEYS else None
+        datagram = frames.datagram(header, keys, [draw(U32)] * count if flags & VALUES else None)
     else:
         command = Control(draw(st.sampled_from(Command)), job, 0, EPOCH, seq, np.array(KEY_OF[:3], np.uint64))
         answer = command.answer(control.Status.OK)
-        datagram = control.build(command if kind == "command" else answer)
-    source, destination = draw(endpoints), draw(endpoints)
-    ends = [UdpEndpoint(host.mac, host.address, port) for host, port in (source, destination)]
+        datagram = control.build(draw(st.sampled_from([command, answer])))
+    ends = [UdpEndpoint(host.mac, host.address, port) for host, port in (draw(endpoints), draw(endpoints))]
     if HOTLINE_PORT not in (ends[0].port, ends[1].port):
         ends[1] = ends[1]._replace(port=HOTLINE_PORT)
     others = st.integers(1, 510).filter(lambda port: port not in (*ports_of(VICTIM), CPU_PORT))
@@ -154,39 +182,40 @@ def forged(draw: st.DrawFn) -> tuple[int, bytes]:
 
 
 @settings(max_examples=examples(1_000))
-@given(forged())
-def test_no_port_of_another_job_reaches_a_job_of_the_hot_set(hot: Any, packet: tuple[int, bytes]) -> None:
-    cells = cells_of_victim(hot)
-    assert hot.process(*packet, 0, 0) == []
-    assert cells_of_victim(hot) == cells
+@given(data=st.data())
+def test_no_port_of_another_job_reaches_a_job(hot: HotSwitch, data: st.DataObject) -> None:
+    packet, cells = data.draw(forged(hot.arm.job)), hot.cells_of_victim()
+    assert hot.pipeline.process(*packet, 0, 0) == []
+    assert hot.cells_of_victim() == cells
 
 
 @pytest.mark.parametrize("worker", [1, 2])
 @pytest.mark.parametrize("op", [Op.PULL, Op.PUSH])
-def test_a_job_with_the_same_keys_has_its_own_cells(hot: Any, op: Op, worker: int) -> None:
+def test_a_job_with_the_same_keys_has_its_own_cells(hot: HotSwitch, op: Op, worker: int) -> None:
     """All numbers are the attacker's own; the keys are hot in both jobs."""
-    lanes = {lane: (key, 5) for lane, key in enumerate(KEY_OF)}
-    cells, job = cells_of_victim(hot), arms_of(OFFLOAD)[ATTACKER].job
-    seq = 1 << WINDOW_BITS | op
-    datagram = frames.request(op, job=job, worker=worker, epoch=EPOCH, ps=0, seq=seq, lanes=lanes)
-    port = HOSTS.worker_port(2 + worker)
-    [output] = hot.process(port, to_service(2 + worker, 2, datagram), 0, 0)
+    cells, port = hot.cells_of_victim(), HOSTS.worker_port(2 + worker)
+    job, seq = arms_of(hot.arm)[ATTACKER].job, 1 << WINDOW_BITS | op
+    datagram = push_or_pull(op, job, worker, seq)
+    [output] = hot.pipeline.process(port, to_service(2 + worker, 2, datagram), 0, 0)
     answer = frames.Parsed(output.frame)
     assert output.port == port and answer.rpc.served == 2**LANES - 1
-    assert answer.values is None or max(answer.values) <= 10
-    assert cells_of_victim(hot) == cells
+    assert answer.values is None or SECRET not in answer.values
+    assert hot.cells_of_victim() == cells
 
 
-def test_a_program_without_the_check_of_ports_is_noticed() -> None:
-    text = "if (meta.kind == PacketKind.REQUEST && std.ingress_port != meta.worker.port"
-    switch = hot_switch(broken(hotset.DESIGN, "identify.p4", text, ('"op": "!="', '"op": "<"')))
-    assert isinstance(switch, InterpretedPipeline)
-    cells = cells_of_victim(switch)
-    datagram = frames.request(
-        Op.PUSH, job=OFFLOAD.job, worker=1, epoch=EPOCH, ps=0, seq=1 << WINDOW_BITS, lanes={0: (KEY_OF[0], 5)}
-    )
-    switch.process(3, to_service(1, 1, datagram), 0, 0)
-    assert cells_of_victim(switch) != cells
+def push_or_pull(op: Op, job: int, worker: int, seq: int) -> bytes:
+    lanes = {lane: (key, 5) for lane, key in enumerate(KEY_OF)}
+    return frames.request(op, job=job, worker=worker, epoch=EPOCH, ps=0, seq=seq, lanes=lanes)
+
+
+@pytest.mark.parametrize("description", [None, WITHOUT_CHECK], ids=["whole", "broken"])
+def test_a_program_without_the_check_of_ports_is_noticed(description: Mapping[str, Any] | None) -> None:
+    """The victim's own packet from a port of the attacker changes cells in a broken program alone."""
+    switch = HotSwitch("hotset", description)
+    cells = switch.cells_of_victim()
+    datagram = push_or_pull(Op.PUSH, OFFLOAD.job, 1, 1 << WINDOW_BITS)
+    switch.pipeline.process(3, to_service(1, 1, datagram), 0, 0)
+    assert (switch.cells_of_victim() != cells) is (description is not None)
 
 
 # -- the published rules of SwitchML and ATP
