@@ -1,5 +1,5 @@
-// Types that controllers see as names or wider numbers: in keys of each kind, parameters, digests, and the headers
-// of packet-in and packet-out.
+// Types that controllers see as names or wider numbers: in keys of each kind, parameters, digests, registers, and the
+// headers of packet-in and packet-out.
 #include <core.p4>
 #include <v1model.p4>
 
@@ -70,6 +70,11 @@ control Forward(inout headers_t hdr, inout metadata_t meta, inout standard_metad
         meta.hop = hop;
         meta.vrf = vrf;
     }
+    counter(512, CounterType.packets) seen;
+    meter(512, MeterType.packets) rate;
+    register<vrf_t>(512) last_vrf;
+    register<hop_t>(1) last_hop;
+
     action copy() { std.mcast_grp = 1; }
 
     table classify {
@@ -93,6 +98,11 @@ control Forward(inout headers_t hdr, inout metadata_t meta, inout standard_metad
             classify.apply();
             hops.apply();
             prefixes.apply();
+            bit<2> color;
+            seen.count((bit<32>) (bit<16>) meta.hop);
+            rate.execute_meter((bit<32>) (bit<16>) meta.hop, color);
+            last_vrf.write((bit<32>) (bit<16>) meta.hop, meta.vrf);
+            last_hop.write(0, meta.hop);
             digest<tuple<vrf_t, bit<8>>>(1, { meta.vrf, hdr.probe.vrf });
         }
     }

@@ -18,6 +18,7 @@ from softswitch.p4runtime.status import Refusal
 from softswitch.pipeline import StoredEntry
 from switch_harness.p4runtime import (
     INSERT,
+    MODIFY,
     PROGRAMS,
     Control,
     config,
@@ -156,6 +157,70 @@ def test_digests_have_names() -> None:
     learned = control.digests.learn(0, (7, 3), 0)
     assert learned is not None
     assert [member.bitstring for member in learned.data[0].tuple.members] == [b'vrf "b"', b"\x03"]
+
+
+def test_registers_have_the_controllers_values() -> None:
+    control = controlled(NAMES)
+    assert (
+        write(control, cell("last_vrf", 5, b'vrf "b"'), cell("last_hop", 0, b"\xff\xff\xff\xfd"))
+        == [None] * 2
+    )
+    assert control.pipeline.read_register("Forward.last_vrf", 5, 6) == [7]
+    assert control.pipeline.read_register("Forward.last_hop", 0, 1) == [510]
+    found = [each.register_entry for each in read(control, cell("last_vrf", 5).entity)]
+    assert [(each.index.index, each.data.bitstring) for each in found] == [(5, b'vrf "b"')]
+    (refused,) = write(control, cell("last_hop", 0, b"\x01\xfe"))
+    assert refused is not None
+    assert "register Forward.last_hop: 0x1fe is another value's" in str(refused)
+
+
+def test_indices_are_the_controllers() -> None:
+    """p4c does not print `index_type_name` for v1model; a controller may add it."""
+    request = config(program=NAMES)
+    for arrays in (request.p4info.counters, request.p4info.meters, request.p4info.registers):
+        for array in arrays:
+            array.index_type_name.name = "hop_t"
+    control = controlled_by(request)
+    identity = identity_in(P4INFO, "last_vrf")
+    assert write(control, cell("last_vrf", CPU_HOP, b"5"), cell("last_vrf", 3, b"6")) == [None] * 2
+    assert control.pipeline.read_register("Forward.last_vrf", 0, 512) == [0] * 3 + [6] + [0] * 506 + [5, 0]
+    whole = p4r.Entity(register_entry=p4r.RegisterEntry(register_id=identity))
+    found = [each.register_entry for each in read(control, whole)]
+    assert [each.index.index for each in found] == [*range(510), CPU_HOP, 511]
+    assert (
+        write(control, *(p4r.Update(type=MODIFY, entity=each) for each in read(control, whole)))
+        == [None] * 512
+    )
+    assert [each.register_entry for each in read(control, whole)] == found
+
+    counter = p4r.Entity(counter_entry=p4r.CounterEntry(counter_id=identity_in(P4INFO, "seen")))
+    meter = p4r.Entity(meter_entry=p4r.MeterEntry(meter_id=identity_in(P4INFO, "rate")))
+    counter.counter_entry.index.index = meter.meter_entry.index.index = CPU_HOP
+    counter.counter_entry.data.packet_count = 9
+    meter.meter_entry.config.cir = meter.meter_entry.config.pir = 7
+    meter.meter_entry.config.cburst = meter.meter_entry.config.pburst = 1
+    assert write(control, *(p4r.Update(type=MODIFY, entity=each) for each in (counter, meter))) == [None] * 2
+    assert control.pipeline.read_counter("Forward.seen", 510, 511)[0].packets == 9
+    assert [str(each) for wanted in (counter, meter) for each in read(control, wanted)] == [
+        str(counter), str(meter)
+    ]  # fmt: skip
+
+    refusals = write(
+        control, cell("last_vrf", 510, b"5"), cell("last_vrf", 600, b"5"), cell("last_vrf", 1 << 32, b"")
+    )
+    assert [str(each).rpartition("last_vrf: ")[2].partition(";")[0] for each in refusals] == [
+        "0x1fe is another value's",
+        "index 600 is beyond the last, 511",
+        "0x0100000000 does not fit in bit<32>",
+    ]
+
+
+def cell(register: str, index: int, value: bytes | None = None) -> p4r.Update:
+    message = p4r.RegisterEntry(register_id=identity_in(P4INFO, register))
+    message.index.index = index
+    if value is not None:
+        message.data.bitstring = value
+    return p4r.Update(type=MODIFY, entity=p4r.Entity(register_entry=message))
 
 
 @pytest.mark.parametrize(

@@ -31,10 +31,6 @@ def fitted(p4info: p4i.P4Info, program: Program) -> p4i.P4Info:
         _fit(types, action.params, next(found, ()), is_key=False)
     for header in completed.controller_packet_metadata:
         _fit(types, header.metadata, _header_widths(header, program), is_key=False)
-    for register in completed.registers:
-        widths = {r.name: r.width for r in program.registers}
-        if _is_translated(types, register.type_spec.new_type) and register.preamble.name in widths:
-            register.type_spec.bitstring.bit.bitwidth = widths[register.preamble.name]
     _name_digests(completed, program)
     used = {table.implementation_id for table in completed.tables}
     declared = [p for p in completed.action_profiles if p.preamble.id in used or _has_profile(program, p)]

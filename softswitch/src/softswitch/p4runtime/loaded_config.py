@@ -28,7 +28,9 @@ class LoadedConfig:
         self.message = message
         try:
             self.program = load_program(program_in(message.p4_device_config))
-            self.p4info = P4Info(fitted(message.p4info, self.program))
+            self.p4info = P4Info(
+                fitted(message.p4info, self.program), {r.name: r.width for r in self.program.registers}
+            )
             check(self.p4info, self.program)
         except SwitchError as error:
             raise invalid(str(error)) from error

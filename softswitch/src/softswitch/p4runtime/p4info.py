@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from softswitch.ir import MatchKind
 from softswitch.p4runtime.codecs.data import Leaf, Shape, shape_of
 from softswitch.p4runtime.codecs.fields import Field, FieldGroup
 from softswitch.p4runtime.codecs.matches import MatchField, MatchKey
-from softswitch.p4runtime.codecs.translation import Translations
+from softswitch.p4runtime.codecs.translation import Translation, Translations
 from softswitch.p4runtime.messages import p4i
 from softswitch.p4runtime.status import invalid, unimplemented
 
@@ -74,6 +74,7 @@ class CounterInfo(NamedTuple):
     id: int
     name: str
     size: int
+    indices: Translation | None
 
 
 class MeterInfo(NamedTuple):
@@ -81,6 +82,7 @@ class MeterInfo(NamedTuple):
     name: str
     size: int
     type: p4i.MeterSpec.Type.ValueType
+    indices: Translation | None
 
 
 class RegisterInfo(NamedTuple):
@@ -88,6 +90,7 @@ class RegisterInfo(NamedTuple):
     name: str
     size: int
     shape: Leaf
+    indices: Translation | None
 
 
 class ValueSetInfo(NamedTuple):
@@ -108,7 +111,7 @@ class DigestInfo(NamedTuple):
 class P4Info:
     """The objects of a P4Info message; raises Refusal for kinds that this switch does not support."""
 
-    def __init__(self, message: p4i.P4Info) -> None:
+    def __init__(self, message: p4i.P4Info, register_widths: Mapping[str, int] = {}) -> None:
         if message.externs:
             raise unimplemented("P4Info: externs are not supported by softswitch")
         self._message = message
@@ -120,14 +123,6 @@ class P4Info:
         self._metered = {meter.direct_table_id: meter.spec.type for meter in message.direct_meters}
         self.profiles = {p.preamble.id: self._profile(p) for p in message.action_profiles}
         self.tables = {t.preamble.id: self._table(t) for t in message.tables}
-        self.counters = {
-            c.preamble.id: CounterInfo(c.preamble.id, c.preamble.name, c.size) for c in message.counters
-        }
-        self.meters = {
-            m.preamble.id: MeterInfo(m.preamble.id, m.preamble.name, m.size, m.spec.type)
-            for m in message.meters
-        }
-        self.registers = {r.preamble.id: self._register(r) for r in message.registers}
         self.value_sets = {v.preamble.id: _value_set(v, translations) for v in message.value_sets}
         self.digests = {d.preamble.id: self._digest(d) for d in message.digests}
         headers = {
@@ -139,6 +134,18 @@ class P4Info:
         ports = [field.translation for field in self.packet_in.fields if field.name == "ingress_port"]
         self.port_translation = next(iter(ports), None)
         """Translation of ports that have no type in P4Info, those of replicas; that of a packet-in's port."""
+        self.registers = {r.preamble.id: self._register(r, register_widths) for r in message.registers}
+        index = translations.of_index
+        self.counters = {
+            c.preamble.id: CounterInfo(c.preamble.id, c.preamble.name, c.size, index(c.index_type_name))
+            for c in message.counters
+        }
+        self.meters = {
+            m.preamble.id: MeterInfo(
+                m.preamble.id, m.preamble.name, m.size, m.spec.type, index(m.index_type_name)
+            )
+            for m in message.meters
+        }
 
     def _action_refs(self, table: p4i.Table) -> list[tuple[p4i.ActionRef.Scope.ValueType, ActionInfo]]:
         try:
@@ -188,12 +195,16 @@ class P4Info:
             weights_disallowed=profile.weights_disallowed,
         )
 
-    def _register(self, register: p4i.Register) -> RegisterInfo:
+    def _register(self, register: p4i.Register, widths: Mapping[str, int]) -> RegisterInfo:
         name = register.preamble.name
         shape = shape_of(register.type_spec, self._message.type_info, self._translations, f"register {name}")
         if not isinstance(shape, Leaf):
             raise unimplemented(f"P4Info: register {name}: only cells of a single value are supported")
-        return RegisterInfo(register.preamble.id, name, register.size, shape)
+        indices = self._translations.of_index(register.index_type_name)
+        if shape.translation is not None:
+            self._translations.of(register.type_spec.new_type, widths.get(name, 0))
+            shape = replace(shape, width=widths.get(name, 0))
+        return RegisterInfo(register.preamble.id, name, register.size, shape, indices)
 
     def _digest(self, digest: p4i.Digest) -> DigestInfo:
         name = digest.preamble.name

@@ -78,7 +78,10 @@ def value_of(shape: Leaf, data: p4d.P4Data, location: str) -> int:
         raise invalid(f"{location}: expected data of kind {shape.kind}, got {given or 'none'}")
     if shape.kind == "bool":
         return int(data.bool)
-    return decode(getattr(data, shape.kind), shape.width, location)
+    value: bytes = getattr(data, shape.kind)
+    if shape.translation is not None:
+        return shape.translation.decode(value, location)
+    return decode(value, shape.width, location)
 
 
 def _fill(shape: Shape, values: Iterator[int], data: p4d.P4Data) -> None:

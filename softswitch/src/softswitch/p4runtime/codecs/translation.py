@@ -17,6 +17,8 @@ from softswitch.p4runtime.messages import p4t
 from softswitch.p4runtime.status import Refusal, invalid
 
 _MAPPINGS = "@p4runtime_translation_mappings"
+_INDEX_WIDTH = 32
+"""Bits of a type that only indices have: the JSON does not tell."""
 _PAIR = re.compile(r'\{\s*(?:"((?:[^"\\]|\\.)*)"|(\w+))\s*,\s*(\w+)\s*,?\s*\}')
 
 
@@ -46,8 +48,9 @@ class Translation:
         return found
 
     def _same(self, value: int, location: str) -> int:
-        if value >> self.width or value in self._values:
-            problem = f"does not fit in bit<{self.width}>" if value >> self.width else "is another value's"
+        width = self.width or _INDEX_WIDTH
+        if value >> width or value in self._values:
+            problem = f"does not fit in bit<{width}>" if value >> width else "is another value's"
             hint = f"{_MAPPINGS} of type {self.name} in P4Info can map it"
             raise invalid(f"{location}: {value:#x} {problem}; {hint}")
         return value
@@ -63,6 +66,17 @@ class Translation:
         """Return the controller's value, which for a number without one is the number itself."""
         value = self._values.get(number, number if self.sdn_width is not None else b"%d" % number)
         return encode(value) if isinstance(value, int) else value
+
+    def index(self, given: int, location: str) -> int:
+        """Return the program's index of a cell; raises Refusal as `decode` does."""
+        return self.decode(encode(given), location)
+
+    def given_index(self, number: int) -> int | None:
+        """Return the controller's index of a cell; None if that index is another cell's."""
+        if number not in self._values:
+            return None if number in self._numbers else number
+        value = self._values[number]
+        return value if isinstance(value, int) else None
 
     def is_whole(self, mask: bytes) -> bool:
         """Return whether a mask of a match covers all of a value."""
@@ -117,3 +131,8 @@ class Translations:
         if found is not None:
             found.width = max(found.width, width)
         return found
+
+    def of_index(self, named: p4t.P4NamedType) -> Translation | None:
+        """Return the translation of an array's indices; strings have none, as indices of messages are integers."""
+        found = self._by_name.get(named.name)
+        return found if found is not None and found.sdn_width is not None else None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Generic, Protocol, TypeVar
 
 from grpc import StatusCode
 
 from softswitch.p4runtime.batch import MODIFY
+from softswitch.p4runtime.codecs.translation import Translation
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import Refusal, invalid
 from softswitch.pipeline import ControlPlane
@@ -23,8 +24,12 @@ class SizedArray(Protocol):
     @property
     def size(self) -> int: ...
 
+    @property
+    def indices(self) -> Translation | None: ...
+
 
 A = TypeVar("A", bound=SizedArray)
+V = TypeVar("V")
 
 
 class Arrays(Generic[A]):
@@ -63,12 +68,21 @@ class Arrays(Generic[A]):
     def _indices(self, array: A, message: CellEntry) -> range:
         if not message.HasField("index"):
             return range(array.size)
-        index = message.index.index
+        index, location = message.index.index, f"{self._kind} {array.name}"
         if index < 0:
-            raise invalid(f"{self._kind} {array.name}: index {index} is negative")
+            raise invalid(f"{location}: index {index} is negative")
+        if array.indices is not None:
+            index = array.indices.index(index, location)
         if index >= array.size:
             raise Refusal(
                 StatusCode.OUT_OF_RANGE,
-                f"{self._kind} {array.name}: index {index} is beyond the last, {array.size - 1}",
+                f"{location}: index {index} is beyond the last, {array.size - 1}",
             )
         return range(index, index + 1)
+
+    def _numbered(self, array: A, start: int, values: Iterable[V]) -> Iterator[tuple[int, V]]:
+        """Yield values of cells from `start` on with the controllers' indices, without cells that have none."""
+        for number, value in enumerate(values, start):
+            index = number if array.indices is None else array.indices.given_index(number)
+            if index is not None:
+                yield index, value

@@ -35,7 +35,7 @@ class CounterEntries(Arrays[CounterInfo]):
         return (
             _entity(array, index, value)
             for array, start, values in chunks
-            for index, value in enumerate(values, start)
+            for index, value in self._numbered(array, start, values)
         )
 
 

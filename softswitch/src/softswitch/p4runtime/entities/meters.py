@@ -45,12 +45,12 @@ class MeterEntries(Arrays[MeterInfo]):
     def read(self, wanted: p4r.MeterEntry) -> Iterator[p4r.Entity]:
         _refuse_colors(wanted)
         cells = [
-            (array.id, index)
+            (array.id, index, number)
             for array, start, stop in self._chunks(wanted.meter_id, wanted)
-            for index in range(start, stop)
+            for index, number in self._numbered(array, start, range(start, stop))
         ]
         configs = dict(self._configs)
-        return (_entity(*cell, configs.get(cell)) for cell in cells)
+        return (_entity(meter, index, configs.get((meter, number))) for meter, index, number in cells)
 
 
 def _refuse_colors(message: p4r.MeterEntry) -> None:

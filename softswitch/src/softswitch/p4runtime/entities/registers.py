@@ -34,7 +34,7 @@ class RegisterEntries(Arrays[RegisterInfo]):
         return (
             _entity(array, index, value)
             for array, start, values in chunks
-            for index, value in enumerate(values, start)
+            for index, value in self._numbered(array, start, values)
         )
 
 
