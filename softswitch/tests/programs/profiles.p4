@@ -47,9 +47,16 @@ control Choose(inout headers_t hdr, inout metadata_t meta, inout standard_metada
         hdr.probe.path = hdr.probe.path | 1;
         hits.count();
     }
+    action annotate(bit<8> mark) {
+        if (mark == 0) {
+            hdr.probe.path = hdr.probe.path | 128;
+        } else {
+            hdr.probe.profiled = mark;
+        }
+    }
     table selected {
         key = { hdr.probe.selected: ternary; hdr.probe.flow: selector; }
-        actions = { balance; leave_out; NoAction; }
+        actions = { balance; leave_out; annotate; NoAction; }
         implementation = paths;
         counters = hits;
         size = 16;

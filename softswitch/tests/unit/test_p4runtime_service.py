@@ -127,7 +127,7 @@ async def test_capabilities() -> None:
     async with rig() as switch:
         for device in (0, DEVICE):
             answer = await switch.stub.Capabilities(p4r.CapabilitiesRequest(device_id=device))
-            assert answer.p4runtime_api_version == "1.5.0"
+            assert answer.p4runtime_api_version == "1.6.0"
         with pytest.raises(grpc.aio.AioRpcError) as error:
             await switch.stub.Capabilities(p4r.CapabilitiesRequest(device_id=1))
         assert failure(error) == ("NOT_FOUND", "device 1 is not here, this is device 7")

@@ -69,9 +69,8 @@ def _check_table(table: TableInfo, program: Program) -> None:
     profile = None if known.profile is None else program.profiles[known.profile].name
     if profile != (table.profile and table.profile.name):
         raise _mismatch("the action profile of table", table.name)
-    listed = {
-        a.name: a.params.widths for a in (*table.entry_actions.values(), *table.default_actions.values())
-    }
+    allowed = (table.entry_actions, table.default_actions, table.group_actions)
+    listed = {a.name: a.params.widths for actions in allowed for a in actions.values()}
     if listed != {program.actions[i].name: program.actions[i].parameters for i in known.actions}:
         raise _mismatch("the actions of table", table.name)
 

@@ -12,6 +12,7 @@ from softswitch.load import load_program
 from softswitch.p4runtime.consistency import check
 from softswitch.p4runtime.device_config import program_in
 from softswitch.p4runtime.fitting import fitted
+from softswitch.p4runtime.group_actions import with_group_actions
 from softswitch.p4runtime.messages import p4i, p4r
 from softswitch.p4runtime.p4info import P4Info
 from softswitch.p4runtime.status import invalid
@@ -32,6 +33,7 @@ class LoadedConfig:
                 fitted(message.p4info, self.program), {r.name: r.width for r in self.program.registers}
             )
             check(self.p4info, self.program)
+            self.program = with_group_actions(self.program, self.p4info)
         except SwitchError as error:
             raise invalid(str(error)) from error
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from softswitch.ir import MatchKind
 from softswitch.p4runtime.codecs.data import Leaf, Shape, shape_of
@@ -30,9 +30,16 @@ class ActionInfo:
     params: FieldGroup
 
 
+TABLE_AND_DEFAULT = p4i.ActionRef.TABLE_AND_DEFAULT
+TABLE_ONLY = p4i.ActionRef.TABLE_ONLY
+DEFAULT_ONLY = p4i.ActionRef.DEFAULT_ONLY
+GROUP_ACTION = cast("p4i.ActionRef.Scope.ValueType", 3)
+"""P4Runtime 1.6's scope of an action, which finsy's type hints lack."""
+
+
 @dataclass(frozen=True, slots=True)
 class ActionProfileInfo:
-    """An action profile, or an action selector, with the actions that its members may have.
+    """An action profile, or an action selector, with the actions that its members and one-shots may have.
 
     `max_group_size` and `max_member_weight` are 0 for unlimited. The size of a group is the sum of its
     members' weights, or with `counts_members` the number of its members.
@@ -43,6 +50,7 @@ class ActionProfileInfo:
     size: int
     has_selector: bool
     actions: Mapping[int, ActionInfo]
+    group_actions: Mapping[int, ActionInfo]
     max_group_size: int
     counts_members: bool
     max_member_weight: int
@@ -51,7 +59,7 @@ class ActionProfileInfo:
 
 @dataclass(frozen=True, slots=True)
 class TableInfo:
-    """A table. An action may be allowed in entries, as the default, or as both.
+    """A table. An action may be allowed in entries, as the default, as both, or before members of one-shots.
 
     Entries of a table with a `profile` have members or groups of it instead of actions. `meter` is the type
     of its direct meter, if any.
@@ -62,6 +70,7 @@ class TableInfo:
     key: MatchKey
     entry_actions: Mapping[int, ActionInfo]
     default_actions: Mapping[int, ActionInfo]
+    group_actions: Mapping[int, ActionInfo]
     is_const: bool
     is_default_const: bool
     has_counter: bool
@@ -154,8 +163,11 @@ class P4Info:
             name = table.preamble.name
             raise invalid(f"P4Info: table {name} refers to action {missing}, which is not there") from None
 
-    def _entry_actions(self, table_id: int) -> dict[int, ActionInfo]:
-        return {a.id: a for scope, a in self._refs[table_id] if scope != p4i.ActionRef.DEFAULT_ONLY}
+    def _allowed(
+        self, tables: Iterable[int], *barred: p4i.ActionRef.Scope.ValueType
+    ) -> dict[int, ActionInfo]:
+        """Return the actions of tables by ID, without those of some scopes."""
+        return {a.id: a for table in tables for scope, a in self._refs[table] if scope not in barred}
 
     def _table(self, table: p4i.Table) -> TableInfo:
         identity, name = table.preamble.id, table.preamble.name
@@ -170,8 +182,9 @@ class P4Info:
                 f"table {name}",
                 [_match_field(f"table {name}", f, self._translations) for f in table.match_fields],
             ),
-            entry_actions=self._entry_actions(identity),
-            default_actions={a.id: a for s, a in self._refs[identity] if s != p4i.ActionRef.TABLE_ONLY},
+            entry_actions=self._allowed([identity], DEFAULT_ONLY, GROUP_ACTION),
+            default_actions=self._allowed([identity], TABLE_ONLY, GROUP_ACTION),
+            group_actions=self._allowed([identity], TABLE_AND_DEFAULT, TABLE_ONLY, DEFAULT_ONLY),
             is_const=table.is_const_table,
             is_default_const=table.const_default_action_id != 0,
             has_counter=identity in self._counted,
@@ -188,7 +201,8 @@ class P4Info:
             size=profile.size,
             has_selector=profile.with_selector,
             # BMv2's server (PI) takes members with any action of its tables, whatever their scope.
-            actions={action.id: action for table in tables for _, action in self._refs[table]},
+            actions=self._allowed(tables, GROUP_ACTION),
+            group_actions=self._allowed(tables, TABLE_AND_DEFAULT, TABLE_ONLY, DEFAULT_ONLY),
             max_group_size=profile.max_group_size,
             counts_members=profile.HasField("sum_of_members"),
             max_member_weight=profile.sum_of_members.max_member_weight,

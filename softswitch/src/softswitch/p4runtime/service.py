@@ -32,7 +32,7 @@ from softswitch.p4runtime.plain.request import Request
 from softswitch.p4runtime.sessions import Sessions, Stream
 from softswitch.p4runtime.status import Context, Refusal, abort_batch, invalid, unimplemented
 
-API_VERSION = "1.5.0"
+API_VERSION = "1.6.0"
 MAX_MESSAGE = 128 << 20  # bytes; a pipeline config may be larger than gRPC's default of 4 MiB
 MAX_FRAME = 65536  # bytes
 DATAGRAMS_AT_ONCE = 64  # packet-ins or notices that are read before other tasks run

@@ -133,6 +133,6 @@ class Translations:
         return found
 
     def of_index(self, named: p4t.P4NamedType) -> Translation | None:
-        """Return the translation of an array's indices; strings have none, as indices of messages are integers."""
+        """Return the translation of an array's indices; strings have none, as messages have integers."""
         found = self._by_name.get(named.name)
         return found if found is not None and found.sdn_width is not None else None

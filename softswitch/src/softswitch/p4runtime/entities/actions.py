@@ -25,7 +25,7 @@ def called(action: ActionInfo, call: p4r.Action) -> ActionCall:
 
 
 def unknown_action(actions: Mapping[int, ActionInfo], identity: int, location: str) -> Refusal:
-    right = ", ".join(f"{action.name} (ID {action.id})" for action in actions.values())
+    right = ", ".join(f"{action.name} (ID {action.id})" for action in actions.values()) or "none"
     return invalid(f"{location} has no action with ID {identity}; it has {right}")
 
 

@@ -81,7 +81,7 @@ class Arrays(Generic[A]):
         return range(index, index + 1)
 
     def _numbered(self, array: A, start: int, values: Iterable[V]) -> Iterator[tuple[int, V]]:
-        """Yield values of cells from `start` on with the controllers' indices, without cells that have none."""
+        """Yield values of cells from `start` on by the controllers' indices, but for cells without one."""
         for number, value in enumerate(values, start):
             index = number if array.indices is None else array.indices.given_index(number)
             if index is not None:

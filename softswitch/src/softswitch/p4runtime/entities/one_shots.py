@@ -9,6 +9,7 @@ from operator import itemgetter
 from softswitch.p4runtime.batch import Batch
 from softswitch.p4runtime.entities.actions import decode_call
 from softswitch.p4runtime.entities.profiles import OneShot, Pick, ProfileStore, watched_port
+from softswitch.p4runtime.group_actions import composed, group_action
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import invalid, unimplemented
 from softswitch.pipeline import ActionCall, ControlPlane, EntryAction, UseGroup
@@ -85,6 +86,9 @@ def _checked(
         )
     given = message.action_profile_actions
     calls = [decode_call(store.profile.actions, each.action, location) for each in given]
+    if (first := group_action(message)) is not None:
+        before = decode_call(store.profile.group_actions, first, f"{location}, group_action")
+        calls = [composed(before, call) for call in calls]
     weights = [store.weight(each.weight) for each in given]
     watched = [watched_port(each, location, store.ports) for each in given]
     size, limit = store.group_size(weights), store.profile.max_group_size

@@ -1,0 +1,86 @@
+"""`group_action` of P4Runtime 1.6: an action that runs before the member that a one-shot group picks.
+
+The data plane has one action a member. So for each action that P4Info allows there (scope `GROUP_ACTION`),
+and each other action of its table, the program gets an action that does both, with the data of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+from softswitch import ir
+from softswitch.ir import Program
+from softswitch.p4runtime.messages import p4r
+from softswitch.p4runtime.p4info import P4Info
+from softswitch.pipeline import ActionCall
+
+
+def group_action(message: p4r.ActionProfileActionSet) -> p4r.Action | None:
+    untyped: Any = message  # finsy's type hints lack the field
+    return untyped.group_action if untyped.HasField("group_action") else None
+
+
+def composed(first: ActionCall, second: ActionCall) -> ActionCall:
+    """Return the call of the action that does both."""
+    return ActionCall(_name(first.name, second.name), (*first.args, *second.args))
+
+
+def with_group_actions(program: Program, p4info: P4Info) -> Program:
+    """Return the program with the actions that `composed` calls."""
+    actions = list(program.actions)
+    tables: dict[str, ir.Table] = {}
+    for info in p4info.tables.values():
+        table = program.tables.get(info.name)
+        first_names = {action.name for action in info.group_actions.values()}
+        if table is None or table.profile is None or not first_names:
+            continue
+        by_name = {program.actions[i].name: i for i in table.actions}
+        own, next_nodes = list(table.actions), dict(table.next_nodes)
+        for first in sorted(first_names):
+            for second in sorted(by_name.keys() - first_names):
+                own.append(len(actions))
+                next_nodes[len(actions)] = table.next_nodes[by_name[second]]
+                actions.append(_both(*(program.actions[by_name[name]] for name in (first, second))))
+        tables[info.name] = replace(table, actions=tuple(own), next_nodes=next_nodes)
+    if not tables:
+        return program
+    ingress, egress = (
+        replace(control, nodes={name: tables.get(name, node) for name, node in control.nodes.items()})
+        for control in (program.ingress, program.egress)
+    )
+    return replace(program, actions=tuple(actions), ingress=ingress, egress=egress)
+
+
+def _name(first: str, second: str) -> str:
+    return f"{first} + {second}"
+
+
+def _both(first: ir.Action, second: ir.Action) -> ir.Action:
+    moved = _moved(second.body, len(first.parameters), len(first.body))
+    return ir.Action(
+        _name(first.name, second.name),
+        (*first.parameters, *second.parameters),
+        (*first.body, *moved),
+        _padded(first.locations, len(first.body)) + _padded(second.locations, len(second.body)),
+        _padded(first.data, len(first.parameters)) + _padded(second.data, len(second.parameters)),
+    )
+
+
+def _moved(node: Any, parameters: int, statements: int) -> Any:
+    """Return a part of an action's body behind so many parameters and statements."""
+    if type(node) is tuple:
+        return tuple(_moved(each, parameters, statements) for each in node)
+    if not is_dataclass(node) or isinstance(node, type):
+        return node
+    values = {f.name: _moved(getattr(node, f.name), parameters, statements) for f in fields(node)}
+    if isinstance(node, ir.Parameter):
+        values["index"] += parameters
+    elif isinstance(node, ir.Jump | ir.JumpIfZero):
+        values["to"] += statements
+    return type(node)(**values)
+
+
+def _padded(texts: Sequence[str], count: int) -> tuple[str, ...]:
+    return tuple(texts) if len(texts) == count else ("",) * count
