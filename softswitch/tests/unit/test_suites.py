@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from switch_harness.ptf_suites import verdicts
 from switch_harness.suites import Suite
 
 
@@ -12,3 +13,29 @@ def test_a_row_has_the_counts_and_names_what_does_not_pass_everywhere() -> None:
         "  b: BMv2 passes, softswitch fails",
         "  c: BMv2 fails, softswitch does not run",
     ]
+
+
+PTF = """\
+2026-11-25 16:47:57 - root - INFO - *** TEST RUN START
+demo.FwdTest ... ok
+demo.Slow ... 2026-11-25 16:51:48 - root - INFO - 0 entries
+ERROR
+demo.BadOptions
+About options. ... FAIL
+
+======================================================================
+ERROR: demo.Slow
+----------------------------------------------------------------------
+FAIL: demo.BadOptions
+----------------------------------------------------------------------
+Ran 3 tests in 4.587s
+"""
+
+
+def test_each_test_of_a_ptf_run_has_its_verdict() -> None:
+    assert verdicts(PTF) == {"demo.FwdTest": True, "demo.Slow": False, "demo.BadOptions": False}
+
+
+def test_a_ptf_run_without_a_summary_of_all_its_tests_has_failed() -> None:
+    for printed in (PTF.partition("Ran")[0], PTF.replace("Ran 3", "Ran 4"), ""):
+        assert verdicts(printed) == {"runptf.sh": False}
