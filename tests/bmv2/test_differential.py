@@ -1,7 +1,7 @@
 """BMv2 gives what softswitch gives: the same frames in, the same frames out of each port, the same counters.
 
 Masked: `residence` (clocks), nothing else. BMv2 cannot read registers over P4Runtime, so values are compared
-by pulling every hot key as a privileged caller.
+by pulling every hot key as a privileged caller, and as a worker, who gets `collect`'s published values.
 """
 
 from __future__ import annotations
@@ -30,8 +30,6 @@ from tests.harness.vectors import KEYS, PAIRS, SLOTS, STATES, Source, hot_set
 pytestmark = pytest.mark.bmv2
 
 VECTORS = int(os.environ.get("HOTLINE_VECTORS", "1500"))
-PROGRAM = testnet.COMPILED / "hotset"
-ENCODER = EntityEncoder(read_p4info(PROGRAM))
 RESIDENCE_AT = 42 + offset_of("residence")
 RPC_FRAME_BYTES = 42 + HEADER_BYTES
 
@@ -50,9 +48,9 @@ def masked(outputs: list[Output]) -> Outputs:
     return ports
 
 
-def write(both: Twins, entries: list[EntryWrite]) -> None:
+def write(both: Twins, encoder: EntityEncoder, entries: list[EntryWrite]) -> None:
     for entry in entries:
-        assert both.codes(ENCODER.update(entry)) == (0, 0), entry
+        assert both.codes(encoder.update(entry)) == (0, 0), entry
 
 
 def exchange(both: Twins, port: int, frame: bytes, what: str) -> None:
@@ -66,31 +64,34 @@ def exchange(both: Twins, port: int, frame: bytes, what: str) -> None:
     assert masked(ours) == masked(reference), f"{what} into port {port}: {frame.hex()}"
 
 
-def pull_all(both: Twins, keys: list[int]) -> None:
-    """Pull every key as the controller, whose lanes reach every register."""
-    end, port = testnet.CALLERS[CONTROLLER_CALLER]
+def pull_all(both: Twins, caller: int, keys: list[int]) -> None:
+    """Pull every key; the controller's lanes reach every register of `hotset`."""
+    end, port = testnet.CALLERS[caller]
+    head = packet_out_header(None) if port == CPU_PORT else b""
     for number, key in enumerate(keys):
         slot = number % 64
-        _, turn, _ = testnet.cell(both.pipeline, testnet.OFFLOADED, CONTROLLER_CALLER, slot)
+        _, turn, _ = testnet.cell(both.pipeline, testnet.OFFLOADED, caller, slot)
         rpc = frames.request(
             Op.PULL,
             job=testnet.OFFLOADED,
-            worker=CONTROLLER_CALLER,
+            worker=caller,
             epoch=testnet.EPOCH,
             ps=0,
             seq=turn + 1 << WINDOW_BITS | slot,
             lanes={lane_of(key): (key, 0)},
         )
-        frame = packet_out_header(None) + frames.frame(rpc, src=end, dst=testnet.SERVICE)
+        frame = head + frames.frame(rpc, src=end, dst=testnet.SERVICE)
         exchange(both, port, frame, f"pull of key {key}")
 
 
-def test_bmv2_agrees() -> None:
-    random = Random(2020)
-    with twins(PROGRAM, CPU_PORT) as both:
+@pytest.mark.parametrize("design", ["hotset", "collect"])
+def test_bmv2_agrees(design: str) -> None:
+    program, random = testnet.COMPILED / design, Random(2020)
+    encoder = EntityEncoder(read_p4info(program))
+    with twins(program, CPU_PORT) as both:
         entries = testnet.network() + hot_set(random)
-        write(both, entries)
-        source = Source(random, both.pipeline)
+        write(both, encoder, entries)
+        source = Source(random, both.pipeline, words=design == "collect")
         for number in range(VECTORS):
             exchange(both, *source.draw(), f"vector {number}")
             if number % 20 == 0:
@@ -99,8 +100,9 @@ def test_bmv2_agrees() -> None:
                 state, slot = random.choice(STATES), random.randrange(SLOTS)
                 key = entry.key[1]
                 assert isinstance(key, int)
-                write(both, [testnet.hot_entry(Change.MODIFY, key, state, slot, lane)])
-        pull_all(both, list(range(KEYS)))
+                write(both, encoder, [testnet.hot_entry(Change.MODIFY, key, state, slot, lane)])
+        for caller in (CONTROLLER_CALLER, 1):
+            pull_all(both, caller, list(range(KEYS)))
         ours, reference = both.counters()
         assert ours == reference
         assert both.unseen() == 0

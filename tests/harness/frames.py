@@ -43,14 +43,14 @@ def datagram(
 
 def request(
     op: Op, *, job: int, worker: int, epoch: int, ps: int, seq: int, lanes: dict[int, tuple[int, int]],
-    compiled_for: int = LANES,
+    compiled_for: int = LANES, flags: int | None = None,
 ) -> bytes:  # fmt: skip
     """Return a request; `lanes` maps a lane number to (key, value)."""
     count = max(lanes, default=-1) + 1
     filled = [lanes.get(lane, (NO_KEY, 0)) for lane in range(count)]
     header = Header(
         op=op,
-        flags=FLAGS[op],
+        flags=FLAGS[op] if flags is None else flags,
         job=job,
         worker=worker,
         epoch=epoch,

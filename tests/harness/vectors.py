@@ -11,7 +11,7 @@ from random import Random
 from controller.tables import CPU_PORT
 from foundation.protocol.frames import packet_out_header
 from foundation.protocol.hashing import MULTIPLIER
-from foundation.protocol.header import LANES, WINDOW_BITS, Header, Op
+from foundation.protocol.header import LANES, WINDOW_BITS, WORD_SHAPES, Header, Op
 from softswitch.conformance.pairs import pairs_in
 from softswitch.pipeline import Change, EntryWrite, Pipeline
 from tests.harness import frames, testnet
@@ -41,9 +41,10 @@ def hot_set(random: Random, keys: int = KEYS, lanes: int = LANES) -> list[EntryW
 
 
 class Source:
-    """Draws (ingress port, frame) pairs for a program of `lanes` lanes."""
+    """Draws (ingress port, frame) for a program of `lanes` lanes; with `words` also of `WORD_SHAPES`."""
 
-    def __init__(self, random: Random, oracle: Pipeline, lanes: int = LANES) -> None:
+    def __init__(self, random: Random, oracle: Pipeline, lanes: int = LANES, words: bool = False) -> None:
+        self.words = words
         self.random = random
         self.oracle = oracle
         self.of_program = lanes
@@ -77,6 +78,9 @@ class Source:
         turn = max(0, turn + r.choice([1] * 12 + [0] * 5 + [-1, 2]))
         op = r.choice([Op.PULL, Op.PUSH, Op.PUSH, Op.EMPTY])
         lanes = {} if op is Op.EMPTY else self.lanes()
+        flags = None
+        if self.words and op is not Op.EMPTY and r.random() < 0.3:
+            flags = r.choice([flags for shape, flags in WORD_SHAPES if shape == op])
         rpc = frames.request(
             op,
             job=job,
@@ -86,6 +90,7 @@ class Source:
             seq=turn << WINDOW_BITS | slot,
             lanes=lanes,
             compiled_for=self.of_program,
+            flags=flags,
         )
         return port, frames.frame(rpc, src=end, dst=testnet.SERVICE)
 
