@@ -150,6 +150,37 @@ def test_with_sum_of_members_weights_do_not_count() -> None:
     assert refused(control, group(2, {1: 51}, 2)) == ("INVALID_ARGUMENT", text)
 
 
+def test_a_one_shot_may_have_other_size_semantics_than_its_selector() -> None:
+    actions = p4r.ActionProfileActionSet
+
+    def outcome(control: Control, semantics: Any, weights: list[int], mode: Any = actions.HASH) -> str | None:
+        one_shot = update(INSERT, "balanced", 5, 48, value=OneShot(tuple((7, weight) for weight in weights)))
+        shot = one_shot.entity.table_entry.action.action_profile_action_set
+        shot.size_semantics, shot.action_selection_mode = semantics, mode
+        (result,) = write(control, one_shot)
+        return result and result.code.name
+
+    def by_members(profile: p4i.ActionProfile) -> None:
+        profile.max_group_size = 2
+        profile.sum_of_members.max_member_weight = 5
+
+    def by_weights(profile: p4i.ActionProfile) -> None:
+        profile.max_group_size = 4
+
+    default = actions.DEFAULT_SIZE_DETERMINED_BY_ACTION_SELECTOR
+    for change, semantics, fits, too_large in (
+        (by_members, default, [5, 5], [1, 1, 1]),
+        (by_members, actions.SUM_OF_MEMBERS, [5, 5], [6]),
+        (by_members, actions.SUM_OF_WEIGHTS, [1, 1], [3]),
+        (by_weights, default, [2, 2], [5]),
+        (by_weights, actions.SUM_OF_WEIGHTS, [4], [1] * 5),
+        (by_weights, actions.SUM_OF_MEMBERS, [9, 9, 9, 9], [1] * 5),
+    ):
+        assert outcome(changed(change), semantics, too_large) == "INVALID_ARGUMENT"
+        assert outcome(changed(change), semantics, fits) is None
+    assert outcome(changed(by_weights), default, [1], actions.RANDOM) == "INVALID_ARGUMENT"
+
+
 def test_where_weights_are_disallowed_there_is_none() -> None:
     control = changed(lambda profile: setattr(profile, "weights_disallowed", True))
     done(control, *members(1, 2), group(1, {2: 0, 1: 0}))

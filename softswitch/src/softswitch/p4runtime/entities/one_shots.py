@@ -11,7 +11,7 @@ from softswitch.p4runtime.entities.actions import decode_call
 from softswitch.p4runtime.entities.profiles import OneShot, Pick, ProfileStore, watched_port
 from softswitch.p4runtime.group_actions import composed, group_action
 from softswitch.p4runtime.messages import p4r
-from softswitch.p4runtime.status import invalid, unimplemented
+from softswitch.p4runtime.status import invalid
 from softswitch.pipeline import ActionCall, ControlPlane, EntryAction, UseGroup
 
 
@@ -80,21 +80,22 @@ def _checked(
         raise invalid(f"{location} has no selector: an entry needs a member")
     if store.members or store.groups:
         raise invalid(f"{location} has members or groups, so no one-shot entries")
-    if message.action_selection_mode or message.size_semantics:
-        raise unimplemented(
-            f"{location}: only the selector's own selection mode and size semantics are supported"
-        )
+    if message.action_selection_mode == message.RANDOM:
+        raise invalid(f"{location}: expected HASH as selection mode, got RANDOM")
+    counts_members = store.profile.counts_members
+    if message.size_semantics:
+        counts_members = message.size_semantics == message.SUM_OF_MEMBERS
     given = message.action_profile_actions
     calls = [decode_call(store.profile.actions, each.action, location) for each in given]
     if (first := group_action(message)) is not None:
         before = decode_call(store.profile.group_actions, first, f"{location}, group_action")
         calls = [composed(before, call) for call in calls]
-    weights = [store.weight(each.weight) for each in given]
+    weights = [store.weight(each.weight, counts_members) for each in given]
     watched = [watched_port(each, location, store.ports) for each in given]
-    size, limit = store.group_size(weights), store.profile.max_group_size
+    size, limit = len(weights) if counts_members else sum(weights), store.profile.max_group_size
     if 0 < limit < size:
         raise invalid(f"{location}: a group of size {size} is larger than max_group_size, {limit}")
-    store.check_group_size(weights, limit)
+    store.check_group_size(weights, 0)
     if sum(len(shot.copies) for shot in store.one_shots.values()) + len(calls) > store.size:
         raise store.full("member")
     if len(store.one_shots) >= store.size:

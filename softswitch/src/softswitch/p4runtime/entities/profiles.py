@@ -83,7 +83,7 @@ class ProfileStore:
         if self.one_shots:
             raise invalid(f"action profile {self.name} has one-shot entries, so neither members nor groups")
 
-    def weight(self, weight: int) -> int:
+    def weight(self, weight: int, has_limit: bool = True) -> int:
         """Return how many times a member is in a group; raises Refusal for a weight that is not allowed."""
         if self.profile.weights_disallowed:
             if weight:
@@ -91,7 +91,7 @@ class ProfileStore:
             return 1
         if weight <= 0:
             raise invalid(f"action profile {self.name}: weight {weight} is not positive")
-        if 0 < self.profile.max_member_weight < weight:
+        if has_limit and 0 < self.profile.max_member_weight < weight:
             limit = self.profile.max_member_weight
             raise invalid(f"action profile {self.name}: weight {weight} is above the largest, {limit}")
         return weight
