@@ -158,7 +158,7 @@ def test_a_one_shot_may_have_other_size_semantics_than_its_selector() -> None:
         shot = one_shot.entity.table_entry.action.action_profile_action_set
         shot.size_semantics, shot.action_selection_mode = semantics, mode
         (result,) = write(control, one_shot)
-        return result and result.code.name
+        return result.code.name if result is not None else None
 
     def by_members(profile: p4i.ActionProfile) -> None:
         profile.max_group_size = 2
