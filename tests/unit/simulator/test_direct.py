@@ -103,12 +103,14 @@ def test_virtual_time_finds_what_a_run_took_and_what_it_would_take_alone(
     """The model is off by little; with cores of their own workers no longer wait for each other."""
     seen: list[SimulationConfig] = []
 
-    def watched(config: SimulationConfig, *rest: Any, hot_set: Path) -> Any:
+    def watched(
+        config: SimulationConfig, data: Any, reporter: Any, scratch: str | None = None, *, hot_set: Path
+    ) -> Any:
         seen.append(config)
         # The hot set and the training are the run's.
         assert hot_set == real / "hotset.parquet"
         assert config.learning_rate is not None and config.scale is not None
-        return temporary_run(config, *rest, hot_set=hot_set)
+        return temporary_run(config, data, reporter, scratch, hot_set)
 
     monkeypatch.setattr(dedicated_switch, "temporary_run", watched)
     assert main(real) == 0
