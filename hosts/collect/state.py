@@ -26,7 +26,7 @@ from nativekit.records import Ints, Octets, Records, RecordTable, Words, one, re
 COLLECTIONS = 16
 """Collections of a job that a PS has under way at a time."""
 DEFAULT_STALENESS_NS, DEFAULT_SHARE = 50_000_000, 0.2
-"""As in `hosts.config.Collection`."""
+"""Settings of states that `configure` has not set; `hosts.config.Collection` has the same defaults."""
 MAX_QUEUED = 4096
 """Hot keys of a lane at most (`controller.tables.SLOTS`)."""
 AGES = 256
@@ -115,7 +115,7 @@ class Copy:
 
 
 class CollectServer(NamedTuple):
-    """A PS (`OffloadingState`)."""
+    """A PS that owns all parameters of its share."""
 
     header: CollectHeader
     jobs: Records[Job]

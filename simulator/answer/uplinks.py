@@ -1,4 +1,4 @@
-"""What the oversubscription of racks' uplinks does to the gain, calculated from counted packing."""
+"""Calculate from counted packing how oversubscribed uplinks change the gain."""
 
 from __future__ import annotations
 

@@ -144,9 +144,9 @@ def _pulls_out_of_bounds(
             for key in range(KEYS):
                 if _has(pull.mask, key):
                     value = int64(pulled[w, k, key])
-                    least = seen[key] if publishes else low[key]
+                    lower = seen[key] if publishes else low[key]
                     seen[key] = value
-                    found[0] += value < least and not is_blind
+                    found[0] += value < lower and not is_blind
                     found[1] += value > high[key] and not (is_blind and publishes)
     return found
 

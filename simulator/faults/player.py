@@ -98,7 +98,7 @@ class Player:
         testbed = self.testbed
         while True:
             until = min(self._due(), _TIMEOUT_NS)
-            reason = testbed.run(until) if self._servers_rest else self._run_beside_servers(until)
+            reason = testbed.run(until) if self._servers_rest else self._run_while_servers_act(until)
             if reason == FRAMES_DEFERRED:
                 self._take_deferred()
             elif reason == RPCS_REACHED:
@@ -122,7 +122,7 @@ class Player:
         """Whether servers do nothing by themselves, so that without workers' operations no event is left."""
         return self._is_held or self.testbed.switch.state_ops.hold is None
 
-    def _run_beside_servers(self, until: int) -> int:
+    def _run_while_servers_act(self, until: int) -> int:
         """Run until a time; return NO_EVENTS if only what servers do by themselves is left."""
         testbed = self.testbed
         while True:

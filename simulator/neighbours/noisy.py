@@ -1,4 +1,4 @@
-"""What a noisy job costs its neighbour, in one simulated switch: each job has its own workers and servers.
+"""Simulate a noisy job and its neighbour at one switch; each job has its own workers and servers.
 
 `python -m simulator.neighbours.noisy` prints the table of docs/design.md.
 """
@@ -28,7 +28,7 @@ from simulator.simulated_switch import SimulatedSwitch
 from simulator.world import SimulatedNetwork, VirtualClient
 
 QUIET, NOISY = 61, 62
-"""Jobs."""
+"""Job numbers."""
 WORKERS, SERVERS = 4, 2
 KEYS = 6_000
 """Parameters of each job."""

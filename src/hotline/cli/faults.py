@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[FAULT]...")
-@click.option("--arm", "arms", multiple=True, help="offload, offload-proxy or none. [default: each of them]")
+@click.option("--arm", "arms", multiple=True, help="offload, offload-proxy, none or collect. [default: all]")
 @click.option(
     "--schedules", type=click.IntRange(1), default=4_000, show_default=True, help="Schedules of each row."
 )
