@@ -66,7 +66,8 @@ def measure(
         capacity = record.capacity[COLLECT.name] / record.capacity[BASELINE.name] - 1
     return Outcome(
         staleness_ms, share, ages.p50_ms, ages.p99_ms, ages.late / max(ages.copies, 1), losses[COLLECT.name],
-        losses[BASELINE.name], *ratios.values(), capacity,
+        losses[BASELINE.name], ratios["ps_cpu_us_per_step"], ratios["pull_mean"],
+        ratios["ps_packets_per_step"], capacity,
     )  # fmt: skip
 
 
