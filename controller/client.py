@@ -101,7 +101,7 @@ class SwitchClient:
         return True
 
     def check_pipeline(self) -> None:
-        """Raise `PipelineError` unless the switch runs the design's pipeline."""
+        """Raise `PipelineError` unless the switch runs the design's pipeline, or one with the same tables."""
         if not self._switch.p4info.exists:
             raise PipelineError(
                 f"switch {self.address} has no pipeline: under `hotline up` it gets one within seconds, also "
@@ -111,7 +111,11 @@ class SwitchClient:
         if not self._switch.p4info.has_p4info(_schema(self._design).p4info):
             found = self._switch.p4info
             for other in known():
-                if found.has_p4info(_schema(find_design(other)).p4info):
+                running = find_design(other)
+                if found.has_p4info(_schema(running).p4info):
+                    if running.controlled_as == self._design.name:
+                        self._design = running
+                        return
                     raise PipelineError(
                         f"switch {self.address} runs the design {other}, and this needs {self._design.name}; "
                         "nothing was changed"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from foundation.designs.hotset import NAME as HOTSET
 from foundation.designs.hotset import HotSet
 from foundation.designs.interface import Arm, Design
 
@@ -39,6 +40,7 @@ DESIGN = Design(
     arms=(PROFILE, BASELINE, REPEAT, COLLECT),
     module=__name__,
     has_services=True,
+    controlled_as=HOTSET,
     is_durable=True,
     optimises=True,
 )

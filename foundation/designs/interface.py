@@ -421,6 +421,8 @@ class Design:
     has_services: bool = False
     """Whether workers send to service addresses, which belong to the switch, instead of the servers'
     addresses."""
+    controlled_as: str | None = None
+    """Name of another design whose controller serves this one, too, as the tables are the same."""
     udp_port: int = HOTLINE_PORT
     is_durable: bool = False
     """Whether servers can write a journal, and workers a replay log."""

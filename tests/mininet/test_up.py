@@ -207,3 +207,42 @@ def machine_code_for_nobody(cache: Path) -> None:
 def rules() -> list[str]:
     printed = subprocess.run(["ip", "rule"], capture_output=True, text=True).stdout
     return [line for line in printed.splitlines() if line.startswith("9590:")]
+
+
+ADAGRAD = """
+import subprocess, sys
+import numpy as np
+import hotline
+
+out, gradient, steps = np.empty((8, 4), np.float32), np.ones((8, 4), np.float32), 4
+switch, job, hot = sys.argv[1:]
+load = [sys.executable, "-m", "hotline.cli", "load", "--switch", switch, "--job", job, hot]
+with hotline.Worker(tables={"users": (100, 4)}, optimiser={"users": "adagrad(lr=0.5)"}) as kv:
+    for step in range(steps):
+        if step == 1:
+            subprocess.run(load, check=True)
+        kv.wait(kv.push(np.arange(8), gradient, "users"))
+        kv.barrier()
+        kv.wait(kv.pull(np.arange(8), out, "users"))
+        value = -0.5 * sum(1 / np.sqrt(k) for k in range(1, step + 2))
+        assert np.allclose(out, value, atol=1e-6), (step, out)
+"""
+
+
+def test_a_barrier_publishes_what_the_switch_has_added(tmp_path: Path) -> None:
+    """One worker trains as Adagrad would, before and after its parameters enter the switch."""
+    file, script = tmp_path / "mine.toml", tmp_path / "train.py"
+    folder = json.dumps(str(tmp_path / "runs"))
+    file.write_text(f'workers = 1\ndesign = "collect"\np4runtime_port = {PORT}\nruns = {folder}\n')
+    script.write_text(ADAGRAD)
+    ran = hotline("up", str(file), "--json")
+    assert ran.returncode == 0, ran.stderr
+    try:
+        up: dict[str, Any] = json.loads(ran.stdout)
+        hot = str(hot_set(tmp_path, range(32)))
+        command = [sys.executable, str(script), up["switch"], str(up["job"]), hot]
+        trained = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+        assert trained.returncode == 0, trained.stderr
+        assert "32 seeded" in trained.stdout
+    finally:
+        assert hotline("down").returncode == 0
