@@ -55,6 +55,7 @@ def warm_ps(name: str = DEFAULT) -> None:
     for space in (KeySpace(1), KeySpace(1, key)):
         places_of(make_share(space, 0, 2), key)
         state = AGENTS.for_design(chosen).server(0, 2, space, [0])
+        AGENTS.for_design(chosen).warm_server(state)
     if chosen.is_durable:
         RpcServer(state, lambda: 0).replay_notes(np.zeros(0, np.uint8), 0)
     serve(state, make_service(), make_udp(0), make_sources(_NO_FILE), 0)

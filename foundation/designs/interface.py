@@ -238,6 +238,10 @@ P_co = TypeVar("P_co", covariant=True)
 A_co = TypeVar("A_co", covariant=True)
 
 
+def _nothing_to_warm(_state: object) -> None:
+    """Do nothing, as the default of `warm_server`."""
+
+
 def _nothing_to_configure(_state: object, _settings: object) -> None:
     """Do nothing, as the default of `configure`."""
 
@@ -258,6 +262,8 @@ class Agents(NamedTuple, Generic[C_co, T_co, P_co, A_co]):
     with its Python part, a `hosts.ps.core.Core`; `state` is an existing state, or None."""
     scapy: str
     """Name of the module that is the `ScapyLayer`."""
+    warm_server: Callable[[Any], None] = _nothing_to_warm
+    """(state of a server): compile what its Python part calls (`hosts.warm`)."""
     configure: Callable[[Any, Any], None] = _nothing_to_configure
     """(state of a server, `hosts.config.RunSettings`): set what the design's servers have settings for."""
 

@@ -10,7 +10,7 @@ from hosts.collect.client import CollectClient
 from hosts.collect.core import CollectingServer
 from hosts.collect.rpc import handle
 from hosts.collect.state import CollectServer, make_server, needs_room
-from hosts.collect.store import CollectStore
+from hosts.collect.store import CollectStore, warm
 from hosts.config import RunSettings
 from hosts.hotset import WORKER
 from hosts.ps.prefetch import prefetch_index, prefetch_values
@@ -39,5 +39,6 @@ AGENTS: Agents[CollectClient, CollectServer, CollectStore, CollectingServer[Any]
     CollectStore,
     CollectingServer,
     "foundation.protocol.scapy_layer",
+    warm,
     configure,
 )

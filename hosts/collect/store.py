@@ -161,6 +161,13 @@ class CollectStore(OffloadingStore):
         )
 
 
+def warm(server: CollectServer) -> None:
+    """Compile, or load from the cache, what a server calls for the first time while others wait for it."""
+    store, none = CollectStore(server, int(server.jobs[0].job)), np.zeros(0, np.int64)
+    store.begin_collecting(none, 0)
+    store.settle()
+
+
 @entry_point
 def queue_keys(server: CollectServer, j: int, places: Places, keys: Keys, lanes: Ints, now: int) -> None:
     server = as_ref(server)

@@ -171,7 +171,7 @@ def test_a_packet_out_has_a_port_or_goes_through_the_pipeline() -> None:
 MACS = [f"f2:00:00:00:01:{number:02x}" for number in range(4)]
 ADDRESSES = [f"250.0.1.{number}" for number in range(3)]
 ROWS_OF_TABLES: list[Row] = [
-    Job(0xFFFE, offload=True, proxy=False),
+    Job(0xFFFE, offload=True, proxy=False, quota=7),
     Server(0xFFFD, 0xFFFC, MACS[0], ADDRESSES[0], 0xFFFB, 0x1FF, MACS[1], ADDRESSES[1], 0xFFFA),
     Worker(0xFFF9, 0xFFF8, 2**32 - 2, ROWS - 1, MACS[2], ADDRESSES[2], 0xFFF7, 0x1FE, CallerKind.PRIVILEGED),
     Route(MACS[3], 0x1FD),
@@ -193,11 +193,13 @@ def finsys(row: Row) -> fy.P4TableEntry:
         match = fy.Match(job=row.job, key=row.key)
         return fy.P4TableEntry(f"lookup_{row.lane:02d}.hot_params", match=match, action=action)
     values = {field.name: getattr(row, field.name) for field in fields(row)}
+    quota = values.pop("quota", 0)  # in the entry's metadata, as no packet needs it
     table = SCHEMA.tables[INGRESS + row.TABLES[0]]
     match = fy.Match(**{field.alias: values.pop(field.alias) for field in table.match_fields})
     return fy.P4TableEntry(
-        table.alias, match=match, action=fy.Action(row.ACTION.rpartition(".")[2], **values)
-    )
+        table.alias, match=match, action=fy.Action(row.ACTION.rpartition(".")[2], **values),
+        metadata=bytes([quota]) if quota else b"",
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("row", [*ROWS_OF_TABLES, HotParam(3, 7, 0, 0, State.HOT), Job(0, False, True)])
@@ -208,7 +210,8 @@ def test_updates_are_what_finsy_encodes(row: Row) -> None:
     assert type(row).from_entry(fy.P4TableEntry.decode(inserted.entity, SCHEMA)) == row
     assert ENCODER.update(Update(Change.MODIFY, row)) == (~finsys(row)).encode_update(SCHEMA)
     deleted = (-finsys(row)).encode_update(SCHEMA)
-    deleted.entity.table_entry.ClearField("action")  # by which nothing is deleted
+    for name in ("action", "metadata"):  # by which nothing is deleted
+        deleted.entity.table_entry.ClearField(name)
     assert ENCODER.update(Update(Change.DELETE, row)) == deleted
 
 

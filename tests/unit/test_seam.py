@@ -127,8 +127,9 @@ def test_rooms_that_serve_all_designs_name_none() -> None:
         for file in files
         if file.stem not in own and re.search(r"^(from|import) .*\bhotset\b", file.read_text(), re.M)
     }
-    # The figure of an update log's coverage, and the sizes of a hot set, are about nothing else.
-    assert named == {"analysis/figures/coverage.py", "simulator/answer/sizes.py"}
+    # A figure of coverage, and the sizes and neighbours of a hot set, are about nothing else.
+    neighbours = {f"simulator/neighbours/{name}.py" for name in ("noisy", "sharing")}
+    assert named == {"analysis/figures/coverage.py", "simulator/answer/sizes.py", *neighbours}
 
 
 def test_a_design_is_judged_by_an_arm_beside_its_baseline() -> None:

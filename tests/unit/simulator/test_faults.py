@@ -66,7 +66,8 @@ def test_an_arm_gets_the_faults_of_its_design() -> None:
     needs_more = {"worker restarted", "server restarted", "switch restarted", "kills"}
     needs_contents = {"controller killed", "second controller", "hot set"}
     every = set(FAULTS)
-    assert injected == {"offload": every, "offload-proxy": every, "none": every - needs_more - needs_contents}
+    with_switch = dict.fromkeys(("offload", "offload-proxy", "collect"), every)
+    assert injected == {**with_switch, "none": every - needs_more - needs_contents}
 
 
 def test_everything_draws_the_faults_of_a_design() -> None:
@@ -194,9 +195,9 @@ def test_the_command_writes_rows_and_renews_the_page(tmp_path: Path) -> None:
     text = page.read_text()
     assert text.startswith("before\n") and text.endswith("after\n") and "old" not in text
     of_link = [row for row in rows if row["fault"] == "link"]
-    assert f"| {FAULTS['link']} | 6 | 0 |" in text
+    assert f"| {FAULTS['link']} | 8 | 0 |" in text
     assert ", ".join(f"{row['recovery_ms']['p50']:,.2f}" for row in of_link) in text
-    assert f"12 schedules with {sum(row['rpcs'] for row in rows):,} RPCs" in text
+    assert f"16 schedules with {sum(row['rpcs'] for row in rows):,} RPCs" in text
     assert "**0 lost or doubled**" in text
 
 
@@ -204,7 +205,7 @@ def test_the_command_writes_rows_and_renews_the_page(tmp_path: Path) -> None:
     ("options", "text"),
     [
         (["fire"], "expected fault (loss, duplication,"),
-        (["--arm", "baseline"], "expected arm (offload, offload-proxy, none), got 'baseline'"),
+        (["--arm", "baseline"], "expected arm (offload, offload-proxy, none, collect), got 'baseline'"),
         (["hot set", "--arm", "none"], "hot set cannot strike none"),
         (["--replay", "/nowhere/x.json"], "/nowhere/x.json: cannot be read: No such file or directory"),
     ],
