@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.record import AnalysisError, RunRecord, ServerUse, read_record
+from analysis.record import AnalysisError, RunRecord, ServerUse, Staleness, read_record
 from tests.harness.cli import invoke
 from tests.unit.analysis.synthetic import SyntheticRun
 
@@ -103,3 +103,13 @@ def test_the_command_names_what_is_no_run(tmp_path: Path) -> None:
     ):
         found = invoke("report", path)
         assert (found.exit_code, found.stderr) == (1, f"Error: {path}: {fault}\n")
+
+
+def test_ages_of_published_values_are_added_up_over_servers() -> None:
+    bound = {"bound_ns": 3_000_000}
+    one = {"copies": {"1000000": 6, "4000000": 2}, "oldest_ns": 3_500_000, "late": 1, "rpcs": 30, **bound}
+    other = {"copies": {1_000_000: 90, 8_000_000: 2}, "oldest_ns": 7_000_000, "late": 2, "rpcs": 60, **bound}
+    found = Staleness.of([one, other])
+    assert found.model_dump() == {
+        "copies": 100, "p50_ms": 1.0, "p99_ms": 7.0, "oldest_ms": 7.0, "bound_ms": 3.0, "late": 3, "rpcs": 90,
+    }  # fmt: skip

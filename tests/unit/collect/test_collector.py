@@ -10,10 +10,13 @@ from foundation.protocol import codec, control
 from foundation.protocol.control import Command, Control, Status
 from foundation.protocol.hashing import ps_of
 from foundation.protocol.header import COLLECTOR_BASE, KEYS, REPLAY, VALUES, Op
+from hosts.collect import schedule
 from hosts.collect.core import CollectingServer
-from hosts.collect.state import IDLE
+from hosts.collect.state import AGES, IDLE, Collector
 from hosts.collect.store import CollectStore
 from hosts.keys import KeySpace
+from nativekit.plain import plain
+from nativekit.records import one
 from tests.harness.wire import MODULUS, rpc
 from tests.unit.collect.switch_model import SwitchModel
 
@@ -21,6 +24,7 @@ JOB, EPOCH = 1, 5
 SPACE = KeySpace(64)
 MINE = [key for key in range(64) if ps_of(key, 2) == 0]
 MS = 1_000_000
+age_of, class_of, interval = schedule.age_of, plain(schedule.class_of), plain(schedule.interval)
 
 
 class Bench:
@@ -243,3 +247,18 @@ def test_keys_leave_only_between_collections() -> None:
     bench.run(2)
     assert bench.switch.pending[MINE[0]] == 0 and bench.sums()[MINE[0]] == 5
     assert not control.parse(next(bench.ps.control_answers())[0]).status
+
+
+def test_an_age_is_in_the_class_below_its_limit() -> None:
+    for age in (8, 15, 16, 1_000, 999_999, 50_000_000, 3_000_000_000):
+        limit = float(age_of(np.array([class_of(age)]))[0])
+        assert age < limit <= age * 1.13 + 1
+    assert class_of(0) == class_of(8) and class_of(1 << 62) == AGES - 1
+
+
+def test_keys_are_collected_the_sooner_the_faster_they_change() -> None:
+    collector = one(Collector)
+    collector.staleness, collector.pace = 50 * MS, 10.0 * MS
+    assert [interval(collector, change) for change in (0.0, 0.01, 0.25, 4.0, 1e6)] == [
+        50 * MS, 50 * MS, 20 * MS, 5 * MS, MS,
+    ]  # fmt: skip
