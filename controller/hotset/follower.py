@@ -62,7 +62,7 @@ class _Job:
     """Counts of the job's slots at the last reading; None before the first period."""
 
     def rank(self, counts: Rates, keys: int, is_first: bool) -> tuple[Rates, Rule]:
-        """Take a period's counts; return the rates, and the rule for a set of so many `keys`."""
+        """Take a period's counts; return the rates, and the rule for a set of this number of `keys`."""
         if is_first:
             return counts, replace(self.rule, top_k=max(self.rule.top_k, keys), swaps=0)
         self.rates = smoothed(self.rates, counts)

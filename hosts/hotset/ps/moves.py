@@ -209,11 +209,11 @@ class BaseMover(Generic[S, ReplyTo]):
 
     def _seed(self, keys: Keys) -> Generator[None, None, Status]:
         """Move keys, which this PS serves, into the switch."""
-        raise NotImplementedError
+        raise NotImplementedError  # every design has its own
 
     def _collect(self, keys: Keys) -> Generator[None, None, Status]:
         """Move keys out of the switch."""
-        raise NotImplementedError
+        raise NotImplementedError  # every design has its own
 
     def _collection(self, control: Control) -> Generator[None, None, None]:
         """Execute a command about collections; a design without any has nothing to do."""

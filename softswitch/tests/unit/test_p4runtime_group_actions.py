@@ -44,7 +44,7 @@ def one_shot(first: tuple[str, int] | None, *members: tuple[str, int], kind: Any
         _call(actions.group_action, *first)
     for member in members:
         _call(actions.action_profile_actions.add(weight=1).action, *member)
-    return update  # type: ignore[no-any-return]
+    return update  # type: ignore[no-any-return]  # protobuf has no types
 
 
 def _call(message: Any, name: str, argument: int) -> None:

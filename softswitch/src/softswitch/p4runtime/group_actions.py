@@ -69,7 +69,7 @@ def _both(first: ir.Action, second: ir.Action) -> ir.Action:
 
 
 def _moved(node: Any, parameters: int, statements: int) -> Any:
-    """Return a part of an action's body behind so many parameters and statements."""
+    """Return a part of an action's body behind a number of parameters and statements."""
     if type(node) is tuple:
         return tuple(_moved(each, parameters, statements) for each in node)
     if not is_dataclass(node) or isinstance(node, type):
