@@ -276,7 +276,8 @@ class RunRecord(_Model):
     """Earlier attempts, which were disturbed."""
     ended_by: End | None = None
     alpha: float = ALPHA
-    """Error rate of the intervals of differences, which depends on the look at which rounds ended."""
+    """Error rate of the intervals of differences at the first load, which depends on the look at which rounds
+    ended. At other loads it is `ALPHA`: no look sees them."""
     capacity_checks: list[CapacityCheck] = Field(default_factory=list)
     accounting: Accounting | None = None
     """Accounting of updates; None if the run was interrupted before it."""

@@ -1,7 +1,7 @@
 """Decide whether a run has measured enough, at fixed numbers of rounds that share the error rate of 5 %.
 
 A run that stopped as soon as some difference is significant would claim false differences far too often. So
-it looks at its intervals after 8, 12, 18 and 27 rounds only, at error rates that add up to `ALPHA` (the
+it looks at its intervals after 12, 18 and 27 rounds only, at error rates that add up to `ALPHA` (the
 Bonferroni bound of a group-sequential design: Jennison and Turnbull, "Group Sequential Methods", 2000). It
 may stop at any of these looks for any reason, also because further rounds would decide nothing: an interval
 is wrong at some look with a probability of at most 5 %.
@@ -27,7 +27,7 @@ class Look(NamedTuple):
     alpha: float
 
 
-LOOKS = (Look(8, 0.01), Look(12, 0.01), Look(18, 0.01), Look(27, 0.02))
+LOOKS = (Look(12, 0.02), Look(18, 0.01), Look(27, 0.02))
 NARROW = 0.03
 """Half width of an interval, as a share of the baseline, that decides a metric without a goal of its own."""
 

@@ -105,6 +105,8 @@ class Updates(_Model):
 class LoadSummary(_Model):
     offered_rate: float | None
     """Offered steps/s of all workers; None in a closed loop."""
+    alpha: float = ALPHA
+    """Error rate of the intervals of `differences`."""
     rounds: int
     rounds_fallen_behind: int
     """Rounds in which the load generator was late by more than a period in some block."""
@@ -220,7 +222,7 @@ def summarise(run: Path, record: RunRecord) -> Summary:
     account = record.accounting
     tried = record.first_attempts()
     lead = leading(reference_of(record.capacity).design)
-    loads = {load_name(load): _load(load, rpc, operations, record) for load in _loads(record.blocks)}
+    loads = {load_name(load): _load(load, rpc, operations, record) for load in _loads(record)}
     return Summary(
         target=record.target,
         offered_rate=record.offered_rate,
@@ -325,8 +327,13 @@ def _seconds_of_steps(run: Path, record: RunRecord) -> dict[str, float]:
     return seconds
 
 
-def _loads(blocks: Iterable[Block]) -> list[float]:
-    return sorted({block.load for block in blocks})
+def _loads(record: RunRecord) -> list[float]:
+    """Return the loads with blocks, in their configured order: the answer is that of the first."""
+    order = list(record.offered_rate)
+    return sorted(
+        {block.load for block in record.blocks},
+        key=lambda load: (order.index(name) if (name := load_name(load)) in order else len(order), load),
+    )
 
 
 def _empty_rpcs(run: Path) -> pl.DataFrame:
@@ -351,12 +358,14 @@ def _load(load: float, rpc: pl.DataFrame, operations: pl.DataFrame, record: RunR
     blocks = [block for block in record.blocks if block.load == load]
     rpc, operations = rpc.filter(same_load), operations.filter(same_load)
     tried = [block for block in record.first_attempts() if block.load == load]
-    differences = differences_of(estimates(rpc, operations, blocks), record.alpha)
+    alpha = record.alpha if load == _loads(record)[0] else ALPHA
+    differences = differences_of(estimates(rpc, operations, blocks), alpha)
     if record.simulation is not None:
         # Repetitions measure noise, which simulated runs do not have.
         differences = {name: each for name, each in differences.items() if not arm_of(name).is_repetition}
     return LoadSummary(
         offered_rate=record.offered_rate.get(load_name(load)),
+        alpha=alpha,
         rounds=len({block.round for block in blocks}),
         rounds_fallen_behind=len({block.round for block in blocks if block.fell_behind}),
         arms=_arms(rpc, operations, blocks, tried),

@@ -160,7 +160,7 @@ class Config(RunSettings):
     run in a closed loop."""
     rate: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Rate of load 1.0 in steps/s of all workers, for runs that are compared with each other."""
-    block_ms: int = Field(default=430, ge=1)
+    block_ms: int = Field(default=400, ge=1)
     """Minimum duration of a block in ms."""
     discard_ms: int = Field(default=130, ge=0)
     """Duration of a block's first part, which is not measured, in ms."""
@@ -246,6 +246,19 @@ class Config(RunSettings):
     def planned_rounds(self) -> int:
         """Number of rounds before which only time ends rounds."""
         return MIN_ROUNDS_FOR_PRECISION if self.ends_when_narrow else LOOKS[0].rounds
+
+    @property
+    def ends_at_looks(self) -> bool:
+        """Whether rounds end at one of `analysis.stopping`'s looks."""
+        return self.rounds is None and not self.is_closed_loop and not self.ends_when_narrow
+
+    def loads_of_round(self, number: int) -> tuple[float, ...]:
+        """Return the loads that a round, counted from 0, measures.
+
+        Looks see the first load only. So that more of its rounds fit into the time, every second round leaves
+        out the others.
+        """
+        return self.loads[:1] if self.ends_at_looks and number % 2 else self.loads
 
     @property
     def has_room_for_profile(self) -> bool:

@@ -76,7 +76,7 @@ def _show_first_numbers(session: Session, rounds: RoundCount) -> None:
 
 def steps_of_block(config: Config, period_ns: int, rounds: int) -> int:
     """Return each worker's steps for `block_ms`, and for `block_steps` measured ones if affordable."""
-    blocks = rounds * len(config.loads) * len(config.measured)
+    blocks = len(config.measured) * sum(len(config.loads_of_round(number)) for number in range(rounds))
     discarded = discarded_steps(config, period_ns)
     wanted = discarded + math.ceil(config.block_steps / config.workers)
     affordable = int((config.block_budget_s / blocks - _BETWEEN_S) * 1e9 / period_ns)
@@ -90,7 +90,7 @@ def discarded_steps(config: Config, period_ns: int) -> int:
 
 def _plan(session: Session, rounds: RoundCount) -> list[Planned]:
     blocks = []
-    for load in session.config.loads:
+    for load in rounds.loads:
         period_ns = _period_ns(session, load)
         steps = steps_of_block(session.config, period_ns, rounds.planned)
         discarded = discarded_steps(session.config, period_ns)

@@ -48,7 +48,7 @@ class RoundCount:
     @property
     def is_halfway(self) -> bool:
         """Whether half of the rounds may be done: by their number, the budget, or at the first look."""
-        if self.needs_operations and not self._config.ends_when_narrow and self.done <= LOOKS[0].rounds:
+        if self._config.ends_at_looks and self.done <= LOOKS[0].rounds:
             return self.done == LOOKS[0].rounds
         return self.share_done() >= 0.5
 
@@ -70,6 +70,11 @@ class RoundCount:
     def exclude(self, seconds: float) -> None:
         """Do not count a time between rounds against the budget."""
         self._begun += seconds
+
+    @property
+    def loads(self) -> tuple[float, ...]:
+        """Loads of the present round."""
+        return self._config.loads_of_round(self.done)
 
     @property
     def needs_operations(self) -> bool:

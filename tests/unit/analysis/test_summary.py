@@ -99,14 +99,26 @@ def test_a_load_of_many_digits_finds_its_rows(synthetic_run: SyntheticRun) -> No
     """A third is stored in 32 bits and named by six digits."""
     for block in synthetic_run.record.blocks:
         block.load = 1 / 3 if block.load == 0.5 else block.load
-    synthetic_run.record.offered_rate["0.333333"] = 100.0
+    synthetic_run.record.offered_rate = {"0.8": 160.0, "0.333333": 100.0}
     third = pl.col("load").replace(0.5, 1 / 3).cast(pl.Float32)
     for name in ("rpc", "operations"):
         synthetic_run.change(name, lambda rows: rows.with_columns(third))
     loads = synthetic_run.summary().loads
-    assert list(loads) == ["0.333333", "0.8"]
+    assert list(loads) == ["0.8", "0.333333"]  # in the order of the configuration
     assert loads["0.333333"].arms["baseline"].op_latency_us["push"].p99 == 800
     assert loads["0.333333"].differences.keys() == loads["0.8"].differences.keys()
+
+
+def test_the_error_rate_of_a_look_is_that_of_the_first_load(synthetic_run: SyntheticRun) -> None:
+    """Looks see the first load only, so intervals at the other keep 5 %."""
+    before = synthetic_run.summary().loads
+    synthetic_run.record.alpha = 0.01
+    after = synthetic_run.summary().loads
+    assert [load.alpha for load in before.values()] == [0.05, 0.05]
+    assert [load.alpha for load in after.values()] == [0.01, 0.05]
+    # Six rounds give no interval at 1 %.
+    assert after["0.5"].lacks_intervals and not before["0.5"].lacks_intervals
+    assert after["0.8"] == before["0.8"]
 
 
 def test_arms_that_were_changed_are_passed_on(synthetic_run: SyntheticRun) -> None:

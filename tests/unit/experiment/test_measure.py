@@ -139,6 +139,17 @@ def test_every_round_has_every_arm_at_every_load_once_in_changing_order() -> Non
     assert len({tuple(order) for order in orders}) > 1
 
 
+def test_every_second_round_before_a_look_has_the_first_load_only() -> None:
+    played = play(Config()).by_round
+    assert [sorted({block["load"] for block in played[number]}) for number in range(4)] == [
+        [0.5, 0.8],
+        [0.5],
+    ] * 2
+    assert all(len(played[number]) == (1 if number % 2 else 2) * len(ARMS) for number in played)
+    precise = play(Config(precise=True)).by_round
+    assert all(len(blocks) == 2 * len(ARMS) for blocks in precise.values())
+
+
 def test_the_order_follows_from_the_seed() -> None:
     def order(seed: int) -> list[str]:
         return [block["arm"] for block in play(Config(rounds=2, seed=seed)).session.played]
@@ -165,7 +176,7 @@ def test_arms_share_steps_and_nothing_else_does() -> None:
 def test_blocks_are_paced_at_their_load_for_their_time() -> None:
     for block in play(Config(rounds=1, block_steps=1)).session.played:
         assert block["period_ns"] == round(1e9 * WORKERS / (block["load"] * CAPACITY))
-        assert block["steps"] * block["period_ns"] == pytest.approx(430e6, rel=0.05)
+        assert block["steps"] * block["period_ns"] == pytest.approx(400e6, rel=0.05)
 
 
 def test_a_block_whose_scripts_ended_just_before_it_is_left_out() -> None:
@@ -308,16 +319,16 @@ def test_rounds_end_with_the_budget() -> None:
 @pytest.mark.parametrize(
     ("period_ms", "settings", "steps"),
     [
-        # 430 ms of 5 ms hold 86 steps of each of four workers: enough.
-        (5, {}, 86),
+        # 400 ms of 5 ms hold 80 steps of each of four workers: enough.
+        (5, {}, 80),
         # 130 ms are discarded, 4 steps; 25 of each worker make 100.
         (40, {"budget_s": 280.0}, 4 + 25),
         # Ten rounds of ten blocks in 100 s, if precise: a second for each, with what lies between.
         (100, {"precise": True, "budget_s": 100.0}, 9),
-        # Eight rounds to the first look in half of the budget.
-        (100, {"budget_s": 160.0}, 9),
+        # Twelve rounds to the first look in half of the budget, half of them at the first load only.
+        (100, {"budget_s": 180.0}, 9),
         (100, {"rounds": 3, "budget_s": 200.0}, 2 + 25),
-        (100, {"budget_s": 480.0}, 27),
+        (100, {"budget_s": 540.0}, 27),
         (100, {"block_steps": 20, "budget_s": 200.0}, 2 + 5),
         (100, {"block_steps": 1, "loads": (0.5,)}, 4),
         (1000, {}, 2),
