@@ -2,7 +2,7 @@
 
 The cost of old copies is the sum of change · age over all keys. For a given number of collections it is least
 if each key's interval is proportional to 1 / √change. A job's `pace` is the factor: it grows while
-collections are late, and shrinks while they are not. No interval is longer than the bound of staleness.
+collections are late, and shrinks while they are not. All intervals are below the bound of staleness.
 """
 
 from __future__ import annotations
@@ -24,8 +24,11 @@ _BURST_NS = 5_000_000
 """Time whose share may be spent at once."""
 _RPC_NS = 2_000
 """Assumed cost of an RPC of a job that has not had any."""
-_RPCS = 6
-"""Cost of a collection in RPCs of a worker: three, each sent and answered."""
+_RPCS = 3
+"""RPCs of a collection. The server encodes each and reads its answer, so each counts as two of a worker."""
+_KERNEL_NS = 6_000
+"""Assumed kernel time of an RPC of a server's own: a datagram sent and one received (`simulator.costs.Hosts`
+has what was measured). Waking up is not in it, as a busy server is awake."""
 _PER_OCTAVE = 8
 
 
@@ -103,17 +106,23 @@ def take_due(server: CollectServer, j: int, lane: int, now: int, collection: Col
 @compiled
 def interval(collector: Collector, change: float) -> int:
     """Return the time until a key is collected again, in ns."""
-    bound = int64(collector.staleness)
+    longest = longest_interval(collector)
     if not change > 0:
-        return bound
-    return int64(min(max(collector.pace / np.sqrt(change), float(MIN_INTERVAL_NS)), float(bound)))
+        return longest
+    return int64(min(max(collector.pace / np.sqrt(change), float(MIN_INTERVAL_NS)), float(longest)))
+
+
+@compiled
+def longest_interval(collector: Collector) -> int:
+    """Return 7/8 of the bound in ns: the rest is for the queue and the RPCs, so that copies stay below it."""
+    return int64(collector.staleness) * 7 // 8
 
 
 @compiled
 def adapt(collector: Collector, late: int, change: float) -> None:
     """Adapt the pace to how late a collection begins, in ns, whose first key changes at a rate."""
     if late > MIN_INTERVAL_NS:
-        if interval(collector, change) < collector.staleness:
+        if interval(collector, change) < longest_interval(collector):
             collector.pace = min(max(collector.pace, 1.0) * _LATER, _MAX_PACE)
     else:
         collector.pace *= _SOONER
@@ -125,7 +134,7 @@ def spend(server: CollectServer, j: int, now: int) -> None:
     collector, job = server.collectors[j], server.jobs[j]
     rpc_ns = job.proc_cpu_ns / job.rpcs if job.rpcs and job.proc_cpu_ns else float(_RPC_NS)
     begun = max(int64(collector.next_start), now - _BURST_NS)
-    collector.next_start = begun + int64(_RPCS * rpc_ns / collector.share)
+    collector.next_start = begun + int64(_RPCS * (2 * rpc_ns + _KERNEL_NS) / collector.share)
 
 
 @compiled

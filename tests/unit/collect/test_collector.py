@@ -260,5 +260,18 @@ def test_keys_are_collected_the_sooner_the_faster_they_change() -> None:
     collector = one(Collector)
     collector.staleness, collector.pace = 50 * MS, 10.0 * MS
     assert [interval(collector, change) for change in (0.0, 0.01, 0.25, 4.0, 1e6)] == [
-        50 * MS, 50 * MS, 20 * MS, 5 * MS, MS,
+        50 * MS * 7 // 8, 50 * MS * 7 // 8, 20 * MS, 5 * MS, MS,
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("share", "apart_us"), [(1.0, 24.0), (0.25, 96.0)])
+def test_collections_take_their_share_of_the_servers_time(share: float, apart_us: float) -> None:
+    """Three RPCs of 1 µs to encode, 1 µs to read and 6 µs in the kernel; 5 ms may be spent at once."""
+    server = seeded(MINE[:1]).ps.server.state
+    server.jobs[0].proc_cpu_ns, server.jobs[0].rpcs = 100_000, 100
+    server.collectors[0].share, server.collectors[0].next_start = share, 0
+    now = 1_000 * MS
+    plain(schedule.spend)(server, 0, now)
+    assert server.collectors[0].next_start == now - 5 * MS + 1e3 * apart_us
+    plain(schedule.spend)(server, 0, now)
+    assert server.collectors[0].next_start == now - 5 * MS + 2e3 * apart_us
