@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 from typing_extensions import Self
 
+from foundation.designs.arms import arm as arm_of
 from foundation.designs.interface import NEVER
 from foundation.errors import DataError, reason_of
 from foundation.settings import Strict
@@ -129,6 +130,8 @@ class Hosts(Strict):
     the switch a separate device that takes no host's time."""
     hit_ns: int = Field(default=0, ge=0, le=_MAX_NS)
     """Extra time of a frame that the switch answers."""
+    answer_ns: int = Field(default=0, ge=0, le=_MAX_NS)
+    """Extra time of a server's frame in arms whose switch aggregates: it looks the keys up."""
     noise_every_us: float | None = Field(default=None, gt=0, le=_MAX_US)
     """Mean busy time of a core between two interruptions by the kernel or the hypervisor."""
     noise_us: float = Field(default=0.0, ge=0, le=_MAX_US)
@@ -151,6 +154,7 @@ def costs_of(hosts: Hosts, arm: str | None = None) -> Costs:
     costs.connection = round(hosts.connection_ns / share**2)
     costs.lane, costs.hit = round(hosts.lane_ns / share), hosts.hit_ns
     costs.inline, costs.program = hosts.program_ns is not None, hosts.program_ns or 0
+    costs.answer = hosts.answer_ns if arm is not None and arm_of(arm).settings.aggregates else 0
     costs.noise_every, costs.noise = round((hosts.noise_every_us or 0) * 1e3), round(hosts.noise_us * 1e3)
     costs.serve_burst, costs.serve_send = round(hosts.take_ns / share), round(hosts.send_ns / share)
     receive, serve = np.array(hosts.receive_ns), np.array(hosts.serve_ns)

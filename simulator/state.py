@@ -167,6 +167,7 @@ class Costs:
     cable."""
     program: int
     hit: int
+    answer: int
     noise_every: int
     noise: int
     receive: Annotated[Ints, QUANTILES]

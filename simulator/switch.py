@@ -113,7 +113,7 @@ def _forward_outputs(world: World, port: int, count: int, now: int) -> int:
             _enqueue(world, at, length, now)
         elif kind < PORT_NUMBERS:
             if costs.inline:
-                leaves = now + int64(costs.program) + (int64(costs.hit) if kind == port else 0)
+                leaves = now + int64(costs.program) + _extra_ns(world, port, kind)
             g = new_frame(world)
             out = world.frames[g]
             memcpy(address_of(out), at + HEAD_BYTES, length)
@@ -124,6 +124,15 @@ def _forward_outputs(world: World, port: int, count: int, now: int) -> int:
                 send_to_port(world, kind, g, leaves)
         at += _record_bytes(length)
     return leaves
+
+
+@compiled
+def _extra_ns(world: World, port: int, out: int) -> int:
+    """Return the program's extra time for a frame that came in at a port and goes out at another."""
+    is_from_server = port >= 0 and world.at_port[port] >= world.header.workers
+    return (int64(world.costs.hit) if out == port else 0) + (
+        int64(world.costs.answer) if is_from_server else 0
+    )
 
 
 @compiled

@@ -77,8 +77,8 @@ def whole(cluster: Cluster) -> Part:
 
 
 def on_dedicated_cores(hosts: Hosts) -> Hosts:
-    alone: dict[str, object] = {"worker_cores": None, "server_cores": None, "program_ns": None, "hit_ns": 0}
-    return hosts.model_copy(update=alone)
+    without_program = {"program_ns": None, "hit_ns": 0, "answer_ns": 0}
+    return hosts.model_copy(update={"worker_cores": None, "server_cores": None, **without_program})
 
 
 def config_for(cluster: Cluster, part: Part | None = None) -> SimulationConfig:

@@ -200,8 +200,8 @@ def _part(cluster: Cluster, config: SimulationConfig, check: PartCheck) -> str:
     checked = f"{check.workers:,} workers give {check.offload:,.0f} steps/s and {check.baseline:,.0f} without"
     error = f"({100 * check.error:+.0f} %)"
     if abs(check.error) > MAX_ERROR:
-        return f"{found}; they are estimates, as {checked} {error}. Times of operations are not told."
-    return f"{found}; checked: {checked} {error}. Times of operations are not told."
+        return f"{found}; they are estimates, as {checked} {error}. Latencies are not given."
+    return f"{found}; checked: {checked} {error}. Latencies are not given."
 
 
 def _costs(hosts: Hosts | None) -> str:

@@ -3,8 +3,9 @@
 - `W_proc` and `PS_proc` are drawn from its RPCs (`Hosts.measured`).
 - Its RPCs without lanes find the machine idle: their waiting time at an agent is that of waking a core up and
   of receiving a burst.
-- The kernel counts the program's time. In the baseline the program only forwards; its additional time in the
-  design's lead arm is for the frames that it answers.
+- The kernel counts the program's time for frames of workers and of servers. In the baseline the program only
+  forwards; its additional time in the design's lead arm is for the workers' frames that it answers, and for
+  all frames of servers.
 - The remaining CPU time of a step is for sending, at the servers, and for beginning operations, at the
   workers: one simulation shows how much remains (`correct_costs`).
 
@@ -42,8 +43,8 @@ class StepCosts(NamedTuple):
 class _Arm(NamedTuple):
     worker_us: float
     server_us: float
-    program_us: float | None
-    """Part of both; None if the switch is not in the kernel."""
+    program_us: tuple[float, float] | None
+    """Part of each; None if the switch is not in the kernel."""
     rpcs: float
     packets: float
 
@@ -70,11 +71,16 @@ def _arm(run: Path, record: RunRecord, summary: Summary, arm: str) -> _Arm:
     of_step = of_blocks(blocks, (WORKER_CPU, PS_CPU))
     # If the program does not run on its senders' cores, it costs them nothing, as a dedicated switch.
     programs = [block.program_s for block in blocks if block.program_s and block.program_s.is_on_senders_cpus]
-    program_s = sum(program.total for program in programs)
+    program_s = (
+        sum(program.of_workers for program in programs),
+        sum(program.of_servers for program in programs),
+    )
     return _Arm(
         worker_us=of_step[WORKER_CPU.name],
         server_us=of_step[PS_CPU.name],
-        program_us=1e6 * program_s / steps if len(programs) == len(blocks) else None,
+        program_us=(1e6 * program_s[0] / steps, 1e6 * program_s[1] / steps)
+        if len(programs) == len(blocks)
+        else None,
         rpcs=load.arms[arm].rpcs_per_step,
         packets=load.arms[arm].ps_packets_per_step,
     )
@@ -90,14 +96,16 @@ def _waits_us(run: Path) -> float:
 
 
 def _program(baseline: _Arm, lead: _Arm) -> dict[str, int]:
-    """Return the time of the kernel's program for a frame, and its extra time for one that it answers, ns."""
+    """Return the time of the kernel's program for a frame, and its extra times in the lead arm, ns."""
     if baseline.program_us is None or lead.program_us is None:
         return {}
-    frame_us = baseline.program_us / (baseline.rpcs + baseline.packets)
+    frame_us = sum(baseline.program_us) / (baseline.rpcs + baseline.packets)
     answered = lead.rpcs - lead.packets
-    more_us = lead.program_us - frame_us * (lead.rpcs + lead.packets)
-    hit_us = more_us / answered if answered > 0 else 0.0
-    return {"program_ns": round(1e3 * frame_us), "hit_ns": max(0, round(1e3 * hit_us))}
+    of_workers, of_servers = lead.program_us
+    hit_us = (of_workers - frame_us * lead.rpcs) / answered if answered > 0 else 0.0
+    answer_us = of_servers / lead.packets - frame_us if lead.packets > 0 else 0.0
+    times_us = {"program_ns": frame_us, "hit_ns": max(0.0, hit_us), "answer_ns": max(0.0, answer_us)}
+    return {name: round(1e3 * us) for name, us in times_us.items()}
 
 
 def step_costs_of(run: Path, record: RunRecord, summary: Summary) -> StepCosts:

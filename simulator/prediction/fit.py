@@ -37,6 +37,7 @@ RANGES: Mapping[str, CostRange] = {
     "wake_ns": CostRange(500, 3_000, 30_000),
     "program_ns": CostRange(200, 1_200, 6_000),
     "hit_ns": CostRange(500, 5_000, 20_000),
+    "answer_ns": CostRange(100, 1_000, 5_000),
     "noise_every_us": CostRange(500, 20_000, 500_000),
     "noise_us": CostRange(5, 1_000, 10_000),
 }
@@ -45,7 +46,7 @@ WEIGHTS = {
     "worker_cpu": 1.0, "ps_cpu": 1.0,
 }  # fmt: skip
 """Weights of logarithmic errors; tails repeat worse than means."""
-_OF_KERNEL = ("program_ns", "hit_ns")
+_OF_KERNEL = ("program_ns", "hit_ns", "answer_ns")
 _STEP = 0.25
 """Relative change of a cost that shows its effect: a smaller one would be lost in random draws."""
 _SHORT = {

@@ -22,7 +22,7 @@ from simulator.prediction.direct import StepCosts, correct_costs, costs_of_run, 
 from tests.unit.simulator.test_prediction import as_if_real
 
 SMALL = {"parameters": 3_000, "hot_parameters": 60, "keys_per_step": 100}
-PROGRAM_NS, HIT_NS, IDLE_NS, TAKE_NS = 1_500, 3_000, 5_000, 1_000
+PROGRAM_NS, HIT_NS, ANSWER_NS, IDLE_NS, TAKE_NS = 1_500, 3_000, 800, 5_000, 1_000
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,8 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for block in record["blocks"]:
         rpcs, packets = frames[block["round"], block["arm"], block["load"]], block["servers"]["packets"]
         workers_ns = PROGRAM_NS * rpcs + HIT_NS * (rpcs - packets)
-        block["program_s"] = {"workers": workers_ns / 1e9, "servers": PROGRAM_NS * packets / 1e9}
+        each_ns = PROGRAM_NS + (ANSWER_NS if block["arm"].startswith("offload") else 0)
+        block["program_s"] = {"workers": workers_ns / 1e9, "servers": each_ns * packets / 1e9}
     (run / "run.json").write_text(json.dumps(record))
     return run
 
@@ -60,6 +61,7 @@ def test_what_counters_and_lone_rpcs_say_is_taken_as_it_is(real: Path) -> None:
     # RPCs a step are those of measured steps, and the counters' of all steps.
     assert hosts.program_ns == pytest.approx(PROGRAM_NS, rel=0.02)
     assert hosts.hit_ns == pytest.approx(HIT_NS, rel=0.1)
+    assert hosts.answer_ns == pytest.approx(ANSWER_NS, rel=0.05)
     assert hosts.idle_ns == pytest.approx(IDLE_NS, abs=2)
     assert (hosts.worker_cores, hosts.server_cores, hosts.measured) == (1, 1, real)
 
@@ -69,7 +71,7 @@ def test_without_the_kernels_program_a_switch_costs_no_host_time(real: Path) -> 
     for block in record.blocks:
         block.program_s = None
     hosts = costs_of_run(run, record, summary)
-    assert (hosts.program_ns, hosts.hit_ns) == (None, 0)
+    assert (hosts.program_ns, hosts.hit_ns, hosts.answer_ns) == (None, 0, 0)
 
 
 def test_a_run_without_arm_hot_or_without_lone_rpcs_has_no_such_costs(real: Path, tmp_path: Path) -> None:
@@ -123,7 +125,12 @@ def test_virtual_time_finds_what_a_run_took_and_what_it_would_take_alone(
     assert trial.hosts.send_ns == Hosts().send_ns
     assert shared.hosts.begin_ns == pytest.approx(700_000, rel=0.05)
     assert shared.hosts.send_ns == pytest.approx(9_000, rel=0.15)
-    assert (own.hosts.worker_cores, own.hosts.program_ns, own.hosts.hit_ns) == (None, None, 0)
+    assert (own.hosts.worker_cores, own.hosts.program_ns, own.hosts.hit_ns, own.hosts.answer_ns) == (
+        None,
+        None,
+        0,
+        0,
+    )
     assert (own.network.switch_us, own.network.switch_mpps) == (1, 1_000)
     assert shared.offered == own.offered == {"0.3": record.offered_rate["0.3"]}
     measured = summary.loads["0.3"].differences["offload"]

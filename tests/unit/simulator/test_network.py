@@ -82,11 +82,13 @@ def test_every_push_is_held_once(arm: Arm, network: Network) -> None:
 
 @pytest.mark.parametrize("arm", [BASELINE, OFFLOAD], ids=lambda arm: arm.name)
 def test_a_program_on_its_senders_cores_takes_their_time(arm: Arm) -> None:
-    """Every frame sent costs `program_ns`, and one that the switch answers `hit_ns` more."""
+    """A frame costs `program_ns`, and more if the switch answers it, or if a server sends it to a hot set."""
 
-    def run(program_ns: int, hit_ns: int) -> RandomTestbed:
+    def run(program_ns: int, hit_ns: int, answer_ns: int = 0) -> RandomTestbed:
         # Nothing else depends on when things come.
-        hosts = Hosts(wake_ns=0, idle_ns=0, take_ns=0, program_ns=program_ns, hit_ns=hit_ns)
+        hosts = Hosts(
+            wake_ns=0, idle_ns=0, take_ns=0, program_ns=program_ns, hit_ns=hit_ns, answer_ns=answer_ns
+        )
         testbed = RandomTestbed(arm, workers=1, hosts=hosts, hot=HALF)
         operate_to_rest(testbed, 10)
         return testbed
@@ -102,6 +104,9 @@ def test_a_program_on_its_senders_cores_takes_their_time(arm: Arm) -> None:
     answered = passes - 2 * answers
     assert (answered > 0) == (arm is OFFLOAD)
     assert used(hits) - used(free) == 10_000 * answered
+    of_servers = run(0, 0, 3_000)
+    assert used(of_servers) - used(free) == (3_000 * answers if arm is OFFLOAD else 0)
+    assert sum(of_servers.network.worker_used_ns()) == sum(free.network.worker_used_ns())
 
 
 @settings(max_examples=25)
