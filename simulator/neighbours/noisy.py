@@ -1,6 +1,6 @@
 """Simulate a noisy job and its neighbour at one switch; each job has its own workers and servers.
 
-`python -m simulator.neighbours.noisy` prints the table of docs/design.md.
+`python -m simulator.neighbours.noisy` prints what docs/design.md quotes.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ NETWORKS = {
     "--steps", type=click.IntRange(min=10), default=1_000, show_default=True, help="Of the quiet job."
 )
 def main(steps: int) -> None:
-    """Print the table of docs/design.md."""
+    """Print hits and push times of the quiet job (docs/design.md)."""
     click.echo(
         "| the noisy job | " + " | ".join(f"{name}: hits | median, µs | p99, µs" for name in NETWORKS) + " |"
     )
