@@ -1,7 +1,7 @@
 """Jobs beside each other in one switch: what a host can do to another job with forged packets.
 
 In `hotset` and `collect` a host cannot read or write another job's cells. With the published rules of
-`switchml` and `atp` it can; the counts by kind are those of docs/switchml.md and docs/atp.md.
+`switchml` and `atp` it can, as docs/switchml.md and docs/atp.md say.
 """
 
 from __future__ import annotations
