@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import libcachesim
 import numpy as np
 import pytest
 
@@ -22,6 +21,8 @@ from studies.policies.rules.belady import belady
 from studies.policies.rules.lfu import lfu
 from studies.policies.rules.lirs import lirs
 from tests.harness.access_logs import movielens, oracle_general, read
+
+libcachesim = pytest.importorskip("libcachesim", reason="there is no wheel of it for this Python")
 
 Make = Callable[[Log, Sequence[int]], Policy]
 POLICIES: dict[str, tuple[Make, Any]] = {
