@@ -18,7 +18,7 @@ from simulator.loop import (
     OUT_OF_ROOM,
     resume,
     run,
-    wake_worker,
+    wake_agent,
 )
 from simulator.world import SimulatedNetwork
 
@@ -46,7 +46,7 @@ def drive(
     """Run until all drivers have finished; `take_log` empties an agent's log. Raises `SimulationError`."""
     remaining = len(drivers)
     for w in range(remaining):
-        wake_worker(network.pinned_ref, w)
+        wake_agent(network.pinned_ref, w)
     while remaining:
         reason = _run(network, NEVER)
         w = int(network.world.header.agent)

@@ -119,7 +119,7 @@ def resume_worker(world: World, w: int, at: int, until: int) -> None:
 
 
 @entry_point
-def wake_worker(world: World, w: int) -> None:
+def wake_agent(world: World, a: int) -> None:
     world = as_ref(world)
-    world.agents[w].until = int64(world.header.now)
-    make_ready(world, w, int64(world.header.now))
+    world.agents[a].until = int64(world.header.now)
+    make_ready(world, a, int64(world.header.now))

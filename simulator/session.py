@@ -163,12 +163,7 @@ class SimulatedSession(Session):
         arms = self.config.offloaded
         with self.reporter.phase("load", len(arms)) as phase:
             for done, arm in enumerate(arms, start=1):
-                network = self.arms[arm.name].network
-                self.arms[arm.name].switch.load(arm.job, keys)
-                for store in network.stores:
-                    self.arms[arm.name].switch.state_ops.release_to_switch(store, wanted)
-                for client in network.clients:
-                    client.hint(wanted)
+                self.arms[arm.name].network.load_hot_set(wanted)
                 phase.update(done)
 
     async def write_updates(self) -> None:

@@ -8,7 +8,7 @@ from foundation.designs.interface import NEVER
 from foundation.designs.registry import DEFAULT, design
 from hosts.keys import KeySpace
 from simulator.costs import Hosts, Network
-from simulator.loop import resume, run, wake_worker
+from simulator.loop import resume, run, wake_agent
 from simulator.simulated_switch import SimulatedSwitch
 from simulator.world import SimulatedNetwork
 
@@ -20,7 +20,7 @@ def warm(name: str = DEFAULT) -> None:
     network = SimulatedNetwork(
         chosen, arm, SimulatedSwitch(chosen), KeySpace(1), 1, 1, 1, Network(), Hosts(), 1
     )
-    wake_worker(network.pinned_ref, 0)
+    wake_agent(network.pinned_ref, 0)
     run(network.pinned_ref, 1_000_000)
     network.clients[0].pull(1, np.zeros(1, np.int64))
     resume(network.pinned_ref, 0, network.now, NEVER)

@@ -12,7 +12,7 @@ from foundation.designs.interface import NEVER, Arm, Design
 from foundation.logs.columns import Row
 from foundation.optimisers import TableOptimiser
 from foundation.protocol import addressing, frames
-from foundation.protocol.codec import Caller, Values
+from foundation.protocol.codec import Caller, Keys, Values
 from foundation.protocol.frames import UdpEndpoint, UdpFrame
 from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import PUSH
@@ -37,7 +37,7 @@ from simulator.costs import (
     uplinks_of,
 )
 from simulator.events import push_event as compiled_push_event
-from simulator.loop import MARGIN
+from simulator.loop import MARGIN, wake_agent
 from simulator.simulated_switch import SimulatedSwitch
 from simulator.state import (
     ABSENT,
@@ -172,6 +172,18 @@ class SimulatedNetwork:
     @property
     def now(self) -> int:
         return int(self.world.header.now)
+
+    def load_hot_set(self, keys: Keys) -> None:
+        """Put keys into the switch with value 0, at once; nothing may have happened yet."""
+        self._switch.load(self.arm.job, keys.tolist())
+        for store in self.stores:
+            self._switch.state_ops.release_to_switch(store, keys)
+        for client in self.clients:
+            client.hint(keys)
+        for p, server in enumerate(self.servers):
+            # If all keys are in the switch, no frame may ever wake a server.
+            if server.header.due <= self.now:
+                wake_agent(self.pinned_ref, len(self.clients) + p)
 
     def worker_used_ns(self) -> list[int]:
         used: list[int] = self.world.agents.used_ns[: len(self.clients)].tolist()

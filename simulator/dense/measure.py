@@ -17,7 +17,7 @@ from simulator.costs import Hosts, Network
 from simulator.dense.player import run_network
 from simulator.dense.subject import Subject
 from simulator.dense.testbed import switch_of
-from simulator.loop import resume, wake_worker
+from simulator.loop import resume, wake_agent
 from simulator.state import HEAD_BYTES
 from simulator.world import INBOX, SimulatedNetwork
 
@@ -87,7 +87,7 @@ def measure(
         resume(simulated.pinned_ref, w, simulated.now, NEVER)
 
     for w in range(workers):
-        wake_worker(simulated.pinned_ref, w)
+        wake_agent(simulated.pinned_ref, w)
     run_network(simulated, ask)
     results = [client.result for client in clients]
     is_one = all((each == results[0]).all() for each in results)

@@ -15,7 +15,7 @@ from simulator.config import SimulationError
 from simulator.dense.schedule import AllReduceSchedule
 from simulator.dense.subject import Subject
 from simulator.dense.testbed import TESTBED_HOSTS, AllReduceTestbed, all_reduce_testbed
-from simulator.loop import DRIVER_DUE, LOG_FULL, OUT_OF_ROOM, TIME_REACHED, resume, run, wake_worker
+from simulator.loop import DRIVER_DUE, LOG_FULL, OUT_OF_ROOM, TIME_REACHED, resume, run, wake_agent
 from simulator.world import SimulatedNetwork
 
 _US = 1_000
@@ -70,7 +70,7 @@ def play(subject: Subject, schedule: AllReduceSchedule) -> PlayedSchedule:
         [[] for _ in range(schedule.workers)],
     )
     for w in range(schedule.workers):
-        wake_worker(testbed.network.pinned_ref, w)
+        wake_agent(testbed.network.pinned_ref, w)
     if schedule.killed_us is not None:
         _run_until(played, schedule.killed_us * _US)
         testbed.world.agents[schedule.target].dead = 1

@@ -24,7 +24,7 @@ from simulator.faults.schedule import SERVERS, WORKERS, FaultSchedule
 from simulator.faults.servers import RestartableServer
 from simulator.faults.switch import RestartableSwitch
 from simulator.links import send_over_link
-from simulator.loop import wake_worker
+from simulator.loop import wake_agent
 from simulator.simulated_switch import CompiledConfig
 from simulator.state import AT_SWITCH, FRAME, WORLD_HEADER, World, entry_point, record_of
 from simulator.switch import pass_once
@@ -168,7 +168,7 @@ class SimulatedTestbed:
     # -- agents
 
     def ask(self, w: int) -> None:
-        wake_worker(self._pinned_world, w)
+        wake_agent(self._pinned_world, w)
 
     def kill_agent(self, a: int) -> None:
         if a < WORKERS:

@@ -26,7 +26,7 @@ from simulator.costs import Network
 from simulator.dense.measure import IDEAL, largest_window
 from simulator.dense.player import run_network
 from simulator.dense.subject import Subject
-from simulator.loop import resume, wake_worker
+from simulator.loop import resume, wake_agent
 from simulator.simulated_switch import SimulatedSwitch
 from simulator.switchml import subject as switchml
 from simulator.world import SimulatedNetwork
@@ -128,7 +128,7 @@ def _all_reduce(
         resume(simulated.pinned_ref, w, simulated.now, NEVER)
 
     for w in range(len(clients)):
-        wake_worker(simulated.pinned_ref, w)
+        wake_agent(simulated.pinned_ref, w)
     run_network(simulated, ask)
     for first in range(0, len(clients), workers):
         of_job = slice(first, first + workers)

@@ -11,27 +11,21 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from controller.designs import CONTROL
-from experiment.config import EPOCH
 from foundation.designs import atp, hotset, none, psdense, ring, switchml
-from foundation.designs.interface import Arm, Design, Hosts
+from foundation.designs.interface import Arm, Design
 from foundation.settings import Strict
 from hosts.config import WorkerCost
 from hosts.keys import KeySpace
 from hosts.model import LogisticRegression
 from hosts.model.hyperparameters import chance_loss, choose
-from hosts.worker.trainer import Schedule, Trainer
 from hosts.workload.generator import R1, Shape, generate
 from hosts.workload.trace import Samples, Trace
 from simulator.costs import Hosts as Costs
 from simulator.costs import Network
-from simulator.drive import WorkerClock, drive
-from simulator.ledger import PushLedger
-from simulator.simulated_switch import SimulatedSwitch
 from simulator.world import SimulatedNetwork
-from studies.allreduce.training_result import LossCurve, TrainingResult
+from studies.allreduce.training_result import TrainingResult
+from studies.simulated_training import make_network, train_closed_loop
 
 ARMS: dict[str, Arm] = {
     arm.name: arm
@@ -45,7 +39,6 @@ DESIGNS: dict[str, Design] = {
     for each in (none.DESIGN, hotset.DESIGN, switchml.DESIGN, atp.DESIGN, psdense.DESIGN, ring.DESIGN)
 }  # fmt: skip
 SYNCHRONOUS = {switchml.NAME, atp.NAME, psdense.NAME, ring.NAME}
-BINS = 50
 
 
 class Training(Strict):
@@ -69,56 +62,26 @@ def train(job: Training, network: Network, costs: Costs, shape: Shape = R1) -> T
     assert trace.samples is not None
     simulated = _simulation(design, arm, trace, job, network, costs)
     chosen = choose(trace)
-    clocks, recorder = [WorkerClock() for _ in simulated.clients], PushLedger(trace.space.size)
-    trainers = [
-        Trainer(
-            w + 1, client, trace, LogisticRegression(chosen.scale, chosen.learning_rate),
-            recorder.for_worker(), Schedule(0, job.steps, 0, 0), clocks[w].read,
-            WorkerCost(compute_ns=round(1e3 * job.compute_us * (job.straggler if w == 0 else 1.0))),
-            clocks[w].spin,
-        )
-        for w, client in enumerate(simulated.clients)
-    ]  # fmt: skip
-
-    def drain_logs(agent: int) -> None:
-        if agent < job.workers:
-            simulated.clients[agent].take_records()
-        else:
-            simulated.take_contacts(agent - job.workers)
-
-    drive(simulated, trainers, clocks, costs, drain_logs)
+    models = [LogisticRegression(chosen.scale, chosen.learning_rate) for _ in simulated.clients]
+    compute_us = [job.compute_us * (job.straggler if w == 0 else 1.0) for w in range(job.workers)]
+    trained = train_closed_loop(
+        simulated, trace, models, costs, range(job.steps),
+        [WorkerCost(compute_ns=round(1e3 * us)) for us in compute_us],
+    )  # fmt: skip
     steps = job.workers * job.steps
-    steps_of = [[of for of in each.operations if of.op == "step"] for each in trainers]
-    end_times = np.array([[of.end for of in each] for each in steps_of])
-    losses = np.array([each.losses for each in trainers])
-    # Count the steps that begin while all workers are at work.
-    first_end = end_times[:, -1].min()
-    is_counted = np.array([[of.start < first_end for of in each] for each in steps_of])
     cables = (simulated.world.up, simulated.world.down)
-    durations = [of.end - of.start for each in steps_of for of in each]
     return TrainingResult(
         waits=design.name in SYNCHRONOUS,
         keys_per_step=trace.lanes / steps,
         parameters=trace.space.size,
-        step_us=float(np.mean(durations)) / 1e3,
-        steps_per_s=1e9 * np.count_nonzero(is_counted) / float(first_end),
+        step_us=float(np.mean(trained.durations)) / 1e3,
+        steps_per_s=trained.steps_per_s,
         bytes_per_step=sum(int(link.bytes[: job.workers].sum()) for link in cables) / steps,
         packets_per_step=sum(int(link.frames[: job.workers].sum()) for link in cables) / steps,
         server_packets_per_step=sum(int(link.frames[job.workers :].sum()) for link in cables) / steps,
         retransmissions=sum(simulated.retransmissions()),
         chance_loss=chance_loss(trace.samples),
-        loss_curve=loss_curve(end_times[is_counted], losses[is_counted]),
-    )
-
-
-def loss_curve(end_times: NDArray[np.int64], losses: NDArray[np.float64]) -> LossCurve:
-    """Average losses[n] in up to BINS bins, in the order of the steps' end_times[n] in ns."""
-    order = np.argsort(end_times, kind="stable")
-    bins = np.array_split(order, min(BINS, len(order)))
-    return LossCurve(
-        step=np.cumsum([len(each) for each in bins]).tolist(),
-        ms=[float(end_times[each].max()) / 1e6 for each in bins],
-        loss=[float(losses[each].mean()) for each in bins],
+        loss_curve=trained.curve,
     )
 
 
@@ -157,19 +120,11 @@ def restrict_to_hot(trace: Trace, size: int) -> Trace:
 def _simulation(
     design: Design, arm: Arm, trace: Trace, job: Training, network: Network, costs: Costs
 ) -> SimulatedNetwork:
-    switch = SimulatedSwitch(design)
-    switch.install(CONTROL.for_design(design).rows(Hosts(job.workers, job.servers), [arm], EPOCH))
-    simulated = SimulatedNetwork(
-        design, arm, switch, trace.space, trace.largest_batch, job.workers, job.servers, network, costs,
-        job.seed,
+    has_hot_set = arm.settings.aggregates and design.name not in SYNCHRONOUS
+    simulated = make_network(
+        design, arm, trace, job.workers, job.servers, network, costs, job.seed,
+        hot_keys=trace.space.all() if has_hot_set else None,
     )  # fmt: skip
-    if arm.settings.aggregates and design.name not in SYNCHRONOUS:
-        keys: NDArray[np.uint64] = trace.space.all()
-        switch.load(arm.job, keys.tolist())
-        for store in simulated.stores:
-            switch.state_ops.release_to_switch(store, keys)
-        for client in simulated.clients:
-            client.hint(keys)
     if design.name in SYNCHRONOUS:
         simulated.world.calls.header.workers = job.workers
     return simulated

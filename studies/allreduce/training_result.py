@@ -1,19 +1,10 @@
 from __future__ import annotations
 
 from foundation.settings import Strict
+from studies.simulated_training import LossCurve
 
 SMOOTHED_BINS = 5
 """Bins of a loss curve that are averaged, since the losses of few mini-batches are noisy."""
-
-
-class LossCurve(Strict):
-    """Mean losses of consecutive steps that began before the first worker finished its last one."""
-
-    step: list[float]
-    """Mini-batches of all workers done so far."""
-    ms: list[float]
-    loss: list[float]
-    """Mean log loss in nats, each before its update."""
 
 
 class TrainingResult(Strict):

@@ -29,7 +29,7 @@ from nativekit.plain import plain
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts, Network
 from simulator.import_graph import ROOT
-from simulator.loop import DRIVER_DUE, NO_EVENTS, resume, run, wake_worker
+from simulator.loop import DRIVER_DUE, NO_EVENTS, resume, run, wake_agent
 from simulator.simulated_switch import SimulatedSwitch
 from simulator.world import SimulatedNetwork
 from tests.designs.echo.agents import WORKERS
@@ -58,7 +58,7 @@ def test_in_virtual_time(loss: float) -> None:
     world = network.world
     for w in range(WORKERS):
         world.calls.header[w].pending = NUMBERS
-        wake_worker(world, w)
+        wake_agent(world, w)
     while (reason := run(world, NEVER)) == DRIVER_DUE:
         w = int(world.header.agent)
         resume(world, w, network.now, network.now if world.calls.header[w].pending else NEVER)

@@ -145,7 +145,7 @@ def test_plain_and_compiled_leave_the_same_bytes(network: Network, monkeypatch: 
         return testbed.state()
 
     compiled = run()
-    for name in ("run", "resume", "wake_worker"):
+    for name in ("run", "resume", "wake_agent"):
         twin = plain(getattr(loop, name), {pass_once: pass_by_python})
         monkeypatch.setattr(drives, name, partial(of_world, twin))
     assert run() == compiled

@@ -26,8 +26,9 @@ from studies.allreduce.plan import FULL, QUICK, Plan, by_loss, points_of, traini
 from studies.allreduce.point import Point, PointResult, Reduce, fingerprint
 from studies.allreduce.schemes import SCHEMES, scheme_of
 from studies.allreduce.training import ARMS, SYNCHRONOUS
-from studies.allreduce.training_result import LossCurve, TrainingResult
+from studies.allreduce.training_result import TrainingResult
 from studies.dense.catalogue import open_model
+from studies.simulated_training import LossCurve
 from tests.harness.cli import invoke
 
 SMALL = Plan(workers=(2, 4), values=100_000, lengths=(1_000, 10_000), seeds=3, steps=20, model="resnet50")

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from hosts.workload.generator import Shape, generate
 from simulator.dense.measure import IDEAL
 from studies.allreduce.point import make_network
-from studies.allreduce.training import ARMS, SYNCHRONOUS, Training, loss_curve, restrict_to_hot, train
-from studies.allreduce.training_result import SMOOTHED_BINS, LossCurve, TrainingResult
+from studies.allreduce.training import ARMS, SYNCHRONOUS, Training, restrict_to_hot, train
+from studies.allreduce.training_result import SMOOTHED_BINS, TrainingResult
+from studies.simulated_training import LossCurve, loss_curve
 from switch_harness.effort import examples
 
 SHAPE = Shape("clicks", 2_000, 60, 0.5, 40, 4)

@@ -1,0 +1,120 @@
+"""Train a model on a simulated network, by workers that begin a step as soon as their last one has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controller.designs import CONTROL
+from experiment.config import EPOCH
+from foundation.designs.interface import Arm, Design, Hosts
+from foundation.optimisers import TableOptimiser
+from foundation.protocol.codec import Keys
+from foundation.settings import Strict
+from hosts.config import RunSettings, WorkerCost
+from hosts.model import Model
+from hosts.worker.trainer import Schedule, Trainer
+from hosts.workload.trace import Trace
+from simulator.costs import Hosts as Costs
+from simulator.costs import Network
+from simulator.drive import WorkerClock, drive
+from simulator.ledger import PushLedger
+from simulator.simulated_switch import SimulatedSwitch
+from simulator.world import SimulatedNetwork
+
+BINS = 50
+
+
+class LossCurve(Strict):
+    """Mean losses of consecutive steps that began before the first worker finished its last one."""
+
+    step: list[float]
+    """Mini-batches of all workers done so far."""
+    ms: list[float]
+    loss: list[float]
+    """Mean log loss in nats, each before its update."""
+
+
+class Trained(NamedTuple):
+    durations: list[int]
+    """Time of each step, ns."""
+    first_end: int
+    """When the first worker finished its last step, ns."""
+    counted_ends: NDArray[np.int64]
+    """Ends of the steps that began before that, ns: [n]."""
+    counted_losses: NDArray[np.float64]
+    """Their losses [n]."""
+
+    @property
+    def steps_per_s(self) -> float:
+        return 1e9 * len(self.counted_ends) / self.first_end
+
+    @property
+    def curve(self) -> LossCurve:
+        return loss_curve(self.counted_ends, self.counted_losses)
+
+
+def make_network(
+    design: Design, arm: Arm, trace: Trace, workers: int, servers: int, network: Network, costs: Costs,
+    seed: int, hot_keys: Keys | None = None, tables: Sequence[TableOptimiser] = (),
+    settings: RunSettings | None = None,
+) -> SimulatedNetwork:  # fmt: skip
+    """Make an arm's network, before time 0, with `hot_keys` in the switch."""
+    switch = SimulatedSwitch(design)
+    switch.install(CONTROL.for_design(design).rows(Hosts(workers, servers), [arm], EPOCH))
+    simulated = SimulatedNetwork(
+        design, arm, switch, trace.space, trace.largest_batch, workers, servers, network, costs, seed,
+        tables=tables, settings=settings,
+    )  # fmt: skip
+    if hot_keys is not None:
+        simulated.load_hot_set(hot_keys)
+    return simulated
+
+
+def train_closed_loop(
+    simulated: SimulatedNetwork,
+    trace: Trace,
+    models: Sequence[Model],
+    costs: Costs,
+    steps: range,
+    computing: Sequence[WorkerCost],
+) -> Trained:
+    """Train each worker's model on these steps of the trace, from time 0 on."""
+    clocks, ledger = [WorkerClock() for _ in simulated.clients], PushLedger(trace.space.size)
+    trainers = [
+        Trainer(
+            w + 1, client, trace, models[w], ledger.for_worker(),
+            Schedule(steps.start, len(steps), 0, 0), clocks[w].read, computing[w], clocks[w].spin,
+        )
+        for w, client in enumerate(simulated.clients)
+    ]  # fmt: skip
+
+    def drain_logs(agent: int) -> None:
+        if agent < len(trainers):
+            simulated.clients[agent].take_records()
+        else:
+            simulated.take_contacts(agent - len(trainers))
+
+    drive(simulated, trainers, clocks, costs, drain_logs)
+    steps_of = [[of for of in each.operations if of.op == "step"] for each in trainers]
+    ends = np.array([[of.end for of in each] for each in steps_of])
+    losses = np.array([each.losses for each in trainers])
+    # Count the steps that begin while all workers are at work.
+    first_end = int(ends[:, -1].min())
+    is_counted = np.array([[of.start < first_end for of in each] for each in steps_of])
+    durations = [of.end - of.start for each in steps_of for of in each]
+    return Trained(durations, first_end, ends[is_counted], losses[is_counted])
+
+
+def loss_curve(end_times: NDArray[np.int64], losses: NDArray[np.float64]) -> LossCurve:
+    """Average losses[n] in up to BINS bins, in the order of the steps' end_times[n] in ns."""
+    order = np.argsort(end_times, kind="stable")
+    bins = np.array_split(order, min(BINS, len(order)))
+    return LossCurve(
+        step=np.cumsum([len(each) for each in bins]).tolist(),
+        ms=[float(end_times[each].max()) / 1e6 for each in bins],
+        loss=[float(losses[each].mean()) for each in bins],
+    )
