@@ -6,26 +6,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import click
 import numpy as np
-from numpy.typing import NDArray
 
-from controller.designs import CONTROL
 from controller.hotset.quotas import Slots, slots_of
 from controller.hotset.selection import Contender, Rates, Rule, choose_together
-from experiment.config import EPOCH
-from foundation.designs.hotset import DESIGN, OFFLOAD
-from foundation.designs.interface import Hosts
 from foundation.protocol.header import LANES
-from hosts.keys import KeySpace
 from simulator.costs import Hosts as Costs
 from simulator.costs import Network
-from simulator.drive import WorkerClock, drive
-from simulator.simulated_switch import SimulatedSwitch
-from simulator.world import SimulatedNetwork, VirtualClient
+from simulator.neighbours.pushes import Load, draw_keys, push_all, rates_of
 
 QUIET, NOISY = 61, 62
 """Job numbers."""
@@ -43,52 +35,6 @@ SHARED_MBIT = 4_000
 CASES = ("alone", "all slots taken", "with a quota", "its keys at its servers")
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
-    """The pushes of a job's workers."""
-
-    keys: NDArray[np.int64]
-    """Positions by worker and step: [WORKERS, steps, KEYS_A_STEP]."""
-    period_ns: int
-
-    @property
-    def rates(self) -> Rates:
-        """Return the updates of each key in the time of a step of the quiet job."""
-        keys, counts = np.unique(self.keys, return_counts=True)
-        return Rates(keys.astype(np.uint64), counts * PERIOD_NS / (self.keys.shape[1] * self.period_ns))
-
-
-class Pushes:
-    """A driver that pushes at even intervals, and measures from when a push was due until it is answered."""
-
-    def __init__(self, client: VirtualClient, keys: NDArray[np.int64], first_ns: int, period_ns: int) -> None:
-        self.latencies_ns: list[int] = []
-        self._client, self._keys, self._first_ns, self._period_ns = client, keys, first_ns, period_ns
-        self._step, self.finished = 0, len(keys) == 0
-        self._is_pushing = False
-
-    def deadline(self) -> int | None:
-        return self._due() if self._client.idle else self._client.deadline()
-
-    def wake(self, now: int) -> None:
-        self._client.wake(now)
-        if not self._client.idle:
-            return
-        if self._is_pushing:
-            self.latencies_ns.append(now - self._due())
-            self._step += 1
-            self._is_pushing = False
-            self.finished = self._step == len(self._keys)
-        if not self.finished and self._due() <= now:
-            positions = self._keys[self._step]
-            ones = np.ones(len(positions), np.uint32)
-            self._client.push(self._step, positions, ones, np.zeros(len(positions), np.bool_))
-            self._is_pushing = True
-
-    def _due(self) -> int:
-        return self._first_ns + self._step * self._period_ns
-
-
 class Neighbours(NamedTuple):
     """The quiet job's share of updates in the switch, and the median and p99 of its pushes in µs."""
 
@@ -101,14 +47,15 @@ def loads(steps: int, seed: int = 1) -> dict[int, Load]:
     """Return the load of each job: the quiet one has a few hot keys, the noisy one none that is not hot."""
     chance = np.random.default_rng(seed)
     skewed = 1.0 / np.arange(1, KEYS + 1)
-    made = {}
-    for job, weights, times in ((QUIET, skewed, 1), (NOISY, np.ones(KEYS), TIMES)):
-        draws = [
-            np.sort(chance.choice(KEYS, KEYS_A_STEP, replace=False, p=weights / weights.sum()))
-            for _ in range(WORKERS * steps * times)
-        ]
-        made[job] = Load(np.array(draws).reshape(WORKERS, steps * times, KEYS_A_STEP), PERIOD_NS // times)
-    return made
+    return {
+        job: Load(draw_keys(chance, weights, (WORKERS, steps * times, KEYS_A_STEP)), PERIOD_NS // times)
+        for job, weights, times in ((QUIET, skewed, 1), (NOISY, np.ones(KEYS), TIMES))
+    }
+
+
+def rates_of_jobs(of_jobs: Mapping[int, Load]) -> dict[int, Rates]:
+    """Return the updates of each key in the time of a step of the quiet job."""
+    return {job: rates_of(load, PERIOD_NS / load.period_ns) for job, load in of_jobs.items()}
 
 
 def hot_sets(case: str, rates: Mapping[int, Rates]) -> dict[int, list[int]]:
@@ -134,41 +81,11 @@ def _choose(
 def measure(case: str, network: Network, steps: int, seed: int = 1) -> Neighbours:
     """Simulate one of `CASES`; a network with racks has all workers in one."""
     of_jobs = loads(steps, seed)
-    chosen = hot_sets(case, {job: load.rates for job, load in of_jobs.items()})
-    arms = [replace(OFFLOAD, name=f"job {job}", job=job) for job in of_jobs]
-    switch = SimulatedSwitch(DESIGN)
-    hosts = Hosts(WORKERS, SERVERS, network.rack or 1, jobs=len(arms))
-    switch.install(CONTROL.for_design(DESIGN).rows(hosts, arms, EPOCH))
-    costs = Costs(begin_ns=0)
-    simulated = SimulatedNetwork(
-        DESIGN, arms[0], switch, KeySpace(KEYS), KEYS_A_STEP, WORKERS, SERVERS, network, costs, seed,
-        neighbours=arms[1:],
-    )  # fmt: skip
-    drivers = []
-    for at, (job, load) in enumerate(of_jobs.items()):
-        keys = np.array(chosen[job], np.uint64)
-        switch.load(job, chosen[job])
-        for store in simulated.stores[at * SERVERS : (at + 1) * SERVERS]:
-            switch.state_ops.release_to_switch(store, keys)
-        for w in range(WORKERS):
-            client = simulated.clients[at * WORKERS + w]
-            client.hint(keys)
-            pushed = load.keys[w] if job == QUIET or case != "alone" else load.keys[w][:0]
-            # Workers do not begin at the same time.
-            drivers.append(Pushes(client, pushed, load.period_ns * (w + 1) // WORKERS, load.period_ns))
-    clocks = [WorkerClock() for _ in drivers]
-    drive(simulated, drivers, clocks, costs, lambda a: _take_log(simulated, a))
-    latencies = np.concatenate([driver.latencies_ns for driver in drivers[:WORKERS]]) / 1_000
-    at_servers = sum(int(server.jobs.applied_lanes.sum()) for server in simulated.servers[:SERVERS])
-    return Neighbours(1 - at_servers / of_jobs[QUIET].keys.size, *np.percentile(latencies, (50, 99)).tolist())
-
-
-def _take_log(network: SimulatedNetwork, agent: int) -> None:
-    workers = len(network.clients)
-    if agent < workers:
-        network.clients[agent].take_records()
-    else:
-        network.take_contacts(agent - workers)
+    chosen = hot_sets(case, rates_of_jobs(of_jobs))
+    if case == "alone":
+        of_jobs[NOISY] = replace(of_jobs[NOISY], keys=of_jobs[NOISY].keys[:, :0])
+    quiet = push_all(of_jobs, chosen, KEYS, SERVERS, network, Costs(begin_ns=0), seed)[QUIET]
+    return Neighbours(quiet.hit_share, *np.percentile(quiet.latencies_ns / 1_000, (50, 99)).tolist())
 
 
 NETWORKS = {

@@ -1,53 +1,47 @@
-"""Jobs that share a switch's memory: goodput, fairness, and the share that the switch adds up.
+"""Jobs that share a switch and its cables: goodput, fairness, and the share that the switch adds up.
 
-`python -m simulator.neighbours.sharing` prints the table of docs/allreduce.md. Each job has its own workers
-and server, and does one all-reduce; all begin at once.
+Each job has its own workers and servers. All jobs begin at once, and do the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple, cast
+from typing import cast
 
-import click
 import numpy as np
 
 from controller.designs import CONTROL
-from controller.hotset.selection import Contender, Rates, Rule, choose_together
+from controller.hotset.selection import Contender, Rule, choose_together
+from foundation.designs.atp import NAME as ATP
 from foundation.designs.interface import NEVER, Hosts
 from foundation.protocol.header import LANES
+from foundation.settings import Strict
 from hosts.atp.packet import CELLS
 from hosts.keys import KeySpace
 from hosts.worker.vectors import VectorClient
-from simulator.atp import subject as atp
 from simulator.config import SimulationError
 from simulator.costs import Network
 from simulator.dense.measure import IDEAL, largest_window
 from simulator.dense.player import run_network
 from simulator.dense.subject import Subject
 from simulator.loop import resume, wake_agent
+from simulator.neighbours.pushes import Load, draw_keys, push_all, rates_of
 from simulator.simulated_switch import SimulatedSwitch
-from simulator.switchml import subject as switchml
 from simulator.world import SimulatedNetwork
 
-SUBJECTS = {"switchml": switchml.PUBLISHED, "atp": atp.PUBLISHED}
-JOBS = (1, 2, 4, 8)
-CELLS_FREE = (CELLS, 2_000, 500, 128, 0)
-"""Cells that are left for the jobs, of ATP's 20,000; SwitchML has as many slots."""
-WORKERS, SERVERS = 4, 1
-VALUES = 200_000
-NETWORK = Network(rate_mbit=100_000, delay_us=1, switch_us=1, switch_mpps=1_000)
-HOT_KEYS, HOT_SLOTS = 6_000, 64
-"""Parameters of a job of `hotset`, and slots of each lane: 2,048 in all."""
+HOT_KEYS, KEYS_A_STEP, HOT_SERVERS = 6_000, 100, 2
+"""Of a job of `hotset`: parameters, those that a worker pushes in a step, and servers."""
+MAX_SLOTS = CELLS
+"""Slots that jobs share at most, in each design."""
 _JOB_STEP = 100
 """Difference of the ids of two jobs."""
 
 
-class Shared(NamedTuple):
+class Shared(Strict):
     in_switch: float
-    """Share of the workers' packets that the switch has added up."""
-    goodputs: tuple[float, ...]
+    """Share of the workers' packets, or of their updates, that the switch has added up."""
+    goodputs: list[float]
     """Values a second of a worker, of each job."""
 
     @property
@@ -56,56 +50,66 @@ class Shared(NamedTuple):
 
     @property
     def fairness(self) -> float:
-        return jain(self.goodputs)
+        """Return Jain's index: 1 if all jobs are equally fast, 1 / n if one of n has all."""
+        return float(np.sum(self.goodputs) ** 2 / (len(self.goodputs) * np.sum(np.square(self.goodputs))))
 
 
-def window_of(name: str, jobs: int, cells: int) -> int:
+def window_of(subject: Subject, servers: int, jobs: int, workers: int, network: Network, slots: int) -> int:
     """Return the window of each job; 0 if the design cannot run. SwitchML needs two slots a packet."""
-    largest = largest_window(1.0, NETWORK, SUBJECTS[name].chunk_size)
-    return largest if name == "atp" else min(largest, cells // 2 // jobs)
+    largest = largest_window(subject.load(workers, servers), network, subject.chunk_size)
+    return min(largest, slots // 2 // jobs) if subject.design.has_services else largest
 
 
-def share(name: str, jobs: int, cells: int, values: int = VALUES, workers: int = WORKERS) -> Shared:
-    """Let jobs add up a vector each; raise `SimulationError` if a sum is wrong or missing."""
-    subject, window = SUBJECTS[name], window_of(name, jobs, cells)
+def share(
+    subject: Subject, servers: int, jobs: int, workers: int, values: int, network: Network,
+    slots: int = MAX_SLOTS,
+) -> Shared:  # fmt: skip
+    """Let jobs add up a vector each; raise `SimulationError` if a sum is wrong or missing.
+
+    The jobs have `slots` of the switch's slots, or of ATP's cells. A network with racks has all workers in
+    one.
+    """
+    window = window_of(subject, servers, jobs, workers, network, slots)
     arms = [replace(subject.arm, name=f"job {k}", job=subject.arm.job + _JOB_STEP * k) for k in range(jobs)]
     switch = SimulatedSwitch(subject.design)
-    hosts = Hosts(workers, SERVERS, jobs=jobs)
+    hosts = Hosts(workers, servers, network.rack or 1, jobs=jobs)
     switch.install(CONTROL.for_design(subject.design).rows(hosts, arms, 0))
-    if name == "atp":
-        subject.occupy(switch, 1 - cells / CELLS)
+    if subject.design.name == ATP:
+        subject.occupy(switch, 1 - slots / CELLS)
     simulated = SimulatedNetwork(
-        subject.design, arms[0], switch, KeySpace(values), 1, workers, SERVERS, NETWORK, IDEAL, 1,
+        subject.design, arms[0], switch, KeySpace(values), 1, workers, servers, network, IDEAL, 1,
         neighbours=arms[1:],
     )  # fmt: skip
     ended = _all_reduce(subject, simulated, workers, values, window)
-    of_jobs = ended.reshape(jobs, workers).max(axis=1) / 1e9
-    return Shared(_IN_SWITCH[name](switch), tuple(float(values / seconds) for seconds in of_jobs))
+    return _shared(_in_switch(subject, switch), values, ended.reshape(jobs, workers))
 
 
-def share_hot_set(jobs: int, slots: int = HOT_SLOTS, keys: int = HOT_KEYS) -> list[float]:
-    """Return the share of each job's updates that is in the switch, if jobs without quotas want all slots.
+def share_hot_set(jobs: int, workers: int, values: int, network: Network, slots: int = MAX_SLOTS) -> Shared:
+    """Let jobs of `hotset` push so many values a worker, to hot sets chosen without quotas.
 
-    All jobs have updates of the same skew, to other keys, and the switch has `slots` in each lane.
+    All jobs have updates of the same skew, to other keys. They have `slots` in all lanes together.
     """
+    steps = values // KEYS_A_STEP
     chance = np.random.default_rng(1)
-    rates = np.sort(1e5 / np.arange(1, keys + 1))
-    contenders = {
-        job: Contender(
-            Rates(np.arange(keys, dtype=np.uint64), chance.permutation(rates)),
-            np.empty(0, np.uint64),
-            Rule(keys),
-        )
-        for job in range(jobs)
+    loads = {
+        job: Load(draw_keys(chance, chance.permutation(1 / np.arange(1, HOT_KEYS + 1)), shape))
+        for job, shape in enumerate([(workers, steps, KEYS_A_STEP)] * jobs, start=1)
     }
-    changes, _ = choose_together(contenders, {}, {}, np.full(LANES, slots, np.int64))
-    chosen = {job: np.array(change.filling, np.uint64) for job, change in changes.items()}
-    return [float(each.rates.at(chosen[job]).sum() / rates.sum()) for job, each in contenders.items()]
+    contenders = {
+        job: Contender(rates_of(load), np.empty(0, np.uint64), Rule(HOT_KEYS)) for job, load in loads.items()
+    }
+    changes, _ = choose_together(contenders, {}, {}, np.full(LANES, slots // LANES, np.int64))
+    chosen = {job: list(change.filling) for job, change in changes.items()}
+    pushed = push_all(loads, chosen, HOT_KEYS, HOT_SERVERS, network, IDEAL).values()
+    in_switch = float(np.mean([each.hit_share for each in pushed]))
+    return _shared(in_switch, steps * KEYS_A_STEP, np.array([each.ended_ns for each in pushed]))
 
 
-def jain(shares: Sequence[float]) -> float:
-    """Return Jain's index: 1 if all are equal, 1 / n if one of n has all."""
-    return float(np.sum(shares) ** 2 / (len(shares) * np.sum(np.square(shares))))
+def _shared(
+    in_switch: float, values: int, ended_ns: np.ndarray[tuple[int, int], np.dtype[np.int64]]
+) -> Shared:
+    """Return the goodput of each job's slowest worker; `ended_ns` is [jobs, workers]."""
+    return Shared(in_switch=in_switch, goodputs=(1e9 * values / ended_ns.max(axis=1)).tolist())
 
 
 def _all_reduce(
@@ -146,38 +150,9 @@ def _is_one_sum(
     return all((each == results[0]).all() for each in results) and subject.is_sum(results[0], vectors)
 
 
-def _in_switch_of_atp(switch: SimulatedSwitch) -> float:
+def _in_switch(subject: Subject, switch: SimulatedSwitch) -> float:
+    if subject.design.name != ATP:
+        return float(subject.design.has_services)
     counts = [cell.packets for cell in switch.pipeline.read_counter("HotlineIngress.next_step.packets", 0, 8)]
     consumed, completed, _, _, collided, flushed, passed, _ = counts
     return (consumed + completed) / (consumed + completed + collided + flushed + passed)
-
-
-_IN_SWITCH: dict[str, Callable[[SimulatedSwitch], float]] = {
-    "switchml": lambda _switch: 1.0,
-    "atp": _in_switch_of_atp,
-}
-
-
-@click.command()
-@click.option(
-    "--values", type=click.IntRange(min=1_000), default=VALUES, show_default=True, help="Of a vector."
-)
-def main(values: int) -> None:
-    """Print the table of docs/allreduce.md: numbers of 1, 2, 4 and 8 jobs in each cell."""
-    click.echo("| cells | `switchml` | Jain | `atp` | Jain | `atp`: in the switch |")
-    click.echo("|---:|---:|---:|---:|---:|---:|")
-    for cells in CELLS_FREE:
-        line = [f"{cells:,}"]
-        for name in SUBJECTS:
-            found = [share(name, jobs, cells, values) for jobs in JOBS if window_of(name, jobs, cells)]
-            line.append(" / ".join(f"{each.mean / 1e6:,.0f}" for each in found) or "-")
-            line.append(f"{min(each.fairness for each in found):.3f}" if found else "-")
-        line.append(" / ".join(f"{each.in_switch:.0%}" for each in found))
-        click.echo(f"| {' | '.join(line)} |")
-    hits = [share_hot_set(jobs) for jobs in JOBS]
-    means = " / ".join(f"{np.mean(each):.1%}" for each in hits)
-    click.echo(f"hotset: {means} of updates in the switch, Jain {min(map(jain, hits)):.3f}")
-
-
-if __name__ == "__main__":
-    main()

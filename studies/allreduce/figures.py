@@ -5,8 +5,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from analysis.figures.model import Axis, Figure, Panel, Series
+from foundation.designs import hotset
 from studies.allreduce.breakdown import COLOURS, LINK_PARTS, PARTS
-from studies.allreduce.numbers import Limit, Line, Numbers, TrainingRow
+from studies.allreduce.numbers import JobsRow, Limit, Line, Numbers, TrainingRow
+from studies.allreduce.plan import MEMORY
 from studies.allreduce.schemes import scheme_of
 from studies.allreduce.training import ARMS
 
@@ -47,6 +49,17 @@ def figures_of(numbers: Numbers) -> Iterator[Figure]:
         Axis("ms", is_log=True), list(_panels(numbers.ms_by_length, 1.0)),
         caption=f"{workers}; hosts take no time, and nothing is lost.",
     )  # fmt: skip
+    for name, title, column, axis in (
+        ("jobs", "Goodput of jobs beside each other", "goodput", goodput),
+        ("jobs-switch", "What the switch adds up for jobs beside each other", "in_switch",
+         Axis("share of the packets or updates", is_share=True, limits=(0, 1))),
+    ):  # fmt: skip
+        yield Figure(
+            f"allreduce-{name}", title, Axis("jobs", is_log=True), axis,
+            list(_jobs_panels(numbers.jobs, column)),
+            caption="Jobs of 4 workers at 100 Gbit/s, by the slots or cells of the switch that they share. "
+            "In the last panel all workers have one uplink, and memory is plenty.",
+        )  # fmt: skip
     yield breakdown(numbers.limits, f"{n}, {workers}")
     yield from _courses(numbers.training)
 
@@ -61,6 +74,19 @@ def _series(line: Line, scale: float) -> Series:
     low, high = (None if each is None else scale * np.array(each) for each in (line.low, line.high))
     x = [each or _MIN_LOSS for each in line.x]
     return Series(line.scheme, np.array(x), scale * np.array(line.y), scheme.colour, scheme.dash, low, high)
+
+
+def _jobs_panels(rows: Sequence[JobsRow], column: str) -> Iterator[Panel]:
+    for question, slots in dict.fromkeys((row.question, row.slots) for row in rows):
+        yield Panel(f"{slots:,} slots" if question == MEMORY else question, [
+            Series(
+                row.scheme, np.array(row.jobs, np.float64),
+                np.array(getattr(row, column)) * (_MILLIONS if column == "goodput" else 1),
+                hotset.OFFLOAD.colour if row.scheme == hotset.NAME else scheme_of(row.scheme).colour,
+                0 if row.scheme == hotset.NAME else scheme_of(row.scheme).dash,
+            )
+            for row in rows if (row.question, row.slots) == (question, slots)
+        ])  # fmt: skip
 
 
 def breakdown(limits: Sequence[Limit], what: str) -> Figure:

@@ -6,6 +6,7 @@ from pathlib import Path
 from foundation.errors import DataError, reason_of
 from foundation.settings import Strict
 from simulator.dense.measure import Reduced
+from simulator.neighbours.sharing import Shared
 from simulator.task_cache import TaskProgress, run_cached
 from studies.allreduce.breakdown import parts_of
 from studies.allreduce.memory import Memory, memories
@@ -22,13 +23,14 @@ from studies.allreduce.plan import (
     layers_of,
     of_layers,
     points_of,
+    sharings,
     trainings,
 )
-from studies.allreduce.point import Point, PointResult, Reduce, run_point, task_of
+from studies.allreduce.point import Point, PointResult, Reduce, Share, run_point, task_of
 from studies.allreduce.schemes import SCHEMES, WITH_PUBLISHED_TIMERS, Scheme
 from studies.allreduce.training_result import TrainingResult
 
-Results = Mapping[str, Reduced | TrainingResult]
+Results = Mapping[str, Reduced | TrainingResult | Shared]
 """Results by the names of their points."""
 LEARNED_MARGIN = 0.1
 """A loss counts as learned up to this share of the way from the best loss back to that of chance."""
@@ -110,6 +112,23 @@ class ModelStep(Strict):
     """Time of a step whose all-reduce overlaps with backward as far as possible."""
 
 
+class JobsRow(Strict):
+    """Jobs beside each other, by their number."""
+
+    question: str
+    """What they share."""
+    scheme: str
+    slots: int
+    """Slots or cells that they have."""
+    jobs: list[int]
+    goodput: list[float]
+    """Mean values/s of a worker."""
+    in_switch: list[float]
+    """Share of the packets, or of the hot set's updates, that the switch adds up."""
+    fairness: list[float]
+    """Jain's index."""
+
+
 class Numbers(Strict):
     values: int
     workers: int
@@ -124,6 +143,7 @@ class Numbers(Strict):
     memory: list[Memory]
     training: list[TrainingRow]
     headlines: list[ModelStep]
+    jobs: list[JobsRow]
 
 
 def run_plan(
@@ -190,6 +210,9 @@ def numbers_of(plan: Plan, results: Results) -> Numbers:
         memory=memories(),
         training=[each for question in trainings(plan) for each in _learned(plan, question, results)],
         headlines=[each for scheme, g in curves for each in _headlines(plan, scheme, g, reduced)],
+        jobs=[
+            _jobs_row(question, row, results) for question, rows in sharings(plan).items() for row in rows
+        ],
     )  # fmt: skip
 
 
@@ -251,6 +274,16 @@ def _learned(plan: Plan, question: str, results: Results) -> list[TrainingRow]:
         )
         for arm, each in trained.items()
     ]  # fmt: skip
+
+
+def _jobs_row(question: str, row: Sequence[Share], results: Results) -> JobsRow:
+    found = [results[point.name] for point in row]
+    shared = [each for each in found if isinstance(each, Shared)]
+    return JobsRow(
+        question=question, scheme=row[0].scheme, slots=row[0].slots, jobs=[point.jobs for point in row],
+        goodput=[each.mean for each in shared], in_switch=[each.in_switch for each in shared],
+        fairness=[each.fairness for each in shared],
+    )  # fmt: skip
 
 
 def _headlines(plan: Plan, scheme: Scheme, gbit: float, reduced: ReducedOf) -> list[ModelStep]:

@@ -1,15 +1,17 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from analysis.page.build import Page
 from analysis.page.plots import plot
 from analysis.wording import Row, Table, plain
 from foundation.logs.parts import write_text
+from foundation.text import pluralize
 from studies.allreduce.breakdown import PARTS
 from studies.allreduce.figures import figures_of
 from studies.allreduce.numbers import Line, Numbers, TrainingRow
+from studies.allreduce.plan import MEMORY
 from studies.allreduce.point import DELAY_US, QUEUE_KB, SWITCH_MPPS, SWITCH_US
 from studies.report import write_report
 
@@ -58,6 +60,7 @@ def tables_of(numbers: Numbers) -> list[tuple[str, Sequence[Table]]]:
                 numbers.goodput_by_taken, "%",
             ),
         ]),
+        ("Jobs beside each other", list(jobs(numbers))),
         ("Beside what links need", [limits(numbers), parts(numbers)]),
         ("Frame bytes a value on every link", [octets(numbers)]),
         ("Memory of the switch", [memory(numbers)]),
@@ -81,6 +84,30 @@ def goodput(title: str, lines: Sequence[Line], unit: str = "") -> Table:
 
 def _three_digits(number: float) -> str:
     return f"{float(f'{number:.3g}'):,g}"
+
+
+def jobs(numbers: Numbers) -> Iterator[Table]:
+    head = ("", *(pluralize(each, "job") for each in numbers.jobs[0].jobs))
+    for title, column in (
+        ("Million values/s of a worker", "goodput"),
+        ("Share that the switch adds up", "in_switch"),
+        ("Jain's index", "fairness"),
+    ):
+        rows: list[Row] = [
+            (
+                f"{each.scheme}, {f'{each.slots:,} slots' if each.question == MEMORY else each.question}",
+                *(plain(_JOBS_TEXT[column](value)) for value in getattr(each, column)),
+            )
+            for each in numbers.jobs
+        ]
+        yield Table(title, head, rows)
+
+
+_JOBS_TEXT: dict[str, Callable[[float], str]] = {
+    "goodput": lambda rate: _three_digits(1e-6 * rate),
+    "in_switch": "{:.0%}".format,
+    "fairness": "{:.3f}".format,
+}
 
 
 def limits(numbers: Numbers) -> Table:

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from studies.allreduce.point import Point, Reduce, Train
+from foundation.designs import hotset
+from studies.allreduce.point import Point, Reduce, Share, Train
 from studies.allreduce.schemes import SCHEMES, WITH_PUBLISHED_TIMERS, Scheme, SwitchMemory
 from studies.allreduce.training import ARMS
 from studies.dense.catalogue import Model, open_model
@@ -24,6 +25,14 @@ VALUE_BYTES = 4
 TRAINING_SERVERS = 2
 COMPUTE_US, STRAGGLER = 1_000.0, 4.0
 """Computing time of a step, and the slow-down of the first worker, in jobs with a straggler."""
+SHARING_GBIT, SHARING_WORKERS = 100.0, 4
+"""Bandwidth of cables, and workers of each job, for jobs beside each other."""
+SLOTS = (20_000, 2_000, 500, 128, 0)
+"""Slots or cells that are left for these jobs."""
+PUSHED = 10
+"""Length of a vector, as a multiple of the values that a worker pushes to a hot set."""
+MEMORY, UPLINK = "the switch's memory", "one uplink"
+"""What jobs share."""
 BREAKDOWN_RUNS = ("no-latency", "latency", "host-costs", "loss")
 """Runs of the same all-reduce, each with one more source of delay than the last."""
 
@@ -35,12 +44,18 @@ class Plan:
     lengths: tuple[int, ...]
     seeds: int
     steps: int
+    jobs: tuple[int, ...]
+    """Numbers of jobs beside each other."""
+    shared_values: int
+    """Of the vector of each of these jobs."""
     model: str | None
     """Table of layers whose gradients are reduced as one vector; None leaves it out."""
 
 
-FULL = Plan((2, 4, 8, 16, 32), 500_000, (1_000, 10_000, 100_000, 1_000_000), 3, 100, "resnet50")
-QUICK = Plan((2, 8, 32), 100_000, (1_000, 10_000, 100_000), 1, 40, None)
+FULL = Plan(
+    (2, 4, 8, 16, 32), 500_000, (1_000, 10_000, 100_000, 1_000_000), 3, 100, (1, 2, 4, 8), 200_000, "resnet50"
+)
+QUICK = Plan((2, 8, 32), 100_000, (1_000, 10_000, 100_000), 1, 40, (1, 4), 40_000, None)
 
 
 def base(plan: Plan, scheme: Scheme, gbit: float) -> Reduce:
@@ -140,9 +155,38 @@ def trainings(plan: Plan) -> dict[str, list[Train]]:
     }
 
 
+def sharings(plan: Plan) -> dict[str, list[list[Share]]]:
+    """Return rows of jobs beside each other by what they share; a row has all numbers of jobs."""
+    schemes = {each.name: each.memory for each in SCHEMES if not each.is_checked}
+    schemes[hotset.NAME] = SwitchMemory.OPTIONAL
+
+    def row(scheme: str, **shared: object) -> list[Share]:
+        return [
+            Share.model_validate(
+                {
+                    "scheme": scheme, "gbit": SHARING_GBIT, "jobs": jobs, "workers": SHARING_WORKERS,
+                    "values": plan.shared_values // (PUSHED if scheme == hotset.NAME else 1), **shared,
+                }
+            )
+            for jobs in plan.jobs
+        ]  # fmt: skip
+
+    return {
+        MEMORY: [
+            row(name, slots=slots)
+            for name, memory in schemes.items()
+            for slots in (SLOTS if memory is SwitchMemory.OPTIONAL else SLOTS[:-1])
+            if memory is not SwitchMemory.NONE
+        ],
+        UPLINK: [row(name, has_one_uplink=True) for name in schemes],
+    }
+
+
 def points_of(plan: Plan) -> list[Point]:
     """Return each point once, those that take longest first, to keep all processes busy until the end."""
-    points: Iterator[Point] = chain(_reductions(plan), *trainings(plan).values())
+    points: Iterator[Point] = chain(
+        _reductions(plan), *trainings(plan).values(), *chain(*sharings(plan).values())
+    )
     unique = {point.name: point for point in points}
     return sorted(unique.values(), key=lambda point: -point.cost)
 

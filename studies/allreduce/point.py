@@ -1,4 +1,7 @@
-"""A point: a simulated all-reduce or training job, whose result depends on its settings and the code only."""
+"""A point: a simulation whose result depends on its settings and the code only.
+
+It has an all-reduce, a training job, or several jobs beside each other.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,13 @@ from typing import Literal
 
 from pydantic import Field, TypeAdapter
 
+from foundation.designs import hotset
 from foundation.designs.interface import Design
 from foundation.settings import Strict
 from simulator.costs import Hosts, Network
 from simulator.dense.measure import IDEAL, Reduced, measure
 from simulator.import_graph import ROOT, needed_by
+from simulator.neighbours.sharing import MAX_SLOTS, Shared, share, share_hot_set
 from simulator.switch_state import modules_of
 from simulator.task_cache import CachedResult, Task
 from studies.allreduce.schemes import scheme_of
@@ -47,7 +52,7 @@ class Reduce(Strict):
     @property
     def name(self) -> str:
         parts = (
-            self.scheme.replace(", ", "-").replace(" ", "-"),
+            file_name(self.scheme),
             f"{self.gbit:g}g-{self.workers}w-{self.values}v-{self.chunk_size}",
             *([f"loss-{self.loss:g}"] if self.loss else []),
             *([f"taken-{self.taken:g}"] if self.taken else []),
@@ -113,12 +118,63 @@ class Train(Training):
         return train(self, self.network, host_costs(self.hosts))
 
 
-Point = Reduce | Train
+class Share(Strict):
+    """Jobs beside each other at one switch, which each add up a vector, or push to a hot set."""
+
+    kind: Literal["share"] = "share"
+    scheme: str
+    """Name of a scheme, or `hotset.NAME`."""
+    gbit: float
+    jobs: int
+    workers: int
+    """Of each job."""
+    values: int
+    """Of the vector, or pushed by each worker."""
+    slots: int = MAX_SLOTS
+    """Slots or cells of the switch that the jobs have."""
+    has_one_uplink: bool = False
+    """Whether all workers share an uplink with the bandwidth of a cable."""
+    hosts: Literal["ideal"] = "ideal"
+
+    @property
+    def name(self) -> str:
+        uplink = "-one-uplink" if self.has_one_uplink else ""
+        size = f"{self.gbit:g}g-{self.jobs}x{self.workers}w-{self.values}v-{self.slots}s"
+        return f"share-{file_name(self.scheme)}-{size}{uplink}"
+
+    @property
+    def cost(self) -> float:
+        return self.jobs * self.workers * self.values / 64
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        return "studies.allreduce.schemes", "simulator.neighbours.sharing", *modules_of(self.design)
+
+    @property
+    def design(self) -> Design:
+        return hotset.DESIGN if self.scheme == hotset.NAME else scheme_of(self.scheme).subject.design
+
+    @property
+    def network(self) -> Network:
+        made = make_network(self.gbit)
+        if not self.has_one_uplink:
+            return made
+        return made.model_copy(update={"rack": self.jobs * self.workers, "uplink_mbit": made.rate_mbit})
+
+    def run(self) -> Shared:
+        size = (self.jobs, self.workers, self.values, self.network, self.slots)
+        if self.scheme == hotset.NAME:
+            return share_hot_set(*size)
+        scheme = scheme_of(self.scheme)
+        return share(scheme.subject, scheme.servers(self.workers), *size)
+
+
+Point = Reduce | Train | Share
 _POINT: TypeAdapter[Point] = TypeAdapter(Point)
 
 
 class PointResult(CachedResult):
-    result: Reduced | TrainingResult = Field(union_mode="left_to_right")
+    result: Reduced | TrainingResult | Shared = Field(union_mode="left_to_right")
     wall_s: float
 
 
@@ -132,6 +188,10 @@ def make_network(gbit: float, loss: float = 0.0, has_latency: bool = True) -> Ne
 def host_costs(name: str) -> Hosts:
     """Return host costs for agents with dedicated cores."""
     return IDEAL if name == "ideal" else Hosts()
+
+
+def file_name(scheme: str) -> str:
+    return scheme.replace(", ", "-").replace(" ", "-")
 
 
 def task_of(point: Point, folder: Path) -> Task:

@@ -128,7 +128,7 @@ def test_rooms_that_serve_all_designs_name_none() -> None:
         if file.stem not in own and re.search(r"^(from|import) .*\bhotset\b", file.read_text(), re.M)
     }
     # A figure of coverage, and the sizes and neighbours of a hot set, are about nothing else.
-    neighbours = {f"simulator/neighbours/{name}.py" for name in ("noisy", "sharing")}
+    neighbours = {f"simulator/neighbours/{name}.py" for name in ("noisy", "pushes", "sharing")}
     assert named == {"analysis/figures/coverage.py", "simulator/answer/sizes.py", *neighbours}
 
 

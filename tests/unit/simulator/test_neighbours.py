@@ -17,13 +17,14 @@ from simulator.neighbours.noisy import (
     hot_sets,
     loads,
     measure,
+    rates_of_jobs,
 )
 
 STEPS = 40
 
 
 def test_a_quota_keeps_a_noisy_job_from_a_jobs_slots() -> None:
-    rates = {job: load.rates for job, load in loads(STEPS).items()}
+    rates = rates_of_jobs(loads(STEPS))
     assert rates[NOISY].rates.sum() == pytest.approx(noisy.TIMES * rates[QUIET].rates.sum())
     alone, beside = hot_sets("alone", rates), hot_sets("with a quota", rates)
     assert len(beside[QUIET]) > 0.9 * QUOTA and len(beside[QUIET]) + len(beside[NOISY]) == LANES * SLOTS

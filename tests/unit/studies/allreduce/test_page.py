@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import math
 import re
@@ -15,6 +16,7 @@ from analysis.figures.model import Figure
 from analysis.wording import plain
 from simulator import task_cache
 from simulator.dense.measure import Reduced
+from simulator.neighbours.sharing import Shared
 from studies.allreduce import page as zoo_page
 from studies.allreduce import plan as plans
 from studies.allreduce import point as points
@@ -23,7 +25,7 @@ from studies.allreduce.figures import figures_of
 from studies.allreduce.numbers import Line, Numbers, numbers_of, run_plan
 from studies.allreduce.page import tables_of, write_page
 from studies.allreduce.plan import FULL, QUICK, Plan, by_loss, points_of, trainings
-from studies.allreduce.point import Point, PointResult, Reduce, fingerprint
+from studies.allreduce.point import Point, PointResult, Reduce, Share, fingerprint
 from studies.allreduce.schemes import SCHEMES, scheme_of
 from studies.allreduce.training import ARMS, SYNCHRONOUS
 from studies.allreduce.training_result import TrainingResult
@@ -31,11 +33,23 @@ from studies.dense.catalogue import open_model
 from studies.simulated_training import LossCurve
 from tests.harness.cli import invoke
 
-SMALL = Plan(workers=(2, 4), values=100_000, lengths=(1_000, 10_000), seeds=3, steps=20, model="resnet50")
+SMALL = Plan(
+    workers=(2, 4),
+    values=100_000,
+    lengths=(1_000, 10_000),
+    seeds=3,
+    steps=20,
+    jobs=(1, 2),
+    shared_values=10_000,
+    model="resnet50",
+)
 
 
-def fake_result(point: Point) -> Reduced | TrainingResult:
+def fake_result(point: Point) -> Reduced | TrainingResult | Shared:
     """Return a fake result whose time depends on values and bandwidth, plus a part per source of delay."""
+    if isinstance(point, Share):
+        rates = [3e6 / point.jobs, *[1e6 / point.jobs] * (point.jobs - 1)]
+        return Shared(in_switch=point.slots / 20_000 / point.jobs, goodputs=rates)
     if isinstance(point, Reduce):
         payload = scheme_of(point.scheme).subject.load(point.workers, 2) * point.values * 32e-9 / point.gbit
         more = 1.25 + 0.25 * point.has_latency + 0.5 * (point.hosts == "measured")
@@ -124,6 +138,22 @@ def test_training_is_compared_with_the_best_loss() -> None:
         assert each.waits == (each.arm not in ("none", "offload"))
 
 
+def test_jobs_beside_each_other() -> None:
+    found = {(each.question, each.scheme, each.slots): each for each in numbers().jobs}
+    atp = found["the switch's memory", "atp", 2_000]
+    assert (atp.jobs, atp.goodput, atp.in_switch) == ([1, 2], [3e6, 1e6], [0.1, 0.05])
+    assert atp.fairness == pytest.approx([1, 2**2 / (2 * (1.5**2 + 0.5**2))])
+    of_memory = [(scheme, slots) for question, scheme, slots in found if question == "the switch's memory"]
+    # SwitchML cannot run without memory; psdense and ring need none.
+    assert {scheme for scheme, _ in of_memory} == {"switchml", "atp", "hotset"}
+    assert ("switchml", 0) not in of_memory and {("atp", 0), ("hotset", 0)} < set(of_memory)
+    uplinks = {scheme for question, scheme, _ in found if question == "one uplink"}
+    assert uplinks == {each.name for each in SCHEMES if not each.is_checked} | {"hotset"}
+    shown = cells(numbers())
+    assert ["atp, 2,000 slots", "10%", "5%"] in shown["Share that the switch adds up"]
+    assert ["ring, one uplink", "1.000", "0.800"] in shown["Jain's index"]
+
+
 # -- the page
 
 
@@ -133,7 +163,7 @@ def test_the_page_has_the_numbers_of_the_json(tmp_path: Path, monkeypatch: pytes
     page = write_page(found, [("plan", "small")], tmp_path).read_text()
     assert Numbers.model_validate_json((tmp_path / "numbers.json").read_bytes()) == found
     label = cells(found)
-    text = re.sub(r"<[^>]*>", "\n", page)
+    text = html.unescape(re.sub(r"<[^>]*>", "\n", page))
     for title, rows in label.items():
         assert title in text
         assert all(cell in text for row in rows for cell in row)
@@ -159,7 +189,7 @@ def test_figures_have_what_tables_have() -> None:
     drawn: dict[str, Figure] = {figure.name: figure for figure in figures_of(found)}
     assert set(drawn) == {
         "allreduce-workers", "allreduce-packets", "allreduce-loss", "allreduce-taken", "allreduce-length",
-        "allreduce-parts",
+        "allreduce-parts", "allreduce-jobs", "allreduce-jobs-switch",
         "allreduce-loss-steps", "allreduce-loss-time",
     }  # fmt: skip
     for figure in drawn.values():
@@ -259,7 +289,7 @@ def test_ctrl_c_keeps_what_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_the_plans_are_what_docs_say() -> None:
     assert (FULL.workers, FULL.values) == ((2, 4, 8, 16, 32), 500_000)
     assert (QUICK.workers, QUICK.values, QUICK.model) == ((2, 8, 32), 100_000, None)
-    assert (len(points_of(FULL)), len(points_of(QUICK))) == (355, 215)
+    assert (len(points_of(FULL)), len(points_of(QUICK))) == (435, 255)
     assert plans.LOSSES == (0, 0.0001, 0.001, 0.01) and plans.GBITS == (10, 100)
 
 

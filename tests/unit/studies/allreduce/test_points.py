@@ -14,7 +14,9 @@ from studies.allreduce.plan import FULL, QUICK, Plan, base, by_size, in_parts, p
 from studies.allreduce.point import Reduce, task_of
 from studies.allreduce.schemes import SCHEMES, scheme_of
 
-TINY = Plan(workers=(2, 3), values=6_400, lengths=(640,), seeds=1, steps=5, model=None)
+TINY = Plan(
+    workers=(2, 3), values=6_400, lengths=(640,), seeds=1, steps=5, jobs=(1,), shared_values=640, model=None
+)
 OCTETS = 14 + 20 + 8 + 10 + 4 * 64
 """Bytes of SwitchML's frame: Ethernet, IPv4, UDP, header, 64 values."""
 FRAME_NS = int((OCTETS + 24) * 0.8)

@@ -1,0 +1,147 @@
+"""Jobs of `hotset` at one simulated switch, each with its own workers, servers and hot keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controller.designs import CONTROL
+from controller.hotset.selection import Rates
+from experiment.config import EPOCH
+from foundation.designs.hotset import DESIGN, OFFLOAD
+from foundation.designs.interface import Hosts
+from hosts.keys import KeySpace
+from simulator.costs import Hosts as Costs
+from simulator.costs import Network
+from simulator.drive import WorkerClock, drive
+from simulator.simulated_switch import SimulatedSwitch
+from simulator.world import SimulatedNetwork, VirtualClient
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The pushes of a job's workers."""
+
+    keys: NDArray[np.int64]
+    """Positions by worker and step: [workers, steps, keys of a step]."""
+    period_ns: int = 0
+    """Time between the starts of two pushes; with 0 one follows the other."""
+
+
+class Pushes:
+    """A driver that pushes at even intervals, and measures from when a push was due until it is answered."""
+
+    def __init__(self, client: VirtualClient, keys: NDArray[np.int64], first_ns: int, period_ns: int) -> None:
+        self.latencies_ns: list[int] = []
+        self.ended_ns = 0
+        self._client, self._keys, self._first_ns, self._period_ns = client, keys, first_ns, period_ns
+        self._step, self.finished = 0, len(keys) == 0
+        self._is_pushing = False
+
+    def deadline(self) -> int | None:
+        return self._due() if self._client.idle else self._client.deadline()
+
+    def wake(self, now: int) -> None:
+        self._client.wake(now)
+        if not self._client.idle:
+            return
+        if self._is_pushing:
+            self.latencies_ns.append(now - self._due())
+            self.ended_ns = now
+            self._step += 1
+            self._is_pushing = False
+            self.finished = self._step == len(self._keys)
+        if not self.finished and self._due() <= now:
+            positions = self._keys[self._step]
+            ones = np.ones(len(positions), np.uint32)
+            self._client.push(self._step, positions, ones, np.zeros(len(positions), np.bool_))
+            self._is_pushing = True
+
+    def _due(self) -> int:
+        return self._first_ns + self._step * self._period_ns
+
+
+@dataclass(frozen=True, slots=True)
+class PushedJob:
+    """What a job's pushes came to."""
+
+    hit_share: float
+    """Share of the updates that the switch has added."""
+    latencies_ns: NDArray[np.int64]
+    """Of all pushes."""
+    ended_ns: NDArray[np.int64]
+    """When each worker's last push was answered, [workers]."""
+
+
+def draw_keys(
+    chance: np.random.Generator, weights: NDArray[np.float64], shape: tuple[int, int, int]
+) -> NDArray[np.int64]:
+    """Return positions [workers, steps, keys of a step], drawn by weight, none twice in a step."""
+    share, (workers, steps, size) = weights / weights.sum(), shape
+    draws = [
+        np.sort(chance.choice(len(weights), size, replace=False, p=share)) for _ in range(workers * steps)
+    ]
+    return np.array(draws, np.int64).reshape(shape)
+
+
+def push_all(
+    loads: Mapping[int, Load], hot: Mapping[int, Sequence[int]], keys: int, servers: int, network: Network,
+    costs: Costs, seed: int = 1,
+) -> dict[int, PushedJob]:  # fmt: skip
+    """Simulate the pushes of jobs with `keys` parameters each, of which the `hot` ones are in the switch.
+
+    All jobs have equally many workers; a network with racks has all of them in one.
+    """
+    workers, _, keys_a_step = next(iter(loads.values())).keys.shape
+    arms = [replace(OFFLOAD, name=f"job {job}", job=job) for job in loads]
+    switch = SimulatedSwitch(DESIGN)
+    hosts = Hosts(workers, servers, network.rack or 1, jobs=len(arms))
+    switch.install(CONTROL.for_design(DESIGN).rows(hosts, arms, EPOCH))
+    simulated = SimulatedNetwork(
+        DESIGN, arms[0], switch, KeySpace(keys), keys_a_step, workers, servers, network, costs, seed,
+        neighbours=arms[1:],
+    )  # fmt: skip
+    drivers = []
+    for at, (job, load) in enumerate(loads.items()):
+        chosen = np.array(hot[job], np.uint64)
+        switch.load(job, hot[job])
+        for store in simulated.stores[at * servers : (at + 1) * servers]:
+            switch.state_ops.release_to_switch(store, chosen)
+        for w in range(workers):
+            client = simulated.clients[at * workers + w]
+            client.hint(chosen)
+            # Workers do not begin at the same time.
+            drivers.append(Pushes(client, load.keys[w], load.period_ns * (w + 1) // workers, load.period_ns))
+    drive(simulated, drivers, [WorkerClock() for _ in drivers], costs, lambda a: _take_log(simulated, a))
+    return {
+        job: _pushed(
+            load, drivers[at * workers : (at + 1) * workers],
+            sum(int(each.jobs.applied_lanes.sum()) for each in simulated.servers[at * servers :][:servers]),
+        )
+        for at, (job, load) in enumerate(loads.items())
+    }  # fmt: skip
+
+
+def rates_of(load: Load, steps: float = 1.0) -> Rates:
+    """Return the updates of each key in so many steps."""
+    keys, counts = np.unique(load.keys, return_counts=True)
+    return Rates(keys.astype(np.uint64), counts * steps / load.keys.shape[1])
+
+
+def _pushed(load: Load, drivers: Sequence[Pushes], at_servers: int) -> PushedJob:
+    return PushedJob(
+        1 - at_servers / max(load.keys.size, 1),
+        np.concatenate([np.array(driver.latencies_ns, np.int64) for driver in drivers]),
+        np.array([driver.ended_ns for driver in drivers], np.int64),
+    )
+
+
+def _take_log(network: SimulatedNetwork, agent: int) -> None:
+    workers = len(network.clients)
+    if agent < workers:
+        network.clients[agent].take_records()
+    else:
+        network.take_contacts(agent - workers)
