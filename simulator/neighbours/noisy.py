@@ -14,6 +14,8 @@ import numpy as np
 
 from controller.hotset.quotas import Slots, slots_of
 from controller.hotset.selection import Contender, Rates, Rule, choose_together
+from foundation.designs.hotset import OFFLOAD
+from foundation.designs.interface import Arm
 from foundation.protocol.header import LANES
 from simulator.costs import Hosts as Costs
 from simulator.costs import Network
@@ -78,13 +80,15 @@ def _choose(
     return {job: list(change.filling) for job, change in changes.items()}
 
 
-def measure(case: str, network: Network, steps: int, seed: int = 1) -> Neighbours:
+def measure(
+    case: str, network: Network, steps: int, seed: int = 1, arm: Arm = OFFLOAD
+) -> Neighbours:  # fmt: skip
     """Simulate one of `CASES`; a network with racks has all workers in one."""
     of_jobs = loads(steps, seed)
     chosen = hot_sets(case, rates_of_jobs(of_jobs))
     if case == "alone":
         of_jobs[NOISY] = replace(of_jobs[NOISY], keys=of_jobs[NOISY].keys[:, :0])
-    quiet = push_all(of_jobs, chosen, KEYS, SERVERS, network, Costs(begin_ns=0), seed)[QUIET]
+    quiet = push_all(of_jobs, chosen, KEYS, SERVERS, network, Costs(begin_ns=0), seed, arm)[QUIET]
     return Neighbours(quiet.hit_share, *np.percentile(quiet.latencies_ns / 1_000, (50, 99)).tolist())
 
 

@@ -1,4 +1,4 @@
-"""Jobs of `hotset` at one simulated switch, each with its own workers, servers and hot keys."""
+"""Jobs with hot sets at one simulated switch, each with its own workers, servers and hot keys."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from controller.designs import CONTROL
 from controller.hotset.selection import Rates
 from experiment.config import EPOCH
-from foundation.designs.hotset import DESIGN, OFFLOAD
-from foundation.designs.interface import Hosts
+from foundation.designs.hotset import OFFLOAD
+from foundation.designs.interface import Arm, Hosts
+from foundation.designs.registry import design as find_design
 from hosts.keys import KeySpace
 from simulator.costs import Hosts as Costs
 from simulator.costs import Network
@@ -89,19 +90,20 @@ def draw_keys(
 
 def push_all(
     loads: Mapping[int, Load], hot: Mapping[int, Sequence[int]], keys: int, servers: int, network: Network,
-    costs: Costs, seed: int = 1,
+    costs: Costs, seed: int = 1, arm: Arm = OFFLOAD,
 ) -> dict[int, PushedJob]:  # fmt: skip
     """Simulate the pushes of jobs with `keys` parameters each, of which the `hot` ones are in the switch.
 
     All jobs have equally many workers; a network with racks has all of them in one.
     """
     workers, _, keys_a_step = next(iter(loads.values())).keys.shape
-    arms = [replace(OFFLOAD, name=f"job {job}", job=job) for job in loads]
-    switch = SimulatedSwitch(DESIGN)
+    design = find_design(arm.design)
+    arms = [replace(arm, name=f"job {job}", job=job) for job in loads]
+    switch = SimulatedSwitch(design)
     hosts = Hosts(workers, servers, network.rack or 1, jobs=len(arms))
-    switch.install(CONTROL.for_design(DESIGN).rows(hosts, arms, EPOCH))
+    switch.install(CONTROL.for_design(design).rows(hosts, arms, EPOCH))
     simulated = SimulatedNetwork(
-        DESIGN, arms[0], switch, KeySpace(keys), keys_a_step, workers, servers, network, costs, seed,
+        design, arms[0], switch, KeySpace(keys), keys_a_step, workers, servers, network, costs, seed,
         neighbours=arms[1:],
     )  # fmt: skip
     drivers = []

@@ -10,7 +10,7 @@ import random
 import socket
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from functools import cache, wraps
 from inspect import Signature, signature
 from typing import Any, TypeVar
@@ -19,12 +19,16 @@ import numpy as np
 
 from controller.controller import Controller
 from controller.tables import CPU_PORT, Job, Route, Server, Worker
+from foundation.designs import collect, hotset
+from foundation.designs.registry import design as find_design
 from foundation.protocol import addressing, control, frames
 from foundation.protocol.codec import Caller
 from foundation.protocol.control import Command
 from foundation.protocol.frames import UdpEndpoint, UdpFrame
-from foundation.protocol.header import HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT, Op, unpack
-from hosts.hotset.ps.core import ParameterServer
+from foundation.protocol.header import COLLECTOR_BASE, HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT, Op, unpack
+from hosts.collect.core import CollectingServer
+from hosts.designs import AGENTS
+from hosts.hotset.ps.core import OffloadingServer, ParameterServer
 from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
 from softswitch.compiled import CompiledPipeline
@@ -41,10 +45,17 @@ _PACE = 0.005
 T = TypeVar("T")
 
 
+def _server(
+    design: str, ps: int, space: KeySpace, jobs: Sequence[int], n_ps: int
+) -> OffloadingServer[UdpEndpoint]:
+    make = CollectingServer[UdpEndpoint] if design == collect.NAME else ParameterServer[UdpEndpoint]
+    return make(ps, n_ps, space, dict.fromkeys(jobs, EPOCH), time.monotonic_ns)
+
+
 class PsHost:
     """A PS of some jobs, which can stop answering; `row` and `store` are of the first job."""
 
-    def __init__(self, jobs: Sequence[int], ps: int, keys: int, n_ps: int) -> None:
+    def __init__(self, design: str, jobs: Sequence[int], ps: int, keys: int, n_ps: int) -> None:
         host, service = addressing.server(ps + 1), addressing.service(ps + 1)
         port = addressing.server_port(WORKERS, ps + 1)
         addresses = (host.mac, host.address, HOTLINE_PORT, port, service.mac, service.address, HOTLINE_PORT)
@@ -54,9 +65,7 @@ class PsHost:
         """Number of SEEDs and COLLECTs after which this PS ignores commands."""
         self.muted = asyncio.Event()
         self._moves: set[tuple[int, int]] = set()
-        self._core: ParameterServer[UdpEndpoint] = ParameterServer(
-            ps, n_ps, KeySpace(keys), dict.fromkeys(jobs, EPOCH), time.monotonic_ns
-        )
+        self._core = _server(design, ps, KeySpace(keys), jobs, n_ps)
         self.stores = self._core.stores
         self.store = self.stores[jobs[0]]
 
@@ -72,7 +81,9 @@ class PsHost:
         return self._pending()
 
     def wake(self) -> list[bytes]:
-        self._core.wake(time.monotonic_ns())
+        now = time.monotonic_ns()
+        self._core.wake(now)
+        self._core.server._machine.wake(self._core.server.state, now)
         return self._pending()
 
     def _hears(self, command: control.Control) -> bool:
@@ -86,7 +97,14 @@ class PsHost:
     def _pending(self) -> list[bytes]:
         service = UdpEndpoint(self.row.service_mac, self.row.service_addr, HOTLINE_PORT)
         sent = [self._frame(PS_RPC_PORT, service, rpc) for rpc in self._core.transmit()]
+        sent += [self._frame(HOTLINE_PORT, service, rpc) for rpc in self._collections()]
         return sent + [self._frame(HOTLINE_PORT, to, answer) for answer, to in self._core.control_answers()]
+
+    def _collections(self) -> Iterator[bytes]:
+        """Yield the RPCs of a collecting server's loop."""
+        state, machine = self._core.server.state, self._core.server._machine
+        while (slot := machine.transmit(state, time.monotonic_ns())) >= 0:
+            yield state.requests[slot].tobytes()[: machine.octets(state, slot)]
 
     def _frame(self, port: int, destination: UdpEndpoint, datagram: bytes | bytearray | memoryview) -> bytes:
         source = UdpEndpoint(self.row.mac, self.row.addr, port)
@@ -144,10 +162,10 @@ class _Load:
 
 
 @cache
-def compile_agents() -> None:
+def compile_agents(design: str) -> None:
     """Compile the agents before a test waits for an answer: it takes half a minute on a busy machine."""
     space = KeySpace(1)
-    server = ParameterServer[None](0, 1, space, {1: 0}, lambda: 0)
+    server = _server(design, 0, space, [1], 1)
     client = HotsetClient(Caller(1, 1, 0), 1, space, lambda: 0)
     client.push(0, np.zeros(1, np.int64), np.zeros(1, np.uint32), np.zeros(2, np.bool_))
     sent = client.transmit()
@@ -157,8 +175,13 @@ def compile_agents() -> None:
     assert answered is not None
     client.receive(answered[1], 0, 0)
     client.empty(0)
-    server.stores[1].locate(space.all())
+    server.stores[1].values(server.stores[1].locate(space.all()))
     server.stores[1].held()
+    state, machine = server.server.state, server.server._machine
+    AGENTS.for_design(find_design(design)).warm_server(state)
+    machine.wake(state, 0)
+    machine.transmit(state, 0)
+    machine.octets(state, 0)
 
 
 class LiveNet:
@@ -173,14 +196,16 @@ class LiveNet:
         n_ps: int = 2,
         loss: float = 0.0,
         seed: int = 0,
+        design: str = hotset.NAME,
     ) -> None:
-        compile_agents()
+        compile_agents(design)
+        self.design = design
         self.jobs = (job, *others)
         self.n_ps = n_ps
         self.cpu_socket, self._switch_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.notice_socket, self._notice_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.pipeline: Pipeline | None = None
-        self.servers = [PsHost(self.jobs, ps, keys, n_ps) for ps in range(n_ps)]
+        self.servers = [PsHost(design, self.jobs, ps, keys, n_ps) for ps in range(n_ps)]
         self.loads = [
             _Load(each, worker, keys, n_ps, seed + worker)
             for each in self.jobs
@@ -215,15 +240,19 @@ class LiveNet:
 
     async def set_up(self, *, offload: bool = True) -> None:
         rows = [row for server in self.servers for row in server.rows]
-        async with Controller(self.address) as controller:
+        async with Controller(self.address, design=self.design) as controller:
             await controller.commit_pipeline()
             await controller.install(
                 *(Job(job, offload, proxy=True) for job in self.jobs),
                 *rows,
                 *(load.row for load in self.loads),
                 *(Route(load.row.mac, load.row.port) for load in self.loads[:WORKERS]),
-                *(self._own_caller(row) for row in rows),
+                *(self._own_caller(row, PS_CALLER_BASE, PS_RPC_PORT) for row in rows),
             )
+            if self.design == collect.NAME:
+                await controller.install(
+                    *(self._own_caller(row, COLLECTOR_BASE, HOTLINE_PORT) for row in rows)
+                )
 
     async def work(self, operations: int, job: int | None = None) -> None:
         """Let each worker of all jobs, or of one, do so many operations."""
@@ -286,18 +315,9 @@ class LiveNet:
         self.inject(CPU_PORT, self._switch_end.recv(65536))
 
     @staticmethod
-    def _own_caller(row: Server) -> Worker:
-        return Worker(
-            row.job,
-            PS_CALLER_BASE + row.ps,
-            EPOCH,
-            100 * row.job + row.ps,
-            row.mac,
-            row.addr,
-            PS_RPC_PORT,
-            row.port,
-            1,
-        )
+    def _own_caller(row: Server, first: int, udp_port: int) -> Worker:
+        cells = 100 * row.job + row.ps + (50 if first == COLLECTOR_BASE else 0)
+        return Worker(row.job, first + row.ps, EPOCH, cells, row.mac, row.addr, udp_port, row.port, 1)
 
 
 def live(
@@ -306,11 +326,15 @@ def live(
     others: Sequence[int] = (),
     prepare: Callable[[LiveNet], None] = lambda net: None,
 ) -> Callable[[Callable[..., Coroutine[Any, Any, None]]], Callable[..., None]]:
-    """Decorate a coroutine that is a test on a net that is set up; an argument `loss` is the net's, too."""
+    """Decorate a coroutine that is a test on a net that is set up.
+
+    Its arguments `loss` and `design` are the net's, too.
+    """
 
     def decorate(scenario: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
         async def run(fixtures: Mapping[str, Any]) -> None:
-            async with LiveNet(JOB, KEYS, others=others, loss=fixtures.get("loss", 0.0)) as net:
+            loss, design = fixtures.get("loss", 0.0), fixtures.get("design", hotset.NAME)
+            async with LiveNet(JOB, KEYS, others=others, loss=loss, design=design) as net:
                 await net.set_up(offload=offload)
                 prepare(net)
                 await scenario(net, **fixtures)

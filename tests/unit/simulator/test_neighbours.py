@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from foundation.designs.collect import COLLECT
 from foundation.protocol.header import LANES
 from simulator.costs import Network
 from simulator.neighbours import noisy
@@ -46,3 +47,10 @@ def test_a_noisy_job_costs_its_neighbour_what_shared_cables_explain(network: Net
         assert explained == alone
     for time in ("median_us", "p99_us"):
         assert getattr(beside, time) <= getattr(explained, time) * 1.02 + 0.5
+
+
+def test_a_quota_keeps_a_noisy_job_from_the_slots_of_a_job_of_collect() -> None:
+    found = {case: measure(case, Network(), STEPS, arm=COLLECT) for case in noisy.CASES[:3]}
+    assert found["all slots taken"].hit_share == 0
+    assert found["with a quota"].hit_share > 0.98 * found["alone"].hit_share > 0.6
+    assert found["with a quota"].p99_us <= found["alone"].p99_us * 1.02 + 0.5
