@@ -66,8 +66,8 @@ class PsHost:
         self.muted = asyncio.Event()
         self._moves: set[tuple[int, int]] = set()
         self._core = _server(design, ps, KeySpace(keys), jobs, n_ps)
-        self.stores = self._core.stores
-        self.store = self.stores[jobs[0]]
+        self.stores: Mapping[int, Any] = self._core.stores  # of either design
+        self.store: Any = self.stores[jobs[0]]
 
     def receive(self, frame: bytes) -> list[bytes]:
         source, destination, datagram = frames.parse(frame)
@@ -171,7 +171,7 @@ def compile_agents(design: str) -> None:
     sent = client.transmit()
     assert sent is not None
     client.wake(client.deadline() or 0)
-    answered = server.handle(bytes(sent[0]), 0, 0, None)
+    answered = server.handle(bytes(sent[0]), 0, 0, UdpEndpoint("", "", 0))
     assert answered is not None
     client.receive(answered[1], 0, 0)
     client.empty(0)
