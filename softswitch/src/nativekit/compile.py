@@ -54,7 +54,6 @@ def cached_entry_point(function: F, package: Path, sources: Iterable[Path]) -> F
 
 
 def intrinsic(function: Callable[..., Generated]) -> Compiled:
-    """Decorate a function that generates the LLVM IR of a call."""
     return numba_intrinsic(function)
 
 

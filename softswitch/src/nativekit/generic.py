@@ -101,6 +101,5 @@ def generics(interface: type[F]) -> F:
 
 
 def implement(owner: type, interface: F, implementations: F) -> None:
-    """Register `implementations` as the implementations of an interface for states of class `owner`."""
     for generic, implementation in zip(cast(tuple[Generic, ...], interface), implementations, strict=True):
         generic.register(owner, implementation)

@@ -14,7 +14,6 @@ Context: TypeAlias = Any
 Kind: TypeAlias = Any
 """A numba type (`numba.types`)."""
 Signature: TypeAlias = Any
-"""The signature of a compiled function."""
 Value: TypeAlias = Any
 Values: TypeAlias = Sequence[Value]
 Function: TypeAlias = Callable[..., Any]
@@ -22,6 +21,5 @@ Function: TypeAlias = Callable[..., Any]
 Compiled: TypeAlias = Any
 """A compiled function or another object of numba."""
 Module: TypeAlias = Any
-"""A module of numba."""
 Generated: TypeAlias = tuple[Kind, Callable[[Context, ir.IRBuilder, Signature, Values], Value]]
 """Result of a generator of LLVM IR: the signature, and the function that emits the code."""

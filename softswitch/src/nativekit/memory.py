@@ -19,8 +19,6 @@ def pointer(_typing: TypingContext, address: Kind) -> Generated:
 
 @intrinsic
 def byte_at(_typing: TypingContext, address: Kind) -> Generated:
-    """Return the byte at an address as an int64."""
-
     def generate(_context: Context, builder: ir.IRBuilder, _signature: Signature, values: Values) -> Value:
         byte = builder.load(builder.inttoptr(values[0], ir.IntType(8).as_pointer()))
         return builder.zext(byte, ir.IntType(64))

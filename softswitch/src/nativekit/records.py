@@ -42,7 +42,6 @@ LINE = 64
 """Size of a cache line in bytes."""
 
 Dtype: TypeAlias = np.dtype[Any]  # of fields known only at run time
-"""A dtype of records, or of numbers known only at run time."""
 Int32: TypeAlias = Annotated[int, np.int32]
 UInt8: TypeAlias = Annotated[int, np.uint8]
 UInt16: TypeAlias = Annotated[int, np.uint16]
@@ -103,7 +102,6 @@ def _names_of(kind: type) -> list[str]:
 
 
 def _field_of(hint: Any) -> tuple[Any, ...]:  # a hint may be anything
-    """Return the numpy type of a field, and the shape if it is an array."""
     if get_origin(hint) is not Annotated:
         return (_SCALARS.get(hint, hint),)
     inner, *extras = get_args(hint)
@@ -115,7 +113,6 @@ def _field_of(hint: Any) -> tuple[Any, ...]:  # a hint may be anything
 
 
 def _element_of(array: Any) -> Any:  # likewise
-    """Return the dtype of an array's elements, from `Records[R]` or `NDArray[number]`."""
     if get_origin(array) is Records:
         return dtype_of(get_args(array)[0])
     # From numpy 2.5 on, NDArray is an alias with one parameter; before, it is an ndarray of shape and dtype.
@@ -163,7 +160,6 @@ def one(kind: type[R]) -> R:
 
 
 def with_arrays(state: R, **arrays: object) -> R:
-    """Return a state in which the arrays of these names are replaced."""
     replaced: R = cast(Any, state)._replace(**arrays)  # a `NamedTuple`, which no protocol can say
     return replaced
 

@@ -43,7 +43,6 @@ make_array: Compiled = _make_array
 typeof: Compiled = _typeof
 T = TypeVar("T")
 WriteWords = Callable[[object, Octets], int]
-"""An entry point of `write_words`."""
 
 
 class Reference(types.Type):
@@ -60,7 +59,6 @@ class Reference(types.Type):
         return self.pointee.key
 
     def index_of(self, field: str) -> int:
-        """Return the position of a field, or -1."""
         return self.pointee.fields.index(field) if field in self.pointee.fields else -1
 
 

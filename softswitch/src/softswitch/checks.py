@@ -83,19 +83,16 @@ def _check_room(profile: ir.ActionProfile, kind: str, number: int, known: Collec
 
 
 def check_multicast_group(group: int) -> None:
-    """Refuse a number that `mcast_grp` cannot have, or that means no group."""
     if not 0 < group < MULTICAST_GROUPS:
         raise StateError(f"multicast group: expected a number from 1 to {MULTICAST_GROUPS - 1}, got {group}")
 
 
 def check_clone_session(session: int) -> None:
-    """Refuse a number that no clone can name."""
     if not 0 <= session < CLONE_SESSIONS:
         raise StateError(f"clone session: expected a number from 0 to {CLONE_SESSIONS - 1}, got {session}")
 
 
 def check_replicas(count: int) -> None:
-    """Refuse more replicas than all groups and sessions together may have."""
     if count > MAX_REPLICAS:
         raise TableFull(f"groups and clone sessions are full: they hold {MAX_REPLICAS} replicas together")
 

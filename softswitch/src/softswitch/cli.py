@@ -240,7 +240,6 @@ def command(
 
 
 def main() -> None:
-    """Run the switch; on errors, print one line on stderr and exit with status 1."""
     arguments = [argument for argument in sys.argv[1:] if argument != "--"]
     try:
         command.main(arguments, prog_name="softswitch")
@@ -249,7 +248,6 @@ def main() -> None:
 
 
 def _refuse_with_frames(options: Mapping[str, object]) -> None:
-    """Raise UsageError for the first option that is given and is about interfaces."""
     for flag, given in options.items():
         if given:
             raise click.UsageError(f"{flag} goes with interfaces, not with --dp-grpc-server-addr")

@@ -67,7 +67,6 @@ class CompiledPipeline(StatePipeline):
         return MachineCode(program, self._priority_queues, buffered=self.waiting_bytes > 0), program
 
     def memory_image(self) -> Words:
-        """Return a copy of all state, such as tables and registers."""
         with self._memory.locked():
             return self._memory.words.copy()
 

@@ -134,7 +134,7 @@ class SwitchPorts:
         return Datapath.SOCKETS if self._kernel is None else Datapath.KERNEL
 
     def make(self, program: ir.Program) -> LivePipeline:
-        """Return a pipeline for the datapath that supports the program. Raises KernelError if BPF must."""
+        """Return a pipeline for the datapath; raises KernelError if it must be the kernel and cannot be."""
         if self._unable is not None:
             buffered = self._buffers or bool(self._backpressure)
             if self._trace is not None:
@@ -161,7 +161,6 @@ class SwitchPorts:
         return None if pinned is None else pinned.folder
 
     def make_pinned(self, program: ir.Program) -> LivePipeline:
-        """Return the pinned pipeline, which processes packets already."""
         assert self._pins is not None
         return AttachedPipeline(program, self._priority_queues, self._hook, generation=self._pins.pinned)
 
@@ -232,7 +231,6 @@ class SwitchPorts:
         return int(flags) & _UP_AND_RUNNING == _UP_AND_RUNNING
 
     def add(self, port: int, interface: str) -> None:
-        """Add a port with an interface; raises PortError if it cannot be opened."""
         self._change_ports({**self._names, port: interface})
 
     def remove(self, port: int) -> None:
@@ -297,11 +295,9 @@ class SwitchPorts:
         return self._sockets
 
     def stop(self) -> None:
-        """Stop forwarding; do nothing if it does not run."""
         self._used.stop()
 
     def close(self) -> None:
-        """Stop, and release the ports; closing twice is harmless."""
         self._used.close()
         self._control_sockets.close()
         if self._pins is not None:
@@ -317,7 +313,6 @@ class SwitchPorts:
         return describe(self.counters())
 
     def describe_datapath(self) -> str:
-        """Return one line with the datapath, and the reason if it is not the kernel."""
         if self._kernel is not None:
             pinned = "" if self._pins is None else f", pinned in {self._pins.folder}"
             count = pluralize(len(self._names), "interface")

@@ -60,7 +60,6 @@ class MachineCode:
 
 
 def _cached(source: str, target: llvm.TargetMachine) -> bytes:
-    """Return the object code of LLVM IR, compiled once on this machine."""
     features = llvm.get_host_cpu_features().flatten()
     inputs = (source, llvm.get_host_cpu_name(), features, llvmlite.__version__)
     return cached_object(inputs, lambda: _compile(source, target))

@@ -18,7 +18,6 @@ def integer(width: int, value: int) -> llvm.Constant:
 
 
 def resize(b: llvm.IRBuilder, value: llvm.Value, width: int) -> llvm.Value:
-    """Truncate or zero-extend an integer."""
     have = value.type.width
     if have == width:
         return value
@@ -47,7 +46,6 @@ def byte_offset(b: llvm.IRBuilder, address: llvm.Value, offset: int | llvm.Value
 
 
 def word(b: llvm.IRBuilder, base: llvm.Value, offset: int | llvm.Value) -> llvm.Value:
-    """Return the address of a 64-bit word."""
     if isinstance(offset, int):
         offset = integer(64, offset)
     return b.gep(base, [offset], inbounds=True, source_etype=I64)

@@ -63,7 +63,6 @@ class Machine:
         return self.ports.counters()._replace(lost_messages=self._server.lost_messages)
 
     def report(self) -> None:
-        """Print the counters, and write them to the settings' file if there is one."""
         counters = self.counters()
         for line in describe(counters):
             print(f"softswitch: {line}", file=sys.stderr)
@@ -74,7 +73,6 @@ class Machine:
             _LOG.error("%s", error)
 
     def close(self) -> None:
-        """Stop the ports, log and write the counters, and release the ports."""
         try:
             self.ports.stop()
             for line in describe(self.counters()):

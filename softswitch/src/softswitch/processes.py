@@ -33,7 +33,6 @@ T = TypeVar("T")
 
 
 def find_bmv2() -> str:
-    """Return the path of `simple_switch_grpc`: HOTLINE_BMV2 or from PATH. Raises Bmv2NotFound."""
     found = installed_bmv2()
     if found is None:
         raise Bmv2NotFound(NO_BMV2)
@@ -122,7 +121,6 @@ class SwitchProcess(NamedTuple):
         return self._replace(address=self._wait(self._printed_address, _START_SECONDS, "is not ready"))
 
     def end(self, patience_s: float = _STOP_SECONDS) -> None:
-        """Terminate it; kill it after a timeout."""
         self.process.terminate()
         try:
             self.process.wait(patience_s)
@@ -141,7 +139,6 @@ class SwitchProcess(NamedTuple):
         return found
 
     def listens(self) -> bool | None:
-        """Return true if it listens at its address, else None."""
         host, _, port = self.address.rpartition(":")
         try:
             socket.create_connection((host, int(port)), timeout=1).close()

@@ -42,7 +42,6 @@ class Closable(Protocol):
 
 
 def run(settings: Settings) -> None:
-    """Run a switch until SIGINT or SIGTERM; raises SwitchError if it cannot start."""
     logging.getLogger(GRPC_LOGGER).addFilter(is_no_cancellation)
     server: P4RuntimeServer[LivePipeline] = P4RuntimeServer(settings.device_id)
 

@@ -119,7 +119,6 @@ def pass_words(b: llvm.IRBuilder, words: Sequence[llvm.Value], before: int) -> l
 
 
 def word_parameter_types(target: Target, count: int, before: int) -> list[llvm.Type]:
-    """Return the types of the arguments that `pass_words` returns for `count` words."""
     return [target.pointer] if _by_memory(target, count, before) else [I64] * count
 
 

@@ -18,7 +18,6 @@ _PROTOBUF = "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION"
 
 
 def main() -> None:
-    """Run the subcommand that the first argument names, or else the switch."""
     fast_protobuf()
     module = SUBCOMMANDS.get(sys.argv[1]) if len(sys.argv) > 1 else None
     if module is None:

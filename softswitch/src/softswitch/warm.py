@@ -70,7 +70,6 @@ def _no_collection() -> Iterator[None]:
 
 
 def is_cold() -> bool:
-    """Return whether the port loop has not been compiled yet."""
     return not any(Path(forwarding.run.stats.cache_path).glob("*.nbi"))  # type: ignore[attr-defined]  # numba's
 
 

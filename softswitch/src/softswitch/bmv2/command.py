@@ -25,7 +25,6 @@ MAX_PRIORITY_QUEUES = 8
 
 
 def main(arguments: list[str]) -> None:
-    """Run the switch with the name and command line of a BMv2 program; on errors, print one line and exit."""
     name, *rest = arguments or ["nothing"]
     try:
         if name not in TARGET:
@@ -50,7 +49,6 @@ def _run(name: str, values: argparse.Namespace) -> None:
 
 
 def settings_of(name: str, values: argparse.Namespace) -> Settings:
-    """Return the settings of a command line; raises SwitchError."""
     if values.program is None and not values.no_p4:
         raise SwitchError("give a program (BMv2 JSON), or --no-p4")
     if values.program is not None and values.no_p4:

@@ -20,7 +20,6 @@ _LONGEST_INTERPRETER = 120  # bytes that every kernel reads after `#!`
 
 
 def main(arguments: list[str]) -> None:
-    """Write the scripts into a folder; on errors, print one line on stderr and exit with status 1."""
     parser = argparse.ArgumentParser(prog="softswitch install-as", description=_DESCRIPTION)
     parser.add_argument("folder", metavar="DIR", type=Path, help="It should stand first in PATH.")
     folder = parser.parse_args(arguments).folder

@@ -160,7 +160,6 @@ def _split(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
 
 
 def _refuse(unknown: Sequence[str], target_options: Iterable[str]) -> None:
-    """Raise SwitchError for the first word that is no option's."""
     if unknown:
         word = unknown[0].partition("=")[0]
         if word in target_options:

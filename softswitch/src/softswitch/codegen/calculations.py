@@ -22,8 +22,6 @@ Part = tuple[ir.FieldRef | ir.SizedConstant, int]
 
 
 class Calculations:
-    """Emits calculations of one program into the function that handles `packet`."""
-
     def __init__(self, packet: Packet) -> None:
         self.packet, self.b = packet, packet.b
 
@@ -168,7 +166,6 @@ class _InputRun:
         return total if self.header is None else b.select(self.present(), total, integer(64, 0))
 
     def append(self, end: llvm.Value) -> llvm.Value:
-        """Write the run's bytes if it is present; return the address that follows."""
         if self.header is None:
             return self._append(end)
         b = self.b
@@ -204,7 +201,6 @@ class _InputRun:
 
 
 def emit_verify(packet: Packet, calculations: Calculations) -> None:
-    """Set `checksum_error` if a checksum that applies does not match."""
     b = packet.b
     packet.store_standard(Standard.CHECKSUM_ERROR, integer(1, 0))
     for checksum in packet.program.verify:

@@ -18,7 +18,6 @@ from softswitch.target import target_of
 
 
 def emit_control(actions: ActionEmitter, control: ir.Control) -> None:
-    """Emit a control; the builder is then at its end."""
     b = actions.b
     done = b.append_basic_block(f"{control.name}_done")
     blocks = {name: b.append_basic_block(name) for name in control.nodes}
@@ -46,11 +45,9 @@ class _ControlEmitter:
         self.blocks, self.done = blocks, done
 
     def block(self, name: str | None) -> llvm.Block:
-        """Return the block of a node; None is the end of the control."""
         return self.done if name is None else self.blocks[name]
 
     def table(self, layout: TableLayout) -> None:
-        """Look up, count, meter, run the action, and branch to the next node."""
         table = layout.table
         if not table.key and table.default_is_const and table.default is not None:
             self._constant_action(table, table.default)
@@ -103,7 +100,6 @@ class _ControlEmitter:
         return b.select(is_hit, found, default), is_hit
 
     def _note_hit(self, layout: TableLayout, record: llvm.Value) -> None:
-        """Update an entry's direct counter, direct meter and time of last hit."""
         table, externs = layout.table, self.actions.externs
         if table.has_counter:
             externs.count_in(word(self.b, record, layout.counter))

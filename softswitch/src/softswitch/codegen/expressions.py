@@ -63,7 +63,6 @@ class Sources(Protocol):
 
 
 def _range(width: int, signed: bool) -> Interval:
-    """Return the interval of `bit<width>` or `int<width>`."""
     if signed:
         return Interval(-(1 << (width - 1)), (1 << (width - 1)) - 1)
     return Interval(0, (1 << width) - 1)
@@ -182,7 +181,6 @@ class Arithmetic:
         return resize(self.b, value, width)
 
     def _saturate(self, operand: ir.Expression, bounds: Interval, width: int) -> llvm.Value:
-        """Emit the value, clamped to the bounds."""
         b = self.b
         inner = self.interval(operand)
         working_width = Interval(min(inner.low, bounds.low), max(inner.high, bounds.high)).bits + 1

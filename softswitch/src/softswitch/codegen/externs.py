@@ -19,8 +19,6 @@ from softswitch.target import target_of
 
 
 class Externs:
-    """Emits uses of a program's externs into the function that handles `packet`."""
-
     def __init__(self, packet: Packet, state: llvm.Value, layout: Layout, now: llvm.Value) -> None:
         self.packet, self.b = packet, packet.b
         self.state = state

@@ -14,7 +14,6 @@ from softswitch.target import target_of
 
 
 def hash_function(module: llvm.Module, algorithm: Algorithm) -> llvm.Function:
-    """Return the function of an algorithm, which is created at its first use in the module."""
     name = _name(algorithm)
     if name in module.globals:
         return module.globals[name]
@@ -59,7 +58,6 @@ class _Loop:
 
 @contextmanager
 def _each_byte(b: llvm.IRBuilder, data: llvm.Value, size: llvm.Value, initial: llvm.Value) -> Iterator[_Loop]:
-    """Emit a loop over the bytes; afterwards `result` is the accumulator after the last one."""
     before = b.block
     head, body, after = (b.append_basic_block(name) for name in ("head", "body", "after"))
     b.branch(head)

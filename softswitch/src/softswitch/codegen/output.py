@@ -36,7 +36,6 @@ class OutputWriter:
         return byte_offset(self.b, self.memory, self.b.add(used, integer(64, HEAD_BYTES))), fits
 
     def payload(self, start: llvm.Value, end: llvm.Value, size: llvm.Value) -> None:
-        """Append the payload to the headers, which lie from `start` to `end`."""
         packet, b = self.packet, self.b
         source = byte_offset(b, packet.get("frame"), resize(b, packet.get("cursor"), 64))
         packet.copy_bytes(end, source, size)

@@ -96,7 +96,6 @@ class Packet(Storage):
         return resize(self.b, self.load_stored(ref), self.program.width(ref))
 
     def load_stored(self, ref: ir.LValue) -> llvm.Value:
-        """Return a field's value in all of its stored bits; 0 for an element outside its stack."""
         kind = llvm.IntType(self.type_of(ref).stored_bits)
         if isinstance(ref, ir.FieldRef):
             return self.b.load(self._slot(self.instance(ref.header), ref.field), typ=kind)
@@ -109,7 +108,6 @@ class Packet(Storage):
         return self.is_valid_at(self.instance(header))
 
     def is_valid_at(self, instance: Instance) -> llvm.Value:
-        """Return a header's validity, an `i1`; metadata is always valid."""
         if self.program.headers[instance.header].metadata:
             return integer(1, 1)
         return self.b.icmp_unsigned("!=", self.b.load(self._validity(instance), typ=I8), integer(8, 0))
@@ -122,7 +120,6 @@ class Packet(Storage):
         return self.parameters[index]
 
     def lookahead(self, offset: int, width: int) -> llvm.Value:
-        """Return bits after the parser's position; branch to `too_short` if the frame ends before them."""
         b = self.b
         assert self.too_short is not None
         cursor = self.get("cursor")
@@ -298,7 +295,6 @@ class Packet(Storage):
         return address
 
     def emit(self, header: int, address: llvm.Value) -> llvm.Value:
-        """Write a header's bytes; return the address that follows."""
         instance = self.instance(header)
         fields = self.program.headers[header].fields
         varbit = self.program.headers[header].varbit
@@ -310,7 +306,6 @@ class Packet(Storage):
         return self._store_run(instance, address, range(varbit + 1, len(fields)))
 
     def _store_run(self, instance: Instance, address: llvm.Value, numbers: range) -> llvm.Value:
-        """Write some of a header's fields, each before the next is read; return the address that follows."""
         declared = self.program.headers[instance.header].fields
         for bits, run in runs([declared[n].width for n in numbers]):
             widths = [declared[numbers[position]].width for position in run]
@@ -320,7 +315,6 @@ class Packet(Storage):
         return address
 
     def append_varbit(self, ref: ir.FieldRef, address: llvm.Value) -> llvm.Value:
-        """Write a varbit field's bytes; return the address that follows."""
         instance = self.instance(ref.header)
         size = self.b.zext(self.b.load(self._length_slot(instance), typ=I32), I64)
         self.copy_bytes(address, self._slot(instance, ref.field), size)

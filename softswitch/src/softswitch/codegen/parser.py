@@ -59,7 +59,6 @@ class _ParserEmitter:
         self.packet.require(b.icmp_unsigned("<=", count, integer(32, MAX_PARSER_STEPS)), self.done)
 
     def _failure(self, error: CoreError) -> llvm.Block:
-        """Return a block that ends parsing with an error of the core library."""
         return self._stop(integer(32, self.program.errors[error.value]))
 
     def _stop(self, code: llvm.Value) -> llvm.Block:
@@ -94,7 +93,6 @@ class _ParserEmitter:
         return self.b.lshr(bits, integer(width, 3))
 
     def _take(self, size: llvm.Value) -> llvm.Value:
-        """Advance by a number of bytes if the frame has them; return the address where they begin."""
         b, packet = self.b, self.packet
         assert packet.too_short is not None
         cursor = packet.get("cursor")

@@ -32,7 +32,6 @@ class PassQueue:
         return b.icmp_unsigned("!=", self._head.get(), self._tail.get())
 
     def push(self, run: llvm.Value) -> None:
-        """Append the packet in its current state."""
         b = self.b
         tail = self._tail.get()
         with b.if_then(b.icmp_unsigned("<", tail, integer(64, QUEUE_CAPACITY))):

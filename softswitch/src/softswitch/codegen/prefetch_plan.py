@@ -14,7 +14,6 @@ from functools import cached_property
 from softswitch import ir
 
 _MIN_LOOKUPS = 2
-"""Fewer look-ups are not worth a prefetch."""
 
 Node = ir.Table | ir.Conditional
 
@@ -118,7 +117,6 @@ class _Graph:
         return name in seen
 
     def _at_dominator(self, name: str, lookup: KnownLookup) -> KnownLookup | None:
-        """Return the look-up as it is known at the node's dominator, or None."""
         dominator = self._dominator[name]
         between = self._between(name)
         if any(self._writes(node) & lookup.key_fields for node in between):
@@ -161,7 +159,6 @@ def _following(node: Node) -> list[str]:
 
 
 def _before_action(action: ir.Action, lookup: KnownLookup) -> KnownLookup | None:
-    """Return the look-up as it is known before an action that copies fields, or None."""
     for statement in reversed(action.body):
         match statement:
             case ir.Assign(ir.FieldRef() as target, ir.FieldRef() as value):

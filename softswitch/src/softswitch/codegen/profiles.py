@@ -33,7 +33,6 @@ def emit_member(actions: ActionEmitter, table: TableLayout, record: llvm.Value) 
 
 
 def _select(actions: ActionEmitter, number: int, reference: llvm.Value) -> llvm.Value:
-    """Return the reference, or that of the member that the hash selects from its group."""
     b = actions.b
     layout = actions.layout.profiles[number]
     assert layout.profile.selector is not None

@@ -62,7 +62,6 @@ class _Search:
         b.ret(self.best.get())
 
     def _group(self) -> tuple[llvm.Value, llvm.Value]:
-        """Return number and address of the next group in order."""
         b, table = self.b, self.table
         at = b.add(integer(WORD, table.order), self.index.get())
         number = b.load(word(b, self.state, at), typ=I64)
@@ -86,14 +85,12 @@ class _Search:
             self.record.set(self._next(record))
 
     def _next(self, record: llvm.Value) -> llvm.Value:
-        """Return the next record in the chain, or null."""
         b, table = self.b, self.table
         link = b.load(word(b, record, table.link), typ=I64)
         address = record_address(b, index_at(b, self.state, table), link)
         return b.select(b.icmp_unsigned("==", link, integer(WORD, 0)), null(address.type), address)
 
     def _is_within(self, record: llvm.Value) -> llvm.Value:
-        """Return an `i1`: whether all range fields are within the record's bounds."""
         b, table = self.b, self.table
         within: llvm.Value = integer(1, 1)
         at, offset = table.bounds, 0

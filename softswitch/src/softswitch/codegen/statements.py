@@ -155,7 +155,6 @@ class ActionEmitter:
 
 
 def _blocks(b: llvm.IRBuilder, body: Sequence[ir.Statement]) -> dict[int, llvm.Block]:
-    """Create a block for each target of a jump, and for each statement after a jump."""
     jumps = {position: s.to for position, s in enumerate(body) if isinstance(s, ir.Jump | ir.JumpIfZero)}
     return {
         position: b.append_basic_block() for position in sorted({*jumps.values(), *(p + 1 for p in jumps)})

@@ -70,7 +70,6 @@ class Storage:
         return len(self._kinds) - 1
 
     def _declare_fields(self, header: int, count: int) -> list[int]:
-        """Declare slots of a header's fields, varbit length and validity; arrays for a stack."""
         declared = self.program.headers[header]
         kinds = [
             llvm.ArrayType(I8, f.width // 8) if f.varbit else llvm.IntType(f.stored_bits)
@@ -117,5 +116,4 @@ class Storage:
         return self.b.load(self._scalars[name], typ=self._scalar_kinds[name])
 
     def set(self, name: str, value: llvm.Value) -> None:
-        """Store one of `SCALARS`, or the `frame`."""
         self.b.store(value, self._scalars[name])

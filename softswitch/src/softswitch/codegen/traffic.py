@@ -68,7 +68,6 @@ class Traffic:
                 self.b.ret(self.actions.output.count())
 
     def next(self) -> None:
-        """Branch to the next pass that waits; return from the function if there is none."""
         b = self.b
         if self.has_queues:
             with b.if_then(self.to_egress.is_waiting()):
@@ -80,7 +79,6 @@ class Traffic:
         b.ret(self.actions.output.count())
 
     def _take_for_egress(self) -> None:
-        """Restore the packet at the head of the queue, for one replica at a time."""
         b = self.b
         self.to_egress.restore()
         run = self.to_egress.run()
@@ -102,7 +100,6 @@ class Traffic:
     # -- after ingress
 
     def after_ingress(self) -> None:
-        """Clone, digest, resubmit, multicast, unicast or drop, in this order."""
         program = self.program
         if program.has(ir.Clone):
             self._clone(InstanceType.INGRESS_CLONE)
@@ -177,7 +174,6 @@ class Traffic:
         return byte_offset(b, self.frames, used), fits
 
     def recirculate(self, frame: llvm.Value, length: llvm.Value) -> None:
-        """Queue a frame at the address from `reserve_frame`."""
         b, packet = self.b, self.packet
         self._frames_used.set(b.add(self._frames_used.get(), length))
         wanted = packet.get("recirculate_list")
@@ -190,7 +186,6 @@ class Traffic:
     # -- clones
 
     def _clone(self, kind: InstanceType) -> None:
-        """Queue the replicas of the packet's clone session, if it was cloned and the session exists."""
         b, packet, layout = self.b, self.packet, self.actions.layout.replication
         session = packet.get("clone_session")
         with b.if_then(b.icmp_unsigned("!=", session, integer(32, 0))):
@@ -230,7 +225,6 @@ class Traffic:
         self.packet.copy_bytes(self.packet.memory, self.saved.memory, self.packet.size())
 
     def _begin_packet(self, frame: llvm.Value, length: llvm.Value) -> None:
-        """Start a packet with this frame, on the port at which the original arrived."""
         port = self.packet.get("port")
         self.packet.clear()
         self.packet.begin(frame, length, port)

@@ -41,7 +41,6 @@ def _length(packet: Packet) -> llvm.Value:
 
 
 def emit_dequeue(packet: Packet, record: llvm.Value, now: llvm.Value) -> None:
-    """Restore the packet from its record, with the queue's depths and the time it waited."""
     b = packet.b
     packet.copy_bytes(packet.memory, byte_offset(b, record, QUEUE_HEAD_BYTES), packet.size())
     payload = byte_offset(b, record, b.add(packet.size(), integer(64, QUEUE_HEAD_BYTES)))

@@ -54,7 +54,6 @@ def load_bits(b: llvm.IRBuilder, address: llvm.Value, size: int) -> llvm.Value:
 
 
 def store_bits(b: llvm.IRBuilder, address: llvm.Value, value: llvm.Value, size: int) -> None:
-    """Store an integer of `size` bytes in big-endian order."""
     for offset, piece in pieces(size):
         shift = (size - offset - piece) * 8
         part = b.lshr(value, integer(size * 8, shift)) if shift else value

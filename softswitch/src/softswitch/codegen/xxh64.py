@@ -38,7 +38,6 @@ class _Xxh64:
         return self._avalanche()
 
     def _stripes(self) -> None:
-        """Emit the four accumulators, over 32 bytes at a time."""
         b = self.b
         starts = (b.add(P1, P2), P2, integer(64, 0), b.sub(integer(64, 0), P1))
         accumulators = [Variable(b, I64, start) for start in starts]

@@ -27,7 +27,6 @@ class CommandGroup:
 
     @property
     def program(self) -> Program:
-        """Names of the switch's program, which are fetched once."""
         if self._program is None:
             self._program = Program(self.switch.config())
         return self._program
@@ -37,7 +36,6 @@ class CommandGroup:
             self.say(line)
 
     def data_of(self, action: Action, words: list[str]) -> list[str]:
-        """Return the data of an action for `softswitch.runtime`; raises CommandError."""
         if len(words) != len(action.parameters):
             raise CommandError(f"Error: Action {action.name} needs {len(action.parameters)} parameters")
         found = []
@@ -51,7 +49,6 @@ class CommandGroup:
 
 
 def exact_words(line: str, count: int) -> list[str]:
-    """Split a line into words; raises CommandError unless there are `count`."""
     words = line.split()
     if len(words) != count:
         raise CommandError(f"Error: Wrong number of args, expected {count} but got {len(words)}")
@@ -59,7 +56,6 @@ def exact_words(line: str, count: int) -> list[str]:
 
 
 def min_words(line: str, count: int) -> list[str]:
-    """Split a line into words; raises CommandError if there are fewer than `count`."""
     words = line.split()
     if len(words) < count:
         raise CommandError("Error: Insufficient number of args")

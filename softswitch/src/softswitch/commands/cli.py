@@ -60,7 +60,6 @@ def command(
 
 
 def main(arguments: list[str]) -> None:
-    """Run the command line; on errors, print one line on stderr and exit with status 1."""
     try:
         command.main(arguments, prog_name="softswitch cli")
     except SwitchError as error:
@@ -81,13 +80,11 @@ class _ErrorPolicy:
         print(f"softswitch: error: {error}", file=sys.stderr, flush=True)
 
     def end(self) -> None:
-        """Exit with status 1 if there were errors."""
         if self._count:
             sys.exit(1)
 
 
 def _address(grpc: str | None, thrift_ip: str | None, thrift_port: int | None) -> str:
-    """Return the address that options give, or the default address at which a switch listens."""
     if grpc is not None:
         return grpc
     if thrift_ip is not None or thrift_port is not None:
@@ -146,7 +143,6 @@ def _type(shell: Shell) -> None:
 
 @contextmanager
 def _history() -> Iterator[None]:
-    """Load and save the history of typed lines, and complete names with dots."""
     try:
         import readline
     except ImportError:

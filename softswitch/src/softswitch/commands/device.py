@@ -13,8 +13,6 @@ _TRUE, _FALSE = ("true", "True"), ("false", "False")
 
 
 class DeviceCommands(CommandGroup):
-    """Commands on programs, ports, queues, time and hashes."""
-
     # -- programs and state
 
     def do_load_new_config_file(self, line: str) -> None:

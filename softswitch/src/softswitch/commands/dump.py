@@ -21,7 +21,6 @@ def key_line(table: Table, matches: Sequence[str]) -> str:
 
 
 def data_line(action: Action, data: Sequence[str]) -> str:
-    """Return the data of an action as `table_add` prints it."""
     values = (octets(int(text, 16), p.width) for text, p in zip(data, action.parameters, strict=True))
     return "\t".join(value.hex(":") for value in values)
 
@@ -41,7 +40,6 @@ def entry_lines(table: Table, entry: Entry) -> Iterator[str]:
 
 
 def table_action_line(doing: TableAction | None) -> str:
-    """Return the line of an entry's or a miss's action."""
     if doing is None:
         return "EMPTY"
     if "member" in doing:
@@ -62,7 +60,6 @@ def group_lines(group: Group) -> Iterator[str]:
 
 
 def profile_lines(profile: Profile, switch: Runtime) -> Iterator[str]:
-    """Yield the lines of the members and groups that an action profile has on the switch."""
     yield LINE
     yield "MEMBERS"
     for member in switch.members(profile.name):

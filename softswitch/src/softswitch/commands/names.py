@@ -12,7 +12,6 @@ from softswitch.errors import ProgramError, SwitchError
 
 T = TypeVar("T")
 Json: TypeAlias = Mapping[str, Any]  # whose values depend on the key
-"""An object of BMv2 JSON."""
 _WITH_PRIORITY = ("ternary", "range")
 _CUSTOM_CRCS = {"crc16_custom": 16, "crc32_custom": 32}
 
@@ -26,7 +25,6 @@ class CommandError(SwitchError):
 
 
 def wrong_name(kind: str, name: str) -> CommandError:
-    """Return the error of a name that is unknown or ambiguous."""
     return CommandError(f"Error: Invalid {kind} name ({name})", name)
 
 
@@ -50,7 +48,6 @@ class Action(NamedTuple):
     parameters: tuple[Parameter, ...]
 
     def described(self) -> str:
-        """Return the description that BMv2 prints."""
         data = ",\t".join(f"{name}({width})" for name, width in self.parameters)
         return f"{self.name:30} [{data}]"
 
@@ -75,11 +72,9 @@ class Table(NamedTuple):
 
     @property
     def has_priority(self) -> bool:
-        """Whether entries have priorities."""
         return self.kind in _WITH_PRIORITY
 
     def described(self) -> str:
-        """Return the description that BMv2 prints."""
         key = ",\t".join(f"{name}({kind}, {width})" for name, kind, width in self.key)
         return f"{self.name:30} [implementation={self.profile and self.profile.name}, mk={key}]"
 

@@ -163,7 +163,6 @@ class ProfileCommands(CommandGroup):
         self.do_act_prof_dump_group(self._of_table(line))
 
     def _of_table(self, line: str) -> str:
-        """Replace a table's name in a line by its action profile's; raises CommandError if it has none."""
         words = min_words(line, 1)
         profile = self.program.tables[words[0]].profile
         if profile is None:

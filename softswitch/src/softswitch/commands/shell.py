@@ -61,7 +61,6 @@ class Shell(ProfileCommands, TableCommands, CellCommands, ReplicationCommands, D
                 handle_error(file_error)
 
     def onecmd(self, line: str) -> bool:
-        """Execute a typed line; print its error."""
         try:
             return self.run(line)
         except SwitchError as error:
@@ -73,7 +72,6 @@ class Shell(ProfileCommands, TableCommands, CellCommands, ReplicationCommands, D
         return False
 
     def default(self, line: str) -> None:
-        """Raise CommandError: the line is not a command."""
         word = line.split()[0]
         raise CommandError(f"*** Unknown syntax: {line}", word)
 
@@ -107,7 +105,6 @@ class Shell(ProfileCommands, TableCommands, CellCommands, ReplicationCommands, D
     # -- completion
 
     def completedefault(self, *ignored: object) -> list[str]:
-        """Return the names with which a typed line may continue."""
         text, line, begin, _ = ignored
         assert isinstance(text, str) and isinstance(line, str) and isinstance(begin, int)
         words = line[:begin].split()
@@ -117,7 +114,6 @@ class Shell(ProfileCommands, TableCommands, CellCommands, ReplicationCommands, D
             return []
 
     def _names(self, words: list[str]) -> Iterable[str]:
-        """Return the names that may follow the words of a line."""
         command, *given = words
         named = next((named for start, named in self._first.items() if command.startswith(start)), None)
         if named is None:

@@ -20,8 +20,6 @@ ARROW = "=>"
 
 
 class TableCommands(CommandGroup):
-    """Commands on tables with actions, and on those with members or groups (`table_indirect_*`)."""
-
     # -- declarations
 
     def do_show_tables(self, line: str) -> None:
@@ -258,7 +256,6 @@ def _pop_priority(table: Table, words: list[str]) -> int:
 
 
 def _split(words: list[str]) -> tuple[list[str], list[str]]:
-    """Return the words before and after the arrow, which is optional."""
     if ARROW not in words:
         return words, []
     at = words.index(ARROW)

@@ -59,7 +59,6 @@ def parse_match(field: KeyField, text: str) -> str:
 
 
 def parse_int(text: str, name: str) -> int:
-    """Parse a number in decimal or with a prefix; raises CommandError, whose text has `name`."""
     try:
         return int(text, 0)
     except ValueError:

@@ -91,15 +91,12 @@ class Bmv2:
         self._modify(self._encoder.counter(name, index, value))
 
     def write_meter(self, name: str, index: int, config: MeterConfig | None) -> None:
-        """Write the rates of a cell; with None every packet is green."""
         self._modify(self._encoder.meter(name, index, config))
 
     def read_register(self, name: str, _start: int, _stop: int) -> list[int]:
-        """Raise Unsupported: BMv2's P4Runtime server has no registers."""
         self._refuse_registers(name)
 
     def write_register(self, name: str, _index: int, _value: int) -> None:
-        """Raise Unsupported: BMv2's P4Runtime server has no registers."""
         self._refuse_registers(name)
 
     def _refuse_registers(self, name: str) -> NoReturn:
@@ -108,11 +105,9 @@ class Bmv2:
     # -- replication
 
     def write_multicast_group(self, group: int, replicas: Sequence[Replica]) -> None:
-        """Create, replace or (no replicas) delete a multicast group."""
         self._replicate(multicast_group(group, replicas), bool(replicas), ("group", group))
 
     def write_clone_session(self, session: int, replicas: Sequence[Replica], length: int = 0) -> None:
-        """Create, replace or (no replicas) delete a clone session."""
         self._replicate(clone_session(session, replicas, length), bool(replicas), ("session", session))
 
     def _replicate(self, entity: p4r.Entity, has_replicas: bool, identity: tuple[str, int]) -> None:

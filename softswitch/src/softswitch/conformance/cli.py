@@ -55,7 +55,6 @@ def command(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; on errors, print one line on stderr and exit with status 1."""
     try:
         command.main(arguments, prog_name="softswitch conformance")
     except SwitchError as error:

@@ -66,7 +66,6 @@ class P4RuntimeClient:
 
     def __init__(self, address: str) -> None:
         self.packets: queue.SimpleQueue[p4r.PacketIn] = queue.SimpleQueue()
-        """Packets that the switch has sent to its CPU port."""
         self._channel = grpc.insecure_channel(address, RECONNECT_SOON)
         self._stub = client_methods(self._channel)
         # A stub for requests that `encode_writes` has serialized.

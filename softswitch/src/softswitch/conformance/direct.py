@@ -36,7 +36,6 @@ _XDP_DROP = 1
 
 
 def build_direct(program: ir.Program, layout: Layout, priority_queues: int = 1) -> Code:
-    """Return a program of type `XDP` that processes the frame in the mailbox."""
     builder = Builder("direct", _XDP_DROP, reads_clock=False)
     builder.add_program(program, layout, priority_queues)
     b, base = builder.b, builder.base

@@ -121,7 +121,6 @@ class EntityEncoder:
         return p4r.Entity(counter_entry=entry)
 
     def entry_counter(self, key: EntryKey, value: CounterValue | None = None) -> p4r.Entity:
-        """Return an entry's direct counter, without a value for a read."""
         entry = p4r.DirectCounterEntry(table_entry=self.entry(key))
         if value is not None:
             entry.data.packet_count, entry.data.byte_count = value
@@ -134,7 +133,6 @@ class EntityEncoder:
         return p4r.Entity(meter_entry=entry)
 
     def entry_meter(self, key: EntryKey, config: MeterConfig | None) -> p4r.Entity:
-        """Return the rates of an entry's direct meter; with None every packet is green."""
         entry = p4r.DirectMeterEntry(table_entry=self.entry(key), config=_rates(config))
         return p4r.Entity(direct_meter_entry=entry)
 

@@ -51,7 +51,6 @@ def _check_port(port: int, wanted: list[tuple[int, Expect]], got: list[bytes]) -
 
 
 def _difference(expected: Expect, got: str) -> str:
-    """Return the difference of a frame; empty if there is none."""
     if expected.data is None:
         return ""
     wanted = expected.data

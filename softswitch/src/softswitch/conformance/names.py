@@ -48,7 +48,6 @@ class Names:
         return EntryWrite(Change.INSERT, table.preamble.name, key, action, priority)
 
     def default(self, table: str, call: Call) -> tuple[str, ActionCall]:
-        """Return the table's full name and the action call."""
         found = self._table(table)
         return found.preamble.name, self._call(found, call)
 
@@ -56,7 +55,6 @@ class Names:
         return _find("counter", name, self._p4info.counters).preamble.name
 
     def check_direct_counter(self, name: str, table: str) -> None:
-        """Raise StfError unless a direct counter belongs to a table."""
         counter = _find("direct counter", name, self._p4info.direct_counters)
         if counter.direct_table_id != self._table(table).preamble.id:
             raise StfError(f"counter {name} does not belong to table {table}")

@@ -24,7 +24,6 @@ def read_vectors(path: Path) -> list[stf.NumberedStatement]:
 
 
 def parse(text: str, name: str) -> list[stf.NumberedStatement]:
-    """Parse a text; raises StfError, whose text begins with `name`."""
     lines = []
     for number, line in enumerate(text.splitlines(), start=1):
         code = line.partition("#")[0].strip()

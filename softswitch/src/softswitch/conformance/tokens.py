@@ -45,7 +45,6 @@ class Tokens:
 
     @property
     def text(self) -> str:
-        """The next token, empty at the end."""
         return self._found[self._at][1] if self._at < len(self._found) else ""
 
     def _take(self, expected: str, *kinds: str) -> str:
@@ -57,7 +56,6 @@ class Tokens:
         return text
 
     def finish(self) -> None:
-        """Raise StfError if there are more tokens."""
         if self.kind != "end":
             raise StfError(f"expected the end of the line, got {self.text!r}")
 
@@ -67,7 +65,6 @@ class Tokens:
         return self._take(signs[0], "sign")
 
     def skip_sign(self, sign: str) -> bool:
-        """Read a sign if it is next; return whether it was."""
         found = self.kind == "sign" and self.text == sign
         self._at += found
         return found
@@ -102,14 +99,12 @@ class Tokens:
         return Number(value, mask, bits_each * len(digits))
 
     def integer(self, what: str = "a number") -> int:
-        """Read a number without `*` digits."""
         number = self.number(what)
         if number.has_wildcard:
             raise StfError(f"{what} must not have '*' digits")
         return number.value
 
     def integers(self, what: str) -> tuple[int, ...]:
-        """Read one or more numbers up to the end of the line."""
         found = [self.integer(what)]
         while self.kind != "end":
             found.append(self.integer(what))

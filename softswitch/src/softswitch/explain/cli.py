@@ -111,7 +111,6 @@ def command(
 
 
 def main(arguments: list[str]) -> None:
-    """Run the command line; on errors, print one line on stderr and exit with status 1."""
     logging.basicConfig(level="WARNING", format="softswitch: %(levelname)s: %(message)s")
     try:
         command.main(arguments, prog_name="softswitch explain")

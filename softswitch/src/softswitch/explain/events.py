@@ -63,8 +63,6 @@ class Begin(Event):
 
 @dataclass(frozen=True)
 class Queue(Event):
-    """The packet was queued for egress at a port."""
-
     KIND: ClassVar[str] = "queue"
     port: int
 
@@ -114,8 +112,6 @@ class Request(Event):
 
 @dataclass(frozen=True)
 class State(Event):
-    """The parser entered a state."""
-
     KIND: ClassVar[str] = "state"
 
 
@@ -162,8 +158,6 @@ class Parsed(Event):
 
 @dataclass(frozen=True)
 class Enter(Event):
-    """The packet entered a control."""
-
     KIND: ClassVar[str] = "enter"
 
 
@@ -267,8 +261,6 @@ class Meter(Event):
 
 @dataclass(frozen=True)
 class Hash(Event):
-    """A hash or checksum of the bytes `data` was computed."""
-
     KIND: ClassVar[str] = "hash"
     name: str
     algorithm: str
@@ -300,8 +292,6 @@ class Random(Event):
 
 @dataclass(frozen=True)
 class Digest(Event):
-    """A digest was sent to the control plane."""
-
     KIND: ClassVar[str] = "digest"
     name: str
     values: tuple[str, ...]

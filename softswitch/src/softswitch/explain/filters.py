@@ -74,8 +74,6 @@ def _externs(program: ir.Program) -> list[str]:
 
 
 class Filter(NamedTuple):
-    """A filter: the name of a property, and patterns of which one must match."""
-
     name: str
     patterns: tuple[str, ...]
 
@@ -118,6 +116,5 @@ def select(events: Iterable[ev.Event], filters: Sequence[Filter]) -> list[ev.Eve
 
 
 def _matches(name: str, pattern: str) -> bool:
-    """Return whether a pattern matches a name, or a suffix of it after a dot."""
     parts = name.split(".")
     return any(fnmatchcase(".".join(parts[start:]), pattern) for start in range(len(parts)))

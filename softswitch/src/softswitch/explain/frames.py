@@ -12,7 +12,6 @@ from softswitch.errors import SwitchError
 from softswitch.messages import pluralize
 
 MAX_FRAME_BYTES = 65_535
-"""Maximum bytes of a frame."""
 _ETHERNET = 1
 _TICKS = {0xA1B2C3D4: 1, 0xA1B23C4D: 1000}
 """Ticks per µs by the magic number of a capture."""

@@ -25,7 +25,6 @@ class Text:
         return self.text
 
     def shown(self, part: str | None = None) -> str:
-        """Return the text, or a part of it, with ANSI escape codes."""
         return click.style(
             self.text if part is None else part, bold=self.bold or None, dim=self.dim or None, fg=self.colour
         )

@@ -75,7 +75,6 @@ class Trace:
             self.close()
 
     def close(self) -> None:
-        """Close the file; closing twice is harmless."""
         try:
             self._file.close()
         except OSError as error:

@@ -39,7 +39,6 @@ class _Journey:
     action: ir.Action | None = None
 
     def context(self, source: str | None = None) -> ev.Context:
-        """Return the context of an event here; the default `source` is that of the table."""
         table = "" if self.table is None else self.table.name
         if source is None:
             source = "" if self.table is None else self.table.location
@@ -47,7 +46,6 @@ class _Journey:
         return ev.Context(self.family.packet, self.copy, self.part, self.state, table, action, source)
 
     def go(self, part: str, state: str = "") -> None:
-        """Move to another part, outside of tables."""
         self.part, self.state, self.table, self.action = part, state, None, None
 
 
@@ -67,7 +65,6 @@ class Recorder(Observer[Packet]):
         self._numbers = itertools.count(1) if numbers is None else numbers
 
     def take(self) -> list[ev.Event]:
-        """Return and remove the events since the last call, in order."""
         taken, self._events = self._events, []
         return taken
 
@@ -87,7 +84,6 @@ class Recorder(Observer[Packet]):
         return journey
 
     def _emit_step(self, packet: Packet, source: str | None = None) -> None:
-        """Emit the waiting events of a step, and its changes of the packet."""
         journey = self._journey(packet)
         context = journey.context(source)
         self._events += (kind(context, *rest) for kind, rest in self._waiting)
@@ -304,7 +300,6 @@ def _key(table: ir.Table, values: tuple[int, ...], entry: EntryKey | None) -> tu
 
 
 def _match(match: ir.Match, part: ir.KeyField) -> str:
-    """Return a match in the notation of BMv2's CLI."""
     match match:
         case ir.Between(low, high):
             return f"{low:#x}->{high:#x}"

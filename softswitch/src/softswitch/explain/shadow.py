@@ -30,7 +30,6 @@ class Shadow:
         return copy
 
     def note_extraction(self, packet: Packet, header: int) -> None:
-        """Mark a header as reported, and the `next` position of its stack."""
         self.fields[header] = list(packet.fields[header])
         self.valid[header], self.varbits[header] = packet.valid[header], packet.varbits[header]
         for stack in self._program.stacks:

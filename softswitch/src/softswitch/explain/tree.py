@@ -32,13 +32,11 @@ class Node:
     source: str = ""
 
     def add(self, text: Text, source: str = "") -> Node:
-        """Append a line below it; return the new node."""
         self.children.append(Node(text, [], source))
         return self.children[-1]
 
 
 def show(events: Sequence[ev.Event], filters: Sequence[Filter], as_json: bool, everything: bool) -> None:
-    """Print the events that pass the filters, as JSON or as a tree of the terminal's width, if it is one."""
     chosen = select(events, filters)
     if as_json:
         for event in chosen:
@@ -79,7 +77,6 @@ def _draw(nodes: Sequence[Node], indent: str, width: int) -> Iterator[str]:
 
 
 def _wrapped(text: str, width: int, rest: int) -> list[str]:
-    """Wrap a text: the first line has `width`, the others `rest` characters."""
     first = textwrap.wrap(text, max(width, MIN_TEXT), break_long_words=False, break_on_hyphens=False)[0]
     others = text[len(first) :].lstrip()
     return [
@@ -131,7 +128,6 @@ def _part(parent: Node, part: str, events: list[ev.Event], everything: bool) -> 
 
 
 def _switch(parent: Node, kind: type[ev.Event], events: list[ev.Event]) -> None:
-    """Add the events between the parts of the switch, with changes of metadata in one line."""
     if kind is ev.Assign:
         values = [f"{e.field.rpartition('.')[2]} {e.after}" for e in events if isinstance(e, ev.Assign)]
         parent.add(Text(f"metadata  {', '.join(values)}", dim=True))
@@ -175,7 +171,6 @@ def _flush(node: Node, idle: list[list[ev.Event]]) -> None:
 
 
 def _add_step(parent: Node, step: list[ev.Event], everything: bool) -> None:
-    """Add a parser state, a table with its action, or one event."""
     first, node = step[0], parent
     context = first.context
     if context.state:

@@ -19,7 +19,6 @@ from softswitch.ports.report import PortCounters, SwitchCounters, describe
 from softswitch.ports.sockets import ControlSockets
 
 MAX_FRAME = 65536
-"""Bytes of the largest frame that is processed."""
 
 
 class Transport(Protocol):
@@ -131,7 +130,6 @@ class FramePorts:
         return None
 
     def start(self, pipeline: ControlPlane) -> None:
-        """Process frames by a pipeline of `make`."""
         assert isinstance(pipeline, CompiledPipeline)
         with self._lock:
             self._pipeline = pipeline
@@ -143,7 +141,6 @@ class FramePorts:
             self._pipeline = None
 
     def close(self) -> None:
-        """Close the transport and the sockets; closing twice is harmless."""
         self.stop()
         if self._closing:
             return
@@ -158,7 +155,6 @@ class FramePorts:
         return (time.time_ns() - self._start_ns) // 1000
 
     def set_up(self, port: int, is_up: bool) -> None:
-        """Set the operational status of a port, which is up by default, and report it."""
         (self._down.discard if is_up else self._down.add)(port)
         self.on_status(port, is_up)
 

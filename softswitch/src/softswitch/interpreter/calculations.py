@@ -36,7 +36,6 @@ def _input(packet: Packet, part: ir.CalculationInput) -> tuple[int, int]:
 
 
 def verify_checksums(packet: Packet) -> bool:
-    """Return whether all checksums match whose header is valid and whose condition holds."""
     return all(_matches(packet, checksum) for checksum in packet.program.verify)
 
 

@@ -13,8 +13,6 @@ from softswitch.interpreter.tables import Entry, ResolvedAction, TableState
 
 
 class Controls:
-    """Runs controls on the tables and profiles that they share."""
-
     def __init__(self, program: ir.Program, externs: Externs) -> None:
         self._program = program
         self._externs = externs
@@ -39,7 +37,6 @@ class Controls:
                 name = self._apply(packet, node)
 
     def _apply(self, packet: Packet, table: ir.Table) -> str | None:
-        """Look the packet up, run the action, and return the next node."""
         state = self.tables[table.name]
         entry = state.look_up(packet)
         if entry is not None:

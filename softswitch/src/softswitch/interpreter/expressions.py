@@ -123,7 +123,6 @@ def header_at(packet: Packet, ref: ir.HeaderRef) -> int | None:
 
 
 def field_at(packet: Packet, target: ir.LValue) -> ir.FieldRef | None:
-    """Return the field, or None for an element outside its stack."""
     if isinstance(target, ir.FieldRef):
         return target
     header = header_at(packet, target.element)

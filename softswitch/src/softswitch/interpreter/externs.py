@@ -16,7 +16,6 @@ class RandomSequence:
         self.state = 0
 
     def draw(self, low: int, high: int) -> int:
-        """Return a number from `low` to `high`."""
         self.state = (self.state + GOLDEN) & UINT64
         z = self.state
         for shift, factor in SPLITMIX:

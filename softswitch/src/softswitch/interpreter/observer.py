@@ -14,7 +14,6 @@ from softswitch.pipeline import EntryKey, Notice, UseGroup, UseMember
 from softswitch.v1model import Colour
 
 P = TypeVar("P", contravariant=True)
-"""The interpreter's packet, which has an observer."""
 
 
 class Origin(str, Enum):

@@ -23,8 +23,6 @@ class CloneRequest(NamedTuple):
 
 @dataclass
 class Packet:
-    """The parsed representation of one packet."""
-
     program: ir.Program
     port: int
     """Port at which the frame arrived, unchanged by resubmit and recirculate."""
@@ -124,11 +122,9 @@ class Packet:
     # -- headers
 
     def header_bits(self, header: int) -> int:
-        """Return the current width of a header in bits."""
         return self.program.headers[header].bits + self.varbits[header]
 
     def make_valid(self, header: int) -> None:
-        """Mark a header valid, and the other members of its union invalid."""
         self.valid[header] = True
         for sibling in self.program.siblings.get(header, ()):
             self.valid[sibling] = False
@@ -155,7 +151,6 @@ class Packet:
         self.varbits[target] = self.varbits[source]
 
     def shift(self, stack: ir.Stack, sources: tuple[int, ...], invalid: tuple[int, ...]) -> None:
-        """Move the contents of a stack's elements, and make those at `invalid` invalid."""
         before = [(self.fields[h], self.valid[h], self.varbits[h]) for h in stack.headers]
         for position, (header, source) in enumerate(zip(stack.headers, sources, strict=True)):
             self.fields[header], self.valid[header], self.varbits[header] = before[source]
@@ -164,7 +159,6 @@ class Packet:
     # -- bytes
 
     def take_header(self, header: int, data: bytes) -> None:
-        """Fill a header from its bytes, of which there are `header_bits`."""
         bits, offset = int.from_bytes(data, "big"), 8 * len(data)
         for index in range(len(self.fields[header])):
             ref = ir.FieldRef(header, index)
@@ -172,7 +166,6 @@ class Packet:
             self.set_bits(ref, bits >> offset)
 
     def joined(self, header: int) -> int:
-        """Return all fields of a header as one number of `header_bits` bits."""
         bits = 0
         for index in range(len(self.fields[header])):
             ref = ir.FieldRef(header, index)

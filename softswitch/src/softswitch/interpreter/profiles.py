@@ -39,6 +39,5 @@ class ProfileState:
         self._groups[group] = tuple(members)
 
     def check_use(self, use: UseMember | UseGroup) -> None:
-        """Raise `StateError` if there is no such member or group."""
         known = self._members if isinstance(use, UseMember) else self._groups
         checks.check_use(self._profile, use, known)

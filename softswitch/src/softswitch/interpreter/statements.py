@@ -167,7 +167,6 @@ def _notify(externs: Externs, packet: Packet, notice: LogRecord) -> None:
 
 
 def _cell(cells: Sequence[T], index: int) -> T | None:
-    """Return a cell, or None if the index is out of range."""
     return cells[index] if index < len(cells) else None
 
 
@@ -192,6 +191,5 @@ def _request(packet: Packet, statement: ir.Statement) -> None:
 
 
 def count(cell: list[int], packet: Packet) -> None:
-    """Count the packet in a cell of [packets, bytes]."""
     cell[0] += 1
     cell[1] += packet.ingress_length

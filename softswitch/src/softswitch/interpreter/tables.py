@@ -71,7 +71,6 @@ class TableState:
         return max(matching, key=lambda found: found[0])[1] if matching else None
 
     def check(self, write: EntryWrite) -> None:
-        """Raise `StateError` if the table does not have the update's action, member or group."""
         if write.action is not None:
             self._resolved(write.action)
 
@@ -107,7 +106,6 @@ class TableState:
         self.default = self._table.default if action is None else self._resolved(action)
 
     def entry(self, key: Key, priority: int) -> Entry:
-        """Return the entry with this match; raise `EntryMissing` if there is none."""
         found = self.find(key, priority)
         if found is None:
             raise EntryMissing(f"table {self._table.name} has no entry {key}")
@@ -117,7 +115,6 @@ class TableState:
         return self._entries.get(self._identity(key, priority))
 
     def stored(self, entry: Entry) -> StoredEntry:
-        """Return an entry as the control plane reads it."""
         counter = CounterValue(*entry.count) if self._table.has_counter else CounterValue(0, 0)
         return StoredEntry(entry.key, entry.action, entry.priority, counter, entry.last_hit)
 

@@ -39,8 +39,6 @@ class Queued(NamedTuple):
 
 
 class TrafficManager:
-    """Runs frames through parser, ingress, replication, egress and deparser."""
-
     def __init__(
         self,
         program: ir.Program,
@@ -69,7 +67,6 @@ class TrafficManager:
         return outputs
 
     def enter(self, port: int, frame: bytes, t_in: int, now: int) -> PassResult:
-        """Run ingress of one frame (`BufferedPipeline.enter`)."""
         waiting: list[WaitingPacket] = []
         self._begin(now)
         self._receive(port, frame, t_in)
@@ -77,7 +74,6 @@ class TrafficManager:
         return PassResult([], waiting)
 
     def leave(self, packet: WaitingPacket, depths: QueueDepths, now: int) -> PassResult:
-        """Run egress of one packet, and ingress if it is recirculated (`BufferedPipeline.leave`)."""
         assert isinstance(packet.packet, Packet)
         waiting: list[WaitingPacket] = []
         self._begin(now)
@@ -293,6 +289,5 @@ def _deparse(packet: Packet, execute: Callable[[Packet, ir.Statement], None]) ->
 
 
 def _largest_frame(packet: Packet) -> int:
-    """Return the bytes of the frame if all headers were valid and of maximum length."""
     headers = sum(packet.program.headers[header].max_bytes for header in packet.program.deparser)
     return headers + len(packet.frame) - packet.position

@@ -47,7 +47,6 @@ def padded(width: int) -> int:
 
 
 def join_key(parts: Iterable[int], widths: Iterable[int]) -> int:
-    """Concatenate the bit patterns of a select's parts."""
     key = 0
     for value, width in zip(parts, widths, strict=True):
         key = key << padded(width) | value

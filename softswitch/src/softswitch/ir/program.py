@@ -109,7 +109,6 @@ class Program:
         return any(isinstance(statement, kind) for statement in self.statements)
 
     def sets_standard(self, name: Standard) -> bool:
-        """Return whether the program may assign a field of `standard_metadata`."""
         ref = self.standard(name)
         targets = {getattr(statement, "target", None) for statement in self.statements}
         targets |= {table.meter.target for table in self.tables.values() if table.meter}
@@ -140,7 +139,6 @@ class Program:
         )
 
     def call(self, action: int, args: tuple[int, ...]) -> Invocation:
-        """Return a call of an action; raise `StateError` if the number of arguments is wrong."""
         expected = len(self.actions[action].parameters)
         if len(args) != expected:
             name = self.actions[action].name
@@ -148,7 +146,6 @@ class Program:
         return Invocation(action, args)
 
     def invocation(self, table: Table, action: str, args: tuple[int, ...]) -> Invocation:
-        """Return a call of a table's action by name; raise `StateError` if the table has no such action."""
         index = self._action_index.get((table.name, action))
         if index is None:
             raise StateError(f"table {table.name} has no action {action}")

@@ -62,10 +62,7 @@ def _compile(module: str) -> bytes:
 
 
 def _reason(lines: Sequence[str]) -> str:
-    """Return LLVM's message without its location in the module.
-
-    It is the first line of the output, or in a Python traceback the first one behind the frames.
-    """
+    """Return LLVM's message without its location; in a Python traceback it is the line behind the frames."""
     outside = [line for line in lines if not line.startswith((" ", "Traceback"))]
     error = (outside or lines)[0]
     found = re.search(r"in function .*?: (.*)", error)

@@ -117,7 +117,6 @@ class TestRun:
         self._attribute = ctypes.create_string_buffer(_ATTRIBUTE_BYTES)
 
     def __call__(self, frame: bytes, interface: int = 1, repeat: int = 1) -> TestRunResult:
-        """Run the program on a frame that is received on an interface, given by index."""
         ctypes.memmove(self._in, frame, len(frame))
         self._prepare(len(frame), interface, repeat)
         call(_TEST_RUN, self._attribute, "run a BPF program")
@@ -215,13 +214,11 @@ def pin(path: Path, descriptor: int) -> None:
 
 
 def open_pinned(path: Path) -> int:
-    """Return a file descriptor of a pinned object."""
     name = ctypes.create_string_buffer(os.fsencode(path))
     return call(_GET, struct.pack("QII", ctypes.addressof(name), 0, 0), f"open {path}")
 
 
 def close(*descriptors: int) -> None:
-    """Close file descriptors, and ignore those that are closed."""
     for descriptor in descriptors:
         with contextlib.suppress(OSError):
             os.close(descriptor)

@@ -17,7 +17,6 @@ VERSION = f"{llvmlite.__version__} {CPU} {FEATURES}"
 
 
 def machine() -> llvm.TargetMachine:
-    """Return LLVM's BPF back end."""
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     return llvm.Target.from_triple("bpfel").create_target_machine(cpu=CPU, features=FEATURES, opt=2)

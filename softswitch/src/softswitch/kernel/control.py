@@ -49,7 +49,6 @@ _NO_ENTRIES = np.empty((0, _ENTRY_WORDS), dtype=np.uint64)
 
 @cache
 def control_code() -> bytes:
-    """Return the program, which is the same for all pipelines."""
     builder = Builder("control", _XDP_DROP, reads_clock=False)
     b = builder.b
     work = _work_function(builder)

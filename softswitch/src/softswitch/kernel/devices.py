@@ -28,12 +28,10 @@ def open_tap(name: str) -> tuple[int, str]:
 
 
 def set_persistent(descriptor: int, is_persistent: bool = True) -> None:
-    """Set whether a TAP device remains when its file descriptor is closed."""
     fcntl.ioctl(descriptor, _TUNSETPERSIST, is_persistent)
 
 
 def set_flag(name: str, flag: int, is_on: bool = True) -> None:
-    """Set or clear a flag of a device; raises OSError if there is no such device."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         named = name.encode()
         before: int = struct.unpack_from(

@@ -32,7 +32,6 @@ class Frame(ABC):
 
     name: ClassVar[str]
     kind: ClassVar[int]
-    """Type of the program."""
     lost: ClassVar[int]
     """The program's result that drops the frame."""
     passed: ClassVar[int]

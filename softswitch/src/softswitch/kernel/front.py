@@ -124,7 +124,6 @@ class _FrontEnd:
     # -- receive
 
     def _port(self) -> llvm.Value:
-        """Return the port of the interface as a word; drop the frame if there is none."""
         b = self.b
         interface = b.zext(self.kernel.field(self.kernel.interface), I64)
         product = b.mul(interface, self.builder.word(arena.MULTIPLIER))
@@ -136,7 +135,6 @@ class _FrontEnd:
         return port
 
     def _require_size(self, port: llvm.Value) -> None:
-        """Drop and count a frame that is too large."""
         b, length = self.b, self.kernel.length()
         is_segmented = self.kernel.is_segmented()
         is_large = b.icmp_unsigned(">", length, integer(64, MAX_FRAME_BYTES))
@@ -204,7 +202,6 @@ class _FrontEnd:
             number.set(b.add(number.get(), integer(64, 1)))
 
     def _send_copy(self, waits: llvm.Value) -> None:
-        """Send the waiting frame, if there is one, as a copy of the kernel's frame."""
         b = self.b
         with b.if_then(b.icmp_unsigned("!=", waits, integer(64, 0))):
             after = b.append_basic_block("copied")
@@ -220,7 +217,6 @@ class _FrontEnd:
             self.kernel.failed = otherwise
 
     def _prepared(self, waits: llvm.Value, otherwise: llvm.Block) -> llvm.Value:
-        """Write a record's frame into the kernel's; return the interface to send it on."""
         # The port may have no interface, or the frame be too large for it.
         b = self.b
         some = b.append_basic_block("port")
@@ -256,7 +252,6 @@ class _FrontEnd:
             self.kernel.set_length(length)
 
     def _fit_front(self, data: llvm.Value, length: llvm.Value) -> None:
-        """Replace the headers before the payload, then truncate the frame if the program does."""
         b = self.b
         headers, payload = (b.load(byte_offset(b, self.note_at, o), typ=I64) for o in (0, 8))
         front = b.select(b.icmp_unsigned("<", headers, length), headers, length)
@@ -295,7 +290,6 @@ def max_parsed_bytes(program: ir.Program) -> int | None:
 
 
 def _bytes_ahead(part: object) -> int:
-    """Return the bytes that `lookahead` in a part of the parser reads beyond its position."""
     maximum = 0
     if isinstance(part, ir.Lookahead):
         maximum = -(-(part.offset + part.width) // 8)

@@ -30,7 +30,6 @@ class Generation:
             self._objects.mkdir()
 
     def map(self, name: str, create: Callable[[], int]) -> int:
-        """Return the file descriptor of a map: the pinned one, or a new one, which is pinned."""
         path = self._objects / name
         if self.is_restored:
             return bpf.open_pinned(path)

@@ -53,7 +53,6 @@ class Interface:
             self._opened = opened.pop_all()
 
     def _pinned(self, port: int, programs: int, hook: Hook, pins: Pins) -> int:
-        """Return the entry program of the pinned link, or of a new link if the interface has changed."""
         program, link = (pins.objects(f"{what}-{port}") for what in ("program", "link"))
         if program is not None and link is not None and bpf.linked_interface(link) == self.index:
             bpf.close(link)
@@ -69,11 +68,9 @@ class Interface:
         return program
 
     def close(self) -> None:
-        """Detach the program; closing twice is harmless."""
         self._opened.close()
 
     def usage(self) -> bpf.Usage:
-        """Return CPU time and number of the frames received here."""
         return bpf.usage(self._program)
 
 
@@ -100,7 +97,6 @@ class CpuInterface(Interface):
             raise
 
     def close(self) -> None:
-        """Remove the device, unless it is pinned."""
         super().close()
         bpf.close(self.descriptor)
         self.descriptor = -1

@@ -29,7 +29,6 @@ _ALIGNMENT = 8
 
 
 def emit_notice(builder: Builder, record: llvm.Value, size: llvm.Value) -> None:
-    """Send a record of `size` bytes, or count it as lost."""
     b, target = builder.b, builder.target
     after, lost, found, fits = (b.append_basic_block(n) for n in ("sent", "lost", "buffer", "fits"))
     with b.goto_block(lost):
@@ -82,7 +81,6 @@ class NoticeRing:
         )
 
     def take(self) -> Iterator[bytes]:
-        """Yield and consume the available records."""
         at = int.from_bytes(self._consumer[:8], "little")
         while at < int.from_bytes(self._ring[:8], "little"):
             start = mmap.PAGESIZE + at % RING_BYTES

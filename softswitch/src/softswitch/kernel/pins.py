@@ -50,7 +50,6 @@ class Pins:
             self._mount()
             current = self._current()
             self.pinned = None if current is None else Generation(folder, current, is_restored=True)
-            """The generation that processes packets, if any."""
             self._tidy(current)
             undo.pop_all()
 
@@ -80,7 +79,6 @@ class Pins:
         return None
 
     def _tidy(self, current: int | None) -> None:
-        """Remove all generations but the current one; without one, remove everything."""
         for number in self._numbers() - {current or 0}:
             Generation(self.folder, number, is_restored=True).remove()
         if current is None:
@@ -91,7 +89,6 @@ class Pins:
         self._switch.mkdir(exist_ok=True)
 
     def _release_interfaces(self) -> None:
-        """Undo the settings of interfaces: promiscuous mode, steering, and the CPU port's device."""
         for name in (self.identity() or {}).get("ports", {}).values():
             with contextlib.suppress(OSError):  # it has gone
                 set_flag(name, PROMISCUOUS, is_on=False)
@@ -122,7 +119,6 @@ class Pins:
                 )
 
     def identity(self) -> dict[str, Any] | None:  # JSON
-        """Return version and options of the first `check`; None without one."""
         found: dict[str, Any] | None = self.load(_SWITCH)
         return found
 
@@ -132,19 +128,16 @@ class Pins:
         return Generation(self.folder, self._last, is_restored=False)
 
     def commit(self, generation: Generation) -> None:
-        """Make a generation the current one, and remove the others."""
         self._write("current", str(generation.number))
         generation.is_current = True
         self._tidy(generation.number)
         self.pinned = generation
 
     def objects(self, name: str) -> int | None:
-        """Return a file descriptor of the object pinned under a name, or None."""
         path = self._switch / name
         return bpf.open_pinned(path) if path.exists() else None
 
     def pin(self, name: str, descriptor: int) -> None:
-        """Pin a BPF object under a name, in place of a previous one."""
         path = self._switch / name
         path.unlink(missing_ok=True)
         bpf.pin(path, descriptor)
@@ -153,13 +146,11 @@ class Pins:
         self._write(f"{name}.json", json.dumps(value))
 
     def load(self, name: str) -> Any:  # JSON
-        """Return the saved value, or None."""
         with contextlib.suppress(OSError, ValueError):
             return json.loads((self.folder / f"{name}.json").read_text())
         return None
 
     def _write(self, name: str, text: str) -> None:
-        """Replace a file atomically."""
         new = self.folder / f".{name}"
         new.write_text(text)
         os.replace(new, self.folder / name)

@@ -95,7 +95,6 @@ class AttachedPipeline(KernelPipeline):
         )
 
     def finish_replay(self) -> None:
-        """End the replay of earlier requests; raises KernelError if some are missing."""
         self._kernel_memory.finish_replay()
 
     def take_notices(self) -> list[Notice]:

@@ -86,7 +86,6 @@ class KernelPorts:
             self._opened = opened.pop_all()
 
     def _open_programs(self) -> int:
-        """Return the map with the program that all entry programs call, pinned if there are pins."""
         pinned = None if self._pins is None else self._pins.objects(_PROGRAMS)
         programs = bpf.create_map(bpf.PROGRAMS, 4, 4, 1) if pinned is None else pinned
         if self._pins is not None and pinned is None:
@@ -105,7 +104,6 @@ class KernelPorts:
             self._pins.save(STEERED, before)
 
     def _initial_tx_drops(self) -> Counter[str]:
-        """Return the drops of interfaces when the switch was first started."""
         pinned = None if self._pins is None else self._pins.load(_TX_DROPS)
         before = tx_drops() if pinned is None else Counter(pinned)
         if self._pins is not None and pinned is None:
@@ -156,7 +154,6 @@ class KernelPorts:
         self._runs = pipeline.arena.runs().copy()
 
     def close(self) -> None:
-        """Stop, and release all interfaces; closing twice is harmless."""
         self.stop()
         self._opened.close()
 
@@ -212,7 +209,6 @@ class KernelPorts:
     # -- the CPU port and notices
 
     def _carry(self, pipeline: AttachedPipeline) -> None:
-        """Forward frames and notices between the kernel and the control plane's sockets until stopped."""
         poll = select.epoll()
         with contextlib.closing(poll):
             for descriptor in (self._stop_event, pipeline.notices.descriptor):
@@ -233,7 +229,6 @@ class KernelPorts:
                     self._packets_in(self._cpu.descriptor)
 
     def _warn_oversize(self, pipeline: AttachedPipeline) -> None:
-        """Log the first frame of each port that was too large."""
         counted = self._counters_of(pipeline)
         for number in self._interfaces.keys() - self._warned:
             if counted[number, arena.OVERSIZE_IN // 8]:

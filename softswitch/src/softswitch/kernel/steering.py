@@ -48,7 +48,6 @@ def steer(names: Iterable[str], cpu: int, interfaces: Path | None = None) -> Mas
 
 
 def restore_masks(before: Masks) -> None:
-    """Restore the masks of interfaces that still exist."""
     for file, mask in before.items():
         with suppress(OSError):
             Path(file).write_text(mask)

@@ -59,7 +59,6 @@ class Bpf(Target):
         return b.inttoptr(address, self.pointer)
 
     def map(self, b: llvm.IRBuilder, placeholder: int) -> llvm.Value:
-        """Return a map as an argument of a helper function."""
         return b.inttoptr(b.call(_pseudo(b.module), [integer(64, _MAP), integer(64, placeholder)]), PLAIN)
 
     def area(self, b: llvm.IRBuilder) -> llvm.Value:
@@ -74,7 +73,6 @@ class Bpf(Target):
         return self._areas[name]
 
     def reserve(self, b: llvm.IRBuilder, kind: llvm.Type, name: str = "") -> llvm.Value:
-        """Return the address of a new variable in the CPU's area."""
         return byte_offset(b, self.area(b), self.allocate(self.size_of(kind, b.module)))
 
     def size_of(self, kind: llvm.Type, module: llvm.Module) -> int:
@@ -82,7 +80,6 @@ class Bpf(Target):
         return size
 
     def allocate(self, size: int) -> int:
-        """Allocate `size` bytes in each CPU's area; return their offset."""
         offset = self.area_bytes
         self.area_bytes += -(-size // 16) * 16
         return offset
@@ -203,7 +200,6 @@ class Bpf(Target):
     # -- time
 
     def clock(self, b: llvm.IRBuilder, now: llvm.Value) -> llvm.Value:
-        """Return the kernel's time, or `now` if the caller gives the time."""
         return self.read_clock(b) if self.reads_clock else now
 
     def read_clock(self, b: llvm.IRBuilder) -> llvm.Value:

@@ -10,7 +10,6 @@ from softswitch.load.scope import Json, Scope, source_line
 
 
 def load_calculation(scope: Scope, item: Json, name: str) -> ir.Calculation:
-    """Load a calculation, or the selector of an action profile."""
     if item["algo"] not in ALGORITHMS:
         known = ", ".join(ALGORITHMS)
         raise UnsupportedConstruct(f"hash algorithm `{item['algo']}` (there are {known})", source_line(item))
@@ -40,7 +39,6 @@ def load_checksum(scope: Scope, item: Json) -> ir.Checksum:
 
 
 def load_field_list(scope: Scope, item: Json) -> ir.FieldList:
-    """Load the fields that a clone, resubmit or recirculate preserves, or that a digest sends."""
     values: list[ir.FieldRef | ir.SizedConstant] = []
     for element in item["elements"]:
         match element["type"]:

@@ -65,7 +65,6 @@ class Expressions:
         raise UnsupportedConstruct(f"assignment to `{item.get('value')}` ({item['type']})", self.where)
 
     def header(self, item: Json) -> ir.HeaderRef:
-        """Load a header by name, or an element of a stack at a computed position."""
         inner = _unwrapped(item)
         if inner.get("type") == "header":
             return self.scope.header_index[inner["value"]]
@@ -77,7 +76,6 @@ class Expressions:
         raise UnsupportedConstruct(f"a header given by `{inner.get('op', inner.get('type'))}`", self.where)
 
     def name(self, item: Json, *kinds: str) -> str:
-        """Return the name in a parameter of one of these kinds."""
         if item["type"] not in kinds:
             raise ProgramError(f"{self.where}: expected a `{kinds[0]}`, got a `{item['type']}`")
         return str(item["value"])

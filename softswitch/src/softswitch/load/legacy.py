@@ -175,7 +175,6 @@ def _primitives(text: Json) -> Iterator[Json]:
 
 
 def _modernize_primitive(item: Json) -> None:
-    """Turn P4_14's primitives into assignments."""
     _defaults(item, parameters=[])
     op, parameters = item["op"], item["parameters"]
     if op in _RENAMED:

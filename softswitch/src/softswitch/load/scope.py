@@ -100,19 +100,16 @@ class Scope:
         return self.header_index[name]
 
     def field(self, value: object) -> ir.FieldRef:
-        """Return the field that `[header, field]` names."""
         if not isinstance(value, list):
             raise UnsupportedConstruct("a computed field (nor does BMv2 load it here)")
         return self.field_index[value[0], value[1]]
 
     def stacks_of(self, name: str) -> tuple[int, ...]:
-        """Return the stack of this name, or all parts of a stack of unions."""
         if name in self.union_stacks:
             return tuple(self.union_stacks[name].values())
         return (self.stack_index[name],)
 
     def message(self, text: str) -> int:
-        """Add a message to log, and return its number."""
         self.messages.append(text)
         return len(self.messages) - 1
 

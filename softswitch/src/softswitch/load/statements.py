@@ -215,7 +215,6 @@ class _Primitives:
         return self._scope.field_index.get((header, Standard.MCAST_GRP.value))
 
     def _standard(self, header: str, field: Standard) -> ir.FieldRef:
-        """Return a field of `standard_metadata` or of a copy of it."""
         found = self._scope.field_index.get((header, field.value))
         if found is None:
             raise ProgramError(f"expected a header with the field `{field.value}`, got `{header}`")

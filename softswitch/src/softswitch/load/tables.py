@@ -96,7 +96,6 @@ def _const_entry(scope: Scope, item: Json, key: tuple[ir.KeyField, ...], table: 
 
 
 def _match(item: Json, width: int) -> ir.Match:
-    """Load the match of a constant entry on a key field of `width` bits."""
     full = (1 << width) - 1
     match item["match_type"]:
         case "exact":
@@ -122,7 +121,6 @@ def _invocation(scope: Scope, item: Json, actions: tuple[int, ...], table: str) 
 
 
 def _check_nexts(table: str, nexts: Json, actions: list[str]) -> None:
-    """Check that `next_tables` has the keys of a hit and a miss, or of each action."""
     expected = {"__HIT__", "__MISS__"} if {"__HIT__", "__MISS__"} & nexts.keys() else set(actions)
     if nexts.keys() != expected:
         got = ", ".join(sorted(nexts))
@@ -150,7 +148,6 @@ def _check_flow(item: Json, nodes: dict[str, ir.Table | ir.Conditional]) -> None
 
 
 def load_control(scope: Scope, item: Json, profiles: dict[str, int]) -> ir.Control:
-    """Load ingress or egress; `profiles` maps names of action profiles to their numbers."""
     nodes: dict[str, ir.Table | ir.Conditional] = {
         table["name"]: load_table(scope, table, profiles) for table in item["tables"]
     }

@@ -19,7 +19,6 @@ def data_words(program: ir.Program, invocation: ir.Invocation) -> list[int]:
 
 
 def read_data(program: ir.Program, words: Sequence[int]) -> ir.Invocation:
-    """Decode what `data_words` returned."""
     args: list[int] = []
     at = 1
     for width in program.actions[words[0]].parameters:
@@ -43,7 +42,6 @@ def _exact_words(layout: TableLayout, key: tuple[ir.Match, ...]) -> list[int]:
 
 
 def _ranked_words(layout: TableLayout, key: tuple[ir.Match, ...], priority: int) -> list[int]:
-    """Encode value and mask of all fields, the rank, and the bounds of each range."""
     value = mask = 0
     bounds: list[int] = []
     for match, part in zip(key, layout.table.key, strict=True):

@@ -23,7 +23,6 @@ class CellAccess(NamedTuple):
 
 
 def cell_accesses(action: ir.Action) -> Iterator[CellAccess]:
-    """Yield the accesses of an action's statements to registers and counters."""
     assigned: dict[ir.Expression, ir.Expression] = {}
     for statement in action.body:
         match statement:

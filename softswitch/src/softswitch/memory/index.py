@@ -136,7 +136,6 @@ class Probe(NamedTuple):
 
 
 def emit_probe(b: llvm.IRBuilder, index: Index, key: SearchKey) -> Probe:
-    """Emit linear probing from the bucket that the hash selects."""
     probe, full, same_tag, next_bucket, hit, miss = (
         b.append_basic_block(label) for label in ("probe", "full", "same_tag", "next", "hit", "miss")
     )
@@ -167,7 +166,6 @@ def emit_probe(b: llvm.IRBuilder, index: Index, key: SearchKey) -> Probe:
 
 
 def record_address(b: llvm.IRBuilder, index: Index, number: llvm.Value) -> llvm.Value:
-    """Emit the address of a record by its number, counted from 1."""
     return word(b, index.records, b.mul(b.sub(number, integer(WORD, 1)), index.stride))
 
 

@@ -64,7 +64,6 @@ def meter_bucket(number: int) -> int:
 
 
 def member_reference(slot: int) -> int:
-    """Return the word by which entries and groups refer to a member."""
     return slot + 1
 
 
@@ -150,7 +149,6 @@ class TableLayout:
 
     @property
     def parameters(self) -> int:
-        """The action's run-time data."""
         return self.last_hit + int(self.table.has_idle_timeout)
 
     @cached_property
@@ -312,7 +310,6 @@ class Layout:
 
 
 def max_data_words(parameter_words: dict[int, tuple[int, ...]], *tables: ir.Table) -> int:
-    """Return the words of the run-time data of the tables' largest action."""
     return max((sum(parameter_words[a]) for table in tables for a in table.actions), default=0)
 
 
@@ -349,7 +346,6 @@ class _ColocatedArrays:
 
 
 def _groups(program: ir.Program) -> list[tuple[ArrayRef, ...]]:
-    """Return all registers and counters in groups of colocated arrays."""
     groups = colocated_arrays(program)
     grouped = {array for group in groups for array in group}
     counters = (ArrayRef(True, number) for number in range(len(program.counters)))

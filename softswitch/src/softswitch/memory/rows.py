@@ -44,7 +44,6 @@ class Row:
 
 
 def rows(tables: Iterable[TableLayout], log: int = 0) -> Records[Row]:
-    """Return one row for each table, in order; `log` is the address of their log of changed words."""
     *names, _log = Row.__annotations__
     columns = [(*(getattr(table, name) for name in names), log) for table in tables]
     return filled(Row, columns)

@@ -16,18 +16,15 @@ QUEUE_HEAD_BYTES = QUEUE_HEAD.itemsize
 
 
 def offset_of(name: str) -> int:
-    """Return the byte offset of a field of the head."""
     return 4 * QUEUE_FIELDS.index(name)
 
 
 def read_queue_head(record: bytes) -> tuple[int, int, int]:
-    """Return port, priority and length of a waiting packet."""
     port, priority, length, _, _ = np.frombuffer(record, QUEUE_HEAD, 1)[0].tolist()
     return port, priority, length
 
 
 def with_depths(record: bytes, enq_qdepth: int, deq_qdepth: int) -> bytes:
-    """Return the record with its queue depths filled in."""
     head = np.frombuffer(record, QUEUE_HEAD, 1).copy()
     head["enq_qdepth"], head["deq_qdepth"] = enq_qdepth, deq_qdepth
     return head.tobytes() + record[QUEUE_HEAD_BYTES:]

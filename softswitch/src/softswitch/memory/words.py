@@ -25,7 +25,6 @@ def split_words(value: int, count: int) -> list[int]:
 
 
 def join_words(words: Sequence[int]) -> int:
-    """Join words, least significant first."""
     value = 0
     for word in reversed(words):
         value = value << WORD | word

@@ -24,7 +24,6 @@ class _Role(Generic[C]):
 
     @property
     def primary_id(self) -> int | None:
-        """The highest election ID of the connected controllers, which is the primary's."""
         return max((i for i in self.controllers.values() if i is not None), default=None)
 
     @property
@@ -68,7 +67,6 @@ class Arbiter(Generic[C]):
         return self._notices(name, list(role.controllers) if changed else [controller])
 
     def leave(self, controller: C) -> Notices[C]:
-        """Remove a controller whose stream has ended; return the notices to send."""
         name = self._role_of.pop(controller, None)
         if name is None:
             return []
@@ -78,7 +76,6 @@ class Arbiter(Generic[C]):
         return self._notices(name, list(role.controllers)) if was_primary else []
 
     def check_write(self, role_name: str, election_id: int | None) -> None:
-        """Raise Refusal unless the election ID is that of the role's primary."""
         role = self._roles.get(role_name)
         if role is None:
             raise Refusal(StatusCode.NOT_FOUND, f"role {role_name!r} has no controller")

@@ -72,7 +72,6 @@ class Batch:
         self._steps.append(step)
 
     def afterwards(self, action: Callable[[], None]) -> None:
-        """Add a function that is called after the batch has been applied."""
         self._afterwards.append(action)
 
     def put(self, store: dict[K, V], key: K, value: V | None) -> None:

@@ -23,12 +23,10 @@ def group_action(message: p4r.ActionProfileActionSet) -> p4r.Action | None:
 
 
 def composed(first: ActionCall, second: ActionCall) -> ActionCall:
-    """Return the call of the action that does both."""
     return ActionCall(_name(first.name, second.name), (*first.args, *second.args))
 
 
 def with_group_actions(program: Program, p4info: P4Info) -> Program:
-    """Return the program with the actions that `composed` calls."""
     actions = list(program.actions)
     tables: dict[str, ir.Table] = {}
     for info in p4info.tables.values():
@@ -69,7 +67,7 @@ def _both(first: ir.Action, second: ir.Action) -> ir.Action:
 
 
 def _moved(node: Any, parameters: int, statements: int) -> Any:
-    """Return a part of an action's body behind a number of parameters and statements."""
+    """Return a part of an action body, its parameter indices and jump targets shifted by these numbers."""
     if type(node) is tuple:
         return tuple(_moved(each, parameters, statements) for each in node)
     if not is_dataclass(node) or isinstance(node, type):

@@ -47,7 +47,6 @@ class Journal:
             raise _refusal("pipeline config", error) from None
 
     def config(self) -> p4r.ForwardingPipelineConfig:
-        """Return the config; raises SwitchError if it cannot be read."""
         try:
             return p4r.ForwardingPipelineConfig.FromString(self._config.read_bytes())
         except (OSError, DecodeError) as error:

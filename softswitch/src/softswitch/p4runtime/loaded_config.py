@@ -46,13 +46,11 @@ class LoadedConfig:
 
 
 def check_complete(message: p4r.ForwardingPipelineConfig) -> None:
-    """Raise `Refusal` unless a config has both a P4Info and a program."""
     if not message.HasField("p4info") or not message.p4_device_config:
         raise invalid("the pipeline config needs p4info and p4_device_config (BMv2 JSON)")
 
 
 def read_file(path: Path) -> bytes:
-    """Return the bytes of a file; `SwitchError` if it cannot be read."""
     try:
         return path.read_bytes()
     except OSError as error:

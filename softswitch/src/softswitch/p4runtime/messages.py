@@ -39,7 +39,6 @@ def _load() -> DescriptorPool:
 
 
 def _messages(file: str) -> Any:  # a namespace of generated classes
-    """Return the message classes of a .proto file, as attributes."""
     descriptors = _POOL.FindFileByName(file).message_types_by_name
     return SimpleNamespace(**{name: _message(descriptor) for name, descriptor in descriptors.items()})
 

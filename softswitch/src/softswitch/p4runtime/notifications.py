@@ -35,7 +35,6 @@ class Notifications(Generic[PL]):
         self._alarm: asyncio.TimerHandle | None = None
 
     def take(self, notice: Notice) -> None:
-        """Process a notice of the pipeline: a digest goes to controllers, a log record to the log."""
         running = self._running()
         match notice:
             case LogRecord(text, failed):

@@ -166,7 +166,6 @@ class P4Info:
     def _allowed(
         self, tables: Iterable[int], *barred: p4i.ActionRef.Scope.ValueType
     ) -> dict[int, ActionInfo]:
-        """Return the actions of tables by ID, without those of some scopes."""
         return {a.id: a for table in tables for scope, a in self._refs[table] if scope not in barred}
 
     def _table(self, table: p4i.Table) -> TableInfo:

@@ -85,13 +85,11 @@ class Pipelines(Generic[PL]):
         return self.running or self.bare
 
     def need_saved(self) -> ControlledPipeline[PL]:
-        """Return the pipeline that reads and writes act on; raises `Refusal` if there is none."""
         if self.saved is None:
             raise Refusal(StatusCode.FAILED_PRECONDITION, "no forwarding pipeline config is set")
         return self.saved
 
     def need_running(self) -> ControlledPipeline[PL]:
-        """Return the pipeline that processes packets; raises `Refusal` if there is none."""
         if self.running is None:
             raise Refusal(StatusCode.FAILED_PRECONDITION, "no forwarding pipeline config is committed")
         return self.running
@@ -106,7 +104,6 @@ class Pipelines(Generic[PL]):
         self.run_bare(self.make_bare(data))
 
     def make_bare(self, data: bytes) -> ControlledPipeline[PL]:
-        """Return the control of a program that has BMv2 JSON, but no P4Info."""
         return self._controlled(_bare(data), p4r.ForwardingPipelineConfig(p4_device_config=data))
 
     def run_bare(self, control: ControlledPipeline[PL]) -> None:
@@ -163,7 +160,6 @@ class Pipelines(Generic[PL]):
             raise invalid(f"action {action} of SetForwardingPipelineConfig is not known")
 
     def get(self, request: GetRequest) -> p4r.GetForwardingPipelineConfigResponse:
-        """Return the parts of the saved config that a request asks for; none if there is no config."""
         response = p4r.GetForwardingPipelineConfigResponse()
         if self.saved is not None:
             response.config.CopyFrom(self.saved.config)

@@ -72,7 +72,6 @@ def carry_over(old: State, new: ControlledPipeline[PL]) -> list[Refusal]:
 
 
 def _is_initial(entity: p4r.Entity) -> bool:
-    """Return whether a cell, a meter or a value set has the state with which a pipeline begins."""
     match entity.WhichOneof("entity"):
         case "counter_entry":
             return entity.counter_entry.data == p4r.CounterData()

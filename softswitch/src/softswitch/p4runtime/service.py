@@ -189,7 +189,6 @@ class P4RuntimeServer(Generic[PL]):
         return p4r.CapabilitiesResponse(p4runtime_api_version=API_VERSION)
 
     async def _ready(self, device_id: int) -> None:
-        """Raise Refusal for another device's ID; wait for `begin`."""
         self._check_device(device_id)
         await self._begun.wait()
 
@@ -315,7 +314,6 @@ async def _send(stream: Stream, context: Context) -> None:
 
 @asynccontextmanager
 async def _refusals(context: Context) -> AsyncIterator[None]:
-    """End the call with code and text of a Refusal that is raised in the block."""
     try:
         yield
     except Refusal as refusal:

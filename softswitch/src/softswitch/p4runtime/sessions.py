@@ -35,7 +35,6 @@ class Sessions:
         self.lost_messages = 0
 
     def update(self, stream: Stream, message: p4r.MasterArbitrationUpdate) -> None:
-        """Process a controller's bid; a Refusal ends its stream."""
         self._post(self._arbiter.update(stream, message))
 
     def leave(self, stream: Stream) -> None:

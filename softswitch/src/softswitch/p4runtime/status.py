@@ -61,7 +61,6 @@ def batch_status(what: str, failures: Sequence[Refusal | None]) -> rpc_status.St
 
 
 async def abort_batch(context: Context, what: str, failures: Sequence[Refusal | None]) -> None:
-    """End the call with the status of a batch that had failures."""
     status = batch_status(what, failures)
     context.set_trailing_metadata(((DETAILS_KEY, status.SerializeToString()),))
     await context.abort(StatusCode.UNKNOWN, status.message)

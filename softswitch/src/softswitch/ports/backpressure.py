@@ -39,7 +39,6 @@ def can_wait(switch: Switch, p: int, length: int) -> bool:
 
 @compiled
 def wait(switch: Switch, p: int, address: int, length: int) -> None:
-    """Copy a refused frame, and schedule the next attempt."""
     port = switch.ports[p]
     memcpy(port.pending, address, length)
     port.pending_length = length
@@ -48,7 +47,6 @@ def wait(switch: Switch, p: int, address: int, length: int) -> None:
 
 @compiled
 def retry(switch: Switch) -> None:
-    """Send the pending frames again if it is time."""
     if switch.retry_at == NEVER or queue_clock(switch) < switch.retry_at:
         return
     switch.retry_at = NEVER
@@ -67,7 +65,6 @@ def retry(switch: Switch) -> None:
 
 @compiled
 def resume(switch: Switch, queues: Queues) -> None:
-    """Release the queues of ports that have no pending frame any more."""
     for p in range(switch.port_count):
         port = switch.ports[p]
         if port.backpressure and queues.ports[p].held and not port.pending_length:

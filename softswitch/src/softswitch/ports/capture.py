@@ -21,7 +21,6 @@ NO_FILE = -1
 
 
 def file_header() -> bytes:
-    """Return the beginning of a pcap file of Ethernet frames, with times in µs."""
     return _HEADER.pack(_MAGIC, _MAJOR, _MINOR, 0, 0, _SNAPLEN, _ETHERNET)
 
 

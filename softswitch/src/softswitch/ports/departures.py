@@ -29,7 +29,6 @@ def queue_clock(switch: Switch) -> int:
 
 @compiled
 def enqueue(switch: Switch, queues: Queues, record: int, length: int) -> None:
-    """Enqueue a packet, with `length` bytes of data, at its port."""
     head = carray(pointer(record + HEAD_BYTES), 1, QUEUE_HEAD)[0]
     number = int64(head.port)
     p = switch.index_of[number] if number < PORT_NUMBERS else NO_PORT

@@ -86,7 +86,6 @@ def restore_vlan_tag(frame: int, tci: int, tpid: int) -> int:
 
 @compiled
 def note_oversize(port: Port, length: int) -> None:
-    """Count a frame that is too large for the port to receive."""
     port.rx_oversize += 1
     port.largest = max(port.largest, length)
 
@@ -136,7 +135,6 @@ def return_slots(port: Port) -> None:
 
 @compiled
 def take_from_socket(switch: Switch, p: int) -> int:
-    """Fill the burst with the datagrams at the CPU port; return their number."""
     port = switch.ports[p]
     count: int = int64(0)
     for k in range(BURST):
@@ -154,7 +152,6 @@ def take_from_socket(switch: Switch, p: int) -> int:
 
 @compiled
 def take(switch: Switch, p: int) -> int:
-    """Fill the burst from a port; return the number of frames."""
     if switch.ports[p].ring:
         return take_from_ring(switch, p)
     return take_from_socket(switch, p)
@@ -224,7 +221,6 @@ def depart(switch: Switch, queues: Queues, used: int) -> int:
 
 @compiled
 def process_burst(switch: Switch, queues: Queues, port: int, count: int) -> None:
-    """Process the burst under the mutex, then send the outputs."""
     used: int = int64(0)
     lock(switch)
     for k in range(count):
@@ -243,7 +239,6 @@ def process_burst(switch: Switch, queues: Queues, port: int, count: int) -> None
 
 @compiled
 def serve_queues(switch: Switch, queues: Queues) -> None:
-    """Process the packets that are due, and set the timer for the next departure."""
     if switch.backpressure:
         retry(switch)
         resume(switch, queues)
@@ -263,7 +258,6 @@ def serve_queues(switch: Switch, queues: Queues) -> None:
 
 @compiled
 def serve(switch: Switch, queues: Queues, p: int) -> None:
-    """Receive and process one burst of a port."""
     port = switch.ports[p]
     count = take(switch, p)
     if port.capture[IN] != NO_FILE:
@@ -307,7 +301,6 @@ def clear_error(switch: Switch, p: int) -> None:
 
 @entry_point
 def discard(switch: Switch, queues: Queues) -> None:
-    """Drop and count all frames that wait at ports, in queues or in reorder buffers."""
     for p in range(switch.port_count):
         port = switch.ports[p]
         before = port.rx - 1

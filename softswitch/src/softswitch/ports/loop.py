@@ -186,13 +186,11 @@ class PortLoop:
             queue.max_packets, queue.max_bytes = packet_depth(depth)
 
     def _needed(self, depth: int, port: int | None, priority: int | None) -> int:
-        """Return the slots that all queues need with this depth of the selected ones."""
         chosen = self._chosen(port, priority)
         others = int(self._queues.queues["max_packets"].sum()) - sum(int(each.max_packets) for each in chosen)
         return others + depth * len(chosen)
 
     def _make_room(self, slots: int) -> None:
-        """Replace the queues by some with the same settings and at least `slots` slots."""
         old = self._queues
         self._queues = make_queues(self._shapes, old.queues.shape[1], slots)
         copy_settings(self._queues, old, [(p, p) for p in range(len(old.ports))])
@@ -204,7 +202,6 @@ class PortLoop:
         return [self._queues.queues[p, k] for p in ports for k in priorities]
 
     def close(self) -> None:
-        """Stop, and close all sockets; closing twice is harmless."""
         self.stop()
         self._opened.close()
 
@@ -317,7 +314,6 @@ class PortLoop:
             port["slot_size"] = packet_socket.slot_size
 
     def _make_records(self, waiting_bytes: int) -> None:
-        """Allocate a record for a frame in each slot of the queues, if there are any. Raises PortError."""
         self._switch["buffered"] = waiting_bytes > 0
         if waiting_bytes:
             size, count = record_bytes(waiting_bytes + self._frame_bytes), len(self._queues.slots)
@@ -330,10 +326,7 @@ class PortLoop:
             self._switch["records"], self._switch["record_bytes"] = self._records.ctypes.data, size
 
     def _enable_backpressure(self, switch: np.void, small: Mapping[int, bool]) -> NDArray[np.uint8]:
-        """Enable backpressure of these ports; return the memory of a pending frame for each.
-
-        Shrink the send buffer of the ports that map to true.
-        """
+        """Return memory for a pending frame of each port; ports mapped to true get a small send buffer."""
         frames = np.zeros((len(small), self._frame_bytes), np.uint8)
         for memory, (number, is_small) in zip(frames, small.items(), strict=True):
             p = self._numbers.index(number)
@@ -345,7 +338,6 @@ class PortLoop:
         return frames
 
     def _capture(self, switch: np.void, folder: Path, opened: contextlib.ExitStack) -> int:
-        """Open the pcap files of all interfaces; return the number of interfaces."""
         for port, each in zip(switch["ports"], self._sockets, strict=False):
             port["capture"] = open_files(folder, each.interface, opened)
         return len(self._sockets)
@@ -371,7 +363,6 @@ def check_ports(
     impairments: Mapping[tuple[int, Direction], Impairment],
     shapes: Mapping[int, Shape] = {},
 ) -> None:
-    """Raise PortError if a port number is out of range, used twice, or unknown to an option."""
     numbers = [*ports, *([] if cpu_port is None else [cpu_port])]
     for number in numbers:
         if not 0 <= number < PORT_NUMBERS:

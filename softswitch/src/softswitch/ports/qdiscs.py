@@ -53,7 +53,6 @@ def shaped(interfaces: Collection[str]) -> dict[str, frozenset[str]]:
 
 
 def _answers(request: int, body: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield type and body of each message of a dump."""
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as netlink:
         netlink.send(_HEAD.pack(_HEAD.size + len(body), request, _DUMP_REQUEST, 1, 0) + body)
         while True:

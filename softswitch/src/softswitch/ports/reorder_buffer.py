@@ -22,7 +22,6 @@ _MAX_PASSES = 4  # later frames that pass a held one; 1 at least
 
 Frames: TypeAlias = Records[Frame]
 Slots: TypeAlias = Records[ReorderSlot]
-"""The REORDER_SLOTS slots of one buffer."""
 
 
 def fill_reorder_buffer(
@@ -47,7 +46,6 @@ def draw(buffer: ReorderBuffer) -> float:
 
 @compiled
 def append(frames: Frames, count: int, address: int, length: int, time: int) -> int:
-    """Append a frame after the first `count` ones; return the new count."""
     frames[count].address = address
     frames[count].length = length
     frames[count].time = time
@@ -128,7 +126,6 @@ def recycle(slots: Slots) -> None:
 
 @compiled
 def clear(buffer: ReorderBuffer, slots: Slots) -> int:
-    """Drop the held frames; return their number."""
     count: int = buffer.held
     buffer.held = 0
     for slot in slots:

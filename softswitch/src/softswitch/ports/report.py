@@ -56,7 +56,6 @@ class SwitchCounters(NamedTuple):
 
 
 def plus(before: SwitchCounters | None, now: SwitchCounters) -> SwitchCounters:
-    """Return the counters of `now` with earlier ones of the same ports added."""
     if before is None:
         return now
     ports = {

@@ -58,7 +58,6 @@ def send_all(switch: Switch) -> None:
 
 @compiled
 def leave(switch: Switch, number: int, address: int, length: int, now: int) -> None:
-    """Queue an output for its port, through the port's reorder buffer if it has one."""
     p = switch.index_of[number] if number < PORT_NUMBERS else NO_PORT
     if p == NO_PORT:
         switch.no_such_port += 1

@@ -16,12 +16,10 @@ ALL = "*"
 
 
 def parse_port_rate(text: str) -> tuple[str, Rate]:
-    """Parse PORT=RATE; raises PortError."""
     return _parse("--port-rate", text, parse_rate, "1=1000pps")
 
 
 def parse_port_queue(text: str) -> tuple[str, Depth]:
-    """Parse PORT=DEPTH; raises PortError."""
     return _parse("--port-queue", text, parse_depth, "1=64")
 
 

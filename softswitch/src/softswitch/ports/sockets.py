@@ -116,13 +116,11 @@ class PortSocket:
         return self.socket.fileno()
 
     def read_kernel_drops(self) -> int:
-        """Return how many frames the kernel has dropped because the ring was full."""
         statistics = self.socket.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8)
         self.kernel_drops += int.from_bytes(statistics[4:8], "little")  # reading resets the kernel's counter
         return self.kernel_drops
 
     def close(self) -> None:
-        """Close the ring and the socket; closing twice is harmless."""
         self._memory = None
         self._map.close()
         self.socket.close()
@@ -149,7 +147,6 @@ class ControlSockets:
         self.switch_end.shutdown(socket.SHUT_RD)
 
     def close(self) -> None:
-        """Close all four sockets; closing twice is harmless."""
         for end in self._all():
             end.close()
 

@@ -56,7 +56,6 @@ def take(queues: Queues, now: int) -> int:
 
 @compiled
 def take_from(queues: Queues, p: int, now: int) -> int:
-    """Dequeue the next packet of one port, as `take` does for all ports."""
     if queues.ports[p].due > now:
         return NONE
     for k in range(queues.queues.shape[1]):
@@ -82,7 +81,6 @@ def hold(queues: Queues, p: int) -> None:
 
 @compiled
 def release(queues: Queues, p: int) -> None:
-    """Let a port's packets depart again."""
     queues.ports[p].held = 0
     _schedule(queues, p)
 
@@ -119,7 +117,6 @@ def _unlink(queues: Queues, queue: Queue) -> int:
 
 @compiled
 def _schedule(queues: Queues, p: int) -> None:
-    """Set when the port's next packet may depart."""
     due: int = int64(NEVER)
     for priority in range(queues.queues.shape[1]):
         queue = queues.queues[p, priority]
@@ -131,7 +128,6 @@ def _schedule(queues: Queues, p: int) -> None:
 
 @compiled
 def _earliest(queues: Queues) -> int:
-    """Return the port whose packet may depart first, or NONE."""
     found: int = int64(NONE)
     due: int = int64(NEVER)
     for p in range(len(queues.ports)):

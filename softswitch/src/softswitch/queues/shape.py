@@ -75,6 +75,5 @@ def parse_depth(text: str) -> Depth:
 
 
 def _split(text: str, units: dict[str, int]) -> tuple[int, str]:
-    """Return number and unit, or (0, "") if the text is malformed."""
     found = re.fullmatch(r"(\d{1,15})([a-z]*)", text, re.ASCII)
     return (int(found[1]), found[2]) if found is not None and found[2] in units else (0, "")

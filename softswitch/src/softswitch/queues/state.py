@@ -25,8 +25,6 @@ class Pool:
 
 
 class Port:
-    """A port with its link."""
-
     bits: int
     """Rate of the link in bit/s; 0 means unlimited."""
     free_at: int
@@ -54,8 +52,6 @@ class Queue:
 
 
 class Slot:
-    """A packet in a queue."""
-
     port: int
     priority: int
     length: int

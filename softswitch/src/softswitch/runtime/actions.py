@@ -16,7 +16,6 @@ from softswitch.runtime.refusals import TABLE, RuntimeRefusal
 def fill_action(
     control: ControlledPipeline[PL], store: TableStore, doing: TableAction, entry: p4r.TableEntry
 ) -> None:
-    """Fill in the action of an entry; raises RuntimeRefusal if it is not of the table's kind."""
     if store.profile is not None:
         use = use_of(store.profile, doing)
         if isinstance(use, UseMember):
@@ -30,7 +29,6 @@ def fill_action(
 
 
 def fill_call(control: ControlledPipeline[PL], name: str, data: list[str], call: p4r.Action) -> None:
-    """Fill in the call of an action, given by its name; raises RuntimeRefusal for wrong names or data."""
     action = control.p4info.actions.get(name)
     if action is None:
         raise RuntimeRefusal(TABLE, "INVALID_ACTION_NAME", f"the program has no action {name}")
@@ -58,7 +56,6 @@ def use_of(profile: ProfileStore, doing: TableAction) -> UseMember | UseGroup:
 
 
 def table_action_of(store: TableStore, action: EntryAction) -> TableAction:
-    """Return the action of an entry, with handles."""
     if isinstance(action, ActionCall):
         return TableAction(action=action.name, data=data_of(action))
     assert store.profile is not None
@@ -74,7 +71,6 @@ def data_of(call: ActionCall) -> list[str]:
 
 
 def member_of(profile: ProfileStore, handle: int) -> int:
-    """Return the ID of the member with a handle; raises RuntimeRefusal if there is none."""
     for member, number in profile.numbers.member_numbers().items():
         if number == handle:
             return member
@@ -83,7 +79,6 @@ def member_of(profile: ProfileStore, handle: int) -> int:
 
 
 def group_of(profile: ProfileStore, handle: int) -> int:
-    """Return the ID of the group with a handle; raises RuntimeRefusal if there is none."""
     for group, number in profile.numbers.group_numbers().items():
         if number == handle:
             return group

@@ -27,7 +27,6 @@ class RuntimeCalls(Generic[PL]):
         self._ready: ControlledPipeline[PL] | None = None
 
     def control(self) -> ControlledPipeline[PL]:
-        """Return the pipeline that calls are about; raises SwitchError if there is none."""
         control = self._ready or self._pipelines.active
         if control is None:
             raise SwitchError("Error: the switch runs no program yet")
@@ -46,7 +45,6 @@ class RuntimeCalls(Generic[PL]):
 
 
 def update(control: ControlledPipeline[PL], kind: int, entity: p4r.Entity) -> None:
-    """Write one P4Runtime update; raises Refusal."""
     message = p4r.Update(type=kind, entity=entity)  # type: ignore[arg-type]  # an enum's value
     for refusal in control.write(p4r.WriteRequest(updates=[message], atomicity=_EACH)):
         if refusal is not None:
@@ -83,7 +81,6 @@ def config_of(rates: list[Rate]) -> MeterConfig:
 
 
 def rates_of(config: MeterConfig | None) -> list[Rate]:
-    """Return the rates of a configuration; the inverse of `config_of`."""
     if config is None:
         return []
     return [

@@ -29,8 +29,6 @@ _NAMES = {
 
 
 class Named(Protocol):
-    """An array or value set of P4Info."""
-
     @property
     def name(self) -> str: ...
 
@@ -44,8 +42,6 @@ N = TypeVar("N", bound=Named)
 
 
 class Cells(Tables[PL]):
-    """Calls on arrays, on direct resources of entries, and on value sets."""
-
     # -- registers
 
     def register_read(self, register: str, index: int | None) -> list[str]:

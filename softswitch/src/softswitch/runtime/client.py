@@ -15,7 +15,6 @@ from softswitch.runtime.interface import SERVICE, Runtime
 
 MAX_MESSAGE = 128 << 20  # bytes; a large table is one response
 CONNECT_S = 3.0
-"""Timeout of connecting, s."""
 
 
 class _Remote:

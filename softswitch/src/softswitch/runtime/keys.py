@@ -10,7 +10,6 @@ from softswitch.runtime.refusals import TABLE, RuntimeRefusal
 
 
 def value_of(text: str, width: int, location: str) -> int:
-    """Parse a value of at most `width` bits; raises RuntimeRefusal, whose text begins with `location`."""
     try:
         value = int(text, 0)
     except ValueError:
@@ -21,7 +20,6 @@ def value_of(text: str, width: int, location: str) -> int:
 
 
 def match_of(field: MatchField, text: str) -> Match:
-    """Parse the match of a field; raises RuntimeRefusal."""
     location = f"match field {field.name}"
     full = field.full
     match field.kind:
@@ -46,7 +44,6 @@ def match_of(field: MatchField, text: str) -> Match:
 
 
 def match_text(field: MatchField, match: Match) -> str:
-    """Return the text of a match; the inverse of `match_of`."""
     match match:
         case Between(low, high):
             return f"{low:#x}->{high:#x}"
@@ -58,7 +55,6 @@ def match_text(field: MatchField, match: Match) -> str:
 
 
 def matches_of(table: str, fields: Sequence[MatchField], texts: Sequence[str]) -> tuple[Match, ...]:
-    """Parse all matches of a key; raises RuntimeRefusal."""
     if len(texts) != len(fields):
         raise _bad(f"table {table} needs {len(fields)} key fields, not {len(texts)}")
     return tuple(match_of(field, text) for field, text in zip(fields, texts, strict=True))

@@ -30,8 +30,6 @@ class _Node:
 
 @dataclass
 class Nodes:
-    """The nodes of all groups, by handle."""
-
     nodes: dict[int, _Node] = field(default_factory=dict)
     groups: dict[int, list[int]] = field(default_factory=dict)
     lags: dict[int, list[int]] = field(default_factory=dict)
@@ -40,13 +38,11 @@ class Nodes:
     _free: LowestFree = field(default_factory=LowestFree)
 
     def node(self, handle: int) -> _Node:
-        """Return the node with a handle; raises RuntimeRefusal if there is none."""
         if handle not in self.nodes:
             raise RuntimeRefusal(PRE, "INVALID_L1_HANDLE", f"there is no node with handle {handle}")
         return self.nodes[handle]
 
     def group(self, group: int) -> list[int]:
-        """Return the handles of a group's nodes, in order; raises RuntimeRefusal if there is no group."""
         if group not in self.groups:
             raise RuntimeRefusal(PRE, "INVALID_MGRP_HANDLE", f"there is no multicast group {group}")
         return self.groups[group]
@@ -57,14 +53,12 @@ class Nodes:
         return handle
 
     def destroy(self, handle: int) -> int | None:
-        """Remove a node; return the group that it was in."""
         group = self.dissociate(handle)
         del self.nodes[handle]
         self._free.give(handle)
         return group
 
     def associate(self, group: int, handle: int) -> None:
-        """Append a node to a group; raises RuntimeRefusal if it is in one."""
         node, listed = self.node(handle), self.group(group)
         if node.group is not None:
             text = f"node {handle} is in multicast group {node.group} already"
@@ -81,7 +75,6 @@ class Nodes:
         return group
 
     def replicas(self, group: int) -> list[Replica]:
-        """Return the copies that a group makes, in order."""
         found = []
         for handle in self.groups.get(group, []):
             node = self.nodes[handle]

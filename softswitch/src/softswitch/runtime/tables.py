@@ -23,8 +23,6 @@ _MS_IN_NS, _MS_IN_US = 10**6, 10**3
 
 
 class Tables(RuntimeCalls[PL]):
-    """Calls on tables, with BMv2's handles and priorities."""
-
     def table_add(self, table: str, match: list[str], priority: int, doing: TableAction) -> int:
         control, store = self._table(table)
         key = _key(store, match, priority)

@@ -222,7 +222,6 @@ class Entries:
         return words, self._memory.words[group : group + layout.field_words].tolist(), use
 
     def _uses(self, layout: TableLayout) -> dict[int, MemberOrGroup]:
-        """Return members and groups by the words that refer to them in a table's records."""
         return {} if layout.table.profile is None else self._profiles[layout.table.profile].uses
 
     def read(self, table: str) -> Iterator[StoredEntry]:

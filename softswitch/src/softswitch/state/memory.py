@@ -30,7 +30,6 @@ class Memory:
         self.attach(_huge_pages(max(8, size)))
 
     def attach(self, words: Words) -> None:
-        """Use these words as the memory block."""
         self.map = words.view(np.uint8).data
         self.words = words
         """Current contents, for reading only; change them with `store`, `store_bytes` and `changing`."""

@@ -153,7 +153,6 @@ class StatePipeline:
 
 
 def is_notice(kind: int) -> bool:
-    """Return whether a record is a digest or a log record (`memory.output`)."""
     return kind >= LOG
 
 

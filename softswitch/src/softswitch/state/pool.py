@@ -41,7 +41,6 @@ class RunPool:
         return list(self._runs)
 
     def length(self, key: int) -> int:
-        """Return the words of a run; 0 if there is none."""
         return self._runs.get(key, (0, 0))[1]
 
     def word(self, key: int) -> int:

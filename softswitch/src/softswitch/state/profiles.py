@@ -23,13 +23,11 @@ class Slots:
         self._free: list[int] = []
 
     def take(self, number: int) -> int:
-        """Return the slot of a number, a new one if it has none."""
         if number not in self.slot:
             self.slot[number] = self._free.pop() if self._free else len(self.slot)
         return self.slot[number]
 
     def release(self, number: int) -> int | None:
-        """Free the slot of a number and return it; None if the number has none."""
         slot = self.slot.pop(number, None)
         if slot is not None:
             self._free.append(slot)
@@ -48,7 +46,6 @@ class Profile:
         """Members and groups by the words of entries that refer to them; guarded by `Memory.control`."""
 
     def write_member(self, member: int, action: ActionCall | None) -> None:
-        """Add, change or remove a member (`Pipeline.write_member`)."""
         with self._memory.control:
             if action is None:
                 slot = self._members.release(member)
@@ -89,7 +86,6 @@ class Profile:
         self._memory.store(self._layout.groups + slot, [run])
 
     def reference(self, use: MemberOrGroup) -> int:
-        """Return the word by which an entry refers to a member or group."""
         is_member = isinstance(use, UseMember)
         slots = self._members.slot if is_member else self._groups.slot
         check_use(self._layout.profile, use, slots)

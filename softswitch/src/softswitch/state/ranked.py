@@ -129,7 +129,6 @@ def _is_entry(state: Words, table: Row, number: int, op: Words, start: int) -> b
 
 @compiled
 def find_ranked(state: Words, table: Row, op: Words, start: int) -> int:
-    """Return the number of an entry's record, or 0."""
     group = _group(state, table, op, start + table.field_words)
     if group < 0:
         return int64(0)
@@ -173,7 +172,6 @@ def insert_ranked(state: Words, table: Row, op: Words, start: int, stop: int) ->
 
 @compiled
 def remove_ranked(state: Words, table: Row, number: int) -> None:
-    """Remove an entry's record from its chain and its group, and free it."""
     record = record_at(table, number)
     group = int64(state[record + table.field_words])
     position = find(state, table, state, record)

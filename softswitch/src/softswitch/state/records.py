@@ -37,8 +37,6 @@ def _find_at(
 
 @intrinsic
 def _hash_at(_typing: TypingContext, key: Kind, key_words: Kind) -> Generated:
-    """Call `hash_at` of `memory.index`; the key is an address."""
-
     def generate(_context: Context, b: llvm.IRBuilder, _signature: Signature, values: Values) -> Value:
         return b.call(hash_at_function(b.module), [b.inttoptr(values[0], POINTER), values[1]])
 

@@ -52,7 +52,6 @@ def _remove_exact(state: Words, table: Row, op: Words, start: int, number: int) 
 
 @compiled
 def _number_of(state: Words, table: Row, op: Words, start: int) -> int:
-    """Return the number of the entry's record, or 0."""
     if table.is_ranked:
         return find_ranked(state, table, op, start)
     position = find(state, table, op, start)

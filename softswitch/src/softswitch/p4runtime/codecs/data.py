@@ -59,7 +59,6 @@ def shape_of(
 
 
 def widths(shape: Shape) -> tuple[int, ...]:
-    """Return the widths of a shape's values in bits, in order."""
     if isinstance(shape, Leaf):
         return (shape.width,)
     return tuple(width for member in shape.members for width in widths(member))

@@ -19,13 +19,11 @@ class Field(NamedTuple):
     translation: Translation | None = None
 
     def decode(self, value: bytes, location: str) -> int:
-        """Return the program's value; raises Refusal."""
         if self.translation is not None:
             return self.translation.decode(value, location)
         return decode(value, self.width, location)
 
     def encode(self, number: int) -> bytes:
-        """Return the controller's value."""
         return encode(number) if self.translation is None else self.translation.encode(number)
 
 
@@ -61,11 +59,9 @@ class FieldGroup:
         return tuple(f.decode(by_id[f.id], f"{self.location} {f.name}") for f in self.fields)
 
     def encode(self, numbers: Sequence[int]) -> list[tuple[int, bytes]]:
-        """Return the field IDs and canonical values of integers in declaration order."""
         return [(field.id, field.encode(value)) for field, value in zip(self.fields, numbers, strict=True)]
 
     def mismatch(self, given: Sequence[int]) -> Refusal:
-        """Return the refusal of field IDs that are unknown, repeated or missing."""
         names = {field.id: field.name for field in self.fields}
         seen = set()
         for identity in given:

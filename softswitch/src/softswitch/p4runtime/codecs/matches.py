@@ -24,7 +24,6 @@ class MatchField(NamedTuple):
 
     @property
     def value(self) -> Field:
-        """The field of an exact match."""
         return Field(self.id, self.width, self.name, self.translation)
 
     @property
@@ -49,7 +48,6 @@ class MatchKey:
         self._is_exact = all(field.kind is MatchKind.EXACT for field in fields)
 
     def decode(self, given: Sequence[p4r.FieldMatch]) -> tuple[Match, ...]:
-        """Return the matches of an entry's match fields, in declaration order; raises Refusal."""
         if not self._is_exact:
             return self._decode(given)
         try:
@@ -58,12 +56,10 @@ class MatchKey:
             return self._decode(given)  # which raises, and can tell that a match is of another kind
 
     def decode_exact(self, given: Sequence[p4r.FieldMatch]) -> tuple[int, ...]:
-        """Return the values of a key whose fields are all exact; raises Refusal."""
         assert self._is_exact
         return cast(tuple[int, ...], self.decode(given))
 
     def encode(self, matches: Sequence[Match], entry: p4r.TableEntry | p4r.ValueSetMember) -> None:
-        """Fill in an entry's match fields, in canonical form."""
         for field, match in zip(self.fields, matches, strict=True):
             if match != field.anything:
                 _encode(field, match, entry.match.add(field_id=field.id))

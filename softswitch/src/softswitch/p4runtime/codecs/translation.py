@@ -68,7 +68,6 @@ class Translation:
         return encode(value) if isinstance(value, int) else value
 
     def index(self, given: int, location: str) -> int:
-        """Return the program's index of a cell; raises Refusal as `decode` does."""
         return self.decode(encode(given), location)
 
     def given_index(self, number: int) -> int | None:
@@ -79,7 +78,6 @@ class Translation:
         return value if isinstance(value, int) else None
 
     def is_whole(self, mask: bytes) -> bool:
-        """Return whether a mask of a match covers all of a value."""
         if self.sdn_width is None:
             return bool(mask) and not mask.strip(b"\xff")
         return int.from_bytes(mask, "big") in ((1 << self.sdn_width) - 1, (1 << self.width) - 1)

@@ -20,7 +20,6 @@ def decode(value: bytes, width: int, location: str) -> int:
 
 
 def misfit(value: bytes, width: int, location: str) -> Refusal:
-    """Return the refusal of a string that is empty or wider than its field."""
     # The code is INVALID_ARGUMENT, as in §9.1 and BMv2; §8.3 has OUT_OF_RANGE.
     if not value:
         return invalid(f"{location}: the value is empty, bit<{width}> needs at least one byte")

@@ -19,7 +19,6 @@ def decode_call(actions: Mapping[int, ActionInfo], call: p4r.Action, location: s
 
 
 def called(action: ActionInfo, call: p4r.Action) -> ActionCall:
-    """Decode the call of an action, which has the message's ID; raises Refusal."""
     args = action.params.decode([(param.param_id, param.value) for param in call.params])
     return ActionCall(action.name, args)
 

@@ -41,7 +41,6 @@ class Arrays(Generic[A]):
         self._pipeline = pipeline
 
     def _modified(self, update: int, identity: int, message: CellEntry) -> tuple[A, range]:
-        """Return array and indices of an update, which can only be a MODIFY; raises Refusal."""
         array = self._array(identity)
         if update != MODIFY:
             raise invalid(f"{self._kind} {array.name} can only be modified")

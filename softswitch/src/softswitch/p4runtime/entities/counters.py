@@ -40,7 +40,6 @@ class CounterEntries(Arrays[CounterInfo]):
 
 
 def counter_value(data: p4r.CounterData) -> CounterValue:
-    """Return a counter's value from a message; raises Refusal if it is negative."""
     if data.packet_count < 0 or data.byte_count < 0:
         raise invalid(f"counter value {data.packet_count} packets, {data.byte_count} bytes is negative")
     return CounterValue(data.packet_count, data.byte_count)

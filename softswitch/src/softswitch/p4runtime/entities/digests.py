@@ -105,7 +105,6 @@ class DigestEntries:
         self._states[self._digest(ack.digest_id).id].acknowledge(ack.list_id)
 
     def due(self, now: int) -> list[p4r.DigestList]:
-        """Return the lists whose timeout is over."""
         return [
             self._list(self._digests[identity], now)
             for identity, state in self._states.items()

@@ -18,7 +18,6 @@ Has = Callable[[TableStore], bool]
 def written(
     stores: Stores, kind: int, entry: p4r.TableEntry, batch: Batch, what: str, has: Has
 ) -> tuple[TableStore, Key]:
-    """Return the entry whose direct counter or meter (`what`) is modified; raises Refusal."""
     store = stores[entry.table_id]
     if kind != MODIFY:
         raise invalid(f"table {store.name}: a direct {what} can only be modified")

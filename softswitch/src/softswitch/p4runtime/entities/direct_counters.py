@@ -28,7 +28,6 @@ class DirectCounterEntries:
         self._pipeline = pipeline
 
     def write(self, kind: int, message: p4r.DirectCounterEntry, batch: Batch) -> None:
-        """Check one update, which can only be a MODIFY, and add it to the batch."""
         store, key = written(self._stores, kind, message.table_entry, batch, "counter", has_counter)
         step = set_counter(store, key, counter_value(message.data))
         if message.HasField("data"):

@@ -15,13 +15,11 @@ from softswitch.pipeline import ControlPlane, MeterConfig
 
 
 def meter_config(store: TableStore, given: p4r.MeterConfig) -> MeterConfig:
-    """Decode the configuration of a direct meter; the table must have one."""
     assert store.table.meter is not None
     return decode_config(given, store.table.meter, f"direct meter of table {store.name}")
 
 
 def set_meter(store: TableStore, key: Key, config: MeterConfig | None) -> Step:
-    """Return the step that configures the direct meter of an entry; with None all packets are green."""
     entry_key = store.entry_key(key)
     return lambda pipeline: pipeline.set_entry_meter(entry_key, config)
 
@@ -36,7 +34,6 @@ class DirectMeterEntries:
         self._pipeline = pipeline
 
     def write(self, kind: int, message: p4r.DirectMeterEntry, batch: Batch) -> None:
-        """Check one update, which can only be a MODIFY, and add it to the batch; without config it resets."""
         store, key = written(self._stores, kind, message.table_entry, batch, "meter", has_meter)
         _refuse_colors(message)
         config = meter_config(store, message.config) if message.HasField("config") else None

@@ -17,7 +17,6 @@ from softswitch.pipeline import ActionCall, EntryAction, UseGroup, UseMember
 
 
 def decode_direct(table: TableInfo, given: p4r.TableAction, default: bool = False) -> ActionCall:
-    """Decode the call of an action that the table allows in entries, or as its default; raises Refusal."""
     call = given.action
     action = (table.default_actions if default else table.entry_actions).get(call.action_id)
     if action is None:
@@ -58,7 +57,6 @@ def release(store: TableStore, action: EntryAction, batch: Batch) -> None:
 def encode(
     action: EntryAction, actions: Mapping[str, ActionInfo], one_shots: OneShots, message: p4r.TableAction
 ) -> None:
-    """Fill in the action of an entry, one-shots as they were written."""
     match action:
         case UseMember(member):
             message.action_profile_member_id = member

@@ -25,7 +25,6 @@ class Found(NamedTuple):
 
 
 def select(stores: Stores, pipeline: ControlPlane, wanted: p4r.TableEntry) -> Iterator[Found]:
-    """Return the current entries that a query selects by match fields and priority, if it has these."""
     return chain.from_iterable([_select(store, pipeline, wanted) for store in stores.selected(wanted)])
 
 
@@ -36,7 +35,6 @@ def read_entries(
     wanted: p4r.TableEntry,
     now: int,
 ) -> Iterator[p4r.Entity]:
-    """Return the current entries, or default entries, that a query selects; raises Refusal."""
     selected = stores.selected(wanted)
     for store in selected:
         _check(store, wanted)

@@ -50,7 +50,6 @@ class Handles:
         return self._tables.keys()
 
     def follow(self, writes: Sequence[EntryWrite], failures: Iterable[Exception | None]) -> None:
-        """Update the numbers after writes of the pipeline, each with its failure or None."""
         if not self._tables:
             return
         for write, failure in zip(writes, failures, strict=True):
@@ -63,7 +62,6 @@ class Handles:
                 numbers.remove(Key(write.key, write.priority))
 
     def forget(self, table: str) -> None:
-        """Restart numbers and versions of a table that was cleared."""
         self._tables[table] = _Numbers()
 
     def of(self, table: str, key: Key) -> int | None:
@@ -83,7 +81,6 @@ class Handles:
         return number in numbers.keys and numbers.handle(number) != handle
 
     def ordered(self, table: str) -> Iterator[tuple[int, Key]]:
-        """Return handles and keys of all entries, ordered by number."""
         numbers = self._numbers(table)
         return ((numbers.handle(number), numbers.keys[number]) for number in sorted(numbers.keys))
 

@@ -11,7 +11,6 @@ _THREE_COLORS = p4i.MeterSpec.SINGLE_RATE_THREE_COLOR
 
 
 def decode_config(given: p4r.MeterConfig, kind: p4i.MeterSpec.Type.ValueType, location: str) -> MeterConfig:
-    """Decode rates and bursts; raises Refusal, whose text begins with `location` ("meter m")."""
     config = MeterConfig(given.cir, given.cburst, given.pir, given.pburst)
     if min(*config, given.eburst) < 0:
         raise invalid(f"{location}: {_show(given)}: rates and bursts are not negative")

@@ -14,8 +14,6 @@ from softswitch.pipeline import ControlPlane, MeterConfig
 
 
 class MeterEntries(Arrays[MeterInfo]):
-    """The indexed meters, with their configurations by meter ID and index."""
-
     def __init__(self, arrays: Mapping[int, MeterInfo], pipeline: ControlPlane) -> None:
         super().__init__("meter", arrays, pipeline)
         self._configs: dict[tuple[int, int], MeterConfig] = {}
@@ -29,7 +27,6 @@ class MeterEntries(Arrays[MeterInfo]):
         self.configure(array, indices, config, batch)
 
     def configure(self, array: MeterInfo, indices: range, config: MeterConfig | None, batch: Batch) -> None:
-        """Add the configuration of cells to the batch; None removes it."""
         for index in indices:
             batch.put(self._configs, (array.id, index), config)
 

@@ -72,14 +72,12 @@ class ProfileStore:
             raise self.missing("member", member)
 
     def check_group(self, group: int) -> None:
-        """Raise Refusal if there is no such group, or the profile has no selector."""
         if not self.profile.has_selector:
             raise invalid(f"action profile {self.name} has no selector, and so no groups")
         if group not in self.groups:
             raise self.missing("group", group)
 
     def check_manual(self) -> None:
-        """Raise Refusal if the profile has one-shots, which exclude members and groups."""
         if self.one_shots:
             raise invalid(f"action profile {self.name} has one-shot entries, so neither members nor groups")
 
@@ -117,7 +115,6 @@ class ProfileStore:
         pipeline.write_group(self.name, group, members)
 
     def use(self, uses: dict[int, int], identity: int, change: int, batch: Batch) -> None:
-        """Change the number of references to a member or a group."""
         batch.put(uses, identity, uses.get(identity, 0) + change or None)
 
     def missing(self, kind: str, identity: int) -> Refusal:
@@ -148,14 +145,12 @@ class Profiles:
         return next((store for store in self._stores.values() if store.name == name), None)
 
     def port_changed(self, pipeline: ControlPlane, port: int) -> None:
-        """Write the groups again in which a member watches a port that went down or up."""
         for store in self._stores.values():
             for group, picks in store.picks.items():
                 if any(pick.watched == port for pick in picks):
                     store.write_group(pipeline, group)
 
     def selected(self, profile: int, inside: int, what: str) -> list[ProfileStore]:
-        """Return the profiles that a query selects: the one with its ID, or all if it is 0."""
         if profile:
             return [self[profile]]
         if inside:
@@ -164,7 +159,6 @@ class Profiles:
 
 
 def watched_port(member: Watched, location: str, ports: Translation | None) -> int | None:
-    """Return the port that a member watches; raises Refusal if it is out of range."""
     kind = member.WhichOneof("watch_kind")
     if kind is None:
         return None

@@ -54,7 +54,6 @@ def _hashed(keys: Iterable[int], buckets: int) -> list[int]:
 def decode_replicas(
     given: Iterable[p4r.Replica], location: str, ports: Translation | None = None
 ) -> list[Replica]:
-    """Decode distinct replicas, with `ports` in bytes; raises Refusal, whose text begins with `location`."""
     replicas: dict[Replica, None] = {}
     for message in given:
         if message.backup_replicas:

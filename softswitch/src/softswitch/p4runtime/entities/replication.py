@@ -71,7 +71,6 @@ class _Replicated(ABC, Generic[M]):
         self.put(stored, replicas, batch)
 
     def put(self, message: M, replicas: list[Replica], batch: Batch) -> None:
-        """Add an entry with its replicas, in the order of the copies; raises Refusal for too many."""
         key = (self.name, self.identity(message))
         others = sum(count for other, count in self._counts.items() if other != key)
         if others + len(replicas) > MAX_REPLICAS:
@@ -133,8 +132,6 @@ class _CloneSessions(_Replicated[p4r.CloneSessionEntry]):
 
 
 class PacketReplication:
-    """The multicast groups and the clone sessions."""
-
     def __init__(self, ports: Translation | None = None) -> None:
         counts: dict[tuple[str, int], int] = {}
         self.groups = _MulticastGroups(counts, ports)

@@ -48,7 +48,6 @@ class MemberNumbers:
         return lambda: self.__dict__.update(before)
 
     def add_member(self, member: int) -> None:
-        """Assign an ID to the copy of an inserted member."""
         self._copies[member] = [self._free.take()]
 
     def remove_member(self, member: int) -> None:
@@ -70,7 +69,6 @@ class MemberNumbers:
         return [member for _, member in sorted(numbered)]
 
     def remove_group(self, group: int) -> None:
-        """Free the number of a deleted group, and unused copies of its members."""
         for member in sorted(self._groups.pop(group)):
             self._purge(member)
         self.groups.give(self._group_numbers.pop(group))
@@ -80,7 +78,6 @@ class MemberNumbers:
         return {member: copies[0] for member, copies in self._copies.items()}
 
     def group_numbers(self) -> dict[int, int]:
-        """Return BMv2's numbers of the controller's groups by ID."""
         return dict(self._group_numbers)
 
     def take(self, count: int) -> list[int]:

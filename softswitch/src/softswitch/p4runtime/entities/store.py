@@ -38,8 +38,6 @@ DEFAULT = Key(())
 
 
 class DefaultEntry(NamedTuple):
-    """The action of a miss, if any, and the controller's cookies."""
-
     action: EntryAction | None
     note: Note = PLAIN
 
@@ -69,7 +67,6 @@ class TableStore:
         )
 
     def key(self, entry: p4r.TableEntry) -> Key:
-        """Decode the key of an entry; raises Refusal."""
         priority = entry.priority
         if priority <= 0 if self.has_priority else priority:
             raise self._wrong_priority(priority)
@@ -83,7 +80,6 @@ class TableStore:
         self.table.key.encode(key.matches, message)
 
     def note(self, note: Note, message: p4r.TableEntry) -> None:
-        """Fill in the controller's cookies and the idle timeout."""
         message.metadata, message.controller_metadata = note.metadata, note.controller_metadata
         message.idle_timeout_ns = note.idle_timeout_ns
 
@@ -128,14 +124,12 @@ class Stores:
         return self._stores.get(table_id)
 
     def named(self, name: str) -> TableStore:
-        """Return the table with a P4 name, which must exist."""
         return self._by_name[name]
 
     def find_named(self, name: str) -> TableStore | None:
         return self._by_name.get(name)
 
     def selected(self, wanted: p4r.TableEntry) -> list[TableStore]:
-        """Return the tables that a query selects: the one with its table ID, or all if it is 0."""
         if wanted.table_id:
             return [self[wanted.table_id]]
         if wanted.match:

@@ -106,7 +106,6 @@ class TableEntries:
         return EntryWrite(CHANGES[kind], store.name, matches, action)
 
     def plain_result(self, write: EntryWrite, failure: Exception | None) -> Refusal | None:
-        """Return the result of a plain update from the pipeline's."""
         store = self._stores.named(write.table)
         if failure is None and not store.notes:
             return None
@@ -209,7 +208,6 @@ def _write_const(store: TableStore, kind: int, entry: p4r.TableEntry, batch: Bat
 
 
 def _check_fields(store: TableStore, entry: p4r.TableEntry) -> None:
-    """Raise Refusal for fields that the table lacks, or that writes must not have."""
     table, name = store.table, store.name
     if entry.HasField("time_since_last_hit"):
         raise invalid(f"table {name}: time_since_last_hit must not be set in a write")

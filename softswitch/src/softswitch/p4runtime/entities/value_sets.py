@@ -23,7 +23,6 @@ class ValueSetEntries:
         self._members: dict[int, tuple[Member, ...]] = {identity: () for identity in value_sets}
 
     def write(self, kind: int, message: p4r.ValueSetEntry, batch: Batch) -> None:
-        """Check one update, which can only be a MODIFY of all members, and add it to the batch."""
         value_set = self._value_set(message.value_set_id)
         if kind != MODIFY:
             raise invalid(f"value set {value_set.name} can only be modified")
@@ -44,7 +43,6 @@ class ValueSetEntries:
         return iter([_entity(value_set, self._members[value_set.id]) for value_set in chosen])
 
     def members(self, identity: int) -> tuple[Member, ...]:
-        """Return the members of a value set; raises Refusal if there is none."""
         return self._members[self._value_set(identity).id]
 
     def _value_set(self, identity: int) -> ValueSetInfo:
@@ -68,7 +66,6 @@ def _member(value_set: ValueSetInfo, given: Sequence[p4r.FieldMatch]) -> Member:
 
 
 def _whole_value(field: MatchField, match: Match) -> int | None:
-    """Return the only value that a match accepts; None if there are others."""
     match match:
         case Between(low, high) if low == high:
             return low
@@ -80,7 +77,6 @@ def _whole_value(field: MatchField, match: Match) -> int | None:
 
 
 def matches_of(value_set: ValueSetInfo, member: Sequence[int]) -> tuple[Match, ...]:
-    """Return the matches of a member's values, each of its field's kind."""
     return tuple(
         value
         if field.kind is MatchKind.EXACT

@@ -56,7 +56,6 @@ class TableRow:
 
 @compiled
 def _row_of(rows: Records[TableRow] | Records[ActionRow], first: int, end: int, identity: int) -> int:
-    """Return the row with an ID, or -1."""
     for row in range(first, end):
         if rows[row].id == identity:
             return row
@@ -65,7 +64,6 @@ def _row_of(rows: Records[TableRow] | Records[ActionRow], first: int, end: int, 
 
 @compiled
 def _fits(data: Bytes, value: Ints, field: FieldRow) -> bool:
-    """Return whether a value belongs to the field and is not wider than it."""
     if value[IDENTITY] != field.id or value[LENGTH] == 0:
         return False
     at, left = value[START], value[LENGTH]
