@@ -47,7 +47,6 @@ def _designs() -> frozenset[str]:
 
 @cache
 def _imported_designs(folder: Path) -> frozenset[Path]:
-    """Return the folders of the designs that modules of a folder in `hosts` import."""
     names = {name for source in folder.rglob("*.py") for name in _IMPORT.findall(source.read_text())}
     return frozenset(_ROOT / "hosts" / name for name in names & _designs())
 
@@ -70,10 +69,7 @@ it."""
 
 
 def loop(state_classes: StateClasses, package: Path = _HERE, below: Sequence[Path] = ()) -> Callable[[F], F]:
-    """Decorate a compiled loop over states of any design. Its cached machine code also depends on `below`.
-
-    `below` are the source files of the functions that the loop calls outside of its package.
-    """
+    """Decorate a compiled loop over states of any design; cached code also depends on the sources `below`."""
 
     def decorate(function: F) -> F:
         return cast(F, update_wrapper(Loop(function, state_classes, package, below), function))
@@ -122,7 +118,6 @@ class Loop:
         return [each for made in self._made.values() for each in made.signatures]
 
     def entry_point_for(self, first: object) -> Compiled:
-        """Return the machine code for the classes of the states in the first argument."""
         state_classes = self._state_classes(unwrap_ref(first))
         owners = tuple([owner for _, owner in state_classes])
         if owners not in self._made:

@@ -10,7 +10,6 @@ class MissingPackage(HotlineError, ImportError):
 
 
 def import_torch() -> ModuleType:
-    """Import PyTorch; raises `MissingPackage` if it is not installed."""
     try:
         import torch
     except ImportError as error:

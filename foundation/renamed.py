@@ -48,7 +48,6 @@ def expected(what: str, new: str, old: str) -> str:
 
 
 def find_old(what: str, names: Mapping[str, str], given: Iterable[str]) -> str | None:
-    """Return the message for the first of the given names that is an old one; None if none is."""
     return next((expected(what, names[name], name) for name in given if name in names), None)
 
 

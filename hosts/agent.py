@@ -101,7 +101,6 @@ def _dispatch(line: str, handlers: Mapping[str, Callable[..., dict[str, object]]
 
 
 def load_config(path: Path, model: type[M]) -> M:
-    """Load a configuration from a JSON file; raise `AgentConfigError` for the first invalid value."""
     try:
         return model.model_validate_json(path.read_bytes())
     except OSError as error:

@@ -68,7 +68,6 @@ class RunSettings(Strict):
     collection: Collection = Collection()
 
     def agent_settings(self) -> dict[str, object]:
-        """Return these settings as JSON values, for an agent's configuration file."""
         return self.model_dump(mode="json", include=set(RunSettings.model_fields))
 
 

@@ -30,8 +30,6 @@ _numba: Module = numba
 
 
 class Halfwords:
-    """A `HALFWORDS` record in a datagram's buffer."""
-
     octets: Octets
     halfwords: NDArray[np.uint16]
 
@@ -43,7 +41,6 @@ def _as_halfwords_plain(rpc: Rpc) -> Halfwords:
 
 @leaf(_as_halfwords_plain)
 def as_halfwords(_typing: TypingContext, rpc: Kind) -> Generated:
-    """Return a datagram's buffer as a `HALFWORDS` record."""
     kind = _numba.from_dtype(HALFWORDS)
 
     def code(context: Context, builder: ir.IRBuilder, _signature: Signature, values: Values) -> Value:
@@ -68,5 +65,4 @@ def word_at(rpc: Rpc, at: int) -> int:
 
 @compiled
 def signed(word: int) -> int:
-    """Return a 32-bit word as a signed integer."""
     return int64(word - ((word & 1 << 31) << 1))

@@ -39,7 +39,6 @@ class KeySpace:
         return found
 
     def keys(self, positions: NDArray[np.integer]) -> NDArray[np.uint64]:
-        """Return the key at each position [n]."""
         if self.sparse is None:
             return positions.astype(np.uint64)
         keys: NDArray[np.uint64] = self.sparse[positions]

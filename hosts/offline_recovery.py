@@ -174,7 +174,6 @@ class _OfflineServer:
 def _replay(
     servers: list[_OfflineServer], config: WorkerConfig, job: int, space: KeySpace, folder: Path
 ) -> None:
-    """Push the updates of a worker's replay log to the servers, as the worker would."""
     path = folder / replay.file_name(f"worker-{config.number}", job)
     log = ReplayLog.reopen(path, replay.NO_SWITCH)
     # An epoch that the worker cannot have used.

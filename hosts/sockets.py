@@ -85,7 +85,6 @@ def _accept_only_from(sock: socket.socket, port: int) -> None:
 
 
 def common_port(addresses: Iterable[Address]) -> int | None:
-    """Return the UDP port of all addresses; None if they have several."""
     ports = {port for _, port in addresses}
     return ports.pop() if len(ports) == 1 else None
 
@@ -106,7 +105,6 @@ class Receiver:
         self._offset = offset
 
     def receive(self) -> Received | None:
-        """Return the next datagram, or None if none waits."""
         try:
             datagram, ancillary, _, source = self._receive(_DATAGRAM_BYTES, _ANCILLARY_BYTES)
         except (BlockingIOError, ConnectionRefusedError):  # the latter: ICMP about an earlier datagram

@@ -48,8 +48,6 @@ class MessageHeader:
 
 
 class _Buffers:
-    """Message headers, addresses and ancillary data of inbox and outbox, and counters."""
-
     offset: int  # Unix time minus the monotonic clock, ns
     queued: int
     unsent: int  # number of datagrams that the kernel did not accept
@@ -100,7 +98,6 @@ def make_udp(offset: int) -> Udp:
 
 @compiled
 def clock(udp: Udp, which: int) -> int:
-    """Return the reading of a clock (`MONOTONIC`, `THREAD_CPU`) in ns."""
     now = udp.state.now
     clock_gettime(which, now.ctypes.data)
     return int64(now[0] * NS + now[1])
@@ -181,6 +178,5 @@ def datagram_of(udp: Udp, k: int) -> bytes:
 
 
 def address_of(udp: Udp, k: int) -> tuple[str, int]:
-    """Return the source of datagram k of the inbox: IPv4 address and port."""
     name = bytes(udp.state.names[k])
     return socket.inet_ntoa(name[4:8]), int.from_bytes(name[2:4], "big")

@@ -12,7 +12,6 @@ from foundation.renamed import find_old_arm
 
 
 def arms_of(design: str) -> tuple[Arm, ...]:
-    """Return all arms of a design, in the order of tables; raises `DesignError` for an unknown design."""
     return find(design).arms
 
 
@@ -44,7 +43,6 @@ def every() -> dict[str, Arm]:
 
 
 def arm(name: str) -> Arm:
-    """Return the arm of a name; raises `HotlineError` if there is none."""
     found = every()
     if name not in found:
         raise HotlineError(find_old_arm([name]) or f"expected an arm ({', '.join(found)}), got {name!r}")

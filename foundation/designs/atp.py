@@ -9,7 +9,7 @@ from foundation.designs.interface import Arm, Design
 
 NAME = "atp"
 UDP_PORT = 0x0700
-"""Their EtherType, as there is no UDP in theirs."""
+"""EtherType of the published ATP, which has no UDP."""
 ECN_DEPTH = 1_000
 
 

@@ -113,7 +113,6 @@ class WorkerState(Protocol):
 
 
 S = TypeVar("S")
-"""The class of a design's state, which loops use as a `WorkerState` or a `ServerState`."""
 
 
 class WorkerOps(NamedTuple, Generic[S]):

@@ -38,7 +38,6 @@ def design(name: str) -> Design:
 
 
 def no_optimiser(name: str, optimiser: str) -> str:
-    """Return the message about a design whose servers have no optimisers."""
     able = ", ".join(each for each in NAMES if design(each).optimises)
     return (
         f"optimiser {optimiser} and design {name}: there pushes can only be added; expected design {able}, "
@@ -66,12 +65,10 @@ class Parts(Generic[T]):
         return design.parts.get(self.room, self.modules.get(design.name))
 
     def find(self, design: Design) -> T | None:
-        """Return a design's part, None if the room has none for it."""
         module = self.module_for(design)
         return None if module is None else cast(T, getattr(import_module(module), self.attribute))
 
     def for_design(self, design: Design) -> T:
-        """Return a design's part; raises `DesignError` if the room has none for it."""
         found = self.find(design)
         if found is None:
             names = ", ".join(self.modules)

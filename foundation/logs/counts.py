@@ -19,7 +19,6 @@ _UPDATES_LIMIT = 2**63
 
 
 def has_columns_of_counts(path: Path) -> bool:
-    """Return whether a file has the columns that `Counts.of_logs` reads."""
     try:
         names = UpdateLog.open(path).names
     except DataError:

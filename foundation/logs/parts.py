@@ -28,13 +28,11 @@ def whole(path: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file; raises `DataError`."""
     with whole(path) as partial:
         partial.write_text(text)
 
 
 def write_into_folder(path: Path, text: str) -> None:
-    """Write a text file into a folder, which is created if it is missing; raises `DataError`."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -71,6 +69,5 @@ class Parts:
 
 
 def save_arrays(path: Path, arrays: Mapping[str, NDArray[np.generic]]) -> None:
-    """Write arrays by name as an .npz archive; raises `DataError`."""
     with whole(path) as partial, partial.open("wb") as out:
         np.savez(out, **arrays)  # type: ignore[arg-type]  # the stub takes them for its own flag

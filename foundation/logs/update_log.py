@@ -101,7 +101,6 @@ class UpdateLog:
 
 
 def read_head(path: Path) -> bytes:
-    """Return the first bytes of a data file; raises `DataError` unless it is a regular, readable file."""
     try:
         if path.exists() and not path.is_file():
             raise DataError(f"{path}: not a regular file; a log or training set is read more than once")
@@ -112,7 +111,6 @@ def read_head(path: Path) -> bytes:
 
 
 def check_text(path: Path, head: bytes, right: str) -> None:
-    """Raise `DataError`, which ends with `right`, unless a file that is not Parquet is text."""
     if not head.strip():
         raise DataError(f"{path}: is empty; {right}")
     if _CONTROL.search(head):
@@ -120,7 +118,6 @@ def check_text(path: Path, head: bytes, right: str) -> None:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error of Polars, which says what is wrong."""
     if isinstance(error, pl.exceptions.PanicException):
         return "it is damaged"
     return one_line(str(error).partition("\n")[0])

@@ -53,7 +53,6 @@ def build(frame: UdpFrame) -> bytes:
 
 
 def parse(frame: bytes) -> UdpFrame:
-    """Decode a frame of the form that `build` makes; raises `MalformedDatagram`."""
     if len(frame) < FRAME_OVERHEAD:
         raise MalformedDatagram(f"a frame of {len(frame)} bytes holds no UDP datagram")
     destination_mac, source_mac, ether_type = _ETHERNET.unpack_from(frame)

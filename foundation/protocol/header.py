@@ -186,7 +186,6 @@ _FAULTS = (
 
 
 def check(header: Header, length: int) -> None:
-    """Raise `MalformedDatagram` for the first rule that the header of a datagram of `length` bytes breaks."""
     if fault := first_fault(header, length):
         wanted = HEADER_BYTES + header.count * (SHAPES | WORD_SHAPES).get((header.op, header.flags), 0)
         message = _FAULTS[fault - 1].format(
@@ -196,7 +195,6 @@ def check(header: Header, length: int) -> None:
 
 
 def unpack(datagram: bytes | memoryview) -> Header:
-    """Decode and check the header of a datagram; raises `MalformedDatagram`."""
     if len(datagram) < HEADER_BYTES:
         raise MalformedDatagram(f"{len(datagram)} bytes, less than the header's {HEADER_BYTES}")
     header = Header._make(LAYOUT.unpack_from(datagram))

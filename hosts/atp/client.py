@@ -55,7 +55,6 @@ class AtpClient(VectorClient):
 
 
 def _check_integers(vector: Vector, limit: int) -> None:
-    """Raise `ValueError` for the first integer with which a sum might saturate."""
     wrong = np.flatnonzero(np.abs(vector.astype(np.int64)) > limit)
     if len(wrong):
         at = int(wrong[0])

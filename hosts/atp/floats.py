@@ -20,7 +20,6 @@ LARGEST = 213.0
 
 @compiled
 def fits(floats: NDArray[np.float32], first: int, count: int) -> bool:
-    """Return whether `count` values from `first` on are sent as integers."""
     largest = 0.0
     for i in range(first, first + count):
         largest = max(largest, abs(float(floats[i])))
@@ -37,5 +36,4 @@ def as_integer(value: float) -> int:
 
 @compiled
 def as_float(total: int) -> float:
-    """Return the float that a sum of such integers stands for."""
     return float(np.float32(total) / np.float32(SCALE))

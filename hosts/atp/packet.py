@@ -62,7 +62,6 @@ class AtpPacket(NamedTuple):
 
 
 def parse(datagram: bytes) -> AtpPacket:
-    """Parse a datagram; raise `struct.error` for one of another length."""
     bitmap, workers, flags, app, sequence, cell, _ = HEADER.unpack_from(datagram)
     values = _BODY.unpack(datagram[HEADER.size : -TAIL.size])
     key, length = TAIL.unpack(datagram[-TAIL.size :])

@@ -11,8 +11,6 @@ from hosts.atp.packet import CELLS, OCTETS, SERVER_SHIFT, VALUES, AtpPacket, par
 
 
 class ATP(Layer):
-    """A worker's packet, or an acknowledgement."""
-
     name = "ATP"
     fields_desc: ClassVar = [
         IntField("bitmap", 0),
@@ -42,7 +40,6 @@ _FLAGS = (
 
 
 def outward(datagram: bytes) -> bytes:
-    """Return an agent's datagram as Scapy builds it from the packet's fields."""
     packet = parse(datagram)
     layer = ATP(
         bitmap=packet.bitmap, workers=packet.workers, app=packet.app, sequence=packet.sequence,
@@ -55,7 +52,6 @@ def outward(datagram: bytes) -> bytes:
 
 
 def inward(datagram: bytes) -> bytes:
-    """Return a received datagram as rebuilt from the fields that Scapy dissects; empty if it is no packet."""
     if len(datagram) != OCTETS:
         return b""
     read = ATP(datagram)

@@ -59,8 +59,6 @@ class Assignment:
 
 
 class Chunk:
-    """A chunk of one of the two tensors."""
-
     bitmap: UInt32
     is_float: UInt8
     is_collided: UInt8
@@ -115,7 +113,6 @@ def make_server(
 
 @compiled
 def handle(server: AtpServer, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> int:
-    """Count a packet; acknowledge it if its chunk is complete (`ServerOps.handle`)."""
     header = server.header
     if length != OCTETS:
         header.malformed += 1
@@ -228,7 +225,6 @@ def _is_complete(server: AtpServer, t: int, chunk: int) -> bool:
 
 @compiled
 def _acknowledge(server: AtpServer, j: int, t: int, chunk: int, rpc: Rpc, answer: Rpc, flags: int) -> None:
-    """Write the sums of a chunk, and its new cell if a packet of it was collided."""
     flags, length = flags & ~COLLISION | ACK, length_of(rpc)
     if server.chunks[t, chunk].is_float:
         flags |= OVERFLOW | RESEND
@@ -241,7 +237,6 @@ def _acknowledge(server: AtpServer, j: int, t: int, chunk: int, rpc: Rpc, answer
 
 @compiled
 def _request_floats(rpc: Rpc, answer: Rpc) -> None:
-    """Write a packet again as a request to all workers."""
     _write_head(rpc, answer, flags_of(rpc) & ~RESEND | ACK | OVERFLOW, length_of(rpc))
     for i in range(VALUES):
         write_value(answer, i, value_of(rpc, i))

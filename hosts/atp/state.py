@@ -68,7 +68,6 @@ class AtpWorker(NamedTuple):
 def make_worker(
     caller: Caller, n_ps: int, space: KeySpace, largest: int, window: int, rows: int = 1024
 ) -> AtpWorker:
-    """Make the state of an idle worker; raise `ValueError` for an invalid window or too long a vector."""
     chunks = -(-space.size // VALUES)
     if chunks > MAX_SEQUENCE:
         raise ValueError(f"expected a vector of at most {MAX_SEQUENCE * VALUES} values, got {space.size}")

@@ -33,7 +33,7 @@ from nativekit.compile import compiled, int64
 
 FIRST_TIMEOUT, TIMEOUT = 50_000_000, 200_000
 FRAME, GROWTH = 308, 1_500
-"""Bytes of a frame of the published code, which counts here too, and by which a window grows."""
+"""Bytes of a frame in the published code, and by which a window grows."""
 
 
 @compiled
@@ -139,7 +139,6 @@ def _resend(state: AtpWorker, chunk: int, now: int) -> None:
 
 @compiled
 def receive(state: AtpWorker, rpc: Rpc, length: int, arrival: int, read: int) -> int:
-    """Handle an acknowledgement, or a request for floats (`WorkerOps.receive`)."""
     header = state.header
     if length != OCTETS:
         header.malformed += 1

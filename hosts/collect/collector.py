@@ -61,7 +61,6 @@ _TIMEOUT_NS, _MAX_TIMEOUT_NS = 20_000_000, 320_000_000
 
 @compiled
 def wake(server: CollectServer, now: int) -> None:
-    """Repeat overdue RPCs, and begin the collections that are due and within the budget."""
     if now < server.header.due:
         return
     for s in range(len(server.collections)):
@@ -125,7 +124,6 @@ def begin(server: CollectServer, j: int, now: int) -> None:
 
 @compiled
 def send(server: CollectServer, s: int, phase: int, live: int) -> None:
-    """Write the RPC of a collection's next phase, for `transmit`."""
     collection, rpc = server.collections[s], server.requests[s]
     j, count = int64(collection.job), int64(collection.count)
     collection.phase, collection.sent, collection.timeout = phase, 0, _TIMEOUT_NS
@@ -151,14 +149,12 @@ def send(server: CollectServer, s: int, phase: int, live: int) -> None:
 
 @compiled
 def value_of(server: CollectServer, collection: Collection, lane: int) -> int:
-    """Return the bits of the value of a collection's key."""
     at = int64(collection.places[lane]) * int64(server.header.width)
     return int64(server.cells[collection.job, at].value)
 
 
 @compiled
 def transmit(server: CollectServer, now: int) -> int:
-    """Return the slot whose RPC is to be sent now, or NOTHING."""
     for s in range(len(server.collections)):
         collection = server.collections[s]
         if collection.phase != IDLE and collection.sent == 0:
@@ -218,7 +214,6 @@ def receive(server: CollectServer, rpc: Rpc, h: Header, length: int, now: int) -
 
 @compiled
 def restore_request(server: CollectServer, s: int, rpc: Rpc, h: Header) -> None:
-    """Begin the collection of a journalled pull again."""
     collection = server.collections[s]
     collection.seq, collection.count, collection.live = h.seq, h.count, h.live
     for lane in range(h.count):
@@ -297,7 +292,6 @@ def end_publishing(server: CollectServer, s: int, h: Header, now: int) -> None:
 
 @compiled
 def note_read(server: CollectServer, collection: Collection, lane: int) -> None:
-    """Record that a key's copy has all gradients up to when they were read."""
     collector, copy = (
         server.collectors[collection.job],
         server.copies[collection.job, collection.places[lane]],
@@ -331,7 +325,6 @@ def end(server: CollectServer, s: int, now: int) -> None:
 
 @compiled
 def apply(server: CollectServer, j: int, s: int, lanes: int, now: int) -> None:
-    """Apply the sums of some lanes of a collection."""
     collection = server.collections[s]
     count, step = int64(collection.count), int64(server.collectors[j].step)
     for lane in range(count):

@@ -17,7 +17,6 @@ from nativekit.compile import compiled, int64
 
 @compiled
 def handle(server: CollectServer, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> int:
-    """Handle a datagram that the kernel received at `arrival` (ns); see `ServerOps.handle`."""
     if length < HEADER_BYTES or rpc.version != VERSION:
         return handle_request(server, rpc, length, arrival, answer)
     h = decode(rpc)

@@ -34,7 +34,6 @@ _PER_OCTAVE = 8
 
 @compiled
 def put(server: CollectServer, q: int, at: int, place: int, key: Key) -> None:
-    """Add a key to queue `q`, due at a time."""
     n = int64(server.queued[q])
     server.queued[q] = n + 1
     while n > 0:
@@ -139,7 +138,6 @@ def spend(server: CollectServer, j: int, now: int) -> None:
 
 @compiled
 def count_age(server: CollectServer, j: int, age: int) -> None:
-    """Count a copy that was replaced at an age in ns."""
     collector = server.collectors[j]
     collector.oldest = max(int64(collector.oldest), age)
     collector.late += age > collector.staleness

@@ -38,8 +38,6 @@ QUEUED, CHANGED = 1, 2
 
 
 class CollectHeader(HotsetHeader):
-    """Scalars of the state."""
-
     is_restoring: int
     """Whether the journal is replayed."""
 
@@ -95,8 +93,6 @@ class Collection:
 
 
 class Due:
-    """An entry of a queue."""
-
     at: int
     place: int
     key: np.uint64
@@ -170,7 +166,6 @@ def make_server(
 
 @compiled
 def needs_room(server: CollectServer, datagrams: int) -> bool:
-    """Return whether contacts, callers or notes may lack room for that many datagrams."""
     header = server.header
     more = datagrams + len(server.collections)
     if header.is_durable and int64(header.noted) + more * NOTE_BYTES > len(server.journal):

@@ -88,7 +88,6 @@ class CollectStore(OffloadingStore):
         self._queue(np.flatnonzero(self._cells.updates[: self._share.header.places] >= AWAY), 0)
 
     def restore_queues(self) -> None:
-        """Make the queues of a restored server."""
         self._copies.marks &= ~QUEUED
         self._server.queued[self._j * LANES : (self._j + 1) * LANES] = 0
         for collection in self._own_collections:
@@ -178,7 +177,6 @@ def queue_keys(server: CollectServer, j: int, places: Places, keys: Keys, lanes:
 
 @entry_point
 def apply_all(server: CollectServer, j: int, keys: Keys, values: Words, step: int) -> None:
-    """Apply gradients [n] to keys [n] of this PS."""
     server = as_ref(server)
     for first in range(0, len(keys), LANES):
         count = min(LANES, len(keys) - first)

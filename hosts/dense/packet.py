@@ -49,7 +49,6 @@ class DensePacket(NamedTuple):
 
 
 def parse(datagram: bytes) -> DensePacket:
-    """Parse a datagram; raise `struct.error` if it is too short or its values are incomplete."""
     count = (len(datagram) - HEADER.size) // VALUE_BYTES
     values = struct.unpack(f"!{max(count, 0)}I", datagram[HEADER.size :])
     return DensePacket._make((*HEADER.unpack_from(datagram), values))

@@ -11,8 +11,6 @@ from hosts.dense.packet import HEADER, VALUE_BYTES, DensePacket, parse
 
 
 class Dense(Layer):
-    """A packet of a dense vector."""
-
     name = "Dense"
     fields_desc: ClassVar = [
         ByteField("kind", 0),
@@ -28,7 +26,6 @@ class Dense(Layer):
 
 
 def outward(datagram: bytes) -> bytes:
-    """Return an agent's datagram as Scapy builds it from the packet's fields."""
     packet = parse(datagram)
     return bytes(
         Dense(
@@ -40,7 +37,6 @@ def outward(datagram: bytes) -> bytes:
 
 
 def inward(datagram: bytes) -> bytes:
-    """Return a received datagram as rebuilt from the fields that Scapy dissects; empty if it is no packet."""
     if len(datagram) < HEADER.size or len(datagram) % VALUE_BYTES:
         return b""
     read = Dense(datagram)

@@ -68,8 +68,6 @@ _MAX_LANES = np.iinfo(ROW["lanes"]).max
 
 
 class VectorArrays(WindowArrays, OperandArrays):
-    """The arrays that all of these designs have."""
-
     free: Ints
     model: Words
     vector: Words
@@ -85,10 +83,7 @@ def open_vector(
     rows: int,
     more_datagrams: int = 0,
 ) -> VectorArrays:
-    """Return the arrays of an idle worker with a vector of `size` values, and initialise `header`.
-
-    `more_datagrams` are buffers behind those of the window's slots. Raise `ValueError` for an invalid window.
-    """
+    """Return an idle worker's arrays, and fill in `header`; `more_datagrams` buffers follow the slots'."""
     free = open_window(header, caller, window)
     header.n_ps, header.workers, header.full, header.patience = n_ps, 1, SIZE, PATIENCE_NS
     return {
@@ -130,7 +125,6 @@ def begin(state: VectorState, op: int, iteration: int, n_keys: int) -> int:
 
 @compiled
 def end(state: VectorState) -> None:
-    """End an operation whose sums are complete; apply a push to the model."""
     header = state.header
     if header.op == PUSH:
         for k in range(len(state.vector)):
@@ -154,7 +148,6 @@ def belongs_to_job(state: VectorState, rpc: Rpc, length: int) -> bool:
 
 @compiled
 def belongs_to_vector(state: VectorState, rpc: Rpc) -> bool:
-    """Return whether a packet belongs to the current all-reduce and has this worker's chunk size."""
     header, packet = state.header, as_packet(rpc)
     return bool(
         swap32(packet.number) == header.number & ALL
@@ -166,7 +159,6 @@ def belongs_to_vector(state: VectorState, rpc: Rpc) -> bool:
 
 @compiled
 def slot_of(state: VectorState, chunk: int) -> int:
-    """Return the slot of an outstanding chunk, or -1."""
     for s in range(len(state.slots)):
         if state.slots[s].busy and state.slots[s].call == chunk:
             return s
@@ -207,7 +199,6 @@ def wake(state: VectorState, now: int) -> None:
 
 @compiled
 def deadline(state: VectorState) -> int:
-    """Return when the next retransmission is due or the operation stalls, in ns, or NEVER."""
     header = state.header
     if header.stalled:
         return NEVER
@@ -230,7 +221,6 @@ def take_next(state: VectorState, now: int) -> int:
 
 @compiled
 def encode(state: VectorState, s: int, first: int, count: int) -> None:
-    """Write a slot's chunk, `count` values from vector[first] on, into its datagram."""
     header, slot, rpc = state.header, state.slots[s], state.sent[s]
     write_head(
         rpc, ADDEND, int64(header.is_float), int64(header.job), int64(header.worker) - 1,

@@ -34,8 +34,6 @@ _types: Module = types
 
 
 class PacketRecord:
-    """A `PACKET` record in a datagram's buffer."""
-
     kind: int
     form: int
     worker: int
@@ -57,7 +55,6 @@ def _as_packet_plain(rpc: Rpc) -> PacketRecord:
 
 @leaf(_as_packet_plain)
 def as_packet(_typing: TypingContext, rpc: Kind) -> Generated:
-    """Return a datagram's buffer as a `PACKET` record."""
     packet = _numba.from_dtype(PACKET)
 
     def code(context: Context, builder: ir.IRBuilder, _signature: Signature, values: Values) -> Value:
@@ -101,7 +98,6 @@ def write_head(
     number: int,
     chunk: int,
 ) -> None:
-    """Write all fields except the values."""
     packet = as_packet(rpc)
     packet.kind, packet.form, packet.job = kind, is_float, swap16(job)
     packet.worker, packet.workers, packet.full = worker, workers, swap16(size)
@@ -119,7 +115,6 @@ def value_count(length: int) -> int:
 
 @compiled
 def is_valid(rpc: Rpc, length: int) -> bool:
-    """Return whether a datagram can be a packet, by its length, sizes and workers."""
     count, packet = value_count(length), as_packet(rpc)
     size = swap16(packet.full)
     return bool(
@@ -154,7 +149,6 @@ def write_words(rpc: Rpc, words: Words, first: int, count: int) -> int:
 
 @compiled
 def read_words(rpc: Rpc, words: Words, first: int, count: int) -> None:
-    """Store `count` values to words[first] and following."""
     packet = as_packet(rpc)
     for i in range(count):
         words[first + i] = swap32(int64(packet.words[i]))
@@ -162,7 +156,6 @@ def read_words(rpc: Rpc, words: Words, first: int, count: int) -> None:
 
 @compiled
 def read_added(rpc: Rpc, words: Words, first: int, count: int, is_float: int) -> None:
-    """Add `count` values to words[first] and following."""
     packet = as_packet(rpc)
     for i in range(count):
         words[first + i] = add_words(int64(words[first + i]), swap32(int64(packet.words[i])), is_float)

@@ -14,8 +14,6 @@ __all__ = ["LogisticRegression", "Model", "SyntheticGradient"]
 
 
 class Model(Protocol):
-    """A model that a worker trains, one mini-batch at a time."""
-
     def step(self, batch: MiniBatch, values: Values) -> tuple[Values, float]:
         """Return the deltas to push [n] for the pulled values [n], and the mean loss before the update."""
         ...

@@ -26,8 +26,6 @@ _ITERATIONS = 30
 
 @dataclass(frozen=True, slots=True)
 class Hyperparameters:
-    """Parameters that turn gradients into what workers push."""
-
     learning_rate: float | None
     """Factor of the gradient of a mini-batch's mean log loss; None if servers optimise."""
     scale: float
@@ -36,10 +34,7 @@ class Hyperparameters:
 def choose(
     trace: Trace, learning_rate: float | None = None, scale: float | None = None, optimises: bool = False
 ) -> Hyperparameters:
-    """Choose those that are None to suit the samples of a trace, which must have some.
-
-    If the servers have an optimiser, `optimises`, workers push gradients, which have no learning rate.
-    """
+    """Choose what is None to suit a trace's samples; with `optimises`, gradients have no learning rate."""
     samples = trace.samples
     if samples is None:
         raise ValueError("expected a trace with samples")
@@ -78,7 +73,6 @@ def _size(samples: Samples) -> float:
 
 
 def _mean_square(samples: Samples) -> float:
-    """Return the mean |x|² of a sample."""
     squares = samples.length.sum() if samples.x is None else np.square(samples.x, dtype=np.float64).sum()
     return float(squares) / len(samples.label)
 

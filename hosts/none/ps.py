@@ -37,8 +37,6 @@ from nativekit.records import Records, RecordTable, one, records
 
 
 class ValuesServer(NamedTuple):
-    """The state of a server that owns its share (`ValuesState`)."""
-
     header: ValuesHeader
     jobs: Records[Job]
     callers: Records[CallerRow]
@@ -74,7 +72,6 @@ def make_holder(
 
 @compiled
 def handle(server: ValuesServer, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> int:
-    """Handle a datagram that the kernel received at `arrival` (ns); see `ServerOps.handle`."""
     mark = check_version(server, rpc, length)
     if mark <= 0:
         return mark

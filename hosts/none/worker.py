@@ -33,8 +33,6 @@ from nativekit.records import Ints, Records, Words, one, records
 
 
 class RequestsHeader(RpcsHeader):
-    """Scalars of the state."""
-
     unsent: int  # the first call of the operation that has not been sent
 
 
@@ -78,7 +76,6 @@ class Requests(NamedTuple):
 def make_requests(
     caller: Caller, n_ps: int, space: KeySpace, largest: int, window: int, rows: int = 1024
 ) -> Requests:
-    """Make the state of an idle worker; `largest` is the maximum number of keys of an operation."""
     header = one(RequestsHeader)
     free = open_window(header, caller, window)
     header.n_ps = n_ps
@@ -182,7 +179,6 @@ def wake(state: Requests, now: int) -> None:
 
 @compiled
 def receive(state: Requests, rpc: Rpc, length: int, arrival: int, read: int) -> int:
-    """Handle an answer (`WorkerOps.receive`)."""
     header, h = state.header, decode(rpc)
     if not is_expected(state, rpc, h, length):
         return NOTHING

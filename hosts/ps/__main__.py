@@ -32,8 +32,6 @@ from hosts.sockets import Address, clock_offset
 
 
 class PsProcess:
-    """A parameter-server process: its state machine, its logs and its commands."""
-
     def __init__(self, config: PsConfig, offset: int) -> None:
         self._config, self._offset = config, offset
         self.recovered = 0  # number of journal notes that were replayed

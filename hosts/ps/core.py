@@ -71,8 +71,7 @@ class Core(Generic[ReplyTo]):
 C = TypeVar("C", bound=BaseClient)
 
 
-class AgentState(JobsState, SharedState, Protocol):
-    """A server's state that has parameters and cost counters."""
+class AgentState(JobsState, SharedState, Protocol): ...
 
 
 def agents_of(

@@ -54,7 +54,6 @@ class Durable:
             raise
 
     def _prepare(self, wanted: str, fsync: Fsync) -> None:
-        """Make the tables that are missing; raise `DurabilityError` if the file belongs to another server."""
         with self._errors():
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[fsync]}")
@@ -91,7 +90,6 @@ class Durable:
 
     @property
     def wants_checkpoint(self) -> bool:
-        """Whether the journal has reached its maximum size."""
         return self.journal_bytes >= self._largest_journal
 
     def checkpoint(self, parts: Iterable[tuple[str, bytes]]) -> None:

@@ -36,7 +36,6 @@ def make_idle_server(
 
 @compiled
 def handle(server: IdleServer, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> int:
-    """Count any datagram as misdirected."""
     server.header.misdirected += 1
     return NO_REPLY
 

@@ -22,8 +22,6 @@ FROM_WORKER, FROM_CONTROLLER, FROM_SWITCH = 0, 1, 2
 
 
 class NoteHead:
-    """The header of a journalled datagram."""
-
     source: int
     length: int
 
@@ -40,8 +38,6 @@ class JournalHeader(Protocol):
 
 
 class Journalled(Protocol):
-    """A server's state with a journal."""
-
     @property
     def header(self) -> JournalHeader: ...
 

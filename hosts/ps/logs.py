@@ -47,7 +47,6 @@ class PsLogs:
             self._backlog.put(contacts, self.write_connections)
 
     def settle(self) -> None:
-        """Wait until all contacts are written; raise the first error."""
         self._backlog.settle()
 
     def close(self) -> None:

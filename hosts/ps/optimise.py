@@ -63,7 +63,6 @@ class Batch:
 
 
 def make_rules(tables: Sequence[TableOptimiser]) -> Records[Rule]:
-    """Make the rules of tables in the order of their keys; none if no table has an optimiser."""
     if all(table.optimiser is None for table in tables):
         return records(0, Rule)
     rules = records(len(tables), Rule)
@@ -100,7 +99,6 @@ def _declare(rule: Rule, table: TableOptimiser) -> None:
 
 @compiled
 def rule_of(rules: Records[Rule], key: Key) -> int:
-    """Return the index of a key's rule."""
     low, high = int64(0), len(rules) - 1
     while low < high:
         middle = (low + high + 1) >> 1
@@ -113,7 +111,6 @@ def rule_of(rules: Records[Rule], key: Key) -> int:
 
 @compiled
 def end_of(rules: Records[Rule], at: int) -> Key:
-    """Return the last key of a rule."""
     return rules[at + 1].first - np.uint64(1) if at + 1 < len(rules) else NO_KEY_U64
 
 
@@ -193,7 +190,6 @@ def _power(base: float, exponent: int) -> float:
 
 @compiled
 def first_for(rule: Rule, value: np.float32) -> np.float32:
-    """Return the first word of state of a parameter that was set to a value."""
     if rule.kind != IS_FTRL:
         return rule.initial
     z = -value * (rule.eps / rule.rate + rule.l2)

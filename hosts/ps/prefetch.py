@@ -25,7 +25,6 @@ _TURNS_AT, _ADDED_AT = (int(CALLER.fields[name][1]) for name in ("turns", "added
 
 @compiled
 def prefetch_index(server: ValuesState, rpc: Rpc) -> None:
-    """Prefetch the turns of a request's caller, and the index of its keys' places."""
     _prefetch_caller(server, rpc)
     share, j, left = server.share, max(find_job(server, swap16(rpc.job)), 0), _unserved_lanes(rpc)
     ranks, table = int64(share.ranks.ctypes.data), int64(share.table.ctypes.data)
@@ -44,7 +43,6 @@ def prefetch_index(server: ValuesState, rpc: Rpc) -> None:
 
 @compiled
 def prefetch_values(server: ValuesState, rpc: Rpc) -> None:
-    """Prefetch the cells of a request's keys if their places depend on the ranks."""
     if len(server.share.ranks) == 0:
         return
     j, left = max(find_job(server, swap16(rpc.job)), 0), _unserved_lanes(rpc)

@@ -30,8 +30,6 @@ JOB_COUNTERS = (
 
 
 class PsHeader:
-    """The header of these designs' server states."""
-
     ps: int
     malformed: int
     foreign: int
@@ -83,8 +81,6 @@ assert JOB.names is not None and JOB.names[2:] == JOB_COUNTERS
 
 
 class JobsState(ServerState, Protocol):
-    """A server's state with cost counters."""
-
     @property
     def header(self) -> PsHeader: ...
 
@@ -97,8 +93,6 @@ class JobsState(ServerState, Protocol):
 
 
 class PsState(JobsState, Protocol):
-    """A server's state with a table of callers."""
-
     @property
     def callers(self) -> Records[CallerRow]:
         """CallerRow[2^k], a hash table."""
@@ -189,7 +183,6 @@ def write_answer(answer: Rpc, rpc: Rpc, h: Header, refused: int) -> int:
 
 @compiled
 def unserved_lanes(server: PsState, rpc: Rpc) -> int:
-    """Return the number of lanes of a request that the switch has not served."""
     return int64(popcount(int64(rpc.live) & ~int64(rpc.served)))
 
 
@@ -220,7 +213,6 @@ def share_cpu(server: JobsState, ns: int) -> None:
 
 @compiled
 def needs_room(server: PsState, datagrams: int) -> bool:
-    """Return whether logs and tables may lack room for that many datagrams."""
     # Each may come from an unknown caller, and ask about another unknown one.
     header = server.header
     if header.contacts + datagrams > len(server.contacts):
@@ -235,7 +227,6 @@ def is_full(callers: int, rows: int) -> bool:
 
 @compiled
 def first_row_of(callers: Records[CallerRow], job: int, worker: int, epoch: int) -> int:
-    """Return the index of the row where the search for a caller begins."""
     return (worker * 31 + job * 7 + epoch) & len(callers) - 1
 
 
@@ -263,7 +254,6 @@ def find_caller(server: PsState, job: int, worker: int, epoch: int) -> int:
 
 @compiled
 def find_job(server: JobsState, job: int) -> int:
-    """Return the index of a job, or -1."""
     for j in range(len(server.jobs)):
         if server.jobs[j].job == job:
             return j

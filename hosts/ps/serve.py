@@ -62,14 +62,10 @@ _EVENT = checked(
 
 
 class _Event:
-    """An `_EVENT` record of the loop's epoll instance."""
-
     fd: int
 
 
 class _Mark:
-    """The mark of a datagram of the inbox."""
-
     kind: int
 
 

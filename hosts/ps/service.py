@@ -27,8 +27,6 @@ class _Cost:
 
 
 class _HeldAnswer:
-    """An answer that is held until it is due."""
-
     is_held: int
     due: int
     fd: int
@@ -46,7 +44,6 @@ class Service(NamedTuple):
 
 
 def make_service(ns_per_rpc: int = 0, ns_per_lane: int = 0, cores: int = 1) -> Service:
-    """Make a configured cost, in ns; 0 adds none."""
     header = one(_Cost)
     header.ns_per_rpc, header.ns_per_lane = ns_per_rpc, ns_per_lane
     return Service(header, np.zeros(cores, np.int64), records(BURST, _HeldAnswer), rpcs(BURST))
@@ -85,7 +82,6 @@ def next_slot(service: Service) -> int:
 
 @compiled
 def hold(service: Service, at: int, fd: int, octets: int, name: Octets) -> None:
-    """Hold the answer in slot `at` until the current RPC is due."""
     held = service.held[at]
     held.is_held, held.due, held.fd, held.octets = 1, service.header.due, fd, octets
     for i in range(NAME_BYTES):

@@ -30,8 +30,6 @@ _FACTOR, _HALF = np.uint64(MULTIPLIER), np.uint64(32)
 
 
 class ShareHeader:
-    """Scalars of a share."""
-
     places: int
     keys: int  # size of a dense key space
     shift: int  # right shift of the table's hash, in bits
@@ -144,7 +142,6 @@ def locate(share: Share, key: Key) -> int:
 
 @compiled
 def first_slot_of(share: Share, key: Key) -> int:
-    """Return the slot of the table where the search for a key begins."""
     # The key is hashed twice, as the hashes that chose the PS have some bits in common within a share.
     mixed = hash_of(key)
     return int64((mixed ^ (mixed >> _HALF)) * _FACTOR >> np.uint64(share.header.shift))
@@ -159,7 +156,6 @@ def locate_all(share: Share, keys: Keys, places: Places) -> None:
 
 @entry_point
 def fill_ranks(share: Share, ps: int, n_ps: int) -> int:
-    """Fill the rank index; return the number of keys in the share."""
     share = as_ref(share)
     size, before = int64(share.header.keys), int64(0)
     for word in range(len(share.ranks)):
@@ -183,7 +179,6 @@ def count_share(keys: Keys, ps: int, n_ps: int) -> int:
 
 @entry_point
 def insert_share(share: Share, keys: Keys, ps: int, n_ps: int) -> None:
-    """Insert those of the distinct keys that belong to this PS into the table."""
     share = as_ref(share)
     for i in range(len(keys)):
         key = keys[i]

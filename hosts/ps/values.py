@@ -31,8 +31,6 @@ _SIGN = 1 << 31
 
 
 class ValuesHeader(PsHeader):
-    """The header of a server's state with values."""
-
     at: Annotated[Ints, LANES]  # cells of the keys of the current RPC
     width: int  # number of cells of a parameter
 
@@ -61,8 +59,6 @@ _NO_RULES = records(0, Rule)
 
 
 class ValuesState(PsState, Protocol):
-    """A server's state with parameters."""
-
     @property
     def header(self) -> ValuesHeader: ...
 

@@ -43,8 +43,6 @@ _SETS = 2
 
 
 class AdderHeader(PsHeader):
-    """Scalars of the state."""
-
     OWN_FIELDS_FIRST = True  # as in `hosts.ring.state`
 
     n_ps: int
@@ -113,7 +111,6 @@ def make_adder(ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journal
 
 @compiled
 def handle(server: Adder, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> int:
-    """Add a push; answer it if its chunk is complete (`ServerOps.handle`)."""
     header = server.header
     if not is_valid(rpc, length):
         header.malformed += 1
@@ -234,7 +231,6 @@ def _queue(server: Adder, r: int) -> None:
 
 @compiled
 def transmit(server: Adder, now: int) -> int:
-    """Write the next sum that must be sent to a worker; return the slot of its datagram, or NOTHING."""
     header = server.header
     while header.next_row != NOTHING:
         row = server.rows[header.next_row]
@@ -264,7 +260,6 @@ def octets(server: Adder, s: int) -> int:
 
 @compiled
 def peer(server: Adder, s: int) -> int:
-    """Return the peer that a slot's datagram goes to: the worker, at the port of its job."""
     return int64(server.header.n_ps + server.out[s].worker)
 
 
@@ -276,7 +271,6 @@ def lanes(_server: Adder, rpc: Rpc) -> int:
 
 @compiled
 def stamp(server: Adder, answer: Rpc, ps_proc: int, ps_queue: int) -> None:
-    """Add the processing time (ns) to the job's counter; a packet has no fields for it."""
     server.jobs[find_job(server, swap16(as_packet(answer).job))].proc_wall_ns += ps_proc
 
 

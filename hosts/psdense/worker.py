@@ -58,7 +58,6 @@ class Pusher(NamedTuple):
 def make_pusher(
     caller: Caller, n_ps: int, space: KeySpace, largest: int, window: int, rows: int = 1024
 ) -> Pusher:
-    """Make the state of an idle worker; raise `ValueError` for an invalid window."""
     header = one(VectorHeader)
     return Pusher(header=header, **open_vector(header, caller, n_ps, space.size, largest, window, rows))
 
@@ -96,7 +95,6 @@ def peer(state: Pusher, s: int) -> int:
 
 @compiled
 def receive(state: Pusher, rpc: Rpc, length: int, arrival: int, read: int) -> int:
-    """Handle a sum (`WorkerOps.receive`)."""
     header = state.header
     if not belongs_to_job(state, rpc, length):
         return NOTHING

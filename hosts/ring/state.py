@@ -24,8 +24,6 @@ ACK_BUFFERS = 16
 
 
 class MemberHeader(VectorHeader):
-    """Scalars of the state."""
-
     # numba converts a record to one with the same first fields: those of another design must differ.
     OWN_FIELDS_FIRST = True
 
@@ -37,8 +35,6 @@ class MemberHeader(VectorHeader):
 
 
 class Ack:
-    """An acknowledgement to be sent."""
-
     number: int
     chunk: int
     workers: int
@@ -75,7 +71,6 @@ class Member(NamedTuple):
 def make_member(
     caller: Caller, n_ps: int, space: KeySpace, largest: int, window: int, rows: int = 1024
 ) -> Member:
-    """Make the state of an idle worker; raise `ValueError` for an invalid window."""
     header = one(MemberHeader)
     # W workers take 2 (W - 1) steps, each with the chunks of ceil(N / W) values.
     chunks = 2 * (space.size // MIN_SIZE + 2 * WORKERS)

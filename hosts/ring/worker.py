@@ -114,7 +114,6 @@ def _values_in(state: Member, part: int, chunk: int) -> int:
 
 @compiled
 def _acknowledge(state: Member) -> int:
-    """Write the acknowledgement that has waited longest; return its slot."""
     header = state.header
     ack = state.waiting[header.next_ack]
     header.next_ack = (header.next_ack + 1) % MAX_ACKS
@@ -203,7 +202,6 @@ def _handle_chunk(state: Member, rpc: Rpc, length: int) -> bool:
 
 @compiled
 def _queue_ack(state: Member, rpc: Rpc) -> None:
-    """Queue the acknowledgement of a chunk."""
     header, packet = state.header, as_packet(rpc)
     if header.acks == MAX_ACKS:
         return
@@ -214,7 +212,6 @@ def _queue_ack(state: Member, rpc: Rpc) -> None:
 
 @compiled
 def _handle_ack(state: Member, rpc: Rpc, length: int, arrival: int, read: int) -> int:
-    """Handle an acknowledgement; return the log row of its chunk, or NOTHING."""
     header, packet = state.header, as_packet(rpc)
     chunk = swap32(packet.chunk)
     is_now = swap32(packet.number) == header.number & 0xFFFFFFFF and packet.worker == _next_to(state, 1)

@@ -33,8 +33,6 @@ NO_VALUES = (0,) * VALUES
 
 
 class SwitchMLPacket(NamedTuple):
-    """A request, or its result."""
-
     chunk: int
     slot: int
     set: int
@@ -50,7 +48,6 @@ class SwitchMLPacket(NamedTuple):
 
 
 def parse(datagram: bytes) -> SwitchMLPacket:
-    """Parse a datagram; raise `struct.error` for one of another length."""
     first, job, chunk, pool_index, *exponents = HEADER.unpack_from(datagram)
     values = _BODY.unpack(datagram[HEADER.size :])
     slot, set_ = pool_index & (1 << _SET) - 1, pool_index >> _SET

@@ -11,8 +11,6 @@ from hosts.switchml.packet import KIND, OCTETS, SIZE, VALUES, SwitchMLPacket, pa
 
 
 class SwitchML(Layer):
-    """A request, or its result."""
-
     name = "SwitchML"
     fields_desc: ClassVar = [
         BitField("kind", KIND, 4),
@@ -29,7 +27,6 @@ class SwitchML(Layer):
 
 
 def outward(datagram: bytes) -> bytes:
-    """Return an agent's datagram as Scapy builds it from the packet's fields."""
     packet = parse(datagram)
     return bytes(
         SwitchML(
@@ -40,7 +37,6 @@ def outward(datagram: bytes) -> bytes:
 
 
 def inward(datagram: bytes) -> bytes:
-    """Return a received datagram as rebuilt from the fields that Scapy dissects; empty if it is no packet."""
     if len(datagram) != OCTETS:
         return b""
     read = SwitchML(datagram)

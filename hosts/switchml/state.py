@@ -97,7 +97,6 @@ class Reducer(NamedTuple):
 def make_reducer(
     caller: Caller, n_ps: int, space: KeySpace, largest: int, window: int, rows: int = 1024
 ) -> Reducer:
-    """Make the state of an idle worker; raise `ValueError` for an invalid window."""
     if not 1 <= window <= WINDOW:
         raise ValueError(f"window: expected 1 to {WINDOW}, got {window}")
     header = one(ReducerHeader)

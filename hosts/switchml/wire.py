@@ -25,19 +25,16 @@ def write_head(rpc: Rpc, job: int, chunk: int, slot: int, set_: int, exponent: i
 
 @compiled
 def write_value(rpc: Rpc, i: int, value: int) -> None:
-    """Write value `i`, modulo 2^32."""
     write_word(rpc, _VALUES_AT + 2 * i, value)
 
 
 @compiled
 def value_of(rpc: Rpc, i: int) -> int:
-    """Return value `i` as a signed integer."""
     return signed(word_at(rpc, _VALUES_AT + 2 * i))
 
 
 @compiled
 def is_result(rpc: Rpc, length: int, job: int) -> bool:
-    """Return whether a datagram is a result of all-reduce number `job`."""
     if length != OCTETS:
         return False
     packet = as_halfwords(rpc)

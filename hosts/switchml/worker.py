@@ -153,7 +153,6 @@ def peer(_state: Reducer, _slot: int) -> int:
 
 @compiled
 def wake(state: Reducer, now: int) -> None:
-    """Retransmit what is overdue; give up after `header.patience` ns without a result."""
     header = state.header
     if now < header.due:
         return
@@ -179,7 +178,6 @@ def wake(state: Reducer, now: int) -> None:
 
 @compiled
 def deadline(state: Reducer) -> int:
-    """Return when the next retransmission is due or the operation stalls, in ns, or NEVER."""
     header, due = state.header, int64(NEVER)
     if header.stalled:
         return due
@@ -193,7 +191,6 @@ def deadline(state: Reducer) -> int:
 
 @compiled
 def receive(state: Reducer, rpc: Rpc, length: int, arrival: int, read: int) -> int:
-    """Handle a result (`WorkerOps.receive`)."""
     header = state.header
     if length != OCTETS:
         header.malformed += 1
@@ -253,7 +250,6 @@ def _log(state: Reducer, slot: PacketSlot, arrival: int, read: int) -> int:
 
 @compiled
 def _end(state: Reducer) -> None:
-    """End an operation whose results are complete; apply a push to the model."""
     header = state.header
     header.first = (header.first + header.total) & ALL
     header.due = NEVER

@@ -39,8 +39,6 @@ from hosts.workload.trace import Trace
 
 
 class WorkerJob:
-    """One job's client, socket and ledger."""
-
     def __init__(
         self, config: WorkerConfig, job: WorkerJobConfig, trace: Trace, sockets: LoopContext, stack: ExitStack
     ) -> None:
@@ -75,8 +73,6 @@ class WorkerJob:
 
 
 class WorkerProcess:
-    """A worker process: its jobs, its logs and its commands."""
-
     def __init__(self, config: WorkerConfig, commands: Commands, stack: ExitStack) -> None:
         offset = clock_offset()
         signals = stack.enter_context(closing(SignalPipe()))

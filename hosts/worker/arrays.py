@@ -51,7 +51,6 @@ class WindowArrays(TypedDict):
 
 
 def operand_arrays(largest: int) -> OperandArrays:
-    """Return arrays for operations on at most `largest` keys."""
     return {
         "positions": np.zeros(largest, np.int64),
         "deltas": np.zeros(largest, np.uint32),

@@ -29,8 +29,6 @@ class ClientHeader(WorkerHeader, Protocol):
 
 
 class ClientState(WorkerState, OperandState, Protocol):
-    """The state of a client; B is the largest size of an operation."""
-
     @property
     def header(self) -> ClientHeader: ...
 

@@ -11,15 +11,11 @@ from hosts.model.logistic import LEARNING_RATE, SCALE
 
 
 class WorkerJobConfig(JobConfig):
-    """A job of this worker: one arm of the experiment."""
-
     arm: str
     udp_port: int = Field(gt=0, lt=2**16)
 
 
 class PsServiceConfig(ServiceConfig):
-    """The service address of a PS, which the switch owns."""
-
     ps: int = Field(ge=0, lt=2**15)
 
 

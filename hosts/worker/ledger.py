@@ -95,7 +95,6 @@ class Ledger:
 
 @entry_point
 def _note(arrays: _LedgerArrays, n: int) -> None:
-    """Complete the undo log of a push of its first n parameters."""
     for i in range(n):
         arrays.before[i] = arrays.sums[arrays.positions[i]]
         arrays.answered[i] = False
@@ -118,7 +117,6 @@ def read(path: Path) -> Sums:
 def check_file(
     path: Path, layout: np.dtype[np.void], magic: int, sections: Callable[[int, int], list[int]], kind: str
 ) -> None:
-    """Check the head of a file and its size, the sum of `sections(size, capacity)`; raise `LedgerError`."""
     try:
         head, n_bytes = np.fromfile(path, layout, count=1), path.stat().st_size
     except OSError as error:
@@ -151,7 +149,6 @@ def reserve(path: Path, n_bytes: int) -> None:
 
 
 def _sections(size: int, capacity: int) -> list[int]:
-    """Return the sizes of the head and of each array, in bytes."""
     return [_HEAD.itemsize, 4 * size, *[4 * capacity] * 3, capacity]
 
 

@@ -21,7 +21,6 @@ from nativekit.records import records
 _REPORT_NS = 500_000_000
 
 Operate = Callable[[WorkerState, Udp, Wire, int], int]
-"""`hosts.worker.operate.operate`, or its plain twin."""
 
 
 class Driver(Protocol):
@@ -36,8 +35,6 @@ class Driver(Protocol):
 
 
 class LoopContext(NamedTuple):
-    """The parts that the job sockets of a process share."""
-
     udp: Udp
     commands: Commands
     signals: SignalPipe
@@ -47,7 +44,6 @@ class LoopContext(NamedTuple):
 
 
 def make_operate(codec: str, design: Design) -> Operate:
-    """Return the loop of a codec: compiled for "fast", plain Python with Scapy for "scapy"."""
     if codec == "scapy":
         from hosts.scapy_udp import with_scapy
 
@@ -56,8 +52,6 @@ def make_operate(codec: str, design: Design) -> Operate:
 
 
 class JobSocket:
-    """A job's socket and the addresses of its peers."""
-
     def __init__(
         self,
         sock: socket.socket,

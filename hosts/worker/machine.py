@@ -39,5 +39,4 @@ def plain_machine() -> Machine:
 
 
 def machine_for(codec: str) -> Machine:
-    """Return compiled functions for the codec "fast", plain ones for "scapy"."""
     return plain_machine() if codec == "scapy" else COMPILED

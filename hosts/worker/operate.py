@@ -95,7 +95,6 @@ def operate(calls: WorkerState, udp: Udp, wire: Wire, until: int) -> int:
 
 @compiled
 def send_some(calls: WorkerState, udp: Udp, wire: Wire) -> int:
-    """Send a burst of datagrams; return their number."""
     datagrams, names = int64(calls.sent.ctypes.data), int64(wire.peers.ctypes.data)
     n = int64(0)
     while n < SEND_BURST:
@@ -111,7 +110,6 @@ def send_some(calls: WorkerState, udp: Udp, wire: Wire) -> int:
 
 @compiled
 def receive_some(calls: WorkerState, udp: Udp, wire: Wire) -> int:
-    """Handle the waiting datagrams in turn; return their number."""
     n = take(udp, int64(wire.state.fd), BURST)
     if n:
         read = clock(udp, MONOTONIC)

@@ -52,7 +52,6 @@ class ReplayLog:
 
     @classmethod
     def in_memory(cls, sums: NDArray[np.uint32], capacity: int, switch: int = 0) -> ReplayLog:
-        """Make an empty log in memory; operations have up to `capacity` keys."""
         content = np.zeros(sum(_sections(0, capacity)), np.uint8)
         head, _, part = _views(content, 0, capacity)
         head["magic"], head["size"], head["capacity"] = _MAGIC, sums.shape[1], capacity
@@ -75,7 +74,6 @@ class ReplayLog:
 
     @classmethod
     def reopen(cls, path: Path, switch: int) -> ReplayLog:
-        """Open the log in a file; raise `LedgerError`."""
         check_file(path, _HEAD, _MAGIC, _sections, "replay log")
         log = cls._of(np.asarray(np.memmap(path, dtype=np.uint8, mode="r+")))
         log.restore(switch)
@@ -137,7 +135,6 @@ class ReplayLog:
         return part.answered[:n]
 
     def mark_taken(self) -> None:
-        """Record that the part is removed from the unreplayed updates."""
         self._head["taken"] = 1
 
 
@@ -146,8 +143,6 @@ def file_name(worker: str, job: int) -> str:
 
 
 class Renewable(Protocol):
-    """A client, which continues with another epoch after a restart of the switch."""
-
     def renew(self, epoch: int) -> None: ...
 
 
@@ -164,13 +159,11 @@ def renew(client: Renewable, log: ReplayLog | None, epoch: int, switch: int) -> 
 
 
 def read_unacked(path: Path, switch: int) -> UnackedUpdates:
-    """Return the updates that the worker of a file has to replay; raise `LedgerError`."""
     check_file(path, _HEAD, _MAGIC, _sections, "replay log")
     return ReplayLog._of(np.fromfile(path, dtype=np.uint8)).unacked(switch)
 
 
 def _sections(size: int, capacity: int) -> list[int]:
-    """Return the sizes of the head, the sums, and each array of a part, in bytes."""
     return [_HEAD.itemsize, 2 * 4 * size, 4 * capacity, 4 * capacity, capacity]
 
 

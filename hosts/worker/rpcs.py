@@ -15,8 +15,6 @@ from nativekit.records import Ints, Records
 
 
 class RpcsHeader(WindowHeader):
-    """The header of a worker's state with calls."""
-
     n_ps: int
     op: int
     iteration: int
@@ -29,14 +27,10 @@ class RpcsHeader(WindowHeader):
 
 
 class RpcCall:
-    """A call, which is for one PS."""
-
     ps: int
 
 
 class RpcsState(WindowState, Protocol):
-    """A worker's state with calls."""
-
     @property
     def header(self) -> RpcsHeader: ...
 
@@ -54,7 +48,6 @@ class RpcsState(WindowState, Protocol):
 
 
 def space_of(sparse: NDArray[np.uint64] | None) -> NDArray[np.uint64]:
-    """Return the key at each position; empty if every key equals its position."""
     # Both kinds of key space have one type for the compiler: arrays that are only read.
     space = (np.zeros(0, np.uint64) if sparse is None else np.asarray(sparse, np.uint64)).view(np.ndarray)
     space.setflags(write=False)
@@ -63,7 +56,6 @@ def space_of(sparse: NDArray[np.uint64] | None) -> NDArray[np.uint64]:
 
 @inlined
 def key_of(state: RpcsState, i: int) -> Key:
-    """Return the key at the operation's position `i`."""
     at = int64(state.positions[i])
     return state.space[at] if len(state.space) else np.uint64(at)
 

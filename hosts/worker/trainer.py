@@ -46,8 +46,6 @@ class OperationRecord(NamedTuple):
 
 
 class PushLedger(Protocol):
-    """A ledger of pushes; see `hosts.worker.ledger.Ledger`."""
-
     def open(self, positions: NDArray[np.integer], deltas: Values) -> NDArray[np.bool_]: ...
 
     def close(self) -> None: ...
@@ -136,7 +134,6 @@ class Trainer:
             self.operations.append(step)
 
     def _compute(self, batch: MiniBatch) -> tuple[Values, float]:
-        """Run a step of the model, for at least `compute_ns`."""
         until = self._clock() + self._compute_ns
         result = self._model.step(batch, self._client.values)
         if self._compute_ns:

@@ -24,8 +24,6 @@ class StalledError(HotlineError):
 
 
 class LockstepHeader(ClientHeader, Protocol):
-    """The header of these designs' states."""
-
     worker: int
     workers: int
     stalled: int

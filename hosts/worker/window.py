@@ -175,7 +175,6 @@ def queue_resend(state: WindowState, s: int, waiting: int) -> None:
 
 @compiled
 def next_overdue(state: WindowState) -> int:
-    """Return when the first outstanding RPC becomes overdue, in ns, or NEVER."""
     due = int64(NEVER)
     for s in range(WINDOW):
         if state.slots[s].busy:

@@ -20,7 +20,7 @@ ROWS = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """Logged rows, and the array that they are the begin of."""
+    """Logged rows, the beginning of `array`, which is reused once they are written."""
 
     rows: Records[Row]
     array: Records[Row]

@@ -32,7 +32,6 @@ log = logging.getLogger(__name__)
 
 
 def load(path: Path, workers: int, options: ReadOptions, note: Note = log.info) -> Trace:
-    """Return the trace of an access log, or of mini-batches of a training set. Raises `DataError`."""
     files = expand([path])
     if len(files) == 1 and isinstance(open_log(path, options), LibsvmLog):
         return load_training_set(path, workers, options.batch)
@@ -110,10 +109,7 @@ def _trace_of(found: Steps) -> Trace:
 
 
 def deal(trace: Trace, workers: int, path: Path) -> Trace:
-    """Deal the mini-batches of a trace of one worker, of a file, to workers in turn; samples are left out.
-
-    Raises `DataError` if there are fewer mini-batches than workers.
-    """
+    """Deal a trace's mini-batches to workers in turn, without samples. Raises `DataError` for too few."""
     start, steps = trace.key_start, trace.steps // workers
     if not steps:
         raise DataError(

@@ -60,7 +60,6 @@ class Trace:
 
     @property
     def largest_batch(self) -> int:
-        """Maximum number of distinct parameters of a mini-batch."""
         return int(np.diff(self.key_start).max(initial=0))
 
     @property
@@ -89,7 +88,6 @@ class Trace:
         return replace(self, space=space, position=position.astype(np.uint32))
 
     def save(self, directory: Path) -> None:
-        """Write the trace; raise `DataError`."""
         try:
             directory.mkdir(parents=True, exist_ok=True)
             np.save(directory / "key_start.npy", self.key_start)

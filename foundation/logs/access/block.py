@@ -20,7 +20,6 @@ KEY_EXPECTED = "an integer from 0 to 2^64 - 2"
 ROW_EXPECTED = "an integer from 0 to 2^64 - 1"
 MAX_TABLES = 2**16
 SAMPLES_PER_STEP = 150
-"""Default size of a mini-batch."""
 
 
 class Block(NamedTuple):
@@ -45,7 +44,6 @@ class BadRows:
         self._found: list[tuple[int, str]] = []
 
     def add(self, path: Path, unit: str, number: int, problem: str, expected: str) -> None:
-        """Note that a line, row or record (`unit`) is bad."""
         self._found.append((number, f"{path}, {unit} {number}: {one_line(problem)}; expected {expected}"))
 
     @property
@@ -69,7 +67,6 @@ class Tables:
         self._index: dict[str, int] = {}
 
     def index(self, name: str) -> int:
-        """Return a table's index; raise `DataError` if there are too many."""
         if name not in self._index:
             if len(self.names) == MAX_TABLES:
                 raise DataError(f"table {name!r}: expected at most {MAX_TABLES:,} tables")
@@ -112,7 +109,6 @@ class ReadOptions:
 def read_options(
     columns: str | None = None, batch: int = SAMPLES_PER_STEP, skip_bad: bool = False
 ) -> ReadOptions:
-    """Return the options for columns as `--columns` has them; raises `DataError`."""
     return ReadOptions(Columns() if columns is None else parse_columns(columns), batch, skip_bad)
 
 

@@ -35,7 +35,6 @@ class Columns:
 
     @property
     def others(self) -> dict[str, str]:
-        """Columns that are not keys, by role."""
         return {role: name for role in ROLES[1:] if (name := getattr(self, role)) is not None}
 
     @property

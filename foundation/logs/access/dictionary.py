@@ -50,7 +50,6 @@ class Dictionary:
         return keys, tables, rank
 
     def encode(self, keys: Keys, tables: NDArray[np.uint16] | None) -> NDArray[np.uint32]:
-        """Return the index of each key; `tables` are theirs. Raises `DataError` for too many keys."""
         found = np.empty(len(keys), np.uint32)
         given = np.zeros(0, np.uint16) if tables is None else tables
         at = 0

@@ -28,7 +28,6 @@ _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 
 
 def open_log(path: Path, options: ReadOptions) -> AccessLog:
-    """Open a file of any format; raises `DataError`."""
     head = read_head(path)
     if not head.strip():
         raise DataError(f"{path}: is empty; {EXPECTED}")

@@ -29,8 +29,6 @@ BadRow = Callable[[int, str, str], None]
 
 @dataclass(frozen=True)
 class Layout:
-    """Columns of a table with the kinds of their values."""
-
     columns: Columns
     kinds: dict[str, Kind]
     separators: dict[str, str] = field(default_factory=dict)
@@ -62,7 +60,6 @@ def layout_of(
 
 
 def describe(format: str, layout: Layout) -> str:
-    """Return in one sentence what a log is taken for."""
     keys, others = layout.columns.key, layout.columns.others
     shown = ", ".join(keys) if len(keys) <= 4 else f"{keys[0]} to {keys[-1]}"
     each = f", {len(keys)} tables" if len(keys) > 1 else ""

@@ -118,7 +118,6 @@ class Stream:
         return 0 if self._file.closed else self._file.tell()
 
     def read(self, size: int = -1) -> bytes:
-        """Return `size` bytes, or fewer at the end. Raises `DataError`."""
         try:
             return self._bytes.read(size)
         except _DAMAGED as error:
@@ -154,14 +153,11 @@ def open_stream(path: Path) -> Iterator[Stream]:
 
 @dataclass
 class StreamedLog:
-    """A log that is read from its beginning to its end."""
-
     path: Path
     _stream: Stream | None = field(default=None, init=False)
 
     @property
     def position(self) -> int:
-        """Compressed bytes read so far."""
         return 0 if self._stream is None else self._stream.position
 
     @contextmanager

@@ -126,8 +126,6 @@ def read_steps(paths: Sequence[Path], options: ReadOptions, folder: Path, progre
 
 
 class _Reading:
-    """One pass over the files."""
-
     def __init__(
         self, files: Sequence[Path], logs: Sequence[AccessLog], options: ReadOptions, progress: Progress
     ) -> None:
@@ -167,8 +165,6 @@ class _Last(NamedTuple):
 
 
 class _Writer:
-    """Writes accesses in the order of time, and the start of each step, to files."""
-
     def __init__(self, folder: Path, rows_of_step: int) -> None:
         self.accesses, self.starts = folder / "accesses.u32", folder / "starts.i64"
         self._accesses, self._starts = self.accesses.open("wb"), self.starts.open("wb")
@@ -185,7 +181,6 @@ class _Writer:
         *,
         must_be_ordered: bool,
     ) -> None:
-        """Add accesses; raise `_OutOfOrder` if they are not in the order of time but must be."""
         if not len(accesses):
             return
         if order is None:
@@ -257,10 +252,7 @@ def _distribute(staged: Path, files: Sequence[Path], cuts: NDArray[np.uint64]) -
 def _canonical(
     written_by: _Writer, dictionary: Dictionary
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint16], int]:
-    """Make indices ascend with keys, sort each step and drop its repeated keys, in place.
-
-    Returns the keys, the table of each, and the number of accesses.
-    """
+    """Make indices ascend with keys and drop a step's repeated keys; return keys, their tables, accesses."""
     accesses = np.memmap(written_by.accesses, np.uint32, "r+")
     starts = np.memmap(written_by.starts, np.int64, "r+")
     keys, table_of, rank = dictionary.in_order()

@@ -121,7 +121,6 @@ class BaseMover(Generic[S, ReplyTo]):
         return is_new
 
     def receive(self, datagram: bytes | memoryview, read: int) -> None:
-        """Handle the switch's answer to a register RPC, read at `read` (ns)."""
         self._switch.receive(datagram, read, read)
         self._advance()
 
@@ -156,7 +155,6 @@ class BaseMover(Generic[S, ReplyTo]):
         }
 
     def restore(self, snapshot: MoverSnapshot) -> None:
-        """Restore a new mover from a snapshot."""
         self._caller = self._caller._replace(epoch=snapshot["epoch"])
         self._switch = self._new_client(self._caller)
         self._switch.set_free_numbers(snapshot["free"])
@@ -167,7 +165,6 @@ class BaseMover(Generic[S, ReplyTo]):
 
     @property
     def malformed(self) -> int:
-        """Number of datagrams at the PS's own port that were no RPCs."""
         return self._switch.malformed
 
     def _advance(self) -> None:

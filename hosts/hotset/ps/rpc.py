@@ -23,7 +23,6 @@ from nativekit.compile import compiled, int64
 
 @compiled
 def handle(server: OffloadingState, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> int:
-    """Handle a datagram that the kernel received at `arrival` (ns); see `ServerOps.handle`."""
     header, mark = server.header, check_version(server, rpc, length)
     if mark <= 0:
         return mark

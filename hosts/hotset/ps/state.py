@@ -21,8 +21,6 @@ from nativekit.records import Octets, Records, RecordTable, Words, one, records
 
 
 class HotsetHeader(ValuesHeader):
-    """Scalars of the state."""
-
     is_durable: int
 
 
@@ -34,8 +32,6 @@ class OffloadingState(ValuesState, Journalled, Protocol):
 
 
 class Server(NamedTuple):
-    """A PS (`OffloadingState`)."""
-
     header: HotsetHeader
     jobs: Records[Job]
     callers: Records[CallerRow]
@@ -69,7 +65,6 @@ def make_server(
 
 @compiled
 def needs_room(server: OffloadingState, datagrams: int) -> bool:
-    """Return whether contacts, callers or notes may lack room for that many datagrams."""
     header = server.header
     if header.is_durable and header.noted + datagrams * NOTE_BYTES > len(server.journal):
         return True

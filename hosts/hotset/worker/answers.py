@@ -20,7 +20,6 @@ from nativekit.compile import compiled, int64
 
 @compiled
 def receive(state: Calls, rpc: Rpc, length: int, arrival: int, read: int) -> int:
-    """Handle a datagram that the kernel received at `arrival` and that was read at `read` (`WorkerOps`)."""
     header, h = state.header, decode(rpc)
     if not is_expected(state, rpc, h, length):
         return NOTHING
@@ -43,7 +42,6 @@ def end_call(state: Calls, slot: Slot) -> None:
 
 @compiled
 def _apply_answer(state: Calls, call: Call, rpc: Rpc, h: Header, now: int) -> None:
-    """Store values, mark acknowledged deltas, and update hints; refused lanes are queued again."""
     header = state.header
     if h.op == EMPTY:
         if call.asked:
@@ -70,7 +68,6 @@ def _apply_answer(state: Calls, call: Call, rpc: Rpc, h: Header, now: int) -> No
 
 @compiled
 def _correct_hints(state: Calls, call: Call, h: Header, now: int) -> None:
-    """Update the hints by an answer that contradicts them; queue the refused lanes."""
     for lane in range(h.count):
         if not h.live >> lane & 1:
             continue

@@ -9,7 +9,6 @@ from nativekit.compile import compiled, int64
 
 @compiled
 def new_call(state: Calls, ps: int, refusals: int) -> int:
-    """Allocate a call without keys; return its index."""
     header = state.header
     header.spare -= 1
     c = int64(state.spare[header.spare])

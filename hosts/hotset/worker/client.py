@@ -98,5 +98,4 @@ class HotsetClient(BaseClient):
         return numbers
 
     def set_free_numbers(self, numbers: list[int]) -> None:
-        """Continue with the sequence numbers of an earlier idle client."""
         self.state.free[: len(numbers)] = numbers

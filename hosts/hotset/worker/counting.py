@@ -41,7 +41,6 @@ def count_operations(
     operations: Iterable[tuple[NDArray[np.integer], Keys | None]],
     largest: int,
 ) -> Iterator[RpcCounts]:
-    """Yield the counts of operations that each have their own hot keys."""
     client = HotsetClient(Caller(0, 1, 0), servers, space, lambda: 0, largest=largest)
     state, hinted = client.state, None
     for positions, hot in operations:

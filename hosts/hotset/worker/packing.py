@@ -46,7 +46,6 @@ def clear_buckets(state: Calls) -> None:
 
 @compiled
 def bucket_cold_key(state: Calls, i: int) -> None:
-    """Add key `i` to the bucket of its PS, for any lane."""
     _add_to_bucket(state, i, LANES + ps_of(state.keys[i], int64(state.header.n_ps)))
 
 
@@ -60,7 +59,6 @@ def _add_to_bucket(state: Calls, i: int, p: int) -> None:
 
 @compiled
 def pack_buckets(state: Calls) -> None:
-    """Queue calls for all keys in the buckets."""
     hot_only_rpcs = _plan_rpcs(state)
     first = _open_calls(state)
     _fill_free_lanes(state, first, hot_only_rpcs)
@@ -70,7 +68,6 @@ def pack_buckets(state: Calls) -> None:
 
 @compiled
 def _plan_rpcs(state: Calls) -> int:
-    """Choose the number of calls for each PS; return the number of calls with hot keys only."""
     calls, room = int64(0), int64(0)
     for ps in range(int64(state.header.n_ps)):
         bucket = state.buckets[LANES + ps]
@@ -164,7 +161,6 @@ def _sort_lanes(state: Calls, hot_only_rpcs: int) -> int:
 
 @compiled
 def _take_largest_buckets(state: Calls, c: int, n: int) -> None:
-    """Place the next key of each of the `n` largest buckets."""
     # Of equal buckets the last ones give a key, so that `order` stays sorted.
     if n == 0:
         return
@@ -182,7 +178,6 @@ def _take_largest_buckets(state: Calls, c: int, n: int) -> None:
 
 @compiled
 def _fill(state: Calls, first: int) -> None:
-    """Place cold keys in the free lanes of linked calls, and queue these."""
     c = int64(first)
     while c != NOTHING:
         call = state.calls[c]
@@ -216,7 +211,6 @@ def _queue_hot_only(state: Calls) -> None:
 
 @compiled
 def _place_hot(state: Calls, lane: int, c: int) -> None:
-    """Place the next key of a hot bucket in its lane."""
     bucket = state.buckets[lane]
     i = int64(bucket.first)
     bucket.first = state.next_key[i]

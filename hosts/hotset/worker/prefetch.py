@@ -21,7 +21,6 @@ _SLOT_BYTES, _CALL_BYTES, _ROW_BYTES = SLOT.itemsize, CALL.itemsize, ROW.itemsiz
 
 @compiled
 def prefetch_next(state: Calls) -> None:
-    """Prefetch what the next call is encoded from and written to, and the record of the call after it."""
     header = state.header
     if header.first_unsent == NOTHING:
         return
@@ -42,7 +41,6 @@ def prefetch_next(state: Calls) -> None:
 
 @compiled
 def prefetch_index(state: Calls, rpc: Rpc) -> None:
-    """Prefetch an answer's slot and request, and the next row of the log."""
     s = swap32(rpc.seq) & SLOT_MASK
     prefetch(int64(state.slots.ctypes.data) + s * _SLOT_BYTES)
     prefetch(int64(state.sent.ctypes.data) + s * BUFFER_BYTES)
@@ -51,6 +49,5 @@ def prefetch_index(state: Calls, rpc: Rpc) -> None:
 
 @compiled
 def prefetch_values(state: Calls, rpc: Rpc) -> None:
-    """Prefetch the call that an answer is for, after `prefetch_index`."""
     call = int64(state.slots[swap32(rpc.seq) & SLOT_MASK].call)
     prefetch_lines(int64(state.calls.ctypes.data) + call * _CALL_BYTES, _CALL_BYTES)

@@ -24,7 +24,6 @@ from nativekit.compile import compiled, int64
 
 @compiled
 def log_acknowledged(state: Calls, i: int) -> None:
-    """Log the delta of key `i`, which the switch has acknowledged."""
     at = int64(state.positions[i])
     state.replay_log[HELD, at] = int64(state.replay_log[HELD, at]) + int64(state.deltas[i]) & ALL
 
@@ -72,7 +71,6 @@ def apply_push_status(state: Calls, call: Call, h: Header, now: int) -> None:
 
 @compiled
 def next_unreplayed(state: Calls) -> int:
-    """Write the next unreplayed updates to the operation's positions and deltas; return their number."""
     header, n, at = state.header, int64(0), int64(state.header.unreplayed) - 1
     while at < state.replay_log.shape[1] and n < len(state.keys):
         if state.replay_log[UNREPLAYED, at]:
@@ -85,7 +83,6 @@ def next_unreplayed(state: Calls) -> int:
 
 @compiled
 def take_unreplayed(state: Calls, n: int) -> None:
-    """Remove the n updates that are pushed now from the unreplayed ones."""
     state.header.is_replay = n > 0
     for i in range(n):
         state.replay_log[UNREPLAYED, state.positions[i]] = 0

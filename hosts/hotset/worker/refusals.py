@@ -57,7 +57,6 @@ def _group_of(state: Calls, refusals: int, now: int) -> int:
 
 @compiled
 def resend_refused(state: Calls, now: int) -> None:
-    """Queue new calls for the keys whose delay has passed."""
     header, n_waiting = state.header, int64(0)
     for g in range(int64(header.groups)):
         group = state.groups[g]
@@ -98,7 +97,6 @@ def _resend_missed(state: Calls, first: int) -> None:
 
 @compiled
 def next_refused_due(state: Calls, due: int) -> int:
-    """Return when the first group is due, at most `due`."""
     for g in range(int64(state.header.groups)):
         due = min(due, int64(state.groups[g].due))
     return due

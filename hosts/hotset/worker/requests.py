@@ -83,7 +83,6 @@ def _encode(state: Calls, call: Call, rpc: Rpc, seq: int, now: int) -> int:
 
 @compiled
 def wake(state: Calls, now: int) -> None:
-    """Retransmit what is overdue, and send refused keys whose delay has passed."""
     header = state.header
     if now < header.due:
         return

@@ -25,8 +25,6 @@ from nativekit.records import Ints, Octets, Records, Words, dtype_of, one, recor
 
 
 class CallsHeader(RpcsHeader):
-    """Scalars of the state."""
-
     registers: int
     """Whether the caller is a PS: all keys go in hash lanes, and no answer updates hints."""
     first_unsent: int
@@ -126,7 +124,6 @@ def make_calls(
     replay_log: NDArray[np.uint32] | None = None,
     servers_own: bool = False,
 ) -> Calls:
-    """Make the state of an idle worker; `largest` is the maximum number of keys of an operation."""
     header = one(CallsHeader)
     free = open_window(header, caller, window)
     header.n_ps, header.registers, header.has_replay_log = n_ps, registers, replay_log is not None
@@ -155,12 +152,10 @@ def make_calls(
 
 @compiled
 def is_hinted(state: Calls, at: int) -> bool:
-    """Return whether the key at a position goes to its hash lane."""
     return bool(int64(state.hinted[at >> 3]) >> (at & 7) & 1)
 
 
 @compiled
 def hint(state: Calls, at: int, is_hot: bool) -> None:
-    """Set whether the key at a position goes to its hash lane."""
     bit = 1 << (at & 7)
     state.hinted[at >> 3] = int64(state.hinted[at >> 3]) & ~bit | (bit if is_hot else 0)

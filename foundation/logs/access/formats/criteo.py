@@ -22,7 +22,6 @@ _COUNT = re.compile(r"(-?\d+)?")
 
 
 def open_criteo(path: Path, head: bytes, options: ReadOptions) -> DelimitedLog | None:
-    """Return the log if its first line has a label, 13 counts and 26 categories."""
     lines = head_lines(head)
     fields = lines[0].split("\t") if lines else []
     if len(fields) != len(NAMES) or fields[0] not in ("0", "1"):

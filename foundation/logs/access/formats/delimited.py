@@ -28,7 +28,6 @@ _SAMPLE_LINES = 1000
 
 
 def delimiter_of(line: str) -> str | None:
-    """Return the most frequent delimiter of a line; None if it has none."""
     counts = {each: line.count(each) for each in _DELIMITERS}
     best = max(counts, key=lambda each: counts[each])
     return best if counts[best] else None
@@ -149,7 +148,6 @@ class DelimitedLog(StreamedLog):
 
 
 def open_delimited(path: Path, head: bytes, options: ReadOptions) -> DelimitedLog | None:
-    """Return a log of delimited text; raises `DataError` if no column can be its key."""
     lines = head_lines(head)
     if not lines:
         return None
@@ -173,7 +171,6 @@ def open_delimited(path: Path, head: bytes, options: ReadOptions) -> DelimitedLo
 
 
 def sample_of(lines: Sequence[str], names: Sequence[str], delimiter: str) -> pl.DataFrame:
-    """Return the rows of a file's head that have as many values as there are columns."""
     rows = [row for row in csv.reader(lines, delimiter=delimiter) if len(row) == len(names)]
     return pl.DataFrame(
         {name: [row[at].strip() or None for row in rows] for at, name in enumerate(names)},

@@ -38,7 +38,6 @@ class LibsvmLog(StreamedLog):
 
 
 def open_libsvm(path: Path, head: bytes, options: ReadOptions) -> LibsvmLog | None:
-    """Return the log if its first line is a sample."""
     line = next((text for each in head_lines(head) if (text := each.partition("#")[0]).strip()), "")
     is_sample = _SAMPLE.fullmatch(line) and (":" in line or line.strip() in LABELS)
     return LibsvmLog(path) if is_sample and options.columns == Columns() else None

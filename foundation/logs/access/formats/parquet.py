@@ -61,7 +61,6 @@ class ParquetLog:
 
 
 def open_parquet(path: Path, head: bytes, options: ReadOptions) -> ParquetLog | None:
-    """Return the log; raises `DataError` if it is damaged, or no column can be its key."""
     if not head.startswith(PARQUET_MAGIC):
         return None
     try:

@@ -20,7 +20,6 @@ _TIMES = ("timestamp", "time", "ts")
 
 
 def open_recbole(path: Path, head: bytes, options: ReadOptions) -> DelimitedLog | None:
-    """Return the log of an atomic file; raises `DataError` if it has no key."""
     lines = head_lines(head)
     fields = [_FIELD.fullmatch(name) for name in lines[0].split("\t")] if lines else []
     if not any(fields):
