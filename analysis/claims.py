@@ -46,8 +46,6 @@ class Verdict(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The claim for one metric of an arm against its baseline."""
-
     metric: Metric
     change: Comparison
     null: Comparison | None = None

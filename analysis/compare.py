@@ -49,7 +49,6 @@ def compare_runs(runs: Sequence[Path]) -> list[ComparedRun]:
 
 
 def rounds_of(run: Path, record: RunRecord) -> Loads:
-    """Return all estimates of a run; raise `AnalysisError` without a complete round."""
     files = {log: run / f"{log}.parquet" for log in ("rpc", "operations")}
     for file in files.values():
         if not file.exists():

@@ -274,7 +274,6 @@ def _read_log(file: Path) -> pl.DataFrame:
 
 
 def read_summary(run: Path) -> Summary:
-    """Read a run folder's `summary.json`; raise `AnalysisError` if it is missing, old or invalid."""
     file = run / "summary.json"
     try:
         summary = Summary.model_validate_json(file.read_bytes())

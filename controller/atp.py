@@ -52,7 +52,6 @@ def _rows(hosts: Hosts, arms: Sequence[Arm], _epoch: int) -> list[Settings]:
 
 
 def job_rows(hosts: Hosts, number: int, arm: Arm) -> Iterator[Settings]:
-    """Yield the rows of job `number` of a switch, from 0 on."""
     settings = settings_of(arm)
     yield AtpJob(arm.job, settings.check, settings.ecn_depth)
     for server in range(1, hosts.servers + 1):

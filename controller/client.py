@@ -175,7 +175,6 @@ class SwitchClient:
                 raise self._closed() from None
 
     async def packets(self) -> AsyncIterator[bytes]:
-        """Yield the frames that the switch sends to its CPU port."""
         async for packet in self._switch.read_packets(queue_size=_PACKET_QUEUE):
             yield packet.payload
 

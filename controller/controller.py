@@ -81,7 +81,6 @@ class Controller:
         await self._switch.__aexit__(kind, error, trace)
 
     async def commit_pipeline(self) -> bool:
-        """Commit the design's pipeline; return False without a change if the switch runs it already."""
         return await self._switch.commit_pipeline()
 
     async def install(self, *rows: Settings) -> None:
@@ -96,7 +95,6 @@ class Controller:
         )
 
     async def remove(self, *rows: Settings) -> None:
-        """Delete rows, which must exist."""
         self._switch.check_pipeline()
         await self._switch.write([Update(Change.DELETE, row) for row in rows])
 
@@ -268,7 +266,6 @@ class Controller:
         return await self._switch.read(HotParam)
 
     async def job(self, job: int) -> Job:
-        """Return a job's row; raise `UnknownJob` without one."""
         self._switch.check_pipeline()
         jobs = await self._jobs()
         if job not in jobs:

@@ -11,7 +11,6 @@ from foundation.protocol import addressing
 
 
 def routes(hosts: Hosts) -> Iterator[Route]:
-    """Yield a route to each worker and server, as every design needs for frames it does not process."""
     for number in range(1, hosts.all_workers + 1):
         yield Route(addressing.worker(number).mac, hosts.worker_port(number))
     for number in range(1, hosts.all_servers + 1):

@@ -44,7 +44,6 @@ PATIENCE = 10.0
 _FIRST_TIMEOUT = 0.1
 _MAX_TIMEOUT = 0.4
 _MAX_READS = 8
-"""Concurrent reads of registers."""
 _SERVERS_OF_UP = " Under `hotline up`, servers run only while workers do: start a script first"
 
 K = TypeVar("K")
@@ -100,11 +99,9 @@ class InBand:
             )
 
     async def renew(self, server: Server, epoch: int) -> None:
-        """Send a PS the epoch of its own RPCs in this switch."""
         await self._command(Command.RENEW, server, [epoch])
 
     async def execute(self, command: Command, server: Server, epoch: int | None = None) -> None:
-        """Have a PS execute a command without keys, or with its epoch, and wait for its answer."""
         await self._command(command, server, [] if epoch is None else [epoch])
 
     async def busiest(self, server: Server, limit: int) -> tuple[Keys, Values]:

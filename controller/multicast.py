@@ -24,7 +24,6 @@ class Receiver(Row):
 
 
 def group_of(number: int) -> int:
-    """Return the multicast group of job `number`, which counts from 0."""
     return number + 1
 
 
@@ -34,7 +33,6 @@ def receiver_of(hosts: Hosts, number: int, worker: int) -> int:
 
 
 def receivers(hosts: Hosts, number: int) -> Iterator[Settings]:
-    """Yield the rows of job `number`: its receivers, and their group."""
     replicas = []
     for worker in range(hosts.workers):
         place, receiver = hosts.worker(worker + 1, number), receiver_of(hosts, number, worker)

@@ -41,7 +41,6 @@ RPC_OUTCOMES = tuple(outcome.name.lower() for outcome in RpcOutcome)
 
 @cache
 def drop_reasons() -> tuple[str, ...]:
-    """Return the names of the cells of counter `drops`, from the program's P4Info."""
     p4info = text_format.Parse(design(DEFAULT).p4info.read_text(), p4i.P4Info())
     members = p4info.type_info.serializable_enums["DropReason"].members
     names = {int.from_bytes(member.value, "big"): member.name.lower() for member in members}

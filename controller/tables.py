@@ -207,7 +207,6 @@ class HotParam(Row):
 
     @classmethod
     def from_entry(cls, entry: fy.P4TableEntry) -> Self:
-        """Return the row of an entry of any lane."""
         action = _action(entry)
         state = State(action.name.rpartition(".")[2])
         return cls(entry["job"], entry["key"], int(entry.table_id[7:9]), action.args["slot"], state)

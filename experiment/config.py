@@ -194,7 +194,6 @@ class Config(RunSettings):
 
     @property
     def read_options(self) -> ReadOptions:
-        """Options of reading `data`; raises `DataError`."""
         return read_options(self.columns, self.samples_per_step, self.skip_bad)
 
     @property
@@ -395,7 +394,6 @@ AnyModel = TypeVar("AnyModel", bound=BaseModel)
 
 
 def load_config(arguments: Iterable[str]) -> Config:
-    """Return the configuration from `NAME=value` arguments; raise `ConfigError` for a wrong value."""
     return load_config_as(Config, arguments)
 
 

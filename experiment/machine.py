@@ -8,7 +8,6 @@ from pathlib import Path
 
 
 def describe_machine() -> dict[str, str | int]:
-    """Return the operating system, kernel, processor, usable CPUs and memory for the run's record."""
     return {
         "system": _system(),
         "kernel": platform.release(),

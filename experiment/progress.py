@@ -38,7 +38,6 @@ class Phase:
         self._task = task
 
     def update(self, done: float, total: float | None = None) -> None:
-        """Show the amount done, and a new total unless it is None."""
         self._bars.update(self._task, completed=done, total=total)
 
 

@@ -135,7 +135,6 @@ def machine_sources(release: str, distribution: str) -> list[Source]:
 
 
 def apt_settings() -> str:
-    """Return the machine's settings of downloads, proxies for instance, for an apt.conf."""
     dump = subprocess.run(["apt-config", "dump"], capture_output=True, text=True, check=True).stdout
     return "".join(f"{line}\n" for line in dump.splitlines() if _ACQUIRE.match(line))
 

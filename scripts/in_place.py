@@ -25,7 +25,6 @@ def build_editable(wheel_directory: str, *arguments: Any) -> str:
 
 
 def add_file(wheel: Path, name: str, text: str) -> None:
-    """Add a file to a wheel and to its record."""
     with ZipFile(wheel) as built:
         contents = {each: built.read(each) for each in built.namelist()}
     digest = urlsafe_b64encode(sha256(text.encode()).digest()).rstrip(b"=").decode()

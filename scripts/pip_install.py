@@ -50,7 +50,6 @@ class Output:
 
 
 def install(python: str, arguments: list[str], is_terminal: bool) -> int:
-    """Run pip and return its exit status."""
     process = subprocess.Popen(
         [python, "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off", *arguments],
         stdin=subprocess.DEVNULL,

@@ -104,10 +104,7 @@ def temporary_run(
     scratch: str | None = None,
     hot_set: Path | None = None,
 ) -> Iterator[TemporaryRun]:
-    """Simulate in a temporary folder, below `scratch` if given; it is removed when the block ends.
-
-    Without a `hot_set`, the file of one, the simulation chooses its own.
-    """
+    """Simulate in a temporary folder below `scratch`; without a `hot_set` the simulation chooses its own."""
     with TemporaryDirectory(prefix="hotline-", dir=scratch) as folder:
         run = Path(folder)
         (run / "parts").mkdir()

@@ -131,7 +131,6 @@ def mark_congestion(head: Octets) -> bool:
 
 @compiled
 def fill_head(head: Octets, datagram: int) -> None:
-    """Fill in the lengths and the IPv4 checksum of a frame with `datagram` bytes of UDP payload."""
     total = int64(0)
     head[16], head[17] = 28 + datagram >> 8, 28 + datagram & 0xFF
     head[_CHECKSUM] = head[_CHECKSUM + 1] = 0

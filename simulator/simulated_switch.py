@@ -48,7 +48,6 @@ class SimulatedSwitch:
         self._writer.insert(rows)
 
     def write(self, updates: Iterable[Update]) -> None:
-        """Insert, modify or delete rows; raise `StateError` for the first that the switch refuses."""
         self._writer.write(updates)
 
     def load(self, job: int, keys: Sequence[int]) -> None:

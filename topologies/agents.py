@@ -192,7 +192,6 @@ class Agent:
         return self._current.process.returncode is None
 
     async def ready(self, patience: float = _READY_S) -> None:
-        """Wait for the agent's first line; raise AgentFailed if that is an error or does not come."""
         first = self._current.first
         await asyncio.wait([first], timeout=patience)
         if not first.done():

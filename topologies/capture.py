@@ -10,7 +10,6 @@ _STOP_S = 5.0
 
 @contextmanager
 def capture(interfaces: Sequence[str], folder: Path) -> Iterator[None]:
-    """Capture these interfaces into `<interface>.pcap` for as long as the context lasts."""
     folder.mkdir(exist_ok=True)
     with ExitStack() as stack:
         for interface in interfaces:

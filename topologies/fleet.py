@@ -54,7 +54,6 @@ async def provision(address: str, config: Config, arms: Sequence[Arm] | None = N
 
 
 async def publish(address: str, config: Config, arm: Arm) -> None:
-    """Have pulls of an arm return all updates that are acknowledged by now."""
     publish = CONTROL.for_design(design(config.design)).publish
     if publish is not ControllerOps._field_defaults["publish"]:
         async with Controller(address, undisturbed=True, design=config.design) as controller:
@@ -173,7 +172,6 @@ def _worker_config(
 
 
 def check_design(config: Config, tables: Tables) -> None:
-    """Raise `TableError` if a table has an optimiser, and the design has none."""
     if not design(config.design).optimises:
         for table in tables.values():
             if table.optimiser is not None:

@@ -109,7 +109,6 @@ class TargetSwitch(Switch):  # type: ignore[misc]  # Mininet has no types
         raise NotImplementedError
 
     def start(self, controllers: Sequence[object]) -> None:
-        """Start the process and wait until it listens; raise SwitchFailed if it does not."""
         for interface in self.interfaces().values():
             self.cmd(f"sysctl -qw net.ipv6.conf.{interface}.disable_ipv6=1")
         starting = self._launch()

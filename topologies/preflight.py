@@ -44,7 +44,6 @@ def check(config: Config) -> None:
 
 
 def check_in_the_way(config: Config) -> None:
-    """Raise PreflightError for a foreign interface with one of our names, or a taken port."""
     taken = [name for name in switch_interfaces(config.workers, config.servers) if interface_exists(name)]
     if taken:
         raise PreflightError(

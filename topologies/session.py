@@ -222,7 +222,6 @@ class RealSession(Session):
         return {name: run_queue_ns(pid) for name, pid in self.pids().items()}
 
     def peak_memory_mb(self) -> dict[str, float]:
-        """Return the peak memory of every process, in 2^20 bytes."""
         return {name: peak_memory_mb(pid) for name, pid in self.pids().items()}
 
     def pids(self) -> dict[str, int]:

@@ -23,7 +23,6 @@ _LETTERS_PER_INCH, _HANDLE_LETTERS = 10.5, 5
 
 
 def write_figures(figures: Iterable[Figure], folder: Path) -> list[Path]:
-    """Write NAME.pdf, NAME.png and NAME.csv of each figure; raise `DataError` if a file cannot be written."""
     return [path for figure in figures for path in write_figure(figure, folder)]
 
 

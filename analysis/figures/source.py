@@ -37,12 +37,10 @@ class Source:
     reported: Curves = field(default_factory=dict)
 
     def counts(self) -> Counts | None:
-        """Return the updates of each key; None without update logs. Raises `DataError`."""
         return Counts.of_logs(self.updates, self.job) if self.updates else None
 
 
 def of_run(run: Path) -> Source:
-    """Return the source of a run; raise `AnalysisError` if it has no measured RPCs."""
     record = read_record(run)
     if not record.blocks:
         raise AnalysisError(f"{run}: the run ended before anything was measured ({record.error})")
@@ -74,7 +72,6 @@ def of_run(run: Path) -> Source:
 
 
 def of_cluster(logs: ClusterLogs) -> Source:
-    """Return the source of a real cluster's logs; raise `AnalysisError` for an old name of an arm."""
     arms = logs.rpc.select(pl.col("arm").unique()).collect(engine="streaming")["arm"].sort().to_list()
     if message := renamed_arm(arms):
         raise AnalysisError(f"{logs.folder}: {message}")

@@ -152,7 +152,6 @@ def partial_of(path: Path) -> Path:
 
 
 def read(path: Path) -> pl.DataFrame:
-    """Read and check a hot set. Raises `HotSetError`."""
     try:
         is_parquet = read_head(path).startswith(PARQUET_MAGIC)
     except DataError as error:

@@ -31,7 +31,6 @@ class Coverage:
 
     @property
     def keys(self) -> int:
-        """Number of keys with an update."""
         return int(self.top[-1])
 
     @property

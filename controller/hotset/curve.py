@@ -19,7 +19,6 @@ _MARKERS = "osD"
 
 
 def check_suffix(path: Path) -> None:
-    """Raise `HotSetError` unless a file of this name can be written."""
     if path.suffix not in SUFFIXES:
         raise HotSetError(
             f"{path}: expected a suffix of {', '.join(SUFFIXES)}, got {path.suffix or 'none'!r}"
@@ -41,13 +40,11 @@ def write(coverage: Coverage, marks: dict[int, str], path: Path) -> None:
 
 
 def table(coverage: Coverage, marks: dict[int, str]) -> pl.DataFrame:
-    """Return the points of the curve and of `marks`, in columns `top_k` and `share`."""
     top_k = sorted({*coverage.points(), *marks})
     return pl.DataFrame({"top_k": top_k, "share": [coverage.share(k) for k in top_k]})
 
 
 def figure_of(coverage: Coverage, marks: dict[int, str]) -> Figure:
-    """Draw the curve with its marks, k -> label."""
     # The import takes half a second, so only figures pay for it.
     from matplotlib.figure import Figure
     from matplotlib.ticker import StrMethodFormatter

@@ -70,8 +70,6 @@ class _Job:
 
 
 class _Counted(NamedTuple):
-    """A job's keys in the switch, and its counts of a period."""
-
     entries: Sequence[HotParam]
     contender: Contender
     updates: int | None
@@ -120,7 +118,6 @@ class Follower:
         ]
 
     async def _quotas(self) -> dict[int, int]:
-        """Return the quotas of all jobs by id; raise `OffloadIsOff` for a job that is followed."""
         for job in self._jobs:
             if not (await self._controller.job(job)).offload:
                 raise OffloadIsOff(f"job {job} has its offload off; `hotline offload on` brings it back")

@@ -53,7 +53,6 @@ class Move:
         return None if self.start in (None, State.PARKED) else Command.COLLECT
 
     def before(self) -> list[Update]:
-        """Return the updates that must precede the command: one or none."""
         if self.command is Command.SEED and self.start in (None, State.PARKED):
             return [self._update(self.start, State.RESERVED)]
         if self.command is Command.COLLECT and self.start is not State.DRAINING:

@@ -29,7 +29,6 @@ def round_quota(keys: int) -> int:
 
 
 def check_quota(job: int, keys: int, quotas: Mapping[int, int]) -> None:
-    """Raise `QuotaError` if a job's new quota and the `quotas` of all other jobs exceed the switch."""
     others = sum(quota for other, quota in quotas.items() if other != job)
     if keys + others > CAPACITY:
         raise QuotaError(
@@ -39,7 +38,6 @@ def check_quota(job: int, keys: int, quotas: Mapping[int, int]) -> None:
 
 
 def slots_of(keys: Sequence[int]) -> Slots:
-    """Return how many slots of each lane the keys need."""
     return np.bincount(lanes_of(np.array(keys, dtype=np.uint64)), minlength=LANES).astype(np.int64)
 
 

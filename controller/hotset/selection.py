@@ -34,14 +34,12 @@ class Rates(NamedTuple):
     keys: Keys
     """Distinct keys [n], ascending."""
     rates: NDArray[np.float64]
-    """Rates of `keys` [n]."""
 
     @classmethod
     def none(cls) -> Rates:
         return cls(np.empty(0, dtype=np.uint64), np.empty(0))
 
     def at(self, keys: Keys) -> NDArray[np.float64]:
-        """Return the rates of `keys` [m], in any order: [m]."""
         if not len(self.keys):
             return np.zeros(len(keys))
         at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
@@ -89,7 +87,6 @@ class Change:
         return bool(self.swaps or self.filling or self.surplus)
 
     def applied(self, hot: Iterable[int]) -> list[int]:
-        """Return the keys of the set after the change."""
         leaving = set(self.leaving)
         return [key for key in hot if key not in leaving] + self.arriving
 
@@ -130,7 +127,7 @@ class Contender(NamedTuple):
         return choose(self.rates, self.hot, self.rule, room.tolist())
 
     def wanted(self) -> Slots:
-        """Return the slots of the hot set that the job would have in a switch of its own."""
+        """Return the slots of the hot set that the job would have in a dedicated switch."""
         return slots_of(self.choose(ALL_SLOTS).applied(self.hot.tolist()))
 
 

@@ -16,7 +16,6 @@ class TableShare(NamedTuple):
     keys: int
     hot_keys: int
     share: float
-    """Share of the table's updates that its hot keys take."""
 
 
 def shares_by_table(steps: Steps, top_k: int) -> Iterator[TableShare]:

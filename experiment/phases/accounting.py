@@ -48,7 +48,6 @@ def served_pushes(parts: Path) -> int:
 
 
 def check_accounting(account: Accounting, run: Path, is_script: bool = False) -> None:
-    """Raise `AccountingError` if updates were lost or additions overflowed."""
     if account.lost:
         lost = pluralize(account.lost, "update was lost", "updates were lost")
         raise AccountingError(f"{lost}, at {pluralize(account.mismatched_keys, 'key')}; see {run}")

@@ -77,7 +77,6 @@ def choose_training(config: Config, trace: Trace) -> Hyperparameters | None:
 
 
 def table_optimisers(config: Config, training: Hyperparameters | None) -> tuple[TableOptimiser, ...]:
-    """Return the optimiser of all parameters at servers; empty if they add."""
     if config.optimiser is None:
         return ()
     scale = GRADIENT_SCALE if training is None else training.scale
@@ -88,11 +87,7 @@ def describe(
     trace: Trace, training: Hyperparameters | None, parameters: int, is_vector: bool = False,
     optimiser: Optimiser | None = None,
 ) -> dict[str, object]:  # fmt: skip
-    """Return the workload's entry in `run.json`.
-
-    `parameters` is the size of the model, of which the trace may use a part; `is_vector` tells that workers
-    add that part up as one vector.
-    """
+    """Return `run.json`'s entry; `parameters` is the model's size, `is_vector` tells of one vector for all."""
     described: dict[str, object] = {
         "name": trace.name,
         "parameters": parameters,
@@ -117,7 +112,6 @@ def _origin(configured: float | None) -> str:
 
 
 def for_design(config: Config, trace: Trace) -> Trace:
-    """Return what a design trains of a trace: for a lockstep design the `top_k` hottest parameters."""
     return restrict_to_hottest(trace, config.top_k) if config.is_lockstep else trace
 
 

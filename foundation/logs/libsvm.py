@@ -21,7 +21,7 @@ Sample = tuple[int, list[int], list[float]]
 
 
 def read_samples(path: Path, stream: Stream | None = None, bad: BadRows | None = None) -> Iterator[Sample]:
-    """Yield label (0 or 1), indices and values of each line; note bad lines in `bad`, or raise `DataError`."""
+    """Yield label (0 or 1), indices and values of each line; bad lines go to `bad`, or raise `DataError`."""
     negative: int | None = None
     try:
         with nullcontext(stream) if stream is not None else open_stream(path) as opened:

@@ -21,7 +21,6 @@ from simulator.config import SimulationConfig
 from simulator.experiment import temporary_run
 
 _MAX_CHECKS = 3
-"""Sizes that are simulated to check the calculated ones, at most."""
 
 
 class ClusterAnswer(Strict):
@@ -48,10 +47,7 @@ class ClusterAnswer(Strict):
 
 
 def answer(cluster: Cluster, reporter: Reporter, max_rpcs: float = MAX_RPCS) -> ClusterAnswer:
-    """Simulate a cluster, or a part of one that would send more than `max_rpcs` RPCs in a step.
-
-    Raises `SimulationError`, `ConfigError`, `DataError`.
-    """
+    """Simulate a cluster, or a part of one whose steps have more than `max_rpcs` RPCs."""
     limit = max_workers(cluster, cluster.keys_per_step, max_rpcs)
     config = config_for(cluster, part_of(cluster, limit))
     notes = list[str]()

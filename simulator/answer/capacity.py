@@ -78,7 +78,6 @@ class CapacityModel:
         self.calibrate(asked, offload.capacity)
 
     def calibrate(self, counted: PackingCounts, simulated: float) -> None:
-        """Correct the capacities near a size, of which this one was simulated."""
         self._ratios[counted.served] = simulated / self._of_stations(counted)
 
     def size(self, top_k: int, counted: PackingCounts, simulated: float | None = None) -> Size:

@@ -82,10 +82,7 @@ def on_dedicated_cores(hosts: Hosts) -> Hosts:
 
 
 def config_for(cluster: Cluster, part: Part | None = None) -> SimulationConfig:
-    """Return the configuration of a part, by default the whole, with a core an agent.
-
-    Raises `SimulationError`, `ConfigError`.
-    """
+    """Return the configuration of a part, by default the whole, with a core for each agent."""
     part = part or whole(cluster)
     _check_ports(cluster)
     hot_keys = DEVICES[cluster.switch].hot_keys
@@ -142,10 +139,7 @@ def _network(cluster: Cluster, part: Part) -> dict[str, object]:
 
 
 def read_data(config: SimulationConfig, reporter: Reporter, note: files.Note) -> Trace | None:
-    """Return the mini-batches of a log, of one worker, or None for built-in data; raises `DataError`.
-
-    `note` gets what the data were taken for.
-    """
+    """Return a log's mini-batches as one worker's, or None for built-in data; `note` gets its format."""
     if config.data is None:
         return None
     with reporter.phase("data"):

@@ -143,7 +143,6 @@ def successors(setting: Setting, state: State) -> Iterator[State]:
 
 
 def _arrivals(setting: Setting, state: State) -> Iterator[Step]:
-    """Yield what can arrive at the switch next."""
     for worker, window in enumerate(state.windows):
         for tensor in range(1, window.key + 1):
             for sequence in range(1, (window.sent if tensor == window.key else setting.chunks) + 1):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from hosts.atp.packet import COLLISION, ECN, OVERFLOW, RESEND, AtpPacket
 
 FRAME, GROWTH = 308, 1_500
-"""Bytes of a frame of theirs, which counts here too, and by which a window grows."""
+"""Bytes of a frame in the published code, and by which a window grows."""
 
 
 @dataclass
@@ -51,7 +51,6 @@ class WindowModel:
         return self.places[(sequence - 1) % len(self.places)]
 
     def send(self) -> list[int]:
-        """Return the sequence numbers that may be sent now."""
         first, self.sent = self.sent + 1, max(self.sent, min(self.last + self.window, self.total))
         return list(range(first, self.sent + 1))
 

@@ -58,10 +58,7 @@ def measure(
     subject: Subject, workers: int, servers: int, values: int, network: Network, *, hosts: Hosts = IDEAL,
     chunk_size: int | None = None, window: int | None = None, taken: float = 0.0, seed: int = 1,
 ) -> Reduced:  # fmt: skip
-    """Add up vectors once, from a common start; raise `SimulationError` if a sum is wrong or missing.
-
-    Another job has the share `taken` of the switch's memory.
-    """
+    """Add up vectors once, from a common start; another job has the share `taken` of the switch's memory."""
     size = chunk_size or subject.chunk_size
     packets = window or largest_window(subject.load(workers, servers), network, size)
     design, arm = subject.design, subject.arm

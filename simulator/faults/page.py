@@ -19,7 +19,6 @@ RowCells = Mapping[str, Any]  # JSON: strings, numbers and a mapping
 
 
 def renew_table(page: Path, rows: Sequence[RowCells], duration_s: float) -> None:
-    """Replace the text between the markers; raise `DataError` if they are missing."""
     before, after = around_table(page)
     table = "\n".join(table_of(rows, duration_s))
     write_text(page, f"{before}{BEGIN}\n\n{table}\n\n{END}{after}")

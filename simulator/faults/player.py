@@ -285,7 +285,6 @@ class Player:
                 pause_s = min(1.3 * pause_s, 1.0)
 
     async def until_restored(self, restarts: int) -> None:
-        """Wait until the switch has restarted this number of times and all processes are up."""
         while self.cluster.restarts < restarts:
             await self.cluster.liveness.until_death(self.cluster.liveness.deaths)
         await self.cluster.liveness.until_all_up()

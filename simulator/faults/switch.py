@@ -86,7 +86,6 @@ class RestartableSwitch(SimulatedSwitch):
         self.restarts += 1
 
     def write(self, updates: Iterable[Update]) -> None:
-        """Apply updates; raise `DeviceError` for what the switch refuses."""
         updates = list(updates)
         try:
             super().write(updates)

@@ -26,13 +26,11 @@ class Observed(NamedTuple):
 
 
 def observed_in(run: Path) -> Observed:
-    """Read a run folder; raise `AnalysisError`."""
     record = read_record(run)
     return observed(record, summarise(run, record))
 
 
 def observed(record: RunRecord, summary: Summary) -> Observed:
-    """Collect the numbers from a run's record and summary; raise `AnalysisError` if nothing was measured."""
     cells, signs = {}, {}
     for name, load in summary.loads.items():
         for arm in load.arms:

@@ -39,7 +39,6 @@ _RACK = 8
 
 
 def sweeps(names: Sequence[str]) -> list[Sweep]:
-    """Return the sweeps of these names, or all; raise `SimulationError` for an unknown name."""
     unknown = [name for name in names if name not in _NAMES]
     if unknown:
         raise SimulationError(f"expected a sweep ({', '.join(_NAMES)}), got {unknown[0]!r}")
@@ -47,7 +46,6 @@ def sweeps(names: Sequence[str]) -> list[Sweep]:
 
 
 def vary(config: SimulationConfig, setting: str, values: Sequence[float]) -> Sweep:
-    """Return a sweep over one setting of a configuration; raise `ConfigError` for an invalid value."""
     if len(set(values)) < len(values):
         raise SimulationError(
             f"{setting}: expected distinct values, got {', '.join(f'{value:g}' for value in values)}"
@@ -68,7 +66,6 @@ def _sweep(
 
 
 def changed(base: SimulationConfig, changes: Changes) -> SimulationConfig:
-    """Return a configuration with other values; raise `ConfigError` for the first invalid one."""
     values = base.model_dump()
     for setting, value in changes.items():
         *tables, last = setting.split(".")

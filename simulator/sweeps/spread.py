@@ -21,11 +21,7 @@ def result_file(point: Point, folder: Path) -> Path:
 def simulate_points(
     points: Sequence[Point], folder: Path, scheduler: str | None, processes: int, progress: TaskProgress
 ) -> SweepResults:
-    """Simulate the points without a cached result, and cache each as soon as it is done.
-
-    `scheduler` is the address of a dask.distributed cluster that has this project; None runs `processes`
-    processes here. Raises `ClusterError`, and the error of the first point that fails.
-    """
+    """Simulate the points without a cached result; `scheduler` and errors are as in `run_cached`."""
     tasks = [
         Task(
             f"{point.sweep} {point.name}", result_file(point, folder), fingerprint(point.config),

@@ -149,11 +149,7 @@ class Numbers(Strict):
 def run_plan(
     plan: Plan, folder: Path, scheduler: str | None, processes: int, progress: TaskProgress
 ) -> Numbers:
-    """Run the points of a plan that have no cached result in `folder`/points, and compute the numbers.
-
-    Raises `DataError` if the folder cannot be made, `ClusterError`, and the error of the first point that
-    fails.
-    """
+    """Run a plan's points that have no cached result in `folder`/points, and compute the numbers."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

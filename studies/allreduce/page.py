@@ -36,7 +36,6 @@ _READING = (
 
 
 def write_page(numbers: Numbers, ran: Sequence[tuple[str, str]], folder: Path) -> Path:
-    """Write report.html, numbers.json and figures; return the report's path; raises `DataError`."""
     figures = list(figures_of(numbers))
     page = Page(
         title="All-reduce: designs side by side",

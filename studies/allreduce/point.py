@@ -186,7 +186,6 @@ def make_network(gbit: float, loss: float = 0.0, has_latency: bool = True) -> Ne
 
 
 def host_costs(name: str) -> Hosts:
-    """Return host costs for agents with dedicated cores."""
     return IDEAL if name == "ideal" else Hosts()
 
 

@@ -57,7 +57,6 @@ _BY_NAME = {each.name: each for each in (*SCHEMES, *WITH_PUBLISHED_TIMERS)}
 
 
 def scheme_of(name: str) -> Scheme:
-    """Return the scheme of this name; raises `AllReduceError`."""
     if name not in _BY_NAME:
         raise AllReduceError(f"{name!r} is no scheme; expected one of {', '.join(_BY_NAME)}")
     return _BY_NAME[name]

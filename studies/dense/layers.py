@@ -104,7 +104,6 @@ def read_layers(path: Path) -> Layers:
 
 
 def write_layers(layers: Layers, path: Path) -> None:
-    """Write a table as CSV or Parquet, by its suffix; raises `DataError`."""
     check_suffix(path)
     table = pl.DataFrame(
         {
@@ -123,7 +122,6 @@ def write_layers(layers: Layers, path: Path) -> None:
 
 
 def check_suffix(path: Path) -> None:
-    """Raise `DataError` unless the suffix is one of `SUFFIXES`."""
     if path.suffix not in SUFFIXES:
         raise DataError(f"{path}: expected a name that ends with {' or '.join(SUFFIXES)}")
 

@@ -129,10 +129,7 @@ def compare_with_formula(
     model: Model, network: Network, fusion: Fusion, workers: Sequence[int] = WORKERS,
     step: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[FormulaComparison]:  # fmt: skip
-    """Compare the frames of a model's buffers with the formula, in rings of each number of workers.
-
-    Links are used fully; `step` is called with the rings done and their number.
-    """
+    """Compare the frames of a model's buffers with the formula, in rings whose links are used fully."""
     sizes, ready = fuse(model.layers, fusion)
     comparisons = []
     for done, n in enumerate(workers):

@@ -42,7 +42,6 @@ _READING_OVERLAP = (
 def write_whatif(
     models: Sequence[Model], network: Network, fusion: Fusion, folder: Path, target: float = TARGET
 ) -> Path:
-    """Write report.html and the folder `figures`, and return the report's path; raises `DataError`."""
     figures = [scaling_map(models, network, fusion, target), by_workers(models, network, fusion)]
     requirements = requirements_of(models, network, fusion, target)
     page = Page(

@@ -37,7 +37,6 @@ class MeasuredPoint:
 
 
 def measured_point(run: MeasuredRun, packed: Packing) -> MeasuredPoint:
-    """Extract the quantities of a run for the fit; raises `AnalysisError` if one was not measured."""
     found = {what: run.difference(metric) for what, metric in METRICS.items()}
     return MeasuredPoint(
         packed,

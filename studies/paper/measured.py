@@ -24,7 +24,6 @@ class MeasuredRun:
         return next(iter(self.summary.loads.values()))
 
     def difference(self, metric: str) -> Comparison:
-        """Compare arm *offload* with the baseline; raises `AnalysisError` if the metric was not measured."""
         found = self.load.differences.get(OFFLOAD.name, {}).get(metric)
         if found is None or found.ratio is None:
             raise AnalysisError(f"{self.folder}: {metric} of arm {OFFLOAD.name} was not measured")
@@ -32,7 +31,6 @@ class MeasuredRun:
 
 
 def read_measured(folder: Path) -> MeasuredRun:
-    """Read a run folder that has a report; raises `AnalysisError`."""
     record = read_record(folder)
     try:
         config = Config.model_validate(record.config)

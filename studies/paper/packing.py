@@ -69,7 +69,6 @@ def shape_of(skew: float, keys_per_step: int) -> Shape:
 
 
 def pack_shape(skew: float, keys_per_step: int, servers: int, top_k: int = TOP) -> Packing:
-    """Count generated data; raises `DataError` if there is no data of this shape."""
     batches = max(_MEASURED_BATCHES, _PROFILE_LANES // keys_per_step) + _MEASURED_BATCHES
     return pack_trace(generate(shape_of(skew, keys_per_step), 1, batches, seed=1), top_k, servers)
 

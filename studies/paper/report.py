@@ -29,7 +29,6 @@ Progress = Callable[[str], None]
 
 
 def write_paper(stages: Sequence[Stage], folder: Path, markers: Sequence[Marker], progress: Progress) -> Path:
-    """Write report.html and the folder `figures`, and return the report's path; raises `DataError`."""
     runs = {stage.name: read_measured(result_of(stage, folder)) for stage in stages if stage.is_run}
     main = [run for name, run in runs.items() if name in ("r1", "r2")]
     sources = [of_run(run.folder) for run in main]

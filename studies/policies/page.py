@@ -45,7 +45,6 @@ _GLOSSARY = (
 
 
 def write_page(study: Study, folder: Path) -> Path:
-    """Write report.html, table.csv, table.pdf and figures; return the report's path; raises `DataError`."""
     figures = figures_of(study)
     report = write_report(_page(study, [plot(figure) for figure in figures]), figures, folder)
     write_table(study, folder)

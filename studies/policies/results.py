@@ -40,7 +40,6 @@ class Settings(Strict):
 
     @property
     def read_options(self) -> ReadOptions:
-        """Options of reading the log; raises `DataError`."""
         return read_options(self.columns, self.samples_per_step, self.skip_bad)
 
     def period(self, steps: int) -> int:

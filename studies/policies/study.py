@@ -85,7 +85,6 @@ def _runs(settings: Settings) -> Iterator[tuple[PolicySpec, tuple[int, ...]]]:
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Raise `DataError` if there is no policy of one of these names."""
     for name in names:
         if name not in BY_NAME:
             raise DataError(f"{name!r} is no policy; expected one of {', '.join(BY_NAME)}")

@@ -49,7 +49,6 @@ def table_columns(study: Study, size: int) -> list[str]:
 
 
 def by_table(study: Study, size: int) -> Iterator[list[str]]:
-    """Yield a row for each table: its name, its updates, and the share that hits by policy."""
     shown = [each for name, each in study.at(size).items() if name in _BY_TABLE]
     for index, (table, updates) in enumerate(zip(study.facts.tables, study.facts.table_updates, strict=True)):
         shares = [f"{each.table_hits[index] / updates:.1%}" if updates else "–" for each in shown]
@@ -96,7 +95,6 @@ def frame(study: Study) -> pl.DataFrame:
 
 
 def write_table(study: Study, folder: Path) -> list[Path]:
-    """Write table.csv and table.pdf, and return their paths; raises `DataError`."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -90,7 +90,6 @@ class Script:
         return AgentFailed(f"{who}, {how} ({self.log}){output}")
 
     async def end(self) -> None:
-        """End the process group with SIGTERM, and soon with SIGKILL."""
         if self._ended is None:
             return
         for number, patience in ((signal.SIGTERM, _TERM_S), (signal.SIGKILL, _KILL_S)):

@@ -144,7 +144,6 @@ def print_table(title: str, columns: list[str], rows: list[list[object]]) -> Non
 
 
 def plain_table(columns: list[str], rows: list[list[object]]) -> Table:
-    """Return a table without lines: one line for the head and one for each row."""
     return _fill(Table(box=None, pad_edge=False, padding=(0, 2, 0, 0)), columns, rows)
 
 

@@ -55,6 +55,5 @@ def find_command(root: click.Command, path: str) -> click.Command:
 
 
 def add_examples(root: click.Group) -> None:
-    """Let the help of each command end with its example."""
     for path, arguments in EXAMPLES.items():
         find_command(root, path).epilog = f"Example: {root.name} {path} {arguments}".rstrip()

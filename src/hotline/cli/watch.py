@@ -106,7 +106,6 @@ async def views(
 
 
 async def _answers(address: str, device_id: int) -> bool:
-    """Return whether a switch answers; raise an error for an invalid address."""
     controller = Controller(address, device_id=device_id, primary=False)
     try:
         async with controller:

@@ -288,7 +288,6 @@ class Engine:
         return values
 
     def _drive(self) -> int:
-        """Run the state machine until it is idle; return its RPCs. Raises `ClusterLost` or `WorkerClosed`."""
         client = self.client
         rows, since = -1, 0
         while not client.idle:

@@ -57,7 +57,6 @@ def answer(reporter: Reporter | None = None, **cluster: object) -> Answer:
 
 
 def table(found: ClusterAnswer) -> Table:
-    """Return the table of sizes, with the notes on the data below it."""
     return Table(
         "By size of the hot set: lanes that the switch serves; a step's RPCs, packets to servers and CPU",
         _COLUMNS,

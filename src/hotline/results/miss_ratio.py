@@ -57,7 +57,6 @@ def miss_ratio(
 
 
 def table(ratios: MissRatios) -> Table:
-    """Return the miss ratios of some sizes, with the error and what the log was taken for below it."""
     titles = [f"{share:g} of the keys" for share in _SHARES]
     rows: list[Row] = [(each.table, *map(plain, _cells(each))) for each in ratios.curves]
     notes = (*error_of(ratios), *ratios.notes)

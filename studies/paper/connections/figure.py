@@ -20,7 +20,6 @@ PANELS = [(active, arm) for arm in ARMS for active in CALLING if active or not a
 
 
 def delay_against_connections(file: Path) -> Figure:
-    """Draw Fig. 9 from the file of `python -m studies.paper.connections`; raises `AnalysisError`."""
     try:
         rows = pl.read_parquet(file)
     except (OSError, pl.exceptions.PolarsError) as error:

@@ -175,7 +175,6 @@ def _curve(
 def _chunks(
     steps: Steps, report: Callable[[int], None], group_of: NDArray[np.uint16], accesses: NDArray[np.int64]
 ) -> Iterator[Accesses]:
-    """Yield all accesses, and add up those of each group."""
     for at in range(0, len(steps.accesses), _CHUNK):
         chunk = np.array(steps.accesses[at : at + _CHUNK])
         accesses += (

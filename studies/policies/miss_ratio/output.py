@@ -22,13 +22,11 @@ _MAX_DRAWN = 8
 
 
 def check_suffix(path: Path) -> None:
-    """Raise `DataError` unless a file of this name can be written."""
     if path.suffix not in SUFFIXES:
         raise DataError(f"{path}: expected a suffix of {', '.join(SUFFIXES)}, got {path.suffix or 'none'!r}")
 
 
 def write(ratios: MissRatios, path: Path) -> None:
-    """Write the curves by the path's suffix; raises `DataError`."""
     check_suffix(path)
     if path.suffix == ".json":
         write_text(path, ratios.model_dump_json(indent=2) + "\n")
@@ -41,7 +39,6 @@ def write(ratios: MissRatios, path: Path) -> None:
 
 
 def frame(ratios: MissRatios) -> pl.DataFrame:
-    """Return a row for each table and size."""
     return pl.DataFrame(
         [
             (each.table, size, ratio, None if each.error is None else each.error[at])
@@ -74,10 +71,7 @@ def figure_of(ratios: MissRatios) -> Figure:
 
 
 def write_torchrec(ratios: MissRatios, path: Path) -> None:
-    """Write the arguments of TorchRec's `EmbeddingOffloadStats` and `CacheParams` by table as JSON.
-
-    Raises `DataError`.
-    """
+    """Write the arguments of TorchRec's `EmbeddingOffloadStats` and `CacheParams` by table, as JSON."""
     write_text(path, json.dumps({each.table: torchrec_of(each) for each in ratios.by_table}, indent=2) + "\n")
 
 

@@ -76,7 +76,6 @@ def _serve(state: _LirsState, accesses: Accesses, levels: Levels) -> None:
 
 @compiled
 def _access(state: _LirsState, key: int) -> bool:
-    """Serve an access, and return whether it hits."""
     status, is_queued = int64(state.status[key]), state.list_of[key] == QUEUE
     is_hit = is_queued or status in (_LIR, _HIR)
     state.moves[INSTALLS, 0] += not is_hit

@@ -49,7 +49,6 @@ def make(log: Log, sizes: Sequence[int]) -> Policy:
 
 
 def look_ahead(log: Log, sizes: Sequence[int], steps: int) -> Policy:
-    """Make the policy that knows the given number of mini-batches after the current one."""
     distinct, moves = len(log.keys), no_moves(sizes)
     state = _State(
         make_times(len(log.accesses), np.array(sizes, np.int64), moves, may_bypass=True),
@@ -86,7 +85,6 @@ def _serve(
 
 @compiled
 def _look(state: _State, log: Accesses, end: int) -> None:
-    """Learn of the accesses before `end`."""
     for at in range(state.position[_END], end):
         key = int64(log[at]) & KEY
         if state.state_of[key] == _UNKNOWN:
