@@ -87,7 +87,7 @@ def describe(
     trace: Trace, training: Hyperparameters | None, parameters: int, is_vector: bool = False,
     optimiser: Optimiser | None = None,
 ) -> dict[str, object]:  # fmt: skip
-    """Return `run.json`'s entry; `parameters` is the model's size, `is_vector` tells of one vector for all."""
+    """Return `run.json`'s entry; `parameters` is the model's size, `is_vector` is for lockstep designs."""
     described: dict[str, object] = {
         "name": trace.name,
         "parameters": parameters,
