@@ -29,5 +29,4 @@ def _private_folder() -> Path:
 
 
 def cache_of(package: Path) -> Path:
-    """Return the cache folder of a package: inside it, or in the user's cache if the package is read-only."""
     return package / "__pycache__" if os.access(package, os.W_OK) else user_cache() / package.name

@@ -37,7 +37,6 @@ class Generic:
         self.kind = _GenericType(self)
 
     def dispatch(self, owner: type) -> Compiled:
-        """Return the compiled implementation for a class; raise `LookupError` if there is none."""
         if owner not in self._implementations:
             raise LookupError(
                 f"{self.name} has no implementation for {owner.__module__}.{owner.__qualname__}"
@@ -45,7 +44,6 @@ class Generic:
         return self._implementations[owner]
 
     def register(self, owner: type, implementation: Compiled) -> None:
-        """Register a class's implementation. Raises ValueError if a class of its name has one."""
         # Call this at import only, as cached code contains it. Numba takes named tuples for equal if the
         # names of their classes and fields are, and the types of their fields.
         if any(known.__name__ == owner.__name__ for known in self._implementations):

@@ -155,7 +155,6 @@ def filled(kind: type[R], rows: Sequence[tuple[int, ...]]) -> Records[R]:
 
 
 def one(kind: type[R]) -> R:
-    """Return one zeroed record."""
     return records(1, kind)[0]
 
 

@@ -199,7 +199,6 @@ def pinned_ref(state: T, write: WriteWords | None = None) -> T:
 
 
 def unwrap_ref(given: T) -> T:
-    """Return the tuple behind a `pinned_ref`, or the argument itself."""
     return cast(T, given.state) if isinstance(given, _PinnedRef) else given
 
 

@@ -50,7 +50,6 @@ def _locked(descriptor: int) -> bool:
 
 
 def cached_object(inputs: Sequence[str], make: Callable[[], bytes]) -> bytes:
-    """Return object code from the cache, or from `make` if this user has not compiled these inputs before."""
     digest = hashlib.sha256("\0".join(inputs).encode()).hexdigest()[:32]
     path = user_cache() / f"{digest}.o"
     with contextlib.suppress(OSError):

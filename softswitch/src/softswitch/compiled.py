@@ -58,7 +58,6 @@ class CompiledPipeline(StatePipeline):
         self.process_address, self.waiting_bytes = code.process_address, code.waiting_bytes
 
     def code_with_crc(self, calculation: str, crc: Crc) -> tuple[MachineCode, ir.Program]:
-        """Return code and program for `use_code` with other parameters of a custom CRC."""
         calculations = tuple(
             replace(each, custom=crc) if each.name == calculation else each
             for each in self.program.calculations
@@ -71,7 +70,6 @@ class CompiledPipeline(StatePipeline):
             return self._memory.words.copy()
 
     def load_image(self, image: Words) -> None:
-        """Restore an image of this pipeline, or of another one of the same program."""
         with self._memory.locked():
             self._memory.store(0, image)
 

@@ -156,7 +156,6 @@ class SwitchPorts:
 
     @property
     def pinned_folder(self) -> Path | None:
-        """The control plane's folder of the pinned pipeline; None if there is none."""
         pinned = None if self._pins is None else self._pins.pinned
         return None if pinned is None else pinned.folder
 
@@ -166,7 +165,6 @@ class SwitchPorts:
 
     @staticmethod
     def folder_of(pipeline: LivePipeline) -> Path | None:
-        """Return the folder in which a pipeline's control plane is persisted; None if it is not."""
         generation = pipeline.generation if isinstance(pipeline, AttachedPipeline) else None
         return None if generation is None else generation.folder
 

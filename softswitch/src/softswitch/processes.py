@@ -97,7 +97,6 @@ class SwitchProcess(NamedTuple):
     output: IO[bytes]
     address: str
     thrift_port: int | None = None
-    """Thrift's port of a BMv2 that was built with it."""
 
     def log(self) -> str:
         # Not with `read`: the process writes at the position of the shared file description.
@@ -113,11 +112,9 @@ class SwitchProcess(NamedTuple):
         return SwitchEnded(f"the switch ended with code {self.process.returncode}: {last}")
 
     def wait_until_it_listens(self, patience_s: float = _START_SECONDS) -> None:
-        """Wait until it listens; raises SwitchEnded if it ends before, or after a timeout."""
         self._wait(self.listens, patience_s, f"does not listen at {self.address}")
 
     def wait_for_address(self) -> SwitchProcess:
-        """Return the process with the address that softswitch prints when it is ready; raises SwitchEnded."""
         return self._replace(address=self._wait(self._printed_address, _START_SECONDS, "is not ready"))
 
     def end(self, patience_s: float = _STOP_SECONDS) -> None:
@@ -194,7 +191,6 @@ def bmv2(
     target_options: Sequence[str] = (),
     cores: Iterable[int] | None = None,
 ) -> Iterator[SwitchProcess]:
-    """Run a BMv2, which serves P4Runtime, during the block."""
     program, thrift_port = find_bmv2(), None
     options: Sequence[str] = WITHOUT_PROGRAM
     with ExitStack() as reserved:

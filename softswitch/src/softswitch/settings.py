@@ -80,7 +80,6 @@ def parse_interface(text: str) -> tuple[int, str]:
 
 
 def by_port(option: str, texts: Iterable[str], parse: Callable[[str], tuple[K, V]]) -> dict[K, V]:
-    """Parse the values of a repeated option; return them by port. Raises SwitchError for a repeated port."""
     found: dict[K, V] = {}
     for text in texts:
         key, value = parse(text)

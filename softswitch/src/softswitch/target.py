@@ -125,7 +125,6 @@ def word_parameter_types(target: Target, count: int, before: int) -> list[llvm.T
 def receive_words(
     b: llvm.IRBuilder, arguments: Sequence[llvm.Value], count: int, before: int
 ) -> list[llvm.Value]:
-    """Return the words in the function that `pass_words` passes them to."""
     if not _by_memory(target_of(b.module), count, before):
         return list(arguments)
     [memory] = arguments

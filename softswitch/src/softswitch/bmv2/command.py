@@ -72,7 +72,6 @@ def settings_of(name: str, values: argparse.Namespace) -> Settings:
 
 
 def _frames(values: argparse.Namespace) -> FrameTransport | None:
-    """Return what frames come over, as BMv2 chooses it; None for interfaces."""
     address, nanomsg, delay = getattr(values, "dp_grpc_server_addr", None), values.packet_in, values.use_files
     if nanomsg is not None and delay is not None:
         raise SwitchError("--use-files and --packet-in are exclusive")

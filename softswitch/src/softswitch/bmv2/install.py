@@ -49,7 +49,6 @@ def install(folder: Path) -> None:
 
 
 def script(name: str, words: tuple[str, ...], python: str = sys.executable) -> str:
-    """Return a script that runs this softswitch with this Python, from any folder."""
     first = f"#!{python}"
     if len(first) > _LONGEST_INTERPRETER or " " in python:  # sh starts it, and Python sees a string
         first = f"#!/bin/sh\n'''exec' \"{python}\" \"$0\" \"$@\"\n' '''"

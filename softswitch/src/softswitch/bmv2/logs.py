@@ -34,7 +34,6 @@ class Form(logging.Formatter):
 def begin(
     level: str, console: bool, file: Path | None, max_size: int = MAX_SIZE, max_files: int = MAX_FILES
 ) -> None:
-    """Log to stdout or to a file; raises SwitchError if it cannot be written."""
     handler: logging.Handler = logging.StreamHandler(sys.stdout)
     if file is not None:
         try:

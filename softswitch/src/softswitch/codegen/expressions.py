@@ -102,7 +102,6 @@ class Arithmetic:
         return Interval(0, 1)
 
     def modulo(self, expression: ir.Expression, width: int) -> llvm.Value:
-        """Emit an expression modulo 2^width, as an integer of that width."""
         b = self.b
         match expression:
             case ir.Constant(value):

@@ -104,7 +104,6 @@ def _crc(b: llvm.IRBuilder, crc: Crc, data: llvm.Value, size: llvm.Value) -> llv
 
 
 def _words(b: llvm.IRBuilder, loop: _Loop, width: int) -> llvm.Value:
-    """Return the byte, shifted to its position in a word of `width` bits."""
     last = width // 8 - 1
     following = b.sub(integer(64, last), b.and_(loop.position, integer(64, last)))
     return b.shl(resize(b, loop.byte, 64), b.shl(following, integer(64, 3)))

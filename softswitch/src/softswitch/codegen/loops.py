@@ -11,8 +11,6 @@ from softswitch.target import target_of
 
 
 class Variable:
-    """A mutable value in the function being emitted."""
-
     def __init__(
         self, b: llvm.IRBuilder, kind: llvm.Type, value: llvm.Value | None = None, name: str = ""
     ) -> None:

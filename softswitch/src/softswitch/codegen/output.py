@@ -41,7 +41,6 @@ class OutputWriter:
         packet.copy_bytes(end, source, size)
 
     def finish(self, kind: llvm.Value, length: llvm.Value) -> None:
-        """Write the head of the record for which `reserve` returned the address."""
         b = self.b
         used = self._used.get()
         head = {"kind": kind, "length": resize(b, length, 32)}

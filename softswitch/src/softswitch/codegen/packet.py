@@ -33,7 +33,6 @@ class Packet(Storage):
         self.arithmetic = Arithmetic(b, self)
         self.parameters: list[llvm.Value] = []
         self.too_short: llvm.Block | None = None
-        """Block to which the parser branches if the frame ends early."""
 
     # -- instances
 
@@ -92,7 +91,6 @@ class Packet(Storage):
         return self.program.type_of(ref)
 
     def load(self, ref: ir.LValue) -> llvm.Value:
-        """Return a field's bits; 0 for an element outside its stack."""
         return resize(self.b, self.load_stored(ref), self.program.width(ref))
 
     def load_stored(self, ref: ir.LValue) -> llvm.Value:
@@ -321,5 +319,4 @@ class Packet(Storage):
         return byte_offset(self.b, address, size)
 
     def copy_bytes(self, target: llvm.Value, source: llvm.Value, size: llvm.Value) -> None:
-        """Copy memory that does not overlap."""
         target_of(self.b.module).copy(self.b, target, source, size)

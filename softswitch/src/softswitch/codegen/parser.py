@@ -168,7 +168,6 @@ class _ParserEmitter:
         return self.packet.load(part), ir.padded(self.program.width(part))
 
     def _is_member(self, number: int, key: llvm.Value, mask: int) -> llvm.Value:
-        """Return an `i1`: whether the key, under the mask, is a member of a value set."""
         b, layout = self.b, self.actions.layout
         words = layout.value_words[number]
         base = word(b, self.actions.state, layout.value_sets[number])

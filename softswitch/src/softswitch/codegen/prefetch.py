@@ -52,7 +52,6 @@ def emit_prefetches(
 
 
 def _runs(placed: Iterable[PlacedPrefetch]) -> Iterator[list[PlacedPrefetch]]:
-    """Group prefetches that differ only in position, at equal distances in memory."""
     run: list[PlacedPrefetch] = []
     for each in placed:
         if run:

@@ -52,13 +52,10 @@ def plan_prefetches(program: ir.Program, control: ir.Control) -> dict[str, list[
 
 
 def _common(known: Mapping[str, KnownLookup], group: Sequence[Mapping[str, KnownLookup]]) -> str | None:
-    """Return the last node at which one look-up and all of a group are known."""
     return next((node for node in known if all(node in other for other in group)), None)
 
 
 class _Graph:
-    """A control's nodes with their dominators."""
-
     def __init__(self, program: ir.Program, control: ir.Control) -> None:
         self._program, self._nodes = program, control.nodes
         self.order = list(reversed(list(self._finished(control.start))))
@@ -80,7 +77,6 @@ class _Graph:
             self._dominator[name] = first
 
     def _finished(self, start: str | None) -> Iterator[str]:
-        """Yield the reachable nodes in post-order."""
         seen: set[str] = set()
         stack = [(start, False)] if start is not None else []
         while stack:
@@ -132,7 +128,6 @@ class _Graph:
         return lookup if is_sure and not self._writes(dominator) & lookup.key_fields else None
 
     def _between(self, name: str) -> set[str]:
-        """Return the nodes on paths from a node's dominator to it."""
         found: set[str] = set()
         stack = list(self._before[name])
         while stack:

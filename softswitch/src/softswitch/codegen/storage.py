@@ -105,7 +105,6 @@ class Storage:
         target_of(self.b.module).zero(self.b, self.memory, size)
 
     def begin(self, frame: llvm.Value, length: llvm.Value, port: llvm.Value) -> None:
-        """Start a packet, whose slots are zeroed, with the frame that arrived at a port."""
         values = {"frame": frame, "ingress_length": length, "length": length, "port": port}
         for name, value in values.items():
             self.set(name, value)

@@ -57,7 +57,6 @@ class Traffic:
             self._passes = Tally(self.b, I32, name="passes")
 
     def count_pass(self) -> None:
-        """Count a pass at its beginning, and return from the function after `MAX_PASSES`."""
         if self.has_queues:
             target_of(self.b.module).loop_guard(self.b)
             passes = self.b.add(self._passes.get(), integer(32, 1))
@@ -252,5 +251,4 @@ class Traffic:
 
 
 def work_bytes(packet_bytes: int) -> int:
-    """Return the bytes of memory for both queues and the recirculated frames."""
     return 2 * QUEUE_CAPACITY * (packet_bytes + RUN_BYTES) + MAX_RECIRCULATED_BYTES

@@ -66,7 +66,6 @@ def store_bits(b: llvm.IRBuilder, address: llvm.Value, value: llvm.Value, size: 
 def load_fields(
     b: llvm.IRBuilder, address: llvm.Value, widths: Sequence[int], wanted: Sequence[int] | None = None
 ) -> list[llvm.Value]:
-    """Load consecutive fields from bytes: all, or those at the `wanted` positions."""
     values: list[llvm.Value] = []
     start = 0
     for bits, fields in runs(widths):

@@ -63,7 +63,6 @@ class _Xxh64:
         return self.b.icmp_unsigned("<=", end, self.size)
 
     def _take(self, bits: int) -> llvm.Value:
-        """Return the next bytes as a little-endian number."""
         address = byte_offset(self.b, self.data, self.position.get())
         value = self.b.load(address, typ=llvm.IntType(bits), align=1)
         self.position.set(self.b.add(self.position.get(), integer(64, bits // 8)))

@@ -22,7 +22,6 @@ class CommandGroup:
         self._program: Program | None = None
 
     def use_names(self, program: str) -> None:
-        """Take names from BMv2 JSON instead of the switch."""
         self._program = Program(program)
 
     @property

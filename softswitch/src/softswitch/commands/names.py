@@ -54,8 +54,6 @@ class Action(NamedTuple):
 
 @dataclass
 class Profile:
-    """An action profile; with `has_selector` it has groups."""
-
     name: str
     has_selector: bool
     actions: dict[str, Action] = field(default_factory=dict)
@@ -106,7 +104,6 @@ class Names(Generic[T]):
         self._by_suffix.update(self.all)
 
     def find(self, name: str) -> T | None:
-        """Return the object with a name or unique suffix; None if there is none or several."""
         return self._by_suffix.get(name)
 
     def __getitem__(self, name: str) -> T:

@@ -127,7 +127,6 @@ class Shell(ProfileCommands, TableCommands, CellCommands, ReplicationCommands, D
 
     @property
     def _first(self) -> dict[str, Callable[[], Mapping[str, object]]]:
-        """Names that may follow a command, by the command's prefix."""
         program = self.program
         return {
             "table_": lambda: program.tables.all,

@@ -66,7 +66,6 @@ def parse_int(text: str, name: str) -> int:
 
 
 def octets(value: int, width: int) -> bytes:
-    """Return the big-endian bytes of a value of `width` bits."""
     return value.to_bytes((width + 7) // 8, "big")
 
 

@@ -25,7 +25,6 @@ from softswitch.pipeline import (
 
 @contextmanager
 def connected(cpu_port: int | None = None) -> Iterator[tuple[P4RuntimeClient, Dataplane]]:
-    """Start a BMv2 without a program, with all ports on gRPC. Raises SwitchEnded, with its last output."""
     with processes.reserved_port() as port:
         data = f"127.0.0.1:{port}"
         options = ["--dp-grpc-server-addr", data]

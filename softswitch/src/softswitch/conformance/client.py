@@ -43,7 +43,6 @@ def read_p4info(program: Path) -> p4i.P4Info:
 
 
 def pipeline_config(program: Path) -> p4r.ForwardingPipelineConfig:
-    """Return the pipeline config of NAME.json, as p4c-bm2-ss writes it; raises TargetError."""
     path = program if program.suffix else program.with_suffix(".json")
     try:
         return p4r.ForwardingPipelineConfig(p4info=read_p4info(program), p4_device_config=path.read_bytes())
@@ -120,7 +119,6 @@ class P4RuntimeClient:
             pass  # the switch is gone, as every other call then says
 
     def set_pipeline(self, config: p4r.ForwardingPipelineConfig) -> None:
-        """Verify and commit a program, whose tables are empty afterwards."""
         request = p4r.SetForwardingPipelineConfigRequest(
             device_id=DEVICE_ID,
             election_id=_ELECTION_ID,

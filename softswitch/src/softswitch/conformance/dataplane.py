@@ -19,8 +19,6 @@ _POLL_SECONDS = 0.01
 
 
 class Dataplane:
-    """The ports of a BMv2 that was started with `--dp-grpc-server-addr`."""
-
     def __init__(self, address: str) -> None:
         self._channel = grpc.insecure_channel(address, RECONNECT_SOON)
         self._open = packet_stream(self._channel)

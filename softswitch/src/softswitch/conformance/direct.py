@@ -51,8 +51,6 @@ def build_direct(program: ir.Program, layout: Layout, priority_queues: int = 1) 
 
 
 class DirectPipeline(KernelPipeline):
-    """A `Pipeline` in the kernel whose frames are handed over in memory."""
-
     def __init__(self, program: ir.Program, priority_queues: int = 1) -> None:
         super().__init__(program, build_direct, bpf.XDP, MAILBOX_BYTES, priority_queues)
         start = self.arena.mailbox + control.MAILBOX_BYTES

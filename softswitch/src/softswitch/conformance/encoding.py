@@ -35,8 +35,6 @@ class GroupWrite(NamedTuple):
 
 
 class EntityEncoder:
-    """Encoder of messages for one program, whose objects are given by their full P4 names."""
-
     def __init__(self, p4info: p4i.P4Info) -> None:
         self._tables = {table.preamble.name: table for table in p4info.tables}
         preambles = [action.preamble for action in p4info.actions]
@@ -65,7 +63,6 @@ class EntityEncoder:
         return p4r.Entity(table_entry=entry)
 
     def entry(self, key: EntryKey) -> p4r.TableEntry:
-        """Return an entry without its action, for queries."""
         entry = p4r.TableEntry()
         self._fill(entry, key)
         return entry
@@ -98,7 +95,6 @@ class EntityEncoder:
     # -- action profiles
 
     def member(self, profile: str, member: int, action: ActionCall | None = None) -> p4r.Entity:
-        """Return a member, without its action for deletion."""
         message = p4r.ActionProfileMember(action_profile_id=self._ids[profile], member_id=member)
         if action is not None:
             message.action.CopyFrom(self.call(action))
@@ -114,7 +110,6 @@ class EntityEncoder:
     # -- counters and meters
 
     def counter(self, name: str, index: int, value: CounterValue | None = None) -> p4r.Entity:
-        """Return a counter's cell, without a value for a read."""
         entry = p4r.CounterEntry(counter_id=self._ids[name], index=p4r.Index(index=index))
         if value is not None:
             entry.data.packet_count, entry.data.byte_count = value

@@ -19,7 +19,6 @@ SHOWN = 512
 
 
 def check(vectors: Iterable[NumberedStatement], outputs: Sequence[Output]) -> None:
-    """Raise Mismatch for the first frame that is wrong, missing or unexpected."""
     expected: dict[int, list[tuple[int, Expect]]] = {}
     none_at = None
     for number, statement in vectors:

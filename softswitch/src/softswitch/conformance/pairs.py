@@ -10,8 +10,6 @@ from softswitch.conformance.errors import ConformanceError
 
 
 class Pair(NamedTuple):
-    """A compiled program (BMv2 JSON) and a file of vectors."""
-
     program: Path
     vectors: Path
 

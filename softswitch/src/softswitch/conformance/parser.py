@@ -15,7 +15,6 @@ _UNITS = ("packets", "bytes")
 
 
 def read_vectors(path: Path) -> list[stf.NumberedStatement]:
-    """Parse a file; raises StfError, whose text has file, line and the expected syntax."""
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:

@@ -25,8 +25,6 @@ class Outcome(Enum):
 
 
 class Verdict(NamedTuple):
-    """The outcome of a file, with the reason where it did not pass."""
-
     program: Path
     vectors: Path
     outcome: Outcome

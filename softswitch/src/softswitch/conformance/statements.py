@@ -121,16 +121,12 @@ class CheckCounter:
 
 @dataclass(frozen=True, slots=True)
 class MirroringAdd:
-    """Create a clone session to one port."""
-
     session: int
     port: int
 
 
 @dataclass(frozen=True, slots=True)
 class MirroringAddMc:
-    """Create a clone session to a multicast group."""
-
     session: int
     group: int
 

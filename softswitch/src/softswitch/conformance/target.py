@@ -41,9 +41,7 @@ class Target(Protocol):
 
     def write_meter(self, name: str, index: int, config: MeterConfig | None) -> None: ...
 
-    def write_multicast_group(self, group: int, replicas: Sequence[Replica]) -> None:
-        """Create or replace a multicast group; without replicas it makes no copies."""
-        ...
+    def write_multicast_group(self, group: int, replicas: Sequence[Replica]) -> None: ...
 
     def write_clone_session(self, session: int, replicas: Sequence[Replica], length: int = 0) -> None:
         """Create or replace a clone session; without replicas it makes no copies, `length` 0 is unlimited."""

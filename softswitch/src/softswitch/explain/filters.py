@@ -82,7 +82,6 @@ class Filter(NamedTuple):
         return any(_matches(text, pattern) for text in has for pattern in self.patterns)
 
     def check(self, program: ir.Program) -> None:
-        """Raise SwitchError for a pattern that matches nothing in a program."""
         known = NAMES[self.name].known
         if known is None:
             return

@@ -78,7 +78,6 @@ def _read(path: Path, file: BinaryIO) -> Iterator[tuple[Frame, int]]:
 
 
 def _format(path: Path, head: bytes) -> tuple[str, int]:
-    """Return byte order and ticks per µs; raises SwitchError if the file is not a pcap."""
     for order in "<>":
         if len(head) < _HEADER_BYTES:
             break

@@ -25,7 +25,6 @@ _MESSAGES: Mapping[str, Mapping[str, int]] = {
 
 
 def _classes() -> dict[str, Any]:  # generated message classes
-    """Return the messages' classes, in a descriptor pool of their own (`softswitch.p4runtime.messages`)."""
     file = descriptor_pb2.FileDescriptorProto(name="dataplane.proto", package=_PACKAGE, syntax="proto3")
     for name, fields in _MESSAGES.items():
         message = file.message_type.add(name=name)

@@ -66,7 +66,6 @@ class Controls:
     def _invocation(
         self, packet: Packet, table: ir.Table, resolved: ResolvedAction | None
     ) -> ir.Invocation | None:
-        """Return the action to run; None without a default action, and for an empty group."""
         if resolved is None or isinstance(resolved, ir.Invocation):
             return resolved
         assert table.profile is not None

@@ -40,7 +40,6 @@ class MeterCell:
         self._buckets: list[Bucket] = []
 
     def configure(self, config: MeterConfig | None) -> None:
-        """Set the rates and fill the buckets; None makes the meter always green."""
         if config is None:
             self._buckets = []
             return

@@ -17,7 +17,6 @@ class ProfileState:
         self._groups: dict[int, tuple[int, ...]] = {}
 
     def choose(self, resolved: UseMember | UseGroup, selected: int) -> ActionCall | None:
-        """Return the action of a member, or of the one that hash `selected` picks; None for no member."""
         if isinstance(resolved, UseMember):
             return self._members[resolved.member]
         members = self._groups[resolved.group]

@@ -50,7 +50,6 @@ def run(externs: Externs, packet: Packet, body: Sequence[ir.Statement]) -> None:
 
 
 def execute(externs: Externs, packet: Packet, statement: ir.Statement) -> None:
-    """Run one statement that is not a jump."""
     match statement:
         case ir.Assign(target, value):
             assign(packet, target, evaluate(packet, value))

@@ -53,7 +53,6 @@ class TableState:
         self.default: ResolvedAction | None = table.default
 
     def look_up(self, packet: Packet) -> Entry | None:
-        """Return the matching entry of the highest rank, or None."""
         values = tuple(_key_value(packet, part) for part in self._table.key)
         entry = self._matching(values) if values else None
         found = None if entry is None else EntryKey(self._table.name, entry.key, entry.priority)

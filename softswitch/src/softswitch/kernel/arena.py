@@ -111,7 +111,6 @@ class Arena:
         return areas[:, RUNS // 8 : (RUNS + RUNS_BYTES) // 8]
 
     def connect(self, interfaces: dict[int, int]) -> None:
-        """Map ports to interfaces, given by index, and back."""
         indices = np.array(list(interfaces.values()), dtype=np.uint64)
         random = np.random.default_rng(1)
         multiplier = np.uint64(1)
@@ -140,7 +139,6 @@ def slot_of(interface: npt.NDArray[np.uint64], multiplier: np.uint64) -> npt.NDA
 
 
 def possible_cpus() -> int:
-    """Return the number of CPUs that a program may run on; raises BpfError for more than MAX_CPUS."""
     last = Path("/sys/devices/system/cpu/possible").read_text().strip().replace(",", "-").split("-")[-1]
     count = int(last) + 1
     if count > MAX_CPUS:

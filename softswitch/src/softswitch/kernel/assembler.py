@@ -17,7 +17,6 @@ from softswitch.kernel import compiler
 from softswitch.kernel.target import MAGIC
 
 ENTRY_SECTION = "entry"
-"""Section of the function that the kernel calls."""
 
 TOO_LITTLE_STACK = "the program computes with numbers so wide that BPF's stack of 512 bytes is too small"
 _REFUSED = b"refused: "

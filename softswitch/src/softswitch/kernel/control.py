@@ -181,7 +181,6 @@ class ArenaMemory(Memory):
         self._pending.append(_journal(offsets, masks, values))
 
     def _publish(self) -> None:
-        """Apply the pending entries, or skip them during a replay."""
         pending, self._pending = self._pending, []
         entries = np.concatenate(pending) if pending else _NO_ENTRIES
         for first in range(0, len(entries), JOURNAL_ENTRIES):

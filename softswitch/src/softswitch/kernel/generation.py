@@ -10,7 +10,6 @@ from softswitch.errors import KernelError
 from softswitch.kernel import bpf
 
 OBJECTS = "bpf"
-"""Name of the bpffs in the folder."""
 _FIRST_ADDRESS, _SPAN, _PLACES = 1 << 44, 1 << 32, 1 << 10
 
 

@@ -96,7 +96,6 @@ class Builder:
             self.state_bytes += work_bytes(self.target.size_of(packet.type, self.module))
 
     def process(self, *arguments: llvm.Value) -> llvm.Value:
-        """Call the packet function under the lock, with its arguments after the state."""
         with self.locked():
             return self.b.call(self.module.globals[NAME], [self.at(STATE), *arguments])
 

@@ -48,9 +48,7 @@ class Bpf(Target):
         self._exits: dict[str, llvm.Block] = {}
         self._places: dict[str, int] = {}
         self.area_bytes = 0
-        """Bytes allocated in each CPU's area."""
         self.constants = bytearray()
-        """Contents of the arena at `CONSTANTS`."""
 
     # -- memory
 

@@ -16,7 +16,6 @@ _NAMES = {int: "an integer", str: "a string", bool: "true or false", list: "a li
 
 
 def check(value: object, shape: Shape, place: str) -> None:
-    """Raise `ProgramError` with the place unless `value` has the shape."""
     if isinstance(shape, dict):
         _check_type(value, dict, place)
         assert isinstance(value, dict)

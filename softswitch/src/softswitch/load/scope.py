@@ -44,8 +44,6 @@ def source_text(item: Json) -> str:
 
 
 class Scope:
-    """Headers, stacks, externs and lists of a program by name, and the messages that it logs."""
-
     def __init__(self, text: Json) -> None:
         self.text = text
         self.messages: list[str] = []

@@ -17,7 +17,6 @@ TOP_PRIORITY = (1 << 31) - 1
 
 
 def load_table(scope: Scope, item: Json, profiles: dict[str, int]) -> ir.Table:
-    """Load one table; `profiles` maps names of action profiles to their numbers."""
     with located(source_line(item)):
         return _table(scope, item, profiles)
 

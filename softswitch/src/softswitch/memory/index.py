@@ -113,7 +113,6 @@ class Index(NamedTuple):
 
 
 def index_at(b: llvm.IRBuilder, state: llvm.Value, layout: TableLayout) -> Index:
-    """Return the index of a table, of which only the state's address is not constant."""
     return Index(
         word(b, state, layout.buckets),
         integer(WORD, layout.mask),
@@ -232,7 +231,6 @@ def find_at_function(module: llvm.Module) -> llvm.Function:
 
 
 def hash_at_function(module: llvm.Module) -> llvm.Function:
-    """Return `hash_at(key, words)`, which returns the hash of a key in memory."""
     function, is_new = _function(module, "hash_at", I64, [POINTER, I64])
     if is_new:
         b = llvm.IRBuilder(function.append_basic_block("entry"))

@@ -107,7 +107,6 @@ class TableLayout:
 
     @cached_property
     def ranges(self) -> tuple[int, ...]:
-        """Positions of the range fields in the key."""
         return tuple(i for i, part in enumerate(self.table.key) if part.kind is ir.MatchKind.RANGE)
 
     @property
@@ -289,8 +288,6 @@ class CellArray(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """Word offsets of all state of a program."""
-
     random: int
     counters: tuple[CellArray, ...]
     meters: tuple[int, ...]

@@ -49,7 +49,6 @@ class Batch:
     # -- table entries
 
     def find(self, key: EntryKey) -> StoredEntry | None:
-        """Return the entry with a key after the updates so far."""
         if key in self._entries:
             return self._entries[key]
         return self._pipeline.find_entries([key])[0]
@@ -75,14 +74,12 @@ class Batch:
         self._afterwards.append(action)
 
     def put(self, store: dict[K, V], key: K, value: V | None) -> None:
-        """Set a key of the server's state, or remove it if `value` is None."""
         if self._may_roll_back:
             before = store.get(key)
             self._undo.append(lambda: _put(store, key, before))
         _put(store, key, value)
 
     def snapshot(self, state: Restorable) -> None:
-        """Save other state of the server before its first change in this batch."""
         if self._may_roll_back and id(state) not in self._saved:
             self._saved.add(id(state))
             self._undo.append(state.snapshot())

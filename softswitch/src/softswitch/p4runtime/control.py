@@ -123,12 +123,10 @@ class ControlledPipeline(Generic[PL]):
         return same
 
     def port_changed(self, port: int) -> None:
-        """Update the groups whose members watch a port, after `down` has changed."""
         self.profiles.port_changed(self.pipeline, port)
 
     @property
     def has_journal(self) -> bool:
-        """Whether another process can rebuild this state from a journal."""
         return self._journal is not None
 
     def now(self) -> int:

@@ -38,7 +38,6 @@ class Journal:
         self.close = weakref.finalize(self, os.close, self._file)
 
     def set_config(self, config: p4r.ForwardingPipelineConfig) -> None:
-        """Replace the config, whose cookie may have changed; raises Refusal if the disk is full."""
         new = self._config.with_suffix(".new")
         try:
             new.write_bytes(config.SerializeToString())

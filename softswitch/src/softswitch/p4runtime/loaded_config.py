@@ -39,7 +39,6 @@ class LoadedConfig:
 
     @classmethod
     def read(cls, program: Path, p4info: Path) -> LoadedConfig:
-        """Load the BMv2 JSON and the P4Info that p4c wrote; `SwitchError` if that fails."""
         return cls(
             p4r.ForwardingPipelineConfig(p4info=read_p4info(p4info), p4_device_config=read_file(program))
         )
@@ -58,7 +57,6 @@ def read_file(path: Path) -> bytes:
 
 
 def read_p4info(path: Path) -> p4i.P4Info:
-    """Read a file of P4Info, whose suffix tells the format; `SwitchError` if it is not in that format."""
     data = read_file(path)
     try:
         if path.suffix in BINARY_P4INFO:

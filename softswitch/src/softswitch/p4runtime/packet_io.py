@@ -17,7 +17,6 @@ class ControllerHeader:
         self._padding = self._length * 8 - bits
 
     def frame(self, packet: p4r.PacketOut) -> bytes:
-        """Return the frame for the CPU port; raises Refusal if the metadata do not match the header."""
         metadata = [(field.metadata_id, field.value) for field in packet.metadata]
         header = 0
         for field, value in zip(self._fields.fields, self._fields.decode(metadata), strict=True):
@@ -25,7 +24,6 @@ class ControllerHeader:
         return (header << self._padding).to_bytes(self._length, "big") + packet.payload
 
     def packet(self, frame: bytes) -> p4r.PacketIn:
-        """Return the message of a frame from the CPU port; raises ValueError if it is too short."""
         if len(frame) < self._length:
             length = pluralize(len(frame), "byte")
             raise ValueError(f"packet-in of {length} is shorter than its header, {self._length}")

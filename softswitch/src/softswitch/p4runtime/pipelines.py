@@ -100,7 +100,6 @@ class Pipelines(Generic[PL]):
         self._commit(self.saved)
 
     def load_bare(self, data: bytes) -> None:
-        """Run a program by its BMv2 JSON alone; raises `SwitchError`."""
         self.run_bare(self.make_bare(data))
 
     def make_bare(self, data: bytes) -> ControlledPipeline[PL]:

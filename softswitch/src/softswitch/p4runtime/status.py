@@ -34,7 +34,6 @@ def unimplemented(message: str) -> Refusal:
 
 
 def denied(message: str) -> Refusal:
-    """Return the refusal of an update that P4Info, or the caller's role, forbids."""
     return Refusal(StatusCode.PERMISSION_DENIED, message)
 
 

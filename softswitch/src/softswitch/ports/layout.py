@@ -98,7 +98,6 @@ class ReorderBuffer:
     reorder: float
     random: np.uint64
     held: int
-    """Frames in the slots now."""
     lost: int
     duplicated: int
     reordered: int
@@ -145,7 +144,6 @@ class Switch:
     no_such_port: int
     """Frames for ports that the switch does not have."""
     buffered: int
-    """Whether the pipeline has queues between ingress and egress."""
     entered: int
     """Time at which the last frame entered ingress, µs; no egress is earlier."""
     records: int
@@ -181,11 +179,8 @@ class Switch:
     index_of: Annotated[Ints, PORT_NUMBERS]
     """Index of a port by its number; NO_PORT if there is none."""
     queued: Annotated[Ints, MAX_PORTS]
-    """Number of frames in `queue`, by port."""
     burst: Annotated[Records[Frame], DEPTH]
-    """Frames about to be processed."""
     queue: Annotated[RecordTable[Frame], FRAME, (MAX_PORTS, DEPTH)]
-    """Frames about to be sent, by port."""
     messages: Annotated[NDArray[np.void], MMSGHDR, (MAX_PORTS, DEPTH)]
     """Arguments of sendmmsg(2); each points to its frame in `queue`."""
     reorder_buffers: Annotated[RecordTable[ReorderBuffer], REORDER_BUFFER, (MAX_PORTS, 2)]

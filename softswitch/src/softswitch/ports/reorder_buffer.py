@@ -17,7 +17,6 @@ from softswitch.ports.impairment import Impairment
 from softswitch.ports.layout import FREE, HELD, LEAVING, REORDER_SLOTS, Frame, ReorderBuffer, ReorderSlot
 
 HOLD_US = 5_000
-"""Maximum time that a frame is held."""
 _MAX_PASSES = 4  # later frames that pass a held one; 1 at least
 
 Frames: TypeAlias = Records[Frame]
@@ -54,7 +53,6 @@ def append(frames: Frames, count: int, address: int, length: int, time: int) -> 
 
 @compiled
 def hold(buffer: ReorderBuffer, slots: Slots, address: int, length: int, time: int, now: int) -> bool:
-    """Copy a frame to a free slot; return whether there was one."""
     for slot in slots:
         if slot.state == FREE:
             memcpy(slot.address, address, length)

@@ -45,7 +45,6 @@ class SwitchCounters(NamedTuple):
     datapath: str = "sockets"  # or "kernel"
 
     def write(self, path: Path) -> None:
-        """Write the counters as JSON, atomically; raises SwitchError."""
         ports = {number: port._asdict() for number, port in self.ports.items()}
         partial = path.with_name(path.name + ".partial")
         try:
@@ -88,7 +87,6 @@ _REASONS = {
 
 
 def describe(counters: SwitchCounters) -> list[str]:
-    """Return a line for each port, with the drop reasons that occurred, and for each other loss."""
     lines = [_line(number, port) for number, port in counters.ports.items()]
     if counters.no_such_port:
         lines.append(f"sent to ports that the switch does not have: {counters.no_such_port}")

@@ -19,8 +19,6 @@ _NS = 10**9
 
 
 class Pool:
-    """The head of the list of free slots."""
-
     free: int
 
 
@@ -32,12 +30,9 @@ class Port:
     due: int
     """Earliest departure, in ns."""
     held: int
-    """Whether the port is held back (`hold`)."""
 
 
 class Queue:
-    """The queue of one priority of a port."""
-
     max_packets: int
     max_bytes: int
     gap: int

@@ -67,7 +67,6 @@ def is_whole(config: MeterConfig) -> bool:
 
 
 def config_of(rates: list[Rate]) -> MeterConfig:
-    """Return a meter's configuration of committed and peak rate. Raises RuntimeRefusal for anything else."""
     if len(rates) != _RATES:
         raise RuntimeRefusal("meter", "BAD_RATES_LIST", f"a meter has {_RATES} rates, not {len(rates)}")
     (low, burst), (high, peak_burst) = ((each["rate"], each["burst"]) for each in rates)

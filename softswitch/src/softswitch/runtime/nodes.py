@@ -67,7 +67,6 @@ class Nodes:
         node.group = group
 
     def dissociate(self, handle: int) -> int | None:
-        """Remove a node from its group; return the group, or None if it was in none."""
         node = self.node(handle)
         group, node.group = node.group, None
         if group is not None:

@@ -109,7 +109,6 @@ class Profiles(RuntimeCalls[PL]):
     def _membership(
         self, profile: str, group: int, member: int
     ) -> tuple[ControlledPipeline[PL], ProfileStore, p4r.ActionProfileGroup, int]:
-        """Return pipeline, profile, a copy of a group's message, and the ID of a member."""
         control, store = self._profile(profile, selects=True)
         message = p4r.ActionProfileGroup()
         message.CopyFrom(store.groups[group_of(store, group)])

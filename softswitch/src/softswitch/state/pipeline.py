@@ -81,7 +81,6 @@ class StatePipeline:
         return self._entries.write(writes)
 
     def apply_all_or_none(self, ops: Words, starts: Offsets) -> bool:
-        """Apply operations on exact tables as one batch, or none (`Entries.apply_all_or_none`)."""
         return self._entries.apply_all_or_none(ops, starts)
 
     def row_of(self, table: str) -> int:

@@ -15,7 +15,6 @@ class RunPool:
         self._runs: dict[int, tuple[int, int]] = {}
         self._end = 0
         self.used = 0
-        """Words of all runs."""
 
     def put(self, key: int, values: list[int]) -> list[int]:
         """Replace the run of a key, for which there must be room; return all keys whose `word` changed."""

@@ -23,7 +23,6 @@ from softswitch.state.records import (
 
 @compiled
 def _group(state: Words, table: Row, op: Words, start: int) -> int:
-    """Return the number of the group with these mask words, or -1."""
     words = table.field_words
     for i in range(int64(state[table.header + GROUPS])):
         number = int64(state[table.order + i])

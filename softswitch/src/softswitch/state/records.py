@@ -77,7 +77,6 @@ def bucket_record(state: Words, table: Row, position: int) -> int:
 
 @compiled
 def point_bucket(state: Words, table: Row, position: int, number: int) -> None:
-    """Let a bucket refer to a record, whose key determines the tag."""
     tag = hash_key(state, record_at(table, number), table.key_words) >> _HALF
     store_word(state, table, table.buckets + position, (tag << _HALF) | np.uint64(number))
 

@@ -22,7 +22,6 @@ from softswitch.runtime.no_ports import NoPorts
 from softswitch.testing.coverage import Coverage, CoverageRecorder
 
 _PACKET_GAP_US = 1000
-"""Time between packets whose time is not given."""
 
 
 class Switch:

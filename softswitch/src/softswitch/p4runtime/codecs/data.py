@@ -34,7 +34,6 @@ Shape = Leaf | Struct
 def shape_of(
     spec: p4t.P4DataTypeSpec, types: p4t.P4TypeInfo, translations: Translations, location: str
 ) -> Shape:
-    """Return the shape of a type; raises Refusal for types that externs of v1model do not have."""
     match spec.WhichOneof("type_spec"):
         case "bitstring":
             return Leaf("bitstring", _width(spec.bitstring, location))
@@ -71,7 +70,6 @@ def to_data(shape: Shape, values: Sequence[int]) -> p4d.P4Data:
 
 
 def value_of(shape: Leaf, data: p4d.P4Data, location: str) -> int:
-    """Return the single value in a message; raises Refusal if it is not of that shape."""
     given = data.WhichOneof("data")
     if given != shape.kind:
         raise invalid(f"{location}: expected data of kind {shape.kind}, got {given or 'none'}")

@@ -39,7 +39,6 @@ class Translation:
             self._add(value.encode() if isinstance(value, str) else value, number)
 
     def decode(self, value: bytes, location: str) -> int:
-        """Return the program's number; raises Refusal if the value is malformed, or no number is free."""
         key: bytes | int = value if self.sdn_width is None else decode(value, self.sdn_width, location)
         found = self._numbers.get(key)
         if found is None:
@@ -124,7 +123,6 @@ class Translations:
         }
 
     def of(self, named: p4t.P4NamedType, width: int = 0) -> Translation | None:
-        """Return the translation of a type that has `width` bits in the program; None if it has none."""
         found = self._by_name.get(named.name)
         if found is not None:
             found.width = max(found.width, width)

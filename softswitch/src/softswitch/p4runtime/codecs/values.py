@@ -12,7 +12,6 @@ def encode(value: int) -> bytes:
 
 
 def decode(value: bytes, width: int, location: str) -> int:
-    """Return the integer in a binary string with any leading zeros. Raises Refusal, with the `location`."""
     number = int.from_bytes(value, "big")
     if not value or number >> width:
         raise misfit(value, width, location)

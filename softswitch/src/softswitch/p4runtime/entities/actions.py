@@ -11,7 +11,6 @@ from softswitch.pipeline import ActionCall
 
 
 def decode_call(actions: Mapping[int, ActionInfo], call: p4r.Action, location: str) -> ActionCall:
-    """Decode the call of one of these actions; raises Refusal, whose text begins with `location`."""
     action = actions.get(call.action_id)
     if action is None:
         raise unknown_action(actions, call.action_id, location)

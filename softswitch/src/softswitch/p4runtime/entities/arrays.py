@@ -33,8 +33,6 @@ V = TypeVar("V")
 
 
 class Arrays(Generic[A]):
-    """The arrays of one kind; `kind` is its name in errors."""
-
     def __init__(self, kind: str, arrays: Mapping[int, A], pipeline: ControlPlane) -> None:
         self._kind = kind
         self._arrays = arrays

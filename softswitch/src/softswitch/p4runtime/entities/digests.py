@@ -39,7 +39,6 @@ class _State:
             self.cache.difference_update(sent.values)
 
     def expire(self, before: int) -> None:
-        """Acknowledge all lists that were sent up to a time."""
         while self.sent and next(iter(self.sent.values())).time <= before:
             self.acknowledge(next(iter(self.sent)))
 
@@ -86,7 +85,6 @@ class DigestEntries:
     # ---- digest lists
 
     def learn(self, number: int, values: Values, now: int) -> p4r.DigestList | None:
-        """Add a message of the pipeline; return the list if it is complete with it."""
         digest = self._numbered[number]
         if digest is None or digest.id not in self._configs:
             return None
@@ -112,7 +110,6 @@ class DigestEntries:
         ]
 
     def next_end(self) -> int | None:
-        """Return the time at which `due` has the next list; None without one."""
         return min((self._end(i) for i, state in self._states.items() if state.gathered), default=None)
 
     def forget(self) -> None:

@@ -33,7 +33,6 @@ def written(
 def read_direct(
     stores: Stores, pipeline: ControlPlane, wanted: p4r.TableEntry, what: str, has: Has
 ) -> Iterator[Found]:
-    """Return the selected direct counters or meters (`what`). Raises Refusal if a given key has no entry."""
     _refuse_default(wanted, what)
     if not wanted.table_id:
         found = [

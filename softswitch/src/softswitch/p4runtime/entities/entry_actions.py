@@ -45,7 +45,6 @@ def prepare(store: TableStore, given: p4r.TableAction) -> Callable[[Batch], Entr
 
 
 def release(store: TableStore, action: EntryAction, batch: Batch) -> None:
-    """Release the member or group of an entry's old action; delete a one-shot group."""
     if store.profile is None:
         return
     if isinstance(action, UseGroup) and action.group in store.profile.one_shots:

@@ -54,7 +54,6 @@ def idle_time(note: Note, entry: StoredEntry, now: int) -> int:
 
 
 def _select(store: TableStore, pipeline: ControlPlane, wanted: p4r.TableEntry) -> Iterator[Found]:
-    """Return the current entries of one table; the server's own state of them is copied."""
     matches = None
     entries: Iterable[StoredEntry | None]
     if wanted.match and (wanted.priority or not store.has_priority):

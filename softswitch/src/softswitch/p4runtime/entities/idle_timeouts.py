@@ -31,7 +31,6 @@ class IdleTimers:
         self._timers.pop(key, None)
 
     def next_end(self) -> int | None:
-        """Return the time at which the next timer expires; None without one."""
         self._drop_stopped()
         return self._deadlines[0][0] if self._deadlines else None
 

@@ -18,7 +18,6 @@ from softswitch.pipeline import ActionCall, ControlPlane, EntryAction, UseGroup
 def prepare_one_shot(
     store: ProfileStore, message: p4r.ActionProfileActionSet
 ) -> Callable[[Batch], EntryAction]:
-    """Check the members and the group of an entry; return a function that creates them. Raises Refusal."""
     calls, weights, watched = _checked(store, message)
     stored = p4r.ActionProfileActionSet()
     stored.CopyFrom(message)

@@ -37,7 +37,6 @@ class Request:
 
     @cached_property
     def whole(self) -> p4r.WriteRequest:
-        """The request as a message; raises protobuf's DecodeError if it is none."""
         return p4r.WriteRequest.FromString(self.data)
 
     def _scan(self) -> Scanned | None:
