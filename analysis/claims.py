@@ -1,9 +1,4 @@
-"""Decide which differences are claimed, and what they recommend. docs/intervals.md has the reasons.
-
-A difference is claimed if its 95 % interval excludes 0, and it is farther from 0 than the interval of the
-null reaches: the baseline measured again, by the same metric at the same load. Too many disturbed blocks
-invalidate claims of the metrics that the disturbance touches, and no others.
-"""
+"""Decide which differences are claimed, and what they recommend, by the rules of docs/intervals.md."""
 
 from __future__ import annotations
 

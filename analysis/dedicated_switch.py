@@ -1,8 +1,4 @@
-"""Predict what a dedicated switch would change, from the simulation of a run's steps.
-
-The same steps are also simulated with the cores of the run's machine. The distance of that prediction from
-the measurement is the model's error, by which intervals are widened.
-"""
+"""Predict a dedicated switch by simulation; the error of predicting the run itself widens the intervals."""
 
 from __future__ import annotations
 

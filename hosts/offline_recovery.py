@@ -1,8 +1,4 @@
-"""Recover the updates that an aborted run left in its files, and apply them to the servers' stores.
-
-Servers are restored from their files and reclaim the keys that the lost switch held; then workers' replay
-logs are pushed. All of it runs in this process, one RPC after the other.
-"""
+"""Recover the updates that an aborted run left in its files, and apply them to the servers' stores."""
 
 from __future__ import annotations
 

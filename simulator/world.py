@@ -92,10 +92,7 @@ class VirtualClient(BaseClient):
 
 
 class SimulatedNetwork:
-    """The network of one arm: a world, its workers' clients and its servers' parameters.
-
-    `neighbours` are the arms of other jobs, each with so many workers and servers of its own.
-    """
+    """The network of one arm; each of the arms `neighbours` has workers and servers of its own."""
 
     def __init__(
         self, design: Design, arm: Arm, switch: SimulatedSwitch, space: KeySpace, largest: int, workers: int,

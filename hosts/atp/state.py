@@ -36,10 +36,7 @@ class AtpHeader(VectorHeader):
 
 
 class AtpWorker(NamedTuple):
-    """A worker's calls for one job (`VectorState`, `WindowState`); a slot's `call` is its chunk.
-
-    N is the size of the vector in whole chunks.
-    """
+    """A worker's calls for one job; a slot's `call` is its chunk, and N the vector's size in whole chunks."""
 
     header: AtpHeader
     slots: Records[Slot]

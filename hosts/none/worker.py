@@ -51,10 +51,7 @@ class UnsentKeys:
 
 
 class Requests(NamedTuple):
-    """A worker's calls for one job; B is the maximum number of keys of an operation.
-
-    `WindowState`, `RpcsState` and `OperandState` describe the arrays that designs share.
-    """
+    """A worker's calls for one job (`WindowState`, `RpcsState`, `OperandState`), of up to B keys each."""
 
     header: RequestsHeader
     slots: Records[Slot]

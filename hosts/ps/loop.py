@@ -106,10 +106,7 @@ class ServerSockets:
         self._call(0)
 
     def durability(self) -> dict[str, int]:
-        """Return the cost of durability; all 0 if the PS is not durable.
-
-        Commits and their total duration in ns; datagrams that waited for one, and their total delay in ns.
-        """
+        """Return number and ns of commits, and of datagrams that waited for one; 0 without durability."""
         durable, state = self._durable, self._sources.state
         commits, ns = (0, 0) if durable is None else (durable.commits, durable.commit_ns)
         return dict(commits=commits, commit_ns=ns, delayed=int(state.delayed), delay_ns=int(state.delay_ns))

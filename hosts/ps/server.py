@@ -63,10 +63,7 @@ class RpcServer:
         self.state.header.misdirected += 1
 
     def handle(self, datagram: bytes | memoryview, arrival: int, read: int) -> tuple[int, bytes] | None:
-        """Answer a datagram that the kernel received at `arrival` and that was read at `read` (ns).
-
-        Return the job and the answer, to be sent at once, or None if there is no answer.
-        """
+        """Handle a datagram received at `arrival` and read at `read` (ns); return job and answer, or None."""
         self.make_room(1)
         length = min(len(datagram), BUFFER_BYTES)
         self._request_bytes[:length] = np.frombuffer(datagram, np.uint8, length)

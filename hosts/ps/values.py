@@ -184,10 +184,7 @@ def _optimise(server: ValuesState, j: int, h: Header, rpc: Rpc) -> int:
 
 @compiled
 def _optimise_table(server: ValuesState, j: int, h: Header, rpc: Rpc, left: int) -> int:
-    """Apply gradients of one table, that of the first lane in the bitmap `left`, each key once.
-
-    Return the bitmap of the lanes that were applied.
-    """
+    """Apply gradients of the table of the first lane in `left`, each key once; return the applied lanes."""
     batch, first_lane = server.batch, popcount((left & -left) - 1)
     rule_at = rule_of(server.rules, swap64(rpc.keys[first_lane]))
     rule, begin, end = server.rules[rule_at], server.rules[rule_at].first, end_of(server.rules, rule_at)

@@ -72,10 +72,7 @@ class PacketSlot:
 
 
 class Reducer(NamedTuple):
-    """A worker's calls for one job; N is the size of its vector in whole chunks.
-
-    `VectorState` and `OperandState` describe the arrays that designs share.
-    """
+    """A worker's calls for one job (`VectorState`, `OperandState`), with N values in whole chunks."""
 
     header: ReducerHeader
     slots: Records[PacketSlot]  # [WINDOW]

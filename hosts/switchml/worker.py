@@ -34,11 +34,7 @@ TIMEOUT = 1_000_000
 
 @compiled
 def start(state: Reducer, op: int, iteration: int, n_keys: int) -> None:
-    """Begin an operation (`WorkerOps.start`).
-
-    A pull reads the worker's own model, and ends at once. A push adds the deltas of all workers to it. An
-    empty call is an all-reduce of one chunk of zeros, other operations of the first `n_keys` values.
-    """
+    """Begin an operation as `hosts.dense.vector.begin`, but an empty call adds up a whole chunk of zeros."""
     header = state.header
     header.op, header.iteration, header.n_keys = op, iteration, n_keys
     size = n_keys

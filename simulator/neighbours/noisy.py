@@ -1,7 +1,4 @@
-"""Simulate a noisy job and its neighbour at one switch; each job has its own workers and servers.
-
-`python -m simulator.neighbours.noisy` prints what docs/design.md quotes.
-"""
+"""Simulate a noisy job and its neighbour at one switch, for the numbers of docs/design.md."""
 
 from __future__ import annotations
 

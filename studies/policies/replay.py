@@ -46,10 +46,7 @@ def replay(
     sampled: Sequence[int] = (),
     progress: Callable[[int], None] = lambda accesses: None,
 ) -> ReplayResult:
-    """Let a policy serve a log with periods of `period` steps.
-
-    The result has the levels of the steps `sampled`; `progress` is called with the accesses of each part.
-    """
+    """Let a policy serve a log with periods of `period` steps; the levels are those of steps `sampled`."""
     _compile(spec, sizes)
     began = time.thread_time()
     policy = spec.make(log, sizes)

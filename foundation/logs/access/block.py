@@ -128,7 +128,4 @@ class AccessLog(Protocol):
         """Bytes of the file that have been read."""
 
     def blocks(self, tables: Tables, bad: BadRows, first_row: int) -> Iterator[Block]:
-        """Yield the accesses; rows are counted from `first_row`. Raises `DataError`.
-
-        Bad rows are noted before the block they would be in is yielded.
-        """
+        """Yield accesses, with rows from `first_row`; bad rows are noted before their block is yielded."""

@@ -66,10 +66,7 @@ class OffloadingServer(Core[ReplyTo]):
     def handle(
         self, datagram: bytes | memoryview, arrival: int, read: int, source: ReplyTo
     ) -> tuple[int, bytes] | None:
-        """Handle a datagram at the data port; return the job and the answer to send to `source`, or None.
-
-        A command of the controller is answered through `control_answers` when it is done.
-        """
+        """Handle a datagram at the data port; return job and answer, or None, as for a command."""
         if len(datagram) < HEADER_BYTES or datagram[_OP_AT] != Op.CONTROL:
             return self.server.handle(datagram, arrival, read)
         self.command(datagram, source)

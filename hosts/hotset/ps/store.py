@@ -59,10 +59,7 @@ class OffloadingStore(Store):
 
 
 class HotsetStore(OffloadingStore):
-    """A store that gives the switch its values and takes them back.
-
-    `replayed` says that workers log what the switch acknowledges (`hosts.worker.replay`).
-    """
+    """A store that gives the switch values and takes them back; if `replayed`, workers keep replay logs."""
 
     def __init__(self, server: Server, job: int, replayed: bool = False) -> None:
         super().__init__(server, job)

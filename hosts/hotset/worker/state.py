@@ -81,10 +81,7 @@ CALL = dtype_of(Call)
 
 
 class Calls(NamedTuple):
-    """A worker's calls for one job; B is the maximum number of keys of an operation.
-
-    `WindowState`, `RpcsState` and `OperandState` describe the arrays that designs share.
-    """
+    """A worker's calls for one job (`WindowState`, `RpcsState`, `OperandState`), of up to B keys each."""
 
     header: CallsHeader
     slots: Records[Slot]

@@ -66,10 +66,7 @@ class Packet:
 
 @dataclass(frozen=True, slots=True)
 class Expect:
-    """A frame that must leave on a port: hexadecimal digits and `*`, or None for any frame.
-
-    Bytes may follow those of `data` unless `exact`.
-    """
+    """A frame that must leave on a port: digits and `*`, None for any; bytes may follow unless `exact`."""
 
     port: int
     data: str | None

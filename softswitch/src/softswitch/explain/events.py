@@ -52,8 +52,6 @@ class Event:
 
 @dataclass(frozen=True)
 class Begin(Event):
-    """A frame arrived, or a packet was created from the copy `parent`; `data` is the input of the parser."""
-
     KIND: ClassVar[str] = "begin"
     origin: str
     parent: int | None
@@ -69,16 +67,12 @@ class Queue(Event):
 
 @dataclass(frozen=True)
 class Drop(Event):
-    """The packet was dropped; this is its last event."""
-
     KIND: ClassVar[str] = "drop"
     reason: str
 
 
 @dataclass(frozen=True)
 class Deparse(Event):
-    """A frame was made of the valid headers, in order, and the payload, whose size is in bytes."""
-
     KIND: ClassVar[str] = "deparse"
     headers: tuple[str, ...]
     payload: int
@@ -87,8 +81,6 @@ class Deparse(Event):
 
 @dataclass(frozen=True)
 class Send(Event):
-    """A frame left the switch; it is shorter than the deparsed one if it is truncated."""
-
     KIND: ClassVar[str] = "send"
     port: int
     data: str
@@ -96,12 +88,6 @@ class Send(Event):
 
 @dataclass(frozen=True)
 class Request(Event):
-    """An action requested an operation that is executed later.
-
-    `what` is `clone`, `resubmit`, `recirculate`, `digest`, `truncate` or `exit`; `value` is the session of a
-    clone, the length to truncate to, and the number of a field list otherwise.
-    """
-
     KIND: ClassVar[str] = "request"
     what: str
     value: int | None
@@ -117,8 +103,6 @@ class State(Event):
 
 @dataclass(frozen=True)
 class Extract(Event):
-    """A header was extracted from `length` bytes of the packet, from byte `start` on."""
-
     KIND: ClassVar[str] = "extract"
     header: str
     start: int
@@ -128,8 +112,6 @@ class Extract(Event):
 
 @dataclass(frozen=True)
 class Advance(Event):
-    """The parser skipped `length` bytes, from byte `start` on."""
-
     KIND: ClassVar[str] = "advance"
     start: int
     length: int
@@ -137,8 +119,6 @@ class Advance(Event):
 
 @dataclass(frozen=True)
 class Select(Event):
-    """The next state was selected; `next` null accepts, `key` null is a transition without a select."""
-
     KIND: ClassVar[str] = "select"
     key: str | None
     next: str | None
@@ -146,8 +126,6 @@ class Select(Event):
 
 @dataclass(frozen=True)
 class Parsed(Event):
-    """The parser ended; `taken` bytes were extracted or skipped, the rest is payload."""
-
     KIND: ClassVar[str] = "parsed"
     error: str
     taken: int
@@ -172,11 +150,7 @@ class Condition(Event):
 
 @dataclass(frozen=True)
 class Table(Event):
-    """A table was applied.
-
-    `action` of the context runs next, with `data`; without an action it is empty. `member` or `group` is the
-    entry's, in an action profile.
-    """
+    """The `action` of the context runs next, with `data`; without an action it is empty."""
 
     KIND: ClassVar[str] = "table"
     key: tuple[KeyPart, ...]
@@ -203,8 +177,6 @@ class Assign(Event):
 
 @dataclass(frozen=True)
 class Validity(Event):
-    """A header became valid or invalid, other than by extraction."""
-
     KIND: ClassVar[str] = "validity"
     header: str
     valid: bool
@@ -212,8 +184,6 @@ class Validity(Event):
 
 @dataclass(frozen=True)
 class Cursor(Event):
-    """The `next` position of a header stack changed, other than by extraction."""
-
     KIND: ClassVar[str] = "cursor"
     stack: str
     before: int
@@ -225,8 +195,6 @@ class Cursor(Event):
 
 @dataclass(frozen=True)
 class Register(Event):
-    """A cell was read or written (`op`): its old value, null for an index out of range, and its new one."""
-
     KIND: ClassVar[str] = "register"
     op: str
     name: str
@@ -237,10 +205,7 @@ class Register(Event):
 
 @dataclass(frozen=True)
 class Counter(Event):
-    """The packet was counted; `packets` and `bytes` are the new counts, null for an index out of range.
-
-    `index` is null for the direct counter of a table's entry.
-    """
+    """`packets` and `bytes` are the new counts, null for an index out of range."""
 
     KIND: ClassVar[str] = "counter"
     name: str
@@ -270,8 +235,6 @@ class Hash(Event):
 
 @dataclass(frozen=True)
 class Checksum(Event):
-    """A checksum field was compared or stored: `op` is `verify` or `update`."""
-
     KIND: ClassVar[str] = "checksum"
     op: str
     field: str
@@ -299,8 +262,6 @@ class Digest(Event):
 
 @dataclass(frozen=True)
 class Log(Event):
-    """The program logged a message; with `failed` an `assert`, `assume` or loop dropped the packet."""
-
     KIND: ClassVar[str] = "log"
     text: str
     failed: bool

@@ -1,11 +1,7 @@
-"""Typed IR of a v1model program.
+"""Typed IR of a v1model program, which `load` builds.
 
-`load` builds it from p4c's BMv2 JSON, the interpreter runs it, and `codegen` compiles it to LLVM IR. Names
-are resolved: a field is (header index, field index), an action an index. Expressions have BMv2's semantics:
-integers of unlimited width, which p4c wraps explicitly.
-
-`expressions` · `headers` · `statements` and actions · `parser` · `calculations` · `tables` and controls ·
-`program` the whole.
+Names are resolved: a field is (header index, field index), an action an index. Expressions have BMv2's
+semantics: integers of unlimited width, which p4c wraps explicitly.
 """
 
 from softswitch.ir.calculations import (

@@ -1,8 +1,6 @@
 """Load a program from p4c's BMv2 JSON; constructs that this switch does not implement are refused here.
 
-behavioral-model's docs/JSON_format.md (version 2.23) describes the format. `scope` resolves names ·
-`expressions` · `statements` of actions · `parser` · `calculations` · `tables` and controls. Before them
-`schema` checks the types of all parts (`program_shape`), and `legacy` fills in what an older JSON lacks.
+behavioral-model's docs/JSON_format.md (version 2.23) describes the format.
 """
 
 from __future__ import annotations

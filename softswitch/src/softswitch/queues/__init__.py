@@ -1,7 +1,5 @@
 """Queues between ingress and egress: a FIFO for each port and priority, with a depth and a rate.
 
-`shape` rates and depths · `state` the records · `fifo` compiled functions to enqueue and dequeue.
-
 Time is an argument, in ns of any monotonic clock. The caller stores the packets; a queue gives each a slot
 number.
 """
