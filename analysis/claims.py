@@ -27,8 +27,6 @@ from foundation.designs.interface import Arm
 
 
 class Verdict(str, Enum):
-    """The claim for a metric, or the reason for which nothing is claimed."""
-
     LESS = "less"
     MORE = "more"
     SAME = "same"
@@ -58,7 +56,6 @@ class Claim:
 
     @property
     def is_noise(self) -> bool:
-        """Whether the interval of the null reaches as far from 0 as the change."""
         assert self.change.ratio is not None
         has_null = self.null is not None and self.null.ratio_low is not None
         return has_null and abs(self.change.ratio) <= self.null_reach
@@ -78,7 +75,6 @@ class Claim:
 
     @property
     def sign(self) -> int:
-        """-1 if less than the baseline is claimed, 1 if more, 0 if no difference."""
         return {Verdict.LESS: -1, Verdict.MORE: 1}.get(self.verdict, 0)
 
     @property
@@ -90,7 +86,6 @@ Claims = Mapping[str, Claim]
 
 
 def claims(summary: Summary, load: str, arm: str) -> dict[str, Claim]:
-    """Return the claims of an arm at a load; those of the null itself are by the interval alone."""
     of_load = summary.loads[load]
     changes = of_load.differences.get(arm, {})
     baseline = arm_of(arm).reference or ""
@@ -119,7 +114,6 @@ def claim_of_learning(summary: Summary, arm: str) -> Claim | None:
 
 
 def claimed(found: Claims, subject: Subject) -> Iterator[tuple[Better, Tone, list[Claim]]]:
-    """Yield the claimed differences in a subject's metrics, grouped by the better direction and the tone."""
     mentioned = [found[metric.name] for metric in mentioned_in("answer", subject) if metric.name in found]
     for better in ("less", "more"):
         for tone in ("better", "worse"):
@@ -149,8 +143,6 @@ def _reason(claim: Claim) -> tuple[object, ...]:
 
 
 class Recommendation(str, Enum):
-    """Whether to put the hot set into the switch."""
-
     NO_LEAD = "no lead"
     NOT_RUN = "not run"
     NO_ROUND = "no round"
@@ -187,8 +179,6 @@ def tone_of(found: Claims, metric: Metric) -> Tone:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The result of a run for the lead arm of its design, at its first load."""
-
     load: str
     lead: Arm | None
     recommendation: Recommendation

@@ -27,21 +27,17 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """The predicted change by a dedicated switch, of the lead arm against its baseline."""
-
     load: str
     lead: Arm
     recommendation: Recommendation
     claims: Mapping[str, Claim]
     capacity: Capacity
     network: Json
-    """Switch and cables, as in the table [network] of a simulation."""
     checks: Sequence[tuple[Metric, Comparison, Comparison]]
     """(metric, simulated, measured) with the cores of the run's machine, for all metrics but counts."""
 
     @property
     def misses(self) -> list[tuple[Metric, Comparison, Comparison]]:
-        """The checks whose intervals do not overlap."""
         return [check for check in self.checks if _are_apart(check[1], check[2])]
 
 

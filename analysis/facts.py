@@ -19,8 +19,6 @@ P99_STEPS = 100
 
 @dataclass(frozen=True, slots=True)
 class SlowAgents:
-    """The cost of an RPC for agents that are not compiled, and for compiled ones."""
-
     codec: str
     cost: AgentCost
     compiled: AgentCost
@@ -34,8 +32,6 @@ class SlowAgents:
 
 @dataclass(frozen=True, slots=True)
 class Operations:
-    """Claims for pulls and pushes at a load, of the arms with one baseline; all have intervals."""
-
     load: str
     reference: str
     arms: Sequence[tuple[str, Sequence[Claim]]]
@@ -51,7 +47,6 @@ class Drift:
 
     @property
     def largest(self) -> tuple[str, float]:
-        """The time of the largest change, and the capacity then as a ratio to the first."""
         ratios = [(when, rate / self.first) for when, rate in self.later]
         return max(ratios, key=lambda found: abs(found[1] - 1))
 
@@ -68,7 +63,6 @@ class Facts:
     """Arm -> capacity in steps/s; the mean of an arm and its repetition."""
     drift: Drift | None
     short_blocks: Mapping[str, int]
-    """Load -> measured steps of its shortest block, if they are too few for a p99."""
     goodput: Mapping[str, float | None]
     """Arm -> values/s of a worker in lockstep runs, like the aggregated throughput of [SwitchML]."""
 

@@ -25,8 +25,6 @@ MAX_SPAN = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """A change against the baseline, as a share of the baseline, with its interval if there is one."""
-
     ratio: float
     low: float | None
     high: float | None
@@ -36,8 +34,6 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class ForestRow:
-    """A metric with its effects; None where it is not known."""
-
     title: str
     better: Better
     dedicated: Effect | None
@@ -48,7 +44,6 @@ class ForestRow:
         return [each for each in (self.dedicated, self.here) if each is not None]
 
     def worse_share(self, ratio: float) -> float:
-        """Return a change as a share that is positive if it is for the worse."""
         return ratio if self.better == "less" else -ratio
 
 
@@ -104,7 +99,6 @@ def _measured_capacity(summary: Summary) -> Effect | None:
 
 
 def span(rows: Sequence[ForestRow]) -> float:
-    """Return the largest change that the axis shows on either side of 0, as a share of the baseline."""
     bounds = [
         abs(bound)
         for row in rows

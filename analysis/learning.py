@@ -44,7 +44,6 @@ def mean_loss(blocks: Iterable[Block]) -> float | None:
 def learning(
     blocks: Sequence[Block], alpha: float = ALPHA, with_interval: bool = True
 ) -> dict[str, Comparison]:
-    """Return arm -> comparison of its mean log loss with its baseline's, from first attempts of blocks."""
     # Only rounds that all arms completed count: within a round loads are in random order, and a later block
     # trains a better model. There is no interval without a repeated arm.
     return compared_courses(_courses(blocks), alpha, with_interval)
@@ -53,7 +52,6 @@ def learning(
 def compared_courses(
     courses: Mapping[str, float], alpha: float = ALPHA, with_interval: bool = True
 ) -> dict[str, Comparison]:
-    """Return the same comparison from each arm's mean logarithm of the loss."""
     found = {}
     for each in ordered(courses):
         if each.reference is None or each.reference not in courses:
@@ -100,7 +98,6 @@ def _half_width(courses: Mapping[str, float], arm: Arm, baseline: Arm, alpha: fl
 
 
 def read_curves(run: Path) -> Curves:
-    """Read the reports of a run's script; empty without a script or a report. Raises `AnalysisError`."""
     file = run / FILE
     if not file.exists():
         return {}
@@ -125,7 +122,6 @@ def common_reports(curves: Curves) -> int:
 
 
 def courses(curves: Curves) -> dict[str, float]:
-    """Return arm -> mean log of the losses that all arms report; empty if too few, or one is not above 0."""
     reports = common_reports(curves)
     shared = {arm: losses[:reports] for arm, losses in curves.items()}
     if reports < MIN_REPORTS or any(loss <= 0 for losses in shared.values() for loss in losses):

@@ -43,7 +43,6 @@ class BlockLatency:
 
 
 def run_folder(given: Path | None, runs: Path) -> Path | None:
-    """Return the given run (`AnalysisError` if it is none), or the active or else the latest of `runs`."""
     if given is not None:
         read_record(given)
         return given.resolve()
@@ -71,7 +70,6 @@ class LiveLatencies:
         self._newest: dict[str, BlockLatency] = {}
 
     def read(self) -> list[BlockLatency]:
-        """Read new parts; return the newest block of each arm. Raises `DataError` for an unreadable part."""
         changed: set[str] = set()
         # Operations first: a worker writes the RPCs before them.
         for rows in self._new("operations"):
@@ -109,7 +107,6 @@ class LiveLatencies:
 
 
 def _read(file: Path, schema: pl.Schema) -> pl.DataFrame:
-    """Return the rows of a part that belong to rounds; none if it was merged meanwhile."""
     try:
         return pl.read_parquet(file, columns=list(schema), glob=False).filter(pl.col("round") >= 0)
     except FileNotFoundError:

@@ -39,8 +39,6 @@ MIN_ROUNDS_FOR_PRECISION = 10
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Metric:
-    """One metric: where its value comes from, which way is better, and where it is shown."""
-
     name: str
     """Key in `differences` of `summary.json`."""
     label: str
@@ -194,7 +192,6 @@ def of_log(log: Log, metrics: Iterable[Metric]) -> list[pl.Expr]:
 
 
 def of_blocks(blocks: Sequence[Block], metrics: Iterable[Metric]) -> dict[str, float]:
-    """Return metric -> value over blocks, for metrics of blocks; 0 if the divisor is 0."""
     found = {}
     for metric in metrics:
         if callable(metric.of):
@@ -227,7 +224,6 @@ def estimates(
 def differences(
     metrics: Mapping[str, Mapping[str, Rounds]], alpha: float = ALPHA
 ) -> dict[str, dict[str, Comparison]]:
-    """Return arm -> metric -> comparison with the baseline, from arm -> metric -> one estimate per round."""
     return {
         arm.name: {
             metric: compare_paired(values, reference, alpha)
@@ -259,7 +255,6 @@ _MEASURED_RPCS = pl.col("measured") & (pl.col("op") != "empty")
 def by_round(
     log: Log, rows: pl.DataFrame, arms: Sequence[str], rounds: Sequence[int], metrics: Sequence[Metric]
 ) -> dict[str, dict[str, Rounds]]:
-    """Return arm -> metric -> value in each round, for metrics of a log; NaN without rows."""
     values = of_log(log, metrics)
     found = measured_rows(log, rows).group_by(pl.col("arm").cast(pl.String), "round").agg(values)
     schema = {"arm": pl.String, "round": pl.Int32}

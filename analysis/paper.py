@@ -24,8 +24,6 @@ NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One row: what the paper says, and what is measured in each column."""
-
     what: str
     paper: str
     here: tuple[str, ...]
@@ -83,7 +81,6 @@ def _offload(arms: Sequence[str], summary: Summary) -> Sequence[Finding]:
 
 
 def percent(share: float, digits: int = 1) -> str:
-    """Format a share as the paper does: 50.1 %."""
     # Adding 0.0 turns -0.0 into 0.0.
     return f"{round(100 * share, digits) + 0.0:.{digits}f} %".replace("-", "−")
 

@@ -48,7 +48,6 @@ class ServerUse(_Model):
     cpu_s: float = 0.0
     """CPU time of the whole processes in s. It and the counters below are of all jobs together."""
     commits: int = 0
-    """Commits of the journals of durable PSs."""
     commit_ns: int = 0
     delayed: int = 0
     """Datagrams that waited for a commit, with their burst."""
@@ -101,8 +100,6 @@ class ProgramUse(_Model):
 
 
 class Block(_Model):
-    """One arm at one load in one round."""
-
     round: int
     load: float
     arm: str
@@ -145,7 +142,6 @@ class AgentCost(_Model):
 class CapacityCheck(_Model):
     when: Literal["middle", "end"]
     capacity: dict[str, float]
-    """Arm -> steps/s of all workers in a closed loop."""
 
 
 class Staleness(_Model):
@@ -159,11 +155,9 @@ class Staleness(_Model):
     late: int
     """Copies that were older than `bound_ms`."""
     rpcs: int
-    """RPCs of servers with the switch."""
 
     @classmethod
     def of(cls, servers: Iterable[Mapping[str, Any]]) -> Self:
-        """Add up what each server has counted (`hosts.ps.store.CopyAges`)."""
         servers = list(servers)
         copies: Counter[int] = Counter()
         for server in servers:
@@ -210,8 +204,6 @@ class Accounting(_Model):
 
 
 class SimulatedArm(_Model):
-    """One arm of a simulated run: its closed loop, and its cables in all phases."""
-
     workers_busy: float
     """Share of time in which a worker used its core."""
     servers_busy: float
@@ -280,7 +272,6 @@ class RunRecord(_Model):
     ended. At other loads it is `ALPHA`: no look sees them."""
     capacity_checks: list[CapacityCheck] = Field(default_factory=list)
     accounting: Accounting | None = None
-    """Accounting of updates; None if the run was interrupted before it."""
     staleness: dict[str, Staleness] = Field(default_factory=dict)
     """Arm -> ages of the values that its servers publish; empty in designs that publish none."""
     switch: Json | None = None
@@ -312,7 +303,6 @@ class RunRecord(_Model):
 
 
 def capacity_by_arm(capacity: Mapping[str, float]) -> dict[str, float]:
-    """Return arm -> steps/s, the mean over an arm and its repetitions, without entries for repetitions."""
     found: dict[str, list[float]] = {}
     for arm in ordered(capacity):
         found.setdefault((arm.is_repetition and arm.reference) or arm.name, []).append(capacity[arm.name])
@@ -334,7 +324,6 @@ class _Arms(BaseModel):
 
 
 def read_record(run: Path) -> RunRecord:
-    """Read a run folder's `run.json`; raise `AnalysisError` if it is missing, old or invalid."""
     file = run / "run.json"
     try:
         text = file.read_bytes()

@@ -71,21 +71,16 @@ def measured_answer(summary: Summary) -> AnswerText:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The result of a run, as its first screen shows it."""
-
     title: str
     verdict: str
     is_trusted: bool
     rows: Sequence[ForestRow]
-    """Rows of the forest plot; empty for a design without a leading arm."""
     sentences: Sequence[Sentence]
-    """The answer in sentences, in place of rows."""
     warnings: Sequence[Sentence]
     notes: Sequence[str]
 
 
 def result(record: RunRecord, summary: Summary) -> Result:
-    """Return the result of a run; its verdict is that for a dedicated switch if this was simulated."""
     every, predicted = answers(summary), predict(summary) if summary.is_sound else None
     rows = forest(summary, predicted)
     context = {"summary": summary, "run": facts(summary)}
@@ -117,7 +112,6 @@ def fact_sentences(summary: Summary) -> list[str]:
 
 
 def write_report(run: Path, record: RunRecord, summary: Summary, progress: Progress = no_progress) -> Path:
-    """Write `summary.json` and `report.html` into the run folder and return the path of the report."""
     found, source = answers(summary), of_run(run)
     drawn = list(figures([source], progress))
     first, is_virtual = result(record, summary), record.simulation is not None
@@ -209,7 +203,6 @@ def _frame_us(record: RunRecord) -> float | None:
 
 
 def differences(summary: Summary, name: str) -> Iterator[Table]:
-    """Yield a table for each baseline, with the changes of its arms in each metric at a load, in %."""
     load = summary.loads[name]
     for baseline, arms in by_baseline(summary, load).items():
         rows: list[Row] = [
@@ -226,7 +219,6 @@ def differences(summary: Summary, name: str) -> Iterator[Table]:
 
 
 def by_baseline(summary: Summary, load: LoadSummary) -> dict[str, list[Arm]]:
-    """Return baseline -> arms that are compared with it at a load; the baseline alone without arms."""
     return compared(load.differences) or {summary.reference.name: []}
 
 

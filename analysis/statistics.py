@@ -59,7 +59,6 @@ class Comparison(BaseModel):
 
     @property
     def sign(self) -> int:
-        """Sign of the ratio's whole interval: -1 or 1; 0 if it contains 0 or there is none."""
         if self.ratio_low is None or self.ratio_high is None:
             return 0
         return int(self.ratio_low > 0) - int(self.ratio_high < 0)
@@ -89,7 +88,6 @@ def _geometric(arm: Rounds, baseline: Rounds, alpha: float) -> Comparison:
 
 
 def of_logs(baseline: float, shift: float, low: float | None, high: float | None) -> Comparison:
-    """Return the comparison from the logarithms of the baseline, and of the ratio with its bounds."""
     reference, ratio = float(np.exp(baseline)), float(np.expm1(shift))
     ratio_low, ratio_high = (None if bound is None else float(np.expm1(bound)) for bound in (low, high))
     return Comparison(
@@ -182,7 +180,6 @@ def subsets(rounds: int) -> npt.NDArray[np.float64]:
 
 
 def typical(estimates: Estimates, alpha: float = ALPHA) -> tuple[float, float]:
-    """Return the interval of typical values (subsets,)."""
     ordered = np.sort(estimates)
     outside = int(alpha / 2 * (len(ordered) + 1))
     return float(ordered[outside - 1]), float(ordered[-outside])

@@ -21,8 +21,6 @@ from foundation.designs.arms import repetition_of
 
 
 class Look(NamedTuple):
-    """A number of rounds after which a run may stop, and the error rate of its intervals then."""
-
     rounds: int
     alpha: float
 
@@ -37,7 +35,6 @@ State = Literal["decided", "futile", "open"]
 def reason_to_stop(
     differences: Mapping[str, Mapping[str, Comparison]], arm: str, rounds: int
 ) -> Literal["decided", "futility"] | None:
-    """Return why a run may stop, by arm -> metric -> comparison; None if a further look may decide."""
     states = [state_of(claim, rounds) for claim in _claims(differences, arm)]
     if not states or "open" in states:
         return None
@@ -54,7 +51,6 @@ def _claims(differences: Mapping[str, Mapping[str, Comparison]], arm: str) -> It
 
 
 def state_of(claim: Claim, rounds: int) -> State:
-    """Return the state of a claim after this many rounds: decided by a difference or a narrow interval."""
     # It is futile if it would still be neither at the last look, with the same estimate and intervals
     # narrower by the square root of the rounds.
     half_width, goal = claim.change.half_width, claim.metric.goal or NARROW

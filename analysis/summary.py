@@ -81,7 +81,6 @@ class ArmSummary(_Model):
     """Mean duration of a step, from the pull's scheduled start to the push's last response."""
     step_latency_us: Distribution
     loss: float | None
-    """Mean log loss over first attempts of blocks; None without training."""
 
     def value_of(self, metric: Metric) -> float | None:
         found: Any = self  # then models and dicts down to a number
@@ -104,9 +103,7 @@ class Updates(_Model):
 
 class LoadSummary(_Model):
     offered_rate: float | None
-    """Offered steps/s of all workers; None in a closed loop."""
     alpha: float = ALPHA
-    """Error rate of the intervals of `differences`."""
     rounds: int
     rounds_fallen_behind: int
     """Rounds in which the load generator was late by more than a period in some block."""
@@ -127,8 +124,6 @@ class LoadSummary(_Model):
 
 
 class ProgramShare(_Model):
-    """The CPU time of the switch's program in the kernel, over all blocks."""
-
     workers: float
     """Share of the workers' CPU time that the program took for their frames on their cores."""
     servers: float
@@ -143,7 +138,6 @@ class Summary(_Model):
     offered_rate: dict[str, float]
     capacity: dict[str, float]
     rate: float | None = None
-    """Configured rate of load 1.0 in steps/s; None if loads are fractions of the minimum capacity."""
     hot_update_share: float | None
     """Share of pushed lanes that the switch served in the leading arm, in the measured phase."""
     hot_part: float | None = None
@@ -158,7 +152,6 @@ class Summary(_Model):
     empty_rpc_latency_us: Distribution
     """Latency of the emulator itself: of RPCs without lanes, through the switch to a PS and back."""
     last_loss: float | None = None
-    """Mean log loss of the last round, over all arms; None without training."""
     chance_loss: float | None = None
     vector: int | None = None
     """Values that all workers add up in each step of a lockstep design; None for other designs."""
@@ -172,7 +165,6 @@ class Summary(_Model):
     """Arm -> steps/s of all workers over all blocks, for workers in a closed loop."""
     program_share: ProgramShare | None = None
     cpus: int | None = None
-    """Number of CPUs that the agents shared; None for a simulated run."""
     ended_by: str | None = None
     alpha: float = ALPHA
     budget_s: float | None = None
@@ -187,9 +179,7 @@ class Summary(_Model):
     real_s: float | None = None
     loop_s: float | None = None
     staleness: Staleness | None = None
-    """Ages of the values that servers publish in the leading arm; None in designs that publish none."""
     agents: dict[str, AgentCost] = {}
-    """Codec -> cost of an RPC, for slow agents and compiled ones; empty if the run has compiled agents."""
     virtual: Virtual | None = None
     arms: dict[str, ArmSummary]
     loads: dict[str, LoadSummary]
@@ -204,7 +194,6 @@ class Summary(_Model):
 
     @property
     def is_sound(self) -> bool:
-        """Whether no update was lost, no addition overflowed, and no arm was changed."""
         updates = self.updates
         return not (updates.lost or updates.mismatched_keys or self.overflows or self.changed_arms)
 
@@ -214,7 +203,6 @@ class Summary(_Model):
 
 
 def summarise(run: Path, record: RunRecord) -> Summary:
-    """Compute the summary of a run folder with merged logs; raise `AnalysisError` if the run ended early."""
     if record.accounting is None or not record.blocks:
         reason = record.error or "no reason recorded"
         raise AnalysisError(f"{run}: the run ended before its report ({reason})")

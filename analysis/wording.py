@@ -23,8 +23,6 @@ from foundation.text import capital, pluralize
 
 
 class Span(BaseModel):
-    """Part of a sentence; `better` and `worse` are shown in colours."""
-
     model_config = ConfigDict(frozen=True)
 
     text: str
@@ -37,8 +35,6 @@ Row = Sequence[str | Sentence]
 
 
 class AnswerText(BaseModel):
-    """A main result of a run, with its sentences. A run may have several."""
-
     model_config = ConfigDict(frozen=True)
 
     title: str
@@ -74,7 +70,6 @@ def sentence_text(sentence: Sentence) -> str:
 
 
 def difference(found: Comparison, tone: Tone = "") -> Span:
-    """Format a difference with a ratio in per cent, with its interval if there is one."""
     assert found.ratio is not None
     text = signed(found.ratio)
     text = text if text.startswith("×") else f"{text} %"

@@ -25,7 +25,6 @@ class AtpJob(Row):
     ACTION = "identify.set_job"
     app: int
     check_tensor: bool
-    """Whether the switch compares the numbers of tensors."""
     ecn_depth: int
     """Number of packets in a queue from which on the switch marks packets."""
 

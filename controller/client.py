@@ -101,7 +101,6 @@ class SwitchClient:
         return True
 
     def check_pipeline(self) -> None:
-        """Raise `PipelineError` unless the switch runs the design's pipeline, or one with the same tables."""
         if not self._switch.p4info.exists:
             raise PipelineError(
                 f"switch {self.address} has no pipeline: under `hotline up` it gets one within seconds, also "
@@ -316,7 +315,6 @@ def _is_host_and_port(text: str) -> bool:
 
 
 def _wire_of(schema: fy.P4Schema, design: Design) -> str:
-    """Return the wire version of a program with the design's tables; "" for any other program."""
     has_tables = {table.alias for table in schema.tables} == {table.alias for table in _schema(design).tables}
     return (schema.p4info.pkg_info.version or _UNVERSIONED) if has_tables and schema.p4info else ""
 

@@ -84,7 +84,6 @@ class Controller:
         return await self._switch.commit_pipeline()
 
     async def install(self, *rows: Settings) -> None:
-        """Insert rows, or modify those whose key has an entry with other data."""
         self._switch.check_pipeline()
         present = {
             row.identity: row for kind in {type(row) for row in rows} for row in await self._switch.read(kind)
@@ -99,7 +98,6 @@ class Controller:
         await self._switch.write([Update(Change.DELETE, row) for row in rows])
 
     async def plan(self, job: int, keys: Sequence[int]) -> Plan:
-        """Return the moves that `load` would make."""
         returns, moves = await self._plan(job, keys)
         return Plan(tuple(chain(*(each.moves for each in returns.values()), moves.leaving)), moves.arriving)
 
@@ -114,7 +112,6 @@ class Controller:
         return await self._move(job, moves, progress)
 
     async def _plan(self, job: int, keys: Sequence[int]) -> tuple[dict[int, Plan], Plan]:
-        """Return the moves of other jobs that give slots back, and those of a load behind them."""
         await self.job(job)
         params = await self._params()
         jobs = await self._jobs()
@@ -127,7 +124,6 @@ class Controller:
     async def load_all(
         self, hot_sets: Mapping[int, Sequence[int]], *, renew: bool = False, progress: Progress = no_progress
     ) -> None:
-        """Load hot sets by job, concurrently; without `renew`, servers have their epochs and the keys."""
         # The values of one set move while entries of another are written.
         params, plans = await self._params(), {}
         for job, keys in hot_sets.items():
@@ -176,7 +172,6 @@ class Controller:
             await self._renew(inband, servers)
 
     async def command_servers(self, job: int, command: Command, epoch: int | None = None) -> None:
-        """Have each server of a job execute a command without keys, or with its epoch."""
         servers = await self._servers(job)
         async with InBand(self._switch, patience=self._patience) as inband:
             await gather_or_cancel(inband.execute(command, server, epoch) for server in servers)
@@ -277,7 +272,6 @@ class Controller:
         return {row.job: row for row in await self._switch.read(Job)}
 
     async def _servers(self, job: int) -> list[Server]:
-        """Return the job's servers by id; raise `UnknownJob` unless they are 0, 1, ..."""
         await self.job(job)
         rows = await self._switch.read(Server)
         servers = sorted((row for row in rows if row.job == job), key=lambda row: row.ps)

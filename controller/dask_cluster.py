@@ -24,7 +24,6 @@ class ClusterError(HotlineError):
 
 @contextmanager
 def cluster_at(scheduler: str) -> Iterator[Client]:
-    """Connect to the cluster at an address, tcp://HOST:PORT; raise `ClusterError` if it cannot compute."""
     from distributed import Client
 
     try:

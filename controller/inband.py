@@ -90,7 +90,6 @@ class InBand:
         )
 
     async def move(self, command: Command, server: Server, keys: Sequence[int]) -> None:
-        """Have a PS SEED or COLLECT at most `control.MAX_KEYS` keys, and wait for its answer."""
         status = (await self._command(command, server, keys)).status
         if status is not Status.OK:
             raise MoveRefused(

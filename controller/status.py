@@ -90,7 +90,6 @@ class SwitchStatus:
         return {state.value: found[state] for state in State}
 
     def callers(self, job: int) -> list[Worker]:
-        """Return a job's workers, without the privileged callers."""
         return [row for row in self.workers if row.job == job and row.kind == CallerKind.WORKER]
 
     def lane_entries(self) -> list[int]:

@@ -51,8 +51,6 @@ class TableEntry(NamedTuple):
 
 
 class MulticastGroup(NamedTuple):
-    """An entry of the packet replication engine."""
-
     group: int
     replicas: tuple[Replica, ...]
 
@@ -89,7 +87,6 @@ class Row:
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """Table and match fields, unique among the entries of a switch."""
         values = (getattr(self, field.name) for field in fields(self)[: self.MATCHED])
         return (*self.TABLES, *values)
 

@@ -56,7 +56,6 @@ class Dense(torch.nn.Module):
         torch.nn.utils.vector_to_parameters(self.flat, self.parameters())  # which are views of it now
 
     def gradient(self) -> Tensor:
-        """Return the gradient in the order of `flat`, and zero it."""
         found = torch.cat([parameter.grad.reshape(-1) for parameter in self.parameters()])
         self.zero_grad()
         return found
@@ -92,7 +91,6 @@ class Model:
         return self.dense.top(torch.cat([bottom, pairs], 1))[:, 0]
 
     def step(self, numbers: Tensor, categories: Tensor, clicked: Tensor) -> float:
-        """Push the updates of a mini-batch, and return its log loss."""
         loss = functional.binary_cross_entropy_with_logits(self.logits(numbers, categories), clicked)
         loss.backward()  # pushes the rows' gradients
         self.kv.push(self.keys, (self.factor * self.dense.gradient()).numpy(), "dense")
@@ -100,7 +98,6 @@ class Model:
 
 
 def main() -> None:
-    """Train, and print the log loss of held-out samples."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--samples", type=int, default=20_000)

@@ -55,7 +55,6 @@ def step(kv: hotline.Worker, user: NDArray[np.int64], film: NDArray[np.int64], r
 
 
 def main() -> None:
-    """Train, and print the error of held-out ratings."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--ratings", type=int, default=100_000)

@@ -112,7 +112,6 @@ class WorkloadShape(Strict):
     parameters: int = Field(default=R1.parameters, ge=1, le=2**31 - 1)
     hot_parameters: int = Field(default=R1.hot, ge=1)
     hot_share: float = Field(default=R1.hot_share, gt=0, lt=1)
-    """Share of all updates that the `hot_parameters` take."""
     keys_per_step: int = Field(default=R1.keys_per_step, ge=1)
 
     def shape(self) -> Shape:
@@ -126,67 +125,39 @@ def _arms(design: str) -> tuple[str, ...]:
 
 
 class Config(RunSettings):
-    """The settings of a run. `VARIABLES` has those that `make run-topo` takes as variables."""
+    """The settings of a run, which run.toml describes; `VARIABLES` are those that `make run-topo` takes."""
 
     target: Literal["softswitch", "bmv2"] = "softswitch"
     workers: int = Field(default=4, ge=1, le=MAX_WORKERS)
     servers: int = Field(default=2, ge=1, le=MAX_SERVERS)
     top_k: int = Field(default=20_000, ge=1, le=MAX_TOP_K)
-    """Size of the hot set, or of the vector that workers of a lockstep design add up."""
     rounds: int | None = Field(default=None, ge=1)
-    """Number of rounds, each with a block for every arm and load; None ends at one of `analysis.stopping`'s
-    looks."""
     precise: bool = False
-    """Whether rounds go on until intervals are narrow, which takes several minutes."""
     budget_s: float = Field(default=85.0, gt=0, allow_inf_nan=False)
-    """Duration of all rounds in s, if their number is not given."""
     data: Path | None = None
-    """A libsvm training set or an access log; None is the built-in R1 workload."""
     columns: str | None = None
-    """Roles of the log's columns, such as `key=item_id,time=timestamp`; None guesses them."""
     skip_bad: bool = False
-    """Whether bad rows of the log are skipped and counted; otherwise the first one is an error."""
     script: str | None = None
-    """Command line of a Python script that is a worker (`hotline.Worker`); None is the built-in worker."""
     datapath: Literal["auto", "kernel", "sockets"] = "auto"
-    """Part of the softswitch that processes packets; `auto` is the kernel if possible."""
     pcap: bool = False
     cli: bool = False
     seed: int = Field(default=1, ge=0, lt=2**32)
-    """Seed of workload, order of arms and faults."""
     arms: tuple[str, ...] = Field(default_factory=lambda given: _arms(given.get("design", DEFAULT)))
     loads: tuple[float, ...] = (0.5, 0.8)
-    """Offered loads, as fractions of `rate`, or of the minimum capacity of all arms in a closed loop. Scripts
-    run in a closed loop."""
     rate: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """Rate of load 1.0 in steps/s of all workers, for runs that are compared with each other."""
     block_ms: int = Field(default=400, ge=1)
-    """Minimum duration of a block in ms."""
     discard_ms: int = Field(default=130, ge=0)
-    """Duration of a block's first part, which is not measured, in ms."""
     block_steps: int = Field(default=100, ge=1)
-    """Minimum number of measured steps of a block, as far as `budget_s` allows."""
     trace_steps: int = Field(default=4000, ge=1)
-    """Steps of each worker in the built-in workload, which a longer run repeats."""
     profile_lanes: int | None = Field(default=None, ge=1)
-    """Pushed lanes from which the hot set is chosen, at most one pass; None is 1,000,000."""
     calibration_s: float = Field(default=1.5, gt=0)
-    """Duration of each arm's closed loop before the first round, in s."""
     empty_rpcs: int = Field(default=500, ge=0)
-    """RPCs without lanes that each worker sends to measure the emulator itself."""
     simulate_dedicated_switch: bool = True
-    """Whether to simulate a dedicated switch after the run (about 20 s; `topologies.simulation`)."""
     samples_per_step: int = Field(default=SAMPLES_PER_STEP, ge=1)
-    """Mini-batch size for a libsvm training set, or a log without mini-batches."""
     learning_rate: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """Factor of the gradient of a mini-batch's mean log loss; None chooses it from the data."""
     scale: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """Fixed-point units per 1.0; None chooses it from the data: 2^20 if all features are 1, 2^24 with an
-    optimiser."""
     optimiser: Optimiser | None = None
-    """Optimiser that servers apply to gradients; None has workers push steps of SGD, which servers add."""
     p4runtime_port: int = Field(default=9559, ge=1, le=65535)
-    """TCP port of the switch's P4Runtime server, on the loopback address."""
     runs: Path = Path("runs")
     faults: Faults = Faults()
     placement: PlacementConfig = PlacementConfig()
@@ -198,7 +169,6 @@ class Config(RunSettings):
 
     @property
     def every_arm(self) -> tuple[Arm, ...]:
-        """All arms of the design, measured or not; each is a job at agents and switch."""
         return arms_of(self.design)
 
     @property
@@ -211,7 +181,6 @@ class Config(RunSettings):
 
     @property
     def is_closed_loop(self) -> bool:
-        """Whether workers take their next step as soon as they are ready, and not at a given rate."""
         return self.script is not None or self.is_lockstep
 
     @property
@@ -233,12 +202,10 @@ class Config(RunSettings):
 
     @property
     def min_rounds(self) -> int:
-        """Minimum number of rounds, even beyond the budget, if their number is not given."""
         return 1
 
     @property
     def ends_when_narrow(self) -> bool:
-        """Whether narrow intervals end rounds, and not what is claimed at a look."""
         return self.precise
 
     @property
@@ -248,7 +215,6 @@ class Config(RunSettings):
 
     @property
     def ends_at_looks(self) -> bool:
-        """Whether rounds end at one of `analysis.stopping`'s looks."""
         return self.rounds is None and not self.is_closed_loop and not self.ends_when_narrow
 
     def loads_of_round(self, number: int) -> tuple[float, ...]:
@@ -400,7 +366,6 @@ def load_config(arguments: Iterable[str]) -> Config:
 def load_config_as(
     model: type[AnyConfig], arguments: Iterable[str], settings: Mapping[str, object] | None = None
 ) -> AnyConfig:
-    """Return the configuration of a subclass; `settings` override file and arguments."""
     overrides = settings or {}
     variables = dict(_split(argument) for argument in arguments)
     file = variables.pop("CONFIG", None)
@@ -416,7 +381,6 @@ def load_config_as(
 
 
 def config_of(model: type[AnyModel], values: Mapping[str, object]) -> AnyModel:
-    """Return a model of values; raise `ConfigError` with the setting, its value and what is expected."""
     try:
         return model.model_validate(values)
     except ValidationError as error:
@@ -444,7 +408,6 @@ def _split(argument: str) -> tuple[str, str]:
 
 
 def read_toml(file: Path, label: str) -> dict[str, object]:
-    """Return the tables of a TOML file; raise `ConfigError`, which begins with `label`."""
     try:
         return tomli.loads(file.read_text())
     except OSError as error:

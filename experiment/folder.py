@@ -13,7 +13,6 @@ from foundation.logs.merge import finish_merge
 
 
 def create_run_folder(runs: Path, target: str) -> Path:
-    """Make a new run folder with `parts` and `logs` in it; raise `PreflightError` if that is impossible."""
     name = f"{datetime.now():%Y%m%d-%H%M%S}-{target}"
     run = (runs / name).resolve()
     number = 1

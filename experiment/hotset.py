@@ -16,8 +16,6 @@ _MARGIN = 1.02
 
 
 class TraceSize(Protocol):
-    """The size of what workers train on: a trace, or the observed behaviour of a script."""
-
     @property
     def steps(self) -> int: ...
 
@@ -28,7 +26,6 @@ class TraceSize(Protocol):
 
 
 async def prepare(session: Session, trace: TraceSize) -> None:
-    """Load the hot set that the run's folder has, as that of a real run, or choose one."""
     if session.hot_set.exists():
         keys = choice.read(session.hot_set)["key"].to_list()
     else:

@@ -10,8 +10,6 @@ _DETECTION_S = 1.0
 
 
 class Liveness:
-    """The processes of a run that are restarted after a death, by name."""
-
     def __init__(self) -> None:
         self.deaths = 0
         self._down: set[str] = set()

@@ -28,7 +28,6 @@ class RunConsole(Console):
         super().__init__(stderr=True)
 
     def on_broken_pipe(self) -> None:
-        """Stop printing, instead of ending the process."""
         self.quiet = True
 
 

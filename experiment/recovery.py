@@ -53,7 +53,6 @@ class RecoverableCluster(Protocol):
 
 
 async def keep_switch(cluster: RecoverableCluster) -> None:
-    """Restart and restore the switch whenever it ends, until `SwitchFailed`."""
     while True:
         await cluster.until_switch_ends()
         while not await _start_and_restore(cluster):

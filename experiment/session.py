@@ -20,7 +20,6 @@ START_AHEAD_NS = 20_000_000
 """Delay of a common start, within which every worker reads its command, in ns."""
 
 HOT_SET = "hotset.parquet"
-"""File of a run's hot set in its folder."""
 
 OnProgress = Callable[[str, int], None]
 """Called with a worker's name and the steps it has done."""
@@ -48,8 +47,6 @@ class Planned:
 
 
 class BlockResult(BaseModel):
-    """A worker's report of the steps it has run."""
-
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     steps: int

@@ -58,7 +58,6 @@ OF_PRECISE: Settings = {"budget_s": 600.0}
 
 
 def with_sizes(given: Settings, codec: object) -> dict[str, Any]:
-    """Add the defaults of a codec, script or design to the given settings, without validating them."""
     sizes = SIZES.get(codec, {}) if isinstance(codec, str) else {}
     if given.get("script") is not None:
         sizes = OF_SCRIPTS

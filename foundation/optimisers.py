@@ -120,7 +120,6 @@ def parse(text: str) -> SGD | Adagrad | FTRL | Adam:
 
 
 def _call_of(node: ast.expr) -> tuple[str, dict[str, object]]:
-    """Return the name and the keyword arguments of a call, or of a bare name; raise `ValueError`."""
     if isinstance(node, ast.Name):
         return node.id, {}
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.args:

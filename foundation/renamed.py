@@ -11,7 +11,6 @@ ARMS = {
     "both": "offload-proxy",
     "none-again": "none-repeat",
 }
-"""Arms of the designs hotset and none."""
 SETTINGS = {
     "most_load": "max_load",
     "network.late_us": "extra_delay_us",

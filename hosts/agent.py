@@ -35,7 +35,6 @@ class Commands:
         self._buffer = b""
 
     def read(self) -> None:
-        """Read what has arrived; call this when `fd` is readable."""
         chunk = os.read(self.fd, _READ_BYTES)
         self.closed = not chunk
         self._buffer += chunk

@@ -22,46 +22,31 @@ class AgentConfigError(HotlineError):
 
 
 class ServerCost(Strict):
-    """Minimum service time of an RPC at a parameter server, to model another machine; 0 adds nothing."""
-
     ns_per_rpc: int = Field(default=0, ge=0, le=NS_PER_S)
     ns_per_lane: int = Field(default=0, ge=0, le=NS_PER_S)
     cores: int = Field(default=1, ge=1, le=1024)
 
 
 class WorkerCost(Strict):
-    """Minimum time that a worker computes between pull and push, as a busy wait; 0 adds nothing."""
-
     compute_ns: int = Field(default=0, ge=0, le=60 * NS_PER_S)
 
 
 class Recovery(Strict):
-    """Persistence that lets a killed agent or switch restart without losing updates."""
-
     journal_sync: Fsync | None = None
-    """When servers sync their journal to the disk; None keeps no journal."""
     replay_log: bool = False
-    """Workers log what the switch acknowledges, to push it again after the switch has restarted."""
 
 
 class Collection(Strict):
-    """How often servers of design `collect` collect gradients from the switch and publish values."""
-
     staleness_ms: float = Field(default=50.0, gt=0, le=60_000)
-    """Age that no published value is to have; where the share does not suffice, runs report how many had."""
     share_of_server: float = Field(default=0.2, gt=0, le=1)
-    """Share of a server's time that collections take at most."""
 
 
 class RunSettings(Strict):
-    """Settings of run.toml that agents need too; `experiment.config.Config` inherits them."""
+    """Settings of run.toml, described there, that agents need too (`experiment.config.Config`)."""
 
     design: str = DEFAULT
-    """DESIGN of aggregation: hotset, none, or the name of a module outside of this repository."""
     codec: Literal["fast", "scapy"] = "fast"
-    """CODEC of the agents; it also decides the default sizes (`experiment.sizes`)."""
     window: int = Field(default=WINDOW, ge=1, le=WINDOW)
-    """Maximum number of outstanding RPCs of a worker, in each arm."""
     server: ServerCost = ServerCost()
     worker: WorkerCost = WorkerCost()
     recovery: Recovery = Recovery()
@@ -72,8 +57,6 @@ class RunSettings(Strict):
 
 
 class JobConfig(Strict):
-    """A job of an agent: one arm of the experiment."""
-
     job: int = Field(ge=0, lt=2**16)
     epoch: int = Field(ge=0, lt=2**32)
     """Epoch of the agent's row in the switch."""

@@ -51,14 +51,12 @@ def as_halfwords(_typing: TypingContext, rpc: Kind) -> Generated:
 
 @compiled
 def write_word(rpc: Rpc, at: int, word: int) -> None:
-    """Write a 32-bit word, modulo 2^32, at half-word `at`."""
     packet = as_halfwords(rpc)
     packet.halfwords[at], packet.halfwords[at + 1] = swap16(word >> 16 & 0xFFFF), swap16(word & 0xFFFF)
 
 
 @compiled
 def word_at(rpc: Rpc, at: int) -> int:
-    """Return the 32-bit word at half-word `at`, without a sign."""
     packet = as_halfwords(rpc)
     return int64(swap16(packet.halfwords[at]) << 16 | swap16(packet.halfwords[at + 1]))
 

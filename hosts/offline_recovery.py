@@ -40,8 +40,6 @@ _AGENTS = "logs"  # folder of a run with the agents' configurations
 
 
 class UnreplayedCount(NamedTuple):
-    """Number of keys with unreplayed updates in a worker's replay log of one job."""
-
     worker: str
     job: int
     keys: int
@@ -110,8 +108,6 @@ class CrashedRun:
 
 
 class _OfflineServer:
-    """An offline server that has reclaimed the values its switch held."""
-
     def __init__(self, config: PsConfig, space: KeySpace, folder: Path) -> None:
         if config.durable is None:
             raise AgentConfigError(
@@ -150,7 +146,6 @@ class _OfflineServer:
         )
 
     def answer(self, datagram: bytes) -> bytes:
-        """Return the answer to an RPC; its changes are journalled."""
         now = time.monotonic_ns()
         answered = self.core.server.handle(datagram, now, now)
         assert answered is not None, "expected an answer: the RPC is well-formed, and its job is known"

@@ -75,7 +75,6 @@ def measure_rpc_cost(
 
 
 def _step(client: BaseClient, completes: Callable[[], bool]) -> int:
-    """Pull all keys and push them; return the number of RPCs, 0 if an operation does not end."""
     positions, deltas = np.arange(_KEYS), np.ones(_KEYS, np.uint32)
     client.pull(0, positions)
     if not completes():

@@ -25,7 +25,6 @@ _take, _flush = plain(take), plain(flush)
 
 
 def with_scapy(loop: F, design: Design) -> F:
-    """Return the plain twin of a compiled loop, with the design's Scapy layer at its sockets."""
     wire = AGENTS.for_design(design).wire
     outbox = rpcs(BURST).view(np.uint8).reshape(BURST, BUFFER_BYTES)
 

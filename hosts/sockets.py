@@ -98,8 +98,6 @@ def send(sock: socket.socket, datagram: bytes | bytearray | memoryview, to: Addr
 
 
 class Receiver:
-    """A reader of datagrams with their arrival times."""
-
     def __init__(self, sock: socket.socket, offset: int) -> None:
         self._receive = sock.recvmsg
         self._offset = offset

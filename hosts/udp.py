@@ -28,8 +28,6 @@ _CONTROL_WORDS = 4
 
 
 class _IoVector:
-    """An element of the array that a `MessageHeader` points to: struct iovec."""
-
     start: int
     length: int
 
@@ -64,8 +62,6 @@ _STATE, _VECTOR = dtype_of(_Buffers), dtype_of(_IoVector)
 
 
 class Udp(NamedTuple):
-    """Buffers of one thread, for any of its sockets."""
-
     state: _Buffers
     inbox: Records[Rpc]  # [BURST]
     outbox: Records[Rpc]  # [BURST]
@@ -160,7 +156,6 @@ def flush(udp: Udp, fd: int) -> None:
 
 
 def socket_name(address: tuple[str, int]) -> bytes:
-    """Return an IPv4 address and port as a struct sockaddr_in."""
     host, port = address
     return (socket.AF_INET.to_bytes(2, "little") + port.to_bytes(2, "big") + socket.inet_aton(host)).ljust(
         NAME_BYTES, b"\0"

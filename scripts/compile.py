@@ -22,8 +22,6 @@ _REFRESH_S = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of the code, and the Python statement that compiles it."""
-
     name: str
     statement: str
     seconds: float
@@ -39,8 +37,7 @@ PARTS = (
 """The longest part first, which keeps two cores busy to the end."""
 
 
-class CompileError(Exception):
-    """A part that did not compile, with its output."""
+class CompileError(Exception): ...
 
 
 def compile_all(parts: Sequence[Part], console: Console, processes: int | None = None) -> None:
@@ -71,7 +68,6 @@ def _report(tasks: dict[Future[float], Part], console: Console) -> None:
 
 
 def _compile(part: Part, progress: Progress, task: TaskID) -> float:
-    """Run one part's process; return its duration in s."""
     begun = time.monotonic()
     progress.start_task(task)
     process = subprocess.Popen(

@@ -77,8 +77,7 @@ exit $?
 """
 
 
-class FreshRootError(Exception):
-    """The root cannot be made."""
+class FreshRootError(Exception): ...
 
 
 class Source(NamedTuple):
@@ -93,7 +92,6 @@ class Source(NamedTuple):
 
 
 def read_sources(text: str) -> list[Source]:
-    """Return the binary sources of an apt file in either of its formats."""
     sources = [
         Source(found[1], found[2], found[3].strip())
         for found in re.finditer(r"^deb\s+(?:\[[^]]*\]\s+)?(\S+)\s+(\S+)\s+(.+)$", text, re.MULTILINE)
@@ -140,7 +138,6 @@ def apt_settings() -> str:
 
 
 def local_indexes(pip_settings: str) -> list[str]:
-    """Return the local folders and files that pip's configuration names."""
     # The links of a local index lead beside it, so it is the folder that contains the index.
     indexes = [str(Path(path).parent) for path in re.findall(r"file://(/[^\s']+)", pip_settings)]
     named = [*indexes, *re.findall(r"(?<=[\s'=])(/[^\s']+)", pip_settings)]
@@ -148,8 +145,6 @@ def local_indexes(pip_settings: str) -> list[str]:
 
 
 class Progress:
-    """The log of a step, and its last line on the terminal."""
-
     def __init__(self, name: str, log: Path, is_terminal: bool) -> None:
         self._name, self._log, self._is_terminal = name, log, is_terminal
         self._last = ""

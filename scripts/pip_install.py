@@ -26,8 +26,6 @@ _STEPS = {
 
 
 class Output:
-    """pip's output so far: its latest step, the number of packages, and its last lines for an error."""
-
     def __init__(self) -> None:
         self.step = "starting pip"
         self.packages = 0

@@ -10,7 +10,6 @@ _UNDER_WAY_NS = 100_000_000
 
 
 def account(session: SimulatedSession) -> Accounting:
-    """Compare pushed sums with the values at servers and switch, or at each worker, key by key."""
     sent, at_servers, mismatched = 0, 0, 0
     for arm in session.arms.values():
         sent += arm.ledger.lanes

@@ -145,7 +145,6 @@ class Hosts(Strict):
 
 
 def costs_of(hosts: Hosts, arm: str | None = None) -> Costs:
-    """Return the COSTS record of hosts in an arm; raise `DataError` if the measured run cannot be read."""
     costs = one(Costs)
     costs.wake, costs.idle, costs.slice = hosts.wake_ns, hosts.idle_ns, hosts.slice_ns
     costs.encode, costs.send, costs.burst = hosts.encode_ns, hosts.send_ns, hosts.take_ns

@@ -25,8 +25,6 @@ from simulator.world import SimulatedNetwork
 
 @dataclass(slots=True)
 class WorkerClock:
-    """The clock of a worker, which runs ahead of the world's while the worker computes."""
-
     now: int = 0
 
     def read(self) -> int:
@@ -43,7 +41,6 @@ def drive(
     hosts: Hosts,
     take_log: Callable[[int], None],
 ) -> None:
-    """Run until all drivers have finished; `take_log` empties an agent's log. Raises `SimulationError`."""
     remaining = len(drivers)
     for w in range(remaining):
         wake_agent(network.pinned_ref, w)

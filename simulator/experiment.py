@@ -104,7 +104,6 @@ def temporary_run(
     scratch: str | None = None,
     hot_set: Path | None = None,
 ) -> Iterator[TemporaryRun]:
-    """Simulate in a temporary folder below `scratch`; without a `hot_set` the simulation chooses its own."""
     with TemporaryDirectory(prefix="hotline-", dir=scratch) as folder:
         run = Path(folder)
         (run / "parts").mkdir()

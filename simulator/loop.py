@@ -36,7 +36,6 @@ MARGIN = 512
 
 @entry_point
 def run(world: World, until: int) -> int:
-    """Handle all events before a time, or until Python is needed; return why it ended."""
     return run_until_needed(as_ref(world), until)
 
 

@@ -19,7 +19,6 @@ def count_delivery(link: Link, frame: Frame) -> None:
 
 @compiled
 def forward_up(world: World, w: int, f: int, now: int) -> None:
-    """Send frame `f` of worker `w` from the switch of its rack to the P4 switch."""
     count_delivery(world.up[w], world.frames[f])
     send_over_link(world, world.racks_up[w // int64(world.header.rack)], f, now, AT_SWITCH, w)
 

@@ -28,7 +28,6 @@ class RowWriter:
         self.write(Update(Change.INSERT, row) for row in rows)
 
     def write(self, updates: Iterable[Update]) -> None:
-        """Insert, modify or delete rows; raise `StateError` for the first that the switch refuses."""
         updates = list(updates)
         encode = self._encode_cached if len(updates) <= _SMALL_WRITE else self._encode
         message = p4r.WriteRequest(updates=map(encode, updates))

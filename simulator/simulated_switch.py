@@ -51,7 +51,6 @@ class SimulatedSwitch:
         self._writer.write(updates)
 
     def load(self, job: int, keys: Sequence[int]) -> None:
-        """Put the job's keys into the switch with value 0; raise `HotSetError` if there is no room."""
         rows_to_load = self.state_ops.rows_to_load(chain(*self._loaded.values()), job, keys)
         self.install(rows_to_load)
         self._loaded.setdefault(job, []).extend(rows_to_load)

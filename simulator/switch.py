@@ -31,7 +31,6 @@ _record_bytes = compiled(record_bytes)
 
 @compiled
 def pass_through(world: World, h: int, f: int, now: int) -> int:
-    """Pass frame `f` from host `h` through the program, and send the results; return when they leave."""
     return pass_once(world, int64(world.ports[h]), f, now, now)
 
 
@@ -51,7 +50,6 @@ def pass_once(world: World, port: int, f: int, came: int, now: int) -> int:
 
 @compiled
 def arrive_at_switch(world: World, h: int, f: int, now: int) -> None:
-    """Pass frame `f` of host `h`, which has reached the switch, or queue it for its latency."""
     rack = int64(world.header.rack)
     is_in_rack = rack > 0 and h < world.header.workers
     count_delivery(world.racks_up[h // rack] if is_in_rack else world.up[h], world.frames[f])
@@ -79,7 +77,6 @@ def finish_switch_latency(world: World, h: int, f: int, now: int) -> None:
 
 @compiled
 def send_queued_packet(world: World, q: int, now: int) -> None:
-    """Take the next packet from the queue of a port, named by its first host, through egress."""
     s = take_from(world.port_queues, q, now)
     if s != NONE:
         record = _record_at(world, s)

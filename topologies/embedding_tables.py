@@ -97,7 +97,6 @@ class Tables(Mapping[str, Table]):
         }
 
     def differs_from(self, others: Tables) -> str | None:
-        """Describe the first difference from the declaration of other workers; None if there is none."""
         if list(self) != list(others):
             return f"tables {', '.join(self)}; the others have declared {', '.join(others)}"
         for name, table in self.items():

@@ -20,7 +20,6 @@ class JoinedWorker:
     final_report: Message = field(default_factory=dict)
     has_left: asyncio.Event = field(default_factory=asyncio.Event)
     is_lost: bool = False
-    """Whether its connection ended before it left."""
     on_steps: Callable[[], None] = lambda: None
     """Called when the worker reports steps, and when it leaves."""
     _commands_sent: int = 0
@@ -38,7 +37,6 @@ class JoinedWorker:
         return answer
 
     def complete_command(self, number: int, answer: Message) -> None:
-        """Take the answer to a command; raise `KeyError` if it was never sent."""
         future = self._pending.pop(number)
         if not future.done():
             future.set_result(answer)

@@ -158,7 +158,6 @@ class TargetSwitch(Switch):  # type: ignore[misc]  # Mininet has no types
         return None
 
     def interfaces(self) -> dict[int, str]:
-        """Return port number -> interface, without the loopback."""
         return {port: str(interface) for port, interface in sorted(self.intfs.items()) if port > 0}
 
     def _failure(self, ended: SwitchEnded) -> SwitchFailed:

@@ -68,8 +68,6 @@ class Terms:
 
 
 class ReportLog:
-    """Append what workers report to a file, a line of JSON each."""
-
     def __init__(self, path: Path) -> None:
         self._path = path
 
@@ -79,8 +77,6 @@ class ReportLog:
 
 
 class Backend(Protocol):
-    """Starts and ends the servers of sessions."""
-
     @property
     def size(self) -> int: ...
 
@@ -109,7 +105,6 @@ class _Session:
     incomplete: str | None = None
     """Why barriers cannot complete any more."""
     failure: str | None = None
-    """Why no worker can go on."""
     barrier: list[tuple[int, asyncio.Future[None]]] = field(default_factory=list)
     setters: dict[str, int] = field(default_factory=dict)
     """Table -> rank of the worker that sets it."""
@@ -139,7 +134,6 @@ class Rendezvous:
         self._session: _Session | None = None
         self._starting = asyncio.Lock()
         self._ending: asyncio.Future[None] | None = None
-        """The end of the last session's servers."""
         self._connections: set[asyncio.Task[None]] = set()
         self.vanished = 0
         """Number of workers that have ended without leaving."""

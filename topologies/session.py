@@ -170,7 +170,6 @@ class RealSession(Session):
         return {name: restarts for name, restarts in every.items() if restarts}
 
     async def staleness(self) -> dict[str, Staleness]:
-        """Return the ages of published values by measured arm; none in designs that publish none."""
         answers = await call_all(self.servers, {"cmd": "stats"})
         found = {}
         for arm in self.config.measured:

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 REPORTS = "reports.jsonl"
-"""File with the reports of the last session's workers, a line of JSON each."""
 UPDATES_FILE = "updates.parquet"
 """Update counts of the last session that pushed anything."""
 _STOP_S = 5.0

@@ -37,7 +37,6 @@ DRAWN: Sequence[Callable[[Sequence[Source]], Figure]] = (
 
 
 Progress = Callable[[int, int], None]
-"""Called with the number of figures done and of all figures."""
 
 
 def no_progress(done: int, total: int) -> None:

@@ -31,7 +31,6 @@ def intervals(sources: Sequence[Source]) -> Figure:
 
 
 def interval_of(curve: Curve) -> Distribution | None:
-    """Return the distribution of one arm's intervals; None if no worker has called a server twice."""
     rows = curve.source.rpc.filter(pl.col("arm") == curve.arm)
     columns = rows.collect_schema().names()
     within = ["worker", "ps", *(name for name in IN_A_BLOCK if name in columns)]
@@ -84,7 +83,6 @@ def _facts(found: Iterable[tuple[Curve, Distribution]]) -> dict[Fact, float]:
 
 
 def concurrency_of(source: Source) -> dict[tuple[str, ...], Distribution]:
-    """Return (arm,) -> distribution of unique workers per window and PS; empty without a connection log."""
     if source.connections is None:
         return {}
     number = source.connections.select(pl.len()).collect(engine="streaming").item()

@@ -1,5 +1,3 @@
-"""[DDL] §3.2: the cost of arithmetic at a server, and correlates of the latency."""
-
 from __future__ import annotations
 
 import numpy as np
@@ -16,7 +14,6 @@ METRICS = {"ps_proc": "PS_proc", "n_tx": "N_tx"}
 
 
 def arithmetic_share(pull: float, push: float) -> float:
-    """Return mean PS_proc of a push minus that of a pull, as a share of the push's."""
     return (push - pull) / push
 
 

@@ -30,7 +30,6 @@ class Distribution:
     mean: float
 
     def quantile(self, q: float) -> float:
-        """Return the first edge with at least a share `q` of the values at or below it."""
         return float(self.edges[np.searchsorted(self.share, q - _ROUNDING)])
 
 

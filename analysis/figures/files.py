@@ -19,7 +19,6 @@ _DASHES = ("-", "--", ":", "-.")
 _MARKERS = "osD^v*"
 _PANELS_PER_ROW = 2
 _LETTERS_PER_INCH, _HANDLE_LETTERS = 10.5, 5
-"""Approximate letters per inch of a legend, and the width of an entry's line and gaps in letters."""
 
 
 def write_figures(figures: Iterable[Figure], folder: Path) -> list[Path]:

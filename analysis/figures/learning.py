@@ -9,7 +9,6 @@ from analysis.figures.source import Source, curves
 
 
 def reported_losses(sources: Sequence[Source]) -> Figure:
-    """Return the figure of loss by report; it is empty without a script or reports."""
     series = [
         Series(
             curve.name,

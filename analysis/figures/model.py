@@ -30,15 +30,12 @@ class Axis:
     title: str
     is_log: bool = False
     is_share: bool = False
-    """Whether values are shares from 0 to 1, which are shown in per cent."""
     limits: tuple[float, float] | None = None
     """Limits of the axis on the page; None takes them from each panel's data."""
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One curve, or one colour of bars."""
-
     name: str
     x: Values | Sequence[str]
     """Values on the x axis [n]; names of bars for `bars`."""
@@ -52,7 +49,6 @@ class Series:
     """Values [len(y), len(x)] at each x and y: relative changes of a map, or heights from 0 to 1. On a map, a
     series without z marks points."""
     level: float | None = None
-    """Height at which a contour line is drawn."""
 
     def columns(self) -> dict[str, Values | Sequence[str]]:
         if self.z is not None:
@@ -77,7 +73,6 @@ class Figure:
     """One figure; without series the sources had no data for it."""
 
     name: str
-    """Name of its files, such as `fig-04`."""
     title: str
     x: Axis
     y: Axis
@@ -95,7 +90,6 @@ class Figure:
         return not any(len(series.y) for panel in self.panels for series in panel.series)
 
     def table(self) -> pl.DataFrame:
-        """Return the data in columns panel, series, x, y; with low and high for intervals, z for maps."""
         parts = [
             pl.DataFrame({"panel": panel.title, "series": series.name, **series.columns()})
             for panel in self.panels

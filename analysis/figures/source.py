@@ -30,7 +30,6 @@ class Source:
     """Connection log with columns `time_us`, `ps`, `worker`, `arm`."""
     updates: Sequence[Path]
     job: int | None
-    """Job whose updates count; None for all."""
     arms: tuple[str, ...]
     operations: pl.LazyFrame | None = None
     record: RunRecord | None = None

@@ -26,8 +26,6 @@ def glossary(arms: Sequence[Arm] = ()) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class FirstScreen:
-    """The result of a run: verdict, forest plot, and what a reader has to know about them."""
-
     verdict: str
     is_trusted: bool
     forest: Markup
@@ -44,15 +42,12 @@ class Drawing:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The contents of a page, which omits empty parts."""
-
     title: str
     plots: Sequence[Plot]
     first: FirstScreen | None = None
     answers: Sequence[AnswerText] = ()
     subtitle: str = ""
     ran: Sequence[tuple[str, str]] = ()
-    """(name, value) pairs that describe the run and its machine."""
     drawings: Sequence[Drawing] = ()
     paper: Sequence[Table] = ()
     tables: Sequence[tuple[str, Sequence[Table]]] = ()
@@ -102,7 +97,6 @@ def drawings(summary: Summary, record: RunRecord) -> list[Drawing]:
 
 
 def forest_plot(rows: Sequence[ForestRow]) -> Markup:
-    """Draw the rows on a common axis, on which the better side is left; empty without rows."""
     if not rows:
         return Markup()
     reach = span(rows)
@@ -115,7 +109,6 @@ def forest_plot(rows: Sequence[ForestRow]) -> Markup:
 
 
 def _render(name: str, **context: object) -> Markup:
-    """Render a template; text in its context is escaped unless it is `Markup`."""
     environment = Environment(
         loader=PackageLoader("analysis.page", ""),
         autoescape=True,

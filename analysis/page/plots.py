@@ -10,7 +10,6 @@ from analysis.figures.model import DASHES, Axis, Figure, Series, Values
 from analysis.wording import Row, Span, Table
 
 Spec: TypeAlias = dict[str, Any]
-"""JSON data for Plotly, whose values have many types."""
 
 _ALIKE = 0.05
 """Spread of values, as a share of the largest, up to which they count as alike."""
@@ -105,7 +104,6 @@ def _reach(values: Values) -> tuple[float, float] | None:
 
 
 def _values_on_x(figure: Figure) -> Values | None:
-    """Return all finite numbers on the x axis; None for bars and names."""
     if figure.kind not in ("steps", "lines", "points") or _has_names(figure):
         return None
     every = [np.asarray(each.x, dtype=np.float64) for panel in figure.panels for each in panel.series]

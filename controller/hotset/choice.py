@@ -40,7 +40,6 @@ _PARTS_PER_THREAD = 4
 
 T = TypeVar("T")
 Progress = Callable[[int, int], None]
-"""Called with the number of parts done and of all parts."""
 
 
 def build(
@@ -80,7 +79,6 @@ def build(
 
 
 def top(updates: pl.DataFrame, top_k: int) -> pl.DataFrame:
-    """Return the `top_k` rows with most updates, in order; ties go to the smaller key."""
     return updates.lazy().sort(["updates", "key"], descending=[True, False]).head(top_k).collect()
 
 
@@ -123,7 +121,6 @@ def _reduced(part: int, counts: Counts, reduce: Callable[[pl.DataFrame], T]) -> 
 
 
 def check_output(path: Path, logs: Sequence[Path]) -> None:
-    """Raise `HotSetError` if writing to `path` would overwrite one of the logs, or a device."""
     try:
         for target in (path, partial_of(path)):
             if target.exists() and not target.is_file():
@@ -138,7 +135,6 @@ def check_output(path: Path, logs: Sequence[Path]) -> None:
 
 
 def write(hot: pl.DataFrame, path: Path) -> None:
-    """Write a hot set; readers see the old file or the whole new one. Raises `HotSetError`."""
     partial = partial_of(path)
     try:
         hot.write_parquet(partial)

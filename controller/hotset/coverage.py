@@ -38,7 +38,6 @@ class Coverage:
         return int(self.cumulative[-1])
 
     def share(self, k: int) -> float:
-        """Return the share of all updates that the top `k` keys take, by linear interpolation."""
         return float(np.interp(k, self.top, self.cumulative)) / self.updates
 
     @property
@@ -48,11 +47,9 @@ class Coverage:
 
     @property
     def worthwhile(self) -> int:
-        """Recommended top-k: the knee, or the limit of the tables if that is smaller."""
         return min(self.knee, self.limit)
 
     def points(self) -> list[int]:
-        """Return values of k for a plot, evenly spaced on a logarithmic axis from 1 to all keys."""
         number = max(2, int(np.log10(self.keys) * _POINTS_PER_DECADE))
         return [int(k) for k in np.unique(np.geomspace(1, self.keys, number).round())]
 

@@ -26,7 +26,6 @@ def check_suffix(path: Path) -> None:
 
 
 def write(coverage: Coverage, marks: dict[int, str], path: Path) -> None:
-    """Write the curve by the path's suffix, atomically; `marks` are k -> label. Raises `HotSetError`."""
     check_suffix(path)
     partial = partial_of(path)
     try:

@@ -32,8 +32,6 @@ _CANDIDATES = 2
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """The counts of a period of one job, and the moves at its end."""
-
     job: int
     updates: int | None
     """Updates of the job; None in the first period, whose beginning was not observed."""
@@ -42,7 +40,6 @@ class Period:
     keys_in: int
     keys_out: int
     keys: int
-    """Size of the hot set after the moves."""
     seconds: float
     """Time that the moves of all jobs took."""
 
@@ -54,15 +51,12 @@ class Period:
 
 @dataclass(slots=True)
 class _Job:
-    """A job that is followed: what is known of its keys from period to period."""
-
     rule: Rule
     rates: Rates = field(default_factory=Rates.none)
     pushes: dict[_Slot, int] | None = None
     """Counts of the job's slots at the last reading; None before the first period."""
 
     def rank(self, counts: Rates, keys: int, is_first: bool) -> tuple[Rates, Rule]:
-        """Take a period's counts; return the rates, and the rule for a set of this number of `keys`."""
         if is_first:
             return counts, replace(self.rule, top_k=max(self.rule.top_k, keys), swaps=0)
         self.rates = smoothed(self.rates, counts)
@@ -87,7 +81,6 @@ class Follower:
         self._controller = controller
         self._jobs = {job: _Job(rule) for job, rule in rules.items()}
         self.is_moving = False
-        """Whether a move is under way, which should not be interrupted."""
 
     async def period(self) -> list[Period]:
         """End a period and begin the next; the first only fills small sets. Raises a `ControllerError`."""
@@ -126,7 +119,6 @@ class Follower:
     def _others(
         self, entries: Sequence[HotParam], quotas: Mapping[int, int]
     ) -> tuple[dict[int, list[int]], Slots]:
-        """Return the keys of other known jobs, by slot, and the slots by lane that known jobs may have."""
         others: dict[int, list[int]] = {}
         for entry in sorted(entries, key=lambda entry: entry.slot):
             if entry.job not in self._jobs:

@@ -42,7 +42,6 @@ class Move:
 
     @property
     def is_arrival(self) -> bool:
-        """Whether the key may need a slot that another key must leave first."""
         return self.start is None or self.goal is State.HOT
 
     @property

@@ -61,8 +61,6 @@ def smoothed(before: Rates, counted: Rates) -> Rates:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The size of a hot set, and how readily it changes."""
-
     top_k: int
     margin: float = MARGIN
     """Factor by which the rate of a cold key must exceed that of the hot key it replaces."""
@@ -79,9 +77,7 @@ class Change:
     swaps: tuple[tuple[int, int], ...]
     """Pairs of an arriving key and the key that it replaces."""
     filling: tuple[int, ...]
-    """Keys for free places."""
     surplus: tuple[int, ...]
-    """Keys that leave a set which is too large."""
 
     def __bool__(self) -> bool:
         return bool(self.swaps or self.filling or self.surplus)
@@ -127,7 +123,6 @@ class Contender(NamedTuple):
         return choose(self.rates, self.hot, self.rule, room.tolist())
 
     def wanted(self) -> Slots:
-        """Return the slots of the hot set that the job would have in a dedicated switch."""
         return slots_of(self.choose(ALL_SLOTS).applied(self.hot.tolist()))
 
 
@@ -199,8 +194,6 @@ def _swap(
 
 
 class _Victims:
-    """Hot keys that have not been replaced yet, over all lanes and by lane."""
-
     def __init__(self, hot: _Ranked, lanes: int) -> None:
         self._hot = hot
         self._taken: set[int] = set()
@@ -209,7 +202,6 @@ class _Victims:
         self._of_lane = [np.flatnonzero(hot.lanes == lane).tolist() for lane in range(lanes)]
 
     def coldest(self, lane: int | None) -> _Key | None:
-        """Return the coldest remaining key of a lane, or of all lanes for None; None without one."""
         remaining = self._all if lane is None else self._of_lane[lane]
         while remaining and int(self._hot.keys[remaining[-1]]) in self._taken:
             remaining.pop()

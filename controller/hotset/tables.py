@@ -19,7 +19,6 @@ class TableShare(NamedTuple):
 
 
 def shares_by_table(steps: Steps, top_k: int) -> Iterator[TableShare]:
-    """Yield the share of each table if the `top_k` most updated keys of all tables together are hot."""
     updates = updates_of(steps)
     hot = np.zeros(len(updates), np.bool_)
     hot[np.argsort(-updates, kind="stable")[:top_k]] = True

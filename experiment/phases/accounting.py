@@ -13,8 +13,6 @@ from foundation.text import pluralize
 
 
 class Lanes(NamedTuple):
-    """Pushed lanes of all jobs, by source."""
-
     sent: int
     unknown: int
     """Unanswered lanes of workers that ended early."""

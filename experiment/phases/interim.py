@@ -13,7 +13,6 @@ _SHOWN = {PS_PACKETS.name: "packets", "ps_bytes_per_step": "bytes", PS_CPU.name:
 
 
 def so_far(blocks: Sequence[Block], load: float, lead: Arm) -> str | None:
-    """Return the changes at the servers by the lead arm at a load; None before both arms have a block."""
     metrics = [METRICS[name] for name in _SHOWN]
     of_arms = [
         [block for block in blocks if block.load == load and block.arm == arm]

@@ -75,7 +75,6 @@ def _show_first_numbers(session: Session, rounds: RoundCount) -> None:
 
 
 def steps_of_block(config: Config, period_ns: int, rounds: int) -> int:
-    """Return each worker's steps for `block_ms`, and for `block_steps` measured ones if affordable."""
     blocks = len(config.measured) * sum(len(config.loads_of_round(number)) for number in range(rounds))
     discarded = discarded_steps(config, period_ns)
     wanted = discarded + math.ceil(config.block_steps / config.workers)

@@ -47,7 +47,6 @@ class RoundCount:
 
     @property
     def is_halfway(self) -> bool:
-        """Whether half of the rounds may be done: by their number, the budget, or at the first look."""
         if self._config.ends_at_looks and self.done <= LOOKS[0].rounds:
             return self.done == LOOKS[0].rounds
         return self.share_done() >= 0.5
@@ -73,7 +72,6 @@ class RoundCount:
 
     @property
     def loads(self) -> tuple[float, ...]:
-        """Loads of the present round."""
         return self._config.loads_of_round(self.done)
 
     @property

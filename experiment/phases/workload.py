@@ -59,7 +59,6 @@ async def make_trace(config: Config, data: Trace | None, folder: Path, reporter:
 
 
 def choose_training(config: Config, trace: Trace) -> Hyperparameters | None:
-    """Return learning rate and scale, as configured or chosen for the trace; None without samples."""
     if trace.samples is None:
         return None
     training = choose(trace, config.learning_rate, config.scale, config.optimiser is not None)

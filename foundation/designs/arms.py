@@ -20,7 +20,6 @@ def measured(design: str) -> tuple[Arm, ...]:
 
 
 def profiling(design: str) -> Arm:
-    """Return the arm that a design chooses its hot set from; raises `HotlineError` if there is none."""
     found = next((arm for arm in arms_of(design) if not arm.is_measured), None)
     if found is None:
         raise HotlineError(f"design {design} has no arm to profile")
@@ -34,7 +33,6 @@ def fault_arms(design: str) -> tuple[Arm, ...]:
 
 
 def every() -> dict[str, Arm]:
-    """Return the arms of all designs by name; raises `ValueError` if two share a name or a job."""
     found = [arm for design in known() for arm in arms_of(design)]
     names = {arm.name: arm for arm in found}
     if not len(names) == len({arm.job for arm in found}) == len(found):
@@ -50,7 +48,6 @@ def arm(name: str) -> Arm:
 
 
 def renamed_arm(names: Iterable[str]) -> str | None:
-    """Return the message for the first of these names that is an arm's old one; None if none is."""
     return find_old_arm(names, every())
 
 
@@ -81,12 +78,10 @@ def repetition_of(name: str | None) -> Arm | None:
 
 
 def leading(design: str) -> Arm | None:
-    """Return the arm that a design is judged by; None if there is none."""
     return next((arm for arm in measured(design) if arm.is_lead), None)
 
 
 def judged(design: str) -> tuple[Arm, Arm]:
-    """Return the reference and the arm that a design is judged by; raises `HotlineError` if there is none."""
     lead = leading(design)
     if lead is None or lead.reference is None:
         raise HotlineError(f"design {design} has no arm that it is judged by")
@@ -94,6 +89,5 @@ def judged(design: str) -> tuple[Arm, Arm]:
 
 
 def mentioned(design: str) -> tuple[Arm, ...]:
-    """Return the arms that answers mention, the leading one first."""
     found = [arm for arm in measured(design) if arm.is_lead or arm.sentence_prefix]
     return tuple(sorted(found, key=lambda arm: not arm.is_lead))

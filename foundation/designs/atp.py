@@ -62,5 +62,4 @@ def settings_of(arm: Arm) -> Atp:
 
 
 def settings_of_job(job: int) -> Atp:
-    """Return the settings of the arm with this job; of another job, those of ATP as published."""
     return next((settings_of(arm) for arm in DESIGN.arms if arm.job == job), Atp())

@@ -22,8 +22,6 @@ _MICROSECOND = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A condition that holds in each row, and the columns that a message about a broken row shows."""
-
     right: str
     holds: pl.Expr
     columns: Sequence[str]

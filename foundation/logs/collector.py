@@ -46,7 +46,6 @@ class Collector:
         return len(self._sums)
 
     def receive(self, octets: bytes) -> int:
-        """Save a PS's statistics and return the sum of its updates; saves none if it raises `DataError`."""
         rows = _parse(octets)
         ps, updates = int(rows["ps"][0]), int(rows["updates"].sum())
         before = self._sums.get(ps, 0)
@@ -87,7 +86,6 @@ async def collecting(directory: Path, path: Path) -> AsyncIterator[Collector]:
 
 
 def send(rows: NDArray[np.void], path: Path) -> None:
-    """Send the statistics of one PS, [n] of `ROW`, to the collector; raises `DataError` if that fails."""
     try:
         with socket.socket(socket.AF_UNIX) as connected:
             connected.settimeout(_TIMEOUT_S)

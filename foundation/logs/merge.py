@@ -47,7 +47,6 @@ def measured(time: str, repeated: Sequence[Window]) -> pl.Expr:
 
 
 def finish_merge(run: Path) -> None:
-    """Merge the parts of a run that was killed, if it has any, and remove their folder."""
     parts = run / "parts"
     if not parts.is_dir():
         return

@@ -24,8 +24,6 @@ class Message(NamedTuple):
 
 
 class Caller(NamedTuple):
-    """The sender's identity in the header of every request."""
-
     job: int
     worker: int
     epoch: int

@@ -104,7 +104,6 @@ class Control:
         return replace(self, is_answer=True, status=status, values=values)
 
     def page(self, keys: Keys, counts: Values) -> Control:
-        """Return the PS's answer to BUSIEST: what fits of the ranked keys [n] and their counts [n]."""
         first = int(self.keys[0])
         some = slice(first, first + MAX_VALUES_KEYS)
         return replace(self, keys=keys[some], is_answer=True, values=counts[some])

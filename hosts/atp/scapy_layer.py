@@ -36,7 +36,6 @@ _FLAGS = (
     ("overflow", 7, 1), ("server", SERVER_SHIFT, 3), ("second_pass", 4, 1), ("ecn", 3, 1),
     ("is_resent", 2, 1), ("collided", 1, 1), ("is_ack", 0, 1),
 )  # fmt: skip
-"""Name, shift and mask of each field of the flags."""
 
 
 def outward(datagram: bytes) -> bytes:

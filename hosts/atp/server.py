@@ -42,8 +42,6 @@ _TOP, _BOTTOM = 2**31 - 1, 2**31
 
 
 class Tensor:
-    """An all-reduce of a job."""
-
     key: int  # -1 for none
     workers: int
     chunks: int
@@ -51,8 +49,6 @@ class Tensor:
 
 
 class Assignment:
-    """The settings of a job, its current tensor, and the next cell it gives away."""
-
     check: int
     current: int  # which of its two tensors is the current one
     next_spare: int

@@ -199,7 +199,6 @@ def _adapt_window(state: AtpWorker, chunk: int, flags: int) -> None:
 
 @compiled
 def adapted(limit: int, is_congested: int, max_window: int) -> int:
-    """Return the next size of a window, in packets."""
     size = limit * FRAME // 2 if is_congested else limit * FRAME + GROWTH
     return max(1, min(size // FRAME, max_window))
 

@@ -86,7 +86,6 @@ def may_begin(server: CollectServer, j: int, now: int) -> bool:
 
 @compiled
 def next_due(server: CollectServer) -> int:
-    """Return when `wake` has something to do, or NEVER."""
     due = int64(NEVER)
     for s in range(len(server.collections)):
         collection = server.collections[s]
@@ -253,7 +252,6 @@ def end_reading(server: CollectServer, s: int, rpc: Rpc, h: Header, now: int) ->
 
 @compiled
 def end_subtracting(server: CollectServer, s: int, h: Header, now: int) -> None:
-    """Apply the gradients that the switch has given up, and publish the values."""
     collection = server.collections[s]
     j, lanes = int64(collection.job), h.live & h.served
     apply(server, j, s, lanes, now)
@@ -346,7 +344,6 @@ def apply(server: CollectServer, j: int, s: int, lanes: int, now: int) -> None:
 
 @compiled
 def change_of(server: CollectServer, collection: Collection, lane: int) -> float:
-    """Return how much a collection has changed a value; 0 for NaN."""
     if server.header.width == 1:
         units = int64(collection.sums[lane])
         return float(min(units, 2**32 - units))

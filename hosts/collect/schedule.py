@@ -74,7 +74,6 @@ def drop_first(server: CollectServer, q: int) -> None:
 
 @compiled
 def first_due(server: CollectServer, j: int) -> int:
-    """Return when the first key of a job is due, or NEVER."""
     due = int64(NEVER)
     for lane in range(LANES):
         q = j * LANES + lane
@@ -104,7 +103,6 @@ def take_due(server: CollectServer, j: int, lane: int, now: int, collection: Col
 
 @compiled
 def interval(collector: Collector, change: float) -> int:
-    """Return the time until a key is collected again, in ns."""
     longest = longest_interval(collector)
     if not change > 0:
         return longest

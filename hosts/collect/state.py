@@ -46,7 +46,6 @@ class Collector:
     """The collections of one job; times in ns."""
 
     epoch: int
-    """Epoch of this caller in the switch."""
     is_held: int
     """Whether no collection begins."""
     step: int
@@ -74,7 +73,6 @@ class Collection:
     """A slot of the collector's window: up to 32 keys, which three RPCs read, subtract and publish."""
 
     job: int
-    """Index of the job."""
     seq: int
     phase: int
     sent: int
@@ -99,20 +97,15 @@ class Due:
 
 
 class Copy:
-    """The published copy of a parameter."""
-
     read: int
     """When the sum was last read that is part of the copy, in ns."""
     change: np.float32
     """Mean change of the value in a second."""
     marks: int
     collected: int
-    """Number of sums that were applied."""
 
 
 class CollectServer(NamedTuple):
-    """A PS that owns all parameters of its share."""
-
     header: CollectHeader
     jobs: Records[Job]
     callers: Records[CallerRow]

@@ -11,7 +11,6 @@ from hosts.dense.vector import VectorHeader, VectorState
 from hosts.worker.vectors import Vector, VectorClient, check_below
 
 UNIT = 2.0**-24
-"""Unit roundoff of float32."""
 MAX_EXPONENT = 127
 
 

@@ -32,8 +32,6 @@ VALUE_BYTES = 4
 
 
 class DensePacket(NamedTuple):
-    """A packet as a tuple of its fields, for tests and Scapy."""
-
     kind: int
     is_float: int
     worker: int

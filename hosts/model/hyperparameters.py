@@ -94,7 +94,6 @@ def _largest_eigenvalue(trace: Trace) -> float:
 
 
 def _features_of_some(trace: Trace) -> csr_matrix:
-    """Return some mini-batches' samples as rows, and the parameters that they use as columns."""
     assert trace.samples is not None
     batches = trace.workers * trace.steps
     number = np.ceil(batches * _FEATURES / max(len(trace.samples.column), 1))

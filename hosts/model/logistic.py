@@ -71,7 +71,6 @@ def _add_terms(logits: Floats, sample: Positions, column: Positions, x: Floats, 
 def _add_gradients(
     gradient: Floats, sample: Positions, column: Positions, x: Floats, residual: Floats
 ) -> None:
-    """Add residual times x of each feature's sample to its parameter's gradient."""
     for k in range(len(column)):
         term = residual[sample[k]]
         gradient[column[k]] += term * x[k] if len(x) else term
@@ -96,7 +95,6 @@ def to_fixed_point(numbers: Floats, scale: float) -> Values:
 
 @entry_point
 def _round(numbers: Floats, scale: float, units: NDArray[np.int32]) -> int:
-    """Round numbers to units, up to the first that is not finite; return how many."""
     for i in range(len(numbers)):
         if not np.isfinite(numbers[i]):
             return i

@@ -150,7 +150,6 @@ class PsProcess:
 
 
 def serve(process: PsProcess, sockets: ServerSockets, commands: Commands) -> None:
-    """Serve until `quit`, SIGTERM or the end of standard input; write the logs in any case."""
     try:
         while not (process.done or commands.closed):
             line = commands.next()

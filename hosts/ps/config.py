@@ -42,7 +42,6 @@ class PsConfig(AgentConfig):
 
     @property
     def fsync(self) -> Fsync:
-        """When its file is synced to the disk, if it has one."""
         return self.recovery.journal_sync or "never"
 
     def identity(self) -> dict[str, object]:

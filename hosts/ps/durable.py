@@ -68,12 +68,10 @@ class Durable:
         self._connection.close()
 
     def parts(self) -> dict[str, bytes]:
-        """Return the checkpoint (`hosts.hotset.ps.checkpoint`); empty if there is none."""
         with self._errors():
             return dict(self._connection.execute("SELECT name, content FROM checkpoint"))
 
     def notes(self) -> Iterator[bytes]:
-        """Yield the journal since the checkpoint, in order (`hosts.ps.journal`)."""
         with self._errors():
             for (notes,) in self._connection.execute("SELECT notes FROM journal ORDER BY number"):
                 self.journal_bytes += len(notes)

@@ -28,9 +28,7 @@ class NoteHead:
 
 NOTE_HEAD = dtype_of(NoteHead)
 NOTE_BYTES = NOTE_HEAD.itemsize + BUFFER_BYTES
-"""Size of the longest note."""
 JOURNAL_BYTES = 1 << 20
-"""Size of the journal in memory, for several bursts."""
 
 
 class JournalHeader(Protocol):
@@ -67,7 +65,6 @@ def add_note(journal: NDArray[np.uint8], at: int, source: int, datagram: bytes |
 
 
 def read_note(notes: NDArray[np.uint8], at: int) -> tuple[int, bytes, int]:
-    """Return the source of the note at offset `at`, its datagram, and the offset behind it."""
     head = notes[at : at + NOTE_HEAD.itemsize].view(NOTE_HEAD)[0]
     begin, length = at + NOTE_HEAD.itemsize, int(head["length"])
     return int(head["source"]), notes[begin : begin + length].tobytes(), begin + (length + 7 & ~7)

@@ -38,7 +38,6 @@ class PsLogs:
 
     @property
     def dropped(self) -> int:
-        """Number of contacts dropped because the disk was too slow."""
         return self._backlog.dropped
 
     def write_connections_in_background(self, parts: Sequence[NDArray[np.void]]) -> None:
@@ -63,7 +62,6 @@ class PsLogs:
         )
 
     def send_updates(self, stores: Mapping[int, Store]) -> None:
-        """Send the cumulative update counts of all parameters, if they have changed."""
         rows = self._statistics(stores)
         updates = int(rows["updates"].sum())
         if updates == self._sent_updates:

@@ -40,8 +40,6 @@ _FULL_DISK_S = 0.1  # interval in s between two attempts to write to a full disk
 
 
 class CodecHooks(NamedTuple):
-    """The parts of a PS that depend on its codec."""
-
     serve: Callable[..., int] = serving.serve  # the compiled loop, or its plain twin
     outward: Callable[[bytes], bytes] = bytes
     """Conversion of a datagram of its own RPCs before it is sent."""
@@ -93,7 +91,6 @@ class ServerSockets:
         self._sources = make_sources(self._poll.fileno(), peers)
         self.peers: set[Address] = set()  # workers that have a connected socket
         self._foreign: set[tuple[int, Address]] = set()
-        """Protocol versions and senders of foreign datagrams that were reported."""
         self._open: list[socket.socket] = []
         self._data = self._add_socket(open_udp(self._local, shared=True))
         self._own = self._add_socket(open_udp((address, PS_RPC_PORT), only_from=service[1]))
@@ -123,7 +120,6 @@ class ServerSockets:
         return sock
 
     def run_until_command(self, commands: Commands) -> None:
-        """Serve until standard input has been read."""
         self._sources.state.commands = commands.fd
         self._poll.register(commands.fd, select.EPOLLIN)
         try:
@@ -134,7 +130,6 @@ class ServerSockets:
             self._poll.unregister(commands.fd)
 
     def _serve_once(self) -> int:
-        """Run the loop until Python is needed, and do that work; return the reason."""
         if self._is_paused and not self._persist():
             return self._wait_for_room()
         core = self._core
@@ -177,7 +172,6 @@ class ServerSockets:
         return True
 
     def _wait_for_room(self) -> int:
-        """Wait for free disk space for `_FULL_DISK_S`, or until a command arrives."""
         commands = int(self._sources.state.commands)
         ready, _, _ = select.select([commands], [], [], _FULL_DISK_S)
         return COMMAND if ready else QUIET

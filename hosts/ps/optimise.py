@@ -26,8 +26,6 @@ Floats: TypeAlias = NDArray[np.float32]
 
 
 class Rule:
-    """The rule of the keys from `first` up to the next rule's."""
-
     kind: int
     first: np.uint64
     unit: float
@@ -171,7 +169,6 @@ def _adam(rule: Rule, rate: np.float32, batch: Batch, n: int) -> None:
 
 @compiled
 def adam_rate(rule: Rule, step: int) -> np.float32:
-    """Return Adam's rate, corrected for the bias of state that began as 0."""
     corrected = np.sqrt(1.0 - _power(float(rule.beta2), step)) / (1.0 - _power(float(rule.beta1), step))
     return np.float32(float(rule.lr) * corrected)
 

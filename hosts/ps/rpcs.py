@@ -58,8 +58,6 @@ class Job:
 
 
 class CallerRow:
-    """A row of the hash table of callers."""
-
     known: int
     job: int
     worker: int
@@ -69,8 +67,6 @@ class CallerRow:
 
 
 class Contact:
-    """A row of the connection log."""
-
     arrival: int
     worker: Int32
     job: Int32
@@ -155,7 +151,6 @@ def admit(server: PsState, h: Header, length: int, arrival: int) -> tuple[int, i
 
 @compiled
 def end_turn(server: PsState, j: int, c: int, h: Header, added: int, refused: int) -> None:
-    """Store the bitmap of lanes that a new request added, and count the refused ones."""
     slot, caller = h.seq & SLOT_MASK, server.callers[c]
     caller.turns[slot] = h.seq >> WINDOW_BITS
     caller.added[slot] = added

@@ -88,8 +88,6 @@ class _SourcesState:
 
 
 class Sources(NamedTuple):
-    """The sources that the loop waits for, and the peers it sends to."""
-
     state: _SourcesState
     events: Records[_Event]  # [EVENTS]
     marks: Ints  # [BURST]

@@ -35,8 +35,6 @@ class _HeldAnswer:
 
 
 class Service(NamedTuple):
-    """The configured cost, and the answers that are not due yet."""
-
     header: _Cost
     free_at: Ints  # int64[cores]: when each core becomes free, in ns
     held: Records[_HeldAnswer]  # [BURST]

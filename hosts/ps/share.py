@@ -83,7 +83,6 @@ def table_bits(keys: int) -> int:
 
 
 def keys_of(share: Share) -> tuple[Places, Keys]:
-    """Return the places that have a key, ascending, and their keys."""
     if len(share.table):
         # In a stack of shares each table is as long as the longest.
         places = np.flatnonzero(share.table[: share.header.places] != NO_KEY_U64)

@@ -39,8 +39,6 @@ class CopyAges(NamedTuple):
 
 
 class SharedState(Protocol):
-    """The parts of a server's state that a store reads."""
-
     @property
     def jobs(self) -> Records[Job]: ...
 

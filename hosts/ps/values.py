@@ -36,8 +36,6 @@ class ValuesHeader(PsHeader):
 
 
 class Cell:
-    """The value of a parameter, or a word of its optimiser's state."""
-
     value: UInt32  # in fixed point, or the bits of `number`
     updates: UInt32  # number of updates; with the bit AWAY if the switch owns the key
     number: np.float32  # the same word as `value`: the value with an optimiser, and words of state

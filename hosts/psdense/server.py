@@ -53,8 +53,6 @@ class AdderHeader(PsHeader):
 
 
 class ChunkRow:
-    """A chunk in one of the two sets."""
-
     number: UInt32  # the round
     seen: UInt32  # bitmap of the workers that have pushed
     unsent: UInt32  # bitmap of the workers that the sum must be sent to
@@ -67,8 +65,6 @@ class ChunkRow:
 
 
 class Outgoing:
-    """A sum that is sent to a worker."""
-
     length: int
     worker: int
 
@@ -150,7 +146,6 @@ def handle(server: Adder, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> i
 
 @compiled
 def _row_of(server: Adder, rpc: Rpc, count: int) -> int:
-    """Return the index of the row of a push, or NOTHING if it is not for this server."""
     header, packet = server.header, as_packet(rpc)
     j, chunk = find_job(server, swap16(packet.job)), swap32(packet.chunk)
     rows = len(server.rows) // len(server.sums)
@@ -177,7 +172,6 @@ def _fits_round(row: ChunkRow, rpc: Rpc, count: int) -> bool:
 
 @compiled
 def _start_round(server: Adder, r: int, rpc: Rpc, count: int) -> None:
-    """Start a new round of a chunk with its first push, which replaces the old sums."""
     packet, row = as_packet(rpc), server.rows[r]
     row.number, row.seen, row.unsent = swap32(packet.number), 0, 0
     row.full, row.count, row.form, row.workers = swap16(packet.full), count, packet.form, packet.workers
@@ -265,7 +259,6 @@ def peer(server: Adder, s: int) -> int:
 
 @compiled
 def lanes(_server: Adder, rpc: Rpc) -> int:
-    """Return the number of values of a full chunk."""
     return int64(swap16(as_packet(rpc).full))
 
 

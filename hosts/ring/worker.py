@@ -92,13 +92,11 @@ def _rank(state: Member) -> int:
 
 @compiled
 def _next_to(state: Member, by: int) -> int:
-    """Return the rank of the worker `by` places further in the ring."""
     return (_rank(state) + by + int64(state.header.workers)) % int64(state.header.workers)
 
 
 @compiled
 def _first(state: Member, part: int, chunk: int) -> int:
-    """Return the index of a chunk's first value in the vector; parts are counted round the ring."""
     header = state.header
     part = (part + 2 * int64(header.workers)) % int64(header.workers)
     return part * int64(header.part_size) + chunk % int64(header.chunks_per_part) * int64(header.full)

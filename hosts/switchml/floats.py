@@ -32,7 +32,6 @@ def largest_exponent(floats: NDArray[np.float32], first: int, count: int) -> int
 
 @compiled
 def scale_of(exponent: int, workers: int) -> float:
-    """Return the factor of a chunk's values, in single precision."""
     return float(np.float32(min(INT32_MAX / (workers * 2.0**exponent), LARGEST)))
 
 

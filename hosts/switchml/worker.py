@@ -216,7 +216,6 @@ def receive(state: Reducer, rpc: Rpc, length: int, arrival: int, read: int) -> i
 
 @compiled
 def _store_result(state: Reducer, rpc: Rpc, packet: int) -> None:
-    """Store a result's values, and the exponent of the chunk a batch later."""
     header, chunk = state.header, packet
     if header.is_float:
         chunk -= int64(header.batch)

@@ -230,7 +230,6 @@ class WorkerProcess:
     def _drive(
         self, driver: Driver, own: WorkerJob, origin: Origin, report: Callable[[], None]
     ) -> dict[str, object]:
-        """Run a block, and log its RPCs even if it fails."""
         client = own.client
         cpu, queued = time.thread_time(), run_queue_ns()
         before = client.counters
@@ -251,7 +250,6 @@ def _report_nothing() -> None: ...
 
 
 def serve(worker: WorkerProcess, commands: Commands) -> None:
-    """Answer commands until `quit` or the end of standard input."""
     while not (worker.done or commands.closed):
         worker.handle_urgent_commands()
         line = commands.next()

@@ -42,8 +42,6 @@ class OperandArrays(TypedDict):
 
 
 class WindowArrays(TypedDict):
-    """The arrays of a `WindowState` except `free`, in which designs differ."""
-
     slots: Records[Slot]
     sent: Records[Rpc]
     resends: Ints
@@ -60,7 +58,6 @@ def operand_arrays(largest: int) -> OperandArrays:
 
 
 def window_arrays(rows: int, more_datagrams: int = 0) -> WindowArrays:
-    """Return the arrays of an idle window, with a log of `rows` and buffers for more datagrams than slots."""
     return {
         "slots": records(WINDOW, Slot),
         "sent": rpcs(WINDOW + more_datagrams),

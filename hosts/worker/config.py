@@ -26,7 +26,6 @@ class WorkerConfig(AgentConfig):
     services: list[PsServiceConfig] = Field(min_length=1)
     seed: int = 1
     scale: float = Field(default=SCALE, gt=0, allow_inf_nan=False)
-    """Fixed-point units per 1.0."""
     learning_rate: float | None = Field(default=LEARNING_RATE, gt=0, allow_inf_nan=False)
     """Factor of gradients; None if servers have an optimiser, and workers push gradients."""
     switch: int = 0

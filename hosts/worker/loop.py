@@ -40,7 +40,6 @@ class LoopContext(NamedTuple):
     signals: SignalPipe
     operate: Operate
     handle_urgent_commands: Callable[[], None] = lambda: None
-    """Executes commands that must not wait for the end of a block."""
 
 
 def make_operate(codec: str, design: Design) -> Operate:
@@ -99,7 +98,6 @@ class JobSocket:
             self._context.operate(client.state, self._context.udp, self._wire, 0)
 
     def _handle_wakeup(self) -> None:
-        """Read signals and commands after a wake-up; Python runs the signal handlers."""
         commands, signals = self._context.commands, self._context.signals
         ready, _, _ = select.select([commands.fd, signals.fd], [], [], 0)
         if signals.fd in ready:

@@ -54,8 +54,6 @@ class _WireState:
 
 
 class Wire(NamedTuple):
-    """The socket and the peers of a loop, and the descriptors that interrupt it."""
-
     state: _WireState
     peers: Octets  # uint8[peers, NAME_BYTES]: a struct sockaddr_in each
 

@@ -35,8 +35,6 @@ class UnackedUpdates(NamedTuple):
 
 
 class Part(NamedTuple):
-    """The updates that are being replayed, [capacity]."""
-
     positions: NDArray[np.uint32]
     deltas: Values
     answered: NDArray[np.bool_]

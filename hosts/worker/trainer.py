@@ -163,8 +163,6 @@ class _ClosedLoop:
 
 
 class Replay(_ClosedLoop):
-    """A block that only replays updates."""
-
     @property
     def finished(self) -> bool:
         return self._client.idle and not self._client.has_unreplayed

@@ -42,15 +42,12 @@ class RpcWriter:
 
     @property
     def dropped(self) -> int:
-        """Number of rows dropped because the disk was too slow."""
         return self._backlog.dropped
 
     def begin(self, client: BaseClient) -> None:
-        """Give the client an array to log a block in; it must have logged nothing yet."""
         client.take_records(self._fresh())
 
     def swap(self, client: BaseClient, origin: Origin) -> None:
-        """Write the client's rows in the background, and give it another array."""
         self._take(client, self._fresh(), origin)
 
     def end(self, client: BaseClient, origin: Origin) -> None:

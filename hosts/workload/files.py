@@ -109,7 +109,6 @@ def _trace_of(found: Steps) -> Trace:
 
 
 def deal(trace: Trace, workers: int, path: Path) -> Trace:
-    """Deal a trace's mini-batches to workers in turn, without samples. Raises `DataError` for too few."""
     start, steps = trace.key_start, trace.steps // workers
     if not steps:
         raise DataError(

@@ -132,8 +132,6 @@ def _bisect(rising: Callable[[float], float], target: float, low: float, high: f
 
 
 class _MiniBatches(NamedTuple):
-    """Some mini-batches: the distinct parameters and the draws of each, and the samples' labels."""
-
     sizes: NDArray[np.int64]
     positions: NDArray[np.uint32]
     columns: NDArray[np.unsignedinteger]

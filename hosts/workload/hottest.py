@@ -55,7 +55,6 @@ def _restricted(samples: Samples, key_start: NDArray[np.int64], is_selected: NDA
 def _parts(
     samples: Samples, key_start: NDArray[np.int64], is_selected: NDArray[np.bool_]
 ) -> Iterator[tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.int64], NDArray[np.float32]]]:
-    """Yield, for some mini-batches each, columns, lengths of samples, numbers of features and values."""
     for first in range(0, len(key_start) - 1, _BATCHES):
         last = min(first + _BATCHES, len(key_start) - 1)
         starts, lanes = samples.entry_start[first : last + 1], key_start[first : last + 1]

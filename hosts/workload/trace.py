@@ -64,7 +64,6 @@ class Trace:
 
     @property
     def lanes(self) -> int:
-        """Number of parameters that all mini-batches together push."""
         return len(self.position)
 
     def batch(self, worker: int, step: int) -> MiniBatch:
@@ -113,7 +112,6 @@ class Trace:
 
     @staticmethod
     def load(directory: Path) -> Trace:
-        """Map a saved trace; raise `DataError`."""
         try:
             meta = json.loads((directory / _META).read_text())
             return Trace(

@@ -23,7 +23,6 @@ class Busy(Strict):
 
     @property
     def limits(self) -> tuple[Limit, ...]:
-        """The bottleneck of a closed loop: cores, or workers that wait for answers."""
         busy: dict[Limit, float] = {"servers": self.servers, "workers": self.workers}
         return tuple(kind for kind, share in busy.items() if share >= BUSY) or ("waiting",)
 

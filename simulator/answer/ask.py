@@ -29,7 +29,6 @@ class ClusterAnswer(Strict):
     """Workers that were simulated, with their share of each server; rates are those of all workers."""
     keys_per_step: float
     notes: tuple[str, ...]
-    """Sentences on the format and columns that the data were taken for."""
     headline: str
     sentences: tuple[str, ...]
     sides: OffloadComparison
@@ -101,7 +100,6 @@ def _check(
     config: SimulationConfig, trace: Trace, model: CapacityModel, counted: dict[int, PackingCounts],
     simulated: dict[int, float], reporter: Reporter,
 ) -> tuple[list[Size], tuple[Check, ...]]:  # fmt: skip
-    """Calculate the sizes, and simulate some until one is within `MAX_ERROR` of what was calculated."""
     checks = list[Check]()
 
     def sizes() -> list[Size]:

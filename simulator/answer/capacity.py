@@ -93,7 +93,6 @@ class CapacityModel:
         )
 
     def capacity(self, counted: PackingCounts, uplinks: float = 1.0) -> float:
-        """Return the steps/s with `uplinks` times the uplinks' bandwidth."""
         return self._of_stations(counted, uplinks) * _interpolated(self._ratios, counted.served)
 
     def _derive(self, side: ArmResult, counted: PackingCounts) -> _Costs:

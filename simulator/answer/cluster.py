@@ -82,7 +82,6 @@ def on_dedicated_cores(hosts: Hosts) -> Hosts:
 
 
 def config_for(cluster: Cluster, part: Part | None = None) -> SimulationConfig:
-    """Return the configuration of a part, by default the whole, with a core for each agent."""
     part = part or whole(cluster)
     _check_ports(cluster)
     hot_keys = DEVICES[cluster.switch].hot_keys
@@ -139,7 +138,6 @@ def _network(cluster: Cluster, part: Part) -> dict[str, object]:
 
 
 def read_data(config: SimulationConfig, reporter: Reporter, note: files.Note) -> Trace | None:
-    """Return a log's mini-batches as one worker's, or None for built-in data; `note` gets its format."""
     if config.data is None:
         return None
     with reporter.phase("data"):
@@ -147,7 +145,6 @@ def read_data(config: SimulationConfig, reporter: Reporter, note: files.Note) ->
 
 
 def trace_for(config: SimulationConfig, data: Trace | None, reporter: Reporter) -> Trace:
-    """Deal the mini-batches of `data` to the workers, or generate some; raises `DataError`."""
     with reporter.phase("workload", 1.0) as phase:
         if data is None:
             return generate_trace(config, phase.update)

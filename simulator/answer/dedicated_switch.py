@@ -53,7 +53,6 @@ def simulate_dedicated_switch(run: Path, record: RunRecord, summary: Summary) ->
 
 
 def trace_of(run: Path, config: SimulationConfig) -> Trace:
-    """Return a run's trace, which `hotline run` keeps until here, or make it again; raise `DataError`."""
     if (run / "trace").is_dir():
         return Trace.load(run / "trace")
     return read_data(config, quiet_reporter()) or generate_trace(config, lambda done: None)

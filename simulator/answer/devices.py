@@ -23,7 +23,6 @@ class Device(NamedTuple):
     pass_us: float
     """Time of a frame through the switch once, in µs."""
     lanes: int
-    """Lanes that one pass serves."""
     hot_keys: int
     pipe_gbit: int | None = None
     """Bandwidth of one pipe in Gbit/s; None assumes 1,000 million frames/s."""
@@ -35,7 +34,6 @@ class Device(NamedTuple):
 
     @property
     def network(self) -> dict[str, float]:
-        """The switch in the terms of [network]."""
         mpps = 1_000.0
         if self.pipe_gbit is not None:
             mpps = self.pipe_gbit * 1e3 / (8 * (_FRAME_BYTES + _GAP_BYTES)) / self.passes

@@ -46,7 +46,6 @@ class Size(Strict):
     ps_cpu_us: float
     capacity: float
     simulated: float | None = None
-    """The simulated capacity; None if this size was not simulated."""
 
 
 class PackingCounter:
@@ -93,5 +92,4 @@ def _positions(trace: Trace, batch: int) -> NDArray[np.uint32]:
 
 
 def sizes_for(asked: int, known: int) -> list[int]:
-    """Return the sizes to count: 0, round ones up to the number of known keys, and `asked`."""
     return sorted({0, asked, *(size for size in SIZES if size <= known)})

@@ -11,8 +11,6 @@ _RATIOS = tuple(2.0**k for k in range(11))
 
 
 class UplinkGain(Strict):
-    """Steps/s of all workers with uplinks of an oversubscription."""
-
     oversubscription: float
     baseline: float
     offload: float

@@ -76,7 +76,6 @@ class ServerModel:
         )  # fmt: skip
 
     def take(self, packet: AtpPacket) -> AtpPacket | None:
-        """Count a packet; return the acknowledgement, or the request for floats, if there is one."""
         if packet.sequence > chunks_of(packet):
             return None
         self.declared.add(packet.cell)

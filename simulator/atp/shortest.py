@@ -189,7 +189,6 @@ def _copy(window: WindowModel) -> WindowModel:
 
 
 def violations(setting: Setting, state: State) -> Iterator[Violation]:
-    """Yield the violations of the last step; no earlier step had one."""
     wrong = [each[:3] for each in state.taken if each[3] != _sum(setting, each[1], each[2])]
     if wrong:
         yield Violation.WRONG
@@ -267,7 +266,6 @@ SEARCHES = {
         Setting(window=1, chunks=2, faults=frozenset({Fault.LOST})), 6,
     ),
 }  # fmt: skip
-"""Setting and largest number of steps of a search, by what happens in it."""
 
 
 def main() -> None:

@@ -30,7 +30,6 @@ class WindowModel:
     last: int = 0
     """The last sequence number of those that are acknowledged without a gap."""
     sent: int = 0
-    """The last sequence number that has been sent."""
     resent: int = 0
     """The last one that a gap has had resent."""
     results: dict[int, tuple[int, ...]] = field(default_factory=dict)

@@ -38,7 +38,6 @@ class AllReduceSchedule:
     cable_us: int | None = None
     """When the cable of worker `target` fails, for `duration_us`; None means never."""
     restarted_us: int | None = None
-    """When the switch restarts."""
     server_restarted_us: int | None = None
     killed_us: int | None = None
     duration_us: int = 0

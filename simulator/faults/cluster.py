@@ -44,8 +44,6 @@ class SchedulePlayer(Protocol):
 
 
 class SimulatedCluster:
-    """A `RecoverableCluster` of simulated processes, which schedules kill and restart."""
-
     def __init__(self, player: SchedulePlayer) -> None:
         self._player, self._testbed = player, player.testbed
         self.liveness = Liveness()
@@ -160,7 +158,6 @@ class SimulatedCluster:
         self._testbed.restart_worker(w, self.epochs[w], self.restarts)
 
     async def admit(self, w: int) -> None:
-        """Replace a worker's rows in the switch by one with its current epoch."""
         async with self.controller() as controller:
             rows = [row for row in self._testbed.switch.rows.values() if isinstance(row, Worker)]
             current = next(row for row in self.rows(0) if isinstance(row, Worker) and row.worker == w + 1)

@@ -102,8 +102,6 @@ class CableDown(CableSlow):
 
 
 class WorkerKilled(Fault):
-    """A worker dies in the middle of an operation; in a sequence of kills, at any time."""
-
     name, row, targets = WORKER_KILLED.name, WORKER_KILLED.row, WORKERS
 
     def inject(self) -> None:
@@ -294,7 +292,6 @@ KINDS: dict[str, type[Fault]] = {
     )
 }
 NETWORK: Mapping[str, FrameFault] = {kind.name: kind for kind in FRAME_FAULTS}
-"""Faults that last for a whole schedule."""
 FAULTS: Mapping[str, str] = {
     **{name: kind.row for name, kind in NETWORK.items()},
     **{name: kind.row for name, kind in KINDS.items()},

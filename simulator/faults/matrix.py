@@ -20,7 +20,6 @@ from simulator.faults.schedule import ARMS, FaultSchedule
 from simulator.faults.testbed import SimulatedTestbed
 
 MatrixProgress = Callable[[int, int], None]
-"""Callback: schedules done, and all schedules."""
 _AT_ONCE = 250
 _TRIES = 50
 _ANOTHER = 1 << 40

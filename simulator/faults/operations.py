@@ -98,7 +98,6 @@ def delta_of(header: OperationsHeader, w: int, k: int, key: int) -> int:
 
 @entry_point
 def run_operations(world: World, operations: Operations, until: int) -> int:
-    """Handle all events before a time, until Python is needed or `header.until` RPCs are answered."""
     world, operations = as_ref(world), as_ref(operations)
     header = operations.header
     while True:

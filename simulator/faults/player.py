@@ -261,7 +261,6 @@ class Player:
             await controller.load(self.testbed.arm.job, keys)
 
     async def load_wanted(self) -> None:
-        """Load the wanted hot set by controllers, one after the other, until one succeeds."""
         # Another one that becomes primary meanwhile may load what is wanted by then, or admit a worker: moves
         # that were begun are finished either way.
         await self.retry(lambda: self.load(self.session(), self.wanted))

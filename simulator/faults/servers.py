@@ -72,7 +72,6 @@ class RestartableServer:
         self._state_ops.release_to_switch(self.store, keys)
 
     def receive(self, frame: bytes) -> None:
-        """Process a frame that the loop has deferred: a command, or an answer to an RPC of the server."""
         parsed = frames.parse(frame)
         if parsed.destination.port == PS_RPC_PORT:
             self.core.receive_own(parsed.payload, self._now())

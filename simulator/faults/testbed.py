@@ -140,7 +140,6 @@ class SimulatedTestbed:
     # -- frames
 
     def take_deferred(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the frames that the loop has deferred: the agent, and the frame's bytes."""
         deferred = self.world.deferred[: self._deferred[0]].tolist()
         self._deferred[0] = 0
         for agent, f in deferred:
@@ -222,7 +221,6 @@ class SimulatedTestbed:
         _make_ready(self._pinned_world, a, self.now)
 
     def hold(self) -> None:
-        """Have servers exchange nothing more with the switch by themselves."""
         hold = self.switch.state_ops.hold
         if hold is not None:
             for server in self.servers:

@@ -19,10 +19,8 @@ from simulator.costs import Network
 from simulator.neighbours.pushes import Load, draw_keys, push_all, rates_of
 
 QUIET, NOISY = 61, 62
-"""Job numbers."""
 WORKERS, SERVERS = 4, 2
 KEYS = 6_000
-"""Parameters of each job."""
 SLOTS = 64
 """Slots of each lane that the two jobs share: 2,048 keys."""
 QUOTA = 1_024

@@ -36,8 +36,6 @@ class LatencyPrediction(NamedTuple):
 
 
 class DifferencePrediction(NamedTuple):
-    """A significant difference of an arm to its baseline in the real run."""
-
     load: str
     arm: str
     metric: str
@@ -55,7 +53,6 @@ class Prediction(NamedTuple):
 
 
 def predict(run: Path, hosts: Hosts, reporter: Reporter) -> Prediction:
-    """Simulate a real run with these costs, at its offered rates; raise `AnalysisError`."""
     record, target = read_record(run), observed_in(run)
     config = config_like(record, hosts, record.config["arms"], rounds=rounds_of(record))
     with temporary_run(config, read_data(config, reporter), reporter) as made:

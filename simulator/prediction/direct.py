@@ -50,7 +50,6 @@ class _Arm(NamedTuple):
 
 
 def costs_of_run(run: Path, record: RunRecord, summary: Summary) -> Hosts:
-    """Return the costs of a run; raise `AnalysisError` if it lacks an arm or its RPCs, and `DataError`."""
     baseline, lead = (_arm(run, record, summary, arm.name) for arm in judged(record.design))
     return Hosts.model_validate(
         {

@@ -83,7 +83,6 @@ class Target(NamedTuple):
         return {metric: max(0.0, float(np.median(differences(metric)))) for metric in CPU}
 
     def pairs(self, found: Observed) -> dict[LoadAndArm, dict[str, tuple[float, float]]]:
-        """Return measured and simulated values, with the unexplained CPU time added to the latter."""
         unexplained = self.unexplained(found)
 
         def simulated(cell: LoadAndArm, metric: str) -> float:
@@ -105,7 +104,6 @@ class Target(NamedTuple):
 
 
 def fit(run: Path, arms: Sequence[str], progress: FitProgress, max_evaluations: int) -> Fit:
-    """Fit costs to these arms at all loads, by simulating the first rounds; raise `AnalysisError`."""
     record = read_record(run)
     measured = observed_in(run)
     wanted = {cell: of for cell, of in measured.cells.items() if cell[1] in arms}

@@ -8,7 +8,6 @@ from experiment.config import config_of
 from simulator.config import SimulationConfig, SimulationError
 
 Changes = Mapping[str, Any]  # settings by their dotted names
-"""Setting, with a dot before that of a table, -> value."""
 
 
 @dataclass(frozen=True, slots=True)

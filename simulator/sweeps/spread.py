@@ -11,7 +11,6 @@ from simulator.sweeps.point import CachedPoint, fingerprint, simulate_point
 from simulator.task_cache import Task, TaskProgress, run_cached
 
 SweepResults = dict[tuple[str, str], CachedPoint]
-"""Results by sweep and point."""
 
 
 def result_file(point: Point, folder: Path) -> Path:
@@ -21,7 +20,6 @@ def result_file(point: Point, folder: Path) -> Path:
 def simulate_points(
     points: Sequence[Point], folder: Path, scheduler: str | None, processes: int, progress: TaskProgress
 ) -> SweepResults:
-    """Simulate the points without a cached result; `scheduler` and errors are as in `run_cached`."""
     tasks = [
         Task(
             f"{point.sweep} {point.name}", result_file(point, folder), fingerprint(point.config),

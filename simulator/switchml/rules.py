@@ -49,8 +49,6 @@ class PoolEntry:
 
 @dataclass
 class SwitchModel:
-    """The state of one job; its workers are 0 to `workers` - 1."""
-
     workers: int
     slots: int
     check: bool = False

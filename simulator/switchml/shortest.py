@@ -25,8 +25,6 @@ class Arrival(NamedTuple):
 
 
 class State(NamedTuple):
-    """The state after some arrivals; answers arrive at once."""
-
     switch: SwitchModel
     windows: tuple[WindowModel, ...]
     arrivals: tuple[Arrival, ...] = ()

@@ -31,8 +31,6 @@ DELAY_US, SWITCH_US, SWITCH_MPPS, QUEUE_KB = 1.0, 1.0, 1_000.0, 1_024.0
 
 
 class Reduce(Strict):
-    """An all-reduce of float32 values."""
-
     kind: Literal["reduce"] = "reduce"
     scheme: str
     gbit: float

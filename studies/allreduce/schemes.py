@@ -12,8 +12,6 @@ from studies.allreduce import AllReduceError
 
 
 class SwitchMemory(Enum):
-    """The memory in the switch that a scheme uses."""
-
     NONE = "none"
     OPTIONAL = "what is free"
     REQUIRED = "required"

@@ -23,7 +23,6 @@ from studies.dense.network import (
 from studies.dense.whatif import TARGET, scaling_factor
 
 GRID = 41
-"""Points along each axis of a map."""
 WORKERS = (2, 4, 8, 16, 32, 64, 128, 256, 512)
 _STRIPES = ("#3b7dd8", "#9ecae1")
 

@@ -122,7 +122,6 @@ def _difference(run: MeasuredRun, metric: str) -> str:
 def write_map(
     runs: Mapping[str, MeasuredRun], folder: Path, markers: Sequence[Marker]
 ) -> tuple[OffloadMap, Path]:
-    """Write the map's page and files for runs by their stages' names; return the map and the page's path."""
     scale_runs = [run for name, run in runs.items() if name.startswith("scale-")]
     offload_map = draw_map([run for name, run in runs.items() if name.startswith("map-")], 2, markers)
     found = [offload_map.figure, *([by_workers(scale_runs)] if scale_runs else [])]

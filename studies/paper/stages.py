@@ -57,7 +57,6 @@ def _report_elapsed(progress: Progress, before: float, total: float, stage: Stag
 
 
 def toml(settings: Mapping[str, object]) -> str:
-    """Format settings as TOML, with tables last."""
     plain = [
         f"{name} = {json.dumps(value)}\n" for name, value in settings.items() if not isinstance(value, dict)
     ]

@@ -39,11 +39,9 @@ class Log:
     folder: Path | None = None
     """Folder for derived arrays; None keeps them in memory."""
     tables: tuple[str, ...] = ()
-    """Names of the tables that the keys are of; empty if there is one."""
     table_of: NDArray[np.uint16] = field(default_factory=lambda: np.zeros(0, np.uint16))
     """[distinct]: table of each key, if there are tables."""
     notes: tuple[str, ...] = ()
-    """Sentences on the format and columns that the files were taken for."""
 
     @property
     def steps(self) -> int:

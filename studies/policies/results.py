@@ -35,7 +35,6 @@ class Settings(Strict):
     servers: int = 2
     samples_per_step: int = SAMPLES_PER_STEP
     columns: str | None = None
-    """Roles of the log's columns; None guesses them."""
     skip_bad: bool = False
 
     @property
@@ -62,9 +61,7 @@ class Facts(Strict):
     shift_at: int | None = None
     tables: tuple[str, ...] = ()
     table_updates: tuple[int, ...] = ()
-    """Scored updates of each table."""
     notes: tuple[str, ...] = ()
-    """Sentences on the format and columns that the files were taken for."""
 
     @property
     def steps_after_shift(self) -> int | None:
@@ -97,7 +94,6 @@ class Outcome(Strict):
     """Whether the control plane can write the moves; None if the switch makes them by itself."""
     updates_per_cpu_s: float
     table_hits: tuple[int, ...] = ()
-    """Updates that hit, of each table."""
     follows_after: int | None = None
     """Steps after a shift until 95 % of the share were recovered; None if never, or without a shift."""
 

@@ -44,7 +44,6 @@ _BY_TABLE = ("belady", "top-k", "window", "tinylfu", "lru")
 
 
 def table_columns(study: Study, size: int) -> list[str]:
-    """Return the titles of the policies that are shown by table."""
     return [each.title for name, each in study.at(size).items() if name in _BY_TABLE]
 
 

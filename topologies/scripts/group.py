@@ -28,7 +28,6 @@ _REMINDER_S = 60.0
 _SOCKETS = Path("/run/hotline")
 """Folder of the sockets; the file system of a run's folder may have none."""
 REPORTS = "reports.jsonl"
-"""File of what workers report in the run's folder, a line of JSON each."""
 
 
 @dataclass(frozen=True, slots=True)

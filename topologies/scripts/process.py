@@ -22,8 +22,6 @@ _TERM_S, _KILL_S = 1.0, 5.0
 
 
 class Script:
-    """One process. Its worker may have joined, and may have left."""
-
     def __init__(self, worker: int, arm: str, log: Path) -> None:
         self.worker, self.arm, self.log = worker, arm, log
         self.joined: JoinedWorker | None = None

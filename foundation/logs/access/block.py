@@ -101,9 +101,7 @@ def hash_of_name(name: str) -> int:
 class ReadOptions:
     columns: Columns = field(default_factory=Columns)
     batch: int = SAMPLES_PER_STEP
-    """Rows of a mini-batch of a log without mini-batches."""
     skip_bad: bool = False
-    """Whether bad rows are skipped and counted; otherwise the first one is an error."""
 
 
 def read_options(

@@ -47,7 +47,6 @@ class Layout:
 def layout_of(
     columns: Columns, sample: pl.DataFrame, separators: dict[str, str], keys: dict[str, Kind] | None = None
 ) -> Layout:
-    """Choose the kinds by the head of the table, `sample`."""
     kinds: dict[str, Kind] = {}
     for name in columns.key:
         values = _split(sample[name], separators[name]) if name in separators else sample[name]
@@ -77,7 +76,6 @@ class _Cells(NamedTuple):
 
 
 def to_block(frame: pl.DataFrame, layout: Layout, tables: Tables, bad: BadRow, first_row: int) -> Block:
-    """Convert rows; bad ones are noted and left out. Raises `DataError` for too many tables."""
     cells = {name: _cells_of(frame[name], layout, name) for name in layout.columns.names}
     wrong = np.zeros(frame.height, np.bool_)
     for name, each in cells.items():

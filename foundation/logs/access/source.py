@@ -17,7 +17,6 @@ import zstandard
 from foundation.errors import DataError
 
 BLOCK_BYTES = 8 << 20
-"""Bytes of text parsed at a time."""
 HEAD_BYTES = 1 << 16
 _PACKED_BYTES = 1 << 16
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
@@ -52,7 +51,6 @@ def _natural(path: Path) -> list[tuple[int, str]]:
 
 
 def read_head(path: Path) -> bytes:
-    """Return the first bytes of a file, decompressed; raise `DataError` unless it is regular and readable."""
     try:
         if path.exists() and not path.is_file():
             raise DataError(f"{path}: not a regular file; a log or training set is read more than once")
@@ -92,8 +90,6 @@ class _ZstandardFile(io.RawIOBase):
 
 
 class Stream:
-    """A file's decompressed bytes, and how much of the file has been read."""
-
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file = path.open("rb")
@@ -124,7 +120,6 @@ class Stream:
             raise DataError(f"{self._path}: cannot be decompressed: {error}") from error
 
     def lines(self, encoding: str) -> Iterator[str]:
-        """Yield lines, however they end. Raises `DataError`, and `UnicodeDecodeError`."""
         self._text = io.TextIOWrapper(self._bytes, encoding)
         try:
             yield from self._text
@@ -139,7 +134,6 @@ class Stream:
 
 @contextmanager
 def open_stream(path: Path) -> Iterator[Stream]:
-    """Open a file, decompressed by its magic number; raises `DataError`."""
     try:
         stream = Stream(path)
     except _DAMAGED as error:

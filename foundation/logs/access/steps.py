@@ -77,8 +77,7 @@ def _counts(steps: Steps, ignored: int) -> NDArray[np.int64]:
     return counts
 
 
-class _OutOfOrder(Exception):
-    """The times of a log go back."""
+class _OutOfOrder(Exception): ...
 
 
 def read_steps(paths: Sequence[Path], options: ReadOptions, folder: Path, progress: Progress) -> Steps:
@@ -296,7 +295,6 @@ def _sort_steps_all(part: Accesses, starts: Ints, rank: NDArray[np.uint32]) -> I
 
 
 def _count_all(accesses: Accesses, ignored: int, counts: Ints) -> None:
-    """Count the accesses that are updates once the bits `ignored` are cleared."""
     for access in accesses:
         found = int64(access) & ~ignored
         if found < PULL:

@@ -73,7 +73,6 @@ OPERATION = Kind(" or ".join(TRANSFERS), _pulls)
 
 
 def kind_of_keys(sample: pl.Series) -> Kind:
-    """Return whether keys are integers or texts, by the head of their column."""
     if sample.dtype.is_numeric():
         return INTEGER_KEY
     present = sample.drop_nulls().str.strip_chars().str.strip_prefix("+")

@@ -74,7 +74,6 @@ class BaseMover(Generic[S, ReplyTo]):
         self._epoch: int | None = None
         self._latest = [-1] * SLOTS  # latest number of each slot of the newest controller
         self._done: dict[int, tuple[tuple[int, int], bytes]] = {}
-        """Last command of each slot, and its answer."""
         self._ranked: tuple[Keys, Values] = np.empty(0, np.uint64), np.empty(0, np.uint32)
         """Keys and counts that BUSIEST returns page by page."""
         self.answers: deque[tuple[bytes, ReplyTo]] = deque()
@@ -141,7 +140,6 @@ class BaseMover(Generic[S, ReplyTo]):
 
     @property
     def _is_waiting(self) -> bool:
-        """Whether the command in progress waits for something else than register RPCs."""
         return False
 
     def snapshot(self) -> MoverSnapshot:
@@ -168,7 +166,6 @@ class BaseMover(Generic[S, ReplyTo]):
         return self._switch.malformed
 
     def _advance(self) -> None:
-        """Advance the command in progress by one step, and begin the next when it is done."""
         while self._queue and self._switch.idle and not self._is_waiting:
             identity, (control, reply_to) = next(iter(self._queue.items()))
             if self._script is None:
@@ -232,8 +229,6 @@ class BaseMover(Generic[S, ReplyTo]):
 
 
 class Mover(BaseMover[HotsetStore, ReplyTo]):
-    """Moves that hand values over."""
-
     def _seed(self, keys: Keys) -> Generator[None, None, Status]:
         """Refuse the keys from now on, then add their values to the switch's registers."""
         at = self._store.locate(keys)

@@ -25,8 +25,6 @@ class HotsetHeader(ValuesHeader):
 
 
 class OffloadingState(ValuesState, Journalled, Protocol):
-    """A server's state, of whose keys some are in the switch."""
-
     @property
     def header(self) -> HotsetHeader: ...
 

@@ -22,8 +22,6 @@ from nativekit.reference import as_ref
 
 
 class RpcCounts(NamedTuple):
-    """Number of RPCs of one operation, a pull or a push, with correct hints."""
-
     rpcs: int  # number of RPCs that the worker sends
     to_servers: int  # number of these that reach servers
 
@@ -54,7 +52,6 @@ def count_operations(
 
 @entry_point
 def _count_operation(state: Calls, n_keys: int) -> int:
-    """Pack an operation, and drop its calls; return the number of RPCs that reach servers."""
     state = as_ref(state)
     header = state.header
     start(state, PULL, 0, n_keys)

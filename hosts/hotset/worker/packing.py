@@ -110,7 +110,6 @@ def _open_another(state: Calls) -> None:
 
 @compiled
 def _open_calls(state: Calls) -> int:
-    """Allocate and link the calls for servers, one for each PS in turn; return the first, or NOTHING."""
     first = last = int64(NOTHING)
     turn, more = int64(0), True
     while more:
@@ -195,7 +194,6 @@ def _fill(state: Calls, first: int) -> None:
 
 @compiled
 def _queue_hot_only(state: Calls) -> None:
-    """Queue calls for the remaining hot keys; each is for the PS of its first key."""
     while True:
         c = int64(NOTHING)
         for lane in range(LANES):

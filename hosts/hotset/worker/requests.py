@@ -18,7 +18,7 @@ from nativekit.compile import compiled, int64
 
 @compiled
 def start(state: Calls, op: int, iteration: int, n_keys: int) -> None:
-    """Begin an operation on the first `n_keys` positions, with EMPTY on that PS ([DDL] Fig. 9), when idle."""
+    """Begin an operation on the first `n_keys` positions, when idle; with EMPTY `n_keys` is the PS."""
     header = state.header
     if op == EMPTY:
         header.op, header.iteration, header.n_keys, header.pending, header.calls = EMPTY, iteration, 0, 1, 0

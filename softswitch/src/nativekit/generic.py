@@ -29,8 +29,6 @@ F = TypeVar("F", bound=NamedTuple)
 
 
 class Generic:
-    """A function with one implementation for each class of its first argument."""
-
     def __init__(self, name: str) -> None:
         self.name = name
         self._implementations: dict[type, Compiled] = {}

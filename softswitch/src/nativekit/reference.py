@@ -46,8 +46,6 @@ WriteWords = Callable[[object, Octets], int]
 
 
 class Reference(types.Type):
-    """The numba type of a pointer to a named tuple of type `pointee`."""
-
     def __init__(self, pointee: Kind) -> None:
         self.pointee = pointee
         make: Function = super().__init__  # has no type hints

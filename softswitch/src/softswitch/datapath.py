@@ -219,7 +219,6 @@ class SwitchPorts:
         return dict(self._names)
 
     def is_up(self, port: int) -> bool:
-        """Return whether a port's interface is up and has a carrier."""
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
             request = struct.pack("16sH14x", self._names[port].encode(), 0)
             try:

@@ -69,7 +69,6 @@ def log_options(function: F) -> F:
 
 
 def print_notes(notes: Sequence[str]) -> None:
-    """Print what a log was taken for, to stderr."""
     for note in notes:
         click.echo(note, err=True)
 

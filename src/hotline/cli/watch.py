@@ -36,7 +36,6 @@ class View:
     time_s: float
     reading: Reading
     blocks: Sequence[BlockLatency]
-    """The newest block of each arm."""
     fresh: Sequence[BlockLatency]
     """The blocks that the previous view did not have."""
 

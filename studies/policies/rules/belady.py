@@ -44,7 +44,6 @@ class Times(NamedTuple):
 
 
 def make(log: Log, sizes: Sequence[int]) -> Policy:
-    """Make the policy for the scored part only."""
     return belady(log, sizes, may_bypass=True)
 
 

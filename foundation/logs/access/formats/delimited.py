@@ -34,7 +34,6 @@ def delimiter_of(line: str) -> str | None:
 
 
 def head_lines(head: bytes) -> list[str]:
-    """Return the whole lines of a file's head that are not blank."""
     text = head.decode("utf-8-sig", "replace")
     lines = re.split(r"\r?\n", _LONE_RETURN.sub(" ", text))
     if len(lines) > 1 and len(head) >= len(text) and not text.endswith("\n") and len(head) > 1 << 15:
@@ -44,8 +43,6 @@ def head_lines(head: bytes) -> list[str]:
 
 @dataclass
 class DelimitedLog(StreamedLog):
-    """A text file with columns; `layout` has those that are read."""
-
     delimiter: str
     names: tuple[str, ...]
     has_header: bool
@@ -113,7 +110,6 @@ class DelimitedLog(StreamedLog):
     def _parse_slowly(
         self, data: bytes, line: int, has_header: bool, bad: BadRows
     ) -> tuple[pl.DataFrame, list[int]]:
-        """Return the columns of rows that have as many values as the header, and the line of each row."""
         text = data.decode("utf-8-sig" if line == 1 else "utf-8", "replace")
         # As in `_parse`, only \n and \r\n end a line: neither does a lone \r, nor a form feed.
         lines_of_text = io.StringIO(_LONE_RETURN.sub(" ", text), newline="\n")

@@ -37,7 +37,6 @@ class Calculations:
         return self._of_bytes(calculation, runs)
 
     def _by_header(self, calculation: ir.Calculation) -> list[tuple[int | None, list[Part]]]:
-        """Group consecutive inputs by header; None for inputs that are always present."""
         parts: list[tuple[int | None, Part]] = []
         for item in calculation.inputs:
             match item:
@@ -117,8 +116,6 @@ class Calculations:
 
 
 class _InputRun:
-    """Consecutive inputs of one header, which are present or left out together."""
-
     def __init__(self, packet: Packet, header: int | None, parts: list[Part], valid: int | None) -> None:
         self.packet, self.b = packet, packet.b
         self.header = None if header == valid else header

@@ -16,8 +16,6 @@ from softswitch.memory.words import words_of
 
 
 class OutputWriter:
-    """Appends records to the caller's memory, and drops records that do not fit."""
-
     def __init__(self, packet: Packet, memory: llvm.Value, capacity: llvm.Value) -> None:
         self.packet, self.b = packet, packet.b
         self.memory = memory

@@ -18,8 +18,6 @@ from softswitch.v1model import Standard
 
 
 class Instance(NamedTuple):
-    """A header, or the element of a stack at a position."""
-
     header: int
     stack: int | None = None
     position: llvm.Value | None = None
@@ -196,7 +194,6 @@ class Packet(Storage):
             self.set("length", self.b.sub(self.get("length"), self.header_bytes(instance)))
 
     def _make_valid(self, instance: Instance) -> None:
-        """Mark a header valid, and the other members of its union invalid."""
         self.b.store(integer(8, 1), self._validity(instance))
         for other in self.program.siblings.get(instance.header, ()):
             sibling = self.instance(other)

@@ -20,8 +20,6 @@ from softswitch.v1model import CLONE_SESSIONS, DROP_PORT, PORT_BITS
 
 
 class ActionEmitter:
-    """Emits statements into the function that handles `packet`; a dropped packet branches to `drop_block`."""
-
     def __init__(
         self,
         packet: Packet,

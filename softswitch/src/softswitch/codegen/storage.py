@@ -111,7 +111,6 @@ class Storage:
         self.set("cut", integer(32, NOT_TRUNCATED))
 
     def get(self, name: str) -> llvm.Value:
-        """Load one of `SCALARS`, or the `frame`."""
         return self.b.load(self._scalars[name], typ=self._scalar_kinds[name])
 
     def set(self, name: str, value: llvm.Value) -> None:

@@ -25,7 +25,6 @@ from softswitch.v1model import DROP_PORT, PORT_BITS, InstanceType, Standard
 
 
 def needs_queues(program: ir.Program) -> bool:
-    """Return whether a frame can pass ingress or egress more than once."""
     requeuing = (ir.Clone, ir.Resubmit, ir.Recirculate)
     return any(program.has(kind) for kind in requeuing) or program.sets_standard(Standard.MCAST_GRP)
 
@@ -166,7 +165,6 @@ class Traffic:
             self._clone(InstanceType.EGRESS_CLONE)
 
     def reserve_frame(self, size: llvm.Value) -> tuple[llvm.Value, llvm.Value]:
-        """Return the address for a recirculated frame, and an `i1`: whether it fits."""
         b = self.b
         used = self._frames_used.get()
         fits = b.icmp_unsigned("<=", b.add(used, size), integer(64, MAX_RECIRCULATED_BYTES))

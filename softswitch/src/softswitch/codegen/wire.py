@@ -27,7 +27,6 @@ def runs(widths: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
 
 
 def pieces(size: int) -> Iterator[tuple[int, int]]:
-    """Split `size` bytes into pieces of 8, 4, 2 and 1; yield offset and size of each."""
     offset = 0
     for piece in (8, 4, 2, 1):
         while size - offset >= piece:

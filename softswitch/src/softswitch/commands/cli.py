@@ -67,8 +67,6 @@ def main(arguments: list[str]) -> None:
 
 
 class _ErrorPolicy:
-    """Handler of errors in files: raise the first, or print and count all."""
-
     def __init__(self, keep_going: bool) -> None:
         self._keep_going = keep_going
         self._count = 0

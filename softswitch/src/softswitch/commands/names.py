@@ -156,7 +156,6 @@ class Program:
         }
 
     def action_of(self, listed: Mapping[str, Action], name: str, where: str) -> Action:
-        """Return one of the listed actions; raises CommandError, whose text names `where` ("Table t")."""
         found = self.actions.find(name)
         if found is None or found.name not in listed:
             found = Names("action", listed).find(name)

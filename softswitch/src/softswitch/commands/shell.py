@@ -43,7 +43,6 @@ class Shell(ProfileCommands, TableCommands, CellCommands, ReplicationCommands, D
     # -- running lines
 
     def run(self, line: str) -> bool:
-        """Execute a line; return whether it ends the shell. Raises SwitchError."""
         stripped = line.strip()
         if not stripped or stripped.startswith(COMMENTS):
             return False

@@ -42,7 +42,6 @@ class Dataplane:
         return self.process_all(port, [frame])
 
     def process_all(self, port: int, frames: Sequence[bytes]) -> list[Output]:
-        """Return the outputs of frames that arrive back to back; raises P4RuntimeError."""
         try:
             return self._exchange([Packet(device_id=DEVICE_ID, port=port, packet=each) for each in frames])
         except grpc.RpcError as error:

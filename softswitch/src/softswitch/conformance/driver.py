@@ -40,7 +40,6 @@ class StfDriver:
         self._now = 0
 
     def run(self, vectors: Sequence[stf.NumberedStatement]) -> None:
-        """Execute a file; raises Mismatch if the switch differs, Unsupported for a statement it lacks."""
         for number, statement in vectors:
             try:
                 self._execute(statement)

@@ -31,7 +31,6 @@ class CliReplication:
         self._nodes.append([Replica(port, instance) for port in ports])
 
     def update_node(self, node: int, ports: tuple[int, ...]) -> None:
-        """Replace the ports of a node, in all groups that it is in."""
         self._check_node(node)
         self._nodes[node] = [Replica(port, self._nodes[node][0].instance) for port in ports]
         for group, nodes in self._groups.items():

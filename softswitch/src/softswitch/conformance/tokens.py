@@ -23,8 +23,6 @@ _BASES = {"hex": (16, 4), "binary": (2, 1)}
 
 
 class Tokens:
-    """A cursor over the tokens of a line; methods raise StfError for unexpected tokens."""
-
     def __init__(self, text: str) -> None:
         self._found: list[tuple[str, str]] = []
         self._at = 0

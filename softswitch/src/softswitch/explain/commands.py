@@ -19,7 +19,6 @@ _Make: TypeAlias = Callable[[ir.Program], InterpretedPipeline]
 
 
 def run_commands(data: bytes, make: _Make, path: Path) -> InterpretedPipeline:
-    """Return a program's pipeline after a file of commands. Raises SwitchError with file, line and word."""
     try:
         lines = path.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:

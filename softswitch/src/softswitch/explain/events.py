@@ -272,7 +272,6 @@ _NAMED = (Value, KeyPart)
 
 
 def to_dict(event: Event) -> dict[str, object]:
-    """Return the JSON object of an event: its kind, its context, and its own fields."""
     context = {name: value for name, value in event.context._asdict().items() if value != ""}
     own = {f.name: _plain(getattr(event, f.name)) for f in fields(event) if f.name != "context"}
     return {"kind": event.KIND, **context, **own}

@@ -97,7 +97,6 @@ class Filter(NamedTuple):
 
 
 def parse_filter(text: str) -> Filter:
-    """Parse NAME=PATTERN[,PATTERN...]; raises SwitchError."""
     name, equals, rest = text.partition("=")
     patterns = tuple(rest.split(","))
     if not equals or name not in NAMES or not all(patterns):

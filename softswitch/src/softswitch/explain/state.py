@@ -25,8 +25,6 @@ _DEFAULTS = p4r.ReadRequest(entities=[p4r.Entity(table_entry=p4r.TableEntry(is_d
 
 
 class Switch:
-    """A client of a running switch; methods raise SwitchError."""
-
     def __init__(self, address: str, device_id: int) -> None:
         self._address, self._device_id = address, device_id
         options = [("grpc.max_receive_message_length", _MAX_MESSAGE)]

@@ -140,7 +140,6 @@ def _switch(parent: Node, kind: type[ev.Event], events: list[ev.Event]) -> None:
 
 
 def _steps(events: Iterable[ev.Event]) -> Iterator[list[ev.Event]]:
-    """Group events by parser state and table; other events stand alone."""
     step: list[ev.Event] = []
     for event in events:
         if step and (isinstance(event, ev.State | ev.Table) or _place(event) != _place(step[0])):

@@ -114,7 +114,6 @@ def _look_ahead(packet: Packet, offset: int, width: int) -> int:
 
 
 def header_at(packet: Packet, ref: ir.HeaderRef) -> int | None:
-    """Return the header, or None for an element outside its stack."""
     if isinstance(ref, int):
         return ref
     elements = packet.program.stacks[ref.stack].headers

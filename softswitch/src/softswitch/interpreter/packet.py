@@ -48,7 +48,6 @@ class Packet:
     digest: int | None = None
 
     def __post_init__(self) -> None:
-        """Zero the fields, unless they are copies (`copied`)."""
         if not self.fields:
             self.fields = [[0] * len(header.fields) for header in self.program.headers]
             self.valid = [header.metadata for header in self.program.headers]

@@ -118,7 +118,6 @@ class TableState:
         return StoredEntry(entry.key, entry.action, entry.priority, counter, entry.last_hit)
 
     def __iter__(self) -> Iterator[Entry]:
-        """Iterate over all entries, oldest first."""
         return iter(self._entries.values())
 
     def __len__(self) -> int:

@@ -276,7 +276,6 @@ def _digested(packet: Packet, value: ir.FieldRef | ir.SizedConstant) -> int:
 
 
 def _deparse(packet: Packet, execute: Callable[[Packet, ir.Statement], None]) -> bytes:
-    """Return the frame, which is not truncated yet; `execute` runs a statement."""
     update_checksums(packet)
     packet.observer.deparses(packet)
     for statement in packet.program.deparser_body:

@@ -79,8 +79,6 @@ class ConstEntry:
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """A call of an action (index of `Program.actions`) with run-time data."""
-
     action: int
     args: tuple[int, ...]
 

@@ -105,7 +105,6 @@ def _wide_loads(code: bytes) -> Iterator[tuple[int, Instruction]]:
 
 
 def decode(code: bytes) -> list[Instruction]:
-    """Return all instructions, with the targets of jumps and of calls between functions."""
     found = [Instruction(*fields) for fields in _INSTRUCTION.iter_unpack(code)]
     constants = {at // _INSTRUCTION.size + 1 for at, _ in _wide_loads(code)}
     for position, each in enumerate(found):

@@ -118,7 +118,6 @@ class Frame(ABC):
     # -- bytes
 
     def load(self, target: llvm.Value, size: llvm.Value) -> None:
-        """Copy the first `size` bytes to the arena."""
         b = self.b
 
         def copy(frames: list[llvm.Value], offset: llvm.Value, width: int) -> None:
@@ -128,7 +127,6 @@ class Frame(ABC):
         self._each_part(size, [integer(64, 0)], copy)
 
     def store(self, source: llvm.Value, size: llvm.Value) -> None:
-        """Copy `size` bytes of the arena over the first ones."""
         b = self.b
 
         def copy(frames: list[llvm.Value], offset: llvm.Value, width: int) -> None:

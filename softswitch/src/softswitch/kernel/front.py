@@ -189,7 +189,6 @@ class _FrontEnd:
         b.ret(self.kernel.send(interface))
 
     def _records(self, count: llvm.Value) -> Iterator[tuple[llvm.Value, llvm.Value, llvm.Value]]:
-        """Yield kind, address and offset of a record once; the caller's code becomes the body of a loop."""
         b = self.b
         number, used = Tally(b, I64), Tally(b, I64)
         with repeat_while(b, lambda: b.icmp_unsigned("<", number.get(), count)):

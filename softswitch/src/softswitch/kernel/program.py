@@ -29,8 +29,6 @@ _HEAD = struct.Struct("<QQQ")  # area, state, and bytes of the constants, which 
 
 @dataclass(frozen=True)
 class Code:
-    """A BPF program, the memory that it needs, in bytes, and its constants."""
-
     instructions: bytes
     area_bytes: int
     state_bytes: int
@@ -48,7 +46,6 @@ class Code:
 
 
 def once(program: ir.Program, options: Mapping[str, object], build: Callable[[], Code]) -> Code:
-    """Return the result of `build`, from the cache if the same program was built by the same version."""
     inputs = (source_digest(), compiler.VERSION, repr(options), repr(program), repr(program.field_index))
     return Code.unpack(cached_object(inputs, lambda: build().pack()))
 

@@ -35,7 +35,6 @@ def multiply(b: llvm.IRBuilder, left: llvm.Value, right: llvm.Value) -> llvm.Val
 
 
 def _digits(b: llvm.IRBuilder, value: llvm.Value, count: int) -> list[llvm.Value]:
-    """Return the 32-bit digits of a number as words, least significant first."""
     wide = resize(b, value, max(count * _HALF, WORD))
     parts = (b.lshr(wide, integer(wide.type.width, _HALF * i)) if i else wide for i in range(count))
     return [b.and_(resize(b, part, WORD), integer(WORD, _HALF_MASK)) for part in parts]

@@ -90,7 +90,6 @@ def one_of(*shapes: Shape) -> Callable[[object, str], None]:
 
 
 def header_field(value: object, place: str) -> None:
-    """Check the fields of a header type: `[name, width]`, and perhaps whether it is signed."""
     if not isinstance(value, list) or not 2 <= len(value) <= 4:
         raise expected("[name, width, signed]", value, place)
     check(value[0], str, f"{place}[0]")

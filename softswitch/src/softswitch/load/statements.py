@@ -13,7 +13,6 @@ from softswitch.load.scope import Json, Scope, source_line
 from softswitch.v1model import STANDARD_METADATA, Standard
 
 _JUMPS = {"_jump": 0, "_jump_if_zero": 1}
-"""Jump primitives, and how many conditions each has."""
 
 
 def load_action(scope: Scope, item: Json) -> ir.Action:

@@ -10,7 +10,6 @@ from softswitch.memory.words import join_words, split_words, words_of
 
 
 def data_words(program: ir.Program, invocation: ir.Invocation) -> list[int]:
-    """Encode an action call: the action's index, then its run-time data."""
     widths = program.actions[invocation.action].parameters
     words = [invocation.action]
     for value, width in zip(invocation.args, widths, strict=True):

@@ -97,7 +97,6 @@ class TableLayout:
 
     @cached_property
     def field_words(self) -> int:
-        """Words of the concatenated key fields."""
         return words_of(sum(part.width for part in self.table.key)) if self.table.key else 0
 
     @cached_property
@@ -152,7 +151,6 @@ class TableLayout:
 
     @cached_property
     def stride(self) -> int:
-        """Words of one record."""
         if self.table.profile is not None:
             return self.parameters
         return self.parameters + max_data_words(self.parameter_words, self.table)
@@ -177,12 +175,10 @@ class TableLayout:
 
     @property
     def group_stride(self) -> int:
-        """Words of one group."""
         return self.group_entries + 1
 
     @property
     def head_words(self) -> int:
-        """Words of header and default record."""
         return HEADER_WORDS + self.stride
 
     @property
@@ -229,7 +225,6 @@ class ProfileLayout:
 
     @property
     def stride(self) -> int:
-        """Words of one member."""
         return self.parameters + self.data_words
 
     @property
@@ -282,7 +277,6 @@ class CellArray(NamedTuple):
     step: int
 
     def at(self, index: int) -> int:
-        """Return the byte offset of a cell."""
         return self.first + self.step * index
 
 
@@ -326,8 +320,6 @@ class _Allocator:
 
 
 class _ColocatedArrays:
-    """Registers and counters whose cells are interleaved, or a single array."""
-
     def __init__(self, program: ir.Program, arrays: tuple[ArrayRef, ...]) -> None:
         self._arrays = sorted(arrays, key=lambda array: -_cell_bytes(program, array))
         self._offsets = list(accumulate((_cell_bytes(program, a) for a in self._arrays), initial=0))

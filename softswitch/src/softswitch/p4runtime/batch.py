@@ -18,8 +18,6 @@ V = TypeVar("V")
 
 
 class Restorable(Protocol):
-    """State that is cheaper to copy as a whole than to undo step by step."""
-
     def snapshot(self) -> Callable[[], None]:
         """Copy the state; return a function that restores it."""
         ...

@@ -135,7 +135,6 @@ class ControlledPipeline(Generic[PL]):
     # -- writes
 
     def batch(self) -> Batch:
-        """Return an empty batch, whose changes no journal records; the caller applies it."""
         return Batch(self.pipeline, may_roll_back=False, follow=self.handles.follow)
 
     def write(self, request: p4r.WriteRequest) -> list[Refusal | None]:

@@ -44,7 +44,6 @@ def _messages(file: str) -> Any:  # a namespace of generated classes
 
 
 def _message(descriptor: Descriptor) -> Any:  # a generated class
-    """Return a message's class, with the nested ones as attributes, which protobuf's Python code lacks."""
     kind = GetMessageClass(descriptor)
     for name, inner in descriptor.nested_types_by_name.items():
         if not hasattr(kind, name):

@@ -81,7 +81,6 @@ class Pipelines(Generic[PL]):
 
     @property
     def active(self) -> ControlledPipeline[PL] | None:
-        """The pipeline that processes packets, with or without a P4Info."""
         return self.running or self.bare
 
     def need_saved(self) -> ControlledPipeline[PL]:

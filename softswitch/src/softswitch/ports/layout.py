@@ -125,15 +125,12 @@ class Switch:
     epoll: int
     busy_poll: int
     impaired: int
-    """Whether any direction of any port is."""
     start_ns: int
     """CLOCK_REALTIME at the switch's start."""
     process: int
     """Address of the pipeline's packet function."""
     state: int
-    """Address of the pipeline's state."""
     mutex: int
-    """Address of the pipeline's mutex."""
     waiting: int
     """Address of the number of threads that wait for the mutex."""
     out: int
@@ -150,11 +147,9 @@ class Switch:
     """Address of the packets in these queues, `record_bytes` for each slot."""
     record_bytes: int
     timer: int
-    """Descriptor of the timer."""
     alarm: int
     """Time that the timer is set to, ns."""
     backpressure: int
-    """Whether any port has it."""
     retry_at: int
     """Time at which pending frames are sent again, ns of the queues' clock; NEVER without any."""
     itimerspec: Annotated[Ints, 4]

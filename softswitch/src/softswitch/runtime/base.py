@@ -20,8 +20,6 @@ _RATES = 2
 
 
 class RuntimeCalls(Generic[PL]):
-    """Calls on the running program, or on the one that has been loaded to replace it."""
-
     def __init__(self, pipelines: Pipelines[PL]) -> None:
         self._pipelines = pipelines
         self._ready: ControlledPipeline[PL] | None = None

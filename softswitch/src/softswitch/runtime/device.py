@@ -130,8 +130,6 @@ class Device(RuntimeCalls[PL]):
 
 
 class SwitchRuntime(Cells[PL], Profiles[PL], Replication[PL], Device[PL], Generic[PL]):
-    """All calls on one switch (`interface.Runtime`)."""
-
     def __init__(self, pipelines: Pipelines[PL], ports: Ports, device_id: int) -> None:
         Replication.__init__(self, pipelines)
         Device.__init__(self, pipelines, ports, device_id)

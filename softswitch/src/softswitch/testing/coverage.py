@@ -50,8 +50,6 @@ def _action(program: ir.Program, table: ir.Table, action: int) -> str:
 
 
 class CoverageRecorder(Recorder):
-    """A recorder of events that also collects coverage."""
-
     def __init__(self, program: ir.Program) -> None:
         super().__init__(program)
         self.coverage = Coverage(program)

@@ -25,8 +25,6 @@ class _Sent(NamedTuple):
 
 @dataclass
 class _State:
-    """The distinct messages of the next list, and the unacknowledged lists, oldest first."""
-
     gathered: dict[Values, None] = field(default_factory=dict)
     first: int = 0  # time of the oldest of them
     sent: dict[int, _Sent] = field(default_factory=dict)

@@ -30,8 +30,6 @@ class Pick(NamedTuple):
 
 
 class OneShot(NamedTuple):
-    """A one-shot group as it was written, and the numbers of each member's copies."""
-
     message: p4r.ActionProfileActionSet
     copies: Sequence[Sequence[int]]
 
@@ -110,7 +108,6 @@ class ProfileStore:
             raise Refusal(StatusCode.RESOURCE_EXHAUSTED, f"action profile {self.name}: {text}")
 
     def write_group(self, pipeline: ControlPlane, group: int) -> None:
-        """Write a group or one-shot to the pipeline, without the members whose port is down."""
         members = [pick.member for pick in self.picks[group] if pick.watched not in self._down]
         pipeline.write_group(self.name, group, members)
 

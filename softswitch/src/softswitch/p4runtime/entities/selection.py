@@ -51,7 +51,6 @@ class MemberNumbers:
         self._copies[member] = [self._free.take()]
 
     def remove_member(self, member: int) -> None:
-        """Free the number of a deleted member, which is in no group."""
         self.give(self._copies.pop(member))
 
     def set_group(self, group: int, weights: Mapping[int, int]) -> list[int]:
@@ -74,7 +73,6 @@ class MemberNumbers:
         self.groups.give(self._group_numbers.pop(group))
 
     def member_numbers(self) -> dict[int, int]:
-        """Return BMv2's numbers of the controller's members by ID: those of the first copy."""
         return {member: copies[0] for member, copies in self._copies.items()}
 
     def group_numbers(self) -> dict[int, int]:
