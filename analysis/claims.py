@@ -30,11 +30,9 @@ class Verdict(str, Enum):
     LESS = "less"
     MORE = "more"
     SAME = "same"
-    """The whole interval is within the metric's tolerance."""
     NOT_SIGNIFICANT = "not significant"
     NO_INTERVAL = "no interval"
     INVALID = "invalid"
-    """Disturbed blocks or missing rows prevent the claim of a difference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +210,6 @@ def _operations(summary: Summary, load: str, arm: Arm) -> Iterable[tuple[str, Cl
 
 
 Row = tuple[Metric, float, list[tuple[Arm, Comparison | None, Tone]]]
-"""Row of a table of differences: metric, value of the baseline, and (arm, change, tone) of each arm."""
 
 
 def rows_of(summary: Summary, load: str, arms: Sequence[Arm]) -> Iterator[Row]:

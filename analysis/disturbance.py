@@ -20,9 +20,7 @@ STEAL = 0.02
 OTHERS = 0.05
 """Maximum share of a block's CPU time for other processes; the kernel's threads count as the run's."""
 UNUSUAL = 3.0
-"""Factor of the median above which a symptom is unusual."""
 MIN_EARLIER = 3
-"""Minimum number of earlier blocks for a median."""
 WAITING = 0.1
 """Share of a block up to which waiting for a CPU is always normal."""
 RETRANSMISSIONS = 10
@@ -62,7 +60,6 @@ class Disturbed(BaseModel):
     blocks: int
     disturbed: int
     reasons: dict[str, int]
-    """Reason -> disturbed blocks, the most frequent reason first."""
 
 
 def invalidated(blocks: Sequence[Block]) -> dict[Kind, Disturbed]:

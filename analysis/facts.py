@@ -60,7 +60,6 @@ class Facts:
     slow_agents: Sequence[SlowAgents]
     operations: Sequence[Operations]
     capacity: Mapping[str, float]
-    """Arm -> capacity in steps/s; the mean of an arm and its repetition."""
     drift: Drift | None
     short_blocks: Mapping[str, int]
     goodput: Mapping[str, float | None]

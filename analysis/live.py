@@ -53,7 +53,6 @@ def run_folder(given: Path | None, runs: Path) -> Path | None:
 
 
 def has_ended(run: Path) -> bool:
-    """Return whether a run has merged its parts, or waits in Mininet's command line."""
     return not (run / "parts").is_dir() or read_record(run).error is None
 
 

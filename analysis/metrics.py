@@ -40,7 +40,6 @@ MIN_ROUNDS_FOR_PRECISION = 10
 @dataclass(frozen=True, slots=True, eq=False)
 class Metric:
     name: str
-    """Key in `differences` of `summary.json`."""
     label: str
     unit: str
     """Unit; empty for a count, and if it is the unit of the row above."""

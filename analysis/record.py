@@ -20,7 +20,6 @@ from foundation.logs.parts import write_text
 from foundation.renamed import FIELDS, find_old
 
 Json: TypeAlias = dict[str, Any]
-"""An object of `run.json` whose keys depend on the run."""
 
 FAST = "fast"
 
@@ -39,8 +38,6 @@ class _Model(BaseModel):
 
 
 class ServerUse(_Model):
-    """Counters of all PS agents together for one job, in a block or over a run."""
-
     packets: int = 0
     bytes: int = 0
     proc_wall_ns: int = 0
@@ -71,11 +68,8 @@ class ProgramUse(_Model):
     workers: float
     """Time for workers' frames on the sender's CPU, which is part of the workers' CPU time."""
     servers: float
-    """Time for servers' frames on the sender's CPU, which is part of the servers' CPU time."""
     on_workers: float = 0.0
-    """Time for other hosts' frames on a CPU of the workers."""
     on_servers: float = 0.0
-    """Time for other hosts' frames on a CPU of the servers."""
     apart: float = 0.0
     """Time on CPUs without agents."""
 
@@ -188,24 +182,19 @@ class Accounting(_Model):
     mismatched_keys: int
     """Keys for which the sum of what workers sent differs, modulo 2^32, from what PS and switch hold."""
     overflows: int
-    """Additions at the switch that overflowed by the sign rule."""
     changed_arms: list[str] = Field(default_factory=list)
-    """Arms whose offload or proxy was changed in the switch during the run."""
     collected: int | None = None
     """Updates at the parameter servers, as summed by the log collector; None in runs without a collector."""
     uncollected: int = 0
-    """Updates that the collector missed but the servers logged."""
     dropped_rows: int = 0
     """Rows missing in the logs, because the disk was too slow."""
     restarts: dict[str, int] = Field(default_factory=dict)
-    """Restarts of each PS, and of the switch, that was restarted."""
     unreplayed: dict[str, int] = Field(default_factory=dict)
     """Dead worker -> keys with updates in its replay log that may be unreplayed."""
 
 
 class SimulatedArm(_Model):
     workers_busy: float
-    """Share of time in which a worker used its core."""
     servers_busy: float
     communication: float
     """Share of a step in which a worker waits for its pull and its push ([DDL] Fig. 1)."""
@@ -230,15 +219,12 @@ class Simulation(_Model):
 
 
 class Virtual(_Model):
-    """The simulation of a real run's first load: the lead arm against its baseline, by metric."""
-
     load: str
     own: dict[str, Comparison]
     """Comparisons with a core for each agent, and a dedicated switch."""
     shared: dict[str, Comparison]
     """Comparisons with the cores of the run's machine, to check the model against the measurement."""
     own_capacity: dict[str, float]
-    """Arm -> steps/s of all workers in a closed loop, with a core for each agent."""
     shared_capacity: dict[str, float]
     network: Json
 
@@ -263,9 +249,7 @@ class RunRecord(_Model):
     offered_rate: dict[str, float] = Field(default_factory=dict)
     """Load -> steps/s of all workers."""
     blocks: list[Block] = Field(default_factory=list)
-    """Last attempt of each arm at each load in each round."""
     repeated_blocks: list[Block] = Field(default_factory=list)
-    """Earlier attempts, which were disturbed."""
     ended_by: End | None = None
     alpha: float = ALPHA
     """Error rate of the intervals of differences at the first load, which depends on the look at which rounds
@@ -273,7 +257,6 @@ class RunRecord(_Model):
     capacity_checks: list[CapacityCheck] = Field(default_factory=list)
     accounting: Accounting | None = None
     staleness: dict[str, Staleness] = Field(default_factory=dict)
-    """Arm -> ages of the values that its servers publish; empty in designs that publish none."""
     switch: Json | None = None
     """Counters of the switch's ports (softswitch's `SwitchCounters`); None if it has none."""
     simulation: Simulation | None = None
@@ -318,8 +301,6 @@ def min_capacity(capacity: Mapping[str, float]) -> float:
 
 
 class _Arms(BaseModel):
-    """The part of a record that names all arms, whatever else it contains."""
-
     jobs: dict[str, int]
 
 

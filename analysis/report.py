@@ -97,7 +97,6 @@ def result(record: RunRecord, summary: Summary) -> Result:
 
 
 def _misses(summary: Summary, predicted: Prediction) -> list[tuple[Metric, Comparison, Comparison]]:
-    """Return the checks that the simulation misses, but for changes that are noise in the measurement."""
     measured = answer(summary).claims
     return [check for check in predicted.misses if not measured[check[0].name].is_noise]
 

@@ -64,7 +64,6 @@ class ArmSummary(_Model):
     steps: int
     rpcs_per_step: float
     op_latency_us: dict[str, Distribution]
-    """Operation (pull, push) -> latency from the scheduled start to the last response."""
     rpc_latency_us: Distribution
     rpc_latency_by_class_us: dict[str, Distribution]
     rpcs_per_step_by_class: dict[str, float]
@@ -90,8 +89,6 @@ class ArmSummary(_Model):
 
 
 class Updates(_Model):
-    """Pushed lanes of all jobs; `analysis.record.Accounting` describes them."""
-
     sent: int
     applied: int
     lost: int
@@ -106,7 +103,6 @@ class LoadSummary(_Model):
     alpha: float = ALPHA
     rounds: int
     rounds_fallen_behind: int
-    """Rounds in which the load generator was late by more than a period in some block."""
     arms: dict[str, ArmSummary]
     differences: dict[str, dict[str, Comparison]]
     block_steps: int = 0
@@ -118,14 +114,12 @@ class LoadSummary(_Model):
 
     @property
     def lacks_intervals(self) -> bool:
-        """Whether there are differences, and none has an interval."""
         found = [each for metrics in self.differences.values() for each in metrics.values()]
         return bool(found) and all(each.low is None for each in found)
 
 
 class ProgramShare(_Model):
     workers: float
-    """Share of the workers' CPU time that the program took for their frames on their cores."""
     servers: float
     cores: ProgramUse = ProgramUse(workers=0.0, servers=0.0)
     """Cores that the program used, in CPU seconds per second."""
@@ -160,9 +154,7 @@ class Summary(_Model):
     reports: int | None = None
     """Number of reports of a script's workers that all arms have; None without a script."""
     last_reported: dict[str, float] = {}
-    """Arm -> loss in the last of these reports."""
     steps_per_s: dict[str, float] = {}
-    """Arm -> steps/s of all workers over all blocks, for workers in a closed loop."""
     program_share: ProgramShare | None = None
     cpus: int | None = None
     ended_by: str | None = None
@@ -171,7 +163,6 @@ class Summary(_Model):
     widest: Width | None = None
     """Width of the interval of pull and push that is farthest from its goal."""
     repeated: dict[str, dict[str, int]] = {}
-    """Arm -> reason -> number of blocks repeated for it."""
     capacity_checks: list[CapacityCheck] = []
     rpcs: int | None = None
     packet_passes: int | None = None

@@ -25,7 +25,6 @@ from foundation.logs.columns import CLASSES
 RESULT_WIDTH = 80
 WIDTH = 100
 _ARMS_PER_TABLE = 4
-"""Arms per table, besides their baseline, that fit into this width."""
 _STYLES: Mapping[Tone, str] = {"": "", "better": "green", "worse": "red"}
 
 

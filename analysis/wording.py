@@ -31,7 +31,6 @@ class Span(BaseModel):
 
 Sentence = tuple[Span, ...]
 Row = Sequence[str | Sentence]
-"""Title and cells of a table's row."""
 
 
 class AnswerText(BaseModel):
@@ -95,7 +94,6 @@ def in_sentences(label: str) -> str:
 
 
 def sentences(macro: str, *arguments: object, **context: object) -> list[Sentence]:
-    """Return the sentences of a macro; all macros see `context`."""
     rendered: Callable[..., str] = getattr(_template().make_module(context), macro)
     items = re.split(r"^- ", str(rendered(*arguments)), flags=re.MULTILINE)
     return [_spans(" ".join(item.split())) for item in items if item.strip()]
@@ -106,7 +104,6 @@ def texts(macro: str, *arguments: object, **context: object) -> list[str]:
 
 
 def pairs(macro: str, *arguments: object, **context: object) -> list[tuple[str, str]]:
-    """Return (name, value) pairs of a macro whose sentences are names and values, separated by a bar."""
     found = [text.partition(" | ") for text in texts(macro, *arguments, **context)]
     return [(name, value) for name, _, value in found]
 

@@ -41,7 +41,6 @@ _UNDISTURBED = 1 << 127
 _ELECTIONS = 5
 _PACKET_QUEUE = 4096
 _UNVERSIONED = "1"
-"""Wire version of programs whose P4Info has no version."""
 
 # finsy gives every RPC 10 s and has no option for it: on a busy machine a pipeline takes longer to compile.
 p4client._DEFAULT_RPC_TIMEOUT = _COMMIT_SECONDS

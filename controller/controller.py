@@ -144,7 +144,6 @@ class Controller:
         )
 
     async def unload(self, job: int, *, progress: Progress = no_progress) -> Plan:
-        """Move the values of all keys of a job back to their PS and delete their entries."""
         return await self.load(job, [], progress=progress)
 
     async def plan_offload(self, job: int, on: bool) -> Plan:
@@ -216,7 +215,6 @@ class Controller:
         return await read_pushes(self._switch, params)
 
     async def busiest(self, job: int, limit: int) -> list[tuple[Keys, Values]]:
-        """Return `InBand.busiest` of each PS, for an equal share of `limit` keys."""
         servers = await self._servers(job)
         share = -(-limit // len(servers))
         async with InBand(self._switch, patience=self._patience) as inband:

@@ -38,7 +38,6 @@ def cluster_at(scheduler: str) -> Iterator[Client]:
 
 @contextmanager
 def local_cluster(processes: int) -> Iterator[Client]:
-    """Start a cluster of local processes with one thread each; an error, such as Ctrl-C, kills them."""
     from distributed import Client, LocalCluster
 
     logging.getLogger("distributed").setLevel(logging.CRITICAL)

@@ -226,7 +226,6 @@ class InBand:
 
 
 def _numbers(slots: int, first: int) -> asyncio.Queue[int]:
-    """Return a queue of free sequence numbers: `first` + slot. Callers put the slot's next number back."""
     free: asyncio.Queue[int] = asyncio.Queue()
     for slot in range(slots):
         free.put_nowait(first + slot)

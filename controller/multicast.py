@@ -18,7 +18,6 @@ class Receiver(Row):
     ACTION = "set_receiver"
     CONTROL = "HotlineEgress."
     receiver: int
-    """Number of the worker among those of all jobs, from 1 on."""
     mac: Mac
     addr: Ipv4
 

@@ -49,8 +49,6 @@ def drop_reasons() -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class LaneCounters:
-    """Counts of one lane: hits and misses of fresh worker RPCs, and additions that overflowed."""
-
     hits: int
     misses: int
     overflows: int

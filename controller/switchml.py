@@ -29,14 +29,11 @@ class Member(Row):
     dst_addr: Ipv4
     src_port: int
     receiver: int
-    """Number of the worker among those of all jobs, from 1 on."""
     group: int
-    """Multicast group of the job's workers."""
     worker: int
     """Bit of the worker in a slot's set."""
     worker_count: int
     filter_stale: bool
-    """Whether the switch drops packets of older chunks."""
     slot_timeout: int
     """Timeout of a slot in µs; 0 disables it."""
 

@@ -33,8 +33,6 @@ class Change(IntEnum):
 
 
 class Replica(NamedTuple):
-    """A copy of a multicast packet: its egress port, and its `egress_rid`."""
-
     port: int
     instance: int = 0
 
@@ -211,8 +209,6 @@ class HotParam(Row):
 
 @dataclass(frozen=True, slots=True)
 class Group(Row):
-    """A multicast group: a copy for each replica, which egress tells apart by `egress_rid`."""
-
     TABLES = ()
     group: int
     replicas: tuple[Replica, ...]

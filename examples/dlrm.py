@@ -24,7 +24,6 @@ RATE, RATE_OF_ROWS, SPREAD = 0.4, 6.0, 0.3
 """Learning rates of the dense part and of rows, and standard deviation of initial rows. A row is in few
 samples of a mini-batch, so its gradients are small."""
 REPORTED = 10
-"""Number of steps whose mean loss is reported."""
 
 
 def clicks(number: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -75,7 +74,6 @@ class Model:
         kv.barrier()
 
     def prefetch(self, categories: Tensor) -> None:
-        """Begin to pull the parameters that `logits` needs."""
         self.pulled = self.kv.pull(self.keys, self.dense.flat.numpy(), "dense")
         for k, bag in enumerate(self.bags):
             bag.prefetch(categories[:, k : k + 1])

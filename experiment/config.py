@@ -69,18 +69,14 @@ VARIABLES = {
     "CLI": "cli",
     "SEED": "seed",
 }
-"""Variable of `make run-topo` -> field of `Config`."""
 FAULTS_LIMIT = "runs end well with up to 0.05 of each"
 _SHOWN = Repr()
 """Formats values in messages; the `repr` of deeply nested tables fails."""
 _SHOWN.maxstring = _SHOWN.maxlong = _SHOWN.maxother = 200
 PROFILE_LANES = 1_000_000
-"""Default number of pushed lanes from which the hot set is chosen."""
 
 
 class Faults(Strict):
-    """Faults of frames on every port of the softswitch, in both directions; each is a probability."""
-
     loss: float = Field(default=0.0, ge=0, lt=1)
     duplication: float = Field(default=0.0, ge=0, lt=1)
     reordering: float = Field(default=0.0, ge=0, lt=1)
@@ -99,7 +95,6 @@ class PlacementConfig(Strict):
     """CPU of each kind of process; None leaves the choice to `topologies.placement`."""
 
     switch: Annotated[int, Field(ge=0)] | Literal["any"] | None = None
-    """CPU of the switch; `any` leaves the choice to the kernel, whose programs run on their senders' CPUs."""
     servers: int | None = Field(default=None, ge=0)
     workers: int | None = Field(default=None, ge=0)
 

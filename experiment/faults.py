@@ -6,8 +6,6 @@ from typing import NamedTuple
 
 
 class FrameFault(NamedTuple):
-    """A fault of frames on all links, with a probability, throughout a run."""
-
     name: str
     """Name of the setting in run.toml and in schedules."""
     option: str

@@ -30,7 +30,6 @@ def create_run_folder(runs: Path, target: str) -> Path:
 
 
 def tidy(run: Path) -> bool:
-    """Merge the logs of a killed run and remove its trace; return whether there was anything to do."""
     is_untidy = (run / "parts").is_dir() or (run / "trace").is_dir()
     shutil.rmtree(run / "trace", ignore_errors=True)
     finish_merge(run)

@@ -55,7 +55,6 @@ def steps_to_profile(config: Config, trace: TraceSize) -> int:
 
 
 async def select(session: Session) -> list[int]:
-    """Write `hotset.parquet` from the profile's update logs; return the keys, most updated first."""
     with session.reporter.phase("select"):
         logs = last_updates(session.parts)
         hot = await in_thread(choice.build, logs, session.config.top_k, profiling(session.config.design).job)

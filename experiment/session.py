@@ -22,13 +22,10 @@ START_AHEAD_NS = 20_000_000
 HOT_SET = "hotset.parquet"
 
 OnProgress = Callable[[str, int], None]
-"""Called with a worker's name and the steps it has done."""
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """Steps of the trace that every worker is to run for an arm."""
-
     arm: Arm
     first_step: int
     steps: int
@@ -38,9 +35,7 @@ class Planned:
     """Delay of each worker after the common start in ns, as asynchronous workers are not in step; empty for
     no delays."""
     round: int = -1
-    """Number of the round; negative outside the measured phase."""
     load: float = 0.0
-    """Offered load as a fraction of the capacity."""
     discarded: int = AFTER_ALL_STEPS
     """Steps of each worker after which all are measured, even if `discard_ms` is not over: a closed loop may
     be faster than expected."""
@@ -89,7 +84,6 @@ class Session(ABC):
     record: RunRecord
     reporter: Reporter
     next_step: int = 0
-    """First unused step of the trace."""
 
     @property
     def parts(self) -> Path:

@@ -53,7 +53,6 @@ def _imported_designs(folder: Path) -> frozenset[Path]:
 
 @cache
 def _shared() -> tuple[Path, ...]:
-    """Return the sources that belong to no design. In `hosts`, a design has a folder of its name."""
     designs = _designs()
     return tuple(
         source
@@ -101,8 +100,6 @@ def _call_body(state: object, *rest: object) -> object:
 
 
 class Loop:
-    """A Python function, and an entry point for each combination of state classes that it was called with."""
-
     def __init__(
         self, function: Function, state_classes: StateClasses, package: Path, below: Sequence[Path]
     ) -> None:

@@ -4,7 +4,6 @@ import errno
 import os
 
 FULL_DISK = os.strerror(errno.ENOSPC)
-"""Part of the reason of an error whose cause is a full disk."""
 
 
 class HotlineError(Exception):

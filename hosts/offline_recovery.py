@@ -71,7 +71,6 @@ class CrashedRun:
         return [each for each in found if each.keys]
 
     def recover(self) -> int:
-        """Replay all updates; return the number of keys that then differ from the workers' ledgers."""
         # All changes are made to copies, which replace the files at the end.
         partial, before = (self.folder.with_suffix(f".{name}") for name in ("partial", "before"))
         shutil.rmtree(partial, ignore_errors=True)
@@ -137,7 +136,6 @@ class _OfflineServer:
         self.persist()
 
     def settle(self, job: int) -> None:
-        """Apply what all workers have replayed, in designs whose servers wait for it."""
         self._command(job, Command.SETTLE, np.array([self._epoch], np.uint64))
 
     def _command(self, job: int, command: Command, keys: Keys) -> None:

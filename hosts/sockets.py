@@ -72,7 +72,6 @@ def open_udp(address: Address, shared: bool = False, only_from: int | None = Non
 
 
 def _accept_only_from(sock: socket.socket, port: int) -> None:
-    """Attach a BPF program that sees a datagram from its UDP header on: load, compare, accept or drop."""
     steps = (
         (_LOAD_16_BITS, 0, 0, 0),
         (_JUMP_IF_EQUAL, 0, 1, port),

@@ -18,7 +18,6 @@ BURST = 64
 MONOTONIC = time.CLOCK_MONOTONIC
 THREAD_CPU = time.CLOCK_THREAD_CPUTIME_ID
 NAME_BYTES = 16
-"""Size of a struct sockaddr_in."""
 NS = 1_000_000_000
 
 _DONT_WAIT = 0x40

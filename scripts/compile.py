@@ -25,7 +25,6 @@ class Part:
     name: str
     statement: str
     seconds: float
-    """CPU time on an AMD EPYC core, from which the bar is estimated."""
 
 
 PARTS = (

@@ -81,8 +81,6 @@ class FreshRootError(Exception): ...
 
 
 class Source(NamedTuple):
-    """One suite of a package mirror."""
-
     uri: str
     suite: str
     components: str
@@ -111,7 +109,6 @@ def read_sources(text: str) -> list[Source]:
 
 
 def sources_of(release: str, codename: str, machines: Iterable[Source]) -> list[Source]:
-    """Return the sources of a release: those of the machine's own release, with the codename replaced."""
     suites = [codename, f"{codename}-updates", f"{codename}-security"]
     ours = [each for each in machines if each.suite in suites]
     return [
@@ -214,8 +211,6 @@ def _kill_namespace(process: subprocess.Popen[bytes]) -> None:
 
 
 class FreshRoot:
-    """A new root in a temporary folder; `logs` gets one log for each step."""
-
     def __init__(self, root: Path, logs: Path) -> None:
         self._root, self._logs = root, logs
         self._steps = 0

@@ -13,7 +13,6 @@ has to be averaged out but that of drawn costs."""
 
 
 async def calibrate(session: SimulatedSession) -> None:
-    """Run every arm over the same steps, and offer fractions of what they carry; workers start apart."""
     config = session.config
     with session.reporter.phase("calibrate"):
         steps = max(_MIN_STEPS, math.ceil(_MIN_TOTAL_STEPS / config.workers))

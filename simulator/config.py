@@ -76,7 +76,6 @@ class SimulationConfig(Config):
     max_load: float | None = Field(default=None, gt=0, le=1)
     """Maximum offered rate, as a fraction of the lowest capacity of all arms, whatever `rate` is."""
     offered: dict[str, float] = Field(default_factory=dict)
-    """Load -> steps/s of all workers, instead of the load's fraction of the arms' capacity."""
 
     @property
     def block_budget_s(self) -> float:

@@ -258,7 +258,6 @@ def links_of(network: Network, hosts: int) -> Records[Link]:
 
 
 def cables_of(network: Network, hosts: Hosts, workers: int, servers: int) -> Records[Link]:
-    """Return a link for each host, workers first; those of servers carry the share of these workers."""
     cables = links_of(network, workers + servers)
     cables.ps_per_byte[workers:] = np.rint(cables.ps_per_byte[workers:] / hosts.server_share)
     return cables

@@ -25,7 +25,6 @@ def forward_up(world: World, w: int, f: int, now: int) -> None:
 
 @compiled
 def forward_down(world: World, r: int, f: int, now: int) -> None:
-    """Forward frame `f` from the P4 switch by its IPv4 address at the switch of rack `r`."""
     frame, rack = world.frames[f], int64(world.header.rack)
     count_delivery(world.racks_down[r], frame)
     w = BLOCK * int64(frame.head[_ADDRESS + 1]) + int64(frame.head[_ADDRESS + 3]) - 1

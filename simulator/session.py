@@ -37,8 +37,6 @@ RPC_S = 10e-6
 
 
 class ClosedLoop(NamedTuple):
-    """Steps/s of all workers in a closed loop, and shares of its time."""
-
     rate: float
     workers_busy: float
     servers_busy: float

@@ -42,7 +42,6 @@ class SimulatedSwitch:
         self._writer = RowWriter(control)
         self.state_ops = state_ops_of(design)
         self._loaded: dict[int, list[Row]] = {}
-        """Job -> entries of its keys."""
 
     def install(self, rows: Iterable[Row]) -> None:
         self._writer.insert(rows)
@@ -56,7 +55,6 @@ class SimulatedSwitch:
         self._loaded.setdefault(job, []).extend(rows_to_load)
 
     def held(self, job: int, space: KeySpace) -> Values:
-        """Return the job's values in the switch by position in the key space, 0 elsewhere."""
         return self.state_ops.values(self.pipeline, self._loaded.get(job, []), space)
 
     def overflows(self) -> int:

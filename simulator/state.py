@@ -135,7 +135,6 @@ class Agent:
     slowdown: float
     """Factor of the time that it takes to wake up."""
     cold: int
-    """Whether it has woken an idle core."""
     dead: int
     stalled: int
     """Time before which a server does nothing."""
@@ -243,7 +242,6 @@ class World(NamedTuple):
     burst: Ints
     """int64[BURST]: frames that `send_burst` sends."""
     heads: Octets
-    """uint8[n, peers, HEAD_BYTES]: head of a frame from each agent to each peer."""
     costs: Costs
     calls: Any  # a design's state class, whose arrays have one more axis
     """States of all workers, of the class of their design's state: each array has one more axis in front,

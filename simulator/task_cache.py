@@ -12,7 +12,6 @@ from foundation.logs.parts import write_into_folder
 from foundation.settings import Strict
 
 TaskProgress = Callable[[int, int, str], None]
-"""Callback: tasks done, all tasks, and the name of the latest that was done."""
 
 
 class CachedResult(Strict):

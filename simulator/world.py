@@ -92,8 +92,6 @@ class VirtualClient(BaseClient):
 
 
 class SimulatedNetwork:
-    """The network of one arm; each of the arms `neighbours` has workers and servers of its own."""
-
     def __init__(
         self, design: Design, arm: Arm, switch: SimulatedSwitch, space: KeySpace, largest: int, workers: int,
         servers: int, network: Network, hosts: Hosts, seed: int, journal_bytes: int = 0,
@@ -103,7 +101,6 @@ class SimulatedNetwork:
         self.arm = arm
         arms = (arm, *neighbours)
         self.loop_ns = 0
-        """Real time of the event loop."""
         agents = AGENTS.for_design(design)
         make_server = partial(agents.server, tables=tables) if tables else agents.server
         self.clients = [

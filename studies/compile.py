@@ -15,7 +15,6 @@ F = TypeVar("F", bound=Callable[..., object])
 _STUDIES = Path(__file__).parent
 _LINKS = [Path(simulator.__file__).with_name(f"{name}.py") for name in ("events", "links", "state")]
 _CALLED = {"dense": (*agent_sources(), *_LINKS)}
-"""Files outside a study whose functions and constants are in its machine code."""
 
 
 def entry_point(function: F) -> F:

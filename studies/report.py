@@ -12,7 +12,6 @@ from foundation.logs.parts import write_text
 
 
 def write_report(page: Page, figures: Sequence[Figure], folder: Path) -> Path:
-    """Write report.html and the folder `figures`, all files or none; return its path. Raises `DataError`."""
     target, report = folder / "figures", folder / "report.html"
     try:
         target.mkdir(parents=True, exist_ok=True)

@@ -48,7 +48,6 @@ class _AgentProcess:
         self.process = process
         self.ended = asyncio.Event()
         self.successor: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        """Whether another process replaces this one; set as soon as that is known."""
         self.error: str | None = None
         """The error with which the process has ended, without having been asked."""
         self._pending: deque[_PendingAnswer] = deque()
@@ -106,8 +105,6 @@ class _AgentProcess:
 
 
 class CommandTarget(Protocol):
-    """A worker or server that a run commands: an agent, or the script processes of one worker."""
-
     @property
     def name(self) -> str: ...
 
@@ -126,9 +123,7 @@ class CommandTarget(Protocol):
         """Wait until no command is under way."""
         ...
 
-    async def until_it_dies(self) -> None:
-        """Wait for a death and raise it as AgentFailed."""
-        ...
+    async def until_it_dies(self) -> None: ...
 
 
 class Agent:
@@ -305,7 +300,6 @@ class Agent:
 
 
 def command_in(namespaces_of: int, module: str) -> list[str]:
-    """Return the command line of `python -m module` in the namespaces of a process."""
     return ["mnexec", "-a", str(namespaces_of), sys.executable, "-m", module]
 
 
@@ -319,7 +313,6 @@ async def call_all(
 
 
 async def supervised(work: Coroutine[object, None, T], deaths: Iterable[Coroutine[object, None, None]]) -> T:
-    """Await the work, but cancel it as soon as one of `deaths` ends, and raise what that raises."""
     task = asyncio.ensure_future(work)
     watches = [asyncio.ensure_future(death) for death in deaths]
     try:

@@ -22,7 +22,6 @@ _STEPS, _COMPILED_STEPS = 2, 20
 
 
 async def probe(session: Session) -> dict[str, float]:
-    """Run a few steps to warm every arm up; return capacities for choosing the calibration's length."""
     return await capacities(session, "probe", WARM_UP_STEPS)
 
 
@@ -43,7 +42,6 @@ def _steps(session: Session, capacity: float, share: float) -> int:
 
 
 async def capacities(session: Session, phase: str, steps: int) -> dict[str, float]:
-    """Measure arm -> steps/s of all workers together in a closed loop; `steps` are of each worker."""
     first, arms = session.take_steps(steps), session.config.measured
     found: dict[str, float] = {}
     with session.reporter.phase(phase, len(arms)) as shown:

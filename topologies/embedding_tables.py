@@ -13,7 +13,6 @@ from foundation.errors import HotlineError
 from foundation.optimisers import Optimiser, OptimiserError, TableOptimiser, parse
 
 MAX_PARAMETERS = 2**31 - 1
-"""Largest size of a key space (`workload.parameters` of a run)."""
 DEFAULT_SCALE = 2.0**16
 """Fixed-point units of 1.0: values from -32,768 to 32,768 in steps of 0.000015."""
 
@@ -124,7 +123,6 @@ def make_tables(
     scale: float | Mapping[str, float] = DEFAULT_SCALE,
     optimiser: str | Mapping[str, str | None] | None = None,
 ) -> Tables:
-    """Make tables from name -> (rows, dim); scale and optimiser are one, or by name. Raises `TableError`."""
     if not isinstance(sizes, Mapping) or not sizes:
         raise TableError(f"expected at least one table as name: (rows, dim), got {sizes!r}")
     for what, given in (("scale", scale), ("optimiser", optimiser)):

@@ -21,7 +21,6 @@ class JoinedWorker:
     has_left: asyncio.Event = field(default_factory=asyncio.Event)
     is_lost: bool = False
     on_steps: Callable[[], None] = lambda: None
-    """Called when the worker reports steps, and when it leaves."""
     _commands_sent: int = 0
     _pending: dict[int, asyncio.Future[Message | None]] = field(default_factory=dict)
 

@@ -30,13 +30,11 @@ class Placement:
     switch: int | None = None
     """CPU of the switch's process, or of its program in the kernel (`softswitch.kernel.steering`)."""
     servers: tuple[int, ...] = ()
-    """CPUs of the servers, assigned in turn; `workers` likewise."""
     workers: tuple[int, ...] = ()
     rest: int | None = None
     """CPU of runner, gRPC and kernel threads during the measurement."""
 
     def as_record(self) -> dict[str, int | str | list[int]]:
-        """Return the placement for `run.json`; one CPU is a number, several are a list."""
         return {
             "switch": _as_json(() if self.switch is None else (self.switch,)),
             "servers": _as_json(self.servers),

@@ -31,7 +31,6 @@ log = logging.getLogger(__name__)
 
 DEFAULT_SOCKET = Path("/run/hotline/up.sock")
 SOCKET_VARIABLE = "HOTLINE_CONNECT"
-"""Environment variable that names another socket."""
 RANK_VARIABLE = "HOTLINE_RANK"
 """Environment variable with the default rank of a worker."""
 NOTE_S = 5.0
@@ -60,7 +59,6 @@ class Terms:
     window: int
     peers: list[tuple[str, int]]
     workers: list[tuple[str, int]]
-    """Endpoint that each worker binds, by rank."""
     arm: str
     seed: int
     parts: str | None = None
@@ -101,13 +99,11 @@ class _Session:
     terms: Terms
     joined_workers: dict[int, JoinedWorker] = field(default_factory=dict)
     taken: set[int] = field(default_factory=set)
-    """Ranks that were ever given to a worker of this session."""
     incomplete: str | None = None
     """Why barriers cannot complete any more."""
     failure: str | None = None
     barrier: list[tuple[int, asyncio.Future[None]]] = field(default_factory=list)
     setters: dict[str, int] = field(default_factory=dict)
-    """Table -> rank of the worker that sets it."""
     tables_set: dict[str, asyncio.Future[None]] = field(default_factory=dict)
 
     def fail_waiting(self, reason: str) -> None:

@@ -28,8 +28,6 @@ _KILL_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """The killed run's removed processes and interfaces, and its folder, which is left as it was."""
-
     processes: int
     interfaces: tuple[str, ...]
     run: Path | None = None

@@ -29,7 +29,6 @@ class RunningCluster:
     session: RealSession
     space: KeySpace
     traffic: Callable[[], Coroutine[object, None, None]]
-    """Runs all phases, to the last RPC."""
 
 
 @asynccontextmanager

@@ -43,8 +43,6 @@ _FAULTS_FACTOR = 4
 
 @dataclass(slots=True, kw_only=True)
 class RealSession(Session):
-    """Executes what phases ask for with the agents' pipes, the switch and the kernel."""
-
     network: Network
     workers: Sequence[CommandTarget]
     servers: list[Agent]
@@ -138,7 +136,6 @@ class RealSession(Session):
 
     @asynccontextmanager
     async def controller(self) -> AsyncIterator[Controller]:
-        """Connect a controller to the switch, one at a time."""
         async with (
             self._controller_lock,
             Controller(self.network.address, undisturbed=True, design=self.config.design) as controller,
@@ -194,7 +191,6 @@ class RealSession(Session):
         return read_contention(cpus=self.cpus)
 
     async def flush_workers(self, workers: Sequence[CommandTarget]) -> list[Message]:
-        """Have workers replay what a lost switch held, and write their logs; return their answers."""
         epoch = EPOCH + self.network.switch.restarts if self.config.recovery.replay_log else EPOCH
         answers = await call_all(workers, {"cmd": "flush"})
         if epoch > self._settled_epoch and len(workers) == len(self.workers):

@@ -39,10 +39,8 @@ class SignalActions:
     """The effects of a signal at present. Without `cancel` the process exits by force at once."""
 
     describe: Callable[[], str]
-    """Returns what the run has left, for the last message."""
     cancel: Callable[[], None] | None = None
     clean_up: Callable[[], None] = _nothing
-    """Removes by force what would outlive the process."""
 
 
 class Stop:
@@ -51,7 +49,6 @@ class Stop:
     def __init__(self) -> None:
         self.requested = False
         self.show: Callable[[str], None] = _write
-        """Shows a line beside whatever else is on the terminal."""
         self._actions = SignalActions(describe=lambda: "nothing was run")
         self._has_command_line = False
         self._wake: int | None = None

@@ -18,7 +18,6 @@ _ROOT = Path(__file__).parents[1]
 
 
 def can_be_simulated(record: RunRecord) -> bool:
-    """Return whether the simulator has a model of a run, and the run enough rounds to check it."""
     if record.target != "softswitch" or record.error is not None:
         return False
     if len({block.round for block in record.blocks}) < MIN_ROUNDS:

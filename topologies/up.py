@@ -47,7 +47,6 @@ log = logging.getLogger(__name__)
 
 REPORTS = "reports.jsonl"
 UPDATES_FILE = "updates.parquet"
-"""Update counts of the last session that pushed anything."""
 _STOP_S = 5.0
 
 
@@ -57,12 +56,10 @@ def folder_of(config: Config) -> Path:
 
 
 def arm_for_scripts(config: Config) -> Arm:
-    """Return the arm that scripts run: the design's leading arm, or else its first measured one."""
     return leading(config.design) or measured(config.design)[0]
 
 
 def check(config: Config) -> None:
-    """Raise `PreflightError` for what is missing, and for settings that scripts do not support."""
     if config.recovery.journal_sync is not None or config.recovery.replay_log:
         raise PreflightError("recovery: workers in scripts keep no replay logs; leave the table out")
     if config.is_lockstep:
@@ -74,8 +71,6 @@ def check(config: Config) -> None:
 
 
 class UpBackend:
-    """The switch and servers of `hotline up`, whose sessions a `Rendezvous` begins and ends."""
-
     def __init__(self, config: Config, placement: Placement, network: Network) -> None:
         self._config, self._placement, self._network = config, placement, network
         self._arm = arm_for_scripts(config)

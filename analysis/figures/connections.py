@@ -17,7 +17,6 @@ _PART_ROWS = 10_000_000
 
 
 def intervals(sources: Sequence[Source]) -> Figure:
-    """Return Fig. 7a: CDF of the interval between two RPCs of one worker at one PS."""
     found = [(curve, of) for curve in curves(sources) if (of := interval_of(curve)) is not None]
     return Figure(
         "fig-07a",

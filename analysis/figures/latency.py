@@ -21,7 +21,6 @@ def cdf_series(curve: Curve, found: Distribution) -> Series:
 
 
 def latencies(sources: Sequence[Source]) -> Figure:
-    """Return Fig. 4: CDF of the latency of RPCs, push and pull."""
     return _latencies(
         sources,
         "op",
@@ -85,7 +84,6 @@ def mean_metrics(source: Source) -> dict[tuple[str, str], dict[str, float]]:
 
 
 def breakdown(sources: Sequence[Source]) -> Figure:
-    """Return Fig. 5: the share of each metric in the latency of push and pull."""
     means = {id(source): mean_metrics(source) for source in sources}
     panels = []
     for op in TRANSFERS:
@@ -119,7 +117,6 @@ def breakdown(sources: Sequence[Source]) -> Figure:
 
 
 def completion(sources: Sequence[Source]) -> Figure:
-    """Return the CDF of the latency of operations from their scheduled start, at each load of a run."""
     panels: dict[str, list[Series]] = {}
     runs = [source for source in sources if source.operations is not None]
     for curve in curves(runs, with_null=len(sources) == 1):

@@ -25,8 +25,6 @@ DASHES = ("solid", "dash", "dot", "dashdot")
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One axis of a figure; its title has the unit."""
-
     title: str
     is_log: bool = False
     is_share: bool = False
@@ -62,8 +60,6 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One pair of axes. All panels of a figure have the same axes, so they can be compared."""
-
     title: str
     series: Sequence[Series]
 
@@ -81,7 +77,6 @@ class Figure:
     """Kind of the drawing. Bars are horizontal and stacked, one for each name; spans are horizontal and begin
     at `low`. On a map, series without z are marked by their names."""
     caption: str = ""
-    """How to read the figure, and what the paper's figure shows."""
     facts: Mapping[Fact, float] = field(default_factory=dict)
     """(curve, operation, quantity) or similar -> value that tables show."""
 

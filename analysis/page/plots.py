@@ -17,7 +17,6 @@ _DIGITS = 5
 _QUANTILES = {"p1": 0.01, "p10": 0.1, "p50": 0.5, "p90": 0.9, "p99": 0.99}
 _ROWS = 40
 _SIDE = 9
-"""Maximum number of rows and columns in the table of a map."""
 _LIMIT = 60
 """Limit of a map's colour scale, in per cent."""
 

@@ -25,7 +25,6 @@ from foundation.protocol.codec import Keys, Values
 from foundation.text import pluralize
 
 _Slot = tuple[int, int, int]
-"""Key, lane and slot of an entry."""
 _CANDIDATES = 2
 """Cold keys to consider for each that may become hot in a period."""
 
@@ -41,7 +40,6 @@ class Period:
     keys_out: int
     keys: int
     seconds: float
-    """Time that the moves of all jobs took."""
 
     @property
     def share(self) -> float | None:

@@ -70,8 +70,6 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The moves that lead from the entries of a job to the wanted ones, in two steps."""
-
     leaving: tuple[Move, ...]
     arriving: tuple[Move, ...]
 

@@ -25,7 +25,6 @@ NEWEST = 0.5
 """Weight of the newest period: after one period rates show half of a change, after three seven eighths."""
 _SIGMAS = 2.0
 _MIN_RATE = 0.1
-"""Rate in updates per period below which a key is forgotten."""
 
 
 class Rates(NamedTuple):
@@ -75,7 +74,6 @@ class Rule:
 @dataclass(frozen=True, slots=True)
 class Change:
     swaps: tuple[tuple[int, int], ...]
-    """Pairs of an arriving key and the key that it replaces."""
     filling: tuple[int, ...]
     surplus: tuple[int, ...]
 
@@ -113,8 +111,6 @@ def choose(rates: Rates, hot: Keys, rule: Rule, room: Sequence[int]) -> Change:
 
 
 class Contender(NamedTuple):
-    """A job that wants slots: the rates of its keys, and its keys in the switch."""
-
     rates: Rates
     hot: Keys
     rule: Rule
@@ -129,7 +125,6 @@ class Contender(NamedTuple):
 def choose_together(
     jobs: Mapping[int, Contender], held: Mapping[int, Slots], quotas: Mapping[int, int], room: Slots
 ) -> tuple[dict[int, Change], dict[int, Slots]]:
-    """Return the changes of jobs that share `room`, and what remains of the slots that other jobs `held`."""
     shares = divide({job: each.wanted() for job, each in jobs.items()}, held, quotas, room)
     changes = {job: each.choose(shares[job]) for job, each in jobs.items()}
     return changes, {job: shares[job] for job in held}
@@ -162,7 +157,6 @@ def _ranked(keys: Keys, rates: NDArray[np.float64]) -> _Ranked:
 
 
 def _fill(arrivals: Sequence[_Key], places: int, free: NDArray[np.int64]) -> tuple[list[int], list[_Key]]:
-    """Return the first arrivals that find a place, and all others; take their slots from `free`."""
     filling: list[int] = []
     waiting: list[_Key] = []
     for arrival in arrivals:

@@ -15,10 +15,8 @@ from foundation.text import pluralize
 class Lanes(NamedTuple):
     sent: int
     unknown: int
-    """Unanswered lanes of workers that ended early."""
     at_servers: int
     served: int
-    """Lanes that the switch served, by the logs of RPCs."""
     mismatched_keys: int
 
 

@@ -25,7 +25,6 @@ _MAX_REPEATS, _MIN_REPEATS = 0.25, 5
 """Limit of repeated blocks, as a share of those that count, and the limit's minimum. More repeats would not
 help on a machine that is always disturbed."""
 _BETWEEN_S = 0.1
-"""Time between two blocks, for a common start in the future, readings and logs."""
 
 
 def take_capacity(session: Session, found: dict[str, float]) -> float:

@@ -36,11 +36,9 @@ class RoundCount:
 
     @property
     def planned(self) -> int:
-        """Minimum number of rounds that the budget is divided among."""
         return self._config.rounds or self._config.planned_rounds
 
     def share_done(self, of_round: float = 0.0) -> float:
-        """Return the share done of all rounds or of the budget; `of_round` is that of the present round."""
         if self._config.rounds is not None:
             return (self.done + of_round) / self._config.rounds
         return min(1.0, self.spent_s / self._config.budget_s)
@@ -67,7 +65,6 @@ class RoundCount:
         return is_first or any(look.rounds == self.done for look in LOOKS)
 
     def exclude(self, seconds: float) -> None:
-        """Do not count a time between rounds against the budget."""
         self._begun += seconds
 
     @property

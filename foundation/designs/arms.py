@@ -66,7 +66,6 @@ def reference_of(names: Iterable[str]) -> Arm:
 
 
 def compared(names: Iterable[str]) -> dict[str, list[Arm]]:
-    """Return, by the name of a reference arm, those of these arms that are compared with it."""
     found = ordered(names)
     references = dict.fromkeys(arm.reference for arm in found if arm.reference is not None)
     return {name: [arm for arm in found if arm.reference == name] for name in references}

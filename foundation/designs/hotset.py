@@ -14,7 +14,6 @@ NAME = "hotset"
 class HotSet:
     offload: bool = False
     proxy: bool = False
-    """Whether the switch is the workers' one connection to each PS."""
 
     @property
     def aggregates(self) -> bool:

@@ -28,7 +28,6 @@ class Rule:
 
 
 def check(path: Path) -> dict[str, int]:
-    """Check a run folder or a log; return the rows of each file. Raises `DataError` with the bad row."""
     if not path.is_dir():
         return {path.name: _check_file(path)}
     files = [path / f"{name}.parquet" for name in LOGS]

@@ -24,7 +24,6 @@ CLUSTER = "cluster"
 _NAMES = ("worker", "ps")
 _TIMES = tuple(f"{metric}_us" for metric in METRICS)
 RPC = (*_NAMES, "iteration", "op", "t_send_us", "request_bytes", "response_bytes", *_TIMES)
-"""Required columns; `arm` is optional."""
 CONNECTIONS = ("time_us", "ps", "worker")
 _SUFFIXES = (".parquet", ".csv")
 
@@ -40,7 +39,6 @@ class ClusterLogs:
 
 
 def open_cluster(folder: Path, scratch: Path) -> ClusterLogs:
-    """Check the logs in a folder, with CSV as Parquet in `scratch`; raises `DataError` with the bad row."""
     file = _find(folder, "rpc")
     if file is None:
         raise DataError(f"{folder}: has neither rpc.parquet nor rpc.csv; one row an RPC is expected there")

@@ -23,7 +23,6 @@ ARM = pl.Categorical()
 AFTER_ALL_STEPS = 1 << 32
 """Sentinel larger than any iteration number."""
 CLOSED_LOOP = 0.0
-"""Load of blocks in a closed loop, in which a worker begins its next step when the last has ended."""
 
 
 _CLOSED = "closed loop"

@@ -76,7 +76,6 @@ class Counts:
         return Counts(steps.name, len(rows), int(updates.sum()), 1, rows.lazy(), ())
 
     def by_key(self) -> Iterator[pl.DataFrame]:
-        """Yield keys with updates, in parts that fit into memory; raises `DataError`."""
         for part in range(self.parts):
             yield self.of_part(part)
 
@@ -122,7 +121,6 @@ class _Counted:
         return _Counted(log, (*columns, "job"), job)
 
     def scan(self) -> pl.LazyFrame:
-        """Return a lazy frame of key and updates; updates are null where any column is."""
         rows = self.log.scan(self.columns)
         if self.job is not None:
             rows = rows.filter((pl.col("job") == self.job) | pl.col("job").is_null())

@@ -14,7 +14,6 @@ from foundation.errors import DataError
 from foundation.text import one_line, pluralize
 
 UPDATES = ("iteration", "worker", "key")
-"""Columns of a log with one update a row."""
 PARQUET_MAGIC = b"PAR1"
 UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
 """Errors that Polars raises for a file that it cannot read; for a damaged one it panics, which is no
@@ -22,7 +21,6 @@ UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
 _LARGEST = 2**64 - 1
 _HEAD = 4096
 _COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\x78\x01", b"\x78\x9c", b"\x78\xda")
-"""Magic numbers of gzip, Zstandard and zlib, which Polars decompresses."""
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 
 

@@ -57,7 +57,6 @@ def host_port(number: int) -> int:
 
 
 def worker_port(number: int, rack: int = 1) -> int:
-    """Return the switch port of a worker, which all workers of its rack share."""
     return host_port(-(-number // rack))
 
 

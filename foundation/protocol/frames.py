@@ -18,8 +18,6 @@ FRAME_OVERHEAD = _ETHERNET.size + _IPV4.size + _UDP.size
 
 
 class UdpEndpoint(NamedTuple):
-    """Source or destination of a datagram: MAC and IPv4 address in text, UDP port."""
-
     mac: str
     address: str
     port: int

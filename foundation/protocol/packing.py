@@ -12,8 +12,6 @@ from foundation.protocol.header import BITMAP_DTYPE, LANES
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """Placement of `size` keys in n RPCs."""
-
     size: int
     position: NDArray[np.int32]
     """[n, LANES]: index of the lane's key in the operation; `size` if the lane is not live."""

@@ -105,8 +105,6 @@ def rpcs(n: int) -> Records[Rpc]:
 
 
 class Request(NamedTuple):
-    """Header fields that a request sets; the others have their defaults."""
-
     op: int
     flags: int
     job: int
@@ -182,7 +180,6 @@ def well_formed(h: Header, length: int) -> bool:
 
 @compiled
 def hash_of(key: Key) -> Key:
-    """Return the hash of a key, which selects its lane and its server (`foundation.protocol.hashing`)."""
     return key * _HASH
 
 

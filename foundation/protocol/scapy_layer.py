@@ -52,8 +52,6 @@ def _answers_values(packet: Packet) -> bool:
 
 
 class HotlineControl(Packet):
-    """Body of a CONTROL: a command of the controller to a PS, or the PS's answer."""
-
     name = "HotlineControl"
     fields_desc: ClassVar = [
         ByteEnumField("command", 4, _COMMANDS),

@@ -39,8 +39,6 @@ NO_VALUES = (0,) * VALUES
 
 
 class AtpPacket(NamedTuple):
-    """A worker's packet, a sum for the server, or the server's acknowledgement."""
-
     bitmap: int
     workers: int
     app: int

@@ -83,7 +83,6 @@ class AtpServer(NamedTuple):
 def make_server(
     ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journal_bytes: int = 0
 ) -> AtpServer:
-    """Make the state of a server for vectors as long as the key space; it keeps no journal."""
     share = make_share(KeySpace(1), ps, n_ps)
     header = one(PsHeader)
     header.ps, header.due = ps, NEVER
@@ -195,7 +194,6 @@ def _is_saturated(rpc: Rpc) -> bool:
 
 @compiled
 def _count(server: AtpServer, j: int, t: int, chunk: int, rpc: Rpc, flags: int) -> None:
-    """Replace the sums by a packet of all workers, or add one of some whose packets have not come."""
     row, bitmap = server.chunks[t, chunk], bitmap_of(rpc)
     was_complete, is_float = _is_complete(server, t, chunk), int64(flags & OVERFLOW != 0)
     is_full = bitmap == (1 << int64(server.tensors[t].workers)) - 1

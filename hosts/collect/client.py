@@ -10,8 +10,6 @@ from hosts.hotset.worker.client import HotsetClient
 
 
 class CollectClient(HotsetClient):
-    """A client whose pushes are numbered on the wire, and which replays updates to servers."""
-
     servers_own = True
     _pushes = 0
 

@@ -181,7 +181,6 @@ def peer(server: CollectServer, _slot: int) -> int:
 
 @compiled
 def receive(server: CollectServer, rpc: Rpc, h: Header, length: int, now: int) -> None:
-    """Handle a datagram of this caller: an answer of the switch or, when the journal is replayed, a pull."""
     header = server.header
     if not well_formed(h, length):
         header.malformed += 1
@@ -225,7 +224,6 @@ def restore_request(server: CollectServer, s: int, rpc: Rpc, h: Header) -> None:
 
 @compiled
 def end_reading(server: CollectServer, s: int, rpc: Rpc, h: Header, now: int) -> None:
-    """Take the sums that were read; subtract those that are not 0, or publish values that have changed."""
     collection = server.collections[s]
     j, live, filled, changed = int64(collection.job), int64(collection.live), int64(0), int64(0)
     collection.read = now
@@ -301,7 +299,6 @@ def note_read(server: CollectServer, collection: Collection, lane: int) -> None:
 
 @compiled
 def end(server: CollectServer, s: int, now: int) -> None:
-    """End a collection, and queue its keys again; those of a restored PS are queued at the end."""
     collection = server.collections[s]
     j = int64(collection.job)
     collector = server.collectors[j]

@@ -12,8 +12,6 @@ from hosts.hotset.ps.moves import ReplyTo
 
 
 class CollectingServer(OffloadingServer[ReplyTo]):
-    """One PS of `n_ps`; see `OffloadingServer`. Collections under way are a part of its state."""
-
     stores: Mapping[int, CollectStore]
     persisted = (
         "cells", "collected", "unsettled", "copies", "collectors", "collections", "requests",

@@ -62,7 +62,6 @@ class CollectMover(BaseMover[CollectStore, ReplyTo]):
         self._store.renew(epoch)
 
     def _seed(self, keys: Keys) -> Generator[None, None, Status]:
-        """Let workers' requests miss, publish the values, and begin to collect."""
         store = self._store
         store.resume(BY_COMMAND)
         at = store.locate(keys)
@@ -77,7 +76,6 @@ class CollectMover(BaseMover[CollectStore, ReplyTo]):
         return Status.NO_ENTRY if missing.any() else Status.OK
 
     def _collect(self, keys: Keys) -> Generator[None, None, Status]:
-        """Take the last gradients out of the switch, which workers no longer reach, and apply them."""
         store = self._store
         store.hold(BY_MOVE)
         yield from self._wait_for("under_way")

@@ -39,7 +39,6 @@ QUEUED, CHANGED = 1, 2
 
 class CollectHeader(HotsetHeader):
     is_restoring: int
-    """Whether the journal is replayed."""
 
 
 class Collector:
@@ -47,7 +46,6 @@ class Collector:
 
     epoch: int
     is_held: int
-    """Whether no collection begins."""
     step: int
     """Largest number of steps that a worker's push has had, for Adam."""
     staleness: int
@@ -62,7 +60,6 @@ class Collector:
     under_way: int
     rpcs: int
     collected: int
-    """Lanes that were collected and had gradients; `empty` had none."""
     empty: int
     late: int
     """Copies that were older than `staleness` when they were replaced; the oldest had `oldest` ns."""
@@ -132,7 +129,6 @@ def make_server(
     ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journal_bytes: int = 0,
     tables: Sequence[TableOptimiser] = (),
 ) -> CollectServer:  # fmt: skip
-    """Make a PS with its whole share in every job, all values 0; one with a journal is durable."""
     share = make_share(space, ps, n_ps)
     header = one(CollectHeader)
     header.ps, header.is_durable, header.due = ps, journal_bytes > 0, NEVER

@@ -46,7 +46,6 @@ class CollectStore(OffloadingStore):
         self._server.header.due = 0
 
     def held(self) -> Held:
-        """Return all parameters; `sums` have what is not settled, too."""
         held = super().held()
         return held._replace(sums=held.sums + self._unsettled[self.locate(held.keys)])
 
@@ -112,7 +111,6 @@ class CollectStore(OffloadingStore):
         self._apply(at, values)
 
     def settle(self) -> None:
-        """Apply what workers have replayed for lost switches, less what had been collected from these."""
         at = np.flatnonzero(self._unsettled)
         values = self._unsettled[at]
         self._unsettled[at] = 0
@@ -137,7 +135,6 @@ class CollectStore(OffloadingStore):
         self.collector.under_way = self.collector.wanted = self.collector.is_held = 0
 
     def renew(self, epoch: int) -> None:
-        """Collect from the switch that knows this caller by an epoch."""
         if epoch == self.collector.epoch:
             return
         self.collector.epoch = epoch

@@ -231,7 +231,6 @@ def encode(state: VectorState, s: int, first: int, count: int) -> None:
 
 @compiled
 def finish(state: VectorState, s: int, peer: int, length: int, count: int, arrival: int, read: int) -> int:
-    """Log and free an answered chunk's slot; return its log row. The last answer ends the operation."""
     header, slot = state.header, state.slots[s]
     time_round_trip(state, slot, read)
     row = log_row(state, slot, peer, length, count, arrival, read)

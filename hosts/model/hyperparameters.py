@@ -20,7 +20,6 @@ from hosts.model.logistic import GRADIENT_SCALE, SCALE
 from hosts.workload.trace import Samples, Trace
 
 _FEATURES = 300_000
-"""Approximate number of features of the mini-batches that the Hessian is estimated from."""
 _ITERATIONS = 30
 
 
@@ -78,7 +77,6 @@ def _mean_square(samples: Samples) -> float:
 
 
 def _largest_eigenvalue(trace: Trace) -> float:
-    """Return λmax of E[x xᵀ], by power iteration over mini-batches from all over the trace."""
     batches = _features_of_some(trace)
     samples, columns = batches.shape
     vector = np.random.default_rng(0).standard_normal(columns)

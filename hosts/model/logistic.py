@@ -39,7 +39,6 @@ class LogisticRegression:
         self._rate = learning_rate
 
     def step(self, batch: MiniBatch, values: Values) -> tuple[Values, float]:
-        """Return the deltas and the loss (`Model.step`): the mean log loss in nats."""
         if batch.label is None or batch.sample is None or batch.column is None:
             raise ValueError("expected a mini-batch with samples")
         # Copies have one type for the compiler, wherever a trace's columns come from.

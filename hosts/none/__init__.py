@@ -15,8 +15,6 @@ __all__ = ["AGENTS", "SERVER", "WORKER", "RequestClient"]
 
 
 class RequestClient(DesignClient):
-    """One worker's calls for one job; its pushes are numbered on the wire, for optimisers."""
-
     _header: RequestsHeader
     _pushes = 0
     make_state = staticmethod(make_requests)

@@ -51,7 +51,6 @@ def make_holder(
     ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journal_bytes: int = 0,
     tables: Sequence[TableOptimiser] = (),
 ) -> ValuesServer:  # fmt: skip
-    """Make a server of `n_ps` that owns its whole share, all values 0; it keeps no journal."""
     share = make_share(space, ps, n_ps)
     header = one(ValuesHeader)
     header.ps, header.due = ps, NEVER

@@ -91,7 +91,6 @@ def make_requests(
 
 @compiled
 def start(state: Requests, op: int, iteration: int, n_keys: int) -> None:
-    """Begin to pull or push the parameters at the first `n_keys` positions; with EMPTY `n_keys` is the PS."""
     header = state.header
     header.op, header.iteration, header.calls, header.unsent = op, iteration, 0, 0
     if op == EMPTY:

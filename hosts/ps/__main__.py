@@ -82,7 +82,6 @@ class PsProcess:
         return self._sockets
 
     def _peers(self) -> list[Address]:
-        """Return the peers to send to unasked: servers or their services, then workers at each job's port."""
         config, chosen = self._config, design(self._config.design)
         ports = [worker_udp_port(job.job) for job in config.jobs]
         servers = [

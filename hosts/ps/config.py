@@ -17,8 +17,6 @@ class PsJobConfig(JobConfig):
 
 
 class DurableConfig(Strict):
-    """The file of a PS's persisted state (`hosts.ps.durable`), and when it makes a checkpoint."""
-
     file: Path
     checkpoint_mb: float = Field(default=64.0, gt=0, allow_inf_nan=False)
     """Size of the journal after which a checkpoint replaces it."""

@@ -91,7 +91,6 @@ class Durable:
         return self.journal_bytes >= self._largest_journal
 
     def checkpoint(self, parts: Iterable[tuple[str, bytes]]) -> None:
-        """Replace checkpoint and journal by a new checkpoint, in one transaction."""
         with self._errors():
             self._connection.execute("BEGIN IMMEDIATE")
             try:

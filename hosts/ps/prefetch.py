@@ -58,7 +58,6 @@ def _prefetch_parameter(server: ValuesState, j: int, at: int) -> None:
 
 @compiled
 def _unserved_lanes(rpc: Rpc) -> int:
-    """Return the bitmap of the lanes that the switch has not served."""
     return int64(swap32(int64(rpc.live) & ~int64(rpc.served)))
 
 

@@ -124,7 +124,6 @@ def check_version(server: PsState, rpc: Rpc, length: int) -> int:
 
 @compiled
 def admit(server: PsState, h: Header, length: int, arrival: int) -> tuple[int, int, int]:
-    """Count a request; return the indexes of job and caller, and NEW, DUPLICATE or STALE (or invalid)."""
     header = server.header
     if length < HEADER_BYTES or not well_formed(h, length):
         header.malformed += 1
@@ -235,7 +234,6 @@ def slot_of(callers: Records[CallerRow], job: int, worker: int, epoch: int) -> i
 
 @compiled
 def find_caller(server: PsState, job: int, worker: int, epoch: int) -> int:
-    """Return the index of a caller's row; a new caller gets an empty row."""
     at = slot_of(server.callers, job, worker, epoch)
     row = server.callers[at]
     if not row.known:

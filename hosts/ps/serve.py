@@ -44,7 +44,6 @@ QUIET, COMMAND, SIGNAL, OWN, MARKED, ROOM, NOTED = 0, 1, 2, 3, 4, 5, 6
 """Why the loop returned: nothing came for a while; a command; a signal; an answer to the server's own RPCs;
 marked datagrams in the inbox; the server needs room; the changes of a burst must be persisted."""
 ANSWERED, FOR_CONTROL, NEWCOMER, FOREIGN = 0, 1, 2, 3
-"""Marks of datagrams: done; a message of the controller; the caller is new; another protocol version."""
 EVENTS = 64
 _LONGEST_WAIT_NS = 1_000_000_000
 
@@ -95,7 +94,6 @@ class Sources(NamedTuple):
 
 
 def make_sources(epoll: int, peers: Sequence[Address] = ()) -> Sources:
-    """Make the sources of an epoll instance; descriptors that are not in the state are data ports."""
     state = one(_SourcesState)
     for name in ("commands", "signals", "own", "port", "fd"):
         setattr(state, name, -1)
@@ -193,7 +191,6 @@ def answer_burst(server: ServerState, service: Service, udp: Udp, sources: Sourc
 
 @compiled
 def handle_burst(server: ServerState, service: Service, udp: Udp, sources: Sources, fd: int) -> bool:
-    """Handle a data socket's datagrams, and queue the answers; return whether some are marked."""
     # Processing time is measured for each datagram, CPU time, which takes a system call, for the burst.
     n = take(udp, fd, free_slots(service))
     sources.state.fd, sources.state.taken = fd, n
@@ -226,7 +223,6 @@ def prefetch_following(server: ServerState, inbox: Records[Rpc], k: int, n: int)
 
 @compiled
 def answer_one(server: ServerState, service: Service, udp: Udp, fd: int, k: int, read: int) -> int:
-    """Answer datagram k of the inbox with the next flush, or when due; return the result of `handle`."""
     rpc, arrived = udp.inbox[k], arrival(udp, k, read)
     if not is_configured(service):
         answer = udp.outbox[k]

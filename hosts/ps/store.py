@@ -26,13 +26,10 @@ class Held(NamedTuple):
 
 
 class CopyAges(NamedTuple):
-    """How old the copies that a server publishes were when they were replaced."""
-
     copies: dict[int, int]
     """Upper limit of a class of ages in ns -> copies replaced at such an age."""
     oldest_ns: int
     late: int
-    """Copies that were older than `bound_ns`."""
     bound_ns: int
     rpcs: int
     """RPCs of this server with the switch, three for up to 32 copies."""

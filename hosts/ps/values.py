@@ -109,7 +109,6 @@ def locate_lanes(server: ValuesState, rpc: Rpc, count: int, wanted: int) -> None
 
 @compiled
 def pull(server: ValuesState, j: int, h: Header, rpc: Rpc, answer: Rpc) -> int:
-    """Write the values of all lanes, those of the switch included; return the bitmap of refused lanes."""
     with_value = h.served if h.flags & VALUES else int64(0)
     refused = int64(0)
     locate_lanes(server, rpc, h.count, ~with_value)
@@ -167,7 +166,6 @@ def _add(cell: Cell, delta: int) -> int:
 
 @compiled
 def _optimise(server: ValuesState, j: int, h: Header, rpc: Rpc) -> int:
-    """Apply the gradients of located lanes that this PS owns; return the bitmap of applied lanes."""
     applied, left = int64(0), lanes_to_serve(h)
     while left:
         done = _optimise_table(server, j, h, rpc, left)
@@ -222,7 +220,6 @@ def _optimise_table(server: ValuesState, j: int, h: Header, rpc: Rpc, left: int)
 
 @compiled
 def _set_words(server: ValuesState, j: int, h: Header, rpc: Rpc) -> int:
-    """Set a word of located lanes that this PS owns; return the bitmap of lanes that were set."""
     done = int64(0)
     for lane in range(h.count):
         at = server.header.at[lane]

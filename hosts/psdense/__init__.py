@@ -11,8 +11,6 @@ __all__ = ["AGENTS", "SERVER", "WORKER", "PushClient"]
 
 
 class PushClient(DenseClient):
-    """One worker's calls for one job, to servers that add up."""
-
     make_state = staticmethod(make_pusher)
 
 

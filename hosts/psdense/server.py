@@ -86,7 +86,6 @@ class Adder(NamedTuple):
 
 
 def make_adder(ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journal_bytes: int = 0) -> Adder:
-    """Make the state of a server of `n_ps` for vectors as long as the key space; it keeps no journal."""
     # Workers hold the parameters; no request asks a server for any.
     share = make_share(KeySpace(1), ps, n_ps)
     header = one(AdderHeader)
@@ -160,7 +159,6 @@ def _row_of(server: Adder, rpc: Rpc, count: int) -> int:
 
 @compiled
 def _fits_round(row: ChunkRow, rpc: Rpc, count: int) -> bool:
-    """Return whether a push has the form and size of the round's earlier ones."""
     packet = as_packet(rpc)
     return bool(
         row.count == count

@@ -46,7 +46,6 @@ from nativekit.compile import compiled, int64
 
 @compiled
 def start(state: Member, op: int, iteration: int, n_keys: int) -> None:
-    """Begin an operation (`WorkerOps.start`), and handle the chunks of it that came early."""
     header = state.header
     n = begin(state, op, iteration, n_keys)
     workers = int64(header.workers)
@@ -104,7 +103,6 @@ def _first(state: Member, part: int, chunk: int) -> int:
 
 @compiled
 def _values_in(state: Member, part: int, chunk: int) -> int:
-    """Return the number of values of a chunk; at the end of a part or the vector it is smaller, or 0."""
     header = state.header
     first, of_part = _first(state, part, chunk), chunk % int64(header.chunks_per_part) * int64(header.full)
     return max(0, min(int64(header.full), int64(header.part_size) - of_part, int64(header.n) - first))

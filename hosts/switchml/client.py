@@ -12,8 +12,6 @@ from hosts.worker.vectors import Vector, VectorClient, check_below
 
 
 class SwitchMLClient(VectorClient):
-    """One worker's calls for one job. Floats are added in block floating point (`hosts.switchml.floats`)."""
-
     state: Reducer
     _header: ReducerHeader
     max_workers = WORKERS

@@ -48,7 +48,6 @@ def chunk_of(rpc: Rpc) -> int:
 
 @compiled
 def exponent_of(rpc: Rpc) -> int:
-    """Return the largest exponent of all workers."""
     octet = int64(as_halfwords(rpc).octets[_EXPONENT_AT])
     return octet - ((octet & 0x80) << 1)
 

@@ -107,7 +107,6 @@ def _add(arrays: _LedgerArrays, n: int) -> None:
 
 
 def read(path: Path) -> Sums:
-    """Read the ledger of a running or killed worker; raise `LedgerError`."""
     check_file(path, _HEAD, _MAGIC, _sections, "ledger")
     content = np.fromfile(path, dtype=np.uint8)
     head = content[: _HEAD.itemsize].view(_HEAD)[0]

@@ -24,8 +24,6 @@ Operate = Callable[[WorkerState, Udp, Wire, int], int]
 
 
 class Driver(Protocol):
-    """The source of operations: `Trainer`, `Replay` or `EmptyCalls`."""
-
     @property
     def finished(self) -> bool: ...
 
@@ -92,7 +90,6 @@ class JobSocket:
         return int(self._wire.state.fd)
 
     def drain_between_blocks(self, client: BaseClient) -> None:
-        """Receive the waiting datagrams and answer them, between operations."""
         client.take_records(records(BURST, Row))
         for _ in range(2):
             self._context.operate(client.state, self._context.udp, self._wire, 0)

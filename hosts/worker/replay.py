@@ -95,7 +95,6 @@ class ReplayLog:
         return bool(self.sums[UNREPLAYED].any())
 
     def forget(self) -> None:
-        """Reset switch number and part; `sums` are set by the caller."""
         self._head["switch"] = self._head["noted"] = self._head["taken"] = 0
 
     def restore(self, switch: int) -> None:

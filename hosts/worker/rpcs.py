@@ -69,7 +69,6 @@ def peer(state: RpcsState, s: int) -> int:
 def write_head(
     state: RpcsState, rpc: Rpc, op: int, ps: int, count: int, seq: int, live: int, iteration: int, t0: int
 ) -> int:
-    """Write a request's header; return the length of the whole datagram."""
     header = state.header
     flags = (KEYS | VALUES if op == PUSH else KEYS) | int64(header.words) if op != EMPTY else 0
     job, worker, epoch = int64(header.job), int64(header.worker), int64(header.epoch)

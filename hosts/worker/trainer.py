@@ -153,8 +153,6 @@ class Trainer:
 
 
 class _ClosedLoop:
-    """A block whose next operation starts as soon as the client is idle."""
-
     def __init__(self, client: BaseClient) -> None:
         self._client = client
 

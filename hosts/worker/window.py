@@ -83,7 +83,6 @@ class WindowState(Protocol):
 
 
 def open_window(header: WindowHeader, caller: Caller, window: int) -> Ints:
-    """Initialise a window with `window` free slots; return `free`. Raise `ValueError` for an invalid size."""
     if not 1 <= window <= WINDOW:
         raise ValueError(f"window: expected 1 to {WINDOW}, got {window}")
     header.job, header.worker, header.epoch = caller
@@ -159,7 +158,6 @@ def retransmit(state: WindowState, now: int) -> None:
 
 @compiled
 def queue_resend(state: WindowState, s: int, waiting: int) -> None:
-    """Queue a slot for retransmission, by its number behind the first `waiting` ones."""
     header = state.header
     k = int64(header.queued_resends)
     while k > waiting:

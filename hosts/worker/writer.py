@@ -30,8 +30,6 @@ class _Batch:
 
 
 class RpcWriter:
-    """A pool of arrays for clients' rows, which `write` writes; dropped rows are counted."""
-
     def __init__(
         self, write: Callable[[NDArray[np.void], Origin], None], rows: int = ROWS, limit: int = LIMIT
     ) -> None:

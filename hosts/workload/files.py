@@ -131,7 +131,6 @@ def deal(trace: Trace, workers: int, path: Path) -> Trace:
 def _without_operations(
     accesses: NDArray[np.uint32], start: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """Return the distinct keys of each step, whether they are pulled or pushed."""
     steps = [np.unique(accesses[a:b] & KEY) for a, b in pairwise(start.tolist())]
     return np.concatenate(steps), _starts([len(step) for step in steps])
 

@@ -64,7 +64,6 @@ class PowerLaw:
     shift: float = _SHIFT
 
     def cumulative(self, rank: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the probability of a rank below `rank`."""
         low, high = self._power(np.zeros(1)), self._power(np.full(1, float(self.size)))
         return (self._power(rank) - low) / (high - low)
 
@@ -118,7 +117,6 @@ def calibrate(shape: Shape) -> tuple[PowerLaw, int]:
 
 
 def _bins(size: int, hot: int) -> NDArray[np.int64]:
-    """Return the edges of bins of ranks, of growing width behind the first ones; `hot` is one of them."""
     head = np.arange(min(_EXACT_RANKS, size))
     tail = np.geomspace(min(_EXACT_RANKS, size), size, _BINS).round().astype(np.int64)
     return np.unique(np.concatenate([head, [hot], tail]))

@@ -47,8 +47,6 @@ class MiniBatch:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Mini-batches of `workers` workers over `steps` steps each."""
-
     name: str
     workers: int
     steps: int

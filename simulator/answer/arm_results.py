@@ -13,7 +13,6 @@ from foundation.settings import Strict
 from simulator.config import SimulationConfig
 
 BUSY = 0.8
-"""Utilisation from which cores count as the bottleneck."""
 Limit = Literal["servers", "workers", "waiting"]
 
 

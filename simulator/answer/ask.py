@@ -26,7 +26,6 @@ _MAX_CHECKS = 3
 class ClusterAnswer(Strict):
     cluster: Cluster
     simulated_workers: int
-    """Workers that were simulated, with their share of each server; rates are those of all workers."""
     keys_per_step: float
     notes: tuple[str, ...]
     headline: str
@@ -46,7 +45,6 @@ class ClusterAnswer(Strict):
 
 
 def answer(cluster: Cluster, reporter: Reporter, max_rpcs: float = MAX_RPCS) -> ClusterAnswer:
-    """Simulate a cluster, or a part of one whose steps have more than `max_rpcs` RPCs."""
     limit = max_workers(cluster, cluster.keys_per_step, max_rpcs)
     config = config_for(cluster, part_of(cluster, limit))
     notes = list[str]()

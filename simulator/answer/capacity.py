@@ -32,8 +32,6 @@ _MIN_PACKETS = 0.05
 
 
 class Check(NamedTuple):
-    """A size whose capacity was calculated, in steps/s, and then simulated."""
-
     top_k: int
     calculated: float
     simulated: float
@@ -137,7 +135,6 @@ def _interpolated(known: dict[float, float], served: float) -> float:
 
 
 def stops_at(sizes: Iterable[Size]) -> Size:
-    """Return the smallest hot set whose capacity is within `WORTH` of the best."""
     every = list(sizes)
     best = max(size.capacity for size in every)
     return next(size for size in every if size.capacity >= (1 - WORTH) * best)

@@ -60,8 +60,6 @@ class Cluster(Strict):
 
 
 class Part(NamedTuple):
-    """The workers that are simulated, with their share of each server; the last rack may have fewer."""
-
     workers: int
     rack: int | None
     share: float

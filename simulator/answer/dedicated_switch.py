@@ -24,7 +24,6 @@ _ROUNDS, _ROUNDS_TO_CORRECT = 10, 2
 
 
 def simulate_dedicated_switch(run: Path, record: RunRecord, summary: Summary) -> Virtual:
-    """Simulate a run's first load by its own costs, two of which are corrected (`correct_costs`)."""
     hosts, load = costs_of_run(run, record, summary), next(iter(summary.loads))
     shared = _like(record, load, hosts, _ROUNDS_TO_CORRECT)
     trace, hot_set = trace_of(run, shared), run / HOT_SET

@@ -13,7 +13,6 @@ from experiment.config import MAX_TOP_K
 from foundation.protocol.header import HEADER_BYTES, KEY_BYTES, LANES, VALUE_BYTES
 
 _FRAME_BYTES = 14 + 20 + 8 + HEADER_BYTES + LANES * (KEY_BYTES + VALUE_BYTES)
-"""Length of a full push: Ethernet, IPv4, UDP, header and lanes."""
 _GAP_BYTES = 24
 """Preamble, checksum and gap between two frames."""
 

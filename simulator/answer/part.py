@@ -15,8 +15,6 @@ MAX_RPCS = 90_000
 
 
 class PartCheck(Strict):
-    """Capacities of the whole cluster in steps/s, by a part of half as many workers."""
-
     workers: int
     baseline: float
     offload: float

@@ -26,14 +26,11 @@ class PackingCounts(NamedTuple):
     """Means of a step, that is of its pull and its push."""
 
     served: float
-    """Fraction of the lanes that the switch serves."""
     rpcs: float
     to_servers: float
-    """Packets that go on to the servers."""
     lanes: float
     """Lanes of these packets that servers process."""
     keys: float
-    """Lanes of all RPCs."""
 
 
 class Size(Strict):
@@ -58,7 +55,6 @@ class PackingCounter:
         for batch in chosen_from:
             updates[_positions(trace, batch)] += 1
         self.known = int((updates > 0).sum())
-        """Number of keys that a hot set can be chosen from."""
         self._rank = np.empty(len(updates), np.int64)
         self._rank[np.argsort(-updates, kind="stable")] = np.arange(len(updates))
         self._rank[updates == 0] = len(updates)

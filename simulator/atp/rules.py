@@ -51,8 +51,6 @@ class Cell:
 
 @dataclass
 class SwitchModel:
-    """A switch with `check` for all jobs or none."""
-
     cells: int = CELLS
     check: bool = False
     memory: list[Cell] = field(init=False)

@@ -66,7 +66,6 @@ class ServerModel:
     """The tensor before it, from which `check` answers late packets."""
     declared: set[int] = field(default_factory=set)
     renamed: dict[int, int] = field(default_factory=dict)
-    """Cell of collided packets -> the new one."""
     next_spare: int = 0
 
     def copy(self) -> ServerModel:

@@ -49,9 +49,7 @@ class Step(NamedTuple):
     """Whether it is a first copy, and has arrived before."""
     is_held: bool = False
     holds: bool = False
-    """Whether what the switch sends to the server is held up."""
     lost_to: tuple[int, ...] = ()
-    """Workers that do not get the acknowledgement."""
 
     def __str__(self) -> str:
         name = f"{chr(ord('A') + self.worker)}{self.tensor}.{self.sequence}"
@@ -67,7 +65,6 @@ class Setting:
     workers: int = 2
     window: int = 1
     chunks: int = 1
-    """Packets of a tensor."""
     tensors: int = 2
     check: bool = False
     faults: frozenset[Fault] = frozenset(Fault)

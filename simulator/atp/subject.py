@@ -24,7 +24,6 @@ RANGE = ScheduleRange(
     integer_bits=26, faults=tuple(FAULTS),
 )  # fmt: skip
 OTHER_OWNER = 0xFFFF0001
-"""Owner of cells that the packets of no job of these arms have."""
 HASTY_PATIENCE_NS = 2_000_000_000
 """With the published timers, which resend at least 20 times a second, and mostly 5,000 times."""
 

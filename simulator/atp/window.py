@@ -18,8 +18,6 @@ FRAME, GROWTH = 308, 1_500
 
 @dataclass
 class WindowModel:
-    """One worker's tensor, whose packets are numbered from 1 to `total`."""
-
     key: int
     total: int
     places: list[int]
@@ -31,7 +29,6 @@ class WindowModel:
     """The last sequence number of those that are acknowledged without a gap."""
     sent: int = 0
     resent: int = 0
-    """The last one that a gap has had resent."""
     results: dict[int, tuple[int, ...]] = field(default_factory=dict)
     floats: set[int] = field(default_factory=set)
     declared: set[int] = field(default_factory=set)
@@ -82,6 +79,5 @@ class WindowModel:
 
 
 def adapted(window: int, is_congested: bool, max_window: int) -> int:
-    """Return the next size of a window, in packets."""
     size = window * FRAME // 2 if is_congested else window * FRAME + GROWTH
     return max(1, min(size // FRAME, max_window))

@@ -31,7 +31,6 @@ class Reduced(Strict):
     workers: int
     servers: int
     values: int
-    """n, the length of the vectors."""
     chunk_size: int
     window: int
     seconds: float

@@ -37,7 +37,6 @@ class PlayedSchedule:
     schedule: AllReduceSchedule
     testbed: AllReduceTestbed
     vectors: list[list[Vector]]
-    """Operands by all-reduce, then by worker."""
     results: list[list[Vector]] = field(default_factory=list)
     """Sums by worker, then by all-reduce, as far as they are complete."""
 

@@ -20,8 +20,6 @@ FAULTS = ALL_REDUCE_FAULTS | SERVER_FAULTS
 
 @dataclass(frozen=True, slots=True)
 class AllReduceSchedule:
-    """The conditions of some all-reduces, whose random choices follow from `seed`."""
-
     fault: str
     seed: int
     workers: int = 2
@@ -46,8 +44,6 @@ class AllReduceSchedule:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleRange:
-    """Values that schedules of some designs are drawn from; repeated ones are drawn more often."""
-
     name: str
     workers: tuple[int, ...]
     windows: tuple[int, ...]

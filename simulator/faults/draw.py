@@ -63,4 +63,3 @@ def _injections_of(kills: Sequence[Kill], random: Random) -> Iterator[FaultInjec
 
 
 _RESTORED_US = 5_000
-"""Typical time in which a switch is restored in virtual time."""

@@ -15,7 +15,6 @@ _WORKER_PROBABILITY = 0.25
 class Kill(NamedTuple):
     kind: ProcessKill
     target: int
-    """Number of the process among those of its kind, from 0."""
     gap: float
     """Time until the next kill, as a fraction of a switch's restore time."""
 
@@ -25,7 +24,6 @@ class Kill(NamedTuple):
 
 
 def draw_kills(seed: int, workers: int, servers: int) -> tuple[Kill, ...]:
-    """Draw two to five kills of switch and servers, one of the switch, and perhaps a last one of a worker."""
     random = Random(f"kills {seed}")
     processes = [(SWITCH_KILLED, 0), *((SERVER_KILLED, p) for p in range(servers))]
     victims = [processes[0], *random.choices(processes, k=random.randint(1, _MAX_KILLS - 1))]

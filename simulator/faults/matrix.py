@@ -45,7 +45,6 @@ class Tally(Strict):
     """Keys whose final value is too small; `doubled`: too large."""
     doubled: int = 0
     misread: int = 0
-    """Pulled values out of their bounds."""
     stuck: int = 0
     recovery_ms: tuple[float, ...] = ()
     failures: tuple[Failure, ...] = Field(default=(), max_length=_MAX_FAILURES)

@@ -38,7 +38,6 @@ class Judgement(NamedTuple):
     lost: int
     doubled: int
     early: int
-    """Pulled values that lack acknowledged pushes."""
     late: int
     """Pulled values that contain more than the pushes invoked before."""
 

@@ -43,7 +43,6 @@ class OperationsHeader:
     is_closing: int
     is_extreme: int
     pulls: float
-    """Probability that an operation is a pull."""
     share: float
     """Probability that an operation takes a key."""
     random: np.uint64
@@ -66,7 +65,6 @@ class Operation:
     mask: np.uint64
     """Keys of the operation, a bit each."""
     added: np.uint64
-    """Keys whose push was acknowledged."""
 
 
 class Operations(NamedTuple):

@@ -72,7 +72,6 @@ class Player:
         self.active_faults = 0
         self.faults: list[InjectedFault] = []
         self.recoveries: list[tuple[int, int]] = []
-        """When each fault ended, and the number of RPCs answered when it was injected."""
         self.returned: list[tuple[int, int]] = []
         """Workers that restarted, and when."""
         self.blind: list[list[int]] = []
@@ -345,7 +344,6 @@ class Player:
         )
 
     def _unreplayed(self) -> NDArray[np.uint32]:
-        """Return the updates in the logs of dead workers that no switch or server holds."""
         unreplayed = np.zeros(KEYS, np.uint32)
         for w, log in enumerate(self.testbed.logs):
             if self._is_dead(w):

@@ -20,7 +20,6 @@ class FaultInjection:
     """RPCs answered before it."""
     duration_us: int
     target: int
-    """Number of the host, worker or server, from 0."""
     amount: int = 0
     """Extra delay of frames, µs; or µs until a controller dies, or the next one comes."""
     after_previous_us: int | None = None
@@ -29,8 +28,6 @@ class FaultInjection:
 
 @dataclass(frozen=True, slots=True)
 class FaultSchedule:
-    """The conditions of one history, whose random choices follow from `seed`."""
-
     fault: str
     arm: str
     seed: int
@@ -57,7 +54,6 @@ class FaultSchedule:
 
     @classmethod
     def from_json(cls, text: str) -> FaultSchedule:
-        """Parse what `to_json` has written; raise `ValueError`, `TypeError` or `KeyError` for other texts."""
         given = json.loads(text)
         if message := renamed_arm([given["arm"]]) or find_old("field", SCHEDULE_FIELDS, given):
             raise ValueError(message)

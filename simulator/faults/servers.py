@@ -67,7 +67,6 @@ class RestartableServer:
         self._initially_in_switch = np.zeros(0, np.uint64)
 
     def release_initial(self, keys: Keys) -> None:
-        """Give up this server's part of the keys that are in the switch from the beginning."""
         self._initially_in_switch = keys
         self._state_ops.release_to_switch(self.store, keys)
 

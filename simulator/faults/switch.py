@@ -64,8 +64,6 @@ def _cells(register: str) -> int:
 
 
 class RestartableSwitch(SimulatedSwitch):
-    """A switch that can be off and restart. `rows` are its entries as controllers have them."""
-
     def __init__(self, name: str, compiled: CompiledConfig | None = None) -> None:
         super().__init__(design(name), compiled=compiled or small_config(name))
         self.rows: dict[object, Row] = {}

@@ -29,7 +29,6 @@ from simulator.prediction.similar_run import shared_cores
 
 _WAITS = pl.col("w_queue_us", "ps_queue_us")
 _MIN_NS = 500
-"""Minimum of a cost that is computed as a remainder."""
 
 
 class StepCosts(NamedTuple):

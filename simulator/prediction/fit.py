@@ -18,7 +18,6 @@ from simulator.prediction.observed import CPU, LoadAndArm, Observed, observed, o
 from simulator.prediction.similar_run import config_like, shared_cores
 
 FitProgress = Callable[[int, int], None]
-"""Callback: evaluations so far, and their maximum."""
 
 
 class CostRange(NamedTuple):
@@ -53,7 +52,6 @@ _SHORT = {
     "rounds": 5, "block_ms": 280, "discard_ms": 30, "block_steps": 1, "profile_lanes": 100_000,
     "trace_steps": 600,
 }  # fmt: skip
-"""Settings that make one evaluation quick; rounds differ in when workers begin."""
 
 
 class Fit(NamedTuple):
@@ -61,9 +59,7 @@ class Fit(NamedTuple):
     unexplained: Mapping[str, float]
     """CPU time of workers, or servers, that is not for operations, µs a second."""
     cells: Mapping[LoadAndArm, Mapping[str, tuple[float, float]]]
-    """Load and arm -> metric -> measured value, and value with these costs."""
     capacity: Mapping[str, tuple[float, float]]
-    """Arm -> the same for its steps/s in a closed loop."""
 
 
 class Target(NamedTuple):

@@ -126,7 +126,6 @@ _PLANS: dict[str, tuple[str, str, Sequence[float], Callable[[float], Changes]]] 
         "workers, each with a connection to every server", _UP_TO_320, _connections,
     ),
 }  # fmt: skip
-"""Name -> title, axis, values, and the changes that a value makes to the base."""
 _NAMES = ("clusters", *_PLANS)
 
 

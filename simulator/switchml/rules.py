@@ -35,15 +35,12 @@ class Answer(NamedTuple):
 
 @dataclass
 class PoolEntry:
-    """A pool entry: a slot in a set."""
-
     bitmap: int = 0
     missing: int = 0
     """Workers until it is full; 0 before the first, too."""
     values: tuple[int, ...] = NO_VALUES
     exponents: tuple[int, int] = (0, 0)
     number: int = 0
-    """Number of its chunk, from 1; used with `check`."""
     since: int = 0
 
 

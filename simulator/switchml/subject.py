@@ -23,8 +23,6 @@ RANGE = ScheduleRange(
 
 
 def subject_of(arm: Arm) -> Subject:
-    """Return the subject of an arm, which may have other settings than the design's arms."""
-
     def set_up(client: VectorClient, window: int, chunk_size: int) -> None:
         if chunk_size != VALUES:
             raise ValueError(f"chunks of {chunk_size} values; {VALUES} expected")

@@ -66,7 +66,6 @@ _WHERE = {
     "study": ("hotline.results.policies", "study"),
     "whatif": ("studies.dense.answers", "requirements_of"),
 }
-"""Name -> module and name there. All other names are in `_RUNS`."""
 _EXTRAS = {"torch"}
 """Subpackages that need an optional dependency; they are imported only by name."""
 

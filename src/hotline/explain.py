@@ -26,7 +26,6 @@ from softswitch.p4runtime.loaded_config import LoadedConfig
 WORKER, EPOCH = 1, 1
 HOSTS = Hosts(workers=2, servers=1)
 VALUE = 100
-"""Value that a push adds to its first key; each further key gets one more."""
 SLOT = 5
 """Slot of each hot key in its lane's registers."""
 

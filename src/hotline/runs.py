@@ -59,7 +59,6 @@ def run(**settings: object) -> Run:
 
 
 def run_here(settings: Sequence[str]) -> int:
-    """Run the experiment on this machine with `NAME=value` settings, and return the exit code."""
     # Imports Mininet, which a simulation does not need.
     from topologies.lifecycle import main
 

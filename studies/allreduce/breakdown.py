@@ -24,7 +24,6 @@ COLOURS = ("#3b7dd8", "#9ecae1", "#8c6d31", "#2c9a57", "#e07b1a", "#9467bd", "#c
 LINK_PARTS = PARTS[:5]
 """Parts with hosts that take no time, and without loss."""
 ONE_WAY_S = (2 * DELAY_US + SWITCH_US) / 1e6
-"""Delay from one host to another, or from a worker to the switch and back."""
 
 
 def parts_of(point: Reduce, runs: Mapping[str, Reduced]) -> dict[str, float]:

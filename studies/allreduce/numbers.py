@@ -33,12 +33,9 @@ from studies.allreduce.training_result import TrainingResult
 Results = Mapping[str, Reduced | TrainingResult | Shared]
 """Results by the names of their points."""
 LEARNED_MARGIN = 0.1
-"""A loss counts as learned up to this share of the way from the best loss back to that of chance."""
 
 
 class Line(Strict):
-    """A curve of one scheme at one bandwidth."""
-
     scheme: str
     gbit: float
     x: list[float]
@@ -49,8 +46,6 @@ class Line(Strict):
 
 
 class Limit(Strict):
-    """The time of an all-reduce, its lower limits by links, and its breakdown."""
-
     scheme: str
     gbit: float
     workers: int
@@ -98,8 +93,6 @@ class TrainingRow(Strict):
 
 
 class ModelStep(Strict):
-    """A training step of a model with a scheme's all-reduce of all gradients."""
-
     scheme: str
     gbit: float
     workers: int

@@ -38,13 +38,10 @@ class Reduce(Strict):
     values: int
     chunk_size: int
     loss: float = 0.0
-    """Share of frames lost on every cable."""
     taken: float = 0.0
-    """Share of the switch's memory that another job has."""
     has_latency: bool = True
     """Whether cables and the switch have a delay besides the transmission of bytes."""
     hosts: Literal["ideal", "measured"] = "ideal"
-    """Hosts that take no time, or the agents' measured time."""
     seed: int = 1
 
     @property
@@ -67,7 +64,6 @@ class Reduce(Strict):
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """Names of the modules that the result depends on, with all that they import."""
         return "studies.allreduce.schemes", "simulator.dense.measure", *modules_of(self.design)
 
     @property
@@ -212,7 +208,6 @@ def digest(program: Path, modules: tuple[str, ...], root: Path = ROOT) -> str:
 
 
 def run_point(text: str) -> str:
-    """Run a point, given as JSON, and return its `PointResult` as JSON."""
     point = _POINT.validate_json(text)
     start = time.perf_counter()
     result = point.run()

@@ -48,9 +48,7 @@ class Training(Strict):
     servers: int
     steps: int
     compute_us: float = 0.0
-    """Minimum computing time of a step."""
     straggler: float = 1.0
-    """Slow-down of the first worker's computing."""
     seed: int = 1
 
 

@@ -76,8 +76,6 @@ def requirements_of(
 
 
 class StepTimes(Strict):
-    """The step time of a model under each scheduler, by the scheduler's title."""
-
     model: str
     is_estimate: bool
     step_ms: dict[str, float]

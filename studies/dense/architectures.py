@@ -9,8 +9,6 @@ from itertools import pairwise
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A parameter tensor, and the multiply-adds of one sample's forward pass."""
-
     name: str
     values: int
     multiply_adds: float
@@ -35,7 +33,6 @@ class Builder:
         self.add(f"{name}.bias", channels, channels * places)
 
     def linear(self, name: str, inputs: int, outputs: int, times: int = 1) -> None:
-        """Add a linear layer with bias that a sample uses `times` times."""
         self.add(f"{name}.weight", inputs * outputs, inputs * outputs * times)
         self.add(f"{name}.bias", outputs)
 
@@ -105,7 +102,6 @@ def densenet201() -> list[Tensor]:
 
 
 _Branch = tuple[tuple[int, tuple[int, int], int], ...]
-"""Consecutive convolutions: (channels, kernel, side of the output)."""
 _1, _3, _17, _71, _13, _31 = (1, 1), (3, 3), (1, 7), (7, 1), (1, 3), (3, 1)
 
 

@@ -26,7 +26,6 @@ class Gap:
     p99: float
     largest: float
     reached: float
-    """Share of the models where the scheduler finds the optimum."""
 
 
 def gaps(

@@ -60,7 +60,6 @@ class Layers:
         return Layers(self.names, self.sizes, by * self.backward_us, forward)
 
     def by_module(self) -> Layers:
-        """Return the layers with a module's tensors, such as `conv1.weight` and `conv1.bias`, merged."""
         modules = [name.removesuffix(".weight").removesuffix(".bias") for name in self.names]
         begins = [i for i, name in enumerate(modules) if i == 0 or name != modules[i - 1]]
 
@@ -76,7 +75,6 @@ class Layers:
 
 
 def read_layers(path: Path) -> Layers:
-    """Read a table from CSV or Parquet; raises `DataError` with the row, the value and what was expected."""
     log = UpdateLog.open(path, "a table of layers is CSV or Parquet")
     missing = [name for name in COLUMNS if name not in log.names]
     if missing:

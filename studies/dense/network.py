@@ -119,7 +119,6 @@ def _additions() -> tuple[Values, Values]:
 
 
 def read_utilisation(path: Path) -> tuple[tuple[float, float], ...]:
-    """Read a curve from CSV with the columns `gbit` and `utilisation`; raises `DataError` with the line."""
     log = UpdateLog.open(path, "a curve of utilisation is CSV")
     columns = ["gbit", "utilisation"]
     if set(columns) - set(log.names):

@@ -25,7 +25,6 @@ from studies.dense.rings import FRAME, Rings, run_rings
 MTU = 1500
 _IP_UDP = 28
 PAYLOAD = MTU - _IP_UDP
-"""Bytes of gradients in a full frame."""
 GOODPUT_SHARE = PAYLOAD / (PAYLOAD + HEAD_BYTES + WIRE_OVERHEAD)
 """Share of gradients in what a link carries, including headers, preamble and gap."""
 MIN_LINK_GBIT, MAX_LINK_GBIT = 0.001, 1000.0
@@ -129,7 +128,6 @@ def compare_with_formula(
     model: Model, network: Network, fusion: Fusion, workers: Sequence[int] = WORKERS,
     step: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[FormulaComparison]:  # fmt: skip
-    """Compare the frames of a model's buffers with the formula, in rings whose links are used fully."""
     sizes, ready = fuse(model.layers, fusion)
     comparisons = []
     for done, n in enumerate(workers):
@@ -177,7 +175,6 @@ class ModelComparison:
 def compare_with_model(
     model: Model, network: AlphaBetaModel, schedules: Sequence[Schedule]
 ) -> list[ModelComparison]:
-    """Compare schedules on links where one all-reduce takes α + β·s; interference emerges from the frames."""
     gbit, startup_us = link_of(network)
     comparisons = []
     for schedule in schedules:

@@ -130,7 +130,6 @@ def _send(rings: Any, h: int, now: int, payload: int) -> None:
 
 @compiled
 def _receive(rings: Any, b: int, h: int, now: int, payload: int, startup: int, at_once: int) -> None:
-    """Receive a frame: the last one of a step makes the next step due, and the last step ends the buffer."""
     hosts = len(rings.up)
     rings.got[b, h] += 1
     frames_per_step = _frames(rings, b, payload)

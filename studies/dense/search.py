@@ -82,8 +82,6 @@ def _try_all(ready: Values, sizes: Values, at_once: int, network: Constants) -> 
 
 
 class _States(NamedTuple):
-    """The network states of each prefix, sorted by their ends: n + 1 prefixes, up to `width` states each."""
-
     ends: Values
     """float64[n + 1, width]: end if the remaining gradients were one buffer, inf in a free place."""
     times: Values

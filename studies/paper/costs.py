@@ -62,7 +62,6 @@ class Costs:
 
 
 def prediction_errors(points: Sequence[MeasuredPoint]) -> dict[str, float]:
-    """Return for each quantity the median error of a run's ratio as predicted from the other runs."""
     return {
         what: float(
             np.median(

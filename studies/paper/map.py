@@ -57,7 +57,6 @@ class DataMarker(Marker):
 
 
 def marker_of(data: Path, options: ReadOptions, note: Callable[[str], None]) -> DataMarker:
-    """Mark an access log or a libsvm training set; `note` gets what it was taken for. Raises `DataError`."""
     trace = files.load(data, 1, options, note)
     packing = pack_trace(trace, max(1, round(TOP_SHARE * trace.space.size)), _SERVERS)
     return DataMarker(data.name, skew_of(trace), packing.keys, packing)
@@ -76,7 +75,6 @@ def draw_map(
     markers: Sequence[Marker] = (),
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> OffloadMap:
-    """Draw the map from runs with different skew and keys per step; `progress` gets packings done and all."""
     measured = [
         measured_point(
             run, pack_shape(run.config.workload.hot_share, run.config.workload.keys_per_step, servers)

@@ -16,7 +16,6 @@ from hosts.workload.trace import Trace
 
 PARAMETERS = R1.parameters
 TOP_SHARE = 0.02
-"""Share of the parameters whose share of the updates is the skew."""
 TOP = round(TOP_SHARE * PARAMETERS)
 _PROFILE_LANES = 1_000_000
 _MEASURED_BATCHES = 60
@@ -26,16 +25,13 @@ _MEASURED_BATCHES = 60
 class Packing:
     keys: float
     served: float
-    """Share of the keys that the switch serves."""
     rpcs: float
     """RPCs without offload, all of which reach servers."""
     rpcs_with: float
     to_servers: float
-    """RPCs with offload that reach servers."""
 
 
 def pack_trace(trace: Trace, top_k: int, servers: int) -> Packing:
-    """Count the last mini-batches of a trace, with a hot set of the top k of the others."""
     batches = len(trace.key_start) - 1
     measured = min(_MEASURED_BATCHES, max(1, batches // 2))
     split = trace.key_start[batches - measured]

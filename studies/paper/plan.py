@@ -26,7 +26,6 @@ _SHORT: Mapping[str, object] = {
     "simulate_dedicated_switch": False,
     "trace_steps": _TRACE_STEPS,
 }
-"""Settings of runs that are just long enough for intervals, with few arms."""
 _QUICK: Mapping[str, object] = {
     **_SHORT,
     "rounds": 6,

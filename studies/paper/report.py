@@ -25,7 +25,6 @@ from studies.paper.sweeps import by_workers, sweeps
 from studies.report import write_report
 
 Progress = Callable[[str], None]
-"""Callback with the name of the current activity."""
 
 
 def write_paper(stages: Sequence[Stage], folder: Path, markers: Sequence[Marker], progress: Progress) -> Path:

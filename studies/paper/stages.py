@@ -41,7 +41,6 @@ def is_done(stage: Stage, folder: Path) -> bool:
 
 
 def run_stages(stages: Sequence[Stage], folder: Path, progress: Progress) -> None:
-    """Run the unfinished stages; raises `StageFailed`. Ctrl-C ends the current one; finished results stay."""
     total = sum(stage.seconds for stage in stages)
     done = 0.0
     for stage in stages:

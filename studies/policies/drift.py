@@ -15,7 +15,6 @@ _WINDOWS = 16
 _TOP = 20_000
 _MIN_KEYS_PER_TOP_KEY = 10
 _RECOVERED = 0.95
-"""Share of its former hit rate at which a policy counts as recovered."""
 _MIN_LOSS = 0.02
 """Part of its lead that a top k must lose between the first and the last window to count as drift."""
 

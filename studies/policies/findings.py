@@ -9,7 +9,6 @@ from studies.policies.figures import shown_size
 from studies.policies.results import Outcome, Study
 
 _MIN_LEAD = 0.01
-"""Difference in the share of hits from which a policy counts as better than the fixed top-k."""
 
 
 def headline(study: Study) -> str:

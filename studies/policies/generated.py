@@ -18,7 +18,6 @@ from hosts.workload.generator import Shape, calibrate
 from hosts.workload.trace import distinct_columns
 
 Progress = Callable[[int, int], None]
-"""Callback with the work done and the total."""
 _STEPS_PER_PART = 100
 _EXCHANGES_PER_HALF_LIFE = 50
 

@@ -15,7 +15,6 @@ def prepare(
     files: Sequence[Path], folder: Path, learn: float, options: ReadOptions, progress: Progress,
     name: str | None = None,
 ) -> Log:  # fmt: skip
-    """Read files into a log in an empty folder; the first `learn` of its steps train. Raises `DataError`."""
     steps = read_steps(files, options, folder, progress)
     if len(steps) < 2:
         raise DataError(f"{steps.name}: has one mini-batch; policies are compared over many (--batch)")

@@ -19,14 +19,11 @@ from nativekit.records import Ints, Words
 from studies.compile import entry_point
 
 NO_NEXT_ACCESS = 2**32 - 1
-"""Value in `Log.next_access` of the last access of a key."""
 _CHUNK = 1 << 18
 
 
 @dataclass(frozen=True)
 class Log:
-    """A log whose first steps train policies and whose other steps are scored."""
-
     name: str
     accesses: Accesses
     """[n]: accesses in the order of time."""

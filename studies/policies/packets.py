@@ -18,11 +18,8 @@ _SEED = 1
 
 
 class RpcMeans(Strict):
-    """Mean numbers of RPCs of an operation (a pull or a push)."""
-
     rpcs: float
     to_servers: float
-    """RPCs of these that reach a server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +63,6 @@ def rpcs_without_offload(sample: Sample, servers: int) -> RpcMeans:
 def rpcs_with_policy(
     sample: Sample, servers: int, log: Log, sampled_levels: Mapping[int, NDArray[np.uint8]], size: int
 ) -> RpcMeans:
-    """Count RPCs with the keys in the switch that a policy's `size`-th size had at each access."""
     hits = {step: (levels <= size)[_accesses_of(log, step) < PULL] for step, levels in sampled_levels.items()}
     return _mean(sample, servers, hits)
 

@@ -39,14 +39,12 @@ MakePolicy = Callable[[Log, Sequence[int]], Policy]
 @dataclass(frozen=True, slots=True)
 class PolicySpec:
     name: str
-    """Name in options, tables and file names."""
     title: str
     description: str
     make: MakePolicy
     one_pass: bool = False
     """Whether it serves all sizes at once."""
     warms_up: bool = True
-    """Whether it serves the training part of the log, too."""
     by_switch: bool = False
     """Whether the data plane makes the moves by itself; otherwise the control plane writes tables."""
     is_bound: bool = False

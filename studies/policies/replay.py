@@ -31,7 +31,6 @@ class ReplayResult:
     moves: NDArray[np.int64]
     """[2, sizes]: installs and evictions in the scored part."""
     sampled_levels: dict[int, NDArray[np.uint8]]
-    """Levels of the accesses of each sampled step, by step."""
     cpu_s: float
     """CPU time in s of the policy alone, without compilation."""
     accesses_replayed: int
@@ -85,7 +84,6 @@ def replay(
 
 
 def updates_by_table(log: Log) -> NDArray[np.int64]:
-    """Return the scored updates of each table."""
     updates = np.zeros((len(log.tables), 1), np.int64)
     for chunk in log.chunks(log.split, len(log.accesses)) if log.tables else ():
         _tally_tables(updates, np.zeros(len(chunk), np.uint8), chunk, log.table_of)

@@ -12,7 +12,6 @@ WRITES_PER_MOVE = 2
 """Table writes of an install (insert, turn hot) and of an eviction (turn draining, delete):
 `controller.hotset.migrate`."""
 DEFAULT_PERIOD_S = 10.0
-"""Default period in s of `hotline follow`."""
 MIN_PERIODS = 20
 _MIN_STEPS = 2
 """Steps of the shortest default period: the keys of one step are distinct, so none hits within it."""
@@ -27,11 +26,9 @@ class Settings(Strict):
     learn: float = 0.5
     """Share of the steps that train policies and are not scored."""
     rate: float = 250.0
-    """Steps/s of all workers."""
     every: float | None = None
     """Period in s, at whose end sets are selected or cleared; None means 10, or 1/20 of a short log."""
     writes_per_s: float = WRITES_PER_S
-    """Table writes/s that the control plane can make."""
     servers: int = 2
     samples_per_step: int = SAMPLES_PER_STEP
     columns: str | None = None
@@ -84,12 +81,9 @@ class Outcome(Strict):
     installs: int
     evictions: int
     over_time: tuple[float, ...]
-    """Share of the updates that hit, in equal parts of the time."""
     packed: RpcMeans
     spared: float
-    """Share of the packets to servers that the policy saves."""
     seconds: float
-    """Duration in s of the scored part, at the rate of steps."""
     follows: bool | None
     """Whether the control plane can write the moves; None if the switch makes them by itself."""
     updates_per_cpu_s: float

@@ -27,12 +27,10 @@ from studies.policies.results import Facts, Outcome, Settings, Study, can_follow
 from studies.policies.rules import BY_NAME, POLICIES
 
 StudyProgress = Callable[[str, int, int], None]
-"""Callback with the current activity, its accesses done, and their total."""
 
 
 class _CachedPart(Strict):
     fingerprint: str
-    """Digest of the data, the settings and the code that the part depends on."""
     outcomes: tuple[Outcome, ...] = ()
     facts: Facts | None = None
 
@@ -234,7 +232,6 @@ def _write_cached(file: Path, part: _CachedPart) -> None:
 
 @contextmanager
 def _scratch(into: Path) -> Iterator[Path]:
-    """Make a temporary folder for a log's arrays, on the disk of the results."""
     try:
         into.mkdir(parents=True, exist_ok=True)
         folder = Path(mkdtemp(prefix="log-", dir=into))

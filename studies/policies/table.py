@@ -12,9 +12,7 @@ _COLUMNS = ("share", "packets spared", "moves/s", "per 1,000 updates", "control 
 _SHIFT_COLUMN = "steps to follow"
 _FOLLOWS = {True: "follows", False: "too slow", None: "not needed"}
 _WIDTHS = (1.4, 0.8, 0.8, 1.2, 1.1, 1.3, 1.1, 1.1)
-"""Widths of the PDF's columns in inches."""
 _ROW_HEIGHT = 0.24
-"""Height of a row of the PDF in inches."""
 _DPI = 150
 
 

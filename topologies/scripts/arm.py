@@ -18,7 +18,6 @@ from topologies.scripts.process import Script
 _END_S = 10.0
 """Time for a script to end after its worker has failed, in s."""
 StartServers = Callable[[Tables], Awaitable[None]]
-"""Called with the tables: starts the servers of all arms; raises `HotlineError`."""
 Publish = Callable[[Arm], Awaitable[None]]
 """Called with an arm: has pulls return all updates that are acknowledged by now; raises `HotlineError`."""
 

@@ -39,8 +39,6 @@ class ScriptGroup:
 
 
 class _SharedServers:
-    """The servers of all arms, for the tables of the first worker."""
-
     def __init__(self, context: RunContext) -> None:
         self._context = context
         self.agents: list[Agent] = []

@@ -54,7 +54,6 @@ class Script:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it takes no step any more."""
         return self.joined is not None and self.joined.has_left.is_set()
 
     def mark_gone(self) -> None:

@@ -21,7 +21,6 @@ class ScriptWorker:
 
     @property
     def alive(self) -> bool:
-        """Whether no script has failed. A script that has ended well has written all its logs."""
         return not any(script.has_failed for script in self._scripts.values())
 
     async def call(
@@ -62,7 +61,6 @@ class ScriptWorker:
 async def command_workers(
     joined_workers: Iterable[JoinedWorker], what: str, patience: float, **values: object
 ) -> list[Message]:
-    """Send workers a command; return the answers of those that have not left; raises `AgentFailed`."""
     joined_workers = list(joined_workers)
     asked = [joined.send_command(what, **values) for joined in joined_workers]
     if not asked:

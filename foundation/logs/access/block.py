@@ -36,8 +36,6 @@ class Block(NamedTuple):
 
 
 class BadRows:
-    """Bad rows of a log: the first one is an error, or all are counted and skipped."""
-
     def __init__(self, skip: bool) -> None:
         self.skip = skip
         self.count = 0
@@ -111,8 +109,6 @@ def read_options(
 
 
 class AccessLog(Protocol):
-    """One file of an access log, whose header has been read."""
-
     @property
     def description(self) -> str:
         """Format, and what each column is taken for."""

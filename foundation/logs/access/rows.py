@@ -24,7 +24,6 @@ from foundation.logs.access.values import (
 from foundation.text import one_line
 
 BadRow = Callable[[int, str, str], None]
-"""Notes that a row of the frame is bad: its index, the problem, and what was expected."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,6 @@ class _Cells(NamedTuple):
     rows: NDArray[np.int64]
     raw: pl.Series
     values: pl.Series
-    """Converted values; null for a value of `raw` that cannot be converted."""
 
 
 def to_block(frame: pl.DataFrame, layout: Layout, tables: Tables, bad: BadRow, first_row: int) -> Block:

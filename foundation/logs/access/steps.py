@@ -30,7 +30,6 @@ Progress = Callable[[int, int], None]
 PULL = 1 << 31
 """Bit that is set in the access of a pull; other accesses are updates."""
 KEY = PULL - 1
-"""Mask of an access's key index."""
 MAX_ACCESSES = 2**32 - 2
 ROWS_AT_ONCE = 8_000_000
 """Accesses sorted at a time, which takes about 0.5 GB."""
@@ -54,7 +53,6 @@ class Steps:
     table_of: NDArray[np.uint16]
     """[distinct]: table of each key."""
     notes: tuple[str, ...]
-    """Sentences on the format and columns that the files were taken for, and on skipped rows."""
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -251,7 +249,6 @@ def _distribute(staged: Path, files: Sequence[Path], cuts: NDArray[np.uint64]) -
 def _canonical(
     written_by: _Writer, dictionary: Dictionary
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint16], int]:
-    """Make indices ascend with keys and drop a step's repeated keys; return keys, their tables, accesses."""
     accesses = np.memmap(written_by.accesses, np.uint32, "r+")
     starts = np.memmap(written_by.starts, np.int64, "r+")
     keys, table_of, rank = dictionary.in_order()
@@ -271,7 +268,6 @@ def _canonical(
 
 
 def _sort_steps_all(part: Accesses, starts: Ints, rank: NDArray[np.uint32]) -> Ints:
-    """Renumber and sort the accesses of each step, move them to the front, and return their new starts."""
     new_starts = np.empty(len(starts), np.int64)
     written = int64(0)
     for step in range(len(starts) - 1):

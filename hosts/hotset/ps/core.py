@@ -34,7 +34,6 @@ class OffloadingServer(Core[ReplyTo]):
 
     stores: Mapping[int, OffloadingStore]
     persisted: ClassVar[Sequence[str]]
-    """Arrays of the state that a checkpoint has."""
     # A design's classes of state, store and mover fit together.
     make_state: ClassVar[Callable[..., Any]]
     make_store: ClassVar[Callable[..., Any]]
@@ -163,8 +162,6 @@ class OffloadingServer(Core[ReplyTo]):
 
 
 class ParameterServer(OffloadingServer[ReplyTo]):
-    """A PS that gives the switch values and takes them back."""
-
     stores: Mapping[int, HotsetStore]
     persisted = ("cells", "at_switch")
     make_state = staticmethod(make_server)

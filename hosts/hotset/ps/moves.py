@@ -27,8 +27,6 @@ S = TypeVar("S", bound=OffloadingStore)
 
 
 class MoverSnapshot(TypedDict):
-    """The state of an idle mover, for JSON."""
-
     epoch: int
     free: list[int]  # next sequence numbers of the free slots (`HotsetClient.free_numbers`)
     controller: int | None  # epoch of the newest controller
@@ -75,7 +73,6 @@ class BaseMover(Generic[S, ReplyTo]):
         self._latest = [-1] * SLOTS  # latest number of each slot of the newest controller
         self._done: dict[int, tuple[tuple[int, int], bytes]] = {}
         self._ranked: tuple[Keys, Values] = np.empty(0, np.uint64), np.empty(0, np.uint32)
-        """Keys and counts that BUSIEST returns page by page."""
         self.answers: deque[tuple[bytes, ReplyTo]] = deque()
         """Answers to the controller with their destinations; the owner sends and removes them."""
 
@@ -107,7 +104,6 @@ class BaseMover(Generic[S, ReplyTo]):
             self.answers.append((answer, reply_to))
 
     def _is_new(self, control: Control) -> bool:
-        """Return whether it is neither a duplicate nor a command of an earlier controller."""
         # A late duplicate could undo later commands, so only the newest controller's are accepted. Epochs are
         # compared by serial number arithmetic (RFC 1982).
         if control.epoch != self._epoch:
@@ -214,7 +210,6 @@ class BaseMover(Generic[S, ReplyTo]):
         yield from ()
 
     def _page(self, control: Control) -> Control:
-        """Return a page of the ranking; rank 0 ranks the keys anew."""
         rank, limit = control.keys.tolist()
         if rank == 0:
             self._ranked = self._store.busiest(limit)

@@ -50,7 +50,6 @@ def handle(server: OffloadingState, rpc: Rpc, length: int, arrival: int, answer:
 
 @compiled
 def close_turn(server: OffloadingState, h: Header) -> int:
-    """Return the lanes that the push an EMPTY asks about has added; no duplicate of it will add more."""
     earlier = server.callers[find_caller(server, h.job, h.worker, h.t0 & ALL)]
     slot, turn = h.iteration & SLOT_MASK, h.iteration >> WINDOW_BITS
     if earlier.turns[slot] < turn:

@@ -47,7 +47,6 @@ def make_server(
     ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journal_bytes: int = 0,
     tables: Sequence[TableOptimiser] = (),
 ) -> Server:  # fmt: skip
-    """Make a PS that owns its whole share in every job, all values 0; one with a journal is durable."""
     share = make_share(space, ps, n_ps)
     header = one(HotsetHeader)
     header.ps, header.is_durable, header.due = ps, journal_bytes > 0, NEVER

@@ -38,7 +38,6 @@ class HotsetClient(BaseClient):
     state: Calls
     _header: CallsHeader
     servers_own = False
-    """Whether servers own all parameters, also those in the switch."""
 
     def __init__(
         self,

@@ -25,7 +25,6 @@ def begin_hashed(state: Calls) -> None:
 
 @compiled
 def place_hashed(state: Calls, i: int, refusals: int) -> None:
-    """Place key `i` in its hash lane, in the first call for its PS that has it free."""
     key = state.keys[i]
     ps, lane = ps_of(key, int64(state.header.n_ps)), lane_of(key)
     chain = state.chains[ps]
@@ -44,7 +43,6 @@ def place_hashed(state: Calls, i: int, refusals: int) -> None:
 
 @compiled
 def queue_hashed(state: Calls) -> None:
-    """Queue the filled calls, one for each PS in turn."""
     more = True
     while more:
         more = False

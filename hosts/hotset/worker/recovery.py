@@ -30,7 +30,6 @@ def log_acknowledged(state: Calls, i: int) -> None:
 
 @compiled
 def renew(state: Calls, epoch: int) -> None:
-    """Continue with the epoch of a restarted switch: ask about unanswered pushes, and repeat other calls."""
     header = state.header
     before, header.epoch = int64(header.epoch), epoch
     if header.has_replay_log:
@@ -56,7 +55,6 @@ def renew(state: Calls, epoch: int) -> None:
 
 @compiled
 def apply_push_status(state: Calls, call: Call, h: Header, now: int) -> None:
-    """Handle a PS's answer about a push: mark the lanes that it has added, and queue the others again."""
     added = int64(call.live) & ~h.refused
     for lane in range(int64(call.count)):
         if int64(call.live) >> lane & 1:

@@ -36,7 +36,6 @@ class CallsHeader(RpcsHeader):
     servers_own: int
     """Whether servers own all parameters: pushes are numbered for optimisers, and replays are for servers."""
     is_replay: int
-    """Whether the next operation replays updates."""
 
 
 class Call(RpcCall):
@@ -62,8 +61,6 @@ class Bucket:
 
 
 class Chain:
-    """Calls for one PS that are being filled by hash lane."""
-
     head: int
     latest: Annotated[Ints, LANES]  # last call that uses each lane
 

@@ -53,8 +53,6 @@ class Generic:
 
 
 class _GenericType(types.Callable, types.Opaque):
-    """The numba type of a `Generic`; it resolves a call to the implementation for the argument's class."""
-
     def __init__(self, generic: Generic) -> None:
         self.generic = generic
         make: Function = super().__init__  # has no type hints

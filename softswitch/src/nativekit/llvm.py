@@ -17,9 +17,7 @@ Signature: TypeAlias = Any
 Value: TypeAlias = Any
 Values: TypeAlias = Sequence[Value]
 Function: TypeAlias = Callable[..., Any]
-"""Any function; decorators return their argument's type, so its own hints apply."""
 Compiled: TypeAlias = Any
-"""A compiled function or another object of numba."""
 Module: TypeAlias = Any
 Generated: TypeAlias = tuple[Kind, Callable[[Context, ir.IRBuilder, Signature, Values], Value]]
 """Result of a generator of LLVM IR: the signature, and the function that emits the code."""

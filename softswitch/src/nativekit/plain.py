@@ -38,8 +38,6 @@ def plain(function: F, instead: Mapping[Compiled, Function] | None = None) -> F:
 
 
 class _Namespaces:
-    """Copies of modules' globals in which compiled functions are replaced by their plain form."""
-
     def __init__(self, instead: Mapping[Compiled, Function]) -> None:
         self._instead = {id(compiled): replacement for compiled, replacement in instead.items()}
         self._of: dict[int, dict[str, object]] = {}

@@ -55,8 +55,6 @@ _SCALARS: dict[object, type[np.generic]] = {int: np.int64, float: np.float64}
 
 
 class Records(np.recarray[tuple[int, ...], Dtype], Generic[R_co]):
-    """The type of arrays of records of class `R`. At run time they are numpy's recarrays."""
-
     if TYPE_CHECKING:
         # Columns are arrays of whatever number the field is.
         @overload  # type: ignore[override]  # a record is of its class, and not of numpy's
@@ -73,8 +71,6 @@ class Records(np.recarray[tuple[int, ...], Dtype], Generic[R_co]):
 
 
 class RecordTable(Records[R_co]):
-    """The type of record arrays with two or more axes: the first index selects an array of records."""
-
     if TYPE_CHECKING:
 
         @overload  # type: ignore[override]

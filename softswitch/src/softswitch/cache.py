@@ -21,7 +21,6 @@ _POLL_INTERVAL_S = 0.1
 
 @cache
 def source_digest() -> str:
-    """Return a digest of this package's source, which determines machine code and memory layout."""
     sources = sorted(_PACKAGE.rglob("*.py"))
     return hashlib.sha256(b"\0".join(source.read_bytes() for source in sources)).hexdigest()[:16]
 

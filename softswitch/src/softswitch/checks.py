@@ -41,7 +41,6 @@ def table_full(table: ir.Table) -> TableFull:
 def check_member(
     program: ir.Program, profile: int, number: int, action: ActionCall, members: Collection[int]
 ) -> ir.Invocation:
-    """Return the resolved action of a member to write next to the existing `members`."""
     declared, actions = program.profiles[profile], program.profile_actions[profile]
     if action.name not in actions:
         raise StateError(f"action profile {declared.name} has no action {action.name}")
@@ -58,7 +57,6 @@ def check_group(
     groups: Collection[int],
     others: int,
 ) -> None:
-    """Refuse an invalid group of the `listed` members; `others` is how many members the other groups list."""
     for member in listed:
         check_use(profile, UseMember(member), members)
     _check_room(profile, "group", number, groups)

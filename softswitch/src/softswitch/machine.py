@@ -37,8 +37,6 @@ _LOG = logging.getLogger(__name__)
 
 
 class Machine:
-    """Ports attached to the server, with the settings' program loaded; the constructor raises SwitchError."""
-
     def __init__(self, settings: Settings, server: P4RuntimeServer[LivePipeline]) -> None:
         self._settings, self._server = settings, server
         if is_cold():

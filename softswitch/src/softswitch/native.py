@@ -32,7 +32,6 @@ _KINDS: dict[process.Kind, Kind] = {
     process.Kind.UINT64: types.uint64,
 }
 PROCESS = _KINDS[RESULT](*(_KINDS[argument.kind] for argument in ARGUMENTS))
-"""Numba signature of the packet function (`memory.process`)."""
 
 
 @intrinsic
@@ -40,7 +39,6 @@ def call_process(
     _typing: TypingContext, function: Kind, state: Kind, port: Kind, frame: Kind, length: Kind, t_in: Kind,
     now: Kind, out: Kind, capacity: Kind,
 ) -> Generated:  # fmt: skip
-    """Call the packet function, which has the signature `PROCESS`, at an address."""
 
     def generate(context: Context, builder: ir.IRBuilder, _signature: Signature, values: Values) -> Value:
         arguments = [context.get_value_type(kind) for kind in PROCESS.args]

@@ -32,8 +32,6 @@ T = TypeVar("T")
 
 
 class Closable(Protocol):
-    """The part of `softswitch.machine.Machine` that `serve` uses."""
-
     runtime: Runtime
 
     def report(self) -> None: ...
@@ -116,6 +114,5 @@ async def _end(server: P4RuntimeServer[LivePipeline]) -> None:
 
 
 def is_no_cancellation(record: logging.LogRecord) -> bool:
-    """Return whether to log a record of gRPC, other than those of calls cancelled by the switch's end."""
     cancelled = record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError)
     return not cancelled and "due to server stop" not in record.getMessage()

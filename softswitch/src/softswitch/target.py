@@ -15,7 +15,6 @@ class Target:
     """A CPU: plain pointers, a large stack, unlimited loops and arguments."""
 
     pointer = POINTER
-    """Type of pointers into state, frames and output."""
     max_arguments: int | None = None
     """Maximum number of arguments of a function; None is unlimited."""
     packet_in_memory = False

@@ -74,7 +74,6 @@ def is_cold() -> bool:
 
 
 def warm_tables() -> None:
-    """Create the tables of an empty program, which loads the code of all tables into memory."""
     nothing = ir.Program(
         headers=(),
         stacks=(),
@@ -93,7 +92,6 @@ def warm_tables() -> None:
 
 
 def _warm_plain_writes() -> None:
-    """Scan a request and encode none of its updates, which loads the code for plain writes."""
     scanned = Request(_DELETION).scanned
     assert scanned is not None
     tables, actions, fields = filled(TableRow, []), filled(ActionRow, []), filled(FieldRow, [])

@@ -49,7 +49,6 @@ job_option = click.option("--job", type=click.IntRange(0, 0xFFFF), required=True
 
 
 def log_options(function: F) -> F:
-    """Add the options of reading an access log: `columns`, `batch` and `skip_bad`."""
     columns = click.option(
         "--columns",
         metavar="ROLE=NAME,...",
@@ -105,7 +104,6 @@ def switch_options(function: F) -> F:
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """End the command with the error's text and exit code 1."""
     try:
         yield
     except HotlineError as error:

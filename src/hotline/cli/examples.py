@@ -42,7 +42,6 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "registers": "17 42 --job 1",
     "unload": "--job 1",
 }
-"""Command -> arguments of its example."""
 
 
 def find_command(root: click.Command, path: str) -> click.Command:

@@ -37,7 +37,6 @@ class View:
     reading: Reading
     blocks: Sequence[BlockLatency]
     fresh: Sequence[BlockLatency]
-    """The blocks that the previous view did not have."""
 
 
 @click.command()

@@ -27,7 +27,6 @@ class SavedTable(NamedTuple):
     states: Mapping[int, Floats]
     """Words of the optimiser's state [rows, dim] by flag; empty without an optimiser."""
     steps: int
-    """Number of pushes of the worker that saved it."""
 
     @property
     def arrays(self) -> tuple[Floats, Mapping[int, Floats]]:

@@ -64,7 +64,6 @@ def check_values(values: object, n: int, table: Table) -> NDArray[np.float32]:
 
 
 def check_finite(values: NDArray[np.float32], table: Table) -> None:
-    """Raise `InvalidArgument` for the first value that is not finite."""
     finite = np.isfinite(values)
     if not finite.all():
         row, column = map(int, np.argwhere(~finite)[0])

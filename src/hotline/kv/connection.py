@@ -68,7 +68,6 @@ class Connection:
         return answer
 
     def send(self, command: str, **values: object) -> None:
-        """Send a message that has no answer."""
         with self._answered:
             self._send({"cmd": command, **values})
 

@@ -35,7 +35,6 @@ _TICK_NS = 50_000_000
 """Interval at which the compiled loop returns to check for the end."""
 _NO_FILE = -1
 _MOD = 1 << 32
-"""Modulus of iterations on the wire."""
 
 
 class InvalidCall(HotlineError):
@@ -67,7 +66,6 @@ class Operation:
     words: int = 0
     """Flags `SET` and `STATE` of the header, to set or pull other words than values."""
     submitted_ns: int = 0
-    """Monotonic time of the call."""
 
 
 class OperationRecorder(Protocol):
@@ -83,9 +81,7 @@ class OperationRecorder(Protocol):
         """Record that all pushes, or all pulls, of an operation have ended now."""
         ...
 
-    def swap_log(self, client: BaseClient) -> None:
-        """Replace the client's full log of RPCs."""
-        ...
+    def swap_log(self, client: BaseClient) -> None: ...
 
 
 class Engine:
@@ -115,7 +111,6 @@ class Engine:
         self._submitted = self._done = 0
         self._values_submitted = self._values_answered = 0
         self._callback_errors: dict[int, BaseException] = {}
-        """Operation -> error of its callback, which `wait` raises."""
         self._error: ClusterLost | None = None
         self._is_closing = False
         # Load or compile the machine code now, rather than in the first operation.
@@ -192,7 +187,6 @@ class Engine:
                 self._changed.wait()
 
     def fail(self, error: ClusterLost) -> None:
-        """Raise an error from all waits and calls from now on."""
         with self._changed:
             self._error = self._error or error
             self._changed.notify_all()

@@ -77,7 +77,6 @@ class RunRecorder:
 
     @property
     def dropped_rows(self) -> int:
-        """Rows of the log of RPCs that the disk was too slow for."""
         return self._rpcs.dropped
 
     def close(self) -> None:

@@ -75,7 +75,6 @@ class Worker:
         """Table -> number of pushed values beyond int32, which became the nearest that fits."""
         self._pushed: set[str] = set()
         self._steps = dict.fromkeys(self.tables, 0)
-        """Table -> number of this worker's pushes to it."""
         self._engine: Engine | None = None
         self._block_commands: BlockCommandListener | None = None
         self._is_closed, self._closed_why = False, "this worker has been closed"

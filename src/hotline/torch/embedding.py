@@ -15,7 +15,6 @@ from hotline.kv.engine import InvalidCall
 from hotline.kv.worker import Worker
 
 MAX_PREFETCHED = 64
-"""Largest number of prefetched inputs that `forward` has not used."""
 
 
 class _Pull(NamedTuple):

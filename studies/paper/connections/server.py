@@ -39,7 +39,6 @@ class ServerProcess:
         self.warm_up()
 
     def listen(self, way: str, peers: list[tuple[str, int]]) -> dict[str, object]:
-        """Open a socket connected to each peer (address, port), or one for all, to wait for this way."""
         if way not in WAYS:
             raise HotlineError(f"way {way!r}: expected one of {', '.join(WAYS)}")
         self.close()
@@ -81,7 +80,6 @@ class ServerProcess:
         self._open.clear()
 
     def stats(self) -> dict[str, object]:
-        """Return the CPU time so far in s, and the number of requests answered."""
         counters = self._core.server.counters[self._config.job]
         return {"cpu_s": time.process_time(), "rpcs": int(counters.rpcs)}
 

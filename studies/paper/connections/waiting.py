@@ -24,7 +24,6 @@ from nativekit.reference import as_ref
 
 WAYS = ("scan", "poll", "epoll", "shared")
 COMMAND, NEEDS_ROOM = 0, 1
-"""Reasons why a loop returns: there is input; the server needs room."""
 _POLLIN = 1
 _SWEEPS = 64
 """Scans of all sockets between two checks of standard input."""

@@ -14,7 +14,6 @@ from studies.policies.miss_ratio.reuse import reuse_histograms
 
 Progress = Callable[[int, int], None]
 ALL = "all"
-"""Name of the curve of all keys, which share one cache."""
 POINTS_PER_DECADE = 20
 _BINS = 1000
 _CHUNK = 1 << 18
@@ -31,16 +30,12 @@ class MissRatioCurve(Strict):
     first_accesses: int
     """Accesses that miss in any cache; of a sample, estimated."""
     keys_per_step: float
-    """Mean number of distinct keys of a mini-batch."""
     sizes: tuple[int, ...]
-    """Places of a cache, up to one for each key."""
     miss_ratio: tuple[float, ...]
-    """Share of the accesses that miss, for each size."""
     error: tuple[float, ...] | None = None
     """Half width of a 95 % interval for each size; None for an exact curve."""
 
     def at(self, size: float) -> float:
-        """Return the share of misses of a cache of this size, by linear interpolation."""
         return float(np.interp(size, (0, *self.sizes), (1.0, *self.miss_ratio)))
 
     @property
@@ -145,14 +140,12 @@ def _scaled(
 
 
 def sizes_up_to(keys: int) -> NDArray[np.int64]:
-    """Return sizes from 1 to a place for each key, evenly on a logarithmic axis, and on a linear one."""
     number = max(2, int(np.log10(max(keys, 1)) * POINTS_PER_DECADE))
     logarithmic = np.geomspace(1, max(keys, 1), number).round()
     return np.unique(np.append(logarithmic, np.ceil(bin_edges(keys)[1:]))).astype(np.int64)
 
 
 def bin_edges(keys: int) -> NDArray[np.float64]:
-    """Return the edges of equal parts of all sizes, whose whole numbers are sizes of each curve."""
     return np.linspace(0, keys, min(_BINS, max(keys, 1)) + 1)
 
 

@@ -18,7 +18,6 @@ from studies.policies.miss_ratio.top_k import TopKShares
 
 SUFFIXES = (".csv", ".json", ".pdf", ".png", ".svg")
 _MAX_DRAWN = 8
-"""Tables that are drawn: those with most accesses."""
 
 
 def check_suffix(path: Path) -> None:
@@ -99,5 +98,4 @@ def torchrec_of(curve: MissRatioCurve) -> dict[str, object]:
 
 
 def write_hugectr(shares: Sequence[TopKShares], path: Path) -> None:
-    """Write the share of a table's accesses that its hottest keys take as JSON; raises `DataError`."""
     write_text(path, json.dumps({each.table: each.of_hugectr() for each in shares}, indent=2) + "\n")

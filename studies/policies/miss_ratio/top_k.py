@@ -19,7 +19,6 @@ class TopKShares(NamedTuple):
     accesses: int
     keys: int
     shares: tuple[float, ...]
-    """Share of the accesses to the hottest keys, for each of `GPU_CACHE_SHARES`."""
 
     def of_hugectr(self) -> dict[str, object]:
         """Return keys and hit rate for each `gpucacheper`, as its inference settings name them."""

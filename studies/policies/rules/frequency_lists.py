@@ -41,7 +41,6 @@ def make_frequency_lists(slots: int) -> FrequencyLists:
 
 @compiled
 def lowest_slot(state: FrequencyLists) -> int:
-    """Return the slot that has had the lowest count for the longest time."""
     return tail(state.lists, state.meta[_FIRST])
 
 

@@ -31,7 +31,6 @@ from studies.policies.rules.frequency_lists import (
 from studies.policies.rules.slot_map import NO_SLOT, SlotMap, assign, make_slot_map, slot_of
 
 MAX_MEAN = 10
-"""Mean count above which all counts are halved."""
 _USED, _SUM = 0, 1
 
 
@@ -50,7 +49,6 @@ def make(log: Log, sizes: Sequence[int]) -> Policy:
 
 
 def lfu(log: Log, sizes: Sequence[int], max_mean: int) -> Policy:
-    """Make the policy with this limit of the mean count; 0 disables ageing."""
     (size,), moves = sizes, no_moves(sizes)
     state = _LfuState(
         make_frequency_lists(size),

@@ -25,7 +25,6 @@ STACK, QUEUE, GHOSTS = 0, 1, 2
 """The paper's S and Q, and the keys of S that are not cached, the last evicted first."""
 _HIR_SHARE = 0.01
 _OUTSIDE, _LIR, _HIR, _GHOST = 0, 1, 2, 3
-"""Status of a key in the stack."""
 _NOWHERE = -1
 
 

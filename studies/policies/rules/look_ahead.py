@@ -31,7 +31,6 @@ _ONLY = 0
 
 class _State(NamedTuple):
     times: Times
-    """Next accesses of the cached keys that have one in the known mini-batches."""
     links: Links
     """int32[2, distinct]: the other cached keys; the head is the one accessed last."""
     lists: Ints

@@ -16,7 +16,6 @@ from studies.policies.policy import EVICTIONS, INSTALLS, Policy, Serve
 
 COLD, PENDING, HOT = 0, 1, 2
 _SELECTED = 4
-"""Bit in `state` that marks the keys of the new selection."""
 Select = Callable[[NDArray[np.integer]], NDArray[np.integer]]
 """Map the previous selection, keys[n], to the next one: distinct keys in any order."""
 

@@ -19,9 +19,7 @@ _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _30, _27, _31, _TO_HASH_BITS, _1 = (np.uint64(bits) for bits in (30, 27, 31, 64 - HASH_BITS, 1))
 ROWS = 4
 _COUNTERS_PER_KEY = 4
-"""Counters per row for each key of the policy's size."""
 ACCESSES_PER_KEY = 10
-"""Accesses between two halvings for each key of the policy's size."""
 MAX_COUNT = 15
 """Largest value of a counter, which has four bits."""
 
@@ -49,13 +47,11 @@ def hash_key(key: int, seed: int) -> int:
 
 @compiled
 def to_bucket(hashed: int, buckets: int) -> int:
-    """Scale a hash of `hash_key` to a number below `buckets`."""
     return (hashed * buckets) >> HASH_BITS
 
 
 @compiled
 def note(state: Sketch, key: int) -> None:
-    """Count an access, and halve all counters when due."""
     counters = state.counters
     for row in range(ROWS):
         place = to_bucket(hash_key(key, row), counters.shape[1])

@@ -22,7 +22,6 @@ from studies.policies.policy import Levels, Policy, PolicySpec, no_moves
 from studies.policies.rules.periodic_set import PeriodicSet, empty_set, is_hot, periodic_policy
 
 _CANDIDATES = 2
-"""Cold candidates for each key that may become hot in a period."""
 
 
 def make(log: Log, sizes: Sequence[int]) -> Policy:

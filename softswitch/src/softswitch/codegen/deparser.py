@@ -10,7 +10,6 @@ from softswitch.llvmir import I64, integer, resize
 
 
 def emit_deparser(actions: ActionEmitter, traffic: Traffic) -> None:
-    """Write the frame and continue with the next packet; drop a frame that does not fit into the output."""
     b, packet, program = actions.b, actions.packet, actions.packet.program
     for statement in program.deparser_body:
         actions.statement(statement)

@@ -24,15 +24,11 @@ _LOOP_POSITION = ir.Parameter(0, 32)
 
 
 class Prefetch(NamedTuple):
-    """Key and bucket mask of a look-up. Elements of stacks in the key are read at `_LOOP_POSITION`."""
-
     key: tuple[KeySource, ...]
     mask: int
 
 
 class PlacedPrefetch(NamedTuple):
-    """A prefetch, its position in stacks, and the word offset of the table's buckets."""
-
     prefetch: Prefetch
     position: int
     buckets: int

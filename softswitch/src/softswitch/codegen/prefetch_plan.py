@@ -20,8 +20,6 @@ Node = ir.Table | ir.Conditional
 
 @dataclass(frozen=True)
 class KnownLookup:
-    """A look-up as it is known at an earlier node: by the sources of its key there."""
-
     table: ir.Table
     key: tuple[ir.KeyField, ...]
 

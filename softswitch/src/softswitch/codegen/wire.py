@@ -90,7 +90,6 @@ def store_fields(
 
 
 def join(b: llvm.IRBuilder, parts: Sequence[tuple[llvm.Value, int]]) -> llvm.Value:
-    """Concatenate integers of the given widths, the first on top."""
     total = sum(width for _, width in parts)
     if total == 0:
         return integer(0, 0)

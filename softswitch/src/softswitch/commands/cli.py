@@ -17,7 +17,6 @@ from softswitch.runtime.client import connect
 
 DEFAULT_ADDRESS = "127.0.0.1:9559"
 BMV2_ADDRESS = "127.0.0.1:9090"
-"""Default address of a `simple_switch` for commands, also that of `softswitch.bmv2.command`."""
 _HISTORY_LINES = 10_000
 
 

@@ -78,8 +78,6 @@ class Table(NamedTuple):
 
 
 class Array(NamedTuple):
-    """A counter, meter or register; `binding` is the table of a direct one."""
-
     name: str
     binding: str | None = None
 

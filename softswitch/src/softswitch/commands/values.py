@@ -8,7 +8,6 @@ from softswitch.commands.names import CommandError, KeyField
 
 IPV4_BITS, MAC_BITS, IPV6_BITS = 32, 48, 128
 BETWEEN = {"lpm": "/", "ternary": "&&&", "range": "->"}
-"""Separator of the two parts of a match."""
 
 
 def parse_value(text: str, width: int) -> int:

@@ -51,7 +51,6 @@ def pipeline_config(program: Path) -> p4r.ForwardingPipelineConfig:
 
 
 def encode_writes(updates: Sequence[p4r.Update], size: int = BATCH) -> list[bytes]:
-    """Return serialized Write requests of up to `size` updates each, for `P4RuntimeClient.send`."""
     return [
         p4r.WriteRequest(
             device_id=DEVICE_ID, election_id=_ELECTION_ID, updates=updates[start : start + size]
@@ -132,7 +131,6 @@ class P4RuntimeClient:
         self.send(encode_writes(updates))
 
     def send(self, requests: Iterable[bytes]) -> None:
-        """Send requests of `encode_writes`, two at a time, and wait for all responses."""
         waiting: deque[grpc.Future[bytes]] = deque()
         for request in requests:
             if len(waiting) == _IN_FLIGHT:

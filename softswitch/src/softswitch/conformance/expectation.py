@@ -15,7 +15,6 @@ from softswitch.conformance.statements import Expect, NoPacket, NumberedStatemen
 from softswitch.pipeline import Output
 
 SHOWN = 512
-"""Maximum hexadecimal digits of a frame in a message."""
 
 
 def check(vectors: Iterable[NumberedStatement], outputs: Sequence[Output]) -> None:

@@ -29,8 +29,6 @@ N = TypeVar("N", bound=_Named)
 
 
 class Names:
-    """Resolver of names in statements; methods raise StfError for objects that the program does not have."""
-
     def __init__(self, p4info: p4i.P4Info) -> None:
         self._p4info = p4info
         self._actions = {action.preamble.id: action for action in p4info.actions}

@@ -12,8 +12,6 @@ from softswitch.pipeline import Replica
 
 
 class CliReplication:
-    """Groups and sessions of one target; methods raise StfError for those that do not exist."""
-
     def __init__(self, target: Target) -> None:
         self._target = target
         self._nodes: list[list[Replica]] = []

@@ -25,16 +25,12 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """A longest-prefix match, written `value/length`."""
-
     value: Number
     length: int
 
 
 @dataclass(frozen=True, slots=True)
 class MaskedValue:
-    """A ternary match, written `value&&&mask`."""
-
     value: Number
     mask: Number
 
@@ -52,8 +48,6 @@ MatchValue = Number | Prefix | MaskedValue | Span
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """The action call `action(name:value, …)`."""
-
     action: str
     args: tuple[tuple[str, Number], ...]
 
@@ -96,8 +90,7 @@ class SetDefault:
 
 
 @dataclass(frozen=True, slots=True)
-class RemoveAll:
-    """Delete all entries that were added."""
+class RemoveAll: ...
 
 
 @dataclass(frozen=True, slots=True)

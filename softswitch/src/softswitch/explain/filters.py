@@ -18,7 +18,6 @@ from softswitch.errors import SwitchError
 from softswitch.explain import events as ev
 
 SHOWN = 12
-"""Maximum number of names that an error lists."""
 
 
 def _extern(event: ev.Event) -> list[str]:

@@ -46,8 +46,6 @@ _R = TypeVar("_R")
 
 
 class Trace:
-    """The file of a trace: a line of JSON for each event that passes the filters. Raises SwitchError."""
-
     def __init__(self, path: Path, filters: Sequence[Filter] = ()) -> None:
         self.path, self._filters = path, filters
         self.numbers = itertools.count(1)

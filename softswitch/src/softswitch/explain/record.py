@@ -17,7 +17,6 @@ from softswitch.pipeline import DigestMessage, EntryKey, Notice, UseGroup, UseMe
 from softswitch.v1model import Colour, CoreError
 
 SWITCH, PARSER, VERIFY, UPDATE, DEPARSER = "switch", "parser", "verify", "update", "deparser"
-"""Names of the parts of the switch other than controls."""
 _AS_PARENT = (Origin.REPLICA, Origin.EGRESS_CLONE)
 """Origins of packets that start with the headers and metadata of their parent."""
 
@@ -77,7 +76,6 @@ class Recorder(Observer[Packet]):
         self._events.append(event)
 
     def _emit_switch_changes(self, packet: Packet) -> _Journey:
-        """Emit the changes of metadata that the switch itself has made; return the packet's place."""
         journey = self._journey(packet)
         context = ev.Context(journey.family.packet, journey.copy, SWITCH)
         self._events += journey.shadow.changes(packet, context)

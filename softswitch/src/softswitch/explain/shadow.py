@@ -10,8 +10,6 @@ from softswitch.interpreter.packet import Packet
 
 
 class Shadow:
-    """Fields, validity and positions of stacks as last reported; initially those of a new packet."""
-
     def __init__(self, packet: Packet) -> None:
         self._program = packet.program
         self._take(Packet(packet.program, 0, b"", 0, 0))
@@ -37,7 +35,6 @@ class Shadow:
                 self.cursors[stack.cursor] = packet.cursors[stack.cursor]
 
     def changes(self, packet: Packet, context: Context) -> Iterator[Event]:
-        """Yield an event for each difference, and mark them as reported."""
         if self.cursors != packet.cursors:
             yield from self._moved(packet, context)
         if self.valid != packet.valid:

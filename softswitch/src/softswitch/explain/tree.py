@@ -20,7 +20,6 @@ from softswitch.messages import pluralize
 BYTES_A_LINE = 32
 _MIN_WIDTH = 60
 MIN_TEXT = 20
-"""Minimum number of characters of text in a line, at any depth."""
 TEMPORARY = re.compile(r"scalars\.tmp(_\d+)?")
 """Temporary variables of p4c, which are omitted."""
 

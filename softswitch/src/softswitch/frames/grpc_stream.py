@@ -61,7 +61,6 @@ class GrpcStream:
         self._server.stop(grace=None).wait()
 
     def _stream(self, requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
-        """Process the frames of a client; the stream ends when all of them have been processed."""
         if not self._ports.started.is_set():
             context.abort(StatusCode.UNAVAILABLE, "not ready: no program runs")
         leaving: SimpleQueue[Any] = SimpleQueue()

@@ -64,7 +64,6 @@ class FramePorts:
         self.on_status: Callable[[int, bool], None] = lambda _port, _is_up: None
         """Called with the status of a port when it is set, in any thread."""
         self.started = threading.Event()
-        """Set when the first program runs."""
         self._control = ControlSockets()
         self.cpu_socket, self.notice_socket = self._control.cpu_socket, self._control.notice_socket
         self._closing = False

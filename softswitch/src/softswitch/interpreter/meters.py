@@ -12,8 +12,6 @@ _US_PER_S = 1e6
 
 @dataclass
 class Bucket:
-    """Token bucket of one rate; a packet for which the tokens do not suffice gets `colour`."""
-
     colour: Colour
     rate: float
     """Rate in tokens per µs."""

@@ -15,8 +15,6 @@ from softswitch.v1model import Standard
 
 
 class CloneRequest(NamedTuple):
-    """A clone session, and the position of the field list that the clone preserves."""
-
     session: int
     field_list: int
 

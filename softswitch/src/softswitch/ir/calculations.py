@@ -56,8 +56,6 @@ class Checksum:
 
 @dataclass(frozen=True, slots=True)
 class FieldList:
-    """Fields that a clone, resubmit or recirculate preserves, or that a digest sends."""
-
     id: int
     name: str
     values: tuple[FieldRef | SizedConstant, ...]

@@ -21,8 +21,6 @@ class FieldRef:
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """The header at a run-time position of a stack."""
-
     stack: int
     index: Expression
 

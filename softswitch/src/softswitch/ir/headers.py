@@ -49,7 +49,6 @@ class Header:
 
     @property
     def max_bytes(self) -> int:
-        """Bytes on the wire with the varbit field at its maximum width."""
         return sum(f.width for f in self.fields) // 8
 
 

@@ -78,8 +78,6 @@ class ParserState:
 
 @dataclass(frozen=True, slots=True)
 class ValueSet:
-    """A parser value set: widths of the parts of its members, and their maximum number."""
-
     name: str
     widths: tuple[int, ...]
     size: int

@@ -85,7 +85,6 @@ class Program:
 
     @cached_property
     def statements(self) -> tuple[Statement | Extract | Advance | Verify, ...]:
-        """All statements of actions, parser and deparser, including branches of an `If`."""
         bodies = [*(a.body for a in self.actions), *(s.operations for s in self.parser), self.deparser_body]
         found = [statement for body in bodies for statement in body]
         for statement in found:
@@ -153,7 +152,6 @@ class Program:
 
     @cached_property
     def _action_index(self) -> dict[tuple[str, str], int]:
-        """Actions by table and name. p4c may use a name again for another table."""
         return {
             (name, self.actions[index].name): index
             for name, table in self.tables.items()

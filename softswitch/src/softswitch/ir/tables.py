@@ -156,8 +156,6 @@ class Conditional:
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """Ingress or egress: a graph of tables and conditionals by name, entered at `start`."""
-
     name: str
     start: str | None
     nodes: dict[str, Table | Conditional]

@@ -71,7 +71,6 @@ def _reason(lines: Sequence[str]) -> str:
 
 
 def with_maps(code: bytes, descriptors: Mapping[int, int]) -> bytes:
-    """Return the instructions with file descriptors in place of the placeholders of maps."""
     out = bytearray(code)
     for at, instruction in _wide_loads(code):
         if instruction.immediate in descriptors:
@@ -171,7 +170,6 @@ def _sections(data: bytes) -> list[_Section]:
 
 
 def link(data: bytes) -> bytes:
-    """Return the instructions of all functions, the entry first, with calls between them resolved."""
     sections = _sections(data)
     parts = [
         number

@@ -33,9 +33,7 @@ class Frame(ABC):
     name: ClassVar[str]
     kind: ClassVar[int]
     lost: ClassVar[int]
-    """The program's result that drops the frame."""
     passed: ClassVar[int]
-    """The program's result that passes the frame on to the kernel."""
     data: ClassVar[int]
     data_end: ClassVar[int]
     interface: ClassVar[int]

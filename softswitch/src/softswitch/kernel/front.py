@@ -99,7 +99,6 @@ class _FrontEnd:
             self.b.branch(self.drop)
 
     def build(self) -> Code:
-        """Receive the frame, process it, and send the outputs: copies first, the frame itself last."""
         b = self.b
         t_in, now = self.builder.clock()
         port = self._port()

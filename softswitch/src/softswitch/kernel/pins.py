@@ -160,7 +160,6 @@ class Pins:
         bpf.close(self._lock)
 
     def remove(self) -> None:
-        """Remove everything: forwarding stops, and the folder is deleted."""
         self._release_interfaces()
         if _libc.umount2(os.fsencode(self._objects), 0):
             reason = os.strerror(ctypes.get_errno())

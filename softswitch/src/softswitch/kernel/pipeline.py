@@ -25,8 +25,6 @@ Build = Callable[[ir.Program, Layout, int], Code]
 
 
 class KernelPipeline(StatePipeline):
-    """A program with its state in an arena, and the BPF program that `build` makes, of type `kind`."""
-
     def __init__(
         self,
         program: ir.Program,

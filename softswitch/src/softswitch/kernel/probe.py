@@ -26,7 +26,6 @@ def probe(hook: Hook = Hook.TCX) -> str | None:
 
 
 def _try_arena() -> None:
-    """Try an arena, a program with `may_goto` and atomics, and test runs: the control plane's own program."""
     with (
         contextlib.closing(Arena(8, MAILBOX_BYTES, 0)) as arena,
         contextlib.closing(ArenaMemory(arena, 8)) as memory,
@@ -38,7 +37,6 @@ def _try_arena() -> None:
 
 
 def _try_link(hook: Hook) -> None:
-    """Try a link to the loopback interface, whose driver has no XDP; the program passes all frames."""
     program = hook.constant(hook.frame.passed, "probe")
     try:
         bpf.close(hook.for_tap.attach(program, _LOOPBACK))

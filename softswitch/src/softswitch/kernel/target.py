@@ -207,8 +207,6 @@ class Bpf(Target):
 
 
 class _VolatileLoad(llvm.LoadInstr):  # type: ignore[misc]  # llvmlite has no types
-    """A volatile load, which llvmlite lacks."""
-
     def descr(self, buf: list[str]) -> None:
         [address] = self.operands
         buf.append(f"load volatile {self.type}, {address.type} {address.get_reference()}\n")

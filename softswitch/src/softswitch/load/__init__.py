@@ -22,7 +22,6 @@ __all__ = ["load_program"]
 
 
 def load_program(data: bytes | str) -> ir.Program:
-    """Load a program as p4c-bm2-ss prints it; raise `ProgramError` with the error and its P4 source line."""
     try:
         text = json.loads(data)
     except ValueError as error:

@@ -14,8 +14,6 @@ V = TypeVar("V")
 
 
 class Names(dict[K, V]):
-    """Declarations of one kind by name or ID; a look-up of an undeclared one raises `ProgramError`."""
-
     def __init__(self, kind: str, items: Iterable[tuple[K, V]] = ()) -> None:
         super().__init__()
         self._kind = kind

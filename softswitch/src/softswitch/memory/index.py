@@ -31,7 +31,6 @@ class SearchKey(Protocol):
 
 
 def _mix(b: llvm.IRBuilder, hashed: llvm.Value, part: llvm.Value) -> llvm.Value:
-    """Emit one step of the hash: multiply, then fold the upper half into the lower (Knuth, TAOCP 6.4)."""
     # Words are mixed from the last to the first: the first field of a key is the last word, so look-ups of a
     # packet that share the field share the step.
     hashed = b.mul(b.xor(hashed, part), integer(WORD, GOLDEN))
@@ -39,8 +38,6 @@ def _mix(b: llvm.IRBuilder, hashed: llvm.Value, part: llvm.Value) -> llvm.Value:
 
 
 class KeyValues:
-    """A key in registers; the code is unrolled."""
-
     def __init__(self, words: Sequence[llvm.Value]) -> None:
         self._words = words
 
@@ -244,7 +241,6 @@ _INDEX = [POINTER, I64, POINTER, I64]
 def _function(
     module: llvm.Module, name: str, result: llvm.Type, arguments: Sequence[llvm.Type]
 ) -> tuple[llvm.Function, bool]:
-    """Return the module's internal function of this name, and whether it was created by this call."""
     if name in module.globals:
         return module.globals[name], False
     function = llvm.Function(module, llvm.FunctionType(result, arguments), name)

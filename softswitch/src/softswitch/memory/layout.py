@@ -55,7 +55,6 @@ GAP_LINES = 13
 SMALL_WORDS = 64
 """Arrays of up to this many words are placed next to each other."""
 GROUP = 1 << 63
-"""Flag of a reference to a group."""
 
 
 def meter_bucket(number: int) -> int:
@@ -85,7 +84,6 @@ class TableLayout:
     parameter_words: dict[int, tuple[int, ...]]
     header: int
     body: int
-    """Offset of the table's buckets, records and groups."""
 
     @property
     def max_entries(self) -> int:
@@ -114,12 +112,10 @@ class TableLayout:
 
     @property
     def link(self) -> int:
-        """Number of the next record of the same key, or 0."""
         return self.rank + 1
 
     @property
     def bounds(self) -> int:
-        """Low and high of each range field."""
         return self.link + 1
 
     @cached_property
@@ -128,7 +124,6 @@ class TableLayout:
 
     @cached_property
     def action(self) -> int:
-        """Index of the action, or reference to a member or group."""
         return self.bounds + self.bound_words if self.is_ranked else self.key_words
 
     @property
@@ -166,7 +161,6 @@ class TableLayout:
 
     @property
     def group_rank(self) -> int:
-        """Highest rank of a group's entries, or an upper bound of it."""
         return self.field_words
 
     @property
@@ -229,7 +223,6 @@ class ProfileLayout:
 
     @property
     def groups(self) -> int:
-        """Offset of the groups, one word each."""
         return self.members + self.profile.size * self.stride
 
     @property
@@ -258,7 +251,6 @@ class ReplicationLayout:
 
     @property
     def sessions(self) -> int:
-        """Offset of the clone sessions, `SESSION_WORDS` each."""
         return self.multicast + MULTICAST_GROUPS
 
     @property

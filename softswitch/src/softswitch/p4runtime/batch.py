@@ -55,7 +55,6 @@ class Batch:
         return self._pipeline.entry_count(table) + self._grown.get(table, 0)
 
     def write_entry(self, write: EntryWrite) -> None:
-        """Add a write of a table entry, which has been checked to succeed."""
         key = EntryKey(write.table, write.key, write.priority)
         self._steps.append(write)
         self._entries[key] = write.action and StoredEntry(write.key, write.action, write.priority)

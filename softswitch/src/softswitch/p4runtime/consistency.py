@@ -84,7 +84,6 @@ def _in_bmv2(kind: MatchKind) -> MatchKind:
 
 
 def _filled(said: tuple[int, ...], had: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the widths of P4Info, and the program's for those that P4Info leaves to it (0)."""
     return tuple(width or known for width, known in zip_longest(said, had, fillvalue=0))
 
 

@@ -27,7 +27,6 @@ _KINDS = {
 
 
 def described(data: bytes, program: Program) -> p4r.ForwardingPipelineConfig:
-    """Return the pipeline config of a program and its JSON `data`; raises ProgramError."""
     try:
         names = {
             item["name"]: [p["name"] for p in item["runtime_data"]] for item in json.loads(data)["actions"]

@@ -45,7 +45,6 @@ class Notifications(Generic[PL]):
                 self.set_alarm()
 
     def forget_digests(self) -> None:
-        """Send all digests again, for a new primary controller that has acknowledged none."""
         running = self._running()
         if running is not None:
             running.digests.forget()

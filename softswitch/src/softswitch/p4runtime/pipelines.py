@@ -116,7 +116,6 @@ class Pipelines(Generic[PL]):
             control.port_changed(port)
 
     def resume(self, journal: Journal, make: MakePipeline[PL]) -> None:
-        """Resume the pinned pipeline that `make` returns, by replaying its journal."""
         at: int | None = 0
         config = journal.config()
         is_bare = not config.HasField("p4info")

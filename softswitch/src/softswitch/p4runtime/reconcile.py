@@ -58,7 +58,6 @@ class State(Protocol):
 
 
 def carry_over(old: State, new: ControlledPipeline[PL]) -> list[Refusal]:
-    """Copy the state of `old` to `new`, which is empty; return the refusals of entities that do not fit."""
     updates = _updates(old)
     refusals: list[Refusal] = []
     while batch := list(islice(updates, BATCH)):

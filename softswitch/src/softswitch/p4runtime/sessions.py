@@ -26,8 +26,6 @@ class Stream:
 
 
 class Sessions:
-    """The streams of all controllers; `changed` is called when the primary controllers change."""
-
     def __init__(self, device_id: int, changed: Callable[[], None]) -> None:
         self._arbiter: Arbiter[Stream] = Arbiter(device_id)
         self._changed = changed

@@ -26,7 +26,6 @@ _EAGAIN, _ENOBUFS = errno.EAGAIN, errno.ENOBUFS
 
 @compiled
 def is_full(reason: int) -> bool:
-    """Return whether the errno of sending means that the interface may accept the frame later."""
     return reason in (_EAGAIN, _ENOBUFS)
 
 

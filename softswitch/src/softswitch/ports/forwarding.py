@@ -127,7 +127,6 @@ def take_from_ring(switch: Switch, p: int) -> int:
 
 @compiled
 def return_slots(port: Port) -> None:
-    """Return the slots that were read to the kernel; the CPU port has none."""
     while port.tail < port.head:
         store_release(port.ring + port.tail % port.slots * port.slot_size, TP_STATUS_KERNEL)
         port.tail += 1
@@ -271,7 +270,6 @@ def serve(switch: Switch, queues: Queues, p: int) -> None:
 
 @compiled
 def release_held(switch: Switch, queues: Queues) -> bool:
-    """Release the frames whose deadline has come; return whether any are still held."""
     now = now_us(switch)
     still = 0
     for p in range(switch.port_count):

@@ -34,7 +34,6 @@ NOTICES_LOST = -2
 
 NO_PORT = -1
 TIMER = -2
-"""Numbers that epoll reports besides ports: the stop event, and that a packet may leave its queue."""
 IN, OUT = 0, 1
 
 
@@ -55,17 +54,14 @@ class Port:
     slots: int
     slot_size: int
     head: int
-    """Next slot to read."""
     tail: int
     """Next slot to return to the kernel."""
     impaired: Annotated[Ints, 2]
-    """Whether frames are impaired, by direction."""
     capture: Annotated[Ints, 2]
     """Descriptor of the pcap file by direction; -1 without one."""
     backpressure: int
     """Whether a frame that the interface refuses waits until it is accepted (`ports.backpressure`)."""
     pending: int
-    """Address of the memory of the frame that waits."""
     pending_length: int
     """Bytes of the frame that waits; 0 if none does."""
     rx: int
@@ -76,7 +72,6 @@ class Port:
     rx_oversize: int
     tx_oversize: int
     largest: int
-    """Bytes of the largest frame that was too large to receive."""
 
 
 class EpollEvent:
@@ -87,7 +82,6 @@ class EpollEvent:
 
 
 FREE, HELD, LEAVING = 0, 1, 2
-"""States of a slot of a reorder buffer."""
 
 
 class ReorderBuffer:
@@ -139,7 +133,6 @@ class Switch:
     """Address of BURST * frame_bytes for frames from the CPU port."""
     frame_bytes: int
     no_such_port: int
-    """Frames for ports that the switch does not have."""
     buffered: int
     entered: int
     """Time at which the last frame entered ingress, µs; no egress is earlier."""
@@ -154,21 +147,16 @@ class Switch:
     """Time at which pending frames are sent again, ns of the queues' clock; NEVER without any."""
     itimerspec: Annotated[Ints, 4]
     notice_fd: int
-    """Socket for digests and log records, one a datagram."""
     lost_notices: int
     """Notices that the control plane did not take in time."""
     reported_notices: int
-    """Lost notices that have been logged."""
     report_at: int
     """Time of the next report at the earliest, µs since start."""
     clock: Annotated[Ints, 2]
     """A struct timespec for clock_gettime(2)."""
     pcap_record: Annotated[NDArray[np.uint32], 4]
-    """Header of a frame in a pcap file."""
     iovec: Annotated[Ints, 4]
-    """Arguments of writev(2), which writes pcap records."""
     error: Annotated[NDArray[np.int32], 2]
-    """SO_ERROR and its size."""
     port_count: int
     ports: Annotated[Records[Port], MAX_PORTS]
     index_of: Annotated[Ints, PORT_NUMBERS]
@@ -179,7 +167,6 @@ class Switch:
     messages: Annotated[NDArray[np.void], MMSGHDR, (MAX_PORTS, DEPTH)]
     """Arguments of sendmmsg(2); each points to its frame in `queue`."""
     reorder_buffers: Annotated[RecordTable[ReorderBuffer], REORDER_BUFFER, (MAX_PORTS, 2)]
-    """Reorder buffers by port and direction."""
     reorder_slots: Annotated[RecordTable[Records[ReorderSlot]], REORDER_SLOT, (MAX_PORTS, 2, REORDER_SLOTS)]
     events: Annotated[Records[EpollEvent], EPOLL_EVENT, MAX_PORTS + 2]
 

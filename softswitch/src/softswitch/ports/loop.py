@@ -326,7 +326,6 @@ class PortLoop:
             self._switch["records"], self._switch["record_bytes"] = self._records.ctypes.data, size
 
     def _enable_backpressure(self, switch: np.void, small: Mapping[int, bool]) -> NDArray[np.uint8]:
-        """Return memory for a pending frame of each port; ports mapped to true get a small send buffer."""
         frames = np.zeros((len(small), self._frame_bytes), np.uint8)
         for memory, (number, is_small) in zip(frames, small.items(), strict=True):
             p = self._numbers.index(number)
@@ -345,7 +344,6 @@ class PortLoop:
     def _impair(
         self, switch: np.void, impairments: Mapping[tuple[int, Direction], Impairment]
     ) -> NDArray[np.uint8]:
-        """Initialize the reorder buffers; return the memory of the frames that they hold."""
         frames = np.zeros((len(impairments), REORDER_SLOTS * self._frame_bytes), np.uint8)
         for memory, ((number, side), how) in zip(frames, impairments.items(), strict=True):
             p, direction = self._numbers.index(number), IN if side is Direction.IN else OUT

@@ -32,7 +32,6 @@ class Qdisc(NamedTuple):
 
 
 def qdiscs() -> Iterator[Qdisc]:
-    """Yield all queueing disciplines in this thread's network namespace."""
     for kind, message in _answers(_GET_QDISC, _QDISC.pack(0, 0, 0, 0, 0)):
         if kind == _NEW_QDISC:
             _, interface, _, parent, _ = _QDISC.unpack_from(message)
@@ -43,7 +42,6 @@ def qdiscs() -> Iterator[Qdisc]:
 
 
 def shaped(interfaces: Collection[str]) -> dict[str, frozenset[str]]:
-    """Return the kinds of queueing disciplines of each of these interfaces that has a shaper."""
     names = dict(socket.if_nameindex())
     kinds: dict[str, frozenset[str]] = {}
     for each in qdiscs():

@@ -26,7 +26,6 @@ Slots: TypeAlias = Records[ReorderSlot]
 def fill_reorder_buffer(
     buffer: np.void, slots: NDArray[np.void], memory: int, frame_bytes: int, how: Impairment, salt: int
 ) -> None:
-    """Initialize an empty buffer, whose frames are at `memory`, `frame_bytes` for each of the slots."""
     buffer["loss"], buffer["duplicate"], buffer["reorder"] = how.loss, how.duplicate, how.reorder
     buffer["random"] = np.random.SeedSequence([how.seed, salt]).generate_state(1, np.uint64)[0]
     slots["address"] = memory + frame_bytes * np.arange(REORDER_SLOTS)

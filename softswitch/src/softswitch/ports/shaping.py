@@ -37,7 +37,6 @@ def _parse(option: str, text: str, parse: Callable[[str], T], example: str) -> t
 def shapes_of(
     ports: Iterable[int], rates: Mapping[str, Rate], depths: Mapping[str, Depth]
 ) -> dict[int, Shape]:
-    """Return the shape of each port that an option names, by its own value, or else by that of ALL ports."""
     named = {int(name) for name in (*rates, *depths) if name != ALL}
     wanted = named.union(ports) if ALL in (*rates, *depths) else named
     return {

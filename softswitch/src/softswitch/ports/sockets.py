@@ -143,7 +143,6 @@ class ControlSockets:
         return self.cpu_socket, self.switch_end, self.notice_socket, self.notice_end
 
     def end_receive(self) -> None:
-        """Wake a thread that waits for a frame at `switch_end`."""
         self.switch_end.shutdown(socket.SHUT_RD)
 
     def close(self) -> None:

@@ -94,7 +94,6 @@ def make_queues(shapes: Sequence[Shape], priorities: int = 1, slots: int = 0) ->
 
 
 def copy_settings(queues: Queues, old: Queues, ports: Sequence[tuple[int, int]]) -> None:
-    """Copy rates and depths from `old`; `ports` has pairs of port numbers, new and old."""
     for new_port, old_port in ports:
         queues.ports[new_port].bits = old.ports[old_port].bits
         for name in ("max_packets", "max_bytes", "gap"):

@@ -34,7 +34,6 @@ class Nodes:
     groups: dict[int, list[int]] = field(default_factory=dict)
     lags: dict[int, list[int]] = field(default_factory=dict)
     mirrored: dict[int, int] = field(default_factory=dict)
-    """Multicast group of each mirroring session that sends to one."""
     _free: LowestFree = field(default_factory=LowestFree)
 
     def node(self, handle: int) -> _Node:

@@ -40,7 +40,6 @@ class Tables(RuntimeCalls[PL]):
         return handle
 
     def table_modify(self, table: str, handle: int, doing: TableAction) -> None:
-        """Replace the action of an entry, but neither its timeout nor its meter."""
         control, store = self._table(table)
         key = self.key_of(control, table, handle)
         entry = _message(store, key)

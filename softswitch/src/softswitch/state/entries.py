@@ -50,7 +50,6 @@ class Entries:
         self._rows = {name: i for i, name in enumerate(layout.tables)}
         self._tables = rows(layout.tables.values(), memory.log_address)
         self._counts = np.array([each.header + ENTRIES for each in layout.tables.values()], dtype=np.int64)
-        """Offset of the word with the number of entries, of each table."""
         self._install_const_entries()
         # Compile these functions now: later they would be compiled with the mutex held, which stops packets.
         self._look_up(self._encoded([]))

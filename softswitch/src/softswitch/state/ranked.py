@@ -115,7 +115,6 @@ def _link(state: Words, table: Row, position: int, before: int, number: int) -> 
 
 @compiled
 def _is_entry(state: Words, table: Row, number: int, op: Words, start: int) -> bool:
-    """Return whether a record that has the key also has the operation's rank and bounds."""
     record = record_at(table, number)
     given = start + 2 * table.field_words
     if state[record + table.rank] != op[given]:

@@ -47,8 +47,6 @@ class _State:
 
 
 class DigestEntries:
-    """All digests; `names` has the pipeline's digests by their number in `DigestMessage`."""
-
     def __init__(self, digests: Mapping[int, DigestInfo], names: Sequence[str]) -> None:
         self._digests = digests
         by_name = {digest.name: digest for digest in digests.values()}

@@ -75,7 +75,6 @@ class Handles:
         return numbers.keys.get(number) if numbers.handle(number) == handle else None
 
     def is_expired(self, table: str, handle: int) -> bool:
-        """Return whether the handle is that of a deleted entry whose number has been reused."""
         numbers = self._numbers(table)
         number = handle & _NUMBERS
         return number in numbers.keys and numbers.handle(number) != handle

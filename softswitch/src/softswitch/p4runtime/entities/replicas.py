@@ -44,7 +44,6 @@ def _iteration_order(keys: list[int]) -> list[int]:
 
 
 def _hashed(keys: Iterable[int], buckets: int) -> list[int]:
-    """Return the keys by bucket: a new bucket precedes the others, and a new key those of its bucket."""
     chains: dict[int, list[int]] = {}
     for key in keys:
         chains.setdefault(key % buckets, []).append(key)

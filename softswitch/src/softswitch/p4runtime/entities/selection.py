@@ -13,8 +13,6 @@ from copy import deepcopy
 
 
 class LowestFree:
-    """Allocator of numbers from 0, which returns the lowest free one."""
-
     def __init__(self) -> None:
         self._unused = 0
         self._returned: list[int] = []

@@ -34,8 +34,6 @@ MATCH, ACTION = (p4r.TableEntry.DESCRIPTOR.fields_by_name[name] for name in ("ma
 
 
 class _Rest(NamedTuple):
-    """The parts of an entry other than its action: a note, and a new value of its counter."""
-
     note: Note
     counter: CounterValue | None
 

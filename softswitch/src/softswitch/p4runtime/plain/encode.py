@@ -87,7 +87,6 @@ def _number(data: Bytes, value: Ints) -> np.uint64:
 
 @compiled
 def _put_key(ops: Words, at: int, number: np.uint64, shift: int) -> None:
-    """Set a field of the key, which was 0; the field may extend into the next word."""
     word, bit = at + shift // WORD, np.uint64(shift % WORD)
     ops[word] |= number << bit
     if bit and number >> (np.uint64(WORD) - bit):

@@ -17,8 +17,6 @@ _MAX_SCANNED_BYTES = 1 << 24
 
 @dataclass(frozen=True)
 class Scanned:
-    """The updates of a request, all of them plain (`scan`)."""
-
     data: npt.NDArray[np.uint8]
     updates: npt.NDArray[np.int64]
     values: npt.NDArray[np.int64]

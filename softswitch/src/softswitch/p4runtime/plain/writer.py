@@ -29,17 +29,11 @@ class Operations(NamedTuple):
 class TakesOperations(Protocol):
     """A pipeline whose tables take operations as words."""
 
-    def row_of(self, table: str) -> int:
-        """Return the number by which operations refer to a table."""
-        ...
+    def row_of(self, table: str) -> int: ...
 
-    def key_words(self, table: str) -> int:
-        """Return the number of key words in an operation on a table."""
-        ...
+    def key_words(self, table: str) -> int: ...
 
-    def invocation(self, table: str, call: ActionCall) -> Invocation:
-        """Return a call of a table's action by its index in the program."""
-        ...
+    def invocation(self, table: str, call: ActionCall) -> Invocation: ...
 
     def apply_all_or_none(self, ops: Words, starts: Offsets) -> bool:
         """Apply operations as one batch, if all can be applied and no two have the same key."""
