@@ -202,11 +202,7 @@ def of_blocks(blocks: Sequence[Block], metrics: Iterable[Metric]) -> dict[str, f
 def estimates(
     rpc: pl.DataFrame | None, operations: pl.DataFrame, blocks: Sequence[Block]
 ) -> dict[str, dict[str, Rounds]]:
-    """Return arm -> metric -> one estimate per round, for one load; empty without a complete round.
-
-    Only rounds in which every arm measured every operation count, so all differences use the same rounds.
-    Without RPCs (None), their metrics are missing.
-    """
+    """Return arm -> metric -> one estimate per round, for rounds in which all arms measured everything."""
     arms = [arm.name for arm in ordered(block.arm for block in blocks)]
     rounds = complete_rounds(measured_rows("operations", operations), arms)
     if not rounds:

@@ -223,10 +223,7 @@ class Controller:
     async def registers(
         self, job: int, keys: Sequence[int] | None = None, params: Sequence[HotParam] | None = None
     ) -> list[Register]:
-        """Return the job's entries, all or those of `keys`, with values, by key; raises `UnknownKey`.
-
-        `params` are all entries of the switch; None reads them.
-        """
+        """Return the job's entries, or those of `keys`, with values; `params` has all entries if they are known."""
         servers = await self._servers(job)
         every = await self._params() if params is None else params
         entries = {param.key: param for param in every if param.job == job}

@@ -44,10 +44,7 @@ class RpcCost(NamedTuple):
 def measure_rpc_cost(
     codec: str, design: Design, window: int, steps: int, timeout_s: float = TIMEOUT_S
 ) -> RpcCost | None:
-    """Return the mean cost over `steps` steps of full RPCs, after one to warm up.
-
-    None if no answers come: servers of some designs need the switch for them.
-    """
+    """Return the mean cost of a full RPC; None if no answers come, as some servers need the switch."""
     space = KeySpace(_KEYS)
     with closing(open_udp(_ANY_PORT)) as at_server, closing(open_udp(_ANY_PORT)) as at_worker:
         peers = [at_server.getsockname(), at_worker.getsockname()]

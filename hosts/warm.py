@@ -1,8 +1,4 @@
-"""Compile the functions of a design's agents before their first start; numba caches the machine code on disk.
-
-`python -m hosts.warm`, as set-up does, for the default design; others are compiled when they are first used.
-The arrays have the types of a run, of any size.
-"""
+"""Compile the agents of a design before their first start: `python -m hosts.warm`, at set-up."""
 
 from __future__ import annotations
 

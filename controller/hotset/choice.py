@@ -85,12 +85,7 @@ def top(updates: pl.DataFrame, top_k: int) -> pl.DataFrame:
 def over_parts(
     counts: Counts, reduce: Callable[[pl.DataFrame], T], scheduler: str | None, progress: Progress
 ) -> Iterator[T]:
-    """Yield `reduce` of each part of the keys (`Counts.by_key`), in any order.
-
-    `scheduler` is the address of a dask.distributed cluster, whose workers see the logs at the same paths
-    and have this project installed; None computes in this process. Raises `DataError`, and `ClusterError` if
-    no cluster answers.
-    """
+    """Yield `reduce` of each part of the keys, in any order; `scheduler` is that of `side_by_side`."""
     if scheduler is None:
         for done, part in enumerate(counts.by_key()):
             progress(done, counts.parts)

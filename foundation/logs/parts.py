@@ -53,11 +53,7 @@ class Parts:
         self._next = len(list(directory.glob(f"{name}-*.parquet")))
 
     def write(self, columns: Mapping[str, Column]) -> None:
-        """Write a part, if it has rows.
-
-        `columns` has, for each column of the log, an array, or a number or text for all rows. Raises
-        `DataError`, and `ValueError` if a column is missing or unknown.
-        """
+        """Write a part, if it has rows: for each column an array, or one value. Raises `DataError`."""
         if set(columns) != set(self._schema):
             raise ValueError(f"{self._name}: columns {sorted(columns)}, not {sorted(self._schema)}")
         rows = pl.DataFrame(columns).select(pl.col(name).cast(kind) for name, kind in self._schema.items())

@@ -144,10 +144,7 @@ class Renewable(Protocol):
 
 
 def renew(client: Renewable, log: ReplayLog | None, epoch: int, switch: int) -> None:
-    """Continue with switch number `switch`, which knows the caller by this epoch.
-
-    Numbers grow with each restart: a command for the same or an earlier switch changes nothing.
-    """
+    """Continue with switch number `switch`; a command for the same or an earlier one changes nothing."""
     if log is not None and log.switch >= switch:
         return
     client.renew(epoch)

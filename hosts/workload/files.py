@@ -89,11 +89,7 @@ def load_training_set(path: Path, workers: int, samples_per_step: int) -> Trace:
 
 
 def load_log(path: Path, workers: int, options: ReadOptions, note: Note = log.info) -> Trace:
-    """Return a trace of an access log: mini-batches in the order of time, dealt to the workers in turn.
-
-    The log may have another number of workers. An incomplete last round is left out. `note` gets what the log
-    was taken for. Raises `DataError`, also if the log has fewer mini-batches than there are workers.
-    """
+    """Return a trace of an access log, dealt to the workers in turn. Raises `DataError`."""
     with TemporaryDirectory() as scratch:
         found = read_steps([path], options, Path(scratch), lambda done, total: None)
         for sentence in found.notes:

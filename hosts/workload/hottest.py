@@ -16,11 +16,7 @@ _BATCHES = 256
 
 
 def restrict_to_hottest(trace: Trace, limit: int) -> Trace:
-    """Return the same mini-batches and samples with only the `limit` parameters that most mini-batches have.
-
-    Of parameters with equal counts the first are taken. Keys are unchanged. A sample keeps its remaining
-    features, and may have none.
-    """
+    """Return the trace with only the `limit` parameters of most mini-batches, the first of equal ones."""
     if trace.space.size <= limit:
         return trace
     counts = np.bincount(trace.position, minlength=trace.space.size)

@@ -23,13 +23,12 @@ _MEASURED_BATCHES = 40
 
 
 class PackingCounts(NamedTuple):
-    """Means of a step, that is of its pull and its push."""
+    """Means of a step, pull and push: `served` is a share of the lanes, `lanes` are those of servers."""
 
     served: float
     rpcs: float
     to_servers: float
     lanes: float
-    """Lanes of these packets that servers process."""
     keys: float
 
 

@@ -52,10 +52,7 @@ def half_life(log: Log) -> float | None:
 
 
 def recovery_time(over_time: Sequence[float], shift: float) -> float | None:
-    """Return the time from a shift until a hit rate is back at 95 % of its former mean; None if it is not.
-
-    Both times are fractions of the time that the bins `over_time` cover.
-    """
+    """Return the time until a hit rate is back at 95 % of its mean before the shift, in fractions of the log."""
     bins = len(over_time)
     before = [share for at, share in enumerate(over_time) if (at + 1) / bins <= shift]
     goal = _RECOVERED * float(np.mean(before)) if before else 0.0

@@ -31,10 +31,7 @@ class Variable:
 
 
 class Tally(Variable):
-    """A variable that takes many values, such as a counter, and that the kernel's verifier does not track.
-
-    The verifier would explore each value of a variable that it tracks.
-    """
+    """A variable that the kernel's verifier does not track, since it would explore each of its values."""
 
     def _reserve(self, name: str) -> llvm.Value:
         return target_of(self.b.module).reserve(self.b, self.kind, name)

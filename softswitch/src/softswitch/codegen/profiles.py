@@ -12,10 +12,7 @@ from softswitch.target import target_of
 
 
 def emit_member(actions: ActionEmitter, table: TableLayout, record: llvm.Value) -> llvm.Value:
-    """Return the address of the member (action, run-time data) to which a record refers.
-
-    No reference, and an empty group, yield a record without an action.
-    """
+    """Return the address of a record's member (action, data); without one, of a record without action."""
     b = actions.b
     assert table.table.profile is not None
     layout = actions.layout.profiles[table.table.profile]

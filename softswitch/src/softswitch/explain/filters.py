@@ -1,11 +1,4 @@
-"""Filters of a trace's events.
-
-    NAME=PATTERN[,PATTERN...]
-
-An event passes a filter if its property NAME matches one of the patterns, and must pass all filters. `*`, `?`
-and `[...]` are as in file names. A pattern matches a whole name or its suffix after a dot: `table=ipv4_lpm`
-matches `MyIngress.ipv4_lpm`.
-"""
+"""Filters of a trace's events, NAME=PATTERN[,PATTERN...] (docs/explain.md): an event must pass all."""
 
 from __future__ import annotations
 

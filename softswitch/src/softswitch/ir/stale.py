@@ -14,10 +14,7 @@ from softswitch.ir.statements import AssignHeader, SetInvalid, Shift
 
 
 class StaleFields:
-    """The set of fields that may be stale, by `in`.
-
-    `written` are the fields that something else than the statements may write.
-    """
+    """The fields that may be stale, by `in`; `written` are those that are written outside of statements."""
 
     def __init__(
         self,

@@ -121,10 +121,7 @@ class Random:
 
 @dataclass(frozen=True, slots=True)
 class MarkToDrop:
-    """`mark_to_drop`: set egress_spec to the drop port, and mcast_grp to 0.
-
-    The fields are those of the header that the program passes: `standard_metadata`, or a copy of it.
-    """
+    """Set egress_spec to the drop port and mcast_grp to 0, in `standard_metadata` or a copy of it."""
 
     egress_spec: FieldRef
     mcast_grp: FieldRef | None

@@ -44,10 +44,7 @@ Match = int | Masked | Between
 
 @dataclass(frozen=True, slots=True)
 class KeyField:
-    """One match field: its P4 name, source, width in bits and kind.
-
-    A field of an invalid header matches as 0, whatever it holds (BMv2: match_units.cpp).
-    """
+    """A match field; one of an invalid header matches as 0, whatever it holds (BMv2: match_units.cpp)."""
 
     name: str
     source: FieldRef | IsValid

@@ -60,10 +60,7 @@ _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 
 
 class Arena:
-    """Memory for a program's state, a mailbox and an area for each CPU, zeroed; open until `close`.
-
-    For a generation that is restored it is the pinned arena with its contents.
-    """
+    """Memory for the state, a mailbox and areas, open until `close`: zeroed, or as it was if it is pinned."""
 
     def __init__(
         self, state_bytes: int, mailbox_bytes: int, area_bytes: int, generation: Generation | None = None

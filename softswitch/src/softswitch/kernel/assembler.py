@@ -44,10 +44,7 @@ def compile_module(module: str) -> bytes:
 
 
 def _compile(module: str) -> bytes:
-    """Return object code, or `_REFUSED`.
-
-    It compiles in a subprocess, since LLVM's BPF back end aborts the process on errors.
-    """
+    """Return object code, or `_REFUSED`; by a subprocess, since LLVM's BPF back end aborts on errors."""
     command = [sys.executable, "-m", compiler.__name__]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(command, input=module.encode(), capture_output=True, env=environment, check=False)

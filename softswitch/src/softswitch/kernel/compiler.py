@@ -1,7 +1,4 @@
-"""Compile LLVM IR to object code for BPF: `python -m softswitch.kernel.compiler < IR > OBJECT`.
-
-This is a module of its own because LLVM's BPF back end aborts the process on errors (`assembler`).
-"""
+"""Compile LLVM IR for BPF in a process of its own (`assembler`): `python -m softswitch.kernel.compiler`."""
 
 from __future__ import annotations
 

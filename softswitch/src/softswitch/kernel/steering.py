@@ -29,10 +29,7 @@ def mask_of(cpu: int) -> str:
 
 
 def steer(names: Iterable[str], cpu: int, interfaces: Path | None = None) -> Masks:
-    """Process frames received on interfaces on one CPU; return the previous masks for `restore_masks`.
-
-    Raises PortError if that fails, and changes nothing then.
-    """
+    """Process frames of interfaces on one CPU; return the masks before. A PortError changes nothing."""
     before: Masks = {}
     try:
         for name in names:

@@ -20,11 +20,7 @@ HEADER_TYPES = ("header", "header_union")
 
 
 class Expressions:
-    """Loader of expressions of one parser state, table or action.
-
-    `where` is the location in the P4 source, for errors; `parameters` are the widths of the action's run-time
-    data.
-    """
+    """Loader of one state's, table's or action's expressions; `parameters` are widths of run-time data."""
 
     def __init__(self, scope: Scope, where: str, parameters: list[int] | None = None) -> None:
         self.scope = scope

@@ -25,10 +25,7 @@ _HEAD = struct.Struct("<QI")  # time, bytes of the request
 
 
 class Journal:
-    """The files of one pipeline in a folder; they are closed by `close`, or with the last reference.
-
-    Without a config they exist already; with a config they are created.
-    """
+    """The files of one pipeline, created if there is a config; closed by `close`, or the last reference."""
 
     def __init__(self, folder: Path, config: p4r.ForwardingPipelineConfig | None = None) -> None:
         self._config = folder / "config.pb"

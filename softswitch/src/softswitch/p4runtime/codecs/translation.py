@@ -23,10 +23,7 @@ _PAIR = re.compile(r'\{\s*(?:"((?:[^"\\]|\\.)*)"|(\w+))\s*,\s*(\w+)\s*,?\s*\}')
 
 
 class Translation:
-    """The mapping of a type with `width` bits in the program.
-
-    `sdn_width` is that of the controllers' numbers in bits, or None if controllers have strings.
-    """
+    """The mapping of a type of `width` bits; controllers have `sdn_width` bits, or strings if it is None."""
 
     def __init__(self, name: str, spec: p4t.P4NewTypeSpec) -> None:
         self.name, self.width = name, 0

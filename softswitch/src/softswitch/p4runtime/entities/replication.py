@@ -22,10 +22,7 @@ MAX_CLASS = (1 << 8) - 1  # PSA's ClassOfService_t
 
 
 class _Replicated(ABC, Generic[M]):
-    """Entries of one kind by ID, as they were written, with their replicas in the order of the copies.
-
-    `counts` has the number of replicas of the entries of all kinds, by name of the kind and ID.
-    """
+    """Entries of one kind by ID, with their replicas; `counts` are those of all kinds, by kind and ID."""
 
     name: str
     max_id: int
