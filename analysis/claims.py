@@ -106,7 +106,6 @@ def claims(summary: Summary, load: str, arm: str) -> dict[str, Claim]:
 
 
 def claim_of_learning(summary: Summary, arm: str) -> Claim | None:
-    """Return the claim of a run's loss, whose interval has the null in it; None if nothing was learned."""
     found = summary.learning.get(arm)
     return None if found is None else Claim(LOSS, found)
 

@@ -79,7 +79,6 @@ class ProgramUse(_Model):
 
     @property
     def is_on_senders_cpus(self) -> bool:
-        """Whether the program ran on its senders' CPUs, except for stray frames."""
         return self.workers + self.servers >= (1 - _STRAY) * self.total
 
     @property

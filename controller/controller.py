@@ -191,7 +191,6 @@ class Controller:
         return {job: row.quota for job, row in (await self._jobs()).items()}
 
     async def set_quota(self, job: int, keys: int) -> None:
-        """Set a job's quota, rounded up (`round_quota`), for later loads and periods; raises `QuotaError`."""
         row = await self.job(job)
         quota = round_quota(keys)
         check_quota(job, quota, await self.quotas())
@@ -223,7 +222,7 @@ class Controller:
     async def registers(
         self, job: int, keys: Sequence[int] | None = None, params: Sequence[HotParam] | None = None
     ) -> list[Register]:
-        """Return the job's entries, or those of `keys`, with values; `params` has all entries if they are known."""
+        """Return the job's entries, or those of `keys`, with values; `params` are all entries, if known."""
         servers = await self._servers(job)
         every = await self._params() if params is None else params
         entries = {param.key: param for param in every if param.job == job}

@@ -205,7 +205,6 @@ class Config(RunSettings):
 
     @property
     def planned_rounds(self) -> int:
-        """Number of rounds before which only time ends rounds."""
         return MIN_ROUNDS_FOR_PRECISION if self.ends_when_narrow else LOOKS[0].rounds
 
     @property

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 
 def pluralize(number: int, one: str, many: str | None = None) -> str:
-    """Return a number with its noun, as "1 round" or "2,000 rounds"; `many` is an irregular plural."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 

@@ -162,7 +162,6 @@ def socket_name(address: tuple[str, int]) -> bytes:
 
 
 def socket_names(addresses: Sequence[tuple[str, int]]) -> Octets:
-    """Return a struct sockaddr_in for each address, uint8[n, NAME_BYTES]."""
     return np.frombuffer(b"".join(map(socket_name, addresses)), np.uint8).reshape(-1, NAME_BYTES).copy()
 
 

@@ -101,7 +101,6 @@ def _handle_rare_event(world: World, kind: int, target: int, f: int, now: int) -
 
 @entry_point
 def resume(world: World, w: int, at: int, until: int) -> None:
-    """Record that worker `w`'s driver, which was due, is done at time `at`, and is due again at `until`."""
     resume_worker(as_ref(world), w, at, until)
 
 

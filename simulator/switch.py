@@ -71,7 +71,6 @@ def _wait_for_switch(world: World, h: int, f: int, now: int) -> None:
 
 @compiled
 def finish_switch_latency(world: World, h: int, f: int, now: int) -> None:
-    """Pass frame `f` of host `h`, whose latency is over; the program sees both times."""
     pass_once(world, int64(world.ports[h]), f, int64(world.frames[f].arrival), now)
 
 

@@ -24,7 +24,6 @@ class Network:
 
     @property
     def address(self) -> str:
-        """HOST:PORT of the switch's P4Runtime server."""
         return self.switch.address
 
 

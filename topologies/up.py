@@ -165,7 +165,6 @@ class UpBackend:
 
 
 def keep_earlier_file(file: Path) -> None:
-    """Rename the file of an earlier session, if there is one, to NAME-1, NAME-2 and so on."""
     if file.exists():
         number = len(_earlier_files(file)) + 1
         file.rename(file.with_stem(f"{file.stem}-{number}"))

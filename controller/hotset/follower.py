@@ -43,7 +43,6 @@ class Period:
 
     @property
     def share(self) -> float | None:
-        """Share of the updates that the switch has added; None without updates, or in the first period."""
         return self.in_switch / self.updates if self.updates and self.in_switch is not None else None
 
 

@@ -59,7 +59,6 @@ class RoundCount:
 
     @property
     def shows_numbers(self) -> bool:
-        """Whether the numbers so far are to be printed: once after `FIRST_S`, and at each look."""
         is_first = not self._has_shown and self.spent_s >= FIRST_S
         self._has_shown |= is_first
         return is_first or any(look.rounds == self.done for look in LOOKS)
@@ -73,7 +72,6 @@ class RoundCount:
 
     @property
     def needs_operations(self) -> bool:
-        """Whether the measurements decide when rounds end: no number is given and the load is offered."""
         return self._config.rounds is None and not self._config.is_closed_loop
 
     def end(self, operations: pl.DataFrame | None, blocks: Sequence[Block]) -> End | None:

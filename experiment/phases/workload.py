@@ -51,7 +51,6 @@ def read_data(config: Config, reporter: Reporter) -> Trace | None:
 
 
 async def make_trace(config: Config, data: Trace | None, folder: Path, reporter: Reporter) -> Trace:
-    """Write the trace into a folder and map it; `data` None generates the built-in workload."""
     with reporter.phase("workload", 1.0) as phase:
         trace = await in_thread(generate_trace, config, phase.update) if data is None else data
         await in_thread(trace.save, folder)

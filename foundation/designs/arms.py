@@ -52,13 +52,11 @@ def renamed_arm(names: Iterable[str]) -> str | None:
 
 
 def ordered(names: Iterable[str]) -> tuple[Arm, ...]:
-    """Return the measured arms that are named, in the order of tables; unknown names are left out."""
     wanted = set(names)
     return tuple(arm for arm in every().values() if arm.is_measured and arm.name in wanted)
 
 
 def reference_of(names: Iterable[str]) -> Arm:
-    """Return the one of these arms that others are compared with; raises `HotlineError` if there is none."""
     found = [arm for arm in ordered(names) if arm.reference is None]
     if not found:
         raise HotlineError("there is no arm that others are compared with")

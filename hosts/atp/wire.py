@@ -31,7 +31,6 @@ def write_head(
 
 @compiled
 def write_value(rpc: Rpc, i: int, word: int) -> None:
-    """Write the word of value `i`, modulo 2^32."""
     write_word(rpc, _VALUES_AT + 2 * i, word)
 
 

@@ -38,7 +38,6 @@ class CollectStore(OffloadingStore):
         return collector
 
     def hold(self, why: int) -> None:
-        """Begin no collection until `resume`; `why` is one of `BY_COMMAND`, `BY_MOVE`."""
         self.collector.is_held |= why
 
     def resume(self, why: int) -> None:

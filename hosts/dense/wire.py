@@ -140,7 +140,6 @@ def octets_of(count: int) -> int:
 
 @compiled
 def write_words(rpc: Rpc, words: Words, first: int, count: int) -> int:
-    """Write `count` values from words[first] on; return the length of the datagram."""
     packet = as_packet(rpc)
     for i in range(count):
         packet.words[i] = swap32(int64(words[first + i]))

@@ -109,12 +109,10 @@ class RpcServer:
             self._full_logs.append(contacts)
 
     def take_full_logs(self) -> list[NDArray[np.void]]:
-        """Return the full parts of the connection log since the last call, arrays of `CONTACT`."""
         full, self._full_logs = self._full_logs, []
         return full
 
     def take_contacts(self) -> list[NDArray[np.void]]:
-        """Return the connection log since the last call, arrays of `CONTACT`."""
         last = np.array(self.state.contacts[: self.state.header.contacts])
         self.state.header.contacts = 0
         return [*self.take_full_logs(), last]

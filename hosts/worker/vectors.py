@@ -97,7 +97,6 @@ class VectorClient(DesignClient):
 
 
 def check_below(vector: Vector, limit: float, name: str) -> None:
-    """Raise `ValueError` for the first value that is not finite or not below `limit`, called `name`."""
     wrong = np.flatnonzero(~(np.abs(vector) < np.float32(limit)))
     if len(wrong):
         at = int(wrong[0])

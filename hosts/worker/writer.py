@@ -49,7 +49,6 @@ class RpcWriter:
         self._take(client, self._fresh(), origin)
 
     def end(self, client: BaseClient, origin: Origin) -> None:
-        """Write the client's rows, and wait until all are written; raise the first error."""
         self._take(client, records(0, Row), origin)
         self._recycle(self._backlog.settle())
 

@@ -44,6 +44,5 @@ def parts_of(point: Reduce, runs: Mapping[str, Reduced]) -> dict[str, float]:
 
 
 def round_trip_s(point: Reduce) -> float:
-    """Return the delay until the switch, or the host behind it, has answered."""
     is_answered_by_switch = scheme_of(point.scheme).subject.design.has_services
     return ONE_WAY_S if is_answered_by_switch else 2 * ONE_WAY_S

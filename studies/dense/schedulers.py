@@ -45,7 +45,6 @@ def asc_wfbp(layers: Layers, network: AlphaBetaModel) -> Schedule:
 
 
 def best(layers: Layers, network: AlphaBetaModel) -> Schedule:
-    """Return the best known schedule: that of a beam search or of another scheduler."""
     others = [scheduler(layers, network) for scheduler in SCHEDULERS.values() if scheduler is not best]
     schedules = [beam(layers, network, at_once) for at_once in range(1, network.max_at_once + 1)] + others
     fastest = min(schedules, key=lambda schedule: simulate(layers, network, schedule).end_us)

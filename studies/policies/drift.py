@@ -52,7 +52,7 @@ def half_life(log: Log) -> float | None:
 
 
 def recovery_time(over_time: Sequence[float], shift: float) -> float | None:
-    """Return the time until a hit rate is back at 95 % of its mean before the shift, in fractions of the log."""
+    """Return the time, a share of the log's, until a hit rate is back at 95 % of its former mean; or None."""
     bins = len(over_time)
     before = [share for at, share in enumerate(over_time) if (at + 1) / bins <= shift]
     goal = _RECOVERED * float(np.mean(before)) if before else 0.0

@@ -97,7 +97,6 @@ class Outcome(Strict):
 
     @property
     def pull_share(self) -> float | None:
-        """Share of the pulls that hit; None for a log without pulls."""
         return self.pull_hits / self.pulls if self.pulls else None
 
     @property

@@ -74,7 +74,6 @@ class ScriptArm:
         return all(script.has_ended for script in self.scripts)
 
     async def until_joined(self, on_join: Callable[[], None]) -> None:
-        """Wait until all workers have joined; call `on_join` whenever one has."""
         while len(self.joined_workers) < self.size:
             self._changed.clear()
             await self._changed.wait()

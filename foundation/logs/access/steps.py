@@ -64,7 +64,6 @@ def updates_of(steps: Steps) -> NDArray[np.int64]:
 
 
 def accesses_of(steps: Steps) -> NDArray[np.int64]:
-    """Return the accesses of each key: [distinct]."""
     return _counts(steps, PULL)
 
 

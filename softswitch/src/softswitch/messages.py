@@ -16,5 +16,4 @@ def format_message(message: str, values: Iterable[int]) -> str:
 
 
 def pluralize(number: int, singular: str, plural: str | None = None) -> str:
-    """Return a number with its noun: `1 port`, `2 ports`. `plural` defaults to `singular` + "s"."""
     return f"{number} {singular if number == 1 else plural or singular + 's'}"

@@ -145,12 +145,10 @@ def plain_table(columns: list[str], rows: list[list[object]]) -> Table:
 
 
 def print_plain_table(columns: list[str], rows: list[list[object]]) -> None:
-    """Print a plain table that is up to 120 columns wide, whatever the terminal."""
     Console(width=120).print(plain_table(columns, rows))
 
 
 def numbers(*cells: object) -> list[Text]:
-    """Return cells that are aligned to the right, whatever their text."""
     return [Text(str(cell)) for cell in cells]
 
 

@@ -26,7 +26,6 @@ def raise_at_ctrl_c() -> None:
 
 
 def interrupted(retry_hint: str | None = None) -> str:
-    """Return the message of an interruption; `retry_hint` is the command that finishes the work."""
     return f"hotline: interrupted{f'; {retry_hint} again to finish' if retry_hint else ''}"
 
 

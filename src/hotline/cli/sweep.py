@@ -102,7 +102,6 @@ def _as_json(swept: Sequence[Sweep], results: SweepResults) -> dict[str, object]
 
 
 def _check(results: SweepResults) -> None:
-    """Raise an error if updates were lost; the page is written by then."""
     for (sweep, point), done in results.items():
         lost, keys = done.result.lost, done.result.mismatched_keys
         if lost or keys:

@@ -87,7 +87,6 @@ def from_fixed(units: NDArray[np.uint32], scale: float, out: NDArray[np.float32]
 
 
 def from_bits(words: NDArray[np.uint32], out: NDArray[np.float32]) -> None:
-    """Write the float32 of words [n * dim] into `out` [n, dim]."""
     out[...] = words.view(np.float32).reshape(out.shape)
 
 

@@ -166,7 +166,6 @@ class Engine:
 
     @property
     def values_unanswered(self) -> int:
-        """Number of pushed values that no server or switch has acknowledged yet."""
         return self._values_submitted - self._values_answered
 
     @property

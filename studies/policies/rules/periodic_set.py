@@ -43,7 +43,6 @@ def periodic_policy(key_set: PeriodicSet, serve: Serve, select: Select) -> Polic
 
 
 def rank_by_count(keys: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the keys by descending count, the smaller key first where counts are equal."""
     return keys[np.lexsort((keys, -counts))]
 
 

@@ -179,7 +179,6 @@ def _no_bad_row(at: int, problem: str, expected: str) -> None:
 
 
 def _is_column_of_keys(line: str) -> bool:
-    """Return whether a line without a delimiter is a key, or the name of a column of keys."""
     return line.strip().isdecimal() or looks_like_key(line.strip())
 
 

@@ -31,7 +31,6 @@ def _spelt(name: object) -> str:
 
 
 def source_line(item: Json) -> str:
-    """Return `file:line` if p4c recorded it, else an empty string."""
     info = item.get("source_info")
     return f"{info.get('filename', '')}:{info.get('line', 0)}" if isinstance(info, dict) else ""
 

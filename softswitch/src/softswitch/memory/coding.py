@@ -28,7 +28,6 @@ def read_data(program: ir.Program, words: Sequence[int]) -> ir.Invocation:
 
 
 def match_words(layout: TableLayout, key: tuple[ir.Match, ...], priority: int) -> list[int]:
-    """Encode an entry's identity: the key, or in a ranked table key, masks, rank and range bounds."""
     return _ranked_words(layout, key, priority) if layout.is_ranked else _exact_words(layout, key)
 
 

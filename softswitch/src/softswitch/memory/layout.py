@@ -231,7 +231,6 @@ class ProfileLayout:
 
     @property
     def pool_size(self) -> int:
-        """Maximum number of references of all groups."""
         return GROUP_SHARE * self.profile.size
 
     @property

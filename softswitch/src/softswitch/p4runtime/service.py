@@ -122,7 +122,6 @@ class P4RuntimeServer(Generic[PL]):
         self._loop.call_soon_threadsafe(self.pipelines.set_port_status, port, is_up)
 
     def changed(self) -> None:
-        """Update the alarm after another service has changed the pipeline or idle timeouts."""
         self._notifications.set_alarm()
 
     async def stop(self) -> None:

@@ -52,7 +52,6 @@ class FieldGroup:
         return tuple(numbers)
 
     def _decode(self, given: Sequence[tuple[int, bytes]]) -> tuple[int, ...]:
-        """Decode values that are translated, in another order, or wrong."""
         by_id = dict(given)
         if by_id.keys() != {field.id for field in self.fields}:
             raise self.mismatch([identity for identity, _ in given])

@@ -109,7 +109,6 @@ class DigestEntries:
         return min((self._end(i) for i, state in self._states.items() if state.gathered), default=None)
 
     def forget(self) -> None:
-        """Empty buffers and caches, for a new primary controller."""
         for state in self._states.values():
             state.forget()
 
