@@ -39,7 +39,6 @@ class BlockLatency:
     ps_queue_us: float | None
     """Mean wait of an RPC at its PS, which is 0 if the switch answered."""
     w_queue_us: float | None
-    """Mean wait of an RPC's response at the worker."""
 
 
 def run_folder(given: Path | None, runs: Path) -> Path | None:

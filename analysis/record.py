@@ -69,6 +69,7 @@ class ProgramUse(_Model):
     """Time for workers' frames on the sender's CPU, which is part of the workers' CPU time."""
     servers: float
     on_workers: float = 0.0
+    """Time for other hosts' frames on a CPU of the workers; `on_servers` likewise."""
     on_servers: float = 0.0
     apart: float = 0.0
     """Time on CPUs without agents."""
@@ -231,7 +232,6 @@ class Virtual(_Model):
 class RunRecord(_Model):
     target: str
     datapath: str | None = None
-    """Datapath of the softswitch: `kernel` or `sockets`; None if it is unknown."""
     config: Json
     machine: Json
     versions: dict[str, str]
@@ -257,9 +257,7 @@ class RunRecord(_Model):
     accounting: Accounting | None = None
     staleness: dict[str, Staleness] = Field(default_factory=dict)
     switch: Json | None = None
-    """Counters of the switch's ports (softswitch's `SwitchCounters`); None if it has none."""
     simulation: Simulation | None = None
-    """Counts of a simulated run; None for a run with real processes."""
     virtual: Virtual | None = None
     memory_mb: dict[str, float] = Field(default_factory=dict)
     """Agent or switch -> its peak memory including mapped files, in units of 2^20 bytes."""

@@ -75,7 +75,6 @@ class ArmSummary(_Model):
     ps_bytes_per_step: float
     ps_cpu_s: float
     durability: dict[str, float] | None = None
-    """Metric -> cost of journalling changes before they are answered; None without durable servers."""
     step_us: float | None
     """Mean duration of a step, from the pull's scheduled start to the push's last response."""
     step_latency_us: Distribution
@@ -140,7 +139,6 @@ class Summary(_Model):
     overflows: int
     dropped_rows: int = 0
     durable: str | None = None
-    """When durable parameter servers call fsync; None without durable servers."""
     restarts: dict[str, int] = {}
     changed_arms: list[str] = []
     empty_rpc_latency_us: Distribution
@@ -148,11 +146,9 @@ class Summary(_Model):
     last_loss: float | None = None
     chance_loss: float | None = None
     vector: int | None = None
-    """Values that all workers add up in each step of a lockstep design; None for other designs."""
     learning: dict[str, Comparison] = {}
     """Arm -> comparison of its mean log loss, over all loads, or of its mean reported loss."""
     reports: int | None = None
-    """Number of reports of a script's workers that all arms have; None without a script."""
     last_reported: dict[str, float] = {}
     steps_per_s: dict[str, float] = {}
     program_share: ProgramShare | None = None

@@ -40,7 +40,6 @@ from foundation.protocol.packing import pack_hashed
 log = logging.getLogger(__name__)
 
 PATIENCE = 10.0
-"""Default time after which an unanswered call fails, in s."""
 _FIRST_TIMEOUT = 0.1
 _MAX_TIMEOUT = 0.4
 _MAX_READS = 8

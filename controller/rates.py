@@ -21,7 +21,6 @@ class Reading:
     hit_share: float | None
     """Share of hits in lanes since the reading before, or in all lanes without rates; None without lanes."""
     interval_s: float | None = None
-    """Time since the reading before, in s; None without rates."""
     per_s: dict[str, float] | None = None
     """Counts per second over the interval; None for a first reading and after a reset."""
     was_reset: bool = False

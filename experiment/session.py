@@ -50,7 +50,6 @@ class BlockResult(BaseModel):
     updates_sent: int = 0
     retransmissions: int = 0
     loss: float | None
-    """Mean log loss; None without training."""
 
 
 @dataclass(frozen=True, slots=True)

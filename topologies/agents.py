@@ -37,7 +37,6 @@ _TICK_S = 1.0
 
 class _PendingAnswer(NamedTuple):
     answer: asyncio.Future[Message | None]
-    """The answer, or None if the process ends before it."""
     on_progress: Callable[[int], None]
 
 

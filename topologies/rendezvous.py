@@ -100,7 +100,6 @@ class _Session:
     joined_workers: dict[int, JoinedWorker] = field(default_factory=dict)
     taken: set[int] = field(default_factory=set)
     incomplete: str | None = None
-    """Why barriers cannot complete any more."""
     failure: str | None = None
     barrier: list[tuple[int, asyncio.Future[None]]] = field(default_factory=list)
     setters: dict[str, int] = field(default_factory=dict)

@@ -27,7 +27,6 @@ class Source:
     rpc: pl.LazyFrame
     """Measured RPCs without empty ones: the columns of [DDL] §2.2 (docs/logs.md), `latency_us` and `arm`."""
     connections: pl.LazyFrame | None
-    """Connection log with columns `time_us`, `ps`, `worker`, `arm`."""
     updates: Sequence[Path]
     job: int | None
     arms: tuple[str, ...]

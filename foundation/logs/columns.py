@@ -123,4 +123,3 @@ CONNECTIONS = _schema({"time_us": pl.Int64, "ps": pl.UInt16, "worker": pl.UInt16
 UPDATES = _schema({"job": pl.UInt16, "ps": pl.UInt16, "key": pl.UInt64, "updates": pl.UInt64})
 
 LOGS = {"rpc": RPC, "operations": OPERATIONS, "connections": CONNECTIONS, "updates": UPDATES}
-"""Columns of the logs of a run, by the name of the file without its suffix."""

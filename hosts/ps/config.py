@@ -27,7 +27,6 @@ class PsConfig(AgentConfig):
 
     ps: int = Field(ge=0, lt=2**15)
     collector: Path | None = None
-    """Socket of the log collector."""
     jobs: list[PsJobConfig] = Field(min_length=1)
     service: ServiceConfig
     servers: tuple[str, ...] = ()

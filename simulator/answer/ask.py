@@ -32,7 +32,6 @@ class ClusterAnswer(Strict):
     sentences: tuple[str, ...]
     sides: OffloadComparison
     sizes: tuple[Size, ...]
-    """Hot sets by size; the first has size 0."""
     stops_at: int
     """Size beyond which a larger hot set adds less than 3 % to the capacity."""
     checks: tuple[Check, ...]
@@ -41,7 +40,6 @@ class ClusterAnswer(Strict):
     part_check: PartCheck | None
     """Capacities by half of the part, if the cluster was not simulated as a whole."""
     uplinks: tuple[UplinkGain, ...]
-    """Calculated capacities by oversubscription; empty without racks."""
 
 
 def answer(cluster: Cluster, reporter: Reporter, max_rpcs: float = MAX_RPCS) -> ClusterAnswer:

@@ -42,7 +42,6 @@ class Subject:
     patience_ns: int = PATIENCE_NS
     """Time without progress after which a worker reports a stall, in schedules."""
     max_values: int | None = None
-    """Maximum length of a vector; None means any."""
     occupy: Callable[[SimulatedSwitch, float], float] = _needs_no_memory
     """(switch, share): let another job have a share of the switch's memory; return the share of a window that
     still fits."""

@@ -73,7 +73,6 @@ class Player:
         self.faults: list[InjectedFault] = []
         self.recoveries: list[tuple[int, int]] = []
         self.returned: list[tuple[int, int]] = []
-        """Workers that restarted, and when."""
         self.blind: list[list[int]] = []
         self.is_closing = False
         self._held_by, self._is_held = _TIMEOUT_NS, False

@@ -67,7 +67,6 @@ _WHERE = {
     "whatif": ("studies.dense.answers", "requirements_of"),
 }
 _EXTRAS = {"torch"}
-"""Subpackages that need an optional dependency; they are imported only by name."""
 
 
 def __getattr__(name: str) -> Any:

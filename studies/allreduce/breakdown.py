@@ -22,7 +22,6 @@ from studies.allreduce.schemes import scheme_of
 PARTS = ("values", "headers", "filling up", "a round trip", "the window", "hosts", "retransmissions")
 COLOURS = ("#3b7dd8", "#9ecae1", "#8c6d31", "#2c9a57", "#e07b1a", "#9467bd", "#c44e52")
 LINK_PARTS = PARTS[:5]
-"""Parts with hosts that take no time, and without loss."""
 ONE_WAY_S = (2 * DELAY_US + SWITCH_US) / 1e6
 
 

@@ -41,7 +41,6 @@ class Line(Strict):
     x: list[float]
     y: list[float]
     low: list[float] | None = None
-    """Minimum of the seeds; None for a single seed."""
     high: list[float] | None = None
 
 

@@ -85,7 +85,6 @@ class Outcome(Strict):
     spared: float
     seconds: float
     follows: bool | None
-    """Whether the control plane can write the moves; None if the switch makes them by itself."""
     updates_per_cpu_s: float
     table_hits: tuple[int, ...] = ()
     follows_after: int | None = None

@@ -49,7 +49,6 @@ class Steps:
     """[distinct]: the keys, ascending."""
     has_pulls: bool
     tables: tuple[str, ...]
-    """Names of the tables; empty for a log without tables."""
     table_of: NDArray[np.uint16]
     """[distinct]: table of each key."""
     notes: tuple[str, ...]

@@ -49,7 +49,6 @@ class Settings:
     ports: Mapping[int, str] = field(default_factory=dict)
     device_id: int = 1
     addresses: tuple[str, ...] = ("127.0.0.1:9559",)
-    """Addresses HOST:PORT that serve P4Runtime."""
     credentials: grpc.ServerCredentials | None = None
     priority_queues: int = 1
     cpu_port: int | None = None

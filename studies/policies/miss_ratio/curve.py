@@ -46,7 +46,6 @@ class MissRatioCurve(Strict):
 class MissRatios(Strict):
     name: str
     sample: float | None
-    """Share of the keys that were sampled; None for exact curves."""
     curves: tuple[MissRatioCurve, ...]
     """Curve of all keys together, then one for each table, whose cache is then its own."""
     notes: tuple[str, ...]

@@ -20,6 +20,7 @@ _30, _27, _31, _TO_HASH_BITS, _1 = (np.uint64(bits) for bits in (30, 27, 31, 64 
 ROWS = 4
 _COUNTERS_PER_KEY = 4
 ACCESSES_PER_KEY = 10
+"""Accesses between two halvings for each key of the policy's size."""
 MAX_COUNT = 15
 """Largest value of a counter, which has four bits."""
 

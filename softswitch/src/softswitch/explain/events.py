@@ -15,16 +15,12 @@ class Context(NamedTuple):
     """Place of an event; the JSON omits empty strings."""
 
     packet: int
-    """Number of the received frame, from 1."""
     copy: int
-    """0 for the frame itself; clones, replicas, resubmitted and recirculated packets count from 1."""
     part: str
-    """`parser`, the name of a control, `deparser`, or `switch` for events between them."""
     state: str = ""
     table: str = ""
     action: str = ""
     source: str = ""
-    """File and line of the P4 source, if p4c has recorded them."""
 
 
 class Value(NamedTuple):

@@ -39,7 +39,6 @@ PL = TypeVar("PL", bound=RunnablePipeline)
 
 MakePipeline = Callable[[Program], PL]
 FolderOf = Callable[[PL], Path | None]
-"""Function that returns the folder in which a pipeline's control plane is persisted; None if it is not."""
 
 
 class Ports(Protocol[RUNS]):

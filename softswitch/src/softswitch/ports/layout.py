@@ -153,7 +153,6 @@ class Switch:
     report_at: int
     """Time of the next report at the earliest, µs since start."""
     clock: Annotated[Ints, 2]
-    """A struct timespec for clock_gettime(2)."""
     pcap_record: Annotated[NDArray[np.uint32], 4]
     iovec: Annotated[Ints, 4]
     error: Annotated[NDArray[np.int32], 2]
