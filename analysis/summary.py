@@ -294,8 +294,8 @@ def _seconds_of_steps(run: Path, record: RunRecord) -> dict[str, float]:
         seconds[block.arm] += block.duration_ms / 1e3
         last[block.arm] = block
     steps = pl.scan_parquet(run / "operations.parquet").filter(pl.col("op").cast(pl.String) == "step")
-    ends = steps.group_by(pl.col("arm").cast(pl.String)).agg(pl.col("end_us").max()).collect()
-    for arm, end_us in ends.rows():
+    end_times = steps.group_by(pl.col("arm").cast(pl.String)).agg(pl.col("end_us").max()).collect()
+    for arm, end_us in end_times.rows():
         if arm in last and last[arm].begun_us < end_us < last[arm].ended_us:
             seconds[arm] -= (last[arm].ended_us - end_us) / 1e6
     return seconds

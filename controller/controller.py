@@ -115,8 +115,11 @@ class Controller:
         await self.job(job)
         params = await self._params()
         jobs = await self._jobs()
-        kept = kept_keys(params, job, keys, {row.job: row.quota for row in jobs.values()})
-        returns = {other: plan(params, other, keep, jobs[other].offload) for other, keep in kept.items()}
+        remaining_keys = kept_keys(params, job, keys, {row.job: row.quota for row in jobs.values()})
+        returns = {
+            other: plan(params, other, of_other, jobs[other].offload)
+            for other, of_other in remaining_keys.items()
+        }
         freed = {(move.param.job, move.param.key) for each in returns.values() for move in each.leaving}
         remaining = [param for param in params if (param.job, param.key) not in freed]
         return returns, plan(remaining, job, keys, jobs[job].offload)

@@ -110,10 +110,10 @@ def read_sources(text: str) -> list[Source]:
 
 def sources_of(release: str, codename: str, machines: Iterable[Source]) -> list[Source]:
     suites = [codename, f"{codename}-updates", f"{codename}-security"]
-    ours = [each for each in machines if each.suite in suites]
+    found = [each for each in machines if each.suite in suites]
     return [
         each._replace(suite=release + each.suite.removeprefix(codename))
-        for each in sorted(ours, key=lambda each: suites.index(each.suite))
+        for each in sorted(found, key=lambda each: suites.index(each.suite))
     ]
 
 

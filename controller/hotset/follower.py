@@ -86,13 +86,13 @@ class Follower:
         entries = await self._controller.entries()
         held, room = self._others(entries, quotas)
         counted = {job: await self._count(job, entries) for job in self._jobs}
-        changes, kept = choose_together(
+        changes, remaining_slots = choose_together(
             {job: each.contender for job, each in counted.items()},
             {other: slots_of(keys) for other, keys in held.items()},
             quotas,
             room,
         )
-        others = {other: (keys, up_to(keys, kept[other])) for other, keys in held.items()}
+        others = {other: (keys, up_to(keys, remaining_slots[other])) for other, keys in held.items()}
         await self._move(counted, changes, others)
         return [
             Period(
@@ -174,9 +174,9 @@ class Follower:
     ) -> None:
         """Move what jobs give back, then all else; of `others`, keys before and after."""
         self.is_moving = True
-        for other, (keys, kept) in others.items():
-            if len(kept) < len(keys):
-                await self._controller.load(other, kept)
+        for other, (keys, remaining) in others.items():
+            if len(remaining) < len(keys):
+                await self._controller.load(other, remaining)
         if len(counted) > 1:
             for job, each in counted.items():
                 if surplus := set(changes[job].surplus):

@@ -72,7 +72,7 @@ def kept_keys(
     for entry in sorted(entries, key=lambda entry: entry.slot):
         if entry.job != job:
             others.setdefault(entry.job, []).append(entry)
-    # Jobs that the switch does not know have no servers that could take values home.
+    # Jobs that the switch does not know have no servers that could take values back.
     orphans = [entry.key for other, keys in others.items() if other not in quotas for entry in keys]
     held = {other: _keys(keys) for other, keys in others.items() if other in quotas}
     given = divide(
@@ -81,8 +81,8 @@ def kept_keys(
         quotas,
         np.maximum(slots - slots_of(orphans), 0),
     )
-    kept = {other: up_to(keys, given[other]) for other, keys in held.items()}
-    return {other: keys for other, keys in kept.items() if len(keys) < len(held[other])}
+    remaining = {other: up_to(keys, given[other]) for other, keys in held.items()}
+    return {other: keys for other, keys in remaining.items() if len(keys) < len(held[other])}
 
 
 def up_to(keys: Sequence[int], room: Slots) -> list[int]:

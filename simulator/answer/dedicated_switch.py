@@ -28,18 +28,18 @@ def simulate_dedicated_switch(run: Path, record: RunRecord, summary: Summary) ->
     shared = _like(record, load, hosts, _ROUNDS_TO_CORRECT)
     trace, hot_set = trace_of(run, shared), run / HOT_SET
 
-    def again(config: SimulationConfig) -> AbstractContextManager[TemporaryRun]:
+    def simulated(config: SimulationConfig) -> AbstractContextManager[TemporaryRun]:
         known = hot_set if hot_set.exists() else None
         return temporary_run(config, trace, quiet_reporter(), hot_set=known)
 
-    with again(shared) as made:
+    with simulated(shared) as made:
         hosts = correct_costs(hosts, step_costs_of(run, record, summary), step_costs_of(*made))
     shared = _like(record, load, hosts, _ROUNDS)
     own = _like(record, load, on_dedicated_cores(hosts), _ROUNDS, network=SWITCH)
     # Simulations run without the interpreter's lock.
     with ThreadPoolExecutor(2) as pool:
         (of_shared, shared_capacity), (of_own, own_capacity) = pool.map(
-            lambda config: _differences_and_capacity(again(config)), (shared, own)
+            lambda config: _differences_and_capacity(simulated(config)), (shared, own)
         )
     return Virtual(
         load=load,
