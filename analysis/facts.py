@@ -47,6 +47,7 @@ class Drift:
 
     @property
     def largest(self) -> tuple[str, float]:
+        """The time of the largest change, and the capacity then as a ratio to the first."""
         ratios = [(when, rate / self.first) for when, rate in self.later]
         return max(ratios, key=lambda found: abs(found[1] - 1))
 

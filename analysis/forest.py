@@ -29,7 +29,6 @@ class Effect:
     low: float | None
     high: float | None
     tone: Tone = ""
-    """Whether a better or worse result is claimed; empty without a significant difference."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,9 @@
-"""Compare how well each arm's model learns with its baseline's.
+"""Compare how well each arm's model learns with its baseline's (docs/intervals.md).
 
-An arm trains one model, at all loads in turn, so its rounds are no repetitions. Arms are: those that keep
-their parameters in the same place, at the servers or the hottest in the switch, repeat the same training, and
-differ only by the asynchrony of their workers. Their spread gives the interval, by Student's t with as many
-degrees of freedom as there are repetitions. An arm that is compared with one of its own kind is left out of
-the spread, as it would be part of its own measure.
+Arms that keep their parameters in the same place, at the servers or the hottest in the switch, repeat the
+same training, and differ only by the asynchrony of their workers. Their spread gives the interval, by
+Student's t with as many degrees of freedom as there are repetitions. An arm that is compared with one of its
+own kind is left out of the spread, as it would be part of its own measure.
 
 Losses are those of the mini-batches, or in a run of a script those that its workers report.
 """

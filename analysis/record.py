@@ -117,9 +117,7 @@ class Block(_Model):
     steal_ms: float = 0.0
     """CPU time that the hypervisor took, over all CPUs, in ms."""
     others_cpu_ms: float = 0.0
-    """CPU time of other processes than the run's, in ms."""
     pressure_ms: float = 0.0
-    """Time in which some task waited for a CPU, in ms."""
     retransmissions: int = 0
     restarts: int = 0
     """Restarts of PSs and of the switch, whose earlier counts are lost."""

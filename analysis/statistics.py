@@ -1,13 +1,9 @@
-"""Paired differences of two arms over rounds, with intervals of exact coverage.
+"""Paired differences of two arms over rounds, with intervals of exact coverage (docs/intervals.md).
 
 RPCs of one round are not independent, so each round gives one estimate per arm, from its block, and arms are
-compared by the mean of the rounds' log ratios. All rounds have the same weight.
-
-The order of a round's blocks is random. So if two arms do not differ, each round's log ratio is equally
-likely to have either sign, for any disturbance of the machine, however skewed or long. The intervals invert
-that test: the means over all subsets of the rounds are typical values (Hartigan, "Using subsample values as
-typical values", 1969), and the true value is equally likely to lie between any two neighbours of them.
-docs/intervals.md compares these intervals with others.
+compared by the mean of the rounds' log ratios. The means over all subsets of the rounds are typical values
+(Hartigan, "Using subsample values as typical values", 1969): the true value is equally likely to lie between
+any two neighbours of them.
 """
 
 from __future__ import annotations

@@ -112,6 +112,7 @@ class Controller:
         return await self._move(job, moves, progress)
 
     async def _plan(self, job: int, keys: Sequence[int]) -> tuple[dict[int, Plan], Plan]:
+        """Return the moves of other jobs that give slots back, and those of a load behind them."""
         await self.job(job)
         params = await self._params()
         jobs = await self._jobs()

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 class FrameFault(NamedTuple):
     name: str
-    """Name of the setting in run.toml and in schedules."""
     option: str
     """Key in the softswitch's `--impair`."""
     row: str
@@ -18,7 +17,6 @@ class FrameFault(NamedTuple):
 class ProcessKill(NamedTuple):
     name: str
     process: str
-    """Prefix of the process name, before its number."""
     first: int
     row: str
 

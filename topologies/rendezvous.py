@@ -32,7 +32,6 @@ log = logging.getLogger(__name__)
 DEFAULT_SOCKET = Path("/run/hotline/up.sock")
 SOCKET_VARIABLE = "HOTLINE_CONNECT"
 RANK_VARIABLE = "HOTLINE_RANK"
-"""Environment variable with the default rank of a worker."""
 NOTE_S = 5.0
 """Time after which a worker that waits for others is told for which ones, in s."""
 _CREDENTIALS = struct.Struct("3i")

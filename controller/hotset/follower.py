@@ -116,6 +116,7 @@ class Follower:
     def _others(
         self, entries: Sequence[HotParam], quotas: Mapping[int, int]
     ) -> tuple[dict[int, list[int]], Slots]:
+        """Return the keys of other known jobs, by slot, and the slots by lane that known jobs may have."""
         others: dict[int, list[int]] = {}
         for entry in sorted(entries, key=lambda entry: entry.slot):
             if entry.job not in self._jobs:

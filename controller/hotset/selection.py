@@ -125,6 +125,7 @@ class Contender(NamedTuple):
 def choose_together(
     jobs: Mapping[int, Contender], held: Mapping[int, Slots], quotas: Mapping[int, int], room: Slots
 ) -> tuple[dict[int, Change], dict[int, Slots]]:
+    """Return the changes of jobs that share `room`, and what remains of the slots that other jobs `held`."""
     shares = divide({job: each.wanted() for job, each in jobs.items()}, held, quotas, room)
     changes = {job: each.choose(shares[job]) for job, each in jobs.items()}
     return changes, {job: shares[job] for job in held}
@@ -157,6 +158,7 @@ def _ranked(keys: Keys, rates: NDArray[np.float64]) -> _Ranked:
 
 
 def _fill(arrivals: Sequence[_Key], places: int, free: NDArray[np.int64]) -> tuple[list[int], list[_Key]]:
+    """Return the first arrivals that find a place, and all others; take their slots from `free`."""
     filling: list[int] = []
     waiting: list[_Key] = []
     for arrival in arrivals:

@@ -30,7 +30,6 @@ class RoundCount:
         self._begun = clock()
         self.done = 0
         self.alpha = ALPHA
-        """Error rate of the intervals if rounds end now."""
         self._operations: list[pl.DataFrame] = []
         self._has_shown = False
 

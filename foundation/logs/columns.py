@@ -9,7 +9,6 @@ import polars as pl
 from nativekit.records import Octets, UInt8, UInt16, UInt32, dtype_of
 
 TRANSFERS = ("pull", "push")
-"""Operations that move parameters, each a series of RPCs."""
 OPS = (*TRANSFERS, "step")
 CALLS = (*TRANSFERS, "empty")
 """Operations of RPCs; an empty one carries no parameters."""

@@ -53,6 +53,7 @@ def take_replay(server: CollectServer, rpc: Rpc, h: Header, length: int, arrival
 
 @compiled
 def add_unsettled(server: CollectServer, j: int, h: Header, rpc: Rpc) -> int:
+    """Add replayed updates to the unsettled ones; return the bitmap of lanes whose keys are of this PS."""
     wanted, added = lanes_to_serve(h), int64(0)
     locate_lanes(server, rpc, h.count, wanted)
     for lane in range(h.count):

@@ -65,6 +65,7 @@ def add_note(journal: NDArray[np.uint8], at: int, source: int, datagram: bytes |
 
 
 def read_note(notes: NDArray[np.uint8], at: int) -> tuple[int, bytes, int]:
+    """Return the source of the note at offset `at`, its datagram, and the offset behind it."""
     head = notes[at : at + NOTE_HEAD.itemsize].view(NOTE_HEAD)[0]
     begin, length = at + NOTE_HEAD.itemsize, int(head["length"])
     return int(head["source"]), notes[begin : begin + length].tobytes(), begin + (length + 7 & ~7)

@@ -124,6 +124,10 @@ def check_version(server: PsState, rpc: Rpc, length: int) -> int:
 
 @compiled
 def admit(server: PsState, h: Header, length: int, arrival: int) -> tuple[int, int, int]:
+    """Count a request; return the indexes of its job and its caller, and NEW, DUPLICATE or STALE.
+
+    Datagrams that are no request to this server are STALE, too.
+    """
     header = server.header
     if length < HEADER_BYTES or not well_formed(h, length):
         header.malformed += 1

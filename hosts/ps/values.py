@@ -109,6 +109,7 @@ def locate_lanes(server: ValuesState, rpc: Rpc, count: int, wanted: int) -> None
 
 @compiled
 def pull(server: ValuesState, j: int, h: Header, rpc: Rpc, answer: Rpc) -> int:
+    """Write the values of all lanes, those of the switch included; return the bitmap of refused lanes."""
     with_value = h.served if h.flags & VALUES else int64(0)
     refused = int64(0)
     locate_lanes(server, rpc, h.count, ~with_value)

@@ -72,7 +72,7 @@ class PacketSlot:
 
 
 class Reducer(NamedTuple):
-    """A worker's calls for one job (`VectorState`, `OperandState`), with N values in whole chunks."""
+    """A worker's calls for one job (`VectorState`, `OperandState`); its N values are whole chunks."""
 
     header: ReducerHeader
     slots: Records[PacketSlot]  # [WINDOW]

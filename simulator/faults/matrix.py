@@ -39,7 +39,6 @@ class Tally(Strict):
     """Further schedules, whose fault had no effect; they were judged too."""
     rpcs: int = 0
     during: int = 0
-    """RPCs that were answered between a fault and the recovery."""
     sent: int = 0
     lost: int = 0
     """Keys whose final value is too small; `doubled`: too large."""

@@ -27,7 +27,6 @@ QUOTA = 1_024
 KEYS_A_STEP = 100
 PERIOD_NS = 1_000_000
 TIMES = 10
-"""Rate of the noisy job's steps, as a multiple."""
 SHARED_MBIT = 4_000
 CASES = ("alone", "all slots taken", "with a quota", "its keys at its servers")
 

@@ -82,6 +82,7 @@ def _encode_all(
     slots: NDArray[np.int32], known: Keys, tables_of: NDArray[np.uint16], used: int, keys: Keys,
     tables: NDArray[np.uint16], found: NDArray[np.uint32], begin: int,
 ) -> tuple[int, int]:  # fmt: skip
+    """Fill in `found` from `begin` on; return where it ended, as `known` is full, and its number of keys."""
     mask = len(slots) - 1
     for i in range(begin, len(keys)):
         key = keys[i]

@@ -247,6 +247,10 @@ def _distribute(staged: Path, files: Sequence[Path], cuts: NDArray[np.uint64]) -
 def _canonical(
     written_by: _Writer, dictionary: Dictionary
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint16], int]:
+    """Make indices ascend with keys, sort each step and drop its repeated keys, in place.
+
+    Returns the keys, the table of each, and the number of accesses.
+    """
     accesses = np.memmap(written_by.accesses, np.uint32, "r+")
     starts = np.memmap(written_by.starts, np.int64, "r+")
     keys, table_of, rank = dictionary.in_order()

@@ -65,7 +65,7 @@ class OffloadingServer(Core[ReplyTo]):
     def handle(
         self, datagram: bytes | memoryview, arrival: int, read: int, source: ReplyTo
     ) -> tuple[int, bytes] | None:
-        """Handle a datagram at the data port; return job and answer, or None, as for a command."""
+        """Handle a datagram at the data port; return job and answer, or None: commands are answered later."""
         if len(datagram) < HEADER_BYTES or datagram[_OP_AT] != Op.CONTROL:
             return self.server.handle(datagram, arrival, read)
         self.command(datagram, source)

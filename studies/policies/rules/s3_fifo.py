@@ -45,6 +45,7 @@ class _S3State(NamedTuple):
 
 
 def capacities(size: int) -> tuple[int, int, int]:
+    """Return the places of the small queue, the main one and the ghost."""
     small = max(1, int(SMALL_SHARE * size))
     return small, size - small, int(GHOST_SHARE * size)
 

@@ -110,6 +110,7 @@ class DelimitedLog(StreamedLog):
     def _parse_slowly(
         self, data: bytes, line: int, has_header: bool, bad: BadRows
     ) -> tuple[pl.DataFrame, list[int]]:
+        """Return the columns of rows that have as many values as the header, and the line of each row."""
         text = data.decode("utf-8-sig" if line == 1 else "utf-8", "replace")
         # As in `_parse`, only \n and \r\n end a line: neither does a lone \r, nor a form feed.
         lines_of_text = io.StringIO(_LONE_RETURN.sub(" ", text), newline="\n")

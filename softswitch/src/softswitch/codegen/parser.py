@@ -199,6 +199,7 @@ class _ParserEmitter:
 
 
 def _may_exceed(states: tuple[ir.ParserState, ...], steps: int) -> bool:
+    """Return whether a packet may visit more than `steps` states; otherwise they need not be counted."""
     return len(states) > steps or any(can_return(states, number) for number in range(len(states)))
 
 

@@ -165,6 +165,7 @@ class Traffic:
             self._clone(InstanceType.EGRESS_CLONE)
 
     def reserve_frame(self, size: llvm.Value) -> tuple[llvm.Value, llvm.Value]:
+        """Return the address for a recirculated frame, and an `i1`: whether it fits."""
         b = self.b
         used = self._frames_used.get()
         fits = b.icmp_unsigned("<=", b.add(used, size), integer(64, MAX_RECIRCULATED_BYTES))

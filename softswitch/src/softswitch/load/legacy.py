@@ -54,6 +54,7 @@ _DEFAULT_SIZE = 1024
 
 
 def modernize(text: Json) -> None:
+    """Bring `text`, which has the types of a program (`load.schema`), to today's form, in place."""
     _defaults(text, **{key: [] for key in _LISTS})
     _check_ids(text)
     _complete_errors(text)

@@ -241,6 +241,7 @@ _INDEX = [POINTER, I64, POINTER, I64]
 def _function(
     module: llvm.Module, name: str, result: llvm.Type, arguments: Sequence[llvm.Type]
 ) -> tuple[llvm.Function, bool]:
+    """Return the module's internal function of this name, and whether it was created by this call."""
     if name in module.globals:
         return module.globals[name], False
     function = llvm.Function(module, llvm.FunctionType(result, arguments), name)

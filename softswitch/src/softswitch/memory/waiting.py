@@ -20,6 +20,7 @@ def offset_of(name: str) -> int:
 
 
 def read_queue_head(record: bytes) -> tuple[int, int, int]:
+    """Return port, priority and length of a waiting packet."""
     port, priority, length, _, _ = np.frombuffer(record, QUEUE_HEAD, 1)[0].tolist()
     return port, priority, length
 

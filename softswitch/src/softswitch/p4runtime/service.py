@@ -77,6 +77,7 @@ class P4RuntimeServer(Generic[PL]):
     def attach(
         self, ports: Ports[PL], make_pipeline: MakePipeline[PL], folder_of: FolderOf[PL] = lambda _: None
     ) -> None:
+        """Set the ports, from any thread."""
         self._ports = ports
         self.pipelines = Pipelines(ports, make_pipeline, folder_of)
         self._is_attached = True

@@ -73,6 +73,7 @@ def _add(
 def _checked(
     store: ProfileStore, message: p4r.ActionProfileActionSet
 ) -> tuple[list[ActionCall], list[int], list[int | None]]:
+    """Return actions, weights and watched ports; raises Refusal if the profile does not accept them."""
     location = f"action profile {store.name}"
     if not store.profile.has_selector:
         raise invalid(f"{location} has no selector: an entry needs a member")
