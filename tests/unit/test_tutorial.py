@@ -99,7 +99,7 @@ def test_the_files_of_the_page_are_those_of_the_repository() -> None:
     shown = {name: text for name, text in FILES.items() if not name.endswith(".toml")}
     assert shown == {name: (TUTORIAL / name).read_text() for name in shown}
     here = {file.name for file in TUTORIAL.iterdir()} - {"answers", "__pycache__"}
-    copied = {"__init__.py", "look.py", "frame.p4", "turn_around.p4", "compiled"}
+    copied = {"__init__.py", "look.py", "switch_state.py", "frame.p4", "turn_around.p4", "compiled"}
     assert here - set(shown) == copied
     assert copied <= set(PREPARING[1].line.split())
 
