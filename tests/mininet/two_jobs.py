@@ -1,8 +1,8 @@
 """Run a noisy job beside a quiet one in a small Mininet network.
 
-`python -m tests.mininet.two_jobs FOLDER PORT`: two workers push a few hot keys, and two others push, ten times
-as often, keys that are all equally hot. Both hot sets follow their updates. The last line is JSON, with periods
-of the quiet job: beside the noisy job, with a quota beside it, and with it alone.
+`python -m tests.mininet.two_jobs FOLDER PORT`: two workers push a few hot keys, and two others push keys that
+are all equally hot, ten times as often. Both hot sets follow their updates. The last line is JSON, with
+periods of the quiet job: beside the noisy job, with a quota beside it, and with it alone.
 """
 
 from __future__ import annotations
