@@ -83,11 +83,20 @@ def wait_until_all_serve(run: Run) -> None:
     run.wait_for(lambda: blocks_done(run) >= wanted)
 
 
-def check_sums_after(folder: Path, *sequences: Sequence[Kill], from_file: str = IN_ROUNDS) -> None:
-    """Play sequences of kills in one run, each when what was killed before is back; check the sums."""
+def check_sums_after(
+    folder: Path,
+    *sequences: Sequence[Kill],
+    from_file: str = IN_ROUNDS,
+    arms: Sequence[str] = ("baseline", "offload-proxy"),
+    variables: Sequence[str] = (),
+) -> list[str]:
+    """Play sequences of kills in one run, each when what was killed before is back; check the sums.
+
+    Returns the workers whose updates were left for `hotline recover`, which has added them then.
+    """
     number = sum(map(len, sequences))
     with run_topo(
-        folder, f"ROUNDS={ROUNDS_A_KILL * number}", tables=RECOVERY, arms=["baseline", "offload-proxy"],
+        folder, f"ROUNDS={ROUNDS_A_KILL * number}", *variables, tables=RECOVERY, arms=list(arms),
         simulate_dedicated_switch=False,
     ) as run:  # fmt: skip
         run.wait_for(lambda: any(run.runs.glob(f"*/{from_file}")))
@@ -109,6 +118,7 @@ def check_sums_after(folder: Path, *sequences: Sequence[Kill], from_file: str = 
         ran = invoke("recover", run.folder, "--apply", "--json")
         assert ran.exit_code == 0, ran.output
         assert json.loads(ran.stdout)["keys_that_differ"] == 0
+    return list(accounting["unreplayed"])
 
 
 def shared_runs(seeds: Iterable[int], maximum: int) -> list[list[int]]:
@@ -127,6 +137,13 @@ def draw(seed: int) -> tuple[Kill, ...]:
 
 def test_kills_that_overlap_end_nothing(tmp_path: Path) -> None:
     check_sums_after(tmp_path, REGRESSIONS[0])
+
+
+def test_recover_settles_what_collecting_servers_wait_for(tmp_path: Path) -> None:
+    """A switch and a worker die together, so nothing of the switch is applied before `hotline recover`."""
+    together, arms = (Kill(SWITCH_KILLED, 0, 0.0), WORKER_1), ["collect-baseline", "collect"]
+    left = check_sums_after(tmp_path, together, arms=arms, variables=["OPTIMISER=adagrad"])
+    assert left == [WORKER_1.process]
 
 
 @pytest.mark.soak
