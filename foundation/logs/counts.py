@@ -1,10 +1,13 @@
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from foundation.errors import DataError
 from foundation.logs.access.steps import Steps, updates_of
@@ -14,6 +17,8 @@ from foundation.text import one_line, pluralize, shortened
 SCHEMA: dict[str, type[pl.DataType]] = {"key": pl.UInt64, "updates": pl.UInt64}
 PART_ROWS = 20_000_000
 """Maximum number of rows whose keys are counted at a time; it takes some 2 GB if all keys differ."""
+_PART_OF_STEPS = PART_ROWS // 4
+"""Maximum number of keys of an access log at a time, whose counts are in memory beside them."""
 _COUNTS = ("key", "updates")
 _UPDATES_LIMIT = 2**63
 
@@ -35,7 +40,8 @@ class Counts:
     total: int
     parts: int
     """Number of parts that the keys are divided into; the logs are read once for each part."""
-    _rows: pl.LazyFrame
+    _part: Callable[[int, int], pl.LazyFrame]
+    """Returns the different keys of a part, by its number and that of all parts, and their updates."""
     _logs: Sequence[_Counted]
 
     @staticmethod
@@ -66,26 +72,38 @@ class Counts:
             raise DataError(f"{names}: the updates add up to {magnitude:.4g}; they must stay below 2^63")
         if not total:
             raise DataError(f"{names}: no update{'' if job is None else f' of job {job}'} in it")
-        return Counts(names, length, total, length // part_rows + 1, rows, logs)
+        return Counts(names, length, total, length // part_rows + 1, partial(_sums_of_part, rows), logs)
 
     @staticmethod
     def of_steps(steps: Steps) -> Counts:
         """Return the counts of an access log: a mini-batch updates each key once."""
         updates = updates_of(steps)
-        rows = pl.DataFrame({"key": steps.keys, "updates": updates}, SCHEMA)
-        return Counts(steps.name, len(rows), int(updates.sum()), 1, rows.lazy(), ())
+        number, total = len(updates), int(updates.sum())
+        parts = number // _PART_OF_STEPS + 1
+        return Counts(steps.name, number, total, parts, partial(_range_of_part, steps.keys, updates), ())
 
     def by_key(self) -> Iterator[pl.DataFrame]:
         for part in range(self.parts):
             yield self.of_part(part)
 
     def of_part(self, part: int) -> pl.DataFrame:
-        rows = self._rows if self.parts == 1 else self._rows.filter(pl.col("key") % self.parts == part)
-        sums = rows.group_by("key").agg(pl.col("updates").sum()).filter(pl.col("updates") > 0)
-        return _collect(sums, self.names, self._logs)
+        rows = self._part(part, self.parts).filter(pl.col("updates") > 0)
+        return _collect(rows, self.names, self._logs)
 
     def in_parts(self, minimum: int) -> Counts:
         return replace(self, parts=max(self.parts, minimum))
+
+
+def _sums_of_part(rows: pl.LazyFrame, part: int, parts: int) -> pl.LazyFrame:
+    inside = rows if parts == 1 else rows.filter(pl.col("key") % parts == part)
+    return inside.group_by("key").agg(pl.col("updates").sum())
+
+
+def _range_of_part(
+    keys: NDArray[np.uint64], updates: NDArray[np.int64], part: int, parts: int
+) -> pl.LazyFrame:
+    first, end = (len(keys) * each // parts for each in (part, part + 1))
+    return pl.DataFrame({"key": keys[first:end], "updates": updates[first:end]}, SCHEMA).lazy()
 
 
 def _collect(frame: pl.LazyFrame, names: str, logs: Sequence[_Counted]) -> pl.DataFrame:

@@ -95,13 +95,19 @@ def curve(
     """Return the curve of logs, as `hotline hotset curve` does; raises `DataError`."""
     paths, options = paths_of(files), read_options(columns, batch, skip_bad)
     with TemporaryDirectory() as scratch:
-        counts, steps = run_interruptibly(lambda: _counts(paths, job, options, Path(scratch)))
-        with progress_bar("parts of the keys") as progress:
-            found = run_interruptibly(lambda: coverage(counts, jobs, progress, scheduler))
+        found, steps = _coverage(paths, job, options, Path(scratch), jobs, scheduler)
         chosen = top_k or found.worthwhile
         tables = () if steps is None else tuple(shares_by_table(steps, chosen))
     notes = () if steps is None else steps.notes
     return Curve(", ".join(map(str, paths)), found, chosen, jobs, tables, notes, steps is not None)
+
+
+def _coverage(
+    paths: list[Path], job: int | None, options: ReadOptions, scratch: Path, jobs: int, scheduler: str | None
+) -> tuple[Coverage, Steps | None]:
+    counts, steps = run_interruptibly(lambda: _counts(paths, job, options, scratch))
+    with progress_bar("parts of the keys") as progress:
+        return run_interruptibly(lambda: coverage(counts, jobs, progress, scheduler)), steps
 
 
 def _counts(
