@@ -36,8 +36,8 @@ def hottest(updates: NDArray[np.int64], top_k: int) -> NDArray[np.bool_]:
 
     It takes the memory of one copy of `updates`, as there may be 50 million keys.
     """
-    if top_k >= len(updates):
-        return np.ones(len(updates), np.bool_)
+    if not 0 < top_k < len(updates):
+        return np.full(len(updates), top_k > 0)
     least = np.partition(updates, len(updates) - top_k)[len(updates) - top_k]
     hot: NDArray[np.bool_] = updates > least
     equal = np.flatnonzero(updates == least)
