@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from analysis.figures.model import Figure, Series
+from analysis.figures.model import Figure, Panel, Series
 from foundation.logs.parts import whole
 
 if TYPE_CHECKING:
@@ -47,11 +47,14 @@ def draw(figure: Figure) -> Drawing:
     rows = -(-len(panels) // columns)
     width = 5.2 * columns if columns > 1 else 6.4
     drawing = Drawing(figsize=(width, 3.3 * rows), layout="constrained")
-    axes = drawing.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    have_own = any(panel.x is not None for panel in panels)
+    axes = drawing.subplots(
+        rows, columns, squeeze=False, sharex=not have_own, sharey="row" if have_own else True
+    )
     for axis, panel in zip(axes.flat, panels, strict=False):
         _KINDS[figure.kind](axis, panel.series)
         axis.set_title(panel.title, fontsize="medium")
-        _label(axis, figure)
+        _label(axis, panel, figure)
     for axis in axes.flat[len(panels) :]:
         axis.set_axis_off()
     drawing.suptitle(figure.title)
@@ -147,11 +150,11 @@ def _plain(value: float, _: object) -> str:
     return f"{value:,.0f}" if value >= 1 else f"{value:g}"
 
 
-def _label(axis: Axes, figure: Figure) -> None:
+def _label(axis: Axes, panel: Panel, figure: Figure) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator, PercentFormatter
 
     for side, of, of_drawing in (
-        ("x", figure.x, axis.xaxis),
+        ("x", panel.x or figure.x, axis.xaxis),
         ("y", figure.y, axis.yaxis),
     ):
         if of.is_log:
@@ -165,4 +168,7 @@ def _label(axis: Axes, figure: Figure) -> None:
     if figure.y.is_share and figure.kind in ("lines", "steps"):
         axis.set_ylim(0, 1)
     axis.grid(alpha=0.25)
-    axis.label_outer()
+    if panel.x is None:
+        axis.label_outer()
+    else:
+        axis.yaxis.label.set_visible(axis.yaxis.get_tick_params().get("labelleft", True))

@@ -62,6 +62,8 @@ class Series:
 class Panel:
     title: str
     series: Sequence[Series]
+    x: Axis | None = None
+    """An x axis of its own; then panels share a y axis with those of their row only."""
 
 
 @dataclass(frozen=True, slots=True)

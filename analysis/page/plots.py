@@ -77,7 +77,11 @@ def plot(figure: Figure) -> Plot:
             "x": _axis(figure.x, names=not bars and _has_names(figure), values=_values_on_x(figure)),
             "y": _axis(figure.y, names=bars, is_reversed=bars),
             "panels": [
-                {"title": panel.title, "traces": list(_traces(panel.series, figure.kind))}
+                {
+                    "title": panel.title,
+                    "traces": list(_traces(panel.series, figure)),
+                    **({} if panel.x is None else {"x": _axis(panel.x, names=False)}),
+                }
                 for panel in figure.panels
                 if panel.series
             ],
@@ -116,17 +120,17 @@ def _has_names(figure: Figure) -> bool:
     )
 
 
-def _traces(many: Iterable[Series], kind: str) -> Iterator[Spec]:
+def _traces(many: Iterable[Series], figure: Figure) -> Iterator[Spec]:
     for series in many:
-        yield _trace(series, kind)
+        yield _trace(series, figure)
         if series.level is not None:
             yield _line_at(series.level, series)
 
 
-def _trace(series: Series, kind: str) -> Spec:
-    x, y = _rounded(series.x), _rounded(series.y)
+def _trace(series: Series, figure: Figure) -> Spec:
+    x, y, kind = _rounded(series.x), _rounded(series.y), figure.kind
     if kind == "map":
-        return _on_map(series, x, y)
+        return _on_map(series, x, y, figure)
     if kind == "heights":
         return _heights(series, x, y)
     if kind == "spans":
@@ -165,7 +169,7 @@ def _trace(series: Series, kind: str) -> Spec:
     return trace
 
 
-def _on_map(series: Series, x: list[object], y: list[object]) -> Spec:
+def _on_map(series: Series, x: list[object], y: list[object], figure: Figure) -> Spec:
     if series.z is None:
         marker = {"color": series.colour, "size": 7}
         trace = {"type": "scatter", "mode": "markers+text", "textposition": "top center", "marker": marker}
@@ -181,8 +185,12 @@ def _on_map(series: Series, x: list[object], y: list[object]) -> Spec:
         "zmax": _LIMIT,
         "colorscale": [[0, "#1a7f4b"], [0.5, "#f5f0dc"], [1, "#c0392b"]],
         "colorbar": {"title": {"text": "%"}, "thickness": 10},
-        "hovertemplate": "skew %{x:.0%}, %{y} keys: %{z:+.0f} %<extra></extra>",
+        "hovertemplate": f"{_at('x', figure.x)}, {_at('y', figure.y)}: %{{z:+.0f}} %<extra></extra>",
     }
+
+
+def _at(side: str, axis: Axis) -> str:
+    return f"%{{{side}{':.0%' if axis.is_share else ''}}} {axis.title}"
 
 
 def _heights(series: Series, x: list[object], y: list[object]) -> Spec:

@@ -24,11 +24,11 @@ function frame(plot, panel) {
   return box;
 }
 
-function layout(plot, logs) {
+function layout(plot, panel, logs) {
   return {
     showlegend: false, barmode: "stack", margin: { l: 55, r: 10, t: 8, b: 45 }, hovermode: "closest", dragmode: false,
     paper_bgcolor: css("--ground"), plot_bgcolor: css("--ground"), font: { color: css("--text") },
-    xaxis: axis(plot.x, logs.x), yaxis: axis(plot.y, logs.y),
+    xaxis: axis(panel.x ?? plot.x, logs.x), yaxis: axis(plot.y, logs.y),
   };
 }
 
@@ -43,7 +43,7 @@ function draw(plot) {
     const place = holder.children[number].querySelector(".panel");
     const traces = panel.traces.filter((trace) => shown(trace.name));
     const logs = { x: isLog("x"), y: isLog("y") };
-    Plotly.react(place, traces, layout(plot, logs), { responsive: true, displayModeBar: false });
+    Plotly.react(place, traces, layout(plot, panel, logs), { responsive: true, displayModeBar: false });
   }
 }
 

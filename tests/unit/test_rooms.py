@@ -27,7 +27,7 @@ FLOORS = (
 INSIDE = {
     "foundation": ({"protocol"}, {"designs"}, {"logs"}),
     "hotline": ({"kv"}, {"torch"}, {"cli"}),
-    "studies": ({"dense", "policies"}, {"allreduce", "paper"}),
+    "studies": ({"dense", "policies"}, {"allreduce", "paper"}, {"optimisers"}),
 }
 """Inner rooms from the lowest; the other modules of a room are below them."""
 ROOMS = set(chain(*FLOORS))

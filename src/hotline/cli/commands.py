@@ -17,6 +17,7 @@ from hotline.cli.interruption import INTERRUPTED, interrupted
 from hotline.cli.layers import layers
 from hotline.cli.logs import logs
 from hotline.cli.miss_ratio import miss_ratio
+from hotline.cli.optimisers import optimisers
 from hotline.cli.overlap import overlap
 from hotline.cli.policies import policies
 from hotline.cli.predict import fit, predict
@@ -88,7 +89,7 @@ GROUPS = {
         overlap,
         layers,
     ),
-    "Virtual time": (simulate, sweep, allreduce, faults, fit, predict),
+    "Virtual time": (simulate, sweep, allreduce, optimisers, faults, fit, predict),
     "Scripts of your own": (up, down),
     "The switch of a run, while it is up": (status, load, follow, quota, offload, proxy, registers, unload),
 }

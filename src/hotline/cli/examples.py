@@ -28,6 +28,7 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "simulate": "mine.toml",
     "sweep": "top-k skew",
     "allreduce": "--quick",
+    "optimisers": "--ratings ml-100k.inter",
     "faults": "'switch restarted' --schedules 100",
     "fit": "runs/one -o hosts.toml",
     "predict": "runs/two --hosts hosts.toml",

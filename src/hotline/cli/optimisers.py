@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from experiment.bars import named_progress_bar
+from foundation.concurrency import run_interruptibly
+from hotline.cli.common import (
+    into_option,
+    json_option,
+    one_line_errors,
+    print_json,
+    processes_option,
+    side_by_side_option,
+)
+
+
+@click.command()
+@click.option("--quick", is_flag=True, help="Shorter trainings and fewer points of the map.")
+@click.option(
+    "--ratings",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Ratings in RecBole's format, such as ml-100k.inter, to train, too.",
+)
+@into_option("Folder of results; those of the same settings and code are reused.", Path("runs/optimisers"))
+@side_by_side_option
+@processes_option
+@json_option
+def optimisers(
+    quick: bool, ratings: Path | None, into: Path, scheduler: str | None, processes: int, as_json: bool
+) -> None:
+    """Compare SGD and Adagrad, with and without the switch.
+
+    Simulates trainings of clicks, of a small DLRM and of your ratings: loss against time and updates, with
+    tuned learning rates, and what offload is worth by share of hits and budget of collections.
+    """
+    from studies.optimisers.numbers import run_plan
+    from studies.optimisers.page import write_page
+    from studies.optimisers.plan import FULL, QUICK
+
+    with one_line_errors():
+        with named_progress_bar("simulating") as progress:
+            plan = QUICK if quick else FULL
+            numbers = run_plan(plan, ratings, into, scheduler, processes, progress)
+        ran = [
+            ("plan", "quick" if quick else "full"),
+            ("ratings", "none" if ratings is None else ratings.name),
+        ]
+        page = run_interruptibly(lambda: write_page(numbers, ran, into))
+    if as_json:
+        print_json(numbers.model_dump(mode="json"))
+    else:
+        click.echo(f"report: {page}")

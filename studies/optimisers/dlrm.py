@@ -1,0 +1,153 @@
+"""A small DLRM (Naumov et al. 2019) on synthetic clicks, whose parameters are all at the servers.
+
+A sample has numbers and categories. The numbers go through a perceptron; its output and a row of each
+category are multiplied in pairs, and a second perceptron makes the logit of the products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from foundation.protocol.codec import Values
+from hosts.keys import KeySpace
+from hosts.model.logistic import sigmoid, to_fixed_point
+from hosts.workload.trace import MiniBatch, Samples, Trace, distinct_columns
+
+Floats: TypeAlias = NDArray[np.float64]
+
+NUMBERS, DIM, BOTTOM, TOP = 4, 8, 16, 16
+"""Numbers of a sample, length of a row, and units of the hidden layers."""
+ROWS = tuple(round(20 * 2.5**k) for k in range(8))
+"""Number of rows of each category: from 20 to 12,207."""
+_SPREAD, _PLANTED = 0.3, 0.8
+"""Standard deviations of initial rows, and of what a row adds to the logit that makes the labels."""
+
+
+def _shapes(categories: int) -> list[tuple[int, ...]]:
+    vectors = categories + 1
+    inputs = DIM + vectors * (vectors - 1) // 2
+    return [(NUMBERS, BOTTOM), (BOTTOM,), (BOTTOM, DIM), (DIM,), (inputs, TOP), (TOP,), (TOP, 1), (1,)]
+
+
+def dense_size(rows: Sequence[int] = ROWS) -> int:
+    """Return the number of parameters of the perceptrons, which come before those of rows."""
+    return sum(int(np.prod(shape)) for shape in _shapes(len(rows)))
+
+
+def make_trace(workers: int, steps: int, batch: int, seed: int, rows: Sequence[int] = ROWS) -> Trace:
+    """Return mini-batches whose samples have an entry for each category and then for each number.
+
+    An entry's column is that of the first value of the category's row; a number is the `x` of its entry.
+    """
+    random = np.random.default_rng(seed)
+    batches, dense, categories = workers * steps, dense_size(rows), len(rows)
+    n = batches * batch
+    numbers = random.normal(size=(n, NUMBERS))
+    popular = [1 / np.arange(1, size + 1) for size in rows]
+    chosen = np.stack([random.choice(len(p), n, p=p / p.sum()) for p in popular], 1)
+    logit = numbers @ random.normal(0, 0.5, NUMBERS) - 1
+    for k, size in enumerate(rows):
+        logit += random.normal(0, _PLANTED, size)[chosen[:, k]]
+    first = dense + DIM * (np.cumsum((0, *rows[:-1])) + chosen)
+    values = (first[:, :, None] + np.arange(DIM)).reshape(batches, -1)
+    drawn = np.concatenate([np.broadcast_to(np.arange(dense), (batches, dense)), values], 1)
+    sizes, positions, columns = distinct_columns(drawn)
+    entries = np.zeros((n, categories + NUMBERS), np.uint32)
+    entries[:, :categories] = columns[:, dense::DIM].reshape(n, categories)
+    x = np.ones(entries.shape, np.float32)
+    x[:, categories:] = numbers
+    starts = np.arange(batches + 1) * batch
+    return Trace(
+        name="DLRM",
+        workers=workers,
+        steps=steps,
+        space=KeySpace(dense + DIM * sum(rows)),
+        key_start=np.append(0, np.cumsum(sizes)),
+        position=positions,
+        samples=Samples(
+            batch_start=starts,
+            label=(random.random(n) < sigmoid(logit)).astype(np.uint8),
+            length=np.full(n, entries.shape[1], np.uint32),
+            entry_start=starts * entries.shape[1],
+            column=entries.ravel(),
+            x=x.ravel(),
+        ),
+    )
+
+
+class DLRM:
+    """The model (`hosts.model.Model`); what servers have is added to seeded initial parameters.
+
+    With a learning rate it pushes steps of SGD, which are added; without, gradients.
+    """
+
+    def __init__(
+        self, scale: float, learning_rate: float | None = None, rows: Sequence[int] = ROWS, seed: int = 1
+    ) -> None:
+        self._scale, self._rate, self._categories = scale, learning_rate, len(rows)
+        self._shapes, self._dense = _shapes(len(rows)), dense_size(rows)
+        random = np.random.default_rng(seed)
+        layers = [
+            random.normal(0, np.sqrt(2 / shape[0]), shape) if len(shape) == 2 else np.zeros(shape)
+            for shape in self._shapes
+        ]
+        tables = random.normal(0, _SPREAD, DIM * sum(rows))
+        self.initial: Floats = np.concatenate([*(layer.ravel() for layer in layers), tables])
+
+    def step(self, batch: MiniBatch, values: Values) -> tuple[Values, float]:
+        """Return the deltas, or gradients, and the mean log loss in nats."""
+        if self._rate is None:
+            found = values.view(np.float32).astype(np.float64)
+        else:
+            found = values.view(np.int32) / self._scale
+        gradient, loss = self.gradient(batch, self.initial[batch.positions] + found)
+        push = gradient if self._rate is None else -self._rate * gradient
+        return to_fixed_point(push, self._scale), loss
+
+    def gradient(self, batch: MiniBatch, weights: Floats) -> tuple[Floats, float]:
+        """Return the gradient of the mini-batch's mean log loss by the weights of its parameters, and it."""
+        assert batch.label is not None and batch.column is not None and batch.x is not None
+        n, categories = len(batch.label), self._categories
+        label = batch.label.astype(np.float64)
+        columns = batch.column.reshape(n, -1)[:, :categories].astype(np.int64)
+        at = columns[:, :, None] + np.arange(DIM)
+        numbers = batch.x.reshape(n, -1)[:, categories:].astype(np.float64)
+        w1, b1, w2, b2, w3, b3, w4, b4 = self._layers(weights)
+        low, high = np.tril_indices(categories + 1, -1)
+
+        hidden = np.maximum(numbers @ w1 + b1, 0)
+        bottom = np.maximum(hidden @ w2 + b2, 0)
+        vectors = np.concatenate([bottom[:, None], weights[at]], 1)
+        products = (vectors @ vectors.transpose(0, 2, 1))[:, low, high]
+        inputs = np.concatenate([bottom, products], 1)
+        top = np.maximum(inputs @ w3 + b3, 0)
+        logit = (top @ w4 + b4)[:, 0]
+        loss = float(np.mean(np.logaddexp(0.0, logit) - label * logit))
+
+        d_logit = ((sigmoid(logit) - label) / n)[:, None]
+        d_top = d_logit @ w4.T * (top > 0)
+        d_inputs = d_top @ w3.T
+        d_pairs = np.zeros((n, categories + 1, categories + 1))
+        d_pairs[:, low, high] = d_inputs[:, DIM:]
+        d_vectors = (d_pairs + d_pairs.transpose(0, 2, 1)) @ vectors
+        d_bottom = (d_inputs[:, :DIM] + d_vectors[:, 0]) * (bottom > 0)
+        d_hidden = d_bottom @ w2.T * (hidden > 0)
+        layers = (
+            numbers.T @ d_hidden, d_hidden.sum(0), hidden.T @ d_bottom, d_bottom.sum(0),
+            inputs.T @ d_top, d_top.sum(0), top.T @ d_logit, d_logit.sum(0),
+        )  # fmt: skip
+        gradient: Floats = np.zeros(len(weights))
+        gradient += np.bincount(at.ravel(), d_vectors[:, 1:].ravel(), len(weights))
+        gradient[: self._dense] = np.concatenate([layer.ravel() for layer in layers])
+        return gradient, loss
+
+    def _layers(self, weights: Floats) -> Iterator[Floats]:
+        start = 0
+        for shape in self._shapes:
+            end = start + int(np.prod(shape))
+            yield weights[start:end].reshape(shape)
+            start = end

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from analysis.figures.model import Axis, Figure, Panel, Series
+from studies.optimisers.numbers import Curve, Numbers
+from studies.optimisers.plan import ARMS, TITLES
+
+_COLOURS = {arm.label: arm.colour for arm in ARMS}
+_DASHES = {arm.label: 1 if arm.way.startswith("sgd") else 0 for arm in ARMS}
+_TIME, _UPDATES = Axis("ms, simulated"), Axis("mini-batches of all workers")
+WORTHS = {
+    "servers": "servers' CPU for a step",
+    "packets": "packets to servers",
+    "pull": "time of a pull",
+    "step": "time of a step in a closed loop",
+}
+
+
+def figures_of(numbers: Numbers) -> list[Figure]:
+    return [losses(numbers), offload_map(numbers)]
+
+
+def losses(numbers: Numbers) -> Figure:
+    """Draw the loss of each data set against time and against updates."""
+    return Figure(
+        "optimisers-loss",
+        "Loss against time and against updates",
+        _TIME,
+        Axis("log loss, nats"),
+        list(_loss_panels(numbers)),
+        caption="Mean log loss of each fiftieth of the mini-batches, before their updates; a sample is "
+        "trained once. Left: against simulated time, with workers that begin a step as soon as their last "
+        "one ends. Right: against the mini-batches of all workers. Each curve has the best of the learning "
+        "rates that were tried, as many for each.",
+    )
+
+
+def _loss_panels(numbers: Numbers) -> Iterator[Panel]:
+    for data in numbers.data:
+        for title, axis, along in (("time", _TIME, "ms"), ("updates", _UPDATES, "step")):
+            series = [_series(curve, along) for curve in numbers.of(data)]
+            yield Panel(f"{TITLES[data]}: {title}", series, axis)
+
+
+def _series(curve: Curve, along: str) -> Series:
+    found = curve.result.loss_curve
+    x = np.array(found.ms if along == "ms" else found.step)
+    return Series(curve.label, x, np.array(found.loss), _COLOURS[curve.label], _DASHES[curve.label])
+
+
+def offload_map(numbers: Numbers) -> Figure:
+    """Draw what offload changes, over the share of hits and the budget."""
+    hits = sorted({point.hit_share for point in numbers.points})
+    shares = sorted({point.budget.share_of_server for point in numbers.points})
+    found = {(point.hit_share, point.budget.share_of_server): point.worth for point in numbers.points}
+
+    def surface(name: str) -> Series:
+        z = np.array([[getattr(found[hit, share], name) for hit in hits] for share in shares])
+        return Series("change", np.array(hits), np.array(shares), z=z)
+
+    bounds = {point.budget.share_of_server: point.budget.staleness_ms for point in numbers.points}
+    listed = ", ".join(f"{bounds[share]:,g} ms with {share:g}" for share in reversed(shares))
+    return Figure(
+        "optimisers-map",
+        "What collect changes against Adagrad at the servers, by share of hits and budget",
+        Axis("share of the updates that hit the switch", is_share=True),
+        Axis("share of a server's time for collections", is_log=True),
+        [Panel(title, [surface(name)]) for name, title in WORTHS.items()],
+        kind="map",
+        caption="Green gains, red loses, in % of what it is without the switch; at half of the capacity that "
+        f"servers alone have. Bounds of staleness: {listed}.",
+    )

@@ -1,0 +1,104 @@
+"""The study's numbers: a curve for each way to train, and what offload is worth by budget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+from foundation.errors import DataError, reason_of
+from foundation.settings import Strict
+from hosts.config import Collection
+from simulator.task_cache import TaskProgress
+from studies.optimisers.offload import Worth
+from studies.optimisers.plan import ARMS, TITLES, Plan, data_of, offloads, trainings
+from studies.optimisers.point import Simulate, Train, TrainingDone, WorthDone, run_points
+from studies.optimisers.training import DataName, Training, TrainingResult
+
+
+class Curve(Strict):
+    """A training at the learning rate that was best on the part that tunes."""
+
+    data: DataName
+    label: str
+    learning_rate: float
+    tried: dict[str, float]
+    """Learning rate -> loss at the end of the part that tunes."""
+    is_edge: bool
+    """Whether the rate is the largest or the smallest that was tried."""
+    result: TrainingResult
+
+
+class MapPoint(Strict):
+    hit_share: float
+    budget: Collection
+    worth: Worth
+
+
+class Numbers(Strict):
+    curves: list[Curve]
+    points: list[MapPoint]
+
+    def of(self, data: DataName) -> list[Curve]:
+        return [each for each in self.curves if each.data == data]
+
+    @property
+    def data(self) -> list[DataName]:
+        return [name for name in TITLES if self.of(name)]
+
+
+def run_plan(
+    plan: Plan, ratings: Path | None, folder: Path, scheduler: str | None, processes: int,
+    progress: TaskProgress,
+) -> Numbers:  # fmt: skip
+    """Tune, train and simulate what has no cached result in `folder`/points; raises `DataError`."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be made: {reason_of(error)}") from error
+    data = data_of(plan, ratings)
+    tried = trainings(plan, data)
+    tuned = run_points(
+        TrainingDone, [Train(job=job) for job in tried], folder, scheduler, processes, progress
+    )
+    groups = _grouped(tried, [done.result for done in tuned], len(plan.factors))
+    best = [min(group, key=lambda each: each[1].last_loss)[0] for group in groups]
+    reported = run_points(
+        TrainingDone,
+        [Train(job=job.model_copy(update={"is_tuning": False})) for job in best],
+        folder, scheduler, processes, progress,
+    )  # fmt: skip
+    jobs = offloads(plan)
+    found = run_points(WorthDone, [Simulate(job=job) for job in jobs], folder, scheduler, processes, progress)
+    return Numbers(
+        curves=[
+            _curve(group, job, label, done.result)
+            for group, job, label, done in zip(
+                groups, best, [arm.label for _ in data for arm in ARMS], reported, strict=True
+            )
+        ],
+        points=[
+            MapPoint(hit_share=job.hit_share, budget=job.budget, worth=done.result)
+            for job, done in zip(jobs, found, strict=True)
+        ],
+    )
+
+
+_Tried = list[tuple[Training, TrainingResult]]
+
+
+def _grouped(jobs: Sequence[Training], results: Sequence[TrainingResult], size: int) -> list[_Tried]:
+    pairs = iter(zip(jobs, results, strict=True))
+    return [list(islice(pairs, size)) for _ in range(len(jobs) // size)]
+
+
+def _curve(group: _Tried, best: Training, label: str, result: TrainingResult) -> Curve:
+    rates = [job.learning_rate for job, _ in group]
+    return Curve(
+        data=best.data.name,
+        label=label,
+        learning_rate=best.learning_rate,
+        tried={f"{job.learning_rate:g}": each.last_loss for job, each in group},
+        is_edge=best.learning_rate in (min(rates), max(rates)),
+        result=result,
+    )

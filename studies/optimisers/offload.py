@@ -1,0 +1,79 @@
+"""What Adagrad with the hot set in the switch changes, by share of hits and budget of collections."""
+
+from __future__ import annotations
+
+from experiment.config import WorkloadShape
+from foundation.designs.collect import BASELINE, COLLECT
+from foundation.optimisers import Adagrad
+from foundation.settings import Strict
+from hosts.config import Collection
+from simulator.config import SimulationConfig
+from simulator.experiment import quiet_reporter, temporary_run
+from studies.optimisers.training import SERVERS, WORKERS
+
+_LOAD, _ROUNDS = 0.5, 2
+_DIFFERENCES = {
+    "servers": "ps_cpu_us_per_step",
+    "packets": "ps_packets_per_step",
+    "pull": "pull_mean",
+    "push": "push_mean",
+}
+
+
+class Offload(Strict):
+    """A simulated run at half of the baseline's capacity, beside Adagrad at the servers."""
+
+    hit_share: float
+    """Share of the updates that hit keys in the switch."""
+    budget: Collection
+    steps: int
+    """Steps of each worker in the trace."""
+    shape: WorkloadShape = WorkloadShape()
+    """Shape of the clicks, but for the share."""
+    block_ms: int
+    calibration_s: float
+    """Duration of each arm's closed loop, in simulated s."""
+
+
+class Worth(Strict):
+    """Changes against Adagrad at the servers, as fractions; negative is a gain."""
+
+    servers: float
+    """CPU time of servers for a step."""
+    packets: float
+    """Packets to servers."""
+    pull: float
+    push: float
+    step: float
+    """Time of a step in a closed loop, the reciprocal of the capacity."""
+    p50_ms: float
+    """Ages of published values, ms."""
+    p99_ms: float
+    late: float
+    """Share of values that were older than the bound."""
+
+    @property
+    def capacity(self) -> float:
+        return 1 / (1 + self.step) - 1
+
+
+def worth(job: Offload) -> Worth:
+    shape = job.shape.model_copy(update={"hot_share": job.hit_share})
+    given = {
+        "design": COLLECT.design, "workers": WORKERS, "servers": SERVERS, "rounds": _ROUNDS,
+        "trace_steps": job.steps, "loads": (_LOAD,), "optimiser": Adagrad(lr=0.1), "workload": shape,
+        "top_k": shape.hot_parameters, "profile_lanes": job.steps * WORKERS * shape.keys_per_step // 4,
+        "collection": job.budget,
+        "calibration_s": job.calibration_s, "block_ms": job.block_ms,
+    }  # fmt: skip
+    with temporary_run(SimulationConfig.model_validate(given), None, quiet_reporter()) as made:
+        _, record, summary = made
+        differences = summary.loads[str(_LOAD)].differences[COLLECT.name]
+        ages = record.staleness[COLLECT.name]
+    return Worth(
+        **{name: differences[metric].ratio or 0.0 for name, metric in _DIFFERENCES.items()},
+        step=record.capacity[BASELINE.name] / record.capacity[COLLECT.name] - 1,
+        p50_ms=ages.p50_ms,
+        p99_ms=ages.p99_ms,
+        late=ages.late / max(ages.copies, 1),
+    )

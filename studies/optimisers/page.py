@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from analysis.page.build import Page
+from analysis.page.plots import plot
+from analysis.wording import Row, Table, plain
+from foundation.logs.parts import write_text
+from studies.optimisers.figures import figures_of
+from studies.optimisers.numbers import Numbers
+from studies.optimisers.plan import TITLES
+from studies.optimisers.training import SERVERS, WORKERS, DataName
+from studies.report import write_report
+
+_READING = (
+    f"A simulation with the P4 programs and agents of real runs: {WORKERS} workers and {SERVERS} servers, "
+    "each with a core of its own, and a dedicated switch.",
+    "Half of each data set chooses the learning rate and the hot set, and the other half is reported, from "
+    "a model of zeros; DLRM begins with seeded weights. The rate has the lowest loss of the last fifth.",
+    "With SGD workers push steps, which servers or the switch (hotset) add; with Adagrad, gradients.",
+    "Ratings from 4 on are clicks; a sample has its user, its item and a feature that all samples have. "
+    "DLRM has 4 numbers and 8 categories. All keys of the ratings are in the switch, and of the others the "
+    "20,000 that are updated most.",
+)
+
+
+def write_page(numbers: Numbers, ran: Sequence[tuple[str, str]], folder: Path) -> Path:
+    """Write report.html, numbers.json and figures; return the report's path; raises `DataError`."""
+    figures = figures_of(numbers)
+    page = Page(
+        title="Optimisers at servers, with the hot set in the switch",
+        ran=ran,
+        plots=[plot(figure) for figure in figures],
+        tables=tables_of(numbers),
+        reading=_READING,
+    )
+    report = write_report(page, figures, folder)
+    write_text(folder / "numbers.json", numbers.model_dump_json(indent=2) + "\n")
+    return report
+
+
+def tables_of(numbers: Numbers) -> list[tuple[str, Sequence[Table]]]:
+    return [
+        ("Losses", [losses(data, numbers) for data in numbers.data]),
+        ("What offload is worth", [worths(numbers)]),
+    ]
+
+
+def losses(data: DataName, numbers: Numbers) -> Table:
+    """Return the losses of a data set, with the age of published values in mini-batches of all workers."""
+    rows: list[Row] = []
+    for curve in numbers.of(data):
+        found, ages = curve.result, curve.result.ages
+        age = "" if ages is None else f"{ages.p50:,.3g}, {ages.p99:,.3g}"
+        batches = "" if ages is None else f"{ages.p50 * found.steps_per_s / 1e3:,.0f}"
+        cells = (
+            f"{curve.learning_rate:g}{' (edge)' if curve.is_edge else ''}", f"{found.last_loss:.4f}",
+            f"{found.mean_loss:.4f}", f"{found.steps_per_s:,.0f}", f"{found.server_us_per_step:,.0f}", age,
+            batches,
+        )  # fmt: skip
+        rows.append((curve.label, *map(plain, cells)))
+    first = numbers.of(data)[0].result
+    head = (
+        "", "learning rate", "loss at the end", "mean loss", "steps/s", "servers, µs a step",
+        "age, median and p99, ms", "median in mini-batches",
+    )  # fmt: skip
+    return Table(
+        f"{TITLES[data]}: {first.keys_per_step:,.0f} keys a step, of which {first.hot_share:.0%} hit; "
+        f"loss by chance {first.chance_loss:.4f}",
+        head,
+        rows,
+    )
+
+
+def worths(numbers: Numbers) -> Table:
+    rows: list[Row] = []
+    for point in numbers.points:
+        found = point.worth
+        cells = (
+            f"{point.budget.staleness_ms:,g} ms, {point.budget.share_of_server:g}", f"{found.servers:+.0%}",
+            f"{found.packets:+.0%}", f"{found.pull:+.0%}", f"{found.push:+.0%}", f"{found.capacity:+.0%}",
+            f"{found.p50_ms:,.0f}, {found.p99_ms:,.0f} ms", f"{found.late:.0%}",
+        )  # fmt: skip
+        rows.append((f"{point.hit_share:.0%}", *map(plain, cells)))
+    head = (
+        "hits", "budget", "servers' CPU", "packets to servers", "pulls", "pushes", "capacity",
+        "age, median and p99", "late",
+    )  # fmt: skip
+    return Table("Changes against Adagrad at the servers, at half of their capacity", head, rows)

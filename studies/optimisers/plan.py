@@ -1,0 +1,108 @@
+"""What the study trains and simulates, and with which learning rates and budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from experiment.config import WorkloadShape
+from hosts.config import Collection
+from studies.optimisers import dlrm
+from studies.optimisers.offload import Offload
+from studies.optimisers.ratings import count_ratings
+from studies.optimisers.training import WORKERS, Data, DataName, Training, Way
+
+BUDGETS = tuple(
+    Collection(staleness_ms=ms, share_of_server=share)
+    for ms, share in ((20, 0.5), (50, 0.2), (200, 0.1), (1000, 0.05))
+)
+TRAINED_BUDGETS = (BUDGETS[0], BUDGETS[2], BUDGETS[3])
+FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
+"""Learning rates that are tried, as multiples of the middle one."""
+_SGD: dict[DataName, float] = {"clicks": 8.0, "ratings": 0.5, "dlrm": 0.8}
+_ADAGRAD: dict[DataName, float] = {"clicks": 0.2, "ratings": 0.1, "dlrm": 0.2}
+TITLES: dict[DataName, str] = {
+    "clicks": "R1's clicks, logistic regression",
+    "ratings": "ratings, logistic regression",
+    "dlrm": "synthetic clicks, DLRM",
+}
+RATINGS_BATCH = 8
+_R1 = WorkloadShape()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    steps: dict[DataName, int]
+    """Steps of each worker that tune, and again so many that are reported; ratings may have fewer."""
+    hit_shares: tuple[float, ...]
+    offload_steps: int
+    factors: tuple[float, ...] = FACTORS
+    shape: WorkloadShape = _R1
+    rows: tuple[int, ...] = dlrm.ROWS
+    block_ms: int = 1_000
+    calibration_s: float = 0.5
+
+
+FULL = Plan({"clicks": 800, "ratings": 2_000, "dlrm": 1_000}, (0.1, 0.3, 0.5, 0.7, 0.9), 600)
+QUICK = Plan({"clicks": 200, "ratings": 400, "dlrm": 300}, (0.1, 0.5, 0.9), 200)
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One curve: a way to train, and its budget."""
+
+    way: Way
+    budget: Collection | None
+    label: str
+    colour: str
+
+
+ARMS = (
+    Arm("sgd", None, "SGD, servers add", "#7f7f7f"),
+    Arm("sgd-hotset", None, "SGD, the switch adds", "#17a2b8"),
+    Arm("adagrad", None, "Adagrad at servers", "#222222"),
+    *(
+        Arm("collect", budget, f"Adagrad, collect {budget.staleness_ms:,g} ms", colour)
+        for budget, colour in zip(TRAINED_BUDGETS, ("#2c9a57", "#e07b1a", "#c44e52"), strict=True)
+    ),
+)
+
+
+def data_of(plan: Plan, ratings: Path | None) -> list[tuple[Data, int]]:
+    """Return the data to train with the steps of each worker; raises `DataError` for bad ratings."""
+    clicks = Data(name="clicks", hot_keys=plan.shape.hot_parameters, shape=plan.shape)
+    found = [(clicks, plan.steps["clicks"])]
+    if ratings is not None:
+        steps = min(plan.steps["ratings"], count_ratings(ratings) // (2 * WORKERS * RATINGS_BATCH))
+        found.append((Data(name="ratings", file=ratings, batch=RATINGS_BATCH), steps))
+    return [*found, (Data(name="dlrm", rows=plan.rows), plan.steps["dlrm"])]
+
+
+def tuning(plan: Plan, arm: Arm, data: Data, steps: int) -> list[Training]:
+    """Return a training with each learning rate that is tried, on the part that tunes."""
+    middle = (_SGD if arm.way.startswith("sgd") else _ADAGRAD)[data.name]
+    return [
+        Training(
+            data=data, way=arm.way, learning_rate=middle * factor, steps=steps, is_tuning=True,
+            budget=arm.budget,
+        )
+        for factor in plan.factors
+    ]  # fmt: skip
+
+
+def offloads(plan: Plan) -> list[Offload]:
+    return list(_offloads(plan))
+
+
+def _offloads(plan: Plan) -> Iterator[Offload]:
+    for budget in BUDGETS:
+        for share in plan.hit_shares:
+            yield Offload(
+                hit_share=share, budget=budget, steps=plan.offload_steps, shape=plan.shape,
+                block_ms=plan.block_ms, calibration_s=plan.calibration_s,
+            )  # fmt: skip
+
+
+def trainings(plan: Plan, data: Sequence[tuple[Data, int]]) -> list[Training]:
+    return [job for of, steps in data for arm in ARMS for job in tuning(plan, arm, of, steps)]

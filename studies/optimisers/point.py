@@ -1,0 +1,100 @@
+"""Trainings and runs as tasks, whose results are cached by settings, data and code."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from pydantic import TypeAdapter
+
+from foundation.designs import collect
+from foundation.designs.interface import Design
+from foundation.settings import Strict
+from simulator.costs import Hosts, Network
+from simulator.switch_state import modules_of
+from simulator.task_cache import CachedResult, Task, TaskProgress, run_cached
+from studies.allreduce.point import digest, host_costs, make_network
+from studies.optimisers.offload import Offload, Worth, worth
+from studies.optimisers.training import PLACEMENTS, Training, TrainingResult, train
+
+_GBIT = 10.0
+
+
+class Train(Strict):
+    kind: Literal["train"] = "train"
+    job: Training
+
+    @property
+    def design(self) -> Design:
+        return PLACEMENTS[self.job.way].design
+
+    def run(self) -> TrainingResult:
+        return train(self.job, make_network(_GBIT), host_costs("measured"))
+
+
+class Simulate(Strict):
+    kind: Literal["simulate"] = "simulate"
+    job: Offload
+
+    @property
+    def design(self) -> Design:
+        return collect.DESIGN
+
+    def run(self) -> Worth:
+        return worth(self.job)
+
+
+Point = Train | Simulate
+_POINT: TypeAdapter[Point] = TypeAdapter(Point)
+
+
+class TrainingDone(CachedResult):
+    result: TrainingResult
+
+
+class WorthDone(CachedResult):
+    result: Worth
+
+
+def fingerprint(point: Point) -> str:
+    code = digest(point.design.program, (point.job.__module__, "simulator.costs", *modules_of(point.design)))
+    text = " ".join([code, point.model_dump_json(), Network().model_dump_json(), Hosts().model_dump_json()])
+    read = hashlib.sha256(text.encode())
+    if isinstance(point, Train) and point.job.data.file is not None:
+        read.update(point.job.data.file.read_bytes())
+    return read.hexdigest()[:16]
+
+
+def run_point(text: str) -> str:
+    """Run a point, given as JSON, and return its result as JSON."""
+    point = _POINT.validate_json(text)
+    if isinstance(point, Train):
+        return TrainingDone(fingerprint=fingerprint(point), result=point.run()).model_dump_json()
+    return WorthDone(fingerprint=fingerprint(point), result=point.run()).model_dump_json()
+
+
+D = TypeVar("D", TrainingDone, WorthDone)
+
+
+def run_points(
+    kind: type[D], points: Sequence[Point], folder: Path, scheduler: str | None, processes: int,
+    progress: TaskProgress,
+) -> list[D]:  # fmt: skip
+    """Run points, or take their results from `folder`/points."""
+    tasks = [_task_of(point, folder) for point in points]
+    return run_cached(run_point, kind, tasks, scheduler, processes, progress)
+
+
+def _task_of(point: Point, folder: Path) -> Task:
+    text, name = point.model_dump_json(), _name_of(point)
+    return Task(name, folder / "points" / f"{name}.json", fingerprint(point), text)
+
+
+def _name_of(point: Point) -> str:
+    if isinstance(point, Train):
+        job, part = point.job, "tuning" if point.job.is_tuning else "reported"
+        bound = "" if job.budget is None else f"-{job.budget.staleness_ms:g}ms"
+        return f"{job.data.name}-{job.way}{bound}-{job.learning_rate:g}-{part}"
+    return f"offload-{point.job.hit_share:g}-{point.job.budget.staleness_ms:g}ms"

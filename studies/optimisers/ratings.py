@@ -1,0 +1,60 @@
+"""Ratings in RecBole's atomic format (`.inter`) as clicks, in random order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from foundation.errors import DataError, reason_of
+from hosts.keys import KeySpace
+from hosts.workload.trace import Samples, Trace, distinct_columns
+
+_USER, _ITEM, _RATING = "user_id:token", "item_id:token", "rating:float"
+LIKED = 4.0
+"""Ratings from which a sample counts as a click."""
+
+
+def count_ratings(file: Path) -> int:
+    """Return the number of ratings; raises `DataError`."""
+    return len(_read(file))
+
+
+def _read(file: Path) -> pl.DataFrame:
+    try:
+        return pl.read_csv(file, separator="\t", columns=[_USER, _ITEM, _RATING])
+    except (OSError, pl.exceptions.PolarsError) as error:
+        reason = reason_of(error) if isinstance(error, OSError) else str(error).splitlines()[0]
+        raise DataError(f"{file}: expected columns {_USER}, {_ITEM} and {_RATING}: {reason}") from error
+
+
+def ratings_trace(file: Path, workers: int, batch: int, seed: int) -> Trace:
+    """Return samples of three features: one that all have, the user and the item. Raises `DataError`."""
+    rows = _read(file)
+    steps = len(rows) // (workers * batch)
+    if not steps:
+        raise DataError(f"{file}: expected at least {workers * batch:,} ratings, got {len(rows):,}")
+    order = np.random.default_rng(seed).permutation(len(rows))[: workers * steps * batch]
+    users, items = (rows[name].rank("dense").to_numpy()[order] - 1 for name in (_USER, _ITEM))
+    parameters = 1 + rows[_USER].n_unique() + rows[_ITEM].n_unique()
+    features = np.stack([np.zeros_like(users), 1 + users, 1 + rows[_USER].n_unique() + items], 1)
+    batches = workers * steps
+    sizes, positions, columns = distinct_columns(features.astype(np.int64).reshape(batches, -1))
+    starts = np.arange(batches + 1) * batch
+    return Trace(
+        name=file.name,
+        workers=workers,
+        steps=steps,
+        space=KeySpace(parameters),
+        key_start=np.append(0, np.cumsum(sizes)),
+        position=positions,
+        samples=Samples(
+            batch_start=starts,
+            label=(rows[_RATING].to_numpy()[order] >= LIKED).astype(np.uint8),
+            length=np.full(len(order), 3, np.uint32),
+            entry_start=3 * starts,
+            column=columns.ravel(),
+            x=None,
+        ),
+    )

@@ -1,0 +1,181 @@
+"""Training of a data set in simulation, by SGD in place and by Adagrad at servers and with `collect`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.record import Staleness
+from experiment.config import WorkloadShape
+from foundation.designs import collect, hotset, none
+from foundation.designs.interface import Arm, Design
+from foundation.optimisers import Adagrad, TableOptimiser
+from foundation.settings import Strict
+from hosts.config import Collection, RunSettings, WorkerCost
+from hosts.model import LogisticRegression, Model
+from hosts.model.hyperparameters import chance_loss
+from hosts.model.logistic import GRADIENT_SCALE, SCALE
+from hosts.workload.generator import R1, generate
+from hosts.workload.trace import Trace
+from simulator.costs import Hosts, Network
+from simulator.world import SimulatedNetwork
+from studies.optimisers import dlrm
+from studies.optimisers.ratings import ratings_trace
+from studies.simulated_training import LossCurve, make_network, train_closed_loop
+
+WORKERS, SERVERS = 4, 2
+Way = Literal["sgd", "sgd-hotset", "adagrad", "collect"]
+DataName = Literal["clicks", "ratings", "dlrm"]
+_SEED = 1
+
+
+class Placement(NamedTuple):
+    """The design and the arm of a way to train."""
+
+    design: Design
+    arm: Arm
+    has_hot_set: bool = False
+    optimises: bool = False
+
+
+PLACEMENTS: dict[Way, Placement] = {
+    "sgd": Placement(none.DESIGN, none.NONE),
+    "sgd-hotset": Placement(hotset.DESIGN, hotset.OFFLOAD, has_hot_set=True),
+    "adagrad": Placement(none.DESIGN, none.NONE, optimises=True),
+    "collect": Placement(collect.DESIGN, collect.COLLECT, has_hot_set=True, optimises=True),
+}
+
+
+class Data(Strict):
+    """Data to train; `shape` and `rows` make generated data smaller, for tests."""
+
+    name: DataName
+    file: Path | None = None
+    """Ratings."""
+    batch: int = 64
+    """Samples of a mini-batch; the built-in clicks have their own number."""
+    hot_keys: int = R1.hot
+    """Keys in the switch, at most."""
+    shape: WorkloadShape = WorkloadShape()
+    """Shape of the built-in clicks."""
+    rows: tuple[int, ...] = dlrm.ROWS
+
+
+class Training(Strict):
+    """A training of a part of the data: the first `steps` of each worker tune, the next are reported."""
+
+    data: Data
+    way: Way
+    learning_rate: float
+    steps: int
+    is_tuning: bool
+    budget: Collection | None = None
+    """Budget of `collect`."""
+
+
+class Ages(Strict):
+    """Ages of published values when the next one replaced them, ms."""
+
+    p50: float
+    p99: float
+    late: float
+    """Share of values that were older than the bound."""
+
+
+class TrainingResult(Strict):
+    chance_loss: float
+    keys_per_step: float
+    hot_share: float
+    """Share of the updates to the keys of the hot set."""
+    mean_loss: float
+    last_loss: float
+    """Mean log loss of the last fifth of the mini-batches, in nats, each before its update."""
+    steps_per_s: float
+    server_us_per_step: float
+    """CPU time of both servers together."""
+    ages: Ages | None
+    loss_curve: LossCurve
+
+
+@dataclass(frozen=True, slots=True)
+class DataSet:
+    trace: Trace
+    hot: NDArray[np.int64]
+    """Positions of the hot set."""
+    hot_share: float
+    """Share of the reported updates that the hot set takes."""
+    make_model: Callable[[float, float | None], Model]
+    """(scale, learning rate): the model; without a rate, it pushes gradients."""
+
+
+@cache
+def load(data: Data, steps: int) -> DataSet:
+    """Return data whose first half tunes; the hot set is chosen from that half, too. Raises `DataError`."""
+    make_model: Callable[[float, float | None], Model] = LogisticRegression
+    if data.name == "clicks":
+        trace = generate(data.shape.shape(), WORKERS, 2 * steps, _SEED)
+    elif data.name == "ratings":
+        assert data.file is not None
+        trace = ratings_trace(data.file, WORKERS, data.batch, _SEED)
+    else:
+        trace = dlrm.make_trace(WORKERS, 2 * steps, data.batch, _SEED, data.rows)
+        make_model = partial(dlrm.DLRM, rows=data.rows)
+    tuned, reported = (_counts(trace, range(first, first + steps)) for first in (0, steps))
+    hot = np.sort(np.argsort(-tuned, kind="stable")[: min(data.hot_keys, np.count_nonzero(tuned))])
+    return DataSet(trace, hot, float(reported[hot].sum() / reported.sum()), make_model)
+
+
+def _counts(trace: Trace, steps: range) -> NDArray[np.int64]:
+    """Return how often each parameter is updated in these steps of all workers."""
+    counts = np.zeros(trace.space.size, np.int64)
+    for first in range(0, trace.workers * trace.steps, trace.steps):
+        begin, end = trace.key_start[[first + steps.start, first + steps.stop]]
+        counts += np.bincount(trace.position[begin:end], minlength=len(counts))
+    return counts
+
+
+def train(job: Training, network: Network, costs: Hosts) -> TrainingResult:
+    """Train from zero, with workers that start at once and begin a step when their last one ends."""
+    data, placement = load(job.data, job.steps), PLACEMENTS[job.way]
+    trace = data.trace
+    assert trace.samples is not None
+    tables = list[TableOptimiser]()
+    if placement.optimises:
+        adagrad = Adagrad(lr=job.learning_rate)
+        tables.append(TableOptimiser(first=0, scale=GRADIENT_SCALE, optimiser=adagrad))
+    settings = RunSettings() if job.budget is None else RunSettings(collection=job.budget)
+    simulated = make_network(
+        placement.design, placement.arm, trace, WORKERS, SERVERS, network, costs, _SEED,
+        hot_keys=trace.space.keys(data.hot) if placement.has_hot_set else None,
+        tables=tables, settings=settings,
+    )  # fmt: skip
+    hyperparameters = (GRADIENT_SCALE, None) if tables else (SCALE, job.learning_rate)
+    models = [data.make_model(*hyperparameters) for _ in range(WORKERS)]
+    steps = range(0, job.steps) if job.is_tuning else range(job.steps, 2 * job.steps)
+    trained = train_closed_loop(simulated, trace, models, costs, steps, [WorkerCost()] * WORKERS)
+    losses = trained.counted_losses[np.argsort(trained.counted_ends, kind="stable")]
+    return TrainingResult(
+        chance_loss=chance_loss(trace.samples),
+        keys_per_step=trace.lanes / (WORKERS * trace.steps),
+        hot_share=data.hot_share,
+        mean_loss=float(losses.mean()),
+        last_loss=float(losses[-max(1, len(losses) // 5) :].mean()),
+        steps_per_s=trained.steps_per_s,
+        server_us_per_step=simulated.server_used_ns() / 1e3 / (WORKERS * job.steps),
+        ages=_ages(simulated),
+        loss_curve=trained.curve,
+    )
+
+
+def _ages(simulated: SimulatedNetwork) -> Ages | None:
+    found = [ages._asdict() for store in simulated.stores if (ages := store.copy_ages()) is not None]
+    if not found:
+        return None
+    known = Staleness.of(found)
+    return Ages(p50=known.p50_ms, p99=known.p99_ms, late=known.late / max(known.copies, 1))
