@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from analysis.record import Staleness
 from experiment.phases.workload import lanes_per_step
 from experiment.progress import Reporter
 from foundation.designs.arms import judged
+from foundation.designs.collect import NAME as COLLECT
 from foundation.settings import Strict
 from hosts.workload.trace import Trace
 from simulator.answer.arm_results import OffloadComparison, compare_arms
@@ -53,6 +55,7 @@ def answer(cluster: Cluster, reporter: Reporter, max_rpcs: float = MAX_RPCS) -> 
     trace = trace_for(config, data, reporter)
     with temporary_run(config, trace, reporter) as made:
         sides = compare_arms(config, made.record, made.summary)
+        ages = made.record.staleness.get(COLLECT)
     counter = PackingCounter(config, trace)
     asked = min(cluster.top_k, counter.known)
     counted = _count(
@@ -73,13 +76,16 @@ def answer(cluster: Cluster, reporter: Reporter, max_rpcs: float = MAX_RPCS) -> 
         keys_per_step=keys,
         notes=tuple(notes),
         headline=headline(sides, asked),
-        sentences=tuple(sentences(cluster, config, keys, sides, sizes, stops, checks, part_check, uplinks)),
+        sentences=tuple(
+            sentences(cluster, config, keys, sides, sizes, stops, checks, part_check, uplinks, ages)
+        ),
         sides=sides,
         sizes=tuple(sizes),
         stops_at=stops.top_k,
         checks=checks,
         part_check=part_check,
         uplinks=uplinks,
+        ages=ages,
     )
 
 

@@ -9,8 +9,10 @@ from experiment.config import config_of
 from experiment.phases.workload import generate_trace
 from experiment.progress import Reporter
 from foundation.designs.arms import judged
+from foundation.designs.collect import NAME as COLLECT
 from foundation.designs.registry import DEFAULT
 from foundation.logs.access.block import SAMPLES_PER_STEP
+from foundation.optimisers import Optimiser
 from foundation.protocol.addressing import PORTS
 from foundation.settings import Strict
 from hosts.workload import files
@@ -51,6 +53,12 @@ class Cluster(Strict):
     are at the switch with the hot set in either case."""
     oversubscription: float = Field(default=1.0, gt=0, allow_inf_nan=False)
     """Bandwidth of a rack's workers together, as a multiple of its uplink's."""
+    optimiser: Optimiser | None = None
+    """Optimiser of the servers, which collect gradients from the switch; None has servers add."""
+
+    @property
+    def design(self) -> str:
+        return DEFAULT if self.optimiser is None else COLLECT
 
     @property
     def rack(self) -> int | None:
@@ -81,6 +89,11 @@ def on_dedicated_cores(hosts: Hosts) -> Hosts:
 def config_for(cluster: Cluster, part: Part | None = None) -> SimulationConfig:
     part = part or whole(cluster)
     _check_ports(cluster)
+    if cluster.optimiser is not None and not part.is_whole:
+        raise SimulationError(
+            f"expected at most {part.workers:,} workers with an optimiser, got {cluster.workers:,}: of more, "
+            "a part is simulated, in which collections would take too large a share of the servers"
+        )
     hot_keys = DEVICES[cluster.switch].hot_keys
     if cluster.top_k > hot_keys:
         raise SimulationError(
@@ -90,7 +103,9 @@ def config_for(cluster: Cluster, part: Part | None = None) -> SimulationConfig:
         "workers": part.workers,
         "servers": cluster.servers,
         "top_k": cluster.top_k,
-        "arms": tuple(arm.name for arm in judged(DEFAULT)),
+        "design": cluster.design,
+        "optimiser": cluster.optimiser,
+        "arms": tuple(arm.name for arm in judged(cluster.design)),
         "loads": (_HALF_LOAD,) if cluster.rate is None else (1.0,),
         "rate": None if cluster.rate is None else part.share * cluster.rate,
         "max_load": MAX_LOAD,

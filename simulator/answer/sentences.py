@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from analysis.metrics import Subject, mentioned_in
+from analysis.record import Staleness
 from analysis.wording import texts
 from foundation.text import pluralize
 from simulator.answer.arm_results import ArmResult, Busy, Limit, OffloadComparison
@@ -42,6 +43,7 @@ def sentences(
     checks: Sequence[Check],
     part_check: PartCheck | None = None,
     uplinks: Sequence[UplinkGain] = (),
+    ages: Staleness | None = None,
 ) -> Iterator[str]:
     if part_check is not None:
         yield _part(cluster, config, part_check)
@@ -49,6 +51,8 @@ def sentences(
     yield from differences(sides)
     yield _busy("Without the hot set", sides.baseline)
     yield _busy("With it", sides.offload)
+    if ages is not None:
+        yield _collected(config, ages)
     yield from _sizes(sizes, stops)
     yield _checks(checks)
     yield _data(cluster, keys)
@@ -94,6 +98,16 @@ def _busy(name: str, side: ArmResult) -> str:
         f"{name} the servers' cores are busy {_percent(side.at_rate.servers)} of the time at that rate, the "
         f"workers' {_percent(side.at_rate.workers)}; at the {side.capacity:,.0f} steps/s that it carries "
         f"{_shares(side.at_capacity)}: {_LIMITS[side.at_capacity.limits]}."
+    )
+
+
+def _collected(config: SimulationConfig, ages: Staleness) -> str:
+    collection = config.collection
+    return (
+        f"Servers optimise with {config.optimiser}. With the hot set they collect gradients from the switch, "
+        f"to publish values every {collection.staleness_ms:g} ms within "
+        f"{_percent(collection.share_of_server)} of their time: half of the values were replaced within "
+        f"{ages.p50_ms:.3g} ms, 99 % within {ages.p99_ms:.3g} ms."
     )
 
 

@@ -18,7 +18,7 @@ BUDGETS = tuple(
     for ms, share in ((20, 0.5), (50, 0.2), (200, 0.1), (1000, 0.05))
 )
 TRAINED_BUDGETS = (BUDGETS[0], BUDGETS[2], BUDGETS[3])
-FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
+FACTORS = (0.5, 1.0, 2.0)
 """Learning rates that are tried, as multiples of the middle one."""
 _SGD: dict[DataName, float] = {"clicks": 8.0, "ratings": 0.5, "dlrm": 0.8}
 _ADAGRAD: dict[DataName, float] = {"clicks": 0.2, "ratings": 0.1, "dlrm": 0.2}
@@ -44,7 +44,7 @@ class Plan:
     calibration_s: float = 0.5
 
 
-FULL = Plan({"clicks": 800, "ratings": 2_000, "dlrm": 1_000}, (0.1, 0.3, 0.5, 0.7, 0.9), 600)
+FULL = Plan({"clicks": 400, "ratings": 2_000, "dlrm": 500}, (0.1, 0.3, 0.5, 0.7, 0.9), 600)
 QUICK = Plan({"clicks": 200, "ratings": 400, "dlrm": 300}, (0.1, 0.5, 0.9), 200)
 
 

@@ -78,11 +78,17 @@ if TYPE_CHECKING:
     show_default=True,
     help="Kind of the dedicated switch; docs/tofino.md has the limits of chips.",
 )
+@click.option(
+    "--optimiser",
+    metavar="NAME(lr=...)",
+    help="Optimiser of the servers, such as adagrad; they collect gradients from the switch. "
+    "[default: workers push what is added]",
+)
 @json_option
 def answer(
     workers: int, servers: int, keys_per_step: int, rate: float | None, data: Path | None,
     columns: str | None, batch: int, skip_bad: bool, skew: float, top_k: int, racks: int | None,
-    oversubscription: float | None, hosts_of: Path | None, switch: str, as_json: bool,
+    oversubscription: float | None, hosts_of: Path | None, switch: str, optimiser: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Say what a switch would do for a cluster.
 
@@ -113,6 +119,7 @@ def answer(
             oversubscription=oversubscription or 1.0,
             hosts=None if hosts_of is None else load_hosts(hosts_of),
             switch=switch,
+            optimiser=optimiser,
         )
     print_notes(found.notes)
     if as_json:

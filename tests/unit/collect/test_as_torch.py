@@ -1,0 +1,124 @@
+"""Values that servers publish are PyTorch's, fed with the sums that collections applied in a simulated run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from foundation.designs import collect
+from foundation.optimisers import Adagrad, TableOptimiser
+from hosts.collect.store import CollectStore
+from hosts.config import Collection, RunSettings
+from hosts.keys import KeySpace
+from hosts.model import SyntheticGradient
+from hosts.worker.trainer import Schedule, Trainer
+from hosts.workload.trace import Trace
+from simulator.costs import Hosts, Network
+from simulator.drive import WorkerClock, drive
+from simulator.ledger import PushLedger
+from studies.simulated_training import make_network
+from tests.harness import torch_optimisers
+
+KEYS, STEPS, WORKERS, SCALE, LR = 48, 150, 2, 2.0**10, 0.1
+Floats = NDArray[np.float32]
+
+
+class Recorder(Trainer):
+    """A worker that notes what servers have collected whenever it is asked for its next operation."""
+
+    stores: list[CollectStore]
+    counts: NDArray[np.int64]
+    totals: NDArray[np.uint32]
+    sums: list[tuple[int, int]]
+    """(key, sum) of each collection with gradients, in their order for each key."""
+
+    def wake(self, now: int) -> None:
+        super().wake(now)
+        for store in self.stores:
+            held = store.held()
+            at = store.locate(held.keys)
+            keys = held.keys.astype(np.int64)
+            counts = store._copies.collected[at] - self.counts[keys]
+            assert counts.max() <= 1, "two collections of a key between two looks"
+            found = counts > 0
+            sums = (store._collected[at] - self.totals[keys]).view(np.int32)
+            self.sums += zip(keys[found].tolist(), sums[found].tolist(), strict=True)
+            self.counts[keys], self.totals[keys] = store._copies.collected[at], store._collected[at]
+
+
+def adagrad(values: Floats, squares: Floats, keys: NDArray[np.int64], gradients: Floats) -> None:
+    """Apply the rule of `torch.optim.Adagrad` to some parameters, in float32."""
+    squares[keys] += gradients * gradients
+    values[keys] -= np.float32(LR) * (gradients / (np.sqrt(squares[keys]) + np.float32(1e-10)))
+
+
+@pytest.fixture(scope="module")
+def run() -> tuple[list[tuple[int, int]], Floats]:
+    """Return the sums that servers collected in a run with all keys in the switch, and the values."""
+    random = np.random.default_rng(3)
+    batches = [np.sort(random.choice(KEYS, 20, replace=False)) for _ in range(WORKERS * STEPS)]
+    starts = 20 * np.arange(len(batches) + 1)
+    trace = Trace("t", WORKERS, STEPS, KeySpace(KEYS), starts, np.concatenate(batches).astype(np.uint32))
+    tables = [TableOptimiser(first=0, scale=SCALE, optimiser=Adagrad(lr=LR))]
+    settings = RunSettings(collection=Collection(staleness_ms=4, share_of_server=1))
+    simulated = make_network(
+        collect.DESIGN, collect.COLLECT, trace, WORKERS, 2, Network(), Hosts(), 1,
+        hot_keys=trace.space.all(), tables=tables, settings=settings,
+    )  # fmt: skip
+    clocks, ledger = [WorkerClock() for _ in range(WORKERS)], PushLedger(KEYS)
+    trainers = [
+        Recorder(
+            w + 1, simulated.clients[w], trace, SyntheticGradient(w), ledger.for_worker(),
+            Schedule(0, STEPS, 0, 0), clocks[w].read,
+        )
+        for w in range(WORKERS)
+    ]  # fmt: skip
+    shared = np.zeros(KEYS, np.int64), np.zeros(KEYS, np.uint32), list[tuple[int, int]]()
+    for trainer in trainers:
+        trainer.stores = simulated.stores
+        trainer.counts, trainer.totals, trainer.sums = shared
+    drive(simulated, trainers, clocks, Hosts(), lambda agent: None)
+    values = np.zeros(KEYS, np.float32)
+    for store in simulated.stores:
+        held = store.held()
+        values[held.keys.astype(np.int64)] = held.values.view(np.float32)
+    assert int(ledger.sums.sum()), "gradients were pushed"
+    return shared[2], values
+
+
+def test_the_rule_is_that_of_pytorch() -> None:
+    values, squares = torch_optimisers.start().reshape(-1), np.zeros(15, np.float32)
+    for step, expected in zip(
+        torch_optimisers.steps(), torch_optimisers.vectors(f"adagrad(lr={LR:g})"), strict=True
+    ):
+        keys = (3 * step.rows[:, None] + np.arange(3)).reshape(-1)
+        adagrad(values, squares, keys, (step.units.reshape(-1) / torch_optimisers.SCALE).astype(np.float32))
+        assert np.abs(values - expected.reshape(-1)).max() <= 12 * 2.0**-23 * np.abs(expected).max()
+
+
+def test_values_have_the_bits_of_the_rule_fed_with_the_same_sums(
+    run: tuple[list[tuple[int, int]], Floats],
+) -> None:
+    sums, found = run
+    assert len(sums) > 10 * KEYS
+    values, squares = np.zeros(KEYS, np.float32), np.zeros(KEYS, np.float32)
+    for key, units in sums:
+        adagrad(values, squares, np.array([key]), np.array([units / SCALE], np.float32))
+    assert np.abs(values).min() > 0
+    np.testing.assert_array_equal(found, values)
+
+
+def test_values_are_those_of_the_pytorch_that_is_installed(
+    run: tuple[list[tuple[int, int]], Floats],
+) -> None:
+    torch = pytest.importorskip("torch")  # not in requirements.lock
+    sums, found = run
+    for key in range(KEYS):
+        value = torch.zeros(1, requires_grad=True)
+        optimiser = torch.optim.Adagrad([value], lr=LR)
+        applied = [units for at, units in sums if at == key]
+        for units in applied:
+            value.grad = torch.tensor([units / SCALE], dtype=torch.float32)
+            optimiser.step()
+        assert abs(value.item() - found[key]) <= len(applied) * 2.0**-23 * max(1, abs(found[key]))
