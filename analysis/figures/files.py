@@ -51,10 +51,12 @@ def draw(figure: Figure) -> Drawing:
     axes = drawing.subplots(
         rows, columns, squeeze=False, sharex=not have_own, sharey="row" if have_own else True
     )
-    for axis, panel in zip(axes.flat, panels, strict=False):
+    for number, (axis, panel) in enumerate(zip(axes.flat, panels, strict=False)):
         _KINDS[figure.kind](axis, panel.series)
         axis.set_title(panel.title, fontsize="medium")
         _label(axis, panel, figure)
+        if number % columns:
+            axis.set_ylabel("")
     for axis in axes.flat[len(panels) :]:
         axis.set_axis_off()
     drawing.suptitle(figure.title)
@@ -170,5 +172,3 @@ def _label(axis: Axes, panel: Panel, figure: Figure) -> None:
     axis.grid(alpha=0.25)
     if panel.x is None:
         axis.label_outer()
-    else:
-        axis.yaxis.label.set_visible(axis.yaxis.get_tick_params().get("labelleft", True))

@@ -1,4 +1,4 @@
-"""Values that servers publish are PyTorch's, fed with the sums that collections applied in a simulated run."""
+"""Values of servers are PyTorch's, fed with the sums that collections applied in a simulated run."""
 
 from __future__ import annotations
 
