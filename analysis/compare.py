@@ -29,6 +29,7 @@ class ComparedRun:
 
 
 def compare_runs(runs: Sequence[Path]) -> list[ComparedRun]:
+    """Compare two or more runs at the loads that all of them have. Raises `AnalysisError`."""
     records = {run: read_record(run) for run in runs}
     found = {run: rounds_of(run, record) for run, record in records.items()}
     common = [load for load in found[runs[0]] if all(load in loads for loads in found.values())]

@@ -81,9 +81,11 @@ class Controller:
         await self._switch.__aexit__(kind, error, trace)
 
     async def commit_pipeline(self) -> bool:
+        """Commit the design's pipeline; return False without a change if the switch runs it already."""
         return await self._switch.commit_pipeline()
 
     async def install(self, *rows: Settings) -> None:
+        """Insert rows, or modify those whose key has an entry with other data."""
         self._switch.check_pipeline()
         present = {
             row.identity: row for kind in {type(row) for row in rows} for row in await self._switch.read(kind)
@@ -94,10 +96,12 @@ class Controller:
         )
 
     async def remove(self, *rows: Settings) -> None:
+        """Delete rows, which must exist."""
         self._switch.check_pipeline()
         await self._switch.write([Update(Change.DELETE, row) for row in rows])
 
     async def plan(self, job: int, keys: Sequence[int]) -> Plan:
+        """Return the moves that `load` would make."""
         returns, moves = await self._plan(job, keys)
         return Plan(tuple(chain(*(each.moves for each in returns.values()), moves.leaving)), moves.arriving)
 
@@ -128,6 +132,7 @@ class Controller:
     async def load_all(
         self, hot_sets: Mapping[int, Sequence[int]], *, renew: bool = False, progress: Progress = no_progress
     ) -> None:
+        """Load hot sets by job, concurrently; without `renew`, servers have their epochs and the keys."""
         # The values of one set move while entries of another are written.
         params, plans = await self._params(), {}
         for job, keys in hot_sets.items():
@@ -148,6 +153,7 @@ class Controller:
         )
 
     async def unload(self, job: int, *, progress: Progress = no_progress) -> Plan:
+        """Move the values of all keys of a job back to their PS and delete their entries."""
         return await self.load(job, [], progress=progress)
 
     async def plan_offload(self, job: int, on: bool) -> Plan:
@@ -175,6 +181,7 @@ class Controller:
             await self._renew(inband, servers)
 
     async def command_servers(self, job: int, command: Command, epoch: int | None = None) -> None:
+        """Have each server of a job execute a command without keys, or with its epoch."""
         servers = await self._servers(job)
         async with InBand(self._switch, patience=self._patience) as inband:
             await gather_or_cancel(inband.execute(command, server, epoch) for server in servers)
@@ -195,6 +202,7 @@ class Controller:
         return {job: row.quota for job, row in (await self._jobs()).items()}
 
     async def set_quota(self, job: int, keys: int) -> None:
+        """Set a job's quota, rounded up (`round_quota`), for later loads and periods; raises `QuotaError`."""
         row = await self.job(job)
         quota = round_quota(keys)
         check_quota(job, quota, await self.quotas())
@@ -218,6 +226,7 @@ class Controller:
         return await read_pushes(self._switch, params)
 
     async def busiest(self, job: int, limit: int) -> list[tuple[Keys, Values]]:
+        """Return `InBand.busiest` of each PS, for an equal share of `limit` keys."""
         servers = await self._servers(job)
         share = -(-limit // len(servers))
         async with InBand(self._switch, patience=self._patience) as inband:
@@ -259,6 +268,7 @@ class Controller:
         return await self._switch.read(HotParam)
 
     async def job(self, job: int) -> Job:
+        """Return a job's row; raise `UnknownJob` without one."""
         self._switch.check_pipeline()
         jobs = await self._jobs()
         if job not in jobs:

@@ -39,6 +39,7 @@ class Cluster(Strict):
     data: Path | None = None
     """Access log or libsvm training set; None is the built-in data."""
     columns: str | None = None
+    """Roles of the log's columns; None guesses them."""
     batch: int = Field(default=SAMPLES_PER_STEP, ge=1)
     """Rows of a mini-batch, in data without mini-batches."""
     skip_bad: bool = False

@@ -60,6 +60,7 @@ def _show(value: float | None, unit: str, minimum: float, maximum: float) -> str
 def requirements_of(
     models: Sequence[Model], network: Network, fusion: Fusion, target: float = TARGET
 ) -> list[Requirements]:
+    """Return the requirements of each model for the scaling factor `target`."""
     switch = network.model_copy(update={"aggregation": "switch"})
     return [
         Requirements(

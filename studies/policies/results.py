@@ -26,16 +26,20 @@ class Settings(Strict):
     learn: float = 0.5
     """Share of the steps that train policies and are not scored."""
     rate: float = 250.0
+    """Steps/s of all workers."""
     every: float | None = None
     """Period in s, at whose end sets are selected or cleared; None means 10, or 1/20 of a short log."""
     writes_per_s: float = WRITES_PER_S
+    """Table writes/s that the control plane can make."""
     servers: int = 2
     samples_per_step: int = SAMPLES_PER_STEP
     columns: str | None = None
+    """Roles of the log's columns; None guesses them."""
     skip_bad: bool = False
 
     @property
     def read_options(self) -> ReadOptions:
+        """Options of reading the log; raises `DataError`."""
         return read_options(self.columns, self.samples_per_step, self.skip_bad)
 
     def period(self, steps: int) -> int:
