@@ -83,6 +83,7 @@ class Session(ABC):
     record: RunRecord
     reporter: Reporter
     next_step: int = 0
+    """First unused step of the trace."""
 
     @property
     def parts(self) -> Path:

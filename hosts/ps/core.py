@@ -64,6 +64,7 @@ class Core(Generic[ReplyTo]):
 
     @property
     def malformed(self) -> int:
+        """Number of datagrams that were no RPCs."""
         return self.server.malformed
 
 

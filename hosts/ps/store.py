@@ -57,6 +57,7 @@ class Store:
         self._cells, self._all_cells = cells[:: self._width], cells
 
     def locate(self, keys: Keys) -> Places:
+        """Return the place of each key [n]."""
         return places_of(self._share, keys)
 
     def known(self, at: Places) -> NDArray[np.bool_]:

@@ -58,6 +58,7 @@ class BaseClient:
         self.adopt(state)
 
     def adopt(self, state: ClientState) -> None:
+        """Continue in other arrays with the same content."""
         self.state = state
         self._header = state.header
         self._sent_bytes = state.sent.view(np.uint8).data
@@ -94,6 +95,7 @@ class BaseClient:
 
     @property
     def records(self) -> Records[Row]:
+        """The answered RPCs so far; see `take_records`."""
         return self.state.log[: self._header.rows]
 
     def take_records(self, fresh: Records[Row] | None = None) -> Records[Row]:

@@ -36,6 +36,7 @@ class OffloadingStore(Store):
         return values
 
     def restart_counts(self) -> None:
+        """Make `busiest` count only later updates, after a restart."""
         self._last_updates = self._cells.updates & np.uint32(AWAY - 1)
 
     def restore(self) -> None:
