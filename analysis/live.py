@@ -62,7 +62,6 @@ class LiveLatencies:
         self._parts = parts
         self._seen: set[Path] = set()
         self._operations: dict[str, dict[int, pl.DataFrame]] = defaultdict(dict)
-        """Arm -> worker -> operations of its newest block, which it writes as one part."""
         self._rpcs: dict[str, pl.DataFrame] = defaultdict(lambda: pl.DataFrame(schema=_SCHEMAS["rpc"]))
         """Arm -> RPCs of its newest block, and of a block whose operations have not been read yet."""
         self._newest: dict[str, BlockLatency] = {}

@@ -147,7 +147,6 @@ class Summary(_Model):
     chance_loss: float | None = None
     vector: int | None = None
     learning: dict[str, Comparison] = {}
-    """Arm -> comparison of its mean log loss, over all loads, or of its mean reported loss."""
     reports: int | None = None
     last_reported: dict[str, float] = {}
     steps_per_s: dict[str, float] = {}

@@ -23,7 +23,6 @@ class RpcOutcome(IntEnum):
     ANSWERED = 0
     FORWARDED = 1
     RELAYED = 2
-    """Answers of parameter servers."""
     DUPLICATES = 3
     """Requests that the switch had seen before, which are also counted as answered or forwarded."""
 

@@ -92,8 +92,6 @@ class Faults(Strict):
 
 
 class PlacementConfig(Strict):
-    """CPU of each kind of process; None leaves the choice to `topologies.placement`."""
-
     switch: Annotated[int, Field(ge=0)] | Literal["any"] | None = None
     servers: int | None = Field(default=None, ge=0)
     workers: int | None = Field(default=None, ge=0)

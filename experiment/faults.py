@@ -10,7 +10,6 @@ class FrameFault(NamedTuple):
     option: str
     """Key in the softswitch's `--impair`."""
     row: str
-    """Title of the row in the table of docs/reliability.md."""
     counter: str
 
 

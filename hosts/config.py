@@ -63,8 +63,6 @@ class JobConfig(Strict):
 
 
 class ServiceConfig(Strict):
-    """The service address of a parameter server, which the switch owns."""
-
     address: str
     port: int = Field(gt=0, lt=2**16)
 

@@ -32,8 +32,6 @@ class _IoVector:
 
 
 class MessageHeader:
-    """A struct mmsghdr (`softswitch.ports.layout`)."""
-
     msg_name: int
     msg_namelen: int
     msg_iov: int

@@ -129,7 +129,6 @@ class SimulatedSession(Session):
         return Reading(at_ms=self.now_ns / 1e6)
 
     def restarts(self) -> dict[str, int]:
-        """Return no restarts: `simulator.faults` injects faults, and this session does not."""
         return {}
 
     def run_queues_ns(self) -> dict[str, int]:

@@ -30,7 +30,6 @@ HEAD_BYTES = FRAME_OVERHEAD
 come up to the switch of a rack, or down to it; an outage of a cable begins, or ends; a packet may leave
 the queue of a port; the latency of the switch for a frame is over."""
 BLOCKED, READY, RUNNING = 0, 1, 2
-"""An agent waits for something; waits for its core; has its core."""
 SENDS, RECEIVES = 0, 1
 QUANTILES = 256
 MAX_DEFERRED = 128

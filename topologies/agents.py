@@ -48,7 +48,6 @@ class _AgentProcess:
         self.ended = asyncio.Event()
         self.successor: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self.error: str | None = None
-        """The error with which the process has ended, without having been asked."""
         self._pending: deque[_PendingAnswer] = deque()
         self.first = self.expect()
         self._reading = asyncio.ensure_future(self._read())

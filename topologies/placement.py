@@ -32,7 +32,6 @@ class Placement:
     servers: tuple[int, ...] = ()
     workers: tuple[int, ...] = ()
     rest: int | None = None
-    """CPU of runner, gRPC and kernel threads during the measurement."""
 
     def as_record(self) -> dict[str, int | str | list[int]]:
         return {

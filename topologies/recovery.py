@@ -15,8 +15,6 @@ log = logging.getLogger(__name__)
 
 
 class RunProcesses:
-    """Switch and workers of a session, as a `RecoverableCluster` of `experiment.recovery`."""
-
     def __init__(self, session: RealSession) -> None:
         self._session = session
         self._switch = session.network.switch

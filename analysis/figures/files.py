@@ -136,7 +136,6 @@ def _spans(axis: Axes, many: Iterable[Series]) -> None:
 
 
 _LIMIT = 60.0
-"""Limit of a map's colour scale, in per cent."""
 _KINDS = {
     "map": _map,
     "heights": _heights,

@@ -13,7 +13,6 @@ from foundation.errors import HotlineError
 NAMES = ("hotset", "none", "collect", "switchml", "atp", "psdense", "ring")
 DEFAULT = "hotset"
 OPTIMISING = "collect"
-"""Default design of runs with an optimiser."""
 
 
 T = TypeVar("T")

@@ -11,7 +11,6 @@ from nativekit.records import Octets, UInt8, UInt16, UInt32, dtype_of
 TRANSFERS = ("pull", "push")
 OPS = (*TRANSFERS, "step")
 CALLS = (*TRANSFERS, "empty")
-"""Operations of RPCs; an empty one carries no parameters."""
 CLASSES = ("all_hit", "mixed", "cold")
 METRICS = ("w_proc", "w_queue", "ps_proc", "ps_queue", "n_tx")
 """The five metrics of [DDL] §2.2; together they are the latency of an RPC."""

@@ -92,8 +92,6 @@ def _field(name: str) -> Field[Any, Any]:  # as above
 
 
 class Hotline(Packet):
-    """An RPC: the header, then the lanes' keys and values if the flags say so."""
-
     name = "Hotline"
     fields_desc: ClassVar = [
         *map(_field, Header._fields),

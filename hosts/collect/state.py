@@ -84,7 +84,6 @@ class Collection:
     places: Annotated[Ints, LANES]
     sums: Annotated[Words, LANES]
     before: Annotated[NDArray[np.float32], LANES]
-    """Values before the sums were applied."""
 
 
 class Due:

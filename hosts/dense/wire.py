@@ -82,7 +82,6 @@ def add_floats(_typing: TypingContext, _one: Kind, _other: Kind) -> Generated:
 
 @compiled
 def add_words(one: int, other: int, is_float: int) -> int:
-    """Return the sum of two words, as float32 or modulo 2^32."""
     return add_floats(one, other) if is_float else (one + other) & 0xFFFFFFFF
 
 

@@ -30,7 +30,6 @@ class PsConfig(AgentConfig):
     jobs: list[PsJobConfig] = Field(min_length=1)
     service: ServiceConfig
     servers: tuple[str, ...] = ()
-    """Addresses of all servers, in order, for designs in which servers send to each other."""
     tables: tuple[TableOptimiser, ...] = ()
     """Optimisers of the tables, in the order of their keys; none if servers add."""
     durable: DurableConfig | None = None

@@ -12,8 +12,6 @@ __all__ = ["AGENTS", "SERVER", "WORKER", "RingClient"]
 
 
 class RingClient(DenseClient):
-    """One worker's calls for one job, between the worker before it and the next."""
-
     min_workers = 2
     make_state = staticmethod(make_member)
 

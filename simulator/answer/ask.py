@@ -40,7 +40,6 @@ class ClusterAnswer(Strict):
     """Sizes that were calculated before they were simulated, in order; the last decides whether calculated
     capacities are estimates."""
     part_check: PartCheck | None
-    """Capacities by half of the part, if the cluster was not simulated as a whole."""
     uplinks: tuple[UplinkGain, ...]
 
 

@@ -14,7 +14,6 @@ ALL_REDUCE_FAULTS = {
     "everything": "all of these but the last two",
 }
 SERVER_FAULTS = {"server restarted": "a server forgets all and goes on, and frames are lost"}
-"""Further faults, of designs whose servers add up."""
 FAULTS = ALL_REDUCE_FAULTS | SERVER_FAULTS
 
 

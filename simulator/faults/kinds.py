@@ -271,7 +271,6 @@ def _while_moving(
 
 
 def _another_set(player: Player) -> list[int]:
-    """Return a hot set of another size than that in the switch, so that some key moves."""
     now = len(player.testbed.switch.entries)
     return player.random.sample(range(KEYS), player.random.choice([k for k in (4, 16, 40) if k != now]))
 

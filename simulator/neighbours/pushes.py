@@ -24,8 +24,6 @@ from simulator.world import SimulatedNetwork, VirtualClient
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The pushes of a job's workers."""
-
     keys: NDArray[np.int64]
     """Positions by worker and step: [workers, steps, keys of a step]."""
     period_ns: int = 0
@@ -67,12 +65,9 @@ class Pushes:
 
 @dataclass(frozen=True, slots=True)
 class PushedJob:
-    """What a job's pushes came to."""
-
     hit_share: float
     """Share of the updates that the switch has added."""
     latencies_ns: NDArray[np.int64]
-    """Of all pushes."""
     ended_ns: NDArray[np.int64]
     """When each worker's last push was answered, [workers]."""
 

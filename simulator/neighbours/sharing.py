@@ -31,11 +31,10 @@ from simulator.simulated_switch import SimulatedSwitch
 from simulator.world import SimulatedNetwork
 
 HOT_KEYS, KEYS_A_STEP, HOT_SERVERS = 6_000, 100, 2
-"""Of a job of `hotset`: parameters, those that a worker pushes in a step, and servers."""
+"""A job of `hotset`: its parameters, those that a worker pushes in a step, and its servers."""
 MAX_SLOTS = CELLS
 """Slots that jobs share at most, in each design."""
 _JOB_STEP = 100
-"""Difference of the ids of two jobs."""
 
 
 class Shared(Strict):

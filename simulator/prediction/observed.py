@@ -21,7 +21,6 @@ LoadAndArm = tuple[str, str]
 class Observed(NamedTuple):
     cells: dict[LoadAndArm, dict[str, float]]
     signs: dict[tuple[LoadAndArm, str], int]
-    """Signs of the differences to the baseline whose interval excludes 0."""
     capacity: dict[str, float]
 
 

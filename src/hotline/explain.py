@@ -27,7 +27,6 @@ WORKER, EPOCH = 1, 1
 HOSTS = Hosts(workers=2, servers=1)
 VALUE = 100
 SLOT = 5
-"""Slot of each hot key in its lane's registers."""
 
 
 def keys_of(lanes: int) -> list[int]:

@@ -5,5 +5,4 @@ from __future__ import annotations
 from foundation.errors import HotlineError
 
 
-class AllReduceError(HotlineError):
-    """A comparison that cannot be made."""
+class AllReduceError(HotlineError): ...

@@ -22,7 +22,6 @@ class Memory(Strict):
     values: int
     value_bytes: int
     other_bytes: int
-    """Bytes of other registers: bits, counters, exponents, answers."""
 
     @property
     def bytes(self) -> int:

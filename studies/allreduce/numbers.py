@@ -31,7 +31,6 @@ from studies.allreduce.schemes import SCHEMES, WITH_PUBLISHED_TIMERS, Scheme
 from studies.allreduce.training_result import TrainingResult
 
 Results = Mapping[str, Reduced | TrainingResult | Shared]
-"""Results by the names of their points."""
 LEARNED_MARGIN = 0.1
 
 
@@ -105,10 +104,9 @@ class ModelStep(Strict):
 
 
 class JobsRow(Strict):
-    """Jobs beside each other, by their number."""
+    """Jobs that share a switch: each list has an element for each number of jobs."""
 
     question: str
-    """What they share."""
     scheme: str
     slots: int
     """Slots or cells that they have."""
@@ -118,7 +116,6 @@ class JobsRow(Strict):
     in_switch: list[float]
     """Share of the packets, or of the hot set's updates, that the switch adds up."""
     fairness: list[float]
-    """Jain's index."""
 
 
 class Numbers(Strict):

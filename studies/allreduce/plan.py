@@ -20,11 +20,9 @@ BREAKDOWN_LOSS = 0.001
 SIZES = (64, 128, 256, 360)
 """Values per packet; a design without a choice has its own instead."""
 TAKEN = (0.0, 0.25, 0.5, 0.75, 1.0)
-"""Shares of the switch's memory that another job has."""
 VALUE_BYTES = 4
 TRAINING_SERVERS = 2
 COMPUTE_US, STRAGGLER = 1_000.0, 4.0
-"""Computing time of a step, and the slow-down of the first worker, in jobs with a straggler."""
 SHARING_GBIT, SHARING_WORKERS = 100.0, 4
 """Bandwidth of cables, and workers of each job, for jobs beside each other."""
 SLOTS = (20_000, 2_000, 500, 128, 0)
@@ -32,9 +30,7 @@ SLOTS = (20_000, 2_000, 500, 128, 0)
 PUSHED = 10
 """Length of a vector, as a multiple of the values that a worker pushes to a hot set."""
 MEMORY, UPLINK = "the switch's memory", "one uplink"
-"""What jobs share."""
 BREAKDOWN_RUNS = ("no-latency", "latency", "host-costs", "loss")
-"""Runs of the same all-reduce, each with one more source of delay than the last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +41,8 @@ class Plan:
     seeds: int
     steps: int
     jobs: tuple[int, ...]
-    """Numbers of jobs beside each other."""
     shared_values: int
-    """Of the vector of each of these jobs."""
+    """Length of the vector of each of these jobs."""
     model: str | None
     """Table of layers whose gradients are reduced as one vector; None leaves it out."""
 
@@ -124,7 +119,6 @@ def layers_of(plan: Plan) -> Model | None:
 
 
 def of_layers(plan: Plan, scheme: Scheme, gbit: float) -> list[Reduce]:
-    """Return an all-reduce of the table's gradients; none for a checked scheme, whose frames are the same."""
     model = layers_of(plan)
     if model is None or scheme.is_checked:
         return []

@@ -121,9 +121,8 @@ class Share(Strict):
     gbit: float
     jobs: int
     workers: int
-    """Of each job."""
     values: int
-    """Of the vector, or pushed by each worker."""
+    """Values of a job's vector, or those that each worker pushes."""
     slots: int = MAX_SLOTS
     """Slots or cells of the switch that the jobs have."""
     has_one_uplink: bool = False

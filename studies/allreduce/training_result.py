@@ -10,7 +10,6 @@ SMOOTHED_BINS = 5
 class TrainingResult(Strict):
     waits: bool
     keys_per_step: float
-    """Mean number of distinct parameters of a mini-batch."""
     parameters: int
     step_us: float
     """Mean time from the start of a worker's pull to the end of its push."""
@@ -20,15 +19,12 @@ class TrainingResult(Strict):
     """Frame bytes per step on a worker's cable, in both directions."""
     packets_per_step: float
     server_packets_per_step: float
-    """Frames per step of a worker on the servers' cables, in both directions."""
     retransmissions: int
     chance_loss: float
-    """Loss of a model that predicts the frequency of the labels."""
     loss_curve: LossCurve
 
     @property
     def last_loss(self) -> float:
-        """Mean loss of the last tenth of the curve."""
         losses = self.loss_curve.loss
         last = losses[-max(1, len(losses) // 10) :]
         return sum(last) / len(last)

@@ -26,7 +26,6 @@ def wfbp(layers: Layers, network: AlphaBetaModel) -> Schedule:
 
 
 def fixed(layers: Layers, network: AlphaBetaModel, preset: str = "horovod-0.20") -> Schedule:
-    """Merge by a fusion preset, which depends on neither layers nor network."""
     sizes = layers.gradients()[0].cumsum().tolist()
     end_sizes = fuse(layers, PRESETS[preset])[0].cumsum().tolist()
     return Schedule("fixed buffers", tuple(sizes.index(end) for end in end_sizes))

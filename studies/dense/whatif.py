@@ -54,7 +54,6 @@ class ModelRow:
     factors: tuple[float, ...]
     small_factor: float
     compression: float | None
-    """Compression required for `TARGET` at 10 Gbit/s; None if more than the maximum."""
 
     @property
     def is_as_claimed(self) -> bool:

@@ -48,7 +48,6 @@ class Script:
 
     @property
     def has_failed(self) -> bool:
-        """Whether it ended with an error, or without having joined."""
         status = None if self._ended is None else self._process.returncode
         return status is not None and (status != 0 or self.joined is None)
 

@@ -22,8 +22,6 @@ MAX_STEPS = 10_000
 
 
 class ObservedWorkload(NamedTuple):
-    """The scripts' steps and lanes, as far as a hot set is chosen from them."""
-
     steps: int
     lanes: int
 

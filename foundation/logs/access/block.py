@@ -46,7 +46,6 @@ class BadRows:
 
     @property
     def noted(self) -> list[str]:
-        """Messages on the rows since the last `settle`, in order: place, problem and what was expected."""
         return [text for _, text in sorted(self._found)]
 
     def settle(self) -> None:

@@ -62,7 +62,6 @@ class Settings:
     """CPU on which the kernel runs the program; None for that of the frames' senders."""
     busy_poll: bool = False
     trace: Path | None = None
-    """File for the trace of packets (`softswitch.explain`)."""
     trace_filters: tuple[str, ...] = ()
     pcap: Path | None = None
     """Folder for pcap files of each port, in the format of BMv2's `--pcap`."""

@@ -22,8 +22,6 @@ STANDARD_METADATA = "standard_metadata"
 
 
 class Standard(str, Enum):
-    """Fields of `standard_metadata` that the switch itself reads or writes."""
-
     CHECKSUM_ERROR = "checksum_error"
     DEQ_QDEPTH = "deq_qdepth"
     DEQ_TIMEDELTA = "deq_timedelta"

@@ -52,7 +52,6 @@ class MissRatios(Strict):
 
     @property
     def by_table(self) -> tuple[MissRatioCurve, ...]:
-        """Curves of the tables; that of all keys for a log without tables."""
         return self.curves[1:] or self.curves
 
 

@@ -29,8 +29,6 @@ class Value(NamedTuple):
 
 
 class KeyPart(NamedTuple):
-    """A field of a table's key: its value, its match kind, and the match of the entry that hit, if any."""
-
     name: str
     value: str
     match: str

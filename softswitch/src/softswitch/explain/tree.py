@@ -21,7 +21,6 @@ BYTES_A_LINE = 32
 _MIN_WIDTH = 60
 MIN_TEXT = 20
 TEMPORARY = re.compile(r"scalars\.tmp(_\d+)?")
-"""Temporary variables of p4c, which are omitted."""
 
 
 @dataclass

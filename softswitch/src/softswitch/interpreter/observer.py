@@ -28,8 +28,6 @@ class Origin(str, Enum):
 
 
 class Observer(Generic[P]):
-    """Ignores all events; subclasses override methods."""
-
     # -- the packet's way
 
     def begins(self, packet: P, origin: Origin, parent: P | None) -> None:

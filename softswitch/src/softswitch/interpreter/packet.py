@@ -28,7 +28,6 @@ class Packet:
     ingress_length: int
     """Length on arrival, which counters and meters use."""
     length: int
-    """Current length of the frame, as headers are added and removed."""
     observer: Observer[Packet] = NULL_OBSERVER
     position: int = 0
     """Bytes that the parser has consumed; the payload follows."""

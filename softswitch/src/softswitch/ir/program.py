@@ -101,7 +101,6 @@ class Program:
 
     @cached_property
     def assertions(self) -> frozenset[int]:
-        """Positions of the messages of `assert`, `assume` and endless loops."""
         return frozenset(s.message for s in self.statements if isinstance(s, Assert | CountLoop))
 
     def has(self, kind: type) -> bool:

@@ -117,7 +117,6 @@ class Table:
 
     @property
     def is_exact(self) -> bool:
-        """Whether all fields match exactly, so that entries are found by their key."""
         return all(part.kind is MatchKind.EXACT for part in self.key)
 
     @property

@@ -143,8 +143,6 @@ class TestRun:
 
 
 class CompiledRun(NamedTuple):
-    """The number of the system call, the command, and the addresses of its attribute and of the frame."""
-
     number: int
     command: int
     attribute: int

@@ -37,7 +37,6 @@ class Frame(ABC):
     data: ClassVar[int]
     data_end: ClassVar[int]
     interface: ClassVar[int]
-    """Offsets in the context."""
 
     def __init__(self, builder: Builder, failed: llvm.Block) -> None:
         self._builder, self.b = builder, builder.b

@@ -152,7 +152,6 @@ class TableLayout:
 
     @cached_property
     def bucket_count(self) -> int:
-        """Number of buckets, a power of two."""
         return 1 << (2 * max(self.table.size, 1) - 1).bit_length() if self.table.key else 0
 
     @property

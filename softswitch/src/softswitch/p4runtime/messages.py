@@ -28,7 +28,6 @@ M = TypeVar("M", bound=Message)
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 _SERVICE = "p4.v1.P4Runtime"
 _KINDS = {(False, False): "unary_unary", (False, True): "unary_stream", (True, True): "stream_stream"}
-"""gRPC's types of RPCs by whether the client and the server stream."""
 
 
 def _load() -> DescriptorPool:

@@ -42,8 +42,6 @@ FolderOf = Callable[[PL], Path | None]
 
 
 class Ports(Protocol[RUNS]):
-    """The switch's ports, which run pipelines of one kind."""
-
     @property
     def cpu_socket(self) -> socket.socket:
         """The controller's end of the CPU port: a datagram for each frame, in both directions."""

@@ -47,8 +47,6 @@ class Defaults(Protocol):
 
 
 class State(Protocol):
-    """State to copy: that of a pipeline here, or of another switch."""
-
     @property
     def tables(self) -> Defaults: ...
 

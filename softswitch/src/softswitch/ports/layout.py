@@ -85,8 +85,6 @@ FREE, HELD, LEAVING = 0, 1, 2
 
 
 class ReorderBuffer:
-    """Impairments of one direction of a port: probabilities, state of the generator, and counters."""
-
     loss: float
     duplicate: float
     reorder: float

@@ -74,7 +74,6 @@ def take_from(queues: Queues, p: int, now: int) -> int:
 
 @compiled
 def hold(queues: Queues, p: int) -> None:
-    """Hold a port's packets back until `release`."""
     queues.ports[p].held = 1
     _schedule(queues, p)
 

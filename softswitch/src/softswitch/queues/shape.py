@@ -47,7 +47,6 @@ def byte_depth(size: int) -> Depth:
 
 
 DEFAULT_DEPTH = packet_depth(64)
-"""BMv2's default queue depth."""
 
 
 def parse_rate(text: str) -> Rate:

@@ -11,7 +11,6 @@ from nativekit.records import Records, RecordTable, one, records
 from softswitch.queues.shape import Shape
 
 NONE = -1
-"""Slot or port number that stands for none."""
 NEVER = (1 << 63) - 1
 """Time of a departure that is not scheduled, in ns of the clock of the queues."""
 _LONG_AGO = -(1 << 62)

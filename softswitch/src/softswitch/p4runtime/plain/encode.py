@@ -34,8 +34,6 @@ class FieldRow:
 
 
 class ActionRow:
-    """An action: its P4Runtime ID, its index in the program, and the range of its parameters."""
-
     id: int
     index: int
     first: int
@@ -43,8 +41,6 @@ class ActionRow:
 
 
 class TableRow:
-    """A table: its P4Runtime ID, its number in operations, and ranges of match fields and entry actions."""
-
     id: int
     row: int
     key_words: int

@@ -27,8 +27,6 @@ class Operations(NamedTuple):
 
 @runtime_checkable
 class TakesOperations(Protocol):
-    """A pipeline whose tables take operations as words."""
-
     def row_of(self, table: str) -> int: ...
 
     def key_words(self, table: str) -> int: ...
