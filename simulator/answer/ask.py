@@ -41,6 +41,7 @@ class ClusterAnswer(Strict):
     capacities are estimates."""
     part_check: PartCheck | None
     uplinks: tuple[UplinkGain, ...]
+    ages: Staleness | None = None
 
 
 def answer(cluster: Cluster, reporter: Reporter, max_rpcs: float = MAX_RPCS) -> ClusterAnswer:

@@ -76,7 +76,7 @@ def run() -> tuple[list[tuple[int, int]], Floats]:
     ]  # fmt: skip
     shared = np.zeros(KEYS, np.int64), np.zeros(KEYS, np.uint32), list[tuple[int, int]]()
     for trainer in trainers:
-        trainer.stores = simulated.stores
+        trainer.stores = [store for store in simulated.stores if isinstance(store, CollectStore)]
         trainer.counts, trainer.totals, trainer.sums = shared
     drive(simulated, trainers, clocks, Hosts(), lambda agent: None)
     values = np.zeros(KEYS, np.float32)
