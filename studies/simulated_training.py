@@ -46,7 +46,7 @@ class Trained(NamedTuple):
     counted_ends: NDArray[np.int64]
     """Ends of the steps that began before that, ns: [n]."""
     counted_losses: NDArray[np.float64]
-    """Their losses [n]."""
+    """Losses of these steps, [n]."""
 
     @property
     def steps_per_s(self) -> float:

@@ -98,7 +98,7 @@ class TargetSwitch(Switch):  # type: ignore[misc]  # Mininet has no types
         self.datapath = datapath
         self.running: SwitchProcess | None = None
         self.is_listening = False
-        """Until then the signal that asks for counters would end the process."""
+        """Whether it handles the signal that asks for counters, which would end the process before."""
         self.restarts = 0
 
     @property

@@ -279,8 +279,8 @@ class Hosts(NamedTuple):
     servers: int
     workers_at_a_port: int = 1
     jobs: int = 1
-    """Number of jobs that have so many workers and servers each, one job behind the other; with 1, all jobs
-    share the hosts."""
+    """Number of jobs that each have workers and servers of their own, one job after the other; with 1, all
+    jobs share the hosts."""
 
     def worker(self, number: int, job: int) -> int:
         """Return the number of a job's worker among all workers; jobs count from 0."""

@@ -123,7 +123,7 @@ def push_all(
 
 
 def rates_of(load: Load, steps: float = 1.0) -> Rates:
-    """Return the updates of each key in so many steps."""
+    """Return the updates of each key in a number of steps."""
     keys, counts = np.unique(load.keys, return_counts=True)
     return Rates(keys.astype(np.uint64), counts * steps / load.keys.shape[1])
 

@@ -84,7 +84,7 @@ def share(
 
 
 def share_hot_set(jobs: int, workers: int, values: int, network: Network, slots: int = MAX_SLOTS) -> Shared:
-    """Let jobs of `hotset` push so many values a worker, to hot sets chosen without quotas.
+    """Let each worker of jobs of `hotset` push `values` values, to hot sets chosen without quotas.
 
     All jobs have updates of the same skew, to other keys. They have `slots` in all lanes together.
     """
