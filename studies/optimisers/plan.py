@@ -44,7 +44,7 @@ class Plan:
     calibration_s: float = 0.5
 
 
-FULL = Plan({"clicks": 400, "ratings": 2_000, "dlrm": 500}, (0.1, 0.3, 0.5, 0.7, 0.9), 600)
+FULL = Plan({"clicks": 400, "ratings": 2_000, "dlrm": 500}, (0.1, 0.5, 0.9), 600)
 QUICK = Plan({"clicks": 200, "ratings": 400, "dlrm": 300}, (0.1, 0.5, 0.9), 200)
 
 
