@@ -11,6 +11,8 @@ from studies.optimisers.plan import ARMS, TITLES
 _COLOURS = {arm.label: arm.colour for arm in ARMS}
 _DASHES = {arm.label: 1 if arm.way.startswith("sgd") else 0 for arm in ARMS}
 _TIME, _UPDATES = Axis("ms, simulated"), Axis("mini-batches of all workers")
+_MAX_LOSS = 1.1
+"""Largest loss that is drawn, as a multiple of chance's."""
 WORTHS = {
     "servers": "servers' CPU for a step",
     "packets": "packets to servers",
@@ -34,7 +36,7 @@ def losses(numbers: Numbers) -> Figure:
         caption="Mean log loss of each fiftieth of the mini-batches, before their updates; a sample is "
         "trained once. Left: against simulated time, with workers that begin a step as soon as their last "
         "one ends. Right: against the mini-batches of all workers. Each curve has the best of the learning "
-        "rates that were tried, as many for each.",
+        "rates that were tried, as many for each. Losses beyond 1.1 times chance's are drawn there.",
     )
 
 
@@ -48,7 +50,8 @@ def _loss_panels(numbers: Numbers) -> Iterator[Panel]:
 def _series(curve: Curve, along: str) -> Series:
     found = curve.result.loss_curve
     x = np.array(found.ms if along == "ms" else found.step)
-    return Series(curve.label, x, np.array(found.loss), _COLOURS[curve.label], _DASHES[curve.label])
+    loss = np.minimum(found.loss, _MAX_LOSS * curve.result.chance_loss)
+    return Series(curve.label, x, loss, _COLOURS[curve.label], _DASHES[curve.label])
 
 
 def offload_map(numbers: Numbers) -> Figure:

@@ -20,8 +20,8 @@ BUDGETS = tuple(
 TRAINED_BUDGETS = (BUDGETS[0], BUDGETS[2], BUDGETS[3])
 FACTORS = (0.5, 1.0, 2.0)
 """Learning rates that are tried, as multiples of the middle one."""
-_SGD: dict[DataName, float] = {"clicks": 8.0, "ratings": 0.5, "dlrm": 0.8}
-_ADAGRAD: dict[DataName, float] = {"clicks": 0.2, "ratings": 0.1, "dlrm": 0.2}
+_SGD: dict[DataName, float] = {"clicks": 8.0, "ratings": 1.0, "dlrm": 0.8}
+_ADAGRAD: dict[DataName, float] = {"clicks": 0.2, "ratings": 0.2, "dlrm": 0.1}
 TITLES: dict[DataName, str] = {
     "clicks": "R1's clicks, logistic regression",
     "ratings": "ratings, logistic regression",
