@@ -57,22 +57,22 @@ def _series(curve: Curve, along: str) -> Series:
 def offload_map(numbers: Numbers) -> Figure:
     """Draw what offload changes, over the share of hits and the budget."""
     hits = sorted({point.hit_share for point in numbers.points})
-    shares = sorted({point.budget.share_of_server for point in numbers.points})
-    found = {(point.hit_share, point.budget.share_of_server): point.worth for point in numbers.points}
+    bounds = sorted({point.budget.staleness_ms for point in numbers.points})
+    found = {(point.hit_share, point.budget.staleness_ms): point.worth for point in numbers.points}
 
     def surface(name: str) -> Series:
-        z = np.array([[getattr(found[hit, share], name) for hit in hits] for share in shares])
-        return Series("change", np.array(hits), np.array(shares), z=z)
+        z = np.array([[getattr(found[hit, ms], name) for hit in hits] for ms in bounds])
+        return Series("change", np.array(hits), np.array(bounds), z=z)
 
-    bounds = {point.budget.share_of_server: point.budget.staleness_ms for point in numbers.points}
-    listed = ", ".join(f"{bounds[share]:,g} ms with {share:g}" for share in reversed(shares))
+    shares = {point.budget.staleness_ms: point.budget.share_of_server for point in numbers.points}
+    listed = ", ".join(f"{shares[ms]:g} with {ms:,g} ms" for ms in bounds)
     return Figure(
         "optimisers-map",
         "What collect changes against Adagrad at the servers, by share of hits and budget",
         Axis("share of the updates that hit the switch", is_share=True),
-        Axis("share of a server's time for collections", is_log=True),
+        Axis("bound of staleness, ms", is_log=True),
         [Panel(title, [surface(name)]) for name, title in WORTHS.items()],
         kind="map",
         caption="Green gains, red loses, in % of what it is without the switch; at half of the capacity that "
-        f"servers alone have. Bounds of staleness: {listed}.",
+        f"servers alone have. Shares of a server's time for collections: {listed}.",
     )
