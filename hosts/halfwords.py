@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import cast
-
-import numba
 import numpy as np
-from llvmlite import ir
 from numpy.typing import NDArray
 
 from foundation.protocol.rpc import BUFFER_BYTES, Rpc
+from hosts.datagram_view import view_as
 from nativekit.bits import swap16
-from nativekit.compile import compiled, int64, leaf
-from nativekit.llvm import Context, Generated, Kind, Module, Signature, TypingContext, Value, Values
+from nativekit.compile import compiled, int64
 from nativekit.records import Octets, checked
 
 HALFWORDS = checked(
@@ -26,7 +22,6 @@ HALFWORDS = checked(
     )
 )
 """The same bytes, one by one and two by two, in network order."""
-_numba: Module = numba
 
 
 class Halfwords:
@@ -34,19 +29,7 @@ class Halfwords:
     halfwords: NDArray[np.uint16]
 
 
-def _as_halfwords_plain(rpc: Rpc) -> Halfwords:
-    record: np.record = cast(np.record, rpc)
-    return cast(Halfwords, record.view((np.record, HALFWORDS)))
-
-
-@leaf(_as_halfwords_plain)
-def as_halfwords(_typing: TypingContext, rpc: Kind) -> Generated:
-    kind = _numba.from_dtype(HALFWORDS)
-
-    def code(context: Context, builder: ir.IRBuilder, _signature: Signature, values: Values) -> Value:
-        return builder.bitcast(values[0], context.get_value_type(kind))
-
-    return kind(rpc), code
+as_halfwords = view_as(Halfwords, HALFWORDS)
 
 
 @compiled

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from foundation.designs.interface import Arm, Design
+from foundation.designs.interface import Aggregating, Arm, Design
 
 NAME = "atp"
 UDP_PORT = 0x0700
@@ -14,7 +14,7 @@ ECN_DEPTH = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Atp:
+class Atp(Aggregating):
     """The extensions of ATP that an arm uses, and its threshold; ATP as published has no check."""
 
     check: bool = False
@@ -23,14 +23,6 @@ class Atp:
     """Number of packets in a queue of the switch from which on it marks packets."""
     published_timers: bool = False
     """Whether workers resend after 50 ms, then 0.2 ms, without any packet, instead of after 20 ms or more."""
-
-    @property
-    def aggregates(self) -> bool:
-        return True
-
-    @property
-    def proxies(self) -> bool:
-        return False
 
 
 PUBLISHED = Arm(
@@ -56,9 +48,7 @@ DESIGN = Design(
 
 
 def settings_of(arm: Arm) -> Atp:
-    if not isinstance(arm.settings, Atp):
-        raise TypeError(f"arm {arm.name} is of design {arm.design}, not {NAME}")
-    return arm.settings
+    return arm.settings_as(Atp, NAME)
 
 
 def settings_of_job(job: int) -> Atp:

@@ -74,6 +74,4 @@ DESIGN = Design(
 
 
 def settings_of(arm: Arm) -> HotSet:
-    if not isinstance(arm.settings, HotSet):
-        raise TypeError(f"arm {arm.name} is of design {arm.design}, not {NAME}")
-    return arm.settings
+    return arm.settings_as(HotSet, NAME)

@@ -365,6 +365,20 @@ class Settings(Protocol):
         """Whether the switch is the workers' one connection to each server."""
 
 
+class Aggregating:
+    """A base of settings of designs whose switch adds up, and proxies no connection."""
+
+    __slots__ = ()
+
+    @property
+    def aggregates(self) -> bool:
+        return True
+
+    @property
+    def proxies(self) -> bool:
+        return False
+
+
 @dataclass(frozen=True, slots=True)
 class Forwarding:
     """The settings of designs whose switch only forwards; there is nothing to set."""
@@ -401,6 +415,12 @@ class Arm:
     it."""
     is_repetition: bool = False
     """Whether it repeats its reference (an A/A test), so that their difference is noise."""
+
+    def settings_as(self, kind: type[S], design: str) -> S:
+        """Return the settings, which are those of a design; raise `TypeError` for an arm of another one."""
+        if not isinstance(self.settings, kind):
+            raise TypeError(f"arm {self.name} is of design {self.design}, not {design}")
+        return self.settings
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from foundation.designs.interface import Arm, Design
+from foundation.designs.interface import Aggregating, Arm, Design
 
 NAME = "switchml"
 UDP_PORT = 0xBEE0
 
 
 @dataclass(frozen=True, slots=True)
-class SwitchML:
+class SwitchML(Aggregating):
     """The extensions of SwitchML that an arm uses; SwitchML as published has neither."""
 
     check: bool = False
@@ -26,14 +26,6 @@ class SwitchML:
     def __post_init__(self) -> None:
         if self.patience_us and not self.check:
             raise ValueError(f"patience_us ({self.patience_us}) needs check, which detects late copies")
-
-    @property
-    def aggregates(self) -> bool:
-        return True
-
-    @property
-    def proxies(self) -> bool:
-        return False
 
 
 PUBLISHED = Arm(
@@ -60,6 +52,4 @@ DESIGN = Design(
 
 
 def settings_of(arm: Arm) -> SwitchML:
-    if not isinstance(arm.settings, SwitchML):
-        raise TypeError(f"arm {arm.name} is of design {arm.design}, not {NAME}")
-    return arm.settings
+    return arm.settings_as(SwitchML, NAME)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from foundation.protocol.codec import Values
 from hosts.atp.packet import WORKERS
 from hosts.atp.state import AtpHeader, AtpWorker, make_worker
 from hosts.dense.client import addend_limit
@@ -22,11 +21,6 @@ class AtpClient(VectorClient):
     min_workers = 2
     max_workers = WORKERS
     make_state = staticmethod(make_worker)
-
-    @property
-    def model(self) -> Values:
-        model: Values = self.state.model[: self._space.size]
-        return model
 
     @property
     def largest(self) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.protocol.codec import Values
 from hosts.dense.packet import MAX_SIZE, MIN_SIZE, WORKERS
 from hosts.dense.vector import VectorHeader, VectorState
 from hosts.worker.vectors import Vector, VectorClient, check_below
@@ -48,11 +47,6 @@ class DenseClient(VectorClient):
         if not MIN_SIZE <= size <= MAX_SIZE:
             raise ValueError(f"expected chunks of {MIN_SIZE} to {MAX_SIZE} values, got {size}")
         self._header.full = size
-
-    @property
-    def model(self) -> Values:
-        model: Values = self.state.model
-        return model
 
     @property
     def largest(self) -> int:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import cast
-
-import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
 
 from foundation.protocol.rpc import BUFFER_BYTES, Rpc
+from hosts.datagram_view import view_as
 from hosts.dense.packet import HEADER, MAX_SIZE, MIN_SIZE, VALUE_BYTES, WORKERS
 from nativekit.bits import swap16, swap32
 from nativekit.compile import compiled, int64, leaf
@@ -29,7 +27,6 @@ PACKET = checked(
 """Fields in network order; `full` is the packet's `size` and `number` its `round`, as numpy's records have
 attributes of these names."""
 HEADER_BYTES = HEADER.size
-_numba: Module = numba
 _types: Module = types
 
 
@@ -48,19 +45,7 @@ class PacketRecord:
 assert tuple(PacketRecord.__annotations__) == PACKET.names
 
 
-def _as_packet_plain(rpc: Rpc) -> PacketRecord:
-    record: np.record = cast(np.record, rpc)
-    return cast(PacketRecord, record.view((np.record, PACKET)))
-
-
-@leaf(_as_packet_plain)
-def as_packet(_typing: TypingContext, rpc: Kind) -> Generated:
-    packet = _numba.from_dtype(PACKET)
-
-    def code(context: Context, builder: ir.IRBuilder, _signature: Signature, values: Values) -> Value:
-        return builder.bitcast(values[0], context.get_value_type(packet))
-
-    return packet(rpc), code
+as_packet = view_as(PacketRecord, PACKET)
 
 
 def _add_plain(one: int, other: int) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from foundation.protocol.codec import Values
 from hosts.switchml.floats import MAX_EXPONENT
 from hosts.switchml.packet import VALUES, WORKERS
 from hosts.switchml.state import Reducer, ReducerHeader, make_reducer
@@ -16,11 +15,6 @@ class SwitchMLClient(VectorClient):
     _header: ReducerHeader
     max_workers = WORKERS
     make_state = staticmethod(make_reducer)
-
-    @property
-    def model(self) -> Values:
-        model: Values = self.state.model[: self._space.size]
-        return model
 
     @property
     def largest(self) -> int:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from foundation.errors import HotlineError
 from foundation.protocol.codec import Values
-from hosts.worker.client import ClientHeader, DesignClient
+from hosts.worker.client import ClientHeader, ClientState, DesignClient
 
 Vector = NDArray[np.float32] | NDArray[np.int32]
 INTEGERS, FLOATS = 5, 6
@@ -30,19 +30,27 @@ class LockstepHeader(ClientHeader, Protocol):
     progress: int
 
 
+class LockstepState(ClientState, Protocol):
+    """A worker's state in these designs."""
+
+    @property
+    def model(self) -> Values: ...
+
+
 class VectorClient(DesignClient):
     """All workers of a job make the same calls, in the same order, and wait for each other.
 
     A pull reads the worker's own model; a push adds the sum of all workers' vectors to it.
     """
 
+    state: LockstepState
     _header: LockstepHeader
     min_workers: ClassVar[int] = 1
     max_workers: ClassVar[int]
 
     @property
-    @abstractmethod
-    def model(self) -> Values: ...
+    def model(self) -> Values:
+        return self.state.model[: self._space.size]
 
     @property
     @abstractmethod

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from foundation.designs.interface import NEVER
 from foundation.protocol.header import WINDOW
@@ -67,29 +68,7 @@ def measure(
         design, arm, switch, KeySpace(values), 1, workers, servers, network,
         hosts, seed,
     )  # fmt: skip
-    clients = cast(list[VectorClient], simulated.clients)
-    chance = np.random.default_rng(seed)
-    vectors = [chance.standard_normal(values, np.float32) for _ in clients]
-    ended = np.zeros(workers, np.int64)
-
-    def ask(w: int) -> None:
-        client = clients[w]
-        client.take_records()
-        if client.rpcs_of_operation:
-            ended[w] = max(simulated.now, 1)
-        else:
-            subject.set_up(client, packets, size)
-            client.all_reduce(vectors[w], workers)
-        resume(simulated.pinned_ref, w, simulated.now, NEVER)
-
-    for w in range(workers):
-        wake_agent(simulated.pinned_ref, w)
-    run_network(simulated, ask)
-    results = [client.result for client in clients]
-    is_one = all((each == results[0]).all() for each in results)
-    if not (ended.all() and is_one and subject.is_sum(results[0], vectors)):
-        missing = np.count_nonzero(ended == 0)
-        raise SimulationError(f"{arm.name}: {missing} of {workers} workers have no sum, or one that is wrong")
+    ended = all_reduce_once(subject, simulated, workers, values, packets, size, seed)
     world, cables = simulated.world, (simulated.world.up, simulated.world.down)
     each = [link.bytes / values for link in cables]
     return Reduced(
@@ -105,6 +84,45 @@ def measure(
         retransmissions=sum(simulated.retransmissions()),
         dropped=int(sum(link.dropped.sum() for link in cables)),
     )  # fmt: skip
+
+
+def all_reduce_once(
+    subject: Subject, simulated: SimulatedNetwork, workers: int, values: int, window: int, chunk_size: int,
+    seed: int,
+) -> NDArray[np.int64]:  # fmt: skip
+    """Add up a vector in each job, of `workers` each, from a common start.
+
+    Return when each worker has its sum, in ns; raise `SimulationError` if one is wrong or missing.
+    """
+    clients = cast(list[VectorClient], simulated.clients)
+    chance = np.random.default_rng(seed)
+    vectors = [chance.standard_normal(values, np.float32) for _ in clients]
+    ended = np.zeros(len(clients), np.int64)
+
+    def ask(w: int) -> None:
+        client = clients[w]
+        client.take_records()
+        if client.rpcs_of_operation:
+            ended[w] = max(simulated.now, 1)
+        else:
+            subject.set_up(client, window, chunk_size)
+            client.all_reduce(vectors[w], workers)
+        resume(simulated.pinned_ref, w, simulated.now, NEVER)
+
+    for w in range(len(clients)):
+        wake_agent(simulated.pinned_ref, w)
+    run_network(simulated, ask)
+    for first in range(0, len(clients), workers):
+        of_job = slice(first, first + workers)
+        results = [client.result for client in clients[of_job]]
+        is_one = all((each == results[0]).all() for each in results)
+        if not (ended[of_job].all() and is_one and subject.is_sum(results[0], vectors[of_job])):
+            missing = np.count_nonzero(ended[of_job] == 0)
+            raise SimulationError(
+                f"{subject.arm.name}, job {first // workers}: {missing} of {workers} workers have no sum, or "
+                "one that is wrong"
+            )
+    return ended
 
 
 def payload_s(subject: Subject, workers: int, servers: int, values: int, ps_per_byte: int) -> float:

@@ -93,7 +93,7 @@ def push_all(
     """
     workers, _, keys_a_step = next(iter(loads.values())).keys.shape
     design = find_design(arm.design)
-    arms = [replace(arm, name=f"job {job}", job=job) for job in loads]
+    arms = [replace(arm, job=job) for job in loads]
     switch = SimulatedSwitch(design)
     hosts = Hosts(workers, servers, network.rack or 1, jobs=len(arms))
     switch.install(CONTROL.for_design(design).rows(hosts, arms, EPOCH))

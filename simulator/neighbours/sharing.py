@@ -5,27 +5,21 @@ Each job has its own workers and servers. All jobs begin at once, and do the sam
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import cast
 
 import numpy as np
 
 from controller.designs import CONTROL
 from controller.hotset.selection import Contender, Rule, choose_together
 from foundation.designs.atp import NAME as ATP
-from foundation.designs.interface import NEVER, Hosts
+from foundation.designs.interface import Hosts
 from foundation.protocol.header import LANES
 from foundation.settings import Strict
 from hosts.atp.packet import CELLS
 from hosts.keys import KeySpace
-from hosts.worker.vectors import VectorClient
-from simulator.config import SimulationError
 from simulator.costs import Network
-from simulator.dense.measure import IDEAL, largest_window
-from simulator.dense.player import run_network
+from simulator.dense.measure import IDEAL, all_reduce_once, largest_window
 from simulator.dense.subject import Subject
-from simulator.loop import resume, wake_agent
 from simulator.neighbours.pushes import Load, draw_keys, push_all, rates_of
 from simulator.simulated_switch import SimulatedSwitch
 from simulator.world import SimulatedNetwork
@@ -69,7 +63,7 @@ def share(
     one.
     """
     window = window_of(subject, servers, jobs, workers, network, slots)
-    arms = [replace(subject.arm, name=f"job {k}", job=subject.arm.job + _JOB_STEP * k) for k in range(jobs)]
+    arms = [replace(subject.arm, job=subject.arm.job + _JOB_STEP * k) for k in range(jobs)]
     switch = SimulatedSwitch(subject.design)
     hosts = Hosts(workers, servers, network.rack or 1, jobs=jobs)
     switch.install(CONTROL.for_design(subject.design).rows(hosts, arms, 0))
@@ -79,7 +73,7 @@ def share(
         subject.design, arms[0], switch, KeySpace(values), 1, workers, servers, network, IDEAL, 1,
         neighbours=arms[1:],
     )  # fmt: skip
-    ended = _all_reduce(subject, simulated, workers, values, window)
+    ended = all_reduce_once(subject, simulated, workers, values, window, subject.chunk_size, 1)
     return _shared(_in_switch(subject, switch), values, ended.reshape(jobs, workers))
 
 
@@ -109,44 +103,6 @@ def _shared(
 ) -> Shared:
     """Return the goodput of each job's slowest worker; `ended_ns` is [jobs, workers]."""
     return Shared(in_switch=in_switch, goodputs=(1e9 * values / ended_ns.max(axis=1)).tolist())
-
-
-def _all_reduce(
-    subject: Subject, simulated: SimulatedNetwork, workers: int, values: int, window: int
-) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Let all jobs do an all-reduce; return when each worker has its sum, in ns."""
-    clients = cast(list[VectorClient], simulated.clients)
-    chance = np.random.default_rng(1)
-    vectors = [chance.standard_normal(values, np.float32) for _ in clients]
-    ended = np.zeros(len(clients), np.int64)
-
-    def ask(w: int) -> None:
-        client = clients[w]
-        client.take_records()
-        if client.rpcs_of_operation:
-            ended[w] = max(simulated.now, 1)
-        else:
-            subject.set_up(client, window, subject.chunk_size)
-            client.all_reduce(vectors[w], workers)
-        resume(simulated.pinned_ref, w, simulated.now, NEVER)
-
-    for w in range(len(clients)):
-        wake_agent(simulated.pinned_ref, w)
-    run_network(simulated, ask)
-    for first in range(0, len(clients), workers):
-        of_job = slice(first, first + workers)
-        if not (ended[of_job].all() and _is_one_sum(subject, clients[of_job], vectors[of_job])):
-            raise SimulationError(f"job {first // workers}: expected one right sum at all workers")
-    return ended
-
-
-def _is_one_sum(
-    subject: Subject,
-    clients: Sequence[VectorClient],
-    vectors: Sequence[np.ndarray[tuple[int], np.dtype[np.float32]]],
-) -> bool:
-    results = [client.result for client in clients]
-    return all((each == results[0]).all() for each in results) and subject.is_sum(results[0], vectors)
 
 
 def _in_switch(subject: Subject, switch: SimulatedSwitch) -> float:
