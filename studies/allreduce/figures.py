@@ -55,7 +55,7 @@ def figures_of(numbers: Numbers) -> Iterator[Figure]:
          Axis("share of the packets or updates", is_share=True, limits=(0, 1))),
     ):  # fmt: skip
         yield Figure(
-            f"allreduce-{name}", title, Axis("jobs", is_log=True), axis,
+            f"allreduce-{name}", title, Axis("jobs"), axis,
             list(_jobs_panels(numbers.jobs, column)),
             caption="Jobs of 4 workers at 100 Gbit/s, by the slots or cells of the switch that they share. "
             "In the last panel all workers have one uplink, and memory is plenty.",
