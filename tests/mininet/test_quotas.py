@@ -9,10 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.mininet.two_jobs import KEYS_A_STEP, QUOTA, STEPS
+from foundation.protocol.header import LANES
 
 pytestmark = pytest.mark.mininet
 PATIENCE_S = 300
+KEYS_A_STEP = 60
+STEPS = 100
+"""Steps of the quiet job in a block."""
+SLOTS = 16
+"""Slots of a lane in this controller's view: 512 in all."""
+QUOTA = LANES * SLOTS * 3 // 4
 
 
 def test_a_noisy_job_costs_no_hits_of_a_job_with_a_quota(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ from foundation.protocol.header import LANES
 from hosts.keys import KeySpace
 from hosts.warm import warm
 from hosts.workload.trace import Trace
+from tests.mininet.test_quotas import KEYS_A_STEP, QUOTA, SLOTS, STEPS
 from topologies.agents import CommandTarget
 from topologies.experiment import new_record
 from topologies.fleet import COLLECTOR, RunContext, provision
@@ -41,12 +42,9 @@ from topologies.run_lock import hold_run_lock
 from topologies.running_cluster import agent_cluster
 from topologies.session import RealSession
 
-KEYS, KEYS_A_STEP = 3_000, 60
-SLOTS = 16
-"""Slots of a lane in this controller's view: 512 in all."""
-QUOTA = LANES * SLOTS * 3 // 4
-STEPS, TIMES = 100, 10
-"""Steps of the quiet job in a block, and the multiple of it that the noisy job does meanwhile."""
+KEYS = 3_000
+TIMES = 10
+"""Steps of the noisy job for each of the quiet one."""
 PERIOD_NS = 20_000_000
 AHEAD_NS, PATIENCE_S = 500_000_000, 120.0
 

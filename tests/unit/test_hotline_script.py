@@ -29,6 +29,7 @@ ADDED = {
     "answer": ["--hosts", "none.toml"],
     "allreduce": ["--into", "/proc/none"],
     "faults": ["--replay", "none.json"],
+    "optimisers": ["--into", "/proc/none"],
     "sweep": ["--into", "/proc/none"],
 }
 """Options that make a command fail soon."""
