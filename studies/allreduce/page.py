@@ -22,8 +22,8 @@ _READING = (
     "Unless stated otherwise, hosts take no time, so that only links do. A worker has up to 64 packets under "
     "way.",
     "atp has one server, which takes no share of the values while cells of the switch are free. Another job "
-    "that has a share of the memory keeps it: SwitchML's window is smaller by that share, and ATP's packets go "
-    "to the server until they have found a free cell.",
+    "that has a share of the memory keeps it: SwitchML's window is smaller by that share, and ATP's packets "
+    "go to the server until they have found a free cell.",
     "psdense has as many servers as workers, or one for four workers. switchml-checked also compares the "
     "numbers of chunks, which costs no byte on any link.",
     "Each part of the time is the difference between two runs. Values: transmission of the values alone on "
