@@ -12,12 +12,13 @@ from controller.controller import Controller
 from controller.designs import CONTROL
 from controller.tables import Row, Worker
 from experiment.config import EPOCH
+from experiment.faults import WORKER_KILLED
 from experiment.liveness import Liveness
 from foundation.designs.interface import ControllerOps
 from foundation.protocol.header import PS_CALLER_BASE
 from hosts.worker.replay import renew
 from simulator.faults.operations import REPLAYING
-from simulator.faults.schedule import WORKERS
+from simulator.faults.schedule import WORKERS, FaultSchedule
 from simulator.faults.switch import ControllerSession
 from simulator.faults.testbed import SimulatedTestbed
 
@@ -29,6 +30,7 @@ _POLL_S = 0.0005
 
 class SchedulePlayer(Protocol):
     testbed: SimulatedTestbed
+    schedule: FaultSchedule
     random: Random
     wanted: list[int]
 
@@ -120,7 +122,7 @@ class SimulatedCluster:
         # A controller of its own would end the one that restores the switch.
         while not (self.liveness.all_up and self._has_replayed(switch)):
             await asyncio.sleep(_POLL_S)
-            if self.restarts != switch or (self._player.is_closing and self._testbed.dead[:WORKERS].any()):
+            if self.restarts != switch or self._is_worker_lost():
                 return
 
         async def work() -> None:
@@ -128,6 +130,13 @@ class SimulatedCluster:
                 await settle(controller, self.jobs[0], epoch)
 
         await self._player.retry(work)
+
+    def _is_worker_lost(self) -> bool:
+        """Return whether a worker is dead that does not return."""
+        dead, killed = self._testbed.dead, WORKER_KILLED.name
+        return (self._player.is_closing and bool(dead[:WORKERS].any())) or any(
+            each.kind == killed and dead[each.target] for each in self._player.schedule.injections
+        )
 
     def _has_replayed(self, switch: int) -> bool:
         states = self._testbed.operations.progress.state
