@@ -38,8 +38,8 @@ def hottest(updates: NDArray[np.int64], top_k: int) -> NDArray[np.bool_]:
     """
     if not 0 < top_k < len(updates):
         return np.full(len(updates), top_k > 0)
-    least = np.partition(updates, len(updates) - top_k)[len(updates) - top_k]
-    hot: NDArray[np.bool_] = updates > least
-    equal = np.flatnonzero(updates == least)
+    threshold = np.partition(updates, len(updates) - top_k)[len(updates) - top_k]
+    hot: NDArray[np.bool_] = updates > threshold
+    equal = np.flatnonzero(updates == threshold)
     hot[equal[: top_k - int(hot.sum())]] = True
     return hot

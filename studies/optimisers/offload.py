@@ -1,4 +1,4 @@
-"""What Adagrad with the hot set in the switch changes, by share of hits and budget of collections."""
+"""Simulate what a hot set changes for Adagrad, by the share of hits and the budget of collections."""
 
 from __future__ import annotations
 
@@ -41,7 +41,6 @@ class Worth(Strict):
     servers: float
     """CPU time of servers for a step."""
     packets: float
-    """Packets to servers."""
     pull: float
     push: float
     step: float

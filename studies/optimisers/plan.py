@@ -1,4 +1,4 @@
-"""What the study trains and simulates, and with which learning rates and budgets."""
+"""The trainings and simulated runs of the study, with their learning rates and budgets."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _R1 = WorkloadShape()
 @dataclass(frozen=True, slots=True)
 class Plan:
     steps: dict[DataName, int]
-    """Steps of each worker that tune, and again so many that are reported; ratings may have fewer."""
+    """Steps of each worker that choose the learning rate; as many more are reported, or what ratings have."""
     hit_shares: tuple[float, ...]
     offload_steps: int
     factors: tuple[float, ...] = FACTORS

@@ -57,7 +57,7 @@ class Data(Strict):
 
     name: DataName
     file: Path | None = None
-    """Ratings."""
+    """Ratings in RecBole's format; None for generated data."""
     batch: int = 64
     """Samples of a mini-batch; the built-in clicks have their own number."""
     hot_keys: int = R1.hot
@@ -76,7 +76,7 @@ class Training(Strict):
     steps: int
     is_tuning: bool
     budget: Collection | None = None
-    """Budget of `collect`."""
+    """Bound of staleness and share of the servers' time in design `collect`; None in others."""
 
 
 class Ages(Strict):
