@@ -26,7 +26,7 @@ class CollectMover(BaseMover[CollectStore, ReplyTo]):
 
     client: ClassVar[type[HotsetClient]] = CollectClient
     _waits_for: str = ""
-    """Field of the collector that must be 0 before the command goes on; empty for none."""
+    """Field of the collector that must be 0 before the command goes on (`resume`); empty for none."""
 
     def __init__(
         self, job: int, ps: int, n_ps: int, epoch: int, space: KeySpace, store: CollectStore,
@@ -37,7 +37,15 @@ class CollectMover(BaseMover[CollectStore, ReplyTo]):
 
     @property
     def _is_waiting(self) -> bool:
-        return bool(self._waits_for) and bool(getattr(self._store.collector, self._waits_for))
+        return bool(self._waits_for)
+
+    @property
+    def can_resume(self) -> bool:
+        return self._is_waiting and not getattr(self._store.collector, self._waits_for)
+
+    def resume(self) -> None:
+        self._waits_for = ""
+        super().resume()
 
     def deadline(self) -> int | None:
         due = super().deadline()
@@ -45,14 +53,6 @@ class CollectMover(BaseMover[CollectStore, ReplyTo]):
             return due
         poll = self._clock() + _POLL_NS
         return poll if due is None else min(due, poll)
-
-    def wake(self, now: int) -> None:
-        super().wake(now)
-        self._advance()
-
-    def transmit(self) -> memoryview | None:
-        self._advance()
-        return super().transmit()
 
     def _renew(self, epoch: int) -> None:
         is_other = epoch != self._caller.epoch
@@ -106,7 +106,6 @@ class CollectMover(BaseMover[CollectStore, ReplyTo]):
             yield from self._wait_for("wanted")
 
     def _wait_for(self, field: str) -> Generator[None, None, None]:
-        self._waits_for = field
-        if self._is_waiting:
+        if getattr(self._store.collector, field):
+            self._waits_for = field
             yield
-        self._waits_for = ""

@@ -155,7 +155,7 @@ def make_server(
 @compiled
 def needs_room(server: CollectServer, datagrams: int) -> bool:
     header = server.header
-    more = datagrams + len(server.collections)
+    more = datagrams + len(server.collections) + len(server.jobs)
     if header.is_durable and int64(header.noted) + more * NOTE_BYTES > len(server.journal):
         return True
     return lacks_room(server, datagrams)

@@ -17,8 +17,9 @@ from nativekit.compile import compiled, int64
 from nativekit.libc import memcpy
 from nativekit.records import Octets, dtype_of, records
 
-FROM_WORKER, FROM_CONTROLLER, FROM_SWITCH = 0, 1, 2
-"""Sources of datagrams; FROM_SWITCH is an answer to the PS's own RPCs."""
+FROM_WORKER, FROM_CONTROLLER, FROM_SWITCH, WAIT_ENDED = 0, 1, 2, 3
+"""Sources of datagrams; FROM_SWITCH is an answer to the PS's own RPCs, WAIT_ENDED the number of a job whose
+command goes on, although no datagram came."""
 
 
 class NoteHead:

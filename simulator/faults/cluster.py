@@ -150,7 +150,7 @@ class SimulatedCluster:
         if life == self._lives[w] and not self._testbed.dead[w]:
             client = self._testbed.network.clients[w]
             renew(client, client.log, epoch, switch)
-            self._testbed.wake(w)
+            self._testbed.ask(w)
 
     # -- workers and servers
 

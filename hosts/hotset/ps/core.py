@@ -18,7 +18,7 @@ from hosts.hotset.ps.state import OffloadingState, make_server
 from hosts.hotset.ps.store import HotsetStore, OffloadingStore
 from hosts.keys import KeySpace
 from hosts.ps.core import Core
-from hosts.ps.journal import FROM_CONTROLLER, FROM_SWITCH, read_note
+from hosts.ps.journal import FROM_CONTROLLER, FROM_SWITCH, WAIT_ENDED, read_note
 from hosts.ps.rpcs import CALLER
 from hosts.worker.machine import COMPILED, plain_machine
 
@@ -129,13 +129,18 @@ class OffloadingServer(Core[ReplyTo]):
             if at < len(notes):
                 source, datagram, at = read_note(notes, at)
                 number += 1
-                if source == FROM_CONTROLLER:
-                    self.command(datagram, None)
-                else:
-                    self.receive_own(datagram, self._clock())
+                self._replay_note(source, datagram)
         for _ in self.transmit():
             pass
         return number
+
+    def _replay_note(self, source: int, datagram: bytes) -> None:
+        if source == FROM_CONTROLLER:
+            self.command(datagram, None)
+        elif source == WAIT_ENDED:
+            self._movers[int.from_bytes(datagram, "little")].resume()
+        else:
+            self.receive_own(datagram, self._clock())
 
     def transmit(self) -> Iterator[memoryview]:
         for mover in self._movers.values():
@@ -153,8 +158,12 @@ class OffloadingServer(Core[ReplyTo]):
         )
 
     def wake(self, now: int) -> None:
-        for mover in self._movers.values():
+        for job, mover in self._movers.items():
             mover.wake(now)
+            if mover.can_resume:
+                # Pushes before and after this moment may be treated differently, so a replay has to know it.
+                self.server.note(WAIT_ENDED, job.to_bytes(8, "little"))
+                mover.resume()
 
     @property
     def malformed(self) -> int:

@@ -136,7 +136,15 @@ class BaseMover(Generic[S, ReplyTo]):
 
     @property
     def _is_waiting(self) -> bool:
+        """Whether the command in progress waits for something else than the switch, until `resume`."""
         return False
+
+    @property
+    def can_resume(self) -> bool:
+        return False
+
+    def resume(self) -> None:
+        self._advance()
 
     def snapshot(self) -> MoverSnapshot:
         """Return the state of the mover, which must be idle."""
