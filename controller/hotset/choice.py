@@ -7,6 +7,8 @@ A hot set is a Parquet file with the columns of `SCHEMA`, most updated key first
 from __future__ import annotations
 
 import logging
+import os
+import stat
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -118,15 +120,24 @@ def _reduced(part: int, counts: Counts, reduce: Callable[[pl.DataFrame], T]) -> 
 def check_output(path: Path, logs: Sequence[Path]) -> None:
     try:
         for target in (path, partial_of(path)):
-            if target.exists() and not target.is_file():
+            found = _status(target)
+            if found and not stat.S_ISREG(found.st_mode):
                 raise HotSetError(f"{target}: not a regular file; nothing can be written there")
             for log_path in logs:
-                if target.exists() and log_path.exists() and target.samefile(log_path):
+                if found and (log := _status(log_path)) and os.path.samestat(found, log):
                     raise HotSetError(
                         f"{path}: writing it would overwrite the log {log_path}; choose another name"
                     )
     except OSError as error:
         raise HotSetError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def _status(path: Path) -> os.stat_result | None:
+    # From Python 3.14 on, Path.exists() is False for a path that is too long, too.
+    try:
+        return path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
 
 
 def write(hot: pl.DataFrame, path: Path) -> None:

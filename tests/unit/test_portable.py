@@ -31,6 +31,7 @@ for module, names in LINUX.items():
     for name in [name for name in vars(module) if re.match(names, name)]:
         delattr(module, name)
 selectors.DefaultSelector = selectors.PollSelector
+os.process_cpu_count = os.cpu_count  # from Python 3.13 on; Linux's calls what is missing
 
 
 class Missing(importlib.abc.MetaPathFinder):
