@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -113,6 +114,14 @@ class Session(ABC):
     @abstractmethod
     async def run_steps(self, planned: Planned, on_progress: OnProgress | None = None) -> list[BlockResult]:
         """Let every worker run the planned steps; return the workers' reports."""
+
+    @asynccontextmanager
+    async def active(self, arm: Arm) -> AsyncIterator[None]:
+        """Have servers do what a design's servers do without being asked, for this arm only.
+
+        Arms share the servers, so what one of them did during another's block would count as the other's.
+        """
+        yield
 
     def has_ended(self, arm: Arm) -> bool:
         """Return whether no worker of an arm takes further steps."""

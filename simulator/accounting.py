@@ -17,10 +17,8 @@ def account(session: SimulatedSession) -> Accounting:
             models = [client.model for client in arm.network.clients]
             mismatched += sum(int((model != arm.ledger.sums).sum()) for model in models)
             continue
-        if (hold := arm.switch.state_ops.hold) is not None:
-            for store in arm.network.stores:
-                hold(store)
-            pass_time(arm.network, arm.network.now + _UNDER_WAY_NS)
+        arm.network.hold()
+        pass_time(arm.network, arm.network.now + _UNDER_WAY_NS)
         ages = [each._asdict() for store in arm.network.stores if (each := store.copy_ages())]
         if ages:
             session.record.staleness[arm.network.arm.name] = Staleness.of(ages)

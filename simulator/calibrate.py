@@ -20,6 +20,7 @@ async def calibrate(session: SimulatedSession) -> None:
         offsets = tuple(chance.randrange(config.worker.compute_ns + 1) for _ in range(config.workers))
         found = {}
         for arm in config.measured:
-            await session.run_steps(Planned(arm, first, steps, offsets_ns=offsets))
+            async with session.active(arm):
+                await session.run_steps(Planned(arm, first, steps, offsets_ns=offsets))
             found[arm.name] = session.rate_of(arm)
     take_capacity(session, found)

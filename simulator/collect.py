@@ -14,13 +14,18 @@ def _release_to_switch(store: CollectStore, keys: Keys) -> None:
     at = at[store.known(at)]
     store.renew(EPOCH)
     store.release(at)
-    store.begin_collecting(at, 0)
+    store.begin_collecting(at, 1)  # 0 is no time
 
 
 def _hold(store: CollectStore) -> None:
     store.hold(BY_COMMAND)
 
 
+def _publish(store: CollectStore, now: int) -> None:
+    store.resume(BY_COMMAND)
+    store.want_all(now)
+
+
 SWITCH_STATE_OPS = HOTSET._replace(
-    release_to_switch=_release_to_switch, values=read_registers("pending"), hold=_hold
+    release_to_switch=_release_to_switch, values=read_registers("pending"), hold=_hold, publish=_publish
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import repeat
 from pathlib import Path
@@ -68,6 +69,14 @@ class SimulatedSession(Session):
     def spent_s(self) -> float:
         """Return what counts against `budget_s`: RPCs, so that a run does not depend on the machine."""
         return self.rpcs() * RPC_S
+
+    @asynccontextmanager
+    async def active(self, arm: Arm) -> AsyncIterator[None]:
+        network = self.arms[arm.name].network
+        pass_time(network, self.now_ns)
+        network.publish()
+        yield
+        network.hold()
 
     async def run_steps(self, planned: Planned, on_progress: OnProgress | None = None) -> list[BlockResult]:
         arm, period_ns = planned.arm, planned.period_ns
@@ -161,6 +170,7 @@ class SimulatedSession(Session):
         with self.reporter.phase("load", len(arms)) as phase:
             for done, arm in enumerate(arms, start=1):
                 self.arms[arm.name].network.load_hot_set(wanted)
+                self.arms[arm.name].network.hold()
                 phase.update(done)
 
     async def write_updates(self) -> None:

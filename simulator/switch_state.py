@@ -35,6 +35,8 @@ class SwitchStateOps(NamedTuple):
     overflows: Callable[[CompiledPipeline], int]
     hold: Callable[[Any], None] | None = None
     """(store): have a server exchange nothing more with the switch; None where it never does by itself."""
+    publish: Callable[[Any, int], None] = lambda store, now: None
+    """(store, now): have a server do so again, and publish the current values of what the switch has."""
 
 
 NO_STATE_OPS = SwitchStateOps(

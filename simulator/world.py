@@ -174,8 +174,22 @@ class SimulatedNetwork:
             self._switch.state_ops.release_to_switch(store, keys)
         for client in self.clients:
             client.hint(keys)
+        self._wake_servers()
+
+    def hold(self) -> None:
+        """Have servers exchange nothing more with the switch by themselves, until `publish`."""
+        if (hold := self._switch.state_ops.hold) is not None:
+            for store in self.stores:
+                hold(store)
+
+    def publish(self) -> None:
+        for store in self.stores:
+            self._switch.state_ops.publish(store, self.now)
+        self._wake_servers()
+
+    def _wake_servers(self) -> None:
+        # If all keys are in the switch, no frame may ever wake a server.
         for p, server in enumerate(self.servers):
-            # If all keys are in the switch, no frame may ever wake a server.
             if server.header.due <= self.now:
                 wake_agent(self.pinned_ref, len(self.clients) + p)
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import repeat
@@ -17,12 +17,14 @@ from controller.controller import Controller, no_progress
 from controller.designs import CONTROL
 from controller.errors import ControllerError
 from controller.hotset.migrate import Progress
+from controller.tables import Row
 from experiment.config import EPOCH, Faults
 from experiment.liveness import Liveness
 from experiment.session import START_AHEAD_NS, BlockResult, OnProgress, Planned, Reading, Session
 from experiment.sizes import STEP_PATIENCE_S
 from foundation.concurrency import gather_or_cancel
 from foundation.designs.arms import profiling
+from foundation.designs.interface import Arm, ControllerOps
 from foundation.designs.registry import design
 from foundation.logs.columns import OPERATIONS
 from foundation.logs.merge import OPERATIONS_TIME, measured
@@ -62,6 +64,34 @@ class RealSession(Session):
     def spent_s(self) -> float:
         return self.clock_ns() / 1e9
 
+    @asynccontextmanager
+    async def active(self, arm: Arm) -> AsyncIterator[None]:
+        if not self._collects(arm):
+            yield
+            return
+        await self._command(lambda controller: self._control.publish(controller, arm.job))
+        yield
+        await self._hold(arm)
+
+    async def _hold(self, arm: Arm) -> None:
+        if self._collects(arm):
+            await self._command(lambda controller: self._control.hold(controller, arm))
+
+    async def _command(self, command: Callable[[Controller], Awaitable[None]]) -> None:
+        async def work() -> None:
+            async with self.controller() as controller:
+                await command(controller)
+
+        await self.retry_after_deaths(work)
+
+    def _collects(self, arm: Arm) -> bool:
+        """Whether servers collect from the switch in this arm."""
+        return arm.settings.aggregates and self._control.hold is not ControllerOps._field_defaults["hold"]
+
+    @property
+    def _control(self) -> ControllerOps[Controller, Row]:
+        return CONTROL.for_design(design(self.config.design))
+
     async def run_steps(self, planned: Planned, on_progress: OnProgress | None = None) -> list[BlockResult]:
         start_ns = self.clock_ns() + START_AHEAD_NS
         command: dict[str, object] = {
@@ -100,6 +130,7 @@ class RealSession(Session):
             # Nobody uses them yet, so the switch can work on one's entries while others' are encoded.
             await self._load_jobs({arm.job: keys for arm in arms}, of_arms)
         for arm in (profile, *arms):
+            await self._hold(arm)
             command = {"cmd": "hint", "job": arm.job, "file": str(self.hot_set)}
             await call_all(self.workers, command)
 
@@ -194,10 +225,9 @@ class RealSession(Session):
         epoch = EPOCH + self.network.switch.restarts if self.config.recovery.replay_log else EPOCH
         answers = await call_all(workers, {"cmd": "flush"})
         if epoch > self._settled_epoch and len(workers) == len(self.workers):
-            control = CONTROL.for_design(design(self.config.design))
             async with self.controller() as controller:
                 for arm in self.config.every_arm:
-                    await control.settle(controller, arm.job, epoch)
+                    await self._control.settle(controller, arm.job, epoch)
             self._settled_epoch = epoch
         return answers
 

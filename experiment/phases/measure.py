@@ -133,12 +133,13 @@ async def _run_round(session: Session, blocks: list[Planned], rounds: RoundCount
 async def _run(
     session: Session, planned: Planned, before: dict[str, ServerUse]
 ) -> tuple[Block, dict[str, ServerUse]]:
-    program_before = session.program_use()
-    restarts_before = sum(session.restarts().values())
-    queued_before, read_before = session.run_queues_ns(), session.read_machine()
-    answers = await session.run_steps(planned)
-    queued, read = session.run_queues_ns(), session.read_machine()
-    taken = read.since(read_before)
+    async with session.active(planned.arm):
+        program_before = session.program_use()
+        restarts_before = sum(session.restarts().values())
+        queued_before, read_before = session.run_queues_ns(), session.read_machine()
+        answers = await session.run_steps(planned)
+        queued, read = session.run_queues_ns(), session.read_machine()
+        taken = read.since(read_before)
     after = await session.server_use()
     program = session.program_use()
     # There is no answer from an arm whose scripts have all ended.

@@ -335,9 +335,8 @@ def apply(server: CollectServer, j: int, s: int, lanes: int, now: int) -> None:
     for lane in range(count):
         if lanes >> lane & 1:
             copy = server.copies[j, collection.places[lane]]
-            seconds = (now - int64(copy.read)) / 1e9
-            if seconds > 0:  # the journal has no times
-                rate = change_of(server, collection, lane) / seconds
+            if 0 < copy.read < now:  # the journal has no times
+                rate = change_of(server, collection, lane) / ((now - int64(copy.read)) / 1e9)
                 copy.change = np.float32(0.5 * copy.change + 0.5 * rate)
 
 

@@ -41,6 +41,8 @@ class CollectStore(OffloadingStore):
         self.collector.is_held |= why
 
     def resume(self, why: int) -> None:
+        if self.collector.is_held & why & BY_COMMAND:
+            self._copies.read[:] = 0  # Nobody was to read the copies that became old meanwhile.
         self.collector.is_held &= ~why
         self._server.header.due = 0
 

@@ -12,9 +12,14 @@ import polars as pl
 import pytest
 from click.testing import Result
 
+from analysis.record import Accounting
 from foundation.logs.check import check
 from foundation.logs.columns import LOGS
+from simulator import experiment
+from simulator.accounting import account
+from simulator.drive import pass_time
 from simulator.ledger import WorkerLedger
+from simulator.session import SimulatedSession
 from tests.harness.arms import MEASURED as ARMS
 from tests.harness.cli import invoke, json_of
 
@@ -176,9 +181,11 @@ def test_an_error_is_one_line(tmp_path: Path) -> None:
     assert not (tmp_path / "runs").exists()
 
 
-def record_of(folder: Path, settings: str) -> Any:
+def record_of(folder: Path, settings: str, design: str = "none") -> Any:
     folder.mkdir()
-    (folder / "run.toml").write_text(f'design = "none"\n{settings}\n' + SMALL.format(runs=folder / "runs"))
+    (folder / "run.toml").write_text(
+        f'design = "{design}"\n{settings}\n' + SMALL.format(runs=folder / "runs")
+    )
     assert invoke("simulate", folder / "run.toml").exit_code == 0
     return json.loads((folder / "runs" / "latest" / "run.json").read_text())
 
@@ -193,3 +200,31 @@ def test_servers_that_optimise_have_all_gradients_and_train_as_those_that_add(tm
         assert workload["optimiser"].startswith(text) and workload["scale"] == 2**24
         losses, expected = ([block["loss"] for block in each["blocks"]] for each in (record, added))
         assert (losses == pytest.approx(expected, abs=1e-4)) == (text == "sgd(lr=0.5)")
+
+
+def test_servers_collect_for_an_arm_only_in_its_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise an arm's CPU time would depend on how long the others' blocks are."""
+    idle_ns, active_ns = [], []
+
+    def accounted(session: SimulatedSession) -> Accounting:
+        network = session.arms["collect"].network
+
+        def costs_of(ns: int) -> int:
+            before = network.server_used_ns()
+            pass_time(network, network.now + ns)
+            return network.server_used_ns() - before
+
+        costs_of(100_000_000)  # what was under way ends
+        idle_ns.append(costs_of(1_000_000_000))
+        network.publish()
+        active_ns.append(costs_of(1_000_000_000))
+        return account(session)
+
+    monkeypatch.setattr(experiment, "account", accounted)
+    record = record_of(tmp_path / "run", 'optimiser = "adagrad"', design="collect")
+    assert record["accounting"]["mismatched_keys"] == record["accounting"]["lost"] == 0
+    assert idle_ns == [0]
+    # 400 keys are read by 2 servers each 43.75 ms, for some 10 microseconds for each of a lane's keys.
+    assert active_ns[0] > 1_000_000

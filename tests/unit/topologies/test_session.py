@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,11 @@ from experiment.config import Config
 from experiment.session import Planned
 from foundation.designs.arms import arm
 from foundation.logs.columns import OPERATIONS
+from foundation.protocol.control import Command
 from tests.harness.sessions import real_session
 from tests.unit.analysis.synthetic import block
 from topologies.running_cluster import measure_empty_rpcs
+from topologies.session import RealSession
 
 
 class LoggingWorker:
@@ -134,3 +138,24 @@ async def test_empty_rpcs_have_time_by_their_number() -> None:
     session = real_session(Config(codec="scapy", empty_rpcs=10_000), workers=[worker])
     await measure_empty_rpcs(session)
     assert worker.patience == [1030]
+
+
+async def test_servers_collect_for_the_active_arm_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    commands: list[tuple[int, Command]] = []
+
+    class Commanded:
+        async def command_servers(self, job: int, command: Command, *_: int) -> None:
+            commands.append((job, command))
+
+    @asynccontextmanager
+    async def controller(_: RealSession) -> AsyncIterator[Commanded]:
+        yield Commanded()
+
+    monkeypatch.setattr(RealSession, "controller", controller)
+    session = real_session(Config.model_validate({"design": "collect", "optimiser": "adagrad"}))
+    baseline, collect = arm("collect-baseline"), arm("collect")
+    async with session.active(baseline):
+        assert commands == []
+    async with session.active(collect):
+        assert commands == [(collect.job, Command.PUBLISH)]
+    assert commands == [(collect.job, Command.PUBLISH), (collect.job, Command.HOLD)]
