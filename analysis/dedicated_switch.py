@@ -56,11 +56,11 @@ def predict(summary: Summary) -> Prediction | None:
         for metric in known
         for name in [metric.name]
     }
-    own, shared, here = (
-        of[lead.name] / of[lead.reference]
-        for of in (found.own_capacity, found.shared_capacity, summary.capacity)
+    dedicated_ratio, shared_ratio, measured_ratio = (
+        capacities[lead.name] / capacities[lead.reference]
+        for capacities in (found.own_capacity, found.shared_capacity, summary.capacity)
     )
-    error = abs(log(shared / here))
+    error = abs(log(shared_ratio / measured_ratio))
     return Prediction(
         load=found.load,
         lead=lead,
@@ -69,9 +69,9 @@ def predict(summary: Summary) -> Prediction | None:
         capacity=Capacity(
             lead=found.own_capacity[lead.name],
             reference=found.own_capacity[lead.reference],
-            ratio=own,
-            low=own * exp(-error),
-            high=own * exp(error),
+            ratio=dedicated_ratio,
+            low=dedicated_ratio * exp(-error),
+            high=dedicated_ratio * exp(error),
         ),
         network=found.network,
         checks=[
@@ -90,15 +90,21 @@ def _are_apart(first: Comparison, other: Comparison) -> bool:
     return low > other_high or other_low > high
 
 
-def _has_ratio(of: Mapping[str, Comparison], metric: Metric) -> bool:
-    return metric.name in of and of[metric.name].ratio is not None
+def _has_ratio(comparisons: Mapping[str, Comparison], metric: Metric) -> bool:
+    return metric.name in comparisons and comparisons[metric.name].ratio is not None
 
 
-def widened(own: Comparison, shared: Comparison, measured: Comparison) -> Comparison:
+def widened(dedicated: Comparison, shared: Comparison, measured: Comparison) -> Comparison:
     """Widen an interval on either side by the model's error, in logarithms of the ratios."""
-    if own.ratio_low is None or own.ratio_high is None or shared.ratio is None or measured.ratio is None:
-        return own
+    if (
+        dedicated.ratio_low is None
+        or dedicated.ratio_high is None
+        or shared.ratio is None
+        or measured.ratio is None
+    ):
+        return dedicated
     error = abs(log1p(shared.ratio) - log1p(measured.ratio))
-    low, high = expm1(log1p(own.ratio_low) - error), expm1(log1p(own.ratio_high) + error)
-    bounds = {"low": low * own.reference, "high": high * own.reference, "ratio_low": low, "ratio_high": high}
-    return own.model_copy(update=bounds)
+    low, high = expm1(log1p(dedicated.ratio_low) - error), expm1(log1p(dedicated.ratio_high) + error)
+    reference = dedicated.reference
+    bounds = {"low": low * reference, "high": high * reference, "ratio_low": low, "ratio_high": high}
+    return dedicated.model_copy(update=bounds)

@@ -50,7 +50,7 @@ def reasons(block: Block, earlier: Iterable[Block], cpus: int) -> list[str]:
         found.append("restart")
     usual = list(earlier)
     if len(usual) >= MIN_EARLIER:
-        found += [name for name, of in _SYMPTOMS.items() if _is_unusual(block, usual, of)]
+        found += [name for name, sizes_of in _SYMPTOMS.items() if _is_unusual(block, usual, sizes_of)]
     return found
 
 
@@ -71,8 +71,10 @@ def invalidated(blocks: Sequence[Block]) -> dict[Kind, Disturbed]:
         ]
         disturbed = sum(map(bool, reasons))
         if disturbed > TOO_MANY * len(blocks):
-            of = Counter(reason for each in reasons for reason in each)
-            found[kind] = Disturbed(blocks=len(blocks), disturbed=disturbed, reasons=dict(of.most_common()))
+            counts = Counter(reason for each in reasons for reason in each)
+            found[kind] = Disturbed(
+                blocks=len(blocks), disturbed=disturbed, reasons=dict(counts.most_common())
+            )
     return found
 
 
@@ -80,11 +82,11 @@ Sizes = dict[str, tuple[float, float]]
 """A symptom's name -> its size, and the size up to which it is always normal."""
 
 
-def _is_unusual(block: Block, earlier: list[Block], of: Callable[[Block], Sizes]) -> bool:
-    before = [of(each) for each in earlier]
+def _is_unusual(block: Block, earlier: list[Block], sizes_of: Callable[[Block], Sizes]) -> bool:
+    before = [sizes_of(each) for each in earlier]
     return any(
         size > floor and size > UNUSUAL * median(sizes.get(name, (0.0, 0.0))[0] for sizes in before)
-        for name, (size, floor) in of(block).items()
+        for name, (size, floor) in sizes_of(block).items()
     )
 
 

@@ -36,11 +36,11 @@ class ForestRow:
     title: str
     better: Better
     dedicated: Effect | None
-    here: Effect | None
+    measured: Effect | None
 
     @property
     def effects(self) -> list[Effect]:
-        return [each for each in (self.dedicated, self.here) if each is not None]
+        return [each for each in (self.dedicated, self.measured) if each is not None]
 
     def worse_share(self, ratio: float) -> float:
         return ratio if self.better == "less" else -ratio
@@ -50,9 +50,9 @@ def forest(summary: Summary, predicted: Prediction | None) -> list[ForestRow]:
     measured = answer(summary).claims
     dedicated = {} if predicted is None else predicted.claims
     rows = [
-        ForestRow(title, _metric(name, dedicated, measured).better, _effect(dedicated.get(name)), here)
+        ForestRow(title, _metric(name, dedicated, measured).better, _effect(dedicated.get(name)), effect)
         for name, title in TITLES.items()
-        if (here := _effect(measured.get(name))) is not None or name in dedicated
+        if (effect := _effect(measured.get(name))) is not None or name in dedicated
     ]
     capacity = _capacity(summary, predicted)
     return [*rows, capacity] if rows and capacity is not None else rows
@@ -70,13 +70,15 @@ def _effect(claim: Claim | None) -> Effect | None:
 
 
 def _capacity(summary: Summary, predicted: Prediction | None) -> ForestRow | None:
-    here = _measured_capacity(summary)
+    measured = _measured_capacity(summary)
     dedicated = None
     if predicted is not None:
         found = predicted.capacity
         tone: Tone = "better" if found.low > 1 else "worse" if found.high < 1 else ""
         dedicated = Effect(found.ratio - 1, found.low - 1, found.high - 1, tone)
-    return None if here is None and dedicated is None else ForestRow("capacity", "more", dedicated, here)
+    return (
+        None if measured is None and dedicated is None else ForestRow("capacity", "more", dedicated, measured)
+    )
 
 
 def _measured_capacity(summary: Summary) -> Effect | None:

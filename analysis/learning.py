@@ -71,14 +71,18 @@ def _courses(blocks: Sequence[Block]) -> dict[str, float]:
         if all(block.loss is not None and block.loss > 0 for block in blocks if block.arm == arm.name)
     ]
     loads = {block.load for block in blocks}
-    of_round: dict[int, dict[str, list[Block]]] = {}
+    blocks_of_round: dict[int, dict[str, list[Block]]] = {}
     for block in blocks:
-        of_round.setdefault(block.round, {}).setdefault(block.arm, []).append(block)
-    whole = [each for each in of_round.values() if all(len(each.get(arm, ())) == len(loads) for arm in arms)]
-    if not whole:
+        blocks_of_round.setdefault(block.round, {}).setdefault(block.arm, []).append(block)
+    complete_rounds = [
+        each for each in blocks_of_round.values() if all(len(each.get(arm, ())) == len(loads) for arm in arms)
+    ]
+    if not complete_rounds:
         return {}
     return {
-        arm: float(np.mean([log(loss) for each in whole if (loss := mean_loss(each[arm])) is not None]))
+        arm: float(
+            np.mean([log(loss) for each in complete_rounds if (loss := mean_loss(each[arm])) is not None])
+        )
         for arm in arms
     }
 

@@ -44,7 +44,7 @@ class Metric:
     unit: str
     """Unit; empty for a count, and if it is the unit of the row above."""
     kind: Kind
-    of: pl.Expr | Amount | None
+    quantity: pl.Expr | Amount | None
     """Value of the measured rows of `log`, or a block's amount, divided by `per`; None for a run's metric."""
     log: Log = "operations"
     per: Amount = lambda block: block.steps
@@ -84,10 +84,12 @@ def latencies(op: str | None = None) -> dict[str, pl.Expr]:
 
 
 def _latencies(name: str, place: str, log: Log, op: str | None, more: Mapping[str, Any]) -> Iterator[Metric]:
-    for estimate, of in latencies(op).items():
+    for estimate, quantity in latencies(op).items():
         fields = more.get(estimate, more.get("others", {}))
         label, path = f"{name} {estimate}", f"{place}.{estimate}"
-        yield Metric(label.replace(" ", "_").lower(), label, "µs", "time", of, log, place=path, **fields)
+        yield Metric(
+            label.replace(" ", "_").lower(), label, "µs", "time", quantity, log, place=path, **fields
+        )
 
 
 def _transfers(op: str, ops: str) -> Iterator[Metric]:
@@ -152,9 +154,9 @@ METRICS = {metric.name: metric for metric in (
     *(Metric(name, name, "", "time", pl.col(f"{name}_us").cast(pl.Float64).mean(), "rpc", format=",.1f",
              place=f"metrics_us.{name}", is_compared=False, shown=("breakdown",))
       for name in (*FIVE, "switch")),
-    *(Metric(name, label, unit, "time", of, per=per, format=form,
+    *(Metric(name, label, unit, "time", quantity, per=per, format=form,
              place=f"durability.{name}", is_compared=False, shown=("durability",))
-      for name, label, unit, form, of, per in (
+      for name, label, unit, form, quantity, per in (
           ("commits_per_step", "commits a step", "", ",.1f",
            lambda block: block.servers.commits, lambda block: block.steps),
           ("commit_us", "a commit", "µs", ",.1f",
@@ -186,16 +188,16 @@ def answered() -> list[Metric]:
 
 
 def of_log(log: Log, metrics: Iterable[Metric]) -> list[pl.Expr]:
-    values = [(each.name, each.of) for each in metrics if each.log == log]
-    return [of.cast(pl.Float64).alias(name) for name, of in values if isinstance(of, pl.Expr)]
+    values = [(each.name, each.quantity) for each in metrics if each.log == log]
+    return [value.cast(pl.Float64).alias(name) for name, value in values if isinstance(value, pl.Expr)]
 
 
 def of_blocks(blocks: Sequence[Block], metrics: Iterable[Metric]) -> dict[str, float]:
     found = {}
     for metric in metrics:
-        if callable(metric.of):
-            whole = sum(map(metric.per, blocks))
-            found[metric.name] = sum(map(metric.of, blocks)) / whole if whole else 0.0
+        if callable(metric.quantity):
+            total = sum(map(metric.per, blocks))
+            found[metric.name] = sum(map(metric.quantity, blocks)) / total if total else 0.0
     return found
 
 

@@ -26,7 +26,7 @@ NAMES = {
 class Finding:
     what: str
     paper: str
-    here: tuple[str, ...]
+    measured: tuple[str, ...]
 
 
 def columns(arms: Sequence[str]) -> dict[str, str]:
@@ -55,7 +55,7 @@ def findings(arms: Sequence[str], figures: Sequence[Figure], summary: Summary | 
     ]
     if summary is not None:
         found += list(_offload(arms, summary))
-    return [finding for finding in found if set(finding.here) != {"–"}]
+    return [finding for finding in found if set(finding.measured) != {"–"}]
 
 
 def _offload(arms: Sequence[str], summary: Summary) -> Sequence[Finding]:
@@ -86,21 +86,21 @@ def percent(share: float, digits: int = 1) -> str:
 
 
 def _tail(facts: Facts, arm: str) -> str:
-    of = facts["fig-04"]
-    return ", ".join(f"× {of[arm, op, 'p99'] / of[arm, op, 'p50']:.1f}" for op in TRANSFERS)
+    quantiles = facts["fig-04"]
+    return ", ".join(f"× {quantiles[arm, op, 'p99'] / quantiles[arm, op, 'p50']:.1f}" for op in TRANSFERS)
 
 
 def _slower(facts: Facts, arm: str) -> str:
-    of = facts["fig-04"]
-    return f"× {of[arm, 'push', 'p50'] / of[arm, 'pull', 'p50']:.2f}"
+    quantiles = facts["fig-04"]
+    return f"× {quantiles[arm, 'push', 'p50'] / quantiles[arm, 'pull', 'p50']:.2f}"
 
 
 def _dominant(op: str) -> Callable[[Facts, str], str]:
     def format_metrics(facts: Facts, arm: str) -> str:
-        of = {metric: facts["fig-05"][arm, op, metric] for metric in METRICS}
-        largest = sorted(of, key=of.__getitem__, reverse=True)[:2]
-        whole = facts["fig-05"][arm, op, "latency"]
-        return ", ".join(f"{NAMES[metric]} {percent(of[metric] / whole, 0)}" for metric in largest)
+        means = {metric: facts["fig-05"][arm, op, metric] for metric in METRICS}
+        largest = sorted(means, key=means.__getitem__, reverse=True)[:2]
+        latency = facts["fig-05"][arm, op, "latency"]
+        return ", ".join(f"{NAMES[metric]} {percent(means[metric] / latency, 0)}" for metric in largest)
 
     return format_metrics
 

@@ -126,7 +126,7 @@ def write_report(run: Path, record: RunRecord, summary: Summary, progress: Progr
             first.notes,
         ),
         answers=found,
-        ran=what_was_run(record, summary),
+        provenance=what_was_run(record, summary),
         drawings=drawings(summary, record),
         paper=[paper_table(source, drawn, summary)],
         tables=[("What durability costs", [durability(summary)])] if summary.durable else (),
@@ -156,7 +156,7 @@ def write_cluster_report(source: Source, report: Path, progress: Progress = no_p
     paper = paper_table(source, drawn, None)
     page = Page(
         title=f"RPCs of {source.name}",
-        ran=_logged(source),
+        provenance=_logged(source),
         paper=[paper],
         plots=[plot(figure) for figure in drawn],
         reading=texts("how_to_read_logs"),
@@ -168,7 +168,7 @@ def write_cluster_report(source: Source, report: Path, progress: Progress = no_p
 def paper_table(source: Source, drawn: Sequence[Figure], summary: Summary | None) -> Table:
     found = findings(source.arms, drawn, summary)
     head = ("", "paper", *columns(source.arms).values())
-    rows: list[Row] = [(each.what, plain(each.paper), *map(plain, each.here)) for each in found]
+    rows: list[Row] = [(each.what, plain(each.paper), *map(plain, each.measured)) for each in found]
     return Table(f"What [DDL] found, and what the logs of {source.name} say", head, rows)
 
 

@@ -405,12 +405,12 @@ def _arm(
     loss: float | None,
 ) -> ArmSummary:
     use, rpcs = total_use(blocks), values.get(RPCS.name) or 0.0
-    whole = sum(each.get("rpcs", 0) for each in by_class.values())
+    rpcs_per_step = sum(each.get("rpcs", 0) for each in by_class.values())
     found: dict[str, Any] = {  # fields of `ArmSummary`
         "steps": sum(block.steps for block in blocks),
         "rpc_latency_by_class_us": {name: _distribution(each) for name, each in by_class.items()},
         "rpcs_per_step_by_class": {
-            name: rpcs * each.get("rpcs", 0) / max(whole, 1) for name, each in by_class.items()
+            name: rpcs * each.get("rpcs", 0) / max(rpcs_per_step, 1) for name, each in by_class.items()
         },
         "ps_cpu_s": use.cpu_s,
         "step_us": values.get("step_mean"),

@@ -138,7 +138,7 @@ def _forest_table(rows: Sequence[ForestRow]) -> TerminalTable:
     for title in (["dedicated switch"] if has_dedicated else []) + ["this machine"]:
         table.add_column(title, justify="right", no_wrap=True)
     for row in rows:
-        effects = (row.dedicated, row.here) if has_dedicated else (row.here,)
+        effects = (row.dedicated, row.measured) if has_dedicated else (row.measured,)
         table.add_row(row.title, *map(_effect, effects))
     return table
 

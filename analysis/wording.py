@@ -120,11 +120,11 @@ def _spans(text: str) -> Sentence:
     return tuple(found)
 
 
-def _change(of: Claim | Comparison) -> str:
-    if isinstance(of, Comparison):
-        return difference(of).text
-    text = difference(of.change).text
-    return f"{{{of.tone}:{text}}}" if of.tone else text
+def _change(stated: Claim | Comparison) -> str:
+    if isinstance(stated, Comparison):
+        return difference(stated).text
+    text = difference(stated.change).text
+    return f"{{{stated.tone}:{text}}}" if stated.tone else text
 
 
 @lru_cache

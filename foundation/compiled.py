@@ -32,7 +32,7 @@ def entry_point(function: F) -> F:
 
 
 def sources(*folders: Path) -> tuple[Path, ...]:
-    """Return the sources of compiled functions outside `hosts`; a cached one is stale if any changes."""
+    """Return the sources that compiled functions of folders depend on; a change makes cached code stale."""
     inside = {folder for folder in folders if folder.is_relative_to(_ROOT / "hosts")}
     searched = inside if inside == set(folders) else {_ROOT / "hosts", *folders}
     searched = searched.union(*map(_imported_designs, inside))
@@ -83,7 +83,7 @@ def entry_points(generics: T, names: Sequence[str], state_classes: StateClasses)
 
 
 def _entry_point(generic: Generic, state_classes: StateClasses) -> Loop:
-    # Machine code on disk is found by this name, and plain twins look for `body` in its globals.
+    # The cache on disk finds machine code by this name; `nativekit.plain` replaces `body` in the globals.
     names = {**_call_body.__globals__, "body": generic}
     function = FunctionType(_call_body.__code__, names, generic.name)
     function.__qualname__ = f"{_call_body.__qualname__}.{generic.name}"

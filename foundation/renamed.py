@@ -12,6 +12,8 @@ ARMS = {
     "none-again": "none-repeat",
 }
 SETTINGS = {
+    "every": "period_s",
+    "learn": "train_share",
     "most_load": "max_load",
     "network.late_us": "extra_delay_us",
     "network.outages.for_ms": "duration_ms",

@@ -88,12 +88,12 @@ def common_port(addresses: Iterable[Address]) -> int | None:
     return ports.pop() if len(ports) == 1 else None
 
 
-def send(sock: socket.socket, datagram: bytes | bytearray | memoryview, to: Address) -> None:
+def send(sock: socket.socket, datagram: bytes | bytearray | memoryview, address: Address) -> None:
     """Send a datagram; one that cannot be sent now is lost, and retransmitted by its caller."""
     try:
-        sock.sendto(datagram, to)
+        sock.sendto(datagram, address)
     except (BlockingIOError, ConnectionRefusedError):
-        log.debug("a datagram to %s was not sent", to)
+        log.debug("a datagram to %s was not sent", address)
 
 
 class Receiver:

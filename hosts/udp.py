@@ -90,9 +90,9 @@ def make_udp(offset: int) -> Udp:
 
 
 @compiled
-def clock(udp: Udp, which: int) -> int:
+def clock(udp: Udp, clock_id: int) -> int:
     now = udp.state.now
-    clock_gettime(which, now.ctypes.data)
+    clock_gettime(clock_id, now.ctypes.data)
     return int64(now[0] * NS + now[1])
 
 

@@ -14,15 +14,15 @@ ROOT = Path(__file__).parents[1]
 def needed_by(modules: Iterable[str], root: Path = ROOT) -> dict[str, Path]:
     """Return module -> file of these and all that they import below `root`, but by computed names."""
     found: dict[str, Path] = {}
-    left, seen = list(modules), set[str]()
-    while left:
-        new = [name for name in _with_packages(left.pop()) if name not in seen]
+    pending, seen = list(modules), set[str]()
+    while pending:
+        new = [name for name in _with_packages(pending.pop()) if name not in seen]
         seen.update(new)
         for name in new:
             file = _file_of(name, root)
             if file is not None:
                 found[name] = file
-                left += _imports(file.read_bytes())
+                pending += _imports(file.read_bytes())
     return found
 
 

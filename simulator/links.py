@@ -174,8 +174,8 @@ def end_outage(world: World, k: int) -> None:
 
 
 @compiled
-def _shift_by(world: World, outage: Outage, by: int) -> None:
+def _shift_by(world: World, outage: Outage, sign: int) -> None:
     # Outages of a cable may overlap: each adds its own change, and removes only that.
     for link in (world.up[outage.host], world.down[outage.host]):
-        link.delay += by * outage.late
-        link.down += by * outage.down
+        link.delay += sign * outage.late
+        link.down += sign * outage.down

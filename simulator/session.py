@@ -241,7 +241,7 @@ def _rate(trainers: Sequence[Trainer]) -> float:
 
 def _communication(trainers: Sequence[Trainer]) -> float:
     totals = [_operation_ns(trainer) for trainer in trainers]
-    return sum(of["pull"] + of["push"] for of in totals) / sum(of["step"] for of in totals)
+    return sum(ns["pull"] + ns["push"] for ns in totals) / sum(ns["step"] for ns in totals)
 
 
 def _recorded(closed: ClosedLoop, network: SimulatedNetwork) -> records.SimulatedArm:

@@ -14,7 +14,9 @@ F = TypeVar("F", bound=Callable[..., object])
 
 _STUDIES = Path(__file__).parent
 _LINKS = [Path(simulator.__file__).with_name(f"{name}.py") for name in ("events", "links", "state")]
-_CALLED = {"dense": (*agent_sources(), *_LINKS)}
+_CALLED = {  # modules of other rooms that the compiled code of a study calls
+    "dense": (*agent_sources(), *_LINKS),
+}
 
 
 def entry_point(function: F) -> F:

@@ -99,13 +99,13 @@ def train_closed_loop(
             simulated.take_contacts(agent - len(trainers))
 
     drive(simulated, trainers, clocks, costs, drain_logs)
-    steps_of = [[of for of in each.operations if of.op == "step"] for each in trainers]
-    ends = np.array([[of.end for of in each] for each in steps_of])
+    steps_of = [[operation for operation in each.operations if operation.op == "step"] for each in trainers]
+    ends = np.array([[operation.end for operation in each] for each in steps_of])
     losses = np.array([each.losses for each in trainers])
     # Count the steps that begin while all workers are at work.
     first_end = int(ends[:, -1].min())
-    is_counted = np.array([[of.start < first_end for of in each] for each in steps_of])
-    durations = [of.end - of.start for each in steps_of for of in each]
+    is_counted = np.array([[operation.start < first_end for operation in each] for each in steps_of])
+    durations = [operation.end - operation.start for each in steps_of for operation in each]
     return Trained(durations, first_end, ends[is_counted], losses[is_counted])
 
 

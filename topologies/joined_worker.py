@@ -24,7 +24,7 @@ class JoinedWorker:
     _commands_sent: int = 0
     _pending: dict[int, asyncio.Future[Message | None]] = field(default_factory=dict)
 
-    def send_command(self, what: str, **values: object) -> asyncio.Future[Message | None]:
+    def send_command(self, command: str, **values: object) -> asyncio.Future[Message | None]:
         """Send a command; return a future of its answer, or of None if the worker leaves before."""
         answer: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
         if self.has_left.is_set():
@@ -32,7 +32,7 @@ class JoinedWorker:
             return answer
         self._commands_sent += 1
         self._pending[self._commands_sent] = answer
-        send_line(self.writer, {"order": self._commands_sent, "do": what, **values})
+        send_line(self.writer, {"number": self._commands_sent, "command": command, **values})
         return answer
 
     def complete_command(self, number: int, answer: Message) -> None:

@@ -32,6 +32,7 @@ class Placement:
     servers: tuple[int, ...] = ()
     workers: tuple[int, ...] = ()
     rest: int | None = None
+    """CPU of the runner, of gRPC and of the kernel."""
 
     def as_record(self) -> dict[str, int | str | list[int]]:
         return {

@@ -97,7 +97,7 @@ class _Session:
     tables: Tables
     terms: Terms
     joined_workers: dict[int, JoinedWorker] = field(default_factory=dict)
-    taken: set[int] = field(default_factory=set)
+    given_ranks: set[int] = field(default_factory=set)
     incomplete: str | None = None
     failure: str | None = None
     barrier: list[tuple[int, asyncio.Future[None]]] = field(default_factory=list)
@@ -194,30 +194,31 @@ class Rendezvous:
                     f"a session is under way that cannot go on ({reason}): end all of its workers first"
                 )
             else:
-                _check_rank(rank, session.taken, self._backend.size)
-            taken = min(set(range(self._backend.size)) - session.taken) if rank is None else rank
-            session.taken.add(taken)
-            worker = session.joined_workers[taken] = JoinedWorker(taken, writer)
-            log.info("worker %d has joined", taken)
+                _check_rank(rank, session.given_ranks, self._backend.size)
+            if rank is None:
+                rank = min(set(range(self._backend.size)) - session.given_ranks)
+            session.given_ranks.add(rank)
+            worker = session.joined_workers[rank] = JoinedWorker(rank, writer)
+            log.info("worker %d has joined", rank)
             self._on_join(worker)
             return worker
 
-    def leave(self, worker: JoinedWorker | None, how: str | None = None) -> None:
-        """Remove a worker; `how` says what happened if it did not leave in order."""
+    def leave(self, worker: JoinedWorker | None, ending: str | None = None) -> None:
+        """Remove a worker; `ending` says how it ended if it did not leave in order."""
         session = self._session
         if worker is None or session is None or session.joined_workers.get(worker.rank) is not worker:
             return
         del session.joined_workers[worker.rank]
-        worker.mark_left(is_in_order=how is None)
-        if how is None:
+        worker.mark_left(is_in_order=ending is None)
+        if ending is None:
             log.info("worker %d has left", worker.rank)
         else:
             self.vanished += 1
             # A run says it itself.
             level = logging.WARNING if session.terms.parts is None else logging.INFO
-            log.log(level, "worker %d %s: its last pushes may be lost", worker.rank, how)
-        session.incomplete = session.incomplete or f"worker {worker.rank} {how or 'has left'}"
-        if how is None:
+            log.log(level, "worker %d %s: its last pushes may be lost", worker.rank, ending)
+        session.incomplete = session.incomplete or f"worker {worker.rank} {ending or 'has left'}"
+        if ending is None:
             session.fail_waiting(
                 f"{session.incomplete}, and is not waited for; let all workers call barrier alike"
             )
@@ -268,7 +269,7 @@ class Rendezvous:
         present = {rank for rank, _ in session.barrier}
         absent = [rank for rank in range(self._backend.size) if rank not in present]
         states = (
-            f"worker {rank} ({'has not called it' if rank in session.taken else 'has not joined'})"
+            f"worker {rank} ({'has not called it' if rank in session.given_ranks else 'has not joined'})"
             for rank in absent
         )
         return f"barrier: waits for {', '.join(states)}"
@@ -400,7 +401,7 @@ class _ConnectionHandler:
         elif command == "steps":
             worker.report_steps(int(values["steps"]))
         elif command == "done":
-            worker.complete_command(values.pop("order"), values)
+            worker.complete_command(values.pop("number"), values)
         elif command == "leave":
             for name, number in values.get("saturated", {}).items():
                 log.warning("worker %d: %d values of table %s were saturated", worker.rank, number, name)
@@ -411,16 +412,16 @@ class _ConnectionHandler:
         return {}
 
 
-def _check_rank(rank: int | None, taken: set[int], size: int) -> None:
+def _check_rank(rank: int | None, given_ranks: set[int], size: int) -> None:
     if rank is not None and (not isinstance(rank, int) or not 0 <= rank < size):
         raise RequestRefused(
             f"rank = {rank!r}: this session has the ranks 0..{size - 1}; `workers` sets how many"
         )
-    if rank in taken:
+    if rank in given_ranks:
         raise RequestRefused(
             f"rank = {rank}: another worker has it, or had it; ranks are given once in a session"
         )
-    if len(taken) == size:
+    if len(given_ranks) == size:
         raise RequestRefused(
             f"all {size} ranks of this session are given; wait until its workers have left, or set `workers`"
         )

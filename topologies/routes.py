@@ -23,8 +23,8 @@ def add(address: str, network: str, interface: str) -> None:
 
 def remove(address: str | None = None) -> None:
     """Remove the rule of an address, or all of our rules; the routes go with the interfaces."""
-    of = [] if address is None else ["from", address]
-    while _ip("rule", "delete", "pref", _PREFERENCE, *of) == 0:
+    selector = [] if address is None else ["from", address]
+    while _ip("rule", "delete", "pref", _PREFERENCE, *selector) == 0:
         pass
 
 

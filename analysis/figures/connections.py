@@ -17,7 +17,9 @@ _PART_ROWS = 10_000_000
 
 
 def intervals(sources: Sequence[Source]) -> Figure:
-    found = [(curve, of) for curve in curves(sources) if (of := interval_of(curve)) is not None]
+    found = [
+        (curve, distribution) for curve in curves(sources) if (distribution := interval_of(curve)) is not None
+    ]
     return Figure(
         "fig-07a",
         "Interval between two RPCs of one worker at one server",
@@ -77,7 +79,9 @@ def concurrency(sources: Sequence[Source]) -> Figure:
 
 def _facts(found: Iterable[tuple[Curve, Distribution]]) -> dict[Fact, float]:
     return {
-        (curve.name, name): of.quantile(q) for curve, of in found for name, q in (("p50", 0.5), ("p99", 0.99))
+        (curve.name, name): distribution.quantile(q)
+        for curve, distribution in found
+        for name, q in (("p50", 0.5), ("p99", 0.99))
     }
 
 

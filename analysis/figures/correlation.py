@@ -44,11 +44,11 @@ def correlations(source: Source) -> dict[str, dict[tuple[str, str], float]]:
     )
     return {
         str(arm): {
-            (cause, metric): float(of.select(pl.corr(cause, metric, method="spearman")).item())
+            (cause, metric): float(rows_of_arm.select(pl.corr(cause, metric, method="spearman")).item())
             for cause in CAUSES
             for metric in METRICS
         }
-        for (arm,), of in sorted(rows.partition_by("arm", as_dict=True).items())
+        for (arm,), rows_of_arm in sorted(rows.partition_by("arm", as_dict=True).items())
     }
 
 
@@ -61,10 +61,10 @@ def correlation_figure(source: Source) -> Figure:
                 Series(
                     arm,
                     list(CAUSES.values()),
-                    np.array([of[cause, metric] for cause in CAUSES]),
+                    np.array([coefficients[cause, metric] for cause in CAUSES]),
                     colour_of(arm, number),
                 )
-                for number, (arm, of) in enumerate(found.items())
+                for number, (arm, coefficients) in enumerate(found.items())
             ],
         )
         for metric, title in METRICS.items()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from analysis.figures.model import Figure, Panel, Series
-from foundation.logs.parts import whole
+from foundation.logs.parts import atomic_path
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,7 +28,7 @@ def write_figures(figures: Iterable[Figure], folder: Path) -> list[Path]:
 def write_figure(figure: Figure, folder: Path) -> list[Path]:
     drawing, written = draw(figure), [folder / f"{figure.name}.{suffix}" for suffix in SUFFIXES]
     for path in written:
-        with whole(path) as partial:
+        with atomic_path(path) as partial:
             if path.suffix == ".csv":
                 figure.table().write_csv(partial)
             else:
@@ -154,18 +154,18 @@ def _plain(value: float, _: object) -> str:
 def _label(axis: Axes, panel: Panel, figure: Figure) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator, PercentFormatter
 
-    for side, of, of_drawing in (
+    for side, described, drawn in (
         ("x", panel.x or figure.x, axis.xaxis),
         ("y", figure.y, axis.yaxis),
     ):
-        if of.is_log:
+        if described.is_log:
             getattr(axis, f"set_{side}scale")("log")
-            of_drawing.set_major_locator(LogLocator(numticks=8))
-            of_drawing.set_minor_locator(NullLocator())
-            of_drawing.set_major_formatter(FuncFormatter(_plain))
-        if of.is_share:
-            of_drawing.set_major_formatter(PercentFormatter(1, symbol=" %"))
-        getattr(axis, f"set_{side}label")(of.title)
+            drawn.set_major_locator(LogLocator(numticks=8))
+            drawn.set_minor_locator(NullLocator())
+            drawn.set_major_formatter(FuncFormatter(_plain))
+        if described.is_share:
+            drawn.set_major_formatter(PercentFormatter(1, symbol=" %"))
+        getattr(axis, f"set_{side}label")(described.title)
     if figure.y.is_share and figure.kind in ("lines", "steps"):
         axis.set_ylim(0, 1)
     axis.grid(alpha=0.25)

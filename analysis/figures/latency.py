@@ -59,9 +59,9 @@ def _latencies(
         for value in values
     ]
     facts: dict[Fact, float] = {
-        (curve.name, value, quantile): of.quantile(q)
+        (curve.name, value, quantile): distribution.quantile(q)
         for curve in curves(sources)
-        for (arm, value), of in found[id(curve.source)].items()
+        for (arm, value), distribution in found[id(curve.source)].items()
         if arm == curve.arm
         for quantile, q in (("p50", 0.5), ("p99", 0.99))
     }
@@ -94,7 +94,7 @@ def breakdown(sources: Sequence[Source]) -> Figure:
         ]
         names = [name for name, _ in bars]
         series = [
-            Series(metric, names, _array(of[metric] / of["latency"] for _, of in bars), COLOURS[metric])
+            Series(metric, names, _array(mean[metric] / mean["latency"] for _, mean in bars), COLOURS[metric])
             for metric in METRICS
         ]
         panels.append(Panel(op, series if bars else []))
@@ -109,9 +109,9 @@ def breakdown(sources: Sequence[Source]) -> Figure:
         facts={
             (curve.name, op, metric): mean
             for curve in curves(sources)
-            for (arm, op), of in means[id(curve.source)].items()
+            for (arm, op), means_of_arm in means[id(curve.source)].items()
             if arm == curve.arm
-            for metric, mean in of.items()
+            for metric, mean in means_of_arm.items()
         },
     )
 

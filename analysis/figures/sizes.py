@@ -35,9 +35,9 @@ def response_sizes(sources: Sequence[Source]) -> Figure:
         caption="[DDL] Fig. 6: a pull's response carries values and is far larger than a push's, "
         "which is an acknowledgement.",
         facts={
-            (curve.name, op, "p50"): of.quantile(0.5)
+            (curve.name, op, "p50"): distribution.quantile(0.5)
             for curve in curves(sources)
-            for (arm, op), of in found[id(curve.source)].items()
+            for (arm, op), distribution in found[id(curve.source)].items()
             if arm == curve.arm
         },
     )

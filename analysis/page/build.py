@@ -47,7 +47,7 @@ class Page:
     first: FirstScreen | None = None
     answers: Sequence[AnswerText] = ()
     subtitle: str = ""
-    ran: Sequence[tuple[str, str]] = ()
+    provenance: Sequence[tuple[str, str]] = ()
     drawings: Sequence[Drawing] = ()
     paper: Sequence[Table] = ()
     tables: Sequence[tuple[str, Sequence[Table]]] = ()
@@ -89,7 +89,7 @@ def drawings(summary: Summary, record: RunRecord) -> list[Drawing]:
     }
     return [
         Drawing(
-            _render("network.svg.j2", arm=arm, of=load.arms[arm.name], **hosts),
+            _render("network.svg.j2", arm=arm, result=load.arms[arm.name], **hosts),
             f"Arm {arm.name}, {arm.about}: means of a step, {at_load(name)}.",
         )
         for arm in arms

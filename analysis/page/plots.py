@@ -63,7 +63,7 @@ def plot(figure: Figure) -> Plot:
         for each in panel.series
         if figure.kind not in ("map", "heights", "spans")
     ]
-    scales = [Scale(side, of.is_log) for side, of in (("x", figure.x), ("y", figure.y)) if of.is_log]
+    scales = [Scale(side, axis.is_log) for side, axis in (("x", figure.x), ("y", figure.y)) if axis.is_log]
     return Plot(
         figure.name,
         figure.title,

@@ -139,7 +139,7 @@ async def _run(
         queued_before, read_before = session.run_queues_ns(), session.read_machine()
         answers = await session.run_steps(planned)
         queued, read = session.run_queues_ns(), session.read_machine()
-        taken = read.since(read_before)
+        elapsed = read.since(read_before)
     after = await session.server_use()
     program = session.program_use()
     # There is no answer from an arm whose scripts have all ended.
@@ -160,10 +160,10 @@ async def _run(
         run_queue_ms=_waits_ms(queued, queued_before),
         begun_us=round(read_before.at_ms * 1e3),
         ended_us=round(read.at_ms * 1e3),
-        duration_ms=taken.at_ms,
-        steal_ms=taken.steal_ms,
-        others_cpu_ms=taken.others_cpu_ms,
-        pressure_ms=taken.pressure_ms,
+        duration_ms=elapsed.at_ms,
+        steal_ms=elapsed.steal_ms,
+        others_cpu_ms=elapsed.others_cpu_ms,
+        pressure_ms=elapsed.pressure_ms,
         retransmissions=sum(answer.retransmissions for answer in answers),
         restarts=sum(session.restarts().values()) - restarts_before,
     )

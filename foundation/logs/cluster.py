@@ -15,7 +15,7 @@ import polars as pl
 from foundation.errors import DataError
 from foundation.logs.columns import METRICS, TRANSFERS
 from foundation.logs.counts import Counts
-from foundation.logs.parts import whole
+from foundation.logs.parts import atomic_path
 from foundation.logs.plausibility import check_units
 from foundation.logs.update_log import UNREADABLE, UpdateLog, first_line
 
@@ -76,7 +76,7 @@ def _open(file: Path, scratch: Path, columns: Sequence[str], optional: Sequence[
         _check(file, raw.select(wanted), typed, log.is_parquet)
         if not log.is_parquet:
             target = scratch / f"{file.stem}.parquet"
-            with whole(target) as partial:
+            with atomic_path(target) as partial:
                 typed.sink_parquet(partial)
             typed = pl.scan_parquet(target)
     except UNREADABLE as error:

@@ -11,7 +11,7 @@ import polars as pl
 
 from foundation.errors import DataError
 from foundation.logs.columns import LOGS, UPDATES
-from foundation.logs.parts import whole
+from foundation.logs.parts import atomic_path
 
 _PART = re.compile(r"(?P<log>\w+)-(?P<agent>(?:worker|ps)-\d+(?:-job-\d+)?)-(?P<part>\d+)\.parquet")
 
@@ -81,5 +81,5 @@ def _merge(files: list[Path], schema: pl.Schema, columns: list[pl.Expr], target:
         if missing:
             raise DataError(f"{file}: no column {', '.join(sorted(missing))}")
     rows = [pl.scan_parquet(file).select(columns) for file in files]
-    with whole(target) as partial:
+    with atomic_path(target) as partial:
         pl.concat(rows or [pl.LazyFrame(schema=schema)]).sink_parquet(partial)

@@ -15,8 +15,8 @@ from foundation.errors import DataError, reason_of
 
 
 @contextmanager
-def whole(path: Path) -> Iterator[Path]:
-    """Yield a path that is renamed to `path` at the end; on failure there is no file, but a `DataError`."""
+def atomic_path(path: Path) -> Iterator[Path]:
+    """Yield a path that is renamed to `path` at the end; on failure remove it and raise `DataError`."""
     partial = path.with_name(f"{path.name}.partial")
     try:
         yield partial
@@ -28,7 +28,7 @@ def whole(path: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    with whole(path) as partial:
+    with atomic_path(path) as partial:
         partial.write_text(text)
 
 
@@ -59,11 +59,11 @@ class Parts:
         rows = pl.DataFrame(columns).select(pl.col(name).cast(kind) for name, kind in self._schema.items())
         if not rows.height:
             return
-        with whole(self._directory / f"{self._name}-{self._next}.parquet") as partial:
+        with atomic_path(self._directory / f"{self._name}-{self._next}.parquet") as partial:
             rows.write_parquet(partial)
         self._next += 1
 
 
 def save_arrays(path: Path, arrays: Mapping[str, NDArray[np.generic]]) -> None:
-    with whole(path) as partial, partial.open("wb") as out:
+    with atomic_path(path) as partial, partial.open("wb") as out:
         np.savez(out, **arrays)  # type: ignore[arg-type]  # the stub takes them for its own flag

@@ -42,9 +42,9 @@ SET = 0x0008
 word of its optimiser's state. A value that is set restarts that state."""
 FIRST, SECOND = 0x0010, 0x0020
 STATE = FIRST | SECOND
-"""The words of an optimiser's state; such a pull or SET is of that word instead of the value."""
+"""The words of an optimiser's state; such a pull or SET concerns that word instead of the value."""
 REPLAY = 0x0040
-"""A push of updates that a lost switch had acknowledged, for the server, which waits for all workers'."""
+"""A push of updates that a lost switch had acknowledged; its server waits for those of all workers."""
 
 KEY_BYTES = 8
 VALUE_BYTES = 4

@@ -25,8 +25,8 @@ class AtpHeader(VectorHeader):
 
     OWN_FIELDS_FIRST = True  # as in `hosts.ring.state`
 
-    last: int  # number of chunks with a sum, without a gap
-    resent: int  # number of chunks up to the last that a gap has had resent
+    last: int  # number of leading chunks that all have their sums
+    resent: int  # number of leading chunks that were resent, if needed, because of a gap
     limit: int  # size of the window, in packets
     end_of_window: int  # number of chunks up to the one whose sum adapts the window
     adaptive: int  # whether the window's size changes
@@ -58,7 +58,7 @@ class AtpWorker(NamedTuple):
     places: Ints
     """int64[WINDOW]: the cell of each place in the window."""
     declared: Octets
-    """uint8[CELLS]: whether a cell was among the first of `places`."""
+    """uint8[CELLS]: whether a cell was one of the initial `places`."""
     log: Records[Row]
 
 

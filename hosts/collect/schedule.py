@@ -48,8 +48,8 @@ def put(server: CollectServer, q: int, at: int, place: int, key: Key) -> None:
 
 
 @compiled
-def copy_entry(to: Due, entry: Due) -> None:
-    to.at, to.place, to.key = entry.at, entry.place, entry.key
+def copy_entry(target: Due, entry: Due) -> None:
+    target.at, target.place, target.key = entry.at, entry.place, entry.key
 
 
 @compiled

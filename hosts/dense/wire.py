@@ -91,10 +91,10 @@ def write_head(
 @compiled
 def value_count(length: int) -> int:
     """Return the number of values of a datagram of `length` bytes; -1 for an invalid length."""
-    left = length - HEADER_BYTES
-    if left < 0 or left % VALUE_BYTES or left > MAX_SIZE * VALUE_BYTES:
+    value_bytes = length - HEADER_BYTES
+    if value_bytes < 0 or value_bytes % VALUE_BYTES or value_bytes > MAX_SIZE * VALUE_BYTES:
         return -1
-    return left // VALUE_BYTES
+    return value_bytes // VALUE_BYTES
 
 
 @compiled

@@ -96,8 +96,8 @@ def _features_of_some(trace: Trace) -> csr_matrix:
     batches = trace.workers * trace.steps
     number = np.ceil(batches * _FEATURES / max(len(trace.samples.column), 1))
     rows, positions, values, samples = [], [], [], 0
-    for which in np.unique(np.linspace(0, batches - 1, int(min(number, batches)), dtype=int)):
-        worker, step = divmod(int(which), trace.steps)
+    for batch in np.unique(np.linspace(0, batches - 1, int(min(number, batches)), dtype=int)):
+        worker, step = divmod(int(batch), trace.steps)
         batch = trace.batch(worker + 1, step)
         assert batch.label is not None and batch.sample is not None and batch.column is not None
         rows.append(batch.sample + samples)

@@ -103,12 +103,12 @@ def start(state: Requests, op: int, iteration: int, n_keys: int) -> None:
     while more:  # one call for each PS in turn
         more = False
         for ps in range(int64(header.n_ps)):
-            rest = state.unsent_keys[ps]
-            count = min(int64(rest.count), LANES)
+            unsent_of_ps = state.unsent_keys[ps]
+            count = min(int64(unsent_of_ps.count), LANES)
             if count:
-                _add_call(state, ps, int64(rest.first), count)
-                rest.first += count
-                rest.count -= count
+                _add_call(state, ps, int64(unsent_of_ps.first), count)
+                unsent_of_ps.first += count
+                unsent_of_ps.count -= count
                 more = True
 
 
@@ -124,14 +124,14 @@ def _sort_by_ps(state: Requests, n_keys: int) -> None:
         state.unsent_keys[ps_of(key, n_ps)].count += 1
     before = int64(0)
     for ps in range(n_ps):
-        rest = state.unsent_keys[ps]
-        rest.first = before
-        before += rest.count
-        rest.count = 0
+        unsent_of_ps = state.unsent_keys[ps]
+        unsent_of_ps.first = before
+        before += unsent_of_ps.count
+        unsent_of_ps.count = 0
     for i in range(n_keys):
-        rest = state.unsent_keys[ps_of(state.keys[i], n_ps)]
-        state.order[rest.first + rest.count] = i
-        rest.count += 1
+        unsent_of_ps = state.unsent_keys[ps_of(state.keys[i], n_ps)]
+        state.order[unsent_of_ps.first + unsent_of_ps.count] = i
+        unsent_of_ps.count += 1
 
 
 @compiled

@@ -182,7 +182,7 @@ class ServerSockets:
         )
 
     def _handle_marked(self) -> None:
-        for k in range(self._sources.state.taken):
+        for k in range(self._sources.state.received):
             mark = self._sources.marks[k]
             if mark == FOR_CONTROL:
                 self._core.command(datagram_of(self._udp, k), address_of(self._udp, k))

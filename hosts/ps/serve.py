@@ -74,11 +74,11 @@ class _SourcesState:
     epoll: int
     commands: int
     signals: int
-    own: int
+    own: int  # socket of the PS's own requests
     port: int  # socket for datagrams that answer nothing
     fd: int
     """Socket of the last burst, of which `taken` datagrams arrived and whose answers may be `unsent`."""
-    taken: int
+    received: int
     unsent: int
     marked: int  # whether some datagrams of that burst are marked
     noted_at: int
@@ -148,11 +148,11 @@ def serve(server: ServerState, service: Service, udp: Udp, sources: Sources, unt
 def send_persisted(service: Service, udp: Udp, sources: Sources) -> None:
     """Send the answers to a persisted burst; the commit counts as processing time."""
     state = sources.state
-    taken, commit_ns = int64(state.taken), clock(udp, MONOTONIC) - int64(state.noted_at)
-    state.delayed += taken
-    state.delay_ns += taken * commit_ns
+    received, commit_ns = int64(state.received), clock(udp, MONOTONIC) - int64(state.noted_at)
+    state.delayed += received
+    state.delay_ns += received * commit_ns
     if not is_configured(service):
-        for k in range(taken):
+        for k in range(received):
             answer = udp.outbox[k]
             answer.ps_proc = swap32(min(swap32(answer.ps_proc) + commit_ns, ALL))
     flush(udp, int64(state.fd))
@@ -193,7 +193,7 @@ def answer_burst(server: ServerState, service: Service, udp: Udp, sources: Sourc
 def handle_burst(server: ServerState, service: Service, udp: Udp, sources: Sources, fd: int) -> bool:
     # Processing time is measured for each datagram, CPU time, which takes a system call, for the burst.
     n = take(udp, fd, free_slots(service))
-    sources.state.fd, sources.state.taken = fd, n
+    sources.state.fd, sources.state.received = fd, n
     if n == 0:
         return False
     marked = False

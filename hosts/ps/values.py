@@ -167,22 +167,22 @@ def _add(cell: Cell, delta: int) -> int:
 
 @compiled
 def _optimise(server: ValuesState, j: int, h: Header, rpc: Rpc) -> int:
-    applied, left = int64(0), lanes_to_serve(h)
-    while left:
-        done = _optimise_table(server, j, h, rpc, left)
+    applied, remaining = int64(0), lanes_to_serve(h)
+    while remaining:
+        done = _optimise_table(server, j, h, rpc, remaining)
         applied |= done
-        left &= ~done
-        for lane in range(h.count if left else 0):
+        remaining &= ~done
+        for lane in range(h.count if remaining else 0):
             if server.cells[j, server.header.at[lane]].updates >= AWAY:
-                left &= ~(1 << lane)
+                remaining &= ~(1 << lane)
     server.jobs[j].applied_lanes += popcount(applied)
     return applied
 
 
 @compiled
-def _optimise_table(server: ValuesState, j: int, h: Header, rpc: Rpc, left: int) -> int:
+def _optimise_table(server: ValuesState, j: int, h: Header, rpc: Rpc, remaining: int) -> int:
     """Apply gradients of the table of the first lane in `left`, each key once; return the applied lanes."""
-    batch, first_lane = server.batch, popcount((left & -left) - 1)
+    batch, first_lane = server.batch, popcount((remaining & -remaining) - 1)
     rule_at = rule_of(server.rules, swap64(rpc.keys[first_lane]))
     rule, begin, end = server.rules[rule_at], server.rules[rule_at].first, end_of(server.rules, rule_at)
     kind, cells, places = int64(rule.kind), server.cells[j], server.header.at
@@ -191,7 +191,7 @@ def _optimise_table(server: ValuesState, j: int, h: Header, rpc: Rpc, left: int)
         key, at = swap64(rpc.keys[lane]), int64(places[lane])
         cell = cells[at]
         # A cell of this batch has the bit AWAY until it is written back.
-        if left >> lane & 1 and begin <= key and key <= end and cell.updates < AWAY:
+        if remaining >> lane & 1 and begin <= key and key <= end and cell.updates < AWAY:
             done |= 1 << lane
             units = swap32(rpc.words[2 * h.count + lane])
             cells[at + 1].applied += units

@@ -24,7 +24,7 @@ ACK_BUFFERS = 16
 
 
 class MemberHeader(VectorHeader):
-    # numba converts a record to one with the same first fields: those of another design must differ.
+    # numba takes a record for another type whose first fields are the same, so each design has others first.
     OWN_FIELDS_FIRST = True
 
     part_size: int  # number of values of a part
@@ -40,8 +40,8 @@ class Ack:
     workers: int
 
 
-class Early:
-    """Length of a chunk of a later round; 0 for none."""
+class EarlyLength:
+    """Length of an early chunk in bytes; 0 if the entry is unused."""
 
     length: int
 
@@ -58,7 +58,7 @@ class Member(NamedTuple):
     waiting: Records[Ack]  # [MAX_ACKS], a ring
     early: Records[Rpc]
     """[WINDOW]: chunks of the next vector, which came before this worker started to add it up."""
-    early_lengths: Records[Early]  # [WINDOW]
+    early_lengths: Records[EarlyLength]  # [WINDOW]
     positions: Ints
     deltas: Words
     values: Words
@@ -79,6 +79,6 @@ def make_member(
         received=np.zeros(chunks, np.uint8),
         waiting=records(MAX_ACKS, Ack),
         early=rpcs(WINDOW),
-        early_lengths=records(WINDOW, Early),
+        early_lengths=records(WINDOW, EarlyLength),
         **open_vector(header, caller, n_ps, space.size, largest, window, rows, ACK_BUFFERS),
     )

@@ -90,8 +90,8 @@ def _rank(state: Member) -> int:
 
 
 @compiled
-def _next_to(state: Member, by: int) -> int:
-    return (_rank(state) + by + int64(state.header.workers)) % int64(state.header.workers)
+def _next_to(state: Member, distance: int) -> int:
+    return (_rank(state) + distance + int64(state.header.workers)) % int64(state.header.workers)
 
 
 @compiled

@@ -24,8 +24,8 @@ class SwitchMLClient(VectorClient):
         n, whole = len(vector), -(-len(vector) // VALUES) * VALUES
         if is_float := vector.dtype == np.float32:
             check_below(vector, 2.0**MAX_EXPONENT, f"2^{MAX_EXPONENT}")
-        taken = self.state.floats if is_float else self.state.addend
-        taken[:n], taken[n:whole] = vector, 0
+        target = self.state.floats if is_float else self.state.addend
+        target[:n], target[n:whole] = vector, 0
 
     @property
     def result(self) -> Vector:

@@ -135,21 +135,21 @@ class WorkerProcess:
         discard_steps: int = AFTER_ALL_STEPS,
     ) -> dict[str, object]:
         """Run a block of steps; `period_ns` 0 is a closed loop."""
-        own = self._job(job)
+        worker_job = self._job(job)
         start = start_ns or time.monotonic_ns()
         trainer = Trainer(
             self._config.number,
-            own.client,
+            worker_job.client,
             self._trace,
             self._model,
-            own.ledger,
+            worker_job.ledger,
             Schedule(first_step, steps, start, period_ns),
             time.monotonic_ns,
             self._config.worker,
         )
         measured = (start + discard_ns, first_step + discard_steps)
-        origin = Origin(self._config.number, job, own.arm, round, load, *measured)
-        answer = self._drive(trainer, own, origin, lambda: print_json(progress=len(trainer.losses)))
+        origin = Origin(self._config.number, job, worker_job.arm, round, load, *measured)
+        answer = self._drive(trainer, worker_job, origin, lambda: print_json(progress=len(trainer.losses)))
         self._logs.write_operations(trainer.operations, origin)
         return {
             "steps": len(trainer.losses),
@@ -161,15 +161,17 @@ class WorkerProcess:
 
     def empty(self, job: int, count: int, round: int = 0, load: float = 0.0) -> dict[str, object]:
         """Send `count` empty RPCs to the PSs in turn, one at a time."""
-        own = self._job(job)
-        origin = Origin(self._config.number, job, own.arm, round, load, 0)
-        return self._drive(EmptyCalls(own.client, self._config.n_ps, count), own, origin, lambda: None)
+        worker_job = self._job(job)
+        origin = Origin(self._config.number, job, worker_job.arm, round, load, 0)
+        return self._drive(
+            EmptyCalls(worker_job.client, self._config.n_ps, count), worker_job, origin, lambda: None
+        )
 
     def ledger(self, file: str) -> dict[str, object]:
         """Write the sums of the pushes of each job to an .npz file, for the keys that were pushed."""
         columns: dict[str, NDArray[np.generic]] = {}
-        for job, own in self._jobs.items():
-            sums = own.ledger.sums()
+        for job, worker_job in self._jobs.items():
+            sums = worker_job.ledger.sums()
             touched = np.flatnonzero(sums.sent | sums.unknown)
             columns[f"job{job}_keys"] = self._trace.space.keys(touched)
             columns[f"job{job}_sent"] = sums.sent[touched]
@@ -179,19 +181,19 @@ class WorkerProcess:
 
     def model(self, file: str) -> dict[str, object]:
         """Write the parameters of each job to an .npz file, if workers hold them."""
-        models = {f"job{job}": own.client.model for job, own in self._jobs.items()}
+        models = {f"job{job}": worker_job.client.model for job, worker_job in self._jobs.items()}
         save_arrays(Path(file), {job: model for job, model in models.items() if model is not None})
         return {}
 
     def flush(self) -> dict[str, object]:
         """Push the unreplayed updates; return the number of dropped rows."""
         # Every block writes its logs before it answers.
-        for job, own in self._jobs.items():
-            if own.client.has_unreplayed:
+        for job, worker_job in self._jobs.items():
+            if worker_job.client.has_unreplayed:
                 self._drive(
-                    Replay(own.client),
-                    own,
-                    Origin(self._config.number, job, own.arm, -1, 0.0, 0),
+                    Replay(worker_job.client),
+                    worker_job,
+                    Origin(self._config.number, job, worker_job.arm, -1, 0.0, 0),
                     _report_nothing,
                 )
         return {"dropped_rows": self._rpcs.dropped}
@@ -199,19 +201,19 @@ class WorkerProcess:
     def renew(self, epochs: dict[str, int], switch: int) -> dict[str, object]:
         """Continue with a restarted switch, which knows the jobs' callers by these epochs."""
         for job, epoch in epochs.items():
-            own = self._job(int(job))
-            renew(own.client, own.log, epoch, switch)
+            worker_job = self._job(int(job))
+            renew(worker_job.client, worker_job.log, epoch, switch)
         return {}
 
     @property
     def lines(self) -> list[int]:
-        return [own.socket.fd for own in self._jobs.values()]
+        return [worker_job.socket.fd for worker_job in self._jobs.values()]
 
     def drain_between_blocks(self, ready: Sequence[int]) -> None:
         """Answer other workers that still wait for packets of an operation that has ended here."""
-        for own in self._jobs.values():
-            if own.socket.fd in ready:
-                own.socket.drain_between_blocks(own.client)
+        for worker_job in self._jobs.values():
+            if worker_job.socket.fd in ready:
+                worker_job.socket.drain_between_blocks(worker_job.client)
 
     def handle_urgent_commands(self) -> None:
         """Execute commands that must not wait for the end of a block or for earlier commands."""
@@ -228,14 +230,14 @@ class WorkerProcess:
         return self._jobs[job]
 
     def _drive(
-        self, driver: Driver, own: WorkerJob, origin: Origin, report: Callable[[], None]
+        self, driver: Driver, worker_job: WorkerJob, origin: Origin, report: Callable[[], None]
     ) -> dict[str, object]:
-        client = own.client
+        client = worker_job.client
         cpu, queued = time.thread_time(), run_queue_ns()
         before = client.counters
         self._rpcs.begin(client)
         try:
-            own.socket.run(driver, client, report, lambda: self._rpcs.swap(client, origin))
+            worker_job.socket.run(driver, client, report, lambda: self._rpcs.swap(client, origin))
         finally:
             cpu = time.thread_time() - cpu
             self._rpcs.end(client, origin)

@@ -100,12 +100,12 @@ class BaseClient:
 
     def take_records(self, fresh: Records[Row] | None = None) -> Records[Row]:
         """Return the answered RPCs so far; the client continues in the array `fresh`."""
-        taken = self.records
+        answered = self.records
         if fresh is None:
             fresh = records(len(self.state.log), Row)
         self.state = with_arrays(self.state, log=fresh)
         self._header.rows = 0
-        return taken
+        return answered
 
     def prepare(self, step: int, words: int = 0) -> None:
         """Give the next push its number, from 0, among those to its table, for optimisers.

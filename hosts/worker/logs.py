@@ -51,50 +51,50 @@ class WorkerLogs:
         if not len(records):
             return
         # N_tx = t1 - t0 - PS_queue - PS_proc, and the total is what the worker's clock saw.
-        of = {name: records[name].astype(np.int64) for name in records.dtype.names or ()}
-        in_net = of["arrival"] - of["t0"]
-        at_worker = of["w_proc"] + of["w_queue"]
-        served, lanes = of["served"], of["lanes"]
+        columns = {name: records[name].astype(np.int64) for name in records.dtype.names or ()}
+        in_net = columns["arrival"] - columns["t0"]
+        at_worker = columns["w_proc"] + columns["w_queue"]
+        served, lanes = columns["served"], columns["lanes"]
         self._rpcs.write(
             {
                 **_columns(origin),
-                "ps": of["ps"],
-                "iteration": of["iteration"],
-                "op": np.array(("", *CALLS))[of["op"]],
+                "ps": columns["ps"],
+                "iteration": columns["iteration"],
+                "op": np.array(("", *CALLS))[columns["op"]],
                 "class": np.select([served == 0, served == lanes], ["cold", "all_hit"], "mixed"),
-                "t_send_us": (of["t0"] + self._offset) // _US,
-                "request_bytes": of["request_bytes"],
-                "response_bytes": of["response_bytes"],
-                "w_proc_us": of["w_proc"] / _US,
-                "w_queue_us": of["w_queue"] / _US,
-                "ps_proc_us": of["ps_proc"] / _US,
-                "ps_queue_us": of["ps_queue"] / _US,
-                "n_tx_us": (in_net - of["ps_queue"] - of["ps_proc"]) / _US,
-                "switch_us": of["residence_us"],
+                "t_send_us": (columns["t0"] + self._offset) // _US,
+                "request_bytes": columns["request_bytes"],
+                "response_bytes": columns["response_bytes"],
+                "w_proc_us": columns["w_proc"] / _US,
+                "w_queue_us": columns["w_queue"] / _US,
+                "ps_proc_us": columns["ps_proc"] / _US,
+                "ps_queue_us": columns["ps_queue"] / _US,
+                "n_tx_us": (in_net - columns["ps_queue"] - columns["ps_proc"]) / _US,
+                "switch_us": columns["residence_us"],
                 "latency_us": (in_net + at_worker) / _US,
                 "lanes": lanes,
                 "served": served,
-                "attempts": np.minimum(of["attempts"], 255),
-                "measured": origin.measures(of["t0"], of["iteration"]),
+                "attempts": np.minimum(columns["attempts"], 255),
+                "measured": origin.measures(columns["t0"], columns["iteration"]),
             }
         )
 
     def write_operations(self, records: Sequence[OperationRecord], origin: Origin) -> None:
         if not records:
             return
-        of = dict(zip(OperationRecord._fields, zip(*records, strict=True), strict=True))
-        scheduled, start, end = (np.array(of[name]) for name in ("scheduled", "start", "end"))
+        columns = dict(zip(OperationRecord._fields, zip(*records, strict=True), strict=True))
+        scheduled, start, end = (np.array(columns[name]) for name in ("scheduled", "start", "end"))
         self._operations.write(
             {
                 **_columns(origin),
-                "iteration": of["iteration"],
-                "op": of["op"],
+                "iteration": columns["iteration"],
+                "op": columns["op"],
                 "scheduled_us": (scheduled + self._offset) // _US,
                 "start_us": (start + self._offset) // _US,
                 "end_us": (end + self._offset) // _US,
                 "latency_us": (end - scheduled) / _US,
-                "rpcs": of["rpcs"],
-                "measured": origin.measures(scheduled, np.array(of["iteration"])),
+                "rpcs": columns["rpcs"],
+                "measured": origin.measures(scheduled, np.array(columns["iteration"])),
             }
         )
 

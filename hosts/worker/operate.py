@@ -44,11 +44,12 @@ _POLLED = 3
 
 
 class _WireState:
-    """Descriptors that the loop polls, and the time of the last check, in ns."""
+    """Arguments of ppoll, the socket, and the time of the last check, in ns."""
 
     polled: Annotated[NDArray[np.int32], 2 * _POLLED]
     """Three struct pollfd: socket, commands, signals."""
-    patience: Annotated[Ints, 2]
+    timeout: Annotated[Ints, 2]
+    """A struct timespec."""
     fd: int
     checked_at: int
 
@@ -121,13 +122,13 @@ def receive_some(calls: WorkerState, udp: Udp, wire: Wire) -> int:
 
 
 @compiled
-def wait(wire: Wire, patience: int) -> bool:
-    """Sleep until a datagram comes, at most `patience` ns; return whether a signal or command came."""
+def wait(wire: Wire, timeout_ns: int) -> bool:
+    """Sleep until a datagram comes, at most `timeout_ns`; return whether a signal or command came."""
     state = wire.state
     polled = state.polled
     for k in range(_POLLED):
         polled[2 * k + 1] = _POLLIN
-    patience = max(patience, 0)
-    state.patience[0], state.patience[1] = patience // NS, patience % NS
-    ready = int64(ppoll(polled.ctypes.data, _POLLED, state.patience.ctypes.data, 0))
+    timeout_ns = max(timeout_ns, 0)
+    state.timeout[0], state.timeout[1] = timeout_ns // NS, timeout_ns % NS
+    ready = int64(ppoll(polled.ctypes.data, _POLLED, state.timeout.ctypes.data, 0))
     return ready < 0 or polled[3] >> 16 != 0 or polled[5] >> 16 != 0

@@ -28,7 +28,7 @@ class Busy(Strict):
 
 class ArmResult(Strict):
     capacity: float
-    """Steps/s of the whole cluster, as all rates here, also where a part of it was simulated."""
+    """Steps/s of the whole cluster (as all rates here), even if only a part of it was simulated."""
     at_capacity: Busy
     at_rate: Busy
     rpcs_per_step: float

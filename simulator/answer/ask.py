@@ -12,7 +12,7 @@ from foundation.designs.collect import NAME as COLLECT
 from foundation.settings import Strict
 from hosts.workload.trace import Trace
 from simulator.answer.arm_results import OffloadComparison, compare_arms
-from simulator.answer.capacity import CapacityModel, Check, next_to_check, stops_at
+from simulator.answer.capacity import CapacityModel, Check, next_to_check, smallest_sufficient
 from simulator.answer.cluster import Cluster, config_for, read_data, trace_for
 from simulator.answer.devices import DEVICES
 from simulator.answer.part import MAX_RPCS, PartCheck, max_workers, part_of
@@ -68,7 +68,7 @@ def answer(cluster: Cluster, reporter: Reporter, max_rpcs: float = MAX_RPCS) -> 
     part_check = (
         None if config.workers == cluster.workers else _check_part(cluster, config, data, sides, reporter)
     )
-    stops = stops_at(sizes[1:])
+    sufficient = smallest_sufficient(sizes[1:])
     keys = lanes_per_step(trace)
     return ClusterAnswer(
         cluster=cluster,
@@ -77,11 +77,11 @@ def answer(cluster: Cluster, reporter: Reporter, max_rpcs: float = MAX_RPCS) -> 
         notes=tuple(notes),
         headline=headline(sides, asked),
         sentences=tuple(
-            sentences(cluster, config, keys, sides, sizes, stops, checks, part_check, uplinks, ages)
+            sentences(cluster, config, keys, sides, sizes, sufficient, checks, part_check, uplinks, ages)
         ),
         sides=sides,
         sizes=tuple(sizes),
-        stops_at=stops.top_k,
+        stops_at=sufficient.top_k,
         checks=checks,
         part_check=part_check,
         uplinks=uplinks,
@@ -105,12 +105,12 @@ def _check(
     checks = list[Check]()
 
     def sizes() -> list[Size]:
-        return [model.size(top_k, of, simulated.get(top_k)) for top_k, of in counted.items()]
+        return [model.size(top_k, counts, simulated.get(top_k)) for top_k, counts in counted.items()]
 
     while len(checks) < _MAX_CHECKS and (not checks or checks[-1].has_failed):
         calculated = {size.top_k: size for size in sizes() if size.top_k}
-        stops = stops_at(calculated.values()).top_k
-        if (other := next_to_check(list(simulated), stops, list(calculated))) is None:
+        sufficient = smallest_sufficient(calculated.values()).top_k
+        if (other := next_to_check(list(simulated), sufficient, list(calculated))) is None:
             break
         checked = config.model_copy(update={"top_k": other})
         simulated[other] = capacities(checked, trace, reporter)[1]

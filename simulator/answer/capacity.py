@@ -1,9 +1,9 @@
 """Capacity by size of the hot set, calculated from counted packing and calibrated by simulated sizes.
 
 Workers, servers and the uplinks of racks are the stations of a closed loop. The CPU time of workers and
-servers is linear in a step's RPCs, packets and lanes, and the time of uplinks in RPCs and lanes. Where
-several are busy they wait for each other, which the p-norm of their times stands for; what is left, as the
-delay of the cables, is the ratio to simulated capacities, interpolated between these.
+servers is linear in a step's RPCs, packets and lanes, and the time of uplinks in RPCs and lanes. The p-norm
+of these times models that busy stations wait for each other. The result is multiplied by the ratio of
+simulated to calculated capacities, interpolated between the simulated sizes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from softswitch.queues.fifo import WIRE_OVERHEAD
 WORTH = 0.03
 """Fraction of the capacity that a larger hot set has to add to be worthwhile."""
 MAX_ERROR = 0.1
-"""Largest error of a check from which calculated capacities are no estimates."""
+"""Largest error of a check, above which calculated capacities are called estimates."""
 _NORM = 8
 """Exponent of the p-norm; `test_answer_grid.py` compares it with simulations."""
 _MIN_PACKETS = 0.05
@@ -46,19 +46,17 @@ class Check(NamedTuple):
 
 
 class _Costs(NamedTuple):
-    """CPU times in µs that were derived from a simulated size."""
+    """CPU times in µs, derived from a simulated size."""
 
-    served: float
-    step: float
-    """All workers together, without their RPCs."""
-    packet: float
-    """A server's time for a packet, without its lanes."""
+    served: float  # share of the lanes that the switch serves at this size
+    step: float  # of all workers together, without their RPCs
+    packet: float  # of a server, without the packet's lanes
 
 
 class CapacityModel:
     def __init__(
-        self, config: SimulationConfig, baseline: ArmResult, none: PackingCounts, offload: ArmResult,
-        asked: PackingCounts,
+        self, config: SimulationConfig, baseline: ArmResult, baseline_counts: PackingCounts,
+        offload: ArmResult, offload_counts: PackingCounts,
     ) -> None:  # fmt: skip
         costs, cores = costs_of(config.hosts), cores_of(config)
         share = config.hosts.server_share
@@ -66,17 +64,17 @@ class CapacityModel:
         self._rpc = (int(costs.encode) + int(costs.send) + float(costs.receive.mean())) / 1e3
         self._lane = share * int(costs.lane) / 1e3
         self._uplinks_mbit = _uplinks_mbit(config)
-        first = self._derive(baseline, none)
-        other = self._derive(offload, asked)
-        if asked.to_servers < _MIN_PACKETS * none.to_servers:
+        first = self._derive(baseline, baseline_counts)
+        other = self._derive(offload, offload_counts)
+        if offload_counts.to_servers < _MIN_PACKETS * baseline_counts.to_servers:
             other = other._replace(packet=first.packet)
         self._costs = {each.served: each for each in (first, other)}
         self._ratios = dict[float, float]()
-        self.calibrate(none, baseline.capacity)
-        self.calibrate(asked, offload.capacity)
+        self.calibrate(baseline_counts, baseline.capacity)
+        self.calibrate(offload_counts, offload.capacity)
 
     def calibrate(self, counted: PackingCounts, simulated: float) -> None:
-        self._ratios[counted.served] = simulated / self._of_stations(counted)
+        self._ratios[counted.served] = simulated / self._uncalibrated_capacity(counted)
 
     def size(self, top_k: int, counted: PackingCounts, simulated: float | None = None) -> Size:
         return Size(
@@ -91,7 +89,7 @@ class CapacityModel:
         )
 
     def capacity(self, counted: PackingCounts, uplinks: float = 1.0) -> float:
-        return self._of_stations(counted, uplinks) * _interpolated(self._ratios, counted.served)
+        return self._uncalibrated_capacity(counted, uplinks) * _interpolated(self._ratios, counted.served)
 
     def _derive(self, side: ArmResult, counted: PackingCounts) -> _Costs:
         worker_us = 1e6 * side.at_capacity.workers * self._workers / side.capacity
@@ -107,7 +105,7 @@ class CapacityModel:
         packets = {served: each.packet for served, each in self._costs.items()}
         return _interpolated(packets, counted.served) * counted.to_servers + self._lane * counted.lanes
 
-    def _of_stations(self, counted: PackingCounts, uplinks: float = 1.0) -> float:
+    def _uncalibrated_capacity(self, counted: PackingCounts, uplinks: float = 1.0) -> float:
         times = [self._worker_us(counted) / self._workers, self._server_us(counted) / self._servers]
         if self._uplinks_mbit is not None:
             times.append(8 * _bytes_to_switch(counted) / (uplinks * self._uplinks_mbit))
@@ -134,15 +132,16 @@ def _interpolated(known: dict[float, float], served: float) -> float:
     return float(np.interp(served, at, [known[each] for each in at]))
 
 
-def stops_at(sizes: Iterable[Size]) -> Size:
-    every = list(sizes)
-    best = max(size.capacity for size in every)
-    return next(size for size in every if size.capacity >= (1 - WORTH) * best)
+def smallest_sufficient(sizes: Iterable[Size]) -> Size:
+    """Return the smallest size beyond which a larger one adds less than `WORTH` to the capacity."""
+    ascending = list(sizes)
+    best = max(size.capacity for size in ascending)
+    return next(size for size in ascending if size.capacity >= (1 - WORTH) * best)
 
 
-def next_to_check(simulated: Sequence[int], stops: int, sizes: Sequence[int]) -> int | None:
-    """Return the next size to simulate: `stops`, otherwise the size next to it, the larger one first."""
+def next_to_check(simulated: Sequence[int], sufficient: int, sizes: Sequence[int]) -> int | None:
+    """Return the next size to simulate: `sufficient` or the next larger one, else the next smaller one."""
     remaining = [size for size in sizes if size not in simulated]
-    larger = sorted(size for size in remaining if size >= stops)
-    smaller = sorted((size for size in remaining if size < stops), reverse=True)
+    larger = sorted(size for size in remaining if size >= sufficient)
+    smaller = sorted((size for size in remaining if size < sufficient), reverse=True)
     return next(iter([*larger, *smaller]), None)

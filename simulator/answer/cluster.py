@@ -78,7 +78,7 @@ class Part(NamedTuple):
         return self.share == 1
 
 
-def whole(cluster: Cluster) -> Part:
+def whole_cluster(cluster: Cluster) -> Part:
     return Part(cluster.workers, cluster.rack, 1.0)
 
 
@@ -88,7 +88,7 @@ def on_dedicated_cores(hosts: Hosts) -> Hosts:
 
 
 def config_for(cluster: Cluster, part: Part | None = None) -> SimulationConfig:
-    part = part or whole(cluster)
+    part = part or whole_cluster(cluster)
     _check_ports(cluster)
     if cluster.optimiser is not None and not part.is_whole:
         raise SimulationError(

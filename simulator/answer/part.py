@@ -8,7 +8,7 @@ from foundation.logs.columns import TRANSFERS
 from foundation.protocol.addressing import MAX_HOSTS
 from foundation.protocol.header import LANES
 from foundation.settings import Strict
-from simulator.answer.cluster import Cluster, Part, whole
+from simulator.answer.cluster import Cluster, Part, whole_cluster
 
 MAX_RPCS = 90_000
 """RPCs of one step of all simulated workers, of which a simulation takes about a minute."""
@@ -32,7 +32,7 @@ def max_workers(cluster: Cluster, keys_per_step: float, max_rpcs: float = MAX_RP
 def part_of(cluster: Cluster, limit: int) -> Part:
     """Return the largest part of at most `limit` workers, which is less than a rack if need be."""
     if cluster.workers <= limit:
-        return whole(cluster)
+        return whole_cluster(cluster)
     if cluster.rack is None:
         return Part(limit, None, limit / cluster.workers)
     rack = min(cluster.rack, limit)

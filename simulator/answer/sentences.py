@@ -39,7 +39,7 @@ def sentences(
     keys: float,
     sides: OffloadComparison,
     sizes: Sequence[Size],
-    stops: Size,
+    sufficient: Size,
     checks: Sequence[Check],
     part_check: PartCheck | None = None,
     uplinks: Sequence[UplinkGain] = (),
@@ -53,7 +53,7 @@ def sentences(
     yield _busy("With it", sides.offload)
     if ages is not None:
         yield _collected(config, ages)
-    yield from _sizes(sizes, stops)
+    yield from _sizes(sizes, sufficient)
     yield _checks(checks)
     yield _data(cluster, keys)
     yield device(config, DEVICES[cluster.switch])
@@ -119,16 +119,16 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-def _sizes(sizes: Sequence[Size], stops: Size) -> Iterator[str]:
+def _sizes(sizes: Sequence[Size], sufficient: Size) -> Iterator[str]:
     none, largest = sizes[0], sizes[-1]
-    if stops.capacity <= (1 + WORTH) * none.capacity:
+    if sufficient.capacity <= (1 + WORTH) * none.capacity:
         yield f"No hot set of up to {largest.top_k:,} keys makes this cluster carry more."
-    elif stops is largest:
+    elif sufficient is largest:
         yield f"A larger hot set pays up to the maximum of {largest.top_k:,} keys."
     else:
         yield (
-            f"Beyond {stops.top_k:,} keys a larger hot set, of up to {largest.top_k:,} keys, adds less than "
-            f"{_percent(WORTH)}."
+            f"Beyond {sufficient.top_k:,} keys a larger hot set, of up to {largest.top_k:,} keys, adds less "
+            f"than {_percent(WORTH)}."
         )
 
 

@@ -21,7 +21,7 @@ class UplinkGain(Strict):
 
 
 def uplink_gains(
-    model: CapacityModel, none: PackingCounts, asked: PackingCounts, cluster: Cluster
+    model: CapacityModel, baseline: PackingCounts, offload: PackingCounts, cluster: Cluster
 ) -> tuple[UplinkGain, ...]:
     """Return the capacities by oversubscription, 1 to 1,024 and the cluster's; nothing without racks."""
     if cluster.racks is None:
@@ -29,8 +29,8 @@ def uplink_gains(
     return tuple(
         UplinkGain(
             oversubscription=ratio,
-            baseline=model.capacity(none, cluster.oversubscription / ratio),
-            offload=model.capacity(asked, cluster.oversubscription / ratio),
+            baseline=model.capacity(baseline, cluster.oversubscription / ratio),
+            offload=model.capacity(offload, cluster.oversubscription / ratio),
         )
         for ratio in sorted({*_RATIOS, cluster.oversubscription})
     )

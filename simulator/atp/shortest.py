@@ -79,7 +79,7 @@ class State(NamedTuple):
     """Worker, tensor and sequence number of the first copies that have arrived."""
     held: tuple[tuple[Step, AtpPacket], ...] = ()
     steps: tuple[Step, ...] = ()
-    taken: tuple[tuple[int, int, int, int], ...] = ()
+    sums: tuple[tuple[int, int, int, int], ...] = ()
     """Worker, tensor, sequence number and sum of the last step."""
 
     @property
@@ -126,7 +126,7 @@ def successors(setting: Setting, state: State) -> Iterator[State]:
         if not step.is_resent:
             arrived |= {(step.worker, step.tensor, step.sequence)}
         output = switch.take(packet)
-        after = state._replace(switch=switch, arrived=arrived, taken=())
+        after = state._replace(switch=switch, arrived=arrived, sums=())
         if output is None:
             yield after._replace(steps=(*state.steps, step))
             continue
@@ -135,8 +135,8 @@ def successors(setting: Setting, state: State) -> Iterator[State]:
             yield after._replace(steps=(*state.steps, step._replace(holds=True)), held=held)
         yield from _serve(setting, after, step, output.packet)
     for at, (step, packet) in enumerate(state.held):
-        rest = state._replace(held=state.held[:at] + state.held[at + 1 :], taken=())
-        yield from _serve(setting, rest, step._replace(is_held=True), packet)
+        delivered = state._replace(held=state.held[:at] + state.held[at + 1 :], sums=())
+        yield from _serve(setting, delivered, step._replace(is_held=True), packet)
 
 
 def _arrivals(setting: Setting, state: State) -> Iterator[Step]:
@@ -164,19 +164,19 @@ def _serve(setting: Setting, state: State, step: Step, packet: AtpPacket) -> Ite
     everyone = range(setting.workers)
     can_lose = Fault.LOST in setting.faults
     for lost in chain.from_iterable(combinations(everyone, n) for n in range(setting.workers * can_lose + 1)):
-        windows, taken = list(map(_copy, state.windows)), []
+        windows, sums = list(map(_copy, state.windows)), []
         for worker in everyone:
             window, before = windows[worker], len(windows[worker].results)
             if worker in lost:
                 continue
             window.take(answer)
             if len(window.results) > before:
-                taken.append((worker, window.key, answer.sequence, answer.values[0]))
+                sums.append((worker, window.key, answer.sequence, answer.values[0]))
             if window.is_done and window.key < setting.tensors:
                 windows[worker] = WindowModel(window.key + 1, setting.chunks, list(range(setting.window)))
             windows[worker].send()
         steps = (*state.steps, step._replace(lost_to=lost))
-        yield after._replace(switch=switch, windows=tuple(windows), steps=steps, taken=tuple(taken))
+        yield after._replace(switch=switch, windows=tuple(windows), steps=steps, sums=tuple(sums))
 
 
 def _copy(window: WindowModel) -> WindowModel:
@@ -186,7 +186,7 @@ def _copy(window: WindowModel) -> WindowModel:
 
 
 def violations(setting: Setting, state: State) -> Iterator[Violation]:
-    wrong = [each[:3] for each in state.taken if each[3] != _sum(setting, each[1], each[2])]
+    wrong = [each[:3] for each in state.sums if each[3] != _sum(setting, each[1], each[2])]
     if wrong:
         yield Violation.WRONG
         _, tensor, sequence = wrong[0]

@@ -44,13 +44,13 @@ class PlayedSchedule:
     def verdict(self) -> Verdict:
         for number, vectors in enumerate(self.vectors):
             results = [of_worker[number] for of_worker in self.results if number < len(of_worker)]
-            is_one = all(each.tobytes() == results[0].tobytes() for each in results)
-            if not (is_one and all(self.subject.is_sum(each, vectors) for each in results[:1])):
+            are_identical = all(each.tobytes() == results[0].tobytes() for each in results)
+            if not (are_identical and all(self.subject.is_sum(each, vectors) for each in results[:1])):
                 return Verdict.WRONG
-        short = [w for w, of_worker in enumerate(self.results) if len(of_worker) < len(self.vectors)]
-        living = [w for w in short if not self.testbed.world.agents[w].dead]
+        incomplete = [w for w, of_worker in enumerate(self.results) if len(of_worker) < len(self.vectors)]
+        living = [w for w in incomplete if not self.testbed.world.agents[w].dead]
         if all(self._has_reported(w) for w in living):
-            return Verdict.STALLED if short else Verdict.EQUAL
+            return Verdict.STALLED if incomplete else Verdict.EQUAL
         return Verdict.SILENT
 
     def _has_reported(self, w: int) -> bool:

@@ -53,13 +53,13 @@ class ScheduleRange:
     faults: tuple[str, ...] = tuple(ALL_REDUCE_FAULTS)
 
 
-def draw_all_reduces(of: ScheduleRange, fault: str, seed: int) -> AllReduceSchedule:
-    random = Random(f"{of.name} {fault} {seed}")
+def draw_all_reduces(limits: ScheduleRange, fault: str, seed: int) -> AllReduceSchedule:
+    random = Random(f"{limits.name} {fault} {seed}")
     schedule = AllReduceSchedule(
         fault, random.getrandbits(62),
-        workers=random.choice(of.workers),
-        window=random.choice(of.windows),
-        values=random.randint(1, of.max_values),
+        workers=random.choice(limits.workers),
+        window=random.choice(limits.windows),
+        values=random.randint(1, limits.max_values),
         all_reduces=random.randint(1, 3),
         is_float=random.random() < 0.5,
         delay_us=random.choice([1, 5, 20]),
@@ -71,7 +71,7 @@ def draw_all_reduces(of: ScheduleRange, fault: str, seed: int) -> AllReduceSched
         schedule,
         target=random.randrange(schedule.workers),
         duration_us=random.choice([100, 2_000, 100_000]),
-        chunk_size=random.choice(of.chunk_sizes),
+        chunk_size=random.choice(limits.chunk_sizes),
     )
     found = {
         "loss": replace(schedule, loss=rate),

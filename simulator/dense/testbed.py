@@ -56,8 +56,8 @@ class AllReduceTestbed:
 
     def reset(self, schedule: AllReduceSchedule) -> None:
         world = self.world
-        for array, was in self._pristine:
-            array[...] = was
+        for array, initial in self._pristine:
+            array[...] = initial
         for name in WORLD_HEADER.names or ():
             record_of(world)[name] = self._initial_header[name]
         for links in (world.up, world.down):
@@ -75,8 +75,8 @@ class AllReduceTestbed:
         self.restart_switch()
 
     def restart_servers(self) -> None:
-        for array, was in self._initial_servers:
-            array[...] = was
+        for array, initial in self._initial_servers:
+            array[...] = initial
 
     def restart_switch(self) -> None:
         self._switch.pipeline.load_image(self._provisioned)

@@ -87,18 +87,18 @@ class CableSlow(Fault):
     def _counted(self) -> list[int]:
         return [int(getattr(link, self._counts)) for link in self._links]
 
-    def _change(self, by: int) -> None:
+    def _change(self, sign: int) -> None:
         for link in self._links:
-            link.delay += by * self._injection.amount * 1_000
+            link.delay += sign * self._injection.amount * 1_000
 
 
 class CableDown(CableSlow):
     name, row = "link", "a host's cable is down for a while"
     _counts = "lost"
 
-    def _change(self, by: int) -> None:
+    def _change(self, sign: int) -> None:
         for link in self._links:
-            link.down += by
+            link.down += sign
 
 
 class WorkerKilled(Fault):

@@ -36,15 +36,14 @@ log."""
 
 
 class OperationsHeader:
-    begin_ns: int
-    think_ns: int
-    until: int
+    begin_ns: int  # CPU time before the first RPC of an operation
+    think_ns: int  # maximum pause between two operations of a worker
+    until: int  # number of answered RPCs at which the loop returns
     answered: int
-    is_closing: int
-    is_extreme: int
-    pulls: float
-    share: float
-    """Probability that an operation takes a key."""
+    is_closing: int  # whether no operation begins any more
+    is_extreme: int  # whether pushed values are those of `EXTREMES`
+    pulls: float  # probability that an operation is a pull
+    share: float  # probability that an operation takes a key
     random: np.uint64
     seed: np.uint64
 
@@ -62,9 +61,8 @@ class Operation:
     kind: int
     invoked: int
     completed: int
-    mask: np.uint64
-    """Keys of the operation, a bit each."""
-    added: np.uint64
+    mask: np.uint64  # keys of the operation, a bit each
+    added: np.uint64  # keys whose push was acknowledged, a bit each
 
 
 class Operations(NamedTuple):
@@ -181,11 +179,11 @@ def _complete(operations: Operations, w: int, calls: ClientState, now: int) -> N
     k = int64(worker.operations) - 1
     operations.history[w, k].completed = now
     worker.completed += 1
-    _note(operations, w, k, calls)
+    _record_answers(operations, w, k, calls)
 
 
 @compiled
-def _note(operations: Operations, w: int, k: int, calls: ClientState) -> None:
+def _record_answers(operations: Operations, w: int, k: int, calls: ClientState) -> None:
     operation, added = operations.history[w, k], np.uint64(0)
     for i in range(int64(calls.header.n_keys)):
         key = int64(calls.positions[i])
@@ -203,5 +201,5 @@ def abandon_operation(world: World, operations: Operations, w: int) -> None:
     _count(world, operations, w)
     worker = operations.progress[w]
     if worker.state == IN_OPERATION:
-        _note(operations, w, int64(worker.operations) - 1, row(world.calls, w))
+        _record_answers(operations, w, int64(worker.operations) - 1, row(world.calls, w))
     worker.state = IDLE

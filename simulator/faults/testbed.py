@@ -70,7 +70,7 @@ class SimulatedTestbed:
         self._provisioned = self.switch.image()
         self._initial_header = record_of(self.world).copy()
         self._pristine = [(array, array.copy()) for array in _arrays(self.world)]
-        self._octets = [(_octets_of(array), _octets_of(was)) for array, was in self._pristine]
+        self._octets = [(_octets_of(array), _octets_of(initial)) for array, initial in self._pristine]
         self._frame_bytes = self.world.frames.view(np.uint8).reshape(len(self.world.frames), FRAME.itemsize)
         server_arrays = {array.ctypes.data for array in _flat(self.world.servers, _NOT_READ["servers"])}
         self._pristine_servers = [pair for pair in self._pristine if pair[0].ctypes.data in server_arrays]
@@ -207,8 +207,8 @@ class SimulatedTestbed:
     def restart_server(self, p: int) -> None:
         server = self.servers[p]
         notes = server.state.journal[: int(server.state.header.noted)].tobytes()
-        for array, was in self._pristine_servers:
-            array[p] = was[p]
+        for array, initial in self._pristine_servers:
+            array[p] = initial[p]
         server.recover(notes)
         self._restart(WORKERS + p)
 
@@ -255,9 +255,9 @@ def _arrays(world: World) -> Iterator[NDArray[np.generic]]:
             yield field
 
 
-def _field(of: object, name: str) -> NDArray[np.int64]:
+def _field(records: object, name: str) -> NDArray[np.int64]:
     """Return a field of records as an array, which Python reads ten times faster."""
-    return np.asarray(of)[name].reshape(-1)
+    return np.asarray(records)[name].reshape(-1)
 
 
 def _octets_of(array: NDArray[np.generic]) -> NDArray[np.uint8]:

@@ -27,12 +27,12 @@ class LatencyPrediction(NamedTuple):
     predicted: float
 
     @property
-    def off(self) -> float:
+    def relative_error(self) -> float:
         return self.predicted / self.measured - 1
 
     @property
     def holds(self) -> bool:
-        return abs(self.off) <= BOUNDS[self.metric.rpartition("_")[2]]
+        return abs(self.relative_error) <= BOUNDS[self.metric.rpartition("_")[2]]
 
 
 class DifferencePrediction(NamedTuple):
@@ -80,5 +80,5 @@ def _differences(
     for cell, metric in measured.signs:
         base = (cell[0], arm(cell[1]).reference or "")
         if cell in common and base in common:
-            changes = (of.cells[cell][metric] / of.cells[base][metric] - 1 for of in (measured, predicted))
+            changes = (run.cells[cell][metric] / run.cells[base][metric] - 1 for run in (measured, predicted))
             yield DifferencePrediction(*cell, metric, *changes)

@@ -72,8 +72,8 @@ class Target(NamedTuple):
 
         def differences(metric: str) -> list[float]:
             return [
-                (of[metric] - found.cells[cell][metric]) * self.rates[cell[0]]
-                for cell, of in self.cells.items()
+                (values[metric] - found.cells[cell][metric]) * self.rates[cell[0]]
+                for cell, values in self.cells.items()
             ]
 
         return {metric: max(0.0, float(np.median(differences(metric)))) for metric in CPU}
@@ -85,31 +85,33 @@ class Target(NamedTuple):
             return found.cells[cell][metric] + unexplained.get(metric, 0.0) / self.rates[cell[0]]
 
         return {
-            cell: {metric: (of[metric], simulated(cell, metric)) for metric in WEIGHTS}
-            for cell, of in self.cells.items()
+            cell: {metric: (values[metric], simulated(cell, metric)) for metric in WEIGHTS}
+            for cell, values in self.cells.items()
         }
 
     def residuals(self, found: Observed) -> NDArray[np.float64]:
-        off = [
-            WEIGHTS[metric] * np.log(made / measured)
+        errors = [
+            WEIGHTS[metric] * np.log(simulated / measured)
             for metrics in self.pairs(found).values()
-            for metric, (measured, made) in metrics.items()
+            for metric, (measured, simulated) in metrics.items()
         ]
-        carried = [np.log(found.capacity[arm] / of) for arm, of in self.capacity.items()]
-        return np.array(off + carried)
+        capacities = [np.log(found.capacity[arm] / capacity) for arm, capacity in self.capacity.items()]
+        return np.array(errors + capacities)
 
 
 def fit(run: Path, arms: Sequence[str], progress: FitProgress, max_evaluations: int) -> Fit:
     record = read_record(run)
     measured = observed_in(run)
-    wanted = {cell: of for cell, of in measured.cells.items() if cell[1] in arms}
+    wanted = {cell: values for cell, values in measured.cells.items() if cell[1] in arms}
     if {cell[1] for cell in wanted} != set(arms):
         raise AnalysisError(renamed_arm(arms) or f"{run}: has not measured all of the arms {', '.join(arms)}")
     target = Target(wanted, record.offered_rate, {arm: measured.capacity[arm] for arm in arms})
     names = [name for name in RANGES if record.datapath == "kernel" or name not in _OF_KERNEL]
     base = Hosts.model_validate({**shared_cores(record), "measured": run})
     trial = Trial(config_like(record, base, arms, **_SHORT))
-    low, start, high = (np.log([getattr(RANGES[name], of) for name in names]) for of in CostRange._fields)
+    low, start, high = (
+        np.log([getattr(RANGES[name], bound) for name in names]) for bound in CostRange._fields
+    )
     tried = 0
 
     def residuals(logs: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -130,14 +132,14 @@ def fit(run: Path, arms: Sequence[str], progress: FitProgress, max_evaluations: 
     hosts = with_costs(base, names, best.x)
     found = trial.observe(hosts)
     progress(max_evaluations, max_evaluations)
-    carried = {arm: (of, found.capacity[arm]) for arm, of in target.capacity.items()}
-    return Fit(hosts, target.unexplained(found), target.pairs(found), carried)
+    capacities = {arm: (capacity, found.capacity[arm]) for arm, capacity in target.capacity.items()}
+    return Fit(hosts, target.unexplained(found), target.pairs(found), capacities)
 
 
 def with_costs(base: Hosts, names: Sequence[str], logs: NDArray[np.float64]) -> Hosts:
     values = {name: float(value) for name, value in zip(names, np.exp(logs), strict=True)}
-    whole = {name: round(value) if name.endswith("_ns") else value for name, value in values.items()}
-    return Hosts.model_validate({**base.model_dump(), **whole})
+    rounded = {name: round(value) if name.endswith("_ns") else value for name, value in values.items()}
+    return Hosts.model_validate({**base.model_dump(), **rounded})
 
 
 class Trial:

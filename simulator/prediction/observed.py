@@ -45,7 +45,7 @@ def observed(record: RunRecord, summary: Summary) -> Observed:
 
 def _capacity(record: RunRecord) -> dict[str, float]:
     every = [record.capacity, *(check.capacity for check in record.capacity_checks)]
-    return {arm: median(of[arm] for of in every) for arm in record.capacity}
+    return {arm: median(capacities[arm] for capacities in every) for arm in record.capacity}
 
 
 def _cell(name: str, arm: str, load: LoadSummary, record: RunRecord) -> dict[str, float] | None:

@@ -1,4 +1,4 @@
-"""Figures of sweeps: [DDL] Fig. 1, 7b and 8 in virtual time, and the effect of each setting in all arms."""
+"""Figures of sweeps: [DDL] Fig. 1, 7b and 8, simulated, and the effect of each setting in all arms."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ def overview(sweep: Sweep, found: Sequence[CachedPoint]) -> Figure:
         f"sweep-{sweep.name}",
         sweep.title,
         Axis(sweep.axis, is_log=len(sweep.points) > 1 and min(_x(sweep)) > 0),
-        Axis("see above each", is_log=True),
+        Axis("in the unit above each", is_log=True),
         [Panel(what, _lines(sweep, found, metric)) for what, metric in METRICS.items()],
-        caption="In virtual time. Half load is half of what the arm that carries least does.",
+        caption="Simulated. Half load is half of what the arm that carries least does.",
     )
 
 
@@ -78,9 +78,9 @@ def training(sweep: Sweep, found: Sequence[CachedPoint]) -> Figure:
     base = next(number for number, point in enumerate(sweep.points) if point.x == _BASE_WORKERS)
     lines, facts = [], dict[Fact, float]()
     for number, arm in enumerate(_arms(found)):
-        rate = _values(found, arm, lambda of: of.capacity)
+        rate = _values(found, arm, lambda arm: arm.capacity)
         lines.append(Series(arm, x, 1e6 / rate, colour_of(arm, number), dash=number % 2))
-        facts |= {(arm, f"{workers:.0f}"): float(of) for workers, of in zip(x, rate / x, strict=True)}
+        facts |= {(arm, f"{workers:.0f}"): float(speed) for workers, speed in zip(x, rate / x, strict=True)}
         if arm_of(arm).reference is None:
             ideal = 1e6 / (rate[base] / _BASE_WORKERS * x)
             lines.append(Series("ideal", x, ideal, "#000000", dash=2))
@@ -102,22 +102,22 @@ def communication(sweep: Sweep, found: Sequence[CachedPoint]) -> Figure:
         "Communication's share of training time",
         Axis("workers", is_log=True),
         Axis("share of a step", is_share=True),
-        [Panel(sweep.title, _lines(sweep, found, lambda of: of.simulated.communication))],
+        [Panel(sweep.title, _lines(sweep, found, lambda arm: arm.simulated.communication))],
         caption="[DDL] Fig. 1, as a share.",
     )
 
 
 def utilisation(sweep: Sweep, found: Sequence[CachedPoint]) -> Figure:
     panels: dict[str, Metric] = {
-        "workers": lambda of: of.simulated.workers_busy,
-        "servers": lambda of: of.simulated.servers_busy,
+        "workers": lambda arm: arm.simulated.workers_busy,
+        "servers": lambda arm: arm.simulated.servers_busy,
     }
     return Figure(
         "fig-08",
         "CPU utilisation of S1 to S6",
         Axis("workers, four to a server"),
         Axis("share of the time", is_share=True),
-        [Panel(of, _lines(sweep, found, metric)) for of, metric in panels.items()],
+        [Panel(title, _lines(sweep, found, metric)) for title, metric in panels.items()],
         caption="[DDL] Fig. 8: with scale it falls on workers and rises on servers, to 90 %. Every worker "
         "pulls and pushes as fast as it can.",
     )
@@ -125,20 +125,20 @@ def utilisation(sweep: Sweep, found: Sequence[CachedPoint]) -> Figure:
 
 def callers(sweep: Sweep, found: Sequence[CachedPoint]) -> Figure:
     """Plot [DDL] Fig. 7b: unique workers that call a server within 1,000 µs."""
-    panels: dict[str, Metric] = {"p50": lambda of: of.callers_p50, "p99": lambda of: of.callers_p99}
+    panels: dict[str, Metric] = {"p50": lambda arm: arm.callers_p50, "p99": lambda arm: arm.callers_p99}
     return Figure(
         "fig-07b",
         "Workers that call one server within 1,000 µs, S1 to S6",
         Axis("workers, four to a server"),
         Axis("unique workers in a window"),
-        [Panel(of, _lines(sweep, found, metric)) for of, metric in panels.items()],
+        [Panel(title, _lines(sweep, found, metric)) for title, metric in panels.items()],
         caption="[DDL] Fig. 7b: 50 to 200. Windows without a request do not count.",
     )
 
 
 def drops(sweep: Sweep, found: Sequence[CachedPoint]) -> Figure:
-    def share(of: SweptArm) -> float:
-        return of.simulated.dropped / max(of.simulated.frames, 1)
+    def share(arm: SweptArm) -> float:
+        return arm.simulated.dropped / max(arm.simulated.frames, 1)
 
     return Figure(
         "incast-drops",
@@ -158,7 +158,7 @@ def cost(sweep: Sweep, found: Sequence[CachedPoint]) -> Figure:
         "cost",
         "What an RPC of S1 to S6 costs to simulate",
         Axis("nodes"),
-        Axis("µs of one core, on the machine that did it"),
+        Axis("CPU time of this machine, µs"),
         [Panel("all arms", [
             Series("event loop", x, loop, colour_of("", 7)),
             Series("whole run", x, whole, colour_of("", 0)),

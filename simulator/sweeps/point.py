@@ -136,6 +136,6 @@ def _closed_pushes(run: Path) -> dict[str, float]:
         pl.col("round") < 0, pl.col("op").cast(pl.String) == "push"
     )
     return {
-        str(arm[0]): float(np.quantile((of["end_us"] - of["start_us"]).to_numpy(), 0.99))
-        for arm, of in rows.group_by(pl.col("arm").cast(pl.String))
+        str(arm[0]): float(np.quantile((operations["end_us"] - operations["start_us"]).to_numpy(), 0.99))
+        for arm, operations in rows.group_by(pl.col("arm").cast(pl.String))
     }

@@ -51,10 +51,9 @@ def _published(registers: dict[str, int]) -> dict[str, int]:
 
 
 def _memory(arm: str, registers: dict[str, int], of_values: str, slots: int, values: int) -> Memory:
-    of = sum(n for name, n in registers.items() if of_values and f".{of_values}" in name)
-    return Memory(
-        arm=arm, slots=slots, values=values, value_bytes=of, other_bytes=sum(registers.values()) - of
-    )
+    value_bytes = sum(n for name, n in registers.items() if of_values and f".{of_values}" in name)
+    other_bytes = sum(registers.values()) - value_bytes
+    return Memory(arm=arm, slots=slots, values=values, value_bytes=value_bytes, other_bytes=other_bytes)
 
 
 def _slots_of(registers: dict[str, int]) -> int:

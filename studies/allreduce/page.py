@@ -35,11 +35,11 @@ _READING = (
 )
 
 
-def write_page(numbers: Numbers, ran: Sequence[tuple[str, str]], folder: Path) -> Path:
+def write_page(numbers: Numbers, provenance: Sequence[tuple[str, str]], folder: Path) -> Path:
     figures = list(figures_of(numbers))
     page = Page(
         title="All-reduce: designs side by side",
-        ran=ran,
+        provenance=provenance,
         plots=[plot(figure) for figure in figures],
         tables=tables_of(numbers),
         reading=_READING,

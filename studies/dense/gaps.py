@@ -25,7 +25,7 @@ class Gap:
     mean: float
     p99: float
     largest: float
-    reached: float
+    optimal: float  # share of models for which the scheduler finds the optimum
 
 
 def gaps(

@@ -14,7 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from foundation.errors import DataError
-from foundation.logs.parts import whole
+from foundation.logs.parts import atomic_path
 from foundation.logs.update_log import UNREADABLE, UpdateLog, first_line
 
 COLUMNS = ("layer", "bytes", "backward_us", "forward_us")
@@ -112,7 +112,7 @@ def write_layers(layers: Layers, path: Path) -> None:
         },
         schema_overrides={"forward_us": pl.Float64},
     )
-    with whole(path) as partial:
+    with atomic_path(path) as partial:
         if path.suffix == ".csv":
             table.write_csv(partial)
         else:

@@ -56,7 +56,7 @@ def write_whatif(
                 sentences=tuple((Span(text=each.sentence),) for each in requirements),
             )
         ],
-        ran=[*_sources(models), *network.describe(), ("buffers", fusion.describe())],
+        provenance=[*_sources(models), *network.describe(), ("buffers", fusion.describe())],
         tables=[("What it takes", [_needed(requirements, target)])],
         plots=[plot(figure) for figure in figures],
         reading=_READING_WHATIF,
@@ -75,7 +75,7 @@ def write_overlap(
     times = [step_times(model, network, schedules[model.name]) for model in models]
     page = Page(
         title="What to send when",
-        ran=[*_sources(models), *network.describe()],
+        provenance=[*_sources(models), *network.describe()],
         tables=[("Time of a step", [times_table(times)])],
         plots=[plot(figure) for figure in figures],
         reading=_READING_OVERLAP,

@@ -36,14 +36,14 @@ def losses(numbers: Numbers) -> Figure:
         caption="Mean log loss of each fiftieth of the mini-batches, before their updates; a sample is "
         "trained once. Left: against simulated time, with workers that begin a step as soon as their last "
         "one ends. Right: against the mini-batches of all workers. Each curve has the best of the learning "
-        "rates that were tried, as many for each. Losses beyond 1.1 times chance's are drawn there.",
+        "rates that were tried, as many for each. Losses above 1.1 times chance's are drawn at that value.",
     )
 
 
 def _loss_panels(numbers: Numbers) -> Iterator[Panel]:
     for data in numbers.data:
         for title, axis, along in (("time", _TIME, "ms"), ("updates", _UPDATES, "step")):
-            series = [_series(curve, along) for curve in numbers.of(data)]
+            series = [_series(curve, along) for curve in numbers.curves_of(data)]
             yield Panel(f"{TITLES[data]}: {title}", series, axis)
 
 

@@ -39,12 +39,12 @@ class Numbers(Strict):
     curves: list[Curve]
     points: list[MapPoint]
 
-    def of(self, data: DataName) -> list[Curve]:
+    def curves_of(self, data: DataName) -> list[Curve]:
         return [each for each in self.curves if each.data == data]
 
     @property
     def data(self) -> list[DataName]:
-        return [name for name in TITLES if self.of(name)]
+        return [name for name in TITLES if self.curves_of(name)]
 
 
 def run_plan(

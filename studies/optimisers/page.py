@@ -25,12 +25,12 @@ _READING = (
 )
 
 
-def write_page(numbers: Numbers, ran: Sequence[tuple[str, str]], folder: Path) -> Path:
+def write_page(numbers: Numbers, provenance: Sequence[tuple[str, str]], folder: Path) -> Path:
     """Write report.html, numbers.json and figures; return the report's path; raises `DataError`."""
     figures = figures_of(numbers)
     page = Page(
         title="Optimisers at servers, with the hot set in the switch",
-        ran=ran,
+        provenance=provenance,
         plots=[plot(figure) for figure in figures],
         tables=tables_of(numbers),
         reading=_READING,
@@ -50,7 +50,7 @@ def tables_of(numbers: Numbers) -> list[tuple[str, Sequence[Table]]]:
 def losses(data: DataName, numbers: Numbers) -> Table:
     """Return the losses of a data set, with the age of published values in mini-batches of all workers."""
     rows: list[Row] = []
-    for curve in numbers.of(data):
+    for curve in numbers.curves_of(data):
         found, ages = curve.result, curve.result.ages
         age = "" if ages is None else f"{ages.p50:,.3g}, {ages.p99:,.3g}"
         batches = "" if ages is None else f"{ages.p50 * found.steps_per_s / 1e3:,.0f}"
@@ -60,7 +60,7 @@ def losses(data: DataName, numbers: Numbers) -> Table:
             batches,
         )  # fmt: skip
         rows.append((curve.label, *map(plain, cells)))
-    first = numbers.of(data)[0].result
+    first = numbers.curves_of(data)[0].result
     head = (
         "", "learning rate", "loss at the end", "mean loss", "steps/s", "servers, µs a step",
         "age, median and p99, ms", "median in mini-batches",

@@ -105,4 +105,4 @@ def _offloads(plan: Plan) -> Iterator[Offload]:
 
 
 def trainings(plan: Plan, data: Sequence[tuple[Data, int]]) -> list[Training]:
-    return [job for of, steps in data for arm in ARMS for job in tuning(plan, arm, of, steps)]
+    return [job for name, steps in data for arm in ARMS for job in tuning(plan, arm, name, steps)]

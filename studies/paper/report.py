@@ -54,7 +54,7 @@ def _page(
     return Page(
         title="What a programmable switch does for parameter servers, measured here",
         answers=[measured_answer(first.summary)],
-        ran=what_was_run(first.record, first.summary),
+        provenance=what_was_run(first.record, first.summary),
         drawings=drawings(first.summary, first.record),
         paper=[
             paper_table(of_run(run.folder), list(figures([of_run(run.folder)])), run.summary) for run in main

@@ -35,11 +35,11 @@ def half_life(log: Log) -> float | None:
         for chunk in log.chunks(int(edges[window]), int(edges[window + 1])):
             _count(chunk, counts)
         in_top[np.argsort(-counts, kind="stable")[:top]] |= np.uint32(1 << window)
-    taken = np.zeros((windows, windows + 1), np.int64)
+    hits = np.zeros((windows, windows + 1), np.int64)
     for window in range(windows):
         for chunk in log.chunks(int(edges[window]), int(edges[window + 1])):
-            _count_top(chunk, in_top, taken[window])
-    shares = taken[:, :-1] / taken[:, -1:]
+            _count_top(chunk, in_top, hits[window])
+    shares = hits[:, :-1] / hits[:, -1:]
     lead = [np.mean(np.diagonal(shares, -lag)) - top / len(log.keys) for lag in range(1, windows)]
     if lead[-1] > (1 - _MIN_LOSS) * lead[0]:
         return None
@@ -68,11 +68,11 @@ def _count(accesses: Accesses, counts: Ints) -> None:
 
 
 @entry_point
-def _count_top(accesses: Accesses, in_top: Words, taken: Ints) -> None:
-    windows = len(taken) - 1
+def _count_top(accesses: Accesses, in_top: Words, hits: Ints) -> None:
+    windows = len(hits) - 1
     for access in accesses:
         if int64(access) < PULL:
             bits = int64(in_top[int64(access) & KEY])
             for window in range(windows):
-                taken[window] += bits >> window & 1
-            taken[windows] += 1
+                hits[window] += bits >> window & 1
+            hits[windows] += 1

@@ -28,18 +28,18 @@ def figures_of(study: Study) -> list[Figure]:
     return [*shares, _shares(study, "pulls")] if study.facts.pulls else shares
 
 
-def _series(of: Sequence[Outcome], x: Sequence[float], y: Sequence[float]) -> Series:
-    name = of[0].policy
+def _series(outcomes: Sequence[Outcome], x: Sequence[float], y: Sequence[float]) -> Series:
+    name = outcomes[0].policy
     number = [spec.name for spec in POLICIES].index(name)
     colour = dict((_OPTIMUM, _RANDOM)).get(name) or colour_of("", number % _COLOURS)
     dash = 0 if name == _OPTIMUM[0] else number // _COLOURS % len(DASHES)
-    return Series(of[0].title, np.array(x, np.float64), np.array(y, np.float64), colour, dash)
+    return Series(outcomes[0].title, np.array(x, np.float64), np.array(y, np.float64), colour, dash)
 
 
 def _shares(study: Study, what: str) -> Figure:
     series = [
-        _series(of, [each.size for each in of], [_share(each, what) for each in of])
-        for of in study.by_policy.values()
+        _series(outcomes, [each.size for each in outcomes], [_share(each, what) for each in outcomes])
+        for outcomes in study.by_policy.values()
     ]
     return Figure(
         f"policies-{what}",
@@ -59,8 +59,12 @@ def _share(outcome: Outcome, what: str) -> float:
 
 def _moves(study: Study) -> Figure:
     series = [
-        _series(of, [max(each.moves_per_thousand, _MIN_MOVES) for each in of], [each.share for each in of])
-        for of in study.by_policy.values()
+        _series(
+            outcomes,
+            [max(each.moves_per_thousand, _MIN_MOVES) for each in outcomes],
+            [each.share for each in outcomes],
+        )
+        for outcomes in study.by_policy.values()
     ]
     return Figure(
         "policies-moves",
@@ -78,7 +82,7 @@ def _over_time(study: Study) -> Figure:
     size, facts = shown_size(study), study.facts
     first, bins = facts.steps - facts.scored_steps, len(next(iter(study.outcomes)).over_time)
     middles = [first + (at + 0.5) * facts.scored_steps / bins for at in range(bins)]
-    series = [_series([of], middles, of.over_time) for of in study.at(size).values()]
+    series = [_series([outcomes], middles, outcomes.over_time) for outcomes in study.at(size).values()]
     return Figure(
         "policies-time",
         f"Updates that hit over time, with {size:,} keys",

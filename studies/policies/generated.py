@@ -82,5 +82,7 @@ def _changed(steps: int, spec: LogSpec) -> float:
     return 1 - float(2 ** (-steps / spec.half_life))
 
 
-def _exchange(key_of_rank: NDArray[np.uint32], which: NDArray[np.bool_], random: np.random.Generator) -> None:
-    key_of_rank[which] = random.permutation(key_of_rank[which])
+def _exchange(
+    key_of_rank: NDArray[np.uint32], exchanged: NDArray[np.bool_], random: np.random.Generator
+) -> None:
+    key_of_rank[exchanged] = random.permutation(key_of_rank[exchanged])

@@ -12,7 +12,7 @@ from studies.policies.log import Log, training_length
 
 
 def prepare(
-    files: Sequence[Path], folder: Path, learn: float, options: ReadOptions, progress: Progress,
+    files: Sequence[Path], folder: Path, train_share: float, options: ReadOptions, progress: Progress,
     name: str | None = None,
 ) -> Log:  # fmt: skip
     steps = read_steps(files, options, folder, progress)
@@ -23,7 +23,7 @@ def prepare(
         steps.accesses,
         steps.starts,
         steps.keys,
-        training_length(len(steps), learn),
+        training_length(len(steps), train_share),
         steps.has_pulls,
         folder,
         steps.tables,

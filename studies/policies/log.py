@@ -82,17 +82,17 @@ class Log:
         return next_access
 
 
-def make_log(batches: Iterable[Sequence[int]], learn: float = 0.5) -> Log:
-    """Make a log in memory from the updated keys of each step; the first `learn` of the steps train."""
+def make_log(batches: Iterable[Sequence[int]], train_share: float = 0.5) -> Log:
+    """Make a log in memory from the updated keys of each step; the first `train_share` of the steps train."""
     steps = [np.asarray(batch, np.uint64) for batch in batches]
     keys, accesses = np.unique(np.concatenate(steps), return_inverse=True)
     starts = np.append(0, np.cumsum([len(step) for step in steps], dtype=np.int64))
-    return Log("log", accesses.astype(np.uint32), starts, keys, training_length(len(steps), learn))
+    return Log("log", accesses.astype(np.uint32), starts, keys, training_length(len(steps), train_share))
 
 
-def training_length(steps: int, learn: float) -> int:
-    """Return the number of training steps, given their share `learn`; at least one step is scored."""
-    return min(round(steps * learn), steps - 1)
+def training_length(steps: int, train_share: float) -> int:
+    """Return the number of training steps, given their share; at least one step is scored."""
+    return min(round(steps * train_share), steps - 1)
 
 
 @entry_point

@@ -69,7 +69,7 @@ def _page(study: Study, plots: list[Plot]) -> Page:
         title="What to keep in the switch",
         plots=plots,
         answers=[answer_of(study)],
-        ran=_ran(study),
+        provenance=_ran(study),
         tables=[("Policies", tables_of(study))],
         reading=_READING,
         glossary=_GLOSSARY,

@@ -23,12 +23,12 @@ WRITES_PER_S = 417_000.0
 class Settings(Strict):
     sizes: tuple[int, ...] = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)
     policies: tuple[str, ...] = ()
-    learn: float = 0.5
+    train_share: float = 0.5
     """Share of the steps that train policies and are not scored."""
     rate: float = 250.0
     """Steps/s of all workers."""
-    every: float | None = None
-    """Period in s, at whose end sets are selected or cleared; None means 10, or 1/20 of a short log."""
+    period_s: float | None = None
+    """Sets are selected or cleared at the end of each period; None means 10, or 1/20 of a short log."""
     writes_per_s: float = WRITES_PER_S
     """Table writes/s that the control plane can make."""
     servers: int = 2
@@ -43,8 +43,8 @@ class Settings(Strict):
         return read_options(self.columns, self.samples_per_step, self.skip_bad)
 
     def period(self, steps: int) -> int:
-        if self.every is not None:
-            return max(1, round(self.every * self.rate))
+        if self.period_s is not None:
+            return max(1, round(self.period_s * self.rate))
         return max(_MIN_STEPS, min(round(DEFAULT_PERIOD_S * self.rate), steps // MIN_PERIODS))
 
 

@@ -99,9 +99,11 @@ def _log(
         return lambda done, total: progress(activity, done, total)
 
     if log_spec is None:
-        return prepare(files, scratch, settings.learn, settings.read_options, progress_of("reading"))
+        return prepare(files, scratch, settings.train_share, settings.read_options, progress_of("reading"))
     parts = write_parts(log_spec, scratch, progress_of("generating"))
-    return prepare(parts, scratch, settings.learn, ReadOptions(), progress_of("reading"), name_of(log_spec))
+    return prepare(
+        parts, scratch, settings.train_share, ReadOptions(), progress_of("reading"), name_of(log_spec)
+    )
 
 
 def name_of(log_spec: LogSpec) -> str:

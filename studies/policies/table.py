@@ -5,7 +5,7 @@ from pathlib import Path
 
 import polars as pl
 
-from foundation.logs.parts import whole
+from foundation.logs.parts import atomic_path
 from studies.policies.results import Outcome, Study
 
 _COLUMNS = ("share", "packets spared", "moves/s", "per 1,000 updates", "control plane")
@@ -99,10 +99,10 @@ def write_table(study: Study, folder: Path) -> list[Path]:
     from matplotlib.transforms import Bbox
 
     csv, pdf = folder / "table.csv", folder / "table.pdf"
-    with whole(csv) as partial:
+    with atomic_path(csv) as partial:
         frame(study).write_csv(partial)
     if study.facts.tables:
-        with whole(folder / "tables.csv") as partial:
+        with atomic_path(folder / "tables.csv") as partial:
             frame_by_table(study).write_csv(partial)
     rows = [
         [each.title, f"{size:,}", *cells(study, each)]
@@ -127,7 +127,7 @@ def write_table(study: Study, folder: Path) -> list[Path]:
         for (_, column), cell in drawn.get_celld().items():
             if column == 0:
                 cell.get_text().set_horizontalalignment("left")
-        with whole(pdf) as partial:
+        with atomic_path(pdf) as partial:
             drawing.savefig(partial, format="pdf", dpi=_DPI, metadata={"CreationDate": None})
     finally:
         plt.close(drawing)

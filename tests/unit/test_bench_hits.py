@@ -109,12 +109,12 @@ def test_the_section_has_a_line_for_each_kind_of_keys_and_caches(monkeypatch: py
 def test_events_are_counted_in_the_block_alone() -> None:
     if why := counters.missing(SOFTWARE):
         pytest.skip(why)
-    with counters.counted(True, SOFTWARE) as few:
+    with counters.count_events(True, SOFTWARE) as few:
         pass
-    with counters.counted(True, SOFTWARE) as many, mmap.mmap(-1, 4 << 20) as pages:
+    with counters.count_events(True, SOFTWARE) as many, mmap.mmap(-1, 4 << 20) as pages:
         pages[:: mmap.PAGESIZE] = bytes(1024)
     assert many["page faults"] > few["page faults"] + 100
-    with counters.counted(False, SOFTWARE) as none:
+    with counters.count_events(False, SOFTWARE) as none:
         pass
     assert none == {}
 

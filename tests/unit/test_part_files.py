@@ -1,4 +1,4 @@
-"""Part files appear whole or not at all, and continue the numbers of earlier ones."""
+"""Part files appear atomic_path or not at all, and continue the numbers of earlier ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from foundation.errors import DataError
 from foundation.logs.columns import CONNECTIONS
 from foundation.logs.merge import last_updates, merge_logs
-from foundation.logs.parts import Parts, save_arrays, whole, write_text
+from foundation.logs.parts import Parts, atomic_path, save_arrays, write_text
 from tests.harness.snapshots import exactly
 
 ROW = {"time_us": [2**40], "ps": 1, "worker": [7], "job": 2}
@@ -57,7 +57,7 @@ def test_other_columns_than_the_logs_are_refused(tmp_path: Path, columns: dict[s
     assert names(tmp_path) == []
 
 
-def test_a_file_is_not_seen_before_it_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_not_seen_before_it_is_atomic_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[list[str]] = []
     rename = Path.replace
 
@@ -96,14 +96,14 @@ def test_a_file_is_not_seen_before_it_is_whole(tmp_path: Path, monkeypatch: pyte
 def test_what_cannot_be_written_leaves_nothing(tmp_path: Path, failure: Exception, reason: str) -> None:
     path = tmp_path / "part.parquet"
     text = f"{path}: cannot be written: {reason}"
-    with pytest.raises(DataError, match=exactly(text)), whole(path) as partial:
+    with pytest.raises(DataError, match=exactly(text)), atomic_path(path) as partial:
         partial.write_text("half")
         raise failure
     assert names(tmp_path) == []
 
 
 def test_other_errors_pass_unchanged(tmp_path: Path) -> None:
-    with pytest.raises(KeyError), whole(tmp_path / "part"):
+    with pytest.raises(KeyError), atomic_path(tmp_path / "part"):
         raise KeyError("a bug")
     assert not (tmp_path / "part").exists()
 

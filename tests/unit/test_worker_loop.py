@@ -109,9 +109,9 @@ def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
 
 def test_a_wait_polls_three_descriptors_with_the_given_timeout() -> None:
     wire = make_wire(5, [("127.0.0.1", 1)], 6, 7)
-    for patience, reported in ((1_500_000_007, [1, 500_000_007]), (20, [0, 20]), (-3, [0, 0])):
-        assert not plain(wait, {ppoll: lambda *_: 0})(wire, patience)
-        assert wire.state.patience.tolist() == reported
+    for timeout_ns, reported in ((1_500_000_007, [1, 500_000_007]), (20, [0, 20]), (-3, [0, 0])):
+        assert not plain(wait, {ppoll: lambda *_: 0})(wire, timeout_ns)
+        assert wire.state.timeout.tolist() == reported
     assert wire.state.polled.tolist() == [5, select.POLLIN, 6, select.POLLIN, 7, select.POLLIN]
 
 

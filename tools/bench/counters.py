@@ -33,10 +33,12 @@ def missing(events: Mapping[str, tuple[int, int]] = EVENTS) -> str:
 
 
 @contextmanager
-def counted(wanted: bool, events: Mapping[str, tuple[int, int]] = EVENTS) -> Iterator[dict[str, int]]:
-    """Count what this thread does in the block; the counts, by name, are there when it has ended."""
+def count_events(
+    is_enabled: bool, events: Mapping[str, tuple[int, int]] = EVENTS
+) -> Iterator[dict[str, int]]:
+    """Count the events of this thread in the block; the dictionary has the counts after its end."""
     counts: dict[str, int] = {}
-    opened = {name: _open(event) for name, event in events.items()} if wanted else {}
+    opened = {name: _open(event) for name, event in events.items()} if is_enabled else {}
     try:
         for descriptor in opened.values():
             fcntl.ioctl(descriptor, _ENABLE)

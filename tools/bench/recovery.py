@@ -70,13 +70,13 @@ def figures(run: Path) -> Figures:
     record, (load,) = read_record(run), read(run).loads.values()
     found: Figures = {}
     for arm in ARMS:
-        of = load.arms[arm]
-        for op, latency in of.op_latency_us.items():
+        result = load.arms[arm]
+        for op, latency in result.op_latency_us.items():
             # A run in which the machine stands still for a while has a mean of that, and the same median.
             found[f"{op}, p50", arm] = latency.p50 or float("nan")
         worker_s = sum(block.worker_cpu_s for block in record.blocks if block.arm == arm)
-        found["PS CPU a step", arm] = 1e6 * of.ps_cpu_s / of.steps
-        found["worker CPU a step", arm] = 1e6 * worker_s / of.steps
+        found["PS CPU a step", arm] = 1e6 * result.ps_cpu_s / result.steps
+        found["worker CPU a step", arm] = 1e6 * worker_s / result.steps
     for title, agent in (("memory of a PS", "ps-"), ("memory of a worker", "worker-")):
         found[title, ""] = max(mb for name, mb in record.memory_mb.items() if name.startswith(agent))
     return found
@@ -108,40 +108,40 @@ def _change(those: Rounds, these: Rounds) -> Change:
 @click.option("--folder", type=click.Path(path_type=Path), help="Where to make runs; a temporary folder.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def main(passes: int, rate: float, folder: Path | None, as_json: bool) -> None:
-    """Make runs, and tell what recovery costs: some three minutes a pass."""
+    """Make runs, and measure what recovery costs: some three minutes a pass."""
     folder = folder or Path(tempfile.mkdtemp(prefix="hotline-recovery-"))
     err = Console(stderr=True)
     made = []
     for found in make_passes(passes, rate, folder):
         made.append(found)
         err.print(f"pass {len(made)} of {passes}, runs in {folder}", highlight=False)
-    told = changes(made)
+    changed = changes(made)
     typical = {
         figure: float(np.median([found[WITHOUT][figure] for found in made])) for figure in made[0][WITHOUT]
     }
     if as_json:
-        print(json.dumps(_as_json(typical, told), indent=2))
+        print(json.dumps(_as_json(typical, changed), indent=2))
     else:
-        Console(width=130).print(_table(typical, told))
+        Console(width=130).print(_table(typical, changed))
 
 
-def _as_json(typical: Figures, told: dict[str, dict[tuple[str, str], Change]]) -> list[dict[str, object]]:
+def _as_json(typical: Figures, changed: dict[str, dict[tuple[str, str], Change]]) -> list[dict[str, object]]:
     return [
         {
             "figure": title, "arm": arm, WITHOUT: typical[title, arm],
-            **{setting: of[title, arm]._asdict() for setting, of in told.items()},
+            **{setting: change[title, arm]._asdict() for setting, change in changed.items()},
         }
         for title, arm in typical
     ]  # fmt: skip
 
 
-def _table(typical: Figures, told: dict[str, dict[tuple[str, str], Change]]) -> Table:
+def _table(typical: Figures, changed: dict[str, dict[tuple[str, str], Change]]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     table.add_column("", no_wrap=True)
-    for name in (WITHOUT, *told):
+    for name in (WITHOUT, *changed):
         table.add_column(name, justify="right", no_wrap=True)
     for title, arm in typical:
-        cells = [_cell(of[title, arm]) for of in told.values()]
+        cells = [_cell(change[title, arm]) for change in changed.values()]
         table.add_row(f"{title}, {arm}" if arm else title, f"{typical[title, arm]:,.0f}", *cells)
     return table
 

@@ -212,11 +212,11 @@ def print_default(summaries: Sequence[Summary], console: Console) -> bool:
 def _print_missing(summaries: Sequence[Summary], console: Console) -> bool:
     found = {number: missing(summary) for number, summary in enumerate(summaries, start=1)}
     silent = [f"run {number}: {', '.join(names)}" for number, names in found.items() if names]
-    told = f" (not {'; '.join(silent)})" if silent else ""
+    text = f" (not {'; '.join(silent)})" if silent else ""
     tight = " and ".join(in_sentences(metric.label) for metric in TIGHT)
     console.print(
         f"{len(found) - len(silent)} of {pluralize(len(found), 'run')} claim that "
-        f"{tight} are less with offload{told}, all wanted: "
+        f"{tight} are less with offload{text}, all wanted: "
         f"{_met(not silent)}."
     )
     return not silent
@@ -237,8 +237,8 @@ def _of(tally: Tally | None) -> str:
 def _cell(found: Comparison | None) -> str:
     if found is None or found.ratio is None:
         return "–"
-    told = f"{found.difference:+,.0f} µs, {found.ratio:+.1%}"
-    return told if found.half_width is None else f"{told} ±{found.half_width:.1%}"
+    text = f"{found.difference:+,.0f} µs, {found.ratio:+.1%}"
+    return text if found.half_width is None else f"{text} ±{found.half_width:.1%}"
 
 
 def make_runs(number: int, settings: Mapping[str, object], folder: Path, with_seeds: bool) -> Iterator[Path]:

@@ -42,10 +42,10 @@ def parameter_server(address: Address, parameters: int, core: int) -> Iterator[i
         ) as ps:
             assert ps.stdin is not None and ps.stdout is not None
             try:
-                said = json.loads(ps.stdout.readline() or "{}")
-                if not said.get("ready"):
-                    raise BenchError(f"the PS did not start: {said.get('error', 'it said nothing')}")
+                reply = json.loads(ps.stdout.readline() or "{}")
+                if not reply.get("ready"):
+                    raise BenchError(f"the PS did not start: {reply.get('error', 'no reply')}")
                 yield ps.pid
             finally:
-                ps.stdin.close()  # which it takes as its end, and writes its logs
+                ps.stdin.close()  # the PS then writes its logs and ends
                 ps.wait()

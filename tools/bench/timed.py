@@ -41,11 +41,11 @@ def sockets(pipeline: CompiledPipeline) -> Run:
     out, frame = np.zeros(_OUT_BYTES, np.uint8), np.zeros(_FRAME_BYTES, np.uint8)
 
     def run(drawn: Drawn, first: int, evicted: bool) -> NDArray[np.int64]:
-        took = np.zeros(len(drawn.frames), np.int64)
+        times_ns = np.zeros(len(drawn.frames), np.int64)
         others = _OTHERS if evicted else _NOTHING
         code, state = pipeline.process_address, pipeline.state_address
-        sent = time_calls(code, state, drawn.frames, FIRST_SEQ + first, others, frame, out, took)
-        return _all(took, sent)
+        sent = time_calls(code, state, drawn.frames, FIRST_SEQ + first, others, frame, out, times_ns)
+        return check_all(times_ns, sent)
 
     return run
 
@@ -55,11 +55,11 @@ def kernel(pipeline: OnLoopback) -> Run:
     pipeline.connect(INGRESS)
 
     def run(drawn: Drawn, first: int, evicted: bool) -> NDArray[np.int64]:
-        took = np.zeros(len(drawn.frames), np.int64)
+        times_ns = np.zeros(len(drawn.frames), np.int64)
         others = _OTHERS if evicted else _NOTHING
         call = pipeline.run.compiled(drawn.frames.shape[1], LOOPBACK)
-        sent = time_runs(*call, pipeline.redirected, drawn.frames, FIRST_SEQ + first, others, took)
-        return _all(took, sent)
+        sent = time_runs(*call, pipeline.redirected, drawn.frames, FIRST_SEQ + first, others, times_ns)
+        return check_all(times_ns, sent)
 
     return run
 
@@ -69,17 +69,17 @@ def c_loop(size: int) -> Run:
     lines = np.zeros((size, _LINE // 8), np.int64)
 
     def run(drawn: Drawn, first: int, evicted: bool) -> NDArray[np.int64]:
-        took = np.zeros(len(drawn.ranks), np.int64)
-        time_lines(lines, drawn.ranks, _OTHERS if evicted else _NOTHING, took)
-        return took
+        times_ns = np.zeros(len(drawn.ranks), np.int64)
+        time_lines(lines, drawn.ranks, _OTHERS if evicted else _NOTHING, times_ns)
+        return times_ns
 
     return run
 
 
-def _all(took: NDArray[np.int64], sent: int) -> NDArray[np.int64]:
-    if sent != len(took):
-        raise BenchError(f"{sent} of {len(took)} frames came out of the packet function")
-    return took
+def check_all(times_ns: NDArray[np.int64], sent: int) -> NDArray[np.int64]:
+    if sent != len(times_ns):
+        raise BenchError(f"{sent} of {len(times_ns)} frames came out of the packet function")
+    return times_ns
 
 
 @compiled
@@ -92,7 +92,7 @@ def walk(others: NDArray[np.int64]) -> Any:
 
 
 @compiled
-def number(frame: NDArray[np.uint8], seq: int) -> None:
+def set_seq(frame: NDArray[np.uint8], seq: int) -> None:
     for k in range(4):
         frame[SEQ_AT + k] = (seq >> (8 * (3 - k))) & 0xFF
 
@@ -112,19 +112,19 @@ def time_calls(
     others: NDArray[np.int64],
     frame: NDArray[np.uint8],
     out: NDArray[np.uint8],
-    took: NDArray[np.int64],
+    times_ns: NDArray[np.int64],
 ) -> int:
     """Call the packet function on each frame, which lies where a ring has it; returns how many came out."""
     clock, size, sent = np.zeros(2, np.int64), frames.shape[1], int64(0)
     for k in range(len(frames)):
         walk(others)
-        number(frames[k], first + k)
+        set_seq(frames[k], first + k)
         memcpy(frame.ctypes.data, frames[k].ctypes.data, size)
         begin = ns(clock)
         sent += call_process(
             process, state, INGRESS, frame.ctypes.data, size, 0, 3, out.ctypes.data, len(out)
         )
-        took[k] = ns(clock) - begin
+        times_ns[k] = ns(clock) - begin
     return sent
 
 
@@ -138,7 +138,7 @@ def time_runs(
     frames: NDArray[np.uint8],
     first: int,
     others: NDArray[np.int64],
-    took: NDArray[np.int64],
+    times_ns: NDArray[np.int64],
 ) -> int:
     """Time the frames by BPF_PROG_TEST_RUN (`bpf.CompiledRun`)."""
     sent = int64(0)
@@ -146,18 +146,18 @@ def time_runs(
     room = words[_SIZE_OUT]
     for k in range(len(frames)):
         walk(others)
-        number(frames[k], first + k)
+        set_seq(frames[k], first + k)
         memcpy(frame, frames[k].ctypes.data, frames.shape[1])
         words[_SIZE_OUT] = room
         _syscall(call, command, attribute, _ATTRIBUTE_BYTES)
         sent += int64(words[_CODE] == redirected)
-        took[k] = words[_DURATION]
+        times_ns[k] = words[_DURATION]
     return sent
 
 
 @entry_point
 def time_lines(
-    lines: NDArray[np.int64], ranks: NDArray[np.int64], others: NDArray[np.int64], took: NDArray[np.int64]
+    lines: NDArray[np.int64], ranks: NDArray[np.int64], others: NDArray[np.int64], times_ns: NDArray[np.int64]
 ) -> None:
     clock = np.zeros(2, np.int64)
     for k in range(len(ranks)):
@@ -165,4 +165,4 @@ def time_lines(
         begin = ns(clock)
         for rank in ranks[k]:
             lines[rank, 0] += 1
-        took[k] = ns(clock) - begin
+        times_ns[k] = ns(clock) - begin

@@ -1,4 +1,4 @@
-"""`python -m tools.fuzz [TARGET...]`: search for what parsers do wrong; 1 if there is something."""
+"""`python -m tools.fuzz [TARGET...]`: search for inputs that parsers handle wrongly."""
 
 from __future__ import annotations
 
@@ -19,13 +19,11 @@ SECONDS = 10.0
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.fuzz", description=__doc__)
     parser.add_argument("targets", nargs="*", choices=[*NAMES, []], metavar="TARGET", help=", ".join(NAMES))
+    parser.add_argument("--seconds", type=float, help=f"for each target; {SECONDS:g} without --executions")
+    parser.add_argument("--executions", type=int, help="for each target, with those of the committed inputs")
+    parser.add_argument("--seed", type=int, default=1, help="of the random numbers")
     parser.add_argument(
-        "--seconds", type=float, help=f"for each; {SECONDS:g} where no --executions are given"
-    )
-    parser.add_argument("--executions", type=int, help="for each, those of the committed inputs included")
-    parser.add_argument("--seed", type=int, default=1, help="of what is drawn")
-    parser.add_argument(
-        "--keep", action="store_true", help="add what takes new edges to the committed corpus"
+        "--keep", action="store_true", help="add inputs that reach new edges to the committed corpus"
     )
     given = parser.parse_args()
     seconds = SECONDS if given.seconds is None and given.executions is None else given.seconds
@@ -34,7 +32,7 @@ def main() -> int:
         fuzzer = _searched(target(name), given.seed, seconds, given.executions)
         found += len(fuzzer.findings)
         if given.keep:
-            _keep(fuzzer)
+            _add_to_corpus(fuzzer)
     return int(found > 0)
 
 
@@ -50,19 +48,19 @@ def _searched(chosen: Target, seed: int, seconds: float | None, executions: int 
         flush=True,
     )
     for finding in fuzzer.findings.values():
-        _tell(chosen, shrunk(chosen, finding))
+        _report(chosen, shrunk(chosen, finding))
     return fuzzer
 
 
-def _tell(chosen: Target, finding: Finding) -> None:
+def _report(chosen: Target, finding: Finding) -> None:
     file = FINDINGS / f"{chosen.name}-{_digest(finding.data)}"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(finding.data)
-    print(f"  {finding}\n    by {finding.data[:80]!r}, kept in {file.relative_to(ROOT)}", flush=True)
+    print(f"  {finding}\n    by {finding.data[:80]!r}, written to {file.relative_to(ROOT)}", flush=True)
 
 
-def _keep(fuzzer: Fuzzer) -> None:
-    """Write what the corpus has to have; nothing committed is removed."""
+def _add_to_corpus(fuzzer: Fuzzer) -> None:
+    """Add inputs that reach new edges to the corpus; no committed input is removed."""
     folder: Path = fuzzer.target.corpus
     folder.mkdir(parents=True, exist_ok=True)
     known = set(fuzzer.target.inputs())

@@ -28,7 +28,7 @@ def answer(request: bytes, served: int = 0, refused: int = 0) -> bytes:
     header = codec.parse(request).header
     values = np.full(header.count, 7, np.uint32) if header.op == Op.PULL else None
     flags = RESPONSE | (0 if values is None else VALUES)
-    # An EMPTY that asks about a push is told of that one's lanes.
+    # The answer to an EMPTY is about the lanes of an earlier push, not about its own.
     may_refuse = header.live if header.op != Op.EMPTY else 2**LANES - 1
     answered = header._replace(flags=flags, served=served & header.live, refused=refused & may_refuse)
     return bytes(codec.build(Message(answered, None, values)))

@@ -64,24 +64,24 @@ class Fuzzer:
             self.feed(self._mutator.mutate(chosen, random.choice(self.corpus)))
 
     def minimised(self) -> list[bytes]:
-        """Return inputs of the corpus, short ones first, that take all its edges."""
-        taken: set[int] = set()
-        kept = []
+        """Return inputs of the corpus, short ones first, that reach all its edges."""
+        covered: set[int] = set()
+        inputs = []
         for data in sorted(self.corpus, key=lambda data: (len(data), data)):
             edges = Edges.distinct(self.execute(data)[1])
-            if not edges <= taken:
-                taken |= edges
-                kept.append(data)
-        return kept
+            if not edges <= covered:
+                covered |= edges
+                inputs.append(data)
+        return inputs
 
 
 def shrunk(target: Target, finding: Finding) -> Finding:
     """Return the same finding with a shorter input, found by removing pieces."""
-    left, size = _SHRINKING, max(len(finding.data) // 2, 1)
-    while size and left:
+    attempts, size = _SHRINKING, max(len(finding.data) // 2, 1)
+    while size and attempts:
         at = 0
-        while at < len(finding.data) and left:
-            left -= 1
+        while at < len(finding.data) and attempts:
+            attempts -= 1
             found = attempt(target, finding.data[:at] + finding.data[at + size :])
             if isinstance(found, Finding) and found.place == finding.place:
                 finding = found
@@ -92,7 +92,7 @@ def shrunk(target: Target, finding: Finding) -> Finding:
 
 
 def until(seconds: float | None, executions: int | None, fuzzer: Fuzzer) -> Callable[[], bool]:
-    """Return a function that tells whether a search has seconds and executions left."""
+    """Return a function that returns whether a search may go on."""
     end = None if seconds is None else time.monotonic() + seconds
     return lambda: (
         (end is None or time.monotonic() < end) and (executions is None or fuzzer.executions < executions)

@@ -79,8 +79,8 @@ class Mutator:
         at, length = self._at(data), self._length()
         piece = data[at : at + length]
         del data[at : at + length]
-        to = self._at(data)
-        data[to:to] = piece
+        target = self._at(data)
+        data[target:target] = piece
 
     def _insert(self, data: bytearray) -> None:
         at = self._at(data)

@@ -36,7 +36,7 @@ class Tally:
     results: Path
     """Path of the results without the suffix."""
     outcomes: Counter[Outcome] = field(default_factory=Counter)
-    left: list[Mutant] = field(default_factory=list)
+    survivors: list[Mutant] = field(default_factory=list)
     """Mutants not killed; on a busy machine a survivor may appear as a time-out."""
 
     def file(self, suffix: str) -> Path:
@@ -71,8 +71,8 @@ def main(seed: int, number: int, again: bool, part: str, rooms: tuple[str, ...])
             total, mutants = draw(tree, known[room]["sources"], number or None, seed)
             tally = Tally(room, total, results / room)
             if again:
-                left = set(json.loads(tally.file(".json").read_text()))
-                mutants = [mutant for mutant in mutants if mutant.diff in left]
+                survivors = set(json.loads(tally.file(".json").read_text()))
+                mutants = [mutant for mutant in mutants if mutant.diff in survivors]
             tallies.append(tally)
             _try(tree, mutants[every], _stages(known[room]), tally)
     Console().print(_table(tallies, seed))
@@ -120,9 +120,9 @@ def _try(tree: Path, mutants: list[Mutant], stages: list[Tests], tally: Tally) -
                     found = found if result is Outcome.SURVIVED else result
             tally.outcomes[found] += 1
             if found is not Outcome.KILLED:
-                tally.left.append(mutant)
+                tally.survivors.append(mutant)
                 _write(tally)
-            description = f"{tally.room}: {len(tally.left)} not killed"
+            description = f"{tally.room}: {len(tally.survivors)} not killed"
             progress.update(bar, advance=1, description=description, refresh=True)
 
 
@@ -133,7 +133,7 @@ def _own_tests_first(tests: Tests, mutant: Mutant) -> Tests:
 
 
 def _write(tally: Tally) -> None:
-    diffs = [mutant.diff for mutant in tally.left]
+    diffs = [mutant.diff for mutant in tally.survivors]
     tally.file(".diff").write_text("\n".join(diffs))
     tally.file(".json").write_text(json.dumps(diffs))
 

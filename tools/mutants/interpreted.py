@@ -26,7 +26,7 @@ def _interpreted(function: F) -> F:
             made.append(plain(cast(Any, call)))
         return made[0](*args)
 
-    # What `plain` looks for: the lines, and in a function that calls this one, the twin.
+    # `plain` reads the source of `py_func`, and replaces a called function by its attribute `plain`.
     cast(Any, call).py_func = function
     cast(Any, call).plain = call
     return cast(F, call)

@@ -45,12 +45,12 @@ class ScriptSession(RealSession):
             "discard_ns": self.config.discard_ms * 1_000_000,
             "discard_steps": planned.discarded,
         }
-        there = [joined for joined in arm.joined_workers if not joined.has_left.is_set()]
-        await command_workers(there, "open", COMMAND_S, **opening)
+        connected = [joined for joined in arm.joined_workers if not joined.has_left.is_set()]
+        await command_workers(connected, "begin_block", COMMAND_S, **opening)
         await self._until_done(arm, wanted, on_progress)
-        answers = await command_workers(there, "shut", COMMAND_S)
-        left = [last for joined in there if (last := joined.final_report.pop("ran", None)) is not None]
-        return [BlockResult.model_validate(each) for each in (*answers, *left) if each]
+        answers = await command_workers(connected, "end_block", COMMAND_S)
+        final = [joined.final_report.pop("last_block", None) for joined in connected]
+        return [BlockResult.model_validate(each) for each in (*answers, *final) if each]
 
     async def _until_done(self, arm: ScriptArm, wanted: int, on_progress: OnProgress | None) -> None:
         def show() -> None:

@@ -43,7 +43,7 @@ class ScriptWorker:
 
     async def settle(self) -> None:
         await command_workers(
-            [script.joined for script in self._scripts.values() if script.joined], "shut", COMMAND_S
+            [script.joined for script in self._scripts.values() if script.joined], "end_block", COMMAND_S
         )
 
     async def until_it_dies(self) -> None:
@@ -59,18 +59,18 @@ class ScriptWorker:
 
 
 async def command_workers(
-    joined_workers: Iterable[JoinedWorker], what: str, patience: float, **values: object
+    joined_workers: Iterable[JoinedWorker], command: str, patience: float, **values: object
 ) -> list[Message]:
     joined_workers = list(joined_workers)
-    asked = [joined.send_command(what, **values) for joined in joined_workers]
-    if not asked:
+    pending = [joined.send_command(command, **values) for joined in joined_workers]
+    if not pending:
         return []
-    await asyncio.wait(asked, timeout=patience)
-    late = [joined.rank + 1 for joined, each in zip(joined_workers, asked, strict=True) if not each.done()]
+    await asyncio.wait(pending, timeout=patience)
+    late = [joined.rank + 1 for joined, each in zip(joined_workers, pending, strict=True) if not each.done()]
     if late:
         names = ", ".join(map(str, late))
-        raise AgentFailed(f"script, worker {names}: no answer to {what!r} within {patience:.0f} s")
-    answers = [answer for each in asked if (answer := each.result()) is not None]
+        raise AgentFailed(f"script, worker {names}: no answer to {command!r} within {patience:.0f} s")
+    answers = [answer for each in pending if (answer := each.result()) is not None]
     for answer in answers:
         if "error" in answer:
             raise AgentFailed(f"script: {answer['error']}")

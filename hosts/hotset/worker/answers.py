@@ -44,7 +44,7 @@ def end_call(state: Calls, slot: Slot) -> None:
 def _apply_answer(state: Calls, call: Call, rpc: Rpc, h: Header, now: int) -> None:
     header = state.header
     if h.op == EMPTY:
-        if call.asked:
+        if call.asked_seq:
             apply_push_status(state, call, h, now)
         else:
             header.pending = 0

@@ -14,7 +14,7 @@ def new_call(state: Calls, ps: int, refusals: int) -> int:
     c = int64(state.spare[header.spare])
     call = state.calls[c]
     call.ps, call.count, call.live, call.hashed, call.refusals, call.next = ps, 0, 0, 0, refusals, NOTHING
-    call.asked = 0
+    call.asked_seq = 0
     return c
 
 

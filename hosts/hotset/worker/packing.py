@@ -27,7 +27,7 @@ _COST_AT_PS = 2  # cost of an RPC that reaches a PS, in RPCs that only the switc
 
 @compiled
 def pack(state: Calls, n_keys: int, uses_switch: bool = True) -> None:
-    """Queue the calls of an operation on the first `n_keys` keys; not `uses_switch` takes all as cold."""
+    """Queue the calls of an operation on the first `n_keys` keys; without `uses_switch` all are cold."""
     clear_buckets(state)
     for i in range(n_keys - 1, -1, -1):  # the last key added to a bucket is its first
         if uses_switch and is_hinted(state, int64(state.positions[i])):

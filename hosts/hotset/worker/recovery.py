@@ -44,8 +44,8 @@ def renew(state: Calls, epoch: int) -> None:
         slot = state.slots[s]
         if slot.busy:
             call = state.calls[slot.call]
-            if header.op == PUSH and not call.asked:
-                call.asked, call.asked_epoch = slot.seq, before
+            if header.op == PUSH and not call.asked_seq:
+                call.asked_seq, call.asked_epoch = slot.seq, before
             queue_call(state, int64(slot.call))
             slot.busy = 0
         slot.queued = 0

@@ -46,7 +46,7 @@ class Call(RpcCall):
     hashed: int  # bitmap of the lanes whose keys are in their hash lanes, for the switch to serve
     refusals: int
     next: int  # the following call in a chain or in the queue
-    asked: int  # the `seq` of the push that it asks about, or 0
+    asked_seq: int  # the `seq` of the push that it asks about, or 0
     asked_epoch: int
     key_at: Annotated[NDArray[np.int32], LANES]  # key of each live lane
 

@@ -35,7 +35,7 @@ def bench_command(
     @click.command(help=description)
     @click.argument("sections", nargs=-1, type=click.Choice(list(known)))
     @click.option("--quick", is_flag=True, help="Short trials, one round, small tables: a rough look.")
-    @click.option("--seed", default=1, show_default=True, help="Of the order of the targets in each round.")
+    @click.option("--seed", default=1, show_default=True, help="Seed of the order of targets in each round.")
     @click.option("--json", "to_json", is_flag=True, help="Print JSON instead of the table.")
     def bench(sections: Sequence[str], quick: bool, seed: int, to_json: bool) -> None:
         logging.basicConfig(format="%(message)s")

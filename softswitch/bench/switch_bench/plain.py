@@ -81,25 +81,25 @@ def frame_to(source: str, destination: str, egress: int = 0) -> bytes:
     payload = bytearray(FRAME_BYTES - _FRAME_OVERHEAD)
     struct.pack_into("!H", payload, _STAMP.egress - _FRAME_OVERHEAD, egress)
     udp_bytes = _UDP.size + len(payload)
-    ends = socket.inet_aton(source), socket.inet_aton(destination)
+    addresses = socket.inet_aton(source), socket.inet_aton(destination)
     head = _IPV4_VERSION_AND_LENGTH, 0, _IPV4.size + udp_bytes, 0, 0, _TTL, _PROTOCOL_UDP
-    ipv4 = _IPV4.pack(*head, _checksum(_IPV4.pack(*head, 0, *ends)), *ends)
+    ipv4 = _IPV4.pack(*head, _checksum(_IPV4.pack(*head, 0, *addresses)), *addresses)
     return _ETHERNET + ipv4 + _UDP.pack(_PORT, _PORT, udp_bytes, 0) + payload
 
 
-def deletions(updates: Sequence[p4r.Update]) -> list[p4r.Update]:
+def deletions_of(updates: Sequence[p4r.Update]) -> list[p4r.Update]:
     """Return the updates that delete what these insert."""
-    taken_back = []
+    deletions = []
     for update in updates:
         deletion = p4r.Update(type=p4r.Update.DELETE)
         deletion.entity.table_entry.table_id = update.entity.table_entry.table_id
         deletion.entity.table_entry.match.extend(update.entity.table_entry.match)
-        taken_back.append(deletion)
-    return taken_back
+        deletions.append(deletion)
+    return deletions
 
 
 class _Insertions:
-    """Insertions into the table of a program, by copying one."""
+    """Makes insertions into one table, by copying a pattern."""
 
     def __init__(self, program: CompiledProgram, pattern: EntryWrite) -> None:
         self._pattern = EntityEncoder(read_p4info(program.path)).update(pattern)

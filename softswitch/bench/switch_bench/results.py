@@ -34,8 +34,8 @@ class Goal:
 
     def text(self) -> str:
         """Format the goal for the table."""
-        of = "" if self.against is None else f" × {self.against}"
-        return f"{'≥' if self.at_least else '≤'} {self.bound:,g}{of}"
+        factor = "" if self.against is None else f" × {self.against}"
+        return f"{'≥' if self.at_least else '≤'} {self.bound:,g}{factor}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,13 +129,13 @@ def as_ref(_typing: TypingContext, value: Kind) -> Generated:
 
 
 def _row_as_plain(stacked: T, at: int) -> T:
-    def of(field: Any) -> Any:  # an array, or a tuple of arrays
+    def row_of(field: Any) -> Any:  # an array, or a tuple of arrays
         if hasattr(field, "_fields"):
             return _row_as_plain(field, at)
         return field[at] if field.flags.writeable else field
 
     parts: Any = stacked  # a `NamedTuple`, as callers know
-    return type(stacked)(*map(of, parts))
+    return type(stacked)(*map(row_of, parts))
 
 
 @leaf(_row_as_plain)

@@ -76,9 +76,9 @@ class Target:
     def remainder(self, b: llvm.IRBuilder, dividend: llvm.Value, divisor: llvm.Value) -> llvm.Value:
         return b.urem(dividend, divisor)
 
-    def shift(self, b: llvm.IRBuilder, how: str, value: llvm.Value, amount: llvm.Value) -> llvm.Value:
+    def shift(self, b: llvm.IRBuilder, operation: str, value: llvm.Value, amount: llvm.Value) -> llvm.Value:
         """Emit `shl`, `lshr` or `ashr` by less than the width."""
-        return getattr(b, how)(value, amount)
+        return getattr(b, operation)(value, amount)
 
     def scaled(self, b: llvm.IRBuilder, number: llvm.Value, factor: llvm.Value) -> llvm.Value:
         """Return floor(number x factor), where `factor` is the address of a double."""

@@ -36,8 +36,11 @@ def allreduce(quick: bool, into: Path, scheduler: str | None, processes: int, as
     with one_line_errors():
         with named_progress_bar("simulating") as progress:
             numbers = run_plan(plan, into, scheduler, processes, progress)
-        ran = [("plan", "quick" if quick else "full"), ("vectors", f"{plan.values:,} values of float32")]
-        page = run_interruptibly(lambda: write_page(numbers, ran, into))
+        provenance = [
+            ("plan", "quick" if quick else "full"),
+            ("vectors", f"{plan.values:,} values of float32"),
+        ]
+        page = run_interruptibly(lambda: write_page(numbers, provenance, into))
     if as_json:
         print_json(numbers.model_dump())
     else:

@@ -103,7 +103,9 @@ def _rows(names: tuple[str, ...], arms: tuple[str, ...]) -> list[MatrixRow]:
                 raise HotlineError(renamed_arm([name]) or expected)
     rows = [row for row in MATRIX_ROWS if (not names or row[0] in names) and (not arms or row[1] in arms)]
     if not rows:
-        raise HotlineError(f"{', '.join(names)} cannot strike {', '.join(arms)}: its design has no such part")
+        raise HotlineError(
+            f"{', '.join(names)} cannot be injected into {', '.join(arms)}: its design has no such part"
+        )
     return rows
 
 
@@ -113,7 +115,7 @@ def _failures(found: dict[MatrixRow, Tally], folder: Path) -> str | None:
     from simulator.faults.schedule import FaultSchedule
     from simulator.faults.shrink import shrink
 
-    said = None
+    first_failure = None
     for (fault, arm), tally in found.items():
         if tally.holds:
             continue
@@ -127,8 +129,8 @@ def _failures(found: dict[MatrixRow, Tally], folder: Path) -> str | None:
             path = folder / f"fault-{fault.replace(' ', '-')}-{arm}.json"
             write_into_folder(path, shrink(cached_testbed(arm), failing).to_json() + "\n")
             what += f"; the shortest schedule that fails is in {path}: hotline faults --replay {path}"
-        said = said or what
-    return said
+        first_failure = first_failure or what
+    return first_failure
 
 
 def _replay(path: Path, as_json: bool) -> None:

@@ -43,11 +43,11 @@ def optimisers(
         with named_progress_bar("simulating") as progress:
             plan = QUICK if quick else FULL
             numbers = run_plan(plan, ratings, into, scheduler, processes, progress)
-        ran = [
+        provenance = [
             ("plan", "quick" if quick else "full"),
             ("ratings", "none" if ratings is None else ratings.name),
         ]
-        page = run_interruptibly(lambda: write_page(numbers, ran, into))
+        page = run_interruptibly(lambda: write_page(numbers, provenance, into))
     if as_json:
         print_json(numbers.model_dump(mode="json"))
     else:

@@ -204,4 +204,4 @@ def _gaps(network: AlphaBetaModel, as_json: bool) -> None:
 
 
 def _cells(gap: Gap) -> tuple[str, str, str, str]:
-    return f"{gap.mean:.2%}", f"{gap.p99:.2%}", f"{gap.largest:.2%}", f"{gap.reached:.1%}"
+    return f"{gap.mean:.2%}", f"{gap.p99:.2%}", f"{gap.largest:.2%}", f"{gap.optimal:.1%}"

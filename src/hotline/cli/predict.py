@@ -136,49 +136,63 @@ def _cells(found: Fit) -> list[dict[str, Any]]:
 def _print_fit(found: Fit) -> None:
     rows: list[list[object]] = [
         [
-            of["load"],
-            of["arm"],
-            of["metric"],
-            f"{of['measured']:,.0f}",
-            f"{of['fitted']:,.0f}",
-            _off(of["fitted"] / of["measured"] - 1),
+            each["load"],
+            each["arm"],
+            each["metric"],
+            f"{each['measured']:,.0f}",
+            f"{each['fitted']:,.0f}",
+            _percent(each["fitted"] / each["measured"] - 1),
         ]
-        for of in _cells(found)
+        for each in _cells(found)
     ]
     print_table(
         "µs, and steps/s, measured and with the costs found",
-        ["load", "arm", "metric", "measured", "fitted", "off"],
+        ["load", "arm", "metric", "measured", "fitted", "error"],
         rows,
     )
 
 
-def _off(value: float) -> str:
+def _percent(value: float) -> str:
     return f"{100 * value:+.0f} %"
 
 
 def _print(found: Prediction) -> None:
     rows: list[list[object]] = [
-        [*of[:3], f"{of.measured:,.0f}", f"{of.predicted:,.0f}", _off(of.off), _word(of.holds)]
-        for of in found.latencies
+        [
+            *each[:3],
+            f"{each.measured:,.0f}",
+            f"{each.predicted:,.0f}",
+            _percent(each.relative_error),
+            _word(each.holds),
+        ]
+        for each in found.latencies
     ]
-    columns = ["load", "arm", "metric", "measured", "predicted", "off", ""]
+    columns = ["load", "arm", "metric", "measured", "predicted", "error", ""]
     print_table("Latency of operations, µs", columns, rows)
     signs: list[list[object]] = [
-        [of.load, of.arm, of.metric, _off(of.measured), _off(of.predicted), "", _word(of.holds)]
-        for of in found.differences
+        [
+            each.load,
+            each.arm,
+            each.metric,
+            _percent(each.measured),
+            _percent(each.predicted),
+            "",
+            _word(each.holds),
+        ]
+        for each in found.differences
     ]
-    print_table("Differences to baseline that the run can tell", columns, signs)
+    print_table("Significant differences to the baseline", columns, signs)
     Console(stderr=True).print(_verdict(found))
 
 
 def _word(holds: bool) -> str:
-    return "holds" if holds else "off"
+    return "holds" if holds else "fails"
 
 
 def _verdict(found: Prediction) -> str:
-    means = [of.holds for of in found.latencies if of.metric.endswith("mean")]
-    tails = [of.holds for of in found.latencies if of.metric.endswith("p99")]
-    signs = [of.holds for of in found.differences]
+    means = [each.holds for each in found.latencies if each.metric.endswith("mean")]
+    tails = [each.holds for each in found.latencies if each.metric.endswith("p99")]
+    signs = [each.holds for each in found.differences]
     return (
         f"{sum(means)} of {len(means)} means within 15 %, {sum(tails)} of {len(tails)} p99 within 30 %, "
         f"{sum(signs)} of {len(signs)} signs"
@@ -187,6 +201,8 @@ def _verdict(found: Prediction) -> str:
 
 def _as_json(found: Prediction) -> dict[str, Sequence[dict[str, object]]]:
     return {
-        "latencies": [{**of._asdict(), "off": of.off, "holds": of.holds} for of in found.latencies],
-        "differences": [{**of._asdict(), "holds": of.holds} for of in found.differences],
+        "latencies": [
+            {**each._asdict(), "error": each.relative_error, "holds": each.holds} for each in found.latencies
+        ],
+        "differences": [{**each._asdict(), "holds": each.holds} for each in found.differences],
     }

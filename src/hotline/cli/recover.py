@@ -24,9 +24,9 @@ def recover(run: Path, apply: bool, as_json: bool) -> None:
     from hosts.offline_recovery import CrashedRun
 
     with one_line_errors():
-        left = CrashedRun(run)
-        unacknowledged = left.unreplayed()
-        differ = left.recover() if apply else None
+        crashed_run = CrashedRun(run)
+        unacknowledged = crashed_run.unreplayed()
+        differ = crashed_run.recover() if apply else None
         if as_json:
             unreplayed = [each._asdict() for each in unacknowledged]
             print_json({"unreplayed": unreplayed, **({} if differ is None else {"keys_that_differ": differ})})
@@ -38,8 +38,8 @@ def recover(run: Path, apply: bool, as_json: bool) -> None:
                 plain_table(["worker", "job", "keys"], rows) if rows else "no update is unreplayed"
             )
             if differ == 0:
-                click.echo(f"the servers' files in {left.folder} have all that workers have pushed")
+                click.echo(f"the servers' files in {crashed_run.folder} have all that workers have pushed")
         if differ:
             raise HotlineError(
-                f"{left.folder}: {pluralize(differ, 'key')} differ from what workers have pushed"
+                f"{crashed_run.folder}: {pluralize(differ, 'key')} differ from what workers have pushed"
             )

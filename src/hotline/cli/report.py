@@ -152,7 +152,7 @@ def _print_compared(load: str, found: list[ComparedRun]) -> None:
             [
                 metric.title,
                 f"{changes[0][metric.name].reference:,.1f}",
-                *(_cell(metric, of) for of in changes[1:]),
+                *(_cell(metric, comparisons) for comparisons in changes[1:]),
             ]
             for metric in metrics
             if metric.name in changes[0]
@@ -164,22 +164,22 @@ def _print_compared(load: str, found: list[ComparedRun]) -> None:
         return
     within_runs = [each.differences[load].get(lead.name, {}) for each in found]
     rows = [
-        [metric.title, *(_cell(metric, of) for of in within_runs)]
+        [metric.title, *(_cell(metric, comparisons) for comparisons in within_runs)]
         for metric in metrics
-        if any(metric.name in of for of in within_runs)
+        if any(metric.name in comparisons for comparisons in within_runs)
     ]
     if rows:
         title = f"{of_load}: {lead.name} against {lead.reference}, in each run"
         print_table(title, ["", *names], rows)
 
 
-def _cell(metric: Metric, of: Mapping[str, Comparison]) -> Text:
+def _cell(metric: Metric, comparisons: Mapping[str, Comparison]) -> Text:
 
     from analysis.claims import Claim
     from analysis.terminal import styled
     from analysis.wording import difference
 
-    found = of.get(metric.name)
+    found = comparisons.get(metric.name)
     if found is None or found.ratio is None:
         return Text("–")
     return styled((difference(found, Claim(metric, found).tone),))

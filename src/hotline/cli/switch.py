@@ -48,7 +48,7 @@ def load(file: Path, address: str, device_id: int, job: int, dry_run: bool, as_j
 @dry_run_option
 @json_option
 def unload(address: str, device_id: int, job: int, dry_run: bool, as_json: bool) -> None:
-    """Take all keys of a job home to their parameter servers."""
+    """Move all keys of a job back to their parameter servers."""
     _move("unload", address, device_id, job, [], dry_run, as_json)
 
 

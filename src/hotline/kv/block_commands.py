@@ -22,7 +22,7 @@ class BlockCommandListener:
     def __init__(self, connection: Connection, engine: Engine, recorder: RunRecorder) -> None:
         self._connection, self._engine, self._recorder = connection, engine, recorder
         self._is_in_block = False
-        self._thread = threading.Thread(target=self._run, name="hotline-orders", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="hotline-block-commands", daemon=True)
         self._thread.start()
 
     def close(self) -> Message:
@@ -30,39 +30,39 @@ class BlockCommandListener:
         self._connection.commands.put(None)
         self._thread.join()
         try:
-            return {"ran": self._shut() or None, "dropped_rows": self._recorder.dropped_rows}
+            return {"last_block": self._end_block() or None, "dropped_rows": self._recorder.dropped_rows}
         finally:
             self._recorder.close()
 
     def _run(self) -> None:
         while (command := self._connection.commands.get()) is not None:
-            number, name = command.pop("order"), command.pop("do")
+            number, name = command.pop("number"), command.pop("command")
             try:
                 answer = self._execute(name, command)
             except (HotlineError, OSError) as error:
                 answer = {"error": str(error)}
             try:
-                self._connection.send("done", order=number, **answer)
+                self._connection.send("done", number=number, **answer)
             except ClusterLost:
                 return
 
     def _execute(self, name: str, values: Message) -> Message:
-        if name == "open":
-            return self._open(**values)
-        if name == "shut":
-            return self._shut()
+        if name == "begin_block":
+            return self._begin_block(**values)
+        if name == "end_block":
+            return self._end_block()
         if name == "hint":
             return self._hint(**values)
         return {"dropped_rows": self._recorder.dropped_rows}
 
-    def _open(self, start_ns: int, **block: Any) -> Message:
+    def _begin_block(self, start_ns: int, **block: Any) -> Message:
         time.sleep(max(0, start_ns - time.monotonic_ns()) / 1e9)
         self._recorder.begin_block(self._engine.client, self._engine.steps, **block)
         self._is_in_block = True
         self._engine.resume()
         return {}
 
-    def _shut(self) -> Message:
+    def _end_block(self) -> Message:
         self._engine.pause()
         if not self._is_in_block:
             return {}

@@ -101,7 +101,7 @@ class Connection:
             with self._answered:
                 self._answers[message["id"]] = message
                 self._answered.notify_all()
-        elif "order" in message:
+        elif "command" in message:
             self.commands.put(message)
         elif "note" in message:
             log.warning("%s", message["note"])

@@ -21,8 +21,8 @@ from topologies.run_lock import hold_run_lock, is_alive
 from topologies.up import check, folder_of
 
 _ROOT = Path(__file__).parents[3]
-_DOWN_S = 60.0
-_LOOK_S = 0.05
+_DOWN_TIMEOUT_S = 60.0
+_POLL_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,20 +70,20 @@ def down() -> str:
         pass
     finally:
         connection.close()
-    deadline = time.monotonic() + _DOWN_S
+    deadline = time.monotonic() + _DOWN_TIMEOUT_S
     while is_alive(found["pid"]):
         if time.monotonic() > deadline:
             raise HotlineError(
                 f"process {found['pid']} does not end: `sudo kill -9 {found['pid']}`, then `./hotline down`"
             )
-        time.sleep(_LOOK_S)
-    left = f"; {pluralize(found['workers'], 'worker')} had not left" if found["workers"] else ""
+        time.sleep(_POLL_S)
+    remarks = f"; {pluralize(found['workers'], 'worker')} had not left" if found["workers"] else ""
     if vanished := found.get("vanished"):
-        left += (
+        remarks += (
             f"; {pluralize(vanished, 'worker')} ended without leaving, "
             f"so {'its' if vanished == 1 else 'their'} last pushes may be lost"
         )
-    return f"down: process {found['pid']} has ended{left}"
+    return f"down: process {found['pid']} has ended{remarks}"
 
 
 def _ask_status() -> dict[str, Any] | None:

@@ -39,7 +39,7 @@ class Curve:
     tables: tuple[TableShare, ...]
     notes: tuple[str, ...]
     """Sentences on the format and columns that the files were taken for."""
-    is_of_steps: bool
+    is_access_log: bool
     """Whether the files were read as an access log, which `hotline hotset build` cannot read."""
 
     @property
@@ -53,7 +53,7 @@ class Curve:
         if self.chosen > self.coverage.limit:
             each = "" if self.jobs == 1 else f" for each of {self.jobs} jobs"
             return f"{share}, but the tables hold {self.coverage.limit:,}{each}"
-        return share if self.is_of_steps else f"{share}: `hotline hotset build --top-k {self.chosen}`"
+        return share if self.is_access_log else f"{share}: `hotline hotset build --top-k {self.chosen}`"
 
     @property
     def marks(self) -> dict[int, str]:
@@ -81,8 +81,13 @@ class Curve:
 
 def table_of(shares: tuple[TableShare, ...]) -> Table:
     rows: list[Row] = [
-        (of.table, *map(plain, (f"{of.updates:,}", f"{of.keys:,}", f"{of.hot_keys:,}", f"{of.share:.1%}")))
-        for of in shares
+        (
+            table.table,
+            *map(
+                plain, (f"{table.updates:,}", f"{table.keys:,}", f"{table.hot_keys:,}", f"{table.share:.1%}")
+            ),
+        )
+        for table in shares
     ]
     return Table("By table", ("table", "updates", "keys", "chosen", "share"), rows)
 

@@ -13,7 +13,7 @@ from typing import TypeVar
 import click
 
 from foundation.errors import HotlineError
-from foundation.logs.parts import whole
+from foundation.logs.parts import atomic_path
 from topologies.signals import INTERRUPTED, STOP, SignalActions
 
 T = TypeVar("T")
@@ -48,7 +48,7 @@ def main(output: Path, rounds: int, max_connections: int) -> int:
         with hold_run_lock(interfaces), progress_bar("connections") as progress:
             work = run(rounds, connections, logs, progress)
             measurements = asyncio.run(_run_interruptibly(work, interfaces))
-        with whole(output) as file:
+        with atomic_path(output) as file:
             measurements.write_parquet(file)
     except asyncio.CancelledError:
         print(f"hotline: interrupted; {_NO_RESULT}", file=sys.stderr)

@@ -111,19 +111,19 @@ def _sampled_curves(
             yield ids[inside[is_sampled[inside]]]
 
     chunks = [chunk.copy() for chunk in sampled()]
-    whole = list(reuse_histograms(chunks, chosen, groups))
+    histograms = list(reuse_histograms(chunks, chosen, groups))
     parts = list(reuse_histograms(chunks, chosen * np.uint16(SUBSAMPLES) + part, groups * SUBSAMPLES))
     for group, name in enumerate(names):
         sizes = sizes_up_to(int(keys[group]))
         # In smaller caches a part of the sample has no place.
         sizes = sizes[sizes >= min(SUBSAMPLES / sample, sizes[-1])]
-        ratio = _scaled(whole[group], sizes, sample, int(accesses[group]))
+        ratio = _scaled(histograms[group], sizes, sample, int(accesses[group]))
         of_parts = [
             _scaled(each, sizes, sample / SUBSAMPLES, int(accesses[group]))
             for each in parts[group * SUBSAMPLES : (group + 1) * SUBSAMPLES]
         ]
         error = _Z * np.std(of_parts, axis=0, ddof=1) / np.sqrt(SUBSAMPLES)
-        first = round(int(whole[group][0]) / sample)
+        first = round(int(histograms[group][0]) / sample)
         yield _curve(name, steps, int(accesses[group]), int(keys[group]), first, sizes, ratio, error)
 
 

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import StrMethodFormatter
 
 from foundation.errors import DataError
-from foundation.logs.parts import whole, write_text
+from foundation.logs.parts import atomic_path, write_text
 from studies.policies.miss_ratio.curve import MissRatioCurve, MissRatios, bin_edges
 from studies.policies.miss_ratio.top_k import TopKShares
 
@@ -30,7 +30,7 @@ def write(ratios: MissRatios, path: Path) -> None:
     if path.suffix == ".json":
         write_text(path, ratios.model_dump_json(indent=2) + "\n")
         return
-    with whole(path) as partial:
+    with atomic_path(path) as partial:
         if path.suffix == ".csv":
             frame(ratios).write_csv(partial)
         else:

@@ -52,31 +52,31 @@ def _serve(state: _ArcState, accesses: Accesses, levels: Levels) -> None:
     state = as_ref(state)
     for i in range(len(accesses)):
         key = int64(accesses[i]) & KEY
-        which = int64(state.list_of[key])
-        is_hit = which in (T1, T2)
+        list_index = int64(state.list_of[key])
+        is_hit = list_index in (T1, T2)
         levels[i] = not is_hit
-        if which == _ABSENT:
+        if list_index == _ABSENT:
             _admit(state, key)
             continue
         if not is_hit:
-            _adapt(state, which)
-            _replace(state, which == B2)
+            _adapt(state, list_index)
+            _replace(state, list_index == B2)
             state.moves[INSTALLS, 0] += 1
         _move(state, key, T2)
 
 
 @compiled
-def _move(state: _ArcState, key: int, which: int) -> None:
+def _move(state: _ArcState, key: int, list_index: int) -> None:
     if state.list_of[key] != _ABSENT:
         unlink(state.links, state.lists, int64(state.list_of[key]), key)
-    push(state.links, state.lists, which, key)
-    state.list_of[key] = which
+    push(state.links, state.lists, list_index, key)
+    state.list_of[key] = list_index
 
 
 @compiled
-def _drop(state: _ArcState, which: int) -> None:
-    key = tail(state.lists, which)
-    unlink(state.links, state.lists, which, key)
+def _drop(state: _ArcState, list_index: int) -> None:
+    key = tail(state.lists, list_index)
+    unlink(state.links, state.lists, list_index, key)
     state.list_of[key] = _ABSENT
 
 

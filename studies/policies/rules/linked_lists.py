@@ -26,35 +26,35 @@ def make_lists(slots: int, count: int) -> tuple[Links, Ints]:
 
 
 @compiled
-def push(links: Links, lists: Ints, which: int, slot: int) -> None:
-    head = lists[which, _HEAD]
+def push(links: Links, lists: Ints, list_index: int, slot: int) -> None:
+    head = lists[list_index, _HEAD]
     links[_PREVIOUS, slot] = NONE
     links[_NEXT, slot] = head
     if head == NONE:
-        lists[which, _TAIL] = slot
+        lists[list_index, _TAIL] = slot
     else:
         links[_PREVIOUS, head] = slot
-    lists[which, _HEAD] = slot
-    lists[which, _LENGTH] += 1
+    lists[list_index, _HEAD] = slot
+    lists[list_index, _LENGTH] += 1
 
 
 @compiled
-def unlink(links: Links, lists: Ints, which: int, slot: int) -> None:
+def unlink(links: Links, lists: Ints, list_index: int, slot: int) -> None:
     previous, next_ = int64(links[_PREVIOUS, slot]), int64(links[_NEXT, slot])
     if previous == NONE:
-        lists[which, _HEAD] = next_
+        lists[list_index, _HEAD] = next_
     else:
         links[_NEXT, previous] = next_
     if next_ == NONE:
-        lists[which, _TAIL] = previous
+        lists[list_index, _TAIL] = previous
     else:
         links[_PREVIOUS, next_] = previous
-    lists[which, _LENGTH] -= 1
+    lists[list_index, _LENGTH] -= 1
 
 
 @compiled
-def head(lists: Ints, which: int) -> int:
-    return int64(lists[which, _HEAD])
+def head(lists: Ints, list_index: int) -> int:
+    return int64(lists[list_index, _HEAD])
 
 
 @compiled
@@ -63,10 +63,10 @@ def previous(links: Links, slot: int) -> int:
 
 
 @compiled
-def tail(lists: Ints, which: int) -> int:
-    return int64(lists[which, _TAIL])
+def tail(lists: Ints, list_index: int) -> int:
+    return int64(lists[list_index, _TAIL])
 
 
 @compiled
-def length(lists: Ints, which: int) -> int:
-    return int64(lists[which, _LENGTH])
+def length(lists: Ints, list_index: int) -> int:
+    return int64(lists[list_index, _LENGTH])

@@ -152,14 +152,14 @@ def _leave_stack(state: _LirsState, key: int) -> None:
 
 
 @compiled
-def _enlist(state: _LirsState, key: int, which: int) -> None:
+def _enlist(state: _LirsState, key: int, list_index: int) -> None:
     """Put a key at the head of the queue or of the ghosts, or only take it out of where it is."""
     slot = len(state.status) + key
     if state.list_of[key] != _NOWHERE:
         unlink(state.links, state.lists, int64(state.list_of[key]), slot)
-    if which != _NOWHERE:
-        push(state.links, state.lists, which, slot)
-    state.list_of[key] = which
+    if list_index != _NOWHERE:
+        push(state.links, state.lists, list_index, slot)
+    state.list_of[key] = list_index
 
 
 LIRS = PolicySpec("lirs", "LIRS", "keys whose last two accesses were close stay; 1 % is for others", make)

@@ -77,16 +77,16 @@ def _serve(state: _WTinyLfuState, accesses: Accesses, levels: Levels) -> None:
 
 
 @compiled
-def _put(state: _WTinyLfuState, which: int, slot: int) -> None:
-    push(state.links, state.lists, which, slot)
-    state.list_of[slot] = which
+def _put(state: _WTinyLfuState, list_index: int, slot: int) -> None:
+    push(state.links, state.lists, list_index, slot)
+    state.list_of[slot] = list_index
 
 
 @compiled
 def _promote(state: _WTinyLfuState, slot: int) -> None:
-    which = int64(state.list_of[slot])
-    unlink(state.links, state.lists, which, slot)
-    if which == WINDOW:
+    list_index = int64(state.list_of[slot])
+    unlink(state.links, state.lists, list_index, slot)
+    if list_index == WINDOW:
         _put(state, WINDOW, slot)
         return
     _put(state, PROTECTED, slot)
@@ -114,13 +114,13 @@ def _admit(state: _WTinyLfuState, key: int) -> None:
 
 @compiled
 def _contest(state: _WTinyLfuState, candidate: int) -> None:
-    which = PROBATION if tail(state.lists, PROBATION) != NONE else PROTECTED
-    leaver, victim = candidate, tail(state.lists, which)
+    list_index = PROBATION if tail(state.lists, PROBATION) != NONE else PROTECTED
+    leaver, victim = candidate, tail(state.lists, list_index)
     if victim != NONE and (
         estimate(state.seen, key_of(state.slots, candidate))
         > estimate(state.seen, key_of(state.slots, victim))
     ):
-        unlink(state.links, state.lists, which, victim)
+        unlink(state.links, state.lists, list_index, victim)
         _put(state, PROBATION, candidate)
         leaver = victim
     release(state.slots, leaver)

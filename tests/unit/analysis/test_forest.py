@@ -58,6 +58,6 @@ def test_the_measured_capacity_has_its_range_and_claims_nothing() -> None:
     of = ANSWERS["no null"].model_copy(
         update={"capacity": {"baseline": 200.0, "offload": 200.0}, "capacity_checks": checks}
     )
-    here = forest(of, None)[-1].here
-    assert here is not None and here.tone == ""
-    assert (here.ratio, here.low, here.high) == pytest.approx((0.5**0.5 - 1, -0.5, 0.0))
+    measured = forest(of, None)[-1].measured
+    assert measured is not None and measured.tone == ""
+    assert (measured.ratio, measured.low, measured.high) == pytest.approx((0.5**0.5 - 1, -0.5, 0.0))

@@ -119,7 +119,7 @@ def test_the_share_of_arithmetic() -> None:
 def test_a_negative_share_of_arithmetic_is_below_noise(tmp_path: Path) -> None:
     calls: list[dict[str, object]] = [{"ps_proc_us": 40.0}, {"op": "push", "ps_proc_us": 39.0}]
     found = findings(["cluster"], list(figures([cluster(tmp_path, rows(*calls))])), None)
-    [here] = [each.here for each in found if "arithmetic" in each.what]
+    [here] = [each.measured for each in found if "arithmetic" in each.what]
     assert here == ("below noise",)
 
 
@@ -144,7 +144,9 @@ def test_findings_of_a_cluster_stand_beside_the_papers(tmp_path: Path) -> None:
         (("workers", "1,000 µs: p50, p99", "Fig. 7b"), "50–200", "2, 2"),
         (("arithmetic", "push's PS_proc", "§3.2"), "at most 2.5 %", "25.0 %"),
     ]
-    assert [(each.paper, each.here) for each in found] == [(paper, (here,)) for _, paper, here in expected]
+    assert [(each.paper, each.measured) for each in found] == [
+        (paper, (here,)) for _, paper, here in expected
+    ]
     for each, (words, *_) in zip(found, expected, strict=True):
         assert all(word in each.what for word in words)
 

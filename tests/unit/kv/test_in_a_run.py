@@ -42,11 +42,11 @@ def join(met: Meeting, rank: int = 0) -> tuple[hotline.Worker, JoinedWorker]:
 
 
 def opened(met: Meeting, joined: JoinedWorker, **values: object) -> None:
-    assert met.send_command(joined, "open", **{**OPENING, **values}) == {}
+    assert met.send_command(joined, "begin_block", **{**OPENING, **values}) == {}
 
 
 def shut(met: Meeting, joined: JoinedWorker) -> dict[str, Any]:
-    reported = met.send_command(joined, "shut")
+    reported = met.send_command(joined, "end_block")
     assert reported is not None
     return reported
 
@@ -180,12 +180,12 @@ def test_whatever_is_shut_out_is_pushed_once(
         for keys, value in pushes:
             expected[sorted(keys)] += value
         for _ in range(blocks):
-            if met.send_command(joined, "open", **OPENING) is not None:
-                steps += (met.send_command(joined, "shut") or {}).get("steps", 0)
-        met.send_command(joined, "open", **OPENING)
+            if met.send_command(joined, "begin_block", **OPENING) is not None:
+                steps += (met.send_command(joined, "end_block") or {}).get("steps", 0)
+        met.send_command(joined, "begin_block", **OPENING)
         training.join(PATIENCE_S)
         assert not training.is_alive()
-        steps += (joined.final_report["ran"] or {}).get("steps", 0)
+        steps += (joined.final_report["last_block"] or {}).get("steps", 0)
         assert sent(folder) == expected.reshape(-1).tolist()
         assert steps == len(pushes) and joined.final_report["dropped_rows"] == 0
 
@@ -198,8 +198,8 @@ def test_it_reports_its_progress_and_its_results_when_it_leaves_in_a_block(met: 
     wait_for(lambda: joined.steps >= 1)
     kv.close()
     wait_for(joined.has_left.is_set)
-    assert (joined.final_report["ran"]["steps"], joined.final_report["dropped_rows"]) == (2, 0)
-    assert met.send_command(joined, "shut") is None
+    assert (joined.final_report["last_block"]["steps"], joined.final_report["dropped_rows"]) == (2, 0)
+    assert met.send_command(joined, "end_block") is None
 
 
 @pytest.mark.parametrize("error", [None, LookupError("mine")])
@@ -232,7 +232,7 @@ def test_a_script_that_ends_between_blocks_delivers_in_its_next_one_unless_it_ha
         opened(met, joined)
         ending.join(PATIENCE_S)
         assert losses == [None] and sent(tmp_path) == [0, 0, 1, 1, 1, 1, 1, 1, *[0] * 52]
-        assert joined.final_report["ran"]["steps"] == 1
+        assert joined.final_report["last_block"]["steps"] == 1
     else:
         loss = kv.end(error)
         assert loss is not None and "4 pushed values not delivered: the script has failed" in loss

@@ -112,9 +112,9 @@ def test_a_script_of_a_run_delivers_and_writes_its_logs_when_its_block_comes(
         wait_for(lambda: met.joined_workers != [])
         [joined] = met.joined_workers
         block = {"start_ns": 0, "round": 1, "load": 0.0, "discard_ns": 0, "discard_steps": 0}
-        assert met.send_command(joined, "open", **block) == {}
+        assert met.send_command(joined, "begin_block", **block) == {}
         assert ended(script) == (0, "")
-    assert joined.final_report["ran"]["steps"] == PUSHES and not joined.is_lost
+    assert joined.final_report["last_block"]["steps"] == PUSHES and not joined.is_lost
     sums = ledger.read(tmp_path / f"ledger-worker-1-job-{JOB}-epoch-1.bin")
     assert (sums.sent == PUSHES).all() and not sums.unknown.any()
 

@@ -14,7 +14,7 @@ from analysis.statistics import Comparison
 from foundation.protocol.hashing import lane_of
 from hotline.results.answer import answer
 from simulator.answer.arm_results import ArmResult, Busy, OffloadComparison
-from simulator.answer.capacity import CapacityModel, Check, next_to_check, stops_at
+from simulator.answer.capacity import CapacityModel, Check, next_to_check, smallest_sufficient
 from simulator.answer.cluster import Cluster, config_for
 from simulator.answer.devices import DEVICES, DeviceName
 from simulator.answer.sentences import device, differences, headline, sentences
@@ -242,7 +242,10 @@ def sizes(capacities: dict[int, float]) -> list[Size]:
 
 
 def test_a_larger_hot_set_stops_to_pay_where_the_best_adds_less_than_3_per_cent() -> None:
-    assert stops_at(sizes({1_000: 90, 2_000: 96, 5_000: 97.5, 10_000: 100, 20_000: 80})).top_k == 5_000
+    assert (
+        smallest_sufficient(sizes({1_000: 90, 2_000: 96, 5_000: 97.5, 10_000: 100, 20_000: 80})).top_k
+        == 5_000
+    )
     assert sizes_for(700, 12_000) == [0, 700, 1_000, 2_000, 5_000, 10_000]
     counted = [700, 1_000, 5_000, 10_000]
     simulated = [0, 5_000]

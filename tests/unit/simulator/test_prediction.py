@@ -185,9 +185,9 @@ def test_costs_that_are_known_are_found_and_predict_another_run(
     assert all(of["holds"] for of in means), means
     # A run predicts itself, and another one, as they are alike.
     itself = json_of("predict", other, "--from", other)
-    assert {of["off"] for of in itself["latencies"]} == {0}
+    assert {of["error"] for of in itself["latencies"]} == {0}
     alike = json_of("predict", other, "--from", one)
-    assert max(abs(of["off"]) for of in alike["latencies"]) > 0
+    assert max(abs(of["error"]) for of in alike["latencies"]) > 0
     # And with other costs it does not.
     wrong = tmp_path / "wrong.toml"
     wrong.write_text("[hosts]\nworker_cores = 1\nserver_cores = 1\nprogram_ns = 100\n")

@@ -71,16 +71,18 @@ class Played:
 
     def _answer(self, rank: int, order: dict[str, Any]) -> None:
         joined = self.arm.joined_workers[rank]
-        if order["do"] == "shut":
+        if order["command"] == "end_block":
             ran = dict(steps=joined.steps, max_lateness_ns=0, cpu_s=0.5, loss=None, updates_sent=40)
-            joined.complete_command(order["order"], ran)
+            joined.complete_command(order["number"], ran)
             return
-        joined.complete_command(order["order"], {})
-        if order["do"] == "open":
+        joined.complete_command(order["number"], {})
+        if order["command"] == "begin_block":
             for steps in self._tells[rank : rank + 1]:
                 joined.report_steps(steps)
             if rank in self._leaves:
-                joined.final_report = {"ran": {"steps": 1, "max_lateness_ns": 0, "cpu_s": 0.1, "loss": None}}
+                joined.final_report = {
+                    "last_block": {"steps": 1, "max_lateness_ns": 0, "cpu_s": 0.1, "loss": None}
+                }
                 joined.mark_left()
 
 
@@ -166,7 +168,7 @@ async def test_orders_that_fail_or_are_not_answered_name_the_worker(tmp_path: Pa
     joined = JoinedWorker(4, silent)
     with pytest.raises(AgentFailed, match="worker 5: no answer to 'hint' within 0 s"):
         await command_workers([joined], "hint", 0.01)
-    failing: Any = Line(lambda order: joined.complete_command(order["order"], {"error": "no such file"}))
+    failing: Any = Line(lambda order: joined.complete_command(order["number"], {"error": "no such file"}))
     joined = JoinedWorker(4, failing)
     with pytest.raises(AgentFailed, match="no such file"):
         await command_workers([joined], "hint", 1)

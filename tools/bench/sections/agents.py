@@ -116,10 +116,10 @@ def _trials(stage: Stage) -> Trials:
 def results_of(trials: Trials) -> Iterator[Result]:
     """Yield the results over the veth; the worker's RPCs are pulls and pushes in equal numbers."""
     for op in _OPS:
-        of = {target: trials.served[target, op] for target in (AGENT, ECHO)}
+        samples = {target: trials.served[target, op] for target in (AGENT, ECHO)}
         what = f"PS over veth, {LANES}-lane {_name(op)}, {_KEYS:,} keys"
-        rates = {target: [each.rate for each in rounds] for target, rounds in of.items()}
-        costs = {target: [each.cpu for each in rounds] for target, rounds in of.items()}
+        rates = {target: [each.rate for each in rounds] for target, rounds in samples.items()}
+        costs = {target: [each.cpu for each in rounds] for target, rounds in samples.items()}
         yield _result(what, "RPCs/s", rates, SERVED)
         yield _result(f"{what}: CPU time an RPC", "µs", costs)
     what = f"worker over veth, {_STEP_KEYS:,} keys a step: CPU time an RPC"

@@ -57,7 +57,7 @@ def _of(stage: Stage, jobs: int, has_counters: bool) -> Iterator[Result]:
         first = dict.fromkeys(targets, 0)
         for what, evicted in cases * _ROUNDS * stage.scale.rounds:
             for target in stage.order.sample(list(targets), len(targets)):
-                with counters.counted(has_counters and not evicted and target == SOFTSWITCH) as events:
+                with counters.count_events(has_counters and not evicted and target == SOFTSWITCH) as events:
                     took = targets[target](workloads[what], first[target], evicted)
                 first[target] += packets
                 samples[what, evicted].setdefault(target, []).append(float(np.median(took)))

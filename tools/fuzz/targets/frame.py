@@ -87,15 +87,15 @@ def run(data: bytes) -> Hashable:
     for part in parts(data):
         port, sent = PORTS[(part[0] if part else 0) % len(PORTS)], part[1:]
         state = switches.state(compiled)
-        left = [pipeline.process(port, sent, 0, 0) for pipeline in switches.both]
-        assert left[0] == left[1], "interpreter and compiled code say otherwise"
+        outputs = [pipeline.process(port, sent, 0, 0) for pipeline in switches.both]
+        assert outputs[0] == outputs[1], "interpreter and compiled code say otherwise"
         after = switches.state(compiled)
         assert switches.state(interpreted) == after, "and hold otherwise"
         is_raw = port == CPU_PORT and len(sent) > 1 and not sent[1] & frames.packet_out_header(None)[1]
         inside = sent[2:] if port == CPU_PORT else sent
         assert after == state or _is_request(inside), "what is no request has been taken for one"
-        assert is_raw or all(_is_sound(out.frame) for out in left[0] if out.port != CPU_PORT), "handed on"
-        seen |= {(port, len(left[0]), after[1] != state[1])}
+        assert is_raw or all(_is_sound(out.frame) for out in outputs[0] if out.port != CPU_PORT), "handed on"
+        seen |= {(port, len(outputs[0]), after[1] != state[1])}
     assert switches.counted(interpreted) == switches.counted(compiled), "and count otherwise"
     dropped = {name for name, count in testnet.drops(compiled).items() if count > before.get(name, 0)}
     return seen, frozenset(dropped)

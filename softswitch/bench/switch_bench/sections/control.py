@@ -83,7 +83,7 @@ def _changes(count: int) -> dict[str, list[bytes]]:
     return {
         "insert": encode_writes(inserts),
         "modify": encode_writes(modifications),
-        "delete": encode_writes(plain.deletions(inserts)),
+        "delete": encode_writes(plain.deletions_of(inserts)),
     }
 
 

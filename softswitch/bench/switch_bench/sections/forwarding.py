@@ -52,7 +52,7 @@ def _results(program: str, case: Case, figures: dict[str, list[Figures]]) -> lis
     what = f"{program}, {case.workload.name}"
     rates = {target: [each.rate for each in rounds] for target, rounds in figures.items()}
     results = [Result("forwarding", what, "packets/s", rates, case.goals)]
-    for heading, of in _LATENCIES.items():
-        samples = {target: [of(each) for each in rounds] for target, rounds in figures.items()}
+    for heading, estimate in _LATENCIES.items():
+        samples = {target: [estimate(each) for each in rounds] for target, rounds in figures.items()}
         results.append(Result("forwarding", f"{what}: {heading}", "µs", samples, LATENCY))
     return results

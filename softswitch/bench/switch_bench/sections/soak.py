@@ -87,7 +87,7 @@ class _Writer:
             for start in range(0, len(inserts), _BATCH)
             for request in (
                 *encode_writes(inserts[start : start + _BATCH]),
-                *encode_writes(plain.deletions(inserts[start : start + _BATCH])),
+                *encode_writes(plain.deletions_of(inserts[start : start + _BATCH])),
             )
         ]
 

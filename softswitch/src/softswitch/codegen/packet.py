@@ -219,14 +219,15 @@ class Packet(Storage):
             with otherwise:
                 self.b.store(integer(8, 0), self._validity(target))
 
-    def _copy_slot(self, target: Instance, source: Instance, to: int, of: int) -> None:
-        kind = self._kind(source.header, of)
-        self.b.store(self.b.load(self._slot(source, of), typ=kind), self._slot(target, to))
+    def _copy_slot(self, target: Instance, source: Instance, target_field: int, source_field: int) -> None:
+        kind = self._kind(source.header, source_field)
+        value = self.b.load(self._slot(source, source_field), typ=kind)
+        self.b.store(value, self._slot(target, target_field))
 
     def copy_varbit(self, target: ir.FieldRef, source: ir.FieldRef) -> None:
-        to, of = self.instance(target.header), self.instance(source.header)
-        self._copy_slot(to, of, target.field, source.field)
-        self.b.store(self.b.load(self._length_slot(of), typ=I32), self._length_slot(to))
+        copy, original = self.instance(target.header), self.instance(source.header)
+        self._copy_slot(copy, original, target.field, source.field)
+        self.b.store(self.b.load(self._length_slot(original), typ=I32), self._length_slot(copy))
 
     def next_index(self, cursor: int) -> llvm.Value:
         return self.b.load(self._next_index[cursor], typ=I32)

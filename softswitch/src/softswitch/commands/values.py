@@ -7,7 +7,7 @@ from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from softswitch.commands.names import CommandError, KeyField
 
 IPV4_BITS, MAC_BITS, IPV6_BITS = 32, 48, 128
-BETWEEN = {"lpm": "/", "ternary": "&&&", "range": "->"}
+SEPARATORS = {"lpm": "/", "ternary": "&&&", "range": "->"}
 
 
 def parse_value(text: str, width: int) -> int:
@@ -37,10 +37,10 @@ def parse_value(text: str, width: int) -> int:
 
 def parse_match(field: KeyField, text: str) -> str:
     """Parse a match; return it in the notation of `softswitch.runtime`. Raises CommandError."""
-    between = BETWEEN.get(field.kind)
-    if between is None:
+    separator = SEPARATORS.get(field.kind)
+    if separator is None:
         return f"{_key_part(text, field.width, text):#x}"
-    parts = text.split(between)
+    parts = text.split(separator)
     if len(parts) != 2:
         raise CommandError(f"Invalid match key: {_WRONG[field.kind].format(text)}", text)
     first = _key_part(parts[0], field.width, text)
@@ -54,7 +54,7 @@ def parse_match(field: KeyField, text: str) -> str:
     second = _key_part(parts[1], field.width, text)
     if field.kind == "range" and first > second:
         raise CommandError(f"Invalid match key: start is behind end in expression {text}", text)
-    return f"{first:#x}{between}{second:#x}"
+    return f"{first:#x}{separator}{second:#x}"
 
 
 def parse_int(text: str, name: str) -> int:
@@ -70,8 +70,8 @@ def octets(value: int, width: int) -> bytes:
 
 def match_parts(field: KeyField, match: str) -> tuple[str, ...]:
     """Return the parts of a match of `softswitch.runtime`: hexadecimal bytes, a prefix length in decimal."""
-    between = BETWEEN.get(field.kind)
-    parts = [match] if between is None else match.split(between)
+    separator = SEPARATORS.get(field.kind)
+    parts = [match] if separator is None else match.split(separator)
     if field.kind == "lpm":
         return octets(int(parts[0], 16), field.width).hex(), parts[1]
     return tuple(octets(int(part, 16), field.width).hex() for part in parts)

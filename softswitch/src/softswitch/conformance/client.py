@@ -96,9 +96,9 @@ class P4RuntimeClient:
         """Wait with a call: without one, a channel that was connected does not connect again."""
         until = time.monotonic() + _TIMEOUT
         while True:
-            left = until - time.monotonic()
+            remaining = until - time.monotonic()
             try:
-                self._stub.Capabilities(p4r.CapabilitiesRequest(), timeout=left, wait_for_ready=True)
+                self._stub.Capabilities(p4r.CapabilitiesRequest(), timeout=remaining, wait_for_ready=True)
                 return
             except grpc.RpcError as error:
                 assert isinstance(error, grpc.Call)

@@ -35,9 +35,9 @@ def _port(event: ev.Event) -> list[str]:
 
 
 class _Name(NamedTuple):
-    """A property of events: its values of an event, and those of a program; None if they are numbers."""
+    """A property of events. `known` lists the values that a program allows; None if they are numbers."""
 
-    of: Callable[[ev.Event], list[str]]
+    values_of: Callable[[ev.Event], list[str]]
     known: Callable[[ir.Program], Iterable[str]] | None
 
 
@@ -70,8 +70,8 @@ class Filter(NamedTuple):
     patterns: tuple[str, ...]
 
     def passes(self, event: ev.Event) -> bool:
-        has = NAMES[self.name].of(event)
-        return any(_matches(text, pattern) for text in has for pattern in self.patterns)
+        values = NAMES[self.name].values_of(event)
+        return any(_matches(text, pattern) for text in values for pattern in self.patterns)
 
     def check(self, program: ir.Program) -> None:
         known = NAMES[self.name].known

@@ -107,16 +107,16 @@ def _control_line(event: ev.Event) -> Text | None:
 
 def _table(context: ev.Context, table: ev.Table) -> str:
     key = ", ".join(
-        f"{name} {value}" + ("" if asked in (None, value) else f" ({kind} {asked})")
-        for name, value, kind, asked in table.key
+        f"{name} {value}" + ("" if entry_value in (None, value) else f" ({kind} {entry_value})")
+        for name, value, kind, entry_value in table.key
     )
-    by = [f"member {table.member}"] if table.member is not None else []
-    by += [f"group {table.group}"] if table.group is not None else []
-    by += [f"priority {table.priority}"] if table.priority is not None else []
-    how = ("hit" if table.hit else "miss") if table.key else ""
+    details = [f"member {table.member}"] if table.member is not None else []
+    details += [f"group {table.group}"] if table.group is not None else []
+    details += [f"priority {table.priority}"] if table.priority is not None else []
+    outcome = ("hit" if table.hit else "miss") if table.key else ""
     data = ", ".join(f"{name} {value}" for name, value in table.data)
     does = f"{context.action}({data})" if context.action else "nothing"
-    words = [f"table {context.table}", f"[{key}]" if key else "", how, *by, "→", does]
+    words = [f"table {context.table}", f"[{key}]" if key else "", outcome, *details, "→", does]
     return " ".join(word for word in words if word)
 
 

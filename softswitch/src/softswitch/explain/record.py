@@ -104,8 +104,8 @@ class Recorder(Observer[Packet]):
             journey = _Journey(before.family, next(before.family.copies), shadow)
         self._journeys[id(packet)] = journey
         weakref.finalize(packet, self._journeys.pop, id(packet), None)
-        of = None if parent is None else self._journey(parent).copy
-        self._emit(ev.Begin(journey.context(), origin.value, of, packet.port, packet.frame.hex()))
+        original = None if parent is None else self._journey(parent).copy
+        self._emit(ev.Begin(journey.context(), origin.value, original, packet.port, packet.frame.hex()))
         self._emit_switch_changes(packet)
 
     def queued(self, packet: Packet, port: int) -> None:

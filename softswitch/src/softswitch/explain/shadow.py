@@ -72,7 +72,7 @@ class Shadow:
             if before == after and not (field.varbit and widths[0] != widths[1]):
                 continue
             reported[index] = after
-            was, now = widths if field.varbit else (field.width, field.width)
-            bits = before & ((1 << was) - 1), after & ((1 << now) - 1)
-            if bits[0] != bits[1] or was != now:
-                yield Assign(context, f"{declared.name}.{field.name}", now, hex(bits[0]), hex(bits[1]))
+            old_width, new_width = widths if field.varbit else (field.width, field.width)
+            bits = before & ((1 << old_width) - 1), after & ((1 << new_width) - 1)
+            if bits[0] != bits[1] or old_width != new_width:
+                yield Assign(context, f"{declared.name}.{field.name}", new_width, hex(bits[0]), hex(bits[1]))

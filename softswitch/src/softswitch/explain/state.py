@@ -29,7 +29,7 @@ class Switch:
         self._address, self._device_id = address, device_id
         options = [("grpc.max_receive_message_length", _MAX_MESSAGE)]
         self._channel = grpc.insecure_channel(address, options)
-        self.tables = self
+        self.tables = self  # `carry_over` asks tables for `has_initial_default`
         self._changed: set[int] = set()
 
     def __enter__(self) -> Switch:

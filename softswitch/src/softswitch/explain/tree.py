@@ -180,13 +180,13 @@ def _add_step(parent: Node, step: list[ev.Event], everything: bool) -> None:
     elif context.table:
         node = parent.add(Text(f"table {context.table}", bold=True), "")
     shifted = {e.header for e in step if isinstance(e, ev.Validity) and not e.valid}
-    for kind, same in groupby(step, type):
-        events = list(same)
+    for kind, group in groupby(step, type):
+        events = list(group)
         if kind is ev.Validity and not everything:
-            for valid, of in groupby(events, lambda e: isinstance(e, ev.Validity) and e.valid):
-                some = list(of)
-                names = ", ".join(e.header for e in some if isinstance(e, ev.Validity))
-                node.add(Text(f"{names} {'valid' if valid else 'invalid'}"), some[0].context.source)
+            for valid, changes in groupby(events, lambda e: isinstance(e, ev.Validity) and e.valid):
+                changed = list(changes)
+                names = ", ".join(e.header for e in changed if isinstance(e, ev.Validity))
+                node.add(Text(f"{names} {'valid' if valid else 'invalid'}"), changed[0].context.source)
             continue
         for event in events:
             gone = isinstance(event, ev.Assign) and event.field.rpartition(".")[0] in shifted

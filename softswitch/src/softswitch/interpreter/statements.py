@@ -33,12 +33,12 @@ def run(externs: Externs, packet: Packet, body: Sequence[ir.Statement]) -> None:
         statement = body[position]
         position += 1
         match statement:
-            case ir.Jump(to):
-                position = to
-            case ir.JumpIfZero(condition, to):
+            case ir.Jump(copy):
+                position = copy
+            case ir.JumpIfZero(condition, copy):
                 value = evaluate(packet, condition)
                 packet.observer.branched(packet, position - 1, value)
-                position = position if value else to
+                position = position if value else copy
             case ir.CountLoop(message):
                 loops += 1
                 if loops == MAX_LOOPS:
@@ -86,9 +86,9 @@ def _change_headers(packet: Packet, statement: ir.Statement) -> None:
         case ir.AssignVarbit(target, source):
             packet.copy_varbit(target, source)
         case ir.AssignHeader(target, source):
-            to, of = header_at(packet, target), header_at(packet, source)
-            if to is not None and of is not None:
-                packet.copy_header(to, of)
+            copy, original = header_at(packet, target), header_at(packet, source)
+            if copy is not None and original is not None:
+                packet.copy_header(copy, original)
         case ir.CopyCursor(to_cursor, of_cursor):
             packet.cursors[to_cursor] = packet.cursors[of_cursor]
         case ir.SetValid(ref):

@@ -183,11 +183,11 @@ class TrafficManager:
         self._replicate(clone, session.replicas, f"clone session {number}", session.length or None)
 
     def _replicate(
-        self, packet: Packet, replicas: Sequence[Replica], of: str, length: int | None = None
+        self, packet: Packet, replicas: Sequence[Replica], source: str, length: int | None = None
     ) -> None:
         """Queue a copy for each replica; copies are truncated only to `length`."""
         if not replicas:
-            self._observer.dropped(packet, f"{of} has no copies")
+            self._observer.dropped(packet, f"{source} has no copies")
         for replica in replicas:
             copy = packet.copied()
             copy.truncated = length

@@ -14,7 +14,7 @@ from softswitch.ir.statements import AssignHeader, SetInvalid, Shift
 
 
 class StaleFields:
-    """The fields that may be stale, by `in`; `written` are those that are written outside of statements."""
+    """The set of fields that may be stale; `written` has the fields that the switch itself writes."""
 
     def __init__(
         self,

@@ -132,14 +132,14 @@ class Frame(ABC):
 
         self._each_part(size, [integer(64, 0)], copy)
 
-    def move(self, to: llvm.Value, of: llvm.Value, size: llvm.Value) -> None:
-        """Move bytes towards the front; `to` and `of` are offsets in the frame."""
+    def move(self, target: llvm.Value, source: llvm.Value, size: llvm.Value) -> None:
+        """Move bytes towards the front; `target` and `source` are offsets in the frame."""
         b = self.b
 
         def copy(frames: list[llvm.Value], _: llvm.Value, width: int) -> None:
             b.store(b.load(frames[1], typ=llvm.IntType(width), align=1), frames[0], align=1)
 
-        self._each_part(size, [to, of], copy)
+        self._each_part(size, [target, source], copy)
 
     def _each_part(self, size: llvm.Value, starts: list[llvm.Value], do: _Do) -> None:
         """Call `do` for each part of `size` bytes, with addresses in the frame, offset and width in bits."""

@@ -21,7 +21,7 @@ from softswitch.codegen.traffic import needs_queues
 from softswitch.kernel import arena
 from softswitch.kernel.frame import VLAN_TAG, Frame, Skb
 from softswitch.kernel.notices import emit_notice
-from softswitch.kernel.program import Builder, Code, once
+from softswitch.kernel.program import Builder, Code, cached_code
 from softswitch.kernel.target import Bpf
 from softswitch.llvmir import I32, I64, byte_offset, integer, resize
 from softswitch.memory.layout import Layout
@@ -60,7 +60,7 @@ def build_front(
 ) -> Code:
     """Return the program for frames of a type; without a clock, times are read from `arena.CLOCK`."""
     options = {"frame": frame.name, "priority queues": priority_queues, "reads the clock": reads_clock}
-    return once(
+    return cached_code(
         program, options, lambda: _FrontEnd(program, layout, priority_queues, reads_clock, frame).build()
     )
 
@@ -253,13 +253,15 @@ class _FrontEnd:
         b = self.b
         headers, payload = (b.load(byte_offset(b, self.note_at, o), typ=I64) for o in (0, 8))
         front = b.select(b.icmp_unsigned("<", headers, length), headers, length)
-        left = b.sub(length, front)
-        had = b.sub(self.kernel.length(), payload)
-        with b.if_then(b.icmp_unsigned(">", front, had)):
-            self.kernel.grow_front(b.sub(front, had))
-        moves = b.and_(b.icmp_unsigned("<", front, had), b.icmp_unsigned("!=", left, integer(64, 0)))
+        payload_size = b.sub(length, front)
+        old_front = b.sub(self.kernel.length(), payload)
+        with b.if_then(b.icmp_unsigned(">", front, old_front)):
+            self.kernel.grow_front(b.sub(front, old_front))
+        moves = b.and_(
+            b.icmp_unsigned("<", front, old_front), b.icmp_unsigned("!=", payload_size, integer(64, 0))
+        )
         with b.if_then(moves):
-            self.kernel.move(to=front, of=had, size=left)
+            self.kernel.move(target=front, source=old_front, size=payload_size)
         self._fit(length)
         self.kernel.store(data, front)
 

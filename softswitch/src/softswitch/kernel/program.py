@@ -45,7 +45,7 @@ class Code:
         return Code(data[end:], area, state, data[begin:end])
 
 
-def once(program: ir.Program, options: Mapping[str, object], build: Callable[[], Code]) -> Code:
+def cached_code(program: ir.Program, options: Mapping[str, object], build: Callable[[], Code]) -> Code:
     inputs = (source_digest(), compiler.VERSION, repr(options), repr(program), repr(program.field_index))
     return Code.unpack(cached_object(inputs, lambda: build().pack()))
 

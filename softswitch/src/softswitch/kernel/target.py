@@ -187,10 +187,10 @@ class Bpf(Target):
             return b.urem(dividend, divisor)
         return wide.divide(b, dividend, divisor)[1]
 
-    def shift(self, b: llvm.IRBuilder, how: str, value: llvm.Value, amount: llvm.Value) -> llvm.Value:
+    def shift(self, b: llvm.IRBuilder, operation: str, value: llvm.Value, amount: llvm.Value) -> llvm.Value:
         if value.type.width <= wide.WORD or isinstance(amount, llvm.Constant):
-            return getattr(b, how)(value, amount)
-        return wide.shift(b, how, value, amount)
+            return getattr(b, operation)(value, amount)
+        return wide.shift(b, operation, value, amount)
 
     def scaled(self, b: llvm.IRBuilder, number: llvm.Value, factor: llvm.Value) -> llvm.Value:
         return wide.scaled(b, number, b.load(factor, typ=I64))

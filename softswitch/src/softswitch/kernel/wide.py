@@ -56,11 +56,11 @@ def divide(b: llvm.IRBuilder, dividend: llvm.Value, divisor: llvm.Value) -> tupl
     return quotient.get(), remainder.get()
 
 
-def shift(b: llvm.IRBuilder, how: str, value: llvm.Value, amount: llvm.Value) -> llvm.Value:
+def shift(b: llvm.IRBuilder, operation: str, value: llvm.Value, amount: llvm.Value) -> llvm.Value:
     """Shift by `shl`, `lshr` or `ashr`, whole words first; the amount is less than the width."""
     width = value.type.width
     bits = -(-width // WORD) * WORD
-    is_left, is_signed = how == "shl", how == "ashr"
+    is_left, is_signed = operation == "shl", operation == "ashr"
     words = split(b, (sign_extend if is_signed else resize)(b, value, bits))
     fill = b.ashr(words[-1], integer(WORD, WORD - 1)) if is_signed else integer(WORD, 0)
     if is_left:

@@ -130,11 +130,11 @@ class Expressions:
         raise UnsupportedConstruct(f"operator `{op}`", self.where)
 
     def _field_at(self, header: ir.HeaderRef, field: int) -> ir.LValue:
-        of = header if isinstance(header, int) else self.scope.stacks[header.stack].headers[0]
-        known = len(self.scope.headers[of].fields)
+        index = header if isinstance(header, int) else self.scope.stacks[header.stack].headers[0]
+        known = len(self.scope.headers[index].fields)
         if field >= known:
             raise ProgramError(f"{self.where}: expected one of {known} fields, got {field}")
-        return ir.FieldRef(of, field) if isinstance(header, int) else ir.ElementField(header, field)
+        return ir.FieldRef(index, field) if isinstance(header, int) else ir.ElementField(header, field)
 
     def _equal_headers(self, left: Json, right: Json) -> ir.Expression:
         """Compare headers (equal if valid with equal fields) or unions (equal if a pair of members is)."""

@@ -95,10 +95,10 @@ class _Primitives:
         return [ir.Assign(self._read.target(target), self._read.value(value))]
 
     def assign_VL(self, target: Json, source: Json) -> list[ir.Statement]:
-        to, of = self._read.target(target), self._read.target(source)
-        if not isinstance(to, ir.FieldRef) or not isinstance(of, ir.FieldRef):
+        copy, original = self._read.target(target), self._read.target(source)
+        if not isinstance(copy, ir.FieldRef) or not isinstance(original, ir.FieldRef):
             raise UnsupportedConstruct("assignment of a varbit field of a stack's element", self._where)
-        return [ir.AssignVarbit(to, of)]
+        return [ir.AssignVarbit(copy, original)]
 
     def assign_header(self, target: Json, source: Json) -> list[ir.Statement]:
         return [self._copy(target, source)]
@@ -113,12 +113,12 @@ class _Primitives:
         return ir.AssignHeader(self._read.header(target), self._read.header(source))
 
     def assign_union(self, target: Json, source: Json) -> list[ir.Statement]:
-        to, of = (
+        copies, originals = (
             self._scope.union_members[self._read.name(side, "header_union")] for side in (target, source)
         )
-        if len(to) != len(of):
+        if len(copies) != len(originals):
             raise ProgramError(f"{self._where}: expected two unions of one type to assign")
-        return [ir.AssignHeader(*pair) for pair in zip(to, of, strict=True)]
+        return [ir.AssignHeader(*pair) for pair in zip(copies, originals, strict=True)]
 
     def assign_header_stack(self, target: Json, source: Json) -> list[ir.Statement]:
         return self._copy_stacks(*(self._read.name(side, "header_stack") for side in (target, source)))
@@ -129,12 +129,12 @@ class _Primitives:
     def _copy_stacks(self, target: str, source: str) -> list[ir.Statement]:
         """Copy element by element, and within an element member by member, as BMv2 does."""
         stacks = self._scope.stacks
-        to, of = ([stacks[i] for i in self._scope.stacks_of(name)] for name in (target, source))
-        if [len(part.headers) for part in to] != [len(part.headers) for part in of]:
+        targets, sources = ([stacks[i] for i in self._scope.stacks_of(name)] for name in (target, source))
+        if [len(part.headers) for part in targets] != [len(part.headers) for part in sources]:
             raise ProgramError(f"{self._where}: expected two stacks of one type to assign")
-        copies: list[ir.Statement] = [ir.CopyCursor(to[0].cursor, of[0].cursor)]
-        for position in range(len(to[0].headers)):
-            for one, other in zip(to, of, strict=True):
+        copies: list[ir.Statement] = [ir.CopyCursor(targets[0].cursor, sources[0].cursor)]
+        for position in range(len(targets[0].headers)):
+            for one, other in zip(targets, sources, strict=True):
                 copies.append(ir.AssignHeader(one.headers[position], other.headers[position]))
         return copies
 

@@ -53,14 +53,14 @@ class EntityKind(Protocol):
 
 
 class ControlledPipeline(Generic[PL]):
-    """A pipeline with its P4Runtime service, as functions of this process; `Refusal` if it cannot be made.
+    """A pipeline and what P4Runtime does to it, without gRPC; raises `Refusal` if it cannot be made.
 
-    `config` is a message, or one that several pipelines share. `make` gives the pipeline of its program;
-    `clock` tells the time that the pipeline has, in µs since start. `down` has the ports that are down
+    `config` is a message, or a loaded config that several pipelines share. `make` compiles the program to a
+    pipeline; `clock` returns the pipeline's time, in µs since start. `down` has the ports that are down
     (`port_changed`).
 
-    Table entries of an exact match and an action alone are in the pipeline and nowhere else. So a caller
-    who has written nothing else may put the pipeline into another state, by `load_image` for example.
+    Table entries of an exact match and an action alone are stored in the pipeline and nowhere else. So after
+    such writes alone a caller may replace the pipeline's state, by `load_image` for example.
     """
 
     def __init__(

@@ -53,8 +53,8 @@ def _is_translated(types: p4t.P4TypeInfo, named: p4t.P4NamedType) -> bool:
 def _header_widths(header: p4i.ControllerPacketMetadata, program: Program) -> list[int]:
     """Return the widths of the program's header with these fields; P4Info does not name it."""
     names = [field.name for field in header.metadata]
-    same = (h.fields for h in program.headers if [f.name for f in h.fields] == names)
-    return [f.width for f in next(same, ())]
+    alike = (h.fields for h in program.headers if [f.name for f in h.fields] == names)
+    return [f.width for f in next(alike, ())]
 
 
 def _has_profile(program: Program, profile: p4i.ActionProfile) -> bool:
@@ -63,9 +63,9 @@ def _has_profile(program: Program, profile: p4i.ActionProfile) -> bool:
 
 def _name_digests(p4info: p4i.P4Info, program: Program) -> None:
     """Rename digests that the program does not know, in order, if as many are left in the program."""
-    said, had = {d.preamble.name for d in p4info.digests}, {d.name for d in program.digests}
-    unknown = [d for d in p4info.digests if d.preamble.name not in had]
-    nameless = [d.name for d in program.digests if d.name not in said]
+    declared, known = {d.preamble.name for d in p4info.digests}, {d.name for d in program.digests}
+    unknown = [d for d in p4info.digests if d.preamble.name not in known]
+    nameless = [d.name for d in program.digests if d.name not in declared]
     if len(unknown) == len(nameless):
         for digest, name in zip(unknown, nameless, strict=True):
             digest.preamble.name = name

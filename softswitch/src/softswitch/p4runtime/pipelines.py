@@ -1,4 +1,4 @@
-"""Pipeline configs: the one that P4Runtime is about and the one that runs (P4Runtime 1.4 §14 and §15)."""
+"""Pipeline configs: the saved one, which P4Runtime reads and writes, and the running one (1.4 §14, §15)."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ class Pipelines(Generic[PL]):
     def _controlled(
         self, config: p4r.ForwardingPipelineConfig, given: p4r.ForwardingPipelineConfig | None = None
     ) -> ControlledPipeline[PL]:
-        """Return the control of a config; the journal records `given` instead, if it is another."""
+        """Return the control of a config; the journal records `given` instead, if there is one."""
         control = ControlledPipeline(config, self._make, self._ports.now, self._down)
         if (folder := self._folder_of(control.pipeline)) is not None:
             control.journal_writes(Journal(folder, given or config))

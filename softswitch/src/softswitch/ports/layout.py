@@ -135,7 +135,7 @@ class Switch:
     entered: int
     """Time at which the last frame entered ingress, µs; no egress is earlier."""
     records: int
-    """Address of the packets in these queues, `record_bytes` for each slot."""
+    """Address of the packets in the queues, `record_bytes` for each slot."""
     record_bytes: int
     timer: int
     alarm: int

@@ -345,11 +345,11 @@ class PortLoop:
         self, switch: np.void, impairments: Mapping[tuple[int, Direction], Impairment]
     ) -> NDArray[np.uint8]:
         frames = np.zeros((len(impairments), REORDER_SLOTS * self._frame_bytes), np.uint8)
-        for memory, ((number, side), how) in zip(frames, impairments.items(), strict=True):
+        for memory, ((number, side), impairment) in zip(frames, impairments.items(), strict=True):
             p, direction = self._numbers.index(number), IN if side is Direction.IN else OUT
             buffer, slots = switch["reorder_buffers"][p, direction], switch["reorder_slots"][p, direction]
             fill_reorder_buffer(
-                buffer, slots, memory.ctypes.data, self._frame_bytes, how, 2 * number + direction
+                buffer, slots, memory.ctypes.data, self._frame_bytes, impairment, 2 * number + direction
             )
             switch["ports"][p]["impaired"][direction] = switch["impaired"] = 1
         return frames

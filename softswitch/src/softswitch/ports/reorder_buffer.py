@@ -24,10 +24,14 @@ Slots: TypeAlias = Records[ReorderSlot]
 
 
 def fill_reorder_buffer(
-    buffer: np.void, slots: NDArray[np.void], memory: int, frame_bytes: int, how: Impairment, salt: int
+    buffer: np.void, slots: NDArray[np.void], memory: int, frame_bytes: int, impairment: Impairment, salt: int
 ) -> None:
-    buffer["loss"], buffer["duplicate"], buffer["reorder"] = how.loss, how.duplicate, how.reorder
-    buffer["random"] = np.random.SeedSequence([how.seed, salt]).generate_state(1, np.uint64)[0]
+    buffer["loss"], buffer["duplicate"], buffer["reorder"] = (
+        impairment.loss,
+        impairment.duplicate,
+        impairment.reorder,
+    )
+    buffer["random"] = np.random.SeedSequence([impairment.seed, salt]).generate_state(1, np.uint64)[0]
     slots["address"] = memory + frame_bytes * np.arange(REORDER_SLOTS)
 
 

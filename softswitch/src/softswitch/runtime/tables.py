@@ -28,8 +28,8 @@ class Tables(RuntimeCalls[PL]):
         key = _key(store, match, priority)
         if not key.matches:
             raise RuntimeRefusal(TABLE, "NO_TABLE_KEY", f"table {table} has no key: only a default")
-        (there,) = control.pipeline.find_entries([store.entry_key(key)])
-        if there is not None:
+        (existing,) = control.pipeline.find_entries([store.entry_key(key)])
+        if existing is not None:
             text = f"table {table} has an entry {_shown(match, priority, store)} already"
             raise RuntimeRefusal(TABLE, "DUPLICATE_ENTRY", text)
         entry = _message(store, key)

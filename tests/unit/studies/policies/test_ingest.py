@@ -15,10 +15,10 @@ from studies.policies.ingest import prepare
 from studies.policies.log import KEY, PULL, Log
 
 
-def prepared(*files: Path, learn: float = 0.5, samples: int = 2) -> Log:
+def prepared(*files: Path, train_share: float = 0.5, samples: int = 2) -> Log:
     folder = files[0].parent / f"arrays-{len(list(files[0].parent.iterdir()))}"
     folder.mkdir()
-    return prepare(files, folder, learn, ReadOptions(batch=samples), lambda done, total: None)
+    return prepare(files, folder, train_share, ReadOptions(batch=samples), lambda done, total: None)
 
 
 def steps_of(log: Log) -> list[list[int]]:

@@ -60,7 +60,9 @@ def test_no_policy_exceeds_it(seed: int) -> None:
 def test_many_words_of_times() -> None:
     """Use a log so long that the times need four tiers of bits."""
     chance = np.random.default_rng(3)
-    log = make_log([chance.choice(5_000, 500, replace=False).tolist() for _ in range(1_100)], learn=0.01)
+    log = make_log(
+        [chance.choice(5_000, 500, replace=False).tolist() for _ in range(1_100)], train_share=0.01
+    )
     levels, moves = replayed(log, "belady", (10, 4_000, 5_000), 99)
     assert len(levels) > 64**3
     shares = [(levels <= number).mean() for number in range(3)]

@@ -20,7 +20,7 @@ from studies.policies.rules.lru import LRU
 
 
 def test_only_the_scored_part_counts_and_the_first_part_warms() -> None:
-    log = make_log([[1], [2], [1], [3], [1], [9]], learn=1 / 3)
+    log = make_log([[1], [2], [1], [3], [1], [9]], train_share=1 / 3)
     done = replay(log, LRU, (1, 2), period=100)
     # From step 2 on: 1 hits with two places; 3 does not; 1 hits with two; 9 does not.
     assert done.hits[:, :, 0].tolist() == [[0, 0, 0, 0], [1, 0, 1, 0]]
@@ -31,7 +31,7 @@ def test_only_the_scored_part_counts_and_the_first_part_warms() -> None:
 
 
 def test_pulls_and_updates_are_counted_separately() -> None:
-    log = make_log([[1], [1, 2], [1, 3], [2, 3]], learn=0.5)
+    log = make_log([[1], [1, 2], [1, 3], [2, 3]], train_share=0.5)
     pulled = log.accesses.copy()
     pulled[[3, 5]] |= np.uint32(PULL)
     done = replay(replace(log, accesses=pulled, has_pulls=True), TOP_K, (1,), period=100)
@@ -42,7 +42,7 @@ def test_pulls_and_updates_are_counted_separately() -> None:
 
 @pytest.mark.parametrize("period", [1, 2, 3])
 def test_periods_end_by_steps(period: int) -> None:
-    log = make_log([[5]] * 7, learn=1 / 7)
+    log = make_log([[5]] * 7, train_share=1 / 7)
     done = replay(log, FIRST_COME, (1,), period=period)
     # A slot is taken anew after each period that has ended, and from the first step on.
     sampled = [step for step in range(1, 7) if step % period == 0]

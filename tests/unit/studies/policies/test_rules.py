@@ -25,7 +25,7 @@ def random_log(seed: int) -> Log:
             chance.shuffle(keys)
         size = int(chance.integers(1, 20))
         steps.append(chance.choice(keys, size, replace=False, p=weights / weights.sum()).tolist())
-    return make_log(steps, learn=float(chance.choice([0.25, 0.5, 0.75])))
+    return make_log(steps, train_share=float(chance.choice([0.25, 0.5, 0.75])))
 
 
 def replayed(

@@ -12,11 +12,11 @@ from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import Refusal, invalid, unimplemented
 from softswitch.pipeline import ControlPlane
 
-Has = Callable[[TableStore], bool]
+HasResource = Callable[[TableStore], bool]
 
 
-def written(
-    stores: Stores, kind: int, entry: p4r.TableEntry, batch: Batch, what: str, has: Has
+def check_write(
+    stores: Stores, kind: int, entry: p4r.TableEntry, batch: Batch, what: str, has: HasResource
 ) -> tuple[TableStore, Key]:
     store = stores[entry.table_id]
     if kind != MODIFY:
@@ -31,7 +31,7 @@ def written(
 
 
 def read_direct(
-    stores: Stores, pipeline: ControlPlane, wanted: p4r.TableEntry, what: str, has: Has
+    stores: Stores, pipeline: ControlPlane, wanted: p4r.TableEntry, what: str, has: HasResource
 ) -> Iterator[Found]:
     _refuse_default(wanted, what)
     if not wanted.table_id:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from softswitch.p4runtime.batch import Batch, Step
 from softswitch.p4runtime.entities.counters import counter_value
-from softswitch.p4runtime.entities.direct import read_direct, written
+from softswitch.p4runtime.entities.direct import check_write, read_direct
 from softswitch.p4runtime.entities.entry_reads import Found
 from softswitch.p4runtime.entities.store import Key, Stores, TableStore
 from softswitch.p4runtime.messages import p4r
@@ -28,7 +28,7 @@ class DirectCounterEntries:
         self._pipeline = pipeline
 
     def write(self, kind: int, message: p4r.DirectCounterEntry, batch: Batch) -> None:
-        store, key = written(self._stores, kind, message.table_entry, batch, "counter", has_counter)
+        store, key = check_write(self._stores, kind, message.table_entry, batch, "counter", has_counter)
         step = set_counter(store, key, counter_value(message.data))
         if message.HasField("data"):
             batch.add(step)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from softswitch.p4runtime.batch import Batch, Step
-from softswitch.p4runtime.entities.direct import read_direct, written
+from softswitch.p4runtime.entities.direct import check_write, read_direct
 from softswitch.p4runtime.entities.entry_reads import Found
 from softswitch.p4runtime.entities.meter_configs import decode_config, encode_config
 from softswitch.p4runtime.entities.store import PLAIN, Key, Stores, TableStore
@@ -34,7 +34,7 @@ class DirectMeterEntries:
         self._pipeline = pipeline
 
     def write(self, kind: int, message: p4r.DirectMeterEntry, batch: Batch) -> None:
-        store, key = written(self._stores, kind, message.table_entry, batch, "meter", has_meter)
+        store, key = check_write(self._stores, kind, message.table_entry, batch, "meter", has_meter)
         _refuse_colors(message)
         config = meter_config(store, message.config) if message.HasField("config") else None
         note = store.notes.get(key, PLAIN)._replace(meter=config)

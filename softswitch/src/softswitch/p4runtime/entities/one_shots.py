@@ -31,13 +31,13 @@ def remove_one_shot(store: ProfileStore, group: int, batch: Batch) -> None:
     batch.put(store.listed, group, None)
     batch.put(store.picks, group, None)
     store.numbers.groups.give(group)
-    for same in copies:
-        store.numbers.give(same)
+    for numbers in copies:
+        store.numbers.give(numbers)
 
     def step(pipeline: ControlPlane) -> None:
         pipeline.write_group(store.name, group, None)
-        for same in copies:
-            pipeline.write_member(store.name, same[0], None)
+        for numbers in copies:
+            pipeline.write_member(store.name, numbers[0], None)
 
     batch.add(step)
 
@@ -57,13 +57,15 @@ def _add(
     batch.put(store.listed, group, sum(weights))
     # In the pipeline, a member has the number of its first copy.
     numbered = [
-        (number, Pick(same[0], port)) for same, port in zip(copies, watched, strict=True) for number in same
+        (number, Pick(numbers[0], port))
+        for numbers, port in zip(copies, watched, strict=True)
+        for number in numbers
     ]
     batch.put(store.picks, group, [pick for _, pick in sorted(numbered, key=itemgetter(0))])
 
     def step(pipeline: ControlPlane) -> None:
-        for same, call in zip(copies, calls, strict=True):
-            pipeline.write_member(store.name, same[0], call)
+        for numbers, call in zip(copies, calls, strict=True):
+            pipeline.write_member(store.name, numbers[0], call)
         store.write_group(pipeline, group)
 
     batch.add(step)

@@ -68,7 +68,7 @@ class TableStore:
 
     def key(self, entry: p4r.TableEntry) -> Key:
         priority = entry.priority
-        if priority <= 0 if self.has_priority else priority:
+        if (priority <= 0) if self.has_priority else (priority != 0):
             raise self._wrong_priority(priority)
         return Key(self.table.key.decode(entry.match), priority)
 
@@ -99,10 +99,10 @@ class TableStore:
 
     def _wrong_priority(self, priority: int) -> Refusal:
         if self.has_priority:
-            right = f"ternary, range and optional matches need a priority of at least 1, not {priority}"
+            expected = f"ternary, range and optional matches need a priority of at least 1, not {priority}"
         else:
-            right = f"exact and lpm matches have priority 0, not {priority}"
-        return invalid(f"table {self.name}: {right}")
+            expected = f"exact and lpm matches have priority 0, not {priority}"
+        return invalid(f"table {self.name}: {expected}")
 
 
 class Stores:
