@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from pydantic import BaseModel
+
 from analysis.figures.files import write_figures
 from analysis.figures.model import Figure
 from analysis.page.build import Page, build
@@ -11,7 +13,10 @@ from foundation.errors import DataError, reason_of
 from foundation.logs.parts import write_text
 
 
-def write_report(page: Page, figures: Sequence[Figure], folder: Path) -> Path:
+def write_report(
+    page: Page, figures: Sequence[Figure], folder: Path, numbers: BaseModel | None = None
+) -> Path:
+    """Write report.html, figures and, given `numbers`, numbers.json; return the report's path."""
     target, report = folder / "figures", folder / "report.html"
     try:
         target.mkdir(parents=True, exist_ok=True)
@@ -23,4 +28,6 @@ def write_report(page: Page, figures: Sequence[Figure], folder: Path) -> Path:
             Path(partial, report.name).replace(report)
     except OSError as error:
         raise DataError(f"{folder}: cannot be written: {reason_of(error)}") from error
+    if numbers is not None:
+        write_text(folder / "numbers.json", numbers.model_dump_json(indent=2) + "\n")
     return report

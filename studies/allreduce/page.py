@@ -6,7 +6,6 @@ from pathlib import Path
 from analysis.page.build import Page
 from analysis.page.plots import plot
 from analysis.wording import Row, Table, plain
-from foundation.logs.parts import write_text
 from foundation.text import pluralize
 from studies.allreduce.breakdown import PARTS
 from studies.allreduce.figures import figures_of
@@ -44,9 +43,7 @@ def write_page(numbers: Numbers, provenance: Sequence[tuple[str, str]], folder: 
         tables=tables_of(numbers),
         reading=_READING,
     )
-    report = write_report(page, figures, folder)
-    write_text(folder / "numbers.json", numbers.model_dump_json(indent=2) + "\n")
-    return report
+    return write_report(page, figures, folder, numbers)
 
 
 def tables_of(numbers: Numbers) -> list[tuple[str, Sequence[Table]]]:

@@ -6,7 +6,6 @@ from pathlib import Path
 from analysis.page.build import Page
 from analysis.page.plots import plot
 from analysis.wording import Row, Table, plain
-from foundation.logs.parts import write_text
 from studies.optimisers.figures import figures_of
 from studies.optimisers.numbers import Numbers
 from studies.optimisers.plan import TITLES
@@ -26,7 +25,6 @@ _READING = (
 
 
 def write_page(numbers: Numbers, provenance: Sequence[tuple[str, str]], folder: Path) -> Path:
-    """Write report.html, numbers.json and figures; return the report's path; raises `DataError`."""
     figures = figures_of(numbers)
     page = Page(
         title="Optimisers at servers, with the hot set in the switch",
@@ -35,9 +33,7 @@ def write_page(numbers: Numbers, provenance: Sequence[tuple[str, str]], folder: 
         tables=tables_of(numbers),
         reading=_READING,
     )
-    report = write_report(page, figures, folder)
-    write_text(folder / "numbers.json", numbers.model_dump_json(indent=2) + "\n")
-    return report
+    return write_report(page, figures, folder, numbers)
 
 
 def tables_of(numbers: Numbers) -> list[tuple[str, Sequence[Table]]]:

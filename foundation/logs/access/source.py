@@ -9,8 +9,9 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from os import PathLike
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, TypeAlias, cast
 
 import zstandard
 
@@ -24,6 +25,16 @@ ZLIB = (b"\x78\x01", b"\x78\x9c", b"\x78\xda")
 _DAMAGED = (OSError, EOFError, zlib.error, zstandard.ZstdError)
 _PATTERN = re.compile(r"[*?\[]")
 _NOT_DATA = re.compile(r"[._].*|.*\.(json|md|yaml|yml)|.*file_list.*\.txt", re.IGNORECASE)
+
+_File: TypeAlias = str | PathLike[str]
+LogFiles: TypeAlias = _File | Sequence[_File]
+"""A file, folder or pattern of an access log (docs/logs.md), or several, which are merged."""
+
+
+def paths_of(files: LogFiles) -> list[Path]:
+    if isinstance(files, str | PathLike):
+        return [Path(files)]
+    return [Path(each) for each in files]
 
 
 def expand(paths: Sequence[Path]) -> list[Path]:

@@ -15,11 +15,10 @@ from experiment.bars import progress_bar
 from foundation.concurrency import run_interruptibly
 from foundation.logs.access.block import SAMPLES_PER_STEP, ReadOptions, read_options
 from foundation.logs.access.columns import Columns
-from foundation.logs.access.source import expand
+from foundation.logs.access.source import LogFiles, expand, paths_of
 from foundation.logs.access.steps import Steps, read_steps
 from foundation.logs.counts import Counts, has_columns_of_counts
 from foundation.text import pluralize
-from hotline.results.inputs import LogFiles, paths_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

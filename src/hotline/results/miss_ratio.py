@@ -11,8 +11,8 @@ from analysis.wording import Row, Table, plain
 from experiment.bars import progress_bar
 from foundation.concurrency import run_interruptibly
 from foundation.logs.access.block import SAMPLES_PER_STEP, read_options
+from foundation.logs.access.source import LogFiles, paths_of
 from foundation.logs.access.steps import Steps, read_steps
-from hotline.results.inputs import LogFiles, paths_of
 from studies.policies.miss_ratio.curve import MissRatioCurve, MissRatios, miss_ratios
 from studies.policies.miss_ratio.output import figure_of
 from studies.policies.miss_ratio.top_k import TopKShares, top_k_shares

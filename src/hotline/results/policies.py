@@ -7,8 +7,8 @@ from analysis.figures.files import draw
 from analysis.page.build import fragment
 from experiment.config import config_of
 from foundation.errors import DataError
+from foundation.logs.access.source import LogFiles, paths_of
 from hosts.workload.generator import R1, R2
-from hotline.results.inputs import LogFiles, paths_of
 from studies.policies.figures import figures_of
 from studies.policies.generated import LogSpec
 from studies.policies.page import answer_of, tables_of
