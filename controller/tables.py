@@ -44,8 +44,7 @@ class TableEntry(NamedTuple):
     key: tuple[int, ...]
     action: str
     args: tuple[int, ...]
-    metadata: bytes = b""
-    """Bytes that the P4Runtime server keeps with the entry for controllers."""
+    metadata: bytes = b""  # bytes that the P4Runtime server keeps with the entry for controllers
 
 
 class MulticastGroup(NamedTuple):

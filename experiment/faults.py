@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 class FrameFault(NamedTuple):
     name: str
-    option: str
-    """Key in the softswitch's `--impair`."""
+    option: str  # key in the softswitch's `--impair`
     row: str
     counter: str
 

@@ -75,8 +75,7 @@ class Link:
 
     delay: int
     ps_per_byte: int
-    limit: int
-    """Bytes, as all lengths of queues."""
+    limit: int  # bytes, as all lengths of queues
     mark: int
     late_ns: int
     impaired: int
@@ -98,18 +97,15 @@ class Link:
     delivered: int
     delivered_bytes: int
     longest: int
-    waited: int
-    """Time in the queue, of all frames, ns."""
-    carried: int
-    """Time on the wire, of all frames, ns."""
+    waited: int  # time in the queue, of all frames, ns
+    carried: int  # time on the wire, of all frames, ns
 
 
 class Outage:
     host: int
     begins: int
     lasts: int
-    every: int
-    """Period after which it happens again; 0 means once."""
+    every: int  # period after which it happens again; 0 means once
     late: int
     down: int
 
@@ -123,26 +119,22 @@ class Agent:
     busy: int
     alarm: int
     until: int
-    first: int
-    """Start and length of the ring of its frames."""
+    first: int  # start and length of the ring of its frames
     waiting: int
     overflown: int
     steps: int
     used_ns: int
     queued_at: int
     queued_ns: int
-    slowdown: float
-    """Factor of the time that it takes to wake up."""
+    slowdown: float  # factor of the time that it takes to wake up
     cold: int
     dead: int
-    stalled: int
-    """Time before which a server does nothing."""
+    stalled: int  # time before which a server does nothing
 
 
 class Core:
     running: int
-    first: int
-    """Start and length of the ring of waiting agents."""
+    first: int  # start and length of the ring of waiting agents
     waiting: int
     since: int
 
@@ -192,10 +184,8 @@ class WorldHeader:
     refused: int
     deferred: int
     switch_latency: int
-    switch_ps: int
-    """Minimum time between two frames at the switch, ps."""
-    switch_free_ps: int
-    """When the next frame may begin, ps."""
+    switch_ps: int  # minimum time between two frames at the switch, ps
+    switch_free_ps: int  # when the next frame may begin, ps
     switch_waited: int
     random: np.uint64
 
@@ -208,38 +198,29 @@ class World(NamedTuple):
     """Workers, servers and the switch between them; n hosts, and up to e events and f frames."""
 
     header: WorldHeader
-    heap: Records[Event]
-    """EVENT[e]: scheduled events, the next first."""
+    heap: Records[Event]  # EVENT[e]: scheduled events, the next first
     frames: Records[Frame]
-    free: Ints
-    """int64[f]: the first header.free are unused frames."""
-    up: Records[Link]
-    """LINK[n], from each host to the switch; `down`: from the switch to each host."""
+    free: Ints  # int64[f]: the first header.free are unused frames
+    up: Records[Link]  # LINK[n], from each host to the switch; `down`: from the switch to each host
     down: Records[Link]
     racks_up: Records[Link]
     """LINK[r], from each rack's switch to the P4 switch, and back; r is 0 if each worker has a port."""
     racks_down: Records[Link]
-    ports: Ints
-    """int64[n]: port of each host; `header.rack` workers share one."""
-    at_port: Ints
-    """int64[PORT_NUMBERS]: the first host at each port, or ABSENT."""
+    ports: Ints  # int64[n]: port of each host; `header.rack` workers share one
+    at_port: Ints  # int64[PORT_NUMBERS]: the first host at each port, or ABSENT
     outages: Records[Outage]
     port_queues: Queues
     """Queues of the traffic manager, by the first host at a port; none if frames queue before their
     cables."""
-    waiting: Octets
-    """uint8[slots, bytes]: the record of each packet in these queues."""
+    waiting: Octets  # uint8[slots, bytes]: the record of each packet in these queues
     deferred: Ints
     """int64[MAX_DEFERRED, 2]: host, ABSENT for the switch's CPU port, and frame that is deferred to
     Python."""
     agents: Records[Agent]
-    inbox: Ints
-    """int64[n, 2^k]: rings of frames that wait for each agent."""
+    inbox: Ints  # int64[n, 2^k]: rings of frames that wait for each agent
     cores: Records[Core]
-    queues: Ints
-    """int64[c, 2^k]: rings of agents that wait for each core."""
-    burst: Ints
-    """int64[BURST]: frames that `send_burst` sends."""
+    queues: Ints  # int64[c, 2^k]: rings of agents that wait for each core
+    burst: Ints  # int64[BURST]: frames that `send_burst` sends
     heads: Octets
     costs: Costs
     calls: Any  # a design's state class, whose arrays have one more axis

@@ -39,14 +39,10 @@ class LossCurve(Strict):
 
 
 class Trained(NamedTuple):
-    durations: list[int]
-    """Time of each step, ns."""
-    first_end: int
-    """When the first worker finished its last step, ns."""
-    counted_ends: NDArray[np.int64]
-    """Ends of the steps that began before that, ns: [n]."""
-    counted_losses: NDArray[np.float64]
-    """Losses of these steps, [n]."""
+    durations: list[int]  # time of each step, ns
+    first_end: int  # when the first worker finished its last step, ns
+    counted_ends: NDArray[np.int64]  # ends of the steps that began before that, ns: [n]
+    counted_losses: NDArray[np.float64]  # losses of these steps, [n]
 
     @property
     def steps_per_s(self) -> float:

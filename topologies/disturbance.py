@@ -19,8 +19,7 @@ _KTHREADD = 2
 class ProcessTimes(NamedTuple):
     pid: int
     parent: int
-    ticks: int
-    """CPU time of the process and of the children that it has waited for, in clock ticks."""
+    ticks: int  # CPU time of the process and of the children that it has waited for, in clock ticks
 
 
 def read_contention(

@@ -30,8 +30,7 @@ _MIN_RATE = 0.1
 class Rates(NamedTuple):
     """Updates per period by key; other keys have rate 0."""
 
-    keys: Keys
-    """Distinct keys [n], ascending."""
+    keys: Keys  # distinct keys [n], ascending
     rates: NDArray[np.float64]
 
     @classmethod

@@ -51,14 +51,10 @@ class AtpWorker(NamedTuple):
     vector: Words  # [N]
     floats: NDArray[np.float32]
     """float32[N]: the addends of an all-reduce of floats, which the sums replace."""
-    float_chunks: Octets
-    """uint8[N / VALUES]: whether a chunk is sent as floats."""
-    done: Octets
-    """uint8[N / VALUES]: whether a chunk has its sum."""
-    places: Ints
-    """int64[WINDOW]: the cell of each place in the window."""
-    declared: Octets
-    """uint8[CELLS]: whether a cell was one of the initial `places`."""
+    float_chunks: Octets  # uint8[N / VALUES]: whether a chunk is sent as floats
+    done: Octets  # uint8[N / VALUES]: whether a chunk has its sum
+    places: Ints  # int64[WINDOW]: the cell of each place in the window
+    declared: Octets  # uint8[CELLS]: whether a cell was one of the initial `places`
     log: Records[Row]
 
 

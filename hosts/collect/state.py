@@ -46,8 +46,7 @@ class Collector:
 
     epoch: int
     is_held: int
-    step: int
-    """Largest number of steps that a worker's push has had, for Adam."""
+    step: int  # largest number of steps that a worker's push has had, for Adam
     staleness: int
     """Age that no copy is to have; `share` of the server's time is the most that collections take."""
     share: float
@@ -72,14 +71,12 @@ class Collection:
     job: int
     seq: int
     phase: int
-    sent: int
-    """When the current RPC was sent, in ns; 0 if it has not been."""
+    sent: int  # when the current RPC was sent, in ns; 0 if it has not been
     timeout: int
     length: int
     count: int
     live: int
-    read: int
-    """When the sums were read, in ns."""
+    read: int  # when the sums were read, in ns
     keys: Annotated[NDArray[np.uint64], LANES]
     places: Annotated[Ints, LANES]
     sums: Annotated[Words, LANES]
@@ -93,10 +90,8 @@ class Due:
 
 
 class Copy:
-    read: int
-    """When the sum was last read that is part of the copy, in ns."""
-    change: np.float32
-    """Mean change of the value in a second."""
+    read: int  # when the sum was last read that is part of the copy, in ns
+    change: np.float32  # mean change of the value in a second
     marks: int
     collected: int
 

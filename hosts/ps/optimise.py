@@ -28,20 +28,15 @@ Floats: TypeAlias = NDArray[np.float32]
 class Rule:
     kind: int
     first: np.uint64
-    unit: float
-    """Gradient of one unit on the wire."""
-    rate: np.float32
-    """lr, or FTRL's alpha."""
-    eps: np.float32
-    """eps, or FTRL's beta."""
-    initial: np.float32
-    """Value of the first word of state before any gradient."""
+    unit: float  # gradient of one unit on the wire
+    rate: np.float32  # lr, or FTRL's alpha
+    eps: np.float32  # eps, or FTRL's beta
+    initial: np.float32  # value of the first word of state before any gradient
     l1: np.float32
     l2: np.float32
     beta1: float
     beta2: float
-    rest1: np.float32
-    """1 - beta1; `rest2` is 1 - beta2."""
+    rest1: np.float32  # 1 - beta1; `rest2` is 1 - beta2
     rest2: np.float32
     lr: float
 

@@ -26,13 +26,11 @@ class Held(NamedTuple):
 
 
 class CopyAges(NamedTuple):
-    copies: dict[int, int]
-    """Upper limit of a class of ages in ns -> copies replaced at such an age."""
+    copies: dict[int, int]  # upper limit of a class of ages in ns -> copies replaced at such an age
     oldest_ns: int
     late: int
     bound_ns: int
-    rpcs: int
-    """RPCs of this server with the switch, three for up to 32 copies."""
+    rpcs: int  # RPCs of this server with the switch, three for up to 32 copies
 
 
 class SharedState(Protocol):

@@ -48,8 +48,7 @@ class _WireState:
 
     polled: Annotated[NDArray[np.int32], 2 * _POLLED]
     """Three struct pollfd: socket, commands, signals."""
-    timeout: Annotated[Ints, 2]
-    """A struct timespec."""
+    timeout: Annotated[Ints, 2]  # a struct timespec
     fd: int
     checked_at: int
 

@@ -70,8 +70,7 @@ class Cluster(Strict):
 class Part(NamedTuple):
     workers: int
     rack: int | None
-    share: float
-    """Number of these workers as a share of the cluster's."""
+    share: float  # number of these workers as a share of the cluster's
 
     @property
     def is_whole(self) -> bool:

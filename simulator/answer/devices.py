@@ -19,8 +19,7 @@ _GAP_BYTES = 24
 
 class Device(NamedTuple):
     description: str
-    pass_us: float
-    """Time of a frame through the switch once, in µs."""
+    pass_us: float  # time of a frame through the switch once, in µs
     lanes: int
     hot_keys: int
     pipe_gbit: int | None = None

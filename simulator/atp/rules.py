@@ -29,8 +29,7 @@ TOP = 2**31 - 1
 
 
 class Output(NamedTuple):
-    is_multicast: bool
-    """Whether it goes to all workers of the job, or to the server."""
+    is_multicast: bool  # whether it goes to all workers of the job, or to the server
     packet: AtpPacket
 
 

@@ -43,10 +43,8 @@ class Step(NamedTuple):
     tensor: int
     sequence: int
     is_resent: bool = False
-    is_late: bool = False
-    """Whether the worker has the packet's sum already."""
-    is_copy: bool = False
-    """Whether it is a first copy, and has arrived before."""
+    is_late: bool = False  # whether the worker has the packet's sum already
+    is_copy: bool = False  # whether it is a first copy, and has arrived before
     is_held: bool = False
     holds: bool = False
     lost_to: tuple[int, ...] = ()
@@ -73,8 +71,7 @@ class Setting:
 class State(NamedTuple):
     switch: SwitchModel
     server: ServerModel
-    windows: tuple[WindowModel, ...]
-    """Each worker's latest tensor, numbered from 1."""
+    windows: tuple[WindowModel, ...]  # each worker's latest tensor, numbered from 1
     arrived: frozenset[tuple[int, int, int]] = frozenset()
     """Worker, tensor and sequence number of the first copies that have arrived."""
     held: tuple[tuple[Step, AtpPacket], ...] = ()

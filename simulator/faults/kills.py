@@ -15,8 +15,7 @@ _WORKER_PROBABILITY = 0.25
 class Kill(NamedTuple):
     kind: ProcessKill
     target: int
-    gap: float
-    """Time until the next kill, as a fraction of a switch's restore time."""
+    gap: float  # time until the next kill, as a fraction of a switch's restore time
 
     @property
     def process(self) -> str:

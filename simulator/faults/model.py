@@ -38,8 +38,7 @@ class Judgement(NamedTuple):
     lost: int
     doubled: int
     early: int
-    late: int
-    """Pulled values that contain more than the pushes invoked before."""
+    late: int  # pulled values that contain more than the pushes invoked before
 
     @property
     def holds(self) -> bool:

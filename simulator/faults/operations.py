@@ -69,8 +69,7 @@ class Operations(NamedTuple):
     header: OperationsHeader
     progress: Records[WorkerProgress]
     history: RecordTable[Operation]
-    pulled: Words
-    """uint32[W, OPERATIONS, KEYS]: pulled values."""
+    pulled: Words  # uint32[W, OPERATIONS, KEYS]: pulled values
 
 
 def make_operations(workers: int) -> Operations:

@@ -42,8 +42,7 @@ class StepCosts(NamedTuple):
 class _Arm(NamedTuple):
     worker_us: float
     server_us: float
-    program_us: tuple[float, float] | None
-    """Part of each; None if the switch is not in the kernel."""
+    program_us: tuple[float, float] | None  # part of each; None if the switch is not in the kernel
     rpcs: float
     packets: float
 

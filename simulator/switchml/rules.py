@@ -28,8 +28,7 @@ HALF = 2**31
 
 
 class Answer(NamedTuple):
-    is_multicast: bool
-    """Whether it goes to all workers, or only to the sender of the request."""
+    is_multicast: bool  # whether it goes to all workers, or only to the sender of the request
     packet: SwitchMLPacket
 
 

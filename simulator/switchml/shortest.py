@@ -17,8 +17,7 @@ MAX_ARRIVALS = 8
 class Arrival(NamedTuple):
     worker: int
     chunk: int
-    is_late: bool
-    """Whether it is a copy of a packet whose result its worker already has."""
+    is_late: bool  # whether it is a copy of a packet whose result its worker already has
 
     def __str__(self) -> str:
         return f"{'late ' if self.is_late else ''}{chr(ord('A') + self.worker)}{self.chunk}"

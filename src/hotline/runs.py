@@ -30,12 +30,9 @@ from simulator.experiment import simulate as experiment
 
 
 class Run(NamedTuple):
-    folder: Path
-    """Folder of the logs (docs/logs.md), `run.json`, `summary.json` and the report."""
-    record: RunRecord
-    """Settings of the run, and the accounting of its updates."""
-    summary: Summary
-    """Metrics by arm and load."""
+    folder: Path  # folder of the logs (docs/logs.md), `run.json`, `summary.json` and the report
+    record: RunRecord  # settings of the run, and the accounting of its updates
+    summary: Summary  # metrics by arm and load
     page: Path
 
     def check(self) -> None:

@@ -27,36 +27,22 @@ class Rings(NamedTuple):
 
     header: Any
     heap: Any
-    frames: Any
-    """FRAME[f]: frames on links and in queues."""
+    frames: Any  # FRAME[f]: frames on links and in queues
     free: Any
-    up: Any
-    """LINK[n]: links from hosts to the switch."""
-    down: Any
-    """LINK[n]: links from the switch to hosts."""
-    ready: Any
-    """int64[b]: time at which each host has a buffer's gradients."""
-    parts: Any
-    """int64[b]: bytes sent in a step."""
-    add: Any
-    """int64[b]: time to add one part."""
-    due: Any
-    """int64[b, n]: frames that each host may send by now, in all steps so far."""
-    sent: Any
-    """int64[b, n]: frames sent."""
-    got: Any
-    """int64[b, n]: frames received."""
+    up: Any  # LINK[n]: links from hosts to the switch
+    down: Any  # LINK[n]: links from the switch to hosts
+    ready: Any  # int64[b]: time at which each host has a buffer's gradients
+    parts: Any  # int64[b]: bytes sent in a step
+    add: Any  # int64[b]: time to add one part
+    due: Any  # int64[b, n]: frames that each host may send by now, in all steps so far
+    sent: Any  # int64[b, n]: frames sent
+    got: Any  # int64[b, n]: frames received
     start_times: Any
-    end_times: Any
-    """int64[b, n]: end of each buffer's all-reduce at each host."""
-    begun: Any
-    """int64[n]: number of buffers begun, in order."""
-    under_way: Any
-    """int64[n]: number of buffers begun and not finished."""
-    busy: Any
-    """int64[n]: 1 while the host's link sends."""
-    turn: Any
-    """int64[n]: buffer of the frame sent last."""
+    end_times: Any  # int64[b, n]: end of each buffer's all-reduce at each host
+    begun: Any  # int64[n]: number of buffers begun, in order
+    under_way: Any  # int64[n]: number of buffers begun and not finished
+    busy: Any  # int64[n]: 1 while the host's link sends
+    turn: Any  # int64[n]: buffer of the frame sent last
 
 
 @entry_point

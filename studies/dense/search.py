@@ -84,14 +84,10 @@ def _try_all(ready: Values, sizes: Values, at_once: int, network: Constants) -> 
 class _States(NamedTuple):
     ends: Values
     """float64[n + 1, width]: end if the remaining gradients were one buffer, inf in a free place."""
-    times: Values
-    """float64[n + 1, width]: start of the latest buffer."""
-    numbers: Ints
-    """int64[n + 1, width]: all-reduces under way."""
-    work: Values
-    """float64[n + 1, width, at_once, 2]: their remaining work."""
-    parents: Ints
-    """int64[n + 1, width, 2]: prefix and state that each continues."""
+    times: Values  # float64[n + 1, width]: start of the latest buffer
+    numbers: Ints  # int64[n + 1, width]: all-reduces under way
+    work: Values  # float64[n + 1, width, at_once, 2]: their remaining work
+    parents: Ints  # int64[n + 1, width, 2]: prefix and state that each continues
 
 
 @entry_point

@@ -28,10 +28,8 @@ class Block(NamedTuple):
     keys: Keys
     tables: NDArray[np.uint16] | None
     """Index of each access's table in `Tables`; None for a log without tables."""
-    order: Keys | None
-    """Time or iteration; None if the log is in the order of time."""
-    group: Keys
-    """Worker of a log with mini-batches; otherwise the row."""
+    order: Keys | None  # time or iteration; None if the log is in the order of time
+    group: Keys  # worker of a log with mini-batches; otherwise the row
     pulls: NDArray[np.bool_] | None
 
 

@@ -15,8 +15,7 @@ class Target:
     """A CPU: plain pointers, a large stack, unlimited loops and arguments."""
 
     pointer = POINTER
-    max_arguments: int | None = None
-    """Maximum number of arguments of a function; None is unlimited."""
+    max_arguments: int | None = None  # maximum number of arguments of a function; None is unlimited
     packet_in_memory = False
     """Whether a packet in flight is always one struct in memory, for lack of registers."""
     has_prefetch = True

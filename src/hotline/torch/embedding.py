@@ -19,12 +19,9 @@ MAX_PREFETCHED = 64
 
 class _Pull(NamedTuple):
     input: Tensor
-    keys: Tensor
-    """Ascending keys [rows], each once."""
-    places: Tensor
-    """Index in `keys` of each key of the input, in the input's shape."""
-    rows: Tensor
-    """float32 [rows, dim], complete when `wait` returns."""
+    keys: Tensor  # ascending keys [rows], each once
+    places: Tensor  # index in `keys` of each key of the input, in the input's shape
+    rows: Tensor  # float32 [rows, dim], complete when `wait` returns
     ts: int
 
 

@@ -36,8 +36,7 @@ class PollFd:
 
 
 class WaitSet(NamedTuple):
-    polled: Records[PollFd]
-    """[sockets + 1], standard input last."""
+    polled: Records[PollFd]  # [sockets + 1], standard input last
     sources: Sources
 
 

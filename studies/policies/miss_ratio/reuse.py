@@ -31,16 +31,12 @@ class _Reuse(NamedTuple):
     """uint64[words]: a bit for each time of a group, set if it is the last access of a key."""
     tree: NDArray[np.int32]
     """int32[words]: a Fenwick tree for each group: numbers of bits set in ranges of its words."""
-    first_word: Ints
-    """int64[groups + 1]: first word of each group."""
-    now: Ints
-    """int64[2, groups]: next time, and number of keys accessed so far."""
-    last: Ints
-    """int64[keys]: time of each key's last access, or -1."""
+    first_word: Ints  # int64[groups + 1]: first word of each group
+    now: Ints  # int64[2, groups]: next time, and number of keys accessed so far
+    last: Ints  # int64[keys]: time of each key's last access, or -1
     group_of: NDArray[np.uint16]
     keys_by_group: NDArray[np.int32]
-    first_key: Ints
-    """int64[groups + 1]: first key of each group in `keys_by_group`."""
+    first_key: Ints  # int64[groups + 1]: first key of each group in `keys_by_group`
     counts: Ints
     """int64[keys + groups]: for each group its first accesses, then its accesses by distance."""
 

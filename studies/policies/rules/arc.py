@@ -23,15 +23,11 @@ _ABSENT = -1
 
 
 class _ArcState(NamedTuple):
-    links: Links
-    """int32[2, distinct]: the lists; a head is the key accessed last."""
+    links: Links  # int32[2, distinct]: the lists; a head is the key accessed last
     lists: Ints
-    list_of: NDArray[np.int8]
-    """int8[distinct]: T1, T2, B1, B2 or -1."""
-    size: Ints
-    """int64[1]: places of T1 and T2 together."""
-    target: NDArray[np.float64]
-    """float64[1]: target size of T1."""
+    list_of: NDArray[np.int8]  # int8[distinct]: T1, T2, B1, B2 or -1
+    size: Ints  # int64[1]: places of T1 and T2 together
+    target: NDArray[np.float64]  # float64[1]: target size of T1
     moves: Ints
 
 

@@ -31,15 +31,12 @@ _WORD = (1 << _BITS) - 1
 class Times(NamedTuple):
     words: NDArray[np.uint64]
     """uint64[words, sizes]: the bits of all tiers, concatenated; tier 0 has a bit per time."""
-    tiers: Ints
-    """int64[tiers]: offset of each tier in `words`."""
-    used: Ints
-    """int64[sizes]: number of times in the set."""
+    tiers: Ints  # int64[tiers]: offset of each tier in `words`
+    used: Ints  # int64[sizes]: number of times in the set
     sizes: Ints
     idle: Ints
     """int64[sizes]: cached keys without a next access, which leave at once if there is bypass."""
-    may_bypass: NDArray[np.bool_]
-    """bool[1]: whether an accessed key may stay outside."""
+    may_bypass: NDArray[np.bool_]  # bool[1]: whether an accessed key may stay outside
     moves: Ints
 
 

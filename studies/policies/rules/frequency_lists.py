@@ -23,12 +23,9 @@ class FrequencyLists(NamedTuple):
     links: Links
     lists: Ints
     list_of: NDArray[np.int32]
-    order: Ints
-    """int64[lists, 3]: the lists of the next lower and higher count, and the count."""
-    free: Ints
-    """int64[lists]: stack of the lists not in use."""
-    meta: Ints
-    """int64[2]: the list of the lowest count, and the height of the stack `free`."""
+    order: Ints  # int64[lists, 3]: the lists of the next lower and higher count, and the count
+    free: Ints  # int64[lists]: stack of the lists not in use
+    meta: Ints  # int64[2]: the list of the lowest count, and the height of the stack `free`
 
 
 def make_frequency_lists(slots: int) -> FrequencyLists:

@@ -32,13 +32,10 @@ DECAYS = np.array([int(_HASHES * BASE**-count) for count in range(256)], np.int6
 
 
 class _Cells(NamedTuple):
-    keys: Ints
-    """int64[ROWS, cells]: key of each cell."""
-    counts: Ints
-    """int64[ROWS, cells]: 0 in a free cell."""
+    keys: Ints  # int64[ROWS, cells]: key of each cell
+    counts: Ints  # int64[ROWS, cells]: 0 in a free cell
     decays: Ints
-    draws: Ints
-    """int64[1]: number of random draws so far."""
+    draws: Ints  # int64[1]: number of random draws so far
 
 
 def make(log: Log, sizes: Sequence[int]) -> Policy:

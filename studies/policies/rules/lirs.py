@@ -33,12 +33,9 @@ class _LirsState(NamedTuple):
     """int32[2, 2 * distinct]: key k is k in the stack, and distinct + k in the queue or among the ghosts."""
     lists: Ints
     status: NDArray[np.int8]
-    list_of: NDArray[np.int8]
-    """int8[distinct]: QUEUE, GHOSTS or -1."""
-    lirs: Ints
-    """int64[2]: number of LIR keys, and its limit."""
-    size: Ints
-    """int64[2]: places of the queue, and of the cache."""
+    list_of: NDArray[np.int8]  # int8[distinct]: QUEUE, GHOSTS or -1
+    lirs: Ints  # int64[2]: number of LIR keys, and its limit
+    size: Ints  # int64[2]: places of the queue, and of the cache
     demotes: NDArray[np.bool_]
     moves: Ints
 

@@ -31,13 +31,11 @@ _ONLY = 0
 
 class _State(NamedTuple):
     times: Times
-    links: Links
-    """int32[2, distinct]: the other cached keys; the head is the one accessed last."""
+    links: Links  # int32[2, distinct]: the other cached keys; the head is the one accessed last
     lists: Ints
     state_of: NDArray[np.int8]
     """int8[distinct]: whether a key is cached, and whether its next access is known."""
-    starts: Ints
-    """int64[steps + 1]: first access of each mini-batch."""
+    starts: Ints  # int64[steps + 1]: first access of each mini-batch
     position: Ints
     """int64[3]: the next access to serve, its mini-batch, and the end of the known accesses."""
     moves: Ints

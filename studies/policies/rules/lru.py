@@ -36,13 +36,11 @@ _STACK = 0
 
 class _Stack(NamedTuple):
     sizes: Ints
-    links: Links
-    """The list's head is the most recently used key."""
+    links: Links  # the list's head is the most recently used key
     lists: Ints
     level: Octets
     """uint8[distinct]: smallest size that has the key; the number of sizes if none has."""
-    marks: Ints
-    """int64[sizes]: last key of each size, or NONE while the size is not full."""
+    marks: Ints  # int64[sizes]: last key of each size, or NONE while the size is not full
     moves: Ints
 
 

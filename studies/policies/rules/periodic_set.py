@@ -21,8 +21,7 @@ Select = Callable[[NDArray[np.integer]], NDArray[np.integer]]
 
 
 class PeriodicSet(NamedTuple):
-    state: Octets
-    """uint8[distinct]: COLD, PENDING or HOT."""
+    state: Octets  # uint8[distinct]: COLD, PENDING or HOT
     moves: Ints
 
 

@@ -32,15 +32,11 @@ _HAS_EVICTED = 3
 
 
 class _S3State(NamedTuple):
-    links: Links
-    """int32[2, distinct]: the queues; a head is the key that came last."""
+    links: Links  # int32[2, distinct]: the queues; a head is the key that came last
     lists: Ints
-    queue_of: NDArray[np.int8]
-    """int8[distinct]: SMALL, MAIN, GHOST or -1."""
-    count_of: NDArray[np.int8]
-    """int8[distinct]: accesses of a key in its queue, up to 3."""
-    capacities: Ints
-    """int64[4]: places of the queues, and whether a key has been evicted."""
+    queue_of: NDArray[np.int8]  # int8[distinct]: SMALL, MAIN, GHOST or -1
+    count_of: NDArray[np.int8]  # int8[distinct]: accesses of a key in its queue, up to 3
+    capacities: Ints  # int64[4]: places of the queues, and whether a key has been evicted
     moves: Ints
 
 

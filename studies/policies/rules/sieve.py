@@ -22,13 +22,11 @@ _ABSENT, _CACHED, _VISITED = 0, 1, 2
 
 
 class _SieveState(NamedTuple):
-    links: Links
-    """int32[2, distinct]: the queue; its head is the key installed last."""
+    links: Links  # int32[2, distinct]: the queue; its head is the key installed last
     lists: Ints
     state_of: NDArray[np.int8]
     """int8[distinct]: whether a key is cached, and was accessed since the hand passed it."""
-    hand: Ints
-    """int64[1]: the key from which the hand goes on, or NONE for the tail."""
+    hand: Ints  # int64[1]: the key from which the hand goes on, or NONE for the tail
     size: Ints
     moves: Ints
 

@@ -26,10 +26,8 @@ MAX_COUNT = 15
 
 
 class Sketch(NamedTuple):
-    counters: Octets
-    """uint8[ROWS, width]: counters, up to MAX_COUNT."""
-    progress: Ints
-    """int64[2]: accesses since the last halving, and accesses between two halvings."""
+    counters: Octets  # uint8[ROWS, width]: counters, up to MAX_COUNT
+    progress: Ints  # int64[2]: accesses since the last halving, and accesses between two halvings
 
 
 def sketch(size: int) -> Sketch:

@@ -13,10 +13,8 @@ _NO_KEY = -1
 
 
 class SlotMap(NamedTuple):
-    slot_of: NDArray[np.int32]
-    """int32[distinct]: slot of each key of the log, or NO_SLOT."""
-    key_of: Ints
-    """int64[slots]: key of each slot, or -1."""
+    slot_of: NDArray[np.int32]  # int32[distinct]: slot of each key of the log, or NO_SLOT
+    key_of: Ints  # int64[slots]: key of each slot, or -1
 
 
 def make_slot_map(distinct: int, slots: int) -> SlotMap:

@@ -34,8 +34,7 @@ COUNTERS_PER_KEY = 2
 class _Counters(NamedTuple):
     counts: FrequencyLists
     slots: SlotMap
-    used: Ints
-    """int64[1]: counters in use."""
+    used: Ints  # int64[1]: counters in use
 
 
 def make(log: Log, sizes: Sequence[int]) -> Policy:

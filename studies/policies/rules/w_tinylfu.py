@@ -33,12 +33,9 @@ class _WTinyLfuState(NamedTuple):
     lists: Ints
     capacities: Ints
     """int64[3]: slots of the window, of the other two segments together, and of the protected one."""
-    slots: SlotMap
-    """size + 1 slots: one more for the key just admitted, until one is evicted."""
-    list_of: NDArray[np.int8]
-    """int8[size + 1]: WINDOW, PROBATION or PROTECTED."""
-    free: Ints
-    """int64[1]: the free slot."""
+    slots: SlotMap  # size + 1 slots: one more for the key just admitted, until one is evicted
+    list_of: NDArray[np.int8]  # int8[size + 1]: WINDOW, PROBATION or PROTECTED
+    free: Ints  # int64[1]: the free slot
     moves: Ints
 
 

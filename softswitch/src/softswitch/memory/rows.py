@@ -39,8 +39,7 @@ class Row:
     group_entries: int
     group_stride: int
     order: int
-    log: int
-    """Address of a log of changed words (int64 count, then word offsets), or 0."""
+    log: int  # address of a log of changed words (int64 count, then word offsets), or 0
 
 
 def rows(tables: Iterable[TableLayout], log: int = 0) -> Records[Row]:

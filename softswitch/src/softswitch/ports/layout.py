@@ -42,32 +42,26 @@ class Frame:
 
     address: int
     length: int
-    time: int
-    """Time of arrival, µs since start."""
+    time: int  # time of arrival, µs since start
 
 
 class Port:
     number: int
     fd: int
-    ring: int
-    """Address of the first slot; 0 for the CPU port, which has no ring."""
+    ring: int  # address of the first slot; 0 for the CPU port, which has no ring
     slots: int
     slot_size: int
     head: int
-    tail: int
-    """Next slot to return to the kernel."""
+    tail: int  # next slot to return to the kernel
     impaired: Annotated[Ints, 2]
-    capture: Annotated[Ints, 2]
-    """Descriptor of the pcap file by direction; -1 without one."""
+    capture: Annotated[Ints, 2]  # descriptor of the pcap file by direction; -1 without one
     backpressure: int
     """Whether a frame that the interface refuses waits until it is accepted (`ports.backpressure`)."""
     pending: int
-    pending_length: int
-    """Bytes of the frame that waits; 0 if none does."""
+    pending_length: int  # bytes of the frame that waits; 0 if none does
     rx: int
     tx: int
-    discarded: int
-    """Frames received while no pipeline ran."""
+    discarded: int  # frames received while no pipeline ran
     tx_dropped: int
     rx_oversize: int
     tx_oversize: int
@@ -99,12 +93,9 @@ class ReorderSlot:
     state: int
     address: int
     length: int
-    time: int
-    """Time of arrival, µs since start."""
-    passes: int
-    """Later frames that still have to pass."""
-    deadline: int
-    """Time at which the frame leaves in any case, µs since start."""
+    time: int  # time of arrival, µs since start
+    passes: int  # later frames that still have to pass
+    deadline: int  # time at which the frame leaves in any case, µs since start
 
 
 FRAME, PORT = dtype_of(Frame), dtype_of(Port)
@@ -117,39 +108,29 @@ class Switch:
     epoll: int
     busy_poll: int
     impaired: int
-    start_ns: int
-    """CLOCK_REALTIME at the switch's start."""
-    process: int
-    """Address of the pipeline's packet function."""
+    start_ns: int  # CLOCK_REALTIME at the switch's start
+    process: int  # address of the pipeline's packet function
     state: int
     mutex: int
-    waiting: int
-    """Address of the number of threads that wait for the mutex."""
-    out: int
-    """Address of the output buffer, of OUT_BYTES."""
-    cpu_frames: int
-    """Address of BURST * frame_bytes for frames from the CPU port."""
+    waiting: int  # address of the number of threads that wait for the mutex
+    out: int  # address of the output buffer, of OUT_BYTES
+    cpu_frames: int  # address of BURST * frame_bytes for frames from the CPU port
     frame_bytes: int
     no_such_port: int
     buffered: int
-    entered: int
-    """Time at which the last frame entered ingress, µs; no egress is earlier."""
-    records: int
-    """Address of the packets in the queues, `record_bytes` for each slot."""
+    entered: int  # time at which the last frame entered ingress, µs; no egress is earlier
+    records: int  # address of the packets in the queues, `record_bytes` for each slot
     record_bytes: int
     timer: int
-    alarm: int
-    """Time that the timer is set to, ns."""
+    alarm: int  # time that the timer is set to, ns
     backpressure: int
     retry_at: int
     """Time at which pending frames are sent again, ns of the queues' clock; NEVER without any."""
     itimerspec: Annotated[Ints, 4]
     notice_fd: int
-    lost_notices: int
-    """Notices that the control plane did not take in time."""
+    lost_notices: int  # notices that the control plane did not take in time
     reported_notices: int
-    report_at: int
-    """Time of the next report at the earliest, µs since start."""
+    report_at: int  # time of the next report at the earliest, µs since start
     clock: Annotated[Ints, 2]
     pcap_record: Annotated[NDArray[np.uint32], 4]
     iovec: Annotated[Ints, 4]

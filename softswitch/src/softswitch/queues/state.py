@@ -22,24 +22,19 @@ class Pool:
 
 
 class Port:
-    bits: int
-    """Rate of the link in bit/s; 0 means unlimited."""
-    free_at: int
-    """Time at which the link is free again, in ns."""
-    due: int
-    """Earliest departure, in ns."""
+    bits: int  # rate of the link in bit/s; 0 means unlimited
+    free_at: int  # time at which the link is free again, in ns
+    due: int  # earliest departure, in ns
     held: int
 
 
 class Queue:
     max_packets: int
     max_bytes: int
-    gap: int
-    """Minimum time between two departures, in ns."""
+    gap: int  # minimum time between two departures, in ns
     packets: int
     bytes: int
-    first: int
-    """First slot; NONE if the queue is empty."""
+    first: int  # first slot; NONE if the queue is empty
     last: int
     last_due: int
     dropped: int
@@ -49,25 +44,19 @@ class Slot:
     port: int
     priority: int
     length: int
-    due: int
-    """Time from which the packet may depart, in ns."""
+    due: int  # time from which the packet may depart, in ns
     following: int
-    enq_qdepth: int
-    """Number of other packets in its queue on arrival."""
-    deq_qdepth: int
-    """Number of other packets in its queue on departure."""
+    enq_qdepth: int  # number of other packets in its queue on arrival
+    deq_qdepth: int  # number of other packets in its queue on departure
 
 
 class Queues(NamedTuple):
     """Queues of n ports with k priorities each, both counted from 0; higher priorities go first."""
 
     pool: Pool
-    ports: Records[Port]
-    """Port[n]: the ports by index."""
-    queues: RecordTable[Queue]
-    """Queue[n, k]: the queues by port and priority."""
-    slots: Records[Slot]
-    """Slot[m], as many as all queues together may hold."""
+    ports: Records[Port]  # Port[n]: the ports by index
+    queues: RecordTable[Queue]  # Queue[n, k]: the queues by port and priority
+    slots: Records[Slot]  # Slot[m], as many as all queues together may hold
 
 
 def make_queues(shapes: Sequence[Shape], priorities: int = 1, slots: int = 0) -> Queues:
