@@ -161,7 +161,7 @@ def _bounds(differences: Rounds, alpha: float) -> tuple[float, float] | tuple[No
 def interval(differences: Rounds, alpha: float = ALPHA) -> tuple[float, float]:
     """Return the interval of the centre of symmetry of differences, (rounds,) of at least `min_rounds`."""
     counts = subsets(len(differences))
-    return typical((counts @ differences) / counts.sum(axis=1), alpha)
+    return typical_interval((counts @ differences) / counts.sum(axis=1), alpha)
 
 
 @lru_cache
@@ -175,7 +175,7 @@ def subsets(rounds: int) -> npt.NDArray[np.float64]:
     return drawn.astype(np.float64)
 
 
-def typical(estimates: Estimates, alpha: float = ALPHA) -> tuple[float, float]:
+def typical_interval(estimates: Estimates, alpha: float = ALPHA) -> tuple[float, float]:
     ordered = np.sort(estimates)
     outside = int(alpha / 2 * (len(ordered) + 1))
     return float(ordered[outside - 1]), float(ordered[-outside])

@@ -96,7 +96,7 @@ class Network(Strict):
 class Hosts(Strict):
     """CPU times of agents in ns, measured with `make run-topo` on two cores of an AMD EPYC (Linux 6.18)."""
 
-    # At 3,000 keys a step. Here each agent has a core of its own, and the switch takes no host's time.
+    # Measured with 3,000 keys a step. By default each agent has a core, and the switch takes no host's time.
 
     worker_cores: int | None = Field(default=None, ge=1)
     """Cores that all workers share; None gives each its own."""
@@ -114,7 +114,7 @@ class Hosts(Strict):
     receive_ns: int = Field(default=400, ge=0, le=_MAX_NS)
     """`W_proc`: a worker's time for each answer."""
     begin_ns: int = Field(default=150_000, ge=0, le=_MAX_NS)
-    """Each operation: packing, and its half of the model's step and of the ledger."""
+    """A worker's time for each operation: packing, and half of the computing and ledger entries of a step."""
     cold_ns: int = Field(default=0, ge=0, le=_MAX_NS)
     """Extra time of an operation that wakes an idle core with cold caches."""
     push_ns: int = Field(default=0, ge=0, le=_MAX_NS)
@@ -167,8 +167,8 @@ def costs_of(hosts: Hosts, arm: str | None = None) -> Costs:
 def measured_times(run: Path, arm: str | None = None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return quantiles of `W_proc`, and of `PS_proc` where a PS answered, ns, of a run's measured RPCs.
 
-    They are those of an arm, as servers with fewer requests take longer for each, or of all for None, and if
-    the run has not measured the arm.
+    Only RPCs of `arm` count, as servers with fewer requests take longer for each. If it is None or was not
+    measured, all RPCs count.
     """
     try:
         return _measured_times(run, arm, (run / "rpc.parquet").stat().st_mtime_ns)
@@ -180,7 +180,7 @@ def measured_times(run: Path, arm: str | None = None) -> tuple[NDArray[np.int64]
 def _measured_times(
     run: Path, arm: str | None, _modified_ns: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    # Each simulation of a run asks for them.
+    # Cached, as each simulation of a run reads them.
     try:
         rows = pl.scan_parquet(run / "rpc.parquet").filter(pl.col("measured"))
         is_of_arm = (pl.col("arm") == (arm or "")).alias("is_of_arm")
@@ -203,9 +203,9 @@ def shapes_of(network: Network, workers: int, servers: int) -> list[Shape]:
     if not network.traffic_manager:
         return []
     depth = byte_depth(round(network.queue_kb * 1024))
-    one, rack = _bits(network.rate_mbit), _bits(uplink_mbit(network))
-    of_workers = [one if network.rack is None else rack] * workers
-    return [Shape(Rate(bits=bits), depth) for bits in (*of_workers, *[one] * servers)]
+    cable, uplink = _bits(network.rate_mbit), _bits(uplink_mbit(network))
+    of_workers = [cable if network.rack is None else uplink] * workers
+    return [Shape(Rate(bits=bits), depth) for bits in (*of_workers, *[cable] * servers)]
 
 
 def _bits(mbit: float) -> int:
@@ -213,16 +213,16 @@ def _bits(mbit: float) -> int:
 
 
 def uplink_mbit(network: Network) -> float:
-    whole = (network.rack or 1) * network.rate_mbit
-    return whole if network.uplink_mbit is None else network.uplink_mbit
+    sum_of_cables = (network.rack or 1) * network.rate_mbit
+    return sum_of_cables if network.uplink_mbit is None else network.uplink_mbit
 
 
 def uplinks_of(network: Network, workers: int) -> Records[Link]:
     """Return the racks' uplinks, which have no faults; none if each worker has a port."""
     if network.rack is None:
         return records(0, Link)
-    sound = {"rate_mbit": uplink_mbit(network), "loss": 0.0, "duplication": 0.0, "reordering": 0.0}
-    return links_of(network.model_copy(update=sound), -(-workers // network.rack))
+    without_faults = {"rate_mbit": uplink_mbit(network), "loss": 0.0, "duplication": 0.0, "reordering": 0.0}
+    return links_of(network.model_copy(update=without_faults), -(-workers // network.rack))
 
 
 def switch_times_of(network: Network) -> tuple[int, int]:

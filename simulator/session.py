@@ -100,7 +100,7 @@ class SimulatedSession(Session):
         server_ns_before = network.server_used_ns()
         drive(network, trainers, clocks, self.config.hosts, log.take)
         self.now_ns = network.now
-        self.reporter.set_note(f"at {self.now_ns / 1e9:,.3f} s of virtual time")
+        self.reporter.set_note(f"at {self.now_ns / 1e9:,.3f} s of simulated time")
         if not period_ns:
             duration = self.now_ns - begins
             self._closed[arm.name] = ClosedLoop(

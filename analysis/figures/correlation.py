@@ -71,11 +71,12 @@ def correlation_figure(source: Source) -> Figure:
     ]
     return Figure(
         "sec-3-2",
-        "What PS_proc and N_tx go with",
+        "Correlation of PS_proc and N_tx with size, frequency and connections",
         Axis(""),
         Axis("rank correlation (Spearman)"),
         panels,
         kind="points",
         caption="[DDL] §3.2: size of request and response; RPCs at the server in the 1,000 µs in which an "
-        "RPC was sent, and how many workers sent them. 1 is always with it, 0 nothing, -1 always against it.",
+        "RPC was sent, and how many workers sent them. At 1 the metric always grows with it, at -1 it always "
+        "falls, at 0 neither.",
     )

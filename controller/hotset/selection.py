@@ -72,9 +72,9 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    swaps: tuple[tuple[int, int], ...]
-    filling: tuple[int, ...]
-    surplus: tuple[int, ...]
+    swaps: tuple[tuple[int, int], ...]  # (arriving key, leaving key)
+    filling: tuple[int, ...]  # arriving keys for free slots
+    surplus: tuple[int, ...]  # leaving keys for which there is no room
 
     def __bool__(self) -> bool:
         return bool(self.swaps or self.filling or self.surplus)

@@ -54,8 +54,8 @@ class Command(IntEnum):
     HOLD = 8
     """Collect nothing until a SEED, COLLECT, PUBLISH or RENEW; answered when no collection is under way."""
     SETTLE = 9
-    """Apply what workers have replayed for lost switches: all have, for the switch in which the PS has
-    the epoch that is the only key. In another switch it changes nothing."""
+    """Apply what workers have replayed for lost switches, as all of them have done so. The only key is the
+    PS's epoch in the switch that replaced these; with another epoch it changes nothing."""
 
 
 class Status(IntEnum):
@@ -105,8 +105,8 @@ class Control:
 
     def page(self, keys: Keys, counts: Values) -> Control:
         first = int(self.keys[0])
-        some = slice(first, first + MAX_VALUES_KEYS)
-        return replace(self, keys=keys[some], is_answer=True, values=counts[some])
+        ranks = slice(first, first + MAX_VALUES_KEYS)
+        return replace(self, keys=keys[ranks], is_answer=True, values=counts[ranks])
 
 
 def build(control: Control) -> bytes:

@@ -48,7 +48,7 @@ class Collector:
     is_held: int
     step: int  # largest number of steps that a worker's push has had, for Adam
     staleness: int
-    """Age that no copy is to have; `share` of the server's time is the most that collections take."""
+    """Bound of a copy's age; collections take at most `share` of the server's time."""
     share: float
     pace: float
     """Factor of intervals between collections: pace / √(change of the value in a second)."""

@@ -60,7 +60,7 @@ class ServerSockets:
     """The sockets of a PS. Jobs in `connected` get a connected socket for each worker's 5-tuple ([DDL] §3).
 
     `on_room` is called when a part of the connection log is full. With `durable`, changes of the PS are
-    persisted there before they are acknowledged. Unasked datagrams go to `peers`.
+    persisted there before they are acknowledged. Datagrams that answer no request go to `peers`.
     """
 
     def __init__(

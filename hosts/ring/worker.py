@@ -210,8 +210,8 @@ def _queue_ack(state: Member, rpc: Rpc) -> None:
 def _handle_ack(state: Member, rpc: Rpc, length: int, arrival: int, read: int) -> int:
     header, packet = state.header, as_packet(rpc)
     chunk = swap32(packet.chunk)
-    is_now = swap32(packet.number) == header.number & 0xFFFFFFFF and packet.worker == _next_to(state, 1)
-    s = slot_of(state, chunk) if is_now else NOTHING
+    is_current = swap32(packet.number) == header.number & 0xFFFFFFFF and packet.worker == _next_to(state, 1)
+    s = slot_of(state, chunk) if is_current else NOTHING
     if s == NOTHING:
         header.unexpected += 1
         return NOTHING

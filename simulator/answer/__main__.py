@@ -20,7 +20,7 @@ def main(run: Path) -> int:
         record.virtual = simulate_dedicated_switch(run, record, summary)
         record.write(run)
     except HotlineError as error:
-        print(f"hotline: without an answer from virtual time: {error}", file=sys.stderr)
+        print(f"hotline: without the simulation of a dedicated switch: {error}", file=sys.stderr)
         return 1
     return 0
 

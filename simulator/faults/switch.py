@@ -101,12 +101,12 @@ class RestartableSwitch(SimulatedSwitch):
 
 
 class ControllerSession(SwitchClient):
-    """A controller's connection in virtual time; once `is_killed`, its requests have no effect."""
+    """A controller's connection in simulated time; once `is_killed`, its requests have no effect."""
 
     def __init__(
         self, switch: RestartableSwitch, random: Random, packet_out: Callable[[bytes], None]
     ) -> None:  # without super().__init__(), as there is no connection
-        self._virtual = switch
+        self._simulated = switch
         self._random = random
         self._packet_out = packet_out
         self._incarnation = switch.restarts
@@ -118,19 +118,19 @@ class ControllerSession(SwitchClient):
     async def __aenter__(self) -> Self:
         await self._pause()
         self._check_is_on()
-        self._incarnation = self._virtual.restarts
-        self._virtual.primary = self
+        self._incarnation = self._simulated.restarts
+        self._simulated.primary = self
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._virtual.primary is self:
-            self._virtual.primary = None
+        if self._simulated.primary is self:
+            self._simulated.primary = None
 
     def new_epoch(self) -> int:
-        self._virtual.sessions += 1
-        return self._virtual.sessions
+        self._simulated.sessions += 1
+        return self._simulated.sessions
 
     async def commit_pipeline(self) -> bool:
         """Return False: a switch that is on has its pipeline."""
@@ -143,7 +143,7 @@ class ControllerSession(SwitchClient):
     async def read(self, kind: type[R]) -> list[R]:
         await self._pause()
         self._check_is_on()
-        return [row for row in self._virtual.rows.values() if isinstance(row, kind)]
+        return [row for row in self._simulated.rows.values() if isinstance(row, kind)]
 
     async def write(self, updates: Sequence[Update]) -> None:
         at = 0
@@ -153,7 +153,7 @@ class ControllerSession(SwitchClient):
             if self.is_killed:
                 return
             some = updates[at : at + self._random.randint(1, _AT_ONCE)]
-            self._virtual.write(some)
+            self._simulated.write(some)
             self.written += len(some)
             at += len(some)
             self.on_write()
@@ -173,10 +173,10 @@ class ControllerSession(SwitchClient):
             await asyncio.sleep(self._random.random() * _MAX_PAUSE_S)
 
     def _check_is_on(self) -> None:
-        if self._virtual.is_off or self._incarnation != self._virtual.restarts:
+        if self._simulated.is_off or self._incarnation != self._simulated.restarts:
             raise DeviceError("the switch has closed the connection")
 
     def _check_may_write(self) -> None:
         self._check_is_on()
-        if not self.is_killed and self._virtual.primary is not self:
+        if not self.is_killed and self._simulated.primary is not self:
             raise NotPrimary("another controller has become primary")

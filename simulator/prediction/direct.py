@@ -117,7 +117,7 @@ def correct_costs(hosts: Hosts, measured: StepCosts, simulated: StepCosts) -> Ho
     send_ns = hosts.send_ns + 1e3 * (measured.server_us - simulated.server_us) / simulated.rpcs
     send_ns = max(_MIN_NS, send_ns)
     sending_us = simulated.rpcs * (send_ns - hosts.send_ns) / 1e3
-    left_us = measured.worker_us - simulated.worker_us - sending_us
-    begin_ns = hosts.begin_ns + 1e3 * left_us / len(TRANSFERS)
+    remaining_us = measured.worker_us - simulated.worker_us - sending_us
+    begin_ns = hosts.begin_ns + 1e3 * remaining_us / len(TRANSFERS)
     changes = {"send_ns": round(send_ns), "begin_ns": round(max(_MIN_NS, begin_ns))}
     return Hosts.model_validate({**hosts.model_dump(), **changes})

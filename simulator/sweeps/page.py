@@ -29,7 +29,7 @@ def write_page(swept: Sequence[Sweep], results: SweepResults, folder: Path) -> P
     write_figures(figures, target)
     tables = [(sweep.title, [table(sweep, results)]) for sweep in swept]
     page = Page(
-        title="Sweeps in virtual time",
+        title="Simulated sweeps",
         plots=[plot(figure) for figure in figures],
         tables=tables,
         reading=_READING,

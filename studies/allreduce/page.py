@@ -56,8 +56,8 @@ def tables_of(numbers: Numbers) -> list[tuple[str, Sequence[Table]]]:
                 numbers.goodput_by_taken, "%",
             ),
         ]),
-        ("Jobs beside each other", list(jobs(numbers))),
-        ("Beside what links need", [limits(numbers), parts(numbers)]),
+        ("Several jobs", list(jobs(numbers))),
+        ("Time against the limit of links", [limits(numbers), parts(numbers)]),
         ("Frame bytes a value on every link", [octets(numbers)]),
         ("Memory of the switch", [memory(numbers)]),
         ("R1's hot set", [training(question, numbers) for question in _questions(numbers.training)]),
@@ -186,7 +186,7 @@ def training(question: str, numbers: Numbers) -> Table:
         for each in found
     ]  # fmt: skip
     head = (
-        "", "workers", "steps/s of all", "µs a step", "bytes on a worker's cable a step", "frames there",
+        "", "workers", "steps/s of all", "µs a step", "bytes on a worker's cable a step", "frames on it",
         "frames at servers", "loss at the end", f"ms to {found[0].loss:.3f}",
     )  # fmt: skip
     return Table(question, head, rows)
@@ -203,7 +203,7 @@ def headlines(numbers: Numbers) -> Table:
         )
         for each in numbers.headlines
     ]  # fmt: skip
-    head = ("", "all-reduce, ms", "computing, ms", "one behind the other, ms", "overlapped, ms")
+    head = ("", "all-reduce, ms", "computing, ms", "serial, ms", "overlapped, ms")
     return Table(f"{numbers.headlines[0].model}, {numbers.headlines[0].workers} workers", head, rows)
 
 

@@ -26,7 +26,7 @@ from scipy.stats import t as student
 
 from analysis.claims import Claim
 from analysis.metrics import METRICS, by_round, complete_rounds, goals
-from analysis.statistics import compare_paired, subsets, typical
+from analysis.statistics import compare_paired, subsets, typical_interval
 from foundation.designs.hotset import BASELINE, REPEAT
 
 Rounds = npt.NDArray[np.float64]
@@ -92,13 +92,13 @@ def blocks_of_logs(arm: Rounds, baseline: Rounds) -> Bounds:
 def flips_of_sums(arm: Rounds, baseline: Rounds) -> Bounds:
     """Return the interval of inverted sign flips of rounds, on the ratio of sums."""
     counts = subsets(len(arm))
-    return typical((counts @ arm) / (counts @ baseline))
+    return typical_interval((counts @ arm) / (counts @ baseline))
 
 
 def flips_of_logs(arm: Rounds, baseline: Rounds) -> Bounds:
     """Sign flips of the rounds, inverted, on the mean log ratio: what the report has."""
     counts = subsets(len(arm))
-    low, high = typical((counts @ np.log(arm / baseline)) / counts.sum(axis=1))
+    low, high = typical_interval((counts @ np.log(arm / baseline)) / counts.sum(axis=1))
     return float(np.exp(low)), float(np.exp(high))
 
 

@@ -185,7 +185,7 @@ def _print_comparison(model: Model, comparisons: list[ModelComparison]) -> None:
         ]
         for each in comparisons
     ]
-    print_plain_table(["scheduler", "at once", "model", "frames", "apart"], rows)
+    print_plain_table(["scheduler", "at once", "model", "frames", "difference"], rows)
 
 
 def _gaps(network: AlphaBetaModel, as_json: bool) -> None:

@@ -260,7 +260,7 @@ def _print_comparisons(comparisons: list[FormulaComparison]) -> None:
         for each in comparisons
     ]
     print_plain_table(
-        ["model", "workers", "formula", "with headers", "frames", "apart", "number of frames"], rows
+        ["model", "workers", "formula", "with headers", "frames", "difference", "number of frames"], rows
     )
 
 

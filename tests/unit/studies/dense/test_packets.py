@@ -168,4 +168,4 @@ def test_commands_compare_with_packets(tmp_path: object) -> None:
     assert found["packets_ms"]["fixed buffers"] == pytest.approx(0.3 + 1.37 + 0.12 * 1.66, rel=0.03)
     for command in ("whatif", "overlap"):
         result = invoke(command, path, "--packets")
-        assert result.exit_code == 0 and "apart" in result.stdout
+        assert result.exit_code == 0 and "difference" in result.stdout
