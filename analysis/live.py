@@ -95,9 +95,9 @@ class LiveLatencies:
                     yield rows
 
     def _update(self, arm: str) -> None:
-        own = list(self._operations[arm].values())
-        newest = max(own, key=_begun_us)
-        operations = pl.concat(rows for rows in own if _block(rows) == _block(newest))
+        parts = list(self._operations[arm].values())
+        newest = max(parts, key=_begun_us)
+        operations = pl.concat(rows for rows in parts if _block(rows) == _block(newest))
         # A repeated block has the same round and load as the first attempt, whose RPCs were sent earlier.
         self._rpcs[arm] = self._rpcs[arm].filter(pl.col("t_send_us") >= _begun_us(operations))
         self._newest[arm] = _latency(arm, operations, self._rpcs[arm])

@@ -388,13 +388,13 @@ def _arms(
     of_class = classes.rows_by_key(["arm", "class"], named=True, unique=True)
     found = {}
     for arm in measured(reference_of(block.arm for block in blocks).design):
-        own = [block for block in blocks if block.arm == arm.name]
-        values = of_blocks(own, placed)
+        arm_blocks = [block for block in blocks if block.arm == arm.name]
+        values = of_blocks(arm_blocks, placed)
         for each in of_logs:
             values |= each.get(arm.name, {})
         loss = mean_loss(block for block in tried if block.arm == arm.name)
         by_class = {name: of_class.get((arm.name, name), {}) for name in CLASSES}
-        found[arm.name] = _arm(own, values, by_class, loss)
+        found[arm.name] = _arm(arm_blocks, values, by_class, loss)
     return found
 
 

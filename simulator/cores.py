@@ -34,7 +34,7 @@ def occupy_core(world: World, a: int, now: int, until: int) -> None:
     core = world.cores[agent.core]
     agent.used_ns += until - now
     until += _disturbance(world, until - now)
-    is_over = core.waiting > 0 and until - core.since >= world.costs.slice
+    is_over = core.waiting > 0 and until - core.running_since >= world.costs.slice
     push_event(world, until, STEP, a, YIELDS if is_over else CONTINUES)
 
 
@@ -105,5 +105,5 @@ def _run_next(world: World, c: int, now: int, cost: int) -> None:
     agent.queued_ns += now - agent.queued_at
     agent.used_ns += begins - now
     begins += _disturbance(world, cost)
-    core.since = begins
+    core.running_since = begins
     push_event(world, begins, STEP, a, CONTINUES)

@@ -55,14 +55,14 @@ class SimulatedLogs:
         operations: Sequence[Sequence[OperationRecord]],
     ) -> None:
         """Write RPCs and operations of a block; those after `measured_from`, by worker, count."""
-        since = np.array(measured_from)
+        first_measured = np.array(measured_from)
         rows, worker = block.all_rows()
         self.rpcs += len(rows)
-        self._workers.write_rpcs(rows, _for_workers(origin, worker, since))
+        self._workers.write_rpcs(rows, _for_workers(origin, worker, first_measured))
         numbers = np.arange(1, len(operations) + 1)
         worker = np.repeat(numbers, [len(each) for each in operations])
         flat = [record for each in operations for record in each]
-        self._workers.write_operations(flat, _for_workers(origin, worker, since))
+        self._workers.write_operations(flat, _for_workers(origin, worker, first_measured))
 
     def new_operations(self) -> pl.DataFrame:
         files = set(self._parts.glob("operations-worker-*.parquet")) - self._seen
@@ -78,5 +78,5 @@ class SimulatedLogs:
             log.send_updates({network.arm.job: network.stores[ps] for network in networks})
 
 
-def _for_workers(origin: Origin, worker: NDArray[np.int64], since: NDArray[np.int64]) -> Origin:
-    return replace(origin, worker=worker, measured_from=since[worker - 1])
+def _for_workers(origin: Origin, worker: NDArray[np.int64], measured_from: NDArray[np.int64]) -> Origin:
+    return replace(origin, worker=worker, measured_from=measured_from[worker - 1])

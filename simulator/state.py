@@ -136,7 +136,7 @@ class Core:
     running: int
     first: int  # start and length of the ring of waiting agents
     waiting: int
-    since: int
+    running_since: int
 
 
 class Costs:

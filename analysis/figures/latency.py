@@ -121,8 +121,8 @@ def completion(sources: Sequence[Source]) -> Figure:
     runs = [source for source in sources if source.operations is not None]
     for curve in curves(runs, with_null=len(sources) == 1):
         assert curve.source.operations is not None
-        own = curve.source.operations.filter(pl.col("arm") == curve.arm)
-        for (load, op), found in distributions(own, "latency_us", ["load", "op"]).items():
+        operations = curve.source.operations.filter(pl.col("arm") == curve.arm)
+        for (load, op), found in distributions(operations, "latency_us", ["load", "op"]).items():
             if op in TRANSFERS:
                 panels.setdefault(f"{op}, {load_title(load_name(float(load)))}", []).append(
                     cdf_series(curve, found)

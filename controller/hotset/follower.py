@@ -161,11 +161,11 @@ class Follower:
         before = followed.pushes or {}
         followed.pushes = await self._read(entries)
         # A counter that went back was reset by a new pipeline.
-        since = [
+        pushes = [
             count - before.get(slot, count) if count >= before.get(slot, 0) else count
             for slot, count in followed.pushes.items()
         ]
-        return np.array(since, dtype=np.int64)
+        return np.array(pushes, dtype=np.int64)
 
     async def _move(
         self,

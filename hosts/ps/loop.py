@@ -98,7 +98,8 @@ class ServerSockets:
         self._signals = SignalPipe()
         self._poll.register(self._signals.fd, select.EPOLLIN)
         state = self._sources.state
-        state.own, state.port, state.signals = self._own.fileno(), self._data.fileno(), self._signals.fd
+        state.own_socket, state.port = self._own.fileno(), self._data.fileno()
+        state.signals = self._signals.fd
         # Compile the loop, or load it from the cache, before the first request.
         self._call(0)
 

@@ -74,7 +74,7 @@ class _SourcesState:
     epoll: int
     commands: int
     signals: int
-    own: int  # socket of the PS's own requests
+    own_socket: int  # socket of the PS's own requests
     port: int  # socket for datagrams that answer nothing
     fd: int
     """Socket of the last burst, of which `taken` datagrams arrived and whose answers may be `unsent`."""
@@ -95,7 +95,7 @@ class Sources(NamedTuple):
 
 def make_sources(epoll: int, peers: Sequence[Address] = ()) -> Sources:
     state = one(_SourcesState)
-    for name in ("commands", "signals", "own", "port", "fd"):
+    for name in ("commands", "signals", "own_socket", "port", "fd"):
         setattr(state, name, -1)
     state.epoll = epoll
     return Sources(state, records(EVENTS, _EVENT), records(BURST, _Mark).kind, socket_names(peers))
@@ -131,7 +131,7 @@ def serve(server: ServerState, service: Service, udp: Udp, sources: Sources, unt
                 return COMMAND
             if fd == state.signals:
                 return SIGNAL
-            if fd == state.own:
+            if fd == state.own_socket:
                 return OWN
             marked = handle_burst(server, service, udp, sources, fd)
             if server.header.noted:

@@ -130,12 +130,12 @@ def check_file(
 
 def mismatches(sent: Sequence[Values], unknown: Sequence[Values], held: Values) -> int:
     """Return the number of keys whose `held` is not the sum of all `sent` plus any subset of `unknown`."""
-    rest = held - np.sum(sent, axis=0, dtype=np.uint32)
-    possible = [np.zeros_like(rest)]
+    unexplained = held - np.sum(sent, axis=0, dtype=np.uint32)
+    possible = [np.zeros_like(unexplained)]
     for deltas in unknown:
         if deltas.any():
             possible += [before + deltas for before in possible]
-    return int((~np.any([rest == each for each in possible], axis=0)).sum())
+    return int((~np.any([unexplained == each for each in possible], axis=0)).sum())
 
 
 def reserve(path: Path, n_bytes: int) -> None:

@@ -159,10 +159,10 @@ class Engine:
         with self._changed:
             while self._done < self._submitted and patience_s > 0:
                 self._check()
-                since, was_open = time.monotonic(), self._is_open
+                began, was_open = time.monotonic(), self._is_open
                 self._changed.wait(patience_s)
                 if was_open:
-                    patience_s -= time.monotonic() - since
+                    patience_s -= time.monotonic() - began
 
     @property
     def values_unanswered(self) -> int:
@@ -282,15 +282,15 @@ class Engine:
 
     def _drive(self) -> int:
         client = self.client
-        rows, since = -1, 0
+        rows, changed_ns = -1, 0
         while not client.idle:
             now = time.monotonic_ns()
             reason = operate(client.state, self._udp, self._wire, now + _TICK_NS)
             # Without the lock: the next tick is early enough.
             self._check()
             if rows != (rows := int(client.state.header.rows)):
-                since = now
-            elif now - since > SERVER_TIMEOUT_S * 1e9:
+                changed_ns = now
+            elif now - changed_ns > SERVER_TIMEOUT_S * 1e9:
                 raise ServerTimeout(self._timeout_message())
             if reason == FULL:
                 self._swap_log()

@@ -92,12 +92,12 @@ def _packet(events: list[ev.Event], everything: bool) -> Node:
     if not everything:
         events = [e for e in events if not (isinstance(e, ev.Assign) and TEMPORARY.fullmatch(e.field))]
     for copy in sorted({event.context.copy for event in events}):
-        own = [event for event in events if event.context.copy == copy]
+        of_copy = [event for event in events if event.context.copy == copy]
         below = root
         if copy:
-            begin = own[0] if isinstance(own[0], ev.Begin) else None
+            begin = of_copy[0] if isinstance(of_copy[0], ev.Begin) else None
             below = root.add(part_line(f"copy {copy}" + ("" if begin is None else _origin(begin))))
-        for part, step in groupby(own, lambda e: e.context.part):
+        for part, step in groupby(of_copy, lambda e: e.context.part):
             _part(below, part, list(step), everything)
     return root
 
@@ -116,12 +116,12 @@ def _part(parent: Node, part: str, events: list[ev.Event], everything: bool) -> 
         return
     node = parent.add(part_line(part))
     idle: list[list[ev.Event]] = []
-    for one in _steps(events):
-        if not everything and _is_idle(one):
-            idle.append(one)
+    for step in _steps(events):
+        if not everything and _is_idle(step):
+            idle.append(step)
             continue
         _flush(node, idle)
-        _add_step(node, one, everything)
+        _add_step(node, step, everything)
     _flush(node, idle)
 
 

@@ -209,10 +209,10 @@ class TrafficManager:
 
     def _pass_egress(self, queued: Queued, depths: QueueDepths) -> list[Output]:
         port, packet = queued
-        now, since = self._externs.now, packet.get_standard(Standard.ENQ_TIMESTAMP)
+        now, enqueued = self._externs.now, packet.get_standard(Standard.ENQ_TIMESTAMP)
         packet.set_standard(Standard.EGRESS_GLOBAL_TIMESTAMP, now)
         packet.set_standard(Standard.ENQ_QDEPTH, depths.enq)
-        packet.set_standard(Standard.DEQ_TIMEDELTA, now - since)
+        packet.set_standard(Standard.DEQ_TIMEDELTA, now - enqueued)
         packet.set_standard(Standard.DEQ_QDEPTH, depths.deq)
         packet.set_standard(Standard.EGRESS_PORT, port)
         packet.set_standard(Standard.EGRESS_SPEC, EGRESS_SPEC_OF_EGRESS)
