@@ -116,7 +116,7 @@ class Controller:
         return await self._move(job, moves, progress)
 
     async def _plan(self, job: int, keys: Sequence[int]) -> tuple[dict[int, Plan], Plan]:
-        """Return the moves of other jobs that give slots back, and those of a load behind them."""
+        """Return the moves of other jobs that give slots back, and those of the load after them."""
         await self.job(job)
         params = await self._params()
         jobs = await self._jobs()
@@ -132,7 +132,7 @@ class Controller:
     async def load_all(
         self, hot_sets: Mapping[int, Sequence[int]], *, renew: bool = False, progress: Progress = no_progress
     ) -> None:
-        """Load hot sets by job, concurrently; without `renew`, servers have their epochs and the keys."""
+        """Load hot sets by job, concurrently; without `renew` servers must have their epochs and keys."""
         # The values of one set move while entries of another are written.
         params, plans = await self._params(), {}
         for job, keys in hot_sets.items():
@@ -169,10 +169,10 @@ class Controller:
         # The flag is on as long as any value is in the switch.
         if on:
             await self.install(changed)
-        done = await self._move(job, plan(await self._params(), job, keys, on), progress)
+        moves = await self._move(job, plan(await self._params(), job, keys, on), progress)
         if not on:
             await self.install(changed)
-        return done
+        return moves
 
     async def renew(self, job: int) -> None:
         """Send a job's servers their epochs; they reclaim what an earlier switch held of their values."""
@@ -237,8 +237,8 @@ class Controller:
     ) -> list[Register]:
         """Return the job's entries, or those of `keys`, with values; `params` are all entries, if known."""
         servers = await self._servers(job)
-        every = await self._params() if params is None else params
-        entries = {param.key: param for param in every if param.job == job}
+        all_params = await self._params() if params is None else params
+        entries = {param.key: param for param in all_params if param.job == job}
         wanted = sorted(entries if keys is None else set(keys))
         unknown = [key for key in wanted if key not in entries]
         if unknown:
@@ -257,11 +257,11 @@ class Controller:
     async def _carry_out(self, job: int, moves: Plan, renew: bool, progress: Progress) -> None:
         servers = await self._servers(job)
         async with InBand(self._switch, patience=self._patience) as inband:
-            asked = [move.param.key for move in moves.moves if move.command is not None]
-            if renew and asked:
+            moved_keys = [move.param.key for move in moves.moves if move.command is not None]
+            if renew and moved_keys:
                 await self._renew(inband, servers)
                 # Before the first write, check that every PS answers and knows the keys.
-                await inband.check(servers, asked)
+                await inband.check(servers, moved_keys)
             await execute(moves, _Fabric(self._switch, inband, servers), len(servers), progress)
 
     async def _params(self) -> list[HotParam]:

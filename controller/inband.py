@@ -106,8 +106,8 @@ class InBand:
         """Return `NO_KEY` with all updates since the last call, then the `limit` busiest keys: [n] each."""
         pages: list[tuple[Keys, Values]] = []
         while not pages or len(pages[-1][0]) == control.MAX_VALUES_KEYS:
-            asked = [len(pages) * control.MAX_VALUES_KEYS, limit]
-            answer = await self._command(Command.BUSIEST, server, asked)
+            arguments = [len(pages) * control.MAX_VALUES_KEYS, limit]
+            answer = await self._command(Command.BUSIEST, server, arguments)
             assert answer.values is not None
             pages.append((answer.keys, answer.values))
         return np.concatenate([keys for keys, _ in pages]), np.concatenate([counts for _, counts in pages])

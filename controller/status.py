@@ -119,7 +119,7 @@ async def read_pushes(switch: SwitchClient, params: Sequence[HotParam]) -> list[
     for param in params:
         slots[param.lane].append(param.slot)
     pushes: dict[tuple[int, int], int] = {}
-    for lane, wanted in slots.items():
-        counts = await switch.counter_cells(f"aggregate_{lane:02d}.pushes", wanted)
-        pushes |= {(lane, slot): count for slot, count in zip(wanted, counts, strict=True)}
+    for lane, lane_slots in slots.items():
+        counts = await switch.counter_cells(f"aggregate_{lane:02d}.pushes", lane_slots)
+        pushes |= {(lane, slot): count for slot, count in zip(lane_slots, counts, strict=True)}
     return [pushes[param.lane, param.slot] for param in params]

@@ -33,6 +33,6 @@ class WorkerLedger:
         return self._answered
 
     def close(self) -> None:
-        done = self._answered
-        self._ledger.sums[self._positions[done]] += self._deltas[done]
-        self._ledger.lanes += int(done.sum())
+        answered = self._answered
+        self._ledger.sums[self._positions[answered]] += self._deltas[answered]
+        self._ledger.lanes += int(answered.sum())

@@ -40,7 +40,7 @@ def run_cached(
     workers have this project; None runs `processes` processes on this machine. Raises `ClusterError`, and the
     error of the first task that fails.
     """
-    found = {task.file: done for task in tasks if (done := _cached(kind, task))}
+    found = {task.file: result for task in tasks if (result := _cached(kind, task))}
     remaining = [task for task in tasks if task.file not in found]
     progress(len(found), len(tasks), "")
     if remaining:
@@ -55,7 +55,7 @@ def run_cached(
 
 def _cached(kind: type[D], task: Task) -> D | None:
     try:
-        done = kind.model_validate_json(task.file.read_bytes())
+        result = kind.model_validate_json(task.file.read_bytes())
     except (OSError, ValidationError):
         return None
-    return done if done.fingerprint == task.fingerprint else None
+    return result if result.fingerprint == task.fingerprint else None

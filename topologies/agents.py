@@ -297,8 +297,8 @@ class Agent:
         return AgentFailed(f"{self.name} ended with code {self._current.process.returncode}{last_line}")
 
 
-def command_in(namespaces_of: int, module: str) -> list[str]:
-    return ["mnexec", "-a", str(namespaces_of), sys.executable, "-m", module]
+def command_in(pid: int, module: str) -> list[str]:
+    return ["mnexec", "-a", str(pid), sys.executable, "-m", module]
 
 
 async def call_all(

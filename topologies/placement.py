@@ -43,13 +43,13 @@ class Placement:
         }
 
 
-def place(wanted: PlacementConfig, servers: int, workers: int, cpus: list[int] | None = None) -> Placement:
+def place(config: PlacementConfig, servers: int, workers: int, cpus: list[int] | None = None) -> Placement:
     """Spread switch, agents and the rest over the CPUs of this process, except where they are configured."""
     found = _spread(sorted(os.sched_getaffinity(0)) if cpus is None else cpus, servers, workers)
     return Placement(
-        switch=found.switch if wanted.switch is None else wanted.cpu_of_switch,
-        servers=found.servers if wanted.servers is None else (wanted.servers,),
-        workers=found.workers if wanted.workers is None else (wanted.workers,),
+        switch=found.switch if config.switch is None else config.cpu_of_switch,
+        servers=found.servers if config.servers is None else (config.servers,),
+        workers=found.workers if config.workers is None else (config.workers,),
         rest=found.rest,
     )
 

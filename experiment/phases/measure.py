@@ -24,7 +24,7 @@ _ATTEMPTS = 3
 _MAX_REPEATS, _MIN_REPEATS = 0.25, 5
 """Limit of repeated blocks, as a share of those that count, and the limit's minimum. More repeats would not
 help on a machine that is always disturbed."""
-_BETWEEN_S = 0.1
+_BETWEEN_S = 0.1  # time between two blocks
 
 
 def take_capacity(session: Session, found: dict[str, float]) -> float:
@@ -93,7 +93,7 @@ def _plan(session: Session, rounds: RoundCount) -> list[Planned]:
         steps = steps_of_block(session.config, period_ns, rounds.planned)
         discarded = discarded_steps(session.config, period_ns)
         first = session.take_steps(steps)
-        # They depend on the seed, the round and the load only: other arms and loads do not change them.
+        # The workers' offsets depend on the seed, the round and the load only, not on other arms or loads.
         chance = random.Random(f"{session.config.seed} {rounds.done} {load_name(load)}")
         offsets = tuple(chance.randrange(period_ns) for _ in range(session.config.workers))
         pace = (0, ()) if session.config.is_closed_loop else (period_ns, offsets)
@@ -136,10 +136,10 @@ async def _run(
     async with session.active(planned.arm):
         program_before = session.program_use()
         restarts_before = sum(session.restarts().values())
-        queued_before, read_before = session.run_queues_ns(), session.read_machine()
+        queued_before, machine_before = session.run_queues_ns(), session.read_machine()
         answers = await session.run_steps(planned)
-        queued, read = session.run_queues_ns(), session.read_machine()
-        elapsed = read.since(read_before)
+        queued, machine = session.run_queues_ns(), session.read_machine()
+        elapsed = machine.since(machine_before)
     after = await session.server_use()
     program = session.program_use()
     # There is no answer from an arm whose scripts have all ended.
@@ -158,8 +158,8 @@ async def _run(
         worker_cpu_s=sum(answer.cpu_s for answer in answers),
         program_s=program and program_before and _difference(program, program_before),
         run_queue_ms=_waits_ms(queued, queued_before),
-        begun_us=round(read_before.at_ms * 1e3),
-        ended_us=round(read.at_ms * 1e3),
+        begun_us=round(machine_before.at_ms * 1e3),
+        ended_us=round(machine.at_ms * 1e3),
         duration_ms=elapsed.at_ms,
         steal_ms=elapsed.steal_ms,
         others_cpu_ms=elapsed.others_cpu_ms,

@@ -22,7 +22,7 @@ class Atp(Aggregating):
     ecn_depth: int = ECN_DEPTH
     """Number of packets in a queue of the switch from which on it marks packets."""
     published_timers: bool = False
-    """Whether workers resend after 50 ms, then 0.2 ms, without any packet, instead of after 20 ms or more."""
+    """Whether workers resend after 50 ms without a packet and then every 0.2 ms, not after 20 ms or more."""
 
 
 PUBLISHED = Arm(

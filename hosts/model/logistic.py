@@ -86,9 +86,9 @@ def to_fixed_point(numbers: Floats, scale: float) -> Values:
     # Not in 32-bit floats: they would round the upper limit up, beyond 32-bit integers.
     exact = np.array(numbers, np.float64)
     units = np.empty(len(exact), np.int32)
-    done = _round(exact, scale, units)
-    if done < len(exact):
-        raise DataError(f"a gradient is {numbers[done]}: feature values or learning rate are too large")
+    n_rounded = _round(exact, scale, units)
+    if n_rounded < len(exact):
+        raise DataError(f"a gradient is {numbers[n_rounded]}: feature values or learning rate are too large")
     return units.view(np.uint32)
 
 

@@ -81,12 +81,12 @@ class RpcServer:
 
         Return the offset of the first note of another source, or the end, and the number of replayed notes.
         """
-        done, before = np.array([at, 0]), -1
-        while done[0] != before:
+        progress, before = np.array([at, 0]), -1
+        while progress[0] != before:
             self.make_room(1)
-            before = done[0]
-            self._replay_notes(self.state, self._request, self._answer, notes, done)
-        return int(done[0]), int(done[1])
+            before = progress[0]
+            self._replay_notes(self.state, self._request, self._answer, notes, progress)
+        return int(progress[0]), int(progress[1])
 
     def note(self, source: int, datagram: bytes | memoryview) -> None:
         """Journal a datagram of another source than a worker, if this PS is durable."""

@@ -113,10 +113,10 @@ def receive_some(calls: WorkerState, udp: Udp, wire: Wire) -> int:
         read = clock(udp, MONOTONIC)
         for k in range(n):
             row = receive(calls, udp.inbox[k], length_of(udp, k), arrival(udp, k, read), read)
-            done = clock(udp, MONOTONIC)
+            handled = clock(udp, MONOTONIC)
             if row != NOTHING:
-                calls.log[row].w_proc = done - read
-            read = done
+                calls.log[row].w_proc = handled - read
+            read = handled
     return n
 
 

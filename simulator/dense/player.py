@@ -117,13 +117,13 @@ def run_network(network: SimulatedNetwork, ask: Callable[[int], None], until: in
 
 
 def _ask(played: PlayedSchedule, w: int) -> None:
-    network, done = played.testbed.network, played.results[w]
+    network, results = played.testbed.network, played.results[w]
     client = cast(VectorClient, network.clients[w])
     client.take_records()
-    if client.rpcs_of_operation and len(done) < len(played.vectors):
-        done.append(client.result.copy())
+    if client.rpcs_of_operation and len(results) < len(played.vectors):
+        results.append(client.result.copy())
     at = network.now
-    if len(done) < len(played.vectors):
-        client.all_reduce(played.vectors[len(done)][w], played.schedule.workers)
+    if len(results) < len(played.vectors):
+        client.all_reduce(played.vectors[len(results)][w], played.schedule.workers)
         at += TESTBED_HOSTS.begin_ns
     resume(network.pinned_ref, w, at, NEVER)

@@ -55,7 +55,7 @@ class SimulatedCluster:
         self._latest_epoch = EPOCH
         self._lives = [0] * WORKERS
         self._switch_ended = asyncio.Event()
-        self._boot_ns = self._settling = 0
+        self._boot_ns = self._settled_restarts = 0
 
     @property
     def hot_sets(self) -> Mapping[int, Sequence[int]]:
@@ -106,12 +106,11 @@ class SimulatedCluster:
             renewal = partial(self._renew, w, self._lives[w], epoch, self.restarts)
             self._player.call_later(self._player.random.randrange(_RENEWAL_NS), renewal)
         settle = CONTROL.for_design(self._testbed.design).settle
-        if settle is not ControllerOps._field_defaults["settle"] and self._settling < self.restarts:
-            self._settling = self.restarts
-            settling, switch = self._settle, self.restarts
+        if settle is not ControllerOps._field_defaults["settle"] and self._settled_restarts < self.restarts:
+            switch = self._settled_restarts = self.restarts
 
             def begin() -> None:
-                self._player.start_task(settling(settle, epoch, switch))
+                self._player.start_task(self._settle(settle, epoch, switch))
 
             self._player.call_later(0, begin)
 
@@ -119,7 +118,7 @@ class SimulatedCluster:
         self, settle: Callable[[Controller, int, int], Awaitable[None]], epoch: int, switch: int
     ) -> None:
         """Have servers apply what workers have replayed, once all have; not if a worker is lost for good."""
-        # A controller of its own would end the one that restores the switch.
+        # Wait, because a second controller would end the one that restores the switch.
         while not (self.liveness.all_up and self._has_replayed(switch)):
             await asyncio.sleep(_POLL_S)
             if self.restarts != switch or self._is_worker_lost():

@@ -53,12 +53,12 @@ def _x(sweep: Sweep) -> Values:
 
 
 def _values(found: Sequence[CachedPoint], arm: str, metric: Metric) -> Values:
-    values = [metric(done.result.arms[arm]) for done in found]
+    values = [metric(cached.result.arms[arm]) for cached in found]
     return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
 
 
 def _arms(found: Sequence[CachedPoint]) -> list[str]:
-    return [arm.name for arm in ordered(set.intersection(*(set(done.result.arms) for done in found)))]
+    return [arm.name for arm in ordered(set.intersection(*(set(cached.result.arms) for cached in found)))]
 
 
 def overview(sweep: Sweep, found: Sequence[CachedPoint]) -> Figure:
@@ -152,8 +152,8 @@ def drops(sweep: Sweep, found: Sequence[CachedPoint]) -> Figure:
 
 def cost(sweep: Sweep, found: Sequence[CachedPoint]) -> Figure:
     x = np.array([point.config.workers + point.config.servers for point in sweep.points], dtype=np.float64)
-    loop = np.array([1e6 * done.cost.loop_s / done.result.rpcs for done in found])
-    whole = np.array([1e6 * done.cost.real_s / done.result.rpcs for done in found])
+    loop = np.array([1e6 * cached.cost.loop_s / cached.result.rpcs for cached in found])
+    whole = np.array([1e6 * cached.cost.real_s / cached.result.rpcs for cached in found])
     return Figure(
         "cost",
         "What an RPC of S1 to S6 costs to simulate",

@@ -41,9 +41,9 @@ def write_page(swept: Sequence[Sweep], results: SweepResults, folder: Path) -> P
 
 def table(sweep: Sweep, results: SweepResults) -> Table:
     found = {point.name: results[sweep.name, point.name] for point in sweep.points}
-    base = reference_of(name for done in found.values() for name in done.result.arms)
+    base = reference_of(name for cached in found.values() for name in cached.result.arms)
     others = [arm for arm in measured(base.design) if arm.reference is not None and not arm.is_repetition]
-    rows: list[Row] = [_row(name, done, base.name, others) for name, done in found.items()]
+    rows: list[Row] = [_row(name, cached, base.name, others) for name, cached in found.items()]
     changes = [f"{what}: {arm.name}" for what, arm in _changes(others)]
     head = (sweep.axis, f"steps/s: {base.name}", *changes, "RPCs", "lanes")
     return Table(f"{sweep.title}: against {base.name}", head, rows)
@@ -57,14 +57,14 @@ def _changes(arms: Sequence[Arm]) -> Iterator[tuple[str, Arm]]:
         yield from ((what, arm) for arm in arms if metric == "capacity" or arm in mentioned(arm.design))
 
 
-def _row(name: str, done: CachedPoint, base: str, others: Sequence[Arm]) -> Row:
-    arms = done.result.arms
+def _row(name: str, cached: CachedPoint, base: str, others: Sequence[Arm]) -> Row:
+    arms = cached.result.arms
     return (
         name,
         plain(f"{arms[base].capacity:,.0f}"),
         *(plain(change(arms.get(arm.name), arms[base], _CHANGED[what])) for what, arm in _changes(others)),
-        plain(f"{done.result.rpcs:,}"),
-        plain(f"{done.result.sent:,} sent, {done.result.lost:,} lost"),
+        plain(f"{cached.result.rpcs:,}"),
+        plain(f"{cached.result.sent:,} sent, {cached.result.lost:,} lost"),
     )
 
 

@@ -84,12 +84,12 @@ def simulate_point(text: str, scratch: str | None = None) -> str:
     with temporary_run(config, None, quiet_reporter(), scratch) as made:
         simulation = made.record.simulation
         assert simulation is not None
-        done = CachedPoint(
+        point = CachedPoint(
             fingerprint=fingerprint(config),
             result=summarize_run(made),
             cost=PointCost(real_s=simulation.real_s, loop_s=simulation.loop_s),
         )
-    return done.model_dump_json(indent=2)
+    return point.model_dump_json(indent=2)
 
 
 def summarize_run(made: Run) -> PointResult:

@@ -31,7 +31,7 @@ def simulate_points(
         # Created here, as killed processes leave their files behind.
         here = scheduler is None
         scratch = opened.enter_context(TemporaryDirectory(prefix="hotline-sweep-")) if here else None
-        done = run_cached(
+        results = run_cached(
             partial(simulate_point, scratch=scratch), CachedPoint, tasks, scheduler, processes, progress
         )
-    return {(point.sweep, point.name): each for point, each in zip(points, done, strict=True)}
+    return {(point.sweep, point.name): each for point, each in zip(points, results, strict=True)}

@@ -40,7 +40,7 @@ class PoolEntry:
     values: tuple[int, ...] = NO_VALUES
     exponents: tuple[int, int] = (0, 0)
     number: int = 0
-    since: int = 0
+    begun_us: int = 0
 
 
 @dataclass
@@ -55,7 +55,7 @@ class SwitchModel:
 
     def __post_init__(self) -> None:
         if self.patience_us and not self.check:
-            raise ValueError(f"patience_us ({self.patience_us}) needs check, by which who is late is told")
+            raise ValueError(f"patience_us ({self.patience_us}) needs check, which shows who is late")
         self.sets = ([PoolEntry() for _ in range(self.slots)], [PoolEntry() for _ in range(self.slots)])
 
     def take(self, worker: int, packet: SwitchMLPacket, now_us: int = 0) -> Answer | None:
@@ -96,7 +96,7 @@ class SwitchModel:
     ) -> None:
         if before == 0:
             entry.values, entry.exponents = packet.values, packet.exponents
-            entry.since = now_us
+            entry.begun_us = now_us
         elif not is_retransmit:
             sums = zip(entry.values, packet.values, strict=True)
             entry.values = tuple((held + value) & MASK for held, value in sums)
@@ -104,7 +104,7 @@ class SwitchModel:
             entry.exponents = max(first), max(second)
 
     def _is_overdue(self, entry: PoolEntry, now_us: int) -> bool:
-        return bool(self.patience_us) and now_us - entry.since >= self.patience_us
+        return bool(self.patience_us) and now_us - entry.begun_us >= self.patience_us
 
 
 def _read(entry: PoolEntry, packet: SwitchMLPacket) -> SwitchMLPacket:

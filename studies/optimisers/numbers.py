@@ -61,7 +61,7 @@ def run_plan(
     tuned = run_points(
         TrainingDone, [Train(job=job) for job in tried], folder, scheduler, processes, progress
     )
-    groups = _grouped(tried, [done.result for done in tuned], len(plan.factors))
+    groups = _grouped(tried, [point.result for point in tuned], len(plan.factors))
     best = [min(group, key=lambda each: each[1].last_loss)[0] for group in groups]
     reported = run_points(
         TrainingDone,
@@ -72,14 +72,14 @@ def run_plan(
     found = run_points(WorthDone, [Simulate(job=job) for job in jobs], folder, scheduler, processes, progress)
     return Numbers(
         curves=[
-            _curve(group, job, label, done.result)
-            for group, job, label, done in zip(
+            _curve(group, job, label, point.result)
+            for group, job, label, point in zip(
                 groups, best, [arm.label for _ in data for arm in ARMS], reported, strict=True
             )
         ],
         points=[
-            MapPoint(hit_share=job.hit_share, budget=job.budget, worth=done.result)
-            for job, done in zip(jobs, found, strict=True)
+            MapPoint(hit_share=job.hit_share, budget=job.budget, worth=point.result)
+            for job, point in zip(jobs, found, strict=True)
         ],
     )
 

@@ -158,20 +158,21 @@ def _outcomes(
     progress: Callable[[int], None],
 ) -> tuple[Outcome, ...]:  # fmt: skip
     progress(0)
-    done = replay(log, spec, sizes, facts.period, sampled.steps, progress)
+    result = replay(log, spec, sizes, facts.period, sampled.steps, progress)
     return tuple(
-        _outcome(log, spec, size, number, done, sampled, facts, settings) for number, size in enumerate(sizes)
+        _outcome(log, spec, size, number, result, sampled, facts, settings)
+        for number, size in enumerate(sizes)
     )
 
 
 def _outcome(
-    log: Log, spec: PolicySpec, size: int, number: int, done: ReplayResult, sampled: Sample, facts: Facts,
+    log: Log, spec: PolicySpec, size: int, number: int, result: ReplayResult, sampled: Sample, facts: Facts,
     settings: Settings,
 ) -> Outcome:  # fmt: skip
-    hits, seconds = done.hits[number], facts.scored_steps / settings.rate
-    installs, evictions = (int(moves) for moves in done.moves[:, number])
-    over_time = tuple((hits[:, UPDATES] / done.accesses[:, UPDATES]).tolist())
-    rpcs = rpcs_with_policy(sampled, settings.servers, log, done.sampled_levels, number)
+    hits, seconds = result.hits[number], facts.scored_steps / settings.rate
+    installs, evictions = (int(moves) for moves in result.moves[:, number])
+    over_time = tuple((hits[:, UPDATES] / result.accesses[:, UPDATES]).tolist())
+    rpcs = rpcs_with_policy(sampled, settings.servers, log, result.sampled_levels, number)
     return Outcome(
         policy=spec.name,
         title=spec.title,
@@ -189,8 +190,8 @@ def _outcome(
         spared=1 - rpcs.to_servers / facts.without.to_servers,
         seconds=seconds,
         follows=can_follow(installs + evictions, seconds, spec.by_switch, settings.writes_per_s),
-        table_hits=tuple(done.table_hits[number].tolist()),
-        updates_per_cpu_s=done.accesses_replayed / max(done.cpu_s, 1e-9),
+        table_hits=tuple(result.table_hits[number].tolist()),
+        updates_per_cpu_s=result.accesses_replayed / max(result.cpu_s, 1e-9),
         follows_after=_follows_after(over_time, facts),
     )
 

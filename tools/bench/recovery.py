@@ -72,7 +72,7 @@ def figures(run: Path) -> Figures:
     for arm in ARMS:
         result = load.arms[arm]
         for op, latency in result.op_latency_us.items():
-            # A run in which the machine stands still for a while has a mean of that, and the same median.
+            # Where the machine stalls for a while, the mean changes and the median does not.
             found[f"{op}, p50", arm] = latency.p50 or float("nan")
         worker_s = sum(block.worker_cpu_s for block in record.blocks if block.arm == arm)
         found["PS CPU a step", arm] = 1e6 * result.ps_cpu_s / result.steps
@@ -97,9 +97,9 @@ def changes(passes: Sequence[dict[str, Figures]]) -> dict[str, dict[tuple[str, s
     }
 
 
-def _change(those: Rounds, these: Rounds) -> Change:
-    low, high = student_of_logs(those, these)
-    return Change(float(np.exp(np.log(those / these).mean())) - 1, low - 1, high - 1)
+def _change(with_setting: Rounds, without: Rounds) -> Change:
+    low, high = student_of_logs(with_setting, without)
+    return Change(float(np.exp(np.log(with_setting / without).mean())) - 1, low - 1, high - 1)
 
 
 @click.command()
@@ -116,33 +116,33 @@ def main(passes: int, rate: float, folder: Path | None, as_json: bool) -> None:
         made.append(found)
         err.print(f"pass {len(made)} of {passes}, runs in {folder}", highlight=False)
     changed = changes(made)
-    typical = {
+    medians = {
         figure: float(np.median([found[WITHOUT][figure] for found in made])) for figure in made[0][WITHOUT]
     }
     if as_json:
-        print(json.dumps(_as_json(typical, changed), indent=2))
+        print(json.dumps(_as_json(medians, changed), indent=2))
     else:
-        Console(width=130).print(_table(typical, changed))
+        Console(width=130).print(_table(medians, changed))
 
 
-def _as_json(typical: Figures, changed: dict[str, dict[tuple[str, str], Change]]) -> list[dict[str, object]]:
+def _as_json(medians: Figures, changed: dict[str, dict[tuple[str, str], Change]]) -> list[dict[str, object]]:
     return [
         {
-            "figure": title, "arm": arm, WITHOUT: typical[title, arm],
+            "figure": title, "arm": arm, WITHOUT: medians[title, arm],
             **{setting: change[title, arm]._asdict() for setting, change in changed.items()},
         }
-        for title, arm in typical
+        for title, arm in medians
     ]  # fmt: skip
 
 
-def _table(typical: Figures, changed: dict[str, dict[tuple[str, str], Change]]) -> Table:
+def _table(medians: Figures, changed: dict[str, dict[tuple[str, str], Change]]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     table.add_column("", no_wrap=True)
     for name in (WITHOUT, *changed):
         table.add_column(name, justify="right", no_wrap=True)
-    for title, arm in typical:
+    for title, arm in medians:
         cells = [_cell(change[title, arm]) for change in changed.values()]
-        table.add_row(f"{title}, {arm}" if arm else title, f"{typical[title, arm]:,.0f}", *cells)
+        table.add_row(f"{title}, {arm}" if arm else title, f"{medians[title, arm]:,.0f}", *cells)
     return table
 
 

@@ -13,7 +13,7 @@ T = TypeVar("T")
 Trace = Callable[[FrameType, str, Any], Any]
 _LINE_BITS = 20
 _COUNT_BITS = 3
-"""Times are told apart as 1, 2-3, 4-7, ... and 64 and more."""
+"""Counts are distinguished as 1, 2-3, 4-7, ... and 64 and more."""
 
 
 class Edges:

@@ -106,12 +106,12 @@ def first_failure(scripts: Sequence[Script]) -> AgentFailed:
     return min(failed, key=lambda script: script.gone_at or 0.0).failure()
 
 
-def command_of(script: Sequence[str], namespaces_of: int, cpu: int | None) -> list[str]:
+def command_of(script: Sequence[str], pid: int, cpu: int | None) -> list[str]:
     """Return the command line of a script in the namespaces of a process, as the user that called sudo."""
     uid, gid = os.environ.get("SUDO_UID"), os.environ.get("SUDO_GID")
     user = [] if uid is None else ["setpriv", f"--reuid={uid}", f"--regid={gid}", "--init-groups"]
     pin = [] if cpu is None else ["taskset", "--cpu-list", str(cpu)]
-    return ["mnexec", "-a", str(namespaces_of), *pin, *user, sys.executable, *script]
+    return ["mnexec", "-a", str(pid), *pin, *user, sys.executable, *script]
 
 
 def environment_of(rendezvous: Path, rank: int) -> dict[str, str]:

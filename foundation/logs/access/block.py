@@ -43,13 +43,13 @@ class BadRows:
         self._found.append((number, f"{path}, {unit} {number}: {one_line(problem)}; expected {expected}"))
 
     @property
-    def noted(self) -> list[str]:
+    def problems(self) -> list[str]:
         return [text for _, text in sorted(self._found)]
 
     def settle(self) -> None:
         """Count the rows since the last call; raise `DataError` for the first unless they are skipped."""
         if self._found and not self.skip:
-            raise DataError(self.noted[0])
+            raise DataError(self.problems[0])
         self.count += len(self._found)
         self._found.clear()
 

@@ -13,7 +13,7 @@ from hosts.keys import KeySpace
 from hosts.ps.journal import NOTE_BYTES, Journalled
 from hosts.ps.optimise import Batch, Rule, make_rules, width_of
 from hosts.ps.rpcs import CALLERS, CONTACTS, CallerRow, Contact, Job, make_jobs
-from hosts.ps.rpcs import needs_room as lacks_room
+from hosts.ps.rpcs import needs_room as rpcs_need_room
 from hosts.ps.share import Share, make_share
 from hosts.ps.values import Cell, ValuesHeader, ValuesState, make_cells
 from nativekit.compile import compiled
@@ -65,4 +65,4 @@ def needs_room(server: OffloadingState, datagrams: int) -> bool:
     header = server.header
     if header.is_durable and header.noted + datagrams * NOTE_BYTES > len(server.journal):
         return True
-    return lacks_room(server, datagrams)
+    return rpcs_need_room(server, datagrams)

@@ -75,8 +75,8 @@ def _set_namespace(fd: int) -> None:
 
 def _remove() -> None:
     """Delete what there is; deleting one end deletes the pair."""
-    left = [name for name in os.listdir("/sys/class/net") if name.startswith(switch_interface(0)[:-1])]
-    _ip(f"link del {name}" for name in left)
+    interfaces = [name for name in os.listdir("/sys/class/net") if name.startswith(switch_interface(0)[:-1])]
+    _ip(f"link del {name}" for name in interfaces)
     if os.path.exists(f"/run/netns/{NAMESPACE}"):
         _run("ip", "netns", "del", NAMESPACE)
 

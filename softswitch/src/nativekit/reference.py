@@ -160,8 +160,8 @@ def _row_kind(typing: TypingContext, stacked: Kind, at: Kind) -> Kind:
         else:
             found = typing.resolve_function_type(operator.getitem, (field, at), {})
             parts.append(found.return_type if field.mutable else field)
-    made: Kind = types.BaseTuple
-    return made.from_types(parts, stacked.instance_class)
+    tuple_types: Kind = types.BaseTuple
+    return tuple_types.from_types(parts, stacked.instance_class)
 
 
 def _row(

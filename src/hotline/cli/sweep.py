@@ -102,7 +102,7 @@ def _as_json(swept: Sequence[Sweep], results: SweepResults) -> dict[str, object]
 
 
 def _check(results: SweepResults) -> None:
-    for (sweep, point), done in results.items():
-        lost, keys = done.result.lost, done.result.mismatched_keys
+    for (sweep, point), cached in results.items():
+        lost, keys = cached.result.lost, cached.result.mismatched_keys
         if lost or keys:
             raise click.ClickException(f"{sweep} {point}: {lost} updates were lost, at {keys} keys")

@@ -39,7 +39,7 @@ class Connection:
         self._socket = _connect(path)
         self._answered = threading.Condition()
         self._answers: dict[int, Message] = {}
-        self._asked = 0
+        self._last_id = 0
         self._error: ClusterLost | None = None
         self._is_closed = False
         self.commands: SimpleQueue[Message | None] = SimpleQueue()
@@ -54,8 +54,8 @@ class Connection:
         Ctrl-C ends the wait.
         """
         with self._answered:
-            self._asked += 1
-            number = self._asked
+            self._last_id += 1
+            number = self._last_id
             self._send({"id": number, "cmd": command, **values})
             while number not in self._answers:
                 if self._error is not None:

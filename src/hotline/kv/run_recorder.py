@@ -97,15 +97,15 @@ class RunRecorder:
         # A call made before the block has waited for the block, which is no latency.
         due = max(operation.submitted_ns, self._opened_ns)
         now = time.monotonic_ns()
-        done = OperationRecord(iteration, op, due, start_ns, now, rpcs)
-        self._operations.append(done)
+        record = OperationRecord(iteration, op, due, start_ns, now, rpcs)
+        self._operations.append(record)
         if not operation.is_training:
             return
         if op == "pull":
-            self._pulled = self._pulled or done
+            self._pulled = self._pulled or record
             self._rpcs_pulled += rpcs
         else:
-            self._end_step(done, len(operation.positions))
+            self._end_step(record, len(operation.positions))
 
     def _end_step(self, push: OperationRecord, lanes: int) -> None:
         first, rpcs = self._pulled or push, self._rpcs_pulled + push.rpcs

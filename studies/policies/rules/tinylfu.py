@@ -62,6 +62,4 @@ def _admit(state: _TinyLfuState, key: int) -> None:
     state.moves[INSTALLS, 0] += 1
 
 
-TINYLFU = PolicySpec(
-    "tinylfu", "TinyLFU", "LRU whose door is kept by a sketch of what was accessed lately", make
-)
+TINYLFU = PolicySpec("tinylfu", "TinyLFU", "LRU that admits keys by a sketch of recent accesses", make)

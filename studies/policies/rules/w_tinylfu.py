@@ -112,22 +112,22 @@ def _admit(state: _WTinyLfuState, key: int) -> None:
 @compiled
 def _contest(state: _WTinyLfuState, candidate: int) -> None:
     list_index = PROBATION if tail(state.lists, PROBATION) != NONE else PROTECTED
-    leaver, victim = candidate, tail(state.lists, list_index)
+    evicted, victim = candidate, tail(state.lists, list_index)
     if victim != NONE and (
         estimate(state.seen, key_of(state.slots, candidate))
         > estimate(state.seen, key_of(state.slots, victim))
     ):
         unlink(state.links, state.lists, list_index, victim)
         _put(state, PROBATION, candidate)
-        leaver = victim
-    release(state.slots, leaver)
-    state.free[0] = leaver
+        evicted = victim
+    release(state.slots, evicted)
+    state.free[0] = evicted
     state.moves[EVICTIONS, 0] += 1
 
 
 W_TINYLFU = PolicySpec(
     "w-tinylfu",
     "W-TinyLFU",
-    "a small LRU window before a segmented LRU, whose door is kept by a sketch of what was accessed lately",
+    "a small LRU window before a segmented LRU that admits keys by a sketch of recent accesses",
     make,
 )

@@ -185,8 +185,8 @@ def test_bad_rows(
     found = BadRows(skip=True)
     for _ in open_log(path, options).blocks(Tables(), found, 0):
         pass
-    assert len(found.noted) == len(messages)
-    for text, message in zip(found.noted, messages, strict=True):
+    assert len(found.problems) == len(messages)
+    for text, message in zip(found.problems, messages, strict=True):
         assert text.startswith(f"{path}, {message}")
     skipped = read(tmp_path, path, columns=columns, skip_bad=True)
     assert (len(skipped), skipped.notes[-1]) == (good, f"{len(messages)} bad rows skipped")

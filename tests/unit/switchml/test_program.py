@@ -79,7 +79,7 @@ def same_state(program: SwitchUnderTest, model: SwitchModel) -> None:
     if model.check:
         assert program.cells("stale_chunk_filter.numbers", 2 * SLOTS) == [entry.number for entry in entries]
     if model.patience_us:
-        assert program.cells("slot_timeout.since", 2 * SLOTS) == [entry.since for entry in entries]
+        assert program.cells("slot_timeout.since", 2 * SLOTS) == [entry.begun_us for entry in entries]
 
 
 def hold(program: SwitchUnderTest, model: SwitchModel, taken: Sequence[Step]) -> None:

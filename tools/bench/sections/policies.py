@@ -47,8 +47,8 @@ def _measure_rate(stage: Stage, log: Log, spec: PolicySpec) -> Result:
     stage.announce(f"policies: {spec.title}")
     rates = []
     for _ in range(stage.scale.rounds):
-        done = replay(log, spec, sizes, Settings().period(log.steps))
-        rates.append(done.accesses_replayed / done.cpu_s)
+        result = replay(log, spec, sizes, Settings().period(log.steps))
+        rates.append(result.accesses_replayed / result.cpu_s)
     what = "ten sizes in one pass" if spec.one_pass else f"{_SIZE:,} keys"
     samples = {ONE_CORE: rates}
     return Result("policies", f"policy {spec.title}, {what}", "updates/s", samples, POLICY_RATE, COMPUTED)

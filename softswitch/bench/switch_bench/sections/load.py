@@ -53,9 +53,9 @@ def measure_load(stage: Stage, setup: Setup, workload: Workload) -> list[Result]
         ):
             if name in stage.switches():
                 stage.announce(f"{name}: {what}")
-                whole, given = first_packet(stage, name, environment, Path(folder), setup, workload)
-                starts.setdefault(f"process start to first packet, {what}", {})[name] = [whole]
-                starts.setdefault(f"JSON to first packet, {what}", {})[name] = [given]
+                from_start, from_json = first_packet(stage, name, environment, Path(folder), setup, workload)
+                starts.setdefault(f"process start to first packet, {what}", {})[name] = [from_start]
+                starts.setdefault(f"JSON to first packet, {what}", {})[name] = [from_json]
     return [
         Result("load", what, "s", samples, LOAD_S if what.startswith("JSON") else ())
         for what, samples in starts.items()
@@ -81,12 +81,12 @@ def first_packet(
         _socket(1) as source,
         _socket(2) as sink,
     ):
-        given = time.monotonic()
+        connected = time.monotonic()
         client.set_pipeline(config)
         client.send(entries)
         _send_until_it_comes(source, sink, frame)
         now = time.monotonic()
-    return now - begin, now - given
+    return now - begin, now - connected
 
 
 def _a_frame(workload: Workload) -> bytes:

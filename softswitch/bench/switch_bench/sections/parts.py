@@ -51,7 +51,7 @@ def steps_of_no_program(workload: Workload) -> list[Step]:
 
 
 def measure_steps(stage: Stage, steps: Sequence[Step]) -> list[Result]:
-    """Measure the CPU time per packet of growing parts with a full window, as differences of steps."""
+    """Measure the CPU time of a packet in each step, with a full window, and what the step adds."""
     costs: dict[int, list[float]] = defaultdict(list)
     with stage.traffic(_PORTS) as generator:
         for k in stage.shuffled(range(len(steps))):

@@ -111,18 +111,18 @@ class Traffic:
 
     def _digest(self) -> None:
         b = self.b
-        wanted = self.packet.get("digest")
+        requested = self.packet.get("digest")
         for number in range(len(self.program.digests)):
-            with b.if_then(b.icmp_unsigned("==", wanted, integer(32, number + 1))):
+            with b.if_then(b.icmp_unsigned("==", requested, integer(32, number + 1))):
                 self.actions.output.digest(number)
 
     def _resubmit(self) -> None:
         b, packet = self.b, self.packet
-        wanted = packet.get("resubmit_list")
-        with b.if_then(b.icmp_unsigned("!=", wanted, integer(32, 0))):
+        field_list = packet.get("resubmit_list")
+        with b.if_then(b.icmp_unsigned("!=", field_list, integer(32, 0))):
             self._save()
             self._begin_packet(packet.get("frame"), packet.get("ingress_length"))
-            self._copy_fields(wanted, InstanceType.RESUBMITTED)
+            self._copy_fields(field_list, InstanceType.RESUBMITTED)
             packet.store_standard(Standard.PACKET_LENGTH, packet.get("ingress_length"))
             self._queue(self.to_ingress, integer(64, 0))
 
@@ -174,10 +174,10 @@ class Traffic:
     def recirculate(self, frame: llvm.Value, length: llvm.Value) -> None:
         b, packet = self.b, self.packet
         self._frames_used.set(b.add(self._frames_used.get(), length))
-        wanted = packet.get("recirculate_list")
+        field_list = packet.get("recirculate_list")
         self._save()
         self._begin_packet(frame, resize(b, length, 32))
-        self._copy_fields(wanted, InstanceType.RECIRCULATED)
+        self._copy_fields(field_list, InstanceType.RECIRCULATED)
         packet.store_standard(Standard.PACKET_LENGTH, packet.get("ingress_length"))
         self._queue(self.to_ingress, integer(64, 0))
 
@@ -192,12 +192,12 @@ class Traffic:
             run = b.load(word(b, self.actions.state, at), typ=I64)
             length = b.load(word(b, self.actions.state, b.add(at, integer(64, 1))), typ=I64)
             with b.if_then(self._has_copies(run)):
-                wanted = b.add(packet.get("clone_list"), integer(32, 1))
+                field_list = b.add(packet.get("clone_list"), integer(32, 1))
                 self._save()
                 if kind is InstanceType.INGRESS_CLONE:
                     self._reparse()
                 packet.clear_metadata()
-                self._copy_fields(wanted, kind)
+                self._copy_fields(field_list, kind)
                 is_whole = b.icmp_unsigned("==", length, integer(64, 0))
                 self._reset_requests(b.select(is_whole, integer(32, NOT_TRUNCATED), resize(b, length, 32)))
                 self.to_egress.push(run)
@@ -205,7 +205,7 @@ class Traffic:
             packet.set("clone_session", integer(32, 0))
 
     def _reparse(self) -> None:
-        """Parse the frame as it arrived again, since no copy of the parsed packet exists."""
+        """Parse the arrived frame once more, since no copy of the parsed packet exists."""
         packet = self.packet
         self._begin_packet(packet.get("frame"), packet.get("ingress_length"))
         packet.store_standard(Standard.INGRESS_PORT, packet.get("port"))
@@ -227,13 +227,13 @@ class Traffic:
         self.packet.clear()
         self.packet.begin(frame, length, port)
 
-    def _copy_fields(self, wanted: llvm.Value, kind: InstanceType) -> None:
+    def _copy_fields(self, field_list: llvm.Value, kind: InstanceType) -> None:
         """Copy the fields of a list (its number + 1) from the saved packet, and set the instance type."""
         b, packet = self.b, self.packet
         for number, fields in enumerate(self.program.field_lists):
             refs = [value for value in fields.values if isinstance(value, ir.FieldRef)]
             if refs:
-                with b.if_then(b.icmp_unsigned("==", wanted, integer(32, number + 1))):
+                with b.if_then(b.icmp_unsigned("==", field_list, integer(32, number + 1))):
                     for ref in refs:
                         packet.store(ref, self.saved.load_stored(ref))
         packet.store_standard(Standard.INSTANCE_TYPE, integer(32, kind))

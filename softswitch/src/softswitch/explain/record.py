@@ -286,14 +286,14 @@ def _hex(value: int | None) -> str | None:
 
 
 def _key(table: ir.Table, values: tuple[int, ...], entry: EntryKey | None) -> tuple[ev.KeyPart, ...]:
-    asked = (
+    entry_matches = (
         [None] * len(values)
         if entry is None
         else [_match(match, part) for match, part in zip(entry.key, table.key, strict=True)]
     )
     return tuple(
         ev.KeyPart(part.name, hex(value), part.kind.value, match)
-        for part, value, match in zip(table.key, values, asked, strict=True)
+        for part, value, match in zip(table.key, values, entry_matches, strict=True)
     )
 
 

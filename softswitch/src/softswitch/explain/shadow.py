@@ -36,33 +36,33 @@ class Shadow:
 
     def changes(self, packet: Packet, context: Context) -> Iterator[Event]:
         if self.cursors != packet.cursors:
-            yield from self._moved(packet, context)
+            yield from self._cursor_changes(packet, context)
         if self.valid != packet.valid:
-            yield from self._turned(packet, context)
+            yield from self._validity_changes(packet, context)
         if self.fields != packet.fields or self.varbits != packet.varbits:
-            yield from self._set(packet, context)
+            yield from self._field_changes(packet, context)
 
-    def _moved(self, packet: Packet, context: Context) -> Iterator[Event]:
+    def _cursor_changes(self, packet: Packet, context: Context) -> Iterator[Event]:
         for stack in self._program.stacks:
             before, after = self.cursors[stack.cursor], packet.cursors[stack.cursor]
             if before != after:
                 self.cursors[stack.cursor] = after
                 yield Cursor(context, stack.name, before, after)
 
-    def _turned(self, packet: Packet, context: Context) -> Iterator[Event]:
+    def _validity_changes(self, packet: Packet, context: Context) -> Iterator[Event]:
         for header, declared in enumerate(self._program.headers):
             if self.valid[header] != packet.valid[header]:
                 self.valid[header] = packet.valid[header]
                 yield Validity(context, declared.name, packet.valid[header])
 
-    def _set(self, packet: Packet, context: Context) -> Iterator[Event]:
+    def _field_changes(self, packet: Packet, context: Context) -> Iterator[Event]:
         for header, declared in enumerate(self._program.headers):
             widths = self.varbits[header], packet.varbits[header]
             if self.fields[header] != packet.fields[header] or widths[0] != widths[1]:
-                yield from self._assigned(packet, context, header, declared)
+                yield from self._assignments(packet, context, header, declared)
             self.varbits[header] = widths[1]
 
-    def _assigned(
+    def _assignments(
         self, packet: Packet, context: Context, header: int, declared: ir.Header
     ) -> Iterator[Event]:
         reported, current = self.fields[header], packet.fields[header]

@@ -109,8 +109,8 @@ def _origin(begin: ev.Begin) -> str:
 def _part(parent: Node, part: str, events: list[ev.Event], everything: bool) -> None:
     events = [e for e in events if not isinstance(e, ev.Begin | ev.Enter)]
     if part == "switch":
-        for kind, step in groupby(events, type):
-            _switch(parent, kind, list(step))
+        for kind, same_kind in groupby(events, type):
+            _switch(parent, kind, list(same_kind))
         return
     if not events:
         return

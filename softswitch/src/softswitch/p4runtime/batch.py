@@ -11,7 +11,7 @@ from softswitch.pipeline import Change, ControlPlane, EntryKey, EntryWrite, Stor
 INSERT, MODIFY, DELETE = p4r.Update.INSERT, p4r.Update.MODIFY, p4r.Update.DELETE
 
 Step = Callable[[ControlPlane], None]
-Follow = Callable[[Sequence[EntryWrite], Sequence[Exception | None]], None]
+OnWritten = Callable[[Sequence[EntryWrite], Sequence[Exception | None]], None]
 """Called with the writes that the pipeline has executed, and the failure or None of each."""
 K = TypeVar("K")
 V = TypeVar("V")
@@ -32,10 +32,10 @@ class Batch:
     """
 
     def __init__(
-        self, pipeline: ControlPlane, may_roll_back: bool = True, follow: Follow = lambda _, __: None
+        self, pipeline: ControlPlane, may_roll_back: bool = True, on_written: OnWritten = lambda _, __: None
     ) -> None:
         self._pipeline = pipeline
-        self._follow = follow
+        self._on_written = on_written
         self._may_roll_back = may_roll_back
         self._saved: set[int] = set()
         self._steps: list[EntryWrite | Step] = []
@@ -108,7 +108,7 @@ class Batch:
         if not entries:
             return
         failures = self._pipeline.write_entries(entries)
-        self._follow(entries, failures)
+        self._on_written(entries, failures)
         for failure in failures:
             if failure is not None:  # it was checked: server and pipeline disagree
                 raise failure

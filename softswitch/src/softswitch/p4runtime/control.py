@@ -135,7 +135,7 @@ class ControlledPipeline(Generic[PL]):
     # -- writes
 
     def batch(self) -> Batch:
-        return Batch(self.pipeline, may_roll_back=False, follow=self.handles.follow)
+        return Batch(self.pipeline, may_roll_back=False, on_written=self.handles.follow)
 
     def write(self, request: p4r.WriteRequest) -> list[Refusal | None]:
         """Execute a batch of updates in order, as atomically as requested; return a result for each."""
@@ -156,7 +156,7 @@ class ControlledPipeline(Generic[PL]):
     def _write(self, request: p4r.WriteRequest) -> list[Refusal | None]:
         if request.atomicity == p4r.WriteRequest.CONTINUE_ON_ERROR:
             return self._write_each(request)
-        batch = Batch(self.pipeline, follow=self.handles.follow)
+        batch = Batch(self.pipeline, on_written=self.handles.follow)
         results = [self._accept(update, batch) for update in request.updates]
         if any(results):
             batch.roll_back()

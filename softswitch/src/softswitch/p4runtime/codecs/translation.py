@@ -1,8 +1,8 @@
 """Values of types with `@p4runtime_translation`, for controllers and in programs (P4Runtime 1.5 §18.3).
 
 The mapping of a type is a bijection. It begins with the pairs of `@p4runtime_translation_mappings`, an
-annotation of the type in P4Info, which a controller may add. Numbers, in a string those in decimal, otherwise
-stand for themselves. Any other string gets the smallest free number from 1 on, and keeps it.
+annotation of the type in P4Info, which a controller may add. Other numbers stand for themselves, as do
+decimal numbers in strings. Any other string gets the smallest free number from 1 on, and keeps it.
 """
 
 from __future__ import annotations
