@@ -63,7 +63,7 @@ def test_means_may_be_off_by_15_and_tails_by_30_per_cent() -> None:
 
     assert [holds("pull_mean", value) for value in (84, 86, 114, 116)] == [False, True, True, False]
     assert [holds("push_p99", value) for value in (69, 71, 129, 131)] == [False, True, True, False]
-    assert LatencyPrediction("0.5", "offload", "pull_mean", 80, 100).error == 0.25
+    assert LatencyPrediction("0.5", "offload", "pull_mean", 80, 100).relative_error == 0.25
 
 
 def test_significant_differences_must_have_the_same_sign() -> None:

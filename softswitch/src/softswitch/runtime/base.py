@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 from softswitch.errors import SwitchError
 from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.entities.direct_meters import set_meter
-from softswitch.p4runtime.entities.store import PLAIN, Key, TableStore
+from softswitch.p4runtime.entities.store import NO_EXTRAS, Key, TableStore
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.pipelines import Pipelines, RunnablePipeline
 from softswitch.pipeline import MeterConfig
@@ -54,7 +54,7 @@ def set_entry_meter(
 ) -> None:
     """Configure the direct meter of an entry; unlike P4Runtime's, rates may have fractions."""
     batch = control.batch()
-    batch.put(store.notes, key, store.notes.get(key, PLAIN)._replace(meter=config))
+    batch.put(store.extras, key, store.extras.get(key, NO_EXTRAS)._replace(meter=config))
     batch.add(set_meter(store, key, config))
     batch.apply()
 

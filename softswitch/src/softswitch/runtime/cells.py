@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 from softswitch.p4runtime.batch import MODIFY
 from softswitch.p4runtime.codecs.data import to_data
-from softswitch.p4runtime.entities.store import PLAIN, Key
+from softswitch.p4runtime.entities.store import NO_EXTRAS, Key
 from softswitch.p4runtime.entities.value_sets import matches_of
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import ValueSetInfo
@@ -125,7 +125,7 @@ class Cells(Tables[PL]):
         control, store = self._table(table)
         if store.table.meter is None:
             raise RuntimeRefusal(TABLE, "METERS_DISABLED", f"table {table} has no direct meter")
-        return rates_of(store.notes.get(self.key_of(control, table, handle), PLAIN).meter)
+        return rates_of(store.extras.get(self.key_of(control, table, handle), NO_EXTRAS).meter)
 
     def entry_meter_set_rates(self, table: str, handle: int | None, rates: list[Rate]) -> None:
         control, store = self._table(table)

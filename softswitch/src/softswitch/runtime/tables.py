@@ -7,7 +7,7 @@ from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.entities.entry_reads import idle_time
 from softswitch.p4runtime.entities.meter_configs import encode_config
 from softswitch.p4runtime.entities.profiles import ProfileStore
-from softswitch.p4runtime.entities.store import DEFAULT, PLAIN, DefaultEntry, Key, TableStore
+from softswitch.p4runtime.entities.store import DEFAULT, NO_EXTRAS, DefaultEntry, Key, TableStore
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import Refusal
 from softswitch.pipeline import EntryAction, StoredEntry, UseGroup, UseMember
@@ -43,14 +43,14 @@ class Tables(RuntimeCalls[PL]):
         control, store = self._table(table)
         key = self.key_of(control, table, handle)
         entry = _message(store, key)
-        note = store.notes.get(key, PLAIN)
-        store.note(note, entry)
-        if note.meter is not None:
-            encode_config(note.meter, entry.meter_config)
+        extras = store.extras.get(key, NO_EXTRAS)
+        store.fill_extras(extras, entry)
+        if extras.meter is not None:
+            encode_config(extras.meter, entry.meter_config)
         fill_action(control, store, doing, entry)
         self._write(control, MODIFY, entry)
-        if note.meter is not None and not is_whole(note.meter):
-            set_entry_meter(control, store, key, note.meter)
+        if extras.meter is not None and not is_whole(extras.meter):
+            set_entry_meter(control, store, key, extras.meter)
 
     def table_delete(self, table: str, handle: int) -> None:
         control, store = self._table(table)
@@ -117,7 +117,9 @@ class Tables(RuntimeCalls[PL]):
             raise RuntimeRefusal(TABLE, "AGEING_DISABLED", f"table {table} has no idle timeouts")
         key = self.key_of(control, table, handle)
         entry = _message(store, key)
-        store.note(store.notes.get(key, PLAIN)._replace(idle_timeout_ns=timeout * _MS_IN_NS), entry)
+        store.fill_extras(
+            store.extras.get(key, NO_EXTRAS)._replace(idle_timeout_ns=timeout * _MS_IN_NS), entry
+        )
         self._write(control, MODIFY, entry)
 
     # -- for other calls
@@ -187,9 +189,9 @@ def _entry(control: ControlledPipeline[PL], store: TableStore, handle: int, entr
     key = Key(entry.key, entry.priority)
     life = None
     if store.table.has_idle_timeout:
-        note = store.notes.get(key, PLAIN)
-        idle = idle_time(note, entry, control.now())
-        life = Life(timeout=note.idle_timeout_ns // _MS_IN_NS, idle=idle // _MS_IN_US)
+        extras = store.extras.get(key, NO_EXTRAS)
+        idle = idle_time(extras, entry, control.now())
+        life = Life(timeout=extras.idle_timeout_ns // _MS_IN_NS, idle=idle // _MS_IN_US)
     return Entry(
         handle=handle,
         match=[

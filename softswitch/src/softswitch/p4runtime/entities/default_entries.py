@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from softswitch.p4runtime.batch import MODIFY, Batch
 from softswitch.p4runtime.entities.entry_actions import decode_direct
-from softswitch.p4runtime.entities.store import DEFAULT, DefaultEntry, Note, TableStore
+from softswitch.p4runtime.entities.store import DEFAULT, DefaultEntry, Extras, TableStore
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import denied, invalid, unimplemented
 
@@ -23,7 +23,7 @@ def write_default(store: TableStore, kind: int, entry: p4r.TableEntry, batch: Ba
         raise denied(f"table {store.name} has a constant default action")
     if entry.HasField("action"):
         action = decode_direct(table, entry.action, default=True)
-        new = DefaultEntry(action, Note(entry.metadata, entry.controller_metadata))
+        new = DefaultEntry(action, Extras(entry.metadata, entry.controller_metadata))
         batch.add(lambda pipeline: pipeline.set_default(store.name, action))
     else:
         new = store.initial_default

@@ -8,7 +8,7 @@ from softswitch.p4runtime.batch import Batch, Step
 from softswitch.p4runtime.entities.direct import check_write, read_direct
 from softswitch.p4runtime.entities.entry_reads import Found
 from softswitch.p4runtime.entities.meter_configs import decode_config, encode_config
-from softswitch.p4runtime.entities.store import PLAIN, Key, Stores, TableStore
+from softswitch.p4runtime.entities.store import NO_EXTRAS, Key, Stores, TableStore
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import unimplemented
 from softswitch.pipeline import ControlPlane, MeterConfig
@@ -37,8 +37,8 @@ class DirectMeterEntries:
         store, key = check_write(self._stores, kind, message.table_entry, batch, "meter", has_meter)
         _refuse_colors(message)
         config = meter_config(store, message.config) if message.HasField("config") else None
-        note = store.notes.get(key, PLAIN)._replace(meter=config)
-        batch.put(store.notes, key, None if note == PLAIN else note)
+        extras = store.extras.get(key, NO_EXTRAS)._replace(meter=config)
+        batch.put(store.extras, key, None if extras == NO_EXTRAS else extras)
         batch.add(set_meter(store, key, config))
 
     def read(self, wanted: p4r.DirectMeterEntry) -> Iterator[p4r.Entity]:
@@ -56,6 +56,6 @@ def _entity(found: Found) -> p4r.Entity:
     entity = p4r.Entity()
     message = entity.direct_meter_entry
     found.store.describe(found.key, message.table_entry)
-    if found.note.meter is not None:
-        encode_config(found.note.meter, message.config)
+    if found.extras.meter is not None:
+        encode_config(found.extras.meter, message.config)
     return entity

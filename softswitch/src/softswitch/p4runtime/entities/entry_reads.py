@@ -9,7 +9,7 @@ from typing import NamedTuple
 from softswitch.p4runtime.entities.entry_actions import encode
 from softswitch.p4runtime.entities.meter_configs import encode_config
 from softswitch.p4runtime.entities.profiles import OneShots
-from softswitch.p4runtime.entities.store import DEFAULT, PLAIN, Key, Note, Stores, TableStore
+from softswitch.p4runtime.entities.store import DEFAULT, NO_EXTRAS, Extras, Key, Stores, TableStore
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import ActionInfo
 from softswitch.p4runtime.status import invalid, unimplemented
@@ -20,7 +20,7 @@ class Found(NamedTuple):
     store: TableStore
     key: Key
     entry: StoredEntry
-    note: Note
+    extras: Extras
     one_shots: OneShots
 
 
@@ -44,13 +44,13 @@ def read_entries(
     return (
         _entity(found, actions, wanted, now)
         for found in select(stores, pipeline, wanted)
-        if _is_wanted(found.entry.action, found.note, actions, wanted)
+        if _is_wanted(found.entry.action, found.extras, actions, wanted)
     )
 
 
-def idle_time(note: Note, entry: StoredEntry, now: int) -> int:
+def idle_time(extras: Extras, entry: StoredEntry, now: int) -> int:
     """Return the time since the last hit of an entry with an idle timeout, µs; `now` is in µs since start."""
-    return max(0, now - max(note.since, entry.last_hit))
+    return max(0, now - max(extras.written_us, entry.last_hit))
 
 
 def _select(store: TableStore, pipeline: ControlPlane, wanted: p4r.TableEntry) -> Iterator[Found]:
@@ -61,10 +61,10 @@ def _select(store: TableStore, pipeline: ControlPlane, wanted: p4r.TableEntry) -
     else:
         matches = store.table.key.decode(wanted.match) if wanted.match else None
         entries = pipeline.read_entries(store.name)
-    notes = dict(store.notes)
+    extras = dict(store.extras)
     one_shots = dict(store.profile.one_shots) if store.profile is not None else {}
     return (
-        Found(store, key, entry, notes.get(key, PLAIN), one_shots)
+        Found(store, key, entry, extras.get(key, NO_EXTRAS), one_shots)
         for entry in entries
         if entry is not None and wanted.priority in (0, entry.priority) and matches in (None, entry.key)
         for key in [Key(entry.key, entry.priority)]
@@ -91,35 +91,35 @@ def _check(store: TableStore, wanted: p4r.TableEntry) -> None:
 
 
 def _is_wanted(
-    action: EntryAction | None, note: Note, actions: Mapping[str, ActionInfo], wanted: p4r.TableEntry
+    action: EntryAction | None, extras: Extras, actions: Mapping[str, ActionInfo], wanted: p4r.TableEntry
 ) -> bool:
     action_id = actions[action.name].id if isinstance(action, ActionCall) else 0
     return (
         (not wanted.HasField("action") or wanted.action.action.action_id == action_id)
-        and wanted.metadata in (b"", note.metadata)
-        and wanted.controller_metadata in (0, note.controller_metadata)
+        and wanted.metadata in (b"", extras.metadata)
+        and wanted.controller_metadata in (0, extras.controller_metadata)
     )
 
 
 def _entity(found: Found, actions: Mapping[str, ActionInfo], wanted: p4r.TableEntry, now: int) -> p4r.Entity:
-    store, key, entry, note, one_shots = found
+    store, key, entry, extras, one_shots = found
     entity = p4r.Entity()
     message = entity.table_entry
     store.describe(key, message)
     encode(entry.action, actions, one_shots, message.action)
-    store.note(note, message)
+    store.fill_extras(extras, message)
     message.is_const = store.table.is_const
     if store.table.has_counter and wanted.HasField("counter_data"):
         message.counter_data.packet_count, message.counter_data.byte_count = entry.counter
-    if note.meter is not None and wanted.HasField("meter_config"):
-        encode_config(note.meter, message.meter_config)
+    if extras.meter is not None and wanted.HasField("meter_config"):
+        encode_config(extras.meter, message.meter_config)
     if store.table.has_idle_timeout and wanted.HasField("time_since_last_hit"):
-        message.time_since_last_hit.elapsed_ns = 1000 * idle_time(note, entry, now)
+        message.time_since_last_hit.elapsed_ns = 1000 * idle_time(extras, entry, now)
     return entity
 
 
 def _default(
-    store: TableStore, action: EntryAction | None, note: Note, actions: Mapping[str, ActionInfo]
+    store: TableStore, action: EntryAction | None, extras: Extras, actions: Mapping[str, ActionInfo]
 ) -> p4r.Entity:
     entity = p4r.Entity()
     message = entity.table_entry
@@ -127,5 +127,5 @@ def _default(
     message.is_const = store.table.is_default_const
     if action is not None:
         encode(action, actions, {}, message.action)
-    store.note(note, message)
+    store.fill_extras(extras, message)
     return entity

@@ -82,7 +82,7 @@ def _put(
     batch.put(store.groups, group, stored)
     batch.snapshot(store.numbers)
     picked = store.numbers.set_group(group, weights)
-    batch.put(store.listed, group, len(picked))
+    batch.put(store.group_members, group, len(picked))
     batch.put(store.picks, group, [Pick(member, watched[member]) for member in picked])
     batch.add(lambda pipeline: store.write_group(pipeline, group))
 
@@ -94,7 +94,7 @@ def _delete(store: ProfileStore, group: int, batch: Batch) -> None:
     _change_uses(store, store.groups[group], None, batch)
     batch.put(store.groups, group, None)
     batch.snapshot(store.numbers)
-    batch.put(store.listed, group, None)
+    batch.put(store.group_members, group, None)
     batch.put(store.picks, group, None)
     store.numbers.remove_group(group)
     batch.add(lambda pipeline: pipeline.write_group(store.name, group, None))

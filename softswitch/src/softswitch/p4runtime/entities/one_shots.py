@@ -28,7 +28,7 @@ def remove_one_shot(store: ProfileStore, group: int, batch: Batch) -> None:
     copies = store.one_shots[group].copies
     batch.snapshot(store.numbers)
     batch.put(store.one_shots, group, None)
-    batch.put(store.listed, group, None)
+    batch.put(store.group_members, group, None)
     batch.put(store.picks, group, None)
     store.numbers.groups.give(group)
     for numbers in copies:
@@ -54,7 +54,7 @@ def _add(
     group = store.numbers.groups.take()
     copies = [store.numbers.take(weight) for weight in weights]
     batch.put(store.one_shots, group, OneShot(message, copies))
-    batch.put(store.listed, group, sum(weights))
+    batch.put(store.group_members, group, sum(weights))
     # In the pipeline, a member has the number of its first copy.
     numbered = [
         (number, Pick(numbers[0], port))

@@ -60,7 +60,7 @@ class ProfileStore:
         self.members: dict[int, ActionCall] = {}
         self.groups: dict[int, p4r.ActionProfileGroup] = {}
         self.one_shots: dict[int, OneShot] = {}
-        self.listed: dict[int, int] = {}  # how many members each group or one-shot lists in the pipeline
+        self.group_members: dict[int, int] = {}  # number of members of each group or one-shot in the pipeline
         self.member_uses: dict[int, int] = {}
         self.group_uses: dict[int, int] = {}
         self.numbers = MemberNumbers()
@@ -102,9 +102,9 @@ class ProfileStore:
         if 0 < limit < size:
             text = f"action profile {self.name}: a group of size {size} is larger than {limit}"
             raise Refusal(StatusCode.RESOURCE_EXHAUSTED, text)
-        listed = sum(weights) + sum(n for other, n in self.listed.items() if other != group)
-        if listed > GROUP_SHARE * self.size:
-            text = f"its groups have room for {GROUP_SHARE * self.size} members together, not {listed}"
+        total = sum(weights) + sum(n for other, n in self.group_members.items() if other != group)
+        if total > GROUP_SHARE * self.size:
+            text = f"its groups have room for {GROUP_SHARE * self.size} members together, not {total}"
             raise Refusal(StatusCode.RESOURCE_EXHAUSTED, f"action profile {self.name}: {text}")
 
     def write_group(self, pipeline: ControlPlane, group: int) -> None:

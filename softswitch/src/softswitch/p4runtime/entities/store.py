@@ -22,28 +22,28 @@ class Key(NamedTuple):
     priority: int = 0
 
 
-class Note(NamedTuple):
-    """An entry's parts outside the pipeline: cookies, idle timeout, meter; `since` is the last write, µs."""
+class Extras(NamedTuple):
+    """An entry's parts outside the pipeline: cookies, idle timeout, meter."""
 
     metadata: bytes = b""
     controller_metadata: int = 0
     idle_timeout_ns: int = 0
     meter: MeterConfig | None = None
-    since: int = 0
+    written_us: int = 0  # time of the last write, of an entry with an idle timeout
 
 
-PLAIN = Note()
+NO_EXTRAS = Extras()
 
 DEFAULT = Key(())
 
 
 class DefaultEntry(NamedTuple):
     action: EntryAction | None
-    note: Note = PLAIN
+    extras: Extras = NO_EXTRAS
 
 
 class TableStore:
-    """The state of one table; entries have notes only if these are not `PLAIN`.
+    """The state of one table; entries are in `extras` only if theirs are not `NO_EXTRAS`.
 
     If the table `is_plain`, entries of match and action only have no state outside of the pipeline.
     """
@@ -55,7 +55,7 @@ class TableStore:
         self.size = declared.size
         self.has_priority = declared.has_priority
         self.profile: ProfileStore | None = profiles[table.profile.id] if table.profile else None
-        self.notes: dict[Key, Note] = {}
+        self.extras: dict[Key, Extras] = {}
         self.initial_default = DefaultEntry(_call(program, declared.default))
         self.default: dict[Key, DefaultEntry] = {DEFAULT: self.initial_default}
         self.is_plain = bool(declared.key) and not (
@@ -79,9 +79,9 @@ class TableStore:
         message.table_id, message.priority = self.table.id, key.priority
         self.table.key.encode(key.matches, message)
 
-    def note(self, note: Note, message: p4r.TableEntry) -> None:
-        message.metadata, message.controller_metadata = note.metadata, note.controller_metadata
-        message.idle_timeout_ns = note.idle_timeout_ns
+    def fill_extras(self, extras: Extras, message: p4r.TableEntry) -> None:
+        message.metadata, message.controller_metadata = extras.metadata, extras.controller_metadata
+        message.idle_timeout_ns = extras.idle_timeout_ns
 
     def exists(self, key: Key) -> Refusal:
         return Refusal(StatusCode.ALREADY_EXISTS, f"{self._named(key)} is already there")

@@ -14,7 +14,7 @@ from softswitch.p4runtime.entities.direct_meters import meter_config, set_meter
 from softswitch.p4runtime.entities.entry_actions import decode_direct, prepare, release
 from softswitch.p4runtime.entities.entry_reads import read_entries
 from softswitch.p4runtime.entities.idle_timeouts import IdleTimers
-from softswitch.p4runtime.entities.store import DEFAULT, PLAIN, Key, Note, Stores, TableStore
+from softswitch.p4runtime.entities.store import DEFAULT, NO_EXTRAS, Extras, Key, Stores, TableStore
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import ActionInfo
 from softswitch.p4runtime.status import Refusal, denied, invalid, unimplemented
@@ -33,8 +33,8 @@ CHANGES = {INSERT: Change.INSERT, MODIFY: Change.MODIFY, DELETE: Change.DELETE}
 MATCH, ACTION = (p4r.TableEntry.DESCRIPTOR.fields_by_name[name] for name in ("match", "action"))
 
 
-class _Rest(NamedTuple):
-    note: Note
+class _Written(NamedTuple):
+    extras: Extras
     counter: CounterValue | None
 
 
@@ -79,7 +79,7 @@ class TableEntries:
         key = Key(entry_key.key, entry_key.priority)
         message = p4r.TableEntry()
         store.describe(key, message)
-        store.note(store.notes.get(key, PLAIN), message)
+        store.fill_extras(store.extras.get(key, NO_EXTRAS), message)
         return message
 
     def has_initial_default(self, table_id: int) -> bool:
@@ -105,11 +105,11 @@ class TableEntries:
 
     def plain_result(self, write: EntryWrite, failure: Exception | None) -> Refusal | None:
         store = self._stores.named(write.table)
-        if failure is None and not store.notes:
+        if failure is None and not store.extras:
             return None
         key = Key(write.key)
         if failure is None:
-            store.notes.pop(key, None)
+            store.extras.pop(key, None)
             return None
         if isinstance(failure, EntryExists):
             return store.exists(key)
@@ -124,25 +124,25 @@ class TableEntries:
         if batch.find(store.entry_key(key)) is not None:
             raise store.exists(key)
         action = prepare(store, entry.action)
-        rest = _rest(store, entry, self._clock())
+        written = _written(store, entry, self._clock())
         if batch.entry_count(store.name) >= store.size:
             raise store.full()
-        self._put(store, Change.INSERT, key, action(batch), rest, batch)
+        self._put(store, Change.INSERT, key, action(batch), written, batch)
 
     def _modify(self, store: TableStore, entry: p4r.TableEntry, batch: Batch) -> None:
         key = store.key(entry)
         old = _found(store, key, batch)
         action = prepare(store, entry.action) if entry.HasField("action") else None
-        rest = _rest(store, entry, store.notes.get(key, PLAIN).since)
+        written = _written(store, entry, store.extras.get(key, NO_EXTRAS).written_us)
         new = old.action if action is None else action(batch)
-        self._put(store, Change.MODIFY, key, new, rest, batch)
+        self._put(store, Change.MODIFY, key, new, written, batch)
         if action is not None:
             release(store, old.action, batch)
 
     def _delete(self, store: TableStore, entry: p4r.TableEntry, batch: Batch) -> None:
         key = store.key(entry)
         old = _found(store, key, batch)
-        batch.put(store.notes, key, None)
+        batch.put(store.extras, key, None)
         batch.write_entry(EntryWrite(Change.DELETE, store.name, key.matches, None, key.priority))
         batch.afterwards(lambda: self._timers.stop(store.entry_key(key)))
         release(store, old.action, batch)
@@ -153,23 +153,23 @@ class TableEntries:
         change: Change,
         key: Key,
         action: EntryAction,
-        rest: _Rest,
+        written: _Written,
         batch: Batch,
     ) -> None:
-        note, counter = rest
-        was_metered = store.notes.get(key, PLAIN).meter is not None
-        batch.put(store.notes, key, None if note == PLAIN else note)
+        extras, counter = written
+        was_metered = store.extras.get(key, NO_EXTRAS).meter is not None
+        batch.put(store.extras, key, None if extras == NO_EXTRAS else extras)
         batch.write_entry(EntryWrite(change, store.name, key.matches, action, key.priority))
         if counter is not None:
             batch.add(set_counter(store, key, counter))
-        if was_metered or note.meter is not None:
-            batch.add(set_meter(store, key, note.meter))
+        if was_metered or extras.meter is not None:
+            batch.add(set_meter(store, key, extras.meter))
         if store.table.has_idle_timeout:
-            batch.afterwards(lambda: self._watch(store, key, note))
+            batch.afterwards(lambda: self._watch(store, key, extras))
 
-    def _watch(self, store: TableStore, key: Key, note: Note) -> None:
-        if note.idle_timeout_ns:
-            self._timers.start(store.entry_key(key), note.idle_timeout_ns, self._clock())
+    def _watch(self, store: TableStore, key: Key, extras: Extras) -> None:
+        if extras.idle_timeout_ns:
+            self._timers.start(store.entry_key(key), extras.idle_timeout_ns, self._clock())
         else:
             self._timers.stop(store.entry_key(key))
 
@@ -181,15 +181,15 @@ def _found(store: TableStore, key: Key, batch: Batch) -> StoredEntry:
     return found
 
 
-def _rest(store: TableStore, entry: p4r.TableEntry, since: int) -> _Rest:
-    note = Note(
+def _written(store: TableStore, entry: p4r.TableEntry, written_us: int) -> _Written:
+    extras = Extras(
         entry.metadata,
         entry.controller_metadata,
         entry.idle_timeout_ns,
         meter_config(store, entry.meter_config) if entry.HasField("meter_config") else None,
-        since if store.table.has_idle_timeout else 0,
+        written_us if store.table.has_idle_timeout else 0,
     )
-    return _Rest(note, counter_value(entry.counter_data) if entry.HasField("counter_data") else None)
+    return _Written(extras, counter_value(entry.counter_data) if entry.HasField("counter_data") else None)
 
 
 def _write_const(store: TableStore, kind: int, entry: p4r.TableEntry, batch: Batch) -> None:
@@ -197,12 +197,12 @@ def _write_const(store: TableStore, kind: int, entry: p4r.TableEntry, batch: Bat
         raise denied(f"table {store.name} has constant entries")
     key = store.key(entry)
     _found(store, key, batch)
-    note, counter = _rest(store, entry, 0)
+    extras, counter = _written(store, entry, 0)
     if counter is not None:
         batch.add(set_counter(store, key, counter))
-    if note.meter is not None or key in store.notes:
-        batch.put(store.notes, key, None if note.meter is None else Note(meter=note.meter))
-        batch.add(set_meter(store, key, note.meter))
+    if extras.meter is not None or key in store.extras:
+        batch.put(store.extras, key, None if extras.meter is None else Extras(meter=extras.meter))
+        batch.add(set_meter(store, key, extras.meter))
 
 
 def _check_fields(store: TableStore, entry: p4r.TableEntry) -> None:

@@ -67,7 +67,7 @@ class PlainWriter:
             row = pipeline.row_of(store.name)
             tables.append((store.table.id, row, words, first, end, first_action, len(actions)))
             self._max_words = max(self._max_words, 2 + words + action_words)
-        self._notes = [store.notes for store in self._stores]
+        self._extras = [store.extras for store in self._stores]
         self._names = {store.name for store in self._stores}
         self._tables = filled(TableRow, tables)
         self._actions = filled(ActionRow, actions)
@@ -75,7 +75,7 @@ class PlainWriter:
 
     def operations(self, scanned: Scanned, watched: Collection[str]) -> Operations | None:
         """Return the operations of updates; None unless all are plain and of tables that nothing watches."""
-        if not self._stores or any(self._notes) or (watched and not self._names.isdisjoint(watched)):
+        if not self._stores or any(self._extras) or (watched and not self._names.isdisjoint(watched)):
             return None
         count = len(scanned.updates)
         ops = np.empty(count * self._max_words, dtype=np.uint64)
