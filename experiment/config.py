@@ -391,8 +391,8 @@ def _split(argument: str) -> tuple[str, str]:
     if not equals:
         raise ConfigError(f"{argument}: expected NAME=value, where NAME is one of {names}")
     if name not in (*VARIABLES, "CONFIG"):
-        meant = get_close_matches(name, VARIABLES, n=1)
-        hint = f"; did you mean {meant[0]}?" if meant else ""
+        similar = get_close_matches(name, VARIABLES, n=1)
+        hint = f"; did you mean {similar[0]}?" if similar else ""
         raise ConfigError(f"{argument}: there is no variable {name}; there are {names}{hint}")
     if not value:
         raise ConfigError(f"{name}=: has no value; leave {name} out for its default")
@@ -428,8 +428,8 @@ def _message(error: ErrorDetails, model: type[BaseModel]) -> str:
         if message := find_old_setting(error["loc"]):
             return message
         names = list(_siblings(error["loc"], model))
-        meant = get_close_matches(str(error["loc"][-1]), names, n=1)
-        hint = f"; did you mean {meant[0]}?" if meant else ""
+        similar = get_close_matches(str(error["loc"][-1]), names, n=1)
+        hint = f"; did you mean {similar[0]}?" if similar else ""
         return f"there is no such setting; there are {', '.join(names)}{hint}"
     return one_line(error["msg"].removeprefix("Value error, "))
 

@@ -27,5 +27,5 @@ def entry_point(function: F) -> F:
 
 @cache
 def sources(study: str) -> tuple[Path, ...]:
-    own = sorted((_STUDIES / study).rglob("*.py"))
-    return (*own, *_CALLED.get(study, ()), Path(__file__), Path(nativekit.compile.__file__))
+    files = sorted((_STUDIES / study).rglob("*.py"))
+    return (*files, *_CALLED.get(study, ()), Path(__file__), Path(nativekit.compile.__file__))

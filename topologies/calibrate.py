@@ -53,10 +53,10 @@ async def capacities(session: Session, phase: str, steps: int) -> dict[str, floa
 
 async def _rate(session: Session, arm: Arm, first_step: int, steps: int) -> float:
     async with session.active(arm):
-        called = session.clock_ns()
+        begun_ns = session.clock_ns()
         ran = await session.run_steps(Planned(arm, first_step, steps))
-        taken_ns = session.clock_ns() - called - START_AHEAD_NS
-    return 1e9 * sum(each.steps for each in ran) / taken_ns
+        elapsed_ns = session.clock_ns() - begun_ns - START_AHEAD_NS
+    return 1e9 * sum(each.steps for each in ran) / elapsed_ns
 
 
 def measure_agent_costs(config: Config) -> dict[str, AgentCost]:

@@ -50,8 +50,8 @@ def main(settings: Sequence[str], predictor: str | None = None) -> int:
         data = read_data(config, reporter)
         with hold_run_lock(switch_interfaces(config.workers, config.servers)) as run_lock:
             if run_lock.removed:
-                left = pluralize(run_lock.removed.processes, "process", "processes")
-                log.info("removed what a killed run had left: %s", left)
+                processes = pluralize(run_lock.removed.processes, "process", "processes")
+                log.info("removed what a killed run had left: %s", processes)
             preflight.check_in_the_way(config)
             run = create_run_folder(config.runs, config.target)
             run_lock.set_folder(run)

@@ -22,7 +22,7 @@ _MICROSECOND = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    right: str
+    expected: str
     holds: pl.Expr
     columns: Sequence[str]
 
@@ -61,16 +61,16 @@ def _kind(path: Path, log: UpdateLog) -> str | None:
     return next(iter(fitting + named), None)
 
 
-def _check_columns(path: Path, found: Mapping[str, pl.DataType], right: Mapping[str, pl.DataType]) -> None:
-    for name, kind in right.items():
+def _check_columns(path: Path, found: Mapping[str, pl.DataType], expected: Mapping[str, pl.DataType]) -> None:
+    for name, kind in expected.items():
         if name not in found:
-            raise DataError(f"{path}: has no column {name}; expected are {', '.join(right)}")
+            raise DataError(f"{path}: has no column {name}; expected are {', '.join(expected)}")
         if not _fits(found[name], kind):
             raise DataError(f"{path}: column {name} is {found[name]}; {kind} expected")
 
 
-def _fits(found: pl.DataType, right: pl.DataType) -> bool:
-    return found == right or (right == pl.Categorical and isinstance(found, pl.Enum))
+def _fits(found: pl.DataType, expected: pl.DataType) -> bool:
+    return found == expected or (expected == pl.Categorical and isinstance(found, pl.Enum))
 
 
 def _check_rows(path: Path, rows: pl.LazyFrame, rules: Sequence[Rule]) -> None:
@@ -80,7 +80,7 @@ def _check_rows(path: Path, rows: pl.LazyFrame, rules: Sequence[Rule]) -> None:
         rule = next(rule for rule in rules if not first.select(rule.holds.fill_null(False)).item())
         values = ", ".join(f"{name} is {row[name]}" for name in rule.columns)
         old = renamed_arm([row["arm"]]) if "arm" in rule.columns else None
-        raise DataError(f"{path}, row {row['row']}: {old or f'{values}; {rule.right}'}")
+        raise DataError(f"{path}, row {row['row']}: {old or f'{values}; {rule.expected}'}")
 
 
 def _rules(log: str) -> list[Rule]:
@@ -95,8 +95,8 @@ def _job() -> Rule:
 
 
 def _time(name: str, minimum: float = 0.0) -> Rule:
-    right = "a finite time expected" if minimum < 0 else "a finite time from 0 expected"
-    return Rule(right, pl.col(name).is_finite() & (pl.col(name) >= minimum), [name])
+    expected = "a finite time expected" if minimum < 0 else "a finite time from 0 expected"
+    return Rule(expected, pl.col(name).is_finite() & (pl.col(name) >= minimum), [name])
 
 
 _PARTS = [f"{metric}_us" for metric in METRICS]

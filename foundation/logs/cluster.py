@@ -91,7 +91,7 @@ def _typed(name: str) -> pl.Expr:
     return column.cast(pl.Float64 if name in _TIMES else pl.Int64, strict=False)
 
 
-def _right(name: str) -> tuple[pl.Expr, str]:
+def _expected(name: str) -> tuple[pl.Expr, str]:
     column = pl.col(name)
     if name in (*_NAMES, "arm"):
         return column.str.len_chars() > 0, "a name or a number expected"
@@ -105,7 +105,7 @@ def _right(name: str) -> tuple[pl.Expr, str]:
 
 def _check(file: Path, raw: pl.LazyFrame, typed: pl.LazyFrame, is_parquet: bool) -> None:
     names = typed.collect_schema().names()
-    wrong = [(~_right(name)[0].fill_null(False)).alias(name) for name in names]
+    wrong = [(~_expected(name)[0].fill_null(False)).alias(name) for name in names]
     faults = typed.select(wrong).with_row_index("row")
     first = faults.filter(pl.any_horizontal(names)).head(1).collect(engine="streaming")
     for row in first.iter_rows(named=True):
@@ -113,6 +113,6 @@ def _check(file: Path, raw: pl.LazyFrame, typed: pl.LazyFrame, is_parquet: bool)
         value = raw.select(name).slice(row["row"], 1).collect().item()
         where = f"row {row['row'] + 1}" if is_parquet else f"line {row['row'] + 2}"
         shown = "empty" if value is None else repr(value)
-        raise DataError(f"{file}, {where}: column {name} is {shown}; {_right(name)[1]}")
+        raise DataError(f"{file}, {where}: column {name} is {shown}; {_expected(name)[1]}")
     if typed.select(pl.len()).collect().item() == 0:
         raise DataError(f"{file}: has no row")

@@ -33,12 +33,12 @@ class UpdateLog:
     is_parquet: bool
 
     @staticmethod
-    def open(path: Path, right: str = "expected an update log in Parquet or CSV") -> UpdateLog:
+    def open(path: Path, expected: str = "expected an update log in Parquet or CSV") -> UpdateLog:
         """Read the header; raises `DataError`, which ends with `right` if the file is not a table."""
         head = read_head(path)
         is_parquet = head.startswith(PARQUET_MAGIC)
         if not (is_parquet or head.startswith(_COMPRESSED)):
-            check_text(path, head, right)
+            check_text(path, head, expected)
         frame = pl.scan_parquet(path, glob=False) if is_parquet else _scan_csv(path, ())
         try:
             names = frame.collect_schema().names()
@@ -108,11 +108,11 @@ def read_head(path: Path) -> bytes:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
-def check_text(path: Path, head: bytes, right: str) -> None:
+def check_text(path: Path, head: bytes, expected: str) -> None:
     if not head.strip():
-        raise DataError(f"{path}: is empty; {right}")
+        raise DataError(f"{path}: is empty; {expected}")
     if _CONTROL.search(head):
-        raise DataError(f"{path}: is neither text nor Parquet, which begins with PAR1; {right}")
+        raise DataError(f"{path}: is neither text nor Parquet, which begins with PAR1; {expected}")
 
 
 def first_line(error: BaseException) -> str:

@@ -178,5 +178,5 @@ def apply_all(server: CollectServer, j: int, keys: Keys, values: Words, step: in
     server = as_ref(server)
     for first in range(0, len(keys), LANES):
         count = min(LANES, len(keys) - first)
-        some = keys[first : first + count], values[first : first + count]
-        apply_words(server, j, some[0], some[1], count, (1 << count) - 1, step)
+        part = keys[first : first + count], values[first : first + count]
+        apply_words(server, j, part[0], part[1], count, (1 << count) - 1, step)

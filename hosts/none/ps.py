@@ -71,9 +71,9 @@ def make_holder(
 
 @compiled
 def handle(server: ValuesServer, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> int:
-    mark = check_version(server, rpc, length)
-    if mark <= 0:
-        return mark
+    status = check_version(server, rpc, length)
+    if status <= 0:
+        return status
     h = decode(rpc)
     j, c, turn_kind = admit(server, h, length, arrival)
     if turn_kind == STALE:

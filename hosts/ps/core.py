@@ -86,8 +86,8 @@ def agents_of(
     ) -> Core[tuple[str, int]]:  # fmt: skip
         # Servers of designs that do not optimise take no tables.
         more = {"tables": tables} if tables else {}
-        made = state or make(ps, n_ps, space, list(epochs), **more)
-        return Core(made, {job: Store(made, job) for job in epochs}, clock, as_plain)
+        server_state = state or make(ps, n_ps, space, list(epochs), **more)
+        return Core(server_state, {job: Store(server_state, job) for job in epochs}, clock, as_plain)
 
     return Agents(client, make, _store, core, scapy)
 

@@ -108,7 +108,7 @@ class BaseClient:
         return answered
 
     def prepare(self, step: int, words: int = 0) -> None:
-        """Give the next push its number, from 0, among those to its table, for optimisers.
+        """Give the next push its number among the pushes to its table, from 0, for optimisers.
 
         `words` are flags, `SET` and `STATE` of the header, if the next operation sets or pulls other words.
         Only clients of designs that optimise use these.

@@ -157,7 +157,7 @@ def generate(
         label = (coins < sigmoid(logit)).astype(np.uint8)
         return _MiniBatches(sizes, positions, columns.astype(column_type).ravel(), label)
 
-    batches, made = workers * steps, list[_MiniBatches]()
+    batches, mini_batch_blocks = workers * steps, list[_MiniBatches]()
     chunk, block = (max(1, number // draws) for number in (_CHUNK_DRAWS, _BLOCK_DRAWS))
     uniform = np.empty((chunk, draws))
     # NumPy releases the interpreter's lock.
@@ -167,7 +167,7 @@ def generate(
             random.random(out=uniform[:n])
             coins = random.random(n * samples).reshape(n, samples)
             blocks = [slice(first, min(first + block, n)) for first in range(0, n, block)]
-            made += pool.map(
+            mini_batch_blocks += pool.map(
                 mini_batches, (uniform[rows] for rows in blocks), (coins[rows].ravel() for rows in blocks)
             )
             progress((start + n) / batches)
@@ -178,14 +178,14 @@ def generate(
         workers=workers,
         steps=steps,
         space=KeySpace(shape.parameters),
-        key_start=np.append(0, np.cumsum(np.concatenate([each.sizes for each in made]))),
-        position=np.concatenate([each.positions for each in made]),
+        key_start=np.append(0, np.cumsum(np.concatenate([each.sizes for each in mini_batch_blocks]))),
+        position=np.concatenate([each.positions for each in mini_batch_blocks]),
         samples=Samples(
             batch_start=each * samples,
-            label=np.concatenate([each.label for each in made]),
+            label=np.concatenate([each.label for each in mini_batch_blocks]),
             length=np.full(batches * samples, shape.features_per_sample, dtype=np.uint32),
             entry_start=each * draws,
-            column=np.concatenate([each.columns for each in made]),
+            column=np.concatenate([each.columns for each in mini_batch_blocks]),
             x=None,
         ),
     )

@@ -53,9 +53,9 @@ def answer(cluster: Cluster, reporter: Reporter, max_rpcs: float = MAX_RPCS) -> 
         limit = max_workers(cluster, lanes_per_step(data), max_rpcs)
         config = config_for(cluster, part_of(cluster, limit))
     trace = trace_for(config, data, reporter)
-    with temporary_run(config, trace, reporter) as made:
-        sides = compare_arms(config, made.record, made.summary)
-        ages = made.record.staleness.get(COLLECT)
+    with temporary_run(config, trace, reporter) as temporary:
+        sides = compare_arms(config, temporary.record, temporary.summary)
+        ages = temporary.record.staleness.get(COLLECT)
     counter = PackingCounter(config, trace)
     asked = min(cluster.top_k, counter.known)
     counted = _count(
@@ -135,6 +135,6 @@ def _check_part(
 
 def capacities(config: SimulationConfig, trace: Trace, reporter: Reporter) -> tuple[float, float]:
     """Return the simulated capacities of the whole cluster without and with offload, in steps/s."""
-    with temporary_run(config.model_copy(update={"rounds": 1}), trace, reporter) as made:
-        baseline, lead = (made.record.capacity[arm.name] for arm in judged(config.design))
+    with temporary_run(config.model_copy(update={"rounds": 1}), trace, reporter) as temporary:
+        baseline, lead = (temporary.record.capacity[arm.name] for arm in judged(config.design))
     return baseline / config.hosts.server_share, lead / config.hosts.server_share

@@ -32,8 +32,8 @@ def simulate_dedicated_switch(run: Path, record: RunRecord, summary: Summary) ->
         known = hot_set if hot_set.exists() else None
         return temporary_run(config, trace, quiet_reporter(), hot_set=known)
 
-    with simulated(shared) as made:
-        hosts = correct_costs(hosts, step_costs_of(run, record, summary), step_costs_of(*made))
+    with simulated(shared) as temporary:
+        hosts = correct_costs(hosts, step_costs_of(run, record, summary), step_costs_of(*temporary))
     shared = _like(record, load, hosts, _ROUNDS)
     own = _like(record, load, on_dedicated_cores(hosts), _ROUNDS, network=SWITCH)
     # Simulations run without the interpreter's lock.
@@ -60,8 +60,8 @@ def trace_of(run: Path, config: SimulationConfig) -> Trace:
 def _differences_and_capacity(
     running: AbstractContextManager[TemporaryRun],
 ) -> tuple[dict[str, Comparison], dict[str, float]]:
-    with running as made:
-        return _differences(made), made.record.capacity
+    with running as temporary:
+        return _differences(temporary), temporary.record.capacity
 
 
 def _like(record: RunRecord, load: str, hosts: Hosts, rounds: int, **more: object) -> SimulationConfig:
@@ -73,6 +73,6 @@ def _like(record: RunRecord, load: str, hosts: Hosts, rounds: int, **more: objec
     return config_like(record, hosts, arms, **first, **short, **trained, **more)
 
 
-def _differences(made: TemporaryRun) -> dict[str, Comparison]:
-    _, lead = judged(made.record.design)
-    return next(iter(made.summary.loads.values())).differences[lead.name]
+def _differences(temporary: TemporaryRun) -> dict[str, Comparison]:
+    _, lead = judged(temporary.record.design)
+    return next(iter(temporary.summary.loads.values())).differences[lead.name]

@@ -71,10 +71,8 @@ class PackingCounter:
             for positions, rpcs in zip(operations, packed, strict=True)
         ]
         keys, served, rpcs, to_servers = np.array(rows, np.float64).mean(axis=0).tolist()
-        both = len(TRANSFERS)
-        return PackingCounts(
-            served / keys, both * rpcs, both * to_servers, both * (keys - served), both * keys
-        )
+        n = len(TRANSFERS)
+        return PackingCounts(served / keys, n * rpcs, n * to_servers, n * (keys - served), n * keys)
 
 
 def _batches(trace: Trace, first: int, end: int) -> NDArray[np.int64]:

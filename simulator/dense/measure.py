@@ -56,14 +56,14 @@ class Reduced(Strict):
 
 def measure(
     subject: Subject, workers: int, servers: int, values: int, network: Network, *, hosts: Hosts = IDEAL,
-    chunk_size: int | None = None, window: int | None = None, taken: float = 0.0, seed: int = 1,
+    chunk_size: int | None = None, window: int | None = None, occupied: float = 0.0, seed: int = 1,
 ) -> Reduced:  # fmt: skip
-    """Add up vectors once, from a common start; another job has the share `taken` of the switch's memory."""
+    """Add up vectors once, from a common start; another job has a share of the memory (`occupied`)."""
     size = chunk_size or subject.chunk_size
     packets = window or largest_window(subject.load(workers, servers), network, size)
     design, arm = subject.design, subject.arm
     switch = switch_of(design, arm, workers, servers)
-    packets = max(1, int(packets * subject.occupy(switch, taken)))
+    packets = max(1, int(packets * subject.occupy(switch, occupied)))
     simulated = SimulatedNetwork(
         design, arm, switch, KeySpace(values), 1, workers, servers, network,
         hosts, seed,

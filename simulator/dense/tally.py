@@ -61,9 +61,9 @@ def table_command(subjects: Sequence[Subject]) -> click.Command:
     @click.command()
     @click.option(
         "--schedules", type=click.IntRange(min=1), default=100, show_default=True,
-        help="Of each fault in each arm.",
+        help="Schedules of each fault in each arm.",
     )  # fmt: skip
-    @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the first.")
+    @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="First seed.")
     @click.option("--json", "as_json", is_flag=True, help="Rows instead of a table.")
     def main(schedules: int, seed: int, as_json: bool) -> None:
         """Play schedules of all faults in all arms; exit with 1 if a worker stalls without reporting it.

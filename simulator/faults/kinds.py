@@ -168,14 +168,15 @@ class SwitchRestarted(Fault):
 
     def _kill(self) -> None:
         player, world = self._player, self._testbed.world
-        self._had, self._refused = bool(world.calls.replay_log[:, 0].any()), int(world.header.refused)
+        self._had_replay_log = bool(world.calls.replay_log[:, 0].any())
+        self._refused = int(world.header.refused)
         player.blind.append([self._testbed.now, NEVER])
         player.cluster.kill_switch(self._duration_ns)
         back = player.start_task(player.until_restored(player.cluster.restarts + 1))
         back.add_done_callback(lambda _: self.end())
 
     def took_effect(self) -> bool:
-        is_missed = self._had and int(self._testbed.world.header.refused) > self._refused
+        is_missed = self._had_replay_log and int(self._testbed.world.header.refused) > self._refused
         return is_missed or self._injection.after_previous_us is not None
 
 

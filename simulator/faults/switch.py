@@ -152,10 +152,10 @@ class ControllerSession(SwitchClient):
             self._check_may_write()
             if self.is_killed:
                 return
-            some = updates[at : at + self._random.randint(1, _AT_ONCE)]
-            self._simulated.write(some)
-            self.written += len(some)
-            at += len(some)
+            batch = updates[at : at + self._random.randint(1, _AT_ONCE)]
+            self._simulated.write(batch)
+            self.written += len(batch)
+            at += len(batch)
             self.on_write()
         await self._pause()
 

@@ -194,9 +194,9 @@ class SimulatedTestbed:
         fresh = make(
             Caller(self.arm.job, w + 1, epoch), SERVERS, self.space, lambda: self.now, largest=KEYS, log=log
         )
-        made = fresh.state
+        fresh_state = fresh.state
         fresh.adopt(row_of(self.world.calls, w))
-        for name, array in made._asdict().items():
+        for name, array in fresh_state._asdict().items():
             # The replay log persists, and all clients share the key space.
             if name not in ("replay_log", "space"):
                 array = np.asarray(array)

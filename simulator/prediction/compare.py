@@ -55,8 +55,8 @@ class Prediction(NamedTuple):
 def predict(run: Path, hosts: Hosts, reporter: Reporter) -> Prediction:
     record, target = read_record(run), observed_in(run)
     config = config_like(record, hosts, record.config["arms"], rounds=rounds_of(record))
-    with temporary_run(config, read_data(config, reporter), reporter) as made:
-        return compare(target, observed(made.record, made.summary))
+    with temporary_run(config, read_data(config, reporter), reporter) as temporary:
+        return compare(target, observed(temporary.record, temporary.summary))
 
 
 def rounds_of(record: RunRecord) -> int:

@@ -112,12 +112,12 @@ def fit(run: Path, arms: Sequence[str], progress: FitProgress, max_evaluations: 
     low, start, high = (
         np.log([getattr(RANGES[name], bound) for name in names]) for bound in CostRange._fields
     )
-    tried = 0
+    evaluations = 0
 
     def residuals(logs: NDArray[np.float64]) -> NDArray[np.float64]:
-        nonlocal tried
-        tried += 1
-        progress(tried, max_evaluations)
+        nonlocal evaluations
+        evaluations += 1
+        progress(evaluations, max_evaluations)
         return target.residuals(trial.observe(with_costs(base, names, logs)))
 
     best = least_squares(
@@ -150,5 +150,5 @@ class Trial:
 
     def observe(self, hosts: Hosts) -> Observed:
         config = self._config.model_copy(update={"hosts": hosts})
-        with temporary_run(config, self._trace, self._reporter) as made:
-            return observed(made.record, made.summary)
+        with temporary_run(config, self._trace, self._reporter) as temporary:
+            return observed(temporary.record, temporary.summary)

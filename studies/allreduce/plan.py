@@ -95,7 +95,7 @@ def by_taken(plan: Plan, scheme: Scheme, gbit: float) -> dict[float, Reduce]:
     if scheme.memory is SwitchMemory.NONE:
         return dict.fromkeys(TAKEN, alone)
     shares = TAKEN if scheme.memory is SwitchMemory.OPTIONAL else TAKEN[:-1]
-    return {taken: _changed(alone, taken=taken) for taken in shares}
+    return {share: _changed(alone, occupied=share) for share in shares}
 
 
 def by_length(plan: Plan, scheme: Scheme, gbit: float) -> list[Reduce]:

@@ -1,6 +1,6 @@
 """A point: a simulation whose result depends on its settings and the code only.
 
-It has an all-reduce, a training job, or several jobs beside each other.
+It has an all-reduce, a training job, or several jobs at one switch.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ class Reduce(Strict):
     values: int
     chunk_size: int
     loss: float = 0.0
-    taken: float = 0.0
+    occupied: float = 0.0
+    """Share of the switch's memory that another job has."""
     has_latency: bool = True
     """Whether cables and the switch have a delay besides the transmission of bytes."""
     hosts: Literal["ideal", "measured"] = "ideal"
@@ -50,7 +51,7 @@ class Reduce(Strict):
             file_name(self.scheme),
             f"{self.gbit:g}g-{self.workers}w-{self.values}v-{self.chunk_size}",
             *([f"loss-{self.loss:g}"] if self.loss else []),
-            *([f"taken-{self.taken:g}"] if self.taken else []),
+            *([f"occupied-{self.occupied:g}"] if self.occupied else []),
             *([] if self.has_latency else ["no-latency"]),
             *([] if self.hosts == "ideal" else [self.hosts]),
             *([f"seed-{self.seed}"] if self.seed != 1 else []),
@@ -79,7 +80,7 @@ class Reduce(Strict):
         return measure(
             scheme.subject, self.workers, scheme.servers(self.workers), self.values, self.network,
             hosts=host_costs(self.hosts), chunk_size=self.chunk_size,
-            taken=self.taken, seed=self.seed,
+            occupied=self.occupied, seed=self.seed,
         )  # fmt: skip
 
 
@@ -113,7 +114,7 @@ class Train(Training):
 
 
 class Share(Strict):
-    """Jobs beside each other at one switch, which each add up a vector, or push to a hot set."""
+    """Jobs that share a switch; each adds up a vector, or pushes to a hot set."""
 
     kind: Literal["share"] = "share"
     scheme: str
@@ -149,10 +150,10 @@ class Share(Strict):
 
     @property
     def network(self) -> Network:
-        made = make_network(self.gbit)
+        network = make_network(self.gbit)
         if not self.has_one_uplink:
-            return made
-        return made.model_copy(update={"rack": self.jobs * self.workers, "uplink_mbit": made.rate_mbit})
+            return network
+        return network.model_copy(update={"rack": self.jobs * self.workers, "uplink_mbit": network.rate_mbit})
 
     def run(self) -> Shared:
         size = (self.jobs, self.workers, self.values, self.network, self.slots)

@@ -153,8 +153,10 @@ def _time_with_hooks(
         each.register_post_accumulate_grad_hook(on_gradient(name)) for name, each in parameters.items()
     ]
     for prefix, module in model.named_modules():
-        own = [f"{prefix}.{name}" if prefix else name for name, _ in module.named_parameters(recurse=False)]
-        first = next((name for name in own if name in parameters), None)
+        parameter_names = [
+            f"{prefix}.{name}" if prefix else name for name, _ in module.named_parameters(recurse=False)
+        ]
+        first = next((name for name in parameter_names if name in parameters), None)
         if first is not None:
             handles.append(module.register_forward_hook(on_forward(first)))
     try:

@@ -59,7 +59,7 @@ def simulate_rings(
     adds: bool = True,
     compression: float = 1.0,
 ) -> RingResult:
-    """Simulate all-reduces of buffers in a ring of `workers` at one switch, each started once there is room.
+    """Simulate all-reduces of buffers in a ring of `workers` at one switch, at most `at_once` at a time.
 
     `startup_us` precedes each of the 2 · (workers - 1) steps; `delay_us` is that of each cable; `adds`
     includes the time of additions, which are of uncompressed gradients.

@@ -65,8 +65,8 @@ def worth(job: Offload) -> Worth:
         "collection": job.budget,
         "calibration_s": job.calibration_s, "block_ms": job.block_ms,
     }  # fmt: skip
-    with temporary_run(SimulationConfig.model_validate(given), None, quiet_reporter()) as made:
-        _, record, summary = made
+    with temporary_run(SimulationConfig.model_validate(given), None, quiet_reporter()) as temporary:
+        _, record, summary = temporary
         differences = summary.loads[str(_LOAD)].differences[COLLECT.name]
         ages = record.staleness[COLLECT.name]
     return Worth(

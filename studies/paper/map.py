@@ -34,9 +34,9 @@ TITLES = {
 _SERVERS = 2
 _CAPTION = (
     "Skew is the share of the updates that the top 2 % of the parameters take. Green gains, red "
-    "loses, in % of what it is without offload. Dots are measured runs. Between them stands the "
-    "packing of lanes, which is counted, with what an RPC and a key cost here, which is fitted to the"
-    " runs; how far that is off is the median of predicting each run from the others. Skews of data "
+    "loses, in % of what it is without offload. Dots are measured runs. Between them the packing of "
+    "lanes is counted, and the costs of an RPC and of a key are fitted to the runs; the error is the "
+    "median of predicting each run from the others. Skews of data "
     f"in use, not measured here: {', '.join(f'{name} {skew:g}' for name, skew in PUBLISHED.items())}."
 )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from hosts.sockets import open_udp
 from switch_bench.report import as_tables
 from tools.bench.results import BUILT_IN, LIBRARY
-from tools.bench.scripts import HOST, SERVER, Took, script
+from tools.bench.scripts import HOST, SERVER, StepTimes, script
 from tools.bench.sections.kv import results_of
 from tools.bench.stepper import stepping
 
@@ -19,8 +19,9 @@ CORE = min(os.sched_getaffinity(0))
 def test_a_script_s_steps_are_pushed_beside_those_of_the_built_in_worker(tmp_path: Path) -> None:
     """Ten steps of 50 keys in rows of 2; both workers push to the same PS."""
     with script(1000, 2, 50, CORE) as scripts, closing(open_udp((HOST, 20_000))) as sock:
-        took = scripts.run(10)
-        assert 0 < took.called < took.wall and took.beside > 0 and took.cpu == took.called + took.beside
+        times = scripts.run(10)
+        assert 0 < times.script_cpu < times.wall and times.library_cpu > 0
+        assert times.cpu == times.script_cpu + times.library_cpu
         pushed = scripts._kv.read()
         with stepping(sock, SERVER, 1000, 100, tmp_path) as stepper:
             stepper.run(1)
@@ -31,8 +32,8 @@ def test_a_script_s_steps_are_pushed_beside_those_of_the_built_in_worker(tmp_pat
 
 def test_lines_are_of_both_or_of_the_script_alone() -> None:
     took = {
-        LIBRARY: [Took(2000, 100, 1600), Took(3000, 300, 1500), Took(1000, 200, 1700)],
-        BUILT_IN: [Took(1000, 1000, 0), Took(2000, 2000, 0), Took(2000, 1900, 0)],
+        LIBRARY: [StepTimes(2000, 100, 1600), StepTimes(3000, 300, 1500), StepTimes(1000, 200, 1700)],
+        BUILT_IN: [StepTimes(1000, 1000, 0), StepTimes(2000, 2000, 0), StepTimes(2000, 1900, 0)],
     }
     lines = list(results_of(took))
     assert [(line.unit, line.value(LIBRARY), line.value(BUILT_IN)) for line in lines] == [

@@ -23,13 +23,13 @@ from tests.harness import summaries
 from tests.unit.analysis.synthetic import make_run
 from tools.bench.repeat import (
     SHORT,
+    claims_of_null,
     main,
     make_runs,
     missing,
     pairs,
     print_default,
     print_null,
-    said_of_null,
     tallies,
 )
 
@@ -102,7 +102,7 @@ def test_runs_without_intervals_show_nothing() -> None:
 
 
 def message(runs: list[Summary]) -> list[tuple[str, int, int]]:
-    return [(each.metric, each.sentences, each.claimed) for each in said_of_null(runs)]
+    return [(each.metric, each.sentences, each.claimed) for each in claims_of_null(runs)]
 
 
 def test_what_the_report_would_say_of_again_is_counted_by_metric() -> None:

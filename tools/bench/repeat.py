@@ -85,7 +85,7 @@ def tallies(summaries: Sequence[Summary]) -> list[Tally]:
     return [Tally(*key, len(outside), sum(outside)) for key, outside in found.items()]
 
 
-class Said(NamedTuple):
+class ClaimCounts(NamedTuple):
     """How often the report mentions a metric, and how often it claims a difference, over all runs."""
 
     metric: str
@@ -93,7 +93,7 @@ class Said(NamedTuple):
     claimed: int
 
 
-def said_of_null(summaries: Sequence[Summary]) -> list[Said]:
+def claims_of_null(summaries: Sequence[Summary]) -> list[ClaimCounts]:
     """Return claims with *repeat* in the place of *offload*, at every load; intervals decide alone."""
     found: dict[str, list[bool]] = defaultdict(list)
     names = {metric.name for metric in answered()}
@@ -105,7 +105,7 @@ def said_of_null(summaries: Sequence[Summary]) -> list[Said]:
         learnt = claim_of_learning(summary, REPEAT.name)
         if learnt is not None:
             found[LOSS.name].append(learnt.sign != 0)
-    return [Said(metric, len(made), sum(made)) for metric, made in found.items()]
+    return [ClaimCounts(metric, len(claimed), sum(claimed)) for metric, claimed in found.items()]
 
 
 def missing(summary: Summary, tight: Sequence[Metric] = TIGHT) -> list[str]:
@@ -166,10 +166,10 @@ def print_null(summaries: Sequence[Summary], console: Console) -> bool:
         f"{WANTED[0]:.0%} to {WANTED[1]:.0%} wanted; of one metric {worst:.0%} at most, {MOST:.0%} wanted: "
         f"{_met(is_met)}."
     )
-    return _print_said(said_of_null(summaries), console) and is_met
+    return _print_claims(claims_of_null(summaries), console) and is_met
 
 
-def _print_said(found: Sequence[Said], console: Console) -> bool:
+def _print_claims(found: Sequence[ClaimCounts], console: Console) -> bool:
     table = _table("with repeat in the place of offload", "sentences", "that claim a difference")
     for each in found:
         table.add_row(each.metric, str(each.sentences), str(each.claimed))

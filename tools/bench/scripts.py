@@ -27,16 +27,16 @@ HOST = f"127.88.{os.getpid() % 250 + 1}.1"
 SERVER: Address = (HOST, HOTLINE_PORT)
 
 
-class Took(NamedTuple):
+class StepTimes(NamedTuple):
     """A step, µs: by the clock, CPU time of the script's thread, and of the library's."""
 
     wall: float
-    called: float
-    beside: float
+    script_cpu: float
+    library_cpu: float
 
     @property
     def cpu(self) -> float:
-        return self.called + self.beside
+        return self.script_cpu + self.library_cpu
 
 
 class Script:
@@ -47,15 +47,16 @@ class Script:
         self._out = np.empty_like(self._values)
         self._thread = next(t.native_id for t in threading.enumerate() if t.name == "hotline")
 
-    def run(self, steps: int) -> Took:
+    def run(self, steps: int) -> StepTimes:
         kv, values, out = self._kv, self._values, self._out
         assert self._thread is not None
-        wall, called, beside = time.perf_counter(), time.thread_time(), thread_cpu_seconds(self._thread)
+        library_cpu = thread_cpu_seconds(self._thread)
+        wall, script_cpu = time.perf_counter(), time.thread_time()
         for step in range(steps):
             kv.wait(kv.push_pull(self._batches[step % len(self._batches)], values, out))
-        wall, called = time.perf_counter() - wall, time.thread_time() - called
-        beside = thread_cpu_seconds(self._thread) - beside
-        return Took(*(each / steps * 1e6 for each in (wall, called, beside)))
+        wall, script_cpu = time.perf_counter() - wall, time.thread_time() - script_cpu
+        library_cpu = thread_cpu_seconds(self._thread) - library_cpu
+        return StepTimes(*(each / steps * 1e6 for each in (wall, script_cpu, library_cpu)))
 
 
 class _OnePs:

@@ -72,14 +72,14 @@ class Stepper:
         client, writer, origin = self._client, self._writer, Origin(_WORKER, JOB, "baseline", 0, 0.0, 0)
         self._begun, self._operations, self._rpcs = 0, 2 * steps, 0
         writer.begin(client)
-        others, own = cpu_seconds(os.getpid()), time.thread_time()
+        process_s, thread_s = cpu_seconds(os.getpid()), time.thread_time()
         try:
             self._line.run(self, client, lambda: None, lambda: writer.swap(client, origin))
         finally:
-            own = time.thread_time() - own
+            thread_s = time.thread_time() - thread_s
             writer.end(client, origin)
-        others = cpu_seconds(os.getpid()) - others
-        return Cost(own / self._rpcs * 1e6, others / self._rpcs * 1e6)
+        process_s = cpu_seconds(os.getpid()) - process_s
+        return Cost(thread_s / self._rpcs * 1e6, process_s / self._rpcs * 1e6)
 
 
 @contextmanager

@@ -58,9 +58,9 @@ class Fuzzer:
         while self.corpus and goes_on():
             # What was found last has been changed least, and what is accepted goes deepest.
             recent = self.corpus[-len(self.corpus) // 4 :]
-            some = random.choice([recent, self.accepted or recent, self.corpus])
+            pool = random.choice([recent, self.accepted or recent, self.corpus])
             # Short ones are quick, and a change of theirs is likelier to matter.
-            chosen = min(random.choices(some, k=random.randint(1, 2)), key=len)
+            chosen = min(random.choices(pool, k=random.randint(1, 2)), key=len)
             self.feed(self._mutator.mutate(chosen, random.choice(self.corpus)))
 
     def minimised(self) -> list[bytes]:

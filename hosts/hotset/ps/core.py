@@ -54,8 +54,9 @@ class OffloadingServer(Core[ReplyTo]):
         tables: Sequence[TableOptimiser] = (),
     ) -> None:
         self._clock = clock
-        made = state or self.make_state(ps, n_ps, space, list(epochs), journal_bytes, tables)
-        super().__init__(made, {job: self.make_store(made, job, replayed) for job in epochs}, clock, as_plain)
+        server_state = state or self.make_state(ps, n_ps, space, list(epochs), journal_bytes, tables)
+        stores = {job: self.make_store(server_state, job, replayed) for job in epochs}
+        super().__init__(server_state, stores, clock, as_plain)
         machine = plain_machine() if as_plain else COMPILED
         self._movers: dict[int, BaseMover[Any, ReplyTo]] = {
             job: self.make_mover(job, ps, n_ps, epoch, space, self.stores[job], clock, machine)

@@ -23,9 +23,9 @@ from nativekit.compile import compiled, int64
 
 @compiled
 def handle(server: OffloadingState, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> int:
-    header, mark = server.header, check_version(server, rpc, length)
-    if mark <= 0:
-        return mark
+    header, status = server.header, check_version(server, rpc, length)
+    if status <= 0:
+        return status
     if length >= HEADER_BYTES and rpc.op == CONTROL:
         return COMMAND
     h = decode(rpc)

@@ -49,19 +49,19 @@ def _apply_answer(state: Calls, call: Call, rpc: Rpc, h: Header, now: int) -> No
         else:
             header.pending = 0
         return
-    done = h.live if header.registers else h.live & ~h.refused
+    done_lanes = h.live if header.registers else h.live & ~h.refused
     for lane in range(h.count):
         if not h.live >> lane & 1:
             continue
         i = int64(call.key_at[lane])
         if h.op == PULL:
             state.values[i] = swap32(rpc.words[lane])
-        elif done >> lane & 1:
+        elif done_lanes >> lane & 1:
             state.answered[i] = True
             if header.has_replay_log and h.served >> lane & 1:
                 log_acknowledged(state, i)
         state.served[i] = bool(h.served >> lane & 1)
-    header.pending -= popcount(done)
+    header.pending -= popcount(done_lanes)
     if not header.registers and (h.refused or h.served != call.hashed):
         _correct_hints(state, call, h, now)
 

@@ -77,15 +77,15 @@ def faults(
         with progress_bar("playing") as progress:
             found = play_rows(rows, schedules, seed, scheduler, processes, progress)
         duration_s = time.monotonic() - begun
-        made = as_rows(found)
-        write_into_folder(into, json.dumps(made, indent=2) + "\n")
+        results = as_rows(found)
+        write_into_folder(into, json.dumps(results, indent=2) + "\n")
         if page is not None:
-            renew_table(page, made, duration_s)
+            renew_table(page, results, duration_s)
         failed = _failures(found, into.parent)
     if as_json:
-        print_json(made)
+        print_json(results)
     else:
-        _show(made, duration_s)
+        _show(results, duration_s)
     if failed:
         raise click.ClickException(failed)
 

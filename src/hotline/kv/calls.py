@@ -90,8 +90,8 @@ def _check_array(array: object, n: int, table: Table, name: str) -> NDArray[np.f
         return found
     if table.dim == 1 and found.shape == (n,):
         return found[:, None]
-    right = f"({n},) or ({n}, 1)" if table.dim == 1 else f"({n}, {table.dim})"
-    raise InvalidArgument(f"table {table.name}: expected {name} of shape {right}, got {found.shape}")
+    expected = f"({n},) or ({n}, 1)" if table.dim == 1 else f"({n}, {table.dim})"
+    raise InvalidArgument(f"table {table.name}: expected {name} of shape {expected}, got {found.shape}")
 
 
 def _index(row: int, column: int, table: Table) -> str:

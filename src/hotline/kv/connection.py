@@ -110,7 +110,7 @@ class Connection:
 
     def _rendezvous_ended(self) -> ClusterLost:
         return ClusterLost(
-            f"what held the workers together at {self._path} has ended, with servers and what was trained; "
+            f"the rendezvous at {self._path} has ended, with the servers and the trained values; "
             "`sudo ./hotline up` starts it again"
         )
 

@@ -129,8 +129,8 @@ class Worker:
         return any(taken)
 
     def _init(self, chosen: Table, values: Floats, states: Mapping[int, Floats]) -> bool:
-        given = check_values(values, chosen.rows, chosen)
-        check_finite(given, chosen)
+        checked = check_values(values, chosen.rows, chosen)
+        check_finite(checked, chosen)
         if chosen.name in self._pushed:
             raise InvalidCall(
                 f"init of table {chosen.name}: it was pushed to, or set, before; push adds to it"
@@ -140,9 +140,9 @@ class Worker:
             return False
         if chosen.optimiser is None:
             for rows in _row_chunks(chosen):
-                self._open_engine.wait(self._submit(chosen, rows, given[rows.keys], is_training=False))
+                self._open_engine.wait(self._submit(chosen, rows, checked[rows.keys], is_training=False))
         else:
-            for word, words in {0: given, **states}.items():
+            for word, words in {0: checked, **states}.items():
                 self._set(chosen, words, word)
         self._connection.ask("set", table=chosen.name)
         return True
@@ -196,11 +196,11 @@ class Worker:
 
     def report(self, loss: float, **more: float) -> None:
         """Report training metrics by name; `hotline up` appends them to `reports.jsonl`."""
-        given = {"loss": loss, **more}
-        values = {name: _as_number(value) for name, value in given.items()}
+        reported = {"loss": loss, **more}
+        values = {name: _as_number(value) for name, value in reported.items()}
         for name, value in values.items():
             if not isfinite(value):
-                raise InvalidCall(f"report: expected a finite number as {name}, got {given[name]!r}")
+                raise InvalidCall(f"report: expected a finite number as {name}, got {reported[name]!r}")
         self._check_open()
         self._connection.send("report", **values)
 
@@ -338,9 +338,9 @@ class Worker:
         finally:
             self._connection.close()
 
-    def _on_lost(self, gone: ClusterLost) -> None:
+    def _on_lost(self, error: ClusterLost) -> None:
         if self._engine is not None:
-            self._engine.fail(gone)
+            self._engine.fail(error)
 
     @property
     def _open_engine(self) -> Engine:
@@ -361,12 +361,12 @@ def _as_number(value: Any) -> float:
 
 
 def _rank_of_run() -> int | None:
-    given = os.environ.get(RANK_VARIABLE)
-    if given is None:
+    rank = os.environ.get(RANK_VARIABLE)
+    if rank is None:
         return None
-    if not given.isdecimal():
-        raise InvalidCall(f"{RANK_VARIABLE}={given}: a run sets it to a rank, 0 or more; else leave it unset")
-    return int(given)
+    if not rank.isdecimal():
+        raise InvalidCall(f"{RANK_VARIABLE}={rank}: a run sets it to a rank, 0 or more; else leave it unset")
+    return int(rank)
 
 
 def _make_engine(

@@ -33,7 +33,7 @@ _NO_RESULT = "nothing was measured to the end"
 )
 def main(output: Path, rounds: int, max_connections: int) -> int:
     """Measure the delay of empty RPCs against connections."""
-    # Imported late, since it takes seconds and Mininet: signals are handled before.
+    # Imported late: it takes seconds and needs Mininet, and signals must be handled before.
     from experiment.bars import progress_bar
     from foundation.protocol.addressing import switch_interfaces
     from studies.paper.connections.experiment import run

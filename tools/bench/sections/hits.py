@@ -38,10 +38,10 @@ def hits(stage: Stage) -> list[Result]:
     if missing:
         _LOG.info("no counters of cache and TLB misses: %s", missing)
     with pinned({stage.cores.softswitch}):
-        return [result for jobs in _JOBS for result in _of(stage, jobs, not missing)]
+        return [result for jobs in _JOBS for result in _measure(stage, jobs, not missing)]
 
 
-def _of(stage: Stage, jobs: int, has_counters: bool) -> Iterator[Result]:
+def _measure(stage: Stage, jobs: int, has_counters: bool) -> Iterator[Result]:
     name = f"{jobs} job" if jobs == 1 else f"{jobs} jobs"
     stage.announce(f"hits, {name}")
     packets = stage.scale.calls // 80 // (64 * jobs) * (64 * jobs)  # whole turns of a caller's window
@@ -58,9 +58,9 @@ def _of(stage: Stage, jobs: int, has_counters: bool) -> Iterator[Result]:
         for what, evicted in cases * _ROUNDS * stage.scale.rounds:
             for target in stage.order.sample(list(targets), len(targets)):
                 with counters.count_events(has_counters and not evicted and target == SOFTSWITCH) as events:
-                    took = targets[target](workloads[what], first[target], evicted)
+                    times_ns = targets[target](workloads[what], first[target], evicted)
                 first[target] += packets
-                samples[what, evicted].setdefault(target, []).append(float(np.median(took)))
+                samples[what, evicted].setdefault(target, []).append(float(np.median(times_ns)))
                 for event, count in events.items():
                     misses.setdefault(f"{what}: {event}", []).append(count / packets)
     for what, evicted in cases:

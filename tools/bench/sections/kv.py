@@ -1,4 +1,4 @@
-"""A script's worker: a step of Push and Pull, in turn with the same step of the worker that comes along."""
+"""A script's worker: a step of Push and Pull, in turn with the same step of the built-in worker."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from switch_bench.processes import pinned
 from switch_bench.results import Goal, Result, Samples
 from switch_bench.stage import Stage
 from tools.bench.results import BUILT_IN, LIBRARY, LIBRARY_COST, SCRIPTS
-from tools.bench.scripts import HOST, SERVER, Took, script
+from tools.bench.scripts import HOST, SERVER, StepTimes, script
 from tools.bench.stepper import Stepper, stepping
 
 _PARAMETERS = 900_000
@@ -34,8 +34,8 @@ def kv(stage: Stage) -> list[Result]:
         ]
 
 
-def _in_turn(stage: Stage) -> Mapping[str, Sequence[Took]]:
-    took: dict[str, list[Took]] = defaultdict(list)
+def _in_turn(stage: Stage) -> Mapping[str, Sequence[StepTimes]]:
+    times: dict[str, list[StepTimes]] = defaultdict(list)
     with ExitStack() as opened:
         scripts = opened.enter_context(script(_PARAMETERS, 1, _ROWS, stage.cores.softswitch))
         sock = opened.enter_context(closing(open_udp((HOST, _WORKER_PORT))))
@@ -46,18 +46,18 @@ def _in_turn(stage: Stage) -> Mapping[str, Sequence[Took]]:
         for target in stage.shuffled([LIBRARY, BUILT_IN], _TIMES):
             stage.announce(f"{target}: {_ROWS:,} keys a step")
             steps = _steps(stage, 1)
-            took[target].append(scripts.run(steps) if target == LIBRARY else _took(stepper, steps))
-    return took
+            times[target].append(scripts.run(steps) if target == LIBRARY else _times(stepper, steps))
+    return times
 
 
-def _took(stepper: Stepper, steps: int) -> Took:
+def _times(stepper: Stepper, steps: int) -> StepTimes:
     """Return times of the loop's thread alone: a script has no log that another thread writes."""
     wall, cpu = time.perf_counter(), time.thread_time()
     stepper.run(steps)
-    return Took((time.perf_counter() - wall) / steps * 1e6, (time.thread_time() - cpu) / steps * 1e6, 0)
+    return StepTimes((time.perf_counter() - wall) / steps * 1e6, (time.thread_time() - cpu) / steps * 1e6, 0)
 
 
-def _alone(stage: Stage, dim: int) -> list[Took]:
+def _alone(stage: Stage, dim: int) -> list[StepTimes]:
     stage.announce(f"{LIBRARY}: {_ROWS:,} rows of {dim}")
     with script(_PARAMETERS, dim, _ROWS, stage.cores.softswitch) as scripts:
         scripts.run(2)
@@ -68,21 +68,21 @@ def _steps(stage: Stage, dim: int) -> int:
     return max(2, round(stage.scale.latency_seconds * _VALUES_A_SECOND / _ROWS / dim))
 
 
-def results_of(took: Mapping[str, Sequence[Took]]) -> Iterator[Result]:
+def results_of(times: Mapping[str, Sequence[StepTimes]]) -> Iterator[Result]:
     what = f"push_pull of {_ROWS:,} keys, 1 value each"
     yield _result(
-        what, "µs", {target: [t.wall for t in rounds] for target, rounds in took.items()}, LIBRARY_COST
+        what, "µs", {target: [t.wall for t in rounds] for target, rounds in times.items()}, LIBRARY_COST
     )
-    cpu = {target: [t.cpu for t in rounds] for target, rounds in took.items()}
+    cpu = {target: [t.cpu for t in rounds] for target, rounds in times.items()}
     yield _result(f"{what}: CPU time", "µs", cpu, LIBRARY_COST)
-    ours = took[LIBRARY]
-    yield _result(f"{what}: of it in the calls", "µs", {LIBRARY: [t.called for t in ours]})
-    yield _result(f"{what}: of it on the library's thread", "µs", {LIBRARY: [t.beside for t in ours]})
-    yield _rate(1, ours)
+    library = times[LIBRARY]
+    yield _result(f"{what}: of it in the calls", "µs", {LIBRARY: [t.script_cpu for t in library]})
+    yield _result(f"{what}: of it on the library's thread", "µs", {LIBRARY: [t.library_cpu for t in library]})
+    yield _rate(1, library)
 
 
-def _rate(dim: int, took: Sequence[Took]) -> Result:
-    rates = [_ROWS * dim / (each.wall / 1e6) for each in took]
+def _rate(dim: int, times: Sequence[StepTimes]) -> Result:
+    rates = [_ROWS * dim / (each.wall / 1e6) for each in times]
     return _result(f"push_pull of {_ROWS:,} rows of {dim}", "values/s", {LIBRARY: rates})
 
 

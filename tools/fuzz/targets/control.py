@@ -24,8 +24,8 @@ def run(data: bytes) -> Hashable:
     read = Hotline(again)
     body = read[HotlineControl]
     # Scapy's packets have a method `command`.
-    said = body.getfieldval("command"), body.status
-    assert bytes(read) == again and said == (found.command, found.status)
+    fields = body.getfieldval("command"), body.status
+    assert bytes(read) == again and fields == (found.command, found.status)
     if has_keys:
         assert body.keys == found.keys.tolist()
     if found.values is not None:

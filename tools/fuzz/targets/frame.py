@@ -40,7 +40,7 @@ ROWS = (max(testnet.row_of(job, caller) for job in testnet.JOBS for caller in te
 CELLS = testnet.INGRESS + "exactly_once.cells"
 
 
-def _made(pipeline: Pipeline) -> Pipeline:
+def _with_entries(pipeline: Pipeline) -> Pipeline:
     hot = [
         testnet.hot_entry(Change.INSERT, KEYS[lane], STATES[lane % 5], SLOT, lane)
         for lane in range(LANES)
@@ -55,7 +55,7 @@ class Switches:
 
     def __init__(self) -> None:
         program = testnet.program()
-        self.both = [_made(InterpretedPipeline(program)), _made(CompiledPipeline(program))]
+        self.both = [_with_entries(InterpretedPipeline(program)), _with_entries(CompiledPipeline(program))]
         self._counters = [(each.name, min(each.size, FIRST_CELLS)) for each in program.counters]
 
     def reset(self) -> None:

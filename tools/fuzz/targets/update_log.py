@@ -21,11 +21,11 @@ def run(data: bytes) -> Hashable:
     found = {key: updates for part in counts.by_key() for key, updates in part.iter_rows()}
     assert sum(found.values()) == counts.total
     with suppress(csv.Error):
-        assert found == _plainly(data), "counted otherwise by hand"
+        assert found == _counts_by_csv(data), "Python's csv counts otherwise"
     return is_log, min(len(found), 3)
 
 
-def _plainly(data: bytes) -> dict[int, int]:
+def _counts_by_csv(data: bytes) -> dict[int, int]:
     """Return updates by key; raises `csv.Error` for a quote where RFC 4180 allows none."""
     # To Polars a lone \r is a space, to `csv` the end of a line.
     text = re.sub("\r(?!\n)", " ", data.decode("utf-8-sig", "replace"))

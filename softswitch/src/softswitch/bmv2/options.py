@@ -29,7 +29,7 @@ class Option(NamedTuple):
     more: Mapping[str, Any] = MappingProxyType({})  # arguments of `add_argument`
 
 
-_ONE_STATE = "tables and registers begin empty"
+_EMPTY_STATE = "tables and registers begin empty"
 GENERAL = (
     Option(("-i", "--interface"), "PORT@INTERFACE", "A port; repeat it for each.", more={"action": "append"}),
     Option(
@@ -58,7 +58,7 @@ GENERAL = (
     ),
     Option(("--debugger",), None, lacking="there is no debugger"),
     Option(("--debugger-addr",), "ADDRESS", lacking="there is no debugger"),
-    Option(("--restore-state",), "FILE", lacking=_ONE_STATE),
+    Option(("--restore-state",), "FILE", lacking=_EMPTY_STATE),
     Option(
         ("--dump-packet-data",), "BYTES", lacking="no packet is logged; --pcap has all", more={"type": int}
     ),

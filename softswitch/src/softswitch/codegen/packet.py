@@ -83,7 +83,7 @@ class Packet(Storage):
     def _validity(self, instance: Instance) -> llvm.Value:
         return self._slot(instance, len(self.program.headers[instance.header].fields) + 1)
 
-    # -- leaves of expressions (values.Sources)
+    # -- leaves of expressions (`expressions.Sources`)
 
     def type_of(self, ref: ir.LValue) -> ir.FieldType:
         return self.program.type_of(ref)

@@ -35,22 +35,22 @@ def _select(actions: ActionEmitter, number: int, reference: llvm.Value) -> llvm.
     assert layout.profile.selector is not None
     before = b.block
     is_group = b.icmp_signed("<", reference, integer(WORD, 0))
-    group, some, chosen = (b.append_basic_block(name) for name in ("group", "some", "chosen"))
+    group, nonempty, chosen = (b.append_basic_block(name) for name in ("group", "some", "chosen"))
     b.cbranch(is_group, group, chosen)
     b.position_at_end(group)
     low = integer(WORD, LOW)
     at = b.add(b.and_(reference, low), integer(WORD, layout.groups))
     run = b.load(word(b, actions.state, at), typ=I64)
     count = b.and_(run, low)
-    b.cbranch(b.icmp_unsigned("==", count, integer(WORD, 0)), chosen, some)
-    b.position_at_end(some)
+    b.cbranch(b.icmp_unsigned("==", count, integer(WORD, 0)), chosen, nonempty)
+    b.position_at_end(nonempty)
     hashed = actions.externs.calculations.emit(layout.profile.selector)
     position = b.add(b.lshr(run, integer(WORD, HALF)), b.urem(hashed, count))
     member = b.load(word(b, actions.state, b.add(position, integer(WORD, layout.pool))), typ=I64)
-    some = b.block
+    nonempty = b.block
     b.branch(chosen)
     b.position_at_end(chosen)
     result = b.phi(I64)
-    for value, block in ((reference, before), (integer(WORD, 0), group), (member, some)):
+    for value, block in ((reference, before), (integer(WORD, 0), group), (member, nonempty)):
         result.add_incoming(value, block)
     return result

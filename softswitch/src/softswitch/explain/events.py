@@ -267,8 +267,8 @@ _NAMED = (Value, KeyPart)
 
 def to_dict(event: Event) -> dict[str, object]:
     context = {name: value for name, value in event.context._asdict().items() if value != ""}
-    own = {f.name: _plain(getattr(event, f.name)) for f in fields(event) if f.name != "context"}
-    return {"kind": event.KIND, **context, **own}
+    event_fields = {f.name: _plain(getattr(event, f.name)) for f in fields(event) if f.name != "context"}
+    return {"kind": event.KIND, **context, **event_fields}
 
 
 def to_json(event: Event) -> str:

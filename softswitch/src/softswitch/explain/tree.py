@@ -74,12 +74,12 @@ def _draw(nodes: Sequence[Node], indent: str, width: int) -> Iterator[str]:
         yield from _draw(node.children, below, width)
 
 
-def _wrapped(text: str, width: int, rest: int) -> list[str]:
+def _wrapped(text: str, width: int, other_width: int) -> list[str]:
     first = textwrap.wrap(text, max(width, MIN_TEXT), break_long_words=False, break_on_hyphens=False)[0]
     others = text[len(first) :].lstrip()
     return [
         first,
-        *textwrap.wrap(others, max(rest, MIN_TEXT), break_long_words=False, break_on_hyphens=False),
+        *textwrap.wrap(others, max(other_width, MIN_TEXT), break_long_words=False, break_on_hyphens=False),
     ]
 
 
@@ -179,7 +179,7 @@ def _add_step(parent: Node, step: list[ev.Event], everything: bool) -> None:
         step = step[1:]
     elif context.table:
         node = parent.add(Text(f"table {context.table}", bold=True), "")
-    shifted = {e.header for e in step if isinstance(e, ev.Validity) and not e.valid}
+    invalidated = {e.header for e in step if isinstance(e, ev.Validity) and not e.valid}
     for kind, group in groupby(step, type):
         events = list(group)
         if kind is ev.Validity and not everything:
@@ -189,8 +189,8 @@ def _add_step(parent: Node, step: list[ev.Event], everything: bool) -> None:
                 node.add(Text(f"{names} {'valid' if valid else 'invalid'}"), changed[0].context.source)
             continue
         for event in events:
-            gone = isinstance(event, ev.Assign) and event.field.rpartition(".")[0] in shifted
-            if not gone or everything:
+            is_hidden = isinstance(event, ev.Assign) and event.field.rpartition(".")[0] in invalidated
+            if not is_hidden or everything:
                 node.add(one_line(event), event.context.source)
 
 

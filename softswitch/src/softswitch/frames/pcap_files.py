@@ -75,12 +75,14 @@ class PcapFiles:
 
     def _create(self, path: Path) -> int:
         try:
-            made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o644)
+            descriptor = os.open(
+                path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o644
+            )
         except OSError as error:
             raise SwitchError(f"--use-files: {path}: {error.strerror}") from None
-        self._opened.callback(os.close, made)
-        os.write(made, file_header())
-        return made
+        self._opened.callback(os.close, descriptor)
+        os.write(descriptor, file_header())
+        return descriptor
 
     def send(self, port: int, frame: bytes, tag: int) -> bool:
         if port not in self._outputs:
@@ -95,7 +97,7 @@ class PcapFiles:
         self._opened.close()
 
     def _run(self) -> None:
-        self._ports.started.wait()  # until then the writer of a pipe waits, as p4c's STF runner relies on
+        self._ports.started.wait()  # p4c's STF runner relies on it that the writer of a pipe waits until then
         if self._closing.is_set():
             return
         try:
@@ -110,9 +112,9 @@ class PcapFiles:
     def _merge(self, readers: Mapping[int, Iterator[tuple[int, bytes]]]) -> None:
         heads = {port: next(reader, None) for port, reader in readers.items()}
         while not self._closing.is_set():
-            left = {port: head for port, head in heads.items() if head is not None}
-            if not left:
+            waiting = {port: head for port, head in heads.items() if head is not None}
+            if not waiting:
                 return
-            port = min(left, key=lambda each: left[each][0])  # of equal times the first port's
-            self._ports.receive(port, left[port][1])
+            port = min(waiting, key=lambda each: waiting[each][0])  # of equal times the first port's
+            self._ports.receive(port, waiting[port][1])
             heads[port] = next(readers[port], None)

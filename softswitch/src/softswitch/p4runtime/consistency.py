@@ -55,23 +55,23 @@ def check(p4info: P4Info, program: Program) -> None:
 
 
 def _check_table(table: TableInfo, program: Program) -> None:
-    known = program.tables.get(table.name)
-    if known is None and not table.key.fields:
+    declared = program.tables.get(table.name)
+    if declared is None and not table.key.fields:
         return  # p4c has inlined it
-    if known is None or [(f.width, _in_bmv2(f.kind)) for f in table.key.fields] != [
-        (part.width, _in_bmv2(part.kind)) for part in known.key
+    if declared is None or [(f.width, _in_bmv2(f.kind)) for f in table.key.fields] != [
+        (part.width, _in_bmv2(part.kind)) for part in declared.key
     ]:
         raise _mismatch("table", table.name)
-    if known.has_counter != table.has_counter:
+    if declared.has_counter != table.has_counter:
         raise _mismatch("the direct counter of table", table.name)
-    if (known.meter is None) != (table.meter is None):
+    if (declared.meter is None) != (table.meter is None):
         raise _mismatch("the direct meter of table", table.name)
-    profile = None if known.profile is None else program.profiles[known.profile].name
+    profile = None if declared.profile is None else program.profiles[declared.profile].name
     if profile != (table.profile and table.profile.name):
         raise _mismatch("the action profile of table", table.name)
     allowed = (table.entry_actions, table.default_actions, table.group_actions)
     listed = {a.name: a.params.widths for actions in allowed for a in actions.values()}
-    if listed != {program.actions[i].name: program.actions[i].parameters for i in known.actions}:
+    if listed != {program.actions[i].name: program.actions[i].parameters for i in declared.actions}:
         raise _mismatch("the actions of table", table.name)
 
 
@@ -83,8 +83,9 @@ def _in_bmv2(kind: MatchKind) -> MatchKind:
     return MatchKind.TERNARY if kind is MatchKind.OPTIONAL else kind
 
 
-def _filled(said: tuple[int, ...], had: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(width or known for width, known in zip_longest(said, had, fillvalue=0))
+def _filled(described: tuple[int, ...], actual: tuple[int, ...]) -> tuple[int, ...]:
+    pairs = zip_longest(described, actual, fillvalue=0)
+    return tuple(described_width or actual_width for described_width, actual_width in pairs)
 
 
 def _width(program: Program, value: ir.FieldRef | ir.SizedConstant) -> int:

@@ -35,13 +35,13 @@ def with_group_actions(program: Program, p4info: P4Info) -> Program:
         if table is None or table.profile is None or not first_names:
             continue
         by_name = {program.actions[i].name: i for i in table.actions}
-        own, next_nodes = list(table.actions), dict(table.next_nodes)
+        action_indices, next_nodes = list(table.actions), dict(table.next_nodes)
         for first in sorted(first_names):
             for second in sorted(by_name.keys() - first_names):
-                own.append(len(actions))
+                action_indices.append(len(actions))
                 next_nodes[len(actions)] = table.next_nodes[by_name[second]]
-                actions.append(_both(*(program.actions[by_name[name]] for name in (first, second))))
-        tables[info.name] = replace(table, actions=tuple(own), next_nodes=next_nodes)
+                actions.append(_sequence(*(program.actions[by_name[name]] for name in (first, second))))
+        tables[info.name] = replace(table, actions=tuple(action_indices), next_nodes=next_nodes)
     if not tables:
         return program
     ingress, egress = (
@@ -55,7 +55,7 @@ def _name(first: str, second: str) -> str:
     return f"{first} + {second}"
 
 
-def _both(first: ir.Action, second: ir.Action) -> ir.Action:
+def _sequence(first: ir.Action, second: ir.Action) -> ir.Action:
     moved = _moved(second.body, len(first.parameters), len(first.body))
     return ir.Action(
         _name(first.name, second.name),

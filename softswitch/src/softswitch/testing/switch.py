@@ -44,9 +44,9 @@ class Switch:
         except SwitchError as error:
             self.close()
             raise SwitchError(f"{program}: {error}") from error
-        self._said: list[str] = []
+        self._messages: list[str] = []
         runtime = SwitchRuntime[Any](self._pipelines, self._ports, device_id=0)
-        self._shell = Shell(runtime, say=self._said.append, runs_shell=False)
+        self._shell = Shell(runtime, say=self._messages.append, runs_shell=False)
         self._now = 0
 
     def _make(self, program: ir.Program) -> InterpretedPipeline:
@@ -69,13 +69,13 @@ class Switch:
 
     def run(self, *commands: str) -> list[str]:
         """Run BMv2's commands, as `softswitch cli` takes them; return what they print."""
-        self._said.clear()
+        self._messages.clear()
         for command in commands:
             try:
                 self._shell.run(command)
             except SwitchError as error:
                 raise SwitchError(f"{command}: {error}") from error
-        return list(self._said)
+        return list(self._messages)
 
     def write(self, request: str) -> None:
         """Write a P4Runtime `WriteRequest` in protobuf's text format; the first refused update raises."""

@@ -58,10 +58,10 @@ def test_a_check_costs_no_byte_and_no_time() -> None:
 
 def test_what_finds_no_cell_goes_to_the_server() -> None:
     """104 packets of 62 values go up once; the server gets each sum, or each packet of both workers."""
-    free, full = (of("atp", taken=taken).run() for taken in (0.0, 1.0))
+    free, full = (of("atp", occupied=share).run() for share in (0.0, 1.0))
     assert free.worker_up == free.server_down == free.server_up == 104 * 316 / free.values
     assert full.server_down == 2 * full.worker_up == 2 * full.server_up
-    assert [of("switchml", taken=taken).run().window for taken in (0.0, 0.5, 0.75)] == [64, 32, 16]
+    assert [of("switchml", occupied=share).run().window for share in (0.0, 0.5, 0.75)] == [64, 32, 16]
 
 
 @pytest.mark.parametrize("name", [each.name for each in SCHEMES])

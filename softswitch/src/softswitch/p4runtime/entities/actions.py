@@ -14,17 +14,17 @@ def decode_call(actions: Mapping[int, ActionInfo], call: p4r.Action, location: s
     action = actions.get(call.action_id)
     if action is None:
         raise unknown_action(actions, call.action_id, location)
-    return called(action, call)
+    return decode_arguments(action, call)
 
 
-def called(action: ActionInfo, call: p4r.Action) -> ActionCall:
+def decode_arguments(action: ActionInfo, call: p4r.Action) -> ActionCall:
     args = action.params.decode([(param.param_id, param.value) for param in call.params])
     return ActionCall(action.name, args)
 
 
 def unknown_action(actions: Mapping[int, ActionInfo], identity: int, location: str) -> Refusal:
-    right = ", ".join(f"{action.name} (ID {action.id})" for action in actions.values()) or "none"
-    return invalid(f"{location} has no action with ID {identity}; it has {right}")
+    names = ", ".join(f"{action.name} (ID {action.id})" for action in actions.values()) or "none"
+    return invalid(f"{location} has no action with ID {identity}; it has {names}")
 
 
 def encode_call(actions: Mapping[str, ActionInfo], call: ActionCall, message: p4r.Action) -> None:

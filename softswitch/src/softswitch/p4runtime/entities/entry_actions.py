@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from softswitch.p4runtime.batch import Batch
-from softswitch.p4runtime.entities.actions import called, encode_call, unknown_action
+from softswitch.p4runtime.entities.actions import decode_arguments, encode_call, unknown_action
 from softswitch.p4runtime.entities.one_shots import prepare_one_shot, remove_one_shot
 from softswitch.p4runtime.entities.profiles import OneShots, ProfileStore
 from softswitch.p4runtime.entities.store import TableStore
@@ -21,7 +21,7 @@ def decode_direct(table: TableInfo, given: p4r.TableAction, default: bool = Fals
     action = (table.default_actions if default else table.entry_actions).get(call.action_id)
     if action is None:
         raise _wrong_action(table, given, default)
-    return called(action, call)
+    return decode_arguments(action, call)
 
 
 def prepare(store: TableStore, given: p4r.TableAction) -> Callable[[Batch], EntryAction]:
@@ -40,8 +40,8 @@ def prepare(store: TableStore, given: p4r.TableAction) -> Callable[[Batch], Entr
         case "action_profile_action_set":
             return prepare_one_shot(profile, given.action_profile_action_set)
         case kind:
-            right = f"the table takes members or groups of action profile {profile.name}"
-            raise invalid(f"table {store.name}: {kind or 'no action'} is given, but {right}")
+            expected = f"the table takes members or groups of action profile {profile.name}"
+            raise invalid(f"table {store.name}: {kind or 'no action'} is given, but {expected}")
 
 
 def release(store: TableStore, action: EntryAction, batch: Batch) -> None:
