@@ -69,7 +69,7 @@ class ProgramUse(_Model):
     """Time for workers' frames on the sender's CPU, which is part of the workers' CPU time."""
     servers: float
     on_workers: float = 0.0
-    """Time for other hosts' frames on a CPU of the workers; `on_servers` likewise."""
+    """Time for other hosts' frames on a CPU of the workers; `on_servers`: of the servers."""
     on_servers: float = 0.0
     apart: float = 0.0
     """Time on CPUs without agents."""

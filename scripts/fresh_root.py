@@ -30,7 +30,7 @@ from typing import BinaryIO, NamedTuple
 HERE = Path(__file__).resolve().parent.parent
 # Without a network of its own, a run would take the interfaces of a run on the machine for a killed one's.
 COMMANDS = ("make setup", "softswitch/tests/switch_harness/own-namespaces make run-topo", "make test")
-# What a machine has that `git clone` and `make` worked on.
+# The packages of a machine on which `git clone` and `make` worked.
 _INCLUDE = "ca-certificates,git,make"
 _CA_BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
 # debootstrap's script of all Ubuntu releases, and of Debian's newest, for releases newer than debootstrap.

@@ -92,7 +92,7 @@ async def run_experiment(
                 if config.cli:
                     write_results()
                     publish()
-                    # A signal that came meanwhile is handled only while the loop runs.
+                    # A signal that came in the meantime is handled only while the loop runs.
                     await asyncio.sleep(_SIGNAL_S)
                     with STOP.for_command_line():
                         CLI(net.mininet)

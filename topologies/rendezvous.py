@@ -33,7 +33,7 @@ DEFAULT_SOCKET = Path("/run/hotline/up.sock")
 SOCKET_VARIABLE = "HOTLINE_CONNECT"
 RANK_VARIABLE = "HOTLINE_RANK"
 NOTE_S = 5.0
-"""Time after which a worker that waits for others is told for which ones, in s."""
+"""Time after which a worker that waits for others gets a note with their names, in s."""
 _CREDENTIALS = struct.Struct("3i")
 
 
@@ -258,7 +258,7 @@ class Rendezvous:
     async def _wait(
         self, worker: JoinedWorker, event: asyncio.Future[None], describe: Callable[[_Session], str]
     ) -> None:
-        """Wait for an event; after `NOTE_S`, except in a run, tell the worker by a note for whom it waits."""
+        """Wait for an event; after `NOTE_S`, except in a run, send the worker a note on what it waits for."""
         session = self._session_of(worker)
         done, _ = await asyncio.wait([event], timeout=NOTE_S)
         if not done and session.terms.parts is None:

@@ -158,7 +158,7 @@ class RealSession(Session):
             async with self.controller() as controller:
                 await controller.load_all(hot_sets, renew=True, progress=progress)
 
-        # Set first, so that a recovery of the switch meanwhile completes the load.
+        # Set first, so that a recovery of the switch during the load completes it.
         self.loaded.update(hot_sets)
         await self.retry_after_deaths(load)
 

@@ -68,7 +68,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One figure; without series the sources had no data for it."""
+    """A figure; it has no series if the sources had no data for it."""
 
     name: str
     title: str

@@ -18,7 +18,7 @@ SCHEMA: dict[str, type[pl.DataType]] = {"key": pl.UInt64, "updates": pl.UInt64}
 PART_ROWS = 20_000_000
 """Maximum number of rows whose keys are counted at a time; it takes some 2 GB if all keys differ."""
 _PART_OF_STEPS = PART_ROWS // 4
-"""Maximum number of keys of an access log at a time, whose counts are in memory beside them."""
+"""Maximum number of keys of an access log at a time, whose counts are in memory, too."""
 _COUNTS = ("key", "updates")
 _UPDATES_LIMIT = 2**63
 
@@ -135,7 +135,7 @@ class _Counted:
         if job is None:
             return _Counted(log, columns, job)
         if "job" not in log.names:
-            raise DataError(f"{path}: has no column job, so job {job} cannot be picked out of it")
+            raise DataError(f"{path}: has no column job, so job {job} cannot be selected")
         return _Counted(log, (*columns, "job"), job)
 
     def scan(self) -> pl.LazyFrame:

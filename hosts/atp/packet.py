@@ -1,4 +1,4 @@
-"""ATP's packet in UDP: a header, 62 values, and behind them the tensor's number and length.
+"""ATP's packet in UDP: a header, 62 values, and then the tensor's number and length.
 
 As in in-ATP/ATP at ddca27f (`common/packet.h`, `p4src/includes/headers.p4`), which has no UDP. Big-endian:
 

@@ -1,6 +1,6 @@
 """An ATP worker: an all-reduce in a window that moves on with what is acknowledged without a gap.
 
-A worker sends the packets up to a window ahead of those. An acknowledgement behind a gap has the gap resent
+A worker sends the packets up to a window ahead of those. An acknowledgement after a gap has the gap resent
 once. Timeouts are those of all agents, or the published ones: if nothing comes for 50 ms, and for 0.2 ms once
 anything has come in this all-reduce, the first packet without a sum is resent.
 """
@@ -205,7 +205,7 @@ def adapted(limit: int, is_congested: int, max_window: int) -> int:
 
 @compiled
 def _resend_gap(state: AtpWorker, now: int) -> None:
-    """Resend the chunks before the first one that has its sum behind a gap."""
+    """Resend the chunks before the first one that has its sum after a gap."""
     header = state.header
     end = int64(header.last)
     while end < header.unsent and not state.done[end]:

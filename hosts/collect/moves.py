@@ -22,7 +22,7 @@ _POLL_NS = 200_000
 
 
 class CollectMover(BaseMover[CollectStore, ReplyTo]):
-    """Moves beside collections: while keys leave the switch, none is under way."""
+    """Moves between collections: while keys leave the switch, no collection is under way."""
 
     client: ClassVar[type[HotsetClient]] = CollectClient
     _waits_for: str = ""

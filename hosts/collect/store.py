@@ -42,7 +42,7 @@ class CollectStore(OffloadingStore):
 
     def resume(self, why: int) -> None:
         if self.collector.is_held & why & BY_COMMAND:
-            self._copies.read[:] = 0  # Nobody was to read the copies that became old meanwhile.
+            self._copies.read[:] = 0  # The copies became old while no worker was to read them.
         self.collector.is_held &= ~why
         self._server.header.due = 0
 

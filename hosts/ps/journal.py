@@ -57,7 +57,7 @@ def note(server: Journalled, source: int, rpc: Rpc, length: int) -> None:
 
 
 def add_note(journal: NDArray[np.uint8], at: int, source: int, datagram: bytes | memoryview) -> int:
-    """Write a datagram to the journal at offset `at`; return the offset behind it."""
+    """Write a datagram to the journal at offset `at`; return the offset after it."""
     head = records(1, NoteHead)
     head.source, head.length = source, len(datagram)
     octets = head.tobytes() + bytes(datagram)
@@ -66,7 +66,7 @@ def add_note(journal: NDArray[np.uint8], at: int, source: int, datagram: bytes |
 
 
 def read_note(notes: NDArray[np.uint8], at: int) -> tuple[int, bytes, int]:
-    """Return the source of the note at offset `at`, its datagram, and the offset behind it."""
+    """Return the source of the note at offset `at`, its datagram, and the offset after it."""
     head = notes[at : at + NOTE_HEAD.itemsize].view(NOTE_HEAD)[0]
     begin, length = at + NOTE_HEAD.itemsize, int(head["length"])
     return int(head["source"]), notes[begin : begin + length].tobytes(), begin + (length + 7 & ~7)

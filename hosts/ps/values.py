@@ -99,7 +99,7 @@ def lanes_to_serve(h: Header) -> int:
 @compiled
 def locate_lanes(server: ValuesState, rpc: Rpc, count: int, wanted: int) -> None:
     """Write the cells of wanted keys to `header.at`. All look-ups come first: cache misses overlap."""
-    # Unwanted lanes and keys of other shares get the place behind the share, whose keys are refused.
+    # Unwanted lanes and keys of other shares get the place after the share, whose keys are refused.
     at, width = server.header.at, int64(server.header.width)
     outside = int64(server.share.header.places)
     for lane in range(count):

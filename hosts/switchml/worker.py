@@ -99,7 +99,7 @@ def transmit(state: Reducer, now: int) -> int:
         header.ready -= 1
         slot = state.slots[s]
         slot.queued = 0
-        if not slot.busy:  # it was answered meanwhile
+        if not slot.busy:  # it was answered in the meantime
             continue
         if slot.attempts == 0:
             _encode(state, int64(slot.packet), state.sent[s])

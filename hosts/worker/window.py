@@ -102,7 +102,7 @@ def next_resend(state: WindowState) -> int:
         header.resends = (header.resends + 1) % WINDOW
         header.queued_resends -= 1
         state.slots[s].queued = 0
-        if state.slots[s].busy:  # else it was answered meanwhile
+        if state.slots[s].busy:  # otherwise it was answered in the meantime
             return s
     return NOTHING
 

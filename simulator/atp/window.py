@@ -1,7 +1,7 @@
 """A plain model of ATP's worker, which the compiled worker is tested against.
 
 It covers in-ATP/ATP's `client/p4ml_manager.cc` (ddca27f) for one thread: packets are sent while they are at
-most a window ahead of those that are acknowledged without a gap. An acknowledgement behind a gap has the
+most a window ahead of those that are acknowledged without a gap. An acknowledgement after a gap has the
 packets of the gap resent, once; a timeout has the first one resent. After each window of packets its size
 is halved if the last acknowledgement of it had seen congestion, else it grows by 1,500 bytes.
 """

@@ -41,7 +41,7 @@ class Reduced(Strict):
     payload_limit_s: float
     """The same for the values alone, without headers, preambles and gaps."""
     worker_up: float
-    """Mean frame bytes for each value on a worker's cable to the switch; likewise the next three."""
+    """Mean frame bytes for each value on a worker's cable to the switch; the next three: on the others."""
     worker_down: float
     server_up: float
     server_down: float

@@ -147,7 +147,7 @@ class ServerRestarted(Fault):
         self.clear_after(self._duration_ns)
 
     def clear(self) -> None:
-        # Frames that came meanwhile were lost.
+        # Frames that came in the meantime were lost.
         self._is_missed = self._received() > self._frames
         self._player.cluster.start_server(self._injection.target)
         self._player.send_from(self._injection.target)

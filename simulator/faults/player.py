@@ -34,7 +34,7 @@ _MAX_CLOSING_NS = 60_000 * MS
 
 class InjectedFault(Protocol):
     has_taken_effect: bool
-    """Whether it has affected a frame or a process; False until it is over."""
+    """Whether the fault has affected a frame or a process; False until it is over."""
 
     def inject(self) -> None: ...
 

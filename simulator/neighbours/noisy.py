@@ -94,7 +94,7 @@ NETWORKS = {
 
 @click.command()
 @click.option(
-    "--steps", type=click.IntRange(min=10), default=1_000, show_default=True, help="Of the quiet job."
+    "--steps", type=click.IntRange(min=10), default=1_000, show_default=True, help="Steps of the quiet job."
 )
 def main(steps: int) -> None:
     """Print hits and push times of the quiet job (docs/design.md)."""

@@ -39,7 +39,7 @@ def figures_of(numbers: Numbers) -> Iterator[Figure]:
         "after 1 ms, ATP's after 0.2 ms without any packet.",
     )  # fmt: skip
     yield Figure(
-        "allreduce-taken", "Goodput beside another job",
+        "allreduce-taken", "Goodput with another job at the switch",
         Axis("share of the switch's memory that the other job has"), goodput,
         list(_panels(numbers.goodput_by_taken, _MILLIONS)), kind="points",
         caption=f"{n}, {workers}. SwitchML cannot run without memory in the switch.",
@@ -50,8 +50,8 @@ def figures_of(numbers: Numbers) -> Iterator[Figure]:
         caption=f"{workers}; hosts take no time, and nothing is lost.",
     )  # fmt: skip
     for name, title, column, axis in (
-        ("jobs", "Goodput of jobs beside each other", "goodput", goodput),
-        ("jobs-switch", "What the switch adds up for jobs beside each other", "in_switch",
+        ("jobs", "Goodput of jobs that share a switch", "goodput", goodput),
+        ("jobs-switch", "What the switch adds up for jobs that share it", "in_switch",
          Axis("share of the packets or updates", is_share=True, limits=(0, 1))),
     ):  # fmt: skip
         yield Figure(

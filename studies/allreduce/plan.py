@@ -24,7 +24,7 @@ VALUE_BYTES = 4
 TRAINING_SERVERS = 2
 COMPUTE_US, STRAGGLER = 1_000.0, 4.0
 SHARING_GBIT, SHARING_WORKERS = 100.0, 4
-"""Bandwidth of cables, and workers of each job, for jobs beside each other."""
+"""Bandwidth of cables, and workers of each job, for jobs that share a switch."""
 SLOTS = (20_000, 2_000, 500, 128, 0)
 """Slots or cells that are left for these jobs."""
 PUSHED = 10
@@ -84,9 +84,9 @@ def by_loss(plan: Plan, scheme: Scheme, gbit: float) -> list[list[Reduce]]:
 
 
 def by_taken(plan: Plan, scheme: Scheme, gbit: float) -> dict[float, Reduce]:
-    """Return all-reduces beside another job, by its share of the switch's memory.
+    """Return all-reduces with another job at the switch, by that job's share of its memory.
 
-    A scheme without memory there does not change; one that needs memory has no all-reduce beside a job that
+    A scheme without memory there does not change; one that needs memory has no all-reduce with a job that
     has all. None for a checked scheme, whose frames are the same.
     """
     if scheme.is_checked:
@@ -150,7 +150,7 @@ def trainings(plan: Plan) -> dict[str, list[Train]]:
 
 
 def sharings(plan: Plan) -> dict[str, list[list[Share]]]:
-    """Return rows of jobs beside each other by what they share; a row has all numbers of jobs."""
+    """Return rows of jobs at one switch by what they share; a row has all numbers of jobs."""
     schemes = {each.name: each.memory for each in SCHEMES if not each.is_checked}
     schemes[hotset.NAME] = SwitchMemory.OPTIONAL
 

@@ -21,7 +21,7 @@ class Edges:
 
     def __init__(self, sources: Sequence[str]) -> None:
         self._sources = tuple(str(ROOT / source) for source in sources)
-        # By address, as hashing code takes long; the code is kept so that no other gets its address.
+        # By address, as hashing code takes long; the code is stored, too, so that no other gets its address.
         self._known: dict[int, tuple[CodeType, int]] = {}
         self._counts: dict[int, int] = {}
 

@@ -1,4 +1,4 @@
-"""The search: an input that takes an edge that none took before is kept, and changed further."""
+"""The search: an input that takes a new edge joins the corpus, whose inputs are changed further."""
 
 from __future__ import annotations
 

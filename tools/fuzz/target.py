@@ -19,7 +19,7 @@ MARK = b"=//="
 
 
 _TELLING = 8
-"""Words of a refusal that tell it from others; behind them may be a list."""
+"""Words that distinguish a refusal from others; a list may follow them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Finding:
 
     @property
     def place(self) -> tuple[str, str, int]:
-        """What was raised where: of findings that share it, one is enough."""
+        """What was raised where; of several findings with the same, one is enough."""
         last = traceback.extract_tb(self.error.__traceback__)[-1]
         return type(self.error).__name__, last.filename, last.lineno or 0
 

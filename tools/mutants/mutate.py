@@ -1,6 +1,6 @@
 """Mutants of a module: mutmut's operators applied to its whole source, one place at a time."""
 
-# mutmut itself swaps functions behind trampolines. That leaves out module and class bodies and decorated
+# mutmut itself swaps functions by trampolines. That leaves out module and class bodies and decorated
 # functions, and numba could not compile it.
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def _run(tests: Tests, log: Path, longest: float) -> Outcome:
         os.waitpid(child, 0)
         return Outcome.TIMEOUT
     finally:
-        # What a test started and did not end.
+        # Processes that a test started and did not end.
         with suppress(ProcessLookupError):
             os.killpg(child, signal.SIGKILL)
 

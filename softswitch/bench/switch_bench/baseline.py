@@ -1,4 +1,4 @@
-"""What the switch is held against: the least that any program must do to move frames from ring to ring.
+"""What the switch is compared with: the least that any program must do to move frames from ring to ring.
 
 `C_LOOP` is what one would write in C for that alone (numba's machine code is LLVM's, as clang's is): wait,
 take what is in the ring, send it from where it lies. `PORT_LOOP` is the switch's own loop around a packet

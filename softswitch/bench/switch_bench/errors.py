@@ -6,4 +6,4 @@ from softswitch.errors import SwitchError
 
 
 class BenchError(SwitchError):
-    """What keeps the bench from running, in one line."""
+    """The reason why the bench cannot run, in one line."""

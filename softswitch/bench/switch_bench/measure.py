@@ -17,7 +17,7 @@ _SETTLE_SECONDS = 0.2  # what an overloaded switch still holds must not meet the
 
 
 class Figures(NamedTuple):
-    """Highest paced rate without loss, frames/s; one-way latency, µs, at three rates, one a tenth of it."""
+    """Highest paced rate without loss, frames/s; one-way latency, µs, at three rates (one a tenth of it)."""
 
     rate: float
     low: tuple[float, float]  # p50, p99

@@ -1,4 +1,4 @@
-"""How long the bench takes: the whole of it, and a quick look."""
+"""How long the bench takes: the full bench, and the quick one."""
 
 from __future__ import annotations
 

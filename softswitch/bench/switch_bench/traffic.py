@@ -54,7 +54,7 @@ Sink = Any  # a _SINK record
 
 
 class Trial(NamedTuple):
-    """What one run of paced frames gave."""
+    """The result of a run of paced frames."""
 
     sent: int
     received: int

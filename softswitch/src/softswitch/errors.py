@@ -49,7 +49,7 @@ class TableFull(StateError):
 
 
 class SwitchEnded(SwitchError):
-    """A switch process ended before it was told to."""
+    """A switch process ended without a command."""
 
 
 class Bmv2NotFound(SwitchError):

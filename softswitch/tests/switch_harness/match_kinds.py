@@ -89,7 +89,7 @@ MALFORMED: list[tuple[str, p4r.FieldMatch, str]] = [
     (
         "lpm",
         _lpm(b"\x0a\0\0\1", 8),
-        "hdr.probe.prefix: expected 0xa000000, with no bits behind the prefix, got 0xa000001/8",
+        "hdr.probe.prefix: expected 0xa000000, with no bits after the prefix, got 0xa000001/8",
     ),
     ("lpm", _lpm(b"\1\0\0\0\0", 8), "hdr.probe.prefix: 0x0100000000 does not fit in bit<32>"),
     ("lpm", _ternary(2, b"\1", b"\1"), "hdr.probe.prefix: expected a match of kind lpm, got ternary"),

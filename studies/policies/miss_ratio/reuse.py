@@ -2,7 +2,7 @@
 
 An access hits in an LRU cache that has more places than its distance (Mattson et al., IBM Systems Journal 9,
 1970). A bit for the last access of each key is set in the order of time; a Fenwick tree over words of 64 bits
-counts the bits behind one in logarithmic time. When the times of a group are used up, its keys get new ones.
+counts the bits after one in logarithmic time. When the times of a group are used up, its keys get new ones.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The agents: their state machines alone, and over a veth beside an echo that does no work."""
+"""The agents: their state machines alone, and over a veth, compared with an echo that does no work."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Served(NamedTuple):
 
 class Trials(NamedTuple):
     served: Mapping[tuple[str, Op], Sequence[Served]]
-    """By AGENT or ECHO and the kind of RPC."""
+    """Trials by AGENT or ECHO, and by the kind of RPC."""
     worker: Sequence[Cost]
 
 
@@ -128,7 +128,7 @@ def results_of(trials: Trials) -> Iterator[Result]:
         for pair in zip(*(trials.served[ECHO, op] for op in _OPS), strict=True)
     ]
     yield _result(what, "µs", {AGENT: [cost.loop for cost in trials.worker], ECHO: echo}, WORKER_US)
-    yield _result(f"{what}, writing its log beside", "µs", {AGENT: [cost.log for cost in trials.worker]})
+    yield _result(f"{what}, while it writes its log", "µs", {AGENT: [cost.log for cost in trials.worker]})
 
 
 class _Server(NamedTuple):

@@ -1,4 +1,4 @@
-"""What a hit costs where keys are those of a run, with caches warm and evicted, beside the least it can."""
+"""What a hit costs where keys are those of a run, with caches warm and evicted, and the least it can cost."""
 
 from __future__ import annotations
 

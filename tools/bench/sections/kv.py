@@ -76,8 +76,8 @@ def results_of(times: Mapping[str, Sequence[StepTimes]]) -> Iterator[Result]:
     cpu = {target: [t.cpu for t in rounds] for target, rounds in times.items()}
     yield _result(f"{what}: CPU time", "µs", cpu, LIBRARY_COST)
     library = times[LIBRARY]
-    yield _result(f"{what}: of it in the calls", "µs", {LIBRARY: [t.script_cpu for t in library]})
-    yield _result(f"{what}: of it on the library's thread", "µs", {LIBRARY: [t.library_cpu for t in library]})
+    yield _result(f"{what}: CPU time, calls", "µs", {LIBRARY: [t.script_cpu for t in library]})
+    yield _result(f"{what}: CPU time, library", "µs", {LIBRARY: [t.library_cpu for t in library]})
     yield _rate(1, library)
 
 

@@ -1,4 +1,4 @@
-"""What a push of all lanes costs a server with an optimiser, beside one that adds; the RPC function alone."""
+"""What a push of all lanes costs a server with an optimiser and one that adds, in the RPC function alone."""
 
 from __future__ import annotations
 

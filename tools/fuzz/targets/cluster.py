@@ -1,4 +1,4 @@
-"""The logs of a real cluster: rpc.csv, and behind the mark connections.csv and updates.csv."""
+"""The logs of a real cluster: rpc.csv, and after a mark connections.csv and updates.csv."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from tools.fuzz.target import Target
 
 
 def run(data: bytes) -> Hashable:
-    """Parse it; what is built of it says the same, to Scapy too."""
+    """Parse a datagram; one that is built from the result has the same content, also for Scapy."""
     found = control.parse(data)
     again = build(found)
     back = control.parse(again)

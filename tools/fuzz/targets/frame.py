@@ -51,7 +51,7 @@ def _with_entries(pipeline: Pipeline) -> Pipeline:
 
 
 class Switches:
-    """Both, which are made but once: it takes seconds."""
+    """Both pipelines, which are made only once, as that takes seconds."""
 
     def __init__(self) -> None:
         program = testnet.program()

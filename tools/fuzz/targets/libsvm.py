@@ -1,4 +1,4 @@
-"""A libsvm training set: samples are what they should be, or the first line that is not is told."""
+"""A libsvm training set: all samples are read correctly, or the error names the first bad line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A datagram as the codec, Scapy and the agents read it: they say the same of it."""
+"""A datagram as the codec, Scapy and the agents read it: they agree."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def _counts_by_csv(data: bytes) -> dict[int, int]:
     names = next(rows)
     counted: Counter[int] = Counter()
     for row in rows:
-        # Of columns of the same name the first counts.
+        # The first column of a name counts.
         values = dict(reversed(list(zip(names, row, strict=False))))
         counted[int(values["key"])] += int(values["updates"]) if {"key", "updates"} <= set(names) else 1
     return {key: updates for key, updates in counted.items() if updates}

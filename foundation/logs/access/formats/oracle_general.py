@@ -46,7 +46,7 @@ class OracleGeneralLog(StreamedLog):
 
 
 def open_oracle_general(path: Path, head: bytes, options: ReadOptions) -> OracleGeneralLog | None:
-    """Return the log if the times of its first records do not fall, and next accesses lie behind them."""
+    """Return the log if the times of its first records do not fall, and next accesses come after them."""
     records = np.frombuffer(head[: len(head) // RECORD.itemsize * RECORD.itemsize], RECORD)
     if not len(records) or not is_plausible(records):
         return None

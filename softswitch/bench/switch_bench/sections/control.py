@@ -62,7 +62,7 @@ def memory(stage: Stage) -> list[Result]:
             stage.announce(f"{name}: {entries:,} entries")
             with stage.switch(name, _PORTS, Setup(plain.L2, [])) as switch:
                 updates = plain.hosts(entries)
-                # What the first writes load and warm is not the entries'.
+                # The first writes load and warm code, which is no cost of the entries.
                 _write_some(switch.client, updates, BATCH)
                 before = resident_bytes(switch.pid)
                 _write_some(switch.client, updates, entries - BATCH)

@@ -25,7 +25,7 @@ _WINDOW = 512  # what the slowest finds waiting: full bursts, and less than a ri
 
 
 class Step(NamedTuple):
-    """What is done to a packet, by which target."""
+    """A part of the work on a packet, and the target that does it and all parts before."""
 
     what: str
     target: str

@@ -1,4 +1,4 @@
-"""A long run at the highest loss-free rate, with table writes beside it, that loses and misroutes nothing."""
+"""A long run at the highest loss-free rate, while tables are written: it loses and misroutes nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _GOALS = {"lost": LOST, "misrouted": LOST}
 
 
 class Soaked(NamedTuple):
-    """One run: its frames, and the table writes that the switch did meanwhile."""
+    """One run: its frames, and the table writes that the switch did during it."""
 
     trial: Trial
     written: int
@@ -33,7 +33,7 @@ class Soaked(NamedTuple):
 
 
 def soak(stage: Stage) -> list[Result]:
-    """Find the rate with the writer beside it; where a long run at it loses a frame, try a little less."""
+    """Find the rate while a writer runs; where a long run at that rate loses a frame, try a little less."""
     with (
         stage.traffic(_PORTS) as generator,
         stage.switch(SOFTSWITCH, _PORTS, plain.l3_setup(_PORTS)) as switch,

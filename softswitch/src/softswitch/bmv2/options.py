@@ -96,7 +96,7 @@ TARGET = {
         Option(("--grpc-server-ssl",), None, "Clients need TLS."),
         Option(("--grpc-server-cacert",), "FILE", "CA of the clients' certificates."),
         Option(("--grpc-server-cert",), "FILE", "The server's certificate."),
-        Option(("--grpc-server-key",), "FILE", "Its private key."),
+        Option(("--grpc-server-key",), "FILE", "The server's private key."),
         Option(("--grpc-server-with-client-auth",), None, "Clients need a certificate."),
         Option(("--cpu-port",), "N", "Number of the controller's port, 1 to 510.", more={"type": int}),
         Option(("--dp-grpc-server-addr",), "HOST:PORT", "Frames come and go over gRPC, served there."),

@@ -24,7 +24,7 @@ _HISTORY_LINES = 10_000
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option("--grpc", metavar="HOST:PORT", help=f"The switch's gRPC server; {DEFAULT_ADDRESS} by default.")
 @click.option(
-    "--keep-going", is_flag=True, help="Go on behind a mistake in a file; the status is 1 at the end."
+    "--keep-going", is_flag=True, help="Go on after a mistake in a file; the status is 1 at the end."
 )
 @click.option("--thrift-port", type=int, metavar="N", help="As BMv2's: a switch that was started with it.")
 @click.option("--thrift-ip", metavar="HOST", help="As BMv2's: its host.")

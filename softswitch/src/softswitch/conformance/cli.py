@@ -26,7 +26,7 @@ _FOLDER = click.Path(path_type=Path)
 @click.option("--programs", multiple=True, type=_FOLDER, metavar="DIR", help="Compiled programs, by name.")
 @click.option("--vectors", multiple=True, type=_FOLDER, metavar="DIR", help="Their STF files, by name.")
 @click.option("--json", "to_json", is_flag=True, help="Print a JSON object a line.")
-@click.option("-v", "--verbose", count=True, help="What *_read statements read; twice: tracebacks.")
+@click.option("-v", "--verbose", count=True, help="Print what *_read statements read; twice: tracebacks.")
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[PROGRAM.json VECTORS.stf]...")
 def command(
     target: str,

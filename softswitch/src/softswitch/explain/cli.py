@@ -44,7 +44,9 @@ INTERRUPTED = 130
     metavar="HOST:PORT",
     help="Have program and state of the switch that serves P4Runtime there.",
 )
-@click.option("--device-id", type=click.IntRange(min=0), default=1, show_default=True, help="Of that switch.")
+@click.option(
+    "--device-id", type=click.IntRange(min=0), default=1, show_default=True, help="That switch's ID."
+)
 @click.option("--priority-queues", type=click.IntRange(1, 8), default=1, show_default=True)
 @click.option(
     "--filter",

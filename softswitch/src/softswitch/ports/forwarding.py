@@ -75,7 +75,7 @@ def now_us(switch: Switch) -> int:
 
 @compiled
 def restore_vlan_tag(frame: int, tci: int, tpid: int) -> int:
-    """Insert the VLAN tag that the kernel removed behind the MACs; return the frame's new address."""
+    """Insert the VLAN tag that the kernel removed after the MACs; return the frame's new address."""
     tagged = frame - VLAN_TAG
     memmove(tagged, frame, 12)
     tag = carray(pointer(tagged + 12), VLAN_TAG, np.uint8)

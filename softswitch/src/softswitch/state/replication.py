@@ -30,7 +30,7 @@ class Replication:
         self._write(self._layout.sessions + SESSION_WORDS * session, replicas, length)
 
     def _write(self, at: int, replicas: Sequence[Replica], *after: int) -> None:
-        """Replace the run whose word is at an offset, and store `after` behind that word."""
+        """Replace the run whose word is at an offset, and store `after` in the next word."""
         values = [pack_halves(replica.port, replica.instance) for replica in replicas]
         with self._memory.control:
             check_replicas(self._pool.used - self._pool.length(at) + len(values))

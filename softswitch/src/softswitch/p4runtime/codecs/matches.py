@@ -123,7 +123,7 @@ def _prefix(field: MatchField, given: p4r.FieldMatch.LPM, location: str) -> Mask
         raise invalid(f"{location}: expected a prefix length from 1 to {field.width}, got {length}")
     mask = field.full & ~(field.full >> length)
     if value & ~mask:
-        text = f"expected {value & mask:#x}, with no bits behind the prefix, got {value:#x}/{length}"
+        text = f"expected {value & mask:#x}, with no bits after the prefix, got {value:#x}/{length}"
         raise invalid(f"{location}: {text}")
     if value & ((1 << (-(-field.width // 8) * 8 - length)) - 1):
         # PI's check_prefix_trailing_zeros (common.cpp) takes the field as wide as the bytes of its value.
