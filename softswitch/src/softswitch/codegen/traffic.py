@@ -205,7 +205,7 @@ class Traffic:
             packet.set("clone_session", integer(32, 0))
 
     def _reparse(self) -> None:
-        """Parse the arrived frame once more, since no copy of the parsed packet exists."""
+        """Parse the arrived frame a second time, since no copy of the parsed packet exists."""
         packet = self.packet
         self._begin_packet(packet.get("frame"), packet.get("ingress_length"))
         packet.store_standard(Standard.INGRESS_PORT, packet.get("port"))
