@@ -199,12 +199,12 @@ def test_the_networks_drawing_has_the_runs_numbers(golden: GoldenRun) -> None:
     assert re.findall(r">([^<]+)</text>", without.svg) == [
         "3 workers", "pull 519 µs, push 719 µs",
         "switch", "forwards all of them; 8.0 µs an RPC",
-        "2 parameter servers", "90 µs of CPU to process them",
+        "2 parameter servers", "400 µs of CPU, 90 µs to process them",
         "6.0 RPCs", "6.0 packets",
     ]  # fmt: skip
     assert re.findall(r">([^<]+)</text>", with_hot.svg)[3:] == [
         "answers 6.0 of them; 7.0 µs an RPC",
-        "2 parameter servers", "74 µs of CPU to process them",
+        "2 parameter servers", "305 µs of CPU, 74 µs to process them",
         "12.0 RPCs", "6.1 packets",
     ]  # fmt: skip
     assert "12.0 RPCs a step, 6.1 packets to the servers" in with_hot.svg
