@@ -17,6 +17,7 @@ import numpy as np
 from numba.extending import intrinsic as numba_intrinsic
 
 from nativekit.cache import cache_of
+from nativekit.callees import CalleeCompiler
 from nativekit.llvm import Compiled, Function, Generated, Module
 
 F = TypeVar("F", bound=Function)
@@ -26,16 +27,22 @@ _KIT = Path(__file__).parent
 _numba: Module = numba
 carray: Function = _numba.carray
 int64 = cast(Callable[[Any], int], np.int64)  # accepts all that numba does
+_CALLEE: dict[str, Any] = {
+    "error_model": "numpy",
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+    "pipeline_class": CalleeCompiler,
+}
 
 
 def compiled(function: F) -> F:
     """Decorate a function that only compiled functions call."""
-    return cast(F, _numba.njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(function))
+    return cast(F, _numba.njit(**_CALLEE)(function))
 
 
 def inlined(function: F) -> F:
     """Decorate a function that is inlined into its callers; only such a function may return a record."""
-    return cast(F, _numba.njit(error_model="numpy", inline="always")(function))
+    return cast(F, _numba.njit(inline="always", **_CALLEE)(function))
 
 
 def cached_entry_point(function: F, package: Path, sources: Iterable[Path]) -> F:
