@@ -7,22 +7,22 @@ classes beyond `CompilerBase`, in the form that they have from numba 0.61 to 0.6
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
-from numba import _dynfunc as numba_dynfunc
-from numba.core import codegen, compiler, compiler_machinery, typed_passes
+import numba
+import numba.core as core
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompilerBase
+from numba.core.compiler_machinery import register_pass
+from numba.core.typed_passes import NativeLowering
 
-from nativekit.llvm import Compiled, Module
+from nativekit.llvm import Function, Module
 
-_dynfunc: Module = numba_dynfunc
-_JITCodeLibrary: type[Any] = codegen.JITCodeLibrary
-_NativeLowering: type[Any] = typed_passes.NativeLowering
-_CompilerBase: type[Any] = compiler.CompilerBase
-_PassManager: type[Any] = compiler_machinery.PassManager
-_register_pass = cast(Compiled, compiler_machinery.register_pass)
+_numba: Module = numba
+_core: Module = core
 
 
-class _CalleeLibrary(_JITCodeLibrary):
+class _CalleeLibrary(JITCodeLibrary):
     """A function's LLVM IR, which is linked into its callers."""
 
     def _optimize_final_module(self) -> None:
@@ -32,22 +32,24 @@ class _CalleeLibrary(_JITCodeLibrary):
         self._finalized = True
 
 
-@_register_pass(mutates_CFG=True, analysis_only=False)
-class _CalleeLowering(_NativeLowering):
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _CalleeLowering(NativeLowering):
     _name = "callee_lowering"
 
     def run_pass(self, state: Any) -> bool:
-        state.library = _CalleeLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        make: Function = _CalleeLibrary  # has no type hints
+        lower: Function = super().run_pass
+        state.library = make(state.targetctx.codegen(), state.func_id.func_qualname)
         state.library.enable_object_caching()
         flags = state.flags
         state.flags = flags.copy()
         state.flags.no_compile = True
-        super().run_pass(state)
+        lower(state)
         state.flags = flags
         lowered = state["cr"]
         described = lowered.fndesc
         # The dispatcher requires a function of Python, here without an address.
-        function = _dynfunc.make_function(
+        function = _numba._dynfunc.make_function(
             described.lookup_module(), described.qualname, "", 0, lowered.env, (state.library,)
         )
         state.targetctx.insert_user_function(function, described, [state.library])
@@ -56,11 +58,11 @@ class _CalleeLowering(_NativeLowering):
         return True
 
 
-class CalleeCompiler(_CompilerBase):
+class CalleeCompiler(CompilerBase):
     def define_pipelines(self) -> list[Any]:
-        standard = compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)
-        passes = _PassManager("callee")
+        standard = _core.compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)
+        passes = _core.compiler_machinery.PassManager("callee")
         for each, description in standard.passes:
-            passes.add_pass(_CalleeLowering if each is _NativeLowering else each, description)
+            passes.add_pass(_CalleeLowering if each is NativeLowering else each, description)
         passes.finalize()
         return [passes]

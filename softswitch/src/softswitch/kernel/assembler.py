@@ -1,4 +1,4 @@
-"""Make instructions for bpf(2) of LLVM IR: compile (`compiler`), link, insert `may_goto`, insert maps."""
+"""Make instructions for bpf(2) of LLVM IR: compile, link, move spills, insert `may_goto`, insert maps."""
 
 from __future__ import annotations
 
@@ -7,53 +7,51 @@ import re
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from softswitch.cache import cached_object
-from softswitch.errors import KernelError
 from softswitch.kernel import compiler
+from softswitch.kernel.instructions import (
+    CALL,
+    JUMP,
+    LONG_JUMP,
+    MAY_GOTO,
+    SIZE,
+    AssemblyError,
+    Instruction,
+    decode,
+    encode,
+    wide_loads,
+)
+from softswitch.kernel.spills import move_spills
 from softswitch.kernel.target import MAGIC
 
 ENTRY_SECTION = "entry"
 
-TOO_LITTLE_STACK = "the program computes with numbers so wide that BPF's stack of 512 bytes is too small"
-_REFUSED = b"refused: "
-"""Cached in place of object code if the stack is too small; the message is not, as its words may change."""
-
-_INSTRUCTION = struct.Struct("<BBhi")
 _CODE, _SYMBOLS, _RELOCATIONS = 1, 2, 9  # section types
 _R_BPF_64_32 = 10
-_WIDE_LOAD, _CALL, _EXIT, _JUMP, _LONG_JUMP, _MAY_GOTO = 0x18, 0x85, 0x95, 0x05, 0x06, 0xE5
-_JUMP_CLASSES = (5, 6)
 _EQUAL, _NOT_EQUAL = (0x15, 0x16), (0x55, 0x56)
-_FAR = 1 << 15
 
 
-class AssemblyError(KernelError):
-    """LLVM cannot compile a program for BPF, or its output cannot be loaded."""
+def compile_module(module: str, area_bytes: int) -> tuple[bytes, int]:
+    """Return a module's instructions, with placeholders for maps, and the size that a CPU's area now has.
 
-
-def compile_module(module: str) -> bytes:
-    """Return a module's instructions, with placeholders for maps. Raises KernelError if BPF refuses them."""
-    found = cached_object((module, compiler.VERSION), lambda: _compile(module))
-    if found.startswith(_REFUSED):
-        raise AssemblyError(TOO_LITTLE_STACK)
-    return place_may_goto(link(found))
+    The area grows by what does not fit on BPF's stack (`spills`). Raises KernelError if BPF refuses it.
+    """
+    code = link(cached_object((module, compiler.VERSION), lambda: _compile(module)))
+    code, used = move_spills(code, area_bytes)
+    return place_may_goto(code), area_bytes + used
 
 
 def _compile(module: str) -> bytes:
-    """Return object code, or `_REFUSED`; by a subprocess, since LLVM's BPF back end aborts on errors."""
+    """Return object code; by a subprocess, since LLVM's BPF back end aborts on errors."""
     command = [sys.executable, "-m", compiler.__name__]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(command, input=module.encode(), capture_output=True, env=environment, check=False)
     if done.returncode != 0 or not done.stdout:
         lines = done.stderr.decode(errors="replace").strip().splitlines() or ["LLVM gave no object code"]
-        reason = _reason(lines)
-        if reason == TOO_LITTLE_STACK:
-            return _REFUSED
-        raise AssemblyError(reason)
+        raise AssemblyError(_reason(lines))
     return done.stdout
 
 
@@ -62,84 +60,31 @@ def _reason(lines: Sequence[str]) -> str:
     outside = [line for line in lines if not line.startswith((" ", "Traceback"))]
     error = (outside or lines)[0]
     found = re.search(r"in function .*?: (.*)", error)
-    if "stack limit" in error:
-        return TOO_LITTLE_STACK
     return f"LLVM's BPF back end gave up: {found[1].rstrip('.') if found else error}"
 
 
 def with_maps(code: bytes, descriptors: Mapping[int, int]) -> bytes:
     out = bytearray(code)
-    for at, instruction in _wide_loads(code):
-        if instruction.immediate in descriptors:
-            struct.pack_into("<i", out, at + 4, descriptors[instruction.immediate])
+    for at, each in wide_loads(code):
+        if each.immediate in descriptors:
+            struct.pack_into("<i", out, at + 4, descriptors[each.immediate])
     return bytes(out)
-
-
-# ---- instructions
-
-
-@dataclass
-class Instruction:
-    """An instruction of 8 bytes; `target` is the position that it jumps to or calls."""
-
-    opcode: int
-    registers: int
-    offset: int
-    immediate: int
-    target: int | None = None
-
-
-def _wide_loads(code: bytes) -> Iterator[tuple[int, Instruction]]:
-    """Yield the byte offset of each load of a 64-bit constant, which takes two instructions."""
-    at = 0
-    while at < len(code):
-        instruction = Instruction(*_INSTRUCTION.unpack_from(code, at))
-        if instruction.opcode == _WIDE_LOAD:
-            yield at, instruction
-            at += _INSTRUCTION.size
-        at += _INSTRUCTION.size
-
-
-def decode(code: bytes) -> list[Instruction]:
-    found = [Instruction(*fields) for fields in _INSTRUCTION.iter_unpack(code)]
-    constants = {at // _INSTRUCTION.size + 1 for at, _ in _wide_loads(code)}
-    for position, each in enumerate(found):
-        if position in constants:
-            continue
-        is_local_call = each.opcode == _CALL and each.registers >> 4 == 1
-        if is_local_call or each.opcode == _LONG_JUMP:
-            each.target = position + 1 + each.immediate
-        elif each.opcode & 7 in _JUMP_CLASSES and each.opcode not in (_CALL, _EXIT):
-            each.target = position + 1 + each.offset
-    return found
 
 
 def place_may_goto(code: bytes) -> bytes:
     """Replace each comparison with `MAGIC` by a `may_goto`, which jumps when the kernel ends the loop."""
     # A comparison for inequality becomes a `may_goto` over a jump.
-    placed: list[Instruction] = []
-    place: list[int] = []
+    groups: list[list[Instruction]] = []
     for each in decode(code):
-        place.append(len(placed))
-        if each.target is None or each.immediate != MAGIC or each.opcode in (_CALL, _LONG_JUMP):
-            placed.append(each)
+        if each.target is None or each.immediate != MAGIC or each.opcode in (CALL, LONG_JUMP):
+            groups.append([each])
         elif each.opcode in _EQUAL:
-            placed.append(Instruction(_MAY_GOTO, 0, 0, 0, each.target))
+            groups.append([Instruction(MAY_GOTO, 0, 0, 0, each.target)])
         elif each.opcode in _NOT_EQUAL:
-            placed += [Instruction(_MAY_GOTO, 0, 1, 0), Instruction(_JUMP, 0, 0, 0, each.target)]
+            groups.append([Instruction(MAY_GOTO, 0, 1, 0), Instruction(JUMP, 0, 0, 0, each.target)])
         else:
             raise AssemblyError(f"a loop's guard became instruction {each.opcode:#x}")
-    for position, each in enumerate(placed):
-        if each.target is None:
-            continue
-        distance = place[each.target] - position - 1
-        if each.opcode in (_CALL, _LONG_JUMP):
-            each.immediate = distance
-        elif -_FAR <= distance < _FAR:
-            each.offset = distance
-        else:
-            raise AssemblyError(f"a jump over {distance} instructions: the program is too large")
-    return b"".join(_INSTRUCTION.pack(e.opcode, e.registers, e.offset, e.immediate) for e in placed)
+    return encode(groups)
 
 
 # ---- object code (ELF64, little-endian)
@@ -198,6 +143,6 @@ def _relocate(
             called = data[strings + name : data.index(b"\0", strings + name)].decode()
             raise AssemblyError(f"LLVM needs `{called or section.name}`, which BPF does not have")
         (addend,) = struct.unpack_from("<i", code, at + 4)
-        target = start[defined_in] + value + (addend + 1) * _INSTRUCTION.size
-        struct.pack_into("<i", code, at + 4, (target - at) // _INSTRUCTION.size - 1)
+        target = start[defined_in] + value + (addend + 1) * SIZE
+        struct.pack_into("<i", code, at + 4, (target - at) // SIZE - 1)
         code[at + 1] = code[at + 1] & 0x0F | 0x10  # BPF_PSEUDO_CALL

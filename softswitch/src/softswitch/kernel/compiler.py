@@ -10,7 +10,9 @@ import llvmlite.binding as llvm
 
 CPU = "v3"
 FEATURES = "+allows-misaligned-mem-access"
-VERSION = f"{llvmlite.__version__} {CPU} {FEATURES}"
+STACK_BYTES = 1 << 15
+"""Stack that LLVM may use: far more than BPF has (`spills`)."""
+VERSION = f"{llvmlite.__version__} {CPU} {FEATURES} {STACK_BYTES}"
 
 
 def machine() -> llvm.TargetMachine:
@@ -20,6 +22,7 @@ def machine() -> llvm.TargetMachine:
 
 
 def compile_object(source: str) -> bytes:
+    llvm.set_option("softswitch", f"-bpf-stack-size={STACK_BYTES}")
     target = machine()
     # LLVM would replace stores and loops by calls of memset and memcpy, which do not exist.
     defined = r"^(define [^{]*?)(?= section| noinline| alwaysinline|$)"

@@ -115,5 +115,5 @@ class Builder:
         b.atomic_rmw("xchg", self.at(LOCK), integer(64, 0), "release")
 
     def finish(self) -> Code:
-        code = compile_module(str(self.module))
-        return Code(code, self.target.area_bytes, self.state_bytes, bytes(self.target.constants))
+        code, area_bytes = compile_module(str(self.module), self.target.area_bytes)
+        return Code(code, area_bytes, self.state_bytes, bytes(self.target.constants))

@@ -26,7 +26,7 @@ PLAIN = llvm.PointerType()
 _Part = Callable[[llvm.Value, int], None]
 _WORD = 8
 _CHUNK = 8  # words in each iteration of a copying loop
-_MAP, _MAP_VALUE = 1, 2  # BPF_PSEUDO_MAP_FD, BPF_PSEUDO_MAP_VALUE
+_MAP, MAP_VALUE = 1, 2  # BPF_PSEUDO_MAP_FD, BPF_PSEUDO_MAP_VALUE
 
 KTIME_GET_NS = 5
 GET_SMP_PROCESSOR_ID = 8
@@ -53,7 +53,7 @@ class Bpf(Target):
     # -- memory
 
     def base(self, b: llvm.IRBuilder) -> llvm.Value:
-        address = b.call(_pseudo(b.module), [integer(64, _MAP_VALUE), integer(64, ARENA_MAP)])
+        address = b.call(_pseudo(b.module), [integer(64, MAP_VALUE), integer(64, ARENA_MAP)])
         return b.inttoptr(address, self.pointer)
 
     def map(self, b: llvm.IRBuilder, placeholder: int) -> llvm.Value:

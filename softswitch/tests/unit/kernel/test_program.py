@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from softswitch import ir
-from softswitch.kernel import assembler, front, program
+from softswitch.kernel import front, program
 from softswitch.kernel.frame import Skb, XdpFrame
 from softswitch.kernel.front import build_front
 from softswitch.kernel.program import Code
@@ -53,13 +53,6 @@ def test_a_program_is_built_once(built: Counted) -> None:
     assert built.times == 1
     assert made(compiled("control")) == first
     assert built.times == 1
-
-
-def test_llvm_refuses_a_program_once(built: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
-    for _ in range(2):
-        with pytest.raises(assembler.AssemblyError, match=assembler.TOO_LITTLE_STACK):
-            made(compiled("arithmetic"))
-        monkeypatch.setattr(assembler, "subprocess", None)
 
 
 @pytest.mark.parametrize("options", [{"priority_queues": 8}, {"reads_clock": False}, {"frame": XdpFrame}])

@@ -6,7 +6,8 @@ import llvmlite.binding as binding
 import pytest
 from llvmlite import ir as llvm
 
-from softswitch.kernel.assembler import AssemblyError, compile_module
+from softswitch.kernel.assembler import compile_module
+from softswitch.kernel.instructions import AssemblyError
 from softswitch.kernel.target import Bpf
 from softswitch.llvmir import I64, integer
 from softswitch.target import Module
@@ -32,5 +33,5 @@ def test_a_variable_reserved_from_the_entry_block_stands_before_its_terminator()
 
 def test_a_module_that_does_not_parse_is_refused_with_llvms_reason() -> None:
     with pytest.raises(AssemblyError, match=r"RuntimeError: .*parsing error") as caught:
-        compile_module("define i64 @f(")
+        compile_module("define i64 @f(", 0)
     assert "Traceback" not in str(caught.value)

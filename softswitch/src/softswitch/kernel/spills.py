@@ -1,0 +1,338 @@
+"""Move what LLVM keeps on the stack to the CPU's area of the arena, if BPF's stack of 512 bytes is too small.
+
+LLVM may use a larger stack (`compiler.STACK_BYTES`). What does not fit is in the entry function, into which
+LLVM inlines nearly everything. The verifier knows the types of values on the stack, but takes all that is
+loaded from the arena for numbers. So a slot stays if it may hold an address of a frame, a map or the context;
+an address in the arena is cast again when it is loaded.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from softswitch.kernel.arena import AREA_OF, MAX_CPUS
+from softswitch.kernel.instructions import (
+    ADD,
+    CALL,
+    EXIT,
+    JUMP,
+    JUMP_CLASSES,
+    LOAD,
+    LONG_JUMP,
+    MOVE,
+    STORE,
+    WIDE_LOAD,
+    AssemblyError,
+    Instruction,
+    decode,
+    encode,
+    instruction,
+)
+from softswitch.kernel.target import ARENA_MAP, GET_SMP_PROCESSOR_ID, MAP_VALUE
+
+STACK = 512
+_SLOT = 8
+_FRAME_POINTER = 10
+_FRAME_UNIT = 32  # the verifier rounds each function's part of the stack up
+_LD, _LDX, _ST, _STX, _ALU, _ALU64 = 0, 1, 2, 3, 4, 7  # classes of instructions
+_ADD, _SUB, _MOVE = 0x00, 0x10, 0xB0  # operations of the last two
+_REGISTER_OPERAND = 0x08
+_SIZES = {0x00: 4, 0x08: 2, 0x10: 1, 0x18: 8}
+_ATOMIC = 0xC0
+_CAST_TO_ARENA = 1  # the immediate of a move with this offset, too: from LLVM's address space 1 to 0
+
+
+class _Type(Enum):
+    NUMBER = auto()
+    ARENA = auto()
+    """An address in the arena that loads and stores may use."""
+    OTHER = auto()
+    """Any other address, or a value that depends on where the instruction was reached from."""
+
+
+_State = dict[int, _Type]
+"""Types of registers (from 0), and of slots by their offset from the frame pointer (below 0)."""
+
+
+def move_spills(code: bytes, area_offset: int) -> tuple[bytes, int]:
+    """Return code whose functions fit on BPF's stack, and the bytes that it uses from `area_offset`.
+
+    Raises AssemblyError if too much must be on the stack.
+    """
+    decoded = decode(code)
+    starts = sorted({0, *(each.target for each in decoded if each.is_local_call and each.target is not None)})
+    functions = [decoded[a:b] for a, b in zip(starts, [*starts[1:], len(decoded)], strict=True)]
+    entry, *others = map(_frame_bytes, functions)
+    room = STACK - sum(-(-size // _FRAME_UNIT) * _FRAME_UNIT for size in others)
+    if entry <= room:
+        return code, 0
+    function = _Function(decoded, len(functions[0]))
+    places = function.place(room)
+    groups = [function.replaced(position, places, area_offset) for position in range(function.size)]
+    groups += [[each] for each in decoded[function.size :]]
+    return encode(groups), places.area_bytes
+
+
+def _frame_bytes(function: Sequence[Instruction]) -> int:
+    return -min((offset for each in function for offset in _frame_offsets(each)), default=0)
+
+
+def _frame_offsets(each: Instruction) -> Iterator[int]:
+    if _frame_access(each):
+        yield each.offset
+
+
+def _frame_access(each: Instruction) -> bool:
+    is_load = each.kind == _LDX and each.src == _FRAME_POINTER
+    return is_load or (each.kind in (_ST, _STX) and each.dst == _FRAME_POINTER)
+
+
+def _slot_of(offset: int) -> int:
+    return offset // _SLOT * _SLOT
+
+
+@dataclass(frozen=True)
+class _Places:
+    """New offsets of slots: from the frame pointer (`stack`), and from where the spills begin (`area`)."""
+
+    stack: dict[int, int]
+    area: dict[int, int]
+    address: int
+    """Offset on the stack of the spills' address."""
+    scratch: int
+    """Offset on the stack of a register's value while the register holds that address."""
+
+    @property
+    def area_bytes(self) -> int:
+        return -(-len(self.area) * _SLOT // 16) * 16
+
+
+class _Function:
+    """The entry function, the first `size` instructions."""
+
+    def __init__(self, decoded: Sequence[Instruction], size: int) -> None:
+        self._code, self.size = decoded, size
+        self._constants = {i + 1 for i in range(size) if decoded[i].opcode == WIDE_LOAD}
+        self._referenced = {
+            i + 1: _slot_of(decoded[i + 1].immediate)
+            for i in range(size)
+            if decoded[i].opcode == MOVE and decoded[i].src == _FRAME_POINTER
+        }
+        """Slots whose address is taken, by the position of the instruction that adds their offset."""
+        for position in self._referenced:
+            if decoded[position].opcode != ADD:
+                raise AssemblyError("LLVM takes an address on the stack in an unexpected way")
+        self._types = self._find_types()
+        self._live = self._find_live()
+
+    def place(self, room: int) -> _Places:
+        """Place the slots: addresses on the stack, as many as it has room for, all others in the arena."""
+        # The verifier follows each combination of the numbers that it knows on the stack, and refuses a
+        # program that takes a million steps. It knows none in the arena.
+        uses: Counter[int] = Counter()
+        fixed, numbers = set(self._referenced.values()), set()
+        for position in range(self.size):
+            each = self._code[position]
+            if position in self._constants or not _frame_access(each):
+                continue
+            slot = _slot_of(each.offset)
+            uses[slot] += 1
+            held = self._types[position].get(slot if each.kind == _LDX else each.src)
+            if each.kind == _ST or held is _Type.NUMBER:
+                numbers.add(slot)
+            if held is _Type.OTHER and each.kind != _ST:
+                fixed.add(slot)
+        kept = room // _SLOT - 2
+        if len(fixed) > kept:
+            raise AssemblyError(
+                f"the program needs more addresses at once than fit on BPF's stack of {STACK} bytes"
+            )
+        addresses = sorted(uses.keys() - fixed - numbers, key=lambda slot: (-uses[slot], slot))
+        staying = [*sorted(fixed), *addresses][:kept]
+        moving = sorted(uses.keys() - set(staying))
+        stack = {slot: -_SLOT * (number + 3) for number, slot in enumerate(staying)}
+        area = {slot: _SLOT * number for number, slot in enumerate(moving)}
+        return _Places(stack, area, -_SLOT, -2 * _SLOT)
+
+    def replaced(self, position: int, places: _Places, area_offset: int) -> list[Instruction]:
+        each = self._code[position]
+        before = _prologue(places, area_offset) if position == 0 else []
+        if position in self._constants:
+            return [each]
+        if position in self._referenced:
+            each.immediate = places.stack[_slot_of(each.immediate)] + each.immediate % _SLOT
+        if not _frame_access(each):
+            return [*before, each]
+        slot, within = _slot_of(each.offset), each.offset % _SLOT
+        if slot in places.stack:
+            each.offset = places.stack[slot] + within
+            return [*before, each]
+        each.offset = places.area[slot] + within
+        if each.kind == _LDX:
+            return [*before, *self._load(position, each, slot, places)]
+        return [*before, *self._store(position, each, places)]
+
+    def _load(self, position: int, each: Instruction, slot: int, places: _Places) -> list[Instruction]:
+        is_address = self._types[position].get(slot) is _Type.ARENA and _SIZES[each.opcode & 0x18] == _SLOT
+        each.registers = each.dst << 4 | each.dst
+        address = instruction(LOAD, each.dst, _FRAME_POINTER, places.address)
+        return [address, each, *([_cast(each.dst)] if is_address else [])]
+
+    def _store(self, position: int, each: Instruction, places: _Places) -> list[Instruction]:
+        value = each.src if each.kind == _STX else None
+        dead = [r for r in range(10) if r != value and not self._live[position] >> r & 1]
+        # If all are live, those from 6 on have values: what calls leave of the others may not be read.
+        base = dead[0] if dead else next(r for r in range(6, 10) if r != value)
+        each.registers = each.src << 4 | base
+        stored = [instruction(LOAD, base, _FRAME_POINTER, places.address), each]
+        if dead:
+            return stored
+        return [
+            instruction(STORE, _FRAME_POINTER, base, places.scratch),
+            *stored,
+            instruction(LOAD, base, _FRAME_POINTER, places.scratch),
+        ]
+
+    # -- what flows where
+
+    def _successors(self, position: int) -> list[int]:
+        each = self._code[position]
+        if each.opcode == EXIT:
+            return []
+        following = position + (2 if each.opcode == WIDE_LOAD else 1)
+        if each.target is None or each.is_local_call:
+            return [following]
+        return [each.target] if each.opcode in (JUMP, LONG_JUMP) else [following, each.target]
+
+    def _find_types(self) -> list[_State]:
+        """Return the types before each instruction; none of what holds no value."""
+        states: list[_State] = [{} for _ in range(self.size)]
+        seen = [False] * self.size
+        waiting = [(0, {1: _Type.OTHER, _FRAME_POINTER: _Type.OTHER})]
+        while waiting:
+            position, state = waiting.pop()
+            if seen[position] and not _widen(states[position], state):
+                continue
+            if not seen[position]:
+                states[position], seen[position] = dict(state), True
+            after = dict(states[position])
+            _execute(self._code[position], after)
+            waiting += [(following, after) for following in self._successors(position)]
+        return states
+
+    def _find_live(self) -> list[int]:
+        """Return the registers whose values are read after each instruction, as bits."""
+        live_in, live_out = [0] * self.size, [0] * self.size
+        changed = True
+        while changed:
+            changed = False
+            for position in reversed(range(self.size)):
+                if position in self._constants:
+                    continue
+                out = 0
+                for following in self._successors(position):
+                    out |= live_in[following]
+                used, defined = _registers(self._code[position])
+                before = used | out & ~defined
+                live_out[position] = out
+                if before != live_in[position]:
+                    live_in[position], changed = before, True
+        return live_out
+
+
+def _prologue(places: _Places, area_offset: int) -> list[Instruction]:
+    """Return the instructions that put the spills' address on the stack; only r1 has a value before them."""
+    return [
+        instruction(MOVE, 6, 1),
+        instruction(CALL, immediate=GET_SMP_PROCESSOR_ID),
+        instruction(0x57, 0, immediate=MAX_CPUS - 1),  # and
+        instruction(0x67, 0, immediate=3),  # shift left
+        instruction(WIDE_LOAD, 2, MAP_VALUE, immediate=ARENA_MAP),
+        instruction(0),
+        instruction(0x0F, 0, 2),  # add
+        _cast(0),
+        instruction(LOAD, 0, 0, AREA_OF),
+        instruction(0x0F, 2, 0),
+        instruction(ADD, 2, immediate=area_offset),
+        _cast(2),
+        instruction(STORE, _FRAME_POINTER, 2, places.address),
+        instruction(MOVE, 1, 6),
+    ]
+
+
+def _cast(register: int) -> Instruction:
+    return instruction(MOVE, register, register, _CAST_TO_ARENA, _CAST_TO_ARENA)
+
+
+def _widen(known: _State, new: _State) -> bool:
+    """Include what another way to an instruction brings; return whether anything changed."""
+    changed = False
+    for place, kind in new.items():
+        before = known.get(place)
+        if before is not kind and before is not _Type.OTHER:
+            known[place] = kind if before is None else _Type.OTHER
+            changed = True
+    return changed
+
+
+def _execute(each: Instruction, state: _State) -> None:
+    kind = each.kind
+    if kind in (_ALU, _ALU64):
+        state[each.dst] = _computed(each, state)
+    elif kind == _LD:
+        state[each.dst] = _Type.OTHER if each.src == 1 else _Type.NUMBER  # of a map
+    elif kind == _LDX:
+        base = state.get(each.src, _Type.NUMBER)
+        state[each.dst] = _Type.OTHER if base is _Type.OTHER else _Type.NUMBER
+        if each.src == _FRAME_POINTER:
+            is_whole = _SIZES[each.opcode & 0x18] == _SLOT
+            held = state.get(_slot_of(each.offset), _Type.NUMBER)
+            state[each.dst] = held if is_whole else _Type.NUMBER
+    elif kind in (_ST, _STX) and each.dst == _FRAME_POINTER:
+        is_whole = kind == _STX and _SIZES[each.opcode & 0x18] == _SLOT
+        state[_slot_of(each.offset)] = state.get(each.src, _Type.NUMBER) if is_whole else _Type.NUMBER
+    elif kind == _STX and each.opcode & 0xE0 == _ATOMIC:
+        state[each.src] = _Type.NUMBER
+    elif each.opcode == CALL:
+        for register in range(1, 6):
+            state.pop(register, None)
+        state[0] = _Type.NUMBER if each.is_local_call else _Type.OTHER
+
+
+def _computed(each: Instruction, state: _State) -> _Type:
+    operation, by_register = each.opcode & 0xF0, bool(each.opcode & _REGISTER_OPERAND)
+    source = state.get(each.src, _Type.NUMBER) if by_register else _Type.NUMBER
+    if operation == _MOVE:
+        if each.kind == _ALU64 and each.offset == _CAST_TO_ARENA:
+            return _Type.ARENA if each.immediate == _CAST_TO_ARENA else _Type.NUMBER
+        return source if each.kind == _ALU64 and each.offset == 0 else _Type.NUMBER
+    before = state.get(each.dst, _Type.NUMBER)
+    if before is _Type.NUMBER and operation in (_ADD, _SUB):
+        return source
+    return before
+
+
+def _registers(each: Instruction) -> tuple[int, int]:
+    """Return the registers that an instruction reads and those that it writes, as bits."""
+    dst, src, kind = 1 << each.dst, 1 << each.src, each.kind
+    if kind in (_ALU, _ALU64):
+        used = src if each.opcode & _REGISTER_OPERAND else 0
+        return (used if each.opcode & 0xF0 == _MOVE else used | dst), dst
+    if kind == _LD:
+        return 0, dst
+    if kind == _LDX:
+        return src, dst
+    if kind in (_ST, _STX):
+        is_atomic = kind == _STX and each.opcode & 0xE0 == _ATOMIC
+        return dst | (src if kind == _STX else 0) | (1 if is_atomic else 0), 0
+    if each.opcode == CALL:
+        return 0b111110, 0b111111
+    if each.opcode == EXIT:
+        return 1, 0
+    assert kind in JUMP_CLASSES
+    if each.opcode in (JUMP, LONG_JUMP):
+        return 0, 0
+    return dst | (src if each.opcode & _REGISTER_OPERAND else 0), 0
