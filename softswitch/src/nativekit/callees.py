@@ -20,6 +20,7 @@ from nativekit.llvm import Function, Module
 
 _numba: Module = numba
 _core: Module = core
+_register_pass: Function = register_pass
 
 
 class _CalleeLibrary(JITCodeLibrary):
@@ -32,7 +33,7 @@ class _CalleeLibrary(JITCodeLibrary):
         self._finalized = True
 
 
-@register_pass(mutates_CFG=True, analysis_only=False)
+@_register_pass(mutates_CFG=True, analysis_only=False)
 class _CalleeLowering(NativeLowering):
     _name = "callee_lowering"
 
