@@ -6,11 +6,17 @@ struct last_rpc_t {
     bit<32> turn;
 }
 
-const bit<32> CELLS = ROWS << WINDOW_BITS;
+const bit<32> CELLS = ROWS << (WINDOW_BITS + PASSES_BITS);
+
+#ifdef TWO_PASSES
+#define IS_NEW meta.ahead == 1 || (meta.is_second == 1 && meta.ahead != 0 && meta.ahead[31:31] == 0)
+#else
+#define IS_NEW meta.ahead == 1
+#endif
 
 control ExactlyOnce(inout headers_t hdr, inout metadata_t meta) {
     PAIR_REGISTER(last_rpc_t, cells, CELLS)
-    WORD_REGISTER(bitmap_t, bitmaps, CELLS)
+    WORD_REGISTER(lanes_t, bitmaps, CELLS)
 
     // Both give the turn before this packet, 0 if it was one of another epoch. An ALU compares twice, so the
     // first turn, which may follow another epoch's, has an action of its own.
@@ -35,11 +41,26 @@ control ExactlyOnce(inout headers_t hdr, inout metadata_t meta) {
             cell.turn = cell.turn + 1;
         }
     )
-    WORD_ACTION(bitmap_t, store_bitmap, bitmaps,
+#ifdef TWO_PASSES
+    // RPCs of 16 lanes or less do not come here, so turns have gaps. The first pass has found that this turn is the
+    // slot's last one, or was until another packet came in between.
+    PAIR_ACTION(last_rpc_t, epoch, turn, second_pass, cells, bit<32>,
+        if (cell.epoch == hdr.rpc.epoch) {
+            result = cell.turn;
+        } else {
+            result = 0;
+        }
+        if (cell.epoch != hdr.rpc.epoch || cell.turn < meta.turn) {
+            cell.epoch = hdr.rpc.epoch;
+            cell.turn = meta.turn;
+        }
+    )
+#endif
+    WORD_ACTION(lanes_t, store_bitmap, bitmaps,
         cell = meta.served;
         result = cell;
     )
-    WORD_ACTION(bitmap_t, read_bitmap, bitmaps,
+    WORD_ACTION(lanes_t, read_bitmap, bitmaps,
         result = cell;
     )
 
@@ -54,13 +75,18 @@ control ExactlyOnce(inout headers_t hdr, inout metadata_t meta) {
 
     apply {
         if (meta.kind == PacketKind.REQUEST) {
+#ifdef TWO_PASSES
+            if (meta.is_second == 1) {
+                EXECUTE(meta.last_turn, second_pass, (bit<32>)meta.cell);
+            } else
+#endif
             if (meta.turn == 1) {
                 EXECUTE(meta.last_turn, first_turn, (bit<32>)meta.cell);
             } else {
                 EXECUTE(meta.last_turn, later_turn, (bit<32>)meta.cell);
             }
             compare();
-            if (meta.ahead == 1) {
+            if (IS_NEW) {
                 meta.verdict = Turn.NEW;
                 EXECUTE(meta.served, store_bitmap, (bit<32>)meta.cell);
             } else if (meta.turn == 0) {

@@ -3,27 +3,62 @@
 #ifndef TOFINO_HEADERS_P4
 #define TOFINO_HEADERS_P4
 
+// With TWO_PASSES, an RPC of 32 lanes takes two passes of 16. Both have exactly-once cells of their own, so each half is
+// added once, whatever passes in between.
+#ifdef TWO_PASSES
+#define LANES 32
+#define PASS_LANES 16
+#define PASSES_BITS 1
+#define REPEAT_IN_PASS(X) LANES_0_TO_7(X) LANES_8_TO_15(X)
+#define LIVE meta.live
+#else
+#define PASS_LANES LANES
+#define PASSES_BITS 0
+#define REPEAT_IN_PASS(X) REPEAT(X)
+#define LIVE hdr.rpc.live
+#endif
+
 #ifndef ROWS
-#define ROW_BITS 10             // callers, as a power of two: cells of 64 bits for 64 slots of each fill a stage
+#define ROW_BITS (10 - PASSES_BITS)     // callers, as a power of two: cells of 64 bits for 64 slots of each fill a stage
 #define ROWS (1 << ROW_BITS)
 #endif
-#define CELL_BITS 16            // ROW_BITS and those of the slot, WINDOW_BITS
+#define CELL_BITS 16            // ROW_BITS, the pass, and the slot, WINDOW_BITS
 
+#ifdef TWO_PASSES
+#define headers_t one_pass_headers_t
 #include "hotset/rpc.p4"
+#undef headers_t
+#include "two_passes.p4"
+#else
+#include "hotset/rpc.p4"
+typedef bitmap_t lanes_t;       // a bit for each lane of a pass
+#endif
 
 // A field of all lanes, the first lane's in the lowest bit.
-#define GATHERED_4(field) meta.lane_03.field JOIN meta.lane_02.field JOIN meta.lane_01.field JOIN meta.lane_00.field
-#define GATHERED_8(field) meta.lane_07.field JOIN meta.lane_06.field JOIN meta.lane_05.field \
-    JOIN meta.lane_04.field JOIN GATHERED_4(field)
-#define GATHERED_16(field) meta.lane_15.field JOIN meta.lane_14.field JOIN meta.lane_13.field \
+#define GATHERED_0_TO_3(field) meta.lane_03.field JOIN meta.lane_02.field JOIN meta.lane_01.field \
+    JOIN meta.lane_00.field
+#define GATHERED_4_TO_7(field) meta.lane_07.field JOIN meta.lane_06.field JOIN meta.lane_05.field \
+    JOIN meta.lane_04.field
+#define GATHERED_8_TO_15(field) meta.lane_15.field JOIN meta.lane_14.field JOIN meta.lane_13.field \
     JOIN meta.lane_12.field JOIN meta.lane_11.field JOIN meta.lane_10.field JOIN meta.lane_09.field \
-    JOIN meta.lane_08.field JOIN GATHERED_8(field)
-#if LANES == 4
-#define GATHERED(field) 4w0 JOIN GATHERED_4(field)
-#elif LANES == 8
-#define GATHERED(field) GATHERED_8(field)
+    JOIN meta.lane_08.field
+#define GATHERED_16_TO_23(field) meta.lane_23.field JOIN meta.lane_22.field JOIN meta.lane_21.field \
+    JOIN meta.lane_20.field JOIN meta.lane_19.field JOIN meta.lane_18.field JOIN meta.lane_17.field \
+    JOIN meta.lane_16.field
+#define GATHERED_24_TO_31(field) meta.lane_31.field JOIN meta.lane_30.field JOIN meta.lane_29.field \
+    JOIN meta.lane_28.field JOIN meta.lane_27.field JOIN meta.lane_26.field JOIN meta.lane_25.field \
+    JOIN meta.lane_24.field
+#define GATHERED_0_TO_7(field) GATHERED_4_TO_7(field) JOIN GATHERED_0_TO_3(field)
+#define GATHERED_0_TO_15(field) GROUP(GATHERED_8_TO_15(field)) JOIN GROUP(GATHERED_0_TO_7(field))
+#define GATHERED_16_TO_31(field) GROUP(GATHERED_24_TO_31(field)) JOIN GROUP(GATHERED_16_TO_23(field))
+#if PASS_LANES == 4
+#define GATHERED(field) 4w0 JOIN GATHERED_0_TO_3(field)
+#elif PASS_LANES == 8
+#define GATHERED(field) GATHERED_0_TO_7(field)
+#elif PASS_LANES == 16
+#define GATHERED(field) GATHERED_0_TO_15(field)
 #else
-#define GATHERED(field) GATHERED_16(field)
+#define GATHERED(field) GROUP(GATHERED_16_TO_31(field)) JOIN GROUP(GATHERED_0_TO_15(field))
 #endif
 
 // What a lane's look-up has found.
@@ -76,13 +111,21 @@ struct metadata_t {
     bit<32>    last_turn;       // of the slot, before this packet
     bit<32>    ahead;           // turns since the last one of the slot
     bit<CELL_BITS> cell;
-    bitmap_t   hot;             // lanes whose key is in the switch for every caller,
-    bitmap_t   moving;          // or for privileged callers
-    bitmap_t   served;          // lanes that the switch serves
+    lanes_t    hot;             // lanes whose key is in the switch for every caller,
+    lanes_t    moving;          // or for privileged callers
+    lanes_t    served;          // lanes that the switch serves
+#ifdef TWO_PASSES
+    port_t     ingress_port;    // where the RPC came from at first
+    bit<1>     is_second;       // pass
+    bit<1>     first_is_answered;   // the first pass has served all live lanes of its half; 1 if there was none
+    lanes_t    first_served;    // lanes that it has served
+    lanes_t    live;            // lanes of this pass in use
+    bit<8>     others;          // hotset/parser.p4 has `remaining`; these are lanes of the other pass
+#endif
     Work       work;
     Turn       verdict;
 #define LANE(nn, i) lane_t lane_##nn;
-    REPEAT(LANE)
+    REPEAT_IN_PASS(LANE)
 #undef LANE
 }
 

@@ -19,11 +19,19 @@
 #include "process.p4"
 
 #ifdef V1MODEL
+#ifdef TWO_PASSES
+#include "parser_two_passes_v1model.p4"
+#else
 #include "hotset/parser.p4"
-#include "hotset/checksums.p4"
 #include "hotset/deparser.p4"
+#endif
+#include "hotset/checksums.p4"
 #include "pipeline_v1model.p4"
 #else
+#ifdef TWO_PASSES
+#include "parser_two_passes_tna.p4"
+#else
 #include "parser_tna.p4"
+#endif
 #include "pipeline_tna.p4"
 #endif

@@ -1,5 +1,11 @@
 // Rewrites an RPC for its next hop, as hotset/readdress.p4 does. A counter is reached once a packet, so duplicates
 // have one of their own; and a chip does not multiply, so lengths are entries of a table.
+#ifdef TWO_PASSES
+#define IS_NONE_SERVED meta.served == 0 && meta.first_served == 0
+#else
+#define IS_NONE_SERVED meta.served == 0
+#endif
+
 control Readdress(inout headers_t hdr, inout metadata_t meta, inout port_t egress_port) {
     PACKET_COUNTER(rpcs, RPC_OUTCOMES)
 
@@ -28,14 +34,24 @@ control Readdress(inout headers_t hdr, inout metadata_t meta, inout port_t egres
 
     action remove_keys() {
 #define REMOVE(nn, i) hdr.keys[i].setInvalid();
-        REPEAT(REMOVE)
+        REPEAT_IN_PASS(REMOVE)
 #undef REMOVE
+#ifdef TWO_PASSES
+#define REMOVE(nn, i) hdr.other_keys[i].setInvalid();
+        REPEAT_IN_PASS(REMOVE)
+#undef REMOVE
+#endif
     }
 
     action remove_values() {
 #define REMOVE(nn, i) hdr.values[i].setInvalid();
-        REPEAT(REMOVE)
+        REPEAT_IN_PASS(REMOVE)
 #undef REMOVE
+#ifdef TWO_PASSES
+#define REMOVE(nn, i) hdr.other_values[i].setInvalid();
+        REPEAT_IN_PASS(REMOVE)
+#undef REMOVE
+#endif
     }
 
     action answer_pull(bit<16> udp_length, bit<16> total_len) {
@@ -59,6 +75,17 @@ control Readdress(inout headers_t hdr, inout metadata_t meta, inout port_t egres
         hdr.udp.length = udp_length;
         hdr.ipv4.total_len = total_len;
     }
+
+#ifdef TWO_PASSES
+    action serve_one() {
+        hdr.rpc.served = 16w0 ++ meta.served;
+    }
+
+    action serve_both() {
+        hdr.rpc.served = meta.served ++ meta.first_served;
+        hdr.pass.setInvalid();
+    }
+#endif
 
     table pulls {
         key = {
@@ -84,11 +111,19 @@ control Readdress(inout headers_t hdr, inout metadata_t meta, inout port_t egres
             COUNT(rpcs, RpcOutcome.RELAYED);
             to_worker();
         } else if (meta.kind == PacketKind.REQUEST) {
+#ifdef TWO_PASSES
+            if (meta.is_second == 1) {
+                serve_both();
+            } else {
+                serve_one();
+            }
+#else
             hdr.rpc.served = meta.served;
+#endif
             if (hdr.rpc.op == Op.PUSH && meta.is_answered == 1) {
                 answer_push();
             } else if (hdr.rpc.op == Op.PULL) {
-                if (meta.is_answered == 0 && meta.served == 0) {
+                if (meta.is_answered == 0 && IS_NONE_SERVED) {
                     remove_values();
                 } else {
                     pulls.apply();

@@ -7,11 +7,13 @@
 #include <tna.p4>
 #endif
 
-// Local port 64 of pipe 0 on Tofino 1, and 0 on Tofino 2, lead to the switch's CPU.
+// Local port 64 of pipe 0 on Tofino 1, and 0 on Tofino 2, lead to the switch's CPU; 68, and 6, back to ingress.
 #if __TARGET_TOFINO__ == 2
 #define SWITCH_CPU_PORT 0
+#define RECIRCULATION_PORT 6
 #else
 #define SWITCH_CPU_PORT 64
+#define RECIRCULATION_PORT 68
 #endif
 
 // What precedes a frame to and from the CPU, as hotset/packet_io.p4 has it for P4Runtime. A port is moved between
@@ -45,10 +47,12 @@ header packet_in_t {
 
 #define EXECUTE(target, name, index) target = name.execute(index)
 
-// Gathers bits of many containers in one stage, by the hash unit's identity. JOIN stands between the fields.
+// Gathers bits of many containers in one stage, by the hash unit's identity. JOIN stands between the fields,
+// and GROUP around some of them.
 #define GATHERER(WORD, name) Hash<WORD>(HashAlgorithm_t.IDENTITY) name;
 #define GATHER(target, name, ...) target = name.get({ __VA_ARGS__ })
 #define JOIN ,
+#define GROUP(...) __VA_ARGS__
 
 #define PACKET_COUNTER(name, size) Counter<bit<32>, bit<8>>(size, CounterType_t.PACKETS) name;
 #define COUNT(name, index) name.count((bit<8>)(bit<32>)(index))

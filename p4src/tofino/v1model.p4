@@ -3,6 +3,7 @@
 #include <v1model.p4>
 
 #define SWITCH_CPU_PORT CPU_PORT
+#define RECIRCULATION_PORT 68
 
 #define PAIR_REGISTER(CELL, name, size) register<bit<64>>(size) name;
 #define PAIR_ACTION(CELL, FIRST, SECOND, name, register_name, RESULT, ...) \
@@ -28,6 +29,7 @@
 #define GATHERER(WORD, name)
 #define GATHER(target, name, ...) target = __VA_ARGS__
 #define JOIN ++
+#define GROUP(...) (__VA_ARGS__)
 
 #define PACKET_COUNTER(name, size) counter(size, CounterType.packets) name;
 #define COUNT(name, index) name.count((bit<32>)(index))

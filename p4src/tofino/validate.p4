@@ -65,7 +65,7 @@ control Validate(inout headers_t hdr, inout metadata_t meta, in bit<16> parser_e
         }
         actions = { request; answer; control_answer; from_cpu; other; drop; }
         const default_action = drop(DropReason.WRONG_VERSION);
-        size = 128;
+        size = 128 * ((LANES + 15) / 16);
         const entries = {
             (true, 0, _, _, _, _, _, _, _, _, _, ANY_RPC): from_cpu();
             (_, _, true, _, true, 5, _, _, _, _, _, ANY_RPC): drop(DropReason.BAD_CHECKSUM);

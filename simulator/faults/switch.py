@@ -16,7 +16,6 @@ from typing_extensions import Self
 from controller.client import SwitchClient
 from controller.errors import DeviceError, NotPrimary
 from controller.tables import Change, Row, Update
-from foundation.designs.interface import Design
 from foundation.designs.registry import design
 from foundation.protocol.frames import packet_out_header
 from simulator.simulated_switch import CompiledConfig, SimulatedSwitch
@@ -25,7 +24,7 @@ from softswitch.errors import StateError
 from softswitch.jit import MachineCode
 from softswitch.memory.rows import Words
 from softswitch.p4runtime.loaded_config import LoadedConfig, read_p4info
-from softswitch.p4runtime.messages import p4r
+from softswitch.p4runtime.messages import p4i, p4r
 
 R = TypeVar("R", bound=Row)
 _MAX_ROWS = 64
@@ -39,13 +38,13 @@ _MAX_PAUSE_S = 200e-6
 @cache
 def small_config(name: str) -> CompiledConfig:
     chosen = design(name)
-    return compile_small(chosen, chosen.program.read_bytes())
+    return compile_small(chosen.program.read_bytes(), read_p4info(chosen.p4info))
 
 
-def compile_small(chosen: Design, program: bytes) -> CompiledConfig:
-    description, p4info = json.loads(program), read_p4info(chosen.p4info)
+def compile_small(program: bytes, p4info: p4i.P4Info) -> CompiledConfig:
+    description = json.loads(program)
     for table in chain(*(each["tables"] for each in description["pipelines"] if each["name"] == "ingress")):
-        table["max_size"] = min(table["max_size"], _MAX_ROWS)
+        table["max_size"] = max(min(table["max_size"], _MAX_ROWS), len(table.get("entries", ())))
     for counter in (each for each in description["counter_arrays"] if not each["is_direct"]):
         counter["size"] = min(counter["size"], _MAX_ROWS)
     for register in description["register_arrays"]:
@@ -60,7 +59,7 @@ def compile_small(chosen: Design, program: bytes) -> CompiledConfig:
 
 
 def _cells(register: str) -> int:
-    return _MAX_ROWS * (_WINDOW if "cells" in register else 1)
+    return _MAX_ROWS * (_WINDOW if "exactly_once" in register else 1)
 
 
 class RestartableSwitch(SimulatedSwitch):

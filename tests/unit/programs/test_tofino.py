@@ -13,14 +13,14 @@ from softswitch.compiled import CompiledPipeline
 from softswitch.ir import Program
 from softswitch.jit import MachineCode
 from softswitch.load import load_program
-from softswitch.pipeline import ActionCall, Change, EntryWrite
+from softswitch.pipeline import Change, EntryWrite
 from switch_harness.effort import seeds
 from tests.harness import testnet
+from tests.harness.twins import TWIN_INGRESS, for_twin
 from tests.harness.vectors import KEYS, SLOTS, STATES, Source, hot_set, lane_of
 
 LANES = 16
 PROGRAMS = Path(__file__).parents[2] / "programs" / "compiled"
-TWIN_INGRESS = "HotlineIngress.process."
 Code = tuple[Program, MachineCode]
 IPV4 = b"\x08\x00"
 
@@ -41,7 +41,7 @@ class Both:
 
     def write(self, entries: list[EntryWrite]) -> None:
         ours = self.hotset.write_entries(entries)
-        reference = self.twin.write_entries([_for_twin(entry) for entry in entries])
+        reference = self.twin.write_entries([for_twin(entry) for entry in entries])
         assert [type(error) for error in reference] == [type(error) for error in ours]
 
     def exchange(self, port: int, frame: bytes, now: int) -> int:
@@ -63,13 +63,6 @@ class Both:
         assert self.twin.read_counter(rpcs, 0, 3) == self.hotset.read_counter(
             "HotlineIngress.readdress.rpcs", 0, 3
         )
-
-
-def _for_twin(entry: EntryWrite) -> EntryWrite:
-    call = entry.action
-    if isinstance(call, ActionCall):
-        call = call._replace(name=call.name.replace(testnet.INGRESS, TWIN_INGRESS))
-    return entry._replace(table=entry.table.replace(testnet.INGRESS, TWIN_INGRESS), action=call)
 
 
 def _hides_its_length(port: int, frame: bytes) -> bool:

@@ -27,6 +27,7 @@ from simulator.faults.schedule import FaultSchedule
 from simulator.faults.shrink import shrink
 from simulator.faults.switch import compile_small
 from simulator.faults.testbed import SimulatedTestbed
+from softswitch.p4runtime.loaded_config import read_p4info
 from tests.harness.cli import invoke
 from tests.harness.faults import fails_soon
 
@@ -123,7 +124,7 @@ def program_without(assignment: str) -> Any:
         found += len(action["primitives"]) - len(stored)
         action["primitives"] = stored
     assert found == 1
-    return compile_small(design(DEFAULT), json.dumps(description).encode())
+    return compile_small(json.dumps(description).encode(), read_p4info(design(DEFAULT).p4info))
 
 
 def _is_at(step: dict[str, Any], file: str, line: int) -> bool:
