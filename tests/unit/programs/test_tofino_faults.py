@@ -1,4 +1,4 @@
-"""The twin of the Tofino program in schedules of faults: agents, frames and the switch end as with `hotset`."""
+"""The twin of the Tofino program under faults: agents, frames, and the switch end as with `hotset`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from simulator.faults.kinds import play_schedule
 from simulator.faults.matrix import MATRIX_ROWS, cached_testbed
 from simulator.faults.schedule import FaultSchedule
 from simulator.faults.testbed import SimulatedTestbed
-from simulator.simulated_switch import CompiledConfig
 from tests.harness.twins import contents, small_twin, twin_testbed
 
 ARMS = {arm.name: arm for arm in (OFFLOAD, OFFLOAD_PROXY)}

@@ -5,15 +5,18 @@ What it recirculates leaves by a port, so a test decides what comes in between, 
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import product
 from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 import pytest
 
 from controller.tables import CPU_PORT
 from foundation.protocol.frames import packet_out_header
 from foundation.protocol.hashing import lane_of
-from foundation.protocol.header import LANES, WINDOW_BITS, Op
+from foundation.protocol.header import LANES, SLOT_MASK, WINDOW_BITS, Header, Op
 from softswitch.compiled import CompiledPipeline
 from softswitch.ir import Program
 from softswitch.jit import MachineCode
@@ -28,14 +31,21 @@ TWO_PASSES = Path(__file__).parents[2] / "programs" / "compiled" / "tofino_two_p
 PASS_LANES = 16
 RECIRCULATION_PORT = 68
 Code = tuple[Program, MachineCode]
-Rpc = tuple[int, int, int]
-"""Job, caller, and sequence number."""
 
 
 @pytest.fixture(scope="module")
 def codes() -> list[Code]:
     programs = [testnet.program(), load_program(TWO_PASSES.read_bytes())]
     return [(program, MachineCode(program)) for program in programs]
+
+
+class Rpc(NamedTuple):
+    caller: int
+    seq: int
+
+    @property
+    def slot(self) -> int:
+        return self.seq & SLOT_MASK
 
 
 class TwoPasses:
@@ -86,7 +96,7 @@ class HonestSource(Source):
 
     def __init__(self, random: Random, oracle: CompiledPipeline) -> None:
         super().__init__(random, oracle)
-        self._sent: dict[Rpc, tuple[int, bytes]] = {}
+        self._sent: dict[tuple[int, int, int], tuple[int, bytes]] = {}
 
     def request(self) -> tuple[int, bytes]:
         port, frame = super().request()
@@ -129,122 +139,138 @@ def test_an_rpc_is_answered_as_by_hotset(seed: int, codes: list[Code]) -> None:
     assert packets[0] == packets[1]
 
 
-class Callers:
-    """Callers as agents are: a slot's next RPC follows the answer to its last one."""
-
-    def __init__(self, random: Random) -> None:
-        self._random = random
-        self.frames: dict[tuple[int, int], bytes] = {}
-        """The RPC in flight of each caller and slot."""
-        self.pushed: dict[Rpc, dict[int, tuple[int, int]]] = {}
-        """Lane -> (key, value)."""
-        self._turns: dict[tuple[int, int], int] = {}
-        for caller in testnet.CALLERS:
-            for slot in range(3):
-                self.begin(caller, slot)
-
-    def begin(self, caller: int, slot: int) -> None:
-        r, at = self._random, (caller, slot)
-        self._turns[at] = self._turns.get(at, 0) + 1
-        op = r.choice([Op.PULL, Op.PUSH, Op.PUSH, Op.PUSH, Op.EMPTY])
-        keys = {lane_of(key): key for key in r.sample(range(KEYS), r.choice([1, 4, 20, 100, 300]))}
-        last = r.choice([PASS_LANES, LANES])
-        lanes = {lane: (key, r.getrandbits(32)) for lane, key in keys.items() if lane < last} or {0: (KEYS, 1)}
-        seq = self._turns[at] << WINDOW_BITS | slot
-        rpc = frames.request(
-            op, job=testnet.OFFLOADED, worker=caller, epoch=testnet.EPOCH, ps=0, seq=seq,
-            lanes={} if op is Op.EMPTY else lanes,
-        )  # fmt: skip
-        if op is Op.PUSH:
-            self.pushed[testnet.OFFLOADED, caller, seq] = lanes
-        self.frames[at] = frames.frame(rpc, src=testnet.CALLERS[caller][0], dst=testnet.SERVICE)
-
-    def transmission(self, at: tuple[int, int]) -> tuple[int, bytes]:
-        port = testnet.CALLERS[at[0]][1]
-        return port, (packet_out_header(None) if port == CPU_PORT else b"") + self.frames[at]
-
-
-def key_slots() -> dict[int, int]:
+def slots_of_keys() -> dict[int, int]:
     """Return a slot of its own for each key that can be hot."""
-    of_lane: dict[int, int] = {}
-    slots = {}
+    slots: dict[int, int] = {}
+    used = Counter[int]()
     for key in range(KEYS):
-        slots[key] = of_lane[lane_of(key)] = of_lane.get(lane_of(key), -1) + 1
+        slots[key] = used[lane_of(key)]
+        used[lane_of(key)] += 1
     return {key: slot for key, slot in slots.items() if slot < SLOTS}
 
 
-@pytest.mark.parametrize("changes", [False, True])
+class Interleaving:
+    """Callers as agents are, whose passes, repetitions and losses a switch sees in any order."""
+
+    def __init__(self, random: Random, hotset: CompiledPipeline, twin: TwoPasses) -> None:
+        self.random, self.hotset, self.twin = random, hotset, twin
+        self.in_flight: dict[tuple[int, int], tuple[int, bytes]] = {}
+        """By caller and slot: port and frame."""
+        self.pushed: dict[Rpc, dict[int, tuple[int, int]]] = {}
+        """Lane -> (key, value)."""
+        self.served: dict[Rpc, int] = {}
+        """Bitmap in the first answer, or in what goes on to the server."""
+        self.between: list[bytes] = []
+        self.lost = self.repeated = self.now = 0
+        self._turns = Counter[tuple[int, int]]()
+
+    def begin(self, caller: int, slot: int) -> None:
+        r, at = self.random, (caller, slot)
+        self._turns[at] += 1
+        op = r.choice([Op.PULL, Op.PUSH, Op.PUSH, Op.PUSH, Op.EMPTY])
+        last = r.choice([PASS_LANES, LANES])
+        keys = {lane_of(key): key for key in r.sample(range(KEYS), r.choice([1, 4, 20, 100, 300]))}
+        lanes = {lane: (key, r.getrandbits(32)) for lane, key in keys.items() if lane < last}
+        rpc = Rpc(caller, self._turns[at] << WINDOW_BITS | slot)
+        datagram = frames.request(
+            op, job=testnet.OFFLOADED, worker=caller, epoch=testnet.EPOCH, ps=0, seq=rpc.seq,
+            lanes={} if op is Op.EMPTY else lanes or {0: (KEYS, 1)},
+        )  # fmt: skip
+        if op is Op.PUSH:
+            self.pushed[rpc] = lanes
+        end, port = testnet.CALLERS[caller]
+        head = packet_out_header(None) if port == CPU_PORT else b""
+        self.in_flight[at] = port, head + frames.frame(datagram, src=end, dst=testnet.SERVICE)
+
+    def send(self) -> None:
+        port, frame = self.in_flight[self.random.choice(list(self.in_flight))]
+        self._take(self.twin.pipeline.process(port, frame, self.now, self.now))
+
+    def pass_again(self) -> None:
+        frame = self.between.pop(self.random.randrange(len(self.between)))
+        if self.random.random() < 0.1:
+            self.lost += 1
+        else:
+            self._take(self.twin.pipeline.process(RECIRCULATION_PORT, frame, self.now, self.now))
+
+    def _take(self, outputs: list[Output]) -> None:
+        self.now += 1
+        for output in outputs:
+            if output.port == RECIRCULATION_PORT:
+                self.between.append(output.frame)
+            else:
+                self._take_answer(output)
+
+    def _take_answer(self, output: Output) -> None:
+        header = frames.Parsed(output.frame[2:] if output.port == CPU_PORT else output.frame).rpc
+        rpc = Rpc(header.worker, header.seq)
+        is_first = rpc not in self.served
+        if header.op == Op.PUSH or is_first:
+            assert self.served.setdefault(rpc, header.served) == header.served
+        if is_first:
+            sent = self.in_flight.pop((rpc.caller, rpc.slot))
+            expected = self.hotset.process(*sent, self.now, self.now)
+            self.check(header, output, expected)
+        else:
+            self.repeated += 1
+
+    def check(self, header: Header, output: Output, expected: list[Output]) -> None:
+        """Compare the first answer with that of `hotset`, whose values are older or newer."""
+        if header.op != Op.PULL:
+            assert expected == [output]
+
+    def added(self) -> list[list[int]]:
+        """Return what each lane and slot must hold."""
+        slots, held = slots_of_keys(), [[0] * SLOTS for _ in range(LANES)]
+        for rpc, lanes in self.pushed.items():
+            for lane, (key, value) in lanes.items():
+                if self.served[rpc] >> lane & 1:
+                    held[lane][slots[key]] = (held[lane][slots[key]] + value) % 2**32
+        return held
+
+
+class ChangingHotSet(Interleaving):
+    """Entries change between any two passes, of which `hotset` knows nothing."""
+
+    def __init__(self, random: Random, hotset: CompiledPipeline, twin: TwoPasses) -> None:
+        super().__init__(random, hotset, twin)
+        self._hot = list(slots_of_keys().items())
+
+    def _take(self, outputs: list[Output]) -> None:
+        if self.random.random() < 0.2:
+            key, slot = self.random.choice(self._hot)
+            state = self.random.choice(STATES)
+            self.twin.write([testnet.hot_entry(Change.MODIFY, key, state, slot, lane_of(key))])
+        super()._take(outputs)
+
+    def check(self, header: Header, output: Output, expected: list[Output]) -> None:
+        pass
+
+
+@pytest.mark.parametrize("kind", [Interleaving, ChangingHotSet])
 @pytest.mark.parametrize("seed", seeds(16))
 def test_each_half_counts_once_whatever_comes_in_between(
-    seed: int, changes: bool, codes: list[Code]
+    seed: int, kind: type[Interleaving], codes: list[Code]
 ) -> None:
     random = Random(seed)
-    hotset, twin, callers = CompiledPipeline(*codes[0]), TwoPasses(codes[1]), Callers(random)
-    slots = key_slots()
-    hot = [
+    hotset, twin = CompiledPipeline(*codes[0]), TwoPasses(codes[1])
+    entries = testnet.network() + [
         testnet.hot_entry(Change.INSERT, key, random.choice(STATES), slot, lane_of(key))
-        for key, slot in slots.items()
-        if random.random() < 0.7
+        for key, slot in slots_of_keys().items()
     ]
-    entries = testnet.network() + hot
     testnet.write(hotset, entries)
     twin.write(entries)
-    between: list[bytes] = []  # passes
-    served: dict[Rpc, int] = {}
-    first_answers: dict[Rpc, list[Output]] = {}
-    done, lost, now, late = 0, 0, 0, 0
-
-    def take(outputs: list[Output]) -> None:
-        nonlocal done, late
-        for port, frame in outputs:
-            if port == RECIRCULATION_PORT:
-                between.append(frame)
-                continue
-            rpc = frames.Parsed(frame[2:] if port == CPU_PORT else frame).rpc
-            name = (rpc.job, rpc.worker, rpc.seq)
-            if rpc.op == Op.PUSH:
-                assert served.setdefault(name, rpc.served) == rpc.served
-            at = (rpc.worker, rpc.seq & (1 << WINDOW_BITS) - 1)
-            if name in first_answers:
-                late += 1
-                continue
-            first_answers[name] = [Output(port, frame)]
-            expected = hotset.process(*callers.transmission(at), now, now)
-            if not changes and rpc.op != Op.PULL:
-                assert expected == first_answers[name]
-            done += 1
-            callers.begin(*at)
-
-    while done < 400 or between:
-        now += 1
-        kind = random.random()
-        if between and (done >= 400 or kind < 0.4):
-            frame = between.pop(random.randrange(len(between)))
-            if random.random() < 0.1:
-                lost += 1
-            else:
-                take(twin.pipeline.process(RECIRCULATION_PORT, frame, now, now))
-        elif done < 400:
-            at = random.choice(list(callers.frames))
-            take(twin.pipeline.process(*callers.transmission(at), now, now))
-        if changes and kind > 0.9:
-            entry = random.choice(hot)
-            assert isinstance(entry.action, ActionCall)
-            action = entry.action.name.rsplit(".", 1)[0] + "." + random.choice(STATES)
-            entry = entry._replace(change=Change.MODIFY, action=entry.action._replace(name=action))
-            twin.write([entry])
-    assert lost > 5 and late > 5
-
-    expected_values = [[0] * SLOTS for _ in range(LANES)]
-    unknown = {key for name, lanes in callers.pushed.items() if name not in served for key, _ in lanes.values()}
-    for name, bitmap in served.items():
-        for lane, (key, value) in callers.pushed[name].items():
-            if bitmap >> lane & 1:
-                at_slot = expected_values[lane]
-                at_slot[slots[key]] = (at_slot[slots[key]] + value) % 2**32
-    for lane in range(LANES):
-        held, by_hotset = twin.held(lane), held_by_hotset(hotset, lane)
-        sure = [slot for key, slot in slots.items() if lane_of(key) == lane and key not in unknown]
-        assert [held[slot] for slot in sure] == [expected_values[lane][slot] for slot in sure]
-        if not changes:
-            assert [held[slot] for slot in sure] == [by_hotset[slot] for slot in sure]
+    rpcs = kind(random, hotset, twin)
+    while rpcs.in_flight or rpcs.between or len(rpcs.served) < 400:
+        for caller, slot in product(testnet.CALLERS, range(3)):
+            if (caller, slot) not in rpcs.in_flight and len(rpcs.served) < 400:
+                rpcs.begin(caller, slot)
+        if rpcs.between and (not rpcs.in_flight or random.random() < 0.4):
+            rpcs.pass_again()
+        else:
+            rpcs.send()
+    assert rpcs.lost > 5 and rpcs.repeated > 5
+    held = [twin.held(lane) for lane in range(LANES)]
+    assert held == rpcs.added() and any(map(any, held))
+    if kind is Interleaving:
+        assert held == [held_by_hotset(hotset, lane) for lane in range(LANES)]
