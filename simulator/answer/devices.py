@@ -1,8 +1,8 @@
 """Switches of `hotline answer --switch`: what a frame takes, and how many hot keys they hold.
 
 The figures of chips are those of docs/tofino.md, from published limits and the program that was compiled for
-a Tofino 1; a Tofino 2 is assumed to hold as much. No chip was measured, and the program for several passes
-was not built.
+a Tofino 1; a Tofino 2 is assumed to hold as much. No chip was measured, and the program for two passes was
+not compiled for one.
 """
 
 from __future__ import annotations
