@@ -2,13 +2,15 @@
 
 From the folder tests, with checkouts and binaries that are there already:
 
-    python -m switch_harness.suites --bmv2 DIR --p4c CHECKOUT --gtests PROGRAM --ptf CHECKOUT [--only REGEX]
+    python -m switch_harness.suites --bmv2 DIR --p4c CHECKOUT --gtests PROGRAM --ptf CHECKOUT
+        [--finsy CHECKOUT] [--only REGEX]
 
 `--bmv2` is a folder with `simple_switch`, `simple_switch_CLI` and `simple_switch_grpc`; without it only
 softswitch runs. `--p4c` runs p4c's STF samples by its own runner, which needs ptf, scapy and ply in the
 Python that `--python` names, and p4c-bm2-ss on the PATH. `--gtests` is behavioral-model's test program of
 simple_switch_grpc, linked with gtest_main instead of its main.cpp, and `--testdata` its folder testdata.
-`--ptf` runs the PTF tests of a checkout of p4lang/tutorials or p4-guide, as `ptf_suites` says.
+`--ptf` runs the PTF tests of a checkout of p4lang/tutorials or p4-guide, as `ptf_suites` says. `--finsy` runs
+the tests of finsy's examples, as `finsy_examples` says.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from typing import NamedTuple
 
 from softswitch.bmv2.install import install
 from softswitch.processes import start_switch
+from switch_harness.finsy_examples import run_finsy
 from switch_harness.ptf_suites import run_ptf
 
 TEST_S = 120.0
@@ -130,6 +133,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--gtests", type=Path, metavar="PROGRAM")
     parser.add_argument("--testdata", type=Path, metavar="DIR")
     parser.add_argument("--ptf", type=Path, action="append", default=[], metavar="CHECKOUT")
+    parser.add_argument("--finsy", type=Path, metavar="CHECKOUT")
     parser.add_argument("--only", type=re.compile, default=re.compile(""), metavar="REGEX")
     values = parser.parse_args(arguments)
     if (values.gtests is None) != (values.testdata is None):
@@ -151,6 +155,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for checkout in (path.absolute() for path in values.ptf):
             results = {n: run_ptf(checkout, values.python, at, values.only) for n, at in switches.items()}
             suites.append(Suite(f"PTF tests of {checkout.name}", results))
+        if values.finsy is not None:
+            checkout = values.finsy.absolute()
+            results = {n: run_finsy(checkout, values.python, at, values.only) for n, at in switches.items()}
+            suites.append(Suite("finsy's example tests", results))
     print(f"| suite | tests | {' | '.join(switches)} |")
     print("|---" * (2 + len(switches)) + "|")
     for suite in suites:

@@ -28,6 +28,8 @@ OURS = {"softswitch", "nativekit"}
 PROGRAM = ROOT / "tests" / "programs" / "compiled" / "control"
 LAYERS = ["status", "codecs", "p4info", "entities", "control"]  # of p4runtime, the lowest first
 INSTALLED_AS = {"grpc": "grpcio", "google": "protobuf"}
+PYTHONS = os.environ.get("SOFTSWITCH_PYTHONS", sys.executable).split(os.pathsep)
+"""Interpreters that the distribution is installed for."""
 
 # Argument: a compiled program.
 USE = """
@@ -157,11 +159,12 @@ def test_it_runs_elsewhere_without_what_only_tests_and_bench_need(tmp_path: Path
 
 
 @pytest.mark.soak
-def test_its_sdist_and_the_wheel_made_of_it_work_in_a_new_environment(tmp_path: Path) -> None:
+@pytest.mark.parametrize("python", PYTHONS)
+def test_its_sdist_and_the_wheel_made_of_it_work_in_a_new_environment(python: str, tmp_path: Path) -> None:
     """Needs a package index."""
     source = tmp_path / "softswitch"  # building leaves folders beside the sources
     shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns("__pycache__", "build", "*.egg-info"))
-    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
+    subprocess.run([python, "-m", "venv", tmp_path / "venv"], check=True)
     binaries = tmp_path / "venv" / "bin"
     install = [*on_the_machines_network(), str(binaries / "python"), "-m", "pip", "install", "--quiet"]
     subprocess.run([*install, *PROJECT["build-system"]["requires"]], check=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from switch_harness import finsy_examples
 from switch_harness.ptf_suites import verdicts
 from switch_harness.suites import Suite
 
@@ -39,3 +40,17 @@ def test_each_test_of_a_ptf_run_has_its_verdict() -> None:
 def test_a_ptf_run_without_a_summary_of_all_its_tests_has_failed() -> None:
     for printed in (PTF.partition("Ran")[0], PTF.replace("Ran 3", "Ran 4"), ""):
         assert verdicts(printed) == {"runptf.sh": False}
+
+
+def test_a_junit_report_is_read_without_what_was_skipped() -> None:
+    report = """<testsuites><testsuite>
+        <testcase classname="tests.test_hello" name="test_demo1"/>
+        <testcase classname="tests.test_hello" name="test_demo2"><failure/></testcase>
+        <testcase classname="tests.test_hello" name="test_demo3"><error/></testcase>
+        <testcase classname="tests.test_hello" name="test_graph_dot"><skipped/></testcase>
+        </testsuite></testsuites>"""
+    assert finsy_examples.verdicts(report) == {
+        "test_hello.test_demo1": True,
+        "test_hello.test_demo2": False,
+        "test_hello.test_demo3": False,
+    }
