@@ -114,9 +114,9 @@ def claimed(found: Claims, subject: Subject) -> Iterator[tuple[Better, Tone, lis
     mentioned = [found[metric.name] for metric in mentioned_in("answer", subject) if metric.name in found]
     for better in ("less", "more"):
         for tone in ("better", "worse"):
-            alike = [claim for claim in mentioned if (claim.metric.better, claim.tone) == (better, tone)]
-            if alike:
-                yield better, tone, alike
+            claims = [each for each in mentioned if (each.metric.better, each.tone) == (better, tone)]
+            if claims:
+                yield better, tone, claims
 
 
 def unclaimed(found: Claims) -> list[list[Claim]]:

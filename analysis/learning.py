@@ -88,14 +88,14 @@ def _courses(blocks: Sequence[Block]) -> dict[str, float]:
 
 
 def _half_width(courses: Mapping[str, float], arm: Arm, baseline: Arm, alpha: float) -> float | None:
-    alike: dict[bool, list[float]] = {}
+    losses: dict[bool, list[float]] = {}  # by whether the arm aggregates
     for each in ordered(courses):
         if each != arm or arm.settings.aggregates != baseline.settings.aggregates:
-            alike.setdefault(each.settings.aggregates, []).append(courses[each.name])
-    freedom = sum(len(values) - 1 for values in alike.values())
+            losses.setdefault(each.settings.aggregates, []).append(courses[each.name])
+    freedom = sum(len(values) - 1 for values in losses.values())
     if not freedom:
         return None
-    squares = sum(float(np.var(values)) * len(values) for values in alike.values())
+    squares = sum(float(np.var(values)) * len(values) for values in losses.values())
     # The arm and the baseline are one training each.
     return float(stdtrit(freedom, 1 - alpha / 2)) * sqrt(2 * squares / freedom)
 

@@ -189,8 +189,8 @@ class Controller:
     async def _renew(self, inband: InBand, servers: Sequence[Server]) -> None:
         rows = await self._switch.read(Worker)
         epochs = {(row.job, row.worker): row.epoch for row in rows}
-        known = [(server, epochs.get((server.job, PS_CALLER_BASE + server.ps))) for server in servers]
-        await gather_or_cancel(inband.renew(server, epoch) for server, epoch in known if epoch is not None)
+        pairs = [(server, epochs.get((server.job, PS_CALLER_BASE + server.ps))) for server in servers]
+        await gather_or_cancel(inband.renew(server, epoch) for server, epoch in pairs if epoch is not None)
 
     async def set_proxy(self, job: int, on: bool) -> None:
         """Have the switch present all workers of a job to the PS as one connection, or each as its own."""

@@ -16,4 +16,4 @@ def import_torch() -> ModuleType:
         raise MissingPackage(
             f"PyTorch is not here ({error}): .venv/bin/pip install 'torch>=2.1', which is the extra `torch`"
         ) from error
-    return torch  # type: ignore[no-any-return]  # where it is not installed it is nothing to type checkers
+    return torch  # type: ignore[no-any-return]  # without PyTorch, type checkers do not know it

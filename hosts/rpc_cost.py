@@ -63,10 +63,10 @@ def measure_rpc_cost(
                 return None
             worker_s, server_s, rpcs = time.thread_time(), cpu_s(), 0
             for _ in range(steps):
-                taken = _step(client, completes)
-                if not taken:
+                step_rpcs = _step(client, completes)
+                if not step_rpcs:
                     return None
-                rpcs += taken
+                rpcs += step_rpcs
             worker_s, server_s = time.thread_time() - worker_s, cpu_s() - server_s
     return RpcCost(worker_s / rpcs * 1e6, server_s / rpcs * 1e6)
 

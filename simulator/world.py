@@ -223,9 +223,9 @@ class SimulatedNetwork:
         world, n = self.world, len(self.world.frames)
         frames, heap = frames_for(2 * n), records(2 * len(world.heap), Event)
         frames[:n], heap[: len(world.heap)] = world.frames, world.heap
-        known = int(world.header.free)
+        n_free = int(world.header.free)
         free = np.zeros(2 * n, np.int64)
-        free[:known], free[known : known + n] = world.free[:known], np.arange(n, 2 * n)
+        free[:n_free], free[n_free : n_free + n] = world.free[:n_free], np.arange(n, 2 * n)
         world.header.free += n
         self.world = world._replace(frames=frames, heap=heap, free=free)
         self.pinned_ref = pinned_ref(self.world, write_world)
@@ -310,9 +310,9 @@ def _at_port(ports: NDArray[np.int64]) -> NDArray[np.int64]:
 def _agents(workers: int, servers: int, hosts: Hosts) -> Records[Agent]:
     agents = records(workers + servers, Agent)
     agents.alarm = agents.until = NEVER
-    of_workers = hosts.worker_cores or workers
-    agents.core[:workers] = np.arange(workers) % of_workers
-    agents.core[workers:] = of_workers + np.arange(servers) % (hosts.server_cores or servers)
+    worker_cores = hosts.worker_cores or workers
+    agents.core[:workers] = np.arange(workers) % worker_cores
+    agents.core[workers:] = worker_cores + np.arange(servers) % (hosts.server_cores or servers)
     agents.slowdown = np.repeat((1.0, 1 / hosts.server_share), (workers, servers))
     return agents
 
@@ -343,13 +343,13 @@ def _heads_of_job(design: Design, arm: Arm, job: int, workers: int, servers: int
         for host in (addressing.worker(job * workers + number) for number in range(1, workers + 1))
     ]
     numbers = range(job * servers + 1, (job + 1) * servers + 1)
-    of_servers, reached = (
+    of_servers, services = (
         [UdpEndpoint(host.mac, host.address, design.udp_port) for host in map(place, numbers)]
         for place in (addressing.server, addressing.service if design.has_services else addressing.server)
     )
     placeholder = of_workers[0]
     sources = _octets([frames.build(UdpFrame(each, placeholder, b"")) for each in of_workers + of_servers])
-    peers = _octets([frames.build(UdpFrame(placeholder, each, b"")) for each in reached + of_workers])
+    peers = _octets([frames.build(UdpFrame(placeholder, each, b"")) for each in services + of_workers])
     heads = np.repeat(sources[:, np.newaxis], len(peers), axis=1)
     for field in frames.DESTINATION:
         heads[:, :, field] = peers[np.newaxis, :, field]

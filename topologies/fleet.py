@@ -138,16 +138,16 @@ def _worker_addresses(config: Config) -> list[str]:
     return [addressing.worker(number).address for number in range(1, config.workers + 1)]
 
 
-def reached_at(config: Config) -> list[addressing.Endpoint]:
+def service_endpoints(config: Config) -> list[addressing.Endpoint]:
     """Return each server's endpoint for workers: the switch's service address if the design has those."""
-    reached = addressing.service if design(config.design).has_services else addressing.server
-    return [reached(number) for number in range(1, config.servers + 1)]
+    address_of = addressing.service if design(config.design).has_services else addressing.server
+    return [address_of(number) for number in range(1, config.servers + 1)]
 
 
 def _worker_config(
     number: int, config: Config, run: Path, placement: Placement, training: Hyperparameters | None
 ) -> Message:
-    services = reached_at(config)
+    services = service_endpoints(config)
     return {
         **config.agent_settings(),
         "wire": VERSION,
@@ -185,7 +185,7 @@ def session_terms(config: Config, arm: Arm, parts: Path | None = None) -> Terms:
         epoch=EPOCH,
         design=config.design,
         window=config.window,
-        peers=[(each.address, design(config.design).udp_port) for each in reached_at(config)],
+        peers=[(each.address, design(config.design).udp_port) for each in service_endpoints(config)],
         workers=[(address, addressing.worker_udp_port(arm.job)) for address in _worker_addresses(config)],
         arm=arm.name,
         seed=config.seed,

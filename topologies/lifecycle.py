@@ -184,7 +184,7 @@ def _report(run: Path, reporter: Reporter, predictor: str | None) -> None:
     account = record.accounting
     if account is not None and record.blocks:
         if predictor is not None and can_be_simulated(record):
-            with reporter.phase("virtual time"):
+            with reporter.phase("simulation"):
                 add_simulation(run, partial(_describe_results, run), predictor)
             record = read_record(run)
         with reporter.phase("report"):

@@ -44,10 +44,10 @@ def check(config: Config) -> None:
 
 
 def check_in_the_way(config: Config) -> None:
-    taken = [name for name in switch_interfaces(config.workers, config.servers) if interface_exists(name)]
-    if taken:
+    existing = [name for name in switch_interfaces(config.workers, config.servers) if interface_exists(name)]
+    if existing:
         raise PreflightError(
-            f"interface {taken[0]} exists and is not of a run of ours: another Mininet is running, or a "
+            f"interface {existing[0]} exists and is not of a run of ours: another Mininet is running, or a "
             "killed one has left it; `sudo mn -c` removes it"
         )
     with socket.socket() as probe:

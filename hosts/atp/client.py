@@ -27,12 +27,12 @@ class AtpClient(VectorClient):
         return len(self.state.vector)
 
     def put(self, vector: Vector, workers: int) -> None:
-        taken = self.state.floats if vector.dtype == np.float32 else self.state.vector.view(np.int32)
+        addends = self.state.floats if vector.dtype == np.float32 else self.state.vector.view(np.int32)
         if vector.dtype == np.float32:
             check_below(vector, limit := addend_limit(workers), f"{limit:g}")
         else:
             _check_integers(vector, MAX_SUM // workers)
-        taken[: len(vector)], taken[len(vector) :] = vector, 0
+        addends[: len(vector)], addends[len(vector) :] = vector, 0
 
     @property
     def result(self) -> Vector:

@@ -53,9 +53,9 @@ def outward(datagram: bytes) -> bytes:
 def inward(datagram: bytes) -> bytes:
     if len(datagram) != OCTETS:
         return b""
-    read = ATP(datagram)
-    flags = sum(getattr(read, name) << shift for name, shift, _ in _FLAGS)
+    packet = ATP(datagram)
+    flags = sum(getattr(packet, name) << shift for name, shift, _ in _FLAGS)
     return AtpPacket(
-        read.bitmap, read.workers, read.app, read.sequence, read.cell, tuple(read.values), read.key,
-        read.length, flags,
+        packet.bitmap, packet.workers, packet.app, packet.sequence, packet.cell, tuple(packet.values),
+        packet.key, packet.length, flags,
     ).build()  # fmt: skip

@@ -85,12 +85,12 @@ class CollectMover(BaseMover[CollectStore, ReplyTo]):
         in_switch, values = keys[found], self._switch.values[found].copy()
         self._push(in_switch, np.negative(values))
         yield
-        taken = self._switch.served
-        at = store.locate(in_switch[taken])
-        store.absorb(at, values[taken])
+        removed = self._switch.served
+        at = store.locate(in_switch[removed])
+        store.absorb(at, values[removed])
         store.reclaim(at)
         store.resume(BY_MOVE)
-        return Status.OK if taken.sum() == len(keys) else Status.NO_ENTRY
+        return Status.OK if removed.sum() == len(keys) else Status.NO_ENTRY
 
     def _collection(self, control: Control) -> Generator[None, None, None]:
         store = self._store

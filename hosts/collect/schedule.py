@@ -21,7 +21,7 @@ from nativekit.records import Ints
 MIN_INTERVAL_NS = 1_000_000
 _LATER, _SOONER, _MAX_PACE = 1.05, 0.98, 1e18
 _BURST_NS = 5_000_000
-"""Time whose share may be spent at once."""
+"""Time whose share of the budget may be spent at once."""
 _RPC_NS = 2_000
 """Assumed cost of an RPC of a job that has not had any."""
 _RPCS = 3
@@ -84,12 +84,12 @@ def first_due(server: CollectServer, j: int) -> int:
 
 @compiled
 def take_due(server: CollectServer, j: int, lane: int, now: int, collection: Collection) -> bool:
-    """Move a lane's key that is due, or nearly so, from its queue to a collection; return if there is one."""
+    """Move a lane's key that is due, or nearly so, from its queue to a collection; return whether one was."""
     q = j * LANES + lane
     while server.queued[q]:
         entry = server.queues[q, 0]
         copy = server.copies[j, entry.place]
-        # An RPC that leaves anyway takes keys along whose interval is over by four fifths.
+        # An RPC that is sent anyway also collects keys of whose interval four fifths are over.
         if 4 * (int64(entry.at) - now) > now - int64(copy.read):
             return False
         place = int64(entry.place)

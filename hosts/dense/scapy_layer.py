@@ -39,8 +39,8 @@ def outward(datagram: bytes) -> bytes:
 def inward(datagram: bytes) -> bytes:
     if len(datagram) < HEADER.size or len(datagram) % VALUE_BYTES:
         return b""
-    read = Dense(datagram)
+    packet = Dense(datagram)
     return DensePacket(
-        read.kind, read.form, read.worker, read.workers, read.job, read.size, read.round, read.chunk,
-        tuple(read.values),
+        packet.kind, packet.form, packet.worker, packet.workers, packet.job, packet.size, packet.round,
+        packet.chunk, tuple(packet.values),
     ).build()  # fmt: skip

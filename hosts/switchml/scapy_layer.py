@@ -39,8 +39,14 @@ def outward(datagram: bytes) -> bytes:
 def inward(datagram: bytes) -> bytes:
     if len(datagram) != OCTETS:
         return b""
-    read = SwitchML(datagram)
-    exponents = (read.e0, read.e1)
+    packet = SwitchML(datagram)
+    exponents = (packet.e0, packet.e1)
     return SwitchMLPacket(
-        read.chunk, read.slot, read.pool_set, tuple(read.values), exponents, read.job, read.size
+        packet.chunk,
+        packet.slot,
+        packet.pool_set,
+        tuple(packet.values),
+        exponents,
+        packet.job,
+        packet.size,
     ).build()

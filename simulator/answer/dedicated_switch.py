@@ -29,8 +29,8 @@ def simulate_dedicated_switch(run: Path, record: RunRecord, summary: Summary) ->
     trace, hot_set = trace_of(run, shared), run / HOT_SET
 
     def simulated(config: SimulationConfig) -> AbstractContextManager[TemporaryRun]:
-        known = hot_set if hot_set.exists() else None
-        return temporary_run(config, trace, quiet_reporter(), hot_set=known)
+        existing_hot_set = hot_set if hot_set.exists() else None
+        return temporary_run(config, trace, quiet_reporter(), hot_set=existing_hot_set)
 
     with simulated(shared) as temporary:
         hosts = correct_costs(hosts, step_costs_of(run, record, summary), step_costs_of(*temporary))
@@ -65,12 +65,12 @@ def _differences_and_capacity(
 
 
 def _like(record: RunRecord, load: str, hosts: Hosts, rounds: int, **more: object) -> SimulationConfig:
-    first = {"loads": (float(load),), "offered": {load: record.offered_rate[load]}}
+    offered = {"loads": (float(load),), "offered": {load: record.offered_rate[load]}}
     short = {"rounds": rounds, "block_ms": 1, "discard_ms": 0}
-    # Choosing them again takes half a second.
+    # Choosing these settings again takes half a second.
     trained = {name: record.workload.get(name) for name in ("learning_rate", "scale")}
     arms = tuple(arm.name for arm in judged(record.design))
-    return config_like(record, hosts, arms, **first, **short, **trained, **more)
+    return config_like(record, hosts, arms, **offered, **short, **trained, **more)
 
 
 def _differences(temporary: TemporaryRun) -> dict[str, Comparison]:

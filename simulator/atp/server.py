@@ -11,9 +11,9 @@ It covers the loop of in-ATP/ATP's `server/ParameterServer.cc` (ddca27f) for one
 - A sum at an end of the range, or a packet of floats that is not resent, makes the server ask all workers for
   floats. Floats are then added as integers are.
 
-Three things are not followed. A repeated acknowledgement of theirs has its values in the wrong byte order
-every other time, as the sums are converted in place. A partial sum that is at an end of the range counts as
-a float. And a late packet of integers has sums of floats acknowledged as integers.
+Three things are not followed. In the original, a repeated acknowledgement has its values in the wrong byte
+order every other time, as the sums are converted in place. A partial sum that is at an end of the range
+counts as a float. And a late packet of integers has sums of floats acknowledged as integers.
 
 With `check`, packets of an older tensor are answered from that tensor, or dropped.
 """

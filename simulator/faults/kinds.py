@@ -60,9 +60,9 @@ class Fault(ABC):
     def _duration_ns(self) -> int:
         return self._injection.duration_us * 1_000
 
-    def _inject_when(self, is_so: bool, then: Callable[[], None]) -> None:
-        if is_so:
-            then()
+    def _inject_when(self, is_possible: bool, inject: Callable[[], None]) -> None:
+        if is_possible:
+            inject()
         else:
             self._player.call_later(_POLL_NS, self.inject)
 
@@ -172,8 +172,8 @@ class SwitchRestarted(Fault):
         self._refused = int(world.header.refused)
         player.blind.append([self._testbed.now, NEVER])
         player.cluster.kill_switch(self._duration_ns)
-        back = player.start_task(player.until_restored(player.cluster.restarts + 1))
-        back.add_done_callback(lambda _: self.end())
+        restored = player.start_task(player.until_restored(player.cluster.restarts + 1))
+        restored.add_done_callback(lambda _: self.end())
 
     def took_effect(self) -> bool:
         is_missed = self._had_replay_log and int(self._testbed.world.header.refused) > self._refused

@@ -74,8 +74,8 @@ def __getattr__(name: str) -> Any:
         return import_module(f"hotline.{name}")
     if name not in __all__:
         raise AttributeError(f"module 'hotline' has no attribute {name!r}; it has {', '.join(__all__)}")
-    module, there = _WHERE.get(name, (_RUNS, name))
-    return getattr(import_module(module), there)
+    module, attribute = _WHERE.get(name, (_RUNS, name))
+    return getattr(import_module(module), attribute)
 
 
 def __dir__() -> list[str]:

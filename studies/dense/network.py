@@ -107,9 +107,9 @@ def addition_us(size: ArrayLike) -> Values:
 
 def _interpolated(at: ArrayLike, x: ArrayLike, y: ArrayLike) -> Values:
     points: Values = np.asarray(at, dtype=np.float64)
-    known: Values = np.asarray(x, dtype=np.float64)
-    values: Values = np.asarray(y, dtype=np.float64)
-    return np.asarray(np.interp(points, known, values))
+    xs: Values = np.asarray(x, dtype=np.float64)
+    ys: Values = np.asarray(y, dtype=np.float64)
+    return np.asarray(np.interp(points, xs, ys))
 
 
 @cache

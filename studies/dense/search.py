@@ -116,11 +116,13 @@ def _beam(
                 end = drain(trial, under_way, number, now, network, no_times)
                 if j < n and at_once > 1:
                     trial[:] = work
-                    later, under_way_then = admit(
+                    start, under_way_later = admit(
                         trial, under_way, number, at_once, now, ready[n - 1], network, no_times, 0,
                         sums[n] - sums[j],
                     )  # fmt: skip
-                    end = drain(trial, under_way, under_way_then, later, network, no_times) + tie_weight * end
+                    end = (
+                        drain(trial, under_way, under_way_later, start, network, no_times) + tie_weight * end
+                    )
                 if end < states.ends[j, width - 1] and not _is_known(states, j, now, number, work):
                     _insert(states, j, end, now, number, work, i, w)
 

@@ -177,5 +177,5 @@ def _ages(simulated: SimulatedNetwork) -> Ages | None:
     found = [ages._asdict() for store in simulated.stores if (ages := store.copy_ages()) is not None]
     if not found:
         return None
-    known = Staleness.of(found)
-    return Ages(p50=known.p50_ms, p99=known.p99_ms, late=known.late / max(known.copies, 1))
+    staleness = Staleness.of(found)
+    return Ages(p50=staleness.p50_ms, p99=staleness.p99_ms, late=staleness.late / max(staleness.copies, 1))

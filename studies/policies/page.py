@@ -69,14 +69,14 @@ def _page(study: Study, plots: list[Plot]) -> Page:
         title="What to keep in the switch",
         plots=plots,
         answers=[answer_of(study)],
-        provenance=_ran(study),
+        provenance=_provenance(study),
         tables=[("Policies", tables_of(study))],
         reading=_READING,
         glossary=_GLOSSARY,
     )
 
 
-def _ran(study: Study) -> list[tuple[str, str]]:
+def _provenance(study: Study) -> list[tuple[str, str]]:
     facts, settings = study.facts, study.settings
     pulls = f", and {facts.pulls:,} pulls" if facts.pulls else ""
     return [

@@ -176,7 +176,13 @@ LINES = {
     "PS over veth, 32-lane push, 900,000 keys": ("RPCs/s", 79_000, 100_000, 0.79, [False]),
     "PS over veth, 32-lane push, 900,000 keys: CPU time an RPC": ("µs", 10, 8, 1.25, []),
     "worker over veth, 3,000 keys a step: CPU time an RPC": ("µs", 10.2, 6, 1.7, [True]),
-    "worker over veth, 3,000 keys a step: CPU time an RPC, while it writes its log": ("µs", 2, None, None, []),
+    "worker over veth, 3,000 keys a step: CPU time an RPC, while logging": (
+        "µs",
+        2,
+        None,
+        None,
+        [],
+    ),
 }
 
 

@@ -37,12 +37,12 @@ def hot_rows(jobs: int) -> list[Row]:
     """Return the rows that let the pushes pass, and each job's hot set, with slots by falling popularity."""
     rows: list[Row] = [*hotline.network()]
     keys = _keys()[: R1.hot]
-    taken = [0] * LANES
+    used = [0] * LANES
     for job in range(1, jobs + 1):
         rows += hotline.of_job(job) if job > 1 else ()
         for key, lane in zip(keys.tolist(), lanes_of(keys).tolist(), strict=True):
-            rows.append(HotParam(job, key, lane, taken[lane], State.HOT))
-            taken[lane] += 1
+            rows.append(HotParam(job, key, lane, used[lane], State.HOT))
+            used[lane] += 1
     return rows
 
 

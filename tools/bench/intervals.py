@@ -191,22 +191,22 @@ def cover_until_narrow(
 ) -> Cover:
     """Return the coverage if rounds end when the half width is below the goal, at `rounds` at the latest."""
     rng = np.random.default_rng(seed)
-    found, taken = [], []
+    bounds, rounds_taken = [], []
     for _ in range(trials):
         arm, baseline = null(rng, rounds)
         for n in range(least, rounds + 1):
             low, high = method(arm[:n], baseline[:n])
             if high - low < 2 * goal:
                 break
-        found.append((low, high))
-        taken.append(n)
-    return _cover(np.array(found), np.array(taken))
+        bounds.append((low, high))
+        rounds_taken.append(n)
+    return _cover(np.array(bounds), np.array(rounds_taken))
 
 
-def _cover(found: npt.NDArray[np.float64], taken: npt.NDArray[np.integer]) -> Cover:
-    low, high = found.T
+def _cover(bounds: npt.NDArray[np.float64], rounds: npt.NDArray[np.integer]) -> Cover:
+    low, high = bounds.T
     return Cover(
-        float(((low <= 1) & (high >= 1)).mean()), float(np.median(high - low) / 2), float(taken.mean())
+        float(((low <= 1) & (high >= 1)).mean()), float(np.median(high - low) / 2), float(rounds.mean())
     )
 
 

@@ -15,11 +15,9 @@ from foundation.errors import HotlineError
 ROOT = Path(__file__).parents[2]
 CORPUS = Path(__file__).parent / "corpus"
 MARK = b"=//="
-"""Between the parts of an input that has several: found again wherever a mutation has moved it."""
-
-
-_TELLING = 8
-"""Words that distinguish a refusal from others; a list may follow them."""
+"""Separates the parts of an input; it is found wherever a mutation has moved it."""
+_MAX_WORDS = 8
+"""Number of words that distinguish a refusal from others; a list may follow them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +89,7 @@ def _words(text: str, data: bytes) -> Refusal:
     # The folder has another name in each process.
     text = text.replace(str(scratch()), "")
     words = "".join(letter if letter.isalpha() else " " for letter in text).split()
-    return Refusal([word for word in words if word.lower().encode() not in given][:_TELLING])
+    return Refusal([word for word in words if word.lower().encode() not in given][:_MAX_WORDS])
 
 
 def parts(data: bytes, most: int = 8) -> list[bytes]:

@@ -62,7 +62,7 @@ def main(seed: int, number: int, again: bool, part: str, rooms: tuple[str, ...])
 
     What is not killed goes to build/mutants/ROOM.diff, of a part to build/mutants/KofN/ROOM.diff.
     """
-    every, folder = part_of(part)
+    selection, folder = part_of(part)
     results = RESULTS / folder
     known = tomli.loads((Path(__file__).parent / "rooms.toml").read_text())
     for room in rooms:
@@ -70,8 +70,8 @@ def main(seed: int, number: int, again: bool, part: str, rooms: tuple[str, ...])
             raise click.BadParameter(f"{room}: the rooms are {', '.join(known)}", param_hint="ROOMS")
     results.mkdir(parents=True, exist_ok=True)
     tallies = []
-    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        tree = Path(folder)
+    with tempfile.TemporaryDirectory(prefix="mutants-") as copy:
+        tree = Path(copy)
         _copy_tree(tree)
         _compile(tree)
         prepare(tree)
@@ -82,7 +82,7 @@ def main(seed: int, number: int, again: bool, part: str, rooms: tuple[str, ...])
                 survivors = set(json.loads(tally.file(".json").read_text()))
                 mutants = [mutant for mutant in mutants if mutant.diff in survivors]
             tallies.append(tally)
-            _try(tree, mutants[every], _stages(known[room]), tally)
+            _try(tree, mutants[selection], _stages(known[room]), tally)
     Console().print(_table(tallies, seed))
 
 
@@ -103,7 +103,7 @@ def _compile(tree: Path) -> None:
 
 
 def _stages(room: dict[str, Any]) -> list[Tests]:
-    """Return the tests in stages; of agents, mutants that survive as plain Python are compiled."""
+    """Return the tests in stages; mutants of agents that survive as plain Python are run again, compiled."""
     if "plain" in room:
         return [Tests(room["plain"], Agents.PLAIN), Tests(room["tests"], Agents.COMPILED_AHEAD)]
     return [Tests(room["tests"])]

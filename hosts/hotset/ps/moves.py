@@ -250,6 +250,6 @@ class Mover(BaseMover[HotsetStore, ReplyTo]):
         at_switch, values = keys[found], self._switch.values[found]
         self._push(at_switch, np.negative(values))
         yield
-        taken = self._switch.served
-        self._store.reclaim(self._store.locate(at_switch[taken]), values[taken])
-        return Status.OK if taken.sum() == len(keys) else Status.NO_ENTRY
+        removed = self._switch.served
+        self._store.reclaim(self._store.locate(at_switch[removed]), values[removed])
+        return Status.OK if removed.sum() == len(keys) else Status.NO_ENTRY

@@ -155,11 +155,11 @@ def send_some(traffic: Traffic, first: int, count: int) -> int:
 @compiled
 def take_from(traffic: Traffic, sink: Sink, latencies: NDArray[np.int32]) -> int:
     """Note the latency (ns) of each frame of this run in a sink's ring; returns how many there were."""
-    taken = 0
+    received = 0
     while True:
         slot = sink.ring + sink.head % sink.slots * sink.slot_size
         if load_acquire(slot) & TP_STATUS_USER == 0:
-            return taken
+            return received
         header = carray(pointer(slot), 1, TPACKET2_HDR)[0]
         if header.tp_snaplen >= traffic.t0_at + 8:
             frame = carray(pointer(slot + header.tp_mac), header.tp_snaplen, np.uint8)
@@ -170,7 +170,7 @@ def take_from(traffic: Traffic, sink: Sink, latencies: NDArray[np.int32]) -> int
             elif ours and latencies[index] == _UNANSWERED:
                 arrival = int64(header.tp_sec) * 1_000_000_000 + int64(header.tp_nsec)
                 latencies[index] = min(max(0, arrival - read_number(frame, traffic.t0_at, 8)), 0x7FFFFFFF)
-                taken += 1
+                received += 1
         store_release(slot, TP_STATUS_KERNEL)
         sink.head += 1
 
@@ -187,12 +187,12 @@ def pause(traffic: Traffic) -> None:
 def exchange(traffic: Traffic, latencies: NDArray[np.int32]) -> int:
     """Send a frame for each element and take what comes back; return the time from first to last, ns."""
     start = now_ns(traffic, _MONOTONIC)
-    sent, taken = int64(0), int64(0)
+    sent, received = int64(0), int64(0)
     last_send = last_news = start
-    while taken < len(latencies):
+    while received < len(latencies):
         now = now_ns(traffic, _MONOTONIC)
         paced = 1 + int64((now - start) / traffic.interval_ns)
-        due = min(len(latencies), paced, taken + traffic.window)
+        due = min(len(latencies), paced, received + traffic.window)
         if sent < due:
             sent += send_some(traffic, sent, due - sent)
             last_send = last_news = now
@@ -200,7 +200,7 @@ def exchange(traffic: Traffic, latencies: NDArray[np.int32]) -> int:
         for k in range(traffic.sink_count):
             new += take_from(traffic, traffic.sinks[k], latencies)
         if new:
-            taken += new
+            received += new
             last_news = now
         elif traffic.interval_ns > _SPIN_NS:
             pause(traffic)

@@ -39,7 +39,7 @@ class RunRecorder:
         self._on_steps, self._reported_ns = on_steps, 0
         self._origin = Origin(self._worker, job, self._arm, -1, 0.0, 0)
         self._operations: list[OperationRecord] = []
-        self._opened_ns = 0
+        self._begun_ns = 0
         self._pulled: OperationRecord | None = None
         """The first pull since the last push; `_rpcs_pulled` counts the RPCs of all of them."""
         self._rpcs_pulled = 0
@@ -50,8 +50,8 @@ class RunRecorder:
     def begin_block(
         self, client: BaseClient, step: int, round: int, load: float, discard_ns: int, discard_steps: int
     ) -> None:
-        self._opened_ns = time.monotonic_ns()
-        measured = (self._opened_ns + discard_ns, step + discard_steps)
+        self._begun_ns = time.monotonic_ns()
+        measured = (self._begun_ns + discard_ns, step + discard_steps)
         self._origin = Origin(self._worker, self._job, self._arm, round, load, *measured)
         self._operations, self._pulled, self._rpcs_pulled = [], None, 0
         self._steps = self._lanes = 0
@@ -95,7 +95,7 @@ class RunRecorder:
         self, op: str, operation: Operation, iteration: int, start_ns: int, rpcs: int
     ) -> None:
         # A call made before the block has waited for the block, which is no latency.
-        due = max(operation.submitted_ns, self._opened_ns)
+        due = max(operation.submitted_ns, self._begun_ns)
         now = time.monotonic_ns()
         record = OperationRecord(iteration, op, due, start_ns, now, rpcs)
         self._operations.append(record)

@@ -124,9 +124,9 @@ class Worker:
         All workers call it, as `init`; return whether this worker has set one.
         """
         found = load_archive(path, self.tables)
-        taken = [self._init(table, *found[table.name].arrays) for table in self.tables.values()]
+        was_first = [self._init(table, *found[table.name].arrays) for table in self.tables.values()]
         self._steps = {name: found[name].steps for name in self.tables}
-        return any(taken)
+        return any(was_first)
 
     def _init(self, chosen: Table, values: Floats, states: Mapping[int, Floats]) -> bool:
         checked = check_values(values, chosen.rows, chosen)

@@ -77,7 +77,7 @@ class ClientProcess:
         self._request.head[0] = np.frombuffer(LAYOUT.pack(*head), np.uint32)
         self._open: list[socket.socket] = []
         # Turns of a window slot begin at 1, so the first sequence number is WINDOW.
-        self._turns: NDArray[np.int64] = np.full(config.callers, WINDOW, np.int64)
+        self._numbers: NDArray[np.int64] = np.full(config.callers, WINDOW, np.int64)
         self._polled = pollfds([-1])
         self._commands = commands
         self.connect()
@@ -100,7 +100,7 @@ class ClientProcess:
         rounds = -(-rpcs // callers)
         order = np.concatenate([rng.permutation(callers) for _ in range(rounds)])[:rpcs].astype(np.int64)
         latencies = np.zeros(rpcs, np.int64)
-        answered = call_each(self._udp, self._request, fds, self._turns, order, self._polled, latencies)
+        answered = call_each(self._udp, self._request, fds, self._numbers, order, self._polled, latencies)
         if answered < rpcs:
             raise HotlineError(
                 f"caller {int(order[answered]) + 1} of {callers} had no answer in {_TIMEOUT_S} s"

@@ -31,7 +31,7 @@ class Measurement:
     """One measurement; times in µs from sending to having read."""
 
     round: int
-    way: str
+    way: str  # how the server waits for requests
     connections: int
     active: bool
     arm: str
@@ -58,8 +58,8 @@ async def run(
                 chance.shuffle(plan)
                 for setting in plan:
                     # All settings use the same job, so that only its settings differ.
-                    uses = settings_of(setting.arm)
-                    await controller.install(Job(BASELINE.job, uses.offload, uses.proxy))
+                    arm = settings_of(setting.arm)
+                    await controller.install(Job(BASELINE.job, arm.offload, arm.proxy))
                     try:
                         rows.append(await _measure(number, setting, client, server))
                     except AgentFailed as error:
@@ -119,12 +119,12 @@ async def _agents(
     }
     started: list[Agent] = []
     try:
-        for name, host, settings_of in (
+        for name, host, agent_settings in (
             ("client", net.workers[0], calling),
             ("server", net.servers[0], serving),
         ):
             command = command_in(host.pid, f"studies.paper.connections.{name}")
-            started.append(await Agent.start(name, command, settings_of, log_dir))
+            started.append(await Agent.start(name, command, agent_settings, log_dir))
         for agent in started:
             await agent.ready()
         yield started[0], started[1]

@@ -42,10 +42,10 @@ def delay_against_connections(file: Path) -> Figure:
 
 
 def _of(rows: pl.DataFrame, way: str, active: bool, arm: str) -> pl.DataFrame:
-    alike = (pl.col("way") == way) & (pl.col("arm") == arm)
+    is_curve = (pl.col("way") == way) & (pl.col("arm") == arm)
     # With up to 16 connections all of them call, so both curves share these points.
     calls = pl.col("active") == active if active else ~pl.col("active") | (pl.col("connections") <= 16)
-    return rows.filter(alike & calls).sort("connections", "round")
+    return rows.filter(is_curve & calls).sort("connections", "round")
 
 
 def _series(rows: pl.DataFrame, active: bool, arm: str) -> Iterator[Series]:

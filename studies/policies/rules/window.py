@@ -37,9 +37,9 @@ def make(log: Log, sizes: Sequence[int]) -> Policy:
     def select(hot: NDArray[np.integer]) -> NDArray[np.integer]:
         nonlocal rates
         cold = _hottest_cold_keys(counts, hot, max(size - len(hot), 0) + _CANDIDATES * WAVE)
-        # Ascending, as keys are: positions in one order are positions in the other.
-        known = np.sort(np.append(hot, cold))
-        rates = smoothed(rates, Rates(log.keys[known], counts[known].astype(np.float64)))
+        # `log.keys` is ascending, so ascending positions give ascending keys.
+        candidates = np.sort(np.append(hot, cold))
+        rates = smoothed(rates, Rates(log.keys[candidates], counts[candidates].astype(np.float64)))
         change = selected(rates, log.keys[hot], rule, room)
         counts[:] = 0
         return np.append(

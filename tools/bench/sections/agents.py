@@ -128,7 +128,7 @@ def results_of(trials: Trials) -> Iterator[Result]:
         for pair in zip(*(trials.served[ECHO, op] for op in _OPS), strict=True)
     ]
     yield _result(what, "µs", {AGENT: [cost.loop for cost in trials.worker], ECHO: echo}, WORKER_US)
-    yield _result(f"{what}, while it writes its log", "µs", {AGENT: [cost.log for cost in trials.worker]})
+    yield _result(f"{what}, while logging", "µs", {AGENT: [cost.log for cost in trials.worker]})
 
 
 class _Server(NamedTuple):

@@ -67,8 +67,8 @@ def _check(steps: Steps) -> None:
 
 def _same(one: Steps, other: Steps) -> bool:
     arrays = ("accesses", "starts", "keys", "table_of")
-    alike = all(np.array_equal(getattr(one, name), getattr(other, name)) for name in arrays)
-    return alike and one.tables == other.tables
+    is_same = all(np.array_equal(getattr(one, name), getattr(other, name)) for name in arrays)
+    return is_same and one.tables == other.tables
 
 
 def seeds() -> list[bytes]:

@@ -15,17 +15,21 @@ from tools.fuzz.target import Target
 def run(data: bytes) -> Hashable:
     """Parse a datagram; one that is built from the result has the same content, also for Scapy."""
     found = control.parse(data)
-    again = build(found)
-    back = control.parse(again)
+    rebuilt = build(found)
+    reparsed = control.parse(rebuilt)
     has_keys = not found.is_answer or found.values is not None
     # The header has fields that a CONTROL does not use, and an answer without keys says how many there were.
-    assert build(back) == again and (again[HEADER_BYTES:] == data[HEADER_BYTES:] or not has_keys)
-    assert (back.identity, back.command, back.status) == (found.identity, found.command, found.status)
-    read = Hotline(again)
-    body = read[HotlineControl]
+    assert build(reparsed) == rebuilt and (rebuilt[HEADER_BYTES:] == data[HEADER_BYTES:] or not has_keys)
+    assert (reparsed.identity, reparsed.command, reparsed.status) == (
+        found.identity,
+        found.command,
+        found.status,
+    )
+    dissected = Hotline(rebuilt)
+    body = dissected[HotlineControl]
     # Scapy's packets have a method `command`.
     fields = body.getfieldval("command"), body.status
-    assert bytes(read) == again and fields == (found.command, found.status)
+    assert bytes(dissected) == rebuilt and fields == (found.command, found.status)
     if has_keys:
         assert body.keys == found.keys.tolist()
     if found.values is not None:

@@ -81,8 +81,8 @@ class Filter(NamedTuple):
         for pattern in self.patterns:
             if not any(_matches(name, pattern) for name in names):
                 more = f", … ({len(names)} in all)" if len(names) > SHOWN else ""
-                there = f"there are {', '.join(names[:SHOWN])}{more}" if names else "it has none"
-                raise SwitchError(f"filter {self}: the program has no {self.name} {pattern!r}: {there}")
+                choices = f"there are {', '.join(names[:SHOWN])}{more}" if names else "it has none"
+                raise SwitchError(f"filter {self}: the program has no {self.name} {pattern!r}: {choices}")
 
     def __str__(self) -> str:
         return f"{self.name}={','.join(self.patterns)}"

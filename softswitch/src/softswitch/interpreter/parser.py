@@ -129,9 +129,9 @@ def _varbit_width(packet: Packet, header: int, operation: ir.Extract) -> int:
 def _select(packet: Packet, state: ir.ParserState, value_sets: Sequence[Sequence[int]]) -> int | None:
     parts = [_key_part(packet, part) for part in state.key]
     key = ir.join_key([bits for bits, _ in parts], [width for _, width in parts])
-    taken = next((case.state for case in state.cases if _is_taken(case, key, value_sets)), None)
-    packet.observer.selected(packet, key, taken)
-    return taken
+    next_state = next((case.state for case in state.cases if _is_taken(case, key, value_sets)), None)
+    packet.observer.selected(packet, key, next_state)
+    return next_state
 
 
 def _is_taken(case: ir.Case, key: int, value_sets: Sequence[Sequence[int]]) -> bool:

@@ -1,4 +1,4 @@
-"""Fit P4Info to its program, where p4c prints something else there than in the JSON.
+"""Fit P4Info to its program, where p4c's P4Info and its JSON differ.
 
 `@p4runtime_translation` gives a type another width for controllers, or none for a string. A field of such a
 type gets the program's width here; `codecs.translation` has the controllers'.
@@ -53,8 +53,8 @@ def _is_translated(types: p4t.P4TypeInfo, named: p4t.P4NamedType) -> bool:
 def _header_widths(header: p4i.ControllerPacketMetadata, program: Program) -> list[int]:
     """Return the widths of the program's header with these fields; P4Info does not name it."""
     names = [field.name for field in header.metadata]
-    alike = (h.fields for h in program.headers if [f.name for f in h.fields] == names)
-    return [f.width for f in next(alike, ())]
+    matching = (h.fields for h in program.headers if [f.name for f in h.fields] == names)
+    return [f.width for f in next(matching, ())]
 
 
 def _has_profile(program: Program, profile: p4i.ActionProfile) -> bool:

@@ -147,10 +147,10 @@ class Profiles:
                 if any(pick.watched == port for pick in picks):
                     store.write_group(pipeline, group)
 
-    def selected(self, profile: int, inside: int, what: str) -> list[ProfileStore]:
+    def selected(self, profile: int, inner_id: int, what: str) -> list[ProfileStore]:
         if profile:
             return [self[profile]]
-        if inside:
+        if inner_id:
             raise invalid(f"a {what} ID is given without an action profile ID")
         return list(self._stores.values())
 
