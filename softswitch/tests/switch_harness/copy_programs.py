@@ -166,7 +166,10 @@ class _Drawer:
         return self._random.choice(
             [
                 ["first.setInvalid();"],
-                ["first.setValid();", f"first.a = {a};", f"first.b = {b};", f"first.c = {c};", f"first.d = {d};"],
+                [
+                    "first.setValid();",
+                    *(f"first.{name} = {value};" for name, value in zip("abcd", (a, b, c, d), strict=True)),
+                ],
                 [f"if (first.isValid()) {{ first_t copy = first; copy.a = copy.d + {a}; first = copy; }}"],
                 [f"if (first.isValid()) {{ hash(first.b, HashAlgorithm.{algorithm}, 16w0, "
                  f"{{ first.a, first.c, {b} }}, 32w{self._random.choice([1, 7, 1000, 65535])}); }}"],
@@ -184,12 +187,13 @@ class _Drawer:
                 [f"items.pop_front({random.choice([1, 2, 3])});"],
                 [f"items[{one}] = items[{other}];"],
                 [f"items[{one}].setInvalid();"],
-                [f"items[{one}].setValid();", f"items[{one}].kind = {kind};", f"items[{one}].value = 24w{one};"],
+                [f"items[{one}].setValid();", f"items[{one}] = {{ {kind}, 24w{one} }};"],
                 [f"if (items[{one}].isValid()) {{ items[{one}].kind = items[{one}].kind ^ {kind}; }}"],
             ]
         )  # fmt: skip
 
-    def _headers(self, _scope: _Scope) -> list[str]:
+    def _headers(self, scope: _Scope) -> list[str]:
+        assert scope.has("hdr")
         one, other = self._random.sample(["hdr.first", "hdr.second", "hdr.spare"], 2)
         return [f"{one} = {other};"] if self._random.random() < 0.7 else [f"{one}.setInvalid();"]
 
@@ -197,7 +201,8 @@ class _Drawer:
         random = self._random
         again = "if (std.instance_type == 0) {{ {} }}"
         port = f"std.egress_spec = (bit<9>)({self.number(scope, 8)} & 3);"
-        lines = ["mark_to_drop(std);", port, port, f"truncate((bit<32>)({self.number(scope, 8)} & 31) + 8);"]
+        drop = f"if (std.ingress_port == {random.choice([1, 2, 3, 7])}) {{ mark_to_drop(std); }}"
+        lines = [drop, port, port, f"truncate((bit<32>)({self.number(scope, 8)} & 31) + 8);"]
         if scope.is_ingress:
             lines += [
                 f"std.mcast_grp = (bit<16>)({self.number(scope, 8)} & 3);",
@@ -259,7 +264,8 @@ class _Drawer:
             text += f"\nvoid function_{number}({self._signature(scope)}) {{\n" + "\n".join(lines) + "\n}\n"
             functions.append(_Callable(f"function_{number}", scope.parameters))
         functions.append(_Callable("drop_given", ["std"]))
-        text += "\nvoid drop_given(inout standard_metadata_t std) { mark_to_drop(std); }\n" + _PARSER
+        text += "\nvoid drop_given(inout standard_metadata_t std) {\n"
+        text += "    if (std.ingress_port == 2) { mark_to_drop(std); }\n}\n" + _PARSER
         for name, is_ingress in (("Receive", True), ("Leave", False)):
             text += self._control(f"{name}Part", functions, is_ingress, ["hdr", "counts", "std"], None)
             part = _Callable("part", ["hdr", "counts", "std"], "{}.apply({});")
@@ -294,7 +300,7 @@ class _Drawer:
         outer = _Scope(parameters, callables + ([part] if part is not None else []), is_ingress, True)
         bound = [self._bound(action, outer) for action in actions]
         listed = " ".join(f"{each};" for each in dict.fromkeys(bound) if each)
-        key = "hdr.first.a: ternary; hdr.items[0].kind: exact; " + (
+        key = "hdr.first.a: ternary; hdr.second.d: exact; " + (
             "counts.x: exact;" if "counts" in parameters else "meta.counts.x: ternary;"
         )
         lines += [f"table choose {{ key = {{ {key} }} actions = {{ {listed} NoAction; }} size = 64; }}"]

@@ -39,6 +39,8 @@ def test_edits_are_programs_or_refused_by_name(name: str, seed: int) -> None:
             [{"name": "a", "size": 1}, {"name": "b", "size": 1, "id": 0}],
             r"^counter_arrays: .*0",
         ),
+        ("field_aliases", [["a.b", ["nowhere", "c"]]], r"^field_aliases: expected a field .* `nowhere\.c`$"),
+        ("__meta__", {"version": [2]}, r"^__meta__\.version: expected a list of 2, got \[2\]$"),
         ("errors", [["Mine", "x"]], r"^errors\[0\]\[1\]: expected an integer from 0 to 2147483647, got 'x'$"),
     ],
 )
@@ -57,3 +59,29 @@ def test_values_to_log_are_a_vector() -> None:
                 primitive["parameters"][1] = {"type": "string", "value": "abc"}
     with pytest.raises(ProgramError, match="expected a `parameters_vector`, got a `string`"):
         load_program(editor.dumped())
+
+
+@pytest.mark.parametrize(
+    ("place", "key", "value", "message"),
+    [
+        ("actions", "source_info", {"line": "x"}, r"source_info\.line: expected an integer"),
+        ("actions", "source_info", {"filename": []}, r"source_info\.filename: expected a string"),
+        ("actions", "id", 1 << 40, r"id: expected an integer of 32 bits"),
+        ("tables", "match_type", "most", r"match_type: expected exact, lpm, ternary or range, got 'most'"),
+        ("tables", "with_counters", "x", r"with_counters: expected true or false, got 'x'"),
+        ("tables", "base_default_next", "", r"pipeline ingress: expected one of its nodes, got ``"),
+    ],
+)
+def test_what_ends_or_fails_bmv2_is_refused(place: str, key: str, value: object, message: str) -> None:
+    editor = Editor((PROGRAMS / "l3.json").read_bytes(), Random(0))
+    items = editor.text["pipelines"][0]["tables"] if place == "tables" else editor.text[place]
+    items[0][key] = value
+    with pytest.raises(ProgramError, match=message):
+        load_program(editor.dumped())
+
+
+def test_numbers_are_truth_values_as_in_bmv2() -> None:
+    editor = Editor((PROGRAMS / "l3.json").read_bytes(), Random(0))
+    plain = load_program(editor.dumped())
+    editor.text["headers"][0]["metadata"] = int(editor.text["headers"][0]["metadata"])
+    assert load_program(editor.dumped()) == plain

@@ -132,6 +132,9 @@ def _complete_standard_metadata(text: Json) -> None:
     for name in Standard:
         if name not in _OPTIONAL_STANDARD and name.value not in fields[STANDARD_METADATA]:
             raise ProgramError(f"{STANDARD_METADATA}: expected the field `{name.value}`, there is none")
+    for alias, (header, field) in text["field_aliases"]:
+        if field not in fields.get(header, ()):
+            raise ProgramError(f"field_aliases: expected a field for `{alias}`, got `{header}.{field}`")
     aliases = {alias: target for alias, target in text["field_aliases"]}
     declared = next(item for item in text["headers"] if item["name"] == STANDARD_METADATA)
     for name, (header, width) in _OPTIONAL_STANDARD.items():

@@ -5,10 +5,24 @@ Missing keys are those that BMv2's P4Objects.cpp does not need; `load.legacy` fi
 
 from __future__ import annotations
 
-from softswitch.load.schema import Shape, check, count, header_field, hexstr, one_of, operation, typed
+from softswitch.load.schema import (
+    SOURCE_INFO,
+    Shape,
+    check,
+    count,
+    expected,
+    flag,
+    header_field,
+    hexstr,
+    integer,
+    name,
+    one_of,
+    operation,
+    typed,
+)
 
-_CALL = {"op": str, "parameters?": [typed]}
-_LIST = {"name?": str, "id": int, "elements?": [typed]}
+_CALL = {"op": str, "parameters?": [typed], "source_info?": SOURCE_INFO}
+_LIST = {"name?": str, "id": integer, "elements?": [typed]}
 
 
 def _check_hash_input(value: object, place: str) -> None:
@@ -53,7 +67,7 @@ def _transition(value: object, place: str) -> None:
 _ENTRY_MATCHES: dict[str, Shape] = {
     "exact": {"key": hexstr},
     "optional": {"key": hexstr, "mask?": hexstr},
-    "valid": {"key": bool},
+    "valid": {"key": flag},
     "lpm": {"key": hexstr, "prefix_length": count},
     "ternary": {"key": hexstr, "mask": hexstr},
     "range": {"start": hexstr, "end": hexstr},
@@ -72,6 +86,11 @@ def _key_part(value: object, place: str) -> None:
     check(value, {"target": str if value["match_type"] == "valid" else one_of(dict, (str, str))}, place)
 
 
+def _match_type(value: object, place: str) -> None:
+    if value not in ("exact", "lpm", "ternary", "range"):
+        raise expected("exact, lpm, ternary or range", value, place)
+
+
 def _next_tables(value: object, place: str) -> None:
     check(value, dict, place)
     assert isinstance(value, dict)
@@ -79,7 +98,7 @@ def _next_tables(value: object, place: str) -> None:
 
 
 def _meter(value: object, place: str) -> None:
-    check(value, {"name": str, "id?": int, "size?": count, "type": str, "is_direct?": bool}, place)
+    check(value, {"name": str, "id?": integer, "size?": count, "type": str, "is_direct?": flag}, place)
     assert isinstance(value, dict)
     if value.get("is_direct"):
         check(value, {"result_target": (str, str)}, place)
@@ -87,7 +106,7 @@ def _meter(value: object, place: str) -> None:
 
 def _checksum(value: object, place: str) -> None:
     shape = {
-        "type": str, "name?": str, "id?": int, "target": (str, str), "update?": bool, "verify?": bool,
+        "type": str, "name?": str, "id?": integer, "target": (str, str), "update?": flag, "verify?": flag,
         "if_cond?": operation,
     }  # fmt: skip
     check(value, shape, place)
@@ -96,48 +115,53 @@ def _checksum(value: object, place: str) -> None:
         check(value, {"calculation": str}, place)
 
 
-_INVOCATION = {"action_id": int, "action_data": [hexstr]}
+_INVOCATION = {"action_id": integer, "action_data": [hexstr]}
 _TABLE = {
-    "name": str, "id?": int, "type": str, "max_size?": count, "action_ids?": [int], "actions?": [str],
+    "name": str, "id?": integer, "type": str, "max_size?": count, "action_ids?": [integer], "actions?": [str],
     "key?": [_key_part],
-    "default_entry?": {**_INVOCATION, "action_const?": bool},
-    "entries?": [{"match_key": [_entry_match], "action_entry": _INVOCATION, "priority?": int}],
+    "default_entry?": {**_INVOCATION, "action_const?": flag, "action_entry_const?": flag},
+    "with_counters?": flag, "support_timeout?": flag, "match_type": _match_type,
+    "entries?": [{"match_key": [_entry_match], "action_entry": _INVOCATION, "priority?": integer}],
     "next_tables": _next_tables, "base_default_next?": str, "action_profile?": str, "act_prof_name?": str,
     "selector?": _SELECTOR, "direct_meters?": str,
 }  # fmt: skip
 _PIPELINE = {
-    "name": str, "id?": int, "init_table?": str, "tables?": [_TABLE],
-    "action_profiles?": [{"name": str, "id?": int, "max_size?": count, "selector?": _SELECTOR}],
+    "name": str, "id?": integer, "init_table?": str, "tables?": [_TABLE],
+    "action_profiles?": [{"name": str, "id?": integer, "max_size?": count, "selector?": _SELECTOR}],
     "conditionals?": [
-        {"name": str, "id?": int, "expression": operation, "true_next?": str, "false_next?": str}
+        {
+            "name": str, "id?": integer, "expression": operation, "true_next?": str,
+            "false_next?": str, "source_info?": SOURCE_INFO,
+        }
     ],
-    "action_calls?": [{"name": str, "action_id": int, "next_node?": str}],
+    "action_calls?": [{"name": str, "action_id": integer, "next_node?": str}],
 }  # fmt: skip
 _STATE = {
-    "name": str, "id?": int, "parser_ops?": [_parser_operation], "transition_key?": [typed],
+    "name": str, "id?": integer, "parser_ops?": [_parser_operation], "transition_key?": [typed],
     "transitions?": [_transition],
 }  # fmt: skip
 PROGRAM = {
-    "header_types?": [{"name": str, "id?": int, "fields": [header_field], "max_length?": count}],
-    "headers?": [{"name": str, "id": int, "header_type": str, "metadata?": bool}],
-    "header_stacks?": [{"name": str, "id": int, "header_ids": [int]}],
+    "__meta__?": {"version?": (integer, integer)},
+    "header_types?": [{"name": str, "id?": integer, "fields": [header_field], "max_length?": count}],
+    "headers?": [{"name": str, "id": integer, "header_type": str, "metadata?": flag}],
+    "header_stacks?": [{"name": str, "id": integer, "header_type": str, "header_ids": [integer]}],
     "header_union_types?": [{"name": str, "headers": [(str, str)]}],
-    "header_unions?": [{"name": str, "id": int, "header_ids": [int]}],
-    "header_union_stacks?": [{"name": str, "id": int, "union_type": str, "header_union_ids": [int]}],
+    "header_unions?": [{"name": str, "id": integer, "header_ids": [integer]}],
+    "header_union_stacks?": [{"name": str, "id": integer, "union_type": str, "header_union_ids": [integer]}],
     "field_aliases?": [(str, (str, str))],
     "errors?": [(str, count)],
     "extern_instances?": [{"name?": str}],
-    "parse_vsets?": [{"name": str, "id?": int, "compressed_bitwidth": count, "max_size?": count}],
-    "parsers": [{"id?": int, "init_state": str, "parse_states": [_STATE]}],
-    "deparsers": [{"id?": int, "order?": [str], "primitives?": [_CALL]}],
-    "calculations?": [{"name": str, "id?": int, **_SELECTOR}],
-    "counter_arrays?": [{"name": str, "id?": int, "size?": count, "is_direct?": bool}],
+    "parse_vsets?": [{"name": str, "id?": integer, "compressed_bitwidth": count, "max_size?": count}],
+    "parsers": [{"id?": integer, "init_state": str, "parse_states": [_STATE]}],
+    "deparsers": [{"id?": integer, "order?": [str], "primitives?": [_CALL]}],
+    "calculations?": [{"name": str, "id?": integer, **_SELECTOR}],
+    "counter_arrays?": [{"name": str, "id?": integer, "size?": count, "is_direct?": flag}],
     "meter_arrays?": [_meter],
-    "register_arrays?": [{"name": str, "id?": int, "size": count, "bitwidth": count}],
+    "register_arrays?": [{"name": str, "id?": integer, "size": count, "bitwidth": count}],
     "actions?": [
         {
-            "name": str, "id": int, "runtime_data?": [{"name?": str, "bitwidth": count}],
-            "primitives?": [_CALL],
+            "name": str, "id": integer, "runtime_data?": [{"name?": name, "bitwidth": count}],
+            "primitives?": [_CALL], "source_info?": SOURCE_INFO,
         }
     ],
     "pipelines": [_PIPELINE],

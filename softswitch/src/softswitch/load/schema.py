@@ -12,7 +12,7 @@ from typing import Any
 from softswitch.errors import ProgramError
 
 Shape = Any  # a type, or nested lists, tuples and dicts of shapes
-_NAMES = {int: "an integer", str: "a string", bool: "true or false", list: "a list", dict: "an object"}
+_NAMES: dict[type, str] = {str: "a string", list: "a list", dict: "an object"}
 
 
 def check(value: object, shape: Shape, place: str) -> None:
@@ -48,7 +48,7 @@ def _check_key(value: dict[str, object], key: str, shape: Shape, place: str) -> 
 
 
 def _check_type(value: object, kind: type, place: str) -> None:
-    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+    if not isinstance(value, kind):
         raise expected(_NAMES[kind], value, place)
 
 
@@ -57,9 +57,35 @@ def expected(what: str, value: object, place: str) -> ProgramError:
     return ProgramError(f"{place}: expected {what}, got {text if len(text) <= 60 else text[:57] + '...'}")
 
 
+def integer(value: object, place: str) -> None:
+    """Check a number of 32 bits; as in BMv2, false is 0 and true 1."""
+    if not isinstance(value, int) or not -(1 << 31) <= value < 1 << 31:
+        raise expected("an integer of 32 bits", value, place)
+
+
 def count(value: object, place: str) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 31:
+    if not isinstance(value, int) or not 0 <= value < 1 << 31:
         raise expected("an integer from 0 to 2147483647", value, place)
+
+
+def flag(value: object, place: str) -> None:
+    """Check a truth value; as in BMv2, that is any number, or null."""
+    if value is not None and not isinstance(value, int | float):
+        raise expected("true or false", value, place)
+
+
+def name(value: object, place: str) -> None:
+    """Check a text that is only shown, which may be a number."""
+    if value is not None and not isinstance(value, str | int | float):
+        raise expected("a string", value, place)
+
+
+def _position(value: object, place: str) -> None:
+    if not isinstance(value, int | float) or not 0 <= value < 1 << 32:
+        raise expected("an integer from 0 to 4294967295", value, place)
+
+
+SOURCE_INFO = {"filename?": name, "line?": _position, "column?": _position, "source_fragment?": name}
 
 
 def _width(value: object, place: str) -> None:
@@ -95,6 +121,8 @@ def header_field(value: object, place: str) -> None:
     check(value[0], str, f"{place}[0]")
     if value[1] != "*":
         count(value[1], f"{place}[1]")
+    for number, part in enumerate(value[2:], 2):
+        flag(part, f"{place}[{number}]")
 
 
 _UNARY = ("~", "not", "d2b", "b2d", "valid", "valid_union", "last_stack_index", "size")
@@ -133,7 +161,7 @@ def operation(value: object, place: str) -> None:
 
 
 _VALUES: dict[str, Shape] = {
-    "field": (str, str), "hexstr": hexstr, "bool": bool, "header": str, "header_stack": str,
+    "field": (str, str), "hexstr": hexstr, "bool": flag, "header": str, "header_stack": str,
     "header_union": str, "header_union_stack": str, "stack_field": (str, str),
     "union_stack_field": (str, str, str), "lookahead": (count, _width), "local": count,
     "runtime_data": count, "calculation": str, "meter_array": str, "counter_array": str,

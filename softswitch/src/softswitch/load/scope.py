@@ -44,7 +44,16 @@ class Scope:
     def __init__(self, text: Json) -> None:
         self.text = text
         self.messages: list[str] = []
-        self.headers = _headers(text)
+        types = Names("header type", ((item["name"], tuple(_fields(item))) for item in text["header_types"]))
+        self.headers = tuple(
+            ir.Header(item["name"], types[item["header_type"]], bool(item["metadata"]))
+            for item in text["headers"]
+        )
+        for used in text["header_stacks"]:
+            types[used["header_type"]]
+        for union in text["header_union_types"]:
+            for _, used in union["headers"]:
+                types[used]
         self.header_index = Names("header", ((h.name, i) for i, h in enumerate(self.headers)))
         self.field_index = Names(
             "field",
@@ -55,9 +64,8 @@ class Scope:
             ),
         )
         for alias, (header, name) in text["field_aliases"]:
-            if (header, name) in self.field_index:
-                first, _, second = alias.partition(".")
-                self.field_index[first, second] = self.field_index[header, name]
+            first, _, second = alias.partition(".")
+            self.field_index[first, second] = self.field_index[header, name]
         self.header_of_id = Names(
             "header ID", ((item["id"], self.header_index[item["name"]]) for item in text["headers"])
         )
@@ -144,14 +152,6 @@ def _member(headers: list[int], position: int, stack: str) -> int:
 
 def _positions(kind: str, names: Iterable[K]) -> Names[K, int]:
     return Names(kind, ((name, i) for i, name in enumerate(names)))
-
-
-def _headers(text: Json) -> tuple[ir.Header, ...]:
-    types = Names("header type", ((item["name"], tuple(_fields(item))) for item in text["header_types"]))
-    return tuple(
-        ir.Header(item["name"], types[item["header_type"]], bool(item["metadata"]))
-        for item in text["headers"]
-    )
 
 
 def _fields(item: Json) -> list[ir.FieldType]:

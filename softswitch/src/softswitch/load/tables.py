@@ -134,7 +134,9 @@ def _next_names(node: ir.Table | ir.Conditional) -> tuple[str | None, ...]:
 
 def _check_flow(item: Json, nodes: dict[str, ir.Table | ir.Conditional]) -> None:
     """Check that every node that follows another one exists, and that there is no circle."""
-    following = {name: [each for each in _next_names(node) if each] for name, node in nodes.items()}
+    following = {
+        name: [each for each in _next_names(node) if each is not None] for name, node in nodes.items()
+    }
     start = [item["init_table"]] if item["init_table"] else []
     for name in chain(start, *following.values()):
         if name not in nodes:
