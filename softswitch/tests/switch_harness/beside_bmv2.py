@@ -102,7 +102,7 @@ def _by_port(outputs: Sequence[Output]) -> dict[int, list[str]]:
     return dict(ports)
 
 
-def _compiled(source: Path, folder: Path) -> Path | None:
+def compiled_program(source: Path, folder: Path) -> Path | None:
     """Return the path of a program without its suffix, compiled if it is P4; None if p4c refuses it."""
     if source.suffix == ".json":
         return source.with_suffix("")
@@ -132,7 +132,7 @@ def main() -> int:
     differs = False
     with TemporaryDirectory() as folder:
         for source in _sources(options.paths):
-            program = _compiled(source, Path(folder))
+            program = compiled_program(source, Path(folder))
             if program is None:
                 continue
             try:

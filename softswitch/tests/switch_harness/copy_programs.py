@@ -212,8 +212,9 @@ class _Drawer:
         else:
             lines += [
                 again.format("clone_preserving_field_list(CloneType.E2E, 1, 1);"),
-                again.format("recirculate_preserving_field_list(1);"),
             ]
+            if scope.has("meta"):
+                lines.append("if (meta.passes < 2) { recirculate_preserving_field_list(1); }")
         return [random.choice(lines)]
 
     def _externs(self, scope: _Scope) -> list[str]:
@@ -308,7 +309,7 @@ class _Drawer:
         body.insert(0, "    choose.apply();")
         if part is not None and is_ingress:
             body.insert(0, "    std.egress_spec = (bit<9>)(hdr.first.a & 3);")
-            body.append("    meta.passes = meta.passes + 1;")
+            body.insert(0, "    meta.passes = meta.passes + 1;")
         lines += ["apply {", *body, "}"]
         types = ", ".join(f"inout {_PARAMETERS[each]} {each}" for each in parameters)
         return f"\ncontrol {name}({types}) {{\n" + "\n".join("    " + line for line in lines) + "\n}\n"

@@ -1,0 +1,36 @@
+"""Drawn programs that pass copies have every primitive, and come out the same from the same seed."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from softswitch.load import load_program
+from switch_harness.beside_bmv2 import compiled_program
+from switch_harness.copy_programs import draw_program
+
+PRIMITIVES = [
+    "mark_to_drop(", "truncate(", "clone_preserving_field_list(", "resubmit_preserving_field_list(",
+    "recirculate_preserving_field_list(", "hash(", "digest<", "log_msg(", ".read(", ".write(", ".count(",
+    ".execute_meter(", ".push_front(", ".pop_front(", ".setValid(", ".setInvalid(", "exit;", "return;",
+]  # fmt: skip
+
+
+def test_a_seed_gives_one_program() -> None:
+    assert draw_program(3) == draw_program(3) != draw_program(4)
+
+
+def test_all_primitives_are_drawn() -> None:
+    text = "".join(map(draw_program, range(30)))
+    assert [each for each in PRIMITIVES if each not in text] == []
+
+
+@pytest.mark.skipif(shutil.which("p4c-bm2-ss") is None, reason="needs p4c-bm2-ss on the PATH")
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_p4c_and_softswitch_take_them(seed: int, tmp_path: Path) -> None:
+    (tmp_path / "drawn.p4").write_text(draw_program(seed))
+    program = compiled_program(tmp_path / "drawn.p4", tmp_path)
+    assert program is not None
+    load_program(program.with_suffix(".json").read_bytes())
