@@ -226,7 +226,7 @@ class _Drawer:
                 [f"{place}seen.count({self.index(scope)});"],
                 [f"{place}rate.execute_meter({self.index(scope)}, counts.x);"],
                 ["digest<counts_t>(1, counts);"],
-                [f'log_msg("{{}} {{}}", {{ counts.x, {self.number(scope, 16)} }});'],
+                [f'log_msg("counts {{}} {{}}", {{ counts.x, {self.number(scope, 16)} }});'],
             ]
         )
 
