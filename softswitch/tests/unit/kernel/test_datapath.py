@@ -28,7 +28,7 @@ def arithmetic_fails(monkeypatch: pytest.MonkeyPatch) -> None:
         return compile_module(module, area_bytes)
 
     monkeypatch.setattr(program, "compile_module", fail)
-    monkeypatch.setattr(front, "once", lambda _program, _options, build: build())
+    monkeypatch.setattr(front, "cached_code", lambda _program, _options, build: build())
 
 
 @pytest.mark.usefixtures("arithmetic_fails")
