@@ -89,6 +89,14 @@ def entry(address: int, change: Change = Change.INSERT) -> p4r.Update:
     return encode.update(EntryWrite(change, "ControlIngress.forward", (address,), call))
 
 
+def test_parameters_have_the_ids_of_p4info() -> None:
+    p4info = read_p4info(CONTROL)
+    action = next(each for each in p4info.actions if each.preamble.name == "ControlIngress.set_tag")
+    action.params[1].id = 7
+    call = EntityEncoder(p4info).call(ActionCall(action.preamble.name, (1, 2)))
+    assert [(param.param_id, param.value) for param in call.params] == [(1, b"\1"), (7, b"\2")]
+
+
 def test_what_is_written_is_read(client: P4RuntimeClient) -> None:
     query = p4r.Entity(table_entry=entry(1).entity.table_entry)
     query.table_entry.ClearField("match")

@@ -42,6 +42,9 @@ class EntityEncoder:
         preambles += [counter.preamble for counter in p4info.counters]
         preambles += [meter.preamble for meter in p4info.meters]
         self._ids = {preamble.name: preamble.id for preamble in preambles}
+        self._parameters = {
+            action.preamble.name: [parameter.id for parameter in action.params] for action in p4info.actions
+        }
 
     # -- tables
 
@@ -80,7 +83,7 @@ class EntityEncoder:
 
     def _call(self, action: p4r.Action, call: ActionCall) -> None:
         action.action_id = self._ids[call.name]
-        for number, value in enumerate(call.args, start=1):
+        for number, value in zip(self._parameters[call.name], call.args, strict=True):
             action.params.add(param_id=number, value=_octets(value))
 
     def _invoke(self, entry: p4r.TableEntry, action: EntryAction) -> None:
