@@ -9,9 +9,10 @@ an address in the arena is cast again when it is loaded.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from itertools import pairwise
 
 from softswitch.kernel.arena import AREA_OF, MAX_CPUS
 from softswitch.kernel.instructions import (
@@ -63,17 +64,27 @@ def move_spills(code: bytes, area_offset: int) -> tuple[bytes, int]:
     Raises AssemblyError if too much must be on the stack.
     """
     decoded = decode(code)
-    starts = sorted({0, *(each.target for each in decoded if each.is_local_call and each.target is not None)})
+    starts = sorted({0, *_called(decoded)})
     functions = [decoded[a:b] for a, b in zip(starts, [*starts[1:], len(decoded)], strict=True)]
-    entry, *others = map(_frame_bytes, functions)
-    room = STACK - sum(-(-size // _FRAME_UNIT) * _FRAME_UNIT for size in others)
-    if entry <= room:
+    by_start = dict(zip(starts, functions, strict=True))
+    room = STACK - max((_depth(by_start, start) for start in _called(functions[0])), default=0)
+    if _frame_bytes(functions[0]) <= room:
         return code, 0
     function = _Function(decoded, len(functions[0]))
     places = function.place(room)
     groups = [function.replaced(position, places, area_offset) for position in range(function.size)]
     groups += [[each] for each in decoded[function.size :]]
     return encode(groups), places.area_bytes
+
+
+def _called(function: Sequence[Instruction]) -> set[int]:
+    return {each.target for each in function if each.is_local_call and each.target is not None}
+
+
+def _depth(functions: Mapping[int, Sequence[Instruction]], start: int) -> int:
+    """Return the bytes of stack that a function needs with those that it calls."""
+    called = max((_depth(functions, each) for each in _called(functions[start])), default=0)
+    return -(-_frame_bytes(functions[start]) // _FRAME_UNIT) * _FRAME_UNIT + called
 
 
 def _frame_bytes(function: Sequence[Instruction]) -> int:
@@ -125,7 +136,9 @@ class _Function:
         for position in self._referenced:
             if decoded[position].opcode != ADD:
                 raise AssemblyError("LLVM takes an address on the stack in an unexpected way")
-        self._types = self._find_types()
+        self._blocks = self._find_blocks()
+        self._held = self._find_held()
+        """Type of the value that each access to the stack loads or stores, by position."""
         self._live = self._find_live()
 
     def place(self, room: int) -> _Places:
@@ -140,10 +153,10 @@ class _Function:
                 continue
             slot = _slot_of(each.offset)
             uses[slot] += 1
-            held = self._types[position].get(slot if each.kind == _LDX else each.src)
-            if each.kind == _ST or held is _Type.NUMBER:
+            held = self._held.get(position)
+            if held is _Type.NUMBER:
                 numbers.add(slot)
-            if held is _Type.OTHER and each.kind != _ST:
+            elif held is _Type.OTHER:
                 fixed.add(slot)
         kept = room // _SLOT - 2
         if len(fixed) > kept:
@@ -172,11 +185,11 @@ class _Function:
             return [*before, each]
         each.offset = places.area[slot] + within
         if each.kind == _LDX:
-            return [*before, *self._load(position, each, slot, places)]
+            return [*before, *self._load(position, each, places)]
         return [*before, *self._store(position, each, places)]
 
-    def _load(self, position: int, each: Instruction, slot: int, places: _Places) -> list[Instruction]:
-        is_address = self._types[position].get(slot) is _Type.ARENA and _SIZES[each.opcode & 0x18] == _SLOT
+    def _load(self, position: int, each: Instruction, places: _Places) -> list[Instruction]:
+        is_address = self._held.get(position) is _Type.ARENA and _is_whole(each)
         each.registers = each.dst << 4 | each.dst
         address = instruction(LOAD, each.dst, _FRAME_POINTER, places.address)
         return [address, each, *([_cast(each.dst)] if is_address else [])]
@@ -198,49 +211,64 @@ class _Function:
 
     # -- what flows where
 
-    def _successors(self, position: int) -> list[int]:
-        each = self._code[position]
-        if each.opcode == EXIT:
-            return []
-        following = position + (2 if each.opcode == WIDE_LOAD else 1)
-        if each.target is None or each.is_local_call:
-            return [following]
-        return [each.target] if each.opcode in (JUMP, LONG_JUMP) else [following, each.target]
-
-    def _find_types(self) -> list[_State]:
-        """Return the types before each instruction; none of what holds no value."""
-        states: list[_State] = [{} for _ in range(self.size)]
-        seen = [False] * self.size
-        waiting = [(0, {1: _Type.OTHER, _FRAME_POINTER: _Type.OTHER})]
-        while waiting:
-            position, state = waiting.pop()
-            if seen[position] and not _widen(states[position], state):
+    def _find_blocks(self) -> dict[int, range]:
+        """Return the basic blocks by their first position."""
+        starts = {0, self.size}
+        for position in range(self.size):
+            each = self._code[position]
+            if position in self._constants or each.is_local_call:
                 continue
-            if not seen[position]:
-                states[position], seen[position] = dict(state), True
-            after = dict(states[position])
-            _execute(self._code[position], after)
-            waiting += [(following, after) for following in self._successors(position)]
-        return states
+            if each.target is not None or each.opcode == EXIT:
+                starts |= {position + 1} if each.target is None else {position + 1, each.target}
+        ordered = sorted(starts)
+        return {a: range(a, b) for a, b in pairwise(ordered)}
 
-    def _find_live(self) -> list[int]:
-        """Return the registers whose values are read after each instruction, as bits."""
-        live_in, live_out = [0] * self.size, [0] * self.size
+    def _successors(self, block: range) -> list[int]:
+        last = self._code[block[-1]]
+        if block[-1] in self._constants or last.is_local_call or last.target is None:
+            return [] if last.opcode == EXIT and block[-1] not in self._constants else [block.stop]
+        return [last.target] if last.opcode in (JUMP, LONG_JUMP) else [block.stop, last.target]
+
+    def _find_held(self) -> dict[int, _Type]:
+        before: dict[int, _State] = {}
+        held: dict[int, _Type] = {}
+        waiting: list[tuple[int, _State]] = [(0, {1: _Type.OTHER, _FRAME_POINTER: _Type.OTHER})]
+        while waiting:
+            start, arriving = waiting.pop()
+            if start in before and not _widen(before[start], arriving):
+                continue
+            state = dict(before.setdefault(start, dict(arriving)))
+            block = self._blocks[start]
+            for position in block:
+                each = self._code[position]
+                if position in self._constants:
+                    continue
+                if _frame_access(each):
+                    held[position] = _accessed(each, state)
+                _execute(each, state)
+            waiting += [(following, state) for following in self._successors(block)]
+        return held
+
+    def _find_live(self) -> dict[int, int]:
+        """Return the registers whose values are read after each store to the stack, as bits."""
+        before: dict[int, int] = dict.fromkeys(self._blocks, 0)
+        after: dict[int, int] = {}
         changed = True
         while changed:
             changed = False
-            for position in reversed(range(self.size)):
-                if position in self._constants:
-                    continue
-                out = 0
-                for following in self._successors(position):
-                    out |= live_in[following]
-                used, defined = _registers(self._code[position])
-                before = used | out & ~defined
-                live_out[position] = out
-                if before != live_in[position]:
-                    live_in[position], changed = before, True
-        return live_out
+            for start, block in reversed(self._blocks.items()):
+                live = 0
+                for following in self._successors(block):
+                    live |= before[following]
+                for position in reversed(block):
+                    if position in self._constants:
+                        continue
+                    after[position] = live
+                    used, defined = _registers(self._code[position])
+                    live = used | live & ~defined
+                if live != before[start]:
+                    before[start], changed = live, True
+        return after
 
 
 def _prologue(places: _Places, area_offset: int) -> list[Instruction]:
@@ -267,6 +295,17 @@ def _cast(register: int) -> Instruction:
     return instruction(MOVE, register, register, _CAST_TO_ARENA, _CAST_TO_ARENA)
 
 
+def _is_whole(each: Instruction) -> bool:
+    return _SIZES[each.opcode & 0x18] == _SLOT
+
+
+def _accessed(each: Instruction, state: _State) -> _Type:
+    """Return the type of the value that an access to the stack loads or stores."""
+    if each.kind == _ST or not _is_whole(each):
+        return _Type.NUMBER
+    return state.get(_slot_of(each.offset) if each.kind == _LDX else each.src, _Type.NUMBER)
+
+
 def _widen(known: _State, new: _State) -> bool:
     """Include what another way to an instruction brings; return whether anything changed."""
     changed = False
@@ -288,12 +327,9 @@ def _execute(each: Instruction, state: _State) -> None:
         base = state.get(each.src, _Type.NUMBER)
         state[each.dst] = _Type.OTHER if base is _Type.OTHER else _Type.NUMBER
         if each.src == _FRAME_POINTER:
-            is_whole = _SIZES[each.opcode & 0x18] == _SLOT
-            held = state.get(_slot_of(each.offset), _Type.NUMBER)
-            state[each.dst] = held if is_whole else _Type.NUMBER
+            state[each.dst] = _accessed(each, state)
     elif kind in (_ST, _STX) and each.dst == _FRAME_POINTER:
-        is_whole = kind == _STX and _SIZES[each.opcode & 0x18] == _SLOT
-        state[_slot_of(each.offset)] = state.get(each.src, _Type.NUMBER) if is_whole else _Type.NUMBER
+        state[_slot_of(each.offset)] = _accessed(each, state)
     elif kind == _STX and each.opcode & 0xE0 == _ATOMIC:
         state[each.src] = _Type.NUMBER
     elif each.opcode == CALL:
