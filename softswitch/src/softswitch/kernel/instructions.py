@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from softswitch.errors import KernelError
 
@@ -14,7 +15,8 @@ WIDE_LOAD, CALL, EXIT, JUMP, LONG_JUMP, MAY_GOTO = 0x18, 0x85, 0x95, 0x05, 0x06,
 MOVE, ADD = 0xBF, 0x07  # 64-bit: of a register, of a constant
 LOAD, STORE = 0x79, 0x7B  # 64-bit
 JUMP_CLASSES = (5, 6)
-_FAR = 1 << 15
+_NEAR = 1 << 14
+"""Distance of jumps that have 16 bits for it: half of that, since the kernel inserts instructions."""
 
 
 class AssemblyError(KernelError):
@@ -78,19 +80,34 @@ def decode(code: bytes) -> list[Instruction]:
 
 def encode(groups: Sequence[Sequence[Instruction]]) -> bytes:
     """Return the code of groups, one for each instruction of `decode`; targets are positions of groups."""
-    starts: list[int] = []
-    placed: list[Instruction] = []
-    for group in groups:
-        starts.append(len(placed))
-        placed += group
+    starts = _starts(groups)
+    groups = [
+        [part for each in group for part in _reaching(each, start, starts)]
+        for group, start in zip(groups, starts, strict=True)
+    ]
+    starts = _starts(groups)
+    placed = [each for group in groups for each in group]
     for position, each in enumerate(placed):
         if each.target is None:
             continue
         distance = starts[each.target] - position - 1
         if each.opcode in (CALL, LONG_JUMP):
             each.immediate = distance
-        elif -_FAR <= distance < _FAR:
-            each.offset = distance
         else:
-            raise AssemblyError(f"a jump over {distance} instructions: the program is too large")
+            each.offset = distance
     return b"".join(_FORMAT.pack(e.opcode, e.registers, e.offset, e.immediate) for e in placed)
+
+
+def _starts(groups: Sequence[Sequence[Instruction]]) -> list[int]:
+    return list(accumulate(map(len, groups[:-1]), initial=0))
+
+
+def _reaching(each: Instruction, position: int, starts: Sequence[int]) -> list[Instruction]:
+    """Return a jump in a form that reaches its target."""
+    if each.target is None or each.opcode in (CALL, LONG_JUMP) or abs(starts[each.target] - position) < _NEAR:
+        return [each]
+    far = Instruction(LONG_JUMP, 0, 0, 0, each.target)
+    if each.opcode == JUMP:
+        return [far]
+    each.target, each.offset = None, 1
+    return [each, instruction(JUMP, offset=1), far]
