@@ -25,6 +25,11 @@ def source_digest() -> str:
     return hashlib.sha256(b"\0".join(source.read_bytes() for source in sources)).hexdigest()[:16]
 
 
+def source_inputs(*parts: object) -> tuple[str, ...]:
+    """Return inputs of `cached_object` for what softswitch's sources make of the parts."""
+    return (source_digest(), *map(repr, parts))
+
+
 @contextlib.contextmanager
 def compile_lock() -> Iterator[None]:
     """Hold a lock, so that one of a user's processes compiles and the others load from disk."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import struct
 
 import llvmlite
 import llvmlite.binding as llvm
 
 from softswitch import ir
-from softswitch.cache import cached_object
+from softswitch.cache import cached_object, source_inputs
 from softswitch.codegen.pipeline import build_module
 from softswitch.codegen.traffic import needs_queues, work_bytes
 from softswitch.memory.layout import Layout, make_layout
@@ -23,6 +24,7 @@ _TYPES: dict[Kind, type] = {
     Kind.UINT32: ctypes.c_uint32,
     Kind.UINT64: ctypes.c_uint64,
 }
+_HEAD = struct.Struct("<Q")  # bytes of a packet in flight, before the object code
 PROCESS_CTYPE = ctypes.CFUNCTYPE(_TYPES[RESULT], *(_TYPES[argument.kind] for argument in ARGUMENTS))
 
 
@@ -43,26 +45,33 @@ class MachineCode:
         target = llvm.Target.from_default_triple().create_target_machine(
             cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=2
         )
-        module, packet = build_module(program, self.layout, priority_queues, buffered)
-        module.triple, module.data_layout = target.triple, str(target.target_data)
+        inputs = source_inputs(_host(), priority_queues, buffered, program, program.field_index)
+        cached = cached_object(inputs, lambda: self._build(program, priority_queues, buffered, target))
+        (packet_bytes,), code = _HEAD.unpack_from(cached), cached[_HEAD.size :]
         self.state_bytes: int = self.layout.work * WORD_BYTES
-        packet_bytes = packet.get_abi_size(target.target_data)
         if needs_queues(program):
             self.state_bytes += work_bytes(packet_bytes)
         self.waiting_bytes: int = QUEUE_HEAD_BYTES + packet_bytes if buffered else 0
         """Bytes of a waiting packet's record without its payload; 0 if the function is not buffered."""
-        code = _cached(str(module), target)
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target)
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         self._engine.finalize_object()
         self.process_address: int = self._engine.get_function_address(NAME)
         self.process = PROCESS_CTYPE(self.process_address)
 
+    def _build(
+        self, program: ir.Program, priority_queues: int, buffered: bool, target: llvm.TargetMachine
+    ) -> bytes:
+        """Return the bytes of a packet in flight, and the object code."""
+        module, packet = build_module(program, self.layout, priority_queues, buffered)
+        module.triple, module.data_layout = target.triple, str(target.target_data)
+        source = str(module)
+        code = cached_object((source, *_host()), lambda: _compile(source, target))
+        return _HEAD.pack(packet.get_abi_size(target.target_data)) + code
 
-def _cached(source: str, target: llvm.TargetMachine) -> bytes:
-    features = llvm.get_host_cpu_features().flatten()
-    inputs = (source, llvm.get_host_cpu_name(), features, llvmlite.__version__)
-    return cached_object(inputs, lambda: _compile(source, target))
+
+def _host() -> tuple[str, ...]:
+    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), llvmlite.__version__
 
 
 def _compile(source: str, target: llvm.TargetMachine) -> bytes:

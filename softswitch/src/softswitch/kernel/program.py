@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from llvmlite import ir as llvm
 
 from softswitch import ir
-from softswitch.cache import cached_object, source_digest
+from softswitch.cache import cached_object, source_inputs
 from softswitch.codegen.output import OutputWriter
 from softswitch.codegen.pipeline import MakeOutput, emit_process
 from softswitch.codegen.traffic import needs_queues, work_bytes
@@ -46,7 +46,7 @@ class Code:
 
 
 def cached_code(program: ir.Program, options: Mapping[str, object], build: Callable[[], Code]) -> Code:
-    inputs = (source_digest(), compiler.VERSION, repr(options), repr(program), repr(program.field_index))
+    inputs = source_inputs(compiler.VERSION, options, program, program.field_index)
     return Code.unpack(cached_object(inputs, lambda: build().pack()))
 
 

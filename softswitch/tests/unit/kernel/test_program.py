@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from softswitch import ir
-from softswitch.kernel import front, program
+from softswitch import cache, ir
+from softswitch.kernel import front
 from softswitch.kernel.frame import Skb, XdpFrame
 from softswitch.kernel.front import build_front
 from softswitch.kernel.program import Code
@@ -76,6 +76,6 @@ def test_so_it_is_with_other_names_of_fields(built: Counted) -> None:
 
 def test_another_version_builds_anew(built: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
     made(compiled("control"))
-    monkeypatch.setattr(program, "source_digest", lambda: "0123456789abcdef")
+    monkeypatch.setattr(cache, "source_digest", lambda: "0123456789abcdef")
     made(compiled("control"))
     assert built.times == 2
