@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 from random import Random
 
@@ -12,17 +13,19 @@ from switch_harness.state import Write
 
 PORTS = (1, 2, 3, 7)
 _PORT_BITS = 9
-_VALUES = 3
+_VALUES = 4
 MAX_ENTRIES = 16
 """Entries of a table that are drawn for keys that missed."""
 _STEPS = 40
 _LIKELY = 0.85
+_DROPS = re.compile("drop|deny", re.IGNORECASE)
 
 
 class Palette:
-    """A few numbers for each width, among them constants of the program's selects."""
+    """A few numbers for each width, among them constants of the program's selects and entries."""
 
-    def __init__(self, program: ir.Program, random: Random) -> None:
+    def __init__(self, prepared: ControlPlane, random: Random) -> None:
+        program = prepared.program
         self._random = random
         self._values: dict[int, list[int]] = {_PORT_BITS: list(PORTS)}
         self._constants: dict[int, set[int]] = {}
@@ -30,13 +33,18 @@ class Palette:
             for case in state.cases:
                 for part, value, _ in _parts(program, state, case):
                     self._constants.setdefault(_width(program, part), set()).add(value)
+        for table in program.tables.values():
+            for entry in prepared.read_entries(table.name):
+                for field, match in zip(table.key, entry.key, strict=True):
+                    value = match if isinstance(match, int) else match[0]
+                    self._constants.setdefault(field.width, set()).add(value)
 
     def draw(self, width: int) -> int:
         if width not in self._values:
             ones, random = (1 << width) - 1, self._random
             known = sorted(self._constants.get(width, ()))
             made = {1 & ones, 2 & ones, random.getrandbits(max(width, 1)) & ones}
-            self._values[width] = [*random.sample(known, min(len(known), _VALUES)), *sorted(made)][:5]
+            self._values[width] = [*random.sample(known, min(len(known), _VALUES)), *sorted(made)][:6]
         return self._random.choice(self._values[width])
 
 
@@ -92,11 +100,14 @@ class LikelyDrawer(P4RuntimeDrawer):
         return [table for table in super().changeable() if table.name in self._tables]
 
     def action(self, table: ir.Table) -> EntryAction | None:
-        """Draw an action, but none that most programs only allow as default."""
+        """Draw an action, rarely one that is called a drop, and none that is most often default only."""
         if table.profile is not None:
-            return super().action(table)
+            member_or_group: EntryAction | None = super().action(table)
+            return member_or_group
         actions = [self.program.actions[index] for index in table.actions]
-        return self.call([action for action in actions if action.name != "NoAction"] or actions)
+        actions = [action for action in actions if action.name != "NoAction"] or actions
+        others = [action for action in actions if not _DROPS.search(action.name)]
+        return self.call(others if others and self.random.random() < _LIKELY else actions)
 
 
 class PathFrames:

@@ -1,0 +1,64 @@
+"""Entries and frames that are drawn to meet, and what a trace tells of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import cast
+
+import pytest
+
+from softswitch import ir
+from softswitch.p4runtime.messages import p4r
+from softswitch.pipeline import Pipeline
+from switch_harness import PROGRAMS
+from switch_harness.likely import LikelyDrawer, Palette, PathFrames
+from switch_harness.p4rt_writer import P4RuntimeWriter
+from switch_harness.traced import Traced, headers_read
+
+FRAMES = 100
+
+
+def drawers(traced: Traced) -> tuple[LikelyDrawer, PathFrames]:
+    random, program = Random(1), traced.pipeline.program
+    palette = Palette(traced.pipeline, random)
+    names = {table.preamble.name for table in traced.p4info.tables}
+    return LikelyDrawer(traced.pipeline, random, palette, names), PathFrames(program, random, palette)
+
+
+def writer(traced: Traced, send: Callable[[p4r.Update], bool]) -> Pipeline:
+    return cast(Pipeline, P4RuntimeWriter(traced.p4info, send))
+
+
+@pytest.mark.parametrize(
+    ("name", "hits"), [("control", "3 of 3"), ("match_kinds", "4 of 4"), ("l3", "1 of 1")]
+)
+def test_all_states_are_reached_and_all_tables_hit(name: str, hits: str) -> None:
+    traced = Traced(PROGRAMS / name)
+    drawer, frames = drawers(traced)
+    for _ in range(FRAMES):
+        traced.process(*frames.draw())
+        entry = drawer.entry_for_one_of(traced.missed)
+        if entry is not None:
+            entry(writer(traced, traced.write))
+    assert traced.hits() == f"{hits} tables hit"
+    cpu_alone = {"parse_packet_out"}  # frames come from other ports
+    assert {place for kind, place in traced.coverage.missed if kind == "parser state"} <= cpu_alone
+
+
+def test_a_refused_entry_is_not_kept() -> None:
+    traced = Traced(PROGRAMS / "control")
+    drawer, _ = drawers(traced)
+    missed = [(traced.pipeline.program.tables["ControlIngress.forward"], (5,))]
+    for is_done, kept in ((False, 0), (True, 1)):
+        entry = drawer.entry_for_one_of(missed)
+        assert entry is not None
+        entry(writer(traced, lambda _, is_done=is_done: is_done))  # type: ignore[misc]
+        assert len(drawer.entries) == kept
+    assert drawer.entry_for_one_of(missed) is None
+
+
+def test_what_a_statement_reads_is_not_what_it_writes() -> None:
+    read, written = ir.FieldRef(3, 0), ir.FieldRef(1, 2)
+    assert headers_read(ir.Assign(written, read)) == {3}
+    assert headers_read(ir.RegisterWrite(0, written, read)) == {1, 3}
