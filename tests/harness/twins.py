@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from google.protobuf import text_format
 
+from controller.status import LaneEvent, RpcOutcome
 from foundation.designs.interface import Arm
 from foundation.protocol.codec import Values
 from foundation.protocol.header import LANES
@@ -24,7 +25,7 @@ from tests.harness import testnet
 TWIN_INGRESS = f"{testnet.INGRESS}process."
 _COMPILED = Path(__file__).parents[1] / "programs" / "compiled"
 _WORD_BITS = 32
-_COUNTERS = ("drops", "readdress.rpcs")
+_CELLS, _BITMAPS = (f"{testnet.INGRESS}exactly_once.{name}" for name in ("cells", "bitmaps"))
 
 
 def small_twin() -> CompiledConfig:
@@ -72,38 +73,37 @@ class SwitchContents(NamedTuple):
     """Epoch, turn and bitmap, of 32 bits each, of every caller and slot."""
     values: list[list[int]]
     pushes: list[list[int]]
-    events: list[tuple[int, int]]
+    events: list[list[int]]
     """Hits and misses of each lane."""
-    packets: list[list[int]]
+    drops: list[int]
+    rpcs: list[int]
+    """Answered, forwarded, relayed; duplicates."""
 
 
 def contents(testbed: SimulatedTestbed) -> SwitchContents:
     pipeline = testbed.switch.pipeline
-    sizes = {register.name: register.size for register in pipeline.program.registers}
+    registers = {
+        each.name: pipeline.read_register(each.name, 0, each.size) for each in pipeline.program.registers
+    }
+    counters = {
+        each.name: [cell.packets for cell in pipeline.read_counter(each.name, 0, each.size)]
+        for each in pipeline.program.counters
+    }
     lanes = [f"{testnet.INGRESS}aggregate_{lane:02d}." for lane in range(LANES)]
-    cells = _register(pipeline, sizes, "exactly_once.cells")
-    values = [_register(pipeline, sizes, f"{lane}values", "") for lane in lanes]
-    if (bitmaps := f"{testnet.INGRESS}exactly_once.bitmaps") in sizes:
-        stored = _register(pipeline, sizes, bitmaps, "")
-        cells = [cell << _WORD_BITS | bitmap for cell, bitmap in zip(cells, stored, strict=True)]
+    cells, values = registers[_CELLS], [registers[f"{lane}values"] for lane in lanes]
+    rpcs = counters[f"{testnet.INGRESS}readdress.rpcs"]
+    if (bitmaps := registers.get(_BITMAPS)) is not None:
+        cells = [cell << _WORD_BITS | bitmap for cell, bitmap in zip(cells, bitmaps, strict=True)]
         pushes = [[cell & (1 << _WORD_BITS) - 1 for cell in of_lane] for of_lane in values]
         values = [[cell >> _WORD_BITS for cell in of_lane] for of_lane in values]
+        rpcs = rpcs[: RpcOutcome.DUPLICATES] + counters[f"{testnet.INGRESS}duplicates"]
     else:
-        pushes = [_counter(pipeline, f"{lane}pushes", len(values[0])) for lane in lanes]
+        pushes = [counters[f"{lane}pushes"] for lane in lanes]
     return SwitchContents(
         cells,
         values,
         pushes,
-        [(hits, misses) for hits, misses in (_counter(pipeline, f"{lane}lane_stats", 2) for lane in lanes)],
-        [_counter(pipeline, f"{testnet.INGRESS}{name}", 3) for name in _COUNTERS],
+        [counters[f"{lane}lane_stats"][: LaneEvent.OVERFLOW] for lane in lanes],
+        counters[f"{testnet.INGRESS}drops"],
+        rpcs,
     )
-
-
-def _register(
-    pipeline: CompiledPipeline, sizes: dict[str, int], name: str, prefix: str = testnet.INGRESS
-) -> list[int]:
-    return pipeline.read_register(prefix + name, 0, sizes[prefix + name])
-
-
-def _counter(pipeline: CompiledPipeline, name: str, cells: int) -> list[int]:
-    return [cell.packets for cell in pipeline.read_counter(name, 0, cells)]
