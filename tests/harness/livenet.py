@@ -32,7 +32,7 @@ from hosts.hotset.ps.core import OffloadingServer, ParameterServer
 from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
 from softswitch.compiled import CompiledPipeline
-from softswitch.p4runtime import P4RuntimeServer
+from softswitch.p4runtime.service import P4RuntimeServer
 from softswitch.pipeline import Output, Pipeline
 
 JOB, KEYS = 3, 300

@@ -20,10 +20,10 @@ from softswitch.frames.pcap_files import PcapFiles
 from softswitch.frames.ports import FramePorts, Transport
 from softswitch.kernel.hooks import Hook
 from softswitch.load import load_program
-from softswitch.p4runtime import P4RuntimeServer
 from softswitch.p4runtime.journal import Journal
 from softswitch.p4runtime.loaded_config import read_file, read_p4info
 from softswitch.p4runtime.messages import p4r
+from softswitch.p4runtime.service import P4RuntimeServer
 from softswitch.p4runtime.status import Refusal
 from softswitch.ports.report import SwitchCounters, describe
 from softswitch.runtime.device import SwitchRuntime
@@ -40,7 +40,7 @@ class Machine:
     def __init__(self, settings: Settings, server: P4RuntimeServer[LivePipeline]) -> None:
         self._settings, self._server = settings, server
         if is_cold():
-            _say("compiling the switch once, which takes 14 s of CPU time; calls wait")
+            _say("compiling the switch once, which takes 10 s of CPU time; calls wait")
             with compile_lock():
                 warm()
         with ExitStack() as opened:

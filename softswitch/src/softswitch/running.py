@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from softswitch.messages import pluralize
-from softswitch.p4runtime import P4RuntimeServer
+from softswitch.p4runtime.service import P4RuntimeServer
 from softswitch.runtime.interface import Runtime
 from softswitch.runtime.service import runtime_handlers
 from softswitch.settings import Settings

@@ -15,9 +15,9 @@ import grpc
 from finsy.proto import p4i, p4r, p4r_grpc
 
 from softswitch.interpreter import InterpretedPipeline
-from softswitch.p4runtime import P4RuntimeServer
 from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.messages import adopt
+from softswitch.p4runtime.service import P4RuntimeServer
 from softswitch.p4runtime.status import Refusal
 from softswitch.pipeline import Pipeline
 from switch_harness.foreign import pipeline_config, read_p4info

@@ -17,7 +17,7 @@ from finsy.proto import p4r, p4r_grpc
 
 from softswitch.commands.cli import main
 from softswitch.interpreter import InterpretedPipeline
-from softswitch.p4runtime import P4RuntimeServer
+from softswitch.p4runtime.service import P4RuntimeServer
 from softswitch.runtime.client import connect
 from softswitch.runtime.device import SwitchRuntime
 from softswitch.runtime.interface import Runtime

@@ -10,7 +10,7 @@ import pytest
 from finsy.proto import p4r, p4r_grpc
 
 from softswitch.interpreter import InterpretedPipeline
-from softswitch.p4runtime import P4RuntimeServer
+from softswitch.p4runtime.service import P4RuntimeServer
 from switch_harness.p4runtime import (
     DEVICE,
     Controller,

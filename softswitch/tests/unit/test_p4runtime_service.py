@@ -12,7 +12,7 @@ from google.protobuf import any_pb2
 
 from softswitch.compiled import CompiledPipeline
 from softswitch.errors import SwitchError
-from softswitch.p4runtime import P4RuntimeServer
+from softswitch.p4runtime.service import P4RuntimeServer
 from switch_harness.p4runtime import (
     DEVICE,
     MODIFY,

@@ -38,7 +38,7 @@ from pathlib import Path
 from google.protobuf import text_format
 from softswitch import cli
 from softswitch.compiled import CompiledPipeline
-from softswitch.p4runtime import P4RuntimeServer
+from softswitch.p4runtime.service import P4RuntimeServer
 from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.messages import p4i, p4r
 from softswitch.pipeline import ActionCall, Change, EntryWrite
