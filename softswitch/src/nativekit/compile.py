@@ -55,7 +55,9 @@ def cached_entry_point(function: F, package: Path, sources: Iterable[Path]) -> F
     before = _numba.config.CACHE_DIR
     _numba.config.CACHE_DIR = str(cache_of(package) / f"compiled-{digest}{checked}")
     try:
-        return cast(F, _numba.njit(nogil=True, cache=True, error_model="numpy")(function))
+        return cast(
+            F, _numba.njit(nogil=True, cache=True, error_model="numpy", no_cfunc_wrapper=True)(function)
+        )
     finally:
         _numba.config.CACHE_DIR = before
 
