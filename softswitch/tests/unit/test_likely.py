@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 from typing import cast
 
@@ -15,6 +16,7 @@ from switch_harness import PROGRAMS
 from switch_harness.likely import LikelyDrawer, Palette, PathFrames
 from switch_harness.p4rt_writer import P4RuntimeWriter
 from switch_harness.traced import Traced, headers_read
+from switch_harness.zeroed import zeroed
 
 FRAMES = 100
 
@@ -62,3 +64,15 @@ def test_what_a_statement_reads_is_not_what_it_writes() -> None:
     read, written = ir.FieldRef(3, 0), ir.FieldRef(1, 2)
     assert headers_read(ir.Assign(written, read)) == {3}
     assert headers_read(ir.RegisterWrite(0, written, read)) == {1, 3}
+
+
+@pytest.mark.parametrize("name", ["stacks", "header_unions"])
+def test_fields_of_headers_set_to_0_first_change_nothing(name: str, tmp_path: Path) -> None:
+    traced, other = Traced(PROGRAMS / name), Traced(zeroed(PROGRAMS / name, tmp_path))
+    _, frames = drawers(traced)
+    start = other.pipeline.program.parser[other.pipeline.program.start_state]
+    headers = [header for header in traced.pipeline.program.headers if not header.metadata]
+    assert len(start.operations) == sum(not field.varbit for header in headers for field in header.fields)
+    for _ in range(FRAMES):
+        port, frame = frames.draw()
+        assert traced.pipeline.process(port, frame, 0, 0) == other.pipeline.process(port, frame, 0, 0)
