@@ -151,13 +151,13 @@ def operation(value: object, place: str) -> None:
     assert isinstance(value, dict)
     op = value["op"]
     if op in ("access_field", "access_union_header"):
-        check(value, {"left": operation, "right": count}, place)
+        check(value, {"left": typed, "right": count}, place)
     elif op in _UNARY or (op in ("+", "-") and value.get("left") is None):
-        check(value, {"right": operation}, place)
+        check(value, {"left?": dict, "right": typed}, place)
     elif op == "?":
-        check(value, {"cond": operation, "left": operation, "right": operation}, place)
+        check(value, {"cond": typed, "left": typed, "right": typed}, place)
     else:
-        check(value, {"left": operation, "right": operation}, place)
+        check(value, {"left": typed, "right": typed}, place)
 
 
 _VALUES: dict[str, Shape] = {
