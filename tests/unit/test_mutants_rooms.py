@@ -13,8 +13,8 @@ import click
 import pytest
 import tomli
 
-from tools.mutants import run
-from tools.mutants.__main__ import part_of
+from tools.mutants import child
+from tools.mutants.parts import part_of
 
 ROOT = Path(__file__).parents[2]
 ROOMS = tomli.loads((ROOT / "tools" / "mutants" / "rooms.toml").read_text())
@@ -62,8 +62,8 @@ def cat() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_a_child_that_runs_too_long(cat: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tools.mutants.run.time.sleep", lambda seconds: None)
-    assert run.status_of(cat.pid, 1.0) is None
+    monkeypatch.setattr("tools.mutants.child.time.sleep", lambda seconds: None)
+    assert child.status_of(cat.pid, 1.0) is None
 
 
 def test_a_suspended_child_has_time(cat: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,6 +80,6 @@ def test_a_suspended_child_has_time(cat: subprocess.Popen[bytes], monkeypatch: p
             end()
             os.waitid(os.P_PID, cat.pid, os.WEXITED | os.WNOWAIT)
 
-    monkeypatch.setattr("tools.mutants.run.time.sleep", sleep)
-    assert run.status_of(cat.pid, 1.0) == 0
+    monkeypatch.setattr("tools.mutants.child.time.sleep", sleep)
+    assert child.status_of(cat.pid, 1.0) == 0
     assert sum(slept) > 1.0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from tools.mutants.mutate import Mutant, draw
+from tools.mutants.parts import part_of
 from tools.mutants.run import ROOT, Agents, Outcome, Tests, baseline, import_paths, outcome, prepare
 
 RESULTS = ROOT / "build" / "mutants"
@@ -41,14 +41,6 @@ class Tally:
 
     def file(self, suffix: str) -> Path:
         return self.results.with_name(self.results.name + suffix)
-
-
-def part_of(text: str) -> tuple[slice, str]:
-    """Return the mutants of part `K/N` (every Nth), and the folder of its results; "" stands for all."""
-    match = re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", text)
-    if match is None or (k := int(match[1])) > (n := int(match[2])):
-        raise click.BadParameter(f"{text}: K/N with K from 1 to N, such as 1/4", param_hint="--part")
-    return slice(k - 1, None, n), f"{k}of{n}" if n > 1 else ""
 
 
 @click.command()

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from tools.mutants.child import status_of
 from tools.mutants.mutate import Mutant
 
 _LIBRARIES = [
@@ -24,7 +25,6 @@ _LIBRARIES = [
 ]  # fmt: skip
 ROOT = Path(__file__).parents[2]
 _NOTHING_WRONG = 0
-_POLL_S = 0.02
 
 
 class Outcome(Enum):
@@ -99,20 +99,6 @@ def _run(tests: Tests, log: Path, longest: float) -> Outcome:
         # Processes that a test started and did not end.
         with suppress(ProcessLookupError):
             os.killpg(child, signal.SIGKILL)
-
-
-def status_of(child: int, longest: float) -> int | None:
-    """Return a child's wait status; None after `longest` s of polls, which do not count suspensions."""
-    remaining, suspended = longest, False
-    while remaining > 0:
-        changed, status = os.waitpid(child, os.WNOHANG | os.WUNTRACED | os.WCONTINUED)
-        if changed and (os.WIFEXITED(status) or os.WIFSIGNALED(status)):
-            return status
-        if changed:
-            suspended = os.WIFSTOPPED(status)
-        time.sleep(_POLL_S)
-        remaining -= 0 if suspended else _POLL_S
-    return None
 
 
 def _test(tests: Tests, log: Path) -> None:
