@@ -98,10 +98,13 @@ def compare(program: Path, frames: int, seed: int) -> str:
             port, frame = random.choice(drawn).draw()
             for _ in range(STEPS):
                 traced.process(port, frame)
-                entry = drawer.entry_for_one_of(traced.missed)
-                if entry is None:
+                entry, known = drawer.entry_for_one_of(traced.missed), len(drawer.entries)
+                if entry is None or traced.fails_assertion:
                     break
                 entry(writer)
+                traced.process(port, frame)
+                if traced.fails_assertion and len(drawer.entries) > known:
+                    drawer.take_back(writer)
             traced.process(port, frame)
             ours, reference = _exchange(both, port, frame)
             sent += bool(ours)

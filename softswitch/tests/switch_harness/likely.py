@@ -83,6 +83,11 @@ class LikelyDrawer(P4RuntimeDrawer):
         if pipeline.write_entries([write]) == [None]:
             self.entries.append(EntryKey(write.table, write.key, write.priority))
 
+    def take_back(self, pipeline: ControlPlane) -> None:
+        """Delete the last entry that was inserted."""
+        entry = self.entries.pop()
+        pipeline.write_entries([EntryWrite(Change.DELETE, entry.table, entry.key, None, entry.priority)])
+
     def _match_of(self, part: ir.KeyField, value: int) -> ir.Match:
         ones, is_whole = (1 << part.width) - 1, self.random.random() < 0.5
         match part.kind:

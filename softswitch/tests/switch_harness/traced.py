@@ -13,7 +13,7 @@ from softswitch.interpreter import InterpretedPipeline
 from softswitch.interpreter.packet import Packet
 from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.messages import adopt, p4r
-from softswitch.pipeline import EntryKey
+from softswitch.pipeline import EntryKey, LogRecord
 from softswitch.testing.coverage import HIT, Coverage, CoverageRecorder
 from switch_harness.twins import STEP_US
 
@@ -26,6 +26,8 @@ class Traced:
     def __init__(self, program: Path) -> None:
         config = pipeline_config(program)
         self.p4info, self._now = config.p4info, 0
+        self.fails_assertion = False
+        """Whether the last frame failed an assertion, which would end BMv2."""
         self._control = ControlledPipeline(config, self._make, lambda: self._now)
 
     def _make(self, program: ir.Program) -> InterpretedPipeline:
@@ -48,7 +50,8 @@ class Traced:
         self._now += STEP_US
         self._recorder.begin()
         self._control.pipeline.process(port, frame, self._now, self._now)
-        self._control.pipeline.take_notices()
+        notices = self._control.pipeline.take_notices()
+        self.fails_assertion = any(isinstance(notice, LogRecord) and notice.failed for notice in notices)
         self._recorder.take()
 
     @property

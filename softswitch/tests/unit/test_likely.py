@@ -60,6 +60,18 @@ def test_a_refused_entry_is_not_kept() -> None:
     assert drawer.entry_for_one_of(missed) is None
 
 
+def test_an_entry_that_is_taken_back_is_gone() -> None:
+    traced = Traced(PROGRAMS / "control")
+    drawer, _ = drawers(traced)
+    entry = drawer.entry_for_one_of([(traced.pipeline.program.tables["ControlIngress.forward"], (5,))])
+    assert entry is not None
+    entry(writer(traced, traced.write))
+    assert len(list(traced.pipeline.read_entries("ControlIngress.forward"))) == 1
+    drawer.take_back(writer(traced, traced.write))
+    assert not list(traced.pipeline.read_entries("ControlIngress.forward"))
+    assert not drawer.entries
+
+
 def test_what_a_statement_reads_is_not_what_it_writes() -> None:
     read, written = ir.FieldRef(3, 0), ir.FieldRef(1, 2)
     assert headers_read(ir.Assign(written, read)) == {3}
