@@ -52,10 +52,10 @@ def test_a_refused_entry_is_not_kept() -> None:
     traced = Traced(PROGRAMS / "control")
     drawer, _ = drawers(traced)
     missed = [(traced.pipeline.program.tables["ControlIngress.forward"], (5,))]
-    for is_done, kept in ((False, 0), (True, 1)):
+    for write, kept in ((lambda _: False, 0), (lambda _: True, 1)):
         entry = drawer.entry_for_one_of(missed)
         assert entry is not None
-        entry(writer(traced, lambda _, is_done=is_done: is_done))  # type: ignore[misc]
+        entry(writer(traced, write))
         assert len(drawer.entries) == kept
     assert drawer.entry_for_one_of(missed) is None
 
