@@ -41,16 +41,16 @@ class LossCurve(Strict):
 class Trained(NamedTuple):
     durations: list[int]  # time of each step, ns
     first_end: int  # when the first worker finished its last step, ns
-    counted_ends: NDArray[np.int64]  # ends of the steps that began before that, ns: [n]
+    counted_end_times: NDArray[np.int64]  # of the steps that began before that, ns: [n]
     counted_losses: NDArray[np.float64]  # losses of these steps, [n]
 
     @property
     def steps_per_s(self) -> float:
-        return 1e9 * len(self.counted_ends) / self.first_end
+        return 1e9 * len(self.counted_end_times) / self.first_end
 
     @property
     def curve(self) -> LossCurve:
-        return loss_curve(self.counted_ends, self.counted_losses)
+        return loss_curve(self.counted_end_times, self.counted_losses)
 
 
 def make_network(
@@ -96,13 +96,13 @@ def train_closed_loop(
 
     drive(simulated, trainers, clocks, costs, drain_logs)
     steps_of = [[operation for operation in each.operations if operation.op == "step"] for each in trainers]
-    ends = np.array([[operation.end for operation in each] for each in steps_of])
+    end_times = np.array([[operation.end for operation in each] for each in steps_of])
     losses = np.array([each.losses for each in trainers])
     # Count the steps that begin while all workers are at work.
-    first_end = int(ends[:, -1].min())
+    first_end = int(end_times[:, -1].min())
     is_counted = np.array([[operation.start < first_end for operation in each] for each in steps_of])
     durations = [operation.end - operation.start for each in steps_of for operation in each]
-    return Trained(durations, first_end, ends[is_counted], losses[is_counted])
+    return Trained(durations, first_end, end_times[is_counted], losses[is_counted])
 
 
 def loss_curve(end_times: NDArray[np.int64], losses: NDArray[np.float64]) -> LossCurve:

@@ -159,7 +159,7 @@ def train(job: Training, network: Network, costs: Hosts) -> TrainingResult:
     models = [data.make_model(*hyperparameters) for _ in range(WORKERS)]
     steps = range(0, job.steps) if job.is_tuning else range(job.steps, 2 * job.steps)
     trained = train_closed_loop(simulated, trace, models, costs, steps, [WorkerCost()] * WORKERS)
-    losses = trained.counted_losses[np.argsort(trained.counted_ends, kind="stable")]
+    losses = trained.counted_losses[np.argsort(trained.counted_end_times, kind="stable")]
     return TrainingResult(
         chance_loss=chance_loss(trace.samples),
         keys_per_step=trace.lanes / (WORKERS * trace.steps),

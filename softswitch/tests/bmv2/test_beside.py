@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from switch_harness.beside_bmv2 import compare, compiled_program
+from switch_harness.beside_bmv2 import compare
 from switch_harness.constructs import PROGRAMS
-from switch_harness.copy_programs import draw_program
+from switch_harness.copy_programs import compile_drawn
 
 pytestmark = pytest.mark.bmv2
 
@@ -26,7 +26,4 @@ def test_random_numbers_are_not_compared() -> None:
 @pytest.mark.skipif(shutil.which("p4c-bm2-ss") is None, reason="needs p4c-bm2-ss on the PATH")
 @pytest.mark.parametrize("seed", range(1, 4))
 def test_drawn_programs_that_pass_copies_are_alike(seed: int, tmp_path: Path) -> None:
-    (tmp_path / "drawn.p4").write_text(draw_program(seed))
-    program = compiled_program(tmp_path / "drawn.p4", tmp_path)
-    assert program is not None
-    assert compare(program, frames=30, seed=seed).startswith("alike: 30 frames")
+    assert compare(compile_drawn(seed, tmp_path), frames=30, seed=seed).startswith("alike: 30 frames")

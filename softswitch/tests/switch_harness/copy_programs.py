@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
+from switch_harness.beside_bmv2 import compiled_program
+
 _TYPES = """#include <core.p4>
 #include <v1model.p4>
 
@@ -344,6 +346,14 @@ def _is_flat(lines: Sequence[str]) -> bool:
 
 def draw_program(seed: int) -> str:
     return _Drawer(Random(seed)).program()
+
+
+def compile_drawn(seed: int, folder: Path) -> Path:
+    """Compile the program of a seed by p4c, which takes it; return its path without a suffix."""
+    (folder / "drawn.p4").write_text(draw_program(seed))
+    program = compiled_program(folder / "drawn.p4", folder)
+    assert program is not None, f"p4c refuses the program of seed {seed}"
+    return program
 
 
 def main() -> None:

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from softswitch.load import load_program
-from switch_harness.beside_bmv2 import compiled_program
-from switch_harness.copy_programs import draw_program
+from switch_harness.copy_programs import compile_drawn, draw_program
 
 PRIMITIVES = [
     "mark_to_drop(", "truncate(", "clone_preserving_field_list(", "resubmit_preserving_field_list(",
@@ -30,7 +29,5 @@ def test_all_primitives_are_drawn() -> None:
 @pytest.mark.skipif(shutil.which("p4c-bm2-ss") is None, reason="needs p4c-bm2-ss on the PATH")
 @pytest.mark.parametrize("seed", range(1, 4))
 def test_p4c_and_softswitch_take_them(seed: int, tmp_path: Path) -> None:
-    (tmp_path / "drawn.p4").write_text(draw_program(seed))
-    program = compiled_program(tmp_path / "drawn.p4", tmp_path)
-    assert program is not None
+    program = compile_drawn(seed, tmp_path)
     load_program(program.with_suffix(".json").read_bytes())

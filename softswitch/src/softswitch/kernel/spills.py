@@ -158,13 +158,13 @@ class _Function:
                 numbers.add(slot)
             elif held is _Type.OTHER:
                 fixed.add(slot)
-        kept = room // _SLOT - 2
-        if len(fixed) > kept:
+        free_slots = room // _SLOT - 2
+        if len(fixed) > free_slots:
             raise AssemblyError(
                 f"the program needs more addresses at once than fit on BPF's stack of {STACK} bytes"
             )
         addresses = sorted(uses.keys() - fixed - numbers, key=lambda slot: (-uses[slot], slot))
-        staying = [*sorted(fixed), *addresses][:kept]
+        staying = [*sorted(fixed), *addresses][:free_slots]
         moving = sorted(uses.keys() - set(staying))
         stack = {slot: -_SLOT * (number + 3) for number, slot in enumerate(staying)}
         area = {slot: _SLOT * number for number, slot in enumerate(moving)}
