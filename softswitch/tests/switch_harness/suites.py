@@ -3,14 +3,15 @@
 From the folder tests, with checkouts and binaries that are there already:
 
     python -m switch_harness.suites --bmv2 DIR --p4c CHECKOUT --gtests PROGRAM --ptf CHECKOUT
-        [--finsy CHECKOUT] [--only REGEX]
+        [--finsy CHECKOUT] [--p4testgen PROGRAM CHECKOUT] [--only REGEX]
 
 `--bmv2` is a folder with `simple_switch`, `simple_switch_CLI` and `simple_switch_grpc`; without it only
 softswitch runs. `--p4c` runs p4c's STF samples by its own runner, which needs ptf, scapy and ply in the
 Python that `--python` names, and p4c-bm2-ss on the PATH. `--gtests` is behavioral-model's test program of
 simple_switch_grpc, linked with gtest_main instead of its main.cpp, and `--testdata` its folder testdata.
 `--ptf` runs the PTF tests of a checkout of p4lang/tutorials or p4-guide, as `ptf_suites` says. `--finsy` runs
-the tests of finsy's examples, as `finsy_examples` says.
+the tests of finsy's examples, as `finsy_examples` says. `--p4testgen` has that program generate tests for the
+samples of a checkout of p4c, and runs them as `softswitch conformance` does, softswitch in process.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -30,6 +32,7 @@ from typing import NamedTuple
 from softswitch.bmv2.install import install
 from softswitch.processes import start_switch
 from switch_harness.finsy_examples import run_finsy
+from switch_harness.p4testgen import generate_tests, run_generated
 from switch_harness.ptf_suites import run_ptf
 
 TEST_S = 120.0
@@ -134,6 +137,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--testdata", type=Path, metavar="DIR")
     parser.add_argument("--ptf", type=Path, action="append", default=[], metavar="CHECKOUT")
     parser.add_argument("--finsy", type=Path, metavar="CHECKOUT")
+    parser.add_argument("--p4testgen", type=Path, nargs=2, metavar=("PROGRAM", "CHECKOUT"))
     parser.add_argument("--only", type=re.compile, default=re.compile(""), metavar="REGEX")
     values = parser.parse_args(arguments)
     if (values.gtests is None) != (values.testdata is None):
@@ -144,21 +148,33 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if values.bmv2 is not None:
             switches = {"BMv2": values.bmv2.absolute(), **switches}
         suites = []
+
+        def add(suite: str, run: Callable[[Path], Mapping[str, bool]]) -> None:
+            suites.append(Suite(suite, {switch: run(at) for switch, at in switches.items()}))
+
         if values.p4c is not None:
             checkout = values.p4c.absolute()
-            results = {n: run_stf(checkout, values.python, at, values.only) for n, at in switches.items()}
-            suites.append(Suite("p4c's STF samples", results))
+            add("p4c's STF samples", lambda at: run_stf(checkout, values.python, at, values.only))
         if values.gtests is not None:
             tests, data = values.gtests.absolute(), values.testdata.absolute()
-            results = {n: run_gtests(tests, data, at, values.only) for n, at in switches.items()}
-            suites.append(Suite("behavioral-model's gtests of simple_switch_grpc", results))
-        for checkout in (path.absolute() for path in values.ptf):
-            results = {n: run_ptf(checkout, values.python, at, values.only) for n, at in switches.items()}
-            suites.append(Suite(f"PTF tests of {checkout.name}", results))
+            add(
+                "behavioral-model's gtests of simple_switch_grpc",
+                lambda at: run_gtests(tests, data, at, values.only),
+            )
+        for ptf in (path.absolute() for path in values.ptf):
+            run = partial(run_ptf, ptf, values.python, only=values.only)
+            add(f"PTF tests of {ptf.name}", run)
         if values.finsy is not None:
-            checkout = values.finsy.absolute()
-            results = {n: run_finsy(checkout, values.python, at, values.only) for n, at in switches.items()}
-            suites.append(Suite("finsy's example tests", results))
+            finsy = values.finsy.absolute()
+            add("finsy's example tests", lambda at: run_finsy(finsy, values.python, at, values.only))
+        if values.p4testgen is not None:
+            testgen, samples = (path.absolute() for path in values.p4testgen)
+            with TemporaryDirectory() as generated:
+                generate_tests(testgen, samples, Path(generated), values.only)
+                add(
+                    "p4testgen's tests of p4c's samples",
+                    lambda at: run_generated(Path(generated), at if at != switches["softswitch"] else None),
+                )
     print(f"| suite | tests | {' | '.join(switches)} |")
     print("|---" * (2 + len(switches)) + "|")
     for suite in suites:
