@@ -29,7 +29,7 @@ class Part:
 
 PARTS = (
     Part("simulator", "from simulator.warm import warm; warm()", 27),
-    Part("switch", "from softswitch.warm import warm; warm()", 14),
+    Part("switch", "from softswitch.warm import warm_all; warm_all()", 16),
     Part("workers", "from hosts.warm import warm_worker; warm_worker()", 11),
     Part("servers", "from hosts.warm import warm_ps; warm_ps()", 8),
 )

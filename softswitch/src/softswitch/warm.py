@@ -18,34 +18,45 @@ from softswitch.memory.layout import make_layout
 from softswitch.memory.rows import Words
 from softswitch.p4runtime.plain.encode import ActionRow, FieldRow, TableRow, encode
 from softswitch.p4runtime.plain.request import Request
+from softswitch.p4runtime.plain.scan import UPDATE_COLUMNS, VALUE_COLUMNS
 from softswitch.ports import forwarding
 from softswitch.ports.loop import PortLoop
+from softswitch.queues.shape import DEFAULT_DEPTH, UNLIMITED, Shape
 from softswitch.state.entries import Entries
 from softswitch.state.memory import Memory
 
 _DELETION = bytes.fromhex("2211 0803 120d 120b 0801 1207 0801 1203 0a0101")
-
-
-_TABLES = "import sys; sys.path.insert(0, {!r}); from softswitch.warm import warm_tables; warm_tables()"
+_OTHERS = (
+    "import sys; sys.path.insert(0, {!r}); from softswitch.warm import warm_entries, warm_scan; "
+    "warm_entries(); warm_scan()"
+)
 
 
 def warm() -> None:
-    """Create a port loop and tables, which compiles their code; on two cores, at the same time."""
-    with _compiling_tables(), _no_collection(), PortLoop({}, cpu_port=1):
-        pass
+    """Compile what a switch without queues needs to start; on two cores, half of it in another process."""
+    with _compiling_others(), _no_collection():
+        PortLoop({}, cpu_port=1).close()
+        warm_encode()
     with _no_collection():
         warm_tables()
 
 
+def warm_all() -> None:
+    """Compile what any switch needs: the loop with queues, too."""
+    warm()
+    with _no_collection():
+        PortLoop({}, cpu_port=1, shapes={1: Shape(UNLIMITED, DEFAULT_DEPTH)}).close()
+
+
 @contextlib.contextmanager
-def _compiling_tables() -> Iterator[None]:
-    """Compile the tables in another process during the block, without regard to its success."""
+def _compiling_others() -> Iterator[None]:
+    """Compile entries and scan in another process during the block, without regard to its success."""
     if len(os.sched_getaffinity(0)) == 1:
         yield
         return
     source = str(Path(__file__).parents[1])
     with subprocess.Popen(
-        [sys.executable, "-c", _TABLES.format(source)],
+        [sys.executable, "-c", _OTHERS.format(source)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -74,6 +85,13 @@ def is_cold() -> bool:
 
 
 def warm_tables() -> None:
+    """Compile, or load from the cache, all code of tables and of their writes."""
+    warm_entries()
+    warm_scan()
+    warm_encode()
+
+
+def warm_entries() -> None:
     nothing = ir.Program(
         headers=(),
         stacks=(),
@@ -88,17 +106,20 @@ def warm_tables() -> None:
     )
     layout = make_layout(nothing)
     Entries(nothing, layout, Memory(layout.work * 8), [])
-    _warm_plain_writes()
 
 
-def _warm_plain_writes() -> None:
-    scanned = Request(_DELETION).scanned
-    assert scanned is not None
+def warm_scan() -> None:
+    assert Request(_DELETION).scanned is not None
+
+
+def warm_encode() -> None:
+    data = np.frombuffer(_DELETION, np.uint8)
+    updates = np.empty((0, UPDATE_COLUMNS), np.int64)
+    values = np.empty((0, VALUE_COLUMNS), np.int64)
     tables, actions, fields = filled(TableRow, []), filled(ActionRow, []), filled(FieldRow, [])
-    ops: Words = np.zeros(0, dtype=np.uint64)
-    starts = np.zeros(1, dtype=np.int64)
-    encode(scanned.data, scanned.updates[:0], scanned.values, tables, actions, fields, ops, starts)
+    ops: Words = np.zeros(0, np.uint64)
+    encode(data, updates, values, tables, actions, fields, ops, np.zeros(1, np.int64))
 
 
 if __name__ == "__main__":
-    warm()
+    warm_all()

@@ -30,7 +30,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[str]]]:
 
 
 @pytest.mark.parametrize(("cores", "processes"), [({0}, 0), ({0, 1}, 1)])
-def test_tables_are_compiled_beside_the_loop(
+def test_a_second_core_compiles_a_part_in_another_process(
     started: list[list[str]], monkeypatch: pytest.MonkeyPatch, cores: set[int], processes: int
 ) -> None:
     tables: list[bool] = []
@@ -44,5 +44,5 @@ def test_tables_are_compiled_beside_the_loop(
 
 def test_the_statement_for_the_other_process_works() -> None:
     source = str(Path(warm.__file__).parents[1])
-    done = subprocess.run([sys.executable, "-c", warm._TABLES.format(source)], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", warm._OTHERS.format(source)], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")

@@ -2,8 +2,9 @@
 
 A burst has the frames that wait at one port, 32 at most. It runs under the pipeline's mutex; its outputs are
 queued by egress port (`sending`) and sent after the mutex is released. With a buffered pipeline, packets wait
-in queues between ingress and egress (`departures`). Only `epoll_wait` blocks: a frame that its egress port
-refuses is dropped and counted, so that a slow port never delays the others.
+in queues between ingress and egress (`departures`); without queues (None) that part is not compiled. Only
+`epoll_wait` blocks: a frame that its egress port refuses is dropped and counted, so that a slow port never
+delays the others.
 """
 
 import numpy as np
@@ -173,7 +174,14 @@ def notify(switch: Switch, address: int, length: int) -> None:
 
 @compiled
 def run_pipeline(
-    switch: Switch, queues: Queues, port: int, address: int, length: int, t_in: int, now: int, used: int
+    switch: Switch,
+    queues: Queues | None,
+    port: int,
+    address: int,
+    length: int,
+    t_in: int,
+    now: int,
+    used: int,
 ) -> int:
     """Process a frame or a departing packet, and queue its outputs; return the bytes in use of the buffer."""
     out = switch.out
@@ -186,7 +194,8 @@ def run_pipeline(
         if record.kind < WAITING:
             leave(switch, int64(record.kind), out + used + HEAD_BYTES, length, now)
         elif record.kind == WAITING:
-            enqueue(switch, queues, out + used, length)
+            if queues is not None:
+                enqueue(switch, queues, out + used, length)
         else:
             notify(switch, out + used, HEAD_BYTES + length)
         used += _record_bytes(length)
@@ -219,7 +228,7 @@ def depart(switch: Switch, queues: Queues, used: int) -> int:
 
 
 @compiled
-def process_burst(switch: Switch, queues: Queues, port: int, count: int) -> None:
+def process_burst(switch: Switch, queues: Queues | None, port: int, count: int) -> None:
     used: int = int64(0)
     lock(switch)
     for k in range(count):
@@ -227,12 +236,12 @@ def process_burst(switch: Switch, queues: Queues, port: int, count: int) -> None
         frame = switch.burst[k]
         now = max(now_us(switch), frame.time)
         used = run_pipeline(switch, queues, port, frame.address, frame.length, frame.time, now, used)
-        if switch.buffered:
+        if queues is not None and switch.buffered:
             switch.entered = now
             used = depart(switch, queues, used)
     pthread_mutex_unlock(switch.mutex)
     send_all(switch)
-    if switch.backpressure:
+    if queues is not None and switch.backpressure:
         resume(switch, queues)
 
 
@@ -256,7 +265,7 @@ def serve_queues(switch: Switch, queues: Queues) -> None:
 
 
 @compiled
-def serve(switch: Switch, queues: Queues, p: int) -> None:
+def serve(switch: Switch, queues: Queues | None, p: int) -> None:
     port = switch.ports[p]
     count = take(switch, p)
     if port.capture[IN] != NO_FILE:
@@ -269,7 +278,7 @@ def serve(switch: Switch, queues: Queues, p: int) -> None:
 
 
 @compiled
-def release_held(switch: Switch, queues: Queues) -> bool:
+def release_held(switch: Switch, queues: Queues | None) -> bool:
     now = now_us(switch)
     still = 0
     for p in range(switch.port_count):
@@ -298,7 +307,7 @@ def clear_error(switch: Switch, p: int) -> None:
 
 
 @entry_point
-def discard(switch: Switch, queues: Queues) -> None:
+def discard(switch: Switch, queues: Queues | None) -> None:
     for p in range(switch.port_count):
         port = switch.ports[p]
         before = port.rx - 1
@@ -309,20 +318,21 @@ def discard(switch: Switch, queues: Queues) -> None:
             recycle(switch.reorder_slots[p, IN])
         port.discarded += clear(switch.reorder_buffers[p, IN], switch.reorder_slots[p, IN])
         port.tx_dropped += clear(switch.reorder_buffers[p, OUT], switch.reorder_slots[p, OUT])
-    clear_queues(queues)
-    drop_pending(switch, queues)
+    if queues is not None:
+        clear_queues(queues)
+        drop_pending(switch, queues)
 
 
 @entry_point
-def run(switch: Switch, queues: Queues) -> int:
-    """Forward until the stop event.
+def run(switch: Switch, queues: Queues | None) -> int:
+    """Forward until the stop event; `queues` are needed by buffered pipelines and ports with backpressure.
 
     Return STOPPED, or a reason for a warning, after which the caller calls again: NOTICES_LOST, or the index
     of a port that has received its first frame that was too large.
     """
     held = switch.impaired != 0
     while True:
-        if switch.buffered:
+        if queues is not None and switch.buffered:
             serve_queues(switch, queues)
         timeout = 0 if switch.busy_poll else 1 if held else -1
         ready = epoll_wait(switch.epoll, switch.events.ctypes.data, MAX_PORTS + 2, timeout)

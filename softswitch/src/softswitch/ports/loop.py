@@ -38,7 +38,7 @@ from softswitch.ports.layout import (
 from softswitch.ports.reorder_buffer import fill_reorder_buffer
 from softswitch.ports.report import PortCounters, SwitchCounters, describe
 from softswitch.ports.sockets import ControlSockets, PortError, PortSocket, share_of
-from softswitch.queues import DEFAULT_DEPTH, NEVER, Queue, Shape, copy_settings, make_queues
+from softswitch.queues import DEFAULT_DEPTH, NEVER, Queue, Queues, Shape, copy_settings, make_queues
 from softswitch.queues.shape import UNLIMITED, packet_depth
 from softswitch.v1model import PORT_NUMBERS
 
@@ -127,6 +127,7 @@ class PortLoop:
             unshaped = Shape(UNLIMITED, DEFAULT_DEPTH)
             self._shapes = [shapes.get(number, unshaped) for number in self._numbers]
             self._queues = make_queues(self._shapes, priority_queues)
+            self._uses_queues = bool(shapes or backpressure)
             self._fill(self._switch, busy_poll)
             if before is not None:
                 self._switch["start_ns"] = before._switch["start_ns"]
@@ -154,7 +155,7 @@ class PortLoop:
         for part in ("process", "state", "mutex", "waiting"):
             self._switch[part] = getattr(pipeline, f"{part}_address")
         self._make_records(pipeline.waiting_bytes)
-        forwarding.discard(self._switch, self._queues)
+        self._compile()
         self._thread = threading.Thread(target=self._run, args=(pipeline,), name="ports")
         self._thread.start()
 
@@ -165,7 +166,7 @@ class PortLoop:
             self._thread.join()
             os.eventfd_read(self._stop_event)
             self._thread = None
-            forwarding.discard(self._switch, self._queues)
+            forwarding.discard(self._switch, self._queues_in_use())
 
     def set_rate(self, rate: int, port: int | None, priority: int | None) -> None:
         """Set the rate of queues in packets/s from the next packet on; 0 is unlimited, None selects all."""
@@ -221,13 +222,16 @@ class PortLoop:
         return (time.time_ns() - int(self._switch["start_ns"])) // 1000
 
     def _run(self, _pipeline: NativePipeline) -> None:  # a reference, since the loop has its addresses
-        while (reason := forwarding.run(self._switch, self._queues)) != STOPPED:
+        while (reason := forwarding.run(self._switch, self._queues_in_use())) != STOPPED:
             if reason == NOTICES_LOST:
                 self._report_lost_notices()
             else:
                 self._report_oversize(reason)
         self._report_lost_notices()
         self._report_cut_captures()
+
+    def _queues_in_use(self) -> Queues | None:
+        return self._queues if self._uses_queues else None
 
     def _report_lost_notices(self) -> None:
         lost, reported = int(self._switch["lost_notices"]), int(self._switch["reported_notices"])
@@ -276,15 +280,18 @@ class PortLoop:
         )
 
     def _compile(self) -> None:
-        """Compile the loop, or load it from the cache, by running it once with the stop event set."""
+        """Compile the loop, or load it from the cache, by running it once with the stop event set.
+
+        With queues it is compiled apart, as most switches have none. Frames that have arrived are dropped.
+        """
         # Frames may be waiting already, for which there is no program yet: only the stop event is polled.
         os.eventfd_write(self._stop_event, 1)
         with select.epoll() as nothing_else:
             watch(nothing_else.fileno(), self._stop_event, NO_PORT)
             self._switch["epoll"] = nothing_else.fileno()
-            forwarding.run(self._switch, self._queues)
+            forwarding.run(self._switch, self._queues_in_use())
             self._switch["epoll"] = self._epoll.fileno()
-        forwarding.discard(self._switch, self._queues)
+        forwarding.discard(self._switch, self._queues_in_use())
         os.eventfd_read(self._stop_event)
 
     def _fill(self, switch: np.void, busy_poll: bool) -> None:
@@ -316,6 +323,7 @@ class PortLoop:
     def _make_records(self, waiting_bytes: int) -> None:
         self._switch["buffered"] = waiting_bytes > 0
         if waiting_bytes:
+            self._uses_queues = True
             size, count = record_bytes(waiting_bytes + self._frame_bytes), len(self._queues.slots)
             try:
                 self._records = np.zeros(count * size, np.uint8)
