@@ -32,15 +32,15 @@ DEFAULT_ADDRESS = "127.0.0.1:9559"
 BATCH = 1024
 """Updates in one Write: about 60 kB, far below gRPC's limit of 4 MB."""
 _CONNECT_SECONDS = 5.0
-_OWN_SWITCH_SECONDS = 60.0
+_SWITCH_START_SECONDS = 60.0
 _COMMIT_SECONDS = 60.0
 _SEND_SECONDS = 5.0
 _ELECTION_ID = 10
 _UNDISTURBED = 1 << 127
-"""Flag of an election id that this client does not outbid; the other bits are its owner's process id."""
+"""Flag of an election id that other clients must not outbid; the other bits are its owner's process id."""
 _ELECTIONS = 5
 _PACKET_QUEUE = 4096
-_UNVERSIONED = "1"
+_DEFAULT_WIRE_VERSION = "1"
 
 # finsy gives every RPC 10 s and has no option for it: on a busy machine a pipeline takes longer to compile.
 p4client._DEFAULT_RPC_TIMEOUT = _COMMIT_SECONDS
@@ -75,8 +75,8 @@ class SwitchClient:
         self._design = find_design(design)
         self._device_id = device_id
         self._primary = primary
-        # The switch of a run listens before it has loaded or compiled its code.
-        self._connect_s = _OWN_SWITCH_SECONDS if undisturbed else _CONNECT_SECONDS
+        # A run starts its own switch, which listens before it has loaded or compiled its code.
+        self._connect_s = _SWITCH_START_SECONDS if undisturbed else _CONNECT_SECONDS
         self._first_election_id = _UNDISTURBED + os.getpid() if undisturbed else _ELECTION_ID
         self._open: fy.Switch | None = None
         self._sending = asyncio.Lock()
@@ -118,7 +118,7 @@ class SwitchClient:
                         f"switch {self.address} runs the design {other}, and this needs {self._design.name}; "
                         "nothing was changed"
                     )
-            wire = _wire_of(found, self._design)
+            wire = _wire_version_of(found, self._design)
             if wire not in ("", str(VERSION)):
                 raise PipelineError(
                     f"switch {self.address} runs a program of wire version {wire} and this is version "
@@ -134,7 +134,7 @@ class SwitchClient:
     async def read(self, kind: type[R]) -> list[R]:
         # One request per table keeps every answer below gRPC's 4 MB.
         rows: list[R] = []
-        with self._failures("read"):
+        with self._translated_errors("read"):
             for table in kind.TABLES:
                 entries = await self._unless_closed(self._entities(fy.P4TableEntry(kind.CONTROL + table)))
                 rows += [kind.from_entry(entry) for entry in entries]
@@ -183,7 +183,7 @@ class SwitchClient:
         return self._open
 
     async def _send(self, frame: bytes, egress_port: int | None) -> None:
-        with self._failures("packet-out"):
+        with self._translated_errors("packet-out"):
             if not self._switch.is_primary:
                 raise self._not_primary()
             packet = fy.P4PacketOut(
@@ -192,7 +192,7 @@ class SwitchClient:
             await self._unless_closed(self._switch.write([packet]))
 
     async def _write_batch(self, encoder: RowEncoder, batch: Sequence[Update]) -> None:
-        with self._failures("write"):
+        with self._translated_errors("write"):
             try:
                 encoded = [encoder.update(update) for update in batch]
                 await self._unless_closed(self._switch.write(encoded))
@@ -208,7 +208,7 @@ class SwitchClient:
                 ) from error
 
     async def _counts(self, wanted: fy.P4CounterEntry | list[fy.P4CounterEntry]) -> dict[int, int]:
-        with self._failures("read"):
+        with self._translated_errors("read"):
             cells = await self._unless_closed(self._entities(wanted))
         return {cell.index or 0: cell.packet_count for cell in cells}
 
@@ -281,7 +281,7 @@ class SwitchClient:
             await switch.__aexit__(None, None, None)
 
     @contextmanager
-    def _failures(self, what: str) -> Iterator[None]:
+    def _translated_errors(self, what: str) -> Iterator[None]:
         if not self._switch.is_up:
             raise self._closed()
         try:
@@ -313,9 +313,9 @@ def _is_host_and_port(text: str) -> bool:
     return is_host and re.fullmatch(r"[0-9]{1,5}", port) is not None and 0 < int(port) < 2**16
 
 
-def _wire_of(schema: fy.P4Schema, design: Design) -> str:
+def _wire_version_of(schema: fy.P4Schema, design: Design) -> str:
     has_tables = {table.alias for table in schema.tables} == {table.alias for table in _schema(design).tables}
-    return (schema.p4info.pkg_info.version or _UNVERSIONED) if has_tables and schema.p4info else ""
+    return (schema.p4info.pkg_info.version or _DEFAULT_WIRE_VERSION) if has_tables and schema.p4info else ""
 
 
 @cache
