@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from controller.controller import Controller
 from controller.errors import HotSetError, OffloadIsOff
-from controller.hotset.quotas import ALL_SLOTS, CAPACITY, Slots, slots_of, up_to
+from controller.hotset.quotas import ALL_SLOTS, CAPACITY, Slots, first_per_lane, slots_of
 from controller.hotset.selection import Change, Contender, Rates, Rule, choose_together, smoothed, summed
 from controller.tables import HotParam, State
 from foundation.protocol.codec import Keys, Values
@@ -92,7 +92,7 @@ class Follower:
             quotas,
             room,
         )
-        others = {other: (keys, up_to(keys, remaining_slots[other])) for other, keys in held.items()}
+        others = {other: (keys, first_per_lane(keys, remaining_slots[other])) for other, keys in held.items()}
         await self._move(counted, changes, others)
         return [
             Period(

@@ -81,11 +81,11 @@ def kept_keys(
         quotas,
         np.maximum(slots - slots_of(orphans), 0),
     )
-    remaining = {other: up_to(keys, given[other]) for other, keys in held.items()}
+    remaining = {other: first_per_lane(keys, given[other]) for other, keys in held.items()}
     return {other: keys for other, keys in remaining.items() if len(keys) < len(held[other])}
 
 
-def up_to(keys: Sequence[int], room: Slots) -> list[int]:
+def first_per_lane(keys: Sequence[int], room: Slots) -> list[int]:
     """Return the keys [n] that are among the first `room` of their lanes, in their order."""
     lanes = lanes_of(np.array(keys, dtype=np.uint64))
     fits = (ranks_in_lane(lanes) < room[lanes]).tolist()

@@ -15,7 +15,7 @@ from controller.controller import Controller
 from controller.errors import HotSetError, QuotaError
 from controller.hotset import follower, migrate, quotas, selection
 from controller.hotset.follower import Follower
-from controller.hotset.quotas import slots_of, up_to
+from controller.hotset.quotas import first_per_lane, slots_of
 from controller.hotset.selection import Rule
 from foundation.protocol.hashing import ps_of
 from foundation.protocol.header import LANES
@@ -25,10 +25,10 @@ from tests.unit.test_controller_live import hotline, status
 
 NOISY, SLOTS = 5, 2
 """The other job, and the slots of a lane."""
-FULL = up_to(range(KEYS), np.full(LANES, SLOTS))
+FULL = first_per_lane(range(KEYS), np.full(LANES, SLOTS))
 """Keys that fill the switch."""
-OWN = up_to(range(100, KEYS), np.full(LANES, 1))
-"""Keys that are a quota of half of the switch."""
+OWN = first_per_lane(range(100, KEYS), np.full(LANES, 1))
+"""Keys that fill half of the switch: the quota of `JOB`."""
 
 DESIGNS = pytest.mark.parametrize("design", ["hotset", "collect"])
 
@@ -60,9 +60,7 @@ async def check_all_sums(net: LiveNet) -> None:
 
 @DESIGNS
 @live(others=(NOISY,))
-async def test_a_load_within_its_quota_takes_back_what_another_job_borrowed(
-    net: LiveNet, design: str
-) -> None:
+async def test_a_load_within_a_quota_displaces_keys_of_a_job_without_one(net: LiveNet, design: str) -> None:
     async def change(net: LiveNet) -> None:
         async with Controller(net.address) as controller:
             await controller.set_quota(JOB, len(OWN) - 5)
@@ -77,7 +75,7 @@ async def test_a_load_within_its_quota_takes_back_what_another_job_borrowed(
             assert (await controller.plan(JOB, OWN)).summary()["collected"] == LANES
             assert (await controller.load(JOB, OWN)).summary()["seeded"] == LANES
             assert await hot(net, JOB) == set(OWN)
-            assert await hot(net, NOISY) == set(up_to(FULL, np.full(LANES, 1)))
+            assert await hot(net, NOISY) == set(first_per_lane(FULL, np.full(LANES, 1)))
             # The quota outlives changes of the job's other settings.
             await controller.set_offload(JOB, False)
             await controller.set_proxy(JOB, False)
@@ -97,7 +95,7 @@ def favour(net: LiveNet, job: int, keys: list[int]) -> None:
 
 @DESIGNS
 @live(others=(NOISY,))
-async def test_jobs_that_are_followed_give_back_within_a_period(net: LiveNet, design: str) -> None:
+async def test_the_follower_restores_a_quota_within_a_period(net: LiveNet, design: str) -> None:
     async with Controller(net.address) as controller:
         for job in net.jobs:
             await controller.set_quota(job, LANES)
@@ -123,7 +121,7 @@ async def test_jobs_that_are_followed_give_back_within_a_period(net: LiveNet, de
 
 @DESIGNS
 @live(others=(NOISY,))
-async def test_the_command(net: LiveNet, design: str) -> None:
+async def test_the_quota_command(net: LiveNet, design: str) -> None:
     code, output, errors = await hotline(net, "quota", "--job", "3", "--keys", "1000", "--json")
     assert (code, errors) == (0, "")
     jobs = [{"job": JOB, "quota": 1024, "keys": 0}, {"job": NOISY, "quota": 0, "keys": 0}]
