@@ -18,7 +18,7 @@ _Decay: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
 
 
 class OptimiserError(HotlineError):
-    """A text is no optimiser, or has a parameter that is wrong."""
+    """Raised for a text that names no optimiser or has an invalid parameter."""
 
 
 class _Declaration(Strict):
@@ -88,7 +88,7 @@ Optimiser: TypeAlias = Annotated[
 
 
 class TableOptimiser(Strict):
-    """The optimiser of the parameters from key `first` up to the next table; gradients are units / `scale`.
+    """The optimiser of the keys from `first` up to the next table; a pushed integer / `scale` is a gradient.
 
     Without an optimiser pushes are added to the values, both in fixed point.
     """
@@ -106,7 +106,7 @@ def parse(text: str) -> SGD | Adagrad | FTRL | Adam:
     except (SyntaxError, ValueError, KeyError, RecursionError, MemoryError):
         raise OptimiserError(f"expected {_EXAMPLES}, got {text!r}") from None
     try:
-        made: Any = kind.model_validate(given)  # of one of `_KINDS`
+        made: Any = kind.model_validate(given)  # an instance of one of `_KINDS`
     except ValidationError as error:
         first = error.errors()[0]
         field = str(first["loc"][0]) if first["loc"] else ""

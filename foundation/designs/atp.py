@@ -15,12 +15,12 @@ ECN_DEPTH = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Atp(Aggregating):
-    """The extensions of ATP that an arm uses, and its threshold; ATP as published has no check."""
+    """The extensions of ATP that an arm uses, and its ECN threshold; ATP as published has no check."""
 
     check: bool = False
     """Whether switch and servers compare the numbers of tensors, so that late packets change nothing."""
     ecn_depth: int = ECN_DEPTH
-    """Number of packets in a queue of the switch from which on it marks packets."""
+    """Minimum queue length of the switch, in packets, at which it marks packets."""
     published_timers: bool = False
     """Whether workers resend after 50 ms without a packet and then every 0.2 ms, not after 20 ms or more."""
 

@@ -1,4 +1,4 @@
-"""Criteo's click logs: TSV without a header; a label, 13 counts, and 26 hexadecimal categories or empty."""
+"""Criteo's click logs: TSV without a header; a label, 13 counts and 26 hex categories, any of them empty."""
 
 from __future__ import annotations
 
