@@ -1,8 +1,8 @@
 """A worker that pushes each chunk of its vector to a server, which returns the sum of all workers' chunks.
 
 Chunk c is at server c mod n_ps. A push and the pull of its sum are one RPC, as in PS-Lite's ZPushPull: a
-server answers when all workers have pushed. So a chunk takes one frame in each direction, and results move
-the window on.
+server answers when all workers have pushed. So a chunk takes one frame in each direction, and each result
+advances the window.
 """
 
 from __future__ import annotations

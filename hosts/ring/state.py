@@ -24,14 +24,14 @@ ACK_BUFFERS = 16
 
 
 class MemberHeader(VectorHeader):
-    # numba takes a record for another type whose first fields are the same, so each design has others first.
+    # numba confuses record types that begin with the same fields, so each design puts its own fields first.
     OWN_FIELDS_FIRST = True
 
     part_size: int  # number of values of a part
     chunks_per_part: int  # number of chunks of a part
     next_ack: int  # index of the first entry of the ring `waiting`
     acks: int  # number of entries in that ring
-    next_out: int
+    next_out: int  # index of the next acknowledgement buffer to fill
 
 
 class Ack:
@@ -54,10 +54,10 @@ class Member(NamedTuple):
     sent: Records[Rpc]  # [WINDOW + ACK_BUFFERS]: datagrams by slot, then those of acknowledgements
     free: Ints
     resends: Ints
-    received: Octets  # uint8[c]: whether each chunk has come, with room for a ring of 32
+    received: Octets  # uint8[c]: whether each chunk has come, with room for 32 workers
     waiting: Records[Ack]  # [MAX_ACKS], a ring
     early: Records[Rpc]
-    """[WINDOW]: chunks of the next vector, which came before this worker started to add it up."""
+    """[WINDOW]: chunks of the next vector that came before this worker had begun its call."""
     early_lengths: Records[EarlyLength]  # [WINDOW]
     positions: Ints
     deltas: Words

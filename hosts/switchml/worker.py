@@ -1,8 +1,8 @@
-"""A SwitchML worker: an all-reduce, chunk by chunk, in a window that its results move on.
+"""A SwitchML worker: an all-reduce, chunk by chunk, in a window that each result advances.
 
-The result of a packet triggers the next one, a batch later, in the next slot of the pool: all slots in turn,
-then the same in the other set. A packet of floats also has the exponent of the chunk a batch later, so that
-all workers know its scale before they send it; the first batch has exponents only.
+The result of a packet triggers the packet one batch later. Consecutive packets use consecutive slots of the
+pool, in each of its two sets in turn. A packet of floats also has the exponent of the chunk a batch later, so
+that all workers know its scale before they send it; the first batch has exponents only.
 """
 
 from __future__ import annotations

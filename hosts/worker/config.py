@@ -29,4 +29,4 @@ class WorkerConfig(AgentConfig):
     learning_rate: float | None = Field(default=LEARNING_RATE, gt=0, allow_inf_nan=False)
     """Factor of gradients; None if servers have an optimiser, and workers push gradients."""
     switch: int = 0
-    """Number of the switch, which changes whenever the switch restarts."""
+    """Incarnation number of the switch: how often it has restarted."""

@@ -1,7 +1,7 @@
 """Calls for keys in their hash lanes, each to the key's own PS.
 
-A key that its PS refused is sent so until switch and PS agree on its owner. A PS sends all keys so that it
-reads or writes in the switch.
+In this way a worker sends a key that its PS has refused, until switch and PS agree on its owner, and a PS
+sends all keys that it reads or writes in the switch.
 """
 
 from __future__ import annotations
