@@ -1,9 +1,9 @@
-"""Search the shortest schedules of each kind of violation: `python -m simulator.atp.shortest`.
+"""Search for the shortest schedule of each kind of violation: `python -m simulator.atp.shortest`.
 
 Workers add up tensors of one packet or more, one after the other, at one switch and one server. A step is a
-frame that arrives at the switch, or at the server if it was held up on the way there. What follows from it
-arrives at once, except what the step says is lost or held up. A packet may arrive at any time after its
-worker could have sent it, or never.
+frame that arrives at the switch, or at the server if it was held up (delayed) on the way there. Frames sent
+in response arrive at once, except those that the step marks as lost or held up. A packet may arrive at any
+time after its worker could have sent it, or never. A first copy is a packet's first transmission.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Violation(Enum):
     WRONG = "a worker takes a wrong sum"
     DIFFERENT = "two workers take different sums"
     STALLED = "a worker waits for ever"
-    LEAKED = "all are done, and a cell is not free"
+    LEAKED = "all workers are done, and a cell is not free"
 
 
 class Fault(Enum):
@@ -37,23 +37,23 @@ class Fault(Enum):
 
 
 class Step(NamedTuple):
-    """An arrival at the switch; for `is_held` one at the server, which the switch has sent earlier."""
+    """An arrival at the switch; if `is_held`, at the server, of a frame that the switch sent earlier."""
 
     worker: int
     tensor: int
     sequence: int
     is_resent: bool = False
     is_late: bool = False  # whether the worker has the packet's sum already
-    is_copy: bool = False  # whether it is a first copy, and has arrived before
+    is_duplicate: bool = False  # whether it is a first copy, and has arrived before
     is_held: bool = False
-    holds: bool = False
+    delays_output: bool = False  # whether the frame that the switch sends to the server is held up
     lost_to: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         name = f"{chr(ord('A') + self.worker)}{self.tensor}.{self.sequence}"
-        marks = (("late", self.is_late), ("resent", self.is_resent), ("copied", self.is_copy))
+        marks = (("late", self.is_late), ("resent", self.is_resent), ("copied", self.is_duplicate))
         before = [word for word, is_so in marks if is_so]
-        after = ["held up"] * self.holds + [f"lost to {chr(ord('A') + w)}" for w in self.lost_to]
+        after = ["held up"] * self.delays_output + [f"lost to {chr(ord('A') + w)}" for w in self.lost_to]
         text = " ".join([*before, name]) + (f" ({', '.join(after)})" if after else "")
         return f"[{text} at the server]" if self.is_held else text
 
@@ -105,7 +105,7 @@ def initial(setting: Setting) -> State:
 
 
 def addend(worker: int, tensor: int, sequence: int) -> int:
-    """Return what a worker adds in a packet: every sum of these shows its addends."""
+    """Return a worker's addend in a packet: a distinct power of two, so that a sum shows its addends."""
     return 1 << 6 * worker + 2 * (tensor - 1) + sequence - 1
 
 
@@ -129,7 +129,7 @@ def successors(setting: Setting, state: State) -> Iterator[State]:
             continue
         if Fault.HELD in setting.faults:
             held = (*state.held, (step, output.packet))
-            yield after._replace(steps=(*state.steps, step._replace(holds=True)), held=held)
+            yield after._replace(steps=(*state.steps, step._replace(delays_output=True)), held=held)
         yield from _serve(setting, after, step, output.packet)
     for at, (step, packet) in enumerate(state.held):
         delivered = state._replace(held=state.held[:at] + state.held[at + 1 :], sums=())
@@ -143,9 +143,9 @@ def _arrivals(setting: Setting, state: State) -> Iterator[Step]:
                 is_late = tensor < window.key or sequence in window.results
                 if is_late and Fault.LATE not in setting.faults:
                     continue
-                is_copy = (worker, tensor, sequence) in state.arrived
-                if not is_copy or Fault.TWICE in setting.faults:
-                    yield Step(worker, tensor, sequence, False, is_late, is_copy)
+                is_duplicate = (worker, tensor, sequence) in state.arrived
+                if not is_duplicate or Fault.TWICE in setting.faults:
+                    yield Step(worker, tensor, sequence, False, is_late, is_duplicate)
                 yield Step(worker, tensor, sequence, True, is_late)
 
 
@@ -204,7 +204,7 @@ def _sum(setting: Setting, tensor: int, sequence: int) -> int:
 
 
 def _can_end(setting: Setting, state: State) -> bool:
-    """Return whether all workers finish without further faults, if they resend in some order."""
+    """Return whether there is an order of resending in which, without further faults, all workers finish."""
     return any(_finishes(setting, state, order) for order in permutations(range(setting.workers)))
 
 
