@@ -130,14 +130,14 @@ def mark_congestion(head: Octets) -> bool:
 
 
 @compiled
-def fill_head(head: Octets, datagram: int) -> None:
+def fill_head(head: Octets, payload_bytes: int) -> None:
     total = int64(0)
-    head[16], head[17] = 28 + datagram >> 8, 28 + datagram & 0xFF
+    head[16], head[17] = 28 + payload_bytes >> 8, 28 + payload_bytes & 0xFF
     head[_CHECKSUM] = head[_CHECKSUM + 1] = 0
     for k in range(14, 34, 2):
         total += int64(head[k]) << 8 | int64(head[k + 1])
     _store_checksum(head, total)
-    head[38], head[39], head[40], head[41] = 8 + datagram >> 8, 8 + datagram & 0xFF, 0, 0
+    head[38], head[39], head[40], head[41] = 8 + payload_bytes >> 8, 8 + payload_bytes & 0xFF, 0, 0
 
 
 @compiled
@@ -162,7 +162,7 @@ def swap_endpoints(head: Octets, request: Octets) -> None:
 @compiled
 def begin_outage(world: World, k: int, now: int) -> None:
     outage = world.outages[k]
-    _shift_by(world, outage, 1)
+    _apply_outage(world, outage, 1)
     push_event(world, now + int64(outage.lasts), OUTAGE_ENDS, k, ABSENT)
     if outage.every:
         push_event(world, now + int64(outage.every), OUTAGE_BEGINS, k, ABSENT)
@@ -170,11 +170,11 @@ def begin_outage(world: World, k: int, now: int) -> None:
 
 @compiled
 def end_outage(world: World, k: int) -> None:
-    _shift_by(world, world.outages[k], -1)
+    _apply_outage(world, world.outages[k], -1)
 
 
 @compiled
-def _shift_by(world: World, outage: Outage, sign: int) -> None:
+def _apply_outage(world: World, outage: Outage, sign: int) -> None:
     # Outages of a cable may overlap: each adds its own change, and removes only that.
     for link in (world.up[outage.host], world.down[outage.host]):
         link.delay += sign * outage.late

@@ -1,4 +1,4 @@
-"""Switches of `hotline answer --switch`: what a frame takes, and how many hot keys they hold.
+"""Switches of `hotline answer --switch`: time of a frame, bandwidth, and number of hot keys.
 
 The figures of chips are those of docs/tofino.md, from published limits and the program that was compiled for
 a Tofino 1; a Tofino 2 is assumed to hold as much. No chip was measured, and the program for two passes was
@@ -14,7 +14,7 @@ from foundation.protocol.header import HEADER_BYTES, KEY_BYTES, LANES, VALUE_BYT
 
 _FRAME_BYTES = 14 + 20 + 8 + HEADER_BYTES + LANES * (KEY_BYTES + VALUE_BYTES)
 _GAP_BYTES = 24
-"""Preamble, checksum and gap between two frames."""
+"""Preamble, frame check sequence and interframe gap."""
 
 
 class Device(NamedTuple):
@@ -27,7 +27,7 @@ class Device(NamedTuple):
 
     @property
     def passes(self) -> int:
-        """Passes of an RPC of 32 lanes: all but the first take bandwidth of the pipe, too."""
+        """Passes of an RPC of 32 lanes; each recirculation takes bandwidth of the pipe, too."""
         return -(-LANES // self.lanes)
 
     @property

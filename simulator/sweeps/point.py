@@ -26,7 +26,7 @@ class SweptArm(Strict):
     capacity: float
     step_ms: float
     pull_mean: float | None
-    """Latency, µs, as the three below; None if nothing was measured."""
+    """Latency in µs, like the next three fields; None if nothing was measured."""
     pull_p99: float | None
     push_mean: float | None
     push_p99: float | None
@@ -72,31 +72,31 @@ def digest(design: str, root: Path = ROOT) -> str:
     """Return a digest of the compiled program, and of all modules that the simulation of a design imports."""
     chosen = find_design(design)
     modules = needed_by([__name__, *modules_of(chosen)], root)
-    made = hashlib.sha256((root / chosen.program.relative_to(ROOT)).read_bytes())
+    hasher = hashlib.sha256((root / chosen.program.relative_to(ROOT)).read_bytes())
     for name, file in sorted(modules.items()):
-        made.update(f"{name}\0".encode() + file.read_bytes())
-    return made.hexdigest()
+        hasher.update(f"{name}\0".encode() + file.read_bytes())
+    return hasher.hexdigest()
 
 
 def simulate_point(text: str, scratch: str | None = None) -> str:
     """Simulate a configuration (JSON), with logs below `scratch`; return a `CachedPoint` as JSON."""
     config = SimulationConfig.model_validate_json(text)
-    with temporary_run(config, None, quiet_reporter(), scratch) as made:
-        simulation = made.record.simulation
+    with temporary_run(config, None, quiet_reporter(), scratch) as run:
+        simulation = run.record.simulation
         assert simulation is not None
         point = CachedPoint(
             fingerprint=fingerprint(config),
-            result=summarize_run(made),
+            result=summarize_run(run),
             cost=PointCost(real_s=simulation.real_s, loop_s=simulation.loop_s),
         )
     return point.model_dump_json(indent=2)
 
 
-def summarize_run(made: Run) -> PointResult:
-    run, record, summary = made
+def summarize_run(run: Run) -> PointResult:
+    folder, record, summary = run
     assert record.simulation is not None
-    pushes = _closed_pushes(run)
-    callers = concurrency_of(of_run(run))
+    pushes = _closed_push_p99(folder)
+    callers = concurrency_of(of_run(folder))
     return PointResult(
         arms={
             arm: _arm(arm, record, summary, pushes[arm], callers[(arm,)]) for arm in record.simulation.arms
@@ -131,8 +131,8 @@ def _arm(arm: str, record: RunRecord, summary: Summary, pushes: float, callers: 
     )
 
 
-def _closed_pushes(run: Path) -> dict[str, float]:
-    rows = pl.read_parquet(run / "operations.parquet").filter(
+def _closed_push_p99(folder: Path) -> dict[str, float]:
+    rows = pl.read_parquet(folder / "operations.parquet").filter(
         pl.col("round") < 0, pl.col("op").cast(pl.String) == "push"
     )
     return {
