@@ -1,4 +1,4 @@
-"""A JSON that lacks what BMv2 lets it lack, or spells it as older compilers did, is the same program."""
+"""JSON without fields that BMv2 does not require, or in the form of older compilers, is the same program."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def remove_types(text: Json) -> None:
 
 
 def remove_core_errors(text: Json) -> None:
-    """Keep the program's errors up to the first of the core library that the switch would number likewise."""
+    """Remove the errors if they are the core library's alone, with the numbers that the switch gives them."""
     if [code for _, code in text["errors"]] == list(range(7)):
         del text["errors"]
 
@@ -108,25 +108,25 @@ OMISSIONS: dict[str, Callable[[Json], None]] = {
 @pytest.mark.parametrize("name", sorted(CONSTRUCTS))
 def test_interpreted_alike(name: str, omission: str) -> None:
     text = json.loads((PROGRAMS / f"{name}.json").read_text())
-    whole = load_program(json.dumps(text))
+    complete = load_program(json.dumps(text))
     try:
         OMISSIONS[omission](text)
-        less = load_program(json.dumps(text))
+        reduced = load_program(json.dumps(text))
     except ProgramError as error:
-        # BMv2, too, cannot find an action by a name that several have.
+        # Without IDs, BMv2 cannot find an action either if several have its name.
         assert "expected one action" in str(error)
         return
-    run_alike(name, InterpretedPipeline(whole), InterpretedPipeline(less))
+    run_alike(name, InterpretedPipeline(complete), InterpretedPipeline(reduced))
 
 
 @pytest.mark.parametrize("name", ["replication", "profiles", "value_sets"])
 def test_compiled_alike(name: str) -> None:
     text = json.loads((PROGRAMS / f"{name}.json").read_text())
-    whole = load_program(json.dumps(text))
+    complete = load_program(json.dumps(text))
     for omission, change in OMISSIONS.items():
         if omission != "action IDs":
             change(text)
-    run_alike(name, InterpretedPipeline(whole), CompiledPipeline(load_program(json.dumps(text))))
+    run_alike(name, InterpretedPipeline(complete), CompiledPipeline(load_program(json.dumps(text))))
 
 
 def run_alike(name: str, *pipelines: InterpretedPipeline | CompiledPipeline) -> None:
@@ -140,7 +140,7 @@ def run_alike(name: str, *pipelines: InterpretedPipeline | CompiledPipeline) -> 
         assert first == second
 
 
-# -- what no program of today has
+# -- features that current compilers do not emit
 
 
 def l3() -> Json:
@@ -148,14 +148,14 @@ def l3() -> Json:
     return text
 
 
-def test_core_errors_are_numbered_after_the_program_s_own() -> None:
+def test_core_errors_are_numbered_after_those_of_the_program() -> None:
     text = l3()
     text["errors"] = [["Mine", 3], ["PacketTooShort", 1]]
     errors = load_program(json.dumps(text)).errors
     assert (errors["Mine"], errors["PacketTooShort"], errors["NoError"], errors["NoMatch"]) == (3, 1, 4, 5)
 
 
-def test_standard_fields_in_a_separate_header_are_the_switch_s() -> None:
+def test_intrinsic_metadata_is_an_alias_of_standard_metadata() -> None:
     text = l3()
     fields = next(t for t in text["header_types"] if t["name"] == "standard_metadata")["fields"]
     fields[:] = [f for f in fields if f[0] != "mcast_grp"]
@@ -175,7 +175,7 @@ def test_standard_fields_in_a_separate_header_are_the_switch_s() -> None:
      ("shift_left", ["0x03", "0x02"], 12), ("add", ["0x1ff", "0x03"], 2)],
 )  # fmt: skip
 def test_primitives_of_p4_14(op: str, parameters: list[str], value: int) -> None:
-    """The port starts as 5, and the primitive changes it; ports have 9 bits."""
+    """`egress_spec`, which has 9 bits, is 5 before the primitive; 511 drops the packet."""
     port = {"type": "field", "value": ["standard_metadata", "egress_spec"]}
     start = {"op": "modify_field", "parameters": [port, {"type": "hexstr", "value": "0x05"}]}
     listed = [{"type": "hexstr", "value": each} for each in parameters]
@@ -222,12 +222,12 @@ def test_an_unknown_next_state_accepts() -> None:
     assert load_program(json.dumps(text)).parser[0].cases[0].state is None
 
 
-def test_a_circle_of_tables_is_refused() -> None:
+def test_a_cycle_of_tables_is_refused() -> None:
     text = l3()
     nodes = [*text["pipelines"][0]["tables"], *text["pipelines"][0]["conditionals"]]
     text["pipelines"][0]["tables"][-1]["base_default_next"] = text["pipelines"][0]["init_table"]
     assert len(nodes) > 1
-    with pytest.raises(ProgramError, match="expected no circle of nodes"):
+    with pytest.raises(ProgramError, match="expected no cycle of nodes"):
         load_program(json.dumps(text))
 
 

@@ -133,7 +133,7 @@ def _next_names(node: ir.Table | ir.Conditional) -> tuple[str | None, ...]:
 
 
 def _check_flow(item: Json, nodes: dict[str, ir.Table | ir.Conditional]) -> None:
-    """Check that every node that follows another one exists, and that there is no circle."""
+    """Check that every node that follows another one exists, and that there is no cycle."""
     following = {
         name: [each for each in _next_names(node) if each is not None] for name, node in nodes.items()
     }
@@ -144,8 +144,8 @@ def _check_flow(item: Json, nodes: dict[str, ir.Table | ir.Conditional]) -> None
     try:
         TopologicalSorter(following).prepare()
     except CycleError as error:
-        circle = " -> ".join(error.args[1])
-        raise ProgramError(f"pipeline {item['name']}: expected no circle of nodes, got {circle}") from None
+        cycle = " -> ".join(error.args[1])
+        raise ProgramError(f"pipeline {item['name']}: expected no cycle of nodes, got {cycle}") from None
 
 
 def load_control(scope: Scope, item: Json, profiles: dict[str, int]) -> ir.Control:
