@@ -26,7 +26,7 @@ _KIT = Path(__file__).parent
 
 _numba: Module = numba
 carray: Function = _numba.carray
-int64 = cast(Callable[[Any], int], np.int64)  # accepts all that numba does
+int64 = cast(Callable[[Any], int], np.int64)  # of `Any`, since numba converts every number
 _CALLEE: dict[str, Any] = {
     "error_model": "numpy",
     "no_cpython_wrapper": True,

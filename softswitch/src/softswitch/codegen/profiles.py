@@ -12,7 +12,7 @@ from softswitch.target import target_of
 
 
 def emit_member(actions: ActionEmitter, table: TableLayout, record: llvm.Value) -> llvm.Value:
-    """Return the address of a record's member (action, data); without one, of a record without action."""
+    """Return the address of a record's member (action, data), or of a constant `NO_ACTION` if it has none."""
     b = actions.b
     assert table.table.profile is not None
     layout = actions.layout.profiles[table.table.profile]

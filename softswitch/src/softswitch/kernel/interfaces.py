@@ -25,7 +25,7 @@ _TAP_MTU = 65521
 
 
 class Interface:
-    """An existing interface, whose frames are processed by the program in the map; raises PortError."""
+    """An existing interface, whose frames the program in the map `programs` processes; raises PortError."""
 
     def __init__(self, port: int, name: str, programs: int, hook: Hook, pins: Pins | None = None) -> None:
         self.name = name
@@ -103,7 +103,7 @@ class CpuInterface(Interface):
 
 
 def _set_up(name: str) -> None:
-    """Bring the device up, with a large MTU, and without frames of the kernel's own IPv6."""
+    """Bring the device up, with a large MTU, and without IPv6, for which the kernel would send frames."""
     with contextlib.suppress(OSError):  # a kernel without IPv6
         Path(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6").write_text("1")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:

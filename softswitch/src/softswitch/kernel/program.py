@@ -24,7 +24,7 @@ from softswitch.memory.process import NAME
 from softswitch.memory.words import WORD_BYTES
 from softswitch.target import Module
 
-_HEAD = struct.Struct("<QQQ")  # area, state, and bytes of the constants, which follow
+_HEAD = struct.Struct("<QQQ")  # sizes of area, state and constants in bytes; then the constants
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def cached_code(program: ir.Program, options: Mapping[str, object], build: Calla
 
 
 class Builder:
-    """Builder of the function that the kernel calls; `lost` is the result that drops the packet."""
+    """Builder of the function that the kernel calls; `lost` is the return code that drops the packet."""
 
     def __init__(self, name: str, lost: int, reads_clock: bool) -> None:
         self.target = Bpf(reads_clock)
@@ -99,14 +99,14 @@ class Builder:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the spin lock, which excludes other CPUs and the control plane's writes."""
-        # Softirqs do not nest on a CPU, so the holder always runs, and spinning is short. Otherwise the
-        # packet is lost.
+        # Softirqs do not nest on a CPU, so the holder always runs, and spinning is short. If it is not, the
+        # kernel ends the loop, and the packet is dropped.
         b = self.b
         spin, retry, taken = (b.append_basic_block(name) for name in ("spin", "retry", "taken"))
         b.branch(spin)
         b.position_at_end(spin)
-        old = b.atomic_rmw("xchg", self.at(LOCK), integer(64, 1), "acquire")
-        b.cbranch(b.icmp_unsigned("==", old, integer(64, 0)), taken, retry)
+        previous = b.atomic_rmw("xchg", self.at(LOCK), integer(64, 1), "acquire")
+        b.cbranch(b.icmp_unsigned("==", previous, integer(64, 0)), taken, retry)
         b.position_at_end(retry)
         self.target.loop_guard(b)
         b.branch(spin)

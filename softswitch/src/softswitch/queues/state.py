@@ -25,7 +25,7 @@ class Port:
     bits: int  # rate of the link in bit/s; 0 means unlimited
     free_at: int  # time at which the link is free again, in ns
     due: int  # earliest departure, in ns
-    held: int
+    held: int  # whether departures are suspended (`fifo.hold`)
 
 
 class Queue:
@@ -36,7 +36,7 @@ class Queue:
     bytes: int
     first: int  # first slot; NONE if the queue is empty
     last: int
-    last_due: int
+    last_due: int  # `due` of the packet that was queued last, in ns
     dropped: int
 
 
@@ -45,7 +45,7 @@ class Slot:
     priority: int
     length: int
     due: int  # time from which the packet may depart, in ns
-    following: int
+    following: int  # next slot of the queue or of the free list; NONE at the end
     enq_qdepth: int  # number of other packets in its queue on arrival
     deq_qdepth: int  # number of other packets in its queue on departure
 
