@@ -52,7 +52,7 @@ def test_a_burst_through_a_slow_port(stack: ExitStack) -> None:
     """Frames leave one transmission time apart; a frame that found two waiting is marked."""
     net = Net(stack, range(1, 3))
     lengths = [500, 1_000, 100, 1_500, 800, 68, 1_200]
-    frames = [ecn.frame(number, body=length - ecn.LEAST) for number, length in enumerate(lengths)]
+    frames = [ecn.frame(number, body=length - ecn.MIN_BYTES) for number, length in enumerate(lengths)]
     with switch(net, shaped(["2=1mbit"], ["2=64kb"]), 2) as ports:
         for frame in frames:
             net.hosts[1].send(frame)
@@ -62,8 +62,8 @@ def test_a_burst_through_a_slow_port(stack: ExitStack) -> None:
         begins = probes[0].enq_timestamp
         for length, (sooner, later) in zip(lengths, pairwise(probes), strict=False):
             begins = max(begins + (length + 24) * 8, later.enq_timestamp)
-            assert later.left >= begins - SLACK_US
-            assert sooner.left <= later.left
+            assert later.departure >= begins - SLACK_US
+            assert sooner.departure <= later.departure
         assert [ecn.is_marked(frame) for frame in received] == [probe.enq_qdepth >= 2 for probe in probes]
         counters = ports.counters().ports
         assert (counters[1].rx, counters[2].queue_dropped) == (len(frames), 0)
@@ -94,6 +94,6 @@ def test_the_command(stack: ExitStack, tmp_path: Path) -> None:
         probes = [ecn.read(net.hosts[2].recv(2000)) for _ in range(4)]
         assert [probe.number for probe in probes] == list(range(4))
         for k, probe in enumerate(probes):
-            assert probe.left >= probes[0].enq_timestamp + k * 10_000 - SLACK_US
+            assert probe.departure >= probes[0].enq_timestamp + k * 10_000 - SLACK_US
     counters = json.loads(reported.read_text())["ports"]
     assert (counters["1"]["rx"], counters["2"]["tx"], counters["2"]["queue_dropped"]) == (4, 4, 0)

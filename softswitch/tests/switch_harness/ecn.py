@@ -1,4 +1,4 @@
-"""Frames for tests/programs/ecn.p4, which writes into them what befell them in a queue."""
+"""Frames for tests/programs/ecn.p4, which writes its queueing metadata into them."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from switch_harness.constructs import Construct, insert, tail
 
 NOT_ECT, ECT, CE = 0, 2, 3
 COPIES = 9
-"""A port whose frames leave as two, both by the next."""
+"""Ingress port whose frames are sent twice, by the next port."""
 _HEADERS = struct.Struct(">12xH BBHHHBBH8x HHHH")
 _PROBE = struct.Struct(">5I6s")
-LEAST = _HEADERS.size + _PROBE.size
+MIN_BYTES = _HEADERS.size + _PROBE.size
 _UDP, _PROBE_PORT = 17, 5001
 _TOS = 15
 
 
 class Probe(NamedTuple):
-    """Fields of a frame that has left: its number, and its queueing metadata; times in µs."""
+    """Fields of a frame that the switch has sent: its number and queueing metadata; times in µs."""
 
     number: int
     enq_timestamp: int
     enq_qdepth: int
     deq_timedelta: int
     deq_qdepth: int
-    left: int
+    departure: int
 
 
 def frame(number: int, ecn: int = ECT, priority: int = 0, body: int = 0) -> bytes:
-    """A probe with `body` bytes behind it: `LEAST` + `body` in all."""
+    """Return a frame of a probe and `body` bytes: `MIN_BYTES` + `body` in all."""
     udp = 8 + _PROBE.size + body
     tos = priority << 5 | ecn
     head = _HEADERS.pack(0x0800, 0x45, tos, 20 + udp, 0, 0, 64, _UDP, 0, 4000, _PROBE_PORT, udp, 0)
@@ -39,30 +39,30 @@ def frame(number: int, ecn: int = ECT, priority: int = 0, body: int = 0) -> byte
 
 
 def read(answer: bytes) -> Probe:
-    """The probe in a frame that has left."""
-    number, *queue, left = _PROBE.unpack_from(answer, _HEADERS.size)
+    """Decode the probe of a frame that the switch has sent."""
+    number, *queue, departure = _PROBE.unpack_from(answer, _HEADERS.size)
     enq_timestamp, enq_qdepth, deq_timedelta, deq_qdepth = queue
-    left_us = int.from_bytes(left, "big")
-    return Probe(number, enq_timestamp, enq_qdepth, deq_timedelta, deq_qdepth, left_us)
+    departure_us = int.from_bytes(departure, "big")
+    return Probe(number, enq_timestamp, enq_qdepth, deq_timedelta, deq_qdepth, departure_us)
 
 
 def is_marked(answer: bytes) -> bool:
-    """Whether it has experienced congestion."""
+    """Return whether a frame is marked *congestion experienced*."""
     return answer[_TOS] & 3 == CE
 
 
 def mark_from(pipeline: ControlPlane, port: int, depth: int) -> None:
-    """Mark what found so many waiting for a port, or more."""
+    """Mark frames that find at least `depth` others in a port's queue."""
     insert(pipeline, "Leave.thresholds", (port,), ActionCall("Leave.mark_from", (depth,)))
 
 
 def forward(pipeline: ControlPlane, port: int, to: int) -> None:
-    """Send what comes in by a port not to the next one but to this."""
+    """Forward frames from a port to port `to` instead of the next one."""
     insert(pipeline, "Send.ports", (port,), ActionCall("Send.forward", (to,)))
 
 
 def copy(pipeline: ControlPlane, port: int, to: int, count: int) -> None:
-    """Send what comes in by a port as so many copies to another."""
+    """Send `count` copies of each frame from a port to port `to`."""
     pipeline.write_multicast_group(1, [Replica(to, instance) for instance in range(1, count + 1)])
     insert(pipeline, "Send.ports", (port,), ActionCall("Send.copy", (1,)))
 

@@ -53,7 +53,7 @@ def test_nothing_is_lost_and_depths_are_of_what_waits() -> None:
     assert [probe.number for probe in probes] == list(range(FRAMES))
     assert (port.tx_dropped, port.queue_dropped) == (0, 0)
     for k, probe in enumerate(probes):
-        waited = sum(other.left > probe.enq_timestamp for other in probes[:k])
+        waited = sum(other.departure > probe.enq_timestamp for other in probes[:k])
         assert probe.enq_qdepth in (waited, waited - 1)  # it may go within the microsecond
     assert probes[0].enq_qdepth == 0
     assert max(probe.enq_qdepth for probe in probes) > FRAMES - 20

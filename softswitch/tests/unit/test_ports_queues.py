@@ -65,9 +65,9 @@ def test_departures_are_a_gap_apart_and_tell_what_waited(busy_poll: bool) -> Non
     assert [probe.number for probe in probes] == list(range(count))
     slack_us = 200  # two clocks, and whole microseconds
     for k, probe in enumerate(probes):
-        assert probe.left - probe.enq_timestamp == probe.deq_timedelta
-        assert probe.left >= probes[0].enq_timestamp + k * gap_us - slack_us
-        waited = [other for other in probes[:k] if other.left > probe.enq_timestamp]
+        assert probe.departure - probe.enq_timestamp == probe.deq_timedelta
+        assert probe.departure >= probes[0].enq_timestamp + k * gap_us - slack_us
+        waited = [other for other in probes[:k] if other.departure > probe.enq_timestamp]
         assert probe.enq_qdepth in (len(waited), len(waited) - 1)  # it may go within the microsecond
         assert ecn.is_marked(frames[k]) == (probe.enq_qdepth >= 2)
     assert any(map(ecn.is_marked, frames))
@@ -91,7 +91,7 @@ def test_a_queue_of_bytes_takes_what_fits() -> None:
     with switch(Shape(HOUR_LONG, byte_depth(1_000))) as loop:
         loop.start(pipeline())
         for number, length in enumerate((100, 600, 600, 401, 400)):
-            loop.cpu_socket.send(ecn.frame(number, body=length - ecn.LEAST))
+            loop.cpu_socket.send(ecn.frame(number, body=length - ecn.MIN_BYTES))
         wait_for(lambda: loop.counters().ports[CPU].queue_dropped == 2)
         loop.stop()
         assert loop.counters().ports[CPU].queue_dropped == 2 + 2
@@ -121,7 +121,7 @@ def test_a_port_without_a_rate_lets_packets_go_at_once() -> None:
         burst(loop, running, *map(ecn.frame, range(100)))
         probes = [ecn.read(loop.cpu_socket.recv(2000)) for _ in range(100)]
         assert {(probe.enq_qdepth, probe.deq_qdepth) for probe in probes} == {(0, 0)}
-        assert all(probe.left == probe.enq_timestamp + probe.deq_timedelta for probe in probes)
+        assert all(probe.departure == probe.enq_timestamp + probe.deq_timedelta for probe in probes)
 
 
 def test_copies_that_wait_for_one_port_see_each_other() -> None:

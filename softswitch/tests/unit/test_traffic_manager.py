@@ -60,7 +60,7 @@ def test_a_queue_that_drains_takes_packets_again(make: Make) -> None:
     switch.send(1_500 * US, *map(ecn.frame, range(4, 6)))
     switch.send(9 * MS, ecn.frame(6))
     switch.run()
-    found = [(probe.number, probe.enq_qdepth, probe.deq_qdepth, probe.left) for probe in switch.probes()]
+    found = [(probe.number, probe.enq_qdepth, probe.deq_qdepth, probe.departure) for probe in switch.probes()]
     assert found == [(0, 0, 0, 0), (1, 0, 1, 1000), (2, 1, 1, 2000), (4, 1, 0, 3000), (6, 0, 0, 9000)]
     assert switch.dropped() == 2
 
@@ -80,7 +80,7 @@ def test_a_link_spaces_frames_by_their_lengths(make: Make) -> None:
     """At 10 Mbit/s. A queue of 3,000 bytes has room for two of 1,500, and one that has left leaves some."""
     switch = QueuedSwitch(make(), Rate(bits=10**7), byte_depth(3_000))
     lengths = (1_500, 1_500, 1_500, 1_500, 100)
-    switch.send(0, *(ecn.frame(number, body=length - ecn.LEAST) for number, length in enumerate(lengths)))
+    switch.send(0, *(ecn.frame(number, body=length - ecn.MIN_BYTES) for number, length in enumerate(lengths)))
     switch.send(1_300 * US, ecn.frame(9))
     switch.run()
     assert [probe.number for probe in switch.probes()] == [0, 1, 2, 9]
