@@ -16,13 +16,13 @@ OWN_NAMESPACES = Path(__file__).with_name("own-namespaces")
 _MACHINE = Path("/run/netns/machine")
 
 
-def python_in_its_own() -> str | None:
-    """The command of a Python in namespaces of its own; None where there can be none."""
+def namespaced_python() -> str | None:
+    """Return the command of a Python in separate namespaces; None if they cannot be made."""
     if os.geteuid() != 0 or subprocess.run([OWN_NAMESPACES, "true"], capture_output=True).returncode != 0:
         return None
     return shlex.join([str(OWN_NAMESPACES), sys.executable])
 
 
 def on_the_machines_network() -> list[str]:
-    """What stands before a command that installs something."""
+    """Return the prefix of a command that needs the machine's network, to install something."""
     return ["nsenter", f"--net={_MACHINE}"] if _MACHINE.exists() else []

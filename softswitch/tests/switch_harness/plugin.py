@@ -17,9 +17,9 @@ from softswitch.errors import Bmv2NotFound
 from softswitch.kernel.probe import probe
 from softswitch.processes import BMV2_PROGRAM, BMV2_VARIABLE, NO_BMV2, installed_bmv2
 from switch_harness.effort import FAST_SHARE, SOAK_TIMES
-from switch_harness.namespaces import python_in_its_own
+from switch_harness.namespaces import namespaced_python
 
-# How long an example takes is the machine's affair, and that of what else runs on it.
+# No deadline: the time of an example depends on the machine and on its other load.
 _ALL = settings.get_profile("default").max_examples
 settings.register_profile(
     "test",
@@ -31,26 +31,26 @@ settings.register_profile("soak", settings.get_profile("test"), max_examples=SOA
 settings.load_profile("test")
 
 PYTHON = pytest.StashKey["str | None"]()
-"""The command of pytest-xdist's processes, if they have namespaces of their own."""
+"""Python command of pytest-xdist's workers, if each gets separate namespaces."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Restore the handling of Ctrl-C, which a script ignores in the background; test processes inherit it.
+    """Restore the default handling of SIGINT, which a script's background jobs and their children ignore.
 
-    And processes run the code of this checkout, wherever `.venv` was made. None compiles anew what another
-    has compiled: to rewrite the assertions of all tests takes each of xdist's 12 s.
+    Child processes import this checkout, wherever `.venv` was made, and share their bytecode: to rewrite the
+    assertions of all tests takes each xdist worker 12 s.
     """
-    config.addinivalue_line("markers", "no_cover: of pytest-cov, which need not be there")
+    config.addinivalue_line("markers", "no_cover: disables coverage (of pytest-cov, which is optional)")
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ["PYTHONPATH"] = os.pathsep.join(map(str, config.getini("pythonpath")))
 
 
-@pytest.hookimpl(optionalhook=True)  # pytest-xdist need not be there
+@pytest.hookimpl(optionalhook=True)  # pytest-xdist is optional
 def pytest_xdist_setupnodes(config: pytest.Config, specs: list[Any]) -> None:
-    """Have tests build networks beside each other, where namespaces can be had."""
-    config.stash[PYTHON] = python_in_its_own()
+    """Start each xdist worker in separate namespaces, if possible, so that networks do not collide."""
+    config.stash[PYTHON] = namespaced_python()
     for spec in specs:
         spec.python = spec.python or config.stash[PYTHON]
 
@@ -65,7 +65,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.hookimpl(hookwrapper=True, trylast=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Have `no_cover` work in xdist's processes too, where pytest-cov has started coverage twice."""
+    """Make `no_cover` effective in xdist workers, too, in which pytest-cov has started coverage twice."""
     if item.get_closest_marker("no_cover") is None:
         yield
         return
@@ -76,7 +76,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 
 
 def pytest_collection_finish() -> None:
-    """Have no collection of garbage look through all tests: it takes 0.3 s, and some ask for it often."""
+    """Exempt the collected tests from garbage collection: a pass takes 0.3 s, and some tests force many."""
     gc.collect()
     gc.freeze()
 
@@ -111,7 +111,7 @@ def not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def fake_bmv2(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Have HOTLINE_BMV2 name a program that prints its arguments and fails."""
+    """Set HOTLINE_BMV2 to a program that prints its arguments and fails."""
     program = tmp_path / BMV2_PROGRAM
     program.write_text('#!/bin/sh\necho "fake: $*"\nexit 3\n')
     program.chmod(0o755)
