@@ -1,4 +1,4 @@
-"""Drawn programs that pass copies have every primitive, and come out the same from the same seed."""
+"""Random programs with `inout` parameters use every primitive, and depend only on their seed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PRIMITIVES = [
 ]  # fmt: skip
 
 
-def test_a_seed_gives_one_program() -> None:
+def test_equal_seeds_give_equal_programs() -> None:
     assert draw_program(3) == draw_program(3) != draw_program(4)
 
 
@@ -28,6 +28,6 @@ def test_all_primitives_are_drawn() -> None:
 
 @pytest.mark.skipif(shutil.which("p4c-bm2-ss") is None, reason="needs p4c-bm2-ss on the PATH")
 @pytest.mark.parametrize("seed", range(1, 4))
-def test_p4c_and_softswitch_take_them(seed: int, tmp_path: Path) -> None:
+def test_p4c_and_softswitch_accept_them(seed: int, tmp_path: Path) -> None:
     program = compile_drawn(seed, tmp_path)
     load_program(program.with_suffix(".json").read_bytes())

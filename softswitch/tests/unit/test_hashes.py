@@ -16,7 +16,7 @@ from softswitch.hashing import ALGORITHMS
 from softswitch.llvmir import I64, POINTER
 
 CHECK = {
-    # "123456789": the catalogue of parametrised CRC algorithms, where init and xorout are the same
+    # of "123456789"; CRCs as in the catalogue of parametrised CRC algorithms, with equal init and xorout
     "crc16": 0xBB3D,
     "crc32": 0xCBF43926,
     "crcCCITT": 0x29B1,
@@ -49,11 +49,11 @@ def machine_code() -> dict[str, Callable[[bytes, int], int]]:
     engine.finalize_object()
     prototype = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_char_p, ctypes.c_uint64)
     made = {name: prototype(engine.get_function_address(f"call_{name}")) for name in ALGORITHMS}
-    return {name: _keeping(engine, function) for name, function in made.items()}
+    return {name: _bound(function, engine) for name, function in made.items()}
 
 
-def _keeping(engine: binding.ExecutionEngine, function: Callable[[bytes, int], int]) -> Callable[..., int]:
-    """The function, which needs its engine."""
+def _bound(function: Callable[[bytes, int], int], engine: binding.ExecutionEngine) -> Callable[..., int]:
+    """Return the function with a reference to its engine, which holds the code."""
     return lambda data, size: function(data, size) if engine else 0
 
 

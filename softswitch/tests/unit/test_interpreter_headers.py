@@ -1,4 +1,4 @@
-"""The interpreter on unions, stacks and fields of variable length: frames by hand, as BMv2 answers them."""
+"""The interpreter on unions, stacks and varbit fields: hand-written frames, and what BMv2 makes of them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ PROGRAMS = {name: compiled(name) for name in ("header_unions", "varbit", "stacks
 
 
 def answer(name: str, frame: str) -> str:
-    """What the program sends out of port 1 for a frame; both in hex, blanks do not count."""
+    """Return the frame that the program sends by port 1 for a frame; both in hex, blanks are ignored."""
     [output] = InterpretedPipeline(PROGRAMS[name]).process(1, bytes.fromhex(frame), 0, 0)
     assert output.port == 1
     return output.frame.hex()
 
 
-def same(text: str) -> str:
+def without_blanks(text: str) -> str:
     return bytes.fromhex(text).hex()
 
 
@@ -31,7 +31,7 @@ SHORT, LONG = "01 aaaa", "02 bbbbbbbb cc"
         (f"00 01 00 00 00 {SHORT} 00", f"00 01 01 00 09 {SHORT} 00"),
         (f"00 02 00 00 00 {LONG} 00", f"00 02 01 00 0c {LONG} 00"),
         (f"00 03 00 00 00 {SHORT} {LONG} 00", f"00 03 03 00 0f {SHORT} {LONG} 00"),
-        # another member becomes valid: this one does not any longer, and BMv2 counts its bytes still
+        # making another member valid invalidates this one, whose bytes BMv2 still counts
         (f"01 02 00 00 00 {LONG} 00", "01 02 01 00 0f 00 1234 00"),
         (f"02 01 00 00 00 {SHORT} 00", "02 01 01 00 0f 00 00000000 56 00"),
         # assignment copies the valid member, and the union is equal then
@@ -42,14 +42,14 @@ SHORT, LONG = "01 aaaa", "02 bbbbbbbb cc"
     ],
 )
 def test_unions(frame: str, expected: str) -> None:
-    assert answer("header_unions", frame) == same(expected)
+    assert answer("header_unions", frame) == without_blanks(expected)
 
 
 @pytest.mark.parametrize(
     ("frame", "expected"),
     [
         (f"00 00 00 00 00 {SHORT} {LONG} 00", f"00 00 1c 00 0f {SHORT} {LONG} 00"),
-        # full: what is left stays in the packet
+        # a full stack: the remaining headers stay in the payload
         (f"00 00 00 00 00 {SHORT * 3} {LONG} 00", f"00 00 14 03 15 {SHORT * 3} {LONG} 00"),
         (f"05 00 00 00 00 {LONG} {LONG} 00", "05 00 10 00 0f 00 0000 00"),
         (f"06 00 00 00 00 {SHORT} {LONG} 00", f"06 00 10 00 0f {SHORT} {LONG} 00"),
@@ -59,8 +59,8 @@ def test_unions(frame: str, expected: str) -> None:
     ],
 )
 def test_stacks_of_unions(frame: str, expected: str) -> None:
-    """`pop_front` brings what was in front to the end, as BMv2 swaps unions and invalidates none."""
-    assert answer("header_unions", frame) == same(expected)
+    """`pop_front` moves the first unions to the end, as BMv2 swaps unions and invalidates none."""
+    assert answer("header_unions", frame) == without_blanks(expected)
 
 
 ONE, TWO, THREE = "1111", "1222", "1333"
@@ -89,7 +89,7 @@ ONE, TWO, THREE = "1111", "1222", "1333"
     ],
 )  # fmt: skip
 def test_stacks(frame: str, expected: str) -> None:
-    assert answer("stacks", frame) == same(expected)
+    assert answer("stacks", frame) == without_blanks(expected)
 
 
 @pytest.mark.parametrize(
@@ -103,9 +103,9 @@ def test_stacks(frame: str, expected: str) -> None:
         # a copy does not change the length of the packet
         ("01 00 0000 0000 08 aa bbbb 10 eeee cccc", "01 00 000f {} 08 aa bbbb 08 aa bbbb"),
         ("03 00 0000 0000 08 aa bbbb 00 cccc", "03 00 0009 {} 00 cccc"),
-        # made valid anew: as long as before, and 0
+        # setValid again: the field has its old length, and is 0
         ("04 00 0000 0000 08 aa bbbb 00 cccc", "04 00 000d {} 00 00 0000 00 cccc"),
-        # the data alone: `bits` still has the old length
+        # assignment of the varbit field alone: `bits` still has the old length
         ("09 00 0000 0000 08 aa bbbb 10 eeee cccc", "09 00 000f {} 08 eeee bbbb 10 eeee cccc"),
         ("86 00 0000 0000 00 bbbb 01 01 aa 02 00 ddee", "86 00 0010 {} 00 bbbb 02 00 ddee"),
         ("88 00 0000 0000 00 bbbb 01 01 aa 02 00 ddee", "88 00 0010 {} 00 bbbb 02 00 ddee 02 00 ddee"),
@@ -113,10 +113,10 @@ def test_stacks(frame: str, expected: str) -> None:
 )
 def test_fields_of_variable_length(frame: str, expected: str) -> None:
     got = answer("varbit", frame)
-    assert got == same(expected.format(got[8:12]))
+    assert got == without_blanks(expected.format(got[8:12]))
 
 
-def test_a_checksum_takes_a_field_of_variable_length_as_long_as_it_is() -> None:
+def test_a_checksum_covers_a_varbit_field_at_its_current_length() -> None:
     got = answer("varbit", "00 00 0000 0000 08 aa bbbb 10 1234 cccc")
     length = 0x000F
     total = length + 0xAABB + 0xBB12 + 0x3400  # length, aa, bbbb, 1234, padded

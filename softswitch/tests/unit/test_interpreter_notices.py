@@ -31,7 +31,7 @@ def send(
     return [(output.port, int.from_bytes(output.frame[6:8], "big")) for output in outputs]
 
 
-def test_a_digest_has_bit_patterns_and_the_last_one_counts(pipeline: InterpretedPipeline) -> None:
+def test_a_digest_has_bit_patterns_and_replaces_an_earlier_one(pipeline: InterpretedPipeline) -> None:
     send(pipeline, LEARN, signed=-2)
     send(pipeline, LEARN | ALARM)
     assert pipeline.take_notices() == [
@@ -41,7 +41,7 @@ def test_a_digest_has_bit_patterns_and_the_last_one_counts(pipeline: Interpreted
     assert pipeline.take_notices() == []
 
 
-def test_a_resubmitted_packet_is_learned_at_each_pass(pipeline: InterpretedPipeline) -> None:
+def test_a_resubmitted_packet_has_a_digest_in_each_pass(pipeline: InterpretedPipeline) -> None:
     assert send(pipeline, ALARM | RESUBMIT) == [(1, 0)]
     op = ALARM | RESUBMIT
     assert pipeline.take_notices() == [DigestMessage(ALARMED, (op ^ 1,)), DigestMessage(ALARMED, (op ^ 2,))]
@@ -80,13 +80,13 @@ def test_a_failed_assertion_drops_the_packet(pipeline: InterpretedPipeline) -> N
     assert all(".p4:" in text and text.endswith("the packet is dropped") for text in texts)
 
 
-def test_a_failed_assertion_ends_all_that_was_asked_for_the_packet(pipeline: InterpretedPipeline) -> None:
+def test_a_failed_assertion_cancels_the_packets_digests_and_clones(pipeline: InterpretedPipeline) -> None:
     assert send(pipeline, LEARN | CLONE | ASSERT, low=5, high=4) == []
     [notice] = pipeline.take_notices()
     assert isinstance(notice, LogRecord)
 
 
-def test_a_clone_that_fails_leaves_the_packet(pipeline: InterpretedPipeline) -> None:
+def test_a_failed_assertion_of_a_clone_does_not_drop_the_original(pipeline: InterpretedPipeline) -> None:
     assert send(pipeline, CLONE, signed=1) == [(4, 0), (1, 0)]
     assert send(pipeline, CLONE, signed=-1) == [(1, 0)]
 
@@ -107,7 +107,7 @@ def test_random_is_a_sequence_from_its_seed(pipeline: InterpretedPipeline) -> No
     assert send(pipeline, RANDOM, low=0, high=0xFFFF) == [(1, 0xE220)]
 
 
-def test_a_range_that_is_empty_draws_nothing(pipeline: InterpretedPipeline) -> None:
+def test_an_empty_range_consumes_no_random_number(pipeline: InterpretedPipeline) -> None:
     assert send(pipeline, RANDOM, low=7, high=6) == [(1, 0)]
     assert send(pipeline, RANDOM, low=0, high=0xFFFF) == [(1, 0xE220)]
     assert send(pipeline, RANDOM, low=7, high=7) == [(1, 7)]
