@@ -1,7 +1,7 @@
 """A small DLRM (Naumov et al. 2019) on synthetic clicks, whose parameters are all at the servers.
 
-A sample has numbers and categories. The numbers go through a perceptron; its output and a row of each
-category are multiplied in pairs, and a second perceptron makes the logit of the products.
+A sample has numbers (dense features) and categories (sparse ones). The bottom MLP maps the numbers to a
+vector. The top MLP maps it, and all dot products of pairs of it and the embeddings, to the logit.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from hosts.workload.trace import MiniBatch, Samples, Trace, distinct_columns
 Floats: TypeAlias = NDArray[np.float64]
 
 NUMBERS, DIM, BOTTOM, TOP = 4, 8, 16, 16
-"""Numbers of a sample, length of a row, and units of the hidden layers."""
+"""Dense features of a sample, length of an embedding, and units of the hidden layers."""
 ROWS = tuple(round(20 * 2.5**k) for k in range(8))
-"""Number of rows of each category: from 20 to 12,207."""
+"""Number of embeddings of each category: from 20 to 12,207."""
 _SPREAD, _PLANTED = 0.3, 0.8
-"""Standard deviations of initial rows, and of what a row adds to the logit that makes the labels."""
+"""Standard deviations of initial embeddings, and of their contributions to the logit of the labels."""
 
 
 def _shapes(categories: int) -> list[tuple[int, ...]]:
@@ -34,14 +34,14 @@ def _shapes(categories: int) -> list[tuple[int, ...]]:
 
 
 def dense_size(rows: Sequence[int] = ROWS) -> int:
-    """Return the number of parameters of the perceptrons, which come before those of rows."""
+    """Return the number of parameters of the MLPs, which come before those of embeddings."""
     return sum(int(np.prod(shape)) for shape in _shapes(len(rows)))
 
 
 def make_trace(workers: int, steps: int, batch: int, seed: int, rows: Sequence[int] = ROWS) -> Trace:
     """Return mini-batches whose samples have an entry for each category and then for each number.
 
-    An entry's column is that of the first value of the category's row; a number is the `x` of its entry.
+    A category's entry has the column of its embedding's first value; a number is the `x` of its entry.
     """
     random = np.random.default_rng(seed)
     batches, dense, categories = workers * steps, dense_size(rows), len(rows)
@@ -80,7 +80,7 @@ def make_trace(workers: int, steps: int, batch: int, seed: int, rows: Sequence[i
 
 
 class DLRM:
-    """The model (`hosts.model.Model`); what servers have is added to seeded initial parameters.
+    """The model (`hosts.model.Model`); the servers' values are added to seeded initial parameters.
 
     With a learning rate it pushes steps of SGD, which are added; without, gradients.
     """
@@ -109,7 +109,7 @@ class DLRM:
         return to_fixed_point(push, self._scale), loss
 
     def gradient(self, batch: MiniBatch, weights: Floats) -> tuple[Floats, float]:
-        """Return the gradient of the mini-batch's mean log loss by the weights of its parameters, and it."""
+        """Return the gradient of the mini-batch's mean log loss by its parameters, and the loss in nats."""
         assert batch.label is not None and batch.column is not None and batch.x is not None
         n, categories = len(batch.label), self._categories
         label = batch.label.astype(np.float64)

@@ -1,4 +1,4 @@
-"""A log of accesses for the replay of policies, as `foundation.logs.access.steps` has it, and its counts."""
+"""A log for the replay of policies, in the form of `foundation.logs.access.steps`, and access counts."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Log:
 
     @cached_property
     def next_access(self) -> NDArray[np.uint32]:
-        """Index of each access's successor of the same key, or NO_NEXT_ACCESS: [n]."""
+        """Index of the next access of the same key after each access, or NO_NEXT_ACCESS: [n]."""
         size = len(self.accesses)
         if self.folder is None:
             next_access: NDArray[np.uint32] = np.empty(size, np.uint32)

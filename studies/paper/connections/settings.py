@@ -1,4 +1,4 @@
-"""The settings of Fig. 9: ways to wait, numbers of connections, idle connections, and arms."""
+"""The settings of Fig. 9: ways to wait for RPCs, numbers of active and idle connections, and arms."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from studies.paper.connections.waiting import WAYS
 
 CONNECTIONS = (1, 4, 16, 64, 256, 1024, 4096)
 RPCS = 2048
-FEW = 16
-"""Connections that call while the others are idle."""
+ACTIVE_CALLERS = 16
+"""Number of connections that call while the others are idle."""
 ARMS = tuple(arm for arm in measured(NAME) if not arm.is_repetition)
 
 
@@ -24,17 +24,19 @@ class Setting:
     connections: int
     """Number of callers, each with its own connection unless the switch is a proxy."""
     active: bool
-    """Whether all of them call, or only `FEW`."""
+    """Whether all of them call, or only `ACTIVE_CALLERS`."""
     arm: Arm
     """With a proxy, the switch merges the connections; with offload, it looks for hot keys."""
 
     @property
     def callers(self) -> int:
-        return self.connections if self.active else min(FEW, self.connections)
+        return self.connections if self.active else min(ACTIVE_CALLERS, self.connections)
 
 
 def settings(connections: Sequence[int]) -> list[Setting]:
     found = [Setting(*each) for each in product(WAYS, connections, (True, False), ARMS)]
     return [
-        each for each in found if each.active or (each.connections > FEW and not each.arm.settings.aggregates)
+        each
+        for each in found
+        if each.active or (each.connections > ACTIVE_CALLERS and not each.arm.settings.aggregates)
     ]

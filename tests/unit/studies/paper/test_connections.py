@@ -18,7 +18,7 @@ from foundation.protocol import codec
 from foundation.protocol.codec import Message
 from foundation.protocol.header import RESPONSE, WINDOW, Header, Op, unpack
 from studies.paper.connections.figure import delay_against_connections
-from studies.paper.connections.settings import FEW, Setting, settings
+from studies.paper.connections.settings import ACTIVE_CALLERS, Setting, settings
 from studies.paper.connections.waiting import WAYS
 from tests.harness.agents import Agent
 
@@ -106,10 +106,10 @@ def test_a_caller_without_an_answer_is_named(tmp_path: Path, port: int) -> None:
 
 
 def test_every_setting_once() -> None:
-    found = settings([1, FEW, 64])
+    found = settings([1, ACTIVE_CALLERS, 64])
     # All call in four arms; of 64 connections some are idle in two.
     assert len(found) == len(set(found)) == 4 * (3 * 4 + 2)
-    assert {each.callers for each in found if each.connections == 64} == {FEW, 64}
+    assert {each.callers for each in found if each.connections == 64} == {ACTIVE_CALLERS, 64}
     assert Setting("scan", 1, True, BASELINE).callers == 1
 
 
@@ -117,7 +117,7 @@ def measured(rounds: int) -> pl.DataFrame:
     """Return delays of 50 µs, half a µs per connection, and a µs per round for *scan*; of 40 µs otherwise."""
     rows = []
     for number, way, connections in product(range(rounds), WAYS, (1, 16, 256, 4096)):
-        for active in (True,) if connections <= FEW else (True, False):
+        for active in (True,) if connections <= ACTIVE_CALLERS else (True, False):
             for arm in (BASELINE, PROXY, OFFLOAD, OFFLOAD_PROXY):
                 is_scan = way == "scan" and not settings_of(arm).proxy
                 mean_us = number + (50 + connections / 2 if is_scan else 40.0)
