@@ -33,7 +33,7 @@ _RESTART_S = 120.0
 """A restart competes with the run for CPU time."""
 _STOP_S = 5.0
 _COUNTERS_S = 1.0
-_WATCH_S = 0.05
+_POLL_S = 0.05
 
 
 class TestbedHost(Host):  # type: ignore[misc]  # Mininet has no types
@@ -119,7 +119,7 @@ class TargetSwitch(Switch):  # type: ignore[misc]  # Mininet has no types
         self.is_listening = True
 
     def restart(self) -> None:
-        """Start another process after the end of the last; `until_it_listens` waits for it."""
+        """Start another process after the previous one has ended; `until_it_listens` waits for it."""
         if self.running is not None:
             self.running.output.close()
         self.restarts += 1
@@ -137,7 +137,7 @@ class TargetSwitch(Switch):  # type: ignore[misc]  # Mininet has no types
         while not self.running.listens():
             if time.monotonic() > until:
                 raise SwitchFailed(f"{self.name} does not listen after {_RESTART_S:.0f} s ({self.log})")
-            await asyncio.sleep(_WATCH_S)
+            await asyncio.sleep(_POLL_S)
         self.is_listening = True
 
     def stop(self, deleteIntfs: bool = True) -> None:
@@ -151,7 +151,7 @@ class TargetSwitch(Switch):  # type: ignore[misc]  # Mininet has no types
         """Wait until the process ends without having been stopped, and raise that as SwitchFailed."""
         assert self.running is not None
         while (ended := self.running.ended()) is None:
-            await asyncio.sleep(_WATCH_S)
+            await asyncio.sleep(_POLL_S)
         raise self._failure(ended)
 
     def counters(self) -> Counters | None:

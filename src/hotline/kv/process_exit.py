@@ -39,7 +39,7 @@ def add(worker: OpenWorker, handles_sigterm: bool) -> None:
 
 
 def remove(worker: OpenWorker) -> None:
-    """Forget a worker that leaves. After the last one SIGTERM has its default action again."""
+    """Unregister a worker that leaves. After the last one SIGTERM has its default action again."""
     if worker in _open:
         _open.remove(worker)
     if not _open and _is_main_thread() and signal.getsignal(signal.SIGTERM) is _handle_sigterm:
@@ -53,7 +53,7 @@ def _is_main_thread() -> bool:
 def _handle_sigterm(number: int, frame: FrameType | None) -> None:
     if _open:
         sys.exit(128 + number)
-    # Workers of the parent process, or closed by another thread.
+    # No worker is open: it was the parent's, or another thread has closed it.
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
 
