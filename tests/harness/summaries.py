@@ -29,18 +29,18 @@ def of_ratio(ratio: float, low: float | None = None, high: float | None = None) 
 
 def a_load(**changes: Any) -> LoadSummary:
     """Return a load of ten rounds; `differences` are by arm and metric."""
-    of: dict[str, Any] = {"offered_rate": 100, "rounds": 10, "rounds_fallen_behind": 0, "arms": {}}
-    return LoadSummary(**{**of, "differences": {}, "block_steps": 100, **changes})
+    defaults: dict[str, Any] = {"offered_rate": 100, "rounds": 10, "rounds_fallen_behind": 0, "arms": {}}
+    return LoadSummary(**{**defaults, "differences": {}, "block_steps": 100, **changes})
 
 
 def a_summary(loads: Mapping[str, LoadSummary], **changes: Any) -> Summary:
     """Return the summary of a run that lost nothing."""
-    of: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "target": "softswitch", "offered_rate": {}, "capacity": {"baseline": 200.0}, "hot_update_share": None,
         "updates": dict.fromkeys(("sent", "applied", "lost", "unknown", "mismatched_keys"), 0),
         "overflows": 0, "empty_rpc_latency_us": dict.fromkeys(("mean", "p50", "p95", "p99")), "arms": {},
     }  # fmt: skip
-    return Summary(**{**of, "loads": loads, **changes})
+    return Summary(**{**defaults, "loads": loads, **changes})
 
 
 def terminal(summary: Summary) -> str:

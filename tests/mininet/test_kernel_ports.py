@@ -21,10 +21,10 @@ from tests.harness.vectors import Source, hot_set
 
 pytestmark = pytest.mark.mininet
 
-UDP = 14 + 20 + 8
-BEFORE = struct.calcsize(LAYOUT.format[: 1 + Header._fields.index("residence")])
-RESIDENCE = {UDP + BEFORE + shift + at for shift in (0, 2) for at in range(4)}
-"""Positions of the bytes of `residence`, which differs; a packet-in has two bytes before its frame."""
+UDP_PAYLOAD = 14 + 20 + 8
+RESIDENCE_OFFSET = struct.calcsize(LAYOUT.format[: 1 + Header._fields.index("residence")])
+RESIDENCE = {UDP_PAYLOAD + RESIDENCE_OFFSET + shift + at for shift in (0, 2) for at in range(4)}
+"""Offsets of the bytes of `residence`, which differ; a packet-in has two bytes before its frame."""
 
 
 @pytest.fixture
@@ -33,8 +33,8 @@ def stack(kernel_datapath: None) -> Iterator[ExitStack]:
         yield opened
 
 
-def take_redirected(net: Net) -> None:
-    """Turn on GRO: a veth takes frames from XDP at its peer only if it receives in batches."""
+def enable_gro(net: Net) -> None:
+    """Enable GRO, without which a veth drops frames that XDP redirects to its peer."""
     for number in net.hosts:
         subprocess.run(["ethtool", "-K", f"h{number}", "gro", "on"], check=True, capture_output=True)
 
@@ -44,9 +44,9 @@ def take_redirected(net: Net) -> None:
     "hook", [pytest.param(hook, marks=[] if hook is Hook.TCX else pytest.mark.soak) for hook in Hook]
 )
 def test_our_program(stack: ExitStack, hook: Hook) -> None:
-    """What leaves each port is what the interpreter gives, in order; only times differ."""
+    """Each port sends the frames that the interpreter sends, in order; only residence times differ."""
     net, random = Net(stack, range(1, 4)), Random(3)
-    take_redirected(net)
+    enable_gro(net)
     ports, pipeline = running(stack, net, testnet.program(), hook)
     oracle = InterpretedPipeline(testnet.program())
     for each in (oracle, pipeline):
@@ -60,7 +60,7 @@ def test_our_program(stack: ExitStack, hook: Hook) -> None:
         expected = oracle.process(port, frame, now, now)
         send(net, ports, port, frame)
         for output in expected:
-            assert same(received(net, ports, output.port), output.frame)
+            assert is_expected(received(net, ports, output.port), output.frame)
             sent += 1
     assert sent > steps(1500) // 2
     assert testnet.state_of(pipeline) == testnet.state_of(oracle)
@@ -68,9 +68,9 @@ def test_our_program(stack: ExitStack, hook: Hook) -> None:
     assert sum(each.tx for each in counters.ports.values()) == sent
 
 
-def same(arrived: bytes, expected: bytes) -> bool:
-    return len(arrived) == len(expected) and differing(arrived, expected) <= RESIDENCE
+def is_expected(arrived: bytes, expected: bytes) -> bool:
+    return len(arrived) == len(expected) and differing_offsets(arrived, expected) <= RESIDENCE
 
 
-def differing(arrived: bytes, expected: bytes) -> set[int]:
+def differing_offsets(arrived: bytes, expected: bytes) -> set[int]:
     return {at for at, pair in enumerate(zip(arrived, expected, strict=True)) if pair[0] != pair[1]}

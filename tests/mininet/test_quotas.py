@@ -1,4 +1,4 @@
-"""A noisy job beside a quiet one in a real network: what a quota is worth."""
+"""The quota of a quiet job that shares a Mininet network with a noisy job."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from foundation.protocol.header import LANES
 
 pytestmark = pytest.mark.mininet
-PATIENCE_S = 300
+TIMEOUT_S = 300
 KEYS_A_STEP = 60
 STEPS = 100
 """Steps of the quiet job in a block."""
@@ -23,7 +23,7 @@ QUOTA = LANES * SLOTS * 3 // 4
 
 def test_a_noisy_job_costs_no_hits_of_a_job_with_a_quota(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.mininet.two_jobs", str(tmp_path), "9594"]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
     assert ran.returncode == 0, ran.stderr
     beside, with_quota, alone = json.loads(ran.stdout.splitlines()[-1])
     assert beside["updates"] == with_quota["updates"] == alone["updates"] == 2 * STEPS * KEYS_A_STEP

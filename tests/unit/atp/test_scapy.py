@@ -23,7 +23,7 @@ packets = st.builds(
 
 
 @given(packet=packets)
-def test_both_readings_agree(packet: AtpPacket) -> None:
+def test_scapy_and_the_codec_agree(packet: AtpPacket) -> None:
     datagram = packet.build()
     assert outward(datagram) == inward(datagram) == datagram
     layer = ATP(datagram)

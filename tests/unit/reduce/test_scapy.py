@@ -24,7 +24,7 @@ packets = st.builds(
 
 
 @given(packet=packets)
-def test_both_readings_agree(packet: DensePacket) -> None:
+def test_scapy_and_the_codec_agree(packet: DensePacket) -> None:
     datagram = packet.build()
     assert outward(datagram) == inward(datagram) == datagram
     layer = Dense(datagram)
@@ -33,5 +33,5 @@ def test_both_readings_agree(packet: DensePacket) -> None:
     assert tuple(layer.values) == packet.values
 
 
-def test_an_invalid_packet_is_nothing() -> None:
+def test_an_invalid_packet_is_decoded_as_empty() -> None:
     assert inward(bytes(HEADER.size - 1)) == b"" and inward(bytes(HEADER.size + 3)) == b""

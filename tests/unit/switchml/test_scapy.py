@@ -22,7 +22,7 @@ packets = st.builds(
 
 
 @given(packet=packets)
-def test_both_readings_agree(packet: SwitchMLPacket) -> None:
+def test_scapy_and_the_codec_agree(packet: SwitchMLPacket) -> None:
     datagram = packet.build()
     assert outward(datagram) == inward(datagram) == datagram
     layer = SwitchML(datagram)
@@ -30,5 +30,5 @@ def test_both_readings_agree(packet: SwitchMLPacket) -> None:
     assert (layer.e0, layer.e1) == packet.exponents
 
 
-def test_an_invalid_packet_is_nothing() -> None:
+def test_an_invalid_packet_is_decoded_as_empty() -> None:
     assert inward(bytes(OCTETS - 1)) == b""

@@ -1,4 +1,4 @@
-"""One run at a time, and telling what a dead one has left."""
+"""The run lock: one run at a time, and cleanup after a killed one."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_processes_started_in_a_run_are_marked(lock: Path) -> None:
     with hold_run_lock([], lock):
         child = subprocess.Popen(SLEEP, stdin=subprocess.PIPE)
         try:
-            wait_for(lambda: child.pid in marked_processes())  # its environment comes behind its start
+            wait_for(lambda: child.pid in marked_processes())  # its environment is set after it has started
         finally:
             child.communicate(b"\n")
     assert run_lock.MARK not in os.environ
@@ -54,20 +54,20 @@ def test_processes_started_in_a_run_are_marked(lock: Path) -> None:
 
 @pytest.mark.mininet
 def test_a_containers_processes_are_not_a_runs_leftovers(lock: Path) -> None:
-    """A run in it goes on beside those of the machine."""
+    """A run in a container continues while another runs on the host."""
     with hold_run_lock([], lock):
         command = ["unshare", "--pid", "--fork", "--kill-child", *SLEEP]
         child = subprocess.Popen(command, stdin=subprocess.PIPE)
         children = Path(f"/proc/{child.pid}/task/{child.pid}/children")
         try:
             wait_for(lambda: children.read_text() != "")
-            # That which unshares it stays outside.
+            # `unshare` itself stays in this PID namespace.
             assert marked_processes() == [child.pid]
         finally:
             child.communicate(b"\n")
 
 
-def test_the_next_run_removes_what_is_marked_and_nothing_else(lock: Path) -> None:
+def test_the_next_run_ends_marked_processes_and_no_others(lock: Path) -> None:
     with hold_run_lock([], lock):
         marked = subprocess.Popen(SLEEP, stdin=subprocess.PIPE)
     unmarked = subprocess.Popen(SLEEP, stdin=subprocess.PIPE)
@@ -81,7 +81,7 @@ def test_the_next_run_removes_what_is_marked_and_nothing_else(lock: Path) -> Non
         unmarked.communicate(b"\n")
 
 
-def test_a_process_is_gone_when_its_last_thread_is(lock: Path) -> None:
+def test_a_process_is_alive_until_its_last_thread_ends(lock: Path) -> None:
     """A zombie's other threads may still hold the switch's port."""
     program = f"""
 import ctypes, platform, socket, threading
@@ -115,7 +115,7 @@ def test_only_interfaces_that_the_killed_run_named_are_removed(
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"of": "another version"}'])
-def test_a_lock_file_that_says_nothing_is_no_obstacle(lock: Path, text: str) -> None:
+def test_an_invalid_lock_file_is_ignored(lock: Path, text: str) -> None:
     lock.write_text(text)
     with hold_run_lock([], lock) as locked:
         assert not locked.removed
@@ -127,9 +127,9 @@ import os, signal
 from pathlib import Path
 from topologies import run_lock
 from topologies.run_lock import hold_run_lock
-run_lock.MARK = {run_lock.MARK!r}  # or it would end the runs that go on beside this test
+run_lock.MARK = {run_lock.MARK!r}  # or it would end other runs on this machine
 run_lock.restore_affinities = lambda: None
-with hold_run_lock(["hotline-none"], Path({str(lock)!r})) as locked:  # nor an interface of theirs
+with hold_run_lock(["hotline-none"], Path({str(lock)!r})) as locked:  # names no interface of other runs
     locked.set_folder(Path({str(tmp_path)!r}))
     os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -139,11 +139,13 @@ with hold_run_lock(["hotline-none"], Path({str(lock)!r})) as locked:  # nor an i
     assert lock.read_text() == ""
 
 
-def test_cleaning_up_gives_the_kernels_threads_back(lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cleaning_up_restores_the_affinities_of_kernel_threads(
+    lock: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     called: list[str] = []
-    monkeypatch.setattr(run_lock, "restore_affinities", lambda: called.append("back"))
+    monkeypatch.setattr(run_lock, "restore_affinities", lambda: called.append("restored"))
     with hold_run_lock([], lock):
-        assert called == ["back"]
+        assert called == ["restored"]
 
 
 def test_a_run_beside_hotline_up_names_the_command_that_ends_it(lock: Path) -> None:

@@ -22,11 +22,11 @@ LONG = """
 import os, signal, sys
 from pathlib import Path
 
-def hear(number, frame):
-    Path({folder!r}, "heard").touch()
+def handle_sigint(number, frame):
+    Path({folder!r}, "interrupted").touch()
     sys.exit(1)
 
-signal.signal(signal.SIGINT, hear)
+signal.signal(signal.SIGINT, handle_sigint)
 Path({folder!r}, "pid").write_text(str(os.getpid()))
 signal.pause()
 """
@@ -38,8 +38,8 @@ def shell(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def command(stage: Stage, folder: Path, config: Path) -> list[str]:
         result = result_of(stage, folder)
-        leave = f"mkdir -p {result}; touch {result}/report.html" if stage.is_run else f"touch {result}"
-        return ["sh", "-c", f"echo {stage.name} >> {folder}/done; {stage.settings['then']}; {leave}"]
+        make_result = f"mkdir -p {result}; touch {result}/report.html" if stage.is_run else f"touch {result}"
+        return ["sh", "-c", f"echo {stage.name} >> {folder}/done; {stage.settings['then']}; {make_result}"]
 
     monkeypatch.setattr(stages, "_command", command)
 
@@ -52,39 +52,39 @@ def done(folder: Path) -> list[str]:
     return (folder / "done").read_text().split()
 
 
-def quiet(done: float, whole: float, what: str) -> None:
+def ignore_progress(done: float, total: float, what: str) -> None:
     pass
 
 
 def test_finished_work_is_repeated_only_with_other_settings(shell: None, tmp_path: Path) -> None:
     todo = [stage("a"), stage("b", is_run=False)]
-    run_stages(todo, tmp_path, quiet)
+    run_stages(todo, tmp_path, ignore_progress)
     assert all(is_done(each, tmp_path) for each in todo)
-    run_stages([*todo, stage("c")], tmp_path, quiet)
+    run_stages([*todo, stage("c")], tmp_path, ignore_progress)
     assert done(tmp_path) == ["a", "b", "c"]
-    run_stages([stage("a", then="false || true")], tmp_path, quiet)
+    run_stages([stage("a", then="false || true")], tmp_path, ignore_progress)
     assert done(tmp_path) == ["a", "b", "c", "a"]
 
 
-def test_a_stage_that_fails_is_named_with_its_last_line_and_done_again(shell: None, tmp_path: Path) -> None:
+def test_a_failed_stage_is_reported_with_its_last_line_and_repeated(shell: None, tmp_path: Path) -> None:
     broken = stage("b", then="echo first; echo PS 1 did not answer >&2; exit 3")
     message = r"^stage b ended with code 3: PS 1 did not answer; see .*/stage\.log$"
     with pytest.raises(StageFailed, match=message):
-        run_stages([stage("a"), broken, stage("c")], tmp_path, quiet)
+        run_stages([stage("a"), broken, stage("c")], tmp_path, ignore_progress)
     assert done(tmp_path) == ["a", "b"] and not is_done(broken, tmp_path)
     with pytest.raises(StageFailed):
-        run_stages([stage("a"), broken], tmp_path, quiet)
+        run_stages([stage("a"), broken], tmp_path, ignore_progress)
     assert done(tmp_path) == ["a", "b", "b"]
 
 
 def test_progress_is_in_planned_seconds(shell: None, tmp_path: Path) -> None:
     reports: list[tuple[float, float, str]] = []
     run_stages([stage("a"), stage("b")], tmp_path, lambda *each: reports.append(each))
-    assert {(whole, what) for _, whole, what in reports} == {(20, "a"), (20, "b"), (20, "report")}
+    assert {(total, name) for _, total, name in reports} == {(20, "a"), (20, "b"), (20, "report")}
     assert [at for at, _, _ in reports] == sorted(at for at, _, _ in reports) and reports[-1][0] == 20
 
 
-def test_ctrl_c_ends_the_stage_and_keeps_what_was_done(
+def test_ctrl_c_ends_the_stage_and_keeps_finished_ones(
     shell: None, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """The stage's command and its children get the signal, too."""
@@ -102,18 +102,18 @@ def test_ctrl_c_ends_the_stage_and_keeps_what_was_done(
     thread.start()
     try:
         with pytest.raises(KeyboardInterrupt):
-            run_stages([stage("a"), long], tmp_path, quiet)
+            run_stages([stage("a"), long], tmp_path, ignore_progress)
     finally:
         thread.join()
         signal.signal(signal.SIGINT, before)
-    assert done(tmp_path) == ["a", "b"] and (tmp_path / "heard").exists()
+    assert done(tmp_path) == ["a", "b"] and (tmp_path / "interrupted").exists()
     assert capfd.readouterr().err == "hotline: ending stage b\n"
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
     assert is_done(stage("a"), tmp_path)
 
 
-def test_the_plans_stages_are_good_configurations() -> None:
+def test_the_planned_stages_are_valid_configurations() -> None:
     for quick, minutes in ((True, 5), (False, 30)):
         found = all_stages(quick)
         assert len({each.name for each in found}) == len(found)

@@ -1,4 +1,4 @@
-"""The replay of a fixed top-k predicts what a simulated run with the real program and agents serves."""
+"""The replay of a fixed top-k predicts the hits of a simulated run with the real program and agents."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ runs = "{runs}"
 [network]
 rate_mbit = 1000
 """
-POINTS = 0.03
+TOLERANCE = 0.03
 
 
 def run_hotline(*arguments: object) -> dict[str, Any]:
@@ -46,20 +46,20 @@ def run_hotline(*arguments: object) -> dict[str, Any]:
     ("skew", "seed"),
     [(0.5, 2), *(pytest.param(*each, marks=pytest.mark.soak) for each in ((0.3, 1), (0.7, 3)))],
 )
-def test_a_runs_hit_share_is_the_predicted_one(tmp_path: Path, skew: float, seed: int) -> None:
+def test_a_run_has_the_predicted_hit_share(tmp_path: Path, skew: float, seed: int) -> None:
     shape = Shape("small", 20_000, 400, skew, 200, 4)
     parts = write_parts(LogSpec(shape, 1_500, workers=3, seed=seed), tmp_path, lambda done, total: None)
     log = tmp_path / "log.parquet"
     pl.concat(pl.read_parquet(part) for part in parts).write_parquet(log)
-    run_hotline("simulate", _written(tmp_path / "run.toml", CONFIG.format(log=log, runs=tmp_path / "runs")))
+    run_hotline("simulate", _write(tmp_path / "run.toml", CONFIG.format(log=log, runs=tmp_path / "runs")))
     summary = json.loads((tmp_path / "runs" / "latest" / "summary.json").read_text())
-    given = ("--sizes", 400, "--only", "top-k", "--train-share", 0.2, "--into", tmp_path / "out", "--json")
-    (predicted,) = run_hotline("policies", log, *given)["outcomes"]
+    options = ("--sizes", 400, "--only", "top-k", "--train-share", 0.2, "--into", tmp_path / "out", "--json")
+    (predicted,) = run_hotline("policies", log, *options)["outcomes"]
     share = predicted["hits"] / predicted["updates"]
-    assert share == pytest.approx(summary["hot_update_share"], abs=POINTS)
+    assert share == pytest.approx(summary["hot_update_share"], abs=TOLERANCE)
     assert share == pytest.approx(skew, abs=0.1)
 
 
-def _written(path: Path, text: str) -> Path:
+def _write(path: Path, text: str) -> Path:
     path.write_text(text)
     return path
