@@ -15,9 +15,9 @@ _ALIKE = 0.05
 """Spread of values, as a share of the largest, up to which they count as alike."""
 _DIGITS = 5
 _QUANTILES = {"p1": 0.01, "p10": 0.1, "p50": 0.5, "p90": 0.9, "p99": 0.99}
-_ROWS = 40
-_SIDE = 9
-_LIMIT = 60
+_MAX_TABLE_ROWS = 40
+_MAX_MAP_ROWS = 9
+_COLOUR_LIMIT = 60
 """Limit of a map's colour scale, in per cent."""
 
 
@@ -95,12 +95,12 @@ def _axis(axis: Axis, names: bool, is_reversed: bool = False, values: Values | N
         "is_share": axis.is_share,
         "names": names,
         "reversed": is_reversed,
-        "reach": axis.limits or (None if axis.is_log or values is None else _reach(values)),
+        "reach": axis.limits or (None if axis.is_log or values is None else _limits_from_0(values)),
     }
 
 
-def _reach(values: Values) -> tuple[float, float] | None:
-    """Return limits from 0 on if all values are nearly alike, which an axis would magnify; else None."""
+def _limits_from_0(values: Values) -> tuple[float, float] | None:
+    """Return limits from 0 if the values are nearly equal, as other limits would magnify noise; else None."""
     if not len(values) or values.min() <= 0 or values.max() - values.min() > _ALIKE * values.max():
         return None
     return 0.0, 1.25 * float(values.max())
@@ -109,8 +109,8 @@ def _reach(values: Values) -> tuple[float, float] | None:
 def _values_on_x(figure: Figure) -> Values | None:
     if figure.kind not in ("steps", "lines", "points") or _has_names(figure):
         return None
-    every = [np.asarray(each.x, dtype=np.float64) for panel in figure.panels for each in panel.series]
-    found: Values = np.concatenate(every) if every else np.zeros(0)
+    arrays = [np.asarray(each.x, dtype=np.float64) for panel in figure.panels for each in panel.series]
+    found: Values = np.concatenate(arrays) if arrays else np.zeros(0)
     return found[np.isfinite(found)]
 
 
@@ -124,17 +124,17 @@ def _traces(many: Iterable[Series], figure: Figure) -> Iterator[Spec]:
     for series in many:
         yield _trace(series, figure)
         if series.level is not None:
-            yield _line_at(series.level, series)
+            yield _level_line(series.level, series)
 
 
 def _trace(series: Series, figure: Figure) -> Spec:
     x, y, kind = _rounded(series.x), _rounded(series.y), figure.kind
     if kind == "map":
-        return _on_map(series, x, y, figure)
+        return _map_trace(series, x, y, figure)
     if kind == "heights":
-        return _heights(series, x, y)
+        return _heights_trace(series, x, y)
     if kind == "spans":
-        return _spans(series, x, y)
+        return _spans_trace(series, x, y)
     if kind == "bars":
         return {
             "type": "bar",
@@ -169,7 +169,7 @@ def _trace(series: Series, figure: Figure) -> Spec:
     return trace
 
 
-def _on_map(series: Series, x: list[object], y: list[object], figure: Figure) -> Spec:
+def _map_trace(series: Series, x: list[object], y: list[object], figure: Figure) -> Spec:
     if series.z is None:
         marker = {"color": series.colour, "size": 7}
         trace = {"type": "scatter", "mode": "markers+text", "textposition": "top center", "marker": marker}
@@ -181,19 +181,19 @@ def _on_map(series: Series, x: list[object], y: list[object], figure: Figure) ->
         "y": y,
         "z": [_rounded(100 * row) for row in series.z],
         "zmid": 0,
-        "zmin": -_LIMIT,
-        "zmax": _LIMIT,
+        "zmin": -_COLOUR_LIMIT,
+        "zmax": _COLOUR_LIMIT,
         "colorscale": [[0, "#1a7f4b"], [0.5, "#f5f0dc"], [1, "#c0392b"]],
         "colorbar": {"title": {"text": "%"}, "thickness": 10},
-        "hovertemplate": f"{_at('x', figure.x)}, {_at('y', figure.y)}: %{{z:+.0f}} %<extra></extra>",
+        "hovertemplate": f"{_hover('x', figure.x)}, {_hover('y', figure.y)}: %{{z:+.0f}} %<extra></extra>",
     }
 
 
-def _at(side: str, axis: Axis) -> str:
+def _hover(side: str, axis: Axis) -> str:
     return f"%{{{side}{':.0%' if axis.is_share else ''}}} {axis.title}"
 
 
-def _heights(series: Series, x: list[object], y: list[object]) -> Spec:
+def _heights_trace(series: Series, x: list[object], y: list[object]) -> Spec:
     assert series.z is not None
     return {
         "type": "heatmap",
@@ -209,7 +209,7 @@ def _heights(series: Series, x: list[object], y: list[object]) -> Spec:
     }
 
 
-def _line_at(level: float, series: Series) -> Spec:
+def _level_line(level: float, series: Series) -> Spec:
     assert series.z is not None
     return {
         "type": "contour",
@@ -231,7 +231,7 @@ def _line_at(level: float, series: Series) -> Spec:
     }
 
 
-def _spans(series: Series, x: list[object], y: list[object]) -> Spec:
+def _spans_trace(series: Series, x: list[object], y: list[object]) -> Spec:
     assert series.low is not None
     return {
         "type": "bar",
@@ -258,53 +258,53 @@ def _numbers(figure: Figure) -> Table:
         rows: list[Row] = [(_name(panel, each), *map(_cell, _quantiles(each))) for panel, each in many]
         return Table(f"{figure.x.title}, quantiles", columns, rows)
     if figure.kind in ("map", "heights"):
-        return _of_map(figure)
+        return _map_table(figure)
     if figure.kind == "spans":
-        return _of_spans(figure)
-    along, value = (figure.y, figure.x) if figure.kind == "bars" else (figure.x, figure.y)
+        return _spans_table(figure)
+    key_axis, value_axis = (figure.y, figure.x) if figure.kind == "bars" else (figure.x, figure.y)
     rows = [
         (
-            f"{_name(panel, each)}: {_text(x, along)}",
-            (Span(text=_text(y, value)),),
-            (Span(text=_interval(each, place, value)),),
+            f"{_name(panel, each)}: {_text(x, key_axis)}",
+            (Span(text=_text(y, value_axis)),),
+            (Span(text=_interval(each, place, value_axis)),),
         )
         for panel, each in many
         for place, (x, y) in _thinned(each)
     ]
-    return Table(value.title or figure.title, ("", value.title, "95 % interval"), rows)
+    return Table(value_axis.title or figure.title, ("", value_axis.title, "95 % interval"), rows)
 
 
-def _of_map(figure: Figure) -> Table:
+def _map_table(figure: Figure) -> Table:
     surfaces = [(panel.title, each) for panel in figure.panels for each in panel.series if each.z is not None]
     sign = "+" if figure.kind == "map" else ""
-    every = -(-len(surfaces[0][1].y) // _SIDE)
+    stride = -(-len(surfaces[0][1].y) // _MAX_MAP_ROWS)
     rows: list[Row] = [
         (
             f"{title}, {_text(y, figure.y)} {figure.y.title}",
-            *((Span(text=f"{z:{sign}.0%}"),) for z in line[::every]),
+            *((Span(text=f"{z:{sign}.0%}"),) for z in line[::stride]),
         )
         for title, each in surfaces
         if each.z is not None
-        for y, line in list(zip(each.y, each.z, strict=True))[::every]
+        for y, line in list(zip(each.y, each.z, strict=True))[::stride]
     ]
-    columns = ["", *(_text(x, figure.x) for x in list(surfaces[0][1].x)[::every])]
+    columns = ["", *(_text(x, figure.x) for x in list(surfaces[0][1].x)[::stride])]
     return Table(f"{figure.title}; columns: {figure.x.title}", columns, rows)
 
 
-def _of_spans(figure: Figure) -> Table:
+def _spans_table(figure: Figure) -> Table:
     rows: list[Row] = [
         (f"{panel.title}, {x}", (Span(text=_text(low, figure.x)),), (Span(text=_text(low + y, figure.x)),))
         for panel in figure.panels
         for each in panel.series
-        for x, y, low in _spans_of(each)
+        for x, y, low in _thinned_spans(each)
     ]
     return Table(f"{figure.title}; {figure.x.title}", ("", "from", "to"), rows)
 
 
-def _spans_of(series: Series) -> Iterator[tuple[float | str, float, float]]:
+def _thinned_spans(series: Series) -> Iterator[tuple[float | str, float, float]]:
     assert series.low is not None
-    every = -(-len(series.y) // _ROWS)
-    yield from list(zip(series.x, series.y, series.low, strict=True))[::every]
+    stride = -(-len(series.y) // _MAX_TABLE_ROWS)
+    yield from list(zip(series.x, series.y, series.low, strict=True))[::stride]
 
 
 def _name(panel: str, series: Series) -> str:
@@ -312,8 +312,8 @@ def _name(panel: str, series: Series) -> str:
 
 
 def _thinned(series: Series) -> Iterator[tuple[int, tuple[float | str, float]]]:
-    every = -(-len(series.y) // _ROWS)
-    yield from list(enumerate(zip(series.x, series.y, strict=True)))[::every]
+    stride = -(-len(series.y) // _MAX_TABLE_ROWS)
+    yield from list(enumerate(zip(series.x, series.y, strict=True)))[::stride]
 
 
 def _quantiles(series: Series) -> Iterator[float]:
