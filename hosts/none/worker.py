@@ -95,7 +95,7 @@ def start(state: Requests, op: int, iteration: int, n_keys: int) -> None:
     header.op, header.iteration, header.calls, header.unsent = op, iteration, 0, 0
     if op == EMPTY:
         header.n_keys, header.pending = 0, 1
-        _add_call(state, n_keys, 0, 0)
+        _add_call(state, n_keys, 0, 0)  # an EMPTY RPC has its PS in place of a number of keys
         return
     header.n_keys = header.pending = n_keys
     _sort_by_ps(state, n_keys)

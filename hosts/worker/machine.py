@@ -1,4 +1,4 @@
-"""The functions of a worker, of any design, as Python calls them: compiled, or as plain Python."""
+"""The worker functions that Python calls, for any design: compiled, or as plain Python."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nativekit.reference import as_ref
 
 receive = WORKER_OPS.receive
 Machine: TypeAlias = WorkerOps[Any]  # of any state: each call looks up the functions of its class
-"""Functions that only prefetch have their defaults, as Python does not call them."""
+"""Its prefetch functions are the defaults, as Python does not call them."""
 _NAMES = WorkerOps._fields[: WorkerOps._fields.index("prefetch_next")]
 
 

@@ -16,9 +16,9 @@ _LEVELS = 1 << 12
 
 
 class OffloadingStore(Store):
-    """Values, and which keys are in the switch, by place in the PS's share.
+    """Values of keys, and which of them this PS owns, by place in its share.
 
-    The lanes of a key that is not owned are refused: it is in the switch, or of another PS.
+    Lanes with keys that it does not own are refused: these are in the switch, or belong to another PS.
     """
 
     def __init__(self, server: SharedState, job: int) -> None:
@@ -46,8 +46,8 @@ class OffloadingStore(Store):
     def busiest(self, limit: int) -> tuple[Keys, Values]:
         """Return the `limit` keys with most updates since the last call, and their counts.
 
-        Both are [n], in descending order. Before them is NO_KEY with the updates of all keys together, at
-        most 2^32 - 1.
+        Both are [n], in descending order, after a first element: NO_KEY with the total updates of all keys,
+        at most 2^32 - 1.
         """
         updates = self._cells.updates & np.uint32(AWAY - 1)
         counts = updates - self._last_updates
@@ -81,8 +81,8 @@ class HotsetStore(OffloadingStore):
         self._at_switch[at] = self._at_switch[at] - values if self._replayed else 0
 
     def restore(self) -> None:
-        # The values that it was given are restored. If workers replay, they push again all that the switch
-        # ever acknowledged, so what it gave back is subtracted. Otherwise the updates that it added are lost.
+        # Add back the values that the switch was given. If workers replay, they push again all updates that
+        # it ever acknowledged, so values that it returned are subtracted. Otherwise its updates are lost.
         at = np.flatnonzero(self._at_switch)
         self._cells.value[at] += self._at_switch[at]
         self._at_switch[at] = 0
@@ -93,9 +93,9 @@ def _largest(counts: Values, limit: int) -> Places:
     """Return the places of the `limit` largest counts above 0, in descending order."""
     # Few of millions of keys are updated often: a histogram excludes most of them before the sort.
     levels = np.minimum(counts, _LEVELS - 1)
-    counts_from = np.bincount(levels, minlength=_LEVELS)[::-1].cumsum()[::-1]
-    enough = np.flatnonzero(counts_from >= limit)
-    top = np.flatnonzero(levels >= max(1, enough[-1] if len(enough) else 0))
+    keys_from_level = np.bincount(levels, minlength=_LEVELS)[::-1].cumsum()[::-1]
+    levels_with_enough = np.flatnonzero(keys_from_level >= limit)
+    top = np.flatnonzero(levels >= max(1, levels_with_enough[-1] if len(levels_with_enough) else 0))
     if limit < len(top):
         top = top[np.argpartition(counts[top], -limit)[len(top) - limit :]]
     return top[np.argsort(counts[top])[::-1]]
