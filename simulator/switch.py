@@ -1,8 +1,8 @@
 """The switch: every frame passes through the real P4 program, in the machine code that softswitch runs.
 
-Ingress and egress are one pass, whose frames queue before their cables; or, with its traffic manager, packets
-queue at their port in between, as in softswitch, so that the program sees queue depths. A switch with a
-latency or a packet rate has a queue before it, and passes a frame when its latency is over.
+Without a traffic manager, ingress and egress are one pass, and frames queue at their links. With it, packets
+queue at their port between ingress and egress, as in softswitch, so that the program sees queue depths.
+Frames also queue before a switch with a latency or a packet rate; the program runs when the latency is over.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ def pass_through(world: World, h: int, f: int, now: int) -> int:
 
 
 @compiled
-def pass_once(world: World, port: int, f: int, came: int, now: int) -> int:
-    """Pass a frame that `came` to the switch before through the program at `now`."""
+def pass_once(world: World, port: int, f: int, arrival: int, now: int) -> int:
+    """Run the program at `now` on a frame that reached the switch at `arrival`."""
     frame = world.frames[f]
     if world.header.is_off:
         world.header.refused += 1
         free_frame(world, f)
         return now
     world.header.passes += 1
-    count = _process(world, port, address_of(frame), int64(frame.length), came, now)
+    count = _process(world, port, address_of(frame), int64(frame.length), arrival, now)
     free_frame(world, f)
     return _forward_outputs(world, port, count, now)
 
@@ -61,12 +61,12 @@ def arrive_at_switch(world: World, h: int, f: int, now: int) -> None:
 
 @compiled
 def _wait_for_switch(world: World, h: int, f: int, now: int) -> None:
-    header, comes = world.header, now * _PS_PER_NS
-    begins = max(int64(header.switch_free_ps), comes)
-    header.switch_free_ps = begins + header.switch_ps
-    header.switch_waited += begins // _PS_PER_NS - now
+    header, arrival_ps = world.header, now * _PS_PER_NS
+    begin_ps = max(int64(header.switch_free_ps), arrival_ps)
+    header.switch_free_ps = begin_ps + header.switch_ps
+    header.switch_waited += begin_ps // _PS_PER_NS - now
     world.frames[f].arrival = now
-    push_event(world, begins // _PS_PER_NS + int64(header.switch_latency), SWITCH_LATENCY_OVER, h, f)
+    push_event(world, begin_ps // _PS_PER_NS + int64(header.switch_latency), SWITCH_LATENCY_OVER, h, f)
 
 
 @compiled
@@ -89,11 +89,11 @@ def send_queued_packet(world: World, q: int, now: int) -> None:
 
 
 @compiled
-def _process(world: World, port: int, address: int, length: int, came: int, now: int) -> int:
+def _process(world: World, port: int, address: int, length: int, arrival: int, now: int) -> int:
     header = world.header
     count: int = call_process(
         int64(header.process), int64(header.memory), np.uint32(port), address, np.uint32(length),
-        np.uint64(came // _NS_PER_US), np.uint64(now // _NS_PER_US), int64(header.out),
+        np.uint64(arrival // _NS_PER_US), np.uint64(now // _NS_PER_US), int64(header.out),
         np.uint32(header.out_bytes),
     )  # fmt: skip
     return count
@@ -101,7 +101,7 @@ def _process(world: World, port: int, address: int, length: int, came: int, now:
 
 @compiled
 def _forward_outputs(world: World, port: int, count: int, now: int) -> int:
-    costs, at, leaves = world.costs, int64(world.header.out), now
+    costs, at, departure = world.costs, int64(world.header.out), now
     for _ in range(count):
         head = carray(pointer(at), 1, HEAD)[0]
         kind, length = int64(head.kind), int64(head.length)
@@ -109,7 +109,7 @@ def _forward_outputs(world: World, port: int, count: int, now: int) -> int:
             _enqueue(world, at, length, now)
         elif kind < PORT_NUMBERS:
             if costs.inline:
-                leaves = now + int64(costs.program) + _extra_ns(world, port, kind)
+                departure = now + int64(costs.program) + _extra_ns(world, port, kind)
             g = new_frame(world)
             out = world.frames[g]
             memcpy(address_of(out), at + HEAD_BYTES, length)
@@ -117,9 +117,9 @@ def _forward_outputs(world: World, port: int, count: int, now: int) -> int:
             if kind == CPU_PORT:
                 defer(world, ABSENT, g)
             else:
-                send_to_port(world, kind, g, leaves)
+                send_to_port(world, kind, g, departure)
         at += _record_bytes(length)
-    return leaves
+    return departure
 
 
 @compiled

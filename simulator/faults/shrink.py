@@ -11,24 +11,24 @@ from simulator.faults.kinds import play_schedule
 from simulator.faults.schedule import FaultSchedule
 from simulator.faults.testbed import SimulatedTestbed
 
-_TRIED = settings(
+_SEARCH = settings(
     max_examples=200, database=None, deadline=None, phases=(Phase.generate, Phase.shrink),
     suppress_health_check=list(HealthCheck),
 )  # fmt: skip
 
 
 def shrink(testbed: SimulatedTestbed, failing: FaultSchedule) -> FaultSchedule:
-    """Return the shortest and simplest failing part: fewer injections, network faults, keys, then RPCs."""
-    for k in range(len(list(_parts_of(failing)))):
-        parts = list(_parts_of(failing))[k]
+    """Return a simpler schedule that fails, with fewer injections, network faults, keys and RPCs, in turn."""
+    for k in range(len(list(_candidates(failing)))):
+        candidates = list(_candidates(failing))[k]
         try:
-            failing = find(parts, lambda part: not play_schedule(testbed, part).holds, settings=_TRIED)
+            failing = find(candidates, lambda each: not play_schedule(testbed, each).holds, settings=_SEARCH)
         except hypothesis.errors.NoSuchExample:
             continue
     return failing
 
 
-def _parts_of(schedule: FaultSchedule) -> Iterator[st.SearchStrategy[FaultSchedule]]:
+def _candidates(schedule: FaultSchedule) -> Iterator[st.SearchStrategy[FaultSchedule]]:
     injections = schedule.injections
     yield st.sets(st.integers(0, max(len(injections) - 1, 0))).map(
         lambda chosen: replace(

@@ -44,11 +44,11 @@ WEIGHTS = {
     "pull_mean": 1.0, "push_mean": 1.0, "pull_p50": 0.5, "push_p50": 0.5, "pull_p99": 0.7, "push_p99": 0.7,
     "worker_cpu": 1.0, "ps_cpu": 1.0,
 }  # fmt: skip
-"""Weights of logarithmic errors; tails repeat worse than means."""
-_OF_KERNEL = ("program_ns", "hit_ns", "answer_ns")
-_STEP = 0.25
-"""Relative change of a cost that shows its effect: a smaller one would be lost in random draws."""
-_SHORT = {
+"""Weights of logarithmic errors; tail latencies vary more between runs than means."""
+_KERNEL_COSTS = ("program_ns", "hit_ns", "answer_ns")
+_GRADIENT_STEP = 0.25
+"""Relative change of a cost for its gradient; the effect of a smaller one is less than the noise."""
+_SHORT_RUN = {
     "rounds": 5, "block_ms": 280, "discard_ms": 30, "block_steps": 1, "profile_lanes": 100_000,
     "trace_steps": 600,
 }  # fmt: skip
@@ -58,8 +58,8 @@ class Fit(NamedTuple):
     hosts: Hosts
     unexplained: Mapping[str, float]
     """CPU time of workers, or servers, that is not for operations, µs a second."""
-    cells: Mapping[LoadAndArm, Mapping[str, tuple[float, float]]]
-    capacity: Mapping[str, tuple[float, float]]
+    cells: Mapping[LoadAndArm, Mapping[str, tuple[float, float]]]  # (measured, simulated)
+    capacity: Mapping[str, tuple[float, float]]  # by arm: (measured, simulated)
 
 
 class Target(NamedTuple):
@@ -106,9 +106,9 @@ def fit(run: Path, arms: Sequence[str], progress: FitProgress, max_evaluations: 
     if {cell[1] for cell in wanted} != set(arms):
         raise AnalysisError(renamed_arm(arms) or f"{run}: has not measured all of the arms {', '.join(arms)}")
     target = Target(wanted, record.offered_rate, {arm: measured.capacity[arm] for arm in arms})
-    names = [name for name in RANGES if record.datapath == "kernel" or name not in _OF_KERNEL]
+    names = [name for name in RANGES if record.datapath == "kernel" or name not in _KERNEL_COSTS]
     base = Hosts.model_validate({**shared_cores(record), "measured": run})
-    trial = Trial(config_like(record, base, arms, **_SHORT))
+    trial = Trial(config_like(record, base, arms, **_SHORT_RUN))
     low, start, high = (
         np.log([getattr(RANGES[name], bound) for name in names]) for bound in CostRange._fields
     )
@@ -124,7 +124,7 @@ def fit(run: Path, arms: Sequence[str], progress: FitProgress, max_evaluations: 
         residuals,
         start,
         bounds=(low, high),
-        diff_step=_STEP / np.abs(start),
+        diff_step=_GRADIENT_STEP / np.abs(start),
         # Each step evaluates the gradient, with one evaluation for each cost.
         max_nfev=max(1, max_evaluations // (len(names) + 1)),
         loss="soft_l1",
