@@ -1,4 +1,4 @@
-"""What is measured on one running switch: how much it carries without loss, and latency well below that."""
+"""Measure one running switch: its loss-free throughput, and its latency well below that."""
 
 import time
 from typing import NamedTuple
@@ -13,11 +13,11 @@ _FIRST_RATE = 5_000.0
 _GROWTH = 1.5
 _ATTEMPTS = 3
 _WARM_SECONDS = 0.2
-_SETTLE_SECONDS = 0.2  # what an overloaded switch still holds must not meet the next trial
+_SETTLE_SECONDS = 0.2  # frames queued in an overloaded switch must not affect the next trial
 
 
 class Figures(NamedTuple):
-    """Highest paced rate without loss, frames/s; one-way latency, µs, at three rates (one a tenth of it)."""
+    """Highest loss-free paced rate, frames/s; one-way latency, µs, at LOW_RATE, STEADY_RATE and rate / 10."""
 
     rate: float
     low: tuple[float, float]  # p50, p99
@@ -35,40 +35,40 @@ class ThroughputTest:
     def figures(self) -> Figures:
         """Return the rate and latencies."""
         low, steady = self._latency(LOW_RATE), self._latency(STEADY_RATE)
-        rate = self.highest_loss_free()
+        rate = self.highest_loss_free_rate()
         return Figures(rate, low, steady, self._latency(rate / 10))
 
-    def highest_loss_free(self) -> float:
-        """Grow the rate until it is too much, then halve the gap until it is 3 %."""
-        self.paced(_FIRST_RATE, _WARM_SECONDS)
+    def highest_loss_free_rate(self) -> float:
+        """Return the highest loss-free rate, frames/s: grow it until frames are lost, then bisect to 3 %."""
+        self.run_paced(_FIRST_RATE, _WARM_SECONDS)
         good, bad = 0.0, _FIRST_RATE
-        while (achieved := self._loss_free(bad)) >= (1 - RESOLUTION) * bad:
+        while (achieved := self._loss_free_rate(bad)) >= (1 - RESOLUTION) * bad:
             good, bad = achieved, bad * _GROWTH
         good = max(good, achieved)
         while bad - good > RESOLUTION * bad:
             middle = (good + bad) / 2
-            achieved = self._loss_free(middle)
+            achieved = self._loss_free_rate(middle)
             if achieved < (1 - RESOLUTION) * middle:
                 bad = middle
             good = max(good, achieved)
         return good
 
-    def paced(self, rate: float, seconds: float) -> Trial:
-        """Send at a rate, then wait until an overloaded switch has calmed down."""
+    def run_paced(self, rate: float, seconds: float) -> Trial:
+        """Send at a rate; if frames are lost, give the switch time to empty its queues."""
         trial = self._generator.run(max(1, round(rate * seconds)), rate)
         if trial.lost:
             time.sleep(_SETTLE_SECONDS)
         return trial
 
     def _latency(self, rate: float) -> tuple[float, float]:
-        trial = self.paced(rate, self._scale.latency_seconds)
+        trial = self.run_paced(rate, self._scale.latency_seconds)
         return trial.percentile(50), trial.percentile(99)
 
-    def _loss_free(self, rate: float) -> float:
+    def _loss_free_rate(self, rate: float) -> float:
         """Return the best rate of a few attempts that lost no frame, in frames/s; 0 if all lost some."""
         best = 0.0
         for _ in range(_ATTEMPTS):
-            trial = self.paced(rate, self._scale.trial_seconds)
+            trial = self.run_paced(rate, self._scale.trial_seconds)
             if trial.lost == 0:
                 best = max(best, trial.rate)
             if best >= (1 - RESOLUTION) * rate:

@@ -45,8 +45,8 @@ _FRAMES = 504  # a multiple of 1, 7 and 63 egress ports
 def l3(ports: int = 2) -> Workload:
     """Return frames for hosts behind all ports but the first, in turn."""
     egress = tuple(port for port in range(1, ports + 1) if port != INGRESS)
-    made = [_frame(egress[k % len(egress)]) for k in range(_FRAMES)]
-    return Workload(f"{FRAME_BYTES} B", made, _STAMP, egress)
+    frames = [_frame(egress[k % len(egress)]) for k in range(_FRAMES)]
+    return Workload(f"{FRAME_BYTES} B", frames, _STAMP, egress)
 
 
 def l3_setup(ports: int = 2) -> Setup:
@@ -71,7 +71,7 @@ def routes(count: int) -> tuple[Setup, NDArray[np.uint64]]:
 
 
 def hosts(count: int) -> Iterator[p4r.Update]:
-    """Insert hosts with the MAC addresses from FIRST_MAC on into the table of L2, for port 2."""
+    """Return insertions into the table of L2: hosts at port 2, with the MAC addresses from FIRST_MAC on."""
     encode = _Insertions(L2, _HOST)
     return (encode(mac, 2) for mac in range(FIRST_MAC, FIRST_MAC + count))
 

@@ -55,7 +55,7 @@ class Result:
         return median(values) if values else None
 
     def ratio(self, target: str) -> float | None:
-        """Return the measured value over another target's: the median of each round's ratio."""
+        """Return the ratio of the measured value to another target's: the median of the rounds' ratios."""
         measured, reference = self.samples.get(self.targets.ours), self.samples.get(target)
         if not measured or not reference:
             return None

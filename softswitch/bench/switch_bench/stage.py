@@ -1,4 +1,4 @@
-"""What every section needs: cores, scale, order, progress, and a network with a generator on it."""
+"""Resources of every section: cores, scale, order, progress, and a network with a traffic generator."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Where a section runs."""
+    """The resources that a section runs with."""
 
     cores: Cores
     scale: Scale
@@ -32,7 +32,7 @@ class Stage:
     """Prints what is being measured, on a terminal."""
 
     def shuffled(self, targets: Sequence[T], times: int = 1) -> Iterator[T]:
-        """Yield the targets of all rounds, or of `times` as many, in random order in each."""
+        """Yield all targets in random order once for each round, or for `times` as many rounds."""
         for _ in range(times * self.scale.rounds):
             yield from self.order.sample(targets, len(targets))
 
