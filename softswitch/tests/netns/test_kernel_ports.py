@@ -64,7 +64,7 @@ def test_a_driver_without_xdp(stack: ExitStack) -> None:
     subprocess.run(["ip", "link", "add", "s1", "type", "bridge"], check=True)
     message = (
         r"port 1 \(s1\): attach a BPF program to interface \d+: Operation not supported;"
-        " a driver may have no XDP: --hook xdp-generic does without"
+        " if the driver does not support XDP, use --hook xdp-generic"
     )
     with pytest.raises(PortError, match=message):
         KernelPorts({1: "s1"}, hook=Hook.XDP)

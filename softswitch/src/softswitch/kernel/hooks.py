@@ -30,7 +30,7 @@ class Hook(Enum):
 
     @property
     def hint(self) -> str:
-        return "; a driver may have no XDP: --hook xdp-generic does without" if self is Hook.XDP else ""
+        return "; if the driver does not support XDP, use --hook xdp-generic" if self is Hook.XDP else ""
 
     def attach(self, program: int, interface: int) -> int:
         """Attach a program to an interface; return the link, which lives until closed. Raises BpfError."""
@@ -40,7 +40,7 @@ class Hook(Enum):
 
     def entry(self, programs: int) -> int:
         """Load a program that calls the one in a map (`bpf.set_program`), or drops; return its descriptor."""
-        # The kernel accounts both as this one: `bpf.usage` includes all frames.
+        # The kernel accounts a tail call to its caller, so `bpf.usage` includes all frames.
         code = [
             struct.pack("<BBhiq", 0x18, 0x12, 0, programs, 0),  # r2: the map, by its file descriptor
             struct.pack("<BBhi", 0xB4, 3, 0, 0),  # r3: its first program

@@ -1,4 +1,4 @@
-"""BPF's instructions: decoded, and encoded again after some were replaced by several."""
+"""Decode BPF instructions, and encode them again after some were replaced by several."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from softswitch.errors import KernelError
 SIZE = 8
 _FORMAT = struct.Struct("<BBhi")
 WIDE_LOAD, CALL, EXIT, JUMP, LONG_JUMP, MAY_GOTO = 0x18, 0x85, 0x95, 0x05, 0x06, 0xE5
-MOVE, ADD = 0xBF, 0x07  # 64-bit: of a register, of a constant
+MOVE, ADD = 0xBF, 0x07  # 64-bit: move a register, add a constant
 LOAD, STORE = 0x79, 0x7B  # 64-bit
 JUMP_CLASSES = (5, 6)
 _NEAR = 1 << 14
-"""Distance of jumps that have 16 bits for it: half of that, since the kernel inserts instructions."""
+"""Limit of the distance of a 16-bit jump: half of its range, as the kernel inserts instructions."""
 
 
 class AssemblyError(KernelError):

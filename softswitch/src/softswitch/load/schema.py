@@ -102,7 +102,7 @@ def hexstr(value: object, place: str) -> None:
 
 
 def one_of(*shapes: Shape) -> Callable[[object, str], None]:
-    """Return a shape that accepts what the first or another shape accepts; errors are those of the last."""
+    """Return a shape that accepts what any of the shapes accepts; its errors are those of the last."""
 
     def check_one(value: object, place: str) -> None:
         for shape in shapes[:-1]:
@@ -129,7 +129,7 @@ _UNARY = ("~", "not", "d2b", "b2d", "valid", "valid_union", "last_stack_index", 
 
 
 def typed(value: object, place: str) -> None:
-    """Check a `{type, value}` object, and all inside it if it is an expression; null is no operand."""
+    """Check a `{type, value}` object, and all inside it if it is an expression; null is not an operand."""
     check(value, {"type": str}, place)
     assert isinstance(value, dict)
     kind = value["type"]
