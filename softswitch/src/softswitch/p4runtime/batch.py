@@ -26,8 +26,8 @@ class Restorable(Protocol):
 class Batch:
     """Updates of one Write: each is checked against the state after the previous ones.
 
-    Changes of table entries, which are in the pipeline, are recorded here until they are applied; the
-    server's own state changes at once. So applying cannot fail, and an atomic batch with an error is rolled
+    Changes of table entries, whose state is the pipeline's, are recorded here until they are applied; the
+    state of the server changes at once. So applying cannot fail, and an atomic batch with an error is rolled
     back before the pipeline has been changed.
     """
 
@@ -39,10 +39,10 @@ class Batch:
         self._may_roll_back = may_roll_back
         self._saved: set[int] = set()
         self._steps: list[EntryWrite | Step] = []
-        self._afterwards: list[Callable[[], None]] = []
+        self._after_apply: list[Callable[[], None]] = []
         self._undo: list[Callable[[], None]] = []
         self._entries: dict[EntryKey, StoredEntry | None] = {}
-        self._grown: dict[str, int] = {}
+        self._growth: dict[str, int] = {}
 
     # -- table entries
 
@@ -52,7 +52,7 @@ class Batch:
         return self._pipeline.find_entries([key])[0]
 
     def entry_count(self, table: str) -> int:
-        return self._pipeline.entry_count(table) + self._grown.get(table, 0)
+        return self._pipeline.entry_count(table) + self._growth.get(table, 0)
 
     def write_entry(self, write: EntryWrite) -> None:
         key = EntryKey(write.table, write.key, write.priority)
@@ -60,15 +60,15 @@ class Batch:
         self._entries[key] = write.action and StoredEntry(write.key, write.action, write.priority)
         if write.change is not Change.MODIFY:
             growth = 1 if write.change is Change.INSERT else -1
-            self._grown[write.table] = self._grown.get(write.table, 0) + growth
+            self._growth[write.table] = self._growth.get(write.table, 0) + growth
 
     # -- other updates
 
     def add(self, step: Step) -> None:
         self._steps.append(step)
 
-    def afterwards(self, action: Callable[[], None]) -> None:
-        self._afterwards.append(action)
+    def call_after_apply(self, action: Callable[[], None]) -> None:
+        self._after_apply.append(action)
 
     def put(self, store: dict[K, V], key: K, value: V | None) -> None:
         if self._may_roll_back:
@@ -101,7 +101,7 @@ class Batch:
                 entries = []
                 step(self._pipeline)
         self._write(entries)
-        for action in self._afterwards:
+        for action in self._after_apply:
             action()
 
     def _write(self, entries: list[EntryWrite]) -> None:
@@ -110,7 +110,7 @@ class Batch:
         failures = self._pipeline.write_entries(entries)
         self._on_written(entries, failures)
         for failure in failures:
-            if failure is not None:  # it was checked: server and pipeline disagree
+            if failure is not None:  # the write was checked before: server and pipeline disagree
                 raise failure
 
 

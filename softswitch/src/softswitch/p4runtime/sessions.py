@@ -11,7 +11,7 @@ from softswitch.p4runtime.arbitration import Arbiter, Notices
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import denied
 
-MAX_WAITING = 4096  # queued messages to a controller; packets, digests and notifications beyond are lost
+MAX_WAITING = 4096  # queued messages to a controller; further packets, digests and notifications are dropped
 
 log = logging.getLogger(__name__)
 
@@ -26,9 +26,9 @@ class Stream:
 
 
 class Sessions:
-    def __init__(self, device_id: int, changed: Callable[[], None]) -> None:
+    def __init__(self, device_id: int, on_primaries_changed: Callable[[], None]) -> None:
         self._arbiter: Arbiter[Stream] = Arbiter(device_id)
-        self._changed = changed
+        self._on_primaries_changed = on_primaries_changed
         self._primaries: list[Stream] = []
         self.lost_messages = 0
 
@@ -54,9 +54,9 @@ class Sessions:
             if stream.waiting.qsize() < MAX_WAITING:
                 stream.send(response)
             else:
-                self._lose(stream)
+                self._drop(stream)
 
-    def _lose(self, stream: Stream) -> None:
+    def _drop(self, stream: Stream) -> None:
         if not stream.lost:
             log.warning(
                 "a controller reads too slowly: %d messages wait for it, others are lost", MAX_WAITING
@@ -69,4 +69,4 @@ class Sessions:
             stream.send(response)
         before, self._primaries = self._primaries, self._arbiter.primaries
         if self._primaries != before:
-            self._changed()
+            self._on_primaries_changed()

@@ -155,9 +155,9 @@ class Tables(RuntimeCalls[PL]):
         batch, before = control.batch(), store.default[DEFAULT].action
         for use, change in ((action, 1), (before, -1)):
             if isinstance(use, UseMember):
-                profile.use(profile.member_uses, use.member, change, batch)
+                profile.change_uses(profile.member_uses, use.member, change, batch)
             elif isinstance(use, UseGroup):
-                profile.use(profile.group_uses, use.group, change, batch)
+                profile.change_uses(profile.group_uses, use.group, change, batch)
         batch.put(store.default, DEFAULT, DefaultEntry(action))
         batch.add(lambda pipeline: pipeline.set_default(store.name, action))
         batch.apply()

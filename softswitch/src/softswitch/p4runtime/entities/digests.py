@@ -64,7 +64,7 @@ class DigestEntries:
             self._check_configured(digest)
         if kind == DELETE:
             batch.put(self._configs, digest.id, None)
-            batch.afterwards(self._states[digest.id].forget)
+            batch.call_after_apply(self._states[digest.id].forget)
             return
         config = Config()
         config.CopyFrom(message.config)

@@ -74,9 +74,9 @@ def _used(profile: ProfileStore, action: EntryAction, batch: Batch) -> EntryActi
 
 def _change_use(profile: ProfileStore, action: EntryAction, change: int, batch: Batch) -> None:
     if isinstance(action, UseMember):
-        profile.use(profile.member_uses, action.member, change, batch)
+        profile.change_uses(profile.member_uses, action.member, change, batch)
     elif isinstance(action, UseGroup):
-        profile.use(profile.group_uses, action.group, change, batch)
+        profile.change_uses(profile.group_uses, action.group, change, batch)
 
 
 def _wrong_action(table: TableInfo, given: p4r.TableAction, default: bool) -> Refusal:

@@ -20,7 +20,7 @@ class Groups:
     def write(self, kind: int, message: p4r.ActionProfileGroup, batch: Batch) -> None:
         store = self._profiles[message.action_profile_id]
         group = message.group_id
-        store.check_manual()
+        store.check_no_one_shots()
         if not store.profile.has_selector:
             raise invalid(f"action profile {store.name} has no selector, and so no groups")
         if not group:
@@ -108,4 +108,4 @@ def _change_uses(
 ) -> None:
     for change, group in ((-1, old), (1, new)):
         for member in group.members if group is not None else ():
-            store.use(store.member_uses, member.member_id, change, batch)
+            store.change_uses(store.member_uses, member.member_id, change, batch)

@@ -24,7 +24,7 @@ class Members:
     def write(self, kind: int, message: p4r.ActionProfileMember, batch: Batch) -> None:
         store = self._profiles[message.action_profile_id]
         member = message.member_id
-        store.check_manual()
+        store.check_no_one_shots()
         if not member:
             raise invalid(f"action profile {store.name}: member ID 0 is reserved for wildcards")
         if kind == DELETE:

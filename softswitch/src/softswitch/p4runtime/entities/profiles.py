@@ -31,7 +31,7 @@ class Pick(NamedTuple):
 
 class OneShot(NamedTuple):
     message: p4r.ActionProfileActionSet
-    copies: Sequence[Sequence[int]]
+    copies: Sequence[Sequence[int]]  # [action][weight]: member numbers
 
 
 OneShots = Mapping[int, OneShot]
@@ -40,9 +40,9 @@ OneShots = Mapping[int, OneShot]
 class ProfileStore:
     """The state of one action profile.
 
-    `members` and `groups` are the controller's, by its IDs, which are those in the pipeline too. `one_shots`
-    are groups that entries brought with them (`one_shots.OneShots`), by numbers of the server's own: a
-    profile has either the one or the other (P4Runtime 1.4 §9.2.3).
+    The controller writes `members` and `groups`, by its IDs, which the pipeline uses too. `one_shots` are the
+    groups of one-shot table entries (module `one_shots`), by numbers that the server allocates. A profile has
+    either the former or the latter (P4Runtime 1.4 §9.2.3).
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class ProfileStore:
         if group not in self.groups:
             raise self.missing("group", group)
 
-    def check_manual(self) -> None:
+    def check_no_one_shots(self) -> None:
         if self.one_shots:
             raise invalid(f"action profile {self.name} has one-shot entries, so neither members nor groups")
 
@@ -111,7 +111,7 @@ class ProfileStore:
         members = [pick.member for pick in self.picks[group] if pick.watched not in self._down]
         pipeline.write_group(self.name, group, members)
 
-    def use(self, uses: dict[int, int], identity: int, change: int, batch: Batch) -> None:
+    def change_uses(self, uses: dict[int, int], identity: int, change: int, batch: Batch) -> None:
         batch.put(uses, identity, uses.get(identity, 0) + change or None)
 
     def missing(self, kind: str, identity: int) -> Refusal:
@@ -123,7 +123,7 @@ class ProfileStore:
 
 
 class Profiles:
-    """All action profiles; `down` has the ports that are down, and changes."""
+    """All action profiles; `down` has the ports that are down at present, and is updated elsewhere."""
 
     def __init__(self, p4info: P4Info, program: Program, down: Collection[int] = ()) -> None:
         sizes = {profile.name: profile.size for profile in program.profiles}

@@ -144,7 +144,7 @@ class TableEntries:
         old = _found(store, key, batch)
         batch.put(store.extras, key, None)
         batch.write_entry(EntryWrite(Change.DELETE, store.name, key.matches, None, key.priority))
-        batch.afterwards(lambda: self._timers.stop(store.entry_key(key)))
+        batch.call_after_apply(lambda: self._timers.stop(store.entry_key(key)))
         release(store, old.action, batch)
 
     def _put(
@@ -165,7 +165,7 @@ class TableEntries:
         if was_metered or extras.meter is not None:
             batch.add(set_meter(store, key, extras.meter))
         if store.table.has_idle_timeout:
-            batch.afterwards(lambda: self._watch(store, key, extras))
+            batch.call_after_apply(lambda: self._watch(store, key, extras))
 
     def _watch(self, store: TableStore, key: Key, extras: Extras) -> None:
         if extras.idle_timeout_ns:

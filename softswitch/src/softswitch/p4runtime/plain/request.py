@@ -1,4 +1,4 @@
-"""A Write as its bytes came in: the request without its updates, and where those have their values."""
+"""A Write request from its bytes: the message without updates, and the positions of the updates' values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Scanned:
 
 
 class Request:
-    """A Write request. `head` has all but its updates; `scanned` has these if they are plain."""
+    """A Write request. `scanned` has its updates if they are plain, and `head` the rest; else `head` has all."""
 
     head: p4r.WriteRequest
 
