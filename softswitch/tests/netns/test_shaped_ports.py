@@ -1,4 +1,4 @@
-"""Interfaces that tc shapes, as Mininet's TCLink does: packets wait for them, and programs see how many."""
+"""Interfaces that tc shapes, as Mininet's TCLink does: packets queue, and programs see queue depths."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from switch_harness.waiting import wait_for
 
 pytestmark = pytest.mark.netns
 
-HTB = (  # TCLink's, of 8 Mbit/s
+HTB = (  # as TCLink configures, at 8 Mbit/s
     "qdisc add dev s2 root handle 5: htb default 1",
     "class add dev s2 parent 5: classid 5:1 htb rate 8mbit burst 15k",
 )
-SMALL = (*HTB, "qdisc add dev s2 parent 5:1 handle 10: pfifo limit 1")  # which answers ENOBUFS
+SMALL = (*HTB, "qdisc add dev s2 parent 5:1 handle 10: pfifo limit 1")  # full: sends fail with ENOBUFS
 TBF = ("qdisc add dev s2 root tbf rate 8mbit burst 2000 limit 1000000",)
 FRAMES = 60  # fewer than a queue has room for
 
@@ -40,7 +40,7 @@ def shape(commands: Sequence[str]) -> None:
 
 
 @pytest.mark.parametrize("commands", [HTB, SMALL, TBF], ids=["htb", "htb with a full queue", "tbf"])
-def test_packets_wait_and_the_program_sees_it(stack: ExitStack, commands: Sequence[str]) -> None:
+def test_packets_queue_and_the_program_sees_the_depth(stack: ExitStack, commands: Sequence[str]) -> None:
     net = Net(stack, range(1, 4))
     shape(commands)
     assert shaped(net.names.values()).keys() == {"s2"}
@@ -52,7 +52,7 @@ def test_packets_wait_and_the_program_sees_it(stack: ExitStack, commands: Sequen
     ports.start(pipeline)
     for number in range(FRAMES):
         net.hosts[1].send(ecn.frame(number, body=1000))
-    net.hosts[3].send(ecn.frame(7))  # another port's are not held up
+    net.hosts[3].send(ecn.frame(7))  # frames to another port are not delayed
     assert ecn.read(net.hosts[1].recv(2000)).deq_qdepth == 0
     probes = [ecn.read(net.hosts[2].recv(2000)) for _ in range(FRAMES)]
     wait_for(lambda: ports.counters().ports[2].tx == FRAMES)
@@ -60,14 +60,14 @@ def test_packets_wait_and_the_program_sees_it(stack: ExitStack, commands: Sequen
     assert (counters[1].rx, counters[2].tx_dropped, counters[2].queue_dropped) == (FRAMES, 0, 0)
     assert [probe.number for probe in probes] == list(range(FRAMES))
     for k, probe in enumerate(probes):
-        waited = sum(other.departure > probe.enq_timestamp for other in probes[:k])
-        assert probe.enq_qdepth in (waited, waited - 1)  # it may go within the microsecond
+        waited = sum(other.left > probe.enq_timestamp for other in probes[:k])
+        assert probe.enq_qdepth in (waited, waited - 1)  # one may leave within the same microsecond
     assert max(probe.enq_qdepth for probe in probes) > FRAMES // 3
     assert probes[-1].deq_qdepth == 0
     ports.stop()
 
 
-def test_interfaces_that_are_not_shaped_change_nothing(stack: ExitStack) -> None:
+def test_unshaped_interfaces_have_no_queues(stack: ExitStack) -> None:
     net = Net(stack, range(1, 3))
     subprocess.run(["tc", "qdisc", "add", "dev", "s2", "root", "pfifo", "limit", "10"], check=True)
     assert shaped(net.names.values()) == {}
@@ -77,7 +77,7 @@ def test_interfaces_that_are_not_shaped_change_nothing(stack: ExitStack) -> None
         assert pipeline.waiting_bytes == 0
 
 
-def test_the_kernel_that_is_asked_for_does_not_wait(stack: ExitStack) -> None:
+def test_a_requested_kernel_datapath_ignores_shaping(stack: ExitStack) -> None:
     net = Net(stack, range(1, 3))
     shape(TBF)
     with SwitchPorts(net.names, wanted=Datapath.KERNEL) as ports:

@@ -33,7 +33,7 @@ def test_programs_are_swapped(switch: Commanded) -> None:
     assert switch.refuses("table_num_entries forward") == "Error: Invalid table name (forward)"
 
 
-def test_a_swap_that_cannot_be(switch: Commanded, tmp_path: Path) -> None:
+def test_an_invalid_swap_is_refused(switch: Commanded, tmp_path: Path) -> None:
     assert switch.refuses("load_new_config_file /nowhere.json") == "Error: Not a valid filename"
     (tmp_path / "bad.json").write_text("{}")
     assert "not a BMv2 program" in switch.refuses(f"load_new_config_file {tmp_path}/bad.json")
@@ -92,11 +92,11 @@ def test_time(switch: Commanded) -> None:
     assert int(switch.does("get_time_since_epoch")[0]) > 1_700_000_000_000_000
 
 
-def test_what_switch_it_is(switch: Commanded) -> None:
+def test_switch_info(switch: Commanded) -> None:
     assert switch.does("switch_info")[0] == "device_id     : 1"
 
 
-def test_parameters_of_crcs() -> None:
+def test_crc_parameters() -> None:
     with Commanded(PROGRAMS / "hashes") as switch:
         name = next(name for name, width in switch.shell.program.crcs.items() if width == 16)
         switch.does(f"set_crc16_parameters {name} 0x1021 0xffff 0x1 false 0")
@@ -113,18 +113,18 @@ def test_parameters_of_crcs() -> None:
             assert switch.refuses(f"set_crc16_parameters {name} {words}").startswith(error)
 
 
-def test_what_cannot_be_kept_is_refused(switch: Commanded, tmp_path: Path) -> None:
-    """A switch that continues with pinned state is given again what P4Runtime can express, and no more."""
+def test_commands_that_cannot_be_journalled_are_refused(switch: Commanded, tmp_path: Path) -> None:
+    """A switch that restarts with pinned state replays its journal, which has only P4Runtime writes."""
     from softswitch.p4runtime.journal import Journal
 
     control: Control = switch.control
-    stored = Journal(tmp_path, control.config)
-    control.journal_writes(stored)
+    journal = Journal(tmp_path, control.config)
+    control.journal_writes(journal)
     switch.does("table_add forward forward_to 1 => 2")
-    assert len(list(stored.requests())) == 1
+    assert len(list(journal.requests())) == 1
     for line in ("mc_mgrp_create 1", "mirroring_add 1 2"):
         assert switch.refuses(line).endswith("cannot be persisted: start the switch without --pin")
-    stored.close()
+    journal.close()
 
 
 def test_help_and_comments(switch: Commanded) -> None:
@@ -138,7 +138,7 @@ def test_help_and_comments(switch: Commanded) -> None:
 
 
 def test_all_commands_of_bmv2_are_there(switch: Commanded) -> None:
-    """Those of runtime_CLI.py and sswitch_CLI.py, but for `set_toeplitz_hash_key`."""
+    """Expect the commands of runtime_CLI.py and sswitch_CLI.py, but for `set_toeplitz_hash_key`."""
     names = {name.removeprefix("do_") for name in dir(switch.shell) if name.startswith("do_")}
     bmv2 = [
         "EOF",

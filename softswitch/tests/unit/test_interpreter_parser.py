@@ -30,7 +30,7 @@ STACKS, VALUE_SETS = compiled("stacks"), compiled("value_sets")
 )
 def test_operations_and_errors(frame: str, expected: str) -> None:
     outputs = InterpretedPipeline(STACKS).process(1, bytes.fromhex(frame), 0, 0)
-    # What was skipped is gone: it is neither a header nor behind the parser.
+    # Skipped bytes are dropped: they are neither in a header nor in the payload.
     assert outputs == [Output(1, bytes.fromhex(expected))]
 
 
@@ -42,7 +42,7 @@ def sets() -> InterpretedPipeline:
     return pipeline
 
 
-def visited(pipeline: InterpretedPipeline, kind: int, narrow: int, wide: int, inner: int) -> tuple[int, int]:
+def visit(pipeline: InterpretedPipeline, kind: int, narrow: int, wide: int, inner: int) -> tuple[int, int]:
     """Return (egress port, states by bit) for a packet; port 2 is for parser errors."""
     head = kind.to_bytes(2, "big") + (narrow << 9 | wide).to_bytes(2, "big")
     [output] = pipeline.process(1, head + bytes([0, inner]), 0, 0)
@@ -55,7 +55,7 @@ def visited(pipeline: InterpretedPipeline, kind: int, narrow: int, wide: int, in
         (7, 0, 0, 9, 1, 0b0011),
         (7, 0, 0, 101, 2, 0b0001),
         (7, 1, 2, 10, 1, 0b0111),
-        (0xFF01, 0, 5, 0, 1, 0b1011),  # a member, before the mask that it fits too
+        (0xFF01, 0, 5, 0, 1, 0b1011),  # a value set's member, before a mask that matches too
         (0xFF02, 0x7F, 0x1FF, 0, 1, 0b0110),
         (1, 1, 1, 0, 1, 0b0010),
         (9, 1, 2, 0, 1, 0),
@@ -64,17 +64,17 @@ def visited(pipeline: InterpretedPipeline, kind: int, narrow: int, wide: int, in
 def test_value_sets(
     sets: InterpretedPipeline, kind: int, narrow: int, wide: int, inner: int, port: int, path: int
 ) -> None:
-    assert visited(sets, kind, narrow, wide, inner) == (port, path)
+    assert visit(sets, kind, narrow, wide, inner) == (port, path)
 
 
 def test_a_value_set_is_replaced_as_a_whole(sets: InterpretedPipeline) -> None:
     sets.write_value_set("P.kinds", [(8,)])
-    assert visited(sets, 7, 0, 0, 0) == (1, 0)
-    assert visited(sets, 8, 0, 0, 0) == (1, 0b0011)
+    assert visit(sets, 7, 0, 0, 0) == (1, 0)
+    assert visit(sets, 8, 0, 0, 0) == (1, 0b0011)
 
 
-def test_a_parser_that_takes_nothing_in_a_loop_ends_without_error() -> None:
+def test_a_parser_loop_that_extracts_nothing_ends_without_error() -> None:
     loop = ir.ParserState("loop", (), (), (ir.Case(0, 0, 1),))
     start = replace(VALUE_SETS.parser[VALUE_SETS.start_state], key=(), cases=(ir.Case(0, 0, 1),))
     endless = replace(VALUE_SETS, parser=(start, loop), start_state=0)
-    assert visited(InterpretedPipeline(endless), 1, 0, 0, 0) == (1, 0)
+    assert visit(InterpretedPipeline(endless), 1, 0, 0, 0) == (1, 0)

@@ -1,4 +1,4 @@
-"""No edit of one place of a JSON ends in a bare exception: it is a program, or refused by name."""
+"""A JSON with one edit is loaded, or refused with a ProgramError; it never raises another exception."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMES = sorted(path.stem for path in PROGRAMS.glob("*.json"))
 
 @pytest.mark.parametrize("seed", seeds(1))
 @pytest.mark.parametrize("name", NAMES)
-def test_edits_are_programs_or_refused_by_name(name: str, seed: int) -> None:
+def test_an_edited_json_is_loaded_or_refused(name: str, seed: int) -> None:
     editor = Editor((PROGRAMS / f"{name}.json").read_bytes(), Random(f"{name} {seed}"))
     refused = 0
     tries = steps(800)
@@ -51,7 +51,7 @@ def test_the_place_and_what_was_expected_are_named(place: str, edit: object, mes
         load_program(editor.dumped())
 
 
-def test_values_to_log_are_a_vector() -> None:
+def test_log_msg_takes_a_parameters_vector() -> None:
     editor = Editor((PROGRAMS / "digests_logs.json").read_bytes(), Random(0))
     for action in editor.text["actions"]:
         for primitive in action["primitives"]:
@@ -72,7 +72,9 @@ def test_values_to_log_are_a_vector() -> None:
         ("tables", "base_default_next", "", r"pipeline ingress: expected one of its nodes, got ``"),
     ],
 )
-def test_what_ends_or_fails_bmv2_is_refused(place: str, key: str, value: object, message: str) -> None:
+def test_values_that_crash_or_fail_bmv2_are_refused(
+    place: str, key: str, value: object, message: str
+) -> None:
     editor = Editor((PROGRAMS / "l3.json").read_bytes(), Random(0))
     items = editor.text["pipelines"][0]["tables"] if place == "tables" else editor.text[place]
     items[0][key] = value
@@ -80,7 +82,7 @@ def test_what_ends_or_fails_bmv2_is_refused(place: str, key: str, value: object,
         load_program(editor.dumped())
 
 
-def test_numbers_are_truth_values_as_in_bmv2() -> None:
+def test_numbers_are_booleans_as_in_bmv2() -> None:
     editor = Editor((PROGRAMS / "l3.json").read_bytes(), Random(0))
     plain = load_program(editor.dumped())
     editor.text["headers"][0]["metadata"] = int(editor.text["headers"][0]["metadata"])

@@ -44,15 +44,15 @@ async def test_each_update_of_a_failed_batch_has_its_error() -> None:
         await controller.write(update(forward(1)))
         with pytest.raises(grpc.aio.AioRpcError) as error:
             await controller.write(update(forward(2)), update(forward(1)), update(forward(3), MODIFY))
-        there = "table ControlIngress.forward: entry dst_addr=0x1 is already there"
-        assert failure(error) == ("UNKNOWN", f"2 of 3 failed; update 2: ALREADY_EXISTS: {there}")
+        already_there = "table ControlIngress.forward: entry dst_addr=0x1 is already there"
+        assert failure(error) == ("UNKNOWN", f"2 of 3 failed; update 2: ALREADY_EXISTS: {already_there}")
         trailer = dict(error.value.trailing_metadata() or ())["grpc-status-details-bin"]
         status = rpc_status.Status.FromString(trailer)
         assert (status.code, status.message) == (2, error.value.details())
         errors = [p4r.Error() for _ in status.details]
         assert all(detail.Unpack(message) for detail, message in zip(status.details, errors, strict=True))
         assert [e.canonical_code for e in errors] == [0, 6, 5]
-        assert [e.message for e in errors][:2] == ["", there]
+        assert [e.message for e in errors][:2] == ["", already_there]
 
 
 @asynchronous
@@ -163,7 +163,7 @@ async def test_a_saved_config_is_written_to_and_runs_when_committed() -> None:
 
 
 @asynchronous
-async def test_reconciling_with_the_same_pipeline_only_takes_its_cookie() -> None:
+async def test_reconciling_with_the_same_pipeline_changes_only_the_cookie() -> None:
     async with rig() as switch:
         controller = switch.controller()
         await controller.bid(1)
@@ -193,16 +193,16 @@ def with_extern() -> p4r.ForwardingPipelineConfig:
     return answer
 
 
-NEEDS = "the pipeline config needs p4info and p4_device_config (BMv2 JSON)"
+INCOMPLETE = "the pipeline config needs p4info and p4_device_config (BMv2 JSON)"
 
 
 @pytest.mark.parametrize(
     ("action", "bad", "code", "message"),
     [
-        ("VERIFY", None, "INVALID_ARGUMENT", NEEDS),
-        ("VERIFY_AND_SAVE", None, "INVALID_ARGUMENT", NEEDS),
-        ("VERIFY_AND_COMMIT", with_json(b""), "INVALID_ARGUMENT", NEEDS),
-        ("RECONCILE_AND_COMMIT", None, "INVALID_ARGUMENT", NEEDS),
+        ("VERIFY", None, "INVALID_ARGUMENT", INCOMPLETE),
+        ("VERIFY_AND_SAVE", None, "INVALID_ARGUMENT", INCOMPLETE),
+        ("VERIFY_AND_COMMIT", with_json(b""), "INVALID_ARGUMENT", INCOMPLETE),
+        ("RECONCILE_AND_COMMIT", None, "INVALID_ARGUMENT", INCOMPLETE),
         (
             "VERIFY_AND_COMMIT",
             with_json(b"[]"),
@@ -366,11 +366,11 @@ async def test_other_stream_messages_are_refused_by_name() -> None:
         assert error.message == "other is not supported by softswitch"
 
 
-# ---- life
+# ---- start and stop
 
 
 @asynchronous
-async def test_a_taken_port_is_one_clear_error() -> None:
+async def test_a_port_in_use_is_one_clear_error() -> None:
     async with rig() as switch:
         ports = FakePorts()
         server = P4RuntimeServer[CompiledPipeline](DEVICE, ports, CompiledPipeline)
@@ -380,20 +380,20 @@ async def test_a_taken_port_is_one_clear_error() -> None:
         ports.close()
 
 
-def left() -> tuple[int, int]:
+def thread_and_file_counts() -> tuple[int, int]:
     gc.collect()
     return threading.active_count(), len(os.listdir("/proc/self/fd"))
 
 
-def test_nothing_is_left_of_a_stopped_server() -> None:
+def test_a_stopped_server_leaves_no_threads_or_files() -> None:
     @asynchronous
     async def session() -> None:
         async with rig() as switch:
             primary = await switch.primary()
             await primary.write(update(forward(1)))
 
-    session()  # what gRPC keeps for the process is there afterwards
-    threads, files = left()
+    session()  # starts the threads that gRPC has for the whole process
+    threads, files = thread_and_file_counts()
     session()
     # gRPC closes its sockets in its own threads, without notification.
-    wait_for(lambda: left()[0] <= threads and left()[1] <= files)
+    wait_for(lambda: thread_and_file_counts()[0] <= threads and thread_and_file_counts()[1] <= files)

@@ -23,7 +23,7 @@ class Scanned:
 
 
 class Request:
-    """A Write request. `scanned` has its updates if they are plain, and `head` the rest; else `head` has all."""
+    """A Write request. `scanned` has its updates if they are plain, `head` the rest; else `head` has all."""
 
     head: p4r.WriteRequest
 
