@@ -63,7 +63,7 @@ def follow(
     A job gets the slots of its quota (`hotline quota`) at the end of the period in which it wants them. What
     jobs want beyond their quotas is shared equally between those that are followed.
 
-    Ends at Ctrl-C, and where another command becomes the switch's primary controller.
+    Ends at Ctrl-C, or when another command becomes the switch's primary controller.
     """
     follower: Follower | None = None
 
@@ -71,8 +71,8 @@ def follow(
         nonlocal follower
         follower = Follower(controller, dict.fromkeys(jobs, Rule(top_k, margin, max_moves)))
         number = 0
-        async for of_jobs in periods_of(follower, period_s, periods):
-            for period in of_jobs:
+        async for job_periods in periods_of(follower, period_s, periods):
+            for period in job_periods:
                 click.echo(_as_json(number, period) if as_json else "; ".join(_line(number, period)))
             number += 1
 
