@@ -10,9 +10,9 @@ from foundation.errors import DataError, reason_of
 from foundation.settings import Strict
 from hosts.config import Collection
 from simulator.task_cache import TaskProgress
-from studies.optimisers.offload import Worth
+from studies.optimisers.offload import OffloadChanges
 from studies.optimisers.plan import ARMS, TITLES, Plan, data_of, offloads, trainings
-from studies.optimisers.point import Simulate, Train, TrainingDone, WorthDone, run_points
+from studies.optimisers.point import CachedOffloadChanges, CachedTraining, Simulate, Train, run_points
 from studies.optimisers.training import DataName, Training, TrainingResult
 
 
@@ -32,7 +32,7 @@ class Curve(Strict):
 class MapPoint(Strict):
     hit_share: float
     budget: Collection
-    worth: Worth
+    worth: OffloadChanges
 
 
 class Numbers(Strict):
@@ -59,17 +59,19 @@ def run_plan(
     data = data_of(plan, ratings)
     tried = trainings(plan, data)
     tuned = run_points(
-        TrainingDone, [Train(job=job) for job in tried], folder, scheduler, processes, progress
+        CachedTraining, [Train(job=job) for job in tried], folder, scheduler, processes, progress
     )
     groups = _grouped(tried, [point.result for point in tuned], len(plan.factors))
     best = [min(group, key=lambda each: each[1].last_loss)[0] for group in groups]
     reported = run_points(
-        TrainingDone,
+        CachedTraining,
         [Train(job=job.model_copy(update={"is_tuning": False})) for job in best],
         folder, scheduler, processes, progress,
     )  # fmt: skip
     jobs = offloads(plan)
-    found = run_points(WorthDone, [Simulate(job=job) for job in jobs], folder, scheduler, processes, progress)
+    found = run_points(
+        CachedOffloadChanges, [Simulate(job=job) for job in jobs], folder, scheduler, processes, progress
+    )
     return Numbers(
         curves=[
             _curve(group, job, label, point.result)

@@ -21,7 +21,7 @@ _DIFFERENCES = {
 
 
 class Offload(Strict):
-    """A simulated run at half of the baseline's capacity, beside Adagrad at the servers."""
+    """A run to simulate, at half of the capacity of its baseline: Adagrad at the servers."""
 
     hit_share: float
     """Share of the updates that hit keys in the switch."""
@@ -29,13 +29,13 @@ class Offload(Strict):
     steps: int
     """Steps of each worker in the trace."""
     shape: WorkloadShape = WorkloadShape()
-    """Shape of the clicks, but for the share."""
+    """Shape of the workload; `hit_share` replaces its `hot_share`."""
     block_ms: int
     calibration_s: float
     """Duration of each arm's closed loop, in simulated s."""
 
 
-class Worth(Strict):
+class OffloadChanges(Strict):
     """Changes against Adagrad at the servers, as fractions; negative is a gain."""
 
     servers: float
@@ -56,20 +56,20 @@ class Worth(Strict):
         return 1 / (1 + self.step) - 1
 
 
-def worth(job: Offload) -> Worth:
+def simulate_changes(job: Offload) -> OffloadChanges:
     shape = job.shape.model_copy(update={"hot_share": job.hit_share})
-    given = {
+    settings = {
         "design": COLLECT.design, "workers": WORKERS, "servers": SERVERS, "rounds": _ROUNDS,
         "trace_steps": job.steps, "loads": (_LOAD,), "optimiser": Adagrad(lr=0.1), "workload": shape,
         "top_k": shape.hot_parameters, "profile_lanes": job.steps * WORKERS * shape.keys_per_step // 4,
         "collection": job.budget,
         "calibration_s": job.calibration_s, "block_ms": job.block_ms,
     }  # fmt: skip
-    with temporary_run(SimulationConfig.model_validate(given), None, quiet_reporter()) as temporary:
+    with temporary_run(SimulationConfig.model_validate(settings), None, quiet_reporter()) as temporary:
         _, record, summary = temporary
         differences = summary.loads[str(_LOAD)].differences[COLLECT.name]
         ages = record.staleness[COLLECT.name]
-    return Worth(
+    return OffloadChanges(
         **{name: differences[metric].ratio or 0.0 for name, metric in _DIFFERENCES.items()},
         step=record.capacity[BASELINE.name] / record.capacity[COLLECT.name] - 1,
         p50_ms=ages.p50_ms,

@@ -15,8 +15,8 @@ from studies.report import write_report
 _READING = (
     f"A simulation with the P4 programs and agents of real runs: {WORKERS} workers and {SERVERS} servers, "
     "each with a core of its own, and a dedicated switch.",
-    "Half of each data set chooses the learning rate and the hot set, and the other half is reported, from "
-    "a model of zeros; DLRM begins with seeded weights. The rate has the lowest loss of the last fifth.",
+    "The learning rate and the hot set are chosen on half of each data set; losses are of the other half. "
+    "Models begin with zeros, DLRM with seeded weights. The rate has the lowest loss in the last fifth.",
     "With SGD workers push steps, which servers or the switch (hotset) add; with Adagrad, gradients.",
     "Ratings from 4 on are clicks; a sample has its user, its item and a feature that all samples have. "
     "DLRM has 4 numbers and 8 categories. All keys of the ratings are in the switch, and of the others the "
@@ -39,7 +39,7 @@ def write_page(numbers: Numbers, provenance: Sequence[tuple[str, str]], folder: 
 def tables_of(numbers: Numbers) -> list[tuple[str, Sequence[Table]]]:
     return [
         ("Losses", [losses(data, numbers) for data in numbers.data]),
-        ("What offload is worth", [worths(numbers)]),
+        ("What offload is worth", [changes_table(numbers)]),
     ]
 
 
@@ -69,7 +69,7 @@ def losses(data: DataName, numbers: Numbers) -> Table:
     )
 
 
-def worths(numbers: Numbers) -> Table:
+def changes_table(numbers: Numbers) -> Table:
     rows: list[Row] = []
     for point in numbers.points:
         found = point.worth

@@ -16,7 +16,7 @@ from simulator.costs import Hosts, Network
 from simulator.switch_state import modules_of
 from simulator.task_cache import CachedResult, Task, TaskProgress, run_cached
 from studies.allreduce.point import digest, host_costs, make_network
-from studies.optimisers.offload import Offload, Worth, worth
+from studies.optimisers.offload import Offload, OffloadChanges, simulate_changes
 from studies.optimisers.training import PLACEMENTS, Training, TrainingResult, train
 
 _GBIT = 10.0
@@ -42,20 +42,20 @@ class Simulate(Strict):
     def design(self) -> Design:
         return collect.DESIGN
 
-    def run(self) -> Worth:
-        return worth(self.job)
+    def run(self) -> OffloadChanges:
+        return simulate_changes(self.job)
 
 
 Point = Train | Simulate
 _POINT: TypeAdapter[Point] = TypeAdapter(Point)
 
 
-class TrainingDone(CachedResult):
+class CachedTraining(CachedResult):
     result: TrainingResult
 
 
-class WorthDone(CachedResult):
-    result: Worth
+class CachedOffloadChanges(CachedResult):
+    result: OffloadChanges
 
 
 def fingerprint(point: Point) -> str:
@@ -71,11 +71,11 @@ def run_point(text: str) -> str:
     """Run a point, given as JSON, and return its result as JSON."""
     point = _POINT.validate_json(text)
     if isinstance(point, Train):
-        return TrainingDone(fingerprint=fingerprint(point), result=point.run()).model_dump_json()
-    return WorthDone(fingerprint=fingerprint(point), result=point.run()).model_dump_json()
+        return CachedTraining(fingerprint=fingerprint(point), result=point.run()).model_dump_json()
+    return CachedOffloadChanges(fingerprint=fingerprint(point), result=point.run()).model_dump_json()
 
 
-D = TypeVar("D", TrainingDone, WorthDone)
+D = TypeVar("D", CachedTraining, CachedOffloadChanges)
 
 
 def run_points(

@@ -14,7 +14,7 @@ from studies.policies.log import KEY, PULL, Accesses, Log
 _WINDOWS = 16
 _TOP = 20_000
 _MIN_KEYS_PER_TOP_KEY = 10
-_RECOVERED = 0.95
+_RECOVERED_SHARE = 0.95
 _MIN_LOSS = 0.02
 """Part of its lead that a top k must lose between the first and the last window to count as drift."""
 
@@ -52,10 +52,10 @@ def half_life(log: Log) -> float | None:
 
 
 def recovery_time(over_time: Sequence[float], shift: float) -> float | None:
-    """Return the time, a share of the log's, until a hit rate is back at 95 % of its former mean; or None."""
+    """Return the time, as a share of the log, until a hit rate is at 95 % of its former mean, or None."""
     bins = len(over_time)
     before = [share for at, share in enumerate(over_time) if (at + 1) / bins <= shift]
-    goal = _RECOVERED * float(np.mean(before)) if before else 0.0
+    goal = _RECOVERED_SHARE * float(np.mean(before)) if before else 0.0
     recovered = (at for at, share in enumerate(over_time) if at / bins >= shift and share >= goal)
     at = next(recovered, None)
     return None if at is None or not goal else at / bins - shift

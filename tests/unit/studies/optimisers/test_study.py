@@ -15,7 +15,7 @@ from simulator import task_cache
 from studies.allreduce.point import host_costs, make_network
 from studies.optimisers.figures import figures_of
 from studies.optimisers.numbers import Numbers, run_plan
-from studies.optimisers.offload import Offload, worth
+from studies.optimisers.offload import Offload, simulate_changes
 from studies.optimisers.page import tables_of
 from studies.optimisers.plan import ARMS, BUDGETS, Plan
 from studies.optimisers.training import Data, Training, TrainingResult, train
@@ -67,7 +67,7 @@ def test_servers_collect_though_all_keys_are_in_the_switch() -> None:
 
 def test_a_larger_budget_costs_servers_time_and_keeps_values_young() -> None:
     few, many = (
-        worth(
+        simulate_changes(
             Offload(
                 hit_share=0.5, budget=Collection(staleness_ms=ms, share_of_server=share), steps=100,
                 shape=SHAPE, block_ms=200, calibration_s=0.05,
