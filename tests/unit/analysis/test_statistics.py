@@ -1,4 +1,4 @@
-"""Differences of rounds against numbers by hand, and how often an interval has the truth in it."""
+"""Compare paired differences with values computed by hand, and check the coverage of intervals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ positive = st.floats(0.01, 100)
 
 
 def test_a_difference_is_of_geometric_means_and_so_is_its_interval() -> None:
-    """Rounds alike but for one, which has twice as much; the ends are subsets of it alone and without it."""
+    """All rounds are equal but one, which is twice as large; the bounds are of subsets of it and without it."""
     found = compare_paired(np.array([5.0, 5, 5, 5, 5, 10]), np.full(6, 10.0))
     mean = 5 * 2 ** (1 / 6)
     assert (found.reference, found.value, found.difference) == pytest.approx((10, mean, mean - 10))
@@ -26,7 +26,7 @@ def test_a_difference_is_of_geometric_means_and_so_is_its_interval() -> None:
     assert found.half_width == pytest.approx(0.25)
 
 
-def test_subsets_are_all_there_are_or_as_many_at_random() -> None:
+def test_subsets_are_all_or_a_random_sample() -> None:
     assert subsets(2).tolist() == [[1, 0], [0, 1], [1, 1]]
     assert len({tuple(row) for row in subsets(12).tolist()}) == len(subsets(12)) == 2**12 - 1 == SUBSETS
     many = subsets(40)
@@ -44,7 +44,7 @@ def test_subsets_are_all_there_are_or_as_many_at_random() -> None:
         ([1.0, 1.1, 1.21, 1.33, 1.46, 1.61, 1.77, 1.95, 2.14, 2.36], 50 / 1024),
     ],
 )
-def test_whatever_the_rounds_are_like_the_signs_alone_decide(sizes: list[float], outside: float) -> None:
+def test_coverage_depends_on_the_signs_alone(sizes: list[float], outside: float) -> None:
     """Over all signs of skewed null differences, the number of intervals without 0 is exact."""
     left_out = 0
     for signs in product((-1, 1), repeat=len(sizes)):
@@ -53,9 +53,9 @@ def test_whatever_the_rounds_are_like_the_signs_alone_decide(sizes: list[float],
     assert left_out / 2 ** len(sizes) == pytest.approx(outside)
 
 
-def test_pairing_removes_what_a_round_does_to_both_arms() -> None:
-    of_round = np.random.default_rng(1).uniform(1, 1000, 20)
-    found = compare_paired(0.9 * of_round, of_round)
+def test_pairing_removes_effects_of_a_round_on_both_arms() -> None:
+    round_effects = np.random.default_rng(1).uniform(1, 1000, 20)
+    found = compare_paired(0.9 * round_effects, round_effects)
     assert (found.ratio, found.ratio_low, found.ratio_high) == pytest.approx((-0.1,) * 3)
 
 
@@ -66,7 +66,7 @@ def test_a_round_that_took_long_counts_as_any_other() -> None:
 
 
 @given(st.lists(st.tuples(positive, positive), min_size=MIN_ROUNDS, max_size=9))
-def test_bounds_are_about_the_estimate_and_nothing_falls_by_more_than_all(
+def test_bounds_enclose_the_estimate_and_are_at_least_minus_one(
     pairs: list[tuple[float, float]],
 ) -> None:
     arm, baseline = np.array(pairs).T
@@ -80,12 +80,12 @@ def test_bounds_are_about_the_estimate_and_nothing_falls_by_more_than_all(
 @given(st.lists(st.tuples(positive, positive), min_size=MIN_ROUNDS, max_size=9))
 def test_swapped_arms_mirror_the_interval(pairs: list[tuple[float, float]]) -> None:
     arm, baseline = np.array(pairs).T
-    there, back = compare_paired(arm, baseline), compare_paired(baseline, arm)
-    assert there.ratio is not None and there.ratio_low is not None and there.ratio_high is not None
-    assert back.ratio is not None and back.ratio_low is not None and back.ratio_high is not None
-    assert (1 + there.ratio) * (1 + back.ratio) == pytest.approx(1)
-    assert (1 + there.ratio_low) * (1 + back.ratio_high) == pytest.approx(1)
-    assert (1 + there.ratio_high) * (1 + back.ratio_low) == pytest.approx(1)
+    forward, reverse = compare_paired(arm, baseline), compare_paired(baseline, arm)
+    assert forward.ratio is not None and forward.ratio_low is not None and forward.ratio_high is not None
+    assert reverse.ratio is not None and reverse.ratio_low is not None and reverse.ratio_high is not None
+    assert (1 + forward.ratio) * (1 + reverse.ratio) == pytest.approx(1)
+    assert (1 + forward.ratio_low) * (1 + reverse.ratio_high) == pytest.approx(1)
+    assert (1 + forward.ratio_high) * (1 + reverse.ratio_low) == pytest.approx(1)
 
 
 def test_too_few_rounds_have_no_interval() -> None:
@@ -109,20 +109,20 @@ def test_an_interval_at_a_smaller_error_rate_is_wider() -> None:
     assert at_1[0] < at_5[0] < at_5[1] < at_1[1]
 
 
-def test_where_there_is_nothing_in_some_round_means_are_arithmetic() -> None:
+def test_means_are_arithmetic_if_a_round_has_zero() -> None:
     found = compare_paired(np.array([0.0, 2, 2, 2, 2, 2]), np.array([2.0, 4, 4, 4, 4, 4]))
     assert (found.reference, found.value) == pytest.approx((22 / 6, 10 / 6))
     assert (found.difference, found.low, found.high) == pytest.approx((-2, -2, -2))
     assert (found.ratio, found.ratio_low, found.ratio_high) == pytest.approx((-6 / 11,) * 3)
 
 
-def test_there_is_no_ratio_to_nothing() -> None:
-    nothing = compare_paired(np.full(6, 3.0), np.zeros(6))
-    assert (nothing.difference, nothing.low, nothing.high) == (3, 3, 3)
-    assert [nothing.ratio, nothing.ratio_low, nothing.ratio_high] == [None] * 3
+def test_there_is_no_ratio_to_zero() -> None:
+    against_zero = compare_paired(np.full(6, 3.0), np.zeros(6))
+    assert (against_zero.difference, against_zero.low, against_zero.high) == (3, 3, 3)
+    assert [against_zero.ratio, against_zero.ratio_low, against_zero.ratio_high] == [None] * 3
 
 
-def test_a_comparison_is_a_value() -> None:
+def test_a_comparison_is_immutable() -> None:
     found = compare_paired(np.full(6, 3.0), np.full(6, 5.0))
     with pytest.raises(ValidationError, match="frozen"):
-        setattr(found, "low", 0.0)  # noqa: B010  # mypy knows better
+        setattr(found, "low", 0.0)  # noqa: B010  # mypy would reject an assignment

@@ -1,4 +1,4 @@
-"""Tables as one key space, and floats as what servers add."""
+"""The key space of tables, and the conversion of floats to fixed point."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SIZES = st.dictionaries(
 
 
 @given(sizes=SIZES, optimiser=st.sampled_from([None, "adam(lr=0.123456789)", {"a": "sgd(lr=1)"}]))
-def test_each_value_is_one_parameter_and_none_is_left(
+def test_each_value_is_one_parameter_and_all_are_used(
     sizes: dict[str, tuple[int, int]], optimiser: Any
 ) -> None:
     tables = make_tables({"a": (1, 1), **sizes}, 8.0, optimiser)
@@ -26,9 +26,9 @@ def test_each_value_is_one_parameter_and_none_is_left(
     found = [table.parameters(np.arange(table.rows)) for table in tables.values()]
     assert np.concatenate(found).tolist() == list(range(tables.size))
     assert {name: (each.rows, each.dim) for name, each in tables.items()} == sizes
-    again = declare(tables.declared())
-    assert again.optimisers == tables.optimisers and (again.optimisers == ()) == (optimiser is None)
-    assert again.differs_from(tables) is None and list(again.values()) == list(tables.values())
+    redeclared = declare(tables.declared())
+    assert redeclared.optimisers == tables.optimisers and (redeclared.optimisers == ()) == (optimiser is None)
+    assert redeclared.differs_from(tables) is None and list(redeclared.values()) == list(tables.values())
 
 
 WRONG: list[tuple[Any, Any, str]] = [
@@ -46,7 +46,7 @@ WRONG: list[tuple[Any, Any, str]] = [
 
 
 @pytest.mark.parametrize(("sizes", "scale", "reported"), WRONG)
-def test_tables_that_cannot_be_are_named(sizes: Any, scale: Any, reported: str) -> None:
+def test_an_invalid_table_is_named(sizes: Any, scale: Any, reported: str) -> None:
     with pytest.raises(TableError, match=reported):
         make_tables(sizes, scale)
 
@@ -67,7 +67,7 @@ def test_an_invalid_optimiser_is_named_with_its_table() -> None:
     "declared",
     [None, {"a": 3}, {"a": [1, 2]}, {"a": [1, 2, "x"]}, {"a": [1, 0, 1.0]}, {"a": [1, 1, 1.0, 5]}],
 )
-def test_an_undeclared_name_is_refused(declared: Any) -> None:
+def test_an_invalid_declaration_is_refused(declared: Any) -> None:
     with pytest.raises(TableError):
         declare(declared)
 

@@ -1,4 +1,4 @@
-"""`hotline.torch.EmbeddingBag` is PyTorch's, to fixed point's error. Needs PyTorch: the extra `torch`."""
+"""Compare `hotline.torch.EmbeddingBag` with PyTorch's, within fixed-point error (needs the extra `torch`)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def ints(*values: int) -> Any:
 
 
 class Bags:
-    """Mini-batches of bags of 0 to 5 keys with duplicates, and what a bag's rows are to give."""
+    """Mini-batches of bags of 0 to 5 keys with duplicates, and the targets of their predictions."""
 
     HEAD = (0.8, -0.36, 0.48)
     """Weights of length 1: a bag times these is the prediction."""
@@ -73,8 +73,8 @@ class Bags:
         sizes = self._random.integers(0, self.LARGEST + 1, bags)
         keys = self._random.integers(0, ROWS, sizes.sum())
         offsets = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-        worth = np.add.reduceat(np.append(np.sin(keys), 0), offsets) * (sizes > 0)
-        targets = worth + self._random.normal(0, 0.5, bags)
+        sums = np.add.reduceat(np.append(np.sin(keys), 0), offsets) * (sizes > 0)
+        targets = sums + self._random.normal(0, 0.5, bags)
         return torch.tensor(keys), torch.tensor(offsets), torch.tensor(targets, dtype=torch.float32)
 
     def loss(self, model: Any, batch: tuple[Any, Any, Any]) -> Any:
@@ -87,9 +87,9 @@ class Bags:
 def test_one_worker_trains_step_for_step_as_pytorch(
     kv: hotline.Worker, mode: str, lr: float, prefetches: bool
 ) -> None:
-    """The loss is quadratic: a step takes an error e of the rows to (I - lr·H)·e, and adds the push's own.
+    """The loss is quadratic: a step takes an error e of the rows to (I - lr·H)·e, and adds that of the push.
 
-    A bag's prediction changes with its rows by a vector `a`, of length 1 (mean) or 5 (sum) at most. H is the
+    The gradient `a` of a bag's prediction by its rows has a length of at most 1 (mean) or 5 (sum). H is the
     mean of 2·a·aᵀ, so lr·H lies between 0 and 2, and e does not grow. A push rounds each of its n values by
     half a unit: √n/2 units in length. Errors of float32, 2⁻²⁴ of numbers around 1, are below 5 % of that.
     """
@@ -104,29 +104,29 @@ def test_one_worker_trains_step_for_step_as_pytorch(
         if prefetches and step + 1 < len(batches):
             ours.prefetch(batches[step + 1][0])
         bound += 1.05 * np.sqrt(len(batch[0].unique()) * DIM) / 2 / SCALE
-        wrong = np.linalg.norm(kv.read() - reference.weight.detach().numpy())
-        assert wrong <= bound, f"step {step}"
+        error = np.linalg.norm(kv.read() - reference.weight.detach().numpy())
+        assert error <= bound, f"step {step}"
     assert np.linalg.norm(kv.read() - weights()) > 20 * bound
 
 
 @pytest.mark.parametrize("text", ["sgd(lr=0.04)", "adagrad(lr=0.1)", "adam(lr=0.05)"])
 def test_one_worker_trains_as_pytorchs_optimisers(tmp_path: Path, text: str) -> None:
-    """Gradients are rounded to 2⁻²² at most, and each push moves a row by less than 4 · 2⁻²² for that."""
+    """Gradients are rounded by at most 2⁻²², which changes a row by less than 4 · 2⁻²² in each push."""
     with (
         meeting(tmp_path, size=1) as met,
         hotline.Worker({"rows": (ROWS, DIM)}, 2.0**21, met.place, optimiser=text) as kv,
     ):
         kv.init(weights())
-        bags, theirs = Bags(7), plain(mode="sum")
+        bags, reference = Bags(7), plain(mode="sum")
         ours = hotline.torch.EmbeddingBag(ROWS, DIM, mode="sum", kv=kv)
-        optimiser = torch_optimiser(text, theirs.weight)
+        optimiser = torch_optimiser(text, reference.weight)
         for batch in [bags.draw() for _ in range(30)]:
             optimiser.zero_grad()
-            bags.loss(theirs, batch).backward()
+            bags.loss(reference, batch).backward()
             with torch.sparse.check_sparse_tensor_invariants():  # PyTorch warns without
                 optimiser.step()
             bags.loss(ours, batch).backward()
-        assert np.abs(kv.read() - theirs.weight.detach().numpy()).max() < 1e-4
+        assert np.abs(kv.read() - reference.weight.detach().numpy()).max() < 1e-4
         assert np.abs(kv.read() - weights()).max() > 0.1
         for wrong, message in (({"lr": 0.1}, r"lr=0\.1 and .*leave lr out"), ({"mode": "max"}, "got 'max'")):
             with pytest.raises(InvalidCall, match=message):
@@ -151,7 +151,7 @@ CASES: dict[str, tuple[dict[str, Any], list[Any], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_step_of_any_shape_is_pytorch_s(
+def test_a_step_of_any_shape_equals_pytorchs(
     kv: hotline.Worker, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """Bags are equal to the bit, rows within half a unit. A row is pushed once, and only if it is trained."""
@@ -159,11 +159,11 @@ def test_a_step_of_any_shape_is_pytorch_s(
     pushed: list[int] = []
     push = kv.push
 
-    def pushes(keys: Any, *rest: Any) -> int:
+    def recording_push(keys: Any, *rest: Any) -> int:
         pushed.extend(keys.tolist())
         return push(keys, *rest)
 
-    monkeypatch.setattr(kv, "push", pushes)
+    monkeypatch.setattr(kv, "push", recording_push)
     ours, reference = bag(kv, **settings), plain(**settings)
     found, expected = ours(*inputs, **more), reference(*inputs, **more)
     assert torch.equal(found, expected)
@@ -185,13 +185,13 @@ def test_weights_of_samples_have_gradients(kv: hotline.Worker) -> None:
     assert torch.equal(*found)
 
 
-def test_four_asynchronous_workers_reach_its_loss(tmp_path: Path) -> None:
+def test_four_asynchronous_workers_reach_pytorchs_loss(tmp_path: Path) -> None:
     """Both have seen the same mini-batches once; their targets have noise, so no loss is 0."""
     steps, lr = 120, 0.04
     reference, bags = plain(mode="sum"), Bags(1)
-    optimiser, judged = sgd(reference, lr), Bags(99).draw(4000)
+    optimiser, evaluation = sgd(reference, lr), Bags(99).draw(4000)
     shares = [[bags.draw() for _ in range(steps)] for _ in range(4)]
-    before = bags.loss(reference, judged).item()
+    before = bags.loss(reference, evaluation).item()
     for batch in chain.from_iterable(zip(*shares, strict=True)):
         optimiser.zero_grad()
         bags.loss(reference, batch).backward()
@@ -203,18 +203,18 @@ def test_four_asynchronous_workers_reach_its_loss(tmp_path: Path) -> None:
             kv.init(weights())
             kv.barrier()
             share, model = shares[kv.rank], bag(kv, lr, mode="sum")
-            for batch, after in zip(share, [*share[1:], None], strict=True):
-                if after:
-                    model.prefetch(after[0])  # a step behind, even of its own
+            for batch, next_batch in zip(share, [*share[1:], None], strict=True):
+                if next_batch:
+                    model.prefetch(next_batch[0])  # before the push of this step
                 bags.loss(model, batch).backward()
             kv.barrier()
             with torch.no_grad():
-                return bags.loss(model, judged).item()
+                return bags.loss(model, evaluation).item()
 
         with ThreadPoolExecutor(4) as pool:
             losses = list(pool.map(train, workers))
-    assert len(set(losses)) == 1  # of one model
-    expected = bags.loss(reference, judged).item()
+    assert len(set(losses)) == 1  # all workers read the same model
+    expected = bags.loss(reference, evaluation).item()
     assert expected < before / 5
     assert losses[0] == pytest.approx(expected, rel=0.02)
 
@@ -225,10 +225,10 @@ def test_rows_are_pulled_when_they_are_prefetched(kv: hotline.Worker) -> None:
     for input in (soon, later, soon):
         ours.prefetch(input)
     kv.push([2, 9], np.ones((2, DIM), F32))
-    soon[0] = 3  # what was prefetched is of before
+    soon[0] = 3  # the prefetch has the keys from before
     stored = weights()
     with torch.no_grad():
-        assert ours(ints(9), ints(0)).tolist() == [(stored[9] + 1).tolist()]  # by a pull of its own
+        assert ours(ints(9), ints(0)).tolist() == [(stored[9] + 1).tolist()]  # not prefetched
         assert ours(later, ints(0)).tolist() == [(stored[2] + stored[5]).tolist()]
         assert ours(ints(1, 2), ints(0)).tolist() == [(stored[1] + stored[2]).tolist()]
         assert ours(ints(1, 2), ints(0)).tolist() == [(stored[1] + stored[2] + 1).tolist()]
@@ -238,7 +238,7 @@ def test_rows_are_pulled_when_they_are_prefetched(kv: hotline.Worker) -> None:
         ours.prefetch(soon)
 
 
-def test_each_backward_is_a_step_at_the_rate_of_then(kv: hotline.Worker) -> None:
+def test_each_backward_is_a_step_at_the_current_rate(kv: hotline.Worker) -> None:
     ours = bag(kv, 0.5, mode="sum")
     loss = ours(ints(4, 4), ints(0)).sum() + 2 * ours(ints(4), ints(0)).sum()
     loss.backward(retain_graph=True)
@@ -296,7 +296,7 @@ def test_what_servers_cannot_do_is_refused_by_name(
         ([1, 2], "int32 or int64 .* list"),
     ],
 )
-def test_inputs_that_are_no_keys_are_named(kv: hotline.Worker, input: Any, reported: str) -> None:
+def test_invalid_inputs_are_named(kv: hotline.Worker, input: Any, reported: str) -> None:
     ours = bag(kv)
     ours.prefetch(ints(1))
     for call in (ours, ours.prefetch):
