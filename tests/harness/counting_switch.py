@@ -18,11 +18,9 @@ class CountingSwitch:
     """Stands in for a `Controller` with these jobs, whose quotas are 0 at first."""
 
     def __init__(self, *jobs: int, slots: int = SLOTS) -> None:
-        self.of_jobs: dict[int, int] = dict.fromkeys(jobs, 0)
-        """Quota of each job."""
+        self.quota_of_job: dict[int, int] = dict.fromkeys(jobs, 0)
+        """Quota of each job, in keys."""
         self.params: dict[tuple[int, int], HotParam] = {}
-        self.most: Counter[int] = Counter()
-        """The most keys that each job has had at a time."""
         self._slots = slots
         self._at_servers: dict[int, Counter[int]] = {job: Counter() for job in jobs}
         self._in_switch: Counter[tuple[int, int]] = Counter()
@@ -42,7 +40,7 @@ class CountingSwitch:
         return SimpleNamespace(offload=True)
 
     async def quotas(self) -> dict[int, int]:
-        return self.of_jobs
+        return self.quota_of_job
 
     async def entries(self) -> list[HotParam]:
         return list(self.params.values())
@@ -57,22 +55,21 @@ class CountingSwitch:
         return [self._in_switch[entry.lane, entry.slot] for entry in entries]
 
     async def load(self, job: int, wanted: Sequence[int]) -> Any:
-        """Move as the planner plans, which raises if a lane lacks slots."""
+        """Move keys as `plan` says, which raises if a lane lacks slots."""
         moves = plan(self.params.values(), job, wanted, offload=True, slots=self._slots)
         for step in (moves.leaving, moves.arriving):
             self._apply(update for move in step for update in (*move.before(), move.after()))
-        self.most[job] = max(self.most[job], len(self.hot(job)))
         return moves
 
     def _apply(self, updates: Iterable[Update]) -> None:
         for update in updates:
             param = update.row
             assert isinstance(param, HotParam)
-            name = (param.job, param.key)
+            job_and_key = (param.job, param.key)
             if update.change is Change.DELETE:
-                del self.params[name]
+                del self.params[job_and_key]
             else:
                 taken = {(row.lane, row.slot) for row in self.params.values() if row.job != param.job}
                 assert (param.lane, param.slot) not in taken
-                self.params[name] = param
+                self.params[job_and_key] = param
         assert all(param.state in State for param in self.params.values())

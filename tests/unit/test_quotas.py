@@ -156,7 +156,7 @@ async def _follow_history(history: list[tuple[dict[int, int], dict[int, int]]], 
         following = Follower(cast(Controller, net), {job: Rule(400) for job in sorted(followed)})
         await following.period()
         for of_lane, wants in history:
-            net.of_jobs = {job: slots * LANES for job, slots in of_lane.items()}
+            net.quota_of_job = {job: slots * LANES for job, slots in of_lane.items()}
             for job in followed:
                 # Rates of what jobs wanted before vanish within one period beside these.
                 for key in range(wants[job]):

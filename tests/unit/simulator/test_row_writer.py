@@ -1,4 +1,4 @@
-"""Rows that are written to a switch in this process are those that a controller reads from it."""
+"""Rows written to a switch in this process are the rows that a controller reads from it."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ HOTSET = design("hotset")
 GROUP = Group(5, (Replica(1), Replica(2, 7)))
 
 
-def controlled(of: Design) -> ControlledPipeline[CompiledPipeline]:
-    compiled = compiled_config(of)
+def controlled(chosen: Design) -> ControlledPipeline[CompiledPipeline]:
+    compiled = compiled_config(chosen)
     return ControlledPipeline(compiled.config, compiled.pipeline, clock=lambda: 0)
 
 
@@ -32,9 +32,9 @@ def param(key: int, slot: int = 3, state: State = State.HOT) -> HotParam:
     return HotParam(OFFLOAD_PROXY.job, key, lane_of(key), slot, state)
 
 
-def read(control: ControlledPipeline[CompiledPipeline], of: Design, kind: type[Row]) -> set[Row]:
+def read(control: ControlledPipeline[CompiledPipeline], chosen: Design, kind: type[Row]) -> set[Row]:
     """Return all rows of a kind as a controller reads them."""
-    schema = fy.P4Schema(of.p4info)
+    schema = fy.P4Schema(chosen.p4info)
     queries = [fy.P4TableEntry(kind.CONTROL + table).encode(schema) for table in kind.TABLES]
     responses, refusals = control.read(adopt(p4r.ReadRequest(entities=queries)))
     assert not any(refusals)
@@ -44,16 +44,16 @@ def read(control: ControlledPipeline[CompiledPipeline], of: Design, kind: type[R
 
 @pytest.mark.parametrize("name", ["hotset", "none", "switchml"])
 def test_rows_are_read_as_they_were_written(name: str) -> None:
-    of = design(name)
-    control = controlled(of)
-    rows = [*CONTROL.for_design(of).rows(Hosts(workers=3, servers=2), list(of.arms), 1)]
-    if of is HOTSET:
+    chosen = design(name)
+    control = controlled(chosen)
+    rows = [*CONTROL.for_design(chosen).rows(Hosts(workers=3, servers=2), list(chosen.arms), 1)]
+    if chosen is HOTSET:
         rows += [param(key, slot, state) for slot, state in enumerate(State) for key in (slot, 2**63 + slot)]
     RowWriter(control).insert(rows)
     kinds = {type(row) for row in rows} - {Group}
     assert kinds
     for kind in kinds:
-        assert read(control, of, kind) == {row for row in rows if type(row) is kind}
+        assert read(control, chosen, kind) == {row for row in rows if type(row) is kind}
 
 
 def test_rows_are_changed_and_deleted() -> None:
@@ -83,5 +83,5 @@ def test_a_refusal_names_the_row_and_the_reason(others: int) -> None:
         writer.write([Update(Change.MODIFY, param(5000))])
 
 
-def test_nothing_is_nothing() -> None:
+def test_an_empty_write_is_accepted() -> None:
     RowWriter(controlled(HOTSET)).write([])
