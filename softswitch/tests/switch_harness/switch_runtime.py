@@ -42,8 +42,8 @@ class DevicePorts(FakePorts):
         self.calls.append((calculation, crc))
 
 
-class Commanded:
-    """A program that commands are about, with or without its P4Info."""
+class ShellSwitch:
+    """A switch with a command shell, whose program has a P4Info or not."""
 
     def __init__(
         self, program: Path = CONTROL, p4info: bool = False, make: Any = InterpretedPipeline
@@ -58,7 +58,7 @@ class Commanded:
         self.output: list[str] = []
         self.shell = Shell(self.runtime, self.output.append)
 
-    def __enter__(self) -> Commanded:
+    def __enter__(self) -> ShellSwitch:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -69,7 +69,7 @@ class Commanded:
 
     @property
     def pipeline(self) -> Any:
-        """What packets meet."""
+        """The running pipeline."""
         return self.ports.started[-1]
 
     @property

@@ -9,22 +9,24 @@ from finsy.proto import p4r
 
 from softswitch.pipeline import CounterValue, MeterConfig
 from switch_harness.p4runtime import CONTROL, ENTITIES, PROGRAMS, read
-from switch_harness.switch_runtime import Commanded
+from switch_harness.switch_runtime import ShellSwitch
 
 
 @pytest.fixture(params=[False, True], ids=["bare", "p4info"])
-def entities(request: pytest.FixtureRequest) -> Iterator[Commanded]:
-    with Commanded(ENTITIES, p4info=request.param) as switch:
+def entities(request: pytest.FixtureRequest) -> Iterator[ShellSwitch]:
+    with ShellSwitch(ENTITIES, p4info=request.param) as switch:
         yield switch
 
 
 @pytest.fixture
-def control() -> Iterator[Commanded]:
-    with Commanded(CONTROL) as switch:
+def control() -> Iterator[ShellSwitch]:
+    with ShellSwitch(CONTROL) as switch:
         yield switch
 
 
-def test_packets_and_commands_share_registers(control: Commanded, capsys: pytest.CaptureFixture[str]) -> None:
+def test_packets_and_commands_share_registers(
+    control: ShellSwitch, capsys: pytest.CaptureFixture[str]
+) -> None:
     control.does("register_write cells 0 41")
     control.pipeline.process(1, bytes(64), 0, 0)
     assert control.does("register_read cells 0") == ["cells[0]= 42"]
@@ -37,7 +39,7 @@ def test_packets_and_commands_share_registers(control: Commanded, capsys: pytest
     assert control.pipeline.read_register("ControlIngress.cells", 0, 4096) == [0] * 4096
 
 
-def test_packets_and_commands_share_counters(control: Commanded) -> None:
+def test_packets_and_commands_share_counters(control: ShellSwitch) -> None:
     control.pipeline.process(1, bytes(64), 0, 0)
     assert control.does("counter_read drops 0") == ["drops[0]= (64 bytes, 1 packets)"]
     assert control.does("counter_write drops 1 7 800") == ["drops[1] has been updated"]
@@ -46,7 +48,7 @@ def test_packets_and_commands_share_counters(control: Commanded) -> None:
     assert set(control.pipeline.read_counter("ControlIngress.drops", 0, 16)) == {CounterValue(0, 0)}
 
 
-def test_counters_of_entries(control: Commanded) -> None:
+def test_counters_of_entries(control: ShellSwitch) -> None:
     control.does("table_add forward forward_to 0 => 1", "table_add forward forward_to 1 => 1")
     control.pipeline.process(1, bytes(64), 0, 0)
     direct = "this is the direct counter for table ControlIngress.forward"
@@ -59,7 +61,7 @@ def test_counters_of_entries(control: Commanded) -> None:
     ] * 2
 
 
-def test_meters_colour_packets(entities: Commanded) -> None:
+def test_meters_colour_packets(entities: ShellSwitch) -> None:
     """The first cell's colour is in the first register."""
     entities.does("meter_set_rates rates 0 0.0000005:1 0.000001:2")
     assert entities.does("meter_get_rates rates 0") == [
@@ -78,7 +80,7 @@ def test_meters_colour_packets(entities: Commanded) -> None:
     assert len(others) == 7
 
 
-def test_meters_of_entries(entities: Commanded) -> None:
+def test_meters_of_entries(entities: ShellSwitch) -> None:
     entities.does("table_add metered forward_metered 0&&&0 => 3 1")
     entities.does("meter_array_set_rates entry_rates 0.0000005:1 0.000001:2")
     assert entities.does("meter_get_rates entry_rates 0")[0] == "0: info rate = 5e-07, burst size = 1"
@@ -92,7 +94,7 @@ def test_meters_of_entries(entities: Commanded) -> None:
     )
 
 
-def test_value_sets_decide_where_packets_go(entities: Commanded) -> None:
+def test_value_sets_decide_where_packets_go(entities: ShellSwitch) -> None:
     assert entities.does("show_pvs") == ["EntitiesParser.odd_types       [compressed bitwidth:16]"]
     entities.does("pvs_add odd_types 0x88cc", "pvs_add odd_types 0x1", "pvs_add odd_types 0x88cc")
     assert entities.does("pvs_get odd_types") == ["88cc", "0001"]
@@ -109,7 +111,7 @@ def test_value_sets_decide_where_packets_go(entities: Commanded) -> None:
 
 
 def test_parts_of_a_value_set_are_one_behind_the_other() -> None:
-    with Commanded(PROGRAMS / "value_sets") as switch:
+    with ShellSwitch(PROGRAMS / "value_sets") as switch:
         switch.does("pvs_add pairs 0xabcd")
         first, second = switch.pipeline.program.value_sets[1].widths
         assert first + second == 16
@@ -136,5 +138,5 @@ def test_parts_of_a_value_set_are_one_behind_the_other() -> None:
         ("pvs_get nowhere", "Error: Invalid parser value set name (nowhere)"),
     ],
 )
-def test_mistakes(entities: Commanded, line: str, error: str) -> None:
+def test_mistakes(entities: ShellSwitch, line: str, error: str) -> None:
     assert entities.refuses(line).startswith(error)

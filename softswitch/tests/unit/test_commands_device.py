@@ -12,16 +12,16 @@ from google.protobuf import text_format
 from softswitch.hashing import Crc
 from softswitch.p4runtime.messages import p4r
 from switch_harness.p4runtime import CONTROL, ENTITIES, PROGRAMS, Control
-from switch_harness.switch_runtime import Commanded
+from switch_harness.switch_runtime import ShellSwitch
 
 
 @pytest.fixture
-def switch() -> Iterator[Commanded]:
-    with Commanded(CONTROL) as commanded:
-        yield commanded
+def switch() -> Iterator[ShellSwitch]:
+    with ShellSwitch(CONTROL) as switch_with_shell:
+        yield switch_with_shell
 
 
-def test_programs_are_swapped(switch: Commanded) -> None:
+def test_programs_are_swapped(switch: ShellSwitch) -> None:
     switch.does("table_add forward forward_to 1 => 2")
     assert switch.refuses("swap_configs").startswith("Invalid swap operation (NO_ONGOING_SWAP): ")
     assert switch.does(f"load_new_config_file {ENTITIES}.json") == ["Loading new Json config"]
@@ -33,7 +33,7 @@ def test_programs_are_swapped(switch: Commanded) -> None:
     assert switch.refuses("table_num_entries forward") == "Error: Invalid table name (forward)"
 
 
-def test_an_invalid_swap_is_refused(switch: Commanded, tmp_path: Path) -> None:
+def test_an_invalid_swap_is_refused(switch: ShellSwitch, tmp_path: Path) -> None:
     assert switch.refuses("load_new_config_file /nowhere.json") == "Error: Not a valid filename"
     (tmp_path / "bad.json").write_text("{}")
     assert "not a BMv2 program" in switch.refuses(f"load_new_config_file {tmp_path}/bad.json")
@@ -44,7 +44,7 @@ def test_an_invalid_swap_is_refused(switch: Commanded, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("p4info", [False, True])
 def test_state_is_reset(p4info: bool) -> None:
-    with Commanded(CONTROL, p4info) as switch:
+    with ShellSwitch(CONTROL, p4info) as switch:
         switch.does("table_add forward forward_to 1 => 2", "register_write cells 0 5", "mc_mgrp_create 1")
         switch.does("mc_node_create 0 1", "reset_state")
         assert switch.does("table_num_entries forward") == ["0"]
@@ -53,7 +53,7 @@ def test_state_is_reset(p4info: bool) -> None:
         assert (switch.pipelines.running is not None) == p4info
 
 
-def test_files_of_the_program_and_of_the_state(switch: Commanded, tmp_path: Path) -> None:
+def test_files_of_the_program_and_of_the_state(switch: ShellSwitch, tmp_path: Path) -> None:
     switch.does(f"write_config_to_file {tmp_path}/config.json")
     assert json.loads((tmp_path / "config.json").read_text()) == json.loads(
         CONTROL.with_suffix(".json").read_text()
@@ -65,7 +65,7 @@ def test_files_of_the_program_and_of_the_state(switch: Commanded, tmp_path: Path
     assert switch.refuses("serialize_state /nowhere/x") == "Error: /nowhere/x: No such file or directory"
 
 
-def test_ports(switch: Commanded) -> None:
+def test_ports(switch: ShellSwitch) -> None:
     assert switch.does("show_ports")[2:] == [
         "    1           s1-eth1           UP    ",
         "    2           s1-eth2          DOWN   ",
@@ -79,25 +79,25 @@ def test_ports(switch: Commanded) -> None:
     assert switch.refuses("port_add x 9 file.pcap") == "Error: a pcap_path is not supported"
 
 
-def test_queues(switch: Commanded) -> None:
+def test_queues(switch: ShellSwitch) -> None:
     switch.does("set_queue_rate 100", "set_queue_rate 50 1", "set_queue_depth 8 2 0")
     assert switch.ports.calls == [(None, None, 100, None), (1, None, 50, None), (2, 0, None, 8)]
     assert switch.refuses("set_queue_rate 1 9") == "Error: there is no port 9"
     assert switch.refuses("set_queue_rate x") == "Error: Bad format for rate_pps, expected integer"
 
 
-def test_time(switch: Commanded) -> None:
+def test_time(switch: ShellSwitch) -> None:
     switch.ports.now.now = 1234
     assert switch.does("get_time_elapsed") == ["1234"]
     assert int(switch.does("get_time_since_epoch")[0]) > 1_700_000_000_000_000
 
 
-def test_switch_info(switch: Commanded) -> None:
+def test_switch_info(switch: ShellSwitch) -> None:
     assert switch.does("switch_info")[0] == "device_id     : 1"
 
 
 def test_crc_parameters() -> None:
-    with Commanded(PROGRAMS / "hashes") as switch:
+    with ShellSwitch(PROGRAMS / "hashes") as switch:
         name = next(name for name, width in switch.shell.program.crcs.items() if width == 16)
         switch.does(f"set_crc16_parameters {name} 0x1021 0xffff 0x1 false 0")
         assert switch.ports.calls == [(name, Crc(16, 0x1021, 0xFFFF, 1, reflected=False))]
@@ -113,7 +113,7 @@ def test_crc_parameters() -> None:
             assert switch.refuses(f"set_crc16_parameters {name} {words}").startswith(error)
 
 
-def test_commands_that_cannot_be_journalled_are_refused(switch: Commanded, tmp_path: Path) -> None:
+def test_commands_that_cannot_be_journalled_are_refused(switch: ShellSwitch, tmp_path: Path) -> None:
     """A switch that restarts with pinned state replays its journal, which has only P4Runtime writes."""
     from softswitch.p4runtime.journal import Journal
 
@@ -127,7 +127,7 @@ def test_commands_that_cannot_be_journalled_are_refused(switch: Commanded, tmp_p
     journal.close()
 
 
-def test_help_and_comments(switch: Commanded) -> None:
+def test_help_and_comments(switch: ShellSwitch) -> None:
     assert switch.does("help table_add") == [
         "Add entry to a match table: table_add <table name> <action name> <match fields> => "
         "<action parameters> [priority]"
@@ -137,7 +137,7 @@ def test_help_and_comments(switch: Commanded) -> None:
     assert switch.shell.run("EOF")
 
 
-def test_all_commands_of_bmv2_are_there(switch: Commanded) -> None:
+def test_all_commands_of_bmv2_are_there(switch: ShellSwitch) -> None:
     """Expect the commands of runtime_CLI.py and sswitch_CLI.py, but for `set_toeplitz_hash_key`."""
     names = {name.removeprefix("do_") for name in dir(switch.shell) if name.startswith("do_")}
     bmv2 = [
@@ -233,7 +233,7 @@ def test_all_commands_of_bmv2_are_there(switch: Commanded) -> None:
     assert all(getattr(switch.shell, f"do_{name}").__doc__ for name in bmv2)
 
 
-def test_names_are_completed(switch: Commanded) -> None:
+def test_names_are_completed(switch: ShellSwitch) -> None:
     def completed(line: str) -> list[str]:
         text = line[line.rindex(" ") + 1 :]
         return switch.shell.completedefault(text, line, len(line) - len(text), len(line))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from switch_harness.effort import examples
 from switch_harness.p4runtime import CONTROL, ENTITIES
-from switch_harness.switch_runtime import Commanded
+from switch_harness.switch_runtime import ShellSwitch
 
 KEYS, HANDLES = st.integers(0, 5), st.integers(0, 5)
 PORTS, PRIORITIES = st.integers(1, 4), st.integers(0, 2)
@@ -65,7 +65,7 @@ class Table:
         return [(self.handle(slot), *entry) for slot, entry in enumerate(self.slots) if entry is not None]
 
 
-def dumped(switch: Commanded, table: str) -> list[tuple[int, str, str]]:
+def dumped(switch: ShellSwitch, table: str) -> list[tuple[int, str, str]]:
     """Handle, key with priority, and action of the entries that `table_dump` shows."""
     text = "\n".join(switch.does(f"table_dump {table}"))
     found = []
@@ -90,7 +90,7 @@ COMMANDS = st.lists(
 @settings(max_examples=examples(40), deadline=None)
 @given(COMMANDS)
 def test_an_exact_table(commands: list[tuple[str, int, int, int]]) -> None:
-    with Commanded(CONTROL) as switch:
+    with ShellSwitch(CONTROL) as switch:
         model = Table()
         for command, number, port, version in commands:
             action = f"Action entry: ControlIngress.forward_to - {port:02x}"
@@ -111,7 +111,7 @@ def test_an_exact_table(commands: list[tuple[str, int, int, int]]) -> None:
 @given(COMMANDS)
 def test_a_ternary_table(commands: list[tuple[str, int, int, int]]) -> None:
     """Entries that differ in their priority alone are two; what the mask hides does not count."""
-    with Commanded(ENTITIES) as switch:
+    with ShellSwitch(ENTITIES) as switch:
         model = Table()
         for command, number, port, rank in commands:
             action = f"Action entry: Entities.forward_metered - {port:02x}"
@@ -138,7 +138,7 @@ def test_a_ternary_table(commands: list[tuple[str, int, int, int]]) -> None:
 
 
 def _do(
-    switch: Commanded,
+    switch: ShellSwitch,
     model: Table,
     command: str,
     add: tuple[str, str, str],

@@ -8,22 +8,22 @@ import pytest
 from finsy.proto import p4r
 
 from switch_harness.p4runtime import ENTITIES, read
-from switch_harness.switch_runtime import Commanded
+from switch_harness.switch_runtime import ShellSwitch
 
 
 @pytest.fixture(params=[False, True], ids=["bare", "p4info"])
-def switch(request: pytest.FixtureRequest) -> Iterator[Commanded]:
-    with Commanded(ENTITIES, p4info=request.param) as commanded:
-        yield commanded
+def switch(request: pytest.FixtureRequest) -> Iterator[ShellSwitch]:
+    with ShellSwitch(ENTITIES, p4info=request.param) as switch_with_shell:
+        yield switch_with_shell
 
 
-def ports_of(switch: Commanded, address: int) -> list[int]:
+def ports_of(switch: ShellSwitch, address: int) -> list[int]:
     """Return the port that a frame to an address leaves by, without clones."""
     frame = address.to_bytes(6, "big") + bytes(54)
     return [output.port for output in switch.pipeline.process(1, frame, 0, 0)]
 
 
-def test_entries_do_what_their_member_does(switch: Commanded) -> None:
+def test_entries_do_what_their_member_does(switch: ShellSwitch) -> None:
     assert switch.does("act_prof_create_member nexthops forward_to 2") == [
         "Member has been created with handle 0"
     ]
@@ -48,7 +48,7 @@ def test_entries_do_what_their_member_does(switch: Commanded) -> None:
     )
 
 
-def test_groups(switch: Commanded) -> None:
+def test_groups(switch: ShellSwitch) -> None:
     for line in (
         "act_prof_create_group paths",
         "act_prof_create_member paths forward_to 5",
@@ -93,7 +93,7 @@ def test_groups(switch: Commanded) -> None:
     assert switch.does("act_prof_create_group paths") == ["Group has been created with handle 0"]
 
 
-def test_p4runtime_reads_them_by_ids(switch: Commanded) -> None:
+def test_p4runtime_reads_them_by_ids(switch: ShellSwitch) -> None:
     switch.does("act_prof_create_member paths drop", "act_prof_create_group paths")
     switch.does("act_prof_add_member_to_group paths 0 0")
     (member,) = read(switch.control, p4r.Entity(action_profile_member=p4r.ActionProfileMember()))
@@ -102,7 +102,7 @@ def test_p4runtime_reads_them_by_ids(switch: Commanded) -> None:
     assert [each.member_id for each in group.action_profile_group.members] == [1]
 
 
-def test_the_older_commands_name_a_table(switch: Commanded) -> None:
+def test_the_older_commands_name_a_table(switch: ShellSwitch) -> None:
     for line in (
         "table_indirect_create_group balanced",
         "table_indirect_create_member balanced forward_to 5",
@@ -122,7 +122,7 @@ def test_the_older_commands_name_a_table(switch: Commanded) -> None:
     assert switch.does("act_prof_dump paths")[-2:] == ["=" * 10, "GROUPS"]
 
 
-def test_defaults_of_such_tables(switch: Commanded) -> None:
+def test_defaults_of_such_tables(switch: ShellSwitch) -> None:
     switch.does("act_prof_create_member nexthops forward_to 4", "table_indirect_set_default routed 0")
     assert ports_of(switch, 1) == [4]
     assert switch.does("table_dump routed")[-2] == "Index: member(0)"
@@ -137,7 +137,7 @@ def test_defaults_of_such_tables(switch: Commanded) -> None:
     assert ports_of(switch, 1) == [8]
 
 
-def test_what_a_profile_does_not_take(switch: Commanded) -> None:
+def test_what_a_profile_does_not_take(switch: ShellSwitch) -> None:
     for line, error in (
         (
             "act_prof_create_group nexthops",

@@ -8,7 +8,7 @@ import pytest
 from finsy.proto import p4r
 
 from switch_harness.p4runtime import PROGRAMS, read, write
-from switch_harness.switch_runtime import Commanded
+from switch_harness.switch_runtime import ShellSwitch
 
 REPLICATION = PROGRAMS / "replication"
 GROUP = p4r.PacketReplicationEngineEntry(multicast_group_entry=p4r.MulticastGroupEntry())
@@ -16,9 +16,9 @@ SESSION = p4r.PacketReplicationEngineEntry(clone_session_entry=p4r.CloneSessionE
 
 
 @pytest.fixture
-def switch() -> Iterator[Commanded]:
-    with Commanded(REPLICATION, p4info=True) as commanded:
-        yield commanded
+def switch() -> Iterator[ShellSwitch]:
+    with ShellSwitch(REPLICATION, p4info=True) as switch_with_shell:
+        yield switch_with_shell
 
 
 def frame(op: int, group: int = 0, session: int = 0) -> bytes:
@@ -34,11 +34,11 @@ def frame(op: int, group: int = 0, session: int = 0) -> bytes:
     return joined.to_bytes(sum(field.width for field in probe.fields) // 8, "big")
 
 
-def ports_of(switch: Commanded, data: bytes) -> list[int]:
+def ports_of(switch: ShellSwitch, data: bytes) -> list[int]:
     return [output.port for output in switch.pipeline.process(1, data, 0, 0)]
 
 
-def test_copies_go_in_the_order_of_the_nodes(switch: Commanded) -> None:
+def test_copies_go_in_the_order_of_the_nodes(switch: ShellSwitch) -> None:
     assert switch.does("mc_mgrp_create 1") == ["Creating multicast group 1"]
     assert switch.does("mc_node_create 5 8 1 5") == [
         "Creating node with rid 5 , port map 100100010 and lag map ",
@@ -74,7 +74,7 @@ def test_copies_go_in_the_order_of_the_nodes(switch: Commanded) -> None:
     assert read(switch.control, p4r.Entity(packet_replication_engine_entry=GROUP)) == []
 
 
-def test_a_node_sends_to_one_port_of_a_lag(switch: Commanded) -> None:
+def test_a_node_sends_to_one_port_of_a_lag(switch: ShellSwitch) -> None:
     """BMv2's hash is 255 for all packets; BMv2 shows the last node's ports as the LAG's."""
     switch.does("mc_mgrp_create 1", "mc_node_create 2 1 | 1 3", "mc_node_associate 1 0")
     assert ports_of(switch, frame(2, group=1)) == [1]
@@ -88,7 +88,7 @@ def test_a_node_sends_to_one_port_of_a_lag(switch: Commanded) -> None:
     ]
 
 
-def test_what_p4runtime_writes_becomes_nodes(switch: Commanded) -> None:
+def test_what_p4runtime_writes_becomes_nodes(switch: ShellSwitch) -> None:
     group = p4r.MulticastGroupEntry(
         multicast_group_id=7,
         replicas=[p4r.Replica(egress_port=port, instance=rid) for port, rid in ((4, 1), (2, 1), (9, 2))],
@@ -111,7 +111,7 @@ def test_what_p4runtime_writes_becomes_nodes(switch: Commanded) -> None:
     assert ports_of(switch, frame(2, group=8)) == [10]
 
 
-def test_mirroring(switch: Commanded) -> None:
+def test_mirroring(switch: ShellSwitch) -> None:
     assert switch.refuses("mirroring_get 5").startswith("Invalid mirroring operation (SESSION_NOT_FOUND)")
     assert sorted(ports_of(switch, frame(1, session=5))) == [9]
     switch.does("mirroring_add 5 7")
@@ -123,7 +123,7 @@ def test_mirroring(switch: Commanded) -> None:
     assert sorted(ports_of(switch, frame(1, session=5))) == [9]
 
 
-def test_a_session_follows_its_multicast_group(switch: Commanded) -> None:
+def test_a_session_follows_its_multicast_group(switch: ShellSwitch) -> None:
     switch.does("mc_mgrp_create 3", "mc_node_create 0 1 2", "mirroring_add_mc 5 3")
     assert switch.does("mirroring_get 5") == ["MirroringSessionConfig(port=None, mgid=3)"]
     assert sorted(ports_of(switch, frame(1, session=5))) == [9]
@@ -147,11 +147,11 @@ def test_a_session_follows_its_multicast_group(switch: Commanded) -> None:
         ("mirroring_add 1 x", "Error: Bad format for egress_port, expected integer"),
     ],
 )
-def test_mistakes(switch: Commanded, line: str, error: str) -> None:
+def test_mistakes(switch: ShellSwitch, line: str, error: str) -> None:
     assert switch.refuses(line).startswith(error)
 
 
-def test_a_node_is_in_one_group(switch: Commanded) -> None:
+def test_a_node_is_in_one_group(switch: ShellSwitch) -> None:
     switch.does("mc_mgrp_create 1", "mc_mgrp_create 2", "mc_node_create 0 1", "mc_node_associate 1 0")
     assert switch.refuses("mc_node_associate 2 0") == (
         "Invalid PRE operation (ERROR): node 0 is in multicast group 1 already"

@@ -8,20 +8,20 @@ import pytest
 from finsy.proto import p4r
 
 from switch_harness.p4runtime import CONTROL, ENTITIES, PROGRAMS, forward, read, update, write
-from switch_harness.switch_runtime import Commanded
+from switch_harness.switch_runtime import ShellSwitch
 
 ADDED = "Entry has been added with handle {}"
 
 
 @pytest.fixture
-def control() -> Iterator[Commanded]:
-    with Commanded(CONTROL) as switch:
+def control() -> Iterator[ShellSwitch]:
+    with ShellSwitch(CONTROL) as switch:
         yield switch
 
 
 @pytest.fixture
-def entities() -> Iterator[Commanded]:
-    with Commanded(ENTITIES) as switch:
+def entities() -> Iterator[ShellSwitch]:
+    with ShellSwitch(ENTITIES) as switch:
         yield switch
 
 
@@ -30,11 +30,11 @@ def to(address: int) -> bytes:
     return address.to_bytes(6, "big") + bytes(58)
 
 
-def ports_of(switch: Commanded, frame: bytes) -> list[int]:
+def ports_of(switch: ShellSwitch, frame: bytes) -> list[int]:
     return [output.port for output in switch.pipeline.process(1, frame, 0, 0)]
 
 
-def test_an_added_entry_forwards(control: Commanded) -> None:
+def test_an_added_entry_forwards(control: ShellSwitch) -> None:
     assert control.does("table_add forward forward_to 00:00:00:00:00:05 => 3") == [
         "Adding entry to exact match table forward",
         "match key:           EXACT-00:00:00:00:00:05",
@@ -48,7 +48,7 @@ def test_an_added_entry_forwards(control: Commanded) -> None:
 
 @pytest.mark.parametrize("p4info", [False, True])
 def test_commands_and_p4runtime_act_on_the_same_entries(p4info: bool) -> None:
-    with Commanded(CONTROL, p4info) as switch:
+    with ShellSwitch(CONTROL, p4info) as switch:
         if p4info:
             assert write(switch.control, update(forward(7, port=4))) == [None]
         else:
@@ -60,11 +60,11 @@ def test_commands_and_p4runtime_act_on_the_same_entries(p4info: bool) -> None:
         assert [e.match[0].exact.value for e in entries(switch) if e.table_id == table] == [b"\x08"]
 
 
-def entries(switch: Commanded) -> list[p4r.TableEntry]:
+def entries(switch: ShellSwitch) -> list[p4r.TableEntry]:
     return [e.table_entry for e in read(switch.control, p4r.Entity(table_entry=p4r.TableEntry()))]
 
 
-def test_handles_are_those_of_bmv2(control: Commanded) -> None:
+def test_handles_are_those_of_bmv2(control: ShellSwitch) -> None:
     """The lowest free number, with a version for each reuse; a cleared table begins anew."""
     for address in range(3):
         assert control.does(f"table_add forward punt {address} =>")[-1] == ADDED.format(address)
@@ -78,7 +78,7 @@ def test_handles_are_those_of_bmv2(control: Commanded) -> None:
 
 
 def test_handles_follow_what_p4runtime_writes() -> None:
-    with Commanded(CONTROL, p4info=True) as switch:
+    with ShellSwitch(CONTROL, p4info=True) as switch:
         switch.does("table_add forward punt 1 =>", "table_add forward punt 2 =>")
         write(switch.control, update(forward(1), p4r.Update.DELETE), update(forward(5)), update(forward(6)))
         dump = switch.does("table_dump forward")
@@ -92,7 +92,7 @@ def test_handles_follow_what_p4runtime_writes() -> None:
         ]
 
 
-def test_a_modified_entry_does_something_else(control: Commanded) -> None:
+def test_a_modified_entry_does_something_else(control: ShellSwitch) -> None:
     control.does("table_add forward forward_to 5 => 3")
     for line, port in (
         ("table_modify forward forward_to 0 4", 4),
@@ -102,14 +102,14 @@ def test_a_modified_entry_does_something_else(control: Commanded) -> None:
         assert ports_of(control, to(5)) == [port]
 
 
-def test_entries_are_deleted(control: Commanded) -> None:
+def test_entries_are_deleted(control: ShellSwitch) -> None:
     control.does("table_add forward forward_to 5 => 3", "table_add forward forward_to 6 => 3")
     assert control.does("table_delete forward 0") == ["Deleting entry 0 from forward"]
     assert control.does("table_delete_match forward 0x6") == ["Deleting entry 1 from forward"]
     assert (ports_of(control, to(5)), ports_of(control, to(6))) == ([], [])
 
 
-def test_defaults(control: Commanded) -> None:
+def test_defaults(control: ShellSwitch) -> None:
     assert control.does("table_set_default forward forward_to 5") == [
         "Setting default action of forward",
         "action:              forward_to",
@@ -130,7 +130,7 @@ def test_defaults(control: Commanded) -> None:
     assert refused.startswith("Invalid table operation (DEFAULT_ACTION_IS_CONST): ")
 
 
-def test_what_there_is(entities: Commanded) -> None:
+def test_what_there_is(entities: ShellSwitch) -> None:
     assert entities.does("show_tables")[1:3] == [
         "Entities.metered               [implementation=None, mk=ethernet.ether_type(ternary, 16)]",
         "Entities.routed                [implementation=Entities.nexthops, mk=ethernet.dst_addr(exact, 48)]",
@@ -141,7 +141,7 @@ def test_what_there_is(entities: Commanded) -> None:
     assert set(actions) < set(entities.does("show_actions"))
 
 
-def test_priorities_are_bmv2s(entities: Commanded) -> None:
+def test_priorities_are_bmv2s(entities: ShellSwitch) -> None:
     """The smallest wins; P4Runtime, where the largest does, reads what PI gives it."""
     entities.does("table_add metered forward_metered 0x0800&&&0xff00 => 3 10")
     entities.does("table_add metered forward_metered 0&&&0 => 4 2")
@@ -158,7 +158,7 @@ def test_priorities_are_bmv2s(entities: Commanded) -> None:
 
 
 def test_every_kind_of_match() -> None:
-    with Commanded(PROGRAMS / "match_kinds") as switch:
+    with ShellSwitch(PROGRAMS / "match_kinds") as switch:
         switch.does("table_add lpm_table lpm_hit 1 10.1.2.3/8 => 5")
         assert switch.does("table_dump_entry lpm_table 0")[2:4] == [
             "* probe.exact_part    : EXACT     0001",
@@ -175,13 +175,13 @@ def test_every_kind_of_match() -> None:
         )
 
 
-def key(switch: Commanded, field: int, low: int, high: int) -> str:
+def key(switch: ShellSwitch, field: int, low: int, high: int) -> str:
     """A range as it is shown."""
     width = switch.shell.program.tables["range_table"].key[field].width
     return " -> ".join(value.to_bytes((width + 7) // 8, "big").hex(":") for value in (low, high))
 
 
-def test_idle_timeouts(entities: Commanded) -> None:
+def test_idle_timeouts(entities: ShellSwitch) -> None:
     entities.does("table_add seen NoAction aa:bb:cc:dd:ee:ff =>")
     assert entities.does("table_set_timeout seen 0 1500") == ["Setting a 1500 ms timeout for entry 0"]
     entities.ports.now.now = 2_000_000
@@ -223,7 +223,7 @@ def test_idle_timeouts(entities: Commanded) -> None:
         ("table_dropp forward", "*** Unknown syntax: table_dropp forward", "table_dropp"),
     ],
 )
-def test_mistakes_name_the_word(control: Commanded, line: str, error: str, word: str) -> None:
+def test_mistakes_name_the_word(control: ShellSwitch, line: str, error: str, word: str) -> None:
     assert control.refuses(line) == error
     assert control.wrong_word(line) == word
 
@@ -246,11 +246,11 @@ def test_mistakes_name_the_word(control: Commanded, line: str, error: str, word:
         ("table_indirect_add seen 1 => 0", "Error: Cannot run this command on non-indirect table"),
     ],
 )
-def test_what_a_table_does_not_take(entities: Commanded, line: str, error: str) -> None:
+def test_what_a_table_does_not_take(entities: ShellSwitch, line: str, error: str) -> None:
     assert entities.refuses(line).startswith(error)
 
 
-def test_a_full_table_and_one_entry_twice(control: Commanded) -> None:
+def test_a_full_table_and_one_entry_twice(control: ShellSwitch) -> None:
     for address in range(4):
         control.does(f"table_add pairs NoAction {address} 0 =>")
     assert control.refuses("table_add pairs NoAction 1 0 =>") == (
@@ -261,7 +261,7 @@ def test_a_full_table_and_one_entry_twice(control: Commanded) -> None:
     )
 
 
-def test_names_by_unique_suffix(control: Commanded) -> None:
+def test_names_by_unique_suffix(control: ShellSwitch) -> None:
     for name in ("ControlIngress.forward", "forward"):
         assert control.does(f"table_num_entries {name}") == ["0"]
     assert control.refuses("table_num_entries ward") == "Error: Invalid table name (ward)"
