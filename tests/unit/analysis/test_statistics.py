@@ -16,7 +16,7 @@ positive = st.floats(0.01, 100)
 
 
 def test_a_difference_is_of_geometric_means_and_so_is_its_interval() -> None:
-    """All rounds are equal but one, which is twice as large; the bounds are of subsets of it and without it."""
+    """All rounds are equal but one of twice the size; the bounds are subsets without it, and it alone."""
     found = compare_paired(np.array([5.0, 5, 5, 5, 5, 10]), np.full(6, 10.0))
     mean = 5 * 2 ** (1 / 6)
     assert (found.reference, found.value, found.difference) == pytest.approx((10, mean, mean - 10))
