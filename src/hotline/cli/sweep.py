@@ -75,7 +75,7 @@ def _wanted(names: tuple[str, ...], config: Path | None, setting: str | None) ->
 
     if setting is None:
         if config is not None:
-            raise click.UsageError("--config is of a sweep of your own: say --vary SETTING=V1,V2,..., too")
+            raise click.UsageError("--config requires --vary SETTING=V1,V2,...")
         return sweeps(names)
     if names:
         raise click.UsageError(f"{names[0]} and --vary exclude each other")

@@ -1,4 +1,4 @@
-"""Sweeps: the same numbers wherever points are simulated, nothing done twice, and figures of it."""
+"""Sweeps: results do not depend on the host, finished points are cached, and figures show results."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def no_progress(done: int, total: int, name: str) -> None:
     pass
 
 
-# -- what is swept
+# -- points of sweeps
 
 
 def test_the_papers_clusters_are_those_of_its_table() -> None:
@@ -96,7 +96,7 @@ def test_the_papers_clusters_are_those_of_its_table() -> None:
     assert {point.config.arms for point in clusters.points} == {arms}
 
 
-def test_training_goes_to_512_workers_whose_racks_share_ports() -> None:
+def test_training_has_up_to_512_workers_of_which_8_share_a_port() -> None:
     (found,) = sweeps(["training"])
     assert [point.config.workers for point in found.points] == [16, 32, 64, 128, 256, 512]
     assert {point.config.servers for point in found.points} == {20}
@@ -105,7 +105,7 @@ def test_training_goes_to_512_workers_whose_racks_share_ports() -> None:
 
 
 def test_every_sweep_has_its_own_points() -> None:
-    """The largest come first; each has its own file and digest."""
+    """The largest points come first; each has its own file."""
     swept = sweeps([])
     names = ["clusters", "training", "top-k", "skew", "bandwidth", "incast", "connections"]
     assert [each.name for each in swept] == names
@@ -129,11 +129,11 @@ def test_impossible_values_are_refused() -> None:
     assert changed(DDL, {"network.rate_mbit": 5, "top_k": 7}).network.rate_mbit == 5
 
 
-# -- doing it
+# -- simulation
 
 
-def simulated_by_hand(monkeypatch: pytest.MonkeyPatch, lost: int = 0) -> list[str]:
-    """Make results up instead of simulating; return the sizes of hot sets for which this happens."""
+def fake_simulation(monkeypatch: pytest.MonkeyPatch, lost: int = 0) -> list[str]:
+    """Replace the simulation by fixed results; return a list to which each simulated top_k is appended."""
     done: list[str] = []
 
     def simulate(_: object, tasks: Sequence[tuple[str]], *__: object) -> list[tuple[int, str]]:
@@ -152,18 +152,18 @@ def test_results_are_the_same_wherever_a_point_is_simulated(tmp_path: Path) -> N
     here = {name: CachedPoint.model_validate_json(text) for name, text in made.items()}
     local = simulate_points(points, tmp_path / "local", None, 1, no_progress)
     with cluster_of(1, tmp_path) as address:
-        away = simulate_points(points, tmp_path / "away", address, 1, no_progress)
+        remote = simulate_points(points, tmp_path / "away", address, 1, no_progress)
     for each in points:
         key = each.sweep, each.name
-        assert here[each.name].result == local[key].result == away[key].result
-        assert local[key].fingerprint == away[key].fingerprint == fingerprint(each.config)
+        assert here[each.name].result == local[key].result == remote[key].result
+        assert local[key].fingerprint == remote[key].fingerprint == fingerprint(each.config)
     results = [here[each.name].result for each in points]
     assert results[0].arms["offload"] != results[1].arms["offload"] and results[0].rpcs > 100
     assert all((result.sent > 1_000, result.lost) == (True, 0) for result in results)
     assert results[1].arms["offload"].ps_packets_per_step < results[1].arms["baseline"].ps_packets_per_step
 
 
-def test_the_result_of_a_run_is_that_of_its_logs() -> None:
+def test_the_result_of_a_run_agrees_with_its_logs() -> None:
     config = changed(point(40).config, {"workers": 6, "loads": [0.1]})
     with temporary_run(config, None, quiet_reporter()) as made:
         result, blocks = summarize_run(made), made.record.blocks
@@ -188,8 +188,8 @@ def test_the_result_of_a_run_is_that_of_its_logs() -> None:
         for op, mean, p99 in (("pull", arm.pull_mean, arm.pull_p99), ("push", arm.push_mean, arm.push_p99)):
             assert mean == pytest.approx(latencies[op].mean(), abs=1)
             assert p99 == pytest.approx(np.quantile(latencies[op], 0.99, method="nearest"), abs=1)
-        whole = [block for block in blocks if block.arm == name]
-        cpu = sum(block.servers.cpu_s for block in whole) / sum(block.steps for block in whole)
+        arm_blocks = [block for block in blocks if block.arm == name]
+        cpu = sum(block.servers.cpu_s for block in arm_blocks) / sum(block.steps for block in arm_blocks)
         assert arm.ps_cpu_us_per_step == pytest.approx(1e6 * cpu)
     begun = [(block.begun_us, block.ended_us) for block in blocks if block.arm == BASELINE.name]
     in_a_block = [(calls["time_us"] >= since) & (calls["time_us"] <= until) for since, until in begun]
@@ -200,7 +200,7 @@ def test_the_result_of_a_run_is_that_of_its_logs() -> None:
     assert (baseline.callers_p50, baseline.callers_p99) == (p50, p99) and p50 < p99
 
 
-def test_the_result_has_cables_and_cores() -> None:
+def test_the_result_has_loads_of_links_and_cores() -> None:
     """Servers that take a millisecond an RPC; queues that a burst does not fit into."""
     changes = {"hosts.serve_ns": 1_000_000, "network.queue_kb": 1, "network.rate_mbit": 20}
     with temporary_run(changed(point(40).config, changes), None, quiet_reporter()) as made:
@@ -211,11 +211,11 @@ def test_the_result_has_cables_and_cores() -> None:
 
 
 def test_finished_work_is_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Results of other settings, of other code and without numbers are made again."""
+    """Points whose settings, code or file have changed are simulated again."""
     points = [point(20), point(40)]
-    done = simulated_by_hand(monkeypatch)
+    done = fake_simulation(monkeypatch)
     reported: list[tuple[int, int, str]] = []
-    first = simulate_points(points, tmp_path, None, 1, lambda *of: reported.append(of))
+    first = simulate_points(points, tmp_path, None, 1, lambda *progress: reported.append(progress))
     assert reported == [(0, 2, ""), (1, 2, "top_k 20"), (2, 2, "top_k 40")]
     assert (simulate_points(points, tmp_path, None, 1, no_progress), done) == (first, ["20", "40"])
     result_file(points[0], tmp_path).write_text("{}")
@@ -239,11 +239,11 @@ def test_a_missing_cluster_is_an_error(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.soak
-def test_a_sweep_of_ones_own(tmp_path: Path) -> None:
+def test_a_user_defined_sweep(tmp_path: Path) -> None:
     result = sweep(tmp_path, "--vary", "top_k=20,40", "--json")
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)["top_k"]
-    assert {name: of["x"] for name, of in found.items()} == {"20": 20, "40": 40}
+    assert {name: each["x"] for name, each in found.items()} == {"20": 20, "40": 40}
     assert found["40"]["result"]["arms"]["offload"]["ps_packets_per_step"] > 0
     assert "2 of 2: top_k " in result.stderr
     page = (tmp_path / "sweeps" / "report.html").read_text()
@@ -259,7 +259,7 @@ def test_a_sweep_of_ones_own(tmp_path: Path) -> None:
         (("--vary", "top_k=true"), "--vary top_k=true: is not SETTING=V1,V2,... with numbers"),
         (("--vary", "top_k=0"), "top_k = 0: Input should be greater than or equal to 1"),
         (("--vary", "top_k=5", "skew"), "skew and --vary exclude each other"),
-        ((), "--config is of a sweep of your own"),
+        ((), "--config requires --vary"),
     ],
 )
 def test_an_unknown_sweep_is_refused(tmp_path: Path, options: tuple[str, ...], complaint: str) -> None:
@@ -271,7 +271,7 @@ def test_an_unknown_sweep_is_refused(tmp_path: Path, options: tuple[str, ...], c
 def test_updates_that_are_lost_fail_and_the_page_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    simulated_by_hand(monkeypatch, lost=3)
+    fake_simulation(monkeypatch, lost=3)
     result = sweep(tmp_path, "--vary", "top_k=20")
     assert result.exit_code == 1 and "Error: top_k 20: 3 updates were lost, at 2 keys" in result.output
     assert (tmp_path / "sweeps" / "report.html").exists()
@@ -325,8 +325,8 @@ def an_arm(capacity: float, **changes: float) -> SweptArm:
     }  # fmt: skip
     of_arm = {name: value for name, value in changes.items() if name in values}
     of_simulated = {name: value for name, value in changes.items() if name in simulated}
-    known = SimulatedArm.model_validate({**simulated, **of_simulated})
-    return SweptArm(capacity=capacity, simulated=known, **{**values, **of_arm})
+    simulated_arm = SimulatedArm.model_validate({**simulated, **of_simulated})
+    return SweptArm(capacity=capacity, simulated=simulated_arm, **{**values, **of_arm})
 
 
 def a_result(config: SimulationConfig, lost: int = 0, **arms: SweptArm) -> CachedPoint:
@@ -344,7 +344,7 @@ def numbers(values: object) -> list[float]:
     return found
 
 
-def test_training_time_is_drawn_beside_16_workers_on_less_data() -> None:
+def test_training_time_is_plotted_with_the_ideal_scaling_of_16_workers() -> None:
     """The baseline doubles its steps/s only once, where there are eight times as many workers."""
     base = [Point("training", str(n), n, changed(DDL, {"workers": n})) for n in (16, 32, 128)]
     found = [
