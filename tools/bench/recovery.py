@@ -1,8 +1,8 @@
 """`python -m tools.bench.recovery`: what durable servers and replay logs cost.
 
-Each pass has a run of every setting, with and without, in random order, at the same offered rate. A figure is
-the geometric mean of the passes' ratios to the run without, with Student's 95 % interval of their
-logs; *repeat* is a run without, too: what differs there is noise.
+Each pass has a run of every setting in random order, at the same offered rate: `without` is the baseline, and
+`repeat` the baseline once more, whose differences are noise. A figure is the geometric mean of the passes'
+ratios to the baseline, with Student's 95 % interval of their logs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SETTINGS: dict[str, dict[str, object]] = {
 }
 ARMS = (BASELINE.name, OFFLOAD_PROXY.name)
 RATE = 150.0
-"""Steps/s that are offered: half of what the slowest of the settings carries on two cores."""
+"""Offered steps/s: half of the capacity of the slowest setting on two cores."""
 ROUNDS = 8
 
 Figures = dict[tuple[str, str], float]
@@ -43,7 +43,7 @@ Figures = dict[tuple[str, str], float]
 
 
 class Change(NamedTuple):
-    """The ratio of a figure with a setting to that without, less 1, with its bounds."""
+    """The change of a figure by a setting, as a fraction, and the bounds of its interval."""
 
     ratio: float
     low: float
@@ -105,19 +105,20 @@ def _change(with_setting: Rounds, without: Rounds) -> Change:
 @click.command()
 @click.option("--passes", type=click.IntRange(min=2), default=8, show_default=True)
 @click.option("--rate", type=click.FloatRange(min=0, min_open=True), default=RATE, show_default=True)
-@click.option("--folder", type=click.Path(path_type=Path), help="Where to make runs; a temporary folder.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--folder", type=click.Path(path_type=Path), help="Folder of the runs, temporary by default.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def main(passes: int, rate: float, folder: Path | None, as_json: bool) -> None:
     """Make runs, and measure what recovery costs: some three minutes a pass."""
     folder = folder or Path(tempfile.mkdtemp(prefix="hotline-recovery-"))
     err = Console(stderr=True)
-    made = []
+    passes_made = []
     for found in make_passes(passes, rate, folder):
-        made.append(found)
-        err.print(f"pass {len(made)} of {passes}, runs in {folder}", highlight=False)
-    changed = changes(made)
+        passes_made.append(found)
+        err.print(f"pass {len(passes_made)} of {passes}, runs in {folder}", highlight=False)
+    changed = changes(passes_made)
     medians = {
-        figure: float(np.median([found[WITHOUT][figure] for found in made])) for figure in made[0][WITHOUT]
+        figure: float(np.median([found[WITHOUT][figure] for found in passes_made]))
+        for figure in passes_made[0][WITHOUT]
     }
     if as_json:
         print(json.dumps(_as_json(medians, changed), indent=2))

@@ -1,4 +1,4 @@
-"""Which edges of the code an execution takes, and how often: what guides the search."""
+"""Coverage that guides the search: the edges of the code that an execution takes, and how often."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Edges:
 
     def __init__(self, sources: Sequence[str]) -> None:
         self._sources = tuple(str(ROOT / source) for source in sources)
-        # By address, as hashing code takes long; the code is stored, too, so that no other gets its address.
+        # By address, as hashing code is slow; the code is stored too, so that its address is not reused.
         self._known: dict[int, tuple[CodeType, int]] = {}
         self._counts: dict[int, int] = {}
 
@@ -34,9 +34,10 @@ class Edges:
             result = run()
         finally:
             sys.settrace(before)
-        most = (1 << _COUNT_BITS) - 1
+        max_magnitude = (1 << _COUNT_BITS) - 1
         return result, frozenset(
-            edge << _COUNT_BITS | min(count.bit_length(), most) for edge, count in self._counts.items()
+            edge << _COUNT_BITS | min(count.bit_length(), max_magnitude)
+            for edge, count in self._counts.items()
         )
 
     @staticmethod
@@ -47,8 +48,8 @@ class Edges:
         code = frame.f_code
         known = self._known.get(id(code))
         if known is None:
-            ours = code.co_filename.startswith(self._sources)
-            known = self._known[id(code)] = code, len(self._known) + 1 if ours else 0
+            is_traced = code.co_filename.startswith(self._sources)
+            known = self._known[id(code)] = code, len(self._known) + 1 if is_traced else 0
         return self._lines(known[1], frame.f_lineno) if known[1] else None
 
     def _lines(self, number: int, line: int) -> Trace:

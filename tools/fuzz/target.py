@@ -17,15 +17,15 @@ CORPUS = Path(__file__).parent / "corpus"
 MARK = b"=//="
 """Separates the parts of an input; it is found wherever a mutation has moved it."""
 _MAX_WORDS = 8
-"""Number of words that distinguish a refusal from others; a list may follow them."""
+"""Number of first words that identify a refusal; a list may follow them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
     """Something that parses bytes.
 
-    `run` accepts them, and returns what tells one outcome from another, or raises `HotlineError`. `seeds` are
-    inputs that are right, or nearly. `tokens` are words of the format, which mutations put in.
+    `run` parses them, and returns a value that identifies the outcome, or raises `HotlineError`. `seeds` are
+    inputs that are valid, or nearly. `tokens` are words of the format, which mutations put in.
     """
 
     name: str
@@ -45,19 +45,19 @@ class Target:
 
 
 class Refusal(frozenset[str]):
-    """The first words of a refusal that are not its input's."""
+    """The first words of an error message that do not repeat the input."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An input for which a target raises what it should not."""
+    """An input for which a target raises another exception than `HotlineError`, or an unclear message."""
 
     data: bytes
     error: BaseException
 
     @property
     def place(self) -> tuple[str, str, int]:
-        """What was raised where; of several findings with the same, one is enough."""
+        """Type of the error, file and line; findings with the same place are duplicates."""
         last = traceback.extract_tb(self.error.__traceback__)[-1]
         return type(self.error).__name__, last.filename, last.lineno or 0
 
@@ -92,9 +92,9 @@ def _words(text: str, data: bytes) -> Refusal:
     return Refusal([word for word in words if word.lower().encode() not in given][:_MAX_WORDS])
 
 
-def parts(data: bytes, most: int = 8) -> list[bytes]:
-    """Return the parts of an input, at most `most`."""
-    return data.split(MARK)[:most]
+def parts(data: bytes, limit: int = 8) -> list[bytes]:
+    """Return the first parts of an input, at most `limit`."""
+    return data.split(MARK)[:limit]
 
 
 @cache
