@@ -26,7 +26,7 @@ async def probe(session: Session) -> dict[str, float]:
 
 
 async def calibrate(session: Session, probed: dict[str, float]) -> None:
-    """Run every arm over the same steps, for equal models, and set the offered loads by what arms carry."""
+    """Run the same steps in all arms, so that their models agree, and set loads from the capacities."""
     steps = _steps(session, capacity_of_baseline(probed), 1.0)
     take_capacity(session, await capacities(session, "calibrate", steps))
 
@@ -44,10 +44,10 @@ def _steps(session: Session, capacity: float, share: float) -> int:
 async def capacities(session: Session, phase: str, steps: int) -> dict[str, float]:
     first, arms = session.take_steps(steps), session.config.measured
     found: dict[str, float] = {}
-    with session.reporter.phase(phase, len(arms)) as shown:
+    with session.reporter.phase(phase, len(arms)) as progress:
         for arm in arms:
             found[arm.name] = await _rate(session, arm, first, steps)
-            shown.update(len(found))
+            progress.update(len(found))
     return found
 
 
@@ -67,9 +67,7 @@ def measure_agent_costs(config: Config) -> dict[str, AgentCost]:
     for codec, steps in ((FAST, _COMPILED_STEPS), (config.codec, _STEPS)):
         cost = measure_rpc_cost(codec, chosen, config.window, steps)
         if cost is None:
-            log.warning(
-                "servers of design %s do not answer without a switch: not measured alone", chosen.name
-            )
+            log.warning("agent costs are not measured: servers of design %s need a switch", chosen.name)
             return {}
         found[codec] = AgentCost(**cost._asdict())
     return found
