@@ -60,7 +60,7 @@ def test_packets_queue_and_the_program_sees_the_depth(stack: ExitStack, commands
     assert (counters[1].rx, counters[2].tx_dropped, counters[2].queue_dropped) == (FRAMES, 0, 0)
     assert [probe.number for probe in probes] == list(range(FRAMES))
     for k, probe in enumerate(probes):
-        waited = sum(other.left > probe.enq_timestamp for other in probes[:k])
+        waited = sum(other.departure > probe.enq_timestamp for other in probes[:k])
         assert probe.enq_qdepth in (waited, waited - 1)  # one may leave within the same microsecond
     assert max(probe.enq_qdepth for probe in probes) > FRAMES // 3
     assert probes[-1].deq_qdepth == 0

@@ -30,7 +30,7 @@ from tests.unit.analysis.test_answer import (
 )
 from tests.unit.analysis.test_dedicated_switch import MEASURED, OWN, SHARED, virtual
 from tests.unit.analysis.test_dedicated_switch import summary as simulated
-from tests.unit.analysis.test_vectors import of_run
+from tests.unit.analysis.test_vectors import run_summary
 
 SAME = of_ratio(0.0001, -0.0001, 0.0003)
 NOISE = of_ratio(0.004, 0.001, 0.007)
@@ -70,7 +70,7 @@ ANSWERS: dict[str, Summary] = {
     "few rounds": summary({CPU: NOT_KNOWN}),
     "broken": summary({CPU: LESS}, updates=LOST, overflows=1_000, changed_arms=["offload", "offload-proxy"]),
     "a dedicated switch": simulated(MEASURED, virtual(OWN, SHARED)),
-    "vectors": of_run({"switchml": 8_000.0, "switchml-checked": 10_000.0}),
+    "vectors": run_summary({"switchml": 8_000.0, "switchml-checked": 10_000.0}),
     "no arm to be judged": a_summary(NO_ROUND, capacity={"none": 200.0}),
 }  # fmt: skip
 FACTS: dict[str, dict[str, Any]] = {
@@ -147,7 +147,7 @@ def test_all_sentences() -> None:
 
 
 def test_how_to_read_it_depends_on_what_was_run() -> None:
-    paced, script, vectors = a_summary(NO_ROUND), a_summary(NO_ROUND, reports=5), of_run({"ring": 8_000.0})
+    paced, script, vectors = a_summary(NO_ROUND), a_summary(NO_ROUND, reports=5), run_summary({"ring": 8_000.0})
     assert len({reading(each, is_virtual=False)[0] for each in (paced, script, vectors)}) == 3
     # In virtual time there is no noise, and nothing to say of it.
     real, virtual = reading(paced, is_virtual=False), reading(paced, is_virtual=True)
