@@ -15,7 +15,7 @@ from nativekit.reference import as_ref
 
 receive = WORKER_OPS.receive
 Machine: TypeAlias = WorkerOps[Any]  # of any state: each call looks up the functions of its class
-"""Its prefetch functions are the defaults, as Python does not call them."""
+"""Prefetch functions are the defaults, as Python does not call them."""
 _NAMES = WorkerOps._fields[: WorkerOps._fields.index("prefetch_next")]
 
 

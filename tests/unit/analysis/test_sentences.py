@@ -147,7 +147,11 @@ def test_all_sentences() -> None:
 
 
 def test_how_to_read_it_depends_on_what_was_run() -> None:
-    paced, script, vectors = a_summary(NO_ROUND), a_summary(NO_ROUND, reports=5), run_summary({"ring": 8_000.0})
+    paced, script, vectors = (
+        a_summary(NO_ROUND),
+        a_summary(NO_ROUND, reports=5),
+        run_summary({"ring": 8_000.0}),
+    )
     assert len({reading(each, is_virtual=False)[0] for each in (paced, script, vectors)}) == 3
     # In virtual time there is no noise, and nothing to say of it.
     real, virtual = reading(paced, is_virtual=False), reading(paced, is_virtual=True)
