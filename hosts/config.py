@@ -74,7 +74,7 @@ class AgentConfig(RunSettings):
     log_dir: Path
     n_ps: int = Field(ge=1)
     workers: tuple[str, ...] = ()
-    """Addresses of all workers, in order, for designs in which agents send to workers on their own."""
+    """Addresses of all workers, in order, for designs whose agents send unsolicited datagrams to workers."""
     cpu: int | None = None
 
     @field_validator("wire")
@@ -83,6 +83,6 @@ class AgentConfig(RunSettings):
         if wire != VERSION:
             raise ValueError(
                 f"the run speaks version {wire} of the wire and this agent version {VERSION}; "
-                "start both from one Hotline"
+                "start both from the same version of Hotline"
             )
         return wire

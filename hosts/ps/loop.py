@@ -1,4 +1,4 @@
-"""The sockets of a PS: its compiled loop answers workers, Python handles commands and new workers."""
+"""The sockets of a PS: its compiled loop answers workers; Python handles commands and new workers."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ _FULL_DISK_S = 0.1  # interval in s between two attempts to write to a full disk
 
 
 class CodecHooks(NamedTuple):
-    serve: Callable[..., int] = serving.serve  # the compiled loop, or its plain twin
+    serve: Callable[..., int] = serving.serve  # the compiled loop, or the same in plain Python
     outward: Callable[[bytes], bytes] = bytes
     """Conversion of a datagram of its own RPCs before it is sent."""
     inward: Callable[[bytes], bytes] = bytes  # conversion of a received answer to its own RPCs
 
 
 def codec_hooks(codec: str, design: Design) -> CodecHooks:
-    """Return the hooks of a codec: the compiled loop for "fast", its plain twin with Scapy for "scapy"."""
+    """Return the hooks of a codec: compiled code for "fast", plain Python with Scapy for "scapy"."""
     if codec == "scapy":
         from hosts.scapy_udp import with_scapy
 
@@ -59,7 +59,7 @@ def codec_hooks(codec: str, design: Design) -> CodecHooks:
 class ServerSockets:
     """The sockets of a PS. Jobs in `connected` get a connected socket for each worker's 5-tuple ([DDL] §3).
 
-    `on_room` is called when a part of the connection log is full. With `durable`, changes of the PS are
+    `on_full_log` is called when a part of the connection log is full. With `durable`, changes of the PS are
     persisted there before they are acknowledged. Datagrams that answer no request go to `peers`.
     """
 
@@ -71,7 +71,7 @@ class ServerSockets:
         connected: Collection[int],
         offset: int,
         service_time: Service,
-        on_room: Callable[[], None] = lambda: None,
+        on_full_log: Callable[[], None] = lambda: None,
         codec_hooks: CodecHooks | None = None,
         durable: Durable | None = None,
         peers: Sequence[Address] = (),
@@ -85,7 +85,7 @@ class ServerSockets:
         self._local = (address, port)
         self._codec_hooks = codec_hooks or CodecHooks()
         self._service_time = service_time
-        self._on_room = on_room
+        self._on_full_log = on_full_log
         self._udp = make_udp(offset)
         self._poll = select.epoll()
         self._sources = make_sources(self._poll.fileno(), peers)
@@ -104,7 +104,7 @@ class ServerSockets:
         self._call(0)
 
     def durability(self) -> dict[str, int]:
-        """Return number and ns of commits, and of datagrams that waited for one; 0 without durability."""
+        """Return number and total time (ns) of commits, and of datagrams delayed by them; 0 without any."""
         durable, state = self._durable, self._sources.state
         commits, ns = (0, 0) if durable is None else (durable.commits, durable.commit_ns)
         return dict(commits=commits, commit_ns=ns, delayed=int(state.delayed), delay_ns=int(state.delay_ns))
@@ -138,11 +138,11 @@ class ServerSockets:
         reason = self._call(NEVER if due is None else due)
         if reason == ROOM:
             core.server.make_room(BURST)
-            self._on_room()
+            self._on_full_log()
         elif reason == SIGNAL:
             self._signals.drain()
         elif reason == OWN:
-            # There is room for the notes of one burst; the next turn reads the others.
+            # There is room for the notes of one burst; the next call reads the others.
             for received in islice(iter(self._receiver.receive, None), BURST):
                 core.receive_own(self._codec_hooks.inward(received.datagram), received.read)
         elif reason == MARKED:
@@ -197,7 +197,7 @@ class ServerSockets:
             self._foreign.add((version, peer))
             log.error(
                 "%s:%s speaks version %d of the wire and this server version %d: it is not answered; "
-                "start both from one Hotline", *peer, version, VERSION,
+                "start both from the same version of Hotline", *peer, version, VERSION,
             )  # fmt: skip
 
     def _connect(self, job: int, peer: Address) -> None:

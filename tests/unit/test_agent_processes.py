@@ -304,7 +304,7 @@ def test_commands_that_are_wrong(worker: Agent, servers: list[Agent], log_dir: P
         (
             {"wire": 1},
             f"wire: Value error, the run speaks version 1 of the wire and this agent version {VERSION}; "
-            "start both from one Hotline",
+            "start both from the same version of Hotline",
         ),
     ],
 )

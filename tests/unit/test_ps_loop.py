@@ -108,7 +108,7 @@ def test_another_version_of_the_wire_is_reported_once(run: Any, caplog: pytest.L
         host, port = old.getsockname()
     assert [record.getMessage() for record in caplog.records] == [
         f"{host}:{port} speaks version 1 of the wire and this server version {VERSION}: it is not answered; "
-        "start both from one Hotline"
+        "start both from the same version of Hotline"
     ]
     assert (served.core.malformed, served.core.server.counters[1].rpcs) == (30, 30)
 
