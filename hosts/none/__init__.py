@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.protocol.codec import Values
-from hosts.none.ps import SERVER, make_holder
+from hosts.none.ps import SERVER, make_values_server
 from hosts.none.worker import WORKER, RequestsHeader, make_requests
 from hosts.ps.core import agents_of
 from hosts.worker.client import DesignClient
@@ -30,4 +30,4 @@ class RequestClient(DesignClient):
         super().push(iteration, positions, deltas, answered)
 
 
-AGENTS = agents_of(RequestClient, make_holder, "foundation.protocol.scapy_layer")
+AGENTS = agents_of(RequestClient, make_values_server, "foundation.protocol.scapy_layer")

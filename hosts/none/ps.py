@@ -1,4 +1,4 @@
-"""A server that holds all parameters of its share, and answers."""
+"""A server that holds all parameters of its share, and answers pulls and pushes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ValuesServer(NamedTuple):
     share: Share
 
 
-def make_holder(
+def make_values_server(
     ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journal_bytes: int = 0,
     tables: Sequence[TableOptimiser] = (),
 ) -> ValuesServer:  # fmt: skip

@@ -18,7 +18,7 @@ from foundation.protocol import codec
 from foundation.protocol.header import FIRST, KEYS, LANES, SECOND, SET, VALUES, Op, unpack
 from hosts.hotset.ps.state import make_server
 from hosts.keys import KeySpace
-from hosts.none.ps import make_holder
+from hosts.none.ps import make_values_server
 from hosts.ps.server import RpcServer
 from hosts.ps.store import Store
 from switch_harness.effort import examples
@@ -41,7 +41,7 @@ class Served:
 
     def __init__(
         self, tables: Sequence[tuple[int, str | None]], keys: int, scale: float = SCALE,
-        make: Callable[..., Any] = make_holder, as_plain: bool = False,
+        make: Callable[..., Any] = make_values_server, as_plain: bool = False,
     ) -> None:  # fmt: skip
         declared = [table(at, text, scale) for at, text in tables]
         self.server = RpcServer(make(0, 1, KeySpace(keys), [JOB], tables=declared), lambda: 0, as_plain)
@@ -142,7 +142,7 @@ def test_rounding_of_gradients_moves_values_less_than_the_bound(text: str, seed:
         assert abs(value - exact[key].value) <= rounded[key].bound + 1e-4
 
 
-@pytest.mark.parametrize("make", [make_holder, make_server])
+@pytest.mark.parametrize("make", [make_values_server, make_server])
 @pytest.mark.parametrize("text", TEXTS)
 def test_the_plain_twin_has_the_same_bits(text: str, make: Callable[..., Any]) -> None:
     tables = [(0, None), (10, text), (40, "sgd(lr=1)")]
