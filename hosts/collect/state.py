@@ -13,7 +13,7 @@ from foundation.optimisers import TableOptimiser
 from foundation.protocol.header import LANES, WINDOW
 from foundation.protocol.rpc import Rpc, rpcs
 from hosts.hotset.ps.state import HotsetHeader
-from hosts.hotset.ps.state import needs_room as lacks_room
+from hosts.hotset.ps.state import needs_room as hotset_needs_room
 from hosts.keys import KeySpace
 from hosts.ps.journal import NOTE_BYTES
 from hosts.ps.optimise import Batch, Rule, make_rules, width_of
@@ -24,15 +24,15 @@ from nativekit.compile import compiled, int64
 from nativekit.records import Ints, Octets, Records, RecordTable, Words, one, records
 
 COLLECTIONS = 16
-"""Collections of a job that a PS has under way at a time."""
+"""Maximum number of collections of a job that a PS has in flight."""
 DEFAULT_STALENESS_NS, DEFAULT_SHARE = 50_000_000, 0.2
 """Settings of states that `configure` has not set; `hosts.config.Collection` has the same defaults."""
 MAX_QUEUED = 4096
-"""Hot keys of a lane at most (`controller.tables.SLOTS`)."""
+"""Maximum number of hot keys of a lane (`controller.tables.SLOTS`)."""
 AGES = 256
-"""Classes of ages: eight for each power of two, in ns."""
+"""Bins of a histogram of ages in ns: eight for each power of two."""
 IDLE, READING, SUBTRACTING, PUBLISHING = 0, 1, 2, 3
-"""Phases of a collection: none; the sums are pulled; what was pulled is pushed, negated; values are set."""
+"""Phases of a collection: idle; pulling the sums; pushing the negated sums; setting the new values."""
 QUEUED, CHANGED = 1, 2
 """Bits of a copy's `marks`: it is in the queue or in a collection; its value has changed at the server."""
 
@@ -42,26 +42,26 @@ class CollectHeader(HotsetHeader):
 
 
 class Collector:
-    """The collections of one job; times in ns."""
+    """The state of one job's collections; times in ns."""
 
     epoch: int
     is_held: int
     step: int  # largest number of steps that a worker's push has had, for Adam
     staleness: int
-    """Bound of a copy's age; collections take at most `share` of the server's time."""
+    """Bound of a copy's age; collections take at most the fraction `share` of the server's time."""
     share: float
     pace: float
-    """Factor of intervals between collections: pace / √(change of the value in a second)."""
+    """The interval between collections of a key is pace / √(change of its value per second), clipped."""
     next_start: int
     wanted_at: int
-    """Updates before this time are to be collected, whatever that costs; `wanted` keys remain."""
+    """Updates before this time must be collected, regardless of `share`; `wanted` keys remain."""
     wanted: int
     under_way: int
     rpcs: int
     collected: int
     empty: int
     late: int
-    """Copies that were older than `staleness` when they were replaced; the oldest had `oldest` ns."""
+    """Number of copies older than `staleness` when they were replaced; the oldest was `oldest` ns old."""
     oldest: int
 
 
@@ -71,7 +71,7 @@ class Collection:
     job: int
     seq: int
     phase: int
-    sent: int  # when the current RPC was sent, in ns; 0 if it has not been
+    sent: int  # when the current RPC was sent, in ns; 0 if it has not been sent
     timeout: int
     length: int
     count: int
@@ -84,14 +84,14 @@ class Collection:
 
 
 class Due:
-    at: int
+    at: int  # time of the next collection of the key, in ns
     place: int
     key: np.uint64
 
 
 class Copy:
-    read: int  # when the sum was last read that is part of the copy, in ns
-    change: np.float32  # mean change of the value in a second
+    read: int  # when the sum that is part of the copy was read, in ns
+    change: np.float32  # mean change of the value per second
     marks: int
     collected: int
 
@@ -104,7 +104,7 @@ class CollectServer(NamedTuple):
     collected: Words
     """uint32[jobs, places + 1]: sum of the gradients that were collected from the current switch."""
     unsettled: Words
-    """uint32[jobs, places + 1]: what workers replayed for lost switches, less what was collected there."""
+    """uint32[jobs, places + 1]: sum of the updates replayed for lost switches, minus what was collected."""
     collectors: Records[Collector]  # [jobs]
     collections: Records[Collection]  # [jobs * COLLECTIONS]
     requests: Records[Rpc]  # [jobs * COLLECTIONS + 1]: the current RPC of each, and a scratch one
@@ -153,4 +153,4 @@ def needs_room(server: CollectServer, datagrams: int) -> bool:
     more = datagrams + len(server.collections) + len(server.jobs)
     if header.is_durable and int64(header.noted) + more * NOTE_BYTES > len(server.journal):
         return True
-    return lacks_room(server, datagrams)
+    return hotset_needs_room(server, datagrams)

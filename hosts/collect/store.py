@@ -20,11 +20,11 @@ from nativekit.records import Ints, Words
 from nativekit.reference import as_ref
 
 BY_COMMAND, BY_MOVE = 1, 2
-"""Why collections are held: the controller wants it; keys leave the switch."""
+"""Reasons to pause collections, bits of `is_held`: the controller's command HOLD; keys leave the switch."""
 
 
 class CollectStore(OffloadingStore):
-    """A store that publishes copies and collects gradients; `replayed` makes no difference."""
+    """A store that publishes copies and collects gradients; `replayed` is ignored."""
 
     def __init__(self, server: CollectServer, job: int, replayed: bool = False) -> None:
         super().__init__(server, job)
@@ -42,7 +42,7 @@ class CollectStore(OffloadingStore):
 
     def resume(self, why: int) -> None:
         if self.collector.is_held & why & BY_COMMAND:
-            self._copies.read[:] = 0  # The copies became old while no worker was to read them.
+            self._copies.read[:] = 0  # Do not count ages reached during the hold, when no worker read copies.
         self.collector.is_held &= ~why
         self._server.header.due = 0
 
@@ -56,11 +56,11 @@ class CollectStore(OffloadingStore):
         return self.values(at)
 
     def reclaim(self, at: Places) -> None:
-        """Serve these keys from now on; the switch has none of their gradients."""
+        """Serve these keys from now on; the switch must have none of their gradients left."""
         self._cells.updates[at] &= AWAY - 1
 
     def begin_collecting(self, at: Places, now: int) -> None:
-        """Queue keys for collection, whose copies were published at `now` (ns)."""
+        """Queue keys, whose copies were published at `now` (ns), for collection."""
         self._copies.read[at], self._copies.change[at] = now, 0
         self._queue(at, now)
 
@@ -84,7 +84,7 @@ class CollectStore(OffloadingStore):
             self._server.queued[q] = 0
 
     def requeue(self) -> None:
-        """Queue all keys in the switch that are in no queue and no collection, to be collected at once."""
+        """Queue all keys in the switch that are in no queue and no collection, due immediately."""
         self._queue(np.flatnonzero(self._cells.updates[: self._share.header.places] >= AWAY), 0)
 
     def restore_queues(self) -> None:
@@ -98,11 +98,11 @@ class CollectStore(OffloadingStore):
         self.requeue()
 
     def want_all(self, now: int) -> None:
-        """Have all gradients collected that the switch has added until `now` (ns)."""
+        """Request the collection of all gradients that the switch has added up to `now` (ns)."""
         self._empty_queues()
         at = np.flatnonzero(self._cells.updates[: self._share.header.places] >= AWAY)
         self.collector.wanted_at, self.collector.wanted = now + 1, len(at)
-        # A collection under way may have read before.
+        # Keys in a collection that has read its sums before `now` are queued again when it ends.
         self.requeue()
         self._server.header.due = 0
 
@@ -159,7 +159,7 @@ class CollectStore(OffloadingStore):
 
 
 def warm(server: CollectServer) -> None:
-    """Compile, or load from the cache, what a server calls for the first time while others wait for it."""
+    """Compile, or load from the cache, the functions whose first calls would otherwise delay requests."""
     store, none = CollectStore(server, int(server.jobs[0].job)), np.zeros(0, np.int64)
     store.begin_collecting(none, 0)
     store.settle()
