@@ -1,4 +1,4 @@
-"""A datagram's buffer as a record of some packet's fields, for compiled code."""
+"""Views of a datagram's buffer as a record with the fields of a packet format, for compiled code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ R = TypeVar("R")
 
 
 def view_as(_record: type[R], dtype: np.dtype[np.void]) -> Callable[[Rpc], R]:
-    """Return a function that returns a buffer, without a copy, as a record of this type."""
+    """Return a function that views a buffer, without a copy, as a record of this type."""
 
     def plain(rpc: Rpc) -> R:
         record: np.record = cast(np.record, rpc)

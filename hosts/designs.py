@@ -1,4 +1,4 @@
-"""The agents of each design: its workers, its servers and its frames."""
+"""The agents of each design: its workers, its servers and its Scapy layer."""
 
 from __future__ import annotations
 

@@ -9,12 +9,12 @@ from hosts.dense.packet import MAX_SIZE, MIN_SIZE, WORKERS
 from hosts.dense.vector import VectorHeader, VectorState
 from hosts.worker.vectors import Vector, VectorClient, check_below
 
-UNIT = 2.0**-24
-MAX_EXPONENT = 127
+UNIT = 2.0**-24  # unit roundoff of float32
+MAX_EXPONENT = 127  # of float32
 
 
 def addend_limit(workers: int) -> float:
-    """Return the value that the addends of `workers` must stay below so that no sum overflows."""
+    """Return the bound of the addends' absolute values below which no sum over `workers` overflows."""
     return float(2.0**MAX_EXPONENT / workers)
 
 

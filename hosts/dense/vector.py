@@ -46,7 +46,7 @@ class VectorHeader(WindowHeader):
     pending: int  # number of outstanding packets
     unsent: int  # the first packet that has not been sent
     progress: int  # time of the last arrival; 0 before the first chunk is sent
-    patience: int
+    patience: int  # time without an arrival after which an operation has stalled
     stalled: int
     stalled_at: int
 
@@ -83,7 +83,7 @@ def open_vector(
     rows: int,
     more_datagrams: int = 0,
 ) -> VectorArrays:
-    """Return an idle worker's arrays, and fill in `header`; `more_datagrams` buffers follow the slots'."""
+    """Return an idle worker's arrays, and fill in `header`; `more_datagrams` buffers follow the slots."""
     free = open_window(header, caller, window)
     header.n_ps, header.workers, header.full, header.patience = n_ps, 1, SIZE, PATIENCE_NS
     return {
@@ -99,8 +99,8 @@ def open_vector(
 def begin(state: VectorState, op: int, iteration: int, n_keys: int) -> int:
     """Begin an operation; return the number of values to add up, 0 for a pull, which ends at once.
 
-    A pull reads the worker's own model; a push adds the deltas of all workers to it. An empty call adds up
-    one 0, other operations the first `n_keys` values of the vector.
+    A pull reads the worker's own model; a push adds the deltas of all workers to it. EMPTY adds up a
+    single 0; other operations add up the first `n_keys` values of the vector.
     """
     header = state.header
     header.op, header.iteration, header.n_keys, header.n = op, iteration, n_keys, n_keys

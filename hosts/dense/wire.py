@@ -1,4 +1,4 @@
-"""A packet in its buffer, for compiled code. Values are 32-bit words, of integers or of floats."""
+"""Read and write packets in their buffers, in compiled code. Values are words of int32 or float32."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _add_plain(one: int, other: int) -> int:
 
 @leaf(_add_plain)
 def add_floats(_typing: TypingContext, _one: Kind, _other: Kind) -> Generated:
-    """Return the sum of two words that are float32, as such a word."""
+    """Return the sum of two words that have the bits of float32, as such a word."""
 
     def code(_context: Context, builder: ir.IRBuilder, _signature: Signature, values: Values) -> Value:
         floats = [builder.bitcast(builder.trunc(value, ir.IntType(32)), ir.FloatType()) for value in values]
