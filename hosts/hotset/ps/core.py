@@ -28,7 +28,7 @@ _OP_AT = offset_of("op")
 class OffloadingServer(Core[ReplyTo]):
     """One PS of `n_ps`. `epochs` has the epoch of its own row in the switch for each job.
 
-    With a journal it is durable. `replayed` says that workers keep replay logs, `tables` has optimisers.
+    With a journal it is durable. `replayed` says that workers write replay logs; `tables` has the optimisers.
     `state` is the state of a new PS; None makes one.
     """
 

@@ -38,7 +38,7 @@ class MoverSnapshot(TypedDict):
 class BaseMover(Generic[S, ReplyTo]):
     """One job's moves at one PS of `n_ps`. `epoch` is that of the PS's own row in the switch.
 
-    Designs say what a move does, as generators that yield while register RPCs are outstanding.
+    Subclasses implement the moves as generators that yield while register RPCs are outstanding.
     """
 
     client: ClassVar[type[HotsetClient]] = HotsetClient
@@ -68,9 +68,9 @@ class BaseMover(Generic[S, ReplyTo]):
         self._space, self._clock = space, clock
         self._store = store
         self._queue: OrderedDict[tuple[int, int], tuple[Control, ReplyTo | None]] = OrderedDict()
-        self._script: Generator[None, None, Control] | None = None
+        self._execution: Generator[None, None, Control] | None = None
         self._epoch: int | None = None
-        self._latest = [-1] * SLOTS  # latest number of each slot of the newest controller
+        self._latest = [-1] * SLOTS  # latest sequence number of each slot of the newest controller
         self._done: dict[int, tuple[tuple[int, int], bytes]] = {}
         self._ranked: tuple[Keys, Values] = np.empty(0, np.uint64), np.empty(0, np.uint32)
         self.answers: deque[tuple[bytes, ReplyTo]] = deque()
@@ -95,7 +95,7 @@ class BaseMover(Generic[S, ReplyTo]):
         if epoch != self._caller.epoch:
             self._caller = self._caller._replace(epoch=epoch)
             self._switch = self._new_client(self._caller)
-            self._script = None
+            self._execution = None
             self._queue.clear()
             self._store.restore()
 
@@ -136,7 +136,7 @@ class BaseMover(Generic[S, ReplyTo]):
 
     @property
     def _is_waiting(self) -> bool:
-        """Whether the command in progress waits for something else than the switch, until `resume`."""
+        """Whether the command in progress waits for something other than the switch, until `resume`."""
         return False
 
     @property
@@ -172,12 +172,12 @@ class BaseMover(Generic[S, ReplyTo]):
     def _advance(self) -> None:
         while self._queue and self._switch.idle and not self._is_waiting:
             identity, (control, reply_to) = next(iter(self._queue.items()))
-            if self._script is None:
-                self._script = self._execute(control)
+            if self._execution is None:
+                self._execution = self._execute(control)
             try:
-                next(self._script)
+                next(self._execution)
             except StopIteration as end:
-                self._script = None
+                self._execution = None
                 del self._queue[identity]
                 answer = build(end.value)
                 self._done[identity[1] % SLOTS] = identity, answer

@@ -35,7 +35,7 @@ class Server(NamedTuple):
     callers: Records[CallerRow]
     cells: RecordTable[Cell]
     at_switch: Words
-    """uint32[jobs, places + 1]: what was given to the switch of each value and not given back."""
+    """uint32[jobs, places + 1]: the part of each value that the switch was given and has not returned."""
     contacts: Records[Contact]
     journal: Octets
     rules: Records[Rule]

@@ -160,7 +160,7 @@ def _sort_lanes(state: Calls, hot_only_rpcs: int) -> int:
 
 @compiled
 def _take_largest_buckets(state: Calls, c: int, n: int) -> None:
-    # The last ones of equal buckets give a key, so that `order` stays sorted.
+    # Of buckets of equal size the last ones give a key, so that `order` stays sorted.
     if n == 0:
         return
     size = int64(state.buckets[state.order[n - 1]].keys)

@@ -1,7 +1,7 @@
 """Prefetch hints: what a worker will read and write for its next calls, and for an answer.
 
-In a simulation many workers take turns, and their state is larger than a cache. Real workers call none of it,
-as one operation fits.
+In a simulation many workers take turns, and their state is larger than a cache. Real workers do not prefetch,
+as the state of one operation fits into the cache.
 """
 
 from __future__ import annotations

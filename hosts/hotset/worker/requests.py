@@ -1,4 +1,4 @@
-"""Operations as requests: started, encoded when a slot is free, and retransmitted without an answer."""
+"""Start operations, encode their RPCs as slots become free, and retransmit RPCs without an answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nativekit.compile import compiled, int64
 
 @compiled
 def start(state: Calls, op: int, iteration: int, n_keys: int) -> None:
-    """Begin an operation on the first `n_keys` positions, when idle; with EMPTY `n_keys` is the PS."""
+    """Begin an operation on the first `n_keys` positions, when idle; with EMPTY `n_keys` is the PS number."""
     header = state.header
     if op == EMPTY:
         header.op, header.iteration, header.n_keys, header.pending, header.calls = EMPTY, iteration, 0, 1, 0

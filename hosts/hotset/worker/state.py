@@ -34,21 +34,21 @@ class CallsHeader(RpcsHeader):
     has_replay_log: int
     """Whether there is a replay log; `unreplayed` is 1 + the position to search it from, or 0."""
     servers_own: int
-    """Whether servers own all parameters: pushes are numbered for optimisers, and replays are for servers."""
-    is_replay: int
+    """Whether servers own all parameters: pushes are numbered for optimisers, and replays go to servers."""
+    is_replay: int  # whether the next operation is a push of unreplayed updates
 
 
 class Call(RpcCall):
-    """One RPC, or after the loss of a switch a question to the PS about it."""
+    """One RPC, or after the loss of a switch a query to the PS about the outcome of a push."""
 
     count: int
     live: int
     hashed: int  # bitmap of the lanes whose keys are in their hash lanes, for the switch to serve
     refusals: int
     next: int  # the following call in a chain or in the queue
-    asked_seq: int  # the `seq` of the push that it asks about, or 0
+    asked_seq: int  # the `seq` of the push that it queries, or 0
     asked_epoch: int
-    key_at: Annotated[NDArray[np.int32], LANES]  # key of each live lane
+    key_at: Annotated[NDArray[np.int32], LANES]  # index of the key in each live lane
 
 
 class Bucket:
@@ -61,7 +61,7 @@ class Bucket:
 
 
 class Chain:
-    head: int
+    head: int  # first call of a linked list of calls for one PS
     latest: Annotated[Ints, LANES]  # last call that uses each lane
 
 
