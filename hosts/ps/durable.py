@@ -23,7 +23,7 @@ CREATE TABLE IF NOT EXISTS identity (what TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS checkpoint (name TEXT PRIMARY KEY, content BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS journal (number INTEGER PRIMARY KEY, notes BLOB NOT NULL);
 """
-_FULL = ("disk is full", "disk I/O error")
+_FULL_DISK = ("disk is full", "disk I/O error")
 
 
 class DurabilityError(HotlineError):
@@ -45,7 +45,7 @@ class Durable:
         self.commits = self.commit_ns = 0
         """Number of journal commits, and their total duration in ns."""
         self._largest_journal = largest_journal
-        with self._errors():
+        with self._translate_errors():
             self._connection = sqlite3.connect(file, isolation_level=None)
         try:
             self._prepare(json.dumps(identity, sort_keys=True), fsync)
@@ -54,7 +54,7 @@ class Durable:
             raise
 
     def _prepare(self, wanted: str, fsync: Fsync) -> None:
-        with self._errors():
+        with self._translate_errors():
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[fsync]}")
             self._connection.executescript(_SCHEMA)
@@ -68,11 +68,11 @@ class Durable:
         self._connection.close()
 
     def parts(self) -> dict[str, bytes]:
-        with self._errors():
+        with self._translate_errors():
             return dict(self._connection.execute("SELECT name, content FROM checkpoint"))
 
     def notes(self) -> Iterator[bytes]:
-        with self._errors():
+        with self._translate_errors():
             for (notes,) in self._connection.execute("SELECT notes FROM journal ORDER BY number"):
                 self.journal_bytes += len(notes)
                 yield notes
@@ -80,7 +80,7 @@ class Durable:
     def append(self, notes: bytes) -> None:
         """Commit notes to the journal; raise `DurabilityPaused`, and change nothing, if the disk is full."""
         begun = time.monotonic_ns()
-        with self._errors():
+        with self._translate_errors():
             self._connection.execute("INSERT INTO journal (notes) VALUES (?)", (notes,))
         self.journal_bytes += len(notes)
         self.commits += 1
@@ -91,7 +91,7 @@ class Durable:
         return self.journal_bytes >= self._largest_journal
 
     def checkpoint(self, parts: Iterable[tuple[str, bytes]]) -> None:
-        with self._errors():
+        with self._translate_errors():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 self._connection.execute("DELETE FROM checkpoint")
@@ -107,9 +107,9 @@ class Durable:
         self.journal_bytes = 0
 
     @contextmanager
-    def _errors(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except sqlite3.Error as error:
-            kind = DurabilityPaused if any(text in str(error) for text in _FULL) else DurabilityError
+            kind = DurabilityPaused if any(text in str(error) for text in _FULL_DISK) else DurabilityError
             raise kind(f"{self.file}: {error}") from error
