@@ -31,7 +31,7 @@ class PsConfig(AgentConfig):
     service: ServiceConfig
     servers: tuple[str, ...] = ()
     tables: tuple[TableOptimiser, ...] = ()
-    """Optimisers of the tables, in the order of their keys; none if servers add."""
+    """Optimisers of the tables, in the order of their keys; empty if servers only add."""
     durable: DurableConfig | None = None
     parameters: int | None = Field(default=None, ge=1)
     keys: Path | None = None
@@ -41,7 +41,7 @@ class PsConfig(AgentConfig):
         return self.recovery.journal_sync or "never"
 
     def identity(self) -> dict[str, object]:
-        """Return what must be unchanged for persisted state to be of use."""
+        """Return the settings that must be unchanged for the persisted state to be valid."""
         return {
             "design": self.design,
             "ps": self.ps,

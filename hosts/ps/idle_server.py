@@ -1,4 +1,4 @@
-"""The server of designs whose workers hold all parameters: no request is for it."""
+"""The server of designs whose workers hold all parameters: it gets no requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The journal of a durable PS: all inputs that change it, in order, persisted before their answers are sent.
+"""The journal of a durable PS: a note for each input that changes it, in order, persisted before the answer.
 
 A PS is a state machine without I/O, so replaying the same inputs restores the same state (Schneider,
 *Implementing fault-tolerant services using the state machine approach*, 1990). Pulls change nothing.
@@ -18,8 +18,8 @@ from nativekit.libc import memcpy
 from nativekit.records import Octets, dtype_of, records
 
 FROM_WORKER, FROM_CONTROLLER, FROM_SWITCH, WAIT_ENDED = 0, 1, 2, 3
-"""Sources of datagrams; FROM_SWITCH is an answer to the PS's own RPCs, WAIT_ENDED the number of a job whose
-command goes on, although no datagram came."""
+"""Sources of notes; FROM_SWITCH notes are answers to the PS's own RPCs. A WAIT_ENDED note has no datagram but
+the number of a job whose command resumes."""
 
 
 class NoteHead:
@@ -33,7 +33,7 @@ JOURNAL_BYTES = 1 << 20
 
 
 class JournalHeader(Protocol):
-    noted: int
+    noted: int  # number of bytes used in the array `journal`
 
 
 class Journalled(Protocol):

@@ -1,4 +1,4 @@
-"""The logs of a PS: each contact of a worker, and the update counts of parameters for the log collector."""
+"""The logs of a PS: each request of a worker, and the update counts of parameters for the log collector."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _US = 1000
 class PsLogs:
     """The two logs of a PS. `clock_offset` is Unix time minus the agent's monotonic clock, in ns.
 
-    Update counts become parts, too, if there is no log collector at `collector` or it fails.
+    Update counts are written to parts, too, if there is no log collector at `collector` or it fails.
     """
 
     def __init__(self, directory: Path, ps: int, clock_offset: int, collector: Path | None = None) -> None:

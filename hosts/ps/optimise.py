@@ -27,7 +27,7 @@ Floats: TypeAlias = NDArray[np.float32]
 
 class Rule:
     kind: int
-    first: np.uint64
+    first: np.uint64  # first key of the table
     unit: float  # gradient of one unit on the wire
     rate: np.float32  # lr, or FTRL's alpha
     eps: np.float32  # eps, or FTRL's beta
@@ -61,7 +61,7 @@ def make_rules(tables: Sequence[TableOptimiser]) -> Records[Rule]:
     rules = records(len(tables), Rule)
     for rule, table in zip(rules, sorted(tables, key=lambda table: table.first), strict=True):
         rule.first, rule.unit = np.uint64(table.first), 1 / table.scale
-        _declare(rule, table)
+        _fill_rule(rule, table)
     return rules
 
 
@@ -72,7 +72,7 @@ def width_of(rules: Records[Rule]) -> int:
     return 4 if rules["kind"].max() >= IS_FTRL else 2
 
 
-def _declare(rule: Rule, table: TableOptimiser) -> None:
+def _fill_rule(rule: Rule, table: TableOptimiser) -> None:
     match table.optimiser:
         case None:
             rule.kind = ADD

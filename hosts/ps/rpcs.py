@@ -36,8 +36,8 @@ class PsHeader:
     misdirected: int
     contacts: int  # number of rows used in the array `contacts`
     callers: int  # number of rows used in the table `callers`
-    noted: int
-    due: int
+    noted: int  # number of bytes used in the journal
+    due: int  # when `wake` is due next, in ns
 
 
 class Job:
@@ -58,7 +58,7 @@ class Job:
 
 
 class CallerRow:
-    known: int
+    known: int  # whether the row is in use
     job: int
     worker: int
     epoch: int
@@ -108,7 +108,7 @@ STALE, DUPLICATE, NEW = 0, 1, 2
 CALLERS = 1024
 CONTACTS = 1 << 16
 _MAX_FOREIGN_REPORTS = 8
-"""Number of foreign datagrams that are reported; later ones only count, so they cannot block the server."""
+"""Number of foreign datagrams that are reported; others are only counted, and cannot block the server."""
 
 
 @compiled

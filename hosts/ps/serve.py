@@ -43,9 +43,9 @@ from nativekit.reference import as_ref
 QUIET, COMMAND, SIGNAL, OWN, MARKED, ROOM, NOTED = 0, 1, 2, 3, 4, 5, 6
 """Why the loop returned: nothing came for a while; a command; a signal; an answer to the server's own RPCs;
 marked datagrams in the inbox; the server needs room; the changes of a burst must be persisted."""
-ANSWERED, FOR_CONTROL, NEWCOMER, FOREIGN = 0, 1, 2, 3
+ANSWERED, FOR_CONTROL, NEWCOMER, FOREIGN = 0, 1, 2, 3  # marks of the datagrams of a burst
 EVENTS = 64
-_LONGEST_WAIT_NS = 1_000_000_000
+_MAX_WAIT_NS = 1_000_000_000
 
 assert EPOLL_EVENT.fields is not None
 _EVENT = checked(
@@ -75,9 +75,9 @@ class _SourcesState:
     commands: int
     signals: int
     own_socket: int  # socket of the PS's own requests
-    port: int  # socket for datagrams that answer nothing
+    port: int  # socket for datagrams that are not answers
     fd: int
-    """Socket of the last burst, of which `taken` datagrams arrived and whose answers may be `unsent`."""
+    """Socket of the last burst, of which `received` datagrams were read and whose answers may be `unsent`."""
     received: int
     unsent: int
     marked: int  # whether some datagrams of that burst are marked
@@ -121,8 +121,8 @@ def serve(server: ServerState, service: Service, udp: Udp, sources: Sources, unt
             if server.header.noted:
                 return NOTED
         send_own(server, udp, sources)
-        patience = patience_ms(service, udp, min(until, int64(server.header.due)))
-        ready = int64(epoll_wait(state.epoll, events.ctypes.data, EVENTS, patience))
+        timeout_ms = wait_ms(service, udp, min(until, int64(server.header.due)))
+        ready = int64(epoll_wait(state.epoll, events.ctypes.data, EVENTS, timeout_ms))
         if ready <= 0 and service.header.held == 0:
             return QUIET
         for e in range(ready):
@@ -174,11 +174,11 @@ def send_own(server: ServerState, udp: Udp, sources: Sources) -> None:
 
 
 @compiled
-def patience_ms(service: Service, udp: Udp, until: int) -> int:
+def wait_ms(service: Service, udp: Udp, until: int) -> int:
     """Return how long to wait until `until`, in ms rounded up, at most a second."""
     if service.header.held:
         return 0
-    remaining = min(until - clock(udp, MONOTONIC), _LONGEST_WAIT_NS)
+    remaining = min(until - clock(udp, MONOTONIC), _MAX_WAIT_NS)
     return max(remaining + 999_999, 0) // 1_000_000
 
 

@@ -89,7 +89,7 @@ class RpcServer:
         return int(progress[0]), int(progress[1])
 
     def note(self, source: int, datagram: bytes | memoryview) -> None:
-        """Journal a datagram of another source than a worker, if this PS is durable."""
+        """Journal a datagram from a source other than a worker, if this PS is durable."""
         header = self.state.header
         if header.is_durable:
             header.noted = add_note(self.state.journal, int(header.noted), source, datagram)
