@@ -61,7 +61,7 @@ class CrashedRun:
         self.jobs = [job.job for job in first.jobs]
 
     def unreplayed(self) -> list[UnreplayedCount]:
-        """Return the replay logs that have unreplayed updates, as the switch is lost."""
+        """Return the number of keys with unreplayed updates in each replay log that has any."""
         found = []
         for config in self.workers:
             name = f"worker-{config.number}"
@@ -71,6 +71,7 @@ class CrashedRun:
         return [each for each in found if each.keys]
 
     def recover(self) -> int:
+        """Replay all unreplayed updates; return the number of keys whose sums differ from the ledgers."""
         # All changes are made to copies, which replace the files at the end.
         partial, before = (self.folder.with_suffix(f".{name}") for name in ("partial", "before"))
         shutil.rmtree(partial, ignore_errors=True)

@@ -19,7 +19,7 @@ from scipy.sparse import csr_matrix
 from hosts.model.logistic import GRADIENT_SCALE, SCALE
 from hosts.workload.trace import Samples, Trace
 
-_FEATURES = 300_000
+_FEATURES = 300_000  # approximate number of features used to estimate the eigenvalue
 _ITERATIONS = 30
 
 
@@ -77,7 +77,7 @@ def _mean_square(samples: Samples) -> float:
 
 
 def _largest_eigenvalue(trace: Trace) -> float:
-    batches = _features_of_some(trace)
+    batches = _sample_features(trace)
     samples, columns = batches.shape
     vector = np.random.default_rng(0).standard_normal(columns)
     eigenvalue = 0.0
@@ -91,7 +91,7 @@ def _largest_eigenvalue(trace: Trace) -> float:
     return eigenvalue
 
 
-def _features_of_some(trace: Trace) -> csr_matrix:
+def _sample_features(trace: Trace) -> csr_matrix:
     assert trace.samples is not None
     batches = trace.workers * trace.steps
     number = np.ceil(batches * _FEATURES / max(len(trace.samples.column), 1))

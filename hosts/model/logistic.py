@@ -30,8 +30,7 @@ _INT32_MIN, _INT32_MAX = -(2.0**31), 2.0**31 - 1
 class LogisticRegression:
     """Logistic regression whose weights are value / `scale`; it has no bias, as a feature can be one.
 
-    Without a learning rate servers optimise: weights are float32, and gradients are pushed in units of
-    1 / `scale`.
+    Without a learning rate servers optimise: weights are float32, gradients are in units of 1 / `scale`.
     """
 
     def __init__(self, scale: float = SCALE, learning_rate: float | None = LEARNING_RATE) -> None:
