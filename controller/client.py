@@ -123,7 +123,7 @@ class SwitchClient:
                 raise PipelineError(
                     f"switch {self.address} runs a program of wire version {wire} and this is version "
                     f"{VERSION}: it would drop all RPCs of agents of this version; nothing was changed; "
-                    "start switch, agents and controller from one Hotline"
+                    "start switch, agents and controller from the same version of Hotline"
                 )
             tables = ", ".join(table.alias for table in self._switch.p4info.tables)
             raise PipelineError(

@@ -94,14 +94,14 @@ class CrashedRun:
         return differ
 
     def _count_mismatches(self, servers: list[_OfflineServer], job: int) -> int:
-        held = np.zeros(self.space.size, np.uint32)
+        stored = np.zeros(self.space.size, np.uint32)
         for server in servers:
-            held_here = server.core.stores[job].held()
-            held[self.space.positions(held_here.keys)] += held_here.sums
+            contents = server.core.stores[job].contents()
+            stored[self.space.positions(contents.keys)] += contents.sums
         ledgers = [ledger.read(file) for file in self._of_job("ledger", job)]
         logs = (replay.read_unacked(file, replay.NO_SWITCH) for file in self._of_job("replay", job))
         uncertain = [*(sums.unknown for sums in ledgers), *(np.negative(log.unknown) for log in logs)]
-        return mismatches([sums.sent for sums in ledgers], uncertain, held)
+        return mismatches([sums.sent for sums in ledgers], uncertain, stored)
 
     def _of_job(self, kind: str, job: int) -> list[Path]:
         return sorted(self.folder.glob(f"{kind}-worker-*-job-{job}*.bin"))

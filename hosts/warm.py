@@ -15,7 +15,7 @@ from hosts.ps.share import make_share, places_of
 from hosts.udp import make_udp
 from hosts.worker.ledger import Ledger
 from hosts.worker.operate import make_wire, operate
-from hosts.worker.replay import HELD, ReplayLog
+from hosts.worker.replay import ACKNOWLEDGED, ReplayLog
 
 _NO_FILE = -1
 
@@ -36,7 +36,7 @@ def warm_worker(name: str = DEFAULT) -> None:
     log = ReplayLog.in_memory(np.zeros((2, 1), np.uint32), capacity=1) if chosen.is_durable else None
     client = make(Caller(0, 1, 0), 1, KeySpace(1), lambda: 0, log=log)
     if log is not None:
-        log.sums[HELD] = 1
+        log.sums[ACKNOWLEDGED] = 1
     client.renew(1)
     client.replay()
     client.push(0, positions, deltas, ledger.open(positions, deltas))

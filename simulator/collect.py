@@ -23,7 +23,7 @@ def _hold(store: CollectStore) -> None:
 
 def _publish(store: CollectStore, now: int) -> None:
     store.resume(BY_COMMAND)
-    store.want_all(now)
+    store.request_full_collection(now)
 
 
 SWITCH_STATE_OPS = HOTSET._replace(

@@ -36,7 +36,7 @@ from foundation.protocol.rpc import (
     encode,
     well_formed,
 )
-from hosts.collect.schedule import adapt, count_age, first_due, interval, put, spend, take_due
+from hosts.collect.schedule import adapt, count_age, first_due, interval, push_entry, spend, take_due
 from hosts.collect.state import (
     CHANGED,
     COLLECTIONS,
@@ -312,7 +312,7 @@ def end(server: CollectServer, s: int, now: int) -> None:
             else:
                 is_wanted = collector.wanted and copy.read < collector.wanted_at
                 at = 0 if is_wanted else now + interval(collector, float(copy.change))
-                put(server, j * LANES + lane, at, place, collection.keys[lane])
+                push_entry(server, j * LANES + lane, at, place, collection.keys[lane])
     collection.phase = IDLE
     collector.under_way -= 1
     server.header.due = 0

@@ -102,7 +102,7 @@ class CollectMover(BaseMover[CollectStore, ReplyTo]):
             yield from self._wait_for("under_way")
         else:
             store.resume(BY_COMMAND)
-            store.want_all(self._clock())
+            store.request_full_collection(self._clock())
             yield from self._wait_for("wanted")
 
     def _wait_for(self, field: str) -> Generator[None, None, None]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from foundation.designs.interface import NEVER
 from foundation.protocol.header import LANES
 from foundation.protocol.rpc import Key
-from hosts.collect.state import AGES, QUEUED, Collection, Collector, CollectServer, Due
+from hosts.collect.state import AGES, QUEUED, Collection, Collector, CollectServer, QueueEntry
 from hosts.ps.values import AWAY
 from nativekit.compile import compiled, int64
 from nativekit.records import Ints
@@ -33,7 +33,7 @@ _PER_OCTAVE = 8
 
 
 @compiled
-def put(server: CollectServer, q: int, at: int, place: int, key: Key) -> None:
+def push_entry(server: CollectServer, q: int, at: int, place: int, key: Key) -> None:
     n = int64(server.queued[q])
     server.queued[q] = n + 1
     while n > 0:
@@ -48,7 +48,7 @@ def put(server: CollectServer, q: int, at: int, place: int, key: Key) -> None:
 
 
 @compiled
-def copy_entry(target: Due, entry: Due) -> None:
+def copy_entry(target: QueueEntry, entry: QueueEntry) -> None:
     target.at, target.place, target.key = entry.at, entry.place, entry.key
 
 
@@ -152,7 +152,7 @@ def class_of(age: int) -> int:
     return min(_PER_OCTAVE * octave + rest - _PER_OCTAVE, AGES - 1)
 
 
-def age_of(classes: Ints) -> NDArray[np.float64]:
+def upper_age_of(classes: Ints) -> NDArray[np.float64]:
     """Return the upper limits of classes of ages, in ns."""
     octaves, rests = np.divmod(np.asarray(classes, np.int64), _PER_OCTAVE)
     limits: NDArray[np.float64] = (rests + _PER_OCTAVE + 1) * 2.0 ** (octaves - 3)

@@ -83,7 +83,7 @@ class Collection:
     before: Annotated[NDArray[np.float32], LANES]
 
 
-class Due:
+class QueueEntry:
     at: int  # time of the next collection of the key, in ns
     place: int
     key: np.uint64
@@ -108,7 +108,7 @@ class CollectServer(NamedTuple):
     collectors: Records[Collector]  # [jobs]
     collections: Records[Collection]  # [jobs * COLLECTIONS]
     requests: Records[Rpc]  # [jobs * COLLECTIONS + 1]: the current RPC of each, and a scratch one
-    queues: RecordTable[Due]  # [jobs * LANES, n]: heaps of the hot keys of each lane
+    queues: RecordTable[QueueEntry]  # [jobs * LANES, n]: heaps of the hot keys of each lane
     queued: Ints  # int64[jobs * LANES]: sizes of the queues
     copies: RecordTable[Copy]  # [jobs, places + 1]
     ages: Ints  # int64[jobs * AGES]: number of copies by their age when they were replaced
@@ -140,7 +140,7 @@ def make_server(
         collected=np.zeros((n_jobs, places), np.uint32), unsettled=np.zeros((n_jobs, places), np.uint32),
         collectors=collectors, collections=collections,
         requests=rpcs(n_jobs * COLLECTIONS + 1),
-        queues=records((n_jobs * LANES, min(places, MAX_QUEUED)), Due),
+        queues=records((n_jobs * LANES, min(places, MAX_QUEUED)), QueueEntry),
         queued=np.zeros(n_jobs * LANES, np.int64), copies=records((n_jobs, places), Copy),
         ages=np.zeros(n_jobs * AGES, np.int64), contacts=records(CONTACTS, Contact),
         journal=np.zeros(journal_bytes, np.uint8), rules=rules, batch=one(Batch), share=share,

@@ -9,11 +9,11 @@ from foundation.protocol.codec import Keys, Values
 from foundation.protocol.hashing import lanes_of
 from foundation.protocol.header import LANES, WINDOW
 from hosts.collect.collector import apply_words
-from hosts.collect.schedule import age_of, put
+from hosts.collect.schedule import push_entry, upper_age_of
 from hosts.collect.state import AGES, CHANGED, COLLECTIONS, IDLE, QUEUED, Collection, Collector, CollectServer
 from hosts.hotset.ps.store import OffloadingStore
 from hosts.ps.share import Places, keys_at
-from hosts.ps.store import CopyAges, Held
+from hosts.ps.store import CopyAges, ShareContents
 from hosts.ps.values import AWAY
 from nativekit.compile import int64
 from nativekit.records import Ints, Words
@@ -46,9 +46,9 @@ class CollectStore(OffloadingStore):
         self.collector.is_held &= ~why
         self._server.header.due = 0
 
-    def held(self) -> Held:
-        held = super().held()
-        return held._replace(sums=held.sums + self._unsettled[self.locate(held.keys)])
+    def contents(self) -> ShareContents:
+        contents = super().contents()
+        return contents._replace(sums=contents.sums + self._unsettled[self.locate(contents.keys)])
 
     def release(self, at: Places) -> Values:
         """Let the switch serve these keys from now on; return their values, which the caller publishes."""
@@ -97,7 +97,7 @@ class CollectStore(OffloadingStore):
                 self._copies.marks[collection.places[live]] |= QUEUED
         self.requeue()
 
-    def want_all(self, now: int) -> None:
+    def request_full_collection(self, now: int) -> None:
         """Request the collection of all gradients that the switch has added up to `now` (ns)."""
         self._empty_queues()
         at = np.flatnonzero(self._cells.updates[: self._share.header.places] >= AWAY)
@@ -151,7 +151,7 @@ class CollectStore(OffloadingStore):
         if not collector.rpcs:
             return None
         used = np.flatnonzero(counts)
-        limits = age_of(used).astype(np.int64).tolist()
+        limits = upper_age_of(used).astype(np.int64).tolist()
         copies = dict(zip(limits, counts[used].tolist(), strict=True))
         return CopyAges(
             copies, int(collector.oldest), int(collector.late), int(collector.staleness), int(collector.rpcs)
@@ -169,7 +169,7 @@ def warm(server: CollectServer) -> None:
 def queue_keys(server: CollectServer, j: int, places: Places, keys: Keys, lanes: Ints, now: int) -> None:
     server = as_ref(server)
     for i in range(len(places)):
-        put(server, j * LANES + int64(lanes[i]), now, int64(places[i]), keys[i])
+        push_entry(server, j * LANES + int64(lanes[i]), now, int64(places[i]), keys[i])
     server.header.due = 0
 
 

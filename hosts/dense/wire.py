@@ -138,7 +138,7 @@ def read_words(rpc: Rpc, words: Words, first: int, count: int) -> None:
 
 
 @compiled
-def read_added(rpc: Rpc, words: Words, first: int, count: int, is_float: int) -> None:
+def accumulate_words(rpc: Rpc, words: Words, first: int, count: int, is_float: int) -> None:
     packet = as_packet(rpc)
     for i in range(count):
         words[first + i] = add_words(int64(words[first + i]), swap32(int64(packet.words[i])), is_float)

@@ -119,7 +119,7 @@ class PsProcess:
         """Write all parameters of this PS's share to an .npz file, for each job."""
         columns: dict[str, NDArray[np.generic]] = {}
         for job, store in self.core.stores.items():
-            for name, column in store.held()._asdict().items():
+            for name, column in store.contents()._asdict().items():
                 columns[f"job{job}_{name}"] = column
         save_arrays(Path(file), columns)
         return {}

@@ -83,10 +83,10 @@ class PsLogs:
     def _statistics(self, stores: Mapping[int, Store]) -> NDArray[np.void]:
         found = []
         for job, store in stores.items():
-            held = store.held()
-            updated = held.updates > 0
+            contents = store.contents()
+            updated = contents.updates > 0
             rows = np.empty(np.count_nonzero(updated), collector.ROW)
             rows["job"], rows["ps"] = job, self._ps
-            rows["key"], rows["updates"] = held.keys[updated], held.updates[updated]
+            rows["key"], rows["updates"] = contents.keys[updated], contents.updates[updated]
             found.append(rows)
         return np.concatenate(found)

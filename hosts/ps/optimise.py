@@ -91,7 +91,7 @@ def _fill_rule(rule: Rule, table: TableOptimiser) -> None:
 
 
 @compiled
-def rule_of(rules: Records[Rule], key: Key) -> int:
+def rule_index_of(rules: Records[Rule], key: Key) -> int:
     low, high = int64(0), len(rules) - 1
     while low < high:
         middle = (low + high + 1) >> 1
@@ -103,7 +103,7 @@ def rule_of(rules: Records[Rule], key: Key) -> int:
 
 
 @compiled
-def end_of(rules: Records[Rule], at: int) -> Key:
+def last_key_of(rules: Records[Rule], at: int) -> Key:
     return rules[at + 1].first - np.uint64(1) if at + 1 < len(rules) else NO_KEY_U64
 
 
@@ -181,7 +181,7 @@ def _power(base: float, exponent: int) -> float:
 
 
 @compiled
-def first_for(rule: Rule, value: np.float32) -> np.float32:
+def initial_state_word(rule: Rule, value: np.float32) -> np.float32:
     if rule.kind != IS_FTRL:
         return rule.initial
     z = -value * (rule.eps / rule.rate + rule.l2)

@@ -14,7 +14,7 @@ from hosts.ps.values import AWAY, Cell
 from nativekit.records import Records, RecordTable
 
 
-class Held(NamedTuple):
+class ShareContents(NamedTuple):
     """All parameters of a share, each [n]."""
 
     keys: Keys
@@ -66,9 +66,11 @@ class Store:
         """Return the ages of published copies; None in designs that publish none."""
         return None
 
-    def held(self) -> Held:
+    def contents(self) -> ShareContents:
         """Return all parameters, owned or given to the switch."""
         places, keys = keys_of(self._share)
         cells = self._cells[places]
         sums = cells.value if self._width == 1 else self._all_cells.applied[places * self._width + 1]
-        return Held(keys, cells.value, cells.updates < AWAY, cells.updates & np.uint32(AWAY - 1), sums)
+        return ShareContents(
+            keys, cells.value, cells.updates < AWAY, cells.updates & np.uint32(AWAY - 1), sums
+        )

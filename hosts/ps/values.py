@@ -13,9 +13,9 @@ from hosts.ps.optimise import (
     IS_FTRL,
     Batch,
     Rule,
-    end_of,
-    first_for,
-    rule_of,
+    initial_state_word,
+    last_key_of,
+    rule_index_of,
     step_all,
     width_of,
 )
@@ -183,8 +183,8 @@ def _optimise(server: ValuesState, j: int, h: Header, rpc: Rpc) -> int:
 def _optimise_table(server: ValuesState, j: int, h: Header, rpc: Rpc, remaining: int) -> int:
     """Apply gradients of the table of the first lane in `left`, each key once; return the applied lanes."""
     batch, first_lane = server.batch, popcount((remaining & -remaining) - 1)
-    rule_at = rule_of(server.rules, swap64(rpc.keys[first_lane]))
-    rule, begin, end = server.rules[rule_at], server.rules[rule_at].first, end_of(server.rules, rule_at)
+    rule_at = rule_index_of(server.rules, swap64(rpc.keys[first_lane]))
+    rule, begin, end = server.rules[rule_at], server.rules[rule_at].first, last_key_of(server.rules, rule_at)
     kind, cells, places = int64(rule.kind), server.cells[j], server.header.at
     n, done, overflow = int64(0), int64(0), int64(0)
     for lane in range(h.count):
@@ -239,7 +239,7 @@ def _set_word(server: ValuesState, j: int, at: int, word: int, key: Key, bits: i
     if server.header.width == 1:
         return
     if word == 0:
-        first = first_for(server.rules[rule_of(server.rules, key)], server.cells[j, at].number)
+        first = initial_state_word(server.rules[rule_index_of(server.rules, key)], server.cells[j, at].number)
         server.cells[j, at + 1].number = first
         if server.header.width > 2:
             server.cells[j, at + 2].value = 0

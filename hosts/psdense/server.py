@@ -21,9 +21,9 @@ from foundation.designs.interface import NEVER, NO_REPLY, NOTHING, ServerOps, re
 from foundation.protocol.rpc import BUFFER_BYTES, Rpc, rpcs
 from hosts.dense.packet import ADDEND, MAX_SIZE, MIN_SIZE, RESULT
 from hosts.dense.wire import (
+    accumulate_words,
     as_packet,
     is_valid,
-    read_added,
     read_words,
     rounds_between,
     value_count,
@@ -133,7 +133,7 @@ def handle(server: Adder, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> i
         job.duplicates += 1
         return _answer(server, r, int64(packet.worker), answer)
     else:
-        read_added(rpc, server.sums[_set_of(server, r)], _first(server, r), count, int64(row.form))
+        accumulate_words(rpc, server.sums[_set_of(server, r)], _first(server, r), count, int64(row.form))
     job.rpcs += 1
     row.seen = int64(row.seen) | bit
     if not _is_complete(row):

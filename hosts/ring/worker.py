@@ -31,8 +31,8 @@ from hosts.dense.vector import (
 )
 from hosts.dense.wire import (
     HEADER_BYTES,
+    accumulate_words,
     as_packet,
-    read_added,
     read_words,
     rounds_between,
     value_count,
@@ -190,7 +190,7 @@ def _handle_chunk(state: Member, rpc: Rpc, length: int) -> bool:
     state.received[chunk] = 1
     header.pending -= 1
     if step < header.workers - 1:
-        read_added(rpc, state.vector, _first(state, part, chunk), count, int64(header.is_float))
+        accumulate_words(rpc, state.vector, _first(state, part, chunk), count, int64(header.is_float))
     else:
         read_words(rpc, state.vector, _first(state, part, chunk), count)
     return True

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from foundation.protocol.codec import Values
 from hosts.worker.ledger import LedgerError, check_file, reserve
 
-HELD, UNREPLAYED = 0, 1
+ACKNOWLEDGED, UNREPLAYED = 0, 1
 """Rows of a replay log: updates that the current switch acknowledged, and those that a lost one did."""
 _MAGIC = 0x676F6C79616C7066
 _HEAD = np.dtype([(name, "<i8") for name in ("magic", "size", "capacity", "switch", "noted", "taken")])
@@ -41,7 +41,7 @@ class Part(NamedTuple):
 
 
 class ReplayLog:
-    """A replay log. `sums` is uint32[2, size] by position; the head has the switch number of row HELD."""
+    """A replay log. `sums` is uint32[2, size] by position; the head has row ACKNOWLEDGED's switch number."""
 
     def __init__(self, head: np.void, sums: NDArray[np.uint32], part: Part) -> None:
         self._head = head
@@ -102,7 +102,7 @@ class ReplayLog:
         self.sums[UNREPLAYED] = self.unacked(switch).sure
         self._head["noted"] = 0
         if self.switch != switch:
-            self.sums[HELD] = 0
+            self.sums[ACKNOWLEDGED] = 0
             self.set_switch(switch)
 
     def set_switch(self, switch: int) -> None:
@@ -120,7 +120,7 @@ class ReplayLog:
             # Some of the part may have been removed.
             sure[at] = deltas
         if self.switch != switch:
-            sure += self.sums[HELD]
+            sure += self.sums[ACKNOWLEDGED]
         return UnackedUpdates(sure, unknown)
 
     def note(self, positions: NDArray[np.integer], deltas: Values) -> NDArray[np.bool_]:

@@ -233,7 +233,7 @@ class SimulatedTestbed:
         switch = self.switch
         total = switch.state_ops.values(switch.pipeline, switch.entries, self.space)
         for server in self.servers:
-            held = server.store.held()
+            held = server.store.contents()
             total[self.space.positions(held.keys)] += held.sums
         return total
 

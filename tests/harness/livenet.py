@@ -176,7 +176,7 @@ def compile_agents(design: str) -> None:
     client.receive(answered[1], 0, 0)
     client.empty(0)
     server.stores[1].values(server.stores[1].locate(space.all()))
-    server.stores[1].held()
+    server.stores[1].contents()
     state, machine = server.server.state, server.server._machine
     AGENTS.for_design(find_design(design)).warm_server(state)
     machine.wake(state, 0)

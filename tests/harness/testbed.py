@@ -305,7 +305,7 @@ class Testbed:
         """Return the value of each parameter, at a PS or in the switch."""
         total = np.zeros(self.space.size, dtype=np.uint32)
         for server in self.servers:
-            held = server.stores[JOB].held()
+            held = server.stores[JOB].contents()
             total[self.space.positions(held.keys)] += held.values
         for position, key in enumerate(self.space.all().tolist()):
             if key in self.slots:

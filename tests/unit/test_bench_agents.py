@@ -79,7 +79,7 @@ def test_a_ps_with_an_optimiser_applies_all_that_it_is_timed_for(text: str) -> N
     server = server_of(space, text)
     values = us_per_rpc(server, make_requests(Op.PUSH, keys_of(space, 100)))
     assert server.jobs[0].applied_lanes == LANES * 100 * (len(values) + 1)
-    assert HotsetStore(server, JOB).held().sums.sum() == server.jobs[0].applied_lanes  # a unit a lane
+    assert HotsetStore(server, JOB).contents().sums.sum() == server.jobs[0].applied_lanes  # a unit a lane
     assert set(OPTIMISER_COST) < {each.partition("(")[0] for each in OPTIMISERS}
 
 

@@ -318,7 +318,7 @@ def test_our_pipeline_of_another_version_of_the_wire(switch: type[Switch], line:
     assert reported(_check, PipelineError) == (
         f"switch {ADDRESS} runs a program of wire version {wire} and this is version {VERSION}: it would "
         "drop all RPCs of agents of this version; nothing was changed; start switch, agents and controller "
-        "from one Hotline"
+        "from the same version of Hotline"
     )
     assert on(lambda c: c.commit_pipeline()) is True
 

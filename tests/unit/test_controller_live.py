@@ -75,7 +75,7 @@ async def check_sums(net: LiveNet) -> None:
 
 
 def given_away(net: LiveNet) -> int:
-    return sum(int((~server.store.held().owned).sum()) for server in net.servers)
+    return sum(int((~server.store.contents().owned).sum()) for server in net.servers)
 
 
 async def hotline(net: LiveNet, *arguments: str) -> tuple[int, str, str]:
@@ -233,7 +233,7 @@ async def test_what_cannot_be_done_changes_nothing(net: LiveNet) -> None:
 @live()
 async def test_registers_are_read_through_the_data_plane(net: LiveNet) -> None:
     for server in net.servers:
-        keys = server.store.held().keys
+        keys = server.store.contents().keys
         server.store.reclaim(server.store.locate(keys), np.negative(keys.astype(np.uint32)))
     async with Controller(net.address) as controller:
         await controller.load(JOB, range(1, KEYS))

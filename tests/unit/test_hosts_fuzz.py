@@ -64,7 +64,7 @@ def answers_one(datagram: bytes, waiting: dict[int, Header]) -> bool:
 
 
 def fingerprint(server: ParameterServer[Any]) -> tuple[bytes, ...]:
-    return tuple(column.tobytes() for column in server.stores[1].held())
+    return tuple(column.tobytes() for column in server.stores[1].contents())
 
 
 @pytest.mark.parametrize(("as_plain", "count"), [(False, 10_000), (True, 500)])

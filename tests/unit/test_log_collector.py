@@ -147,7 +147,7 @@ def parameter_server(*updates: int) -> ParameterServer[object]:
 
 def test_a_ps_sends_what_it_has_counted_when_there_is_something_new(tmp_path: Path) -> None:
     core = parameter_server(3, 0, 1)
-    keys = core.stores[2].held().keys
+    keys = core.stores[2].contents().keys
 
     def do(path: Path) -> None:
         logs = PsLogs(tmp_path / "own", 0, 0, path)

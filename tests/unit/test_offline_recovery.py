@@ -96,7 +96,7 @@ class Run:
         for ps in range(N_PS):
             core, durable = self._server(ps)
             core.recover(durable.parts(), durable.notes())
-            own = core.stores[JOB].held()
+            own = core.stores[JOB].contents()
             held[own.keys.astype(int)] = own.values
             durable.close()
         return held

@@ -161,7 +161,7 @@ def test_each_table_has_its_own_rule_and_the_sums_of_gradients_are_exact() -> No
     served = Served([(0, None), (4, "sgd(lr=0.5)"), (8, "adam"), (12, None)], 16, scale=2.0)
     served.push(range(16), [3] * 8 + [2**31 - 1] * 8, 1)
     served.push(range(16), [-1] * 8 + [5] * 8, 2)
-    held = Store(served.server.state, JOB).held()
+    held = Store(served.server.state, JOB).contents()
     assert held.sums.view(np.int32).tolist() == [2] * 8 + [4 - 2**31] * 8
     assert held.updates.tolist() == [2] * 16
     assert served.pull(range(16)).view(np.int32)[:4].tolist() == [2] * 4
@@ -186,7 +186,7 @@ def test_words_are_set_and_read_and_a_set_value_restarts_the_state() -> None:
     assert other.pull(keys).tobytes() == served.pull(keys).tobytes()
     served.set(keys, values)
     assert served.pull(keys, FIRST).tolist() == [0.5] * 4 + [0] * 4 and not served.pull(keys, SECOND).any()
-    assert Store(other.server.state, JOB).held().sums.tolist() == [7] * 8 + [0] * 4
+    assert Store(other.server.state, JOB).contents().sums.tolist() == [7] * 8 + [0] * 4
 
 
 def test_a_weight_that_is_set_is_ftrls_weight_of_its_state() -> None:

@@ -66,7 +66,7 @@ class Twins:
             counters.overflows = self.models[job].overflows
             reported = {name: int(row[name]) for name in JOB_COUNTERS}
             assert reported == {name: getattr(counters, name) for name in JOB_COUNTERS}
-            held, model = self.stores[job].held(), self.models[job]
+            held, model = self.stores[job].contents(), self.models[job]
             at = self.space.positions(held.keys)
             assert sorted(at.tolist()) == np.flatnonzero(model.in_share).tolist()
             for column, expected in zip(held[1:4], (model.values, model.owned, model.updates), strict=True):

@@ -170,7 +170,7 @@ def test_a_push_is_added_once_though_its_answer_was_lost_with_the_ps(file: PsFil
     again = Kept(DENSE, file.open("always"))
     answered = again.core.handle(PUSH, 0, 0, "w")
     assert answered is not None and unpack(answered[1]).refused == 0
-    held = again.core.stores[JOBS[0]].held()
+    held = again.core.stores[JOBS[0]].contents()
     assert held.values[held.keys == MINE].tolist() == [5] and held.updates[held.keys == MINE].tolist() == [1]
 
 
@@ -178,7 +178,7 @@ def test_what_was_not_kept_is_not_there(file: PsFile) -> None:
     ps = Kept(DENSE, file.open("never"))
     ps.core.handle(PUSH, 0, 0, "w")
     again = Kept(DENSE, file.open("never"))
-    assert not again.core.stores[JOBS[0]].held().values.any()
+    assert not again.core.stores[JOBS[0]].contents().values.any()
 
 
 def test_a_full_disk_is_waited_for_and_nothing_is_kept_by_halves(file: PsFile) -> None:

@@ -143,7 +143,7 @@ def test_a_key_moves_by_the_ps_s_own_rpcs() -> None:
         assert push.values is not None and push.values.sum() == 4  # in the lane of its key
         service.sendto(reply(push.header, served=push.header.live), ps)
         assert control.parse(controller.recv(2048)).status is Status.OK
-    assert served.core.stores[1].held().owned.tolist().count(False) == 1
+    assert served.core.stores[1].contents().owned.tolist().count(False) == 1
 
 
 def test_a_given_service_time_is_what_the_answer_says() -> None:

@@ -14,7 +14,7 @@ from foundation.protocol.hashing import ps_of
 from foundation.protocol.header import NO_KEY, RESPONSE, Op, unpack
 from hosts.hotset.ps.core import ParameterServer
 from hosts.keys import KeySpace
-from hosts.ps.store import Held
+from hosts.ps.store import ShareContents
 from tests.harness.wire import reply, rpc
 
 SPACE = KeySpace(64)
@@ -32,17 +32,23 @@ class Bench:
         self.ps: ParameterServer[str] = ParameterServer(0, 2, space, {1: 5}, lambda: self.now, as_plain)
         self.counters = self.ps.server.counters[1]
 
-    def held(self, keys: list[int]) -> Held:
+    def contents(self, keys: list[int]) -> ShareContents:
         """Return the PS's state of these keys of its share."""
-        held = self.ps.stores[1].held()
-        at = [held.keys.tolist().index(key) for key in keys]
-        return Held(held.keys[at], held.values[at], held.owned[at], held.updates[at], held.sums[at])
+        contents = self.ps.stores[1].contents()
+        at = [contents.keys.tolist().index(key) for key in keys]
+        return ShareContents(
+            contents.keys[at],
+            contents.values[at],
+            contents.owned[at],
+            contents.updates[at],
+            contents.sums[at],
+        )
 
     def values(self, keys: list[int]) -> list[int]:
-        return list(self.held(keys).values)
+        return list(self.contents(keys).values)
 
     def owns(self, keys: list[int]) -> bool:
-        return bool(self.held(keys).owned.all())
+        return bool(self.contents(keys).owned.all())
 
     def call(
         self, op: Op, keys: list[int], seq: int, served: int = 0, values: list[int] | None = None
@@ -81,7 +87,7 @@ def test_push_then_pull(as_plain: bool, space: KeySpace) -> None:
     pulled = bench.call(Op.PULL, [MINE[1], MINE[0]], 65)
     assert pulled is not None and pulled.values is not None and pulled.values.tolist() == [2**32 - 1, 5]
     assert (bench.counters.applied_lanes, bench.counters.rpcs, bench.counters.packets) == (2, 2, 2)
-    assert bench.held(sorted(MINE[:2])).updates.tolist() == [1, 1]
+    assert bench.contents(sorted(MINE[:2])).updates.tolist() == [1, 1]
 
 
 def test_a_duplicate_adds_nothing_and_an_old_turn_is_dropped() -> None:
@@ -105,7 +111,7 @@ def test_foreign_keys_are_refused_in_duplicates_too() -> None:
     store.reclaim(moved, values)
     again = bench.call(Op.PUSH, keys, 64)
     assert again is not None and again.header.refused == 0b1110
-    assert store.held().values.sum() == 1
+    assert store.contents().values.sum() == 1
     pull = bench.call(Op.PULL, keys, 65)
     assert pull is not None and pull.header.refused == 0b1100
     assert bench.counters.refused_lanes == 5
@@ -123,7 +129,7 @@ def test_lanes_that_the_switch_served_are_its_own() -> None:
 def test_the_same_key_twice_in_an_rpc_adds_twice() -> None:
     bench = Bench()
     bench.call(Op.PUSH, [MINE[0], MINE[0]], 64)
-    assert bench.values(MINE[:1]) == [3] and bench.held(MINE[:1]).updates.tolist() == [2]
+    assert bench.values(MINE[:1]) == [3] and bench.contents(MINE[:1]).updates.tolist() == [2]
 
 
 def test_times_travel_back() -> None:
@@ -181,7 +187,7 @@ def test_a_late_command_does_not_undo_what_was_asked_for_since(epoch: int, seq: 
     bench.registers()
     assert len(bench.answers()) == 2
     bench.command(Command.COLLECT, MINE, seq, epoch)
-    assert not bench.registers() and not bench.answers() and not bench.held(MINE).owned.any()
+    assert not bench.registers() and not bench.answers() and not bench.contents(MINE).owned.any()
     bench.command(Command.COLLECT, MINE, 1, epoch=4)
     assert bench.registers()
 

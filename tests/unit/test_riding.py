@@ -157,7 +157,7 @@ def test_a_missed_lane_is_looked_up_twice_and_added_once() -> None:
     assert sum(hits for hits, _, _ in looked) == 0
     assert sum(misses for _, misses, _ in looked) == 4 + 1
     assert not pushes(pipeline, 20)
-    assert sum(int(server.stores[JOB].held().updates.sum()) for server in network.servers) == 4
+    assert sum(int(server.stores[JOB].contents().updates.sum()) for server in network.servers) == 4
 
 
 @SWITCHES

@@ -96,7 +96,7 @@ def run_a_ps(folder: Path) -> None:
         with closing(
             ServerSockets(core, "127.86.2.7", ("127.0.0.1", 1), {3}, clock_offset(), make_service(5, 5, 8))
         ):
-            keys = core.stores[3].held().keys[:2]
+            keys = core.stores[3].contents().keys[:2]
             core.command(control.build(Control(Command.SEED, 3, 1, 1, 1, keys)), "controller")
             (push,) = core.transmit()
             core.receive_own(bytes(push), 5)

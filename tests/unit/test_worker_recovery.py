@@ -19,7 +19,7 @@ from hosts.keys import KeySpace
 from hosts.worker import replay
 from hosts.worker.ledger import LedgerError
 from hosts.worker.machine import COMPILED, Machine, plain_machine
-from hosts.worker.replay import HELD, UNREPLAYED, ReplayLog, read_unacked
+from hosts.worker.replay import ACKNOWLEDGED, UNREPLAYED, ReplayLog, read_unacked
 from tests.harness import wire
 
 SIZE, CAPACITY, JOB = 40, 20, 3
@@ -78,7 +78,7 @@ class Bench:
         raise AssertionError("does not end")
 
     def held(self) -> list[int]:
-        values: list[int] = self.ps.stores[JOB].held().values.tolist()
+        values: list[int] = self.ps.stores[JOB].contents().values.tolist()
         return values
 
 
@@ -93,9 +93,9 @@ def test_what_the_switch_acknowledged_is_pushed_again(bench: Bench) -> None:
     for request in bench.push(2, 3, value=100):
         bench.take(bench.by_ps(request))
     assert bench.worker.idle and not bench.worker.has_unreplayed
-    assert bench.sums[HELD].nonzero()[0].tolist() == [1, 2] and bench.held()[1:4] == [0, 100, 100]
+    assert bench.sums[ACKNOWLEDGED].nonzero()[0].tolist() == [1, 2] and bench.held()[1:4] == [0, 100, 100]
     bench.worker.renew(11)
-    assert bench.worker.has_unreplayed and not bench.sums[HELD].any()
+    assert bench.worker.has_unreplayed and not bench.sums[ACKNOWLEDGED].any()
     asked = bench.finish()
     assert {each.epoch for each in asked} == {11} and {each.op for each in asked} == {Op.PUSH}
     assert bench.held()[1:4] == [7, 107, 100]
@@ -161,9 +161,9 @@ def test_what_the_new_switch_acknowledges_is_not_owed(bench: Bench) -> None:
     for request in bench.sent():
         bench.take(bench.by_switch(request))  # the new one has the key by now
     assert bench.worker.idle and requests
-    assert (bench.sums[HELD, 2], bench.sums[UNREPLAYED, 1], bench.sums[UNREPLAYED, 2]) == (9, 7, 0)
+    assert (bench.sums[ACKNOWLEDGED, 2], bench.sums[UNREPLAYED, 1], bench.sums[UNREPLAYED, 2]) == (9, 7, 0)
     bench.finish()
-    assert bench.held()[1:3] == [7, 0] and bench.sums[HELD, 2] == 9
+    assert bench.held()[1:3] == [7, 0] and bench.sums[ACKNOWLEDGED, 2] == 9
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -230,18 +230,18 @@ def test_a_ps_takes_home_what_it_has_lent(replayed: bool) -> None:
 def test_the_log_outlives_the_process(tmp_path: Path) -> None:
     first = ReplayLog.in_file(SIZE, CAPACITY, 0, tmp_path / "log")
     assert first.sums.shape == (2, SIZE) and not first.has_unreplayed
-    first.sums[HELD, 3], first.sums[UNREPLAYED, 4] = 30, 40
+    first.sums[ACKNOWLEDGED, 3], first.sums[UNREPLAYED, 4] = 30, 40
     again = ReplayLog.in_file(SIZE, CAPACITY, 0, tmp_path / "log")
-    assert (again.sums[HELD, 3], again.sums[UNREPLAYED, 4], again.has_unreplayed) == (30, 40, True)
+    assert (again.sums[ACKNOWLEDGED, 3], again.sums[UNREPLAYED, 4], again.has_unreplayed) == (30, 40, True)
 
 
 def test_what_another_switch_held_is_owed(tmp_path: Path) -> None:
     first = ReplayLog.in_file(SIZE, CAPACITY, 0, tmp_path / "log")
-    first.sums[HELD, 3], first.sums[UNREPLAYED, 3] = 30, 2**32 - 10
+    first.sums[ACKNOWLEDGED, 3], first.sums[UNREPLAYED, 3] = 30, 2**32 - 10
     first.set_switch(1)
-    assert ReplayLog.in_file(SIZE, CAPACITY, 1, tmp_path / "log").sums[HELD, 3] == 30
+    assert ReplayLog.in_file(SIZE, CAPACITY, 1, tmp_path / "log").sums[ACKNOWLEDGED, 3] == 30
     again = ReplayLog.in_file(SIZE, CAPACITY, 2, tmp_path / "log")
-    assert (again.sums[HELD, 3], again.sums[UNREPLAYED, 3]) == (0, 20)
+    assert (again.sums[ACKNOWLEDGED, 3], again.sums[UNREPLAYED, 3]) == (0, 20)
     once = ReplayLog.in_file(SIZE, CAPACITY, 2, tmp_path / "log")
     assert once.sums[UNREPLAYED, 3] == 20
     worker = HotsetClient(Caller(JOB, 1, 10), 1, SPACE, lambda: 0, log=once)
@@ -267,7 +267,7 @@ def test_of_a_worker_that_dies_in_a_replay_it_is_known_what_it_owes(bench: Bench
     assert not owed.sure.any()
     assert sorted(owed.unknown[1:4].tolist()) == [0] * answered + [7] * (3 - answered)
     # With another switch, the updates that this one holds are unreplayed, too.
-    bench.sums[HELD, 9] = 5
+    bench.sums[ACKNOWLEDGED, 9] = 5
     assert bench.log.unacked(2).sure.nonzero()[0].tolist() == [9]
 
 
@@ -288,7 +288,7 @@ def test_repeated_and_late_renewals_push_nothing_again(bench: Bench) -> None:
     for request in bench.push(1, value=7):
         bench.take(bench.by_switch(request))
     replay.renew(bench.worker, bench.log, 11, switch=1)
-    assert not bench.worker.has_unreplayed and bench.sums[HELD, 1] == 7
+    assert not bench.worker.has_unreplayed and bench.sums[ACKNOWLEDGED, 1] == 7
     replay.renew(bench.worker, bench.log, 12, switch=2)
     assert bench.worker.has_unreplayed and bench.sums[UNREPLAYED, 1] == 7
     bench.finish()

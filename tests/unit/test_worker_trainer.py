@@ -103,7 +103,7 @@ def test_a_closed_loop_learns_and_books_what_it_pushed() -> None:
     assert loop.trainer.loss == pytest.approx(np.mean(losses))
     assert loop.trainer.max_lateness_ns == 0
     sums = loop.ledger.sums()
-    assert (sums.sent == loop.server.stores[1].held().values).all()
+    assert (sums.sent == loop.server.stores[1].contents().values).all()
     assert sums.lanes_sent == loop.trainer.lanes_pushed == loop.server.server.counters[1].applied_lanes
     assert loop.server.server.counters[1].overflows == 0
 

@@ -17,7 +17,7 @@ from foundation.protocol.rpc import ALL, PUSH
 from hosts.hotset.worker.calls import queue_call
 from hosts.hotset.worker.refusals import queue_refused
 from hosts.hotset.worker.state import Call, Calls
-from hosts.worker.replay import HELD, UNREPLAYED
+from hosts.worker.replay import ACKNOWLEDGED, UNREPLAYED
 from nativekit.bits import popcount
 from nativekit.compile import compiled, int64
 
@@ -25,7 +25,9 @@ from nativekit.compile import compiled, int64
 @compiled
 def log_acknowledged(state: Calls, i: int) -> None:
     at = int64(state.positions[i])
-    state.replay_log[HELD, at] = int64(state.replay_log[HELD, at]) + int64(state.deltas[i]) & ALL
+    state.replay_log[ACKNOWLEDGED, at] = (
+        int64(state.replay_log[ACKNOWLEDGED, at]) + int64(state.deltas[i]) & ALL
+    )
 
 
 @compiled
@@ -35,9 +37,9 @@ def renew(state: Calls, epoch: int) -> None:
     if header.has_replay_log:
         for at in range(state.replay_log.shape[1]):
             state.replay_log[UNREPLAYED, at] = (
-                int64(state.replay_log[UNREPLAYED, at]) + int64(state.replay_log[HELD, at]) & ALL
+                int64(state.replay_log[UNREPLAYED, at]) + int64(state.replay_log[ACKNOWLEDGED, at]) & ALL
             )
-            state.replay_log[HELD, at] = 0
+            state.replay_log[ACKNOWLEDGED, at] = 0
         header.unreplayed = 1
     header.resends = header.queued_resends = header.free = 0
     for s in range(int64(header.window)):

@@ -68,7 +68,7 @@ def look(name: str, seed: int = 1, **faults: float) -> None:
 
     print(f"{WORKERS * PUSHES * KEYS} updates pushed, {sum(network.retransmissions())} requests sent again")
     packets = [int(server.jobs["packets"].sum()) for server in network.servers]
-    added = sum(int(store.held().values.sum()) for store in network.stores)
+    added = sum(int(store.contents().values.sum()) for store in network.stores)
     print(f"servers: {packets} packets, {added} updates added")
     for register in switch.pipeline.program.registers:
         cells = switch.pipeline.read_register(register.name, 0, register.size)

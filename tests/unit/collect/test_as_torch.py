@@ -36,7 +36,7 @@ class Recorder(Trainer):
     def wake(self, now: int) -> None:
         super().wake(now)
         for store in self.stores:
-            held = store.held()
+            held = store.contents()
             at = store.locate(held.keys)
             keys = held.keys.astype(np.int64)
             counts = store._copies.collected[at] - self.counts[keys]
@@ -81,7 +81,7 @@ def run() -> tuple[list[tuple[int, int]], Floats]:
     drive(simulated, trainers, clocks, Hosts(), lambda agent: None)
     values = np.zeros(KEYS, np.float32)
     for store in simulated.stores:
-        held = store.held()
+        held = store.contents()
         values[held.keys.astype(np.int64)] = held.values.view(np.float32)
     assert int(ledger.sums.sum()), "gradients were pushed"
     return shared[2], values

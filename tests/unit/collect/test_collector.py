@@ -24,7 +24,7 @@ JOB, EPOCH = 1, 5
 SPACE = KeySpace(64)
 MINE = [key for key in range(64) if ps_of(key, 2) == 0]
 MS = 1_000_000
-age_of, class_of, interval = schedule.age_of, plain(schedule.class_of), plain(schedule.interval)
+upper_age_of, class_of, interval = schedule.upper_age_of, plain(schedule.class_of), plain(schedule.interval)
 
 
 class Bench:
@@ -117,7 +117,7 @@ class Bench:
         return codec.parse(bytes(out[1]))
 
     def sums(self) -> dict[int, int]:
-        held = self.store.held()
+        held = self.store.contents()
         return {
             int(key): (int(each) + self.switch.pending.get(int(key), 0)) % MODULUS
             for key, each in zip(held.keys, held.sums, strict=True)
@@ -180,15 +180,15 @@ def test_nothing_is_applied_before_all_replays_are_settled() -> None:
     bench.switch.push(MINE[0], 4)  # is lost with the switch, and replayed with the 3
     bench.switch = SwitchModel()
     assert bench.command(Command.RENEW, [9]) is Status.OK
-    value = bench.store.held().values[0]
+    value = bench.store.contents().values[0]
     answer = bench.worker(Op.PUSH, MINE[:1], [7], flags=KEYS | VALUES | REPLAY)
     assert answer.header.refused == 0
     bench.run(60)
-    assert bench.store.held().values[0] == value
+    assert bench.store.contents().values[0] == value
     assert bench.command(Command.SETTLE, [8]) is Status.OK  # of another switch
-    assert bench.store.held().values[0] == value
+    assert bench.store.contents().values[0] == value
     assert bench.command(Command.SETTLE, [9]) is Status.OK
-    found = bench.store.held().values[:1].view(np.float32)[0]
+    found = bench.store.contents().values[:1].view(np.float32)[0]
     assert found == pytest.approx(-0.5 - 0.5 * 4 / 5)
     assert bench.sums()[MINE[0]] == 7
 
@@ -251,7 +251,7 @@ def test_keys_leave_only_between_collections() -> None:
 
 def test_an_age_is_in_the_class_below_its_limit() -> None:
     for age in (8, 15, 16, 1_000, 999_999, 50_000_000, 3_000_000_000):
-        limit = float(age_of(np.array([class_of(age)]))[0])
+        limit = float(upper_age_of(np.array([class_of(age)]))[0])
         assert age < limit <= age * 1.13 + 1
     assert class_of(0) == class_of(8) and class_of(1 << 62) == AGES - 1
 

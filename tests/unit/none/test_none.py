@@ -69,7 +69,7 @@ class ServerTestbed:
     def held(self) -> list[int]:
         held = np.zeros(self.space.size, np.uint32)
         for server in self.servers:
-            own = server.stores[JOB].held()
+            own = server.stores[JOB].contents()
             held[self.space.positions(own.keys)] += own.values
         return held.tolist()
 

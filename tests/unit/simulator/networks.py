@@ -95,7 +95,7 @@ class RandomTestbed:
     def held(self) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
         held = self.switch.held(self.network.arm.job, self.space)
         for store in self.network.stores:
-            stored = store.held()
+            stored = store.contents()
             held[self.space.positions(stored.keys)] += stored.values
         return held
 
