@@ -10,15 +10,15 @@ from typing import NamedTuple
 from softswitch.p4runtime.messages import p4r
 
 INGRESS = 1
-"""Port that all frames go in by."""
+"""Ingress port of all frames."""
 RUNS = 1_000
-"""Largest number of a run; numbers begin at 1."""
+"""Largest run number; run numbers begin at 1."""
 FIRST_SEQ = 64
-"""Number of a run's first frame. Hotline's program takes it for the first turn of slot 0."""
+"""Sequence number of a run's first frame: in Hotline's program, turn 1 of slot 0 (seq mod 64)."""
 
 
 class Stamp(NamedTuple):
-    """Offsets of numbers (network order) in a frame, in bytes that the program does not change."""
+    """Byte offsets of big-endian numbers in a frame; the program must not change these bytes."""
 
     run: int  # 4 bytes
     seq: int  # 4 bytes, the frame's number in the run
@@ -27,13 +27,12 @@ class Stamp(NamedTuple):
 
 
 class CompiledProgram(NamedTuple):
-    """A compiled program by its path without a suffix."""
+    """Output files of p4c-bm2-ss for one program; `path` is their path without a suffix."""
 
     path: Path
 
     @property
     def json(self) -> Path:
-        """What p4c-bm2-ss prints."""
         return self.path.with_suffix(".json")
 
     @property

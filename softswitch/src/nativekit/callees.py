@@ -1,8 +1,8 @@
 """Numba's compiler for functions that only compiled functions call: LLVM IR without machine code.
 
 Numba optimises each function with all its callees and emits machine code for it, though only entry points
-are called from Python. Without that, the switch's code compiles in some 60 % of the time. This uses numba's
-classes beyond `CompilerBase`, in the form that they have from numba 0.61 to 0.68.
+are called from Python. Skipping this for callees reduces the switch's compile time to some 60 %. This module
+uses numba's classes beyond `CompilerBase`, in the form that they have from numba 0.61 to 0.68.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _CalleeLowering(NativeLowering):
         state.flags = flags
         lowered = state["cr"]
         described = lowered.fndesc
-        # The dispatcher requires a function of Python, here without an address.
+        # The dispatcher requires a Python function object; the address of its machine code is 0.
         function = _numba._dynfunc.make_function(
             described.lookup_module(), described.qualname, "", 0, lowered.env, (state.library,)
         )

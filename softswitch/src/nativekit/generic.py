@@ -42,8 +42,8 @@ class Generic:
         return self._implementations[owner]
 
     def register(self, owner: type, implementation: Compiled) -> None:
-        # Call this at import only, as cached code contains it. Numba takes named tuples for equal if the
-        # names of their classes and fields are, and the types of their fields.
+        # Call this at import only, since cached machine code contains the implementations. Numba treats
+        # named tuples as equal if their class names, field names and field types are equal.
         if any(known.__name__ == owner.__name__ for known in self._implementations):
             raise ValueError(f"{self.name} has an implementation for a class {owner.__name__} already")
         self._implementations[owner] = implementation

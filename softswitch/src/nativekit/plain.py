@@ -40,7 +40,7 @@ def plain(function: F, instead: Mapping[Compiled, Function] | None = None) -> F:
 class _Namespaces:
     def __init__(self, instead: Mapping[Compiled, Function]) -> None:
         self._instead = {id(compiled): replacement for compiled, replacement in instead.items()}
-        self._of: dict[int, dict[str, object]] = {}
+        self._copies: dict[int, dict[str, object]] = {}
 
     def function(self, compiled: Compiled) -> Function:
         source = compiled.py_func
@@ -49,14 +49,14 @@ class _Namespaces:
         )
 
     def _namespace(self, original: dict[str, object]) -> dict[str, object]:
-        if id(original) not in self._of:
-            self._of[id(original)] = dict(original)
-            self._of[id(original)].update(
+        if id(original) not in self._copies:
+            self._copies[id(original)] = dict(original)
+            self._copies[id(original)].update(
                 (name, form)
                 for name, value in original.items()
                 if (form := self._plain_form(value)) is not None
             )
-        return self._of[id(original)]
+        return self._copies[id(original)]
 
     def _plain_form(self, value: object) -> Function | None:
         if id(value) in self._instead:

@@ -13,11 +13,11 @@ _READ, _ALL_LEVELS, _DATA = 0, 3, 1
 """Arguments of LLVM's `prefetch`: for a read, into all levels of the cache, of data."""
 
 
-def _touch_plain(_address: int) -> None:
-    """Do nothing: plain Python has no caches to tell."""
+def _prefetch_plain(_address: int) -> None:
+    """Do nothing: plain Python cannot prefetch."""
 
 
-@leaf(_touch_plain)
+@leaf(_prefetch_plain)
 def prefetch(_typing: TypingContext, _address: Kind) -> Generated:
     """Prefetch the cache line at an address, which may be unmapped."""
 

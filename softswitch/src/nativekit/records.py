@@ -56,8 +56,8 @@ _SCALARS: dict[object, type[np.generic]] = {int: np.int64, float: np.float64}
 
 class Records(np.recarray[tuple[int, ...], Dtype], Generic[R_co]):
     if TYPE_CHECKING:
-        # Columns are arrays of whatever number the field is.
-        @overload  # type: ignore[override]  # a record is of its class, and not of numpy's
+        # A column is an array of its field's number type.
+        @overload  # type: ignore[override]  # an item is a record of the class
         def __getitem__(self, at: slice | NDArray[Any]) -> Records[R_co]: ...
         @overload
         def __getitem__(self, at: SupportsIndex | tuple[SupportsIndex, ...]) -> R_co: ...
@@ -103,9 +103,9 @@ def _field_of(hint: Any) -> tuple[Any, ...]:  # a hint may be anything
     inner, *extras = get_args(hint)
     if inner in _SCALARS:
         return tuple(extras)
-    given = [each for each in extras if isinstance(each, np.dtype)]
+    dtypes = [each for each in extras if isinstance(each, np.dtype)]
     shape = next(each for each in extras if not isinstance(each, np.dtype))
-    return (given[0] if given else _element_of(inner), shape if isinstance(shape, tuple) else (shape,))
+    return (dtypes[0] if dtypes else _element_of(inner), shape if isinstance(shape, tuple) else (shape,))
 
 
 def _element_of(array: Any) -> Any:  # likewise
@@ -117,7 +117,7 @@ def _element_of(array: Any) -> Any:  # likewise
     return number
 
 
-def record(*fields: Any) -> Dtype:  # what numpy takes
+def record(*fields: Any) -> Dtype:  # any field specification of numpy
     """Return a dtype of `(name, type[, shape])` fields; a bare name is an int64. Raises ValueError."""
     whole = [(field, np.int64) if isinstance(field, str) else field for field in fields]
     return checked(np.dtype(whole))
@@ -126,9 +126,9 @@ def record(*fields: Any) -> Dtype:  # what numpy takes
 def checked(dtype: Dtype) -> Dtype:
     # Plain Python would read numpy's own attribute of that name.
     """Return the dtype; raise `ValueError` if plain Python cannot read all of its fields as attributes."""
-    taken = [name for name in dtype.names or () if hasattr(np.record, name)]
-    if taken:
-        raise ValueError(f"fields {', '.join(taken)}: numpy's records have attributes of these names")
+    clashing = [name for name in dtype.names or () if hasattr(np.record, name)]
+    if clashing:
+        raise ValueError(f"fields {', '.join(clashing)}: numpy's records have attributes of these names")
     return dtype
 
 
@@ -139,12 +139,12 @@ def records(shape: tuple[int, int], dtype: type[R]) -> RecordTable[R]: ...
 @overload
 def records(shape: int | Sequence[int], dtype: Dtype) -> Any: ...  # of unknown fields
 def records(shape: int | Sequence[int], dtype: Any) -> Any:  # as the overloads say
-    """Return an array of zeroed records; those of a dtype have any field for type checkers."""
+    """Return an array of zeroed records; for a dtype, type checkers accept any field name."""
     return zeros(shape, dtype if isinstance(dtype, np.dtype) else dtype_of(dtype)).view(np.recarray)
 
 
 def filled(kind: type[R], rows: Sequence[tuple[int, ...]]) -> Records[R]:
-    """Return records of a class with these values, a tuple in the order of its fields for each."""
+    """Return records of a class, one for each tuple of values in the order of its fields."""
     made = records(len(rows), kind)
     made[:] = list(rows)
     return made
@@ -155,11 +155,11 @@ def one(kind: type[R]) -> R:
 
 
 def with_arrays(state: R, **arrays: object) -> R:
-    replaced: R = cast(Any, state)._replace(**arrays)  # a `NamedTuple`, which no protocol can say
+    replaced: R = cast(Any, state)._replace(**arrays)  # a `NamedTuple`, which no Protocol can express
     return replaced
 
 
-def zeros(shape: int | Sequence[int], dtype: Any) -> NDArray[Any]:  # of whatever that is
+def zeros(shape: int | Sequence[int], dtype: Any) -> NDArray[Any]:  # of any type that `np.dtype` accepts
     """Return an array of zeros aligned to a cache line, so that a record of one line never straddles two."""
     kind = np.dtype(dtype)
     size = int(np.prod(shape)) * kind.itemsize

@@ -1,8 +1,8 @@
 """References to named tuples of arrays: functions take one pointer, and numba counts no references.
 
-Numba passes a tuple as all words of all its arrays in every call (five hundred for a simulated world), and
-counts a reference at each access. In code of many small functions that is most of the time. A function that
-begins with `state = as_ref(state)` reads only the fields it uses, and its source does not change otherwise.
+Numba passes a tuple as all words of all its arrays in every call (five hundred for a simulation), and
+counts a reference at each access. In code of many small functions this takes most of the time. A function
+that begins with `state = as_ref(state)` reads only the fields it uses; the rest of its source is unchanged.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def _row_as_plain(stacked: T, at: int) -> T:
             return _row_as_plain(field, at)
         return field[at] if field.flags.writeable else field
 
-    parts: Any = stacked  # a `NamedTuple`, as callers know
+    parts: Any = stacked  # a `NamedTuple`
     return type(stacked)(*map(row_of, parts))
 
 
@@ -190,8 +190,8 @@ def _row(
 def pinned_ref(state: T, write: WriteWords | None = None) -> T:
     """Return a reference to the tuple for entry points, which then unbox no arrays.
 
-    Unboxing costs half a microsecond an array in each call. `write` is an entry point of `write_words`, for
-    callers that cache the machine code of their states separately.
+    Unboxing costs half a microsecond an array in each call. `write` is a compiled `write_words`, for callers
+    that cache the machine code of their states separately.
     """
     return cast(T, _PinnedRef(state, write or _write))
 
