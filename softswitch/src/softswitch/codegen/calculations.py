@@ -16,7 +16,7 @@ from softswitch.llvmir import I8, I64, byte_offset, integer, resize
 from softswitch.target import target_of
 from softswitch.v1model import Standard
 
-FRAME_BYTES = 1 << 16
+_MAX_PAYLOAD_BYTES = 1 << 16
 """Maximum bytes of payload in a calculation."""
 Part = tuple[ir.FieldRef | ir.SizedConstant, int]
 
@@ -71,14 +71,16 @@ class Calculations:
         max_bits = sum(run.bits for run in runs)
         target = target_of(b.module)
         with b.goto_entry_block():
-            size = max_bits // 8 + 8 + (FRAME_BYTES if calculation.payload else 0)
+            size = max_bits // 8 + 8 + (_MAX_PAYLOAD_BYTES if calculation.payload else 0)
             buffer = target.reserve(b, llvm.ArrayType(I8, size))
         if all(run.whole_bytes for run in runs):
             end = buffer
             for run in runs:
                 end = target.black_box(b, run.append(end))
         elif any(run.has_varbit for run in runs):
-            construct = f"calculation `{calculation.name}` over a varbit field and parts of bytes"
+            construct = (
+                f"calculation `{calculation.name}` over a varbit field and fields that are not whole bytes"
+            )
             raise UnsupportedConstruct(construct, calculation.location)
         else:
             end = self._append_bits(runs, buffer, max_bits)
@@ -89,7 +91,7 @@ class Calculations:
         return resize(b, result, 64)
 
     def _append_bits(self, runs: list[_InputRun], buffer: llvm.Value, max_bits: int) -> llvm.Value:
-        """Concatenate all bits into one integer, first bit on top, and store it."""
+        """Concatenate all bits into one integer, first bit most significant, and store it."""
         b, target = self.b, target_of(self.b.module)
         width = -(-max_bits // 8) * 8
         joined: llvm.Value = integer(width, 0)
@@ -108,7 +110,7 @@ class Calculations:
         b, packet = self.b, self.packet
         cursor = packet.get("cursor")
         size = b.sub(packet.get("ingress_length"), cursor)
-        for limit in (packet.get("cut"), integer(32, FRAME_BYTES)):
+        for limit in (packet.get("cut"), integer(32, _MAX_PAYLOAD_BYTES)):
             size = b.select(b.icmp_unsigned("<", size, limit), size, limit)
         size = resize(b, size, 64)
         packet.copy_bytes(end, byte_offset(b, packet.get("frame"), resize(b, cursor, 64)), size)
@@ -147,7 +149,7 @@ class _InputRun:
         return join(self.b, self._values(self.parts))
 
     def sum(self) -> llvm.Value:
-        """Return the sum of the run's 16-bit words, 0 if it is left out."""
+        """Return the sum of the run's 16-bit words, or 0 if its header is invalid."""
         b = self.b
         total: llvm.Value = integer(64, 0)
         pending: list[tuple[llvm.Value, int]] = []

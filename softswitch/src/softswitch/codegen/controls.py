@@ -72,7 +72,7 @@ class _ControlEmitter:
         self._without_action(table, is_hit)
 
     def _number(self, table: ir.Table, action: int) -> int:
-        """Return an action's number in records; members use that of their profile for all of its tables."""
+        """Return an action's number in records; all tables of a profile share the profile's numbers."""
         program = self.packet.program
         if table.profile is None:
             return action
@@ -87,7 +87,7 @@ class _ControlEmitter:
         self.b.cbranch(exits, self.done, self.block(following))
 
     def _find(self, layout: TableLayout) -> tuple[llvm.Value, llvm.Value]:
-        """Return the record to execute, and an `i1`: whether it is an entry."""
+        """Return the record to execute, and an `i1`: whether it is an entry (a hit)."""
         b, table = self.b, layout.table
         found = emit_lookup(self.packet, self.state, layout)
         if not table.key:

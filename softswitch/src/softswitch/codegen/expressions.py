@@ -1,4 +1,4 @@
-"""Compile P4 arithmetic to `iN`.
+"""Compile P4 arithmetic to LLVM integers of N bits (`iN`).
 
 BMv2 computes on integers of unlimited width and p4c writes each wrap as a mask, so an expression has one
 exact value. Two facts bound the width of machine code: the low n bits of +, -, *, <<, &, |, ^ and ~ depend
@@ -54,12 +54,12 @@ class Sources(Protocol):
         """Return the position of a stack's last element, an `i64`."""
 
     def lookahead(self, offset: int, width: int) -> llvm.Value:
-        """Return bits after the parser's position."""
+        """Return `width` bits, `offset` bits after the parser's position."""
 
     def is_valid(self, header: int) -> llvm.Value: ...
 
     def parameter(self, index: int) -> llvm.Value:
-        """Return run-time data of the action being compiled, in its width."""
+        """Return a run-time parameter of the action being compiled, in its declared width."""
 
 
 def _range(width: int, signed: bool) -> Interval:
@@ -184,9 +184,9 @@ class Arithmetic:
         inner = self.interval(operand)
         working_width = Interval(min(inner.low, bounds.low), max(inner.high, bounds.high)).bits + 1
         value = self._extended(operand, inner, working_width)
-        for passes, bound in ((">", bounds.high), ("<", bounds.low)):
+        for exceeds, bound in ((">", bounds.high), ("<", bounds.low)):
             limit = integer(working_width, bound)
-            value = b.select(b.icmp_signed(passes, value, limit), limit, value)
+            value = b.select(b.icmp_signed(exceeds, value, limit), limit, value)
         return sign_extend(b, value, width)
 
     def _divide(self, op: ir.Op, left: ir.Expression, right: ir.Expression, width: int) -> llvm.Value:

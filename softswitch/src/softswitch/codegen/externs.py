@@ -28,7 +28,7 @@ class Externs:
 
     @contextmanager
     def _in_range(self, index: ir.Expression, size: int) -> Iterator[llvm.Value]:
-        """Yield the index modulo 2^32 as a word; what is emitted runs only if it is less than `size`."""
+        """Yield the index modulo 2^32 as a word; code emitted inside runs only if it is below `size`."""
         b, arithmetic = self.b, self.packet.arithmetic
         interval = arithmetic.interval(index)
         cell = resize(b, arithmetic.modulo(index, 32), WORD)
@@ -101,7 +101,7 @@ class Externs:
         self.packet.store(statement.target, value)
 
     def random(self, statement: ir.Random) -> None:
-        """Store a random number of the range, by splitmix64 (`hashing`)."""
+        """Store a random number from `low` to `high`, by splitmix64 (`hashing`)."""
         b, arithmetic = self.b, self.packet.arithmetic
         low, high = (arithmetic.modulo(bound, WORD) for bound in (statement.low, statement.high))
         with b.if_then(b.icmp_unsigned("<=", low, high)):

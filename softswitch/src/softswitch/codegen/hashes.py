@@ -79,7 +79,7 @@ def _each_byte(b: llvm.IRBuilder, data: llvm.Value, size: llvm.Value, initial: l
 
 
 def _crc(b: llvm.IRBuilder, crc: Crc, data: llvm.Value, size: llvm.Value) -> llvm.Value:
-    """Emit one table look-up a byte; a reflected CRC shifts right instead of reversing each byte."""
+    """Emit one table look-up for each byte; a reflected CRC shifts right instead of reversing each byte."""
     width = crc.width
     kind = llvm.IntType(width)
     if crc.reflected:
@@ -103,7 +103,7 @@ def _crc(b: llvm.IRBuilder, crc: Crc, data: llvm.Value, size: llvm.Value) -> llv
     return resize(b, b.xor(loop.result, integer(width, crc.final)), 64)
 
 
-def _words(b: llvm.IRBuilder, loop: _Loop, width: int) -> llvm.Value:
+def _byte_in_word(b: llvm.IRBuilder, loop: _Loop, width: int) -> llvm.Value:
     last = width // 8 - 1
     following = b.sub(integer(64, last), b.and_(loop.position, integer(64, last)))
     return b.shl(resize(b, loop.byte, 64), b.shl(following, integer(64, 3)))
@@ -111,7 +111,7 @@ def _words(b: llvm.IRBuilder, loop: _Loop, width: int) -> llvm.Value:
 
 def _internet_checksum(b: llvm.IRBuilder, data: llvm.Value, size: llvm.Value) -> llvm.Value:
     with _each_byte(b, data, size, integer(64, 0)) as loop:
-        loop.result = b.add(loop.accumulator, _words(b, loop, 16))
+        loop.result = b.add(loop.accumulator, _byte_in_word(b, loop, 16))
     total = loop.result
     for _ in range(3):
         total = b.add(b.and_(total, integer(64, 0xFFFF)), b.lshr(total, integer(64, 16)))
@@ -120,7 +120,7 @@ def _internet_checksum(b: llvm.IRBuilder, data: llvm.Value, size: llvm.Value) ->
 
 def _xor(b: llvm.IRBuilder, width: int, data: llvm.Value, size: llvm.Value) -> llvm.Value:
     with _each_byte(b, data, size, integer(64, 0)) as loop:
-        loop.result = b.xor(loop.accumulator, _words(b, loop, width))
+        loop.result = b.xor(loop.accumulator, _byte_in_word(b, loop, width))
     return loop.result
 
 

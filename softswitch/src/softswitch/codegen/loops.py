@@ -55,6 +55,6 @@ def repeat_while(b: llvm.IRBuilder, condition: Callable[[], llvm.Value]) -> Iter
 
 
 def branch_unless(b: llvm.IRBuilder, condition: llvm.Value, done: llvm.Block) -> None:
-    going_on = b.append_basic_block("going_on")
-    b.cbranch(condition, going_on, done)
-    b.position_at_end(going_on)
+    following = b.append_basic_block("following")
+    b.cbranch(condition, following, done)
+    b.position_at_end(following)

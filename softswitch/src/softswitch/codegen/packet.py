@@ -42,7 +42,7 @@ class Packet(Storage):
 
     @contextmanager
     def at(self, ref: ir.HeaderRef) -> Iterator[Instance]:
-        """Yield the header; what is emitted runs only if a computed position is inside its stack."""
+        """Yield the header; code emitted inside runs only if a computed position is in its stack."""
         if isinstance(ref, int):
             yield self.instance(ref)
             return
@@ -134,7 +134,7 @@ class Packet(Storage):
         self.b.cbranch(condition, good, otherwise)
         self.b.position_at_end(good)
 
-    # -- changes
+    # -- stores and validity
 
     def store(self, ref: ir.LValue, value: llvm.Value) -> None:
         """Store an unsigned value, or one from `load_stored`."""
@@ -167,7 +167,7 @@ class Packet(Storage):
         self.store(ref, value)
 
     def _wrapped_unless(self, fits: llvm.Value, value: llvm.Value, declared: ir.FieldType) -> llvm.Value:
-        """Return the value in the stored bits; if it does not fit, its top field bit is the sign."""
+        """Return the value in the stored bits; if it does not fit, sign-extend its low `width` bits."""
         bits = declared.stored_bits
         wrapped = sign_extend(self.b, resize(self.b, value, declared.width), bits)
         return self.b.select(fits, resize(self.b, value, bits), wrapped)
@@ -179,7 +179,7 @@ class Packet(Storage):
         return self.load(self.program.standard(name))
 
     def set_valid(self, instance: Instance) -> None:
-        """Make a header valid, its fields 0 and the packet longer if it was not (BMv2 `add_header`)."""
+        """Make an invalid header valid, with zero fields, and the packet longer (BMv2 `add_header`)."""
         with self.b.if_then(self.b.not_(self.is_valid_at(instance))):
             for number in range(len(self.program.headers[instance.header].fields)):
                 kind = self._kind(instance.header, number)
@@ -188,7 +188,7 @@ class Packet(Storage):
             self.set("length", self.b.add(self.get("length"), self.header_bytes(instance)))
 
     def set_invalid(self, instance: Instance) -> None:
-        """Make a header invalid, and the packet shorter if it was valid (BMv2 `remove_header`)."""
+        """Make a valid header invalid, and the packet shorter (BMv2 `remove_header`)."""
         with self.b.if_then(self.is_valid_at(instance)):
             self.b.store(integer(8, 0), self._validity(instance))
             self.set("length", self.b.sub(self.get("length"), self.header_bytes(instance)))

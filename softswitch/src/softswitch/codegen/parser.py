@@ -1,4 +1,4 @@
-"""Emit the parser: a state is a basic block; on an error the headers parsed so far are kept."""
+"""Emit the parser: a state is a basic block; on an error, headers extracted so far stay valid."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class _ParserEmitter:
         packet.extract(instance, self._take(b.add(fixed, varbit)), varbit)
 
     def _varbit_bits(self, bits: ir.Expression) -> llvm.Value:
-        """Return a length, clamped to the largest `int` as in BMv2."""
+        """Return a varbit field's length in bits, clamped to the largest `int` as in BMv2."""
         b = self.b
         value, interval = self.packet.arithmetic.exact(bits)
         if interval.high <= MAX_VARBIT_BITS:
@@ -175,7 +175,7 @@ class _ParserEmitter:
         wanted = split(b, key)
         masks = [mask >> (WORD * i) & ((1 << WORD) - 1) for i in range(words)]
         before = b.block
-        probe, compare, after = (b.append_basic_block(name) for name in ("probe", "compare", "sought"))
+        probe, compare, after = (b.append_basic_block(name) for name in ("probe", "compare", "searched"))
         b.branch(probe)
         b.position_at_end(probe)
         index = b.phi(I64)

@@ -1,4 +1,4 @@
-"""A queue of packets that wait for a pass during one call of the packet function."""
+"""A queue of packets that wait for a pass (ingress or egress) during one call of the packet function."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from softswitch.limits import MAX_PASSES
 from softswitch.llvmir import I64, byte_offset, integer
 
 QUEUE_CAPACITY = MAX_PASSES
-"""Packets that one call can put into a queue; each takes one pass."""
+"""Maximum number of packets that one call can put into a queue; each takes one pass."""
 RUN_BYTES = 8
 
 
@@ -27,7 +27,7 @@ class PassQueue:
     def _at(self, end: Tally) -> llvm.Value:
         return byte_offset(self.b, self.memory, self.b.mul(end.get(), self.item_bytes))
 
-    def is_waiting(self) -> llvm.Value:
+    def has_packets(self) -> llvm.Value:
         b = self.b
         return b.icmp_unsigned("!=", self._head.get(), self._tail.get())
 

@@ -28,7 +28,7 @@ MakeOutput = Callable[[Packet, llvm.Value, llvm.Value], OutputWriter]
 def build_module(
     program: ir.Program, layout: Layout, priority_queues: int = 1, buffered: bool = False
 ) -> tuple[llvm.Module, llvm.Type]:
-    """Return a program's LLVM IR, and the type of a packet in flight; only `process` is external."""
+    """Return a program's LLVM IR, and the type of a packet in flight; only `process` has external linkage."""
     module = Module("pipeline", NATIVE)
     return module, emit_process(module, program, layout, priority_queues, buffered=buffered).type
 
@@ -48,7 +48,7 @@ def emit_process(
 ) -> Packet:
     """Add a program's packet function to a module; return the packet that it handles.
 
-    A buffered function hands over packets before egress, and takes them back (`memory.process`).
+    A buffered function outputs packets before egress, and is called again with them (`memory.process`).
     """
     target = module.target
     function = llvm.Function(module, process_type(target), NAME)

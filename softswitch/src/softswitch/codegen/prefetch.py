@@ -18,9 +18,9 @@ from softswitch.memory.layout import Layout
 from softswitch.memory.words import WORD
 from softswitch.target import target_of
 
-_MIN_LOOP_TURNS = 4
+_MIN_LOOP_ITERATIONS = 4
 _LOOP_POSITION = ir.Parameter(0, 32)
-"""Position in stacks, which a loop varies."""
+"""Position in a header stack, which the loop increments."""
 
 
 class Prefetch(NamedTuple):
@@ -34,7 +34,7 @@ class PlacedPrefetch(NamedTuple):
     buckets: int
 
     def distance(self, before: PlacedPrefetch) -> int | None:
-        """Return the words from `before` if that is the same prefetch for the previous element, or None."""
+        """Return the words from `before`, or None unless it is this prefetch for the previous element."""
         is_next = self.prefetch == before.prefetch and self.position == before.position + 1
         return self.buckets - before.buckets if is_next else None
 
@@ -44,7 +44,7 @@ def emit_prefetches(
 ) -> None:
     placed = [_place(packet.program, layout, lookup) for lookup in lookups]
     for run in _runs(placed):
-        _Emitter(packet, state).run(run)
+        _Emitter(packet, state).emit(run)
 
 
 def _runs(placed: Iterable[PlacedPrefetch]) -> Iterator[list[PlacedPrefetch]]:
@@ -80,8 +80,8 @@ class _Emitter:
     def __init__(self, packet: Packet, state: llvm.Value) -> None:
         self._packet, self._b, self._state = packet, packet.b, state
 
-    def run(self, run: Sequence[PlacedPrefetch]) -> None:
-        if len(run) < _MIN_LOOP_TURNS:
+    def emit(self, run: Sequence[PlacedPrefetch]) -> None:
+        if len(run) < _MIN_LOOP_ITERATIONS:
             for prefetch, position, buckets in run:
                 self._prefetch(prefetch, integer(32, position), integer(WORD, buckets))
             return
@@ -96,7 +96,7 @@ class _Emitter:
             at.set(b.add(at.get(), integer(WORD, step)))
 
     def _prefetch(self, prefetch: Prefetch, position: llvm.Value, buckets: llvm.Value) -> None:
-        """Emit one prefetch. An invalid header's key has old values or 0, which is cheaper than a check."""
+        """Emit one prefetch. An invalid header's key is stale or 0: prefetching costs less than a check."""
         b = self._b
         self._packet.parameters = [position]
         place = b.and_(hash_words(b, key_words(self._packet, prefetch.key)), integer(WORD, prefetch.mask))

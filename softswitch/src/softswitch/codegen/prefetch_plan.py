@@ -1,7 +1,7 @@
 """Decide which look-ups to prefetch at which node of a control, so that their cache misses overlap.
 
-A look-up's key is often known long before the look-up: it is in the packet, and p4c copies it just before.
-Where several look-ups are known at one node, and only the validity of headers decides whether they are done,
+A look-up's key is often known long before the look-up: p4c copies it from the packet just before. Where
+several look-ups are known at one node, and only the validity of headers decides whether they are executed,
 their buckets are prefetched there (`prefetch`). A prefetch cannot change a result.
 """
 
@@ -30,7 +30,7 @@ class KnownLookup:
 
 
 def plan_prefetches(program: ir.Program, control: ir.Control) -> dict[str, list[KnownLookup]]:
-    """Return the look-ups to prefetch, by the node before which to do it."""
+    """Return the look-ups to prefetch, by the node before which to prefetch them."""
     graph = _Graph(program, control)
     groups: list[list[dict[str, KnownLookup]]] = [[]]
     last = ""
@@ -56,16 +56,16 @@ def _common(known: Mapping[str, KnownLookup], group: Sequence[Mapping[str, Known
 class _Graph:
     def __init__(self, program: ir.Program, control: ir.Control) -> None:
         self._program, self._nodes = program, control.nodes
-        self.order = list(reversed(list(self._finished(control.start))))
+        self.order = list(reversed(list(self._postorder(control.start))))
         """Nodes in topological order."""
         rank = {name: position for position, name in enumerate(self.order)}
-        self._before: dict[str, list[str]] = {name: [] for name in self.order}
+        self._predecessors: dict[str, list[str]] = {name: [] for name in self.order}
         for name in self.order:
-            for following in _following(self._nodes[name]):
-                self._before[following].append(name)
+            for following in _successors(self._nodes[name]):
+                self._predecessors[following].append(name)
         self._dominator: dict[str, str] = {}
         for name in self.order[1:]:
-            first, *others = self._before[name]
+            first, *others = self._predecessors[name]
             for other in others:
                 while first != other:
                     if rank[first] > rank[other]:
@@ -74,7 +74,7 @@ class _Graph:
                         other = self._dominator[other]
             self._dominator[name] = first
 
-    def _finished(self, start: str | None) -> Iterator[str]:
+    def _postorder(self, start: str | None) -> Iterator[str]:
         seen: set[str] = set()
         stack = [(start, False)] if start is not None else []
         while stack:
@@ -84,10 +84,10 @@ class _Graph:
             elif name not in seen:
                 seen.add(name)
                 stack.append((name, True))
-                stack += [(following, False) for following in _following(self._nodes[name])]
+                stack += [(following, False) for following in _successors(self._nodes[name])]
 
     def known_before(self, name: str) -> dict[str, KnownLookup]:
-        """Return a look-up of an exact table by the nodes at which it is known, the last one first."""
+        """Return an exact table's look-up by the nodes at which its key is known, the nearest first."""
         table = self._nodes[name]
         if not isinstance(table, ir.Table) or not table.key or not table.is_exact:
             return {}
@@ -107,7 +107,7 @@ class _Graph:
             node = stack.pop()
             if node not in seen:
                 seen.add(node)
-                stack += self._before[node]
+                stack += self._predecessors[node]
         return name in seen
 
     def _at_dominator(self, name: str, lookup: KnownLookup) -> KnownLookup | None:
@@ -115,24 +115,24 @@ class _Graph:
         between = self._between(name)
         if any(self._writes(node) & lookup.key_fields for node in between):
             return None
-        leading = {node for node in _following(self._nodes[dominator]) if node in between or node == name}
+        leading = {node for node in _successors(self._nodes[dominator]) if node in between or node == name}
         node = self._nodes[dominator]
         if isinstance(node, ir.Conditional):
             is_sure = {node.if_true, node.if_false} <= leading
             return lookup if is_sure or isinstance(node.condition, ir.IsValid) else None
         if not node.key and node.default_is_const and node.default is not None:
             return _before_action(self._program.actions[node.default.action], lookup)
-        is_sure = leading == set(_following(node))
+        is_sure = leading == set(_successors(node))
         return lookup if is_sure and not self._writes(dominator) & lookup.key_fields else None
 
     def _between(self, name: str) -> set[str]:
         found: set[str] = set()
-        stack = list(self._before[name])
+        stack = list(self._predecessors[name])
         while stack:
             node = stack.pop()
             if node != self._dominator[name] and node not in found:
                 found.add(node)
-                stack += self._before[node]
+                stack += self._predecessors[node]
         return found
 
     def _writes(self, name: str) -> set[ir.FieldRef]:
@@ -143,7 +143,7 @@ class _Graph:
         return {field for action in actions for statement in action.body for field in _written(statement)}
 
 
-def _following(node: Node) -> list[str]:
+def _successors(node: Node) -> list[str]:
     if isinstance(node, ir.Conditional):
         following = [node.if_true, node.if_false]
     else:

@@ -17,7 +17,7 @@ from softswitch.memory.layout import TableLayout
 
 
 class KeySource(NamedTuple):
-    """A field of a key: source, width in bits, mask, and the header without which it is 0."""
+    """A field of a key, with width in bits and mask; its value is 0 if `header` is given and invalid."""
 
     source: ir.LValue | ir.IsValid
     width: int
@@ -26,7 +26,7 @@ class KeySource(NamedTuple):
 
 
 def key_sources(key: Sequence[ir.KeyField]) -> tuple[KeySource, ...]:
-    """Return the sources of a key, as they are where all of its headers are valid."""
+    """Return the sources of a key, without checks of the validity of headers."""
     return tuple(KeySource(part.source, part.width, part.mask) for part in key)
 
 
@@ -35,7 +35,7 @@ def emit_lookup(packet: Packet, state: llvm.Value, table: TableLayout) -> llvm.V
     b = packet.b
     if not table.table.key:
         return word(b, state, table.default)
-    parts = [_checked(packet.program, part) for part in key_sources(table.table.key)]
+    parts = [_with_validity_check(packet.program, part) for part in key_sources(table.table.key)]
     words = key_words(packet, parts)
     if table.is_ranked:
         bounded = [w for i in table.ranges for w in split(b, _value(packet, parts[i]))]
@@ -43,8 +43,8 @@ def emit_lookup(packet: Packet, state: llvm.Value, table: TableLayout) -> llvm.V
     return call_find(b, state, table, words)
 
 
-def _checked(program: ir.Program, part: KeySource) -> KeySource:
-    """Add the header whose validity has to be tested, as its field may be other than 0 without it."""
+def _with_validity_check(program: ir.Program, part: KeySource) -> KeySource:
+    """Add the header whose validity has to be tested, as its field may not be 0 while it is invalid."""
     if isinstance(part.source, ir.FieldRef) and part.source in program.stale_fields:
         return part._replace(header=part.source.header)
     return part

@@ -30,7 +30,7 @@ def needs_queues(program: ir.Program) -> bool:
 
 
 class Traffic:
-    """Emits what happens between the passes.
+    """Emitter of the code between a packet's ingress and egress passes.
 
     `ingress` and `egress` are the blocks in which a pass begins; `egress` of a buffered function enqueues the
     packet.
@@ -68,9 +68,9 @@ class Traffic:
     def next(self) -> None:
         b = self.b
         if self.has_queues:
-            with b.if_then(self.to_egress.is_waiting()):
+            with b.if_then(self.to_egress.has_packets()):
                 self._take_for_egress()
-            with b.if_then(self.to_ingress.is_waiting()):
+            with b.if_then(self.to_ingress.has_packets()):
                 self.to_ingress.restore()
                 self.to_ingress.advance()
                 b.branch(self.ingress)
@@ -144,7 +144,7 @@ class Traffic:
         packet.store_standard(Standard.INSTANCE_TYPE, integer(32, InstanceType.NORMAL))
         packet.set("egress_port", resize(b, port, 32))
         if self.has_queues:
-            with b.if_then(self.to_egress.is_waiting()):
+            with b.if_then(self.to_egress.has_packets()):
                 self._queue(self.to_egress, integer(64, 0))
         self._enter_egress()
 

@@ -1,4 +1,4 @@
-"""Emit a packet's way into a port's queue and out of it, as a record (`memory.waiting`)."""
+"""Emit the code that passes packets to and from a port's queue, as records (`memory.waiting`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from softswitch.v1model import Standard
 
 
 def emit_enqueue(actions: ActionEmitter) -> None:
-    """Hand the packet over and continue with the next one; drop it if it does not fit into the output."""
+    """Output the packet and continue with the next one; drop it if it does not fit into the output."""
     b, packet = actions.b, actions.packet
     payload = resize(b, b.sub(packet.get("ingress_length"), packet.get("cursor")), 64)
     before = b.add(packet.size(), integer(64, QUEUE_HEAD_BYTES))
@@ -34,7 +34,7 @@ def emit_enqueue(actions: ActionEmitter) -> None:
 
 
 def _length(packet: Packet) -> llvm.Value:
-    """Return the packet's current length in bytes; BMv2's count can be negative."""
+    """Return the packet's current length in bytes; the length that BMv2 tracks can be negative."""
     b, length, cut = packet.b, packet.get("length"), packet.get("cut")
     counted = b.select(b.icmp_signed("<", length, integer(32, 0)), integer(32, 0), length)
     return b.select(b.icmp_unsigned("<", counted, cut), counted, cut)
@@ -45,7 +45,7 @@ def emit_dequeue(packet: Packet, record: llvm.Value, now: llvm.Value) -> None:
     packet.copy_bytes(packet.memory, byte_offset(b, record, QUEUE_HEAD_BYTES), packet.size())
     payload = byte_offset(b, record, b.add(packet.size(), integer(64, QUEUE_HEAD_BYTES)))
     cursor = b.zext(packet.get("cursor"), I64)
-    packet.set("frame", b.gep(payload, [b.neg(cursor)], source_etype=I8))  # only its payload is read
+    packet.set("frame", b.gep(payload, [b.neg(cursor)], source_etype=I8))  # only the payload is read from it
     waited = b.sub(resize(b, now, 32), resize(b, packet.load_standard(Standard.ENQ_TIMESTAMP), 32))
     packet.store_standard(Standard.DEQ_TIMEDELTA, waited)
     for name in (Standard.ENQ_QDEPTH, Standard.DEQ_QDEPTH):

@@ -13,7 +13,7 @@ from softswitch.memory.words import WORD, words_of
 def runs(widths: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
     """Split field widths into runs of whole bytes; yield each run's bits and the positions of its fields.
 
-    Only a run of fields without bits, at the end, has 0 bits.
+    A run has 0 bits only if it is the last one and all of its fields have width 0.
     """
     bits, fields = 0, []
     for position, width in enumerate(widths):
