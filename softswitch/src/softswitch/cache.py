@@ -26,7 +26,7 @@ def source_digest() -> str:
 
 
 def source_inputs(*parts: object) -> tuple[str, ...]:
-    """Return inputs of `cached_object` for what softswitch's sources make of the parts."""
+    """Return inputs of `cached_object` for code that softswitch's sources generate from the parts."""
     return (source_digest(), *map(repr, parts))
 
 
@@ -40,12 +40,12 @@ def compile_lock() -> Iterator[None]:
             folder.mkdir(parents=True, exist_ok=True)
             lock = opened.enter_context(open(folder / "compiling.lock", "w"))
             end = time.monotonic() + _LOCK_TIMEOUT_S
-            while not _locked(lock.fileno()) and time.monotonic() < end:
+            while not _try_lock(lock.fileno()) and time.monotonic() < end:
                 time.sleep(_POLL_INTERVAL_S)
         yield
 
 
-def _locked(descriptor: int) -> bool:
+def _try_lock(descriptor: int) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -64,7 +64,7 @@ def cached_object(inputs: Sequence[str], make: Callable[[], bytes]) -> bytes:
 
 
 def _store(path: Path, code: bytes) -> None:
-    """Store object code atomically; errors only cost time later."""
+    """Store object code atomically; ignore errors, after which it is only compiled again."""
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:

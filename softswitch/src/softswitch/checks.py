@@ -55,13 +55,13 @@ def check_group(
     listed: Sequence[int],
     members: Collection[int],
     groups: Collection[int],
-    others: int,
+    members_of_other_groups: int,
 ) -> None:
     for member in listed:
         check_use(profile, UseMember(member), members)
     _check_room(profile, "group", number, groups)
     limit = GROUP_SHARE * profile.size
-    if others + len(listed) > limit:
+    if members_of_other_groups + len(listed) > limit:
         raise TableFull(f"action profile {profile.name} is full: its groups hold {limit} members")
 
 

@@ -22,9 +22,9 @@ from softswitch.v1model import DROP_PORT
 
 
 @click.command(
-    epilog="Subcommands: `softswitch cli` does BMv2's commands on a running switch, `softswitch explain` "
-    "tells what a program does to a packet, `softswitch install-as` puts programs of BMv2's names into a "
-    "folder. Each has --help."
+    epilog="Subcommands: `softswitch cli` runs BMv2's CLI commands on a running switch, `softswitch explain` "
+    "shows what a program does to a packet, `softswitch install-as` writes scripts with BMv2's program "
+    "names into a folder. Each has --help."
 )
 @click.version_option(__version__)
 @click.argument("program", required=False, type=click.Path(path_type=Path))
@@ -34,9 +34,9 @@ from softswitch.v1model import DROP_PORT
     "interfaces",
     multiple=True,
     metavar="PORT@INTERFACE",
-    help="A port; repeat it for each.",
+    help="A port and its interface; repeat the option for each port.",
 )
-@click.option("--p4info", type=click.Path(path_type=Path), help="P4Info of PROGRAM, for its control.")
+@click.option("--p4info", type=click.Path(path_type=Path), help="P4Info of PROGRAM, for P4Runtime.")
 @click.option("--no-p4", is_flag=True, help="Start without PROGRAM and wait for one over P4Runtime.")
 @click.option("--device-id", type=click.IntRange(min=0), default=1, show_default=True)
 @click.option("--grpc-server-addr", default="127.0.0.1:9559", show_default=True, metavar="HOST:PORT")
@@ -48,7 +48,7 @@ from softswitch.v1model import DROP_PORT
     type=click.IntRange(1, 8),
     default=1,
     show_default=True,
-    help="Packets of a higher `priority` are dropped.",
+    help="Queues of a port; packets whose `priority` is not below this number are dropped.",
 )
 @click.option("--cpu-port", type=click.IntRange(1, DROP_PORT - 1), help="Number of the controller's port.")
 @click.option(
@@ -83,20 +83,20 @@ from softswitch.v1model import DROP_PORT
     type=click.Choice([each.value for each in Datapath]),
     default=Datapath.AUTO.value,
     show_default=True,
-    help="Process packets in the kernel (BPF) or by packet sockets; auto: in the kernel where it can.",
+    help="Process packets in the kernel (BPF) or by packet sockets; auto: in the kernel if possible.",
 )
 @click.option(
     "--hook",
     type=click.Choice(HOOKS),
     default=TCX,
     show_default=True,
-    help="Hook in the kernel; xdp: in the driver of a NIC, for programs that copy no frame.",
+    help="Hook in the kernel; xdp: in a NIC's driver, for programs that send one frame for each frame.",
 )
 @click.option(
     "--rps-cpu",
     type=click.IntRange(min=0),
     metavar="CPU",
-    help="CPU on which the kernel runs it (receive packet steering); default: the CPUs of the senders.",
+    help="CPU on which the kernel runs the program (receive packet steering); default: the senders' CPUs.",
 )
 @click.option(
     "--pin",
@@ -114,21 +114,21 @@ from softswitch.v1model import DROP_PORT
     "--trace",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Write a trace of packets as lines of JSON. They pass the interpreter, which is slow.",
+    help="Write a trace of packets as lines of JSON. The interpreter processes them, which is slow.",
 )
 @click.option(
     "--trace-filter",
     "trace_filters",
     multiple=True,
     metavar="NAME=PATTERN",
-    help="Only these events, as table=ipv4_lpm or kind=drop; repeat it for more.",
+    help="Trace only these events, as table=ipv4_lpm or kind=drop; repeat it for more.",
 )
 @click.option(
     "--dp-grpc-server-addr",
     metavar="HOST:PORT",
-    help="Frames come and go over gRPC, served there as BMv2 does; this needs no root and no -i.",
+    help="Receive and send frames over gRPC at HOST:PORT, as BMv2 does; needs no root and no -i.",
 )
-@click.option("--busy-poll", is_flag=True, help="Spin for frames: lower latency for a whole core.")
+@click.option("--busy-poll", is_flag=True, help="Poll in a loop: lower latency, but takes a whole core.")
 @click.option(
     "-L",
     "--log-level",

@@ -18,7 +18,7 @@ PROGRAM = str(Path(__file__).parents[1] / "programs" / "compiled" / "ecn.json")
 
 def asked(*words: str, program: str = GRPC) -> tuple[Settings, list[str]]:
     values = parse(program, words)
-    return settings_of(program, values), values.lacking
+    return settings_of(program, values), values.warnings
 
 
 def test_a_command_line_of_the_tutorials(tmp_path: Path) -> None:
@@ -27,7 +27,7 @@ def test_a_command_line_of_the_tutorials(tmp_path: Path) -> None:
         f"{PROGRAM} --log-console --thrift-port 9091 "
         "-- --grpc-server-addr 0.0.0.0:50051 --cpu-port 510 --priority-queues 4"
     )
-    settings, lacking = asked(*words.split())
+    settings, warnings = asked(*words.split())
     assert settings == Settings(
         program=Path(PROGRAM),
         ports={1: "s1-eth1", 2: "s1-eth2"},
@@ -37,15 +37,15 @@ def test_a_command_line_of_the_tutorials(tmp_path: Path) -> None:
         cpu_port=510,
         pcap=tmp_path,
     )
-    assert [line.partition(":")[0] for line in lacking] == ["--nanolog", "--thrift-port 9091"]
+    assert [line.partition(":")[0] for line in warnings] == ["--nanolog", "--thrift-port 9091"]
 
 
 def test_what_bmv2_has_by_itself() -> None:
-    grpc, lacking = asked("--no-p4")
+    grpc, warnings = asked("--no-p4")
     assert (grpc.program, grpc.device_id, grpc.addresses) == (None, 0, ("0.0.0.0:9559",))
-    assert (grpc.cpu_port, grpc.priority_queues, grpc.pcap, lacking) == (None, 1, None, [])
-    thrift, lacking = asked(PROGRAM, program=THRIFT)
-    assert (thrift.addresses, lacking) == (("127.0.0.1:9090",), [])
+    assert (grpc.cpu_port, grpc.priority_queues, grpc.pcap, warnings) == (None, 1, None, [])
+    thrift, warnings = asked(PROGRAM, program=THRIFT)
+    assert (thrift.addresses, warnings) == (("127.0.0.1:9090",), [])
 
 
 def test_forms_of_options_that_boost_reads(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -66,21 +66,21 @@ def test_each_option_of_bmv2_is_taken_and_what_is_without_effect_says_so() -> No
             if option.more.get("choices"):
                 words[1] = option.more["choices"][0]
             values = parse(program, [PROGRAM, "--", *words] if behind else [*words, PROGRAM])
-            message = [line.partition(":")[0] for line in values.lacking]
-            assert message == ([] if option.lacking is None else [option.names[-1]]), option
+            message = [line.partition(":")[0] for line in values.warnings]
+            assert message == ([] if option.warning is None else [option.names[-1]]), option
 
 
 def test_frames_come_over_what_bmv2_takes(tmp_path: Path) -> None:
-    grpc, lacking = asked(
+    grpc, warnings = asked(
         PROGRAM, "-i", "1@a", "--pcap", str(tmp_path), "--", "--dp-grpc-server-addr", "[::1]:5"
     )
     assert grpc.frames == FrameTransport("grpc", "[::1]:5")
-    assert [line.partition(":")[0] for line in lacking] == ["--pcap", "--interface"]
+    assert [line.partition(":")[0] for line in warnings] == ["--pcap", "--interface"]
     assert asked(PROGRAM, "--packet-in", "ipc:///a")[0].frames == FrameTransport("nanomsg", "ipc:///a")
-    files, lacking = asked(
+    files, warnings = asked(
         "--use-files", "0", "-i 1@pcap1", PROGRAM, program=THRIFT
     )  # as p4c's runner has it
-    assert (files.frames, files.ports, lacking) == (FrameTransport("files", "0"), {1: "pcap1"}, [])
+    assert (files.frames, files.ports, warnings) == (FrameTransport("files", "0"), {1: "pcap1"}, [])
     assert asked(PROGRAM)[0].frames is None
 
 

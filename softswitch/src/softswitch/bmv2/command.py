@@ -21,7 +21,7 @@ from softswitch.v1model import DROP_PORT
 VERSION, JSON_VERSION = "1.15.5", "2.24"
 """Version of the BMv2 that this replaces, and of the BMv2 JSON that it reads."""
 MAX_PRIORITY_QUEUES = 8
-"""Maximum number of queues that are used: a packet's `priority` has three bits."""
+"""Maximum number of queues of a port: a packet's `priority` has three bits."""
 
 
 def main(arguments: list[str]) -> None:
@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> None:
 def _run(name: str, values: argparse.Namespace) -> None:
     settings = settings_of(name, values)
     _begin_logs(values)
-    for line in values.lacking:
+    for line in values.warnings:
         print(f"{name}: {line}", file=sys.stderr, flush=True)
     run(settings)
 
@@ -52,7 +52,7 @@ def settings_of(name: str, values: argparse.Namespace) -> Settings:
     if values.program is None and not values.no_p4:
         raise SwitchError("give a program (BMv2 JSON), or --no-p4")
     if values.program is not None and values.no_p4:
-        values.lacking.append(f"{values.program}: not loaded, because of --no-p4")
+        values.warnings.append(f"{values.program}: not loaded, because of --no-p4")
     cpu_port = getattr(values, "cpu_port", None)
     _check("--cpu-port", cpu_port, 1, DROP_PORT - 1)
     _check("--drop-port", values.drop_port, DROP_PORT, DROP_PORT)
@@ -78,9 +78,9 @@ def _frames(values: argparse.Namespace) -> FrameTransport | None:
     if address is None and nanomsg is None and delay is None:
         return None
     if values.pcap is not None:
-        values.lacking.append("--pcap: only frames of interfaces are captured")
+        values.warnings.append("--pcap: only frames of interfaces are captured")
     if values.interface and (address is not None or nanomsg is not None):
-        values.lacking.append("--interface: frames do not come from interfaces")
+        values.warnings.append("--interface: frames do not come from interfaces")
     if address is not None:
         return FrameTransport("grpc", address)
     return FrameTransport("files", str(delay)) if nanomsg is None else FrameTransport("nanomsg", nanomsg)
@@ -93,14 +93,14 @@ def _check(option: str, value: int | None, low: int, high: int | None = None) ->
 
 
 def _addresses(name: str, values: argparse.Namespace) -> tuple[str, ...]:
-    """Return the addresses of P4Runtime, with that of Thrift, since scripts wait for a server there."""
+    """Return addresses to serve P4Runtime at, including the Thrift port, since scripts wait for it."""
     thrift = f"127.0.0.1:{values.thrift_port or THRIFT_PORT}"
     if name != GRPC:
         return (thrift,)
     address: str = values.grpc_server_addr or GRPC_ADDRESS
     if values.thrift_port is None or address.endswith(f":{values.thrift_port}"):
         return (address,)
-    values.lacking.append(f"--thrift-port {values.thrift_port}: it is P4Runtime that is served there")
+    values.warnings.append(f"--thrift-port {values.thrift_port}: this port serves P4Runtime, not Thrift")
     return (address, thrift)
 
 
@@ -108,7 +108,7 @@ def _credentials(values: argparse.Namespace) -> grpc.ServerCredentials | None:
     cert, key, ca = values.grpc_server_cert, values.grpc_server_key, values.grpc_server_cacert
     if not values.grpc_server_ssl:
         if cert or key or ca or values.grpc_server_with_client_auth:
-            values.lacking.append("certificates are not used without --grpc-server-ssl")
+            values.warnings.append("certificates are not used without --grpc-server-ssl")
         return None
     if cert is None or key is None:
         raise SwitchError("--grpc-server-ssl needs --grpc-server-cert and --grpc-server-key")

@@ -16,12 +16,14 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
 }
 _DESCRIPTION = "Write scripts with BMv2's program names into DIR, which run softswitch."
 _MARKER = "runs softswitch"
-_LONGEST_INTERPRETER = 120  # bytes that every kernel reads after `#!`
+_MAX_SHEBANG_BYTES = 120  # every kernel reads at least this much of a `#!` line
 
 
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="softswitch install-as", description=_DESCRIPTION)
-    parser.add_argument("folder", metavar="DIR", type=Path, help="It should stand first in PATH.")
+    parser.add_argument(
+        "folder", metavar="DIR", type=Path, help="Folder of the scripts; put it first in PATH."
+    )
     folder = parser.parse_args(arguments).folder
     try:
         install(folder)
@@ -30,14 +32,19 @@ def main(arguments: list[str]) -> None:
     print(f"{', '.join(PROGRAMS)}: in {folder}")
     found = shutil.which(next(iter(PROGRAMS)))
     if found is None or Path(found).resolve().parent != folder.resolve():
-        print(f'softswitch: export PATH="{folder.resolve()}:$PATH" lets others find them', file=sys.stderr)
+        print(
+            f'softswitch: export PATH="{folder.resolve()}:$PATH" lets other programs find them',
+            file=sys.stderr,
+        )
 
 
 def install(folder: Path) -> None:
-    """Write all scripts or none; raises SwitchError if a file of such a name is not softswitch's."""
+    """Write all scripts, or raise SwitchError before any if softswitch did not write an existing one."""
     for name in PROGRAMS:
         if (path := folder / name).exists() and not _is_softswitch(path):
-            raise SwitchError(f"{path} is there already, and is not softswitch's: choose another folder")
+            raise SwitchError(
+                f"{path} is there already, and softswitch did not write it: choose another folder"
+            )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, words in PROGRAMS.items():
@@ -50,7 +57,7 @@ def install(folder: Path) -> None:
 
 def script(name: str, words: tuple[str, ...], python: str = sys.executable) -> str:
     first = f"#!{python}"
-    if len(first) > _LONGEST_INTERPRETER or " " in python:  # sh starts it, and Python sees a string
+    if len(first) > _MAX_SHEBANG_BYTES or " " in python:  # sh runs exec; to Python it is a string
         first = f"#!/bin/sh\n'''exec' \"{python}\" \"$0\" \"$@\"\n' '''"
     source = Path(__file__).parents[2]
     return (

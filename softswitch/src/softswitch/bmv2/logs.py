@@ -23,7 +23,7 @@ _LEVELS = {
 _LETTERS = {logging.DEBUG: "D", logging.INFO: "I", logging.WARNING: "W", logging.ERROR: "E"}
 
 
-class Form(logging.Formatter):
+class Bmv2Formatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         time = f"{self.formatTime(record, '%H:%M:%S')}.{int(record.msecs):03d}"
         letter = _LETTERS.get(record.levelno, "C")
@@ -43,7 +43,7 @@ def begin(
     elif not console:
         logging.basicConfig(level=logging.WARNING, format="softswitch: %(levelname)s: %(message)s")
         return
-    handler.setFormatter(Form())
+    handler.setFormatter(Bmv2Formatter())
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(max(_LEVELS[level], logging.WARNING))  # libraries log warnings and errors only

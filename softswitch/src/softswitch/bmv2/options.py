@@ -1,7 +1,7 @@
 """BMv2's command line (options_parse.cpp, and main.cpp of simple_switch and simple_switch_grpc, 1.15).
 
 General options come first, those of the target after `--`. Options that softswitch does not implement are
-accepted, with a message about what is lacking.
+accepted, with a warning that says what is not supported.
 """
 
 from __future__ import annotations
@@ -20,22 +20,27 @@ LEVELS = ("trace", "debug", "info", "warn", "error", "off")
 
 
 class Option(NamedTuple):
-    """An option with its argument (None for a flag), and the message if softswitch does not implement it."""
+    """An option with its argument (None for a flag), and the warning if softswitch does not implement it."""
 
     names: tuple[str, ...]
     argument: str | None = None
     help: str = ""
-    lacking: str | None = None
+    warning: str | None = None
     more: Mapping[str, Any] = MappingProxyType({})  # arguments of `add_argument`
 
 
 _EMPTY_STATE = "tables and registers begin empty"
 GENERAL = (
-    Option(("-i", "--interface"), "PORT@INTERFACE", "A port; repeat it for each.", more={"action": "append"}),
+    Option(
+        ("-i", "--interface"),
+        "PORT@INTERFACE",
+        "A port and its interface; repeat the option for each port.",
+        more={"action": "append"},
+    ),
     Option(
         ("--pcap",),
         "DIR",
-        "Write the frames of each port to DIR/INTERFACE_in.pcap and _out.pcap; here without DIR.",
+        "Write the frames of each port to DIR/INTERFACE_in.pcap and _out.pcap; DIR is . by default.",
         more={"nargs": "?", "const": "."},
     ),
     Option(("--device-id",), "N", "Number of the device in P4Runtime, 0 by default.", more={"type": int}),
@@ -51,55 +56,53 @@ GENERAL = (
         ("-v", "--version"), None, "Print the versions of the BMv2 that this replaces, and of softswitch."
     ),
     Option(("--json-version",), None, "Print the newest version of BMv2 JSON that is supported."),
-    Option(("--max-port-count",), "N", lacking="there are 64 ports at most", more={"type": int}),
-    Option(("--nanolog",), "ADDRESS", lacking="there is no event log over nanomsg"),
+    Option(("--max-port-count",), "N", warning="there are 64 ports at most", more={"type": int}),
+    Option(("--nanolog",), "ADDRESS", warning="there is no event log over nanomsg"),
     Option(
-        ("--notifications-addr",), "ADDRESS", lacking="notifications are sent over P4Runtime, not nanomsg"
+        ("--notifications-addr",), "ADDRESS", warning="notifications are sent over P4Runtime, not nanomsg"
     ),
-    Option(("--debugger",), None, lacking="there is no debugger"),
-    Option(("--debugger-addr",), "ADDRESS", lacking="there is no debugger"),
-    Option(("--restore-state",), "FILE", lacking=_EMPTY_STATE),
+    Option(("--debugger",), None, warning="there is no debugger"),
+    Option(("--debugger-addr",), "ADDRESS", warning="there is no debugger"),
+    Option(("--restore-state",), "FILE", warning=_EMPTY_STATE),
     Option(
-        ("--dump-packet-data",), "BYTES", lacking="no packet is logged; --pcap has all", more={"type": int}
+        ("--dump-packet-data",), "BYTES", warning="packets are not logged; use --pcap", more={"type": int}
     ),
     Option(
         ("--ret-zero-on-invalid-hdr-read",),
         None,
         "Without effect: fields of invalid headers always read as 0.",
     ),
-    Option(("--warn-on-invalid-hdr-read",), None, lacking="reads of invalid headers are not logged"),
+    Option(("--warn-on-invalid-hdr-read",), None, warning="reads of invalid headers are not logged"),
     Option(
         ("--use-files",),
         "SECONDS",
         "Read frames from INTERFACE_in.pcap, SECONDS after the start, and write INTERFACE_out.pcap.",
         more={"type": int},
     ),
-    Option(("--packet-in",), "ADDRESS", "Frames come and go over nanomsg at ADDRESS; needs pynng."),
+    Option(("--packet-in",), "ADDRESS", "Receive and send frames over nanomsg at ADDRESS; needs pynng."),
 )
 _REPLICAS = "there is room for 65535 groups and 65536 replicas"
 _COMMON = (
     Option(("--priority-queues",), "N", "Queues of a port, 1 by default.", more={"type": int}),
-    Option(("--drop-port",), "N", "511, and no other.", more={"type": int}),
-    Option(("--max-mc-groups",), "N", lacking=_REPLICAS, more={"type": int}),
-    Option(("--max-l1-entries",), "N", lacking=_REPLICAS, more={"type": int}),
-    Option(("--max-l2-entries",), "N", lacking=_REPLICAS, more={"type": int}),
-    Option(("--load-modules",), "FILES", lacking="modules are not loaded"),
+    Option(("--drop-port",), "N", "Port that drops packets: 511 only.", more={"type": int}),
+    Option(("--max-mc-groups",), "N", warning=_REPLICAS, more={"type": int}),
+    Option(("--max-l1-entries",), "N", warning=_REPLICAS, more={"type": int}),
+    Option(("--max-l2-entries",), "N", warning=_REPLICAS, more={"type": int}),
+    Option(("--load-modules",), "FILES", warning="modules are not loaded"),
 )
 TARGET = {
-    THRIFT: (*_COMMON, Option(("--enable-swap",), None, lacking="programs are swapped over P4Runtime")),
+    THRIFT: (*_COMMON, Option(("--enable-swap",), None, warning="programs are swapped over P4Runtime")),
     GRPC: (
         *_COMMON,
-        Option(("--disable-swap",), None, lacking="programs can be swapped over P4Runtime"),
-        Option(
-            ("--grpc-server-addr",), "HOST:PORT", f"P4Runtime is served there; {GRPC_ADDRESS} by default."
-        ),
+        Option(("--disable-swap",), None, warning="programs can be swapped over P4Runtime"),
+        Option(("--grpc-server-addr",), "HOST:PORT", f"Address of P4Runtime; {GRPC_ADDRESS} by default."),
         Option(("--grpc-server-ssl",), None, "Clients need TLS."),
         Option(("--grpc-server-cacert",), "FILE", "CA of the clients' certificates."),
         Option(("--grpc-server-cert",), "FILE", "The server's certificate."),
         Option(("--grpc-server-key",), "FILE", "The server's private key."),
         Option(("--grpc-server-with-client-auth",), None, "Clients need a certificate."),
         Option(("--cpu-port",), "N", "Number of the controller's port, 1 to 510.", more={"type": int}),
-        Option(("--dp-grpc-server-addr",), "HOST:PORT", "Frames come and go over gRPC, served there."),
+        Option(("--dp-grpc-server-addr",), "HOST:PORT", "Receive and send frames over gRPC at HOST:PORT."),
     ),
 }
 
@@ -110,7 +113,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse(program: str, arguments: Sequence[str]) -> argparse.Namespace:
-    """Parse a command line; raises SwitchError. `lacking` of the result names options without effect."""
+    """Parse a command line; raises SwitchError. `warnings` of the result lists options without effect."""
     general, target = _split(arguments)
     general_parser = _parser(program, GENERAL)
     general_parser.add_argument("-h", "--help", action="store_true")
@@ -126,10 +129,10 @@ def parse(program: str, arguments: Sequence[str]) -> argparse.Namespace:
     more, unknown = target_parser.parse_known_args(target)
     _refuse(unknown, ())
     found = argparse.Namespace(**{**vars(values), **vars(more)})
-    found.lacking = [
-        f"{option.names[-1]}: {option.lacking}"
+    found.warnings = [
+        f"{option.names[-1]}: {option.warning}"
         for option in (*GENERAL, *TARGET[program])
-        if option.lacking is not None and getattr(found, _place(option)) not in (None, False)
+        if option.warning is not None and getattr(found, _dest(option)) not in (None, False)
     ]
     return found
 
@@ -144,7 +147,7 @@ def help_of(program: str) -> str:
 def _parser(program: str, options: Iterable[Option]) -> _Parser:
     parser = _Parser(prog=program, add_help=False)
     for option in options:
-        shown = option.help if option.lacking is None else f"Without effect: {option.lacking}."
+        shown = option.help if option.warning is None else f"Without effect: {option.warning}."
         if option.argument is None:
             parser.add_argument(*option.names, action="store_true", help=shown)
         else:
@@ -172,5 +175,5 @@ def _names(options: Iterable[Option]) -> set[str]:
     return {name for option in options for name in option.names}
 
 
-def _place(option: Option) -> str:
+def _dest(option: Option) -> str:
     return option.names[-1].lstrip("-").replace("-", "_")

@@ -1,4 +1,4 @@
-"""Base of all commands: the switch, its program's names, and the words of a line."""
+"""Base class of all commands, and functions that split a line into words."""
 
 from __future__ import annotations
 
