@@ -1,4 +1,4 @@
-"""Parameter servers that are killed and restart: the real ones, with simulated frames and journals."""
+"""Parameter servers that can be killed and restarted: real code, with simulated frames and journals."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CHECKPOINT_PROBABILITY = 0.5
 
 
 class RestartableServer:
-    """Server `p` of a network: the event loop answers workers' RPCs, and the real server does the rest."""
+    """Server `p` of a network: the event loop answers workers' RPCs, and `Core` handles all other frames."""
 
     def __init__(
         self,
@@ -41,8 +41,8 @@ class RestartableServer:
         self.state = network.servers[p]
         self.store = network.stores[p]
         host, service = addressing.server(p + 1), addressing.service(p + 1)
-        self._data = UdpEndpoint(host.mac, host.address, HOTLINE_PORT)
-        self._own = UdpEndpoint(host.mac, host.address, PS_RPC_PORT)
+        self._control = UdpEndpoint(host.mac, host.address, HOTLINE_PORT)
+        self._rpc_client = UdpEndpoint(host.mac, host.address, PS_RPC_PORT)
         self._service = UdpEndpoint(service.mac, service.address, HOTLINE_PORT)
         self._core: Core[UdpEndpoint] | None = None
         self.due = NEVER
@@ -81,9 +81,9 @@ class RestartableServer:
         if self._core is None:
             return
         for datagram in self._core.transmit():
-            yield frames.build(UdpFrame(self._own, self._service, bytes(datagram)))
+            yield frames.build(UdpFrame(self._rpc_client, self._service, bytes(datagram)))
         for answer, to in self._core.control_answers():
-            yield frames.build(UdpFrame(self._data, to, answer))
+            yield frames.build(UdpFrame(self._control, to, answer))
         due = self._core.deadline()
         self.due = NEVER if due is None else due
 
@@ -102,12 +102,11 @@ class RestartableServer:
         if random.random() < _CHECKPOINT_PROBABILITY:
             self.checkpoint()
 
-    def recover(self, notes: bytes) -> None:
-        """Restart after a kill, in zeroed arrays, from the checkpoint and a journal."""
+    def recover(self, journal: bytes) -> None:
+        """Restart after a kill, in zeroed arrays, from the checkpoint and the journal."""
         self._core = None
         if not self._checkpoint:
             self._state_ops.release_to_switch(self.store, self._initially_in_switch)
-        self.core.recover(self._checkpoint, [notes])
-        journal = np.frombuffer(notes, np.uint8)
-        self.state.journal[: len(journal)] = journal
+        self.core.recover(self._checkpoint, [journal])
+        self.state.journal[: len(journal)] = np.frombuffer(journal, np.uint8)
         self.state.header.noted = len(journal)

@@ -1,4 +1,4 @@
-"""The switch as controllers see it: tables, packet-outs, one primary; and its restarts."""
+"""A simulated switch that can be restarted, and the sessions of controllers with it."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from softswitch.p4runtime.messages import p4i, p4r
 
 R = TypeVar("R", bound=Row)
 _MAX_ROWS = 64
-"""Maximum rows of a table: enough for a schedule, and a restarted switch is soon empty."""
+"""Maximum rows of a table: enough for a fault schedule, and few, so that a restart is fast."""
 _WINDOW = 64
-_AT_ONCE = 16
-"""Maximum updates of a Write that take effect together: a controller may die between any two groups."""
+_MAX_BATCH = 16
+"""Maximum updates of a Write that take effect together; a controller may die between two such batches."""
 _MAX_PAUSE_S = 200e-6
 
 
@@ -151,7 +151,7 @@ class ControllerSession(SwitchClient):
             self._check_may_write()
             if self.is_killed:
                 return
-            batch = updates[at : at + self._random.randint(1, _AT_ONCE)]
+            batch = updates[at : at + self._random.randint(1, _MAX_BATCH)]
             self._simulated.write(batch)
             self.written += len(batch)
             at += len(batch)

@@ -40,7 +40,7 @@ assert FRAME.fields is not None
 _HEAD_AT = int(FRAME.fields["head"][1])
 _NOT_RESET = ("frames", "heap", "inbox", "burst", "deferred", "waiting")
 """Arrays that nothing reads before they are written."""
-_NOT_READ = {"calls": ("sent", "log", "space"), "servers": ("contacts", "journal", "requests")}
+_UNRESET_FIELDS = {"calls": ("sent", "log", "space"), "servers": ("contacts", "journal", "requests")}
 
 
 class SimulatedTestbed:
@@ -60,7 +60,7 @@ class SimulatedTestbed:
         self._pinned_world = self.network.pinned_ref
         self._now = _field(self.world.header, "now")
         self.dead = _field(self.world.agents, "dead")
-        self._unused = _field(self.world.header, "free")
+        self._n_free = _field(self.world.header, "free")
         self._deferred = _field(self.world.header, "deferred")
         self._length = _field(self.world.frames, "length")
         self.operations = make_operations(WORKERS)
@@ -72,12 +72,12 @@ class SimulatedTestbed:
         self._pristine = [(array, array.copy()) for array in _arrays(self.world)]
         self._octets = [(_octets_of(array), _octets_of(initial)) for array, initial in self._pristine]
         self._frame_bytes = self.world.frames.view(np.uint8).reshape(len(self.world.frames), FRAME.itemsize)
-        server_arrays = {array.ctypes.data for array in _flat(self.world.servers, _NOT_READ["servers"])}
+        server_arrays = {array.ctypes.data for array in _flat(self.world.servers, _UNRESET_FIELDS["servers"])}
         self._pristine_servers = [pair for pair in self._pristine if pair[0].ctypes.data in server_arrays]
         replay_arrays = self.world.calls.replay_log if self.design.is_durable else ()
         self.logs = [ReplayLog.in_memory(each, KEYS) for each in replay_arrays]
         self.unknown: list[tuple[int, int]] = []
-        """Keys, and what may be missing of them: updates replayed by workers that died during the replay."""
+        """Keys and negated deltas of updates that may be missing: their worker died while replaying them."""
         self._clients = list(self.network.clients)
         for client, log in zip(self._clients, self.logs, strict=False):
             client.log = log
@@ -96,8 +96,8 @@ class SimulatedTestbed:
 
     def reset(self, schedule: FaultSchedule, hot: Sequence[int]) -> None:
         world, operations = self.world, self.operations
-        for octets, were in self._octets:
-            octets[:] = were
+        for octets, initial in self._octets:
+            octets[:] = initial
         for name in WORLD_HEADER.names or ():
             record_of(world)[name] = self._initial_header[name]
         for links in (world.up, world.down):
@@ -154,15 +154,15 @@ class SimulatedTestbed:
         _send_out(self._pinned_world, self._put(frame), self.now)
 
     def _put(self, frame: bytes) -> int:
-        self._unused[0] -= 1
-        f = int(self.world.free[self._unused[0]])
+        self._n_free[0] -= 1
+        f = int(self.world.free[self._n_free[0]])
         self._frame_bytes[f, _HEAD_AT : _HEAD_AT + len(frame)] = np.frombuffer(frame, np.uint8)
         self._length[f] = len(frame)
         return f
 
     def _free(self, f: int) -> None:
-        self.world.free[self._unused[0]] = f
-        self._unused[0] += 1
+        self.world.free[self._n_free[0]] = f
+        self._n_free[0] += 1
 
     # -- agents
 
@@ -172,14 +172,14 @@ class SimulatedTestbed:
     def kill_agent(self, a: int) -> None:
         if a < WORKERS:
             if self.operations.progress.state[a] == REPLAYING:
-                self._note_replay(a)
+                self._record_unknown_updates(a)
             abandon_operation(self._pinned_world, self._pinned_operations, a)
         agent, ring = self.world.agents[a], self.world.inbox[a]
         for k in range(int(agent.waiting)):
             self._free(int(ring[(int(agent.first) + k) % len(ring)]))
         agent.dead, agent.waiting = 1, 0
 
-    def _note_replay(self, w: int) -> None:
+    def _record_unknown_updates(self, w: int) -> None:
         calls, log = self.network.clients[w].state, self.logs[w]
         n = int(calls.header["n_keys"])
         log.note(calls.positions[:n], calls.deltas[:n])[:] = calls.answered[:n]
@@ -206,10 +206,10 @@ class SimulatedTestbed:
 
     def restart_server(self, p: int) -> None:
         server = self.servers[p]
-        notes = server.state.journal[: int(server.state.header.noted)].tobytes()
+        journal = server.state.journal[: int(server.state.header.noted)].tobytes()
         for array, initial in self._pristine_servers:
             array[p] = initial[p]
-        server.recover(notes)
+        server.recover(journal)
         self._restart(WORKERS + p)
 
     def _restart(self, a: int) -> None:
@@ -248,7 +248,7 @@ class SimulatedTestbed:
 def _arrays(world: World) -> Iterator[NDArray[np.generic]]:
     for name, field in world._asdict().items():
         if name in ("calls", "servers"):
-            yield from _flat(field, _NOT_READ[name])
+            yield from _flat(field, _UNRESET_FIELDS[name])
         elif name == "port_queues":
             continue
         elif name not in (*_NOT_RESET, "header", "costs"):
@@ -266,7 +266,7 @@ def _octets_of(array: NDArray[np.generic]) -> NDArray[np.uint8]:
 
 def _flat(
     tuples: Any, without: Sequence[str]
-) -> Iterator[NDArray[np.generic]]:  # the state class of any design
+) -> Iterator[NDArray[np.generic]]:  # `tuples` has the state class of any design
     for name, field in tuples._asdict().items():
         if isinstance(field, Share) or name in without:
             continue
