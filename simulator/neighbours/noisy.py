@@ -26,13 +26,13 @@ SLOTS = 64
 QUOTA = 1_024
 KEYS_A_STEP = 100
 PERIOD_NS = 1_000_000
-TIMES = 10
+NOISY_PUSHES_A_PERIOD = 10
 SHARED_MBIT = 4_000
 CASES = ("alone", "all slots taken", "with a quota", "its keys at its servers")
 
 
-class Neighbours(NamedTuple):
-    """The quiet job's share of updates in the switch, and the median and p99 of its pushes in µs."""
+class QuietJobResult(NamedTuple):
+    """Share of the quiet job's updates that the switch adds, and median and p99 of its pushes in µs."""
 
     hit_share: float
     median_us: float
@@ -40,18 +40,18 @@ class Neighbours(NamedTuple):
 
 
 def loads(steps: int, seed: int = 1) -> dict[int, Load]:
-    """Return the load of each job: the quiet one has a few hot keys, the noisy one none that is not hot."""
-    chance = np.random.default_rng(seed)
+    """Return the load of each job: the quiet one's keys are skewed, the noisy one's uniform."""
+    rng = np.random.default_rng(seed)
     skewed = 1.0 / np.arange(1, KEYS + 1)
     return {
-        job: Load(draw_keys(chance, weights, (WORKERS, steps * times, KEYS_A_STEP)), PERIOD_NS // times)
-        for job, weights, times in ((QUIET, skewed, 1), (NOISY, np.ones(KEYS), TIMES))
+        job: Load(draw_keys(rng, weights, (WORKERS, steps * pushes, KEYS_A_STEP)), PERIOD_NS // pushes)
+        for job, weights, pushes in ((QUIET, skewed, 1), (NOISY, np.ones(KEYS), NOISY_PUSHES_A_PERIOD))
     }
 
 
-def rates_of_jobs(of_jobs: Mapping[int, Load]) -> dict[int, Rates]:
-    """Return the updates of each key in the time of a step of the quiet job."""
-    return {job: rates_of(load, PERIOD_NS / load.period_ns) for job, load in of_jobs.items()}
+def rates_of_jobs(job_loads: Mapping[int, Load]) -> dict[int, Rates]:
+    """Return the rates of each job's keys, in updates per step of the quiet job."""
+    return {job: rates_of(load, PERIOD_NS / load.period_ns) for job, load in job_loads.items()}
 
 
 def hot_sets(case: str, rates: Mapping[int, Rates]) -> dict[int, list[int]]:
@@ -61,7 +61,7 @@ def hot_sets(case: str, rates: Mapping[int, Rates]) -> dict[int, list[int]]:
     if case == "with a quota":
         return _choose(jobs, {}, {QUIET: QUOTA, NOISY: 0})
     if case == "all slots taken":
-        # The noisy job has loaded its keys before, and is not followed.
+        # The noisy job has loaded its hot set before, and `hotline follow` does not change it.
         loaded = _choose({NOISY: jobs[NOISY]}, {}, {})
         return loaded | _choose({QUIET: jobs[QUIET]}, {NOISY: slots_of(loaded[NOISY])}, {})
     return {NOISY: []} | _choose({QUIET: jobs[QUIET]}, {}, {})
@@ -76,14 +76,14 @@ def _choose(
 
 def measure(
     case: str, network: Network, steps: int, seed: int = 1, arm: Arm = OFFLOAD
-) -> Neighbours:  # fmt: skip
-    """Simulate one of `CASES`; a network with racks has all workers in one."""
-    of_jobs = loads(steps, seed)
-    chosen = hot_sets(case, rates_of_jobs(of_jobs))
+) -> QuietJobResult:  # fmt: skip
+    """Simulate one of `CASES`; in a network with racks, all workers are in the same rack."""
+    job_loads = loads(steps, seed)
+    chosen = hot_sets(case, rates_of_jobs(job_loads))
     if case == "alone":
-        of_jobs[NOISY] = replace(of_jobs[NOISY], keys=of_jobs[NOISY].keys[:, :0])
-    quiet = push_all(of_jobs, chosen, KEYS, SERVERS, network, Costs(begin_ns=0), seed, arm)[QUIET]
-    return Neighbours(quiet.hit_share, *np.percentile(quiet.latencies_ns / 1_000, (50, 99)).tolist())
+        job_loads[NOISY] = replace(job_loads[NOISY], keys=job_loads[NOISY].keys[:, :0])
+    quiet = push_all(job_loads, chosen, KEYS, SERVERS, network, Costs(begin_ns=0), seed, arm)[QUIET]
+    return QuietJobResult(quiet.hit_share, *np.percentile(quiet.latencies_ns / 1_000, (50, 99)).tolist())
 
 
 NETWORKS = {

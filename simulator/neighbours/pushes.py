@@ -27,7 +27,7 @@ class Load:
     keys: NDArray[np.int64]
     """Positions by worker and step: [workers, steps, keys of a step]."""
     period_ns: int = 0
-    """Time between the starts of two pushes; with 0 one follows the other."""
+    """Time between the starts of two pushes; with 0, a push begins as soon as the previous one ends."""
 
 
 class Pushes:
@@ -66,20 +66,18 @@ class Pushes:
 @dataclass(frozen=True, slots=True)
 class PushedJob:
     hit_share: float
-    """Share of the updates that the switch has added."""
+    """Share of the updates that the switch, not a server, has added."""
     latencies_ns: NDArray[np.int64]
     ended_ns: NDArray[np.int64]
     """When each worker's last push was answered, [workers]."""
 
 
 def draw_keys(
-    chance: np.random.Generator, weights: NDArray[np.float64], shape: tuple[int, int, int]
+    rng: np.random.Generator, weights: NDArray[np.float64], shape: tuple[int, int, int]
 ) -> NDArray[np.int64]:
-    """Return positions [workers, steps, keys of a step], drawn by weight, none twice in a step."""
+    """Return positions [workers, steps, keys of a step], drawn by weight, without repeats in a step."""
     share, (workers, steps, size) = weights / weights.sum(), shape
-    draws = [
-        np.sort(chance.choice(len(weights), size, replace=False, p=share)) for _ in range(workers * steps)
-    ]
+    draws = [np.sort(rng.choice(len(weights), size, replace=False, p=share)) for _ in range(workers * steps)]
     return np.array(draws, np.int64).reshape(shape)
 
 
@@ -89,7 +87,7 @@ def push_all(
 ) -> dict[int, PushedJob]:  # fmt: skip
     """Simulate the pushes of jobs with `keys` parameters each, of which the `hot` ones are in the switch.
 
-    All jobs have equally many workers; a network with racks has all of them in one.
+    All jobs have equally many workers; in a network with racks, all of them are in the same rack.
     """
     workers, _, keys_a_step = next(iter(loads.values())).keys.shape
     design = find_design(arm.design)

@@ -1,6 +1,6 @@
-"""Jobs that share a switch and its cables: goodput, fairness, and the share that the switch adds up.
+"""Jobs that share a switch and cables: goodput, fairness, and the share of updates that the switch adds.
 
-Each job has its own workers and servers. All jobs begin at once, and do the same.
+Each job has its own workers and servers. All jobs begin at once, with equal work.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from simulator.world import SimulatedNetwork
 HOT_KEYS, KEYS_A_STEP, HOT_SERVERS = 6_000, 100, 2
 """A job of `hotset`: its parameters, those that a worker pushes in a step, and its servers."""
 MAX_SLOTS = CELLS
-"""Slots that jobs share at most, in each design."""
+"""Maximum number of slots that the jobs share, in each design."""
 _JOB_STEP = 100
 
 
@@ -35,7 +35,7 @@ class Shared(Strict):
     in_switch: float
     """Share of the workers' packets, or of their updates, that the switch has added up."""
     goodputs: list[float]
-    """Values a second of a worker, of each job."""
+    """Values per second of the slowest worker of each job."""
 
     @property
     def mean(self) -> float:
@@ -57,10 +57,10 @@ def share(
     subject: Subject, servers: int, jobs: int, workers: int, values: int, network: Network,
     slots: int = MAX_SLOTS,
 ) -> Shared:  # fmt: skip
-    """Let jobs add up a vector each; raise `SimulationError` if a sum is wrong or missing.
+    """Let each job all-reduce one vector; raise `SimulationError` if a sum is wrong or missing.
 
-    The jobs have `slots` of the switch's slots, or of ATP's cells. A network with racks has all workers in
-    one.
+    The jobs have `slots` of the switch's slots, or of ATP's cells. In a network with racks, all workers
+    are in the same rack.
     """
     window = window_of(subject, servers, jobs, workers, network, slots)
     arms = [replace(subject.arm, job=subject.arm.job + _JOB_STEP * k) for k in range(jobs)]
@@ -80,12 +80,12 @@ def share(
 def share_hot_set(jobs: int, workers: int, values: int, network: Network, slots: int = MAX_SLOTS) -> Shared:
     """Let each worker of jobs of `hotset` push `values` values, to hot sets chosen without quotas.
 
-    All jobs have updates of the same skew, to other keys. They have `slots` in all lanes together.
+    All jobs have updates of the same skew, with different hot keys. All lanes together have `slots` slots.
     """
     steps = values // KEYS_A_STEP
-    chance = np.random.default_rng(1)
+    rng = np.random.default_rng(1)
     loads = {
-        job: Load(draw_keys(chance, chance.permutation(1 / np.arange(1, HOT_KEYS + 1)), shape))
+        job: Load(draw_keys(rng, rng.permutation(1 / np.arange(1, HOT_KEYS + 1)), shape))
         for job, shape in enumerate([(workers, steps, KEYS_A_STEP)] * jobs, start=1)
     }
     contenders = {

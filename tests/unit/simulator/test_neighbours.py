@@ -26,7 +26,7 @@ STEPS = 40
 
 def test_a_quota_keeps_a_noisy_job_from_a_jobs_slots() -> None:
     rates = rates_of_jobs(loads(STEPS))
-    assert rates[NOISY].rates.sum() == pytest.approx(noisy.TIMES * rates[QUIET].rates.sum())
+    assert rates[NOISY].rates.sum() == pytest.approx(noisy.NOISY_PUSHES_A_PERIOD * rates[QUIET].rates.sum())
     alone, beside = hot_sets("alone", rates), hot_sets("with a quota", rates)
     assert len(beside[QUIET]) > 0.9 * QUOTA and len(beside[QUIET]) + len(beside[NOISY]) == LANES * SLOTS
     # Lanes in which it wanted more than its quota lend it no slot, as the noisy job wants them all.
