@@ -1,8 +1,8 @@
 """Measure the costs of a real run directly, from its logs and counters, within a second.
 
 - `W_proc` and `PS_proc` are drawn from its RPCs (`Hosts.measured`).
-- Its RPCs without lanes find the machine idle: their waiting time at an agent is that of waking a core up and
-  of receiving a burst.
+- Its RPCs without lanes find the machine idle: their waiting time at an agent is the time to wake a core and
+  to receive a burst.
 - The kernel counts the program's time for frames of workers and of servers. In the baseline the program only
   forwards; its additional time in the design's lead arm is for the workers' frames that it answers, and for
   all frames of servers.
@@ -42,7 +42,7 @@ class StepCosts(NamedTuple):
 class _Arm(NamedTuple):
     worker_us: float
     server_us: float
-    program_us: tuple[float, float] | None  # part of each; None if the switch is not in the kernel
+    program_us: tuple[float, float] | None  # workers', servers'; None if not in the kernel
     rpcs: float
     packets: float
 
@@ -64,9 +64,9 @@ def _arm(run: Path, record: RunRecord, summary: Summary, arm: str) -> _Arm:
     blocks = [block for block in record.blocks if block.arm == arm and load_name(block.load) == name]
     steps = sum(block.steps for block in blocks)
     if not steps:
-        raise AnalysisError(f"{run}: has measured no step of arm {arm}")
+        raise AnalysisError(f"{run}: expected measured steps of arm {arm}, got none")
     of_step = of_blocks(blocks, (WORKER_CPU, PS_CPU))
-    # If the program does not run on its senders' cores, it costs them nothing, as a dedicated switch.
+    # A program that does not run on its senders' cores costs them nothing, like a dedicated switch.
     programs = [block.program_s for block in blocks if block.program_s and block.program_s.is_on_senders_cpus]
     program_s = (
         sum(program.of_workers for program in programs),
@@ -111,9 +111,9 @@ def step_costs_of(run: Path, record: RunRecord, summary: Summary) -> StepCosts:
 
 
 def correct_costs(hosts: Hosts, measured: StepCosts, simulated: StepCosts) -> Hosts:
-    """Return the costs with which a simulation takes as much CPU time as was measured, not as `simulated`."""
-    # The servers' difference is for sending answers, and as much for a worker's requests; the workers'
-    # remaining difference is for beginning operations.
+    """Return costs that change the CPU time of a simulated step from `simulated` to `measured`."""
+    # The servers' difference is the cost of sending; sending a request costs a worker the same. The workers'
+    # remaining difference is the cost of beginning operations.
     send_ns = hosts.send_ns + 1e3 * (measured.server_us - simulated.server_us) / simulated.rpcs
     send_ns = max(_MIN_NS, send_ns)
     sending_us = simulated.rpcs * (send_ns - hosts.send_ns) / 1e3

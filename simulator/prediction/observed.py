@@ -1,4 +1,4 @@
-"""The numbers of a run that predictions are compared by, whether it was real or simulated."""
+"""Latencies, CPU times and capacities of a run, real or simulated, for comparing predictions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def observed(record: RunRecord, summary: Summary) -> Observed:
                 if sign := _sign(load, arm, op):
                     signs[(name, arm), op] = sign
     if not cells:
-        raise AnalysisError("the run has no operation that was measured")
+        raise AnalysisError("expected a run with measured operations, got none")
     return Observed(cells, signs, _capacity(record))
 
 
