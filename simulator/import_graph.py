@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def needed_by(modules: Iterable[str], root: Path = ROOT) -> dict[str, Path]:
-    """Return module -> file of these and all that they import below `root`, but by computed names."""
+    """Return the files of these modules and of all that they import statically below `root`, by module."""
     found: dict[str, Path] = {}
     pending, seen = list(modules), set[str]()
     while pending:

@@ -54,7 +54,7 @@ class SimulatedLogs:
         measured_from: Sequence[int],
         operations: Sequence[Sequence[OperationRecord]],
     ) -> None:
-        """Write RPCs and operations of a block; those after `measured_from`, by worker, count."""
+        """Write a block's RPCs and operations; those from `measured_from` [workers] on count as measured."""
         first_measured = np.array(measured_from)
         rows, worker = block.all_rows()
         self.rpcs += len(rows)

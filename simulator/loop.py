@@ -67,14 +67,14 @@ def run_until_needed(world: World, until: int) -> int:
             yield_core(world, target, now)
         else:
             world.agents[target].steps += 1
-            became = (
+            result = (
                 step_worker(world, target, now)
                 if target < header.workers
                 else step_server(world, target, now)
             )
-            if became != CONTINUED:
+            if result != CONTINUED:
                 header.agent = target
-                if became == FULL:
+                if result == FULL:
                     push_event(world, now, STEP, target, f)
                     return LOG_FULL
                 return DRIVER_DUE

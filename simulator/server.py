@@ -17,12 +17,12 @@ from simulator.worker import CONTINUED, FULL
 (
     handle, lanes, stamp, charge, share_cpu, needs_room, transmit, address, octets, peer, wake, *_,
 ) = SERVER_OPS  # fmt: skip
-_PORT = 36
+_UDP_DESTINATION_OFFSET = 36
 
 
 @compiled
-def is_own(head: Octets) -> bool:
-    return int64(head[_PORT]) << 8 | int64(head[_PORT + 1]) == PS_RPC_PORT
+def is_rpc_answer(head: Octets) -> bool:
+    return int64(head[_UDP_DESTINATION_OFFSET]) << 8 | int64(head[_UDP_DESTINATION_OFFSET + 1]) == PS_RPC_PORT
 
 
 @compiled
@@ -37,7 +37,7 @@ def step_server(world: World, a: int, now: int) -> int:
     if server.header.due <= now:
         wake(server, now)
     if n == 0:
-        until = _send_own(world, a, server, now)
+        until = _send_pending(world, a, server, now)
         if until > now:
             occupy_core(world, a, now, until)
         else:
@@ -48,7 +48,7 @@ def step_server(world: World, a: int, now: int) -> int:
     read = taken
     for _ in range(n):
         f = take_frame(world, a)
-        if is_own(world.frames[f].head):
+        if is_rpc_answer(world.frames[f].head):
             defer(world, a, f)
             continue
         g = new_frame(world)
@@ -72,12 +72,12 @@ def step_server(world: World, a: int, now: int) -> int:
         read += duration
     share_cpu(server, read - taken)
     until = send_burst(world, a, answers, read, int64(costs.serve_send))
-    occupy_core(world, a, now, _send_own(world, a, server, until))
+    occupy_core(world, a, now, _send_pending(world, a, server, until))
     return CONTINUED
 
 
 @compiled
-def _send_own(world: World, a: int, server: ServerState, now: int) -> int:
+def _send_pending(world: World, a: int, server: ServerState, now: int) -> int:
     n = int64(0)
     while n < BURST:
         s = transmit(server, now)

@@ -34,7 +34,7 @@ from simulator.simulated_switch import SimulatedSwitch
 from simulator.world import SimulatedNetwork
 
 RPC_S = 10e-6
-"""Simulation time of an RPC that a budget assumes, s: about 10 µs of one core, logs included."""
+"""CPU time, s, that a budget assumes for simulating an RPC, including its logs."""
 
 
 class ClosedLoop(NamedTuple):
@@ -61,7 +61,7 @@ class SimulatedSession(Session):
     models: Sequence[Model]
     logs: SimulatedLogs
     now_ns: int = 0
-    _closed: dict[str, ClosedLoop] = field(default_factory=dict)
+    _closed_loops: dict[str, ClosedLoop] = field(default_factory=dict)
 
     def clock_ns(self) -> int:
         return self.now_ns
@@ -103,7 +103,7 @@ class SimulatedSession(Session):
         self.reporter.set_note(f"at {self.now_ns / 1e9:,.3f} s of simulated time")
         if not period_ns:
             duration = self.now_ns - begins
-            self._closed[arm.name] = ClosedLoop(
+            self._closed_loops[arm.name] = ClosedLoop(
                 _rate(trainers),
                 (sum(network.worker_used_ns()) - sum(worker_ns_before)) / (len(trainers) * duration),
                 (network.server_used_ns() - server_ns_before) / (len(network.servers) * duration),
@@ -154,17 +154,17 @@ class SimulatedSession(Session):
         return self.logs.rpcs
 
     def rate_of(self, arm: Arm) -> float:
-        return self._closed[arm.name].rate
+        return self._closed_loops[arm.name].rate
 
     def simulated_arms(self) -> dict[str, records.SimulatedArm]:
         return {
-            arm.name: _recorded(self._closed[arm.name], self.arms[arm.name].network)
+            arm.name: _simulated_arm(self._closed_loops[arm.name], self.arms[arm.name].network)
             for arm in self.config.measured
-            if arm.name in self._closed
+            if arm.name in self._closed_loops
         }
 
     async def load(self, keys: Sequence[int]) -> None:
-        """Load the hot set at once, as nothing has happened in the arms yet."""
+        """Load the hot set without simulating the table writes, as no event has happened in the arms yet."""
         wanted = np.array(keys, np.uint64)
         arms = self.config.offloaded
         with self.reporter.phase("load", len(arms)) as phase:
@@ -192,14 +192,16 @@ def open_session(
         run=run,
         record=record,
         reporter=reporter,
-        arms={arm.name: _built(config, arm, trace, training) for arm in (*others, *config.measured)},
+        arms={arm.name: _build_arm(config, arm, trace, training) for arm in (*others, *config.measured)},
         trace=trace,
         models=[_model(config, training) for _ in range(config.workers)],
         logs=SimulatedLogs(run / "parts", config.servers),
     )
 
 
-def _built(config: SimulationConfig, arm: Arm, trace: Trace, training: Hyperparameters | None) -> RunningArm:
+def _build_arm(
+    config: SimulationConfig, arm: Arm, trace: Trace, training: Hyperparameters | None
+) -> RunningArm:
     chosen = design(config.design)
     switch = SimulatedSwitch(chosen, config.network.traffic_manager)
     switch.install(rows(config, [arm]))
@@ -230,7 +232,7 @@ def _operation_ns(trainer: Trainer) -> dict[str, int]:
 
 
 def _counted_steps(trainer: Trainer) -> int:
-    """Count steps without the first, which all begin at once, and the last, in which some have ended."""
+    """Count steps without the first, which all workers begin at once, and the last, which some end early."""
     steps = len(trainer.losses)
     return steps - 2 if steps > 2 else steps
 
@@ -244,7 +246,7 @@ def _communication(trainers: Sequence[Trainer]) -> float:
     return sum(ns["pull"] + ns["push"] for ns in totals) / sum(ns["step"] for ns in totals)
 
 
-def _recorded(closed: ClosedLoop, network: SimulatedNetwork) -> records.SimulatedArm:
+def _simulated_arm(closed: ClosedLoop, network: SimulatedNetwork) -> records.SimulatedArm:
     world = network.world
     cables = (world.up, world.down, world.racks_up, world.racks_down)
     counted = {
@@ -263,11 +265,10 @@ def _use_of(network: SimulatedNetwork) -> ServerUse:
     counters = {
         name: sum(int(server.jobs[name].sum()) for server in network.servers) for name in JOB_COUNTERS
     }
-    worker_ns_before: ServerUse = ServerUse(
+    return ServerUse(
         packets=counters["packets"],
         bytes=counters["bytes"],
         proc_wall_ns=counters["proc_wall_ns"],
         proc_cpu_ns=counters["proc_cpu_ns"],
         cpu_s=network.server_used_ns() / 1e9,
     )
-    return worker_ns_before

@@ -31,7 +31,7 @@ class CompiledConfig(NamedTuple):
 
 
 class SimulatedSwitch:
-    """A switch with a design's program; with `buffered`, its pipeline leaves queues to the ports."""
+    """A switch with a design's program; with `buffered`, its packets can wait in egress queues."""
 
     def __init__(
         self, design: Design, buffered: bool = False, compiled: CompiledConfig | None = None

@@ -29,14 +29,14 @@ class SwitchStateOps(NamedTuple):
     count_writes: Callable[[Entries, int, Sequence[int]], int]
     """(entries, job, keys): number of table writes until the job has exactly these keys."""
     release_to_switch: Callable[[Any, Keys], None]  # the store class of any design
-    """(store, keys): a server gives up those of these parameters that it has."""
+    """(store, keys): transfer to the switch those of these keys that the server owns."""
     values: Callable[[CompiledPipeline, Entries, KeySpace], Values]
     """(pipeline, entries, space): values of these entries by position in the key space, 0 elsewhere."""
     overflows: Callable[[CompiledPipeline], int]
     hold: Callable[[Any], None] | None = None
-    """(store): have a server exchange nothing more with the switch; None where it never does by itself."""
+    """(store): suspend a server's exchange with the switch; None if its design has no such exchange."""
     publish: Callable[[Any, int], None] = lambda store, now: None
-    """(store, now): have a server do so again, and publish the current values of what the switch has."""
+    """(store, now): resume the exchange, and publish the current values of the keys in the switch."""
 
 
 NO_STATE_OPS = SwitchStateOps(

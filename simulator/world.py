@@ -67,7 +67,7 @@ class VirtualClient(BaseClient):
     """A mixin for clients whose state is a row of a world's arrays, none of which may be replaced."""
 
     _answered: NDArray[np.bool_] = np.zeros(0, np.bool_)
-    """The caller's `answered` of the latest push, as far as it has not been filled in."""
+    """The caller's `answered` of the latest push, until its values are copied; then empty."""
 
     def push(
         self, iteration: int, positions: NDArray[np.integer], deltas: Values, answered: NDArray[np.bool_]
@@ -168,7 +168,7 @@ class SimulatedNetwork:
         return int(self.world.header.now)
 
     def load_hot_set(self, keys: Keys) -> None:
-        """Put keys into the switch with value 0, at once; nothing may have happened yet."""
+        """Put keys into the switch with value 0, in no time; call this before any event."""
         self._switch.load(self.arm.job, keys.tolist())
         for store in self.stores:
             self._switch.state_ops.release_to_switch(store, keys)
@@ -177,7 +177,7 @@ class SimulatedNetwork:
         self._wake_servers()
 
     def hold(self) -> None:
-        """Have servers exchange nothing more with the switch by themselves, until `publish`."""
+        """Suspend the servers' own exchange with the switch until `publish`."""
         if (hold := self._switch.state_ops.hold) is not None:
             for store in self.stores:
                 hold(store)

@@ -66,9 +66,9 @@ def overview(sweep: Sweep, found: Sequence[CachedPoint]) -> Figure:
         f"sweep-{sweep.name}",
         sweep.title,
         Axis(sweep.axis, is_log=len(sweep.points) > 1 and min(_x(sweep)) > 0),
-        Axis("in the unit above each", is_log=True),
+        Axis("in the unit in each panel's title", is_log=True),
         [Panel(what, _lines(sweep, found, metric)) for what, metric in METRICS.items()],
-        caption="Simulated. Half load is half of what the arm that carries least does.",
+        caption="Simulated. Half load is half of the capacity of the slowest arm.",
     )
 
 
@@ -156,7 +156,7 @@ def cost(sweep: Sweep, found: Sequence[CachedPoint]) -> Figure:
     whole = np.array([1e6 * cached.cost.real_s / cached.result.rpcs for cached in found])
     return Figure(
         "cost",
-        "What an RPC of S1 to S6 costs to simulate",
+        "CPU time to simulate an RPC of S1 to S6",
         Axis("nodes"),
         Axis("CPU time of this machine, µs"),
         [Panel("all arms", [

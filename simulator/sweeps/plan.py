@@ -29,7 +29,7 @@ class Sweep:
 TABLE_2 = ((80, 20), (120, 30), (160, 40), (200, 50), (240, 60), (280, 70))
 """[DDL] Table 2: workers and servers of S1 to S6."""
 COMPUTE_MS = 15
-"""Computing of a step in the sweep of training time, which the paper does not give. With this value twenty
+"""Computing time of a step in the sweep `training`; the paper does not give it. With this value, 20
 servers carry 512 workers at half of the ideal speed, as in the paper."""
 _BASE = SimulationConfig(workers=80, servers=20, rounds=3, block_steps=1, trace_steps=14)
 """[DDL]'s cluster, with few steps: points differ by much more than their rounds do."""

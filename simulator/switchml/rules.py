@@ -36,7 +36,7 @@ class Answer(NamedTuple):
 class PoolEntry:
     bitmap: int = 0
     missing: int = 0
-    """Workers until it is full; 0 before the first, too."""
+    """Number of workers until the entry is full; also 0 before its first packet."""
     values: tuple[int, ...] = NO_VALUES
     exponents: tuple[int, int] = (0, 0)
     number: int = 0
@@ -55,7 +55,7 @@ class SwitchModel:
 
     def __post_init__(self) -> None:
         if self.patience_us and not self.check:
-            raise ValueError(f"patience_us ({self.patience_us}) needs check, which shows who is late")
+            raise ValueError(f"patience_us ({self.patience_us}) needs check, which identifies late workers")
         self.sets = ([PoolEntry() for _ in range(self.slots)], [PoolEntry() for _ in range(self.slots)])
 
     def take(self, worker: int, packet: SwitchMLPacket, now_us: int = 0) -> Answer | None:

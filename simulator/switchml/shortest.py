@@ -1,4 +1,4 @@
-"""Search the shortest schedules with a wrong sum: `python -m simulator.switchml.shortest`."""
+"""Search for the shortest schedules with a wrong sum: `python -m simulator.switchml.shortest`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class State(NamedTuple):
 
 
 def addend(worker: int, chunk: int) -> int:
-    """Return what a worker adds in a chunk: every sum of these shows its addends."""
+    """Return what a worker adds in a chunk; sums of different addends are different."""
     return 1 << (8 * worker + 2 * chunk)
 
 
@@ -103,7 +103,7 @@ def _copy_window(window: WindowModel) -> WindowModel:
 if __name__ == "__main__":
     for check in (False, True):
         found = shortest_counterexamples(check=check)
-        print(f"{'with' if check else 'without'} the check, of at most {MAX_ARRIVALS} arrivals:")
+        print(f"schedules {'with' if check else 'without'} the check, of at most {MAX_ARRIVALS} arrivals:")
         for arrivals in found:
             print("    " + ", ".join(map(str, arrivals)))
         if not found:

@@ -1,4 +1,4 @@
-"""SwitchML as a subject; `python -m simulator.switchml.subject` prints the table of docs/switchml.md."""
+"""SwitchML as a `Subject`; `python -m simulator.switchml.subject` prints the table of docs/switchml.md."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RANGE = ScheduleRange(
 def subject_of(arm: Arm) -> Subject:
     def set_up(client: VectorClient, window: int, chunk_size: int) -> None:
         if chunk_size != VALUES:
-            raise ValueError(f"chunks of {chunk_size} values; {VALUES} expected")
+            raise ValueError(f"expected chunks of {VALUES} values, got {chunk_size}")
         assert isinstance(client, SwitchMLClient)
         client.state.header.window = window
         client.state.header.published_timers = settings_of(arm).published_timers

@@ -100,7 +100,7 @@ def test_servers_follow_workers() -> None:
 def test_packets_are_as_large_as_a_design_takes_them() -> None:
     sizes = {each.name: [point.chunk_size for point in by_size(FULL, each, 10.0)] for each in SCHEMES}
     assert sizes["switchml"] == [64] and sizes["ring"] == [64, 128, 256, 360]
-    with pytest.raises(ValueError, match="chunks of 256 values; 64 expected"):
+    with pytest.raises(ValueError, match="expected chunks of 64 values, got 256"):
         of("switchml", chunk_size=256).run()
 
 
