@@ -1,4 +1,4 @@
-"""What the switch is compared with: the least that any program must do to move frames from ring to ring.
+"""Baselines of the switch: loops that do only the work that moving frames from ring to ring needs.
 
 `C_LOOP` is what one would write in C for that alone (numba's machine code is LLVM's, as clang's is): wait,
 take what is in the ring, send it from where it lies. `PORT_LOOP` is the switch's own loop around a packet
@@ -50,7 +50,7 @@ _LOOP = np.dtype(
         ("epoll", "i8"),
         ("egress_at", "i8"),
         ("last", "i8"),  # the highest port number
-        ("ports", _PORT, (_MAX_PORTS,)),  # by port number; `events` hold it, and 0 is the stop event
+        ("ports", _PORT, (_MAX_PORTS,)),  # by port number, the data of an event; 0 is the stop event
         ("events", EPOLL_EVENT, (_MAX_PORTS,)),
     ]
 )

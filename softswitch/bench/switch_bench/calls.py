@@ -40,7 +40,7 @@ def ns_per_packet(pipeline: CompiledPipeline, workload: Workload, calls: int) ->
 def ns_per_key(
     pipeline: CompiledPipeline, frame: bytes, keys: NDArray[np.int64], offset: int, size: int
 ) -> list[float]:
-    """Return the CPU time of a call, ns, in each of a few repeats, with a new key in each frame: [calls]."""
+    """Return the CPU time of a call, ns, in each of a few repeats; each call has the next of `keys`."""
     frames = np.array([bytearray(frame)], np.uint8)
     return [_time(pipeline, frames, keys, offset, size) for _ in range(_REPEATS)]
 

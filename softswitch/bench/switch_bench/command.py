@@ -43,7 +43,7 @@ def bench_command(
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
         cores = choose_cores()
         if BMV2 not in switches():
-            _LOG.info("%s: no comparison with it", NO_BMV2)
+            _LOG.info("%s: BMv2 is not measured", NO_BMV2)
         results: list[Result] = []
         with Console(stderr=True).status("") as status:
             stage = Stage(cores, QUICK if quick else FULL, random.Random(seed), status.update)
@@ -59,7 +59,7 @@ def bench_command(
 
 
 def run_bench(command: click.Command, errors: tuple[type[Exception], ...] = (SwitchError,)) -> None:
-    """Run the bench; these errors are one line on stderr, and the exit status is not 0."""
+    """Run the bench; print one of these errors as a line on stderr, and exit with status 1."""
     try:
         command.main(prog_name="bench")
     except errors as error:

@@ -10,19 +10,19 @@ from switch_bench.errors import BenchError
 
 NAMESPACE = "hotline-bench"
 HERE, THERE = "198.18.0.1", "198.18.0.2"
-"""Addresses of the two ends of a line; their net is set aside for benchmarks (RFC 2544)."""
+"""Addresses of the switch's and the host's end of `line`, of the range for benchmarks (RFC 2544)."""
 _NO_IPV6 = "net.ipv6.conf.{}.disable_ipv6=1"  # no frames but the bench's
 _CLONE_NEWNET = 0x40000000
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def switch_interface(port: int) -> str:
-    """Name of the switch's end."""
+    """Return the name of the switch's end of a pair."""
     return f"hb-s{port}"
 
 
 def host_interface(port: int) -> str:
-    """Name of the end in the namespace."""
+    """Return the name of the end in the namespace."""
     return f"hb-h{port}"
 
 
@@ -74,7 +74,7 @@ def _set_namespace(fd: int) -> None:
 
 
 def _remove() -> None:
-    """Delete what there is; deleting one end deletes the pair."""
+    """Delete all pairs, each by its end here, and the namespace, if they exist."""
     interfaces = [name for name in os.listdir("/sys/class/net") if name.startswith(switch_interface(0)[:-1])]
     _ip(f"link del {name}" for name in interfaces)
     if os.path.exists(f"/run/netns/{NAMESPACE}"):

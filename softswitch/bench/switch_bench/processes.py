@@ -1,4 +1,4 @@
-"""Cores for all that the bench runs, and what the kernel knows about a process."""
+"""Assignment of cores, and CPU time and memory of processes."""
 
 import os
 from collections.abc import Iterable, Iterator

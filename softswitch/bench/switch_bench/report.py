@@ -1,4 +1,4 @@
-"""The bench's result as one table for people and as JSON for programs."""
+"""The bench's results as Markdown tables and as JSON."""
 
 import os
 import platform
@@ -15,7 +15,7 @@ from switch_bench.results import Result, Targets
 
 
 def machine() -> str:
-    """Name, processor, cores and kernel of this machine."""
+    """Return name, processor, cores and kernel of this machine."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "?")
     cores = pluralize(os.cpu_count() or 1, "core")

@@ -1,4 +1,4 @@
-"""How long the bench takes: the full bench, and the quick one."""
+"""Sizes and durations of the measurements in the full and in the quick bench."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Scale(NamedTuple):
-    """Sizes of what is measured."""
+    """Sizes and durations of the measurements of one bench."""
 
     rounds: int
     trial_seconds: float

@@ -1,4 +1,4 @@
-"""The switches under test, each as a process of its own on the bench's interfaces."""
+"""The switches under test, each in its own process on the bench's interfaces."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def started(
     environment: Mapping[str, str] = {},
     folder: Path | None = None,
 ) -> Iterator[processes.SwitchProcess]:
-    """Start a switch and end it with the block; what it logged is shown where the block fails."""
+    """Run a switch during the block; if the block raises `SwitchError`, print the switch's log."""
     interfaces = {port: switch_interface(port) for port in ports}
     if name == BMV2:
         starting = processes.bmv2(interfaces, cpu_port=_CPU_PORT, cores=cores.bmv2)

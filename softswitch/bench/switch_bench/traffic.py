@@ -1,7 +1,7 @@
 """Compiled generator and sink in one thread: sends paced frames and, in between, takes what comes back.
 
 A frame carries its number, the port that it has to leave by and its send time (CLOCK_REALTIME, ns); its
-latency ends where the kernel has put it into a sink's ring, so no wake-up of the sink is in it.
+latency ends where the kernel has put it into a sink's ring, so it includes no wake-up of the sink.
 """
 
 from collections.abc import Mapping
@@ -24,9 +24,9 @@ _QUIET_NS = 100_000_000
 _SPIN_NS = 25_000  # at shorter intervals the generator spins
 _PAUSE_NS = 5_000
 _MAX_SINKS = 64
-_UNANSWERED = -1
+_NOT_RECEIVED = -1
 OPEN = 1 << 40
-"""No window: what is sent does not depend on what comes out."""
+"""No window: sending does not wait for frames to come out."""
 
 _SINK = np.dtype([("port", "i8"), ("ring", "i8"), ("slots", "i8"), ("slot_size", "i8"), ("head", "i8")])
 _TRAFFIC = np.dtype(
@@ -64,7 +64,7 @@ class Trial(NamedTuple):
 
     @property
     def lost(self) -> int:
-        """Frames that did not come out where they should."""
+        """Frames that did not come out of the port that they name."""
         return self.sent - self.received
 
     def percentile(self, q: float) -> float:
@@ -102,13 +102,13 @@ class Generator:
     def run(self, count: int, rate: float, window: int = OPEN) -> Trial:
         """Send `count` frames at `rate`/s, never more than `window` ahead of those that came out."""
         traffic = self._traffic
-        latencies = np.full(count, _UNANSWERED, np.int32)
+        latencies = np.full(count, _NOT_RECEIVED, np.int32)
         traffic["run"] = traffic["run"] % RUNS + 1
         traffic["interval_ns"], traffic["window"] = 1e9 / rate, window
         traffic["misrouted"] = 0
         elapsed_ns = exchange(traffic, latencies)
-        came = latencies[latencies != _UNANSWERED]
-        return Trial(count, len(came), int(traffic["misrouted"]), count / elapsed_ns * 1e9, came / 1e3)
+        arrived = latencies[latencies != _NOT_RECEIVED]
+        return Trial(count, len(arrived), int(traffic["misrouted"]), count / elapsed_ns * 1e9, arrived / 1e3)
 
 
 @compiled
@@ -167,7 +167,7 @@ def take_from(traffic: Traffic, sink: Sink, latencies: NDArray[np.int32]) -> int
             ours = read_number(frame, traffic.run_at, 4) == traffic.run and 0 <= index < len(latencies)
             if ours and read_number(frame, traffic.egress_at, 2) != sink.port:
                 traffic.misrouted += 1
-            elif ours and latencies[index] == _UNANSWERED:
+            elif ours and latencies[index] == _NOT_RECEIVED:
                 arrival = int64(header.tp_sec) * 1_000_000_000 + int64(header.tp_nsec)
                 latencies[index] = min(max(0, arrival - read_number(frame, traffic.t0_at, 8)), 0x7FFFFFFF)
                 received += 1
@@ -177,7 +177,7 @@ def take_from(traffic: Traffic, sink: Sink, latencies: NDArray[np.int32]) -> int
 
 @compiled
 def pause(traffic: Traffic) -> None:
-    """Leave the core to others for a moment."""
+    """Sleep for a moment, so that other threads can use the core."""
     timespec = traffic.clock
     timespec[0], timespec[1] = 0, _PAUSE_NS
     nanosleep(timespec.ctypes.data, 0)
@@ -188,24 +188,24 @@ def exchange(traffic: Traffic, latencies: NDArray[np.int32]) -> int:
     """Send a frame for each element and take what comes back; return the time from first to last, ns."""
     start = now_ns(traffic, _MONOTONIC)
     sent, received = int64(0), int64(0)
-    last_send = last_news = start
+    last_send = last_activity = start
     while received < len(latencies):
         now = now_ns(traffic, _MONOTONIC)
         paced = 1 + int64((now - start) / traffic.interval_ns)
         due = min(len(latencies), paced, received + traffic.window)
         if sent < due:
             sent += send_some(traffic, sent, due - sent)
-            last_send = last_news = now
+            last_send = last_activity = now
         new = int64(0)
         for k in range(traffic.sink_count):
             new += take_from(traffic, traffic.sinks[k], latencies)
         if new:
             received += new
-            last_news = now
+            last_activity = now
         elif traffic.interval_ns > _SPIN_NS:
             pause(traffic)
         else:
             sched_yield()  # BMv2 has more threads than there are cores
-        if now - last_news > _QUIET_NS:
+        if now - last_activity > _QUIET_NS:
             break
     return max(1, last_send - start)

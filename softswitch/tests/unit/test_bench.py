@@ -102,9 +102,9 @@ def test_a_load_uses_what_was_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {what: result.samples for what, result in results.items() if what.startswith(whole)} == {
         f"{whole}, nothing cached": {SOFTSWITCH: [1.0]},
         f"{whole}, a program not seen before": {SOFTSWITCH: [3.0], KERNEL: [1.0]},
-        f"{whole}, again": {SOFTSWITCH: [2.0], KERNEL: [2.0], BMV2: [1.0]},
+        f"{whole}, a program seen before": {SOFTSWITCH: [2.0], KERNEL: [2.0], BMV2: [1.0]},
     }
-    given = results["JSON to first packet, again"]
+    given = results["JSON to first packet, a program seen before"]
     assert (given.unit, given.value(KERNEL), given.goals) == ("s", 1.0, (at_most(2),))
 
 

@@ -19,7 +19,7 @@ _PORTS = 2
 
 
 class Insertions(NamedTuple):
-    """Insertions into a program, by a name."""
+    """Insertions into a program, and the name under which they are reported."""
 
     name: str
     setup: Setup
@@ -62,12 +62,12 @@ def memory(stage: Stage) -> list[Result]:
             stage.announce(f"{name}: {entries:,} entries")
             with stage.switch(name, _PORTS, Setup(plain.L2, [])) as switch:
                 updates = plain.hosts(entries)
-                # The first writes load and warm code, which is no cost of the entries.
+                # The first writes load code, whose memory is not that of the entries.
                 _write_some(switch.client, updates, BATCH)
                 before = resident_bytes(switch.pid)
                 _write_some(switch.client, updates, entries - BATCH)
                 grown[name] = [(resident_bytes(switch.pid) - before) / 1e6]
-    # The goal is for a million.
+    # The goal is defined for a million entries.
     goals = MEMORY_MB if entries == 1_000_000 else ()
     return [Result("memory", f"memory of {entries:,} exact entries", "MB", grown, goals)]
 
@@ -88,7 +88,7 @@ def _changes(count: int) -> dict[str, list[bytes]]:
 
 
 def _write_some(client: P4RuntimeClient, updates: Iterator[p4r.Update], count: int) -> None:
-    """Write in portions, so that the bench itself stays small."""
+    """Write in portions, so that the bench itself uses little memory."""
     portion = 50 * BATCH
     for start in range(0, count, portion):
         client.send(encode_writes([next(updates) for _ in range(min(portion, count - start))]))

@@ -1,4 +1,4 @@
-"""From the start of a switch to the first packet through a program: with nothing cached, and again."""
+"""Time from the start of a switch to the first packet through a program, with and without caches."""
 
 from __future__ import annotations
 
@@ -20,9 +20,13 @@ from switch_bench.stage import Stage
 from switch_bench.switches import BMV2, KERNEL, SOFTSWITCH, started
 from switch_bench.workload import FIRST_SEQ, Setup, Workload
 
-NOTHING, UNSEEN, AGAIN = "nothing cached", "a program not seen before", "again"
+NOTHING_CACHED, NEW_PROGRAM, SEEN_PROGRAM = (
+    "nothing cached",
+    "a program not seen before",
+    "a program seen before",
+)
 _PORTS = 2
-_PATIENCE_S = 60.0
+_TIMEOUT_S = 60.0
 _PACKAGES = Path(softswitch.__file__).parents[1]
 _ETH_P_ALL = 3
 _SOL_PACKET, _PACKET_IGNORE_OUTGOING = 263, 23
@@ -42,14 +46,14 @@ def measure_load(stage: Stage, setup: Setup, workload: Workload) -> list[Result]
             ignore = shutil.ignore_patterns("__pycache__")
             shutil.copytree(_PACKAGES / package, Path(folder) / package, ignore=ignore)
         cold = {"XDG_CACHE_HOME": folder, "PYTHONPATH": folder}
-        unseen = {**cold, "XDG_CACHE_HOME": tempfile.mkdtemp(dir=folder)}
+        new_program = {**cold, "XDG_CACHE_HOME": tempfile.mkdtemp(dir=folder)}
         for what, name, environment in (
-            (NOTHING, SOFTSWITCH, cold),
-            (AGAIN, SOFTSWITCH, cold),
-            (UNSEEN, SOFTSWITCH, unseen),
-            (UNSEEN, KERNEL, unseen),
-            (AGAIN, KERNEL, unseen),
-            (AGAIN, BMV2, {}),
+            (NOTHING_CACHED, SOFTSWITCH, cold),
+            (SEEN_PROGRAM, SOFTSWITCH, cold),
+            (NEW_PROGRAM, SOFTSWITCH, new_program),
+            (NEW_PROGRAM, KERNEL, new_program),
+            (SEEN_PROGRAM, KERNEL, new_program),
+            (SEEN_PROGRAM, BMV2, {}),
         ):
             if name in stage.switches():
                 stage.announce(f"{name}: {what}")
@@ -70,8 +74,8 @@ def first_packet(
     setup: Setup,
     workload: Workload,
 ) -> tuple[float, float]:
-    """Return the time in s to the first packet of a switch in a folder: from its start, from its JSON."""
-    frame = _a_frame(workload)
+    """Run a switch in a folder; return the time in s to its first packet: from its start, from its JSON."""
+    frame = _first_frame(workload)
     config, entries = pipeline_config(setup.program.json), encode_writes(setup.updates)
     begin = time.monotonic()
     starting = started(name, range(1, _PORTS + 1), stage.cores, environment, folder)
@@ -84,12 +88,12 @@ def first_packet(
         connected = time.monotonic()
         client.set_pipeline(config)
         client.send(entries)
-        _send_until_it_comes(source, sink, frame)
+        _send_until_received(source, sink, frame)
         now = time.monotonic()
     return now - begin, now - connected
 
 
-def _a_frame(workload: Workload) -> bytes:
+def _first_frame(workload: Workload) -> bytes:
     frame = bytearray(workload.frames[0])
     frame[workload.stamp.run + 3] = 1
     frame[workload.stamp.seq + 3] = FIRST_SEQ
@@ -107,8 +111,8 @@ def _socket(port: int) -> Iterator[socket.socket]:
         yield opened
 
 
-def _send_until_it_comes(source: socket.socket, sink: socket.socket, frame: bytes) -> None:
-    deadline = time.monotonic() + _PATIENCE_S
+def _send_until_received(source: socket.socket, sink: socket.socket, frame: bytes) -> None:
+    deadline = time.monotonic() + _TIMEOUT_S
     while time.monotonic() < deadline:
         source.send(frame)
         try:
@@ -116,4 +120,4 @@ def _send_until_it_comes(source: socket.socket, sink: socket.socket, frame: byte
         except TimeoutError:
             continue
         return
-    raise BenchError(f"no packet came through within {_PATIENCE_S:.0f} s")
+    raise BenchError(f"no packet came through within {_TIMEOUT_S:.0f} s")

@@ -18,10 +18,10 @@ from switch_bench.traffic import Generator
 from switch_bench.workload import Setup, Workload
 
 _PORTS = 2
-_WARM = 50_000
-_FRAMES_A_SECOND = 400_000  # about
+_WARM_UP_FRAMES = 50_000
+_FRAMES_A_SECOND = 400_000  # assumed rate, which determines the number of frames
 _UNPACED = 1e9
-_WINDOW = 512  # what the slowest finds waiting: full bursts, and less than a ring, so that none is lost
+_WINDOW = 512  # frames in flight: enough for full bursts, but fewer than a ring holds
 
 
 class Step(NamedTuple):
@@ -71,9 +71,9 @@ def measure_steps(stage: Stage, steps: Sequence[Step]) -> list[Result]:
 
 
 def _ns_a_packet(generator: Generator, pid: int, seconds: float) -> float:
-    generator.run(_WARM, _UNPACED, _WINDOW)
+    generator.run(_WARM_UP_FRAMES, _UNPACED, _WINDOW)
     before = cpu_seconds(pid)
     trial = generator.run(round(seconds * _FRAMES_A_SECOND), _UNPACED, _WINDOW)
     if trial.lost:
-        raise BenchError(f"{trial.lost} of {trial.sent} packets were lost, though few were on their way")
+        raise BenchError(f"{trial.lost} of {trial.sent} packets were lost, with at most {_WINDOW} in flight")
     return (cpu_seconds(pid) - before) * 1e9 / trial.received

@@ -1,4 +1,4 @@
-"""Many ports: what a packet costs with more of them, and what a switch costs that has nothing to do."""
+"""Many ports: the loss-free rate by number of ports, and the CPU time of an idle switch."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _ATTEMPTS = 8
 _GOALS = {"lost": LOST, "misrouted": LOST}
 
 
-class Soaked(NamedTuple):
+class SoakRun(NamedTuple):
     """One run: its frames, and the table writes that the switch did during it."""
 
     trial: Trial
@@ -53,7 +53,7 @@ def soak(stage: Stage) -> list[Result]:
     what = f"soak, {stage.scale.soak_seconds:.0f} s, L3 to {_PORTS - 1} ports"
     values = {
         "rate": ("packets/s", soaked.trial.rate),
-        "table writes beside it": ("writes/s", soaked.written / soaked.seconds),
+        "table writes meanwhile": ("writes/s", soaked.written / soaked.seconds),
         "packets sent": ("packets", soaked.trial.sent),
         "runs until one lost nothing, each 5 % slower": ("runs", attempts),
         "lost": ("packets", soaked.trial.lost),
@@ -65,18 +65,18 @@ def soak(stage: Stage) -> list[Result]:
     ]
 
 
-def soak_at(generator: Generator, client: P4RuntimeClient, rate: float, seconds: float) -> Soaked:
+def soak_at(generator: Generator, client: P4RuntimeClient, rate: float, seconds: float) -> SoakRun:
     """Send at a rate for some seconds, writing tables all the while."""
     writer = _Writer(client)
     begin = time.monotonic()
     with writer.running():
         trial = generator.run(round(rate * seconds), rate)
         elapsed = time.monotonic() - begin
-    return Soaked(trial, writer.written, elapsed)
+    return SoakRun(trial, writer.written, elapsed)
 
 
 class _Writer:
-    """Inserts routes that no frame takes and deletes them again, a batch at a time, at a steady pace."""
+    """Inserts routes that match no frame and deletes them again, a batch at a time, at a steady pace."""
 
     def __init__(self, client: P4RuntimeClient) -> None:
         self.written = 0
