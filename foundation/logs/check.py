@@ -1,4 +1,4 @@
-"""Check that a log holds what its columns promise, row by row in bounded memory."""
+"""Check that the values of a log are valid for its columns, row by row in bounded memory."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def check(path: Path) -> dict[str, int]:
 
 def _check_file(path: Path) -> int:
     log = UpdateLog.open(path)
-    name = _kind(path, log)
+    name = _log_name(path, log)
     if name is None:
         return Counts.of_logs([path]).rows
     try:
@@ -53,7 +53,7 @@ def _check_file(path: Path) -> int:
         raise DataError(f"{path}: cannot be read: {first_line(error)}") from error
 
 
-def _kind(path: Path, log: UpdateLog) -> str | None:
+def _log_name(path: Path, log: UpdateLog) -> str | None:
     if not log.is_parquet:
         return None
     fitting = [name for name, columns in LOGS.items() if set(columns) <= set(log.names)]
@@ -91,7 +91,7 @@ def _rules(log: str) -> list[Rule]:
 def _job() -> Rule:
     jobs = {arm.name: arm.job for arm in every().values()}
     job = pl.col("arm").cast(pl.String).replace_strict(jobs, default=None, return_dtype=pl.Int64)
-    return Rule(f"an arm is a job: {jobs}", job == pl.col("job"), ["arm", "job"])
+    return Rule(f"expected the job of the arm: {jobs}", job == pl.col("job"), ["arm", "job"])
 
 
 def _time(name: str, minimum: float = 0.0) -> Rule:
@@ -111,9 +111,9 @@ _RULES = {
             [*_PARTS, "latency_us"],
         ),
         Rule(f"at most {LANES} lanes", pl.col("lanes") <= LANES, ["lanes"]),
-        Rule("at most all lanes are served", pl.col("served") <= pl.col("lanes"), ["served", "lanes"]),
+        Rule("expected served <= lanes", pl.col("served") <= pl.col("lanes"), ["served", "lanes"]),
         Rule(
-            "cold is served nowhere, all_hit everywhere, mixed in part",
+            "expected cold if no lane is served, all_hit if all are, else mixed",
             pl.when(pl.col("served") == 0)
             .then(_CLASS == "cold")
             .when(pl.col("served") == pl.col("lanes"))
@@ -121,7 +121,7 @@ _RULES = {
             .otherwise(_CLASS == "mixed"),
             ["class", "served", "lanes"],
         ),
-        Rule("1 and more expected", pl.col("attempts") >= 1, ["attempts"]),
+        Rule("1 or more expected", pl.col("attempts") >= 1, ["attempts"]),
     ],
     "operations": [
         Rule("a start is not before its schedule", pl.col("start_us") >= pl.col("scheduled_us"),
@@ -138,6 +138,6 @@ _RULES = {
     "connections": [Rule("a time from 0 expected", pl.col("time_us") >= 0, ["time_us"])],
     "updates": [
         Rule("it means 'no key' on the wire", pl.col("key") < NO_KEY, ["key"]),
-        Rule("1 and more expected", pl.col("updates") >= 1, ["updates"]),
+        Rule("1 or more expected", pl.col("updates") >= 1, ["updates"]),
     ],
 }  # fmt: skip

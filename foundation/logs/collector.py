@@ -1,7 +1,7 @@
 """The log collector: each PS sends it the update counts of its parameters, and it adds them up ([DDL] §2.2).
 
-A PS connects to a Unix socket, writes the number of rows (`COUNT`) and the rows (`ROW`), and closes its half.
-The answer is a line of JSON: `{"updates": <sum>}`, or `{"error": <text>}` if nothing was saved.
+A PS connects to a Unix socket, writes the number of rows (`COUNT`) and the rows (`ROW`), and shuts down
+writing. The answer is a line of JSON: `{"updates": <sum>}`, or `{"error": <text>}` if nothing was saved.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ class Collector:
         ps, updates = int(rows["ps"][0]), int(rows["updates"].sum())
         before = self._sums.get(ps, 0)
         if updates < before:
-            raise DataError(f"PS {ps} sent {updates:,} updates, and {before:,} before: counts only grow")
+            raise DataError(
+                f"PS {ps} sent {updates:,} updates, and {before:,} before: counts must not decrease"
+            )
         parts = Parts(self._directory, f"updates-ps-{ps}", UPDATES)
         parts.write({name: rows[name] for name in UPDATES})
         self._sums[ps] = updates
@@ -98,7 +100,7 @@ def send(rows: NDArray[np.void], path: Path) -> None:
     except (OSError, ValueError) as error:
         raise DataError(f"log collector {path}: {error}") from error
     if answer.get("updates") != int(rows["updates"].sum()):
-        raise DataError(f"log collector {path}: {answer.get('error', 'it did not save them')}")
+        raise DataError(f"log collector {path}: {answer.get('error', 'the update counts were not saved')}")
 
 
 def _parse(octets: bytes) -> NDArray[np.void]:

@@ -13,7 +13,7 @@ OPS = (*TRANSFERS, "step")
 CALLS = (*TRANSFERS, "empty")
 CLASSES = ("all_hit", "mixed", "cold")
 METRICS = ("w_proc", "w_queue", "ps_proc", "ps_queue", "n_tx")
-"""The five metrics of [DDL] §2.2; together they are the latency of an RPC."""
+"""The five metrics of [DDL] §2.2; their sum is the latency of an RPC."""
 
 ARM = pl.Categorical()
 """Type of a column with an arm's name. It lists no names, so that logs of removed arms stay readable."""

@@ -18,7 +18,7 @@ SCHEMA: dict[str, type[pl.DataType]] = {"key": pl.UInt64, "updates": pl.UInt64}
 PART_ROWS = 20_000_000
 """Maximum number of rows whose keys are counted at a time; it takes some 2 GB if all keys differ."""
 _PART_OF_STEPS = PART_ROWS // 4
-"""Maximum number of keys of an access log at a time, whose counts are in memory, too."""
+"""The same for an access log: fewer, as the counts of all its keys are in memory already."""
 _COUNTS = ("key", "updates")
 _UPDATES_LIMIT = 2**63
 
@@ -41,8 +41,8 @@ class Counts:
     parts: int
     """Number of parts that the keys are divided into; the logs are read once for each part."""
     _part: Callable[[int, int], pl.LazyFrame]
-    """Returns the different keys of a part, by its number and that of all parts, and their updates."""
-    _logs: Sequence[_Counted]
+    """Returns distinct keys and their updates, given the number of a part and the number of all parts."""
+    _logs: Sequence[_CountedLog]
 
     @staticmethod
     def of_logs(paths: Sequence[Path], job: int | None = None, *, part_rows: int = PART_ROWS) -> Counts:
@@ -53,9 +53,9 @@ class Counts:
         no update.
         """
         if not paths:
-            raise DataError("there is no update log: no update was counted")
+            raise DataError("expected at least one update log, got none: no update was counted")
         names = ", ".join(map(str, paths))
-        logs = [_Counted.open(path, job) for path in paths]
+        logs = [_CountedLog.open(path, job) for path in paths]
         rows = pl.concat([log.scan() for log in logs])
         summary = rows.select(
             total=pl.col("updates").sum(),
@@ -106,25 +106,25 @@ def _range_of_part(
     return pl.DataFrame({"key": keys[first:end], "updates": updates[first:end]}, SCHEMA).lazy()
 
 
-def _collect(frame: pl.LazyFrame, names: str, logs: Sequence[_Counted]) -> pl.DataFrame:
+def _collect(frame: pl.LazyFrame, names: str, logs: Sequence[_CountedLog]) -> pl.DataFrame:
     try:
         return frame.collect(engine="streaming")
     except UNREADABLE as error:
         raise DataError(_fault(logs) or f"{names}: cannot be read: {first_line(error)}") from error
 
 
-def _fault(logs: Sequence[_Counted]) -> str | None:
+def _fault(logs: Sequence[_CountedLog]) -> str | None:
     return next((fault for log in logs if (fault := log.log.fault(log.columns))), None)
 
 
 @dataclass(frozen=True, slots=True)
-class _Counted:
+class _CountedLog:
     log: UpdateLog
     columns: tuple[str, ...]
     job: int | None
 
     @staticmethod
-    def open(path: Path, job: int | None) -> _Counted:
+    def open(path: Path, job: int | None) -> _CountedLog:
         log = UpdateLog.open(path)
         columns = next((form for form in (_COUNTS, UPDATES) if set(form) <= set(log.names)), None)
         if columns is None:
@@ -133,10 +133,10 @@ class _Counted:
                 "an update log has key, updates or iteration, worker, key"
             )
         if job is None:
-            return _Counted(log, columns, job)
+            return _CountedLog(log, columns, job)
         if "job" not in log.names:
             raise DataError(f"{path}: has no column job, so job {job} cannot be selected")
-        return _Counted(log, (*columns, "job"), job)
+        return _CountedLog(log, (*columns, "job"), job)
 
     def scan(self) -> pl.LazyFrame:
         rows = self.log.scan(self.columns)

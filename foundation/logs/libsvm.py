@@ -16,7 +16,7 @@ from foundation.protocol.header import NO_KEY
 
 LABELS = {"-1": -1, "0": 0, "1": 1, "+1": 1, "-1.0": -1, "0.0": 0, "1.0": 1, "+1.0": 1}
 _LARGEST = float(np.finfo(np.float32).max)
-_TAKEN = "read as libsvm; a log is Parquet, or text with delimiters"
+_FORMAT_HINT = "read as libsvm; a log is Parquet, or text with delimiters"
 Sample = tuple[int, list[int], list[float]]
 
 
@@ -37,7 +37,7 @@ def read_samples(path: Path, stream: Stream | None = None, bad: BadRows | None =
                         negative = label
                 except ValueError as error:
                     if bad is None:
-                        raise DataError(f"{path}, line {number}: {error}; {_TAKEN}") from None
+                        raise DataError(f"{path}, line {number}: {error}; {_FORMAT_HINT}") from None
                     bad.add(path, "line", number, str(error), "a libsvm sample")
                     continue
                 yield max(label, 0), indices, values
@@ -56,7 +56,7 @@ def _parse(tokens: list[str]) -> Sample:
             raise ValueError(f"{token!r} is not index:value")
         indices.append(int(index))
         try:
-            # Only Python takes 1_0 for ten.
+            # Python alone would parse 1_0 as ten.
             values.append(float(value.replace("_", "no digit")))
         except ValueError:
             raise ValueError(f"{token!r}: {value!r} is no number") from None
@@ -67,5 +67,5 @@ def _parse(tokens: list[str]) -> Sample:
         if indices[-1] >= NO_KEY:
             raise ValueError(f"{token!r}: the index is not below 2^64 - 1")
         if len(indices) > 1 and indices[-1] <= indices[-2]:
-            raise ValueError(f"index {indices[-1]} behind {indices[-2]}; indices must rise")
+            raise ValueError(f"index {indices[-1]} after {indices[-2]}; indices must increase")
     return LABELS[tokens[0]], indices, values

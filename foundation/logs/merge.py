@@ -50,14 +50,14 @@ def finish_merge(run: Path) -> None:
     parts = run / "parts"
     if not parts.is_dir():
         return
-    # Parts go when all logs are there: what is written after that belongs to none.
+    # If all logs exist, the parts are merged already; parts written later belong to no log.
     if not all((run / f"{log}.parquet").exists() for log in LOGS):
         merge_logs(parts, run)
     shutil.rmtree(parts)
 
 
 def last_updates(parts: Path) -> list[Path]:
-    """Return the newest update log of each PS; counts are cumulative, so it has all of them."""
+    """Return the newest update log of each PS; counts are cumulative, so it has the totals."""
     return _last_parts(_parts_of("updates", parts.glob("*.parquet")))
 
 

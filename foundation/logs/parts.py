@@ -66,4 +66,4 @@ class Parts:
 
 def save_arrays(path: Path, arrays: Mapping[str, NDArray[np.generic]]) -> None:
     with atomic_path(path) as partial, partial.open("wb") as out:
-        np.savez(out, **arrays)  # type: ignore[arg-type]  # the stub takes them for its own flag
+        np.savez(out, **arrays)  # type: ignore[arg-type]  # for the stub they may be `allow_pickle`

@@ -23,7 +23,7 @@ _PER_SECOND = {"s": 1, "ms": 1_000, "ns": 1_000_000_000}
 
 
 def check_units(file: Path, rpc: pl.LazyFrame) -> None:
-    """Raise `DataError` if rows with t_send_us, latency_us and worker are hardly in µs."""
+    """Raise `DataError` if rows with t_send_us, latency_us and worker are implausible in µs."""
     sent, latency = pl.col("t_send_us"), pl.col("latency_us")
     found = rpc.select(
         first=sent.min(),
@@ -45,7 +45,7 @@ def check_units(file: Path, rpc: pl.LazyFrame) -> None:
         raise DataError(
             f"{file}: column t_send_us spans {row['span']:,}, in which each worker has {outstanding:,.0f} "
             f"outstanding RPCs, of {row['mean']:,.0f} µs on average; expected µs in all times, got "
-            f"{f't_send_us in {unit}, by its size' if unit else 'another unit in some'}"
+            f"{f't_send_us in {unit}, by its size' if unit else 'another unit in some columns'}"
         )
 
 

@@ -34,7 +34,7 @@ class UpdateLog:
 
     @staticmethod
     def open(path: Path, expected: str = "expected an update log in Parquet or CSV") -> UpdateLog:
-        """Read the header; raises `DataError`, which ends with `right` if the file is not a table."""
+        """Read the header; raises `DataError`, which ends with `expected` if the file is not text."""
         head = read_head(path)
         is_parquet = head.startswith(PARQUET_MAGIC)
         if not (is_parquet or head.startswith(_COMPRESSED)):
@@ -63,7 +63,7 @@ class UpdateLog:
         )
 
     def fault(self, columns: Sequence[str]) -> str | None:
-        """Return where columns first hold no integer from 0 to 2^64 - 1, slowly; None if they all do."""
+        """Return the first place without an integer from 0 to 2^64 - 1, or None; this reads row by row."""
         try:
             faults = self._parquet_faults(columns) if self.is_parquet else self._csv_faults(columns)
             found = next(faults, None)
@@ -88,8 +88,8 @@ class UpdateLog:
                 for row in rows:
                     where = f"line {rows.line_num}"
                     if len(row) > len(self.names):
-                        columns = pluralize(len(self.names), "column")
-                        yield f"{where}: {pluralize(len(row), 'value')}; the header names {columns}"
+                        expected = pluralize(len(self.names), "column")
+                        yield f"{where}: {pluralize(len(row), 'value')}; the header names {expected}"
                     for name, field in zip(columns, fields, strict=True):
                         text = row[field] if field < len(row) else ""
                         if not _is_integer(text):

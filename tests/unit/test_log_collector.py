@@ -74,7 +74,7 @@ GOOD = octets(rows(1, {(1, 2): 3}))
         (GOOD[:-1], "statistics of 27 bytes; 1 row would be 28"),
         (GOOD + GOOD, "statistics of 56 bytes; 1 row would be 28"),
         (octets(np.concatenate([rows(3, {(1, 2): 3}), rows(2, {(1, 2): 3})])), "of one PS, not of [2, 3]"),
-        (octets(rows(1, {(1, 2): 4})), "PS 1 sent 4 updates, and 5 before: counts only grow"),
+        (octets(rows(1, {(1, 2): 4})), "PS 1 sent 4 updates, and 5 before: counts must not decrease"),
     ],
 )  # fmt: skip
 def test_wrong_statistics_are_refused_and_change_nothing(tmp_path: Path, sent: bytes, message: str) -> None:
@@ -119,7 +119,7 @@ def test_over_its_socket_where_a_killed_one_had_been(tmp_path: Path) -> None:
         send(rows(1, {(1, 7): 3}), path)
         send(rows(0, {(1, 8): 2, (4, 8): 1}), path)
         send(rows(1, {(1, 7): 4}), path)
-        with pytest.raises(DataError, match="PS 1 sent 3 updates, and 4 before: counts only grow"):
+        with pytest.raises(DataError, match="PS 1 sent 3 updates, and 4 before: counts must not decrease"):
             send(rows(1, {(1, 7): 3}), path)
 
     assert over_a_socket(folder, do).updates == 7

@@ -228,5 +228,5 @@ def test_the_first_bytes_and_the_first_line(tmp_path: Path) -> None:
 
 
 def test_no_log_at_all_is_an_error_of_the_data() -> None:
-    with pytest.raises(DataError, match="there is no update log"):
+    with pytest.raises(DataError, match="expected at least one update log"):
         Counts.of_logs([])

@@ -1,4 +1,4 @@
-"""Formats of access logs: the first one whose `open` function takes the head of a file reads it."""
+"""Formats of access logs; a file is read by the first one whose `open` function accepts the file's head."""
 
 from __future__ import annotations
 

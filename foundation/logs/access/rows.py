@@ -1,4 +1,4 @@
-"""From rows of a table to a block of accesses: each key of a row is an access of the row's column."""
+"""Convert rows of a table to a block of accesses: each key of a row is one access."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from foundation.logs.access.values import (
 )
 from foundation.text import one_line
 
-BadRow = Callable[[int, str, str], None]
+ReportBadRow = Callable[[int, str, str], None]  # row, problem, expected
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Layout:
 
     @property
     def is_sparse(self) -> bool:
-        """Whether a row may lack a key, as it has several or a list."""
+        """Whether a row may lack a key: there are several key columns, or one that holds lists."""
         return len(self.columns.key) > 1 or bool(self.separators)
 
     @property
@@ -73,7 +73,9 @@ class _Cells(NamedTuple):
     values: pl.Series
 
 
-def to_block(frame: pl.DataFrame, layout: Layout, tables: Tables, bad: BadRow, first_row: int) -> Block:
+def to_block(
+    frame: pl.DataFrame, layout: Layout, tables: Tables, report: ReportBadRow, first_row: int
+) -> Block:
     cells = {name: _cells_of(frame[name], layout, name) for name in layout.columns.names}
     wrong = np.zeros(frame.height, np.bool_)
     for name, each in cells.items():
@@ -81,7 +83,7 @@ def to_block(frame: pl.DataFrame, layout: Layout, tables: Tables, bad: BadRow, f
         rows, first = np.unique(each.rows[at], return_index=True)
         for row, index in zip(rows.tolist(), at[first].tolist(), strict=True):
             if not wrong[row]:
-                bad(row, f"column {name} is {_shown(each.raw[index])}", layout.kinds[name].expected)
+                report(row, f"column {name} is {_format_value(each.raw[index])}", layout.kinds[name].expected)
         wrong[rows] = True
     if wrong.any():
         cells = {name: _without(each, wrong) for name, each in cells.items()}
@@ -174,5 +176,5 @@ def _in_named_tables(
     return found, table
 
 
-def _shown(value: object) -> object:
+def _format_value(value: object) -> object:
     return "empty" if value is None or value == "" else repr(value) if isinstance(value, str) else value

@@ -19,7 +19,7 @@ from foundation.errors import DataError
 
 BLOCK_BYTES = 8 << 20
 HEAD_BYTES = 1 << 16
-_PACKED_BYTES = 1 << 16
+_COMPRESSED_BYTES = 1 << 16
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 ZLIB = (b"\x78\x01", b"\x78\x9c", b"\x78\xda")
 _DAMAGED = (OSError, EOFError, zlib.error, zstandard.ZstdError)
@@ -72,29 +72,29 @@ def read_head(path: Path) -> bytes:
 
 
 class _ZstandardFile(io.RawIOBase):
-    """Decompressed frames; unlike with zstandard's reader, a file that ends within one is an error."""
+    """A decompressing reader; unlike zstandard's own, it raises an error if the file ends within a frame."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._frame = zstandard.ZstdDecompressor().decompressobj()
-        self._is_within = False
+        self._is_in_frame = False
         self._data = memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # of io.BufferedReader
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # as BufferedReader calls it
         while not self._data:
-            packed = self._frame.unused_data if self._frame.eof else b""
+            compressed = self._frame.unused_data if self._frame.eof else b""
             if self._frame.eof:
-                self._frame, self._is_within = zstandard.ZstdDecompressor().decompressobj(), False
-            packed = packed or self._file.read(_PACKED_BYTES)
-            if not packed:
-                if self._is_within:
+                self._frame, self._is_in_frame = zstandard.ZstdDecompressor().decompressobj(), False
+            compressed = compressed or self._file.read(_COMPRESSED_BYTES)
+            if not compressed:
+                if self._is_in_frame:
                     raise EOFError("compressed file ended before the end of a frame")
                 return 0
-            self._is_within = True
-            self._data = memoryview(self._frame.decompress(packed))
+            self._is_in_frame = True
+            self._data = memoryview(self._frame.decompress(compressed))
         size = min(len(buffer), len(self._data))
         buffer[:size], self._data = self._data[:size], self._data[size:]
         return size
@@ -172,7 +172,7 @@ class StreamedLog:
 
 
 def line_blocks(stream: Stream, size: int | None = None) -> Iterator[bytes]:
-    """Yield blocks of whole lines; a line break within quotes ends none."""
+    """Yield blocks of whole lines; a line break within quotes does not end a line."""
     rest = b""
     while data := stream.read(size or BLOCK_BYTES):
         rest += data

@@ -1,8 +1,8 @@
-"""An access log of any format as steps in the order of time, in arrays on disk: memory use is bounded.
+"""Read an access log of any format into steps in the order of time, in arrays on disk, in bounded memory.
 
 An access is the index of one of the log's distinct keys, with the highest bit set for a pull. A step is one
-mini-batch; its keys are distinct, and pulls come before updates. A log whose times go back is sorted by
-ranges of time.
+mini-batch; its keys are distinct, and pulls come before updates. A log that is not in the order of
+time is sorted by ranges of time.
 """
 
 from __future__ import annotations
@@ -83,7 +83,10 @@ def read_steps(paths: Sequence[Path], options: ReadOptions, folder: Path, progre
     first = logs[0]
     for file, log in zip(files, logs, strict=True):
         if log.has_batches != first.has_batches:
-            raise DataError(f"{file}: {log.description}; expected what {files[0]} is: {first.description}")
+            other = f"{files[0]} ({first.description})"
+            raise DataError(
+                f"{file}: {log.description}; expected mini-batches in all files or in none, as {other}"
+            )
     name = ", ".join(path.name for path in paths)
     notes = [f"{name}: {first.description}"]
     if not first.has_batches:
@@ -154,7 +157,7 @@ class _Reading:
             done += size
 
 
-class _Last(NamedTuple):
+class _SortKey(NamedTuple):
     order: int
     group: int
 
@@ -164,7 +167,7 @@ class _Writer:
         self.accesses, self.starts = folder / "accesses.u32", folder / "starts.i64"
         self._accesses, self._starts = self.accesses.open("wb"), self.starts.open("wb")
         self._rows_of_step = rows_of_step
-        self._last: _Last | None = None
+        self._last: _SortKey | None = None
         self._rows = 0
         self.length = 0
 
@@ -180,14 +183,14 @@ class _Writer:
             return
         if order is None:
             order = np.zeros_like(group)
-        first = _Last(int(order[0]), int(group[0]))
+        first = _SortKey(int(order[0]), int(group[0]))
         last = self._last
         is_new = np.empty(len(group), np.bool_)
         is_new[0] = first != last
         is_new[1:] = (group[1:] != group[:-1]) | (order[1:] != order[:-1])
         if must_be_ordered:
-            falls = (order[1:] < order[:-1]) | ((order[1:] == order[:-1]) & (group[1:] < group[:-1]))
-            if falls.any() or (last is not None and first < last):
+            decreases = (order[1:] < order[:-1]) | ((order[1:] == order[:-1]) & (group[1:] < group[:-1]))
+            if decreases.any() or (last is not None and first < last):
                 raise _OutOfOrder
         row = np.cumsum(is_new) + self._rows - 1
         starts = np.flatnonzero(is_new & (row % self._rows_of_step == 0)) + self.length
@@ -195,7 +198,7 @@ class _Writer:
         starts.astype(np.int64).tofile(self._starts)
         self._rows = int(row[-1]) + 1
         self.length += len(accesses)
-        self._last = _Last(int(order[-1]), int(group[-1]))
+        self._last = _SortKey(int(order[-1]), int(group[-1]))
 
     def __enter__(self) -> _Writer:
         return self
@@ -206,7 +209,7 @@ class _Writer:
 
 
 def _sorted_records(reading: _Reading, folder: Path) -> Iterator[NDArray[np.void]]:
-    """Yield records in the order of time, a range of times at once, by way of files."""
+    """Yield records in the order of time, one array for each range of times; uses temporary files."""
     staged, samples = folder / "unsorted.records", []
     with staged.open("wb") as out:
         for block, accesses in reading.blocks():
@@ -215,10 +218,12 @@ def _sorted_records(reading: _Reading, folder: Path) -> Iterator[NDArray[np.void
             records["group"], records["access"] = block.group, accesses
             records.tofile(out)
             samples.append(records["order"][::_SAMPLE_EVERY].copy())
-    every = np.sort(np.concatenate(samples)) if samples else np.zeros(0, np.uint64)
+    sampled = np.sort(np.concatenate(samples)) if samples else np.zeros(0, np.uint64)
     total = staged.stat().st_size // _RECORD.itemsize
     parts = -(-total // ROWS_AT_ONCE)
-    cuts = np.unique(every[np.arange(1, parts) * len(every) // max(parts, 1)]) if parts > 1 else every[:0]
+    cuts = (
+        np.unique(sampled[np.arange(1, parts) * len(sampled) // max(parts, 1)]) if parts > 1 else sampled[:0]
+    )
     files = [folder / f"range-{number}.records" for number in range(len(cuts) + 1)]
     _distribute(staged, files, cuts)
     staged.unlink()
@@ -244,15 +249,13 @@ def _distribute(staged: Path, files: Sequence[Path], cuts: NDArray[np.uint64]) -
             out.close()
 
 
-def _canonical(
-    written_by: _Writer, dictionary: Dictionary
-) -> tuple[NDArray[np.uint64], NDArray[np.uint16], int]:
+def _canonical(writer: _Writer, dictionary: Dictionary) -> tuple[NDArray[np.uint64], NDArray[np.uint16], int]:
     """Make indices ascend with keys, sort each step and drop its repeated keys, in place.
 
     Returns the keys, the table of each, and the number of accesses.
     """
-    accesses = np.memmap(written_by.accesses, np.uint32, "r+")
-    starts = np.memmap(written_by.starts, np.int64, "r+")
+    accesses = np.memmap(writer.accesses, np.uint32, "r+")
+    starts = np.memmap(writer.starts, np.int64, "r+")
     keys, table_of, rank = dictionary.in_order()
     steps, at, written = len(starts) - 1, 0, 0
     while at < steps:

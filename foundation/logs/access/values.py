@@ -24,7 +24,7 @@ class Kind(NamedTuple):
 
 
 def _integers(values: pl.Series) -> pl.Series:
-    """Return UInt64; of a float only whole numbers."""
+    """Return values as UInt64; a float that is not a whole number becomes null."""
     if values.dtype.is_float():
         values = values.set(values != values.floor(), None)
     return values.cast(pl.UInt64, strict=False)

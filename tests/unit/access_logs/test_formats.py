@@ -282,5 +282,7 @@ def test_what_is_missing(tmp_path: Path) -> None:
         read(tmp_path, tmp_path / "*.nothing")
     (tmp_path / "one.csv").write_text("iteration,worker,key\n1,1,1\n")
     (tmp_path / "two.csv").write_text("item_id\n1\n")
-    with pytest.raises(DataError, match=r"two\.csv: CSV; keys in item_id; expected what .*one\.csv is"):
+    with pytest.raises(
+        DataError, match=r"two\.csv: CSV; keys in item_id; expected mini-batches .*one\.csv \("
+    ):
         read(tmp_path, tmp_path / "one.csv", tmp_path / "two.csv")

@@ -44,6 +44,6 @@ def open_libsvm(path: Path, head: bytes, options: ReadOptions) -> LibsvmLog | No
 
 
 def open_unknown(path: Path, head: bytes, options: ReadOptions) -> LibsvmLog | None:
-    """Take text without delimiters for libsvm, whose error names its first line."""
+    """Return a libsvm log for text without delimiters, so that the parser reports its first bad line."""
     lines = head_lines(head)
     return None if not lines or delimiter_of(lines[0]) else LibsvmLog(path)

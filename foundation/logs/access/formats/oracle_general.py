@@ -18,7 +18,7 @@ from foundation.protocol.header import NO_KEY
 RECORD = np.dtype([("time", "<u4"), ("object", "<u8"), ("size", "<u4"), ("next", "<i8")])
 _NEVER = (-1, 2**63 - 1)
 _MAX_ACCESSES = 2**40
-"""Length of the longest trace; more is taken for another format."""
+"""Maximum length of a trace; a record with a larger `next` is of another format."""
 _RECORDS_AT_ONCE = 1 << 18
 
 
@@ -46,12 +46,14 @@ class OracleGeneralLog(StreamedLog):
 
 
 def open_oracle_general(path: Path, head: bytes, options: ReadOptions) -> OracleGeneralLog | None:
-    """Return the log if the times of its first records do not fall, and next accesses come after them."""
+    """Return the log if, in its head, times never decrease and each `next` is a later record or none."""
     records = np.frombuffer(head[: len(head) // RECORD.itemsize * RECORD.itemsize], RECORD)
     if not len(records) or not is_plausible(records):
         return None
     if options.columns != Columns():
-        raise DataError(f"{path}: --columns {options.columns}; expected none, as oracleGeneral has its own")
+        raise DataError(
+            f"{path}: --columns {options.columns}; expected none, as the fields of oracleGeneral are fixed"
+        )
     return OracleGeneralLog(path)
 
 

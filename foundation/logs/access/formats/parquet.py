@@ -1,4 +1,4 @@
-"""Parquet with any columns, lists among them; HugeCTR's `_metadata.json` beside it says which are keys."""
+"""Parquet, also with columns of lists; HugeCTR's `_metadata.json` beside a file names its key columns."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _scan(path: Path) -> pl.LazyFrame:
     with path.open("rb") as file:
         if file.read(len(PARQUET_MAGIC)) == PARQUET_MAGIC:
             return pl.scan_parquet(path, glob=False)
-    with open_stream(path) as stream:  # compressed as a whole, which is rare: in memory
+    with open_stream(path) as stream:  # rare: the whole file is compressed
         return pl.scan_parquet(io.BytesIO(stream.read()))
 
 
