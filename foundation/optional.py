@@ -14,6 +14,7 @@ def import_torch() -> ModuleType:
         import torch
     except ImportError as error:
         raise MissingPackage(
-            f"PyTorch is not here ({error}): .venv/bin/pip install 'torch>=2.1', which is the extra `torch`"
+            f"PyTorch cannot be imported ({error}): install the extra `torch` with "
+            ".venv/bin/pip install 'torch>=2.1'"
         ) from error
     return torch  # type: ignore[no-any-return]  # without PyTorch, type checkers do not know it

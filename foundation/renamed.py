@@ -1,4 +1,4 @@
-"""Old names that users type or files contain, and the new ones: an error has both, nothing is converted."""
+"""Old names that users type or files contain, and their new names: errors state both, none is converted."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def find_old(what: str, names: Mapping[str, str], given: Iterable[str]) -> str |
 
 
 def find_old_setting(path: Iterable[str | int]) -> str | None:
-    """Return the message for the path of an old setting, whose positions do not count; None if it is none."""
+    """Return the message for the path of an old setting, ignoring list positions; None for other paths."""
     names = [part for part in path if isinstance(part, str)]
     new = SETTINGS.get(".".join(names))
     return None if new is None else expected("setting", new, names[-1])
 
 
 def find_old_arm(given: Iterable[str], known: Iterable[str] = ()) -> str | None:
-    """Return the message for the first old name of an arm; names of known arms are not old."""
+    """Return the message for the first old name of an arm; names in `known` do not count as old."""
     names = {old: new for old, new in ARMS.items() if old not in known}
     return find_old("arm", names, given)

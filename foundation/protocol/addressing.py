@@ -8,15 +8,15 @@ SWITCH_NAME = "s1"
 PREFIX_LENGTH = 16
 WORKER_PORT_BASE = 20_000
 MAX_HOSTS_OF_A_KIND = 99
-"""Maximum number of workers, and of servers, in a network of namespaces; simulated, the switch's ports are
-the limit."""
+"""Maximum number of workers, and of servers, in a network of namespaces; in a simulation the limit is the
+number of switch ports."""
 CPU_PORT = 255
 PORTS = 509
 """Number of ports for hosts: the 512 of v1model without 0, the drop port (511) and the CPU port."""
 MAX_HOSTS = 1024
-"""Number of entries of the table `forward`; beyond the number of ports, the hosts of a rack share one."""
+"""Number of entries of the table `forward`; beyond the number of ports, the hosts of a rack share a port."""
 BLOCK = 250
-"""Number of hosts of a kind that share their first two bytes."""
+"""Number of hosts of a kind whose addresses share the first two bytes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Bytes to RPCs and back, for the controller, tests and agents on Scapy; compiled agents have `rpc.py`."""
+"""Parser and builder of RPCs for the controller, tests and CODEC=scapy; compiled agents use `rpc.py`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """CONTROL: the controller's commands to a PS, in-band by packet-out and packet-in.
 
 After the header: command (1 B), status (1 B, 0 in a request), zero (2 B), n (4 B), n keys of 8 B, and in the
-answer to VALUES or BUSIEST n values of 4 B. The header's job and ps say whose keys they are; its seq is the
+answer to VALUES or BUSIEST n values of 4 B. The header's job and ps identify the keys' owner; its seq is the
 number of the command. A command is idempotent: the controller repeats it until an answer with the same seq
 comes. As for RPCs, a number is turn * SLOTS + slot, and a slot's next turn comes only after the answer to the
 last. So a number below the latest of its slot is a late copy, however far other slots have got.
@@ -40,7 +40,7 @@ class Command(IntEnum):
     HELLO = 4
     """Check that the PS is running."""
     RENEW = 5
-    """Tell the PS the epoch of its RPCs in the current switch, which is the only key. If the PS has known
+    """Tell the PS the epoch of its RPCs in the current switch; the epoch is the only key. If the PS had
     another epoch, that switch is gone: the PS reclaims the values that it held
     (`hosts.hotset.ps.store.HotsetStore.restore`)."""
     BUSIEST = 6
@@ -54,7 +54,7 @@ class Command(IntEnum):
     HOLD = 8
     """Collect nothing until a SEED, COLLECT, PUBLISH or RENEW; answered when no collection is under way."""
     SETTLE = 9
-    """Apply what workers have replayed for lost switches, as all of them have done so. The only key is the
+    """Apply the updates that workers replayed for lost switches, as all have replayed. The only key is the
     PS's epoch in the switch that replaced these; with another epoch it changes nothing."""
 
 

@@ -34,7 +34,7 @@ DESTINATION = (slice(0, 6), slice(30, 34), slice(36, 38))
 
 
 def packet_out_header(egress_port: int | None) -> bytes:
-    """Return a packet-out's header (headers.p4); for None the frame is as if it came from the CPU port."""
+    """Return a packet-out's header (headers.p4); None submits the frame to the ingress instead."""
     return (_SUBMIT_TO_INGRESS if egress_port is None else egress_port << 7).to_bytes(2, "big")
 
 

@@ -38,8 +38,8 @@ RESPONSE = 0x0001
 KEYS = 0x0002
 VALUES = 0x0004
 SET = 0x0008
-"""A push sets words at the server instead of adding to a parameter: its value and, with a flag of `STATE`, a
-word of its optimiser's state. A value that is set restarts that state."""
+"""A push sets a parameter's value instead of adding to it or, with a flag of `STATE`, sets a word of its
+optimiser's state. Setting the value resets that state."""
 FIRST, SECOND = 0x0010, 0x0020
 STATE = FIRST | SECOND
 """The words of an optimiser's state; such a pull or SET concerns that word instead of the value."""
@@ -78,7 +78,7 @@ class Header(NamedTuple):
     worker: U16 = 0
     epoch: U32 = 0
     ps: U16 = 0
-    count: U8 = 0  # type: ignore[assignment]  # the wire's name, though tuple has a method of it
+    count: U8 = 0  # type: ignore[assignment]  # the name on the wire; also a method of tuple
     reserved: U8 = 0
     seq: U32 = 0
     iteration: U32 = 0
@@ -135,8 +135,8 @@ WORD_SHAPES: dict[tuple[int, int], int] = {
         for kind in (SET, SET | FIRST, SET | SECOND, REPLAY)
     },
 }
-"""Bytes of a lane of RPCs that servers with optimisers serve. Of these a switch serves only SET, and only to
-a server, which publishes a value."""
+"""Bytes of a lane of RPCs that servers with optimisers serve. Of these a switch serves only SET, and only for
+a server that publishes a value."""
 CONTROL_SHAPES = {(int(Op.CONTROL), flags) for flags in (0, RESPONSE)}
 
 _NO_SHAPE, _OF_CONTROL = -1, -2

@@ -38,10 +38,10 @@ def packing(size: int, position: NDArray[np.int32], ps: NDArray[np.uint16]) -> P
 
 
 def pack_hashed(ps: NDArray[np.uint16], lane: NDArray[np.uint8]) -> Packing:
-    """Assign each key to its hash lane in an RPC to its PS (both [size]); the RPCs of the PSs take turns."""
+    """Assign each key to its hash lane in an RPC to its PS (both [size]); RPCs of the PSs alternate."""
     size = len(ps)
     n_ps = int(ps.max()) + 1 if size else 1
-    # Keys of one PS and lane compete for it.
+    # Keys with the same PS and lane need an RPC each.
     rank = _rank_in_group(ps.astype(np.uint32) * LANES + lane)
     rpc, row = np.unique(rank * n_ps + ps, return_inverse=True)
     position = np.full((len(rpc), LANES), size, dtype=np.int32)

@@ -128,8 +128,8 @@ def decode(_typing: TypingContext, rpc: Kind) -> Generated:
     header = _types.NamedUniTuple(types.int64, len(Header._fields), Header)
 
     def code(context: Context, builder: ir.IRBuilder, _signature: Signature, values: Values) -> Value:
-        loaded = (builder.load(_place(builder, values[0], name), align=1) for name in Header._fields)
-        fields = [builder.zext(_swapped(builder, word), ir.IntType(64)) for word in loaded]
+        loaded = (builder.load(_field_pointer(builder, values[0], name), align=1) for name in Header._fields)
+        fields = [builder.zext(_swap_bytes(builder, word), ir.IntType(64)) for word in loaded]
         return context.make_tuple(builder, header, fields)
 
     return header(rpc), code
@@ -144,26 +144,26 @@ def _encode_plain(rpc: Rpc, request: Request) -> None:
 def encode(_typing: TypingContext, rpc: Kind, request: Kind) -> Generated:
     def code(context: Context, builder: ir.IRBuilder, _signature: Signature, values: Values) -> Value:
         for name, default in Header._field_defaults.items():
-            place = _place(builder, values[0], name)
-            word = place.type.pointee(int(default))
+            pointer = _field_pointer(builder, values[0], name)
+            word = pointer.type.pointee(int(default))
             if name in request.fields:
                 at = request.fields.index(name)
                 field = builder.extract_value(values[1], at)
                 field = context.cast(builder, field, request.types[at], types.int64)
-                word = builder.trunc(field, place.type.pointee)
-            builder.store(_swapped(builder, word), place, align=1)
+                word = builder.trunc(field, pointer.type.pointee)
+            builder.store(_swap_bytes(builder, word), pointer, align=1)
         return context.get_dummy_value()
 
     return types.none(rpc, request), code
 
 
-def _place(builder: ir.IRBuilder, rpc: Value, field: str) -> Value:
+def _field_pointer(builder: ir.IRBuilder, rpc: Value, field: str) -> Value:
     octets = builder.bitcast(rpc, ir.IntType(8).as_pointer())
     at = builder.gep(octets, [ir.IntType(64)(offset_of(field))])
     return builder.bitcast(at, ir.IntType(_BITS[field]).as_pointer())
 
 
-def _swapped(builder: ir.IRBuilder, word: Value) -> Value:
+def _swap_bytes(builder: ir.IRBuilder, word: Value) -> Value:
     return word if word.type.width == 8 else builder.bswap(word)
 
 

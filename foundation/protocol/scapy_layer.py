@@ -58,7 +58,7 @@ class HotlineControl(Packet):
         ByteField("status", 0),
         ShortField("reserved", 0),
         FieldLenField("n", None, fmt="!I", count_of="keys"),
-        # Scapy would not read more than 100.
+        # Scapy's default limit is 100 elements.
         FieldListField(
             "keys", [], LongField("key", 0), count_from=lambda packet: packet.n, max_count=MAX_KEYS
         ),
@@ -71,7 +71,7 @@ class HotlineControl(Packet):
     ]
 
 
-_NUMBERS: dict[int, type[Field[Any, Any]]] = {  # Scapy's fields share no parameters
+_NUMBERS: dict[int, type[Field[Any, Any]]] = {  # Scapy's field types have different parameters
     8: ByteField,
     16: ShortField,
     32: IntField,
@@ -79,7 +79,7 @@ _NUMBERS: dict[int, type[Field[Any, Any]]] = {  # Scapy's fields share no parame
 }
 
 
-def _field(name: str) -> Field[Any, Any]:  # as above
+def _field(name: str) -> Field[Any, Any]:
     default, bits = int(Header._field_defaults[name]), bits_of_fields()[name]
     match name:
         case "op":
