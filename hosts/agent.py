@@ -56,13 +56,13 @@ class SignalPipe:
         self.fd, self._write = os.pipe()
         for fd in (self.fd, self._write):
             os.set_blocking(fd, False)
-        self._before = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+        self._previous_fd = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
 
     def drain(self) -> None:
         os.read(self.fd, _READ_BYTES)
 
     def close(self) -> None:
-        signal.set_wakeup_fd(self._before)
+        signal.set_wakeup_fd(self._previous_fd)
         os.close(self.fd)
         os.close(self._write)
 
@@ -113,7 +113,7 @@ def load_config(path: Path, model: type[M]) -> M:
 def prepare_process(cpu: int | None) -> None:
     """Pin the process to a CPU, make timers exact, and disable the garbage collector.
 
-    Ctrl-C is ignored: the parent process handles it, and closes standard input. SIGTERM exits regularly, so
+    Ctrl-C is ignored: the parent process handles it, and closes standard input. SIGTERM exits normally, so
     that logs are written.
     """
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(name)s: %(message)s")

@@ -1,4 +1,4 @@
-"""ATP: the switch adds up dense vectors in cells that jobs share, and servers what finds no cell."""
+"""ATP: the switch adds up dense vectors in cells that jobs share; servers add up packets that get no cell."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _SALTS = 255
 
 
 def cells_of(app: int, places: int, cells: int = CELLS) -> NDArray[np.int64]:
-    """Return a job's first cells, int64[places]; raise `ValueError` for more places than cells."""
+    """Return a job's initial cells, int64[places]; raise `ValueError` for more places than cells."""
     if places > cells:
         raise ValueError(f"expected at most {cells} places, got {places}")
     found: dict[int, None] = {}

@@ -10,7 +10,7 @@ from hosts.dense.client import addend_limit
 from hosts.worker.vectors import Vector, VectorClient, check_below
 
 MAX_SUM = 2**31 - 2
-"""Largest absolute sum of integers that is not at an end of the range, where a cell saturates."""
+"""Largest absolute sum of integers: a cell that holds 2^31 - 1 or -2^31 counts as saturated."""
 
 
 class AtpClient(VectorClient):

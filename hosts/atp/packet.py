@@ -5,7 +5,7 @@ As in in-ATP/ATP at ddca27f (`common/packet.h`, `p4src/includes/headers.p4`), wh
 | offset | bytes | field | |
 |---:|---:|---|---|
 | 0 | 4 | bitmap | a bit for each worker whose values the packet has; an acknowledgement has 1 |
-| 4 | 1 | workers | their number |
+| 4 | 1 | workers | number of workers of the job |
 | 5 | 1 | flags | `ACK` to `OVERFLOW` below |
 | 6 | 2 | app | the job, from 1 on |
 | 8 | 2 | sequence | number of the packet in its tensor, from 1 on |
@@ -15,7 +15,7 @@ As in in-ATP/ATP at ddca27f (`common/packet.h`, `p4src/includes/headers.p4`), wh
 | 262 | 8 | key | number of the tensor |
 | 270 | 4 | length | of the tensor; in an acknowledgement with `COLLISION` the new cell |
 
-Their `key` is in host byte order, here in network order, so that a switch can compare it.
+The published `key` is in host byte order, here it is in network order, so that a switch can compare it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ WORKERS = 32  # maximum number; each has a bit of a word
 ACK, COLLISION, RESEND, ECN, SECOND_PASS, OVERFLOW = 1, 2, 4, 8, 0x10, 0x80
 SERVER_SHIFT = 5
 SERVERS = 4
-"""Maximum number of servers: two bits of the flags have a server's number, the key modulo theirs."""
+"""Maximum number of servers: two bits of the flags hold a server's number: key mod number of servers."""
 MAX_SEQUENCE = 0xFFFF
 HEADER, TAIL = struct.Struct("!IBBHHHH"), struct.Struct("!QI")
 _BODY = struct.Struct(f"!{VALUES}I")

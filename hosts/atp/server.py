@@ -1,7 +1,7 @@
 """An ATP server, which adds up what the switch does not, and acknowledges what is complete.
 
-The rules are those of `simulator.atp.server`. A server has the all-reduces whose number is its own modulo the
-number of servers, and of each job the current one and the one before. Only with `check` is the latter read.
+The rules are those of `simulator.atp.server`. A server serves the all-reduces whose number modulo the number
+of servers is its own. It stores the last two of each job; the older one is used only with `check`.
 """
 
 from __future__ import annotations
@@ -128,11 +128,11 @@ def handle(server: AtpServer, rpc: Rpc, length: int, arrival: int, answer: Rpc) 
         return NO_REPLY
     if flags & COLLISION:
         server.chunks[t, chunk].is_collided = 1
-    if _asks_for_floats(server, t, chunk, rpc, flags):
+    if _needs_floats(server, t, chunk, rpc, flags):
         job.overflows += 1
         _request_floats(rpc, answer)
         return OCTETS
-    _count(server, j, t, chunk, rpc, flags)
+    _add_values(server, j, t, chunk, rpc, flags)
     if not _is_complete(server, t, chunk):
         return NO_REPLY
     _acknowledge(server, j, t, chunk, rpc, answer, flags)
@@ -141,7 +141,7 @@ def handle(server: AtpServer, rpc: Rpc, length: int, arrival: int, answer: Rpc) 
 
 @compiled
 def _tensor_of(server: AtpServer, j: int, rpc: Rpc) -> int:
-    """Return the index of a packet's tensor, which begins with it if the current one is over; or NOTHING."""
+    """Return the index of a packet's tensor, or NOTHING; the first packet of a tensor begins it."""
     assignment, key = server.assignments[j], key_of(rpc)
     t = j * _TENSORS + int64(assignment.current)
     current = server.tensors[t]
@@ -172,8 +172,8 @@ def _begin(server: AtpServer, t: int, rpc: Rpc) -> None:
 
 
 @compiled
-def _asks_for_floats(server: AtpServer, t: int, chunk: int, rpc: Rpc, flags: int) -> bool:
-    """Return whether a packet makes the server ask for floats; its chunk's integers are then forgotten."""
+def _needs_floats(server: AtpServer, t: int, chunk: int, rpc: Rpc, flags: int) -> bool:
+    """Return whether to request floats; the first packet of a chunk that overflows discards its integers."""
     row = server.chunks[t, chunk]
     if not (flags & OVERFLOW or _is_saturated(rpc)):
         return bool(row.is_float and flags & RESEND)
@@ -193,7 +193,7 @@ def _is_saturated(rpc: Rpc) -> bool:
 
 
 @compiled
-def _count(server: AtpServer, j: int, t: int, chunk: int, rpc: Rpc, flags: int) -> None:
+def _add_values(server: AtpServer, j: int, t: int, chunk: int, rpc: Rpc, flags: int) -> None:
     row, bitmap = server.chunks[t, chunk], bitmap_of(rpc)
     was_complete, is_float = _is_complete(server, t, chunk), int64(flags & OVERFLOW != 0)
     is_full = bitmap == (1 << int64(server.tensors[t].workers)) - 1

@@ -36,7 +36,7 @@ class AtpHeader(VectorHeader):
 
 
 class AtpWorker(NamedTuple):
-    """A worker's calls for one job; a slot's `call` is its chunk, and N the vector's size in whole chunks."""
+    """A worker's calls for one job; a slot's `call` is its chunk, N the number of values of all chunks."""
 
     header: AtpHeader
     slots: Records[Slot]

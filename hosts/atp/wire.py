@@ -1,4 +1,4 @@
-"""A packet in its buffer, in network order."""
+"""Accessors for the fields of an ATP packet in its buffer, in network order."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def write_value(rpc: Rpc, i: int, word: int) -> None:
 
 @compiled
 def value_of(rpc: Rpc, i: int) -> int:
-    """Return the word of value `i`, without a sign."""
+    """Return the word of value `i` as an unsigned integer."""
     return word_at(rpc, _VALUES_AT + 2 * i)
 
 

@@ -1,8 +1,8 @@
-"""An ATP worker: an all-reduce in a window that moves on with what is acknowledged without a gap.
+"""An ATP worker: an all-reduce with a window that begins after the contiguously acknowledged packets.
 
-A worker sends the packets up to a window ahead of those. An acknowledgement after a gap has the gap resent
-once. Timeouts are those of all agents, or the published ones: if nothing comes for 50 ms, and for 0.2 ms once
-anything has come in this all-reduce, the first packet without a sum is resent.
+A worker sends the packets in the window. An acknowledgement after a gap makes it resend the packets of the
+gap, once. Timeouts are those of all agents, or the published ones: if nothing comes for 50 ms, or for 0.2 ms
+once anything has come in this all-reduce, the first packet without a sum is resent.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from hosts.halfwords import signed
 from hosts.worker.window import next_resend, octets, queue_resend
 from nativekit.compile import compiled, int64
 
-FIRST_TIMEOUT, TIMEOUT = 50_000_000, 200_000
+FIRST_TIMEOUT, TIMEOUT = 50_000_000, 200_000  # ns
 FRAME, GROWTH = 308, 1_500
-"""Bytes of a frame in the published code, and by which a window grows."""
+"""Bytes of a frame, and bytes by which a window grows, in the published code."""
 
 
 @compiled
@@ -91,7 +91,7 @@ def _encode(state: AtpWorker, s: int, flags: int) -> None:
 
 @compiled
 def peer(state: AtpWorker, _s: int) -> int:
-    """Return the server of the all-reduce: each has its share of them."""
+    """Return the server of the current all-reduce; servers take all-reduces in turn."""
     return int64(state.header.number % state.header.n_ps)
 
 
@@ -171,7 +171,7 @@ def receive(state: AtpWorker, rpc: Rpc, length: int, arrival: int, read: int) ->
 
 @compiled
 def _take_cell(state: AtpWorker, chunk: int, flags: int, cell: int) -> None:
-    """Take the new cell of a packet that was collided, unless it is among the worker's first ones."""
+    """Adopt the cell that replaces a collided one, unless it is one of the worker's initial cells."""
     if flags & COLLISION and cell < len(state.declared) and not state.declared[cell]:
         state.places[chunk % int64(state.header.window)] = cell
 
@@ -205,7 +205,7 @@ def adapted(limit: int, is_congested: int, max_window: int) -> int:
 
 @compiled
 def _resend_gap(state: AtpWorker, now: int) -> None:
-    """Resend the chunks before the first one that has its sum after a gap."""
+    """Resend the chunks of the first gap, that is before the next chunk that has its sum."""
     header = state.header
     end = int64(header.last)
     while end < header.unsent and not state.done[end]:
