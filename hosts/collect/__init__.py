@@ -32,7 +32,7 @@ def configure(server: CollectServer, settings: RunSettings) -> None:
     server.collectors.share = settings.collection.share_of_server
 
 
-# The parameter is the type of an address, which differs between sockets and simulation.
+# The type parameter is the type of an address, which differs between sockets and simulation.
 AGENTS: Agents[CollectClient, CollectServer, CollectStore, CollectingServer[Any]] = Agents(
     CollectClient,
     make_server,

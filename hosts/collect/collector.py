@@ -254,8 +254,8 @@ def end_subtracting(server: CollectServer, s: int, h: Header, now: int) -> None:
     j, lanes = int64(collection.job), h.live & h.served
     apply(server, j, s, lanes, now)
     for lane in range(int64(collection.count)):
-        is_other = int64(collection.live) & ~h.live & 1 << lane
-        if is_other and int64(server.copies[j, collection.places[lane]].marks) & CHANGED:
+        was_not_subtracted = int64(collection.live) & ~h.live & 1 << lane
+        if was_not_subtracted and int64(server.copies[j, collection.places[lane]].marks) & CHANGED:
             lanes |= 1 << lane
     if lanes:
         publish(server, s, lanes)

@@ -1,4 +1,4 @@
-"""A parameter server that collects: moves, checkpoints, and the restart of collections."""
+"""The parameter server of design `collect`: moves, checkpoints, and the restart of collections."""
 
 from __future__ import annotations
 

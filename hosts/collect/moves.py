@@ -1,4 +1,4 @@
-"""Moves of keys whose values stay at the PS: one publishes copies, or collects the last gradients."""
+"""Moves of keys whose values stay at the PS: a move in publishes copies, one out collects the gradients."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ class CollectMover(BaseMover[CollectStore, ReplyTo]):
         return poll if due is None else min(due, poll)
 
     def _renew(self, epoch: int) -> None:
-        is_other = epoch != self._caller.epoch
+        is_new_epoch = epoch != self._caller.epoch
         super()._renew(epoch)
-        if is_other:
+        if is_new_epoch:
             self._waits_for = ""
         self._store.renew(epoch)
 

@@ -1,4 +1,4 @@
-"""The server's handling of an RPC: as in `hotset`, and replays, values that are set, and collections."""
+"""The server's RPC handler: that of `hotset`, with replays, SET pushes and answers to collections."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def handle(server: CollectServer, rpc: Rpc, length: int, arrival: int, answer: R
 
 @compiled
 def take_replay(server: CollectServer, rpc: Rpc, h: Header, length: int, arrival: int, answer: Rpc) -> int:
-    """Keep what a worker replays until all workers have replayed (`Command.SETTLE`)."""
+    """Store a worker's replayed updates until all workers have replayed (`Command.SETTLE`)."""
     j, c, turn_kind = admit(server, h, length, arrival)
     if turn_kind == STALE:
         return NO_REPLY

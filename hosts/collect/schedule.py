@@ -21,14 +21,14 @@ from nativekit.records import Ints
 MIN_INTERVAL_NS = 1_000_000
 _LATER, _SOONER, _MAX_PACE = 1.05, 0.98, 1e18
 _BURST_NS = 5_000_000
-"""Time whose share of the budget may be spent at once."""
+"""Length of the period whose budget may be spent in one burst."""
 _RPC_NS = 2_000
 """Assumed cost of an RPC of a job that has not had any."""
 _RPCS = 3
 """RPCs of a collection. The server encodes each and reads its answer, so each counts as two of a worker."""
 _KERNEL_NS = 6_000
-"""Assumed kernel time of an RPC of a server's own: a datagram sent and one received (`simulator.costs.Hosts`
-has what was measured). Waking up is not in it, as a busy server is awake."""
+"""Assumed kernel time of an RPC that a server sends: a datagram sent and one received (measured values are in
+`simulator.costs.Hosts`). Waking up is not in it, as a busy server is awake."""
 _PER_OCTAVE = 8
 
 
@@ -117,7 +117,7 @@ def longest_interval(collector: Collector) -> int:
 
 @compiled
 def adapt(collector: Collector, late: int, change: float) -> None:
-    """Adapt the pace to how late a collection begins, in ns, whose first key changes at a rate."""
+    """Adapt the pace to a collection that begins `late` ns late; `change` is the rate of one key."""
     if late > MIN_INTERVAL_NS:
         if interval(collector, change) < longest_interval(collector):
             collector.pace = min(max(collector.pace, 1.0) * _LATER, _MAX_PACE)
@@ -144,7 +144,7 @@ def count_age(server: CollectServer, j: int, age: int) -> None:
 
 @compiled
 def class_of(age: int) -> int:
-    """Return the class of an age in ns, of `AGES`."""
+    """Return the class (0 to `AGES` - 1) of an age in ns."""
     octave, rest = int64(3), max(age, 8)
     while rest >= 2 * _PER_OCTAVE:
         rest >>= 1
