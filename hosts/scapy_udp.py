@@ -1,8 +1,8 @@
 """CODEC=scapy: Scapy between an agent's state machine and its sockets, slow and readable.
 
-The agent runs as the plain twin of its compiled loop. Each datagram passes as a `Message` from one reading
-of the wire format to the other: what is sent is built by Scapy, and what comes is what Scapy has dissected.
-A disagreement of the two is visible: the datagram is counted as malformed, or differs from what was sent.
+The agent's compiled loop runs as plain Python. Scapy rebuilds each datagram before it is sent, and dissects
+each received one before the state machine handles it. So two implementations of the wire format are compared:
+where they disagree, a datagram is counted as malformed, or its fields differ from those that were sent.
 """
 
 from __future__ import annotations

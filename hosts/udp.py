@@ -44,9 +44,9 @@ class MessageHeader:
 
 class _Buffers:
     offset: int  # Unix time minus the monotonic clock, ns
-    queued: int
+    queued: int  # number of datagrams to send with the next `flush`
     unsent: int  # number of datagrams that the kernel did not accept
-    now: Annotated[Ints, 2]
+    now: Annotated[Ints, 2]  # a struct timespec
     vectors_in: Annotated[Records[_IoVector], BURST]
     vectors_out: Annotated[Records[_IoVector], BURST]
     names: Annotated[Octets, (BURST, NAME_BYTES)]  # sources of the inbox

@@ -1,7 +1,7 @@
 """A configured service time: the cost of an RPC on another server, with any number of cores.
 
-An RPC takes `ns_per_rpc` + lanes * `ns_per_lane` on the core that is free first; its answer is held until
-then, while the loop keeps its CPU busy. What the testbed's own work takes is within it, unless that is more.
+An RPC occupies the first core to become free for `ns_per_rpc` + lanes * `ns_per_lane`. Its answer is
+held until then, while the loop polls. The real work on an RPC is part of this time, unless it takes longer.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class _Cost:
 
     ns_per_rpc: int
     ns_per_lane: int
-    held: int
+    held: int  # number of answers held
     start: int  # when the current RPC starts
     due: int
 

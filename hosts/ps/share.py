@@ -36,7 +36,7 @@ class ShareHeader:
 
 
 class Rank:
-    """32 keys of a dense key space."""
+    """An entry of the rank index, for 32 keys of a dense key space."""
 
     bits: UInt32
     before: UInt32
@@ -47,7 +47,7 @@ RANK = dtype_of(Rank)
 
 
 class Share(NamedTuple):
-    """The keys of one PS. Places are 0..places-1; `places` stands for all keys of other shares."""
+    """The keys of one PS. Places are 0..places-1; all keys of other shares have the place `places`."""
 
     header: ShareHeader
     ranks: Records[Rank]  # [size / 32], or [0] if a key is its own place
@@ -97,7 +97,7 @@ def keys_of(share: Share) -> tuple[Places, Keys]:
 def places_of(share: Share, keys: Keys) -> Places:
     """Return the place of each key [n]; `places` for a key of another share."""
     places = np.empty(len(keys), np.int64)
-    # A copy, since read-only mapped keys would be compiled for separately.
+    # Copied, as numba would compile the function once more for read-only, mapped keys.
     locate_all(share, np.array(keys, dtype=np.uint64), places)
     return places
 

@@ -28,9 +28,9 @@ class ShareContents(NamedTuple):
 class CopyAges(NamedTuple):
     copies: dict[int, int]  # upper limit of a class of ages in ns -> copies replaced at such an age
     oldest_ns: int
-    late: int
-    bound_ns: int
-    rpcs: int  # RPCs of this server with the switch, three for up to 32 copies
+    late: int  # number of copies replaced at an age above the bound
+    bound_ns: int  # maximum age that the run allows
+    rpcs: int  # number of RPCs from this server to the switch: three for each batch of up to 32 copies
 
 
 class SharedState(Protocol):

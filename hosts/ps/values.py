@@ -26,7 +26,7 @@ from nativekit.compile import compiled, int64
 from nativekit.records import Ints, Records, RecordTable, UInt32, checked, records
 
 AWAY = 1 << 31
-"""Bit of a cell's `updates`: the switch owns the key. A cell of zeros is owned, and takes no memory yet."""
+"""Bit of a cell's `updates`: the switch owns the key. Zeroed cells are owned here, and take no memory yet."""
 _SIGN = 1 << 31
 
 
@@ -62,10 +62,10 @@ class ValuesState(PsState, Protocol):
 
     @property
     def cells(self) -> RecordTable[Cell]:
-        """Cell[jobs, (places + 1) * width]: of each `width` ones the first is a parameter's value.
+        """Cell[jobs, (places + 1) * width]: `width` cells a parameter; the first has its value.
 
-        The others are words of its optimiser's state (`hosts.ps.optimise`). The last parameter stands for
-        keys of other shares.
+        The other cells are words of its optimiser's state (`hosts.ps.optimise`). The last parameter stands
+        for keys of other shares.
         """
 
     @property
@@ -98,7 +98,7 @@ def lanes_to_serve(h: Header) -> int:
 
 @compiled
 def locate_lanes(server: ValuesState, rpc: Rpc, count: int, wanted: int) -> None:
-    """Write the cells of wanted keys to `header.at`. All look-ups come first: cache misses overlap."""
+    """Write the cell indices of wanted keys to `header.at`, in one loop so that cache misses overlap."""
     # Unwanted lanes and keys of other shares get the place after the share, whose keys are refused.
     at, width = server.header.at, int64(server.header.width)
     outside = int64(server.share.header.places)
@@ -181,7 +181,7 @@ def _optimise(server: ValuesState, j: int, h: Header, rpc: Rpc) -> int:
 
 @compiled
 def _optimise_table(server: ValuesState, j: int, h: Header, rpc: Rpc, remaining: int) -> int:
-    """Apply gradients of the table of the first lane in `left`, each key once; return the applied lanes."""
+    """Apply gradients of the first remaining lane's table, each key once; return the applied lanes."""
     batch, first_lane = server.batch, popcount((remaining & -remaining) - 1)
     rule_at = rule_index_of(server.rules, swap64(rpc.keys[first_lane]))
     rule, begin, end = server.rules[rule_at], server.rules[rule_at].first, last_key_of(server.rules, rule_at)

@@ -58,7 +58,7 @@ class ChunkRow:
     unsent: UInt32  # bitmap of the workers that the sum must be sent to
     full: UInt16  # number of values of a full chunk
     count: UInt16  # number of values of this one
-    form: UInt8
+    form: UInt8  # type of the values: 0 int32, 1 float32
     workers: UInt8
     queued: UInt16
     next: Int32
