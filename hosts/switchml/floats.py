@@ -21,7 +21,7 @@ LARGEST = float(np.finfo(np.float32).max)
 
 
 @compiled
-def largest_exponent(floats: NDArray[np.float32], first: int, count: int) -> int:
+def chunk_exponent(floats: NDArray[np.float32], first: int, count: int) -> int:
     """Return the smallest e >= -126 with all `count` values from `first` on below 2^e; values are < 2^127."""
     largest = 0.0
     for i in range(first, first + count):
@@ -46,7 +46,7 @@ def as_integer(value: float, scale: float, workers: int) -> int:
 
 @compiled
 def as_float(total: int, scale: float) -> float:
-    """Return the float that a sum of such integers stands for; infinity above `LARGEST`."""
+    """Return the float that a sum of scaled integers represents; infinity above `LARGEST`."""
     return float(np.float32(total) / np.float32(scale))
 
 

@@ -11,9 +11,9 @@ As in p4lang/p4app-switchML at b5c74a0 (`headers.p4`, `dpdk_worker_thread_utils.
 | 8 | 2 | exponents | signed; hosts use the first, of the *next* chunk. The second is 0 |
 | 10 | 256 | values | |
 
-Their workers write `tsi` in host byte order, from 0 in each all-reduce. Here it is in network order and
-counts on across all-reduces, so that a switch can compare it. Both continue the pool index across
-all-reduces.
+The workers of p4app-switchML write `tsi` in host byte order, from 0 in each all-reduce. Here it is in
+network order and is not reset between all-reduces, so that a switch can compare it. The pool index is not
+reset in either.
 """
 
 from __future__ import annotations

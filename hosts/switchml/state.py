@@ -35,12 +35,12 @@ class ReducerHeader:
     pending: int  # number of packets without a result
     due: int
     number: int  # number of all-reduces so far
-    first: int  # number of packets of all earlier all-reduces
+    first: int  # number of the first packet, counted across all-reduces
     chunks: int
     batch: int  # number of outstanding packets
     total: int  # number of packets of the all-reduce
     is_float: int
-    next_ready: int  # begin of the ring of slots
+    next_ready: int  # index of the first slot in the ring
     ready: int  # number of slots in the ring
     progress: int
     patience: int
@@ -49,7 +49,7 @@ class ReducerHeader:
     incomplete: int  # number of results that lack the values of a worker
     backed_off_at: int
     timeout: int
-    published_timers: int  # whether the timeout is the published one, and constant
+    published_timers: int  # whether the timeout is constant, as published for SwitchML
     smoothed: float
     variation: float
     rows: int
@@ -72,7 +72,7 @@ class PacketSlot:
 
 
 class Reducer(NamedTuple):
-    """A worker's calls for one job (`VectorState`, `OperandState`); its N values are whole chunks."""
+    """A worker's calls for one job (`LockstepState`); N: parameters, rounded up to whole chunks."""
 
     header: ReducerHeader
     slots: Records[PacketSlot]  # [WINDOW]

@@ -1,4 +1,4 @@
-"""A packet in its buffer, in network order."""
+"""Access to the fields of a SwitchML packet in its buffer, in network order."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from nativekit.bits import swap16
 from nativekit.compile import compiled, int64
 
 _FIRST = KIND << 4 | SIZE
+# In halfwords, but the exponent's in octets.
 _CHUNK_AT, _POOL_INDEX_AT, _EXPONENT_AT, _VALUES_AT = 2 // 2, 6 // 2, 8, HEADER.size // 2
 _SET = 1 << 15
 

@@ -12,7 +12,7 @@ import numpy as np
 from foundation.designs.interface import NEVER, NOTHING, WorkerOps, register_worker_ops
 from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import ALL, EMPTY, PULL, PUSH, Rpc
-from hosts.switchml.floats import as_float, as_integer, largest_exponent, scale_of
+from hosts.switchml.floats import as_float, as_integer, chunk_exponent, scale_of
 from hosts.switchml.packet import OCTETS, VALUES
 from hosts.switchml.state import PacketSlot, Reducer
 from hosts.switchml.wire import (
@@ -120,7 +120,7 @@ def _encode(state: Reducer, packet: int, rpc: Rpc) -> None:
     if header.is_float:
         chunk -= int64(header.batch)
         if packet < header.chunks:
-            exponent = largest_exponent(state.floats, packet * VALUES, VALUES)
+            exponent = chunk_exponent(state.floats, packet * VALUES, VALUES)
     number = (int64(header.first) + packet) & ALL
     window = int64(header.window)
     at = number % (2 * window)
