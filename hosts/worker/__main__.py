@@ -40,7 +40,7 @@ from hosts.workload.trace import Trace
 
 class WorkerJob:
     def __init__(
-        self, config: WorkerConfig, job: WorkerJobConfig, trace: Trace, sockets: LoopContext, stack: ExitStack
+        self, config: WorkerConfig, job: WorkerJobConfig, trace: Trace, context: LoopContext, stack: ExitStack
     ) -> None:
         self.arm = job.arm
         self.log: ReplayLog | None = None
@@ -67,7 +67,7 @@ class WorkerJob:
         peers = [services[ps] for ps in range(config.n_ps)] + [
             (host, job.udp_port) for host in config.workers
         ]
-        self.socket = JobSocket(sock, peers, sockets)
+        self.socket = JobSocket(sock, peers, context)
         path = config.log_dir / f"ledger-worker-{config.number}-job-{job.job}-epoch-{job.epoch}.bin"
         self.ledger = Ledger(job.job, job.epoch, trace.space.size, trace.largest_batch, path)
 
@@ -77,7 +77,7 @@ class WorkerProcess:
         offset = clock_offset()
         signals = stack.enter_context(closing(SignalPipe()))
         operate = make_operate(config.codec, design(config.design))
-        sockets = LoopContext(make_udp(offset), commands, signals, operate, self.handle_urgent_commands)
+        context = LoopContext(make_udp(offset), commands, signals, operate, self.handle_urgent_commands)
         self._config = config
         self._commands = commands
         self._trace = Trace.load(config.trace)
@@ -85,7 +85,7 @@ class WorkerProcess:
             raise AgentConfigError(
                 f"{config.trace}: expected at least {config.number} workers, got {self._trace.workers}"
             )
-        self._jobs = {job.job: WorkerJob(config, job, self._trace, sockets, stack) for job in config.jobs}
+        self._jobs = {job.job: WorkerJob(config, job, self._trace, context, stack) for job in config.jobs}
         self._logs = WorkerLogs(config.log_dir, config.number, offset)
         self._rpcs = stack.enter_context(closing(RpcWriter(self._logs.write_rpcs)))
         self._model: Model = (
@@ -187,7 +187,7 @@ class WorkerProcess:
 
     def flush(self) -> dict[str, object]:
         """Push the unreplayed updates; return the number of dropped rows."""
-        # Every block writes its logs before it answers.
+        # Every block has written its logs before its command was answered.
         for job, worker_job in self._jobs.items():
             if worker_job.client.has_unreplayed:
                 self._drive(
@@ -206,7 +206,7 @@ class WorkerProcess:
         return {}
 
     @property
-    def lines(self) -> list[int]:
+    def socket_fds(self) -> list[int]:
         return [worker_job.socket.fd for worker_job in self._jobs.values()]
 
     def drain_between_blocks(self, ready: Sequence[int]) -> None:
@@ -258,7 +258,7 @@ def serve(worker: WorkerProcess, commands: Commands) -> None:
         if line is not None:
             execute(line, worker.handlers())
             continue
-        ready, _, _ = select.select([commands.fd, *worker.lines], [], [])
+        ready, _, _ = select.select([commands.fd, *worker.socket_fds], [], [])
         if commands.fd in ready:
             commands.read()
         else:

@@ -1,4 +1,4 @@
-"""Arrays that the worker states of all designs share."""
+"""Arrays that the worker states of all designs have in common."""
 
 from __future__ import annotations
 

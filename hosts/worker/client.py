@@ -37,7 +37,7 @@ class ClientState(WorkerState, OperandState, Protocol):
 
 
 class BaseClient:
-    """One worker's calls for one job; `clock` (monotonic, ns) serves where Python sends the datagrams."""
+    """One worker's calls for one job; `clock` (monotonic, ns) is read only if Python sends the datagrams."""
 
     state: ClientState
     _header: ClientHeader
@@ -108,10 +108,10 @@ class BaseClient:
         return answered
 
     def prepare(self, step: int, words: int = 0) -> None:
-        """Give the next push its number among the pushes to its table, from 0, for optimisers.
+        """Set the next push's number among the pushes to its table, from 0, for the servers' optimisers.
 
-        `words` are flags, `SET` and `STATE` of the header, if the next operation sets or pulls other words.
-        Only clients of designs that optimise use these.
+        `words` are the header's flags `SET` and `STATE`, if the next operation sets words or pulls words of
+        optimiser state. Only clients of designs that optimise use these arguments.
         """
         if words:
             raise ValueError("expected a design whose servers have optimisers")
@@ -128,7 +128,7 @@ class BaseClient:
         deltas: Values,
         answered: NDArray[np.bool_],
     ) -> None:
-        """Start to add `deltas` [size] if idle; mark those known to be applied in `answered` [>= size]."""
+        """Start to add `deltas` [size]; mark acknowledged ones in `answered` [>= size]. Needs an idle client."""
         self.state = with_arrays(self.state, answered=answered)
         self.state.deltas[: len(positions)] = deltas
         self._start(PUSH, iteration, positions)
@@ -210,7 +210,7 @@ class BaseClient:
 
 
 class DesignClient(BaseClient):
-    """A client of designs without a replay log, whose state depends on the arguments only."""
+    """A client of designs without a replay log, whose state depends on `make_state`'s arguments only."""
 
     @staticmethod
     def make_state(caller: Caller, n_ps: int, space: KeySpace, largest: int, window: int) -> ClientState:

@@ -77,7 +77,7 @@ class Ledger:
         arrays = self._arrays
         arrays.positions[:n] = positions
         arrays.deltas[:n] = deltas
-        _note(arrays, n)
+        _save_sums(arrays, n)
         self._head["before"] = self._head["lanes"]
         self._head["open"] = n
         return arrays.answered[:n]
@@ -94,7 +94,7 @@ class Ledger:
 
 
 @entry_point
-def _note(arrays: _LedgerArrays, n: int) -> None:
+def _save_sums(arrays: _LedgerArrays, n: int) -> None:
     for i in range(n):
         arrays.before[i] = arrays.sums[arrays.positions[i]]
         arrays.answered[i] = False

@@ -38,7 +38,7 @@ class Origin:
 
 
 class WorkerLogs:
-    """The two logs of a worker (of one `job`); `clock_offset` is Unix minus monotonic time, in ns."""
+    """The two logs of a worker, or of one `job` of it; `clock_offset` is Unix minus monotonic time, in ns."""
 
     def __init__(self, directory: Path, worker: int, clock_offset: int, job: int | None = None) -> None:
         self._offset = clock_offset
@@ -50,7 +50,7 @@ class WorkerLogs:
         """Write RPCs of a block, `ROW` records, as a part; sizes are UDP payloads in bytes."""
         if not len(records):
             return
-        # N_tx = t1 - t0 - PS_queue - PS_proc, and the total is what the worker's clock saw.
+        # N_tx = t1 - t0 - PS_queue - PS_proc; the latency is measured with the worker's clock alone.
         columns = {name: records[name].astype(np.int64) for name in records.dtype.names or ()}
         in_net = columns["arrival"] - columns["t0"]
         at_worker = columns["w_proc"] + columns["w_queue"]

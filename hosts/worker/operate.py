@@ -35,9 +35,9 @@ octets, peer, receive = WORKER_OPS.octets, WORKER_OPS.peer, WORKER_OPS.receive
 transmit, wake = WORKER_OPS.transmit, WORKER_OPS.wake
 
 ENDED, TIMED_OUT, FULL, INTERRUPTED = 0, 1, 2, 3
-"""Why the loop returned: the operation ended; the time came; the log is full; a signal or command came."""
+"""Why the loop returned: operation ended; `until` reached; log full; a signal or command came."""
 SEND_BURST = 8
-"""Datagrams of a burst: few, so that answers wait briefly and requests leave soon after their time stamp."""
+"""Maximum size of a burst: few datagrams, so that answers wait briefly and requests leave soon after `t0`."""
 _CHECK_NS = 1_000_000  # interval, in ns, of checks for signals and commands while the loop is busy
 _POLLIN = 1
 _POLLED = 3

@@ -1,8 +1,8 @@
 """A worker's replay log, a file that outlives the process: the updates the switch acknowledged, by key.
 
-Unreplayed updates are pushed again part by part. A part is noted before it is removed from the unreplayed
-updates, and so is each answer. So the log of a killed worker shows which updates are unreplayed, and which
-lanes of a replay were not acknowledged.
+Unreplayed updates are pushed again part by part. A part is written to the log before it is removed from the
+unreplayed updates, and each answer is marked there. So the log of a killed worker shows which updates are
+unreplayed, and which lanes of a replay were not acknowledged.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NO_SWITCH = -1
 class UnackedUpdates(NamedTuple):
     """Updates that a worker has to replay, uint32[size] by position."""
 
-    sure: Values
+    sure: Values  # updates that are known to be lost
     unknown: Values  # deltas whose replay was not acknowledged: each is added once or not at all
 
 
@@ -109,7 +109,7 @@ class ReplayLog:
         self._head["switch"] = switch
 
     def unacked(self, switch: int) -> UnackedUpdates:
-        """Return the updates to replay if this is the switch; no push may be running."""
+        """Return the updates to replay if `switch` is the current switch; no push may be running."""
         sure, unknown = np.array(self.sums[UNREPLAYED]), np.zeros_like(self.sums[UNREPLAYED])
         n, part = int(self._head["noted"]), self._part
         at, deltas = part.positions[:n], part.deltas[:n]
@@ -124,7 +124,7 @@ class ReplayLog:
         return UnackedUpdates(sure, unknown)
 
     def note(self, positions: NDArray[np.integer], deltas: Values) -> NDArray[np.bool_]:
-        """Note the next part to replay [n]; return `answered` [n] for its push to mark."""
+        """Write the next part to replay [n] to the log; return `answered` [n] for its push to mark."""
         n, part = len(positions), self._part
         self._head["noted"] = self._head["taken"] = 0
         part.positions[:n], part.deltas[:n], part.answered[:n] = positions, deltas, False

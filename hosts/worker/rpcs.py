@@ -22,8 +22,8 @@ class RpcsHeader(WindowHeader):
     pending: int  # number of unanswered keys of the operation; an empty RPC counts as one
     calls: int  # number of RPCs of the operation so far
     step: int
-    """Number of the push on the wire, from 0, in designs that optimise: that of the pushes to its table."""
-    words: int  # flags of a pull or push of other words than values (`SET`, `STATE` of the header)
+    """Number of the push among those to its table, from 0, sent as its iteration in designs that optimise."""
+    words: int  # the header's flags `SET` and `STATE`, for a pull or push of words that are not values
 
 
 class RpcCall:
@@ -48,7 +48,7 @@ class RpcsState(WindowState, Protocol):
 
 
 def space_of(sparse: NDArray[np.uint64] | None) -> NDArray[np.uint64]:
-    # Both kinds of key space have one type for the compiler: arrays that are only read.
+    # Read-only in both cases, so that the compiler sees one type for dense and sparse key spaces.
     space = (np.zeros(0, np.uint64) if sparse is None else np.asarray(sparse, np.uint64)).view(np.ndarray)
     space.setflags(write=False)
     return space

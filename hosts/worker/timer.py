@@ -1,4 +1,4 @@
-"""The retransmission timeout of RFC 6298. Karn's rule is left to the caller: sample what was sent once."""
+"""The retransmission timeout of RFC 6298. Callers apply Karn's rule: they sample only RPCs sent once."""
 
 from __future__ import annotations
 

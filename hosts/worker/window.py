@@ -71,7 +71,7 @@ class WindowState(Protocol):
 
     @property
     def free(self) -> Ints:
-        """int64[WINDOW]: next sequence numbers of the header.free free slots, the next to be used last."""
+        """int64[WINDOW]: a stack of the next sequence numbers of free slots, header.free long."""
 
     @property
     def resends(self) -> Ints:
