@@ -1,7 +1,7 @@
 """Data files as workloads: libsvm training sets, and users' access logs.
 
-A log is replayed: the same keys in the same mini-batches, with synthetic deltas. Integer keys of one table
-are unchanged, so their lanes and shares are the real ones.
+An access log is replayed: the same keys in the same mini-batches, with synthetic deltas. Integer keys of one
+table are unchanged, so their lanes and shares are the real ones.
 """
 
 from __future__ import annotations

@@ -25,9 +25,9 @@ _SHIFT = 10.0
 """Shift that flattens the law's head, so that no feature is in every sample, as in cleaned click data."""
 _PLANTED_SPREAD = 0.7  # standard deviation of the planted weights
 _CHUNK_DRAWS = 2_000_000
-"""Draws of features before those of labels; another number makes another trace of the same seed."""
+"""Number of features drawn before the labels of the same chunk; changing it changes the trace of a seed."""
 _BLOCK_DRAWS = 50_000
-"""Draws at a time whose intermediate results fit into a core's cache."""
+"""Number of draws processed at a time; their intermediate results fit into a core's cache."""
 _THREADS = 4
 _EXACT_RANKS = 1_000
 _BINS = 2_000
@@ -78,7 +78,7 @@ class PowerLaw:
         return (rank + self.shift) ** (1 - self.exponent)
 
     def updates(self, draws: int, edges: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the updates of a mini-batch with `draws` draws expected per bin; `edges` [n + 1] -> [n]."""
+        """Return the expected updates per bin in a mini-batch of `draws` draws; `edges` [n + 1] -> [n]."""
         width = np.diff(edges)
         probability = np.diff(self.cumulative(edges.astype(np.float64))) / width
         updates: NDArray[np.float64] = -np.expm1(draws * np.log1p(-probability)) * width
@@ -160,7 +160,7 @@ def generate(
     batches, mini_batch_blocks = workers * steps, list[_MiniBatches]()
     chunk, block = (max(1, number // draws) for number in (_CHUNK_DRAWS, _BLOCK_DRAWS))
     uniform = np.empty((chunk, draws))
-    # NumPy releases the interpreter's lock.
+    # NumPy releases the GIL, so the threads run in parallel.
     with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
         for start in range(0, batches, chunk):
             n = min(chunk, batches - start)
@@ -172,7 +172,7 @@ def generate(
             )
             progress((start + n) / batches)
 
-    each = np.arange(batches + 1, dtype=np.int64)
+    batch_index = np.arange(batches + 1, dtype=np.int64)
     return Trace(
         name=shape.name,
         workers=workers,
@@ -181,10 +181,10 @@ def generate(
         key_start=np.append(0, np.cumsum(np.concatenate([each.sizes for each in mini_batch_blocks]))),
         position=np.concatenate([each.positions for each in mini_batch_blocks]),
         samples=Samples(
-            batch_start=each * samples,
+            batch_start=batch_index * samples,
             label=np.concatenate([each.label for each in mini_batch_blocks]),
             length=np.full(batches * samples, shape.features_per_sample, dtype=np.uint32),
-            entry_start=each * draws,
+            entry_start=batch_index * draws,
             column=np.concatenate([each.columns for each in mini_batch_blocks]),
             x=None,
         ),

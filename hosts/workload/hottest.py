@@ -16,7 +16,7 @@ _BATCHES = 256
 
 
 def restrict_to_hottest(trace: Trace, limit: int) -> Trace:
-    """Return the trace with only the `limit` parameters of most mini-batches, the first of equal ones."""
+    """Return the trace with only the `limit` parameters in the most mini-batches, the first ones of a tie."""
     if trace.space.size <= limit:
         return trace
     counts = np.bincount(trace.position, minlength=trace.space.size)
@@ -27,13 +27,13 @@ def restrict_to_hottest(trace: Trace, limit: int) -> Trace:
     return replace(
         trace,
         space=KeySpace(limit, trace.space.keys(selected).astype(np.uint64)),
-        key_start=_before(is_selected)[trace.key_start],
+        key_start=_prefix_sums(is_selected)[trace.key_start],
         position=place[trace.position[is_selected]].astype(np.uint32),
         samples=None if trace.samples is None else _restricted(trace.samples, trace.key_start, is_selected),
     )
 
 
-def _before(counts: NDArray[np.integer | np.bool_]) -> NDArray[np.int64]:
+def _prefix_sums(counts: NDArray[np.integer | np.bool_]) -> NDArray[np.int64]:
     """Return the sums of the first 0, 1, ... n counts: [n + 1]."""
     found = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=found[1:])
@@ -45,7 +45,7 @@ def _restricted(samples: Samples, key_start: NDArray[np.int64], is_selected: NDA
     parts = list(_parts(samples, key_start, is_selected))
     columns, lengths, entries = (np.concatenate(each) for each in list(zip(*parts, strict=True))[:3])
     x = None if samples.x is None else np.concatenate([part[3] for part in parts])
-    return replace(samples, length=lengths, entry_start=_before(entries), column=columns, x=x)
+    return replace(samples, length=lengths, entry_start=_prefix_sums(entries), column=columns, x=x)
 
 
 def _parts(
@@ -54,16 +54,16 @@ def _parts(
     for first in range(0, len(key_start) - 1, _BATCHES):
         last = min(first + _BATCHES, len(key_start) - 1)
         starts, lanes = samples.entry_start[first : last + 1], key_start[first : last + 1]
-        selected = _before(is_selected[lanes[0] : lanes[-1]])
+        selected = _prefix_sums(is_selected[lanes[0] : lanes[-1]])
         entries = slice(starts[0], starts[-1])
         begins = np.repeat(lanes[:-1] - lanes[0], np.diff(starts))
         lane = begins + samples.column[entries]
-        is_left = selected[lane + 1] > selected[lane]
+        is_remaining = selected[lane + 1] > selected[lane]
         of_batch = samples.length[samples.batch_start[first] : samples.batch_start[last]]
-        n_features = _before(is_left)
+        n_features = _prefix_sums(is_remaining)
         yield (
-            (selected[lane] - selected[begins])[is_left].astype(np.uint32),
-            np.diff(n_features[_before(of_batch)]).astype(np.uint32),
+            (selected[lane] - selected[begins])[is_remaining].astype(np.uint32),
+            np.diff(n_features[_prefix_sums(of_batch)]).astype(np.uint32),
             np.diff(n_features[starts - starts[0]]),
-            np.empty(0, np.float32) if samples.x is None else samples.x[entries][is_left],
+            np.empty(0, np.float32) if samples.x is None else samples.x[entries][is_remaining],
         )

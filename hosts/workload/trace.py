@@ -1,7 +1,7 @@
 """A trace: the mini-batches of all workers, as a directory of .npy files that processes map.
 
-By (worker, step) in CSR form: the distinct parameters, and, if there is something to train, the samples as
-indexes into them. Every arm of an experiment replays the same trace.
+A trace has the distinct parameters of each (worker, step) in CSR form, and, if there is a model to train, the
+samples as indices into them. Every arm of an experiment replays the same trace.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Samples:
 
 @dataclass(frozen=True, slots=True)
 class MiniBatch:
-    """One mini-batch; without samples if it comes from an update log."""
+    """One mini-batch; without samples if it comes from an access log."""
 
     positions: NDArray[np.int64]  # [n]: its distinct parameters, as positions in the key space
     label: NDArray[np.uint8] | None = None
@@ -65,7 +65,7 @@ class Trace:
         return len(self.position)
 
     def batch(self, worker: int, step: int) -> MiniBatch:
-        """Return the mini-batch of a worker (1-based); steps beyond the last begin again."""
+        """Return the mini-batch of a worker (1-based); after the last step, the first follows again."""
         b = (worker - 1) * self.steps + step % self.steps
         positions = self.position[self.key_start[b] : self.key_start[b + 1]].astype(np.int64)
         if self.samples is None:
@@ -144,13 +144,13 @@ def distinct_columns(
 ) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.uint32]]:
     """Return the distinct parameters of many equally large mini-batches at once.
 
-    `positions` [batches, draws] -> the number of distinct ones in each [batches]; these one after another,
-    sorted; and for each draw the index of its parameter [batches, draws].
+    `positions` [batches, draws] -> the number of distinct ones in each [batches]; these parameters, sorted in
+    each mini-batch and concatenated; and for each draw the index of its parameter [batches, draws].
     """
     batches, draws = positions.shape
     bits = max(draws - 1, 1).bit_length()
     # Sorting (position, draw) pairs as single integers groups equal positions, and keeps the draw of each.
-    # The built-in workload's have 32 bits, which sort in half the time.
+    # Pairs of the built-in workload fit into 32 bits, and are sorted in half the time.
     is_short = bits + int(positions.max(initial=0)).bit_length() <= 32
     dtype: type[np.unsignedinteger[Any]] = np.uint32 if is_short else np.uint64
     pairs: NDArray[np.unsignedinteger[Any]] = positions.astype(dtype)
