@@ -24,7 +24,7 @@ _REFRESH_S = 0.25
 class Part:
     name: str
     statement: str
-    seconds: float
+    seconds: float  # typical compile time
 
 
 PARTS = (

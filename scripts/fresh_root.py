@@ -28,7 +28,7 @@ from threading import Event, Thread
 from typing import BinaryIO, NamedTuple
 
 HERE = Path(__file__).resolve().parent.parent
-# Without a network of its own, a run would take the interfaces of a run on the machine for a killed one's.
+# In the machine's network namespace, a run would take another run's interfaces for those of a killed run.
 COMMANDS = ("make setup", "softswitch/tests/switch_harness/own-namespaces make run-topo", "make test")
 # The packages of a machine on which `git clone` and `make` worked.
 _INCLUDE = "ca-certificates,git,make"
@@ -46,7 +46,7 @@ _TERMINAL_S, _FILE_S = 0.2, 60.0  # between two lines of progress
 _WIDTH = 78
 
 # Arguments: a Python, the root, folders and files to bind read-only, `--`, and the command. It is the first
-# process of its namespaces, so it waits for the command instead of becoming it. Ubuntu 26.04 has the program
+# process of its namespaces, so it runs the command as a child. Ubuntu 26.04 has the program
 # pivot_root in a package that is not always there, so the C library's function is called.
 _ENTER = """
 set -eu
@@ -108,9 +108,9 @@ def read_sources(text: str) -> list[Source]:
     return sources
 
 
-def sources_of(release: str, codename: str, machines: Iterable[Source]) -> list[Source]:
+def sources_of(release: str, codename: str, configured: Iterable[Source]) -> list[Source]:
     suites = [codename, f"{codename}-updates", f"{codename}-security"]
-    found = [each for each in machines if each.suite in suites]
+    found = [each for each in configured if each.suite in suites]
     return [
         each._replace(suite=release + each.suite.removeprefix(codename))
         for each in sorted(found, key=lambda each: suites.index(each.suite))
@@ -121,9 +121,9 @@ def machine_sources(release: str, distribution: str) -> list[Source]:
     system = platform.freedesktop_os_release()
     files = [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("*.[ls]*"))]
     texts = [file.read_text() for file in files if file.is_file() and file.suffix in (".list", ".sources")]
-    machines = [source for text in texts for source in read_sources(text)]
+    configured = [source for text in texts for source in read_sources(text)]
     if system["ID"] == distribution:
-        found = sources_of(release, system.get("VERSION_CODENAME", ""), machines)
+        found = sources_of(release, system.get("VERSION_CODENAME", ""), configured)
         if found and found[0].suite == release:
             return found
     raise FreshRootError(f"apt's configuration names no mirror of {distribution} here: expected --mirror")
@@ -135,7 +135,7 @@ def apt_settings() -> str:
 
 
 def local_indexes(pip_settings: str) -> list[str]:
-    # The links of a local index lead beside it, so it is the folder that contains the index.
+    # A local index has links to files beside its folder, so the parent folder is returned.
     indexes = [str(Path(path).parent) for path in re.findall(r"file://(/[^\s']+)", pip_settings)]
     named = [*indexes, *re.findall(r"(?<=[\s'=])(/[^\s']+)", pip_settings)]
     return list(dict.fromkeys(path for path in named if Path(path).exists()))
@@ -301,8 +301,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--mirror", help="package mirror, instead of the one in apt's configuration")
     parser.add_argument("--ubuntu", action="store_true", help="the release is one of Ubuntu")
     parser.add_argument("--keyring", type=Path, help="keys of the mirror, instead of debootstrap's choice")
-    parser.add_argument("--folder", type=Path, default=Path("/var/tmp"), help="where to make it (/var/tmp)")
-    parser.add_argument("--logs", type=Path, default=HERE / "build/fresh-root", help="(build/fresh-root)")
+    parser.add_argument("--folder", type=Path, default=Path("/var/tmp"), help="folder of the root (/var/tmp)")
+    parser.add_argument(
+        "--logs", type=Path, default=HERE / "build/fresh-root", help="log folder (build/fresh-root)"
+    )
     parser.add_argument("--keep", action="store_true", help="do not remove the root at the end")
     given = parser.parse_args(arguments)
     logs = given.logs.absolute() / f"{given.release}-{time.strftime('%Y%m%d-%H%M%S')}"
@@ -311,7 +313,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder: Path | None = None
     try:
         if os.geteuid() != 0:
-            raise FreshRootError("expected root")
+            raise FreshRootError("expected to be run as root")
         for program in ("debootstrap", "unshare", "git"):
             if shutil.which(program) is None:
                 raise FreshRootError(f"expected the program {program}: install it with apt")

@@ -1,6 +1,6 @@
 """Build backend of the testbed, which is installed in place (`pip install --editable .`) and in no other way.
 
-A wheel would lack the compiled P4 programs, and put `analysis`, `hosts` and more among everybody's packages.
+A wheel would lack the compiled P4 programs, and install `analysis`, `hosts` and more as top-level packages.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ prepare_metadata_for_build_editable = build_meta.prepare_metadata_for_build_edit
 
 def _refuse(*_: Any, **__: Any) -> NoReturn:
     sys.exit(
-        "hotline-testbed is not installed, it runs from its checkout (`make run-topo`); "
+        "hotline-testbed cannot be installed, it runs from its checkout (`make run-topo`); "
         "its switch can be installed alone (`pip install ./softswitch`)"
     )
 

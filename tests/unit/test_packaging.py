@@ -70,7 +70,7 @@ def test_the_testbed_is_not_built(hook: str, tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", call], cwd=ROOT / folder, capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr.splitlines() == [
-        "hotline-testbed is not installed, it runs from its checkout (`make run-topo`); "
+        "hotline-testbed cannot be installed, it runs from its checkout (`make run-topo`); "
         "its switch can be installed alone (`pip install ./softswitch`)"
     ]
     assert not list(tmp_path.iterdir())
