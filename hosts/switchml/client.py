@@ -42,5 +42,5 @@ class SwitchMLClient(VectorClient):
         header = self._header
         return (
             f"no result for {waited_s:.1f} s in all-reduce {header.number}, with {header.pending} of "
-            f"{header.total} packets unanswered: another worker has stopped, or the switch has lost its state"
+            f"{header.total} packets to go: another worker has stopped, or the switch has lost its state"
         )

@@ -128,7 +128,7 @@ class BaseClient:
         deltas: Values,
         answered: NDArray[np.bool_],
     ) -> None:
-        """Start to add `deltas` [size]; mark acknowledged ones in `answered` [>= size]. Needs an idle client."""
+        """Start to add `deltas` [size] on an idle client; mark acknowledged ones in `answered` [>= size]."""
         self.state = with_arrays(self.state, answered=answered)
         self.state.deltas[: len(positions)] = deltas
         self._start(PUSH, iteration, positions)
