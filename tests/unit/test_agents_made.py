@@ -107,7 +107,7 @@ def test_a_ps_writes_its_connection_log_when_a_part_of_it_is_full(tmp_path: Path
     config = PsConfig.model_validate({**PS, "log_dir": tmp_path})
     process = PsProcess(config, 0)
     with closing(process.sockets()) as sockets:
-        assert sockets._on_room == process.write_full_logs
+        assert sockets._on_full_log == process.write_full_logs
     process.close()
 
 
