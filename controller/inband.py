@@ -43,14 +43,14 @@ PATIENCE = 10.0
 _FIRST_TIMEOUT = 0.1
 _MAX_TIMEOUT = 0.4
 _MAX_READS = 8
-_SERVERS_OF_UP = " Under `hotline up`, servers run only while workers do: start a script first"
+_UP_HINT = " Under `hotline up`, servers run only while workers do: start a script first"
 
 K = TypeVar("K")
 T = TypeVar("T")
 
 
 class InBand:
-    """`async with InBand(switch) as inband`: one caller, with its own epoch."""
+    """One caller of servers and registers, with its own epoch; use it in `async with InBand(switch)`."""
 
     def __init__(self, switch: SwitchClient, *, patience: float = PATIENCE) -> None:
         self.epoch = switch.new_epoch()
@@ -103,7 +103,7 @@ class InBand:
         await self._command(command, server, [] if epoch is None else [epoch])
 
     async def busiest(self, server: Server, limit: int) -> tuple[Keys, Values]:
-        """Return `NO_KEY` with all updates since the last call, then the `limit` busiest keys: [n] each."""
+        """Return keys [n], and updates since the last call: `NO_KEY` with the total, then the busiest."""
         pages: list[tuple[Keys, Values]] = []
         while not pages or len(pages[-1][0]) == control.MAX_VALUES_KEYS:
             arguments = [len(pages) * control.MAX_VALUES_KEYS, limit]
@@ -120,7 +120,7 @@ class InBand:
         packing = pack_hashed(ps_ids_of(array, len(servers)), lanes_of(array))
         by_lane = np.append(array, np.uint64(NO_KEY))[packing.position]
         rpcs = zip(packing.ps.tolist(), packing.count.tolist(), packing.live.tolist(), by_lane, strict=True)
-        free = _numbers(_MAX_READS, WINDOW)
+        free = _free_seqs(_MAX_READS, WINDOW)
         answers = await gather_or_cancel(
             self._read(servers[ps], live, lanes[:count], free) for ps, count, live, lanes in rpcs
         )
@@ -161,7 +161,7 @@ class InBand:
         return answer
 
     async def _command(self, command: Command, server: Server, keys: Sequence[int]) -> Control:
-        free = self._free.setdefault(server, _numbers(control.SLOTS, 0))
+        free = self._free.setdefault(server, _free_seqs(control.SLOTS, 0))
         seq = await free.get()
         request = Control(command, server.job, server.ps, self.epoch, seq, np.array(keys, dtype=np.uint64))
         endpoint = UdpEndpoint(server.mac, server.addr, server.udp_port)
@@ -174,7 +174,7 @@ class InBand:
             server.port,
             who,
             command.name,
-            _SERVERS_OF_UP,
+            _UP_HINT,
         )
         free.put_nowait(seq + control.SLOTS)
         return answer
@@ -189,7 +189,7 @@ class InBand:
         what: str,
         hint: str = "",
     ) -> T:
-        """Send a frame repeatedly until `waiting[call]` has the answer; raise `NoAnswer` without one."""
+        """Send a frame repeatedly until `waiting[call]` has the answer; raise `NoAnswer` if none comes."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
         waiting[call] = answer
@@ -224,7 +224,7 @@ class InBand:
                 log.debug("packet-in that is no RPC: %s", error)
 
 
-def _numbers(slots: int, first: int) -> asyncio.Queue[int]:
+def _free_seqs(slots: int, first: int) -> asyncio.Queue[int]:
     free: asyncio.Queue[int] = asyncio.Queue()
     for slot in range(slots):
         free.put_nowait(first + slot)

@@ -27,7 +27,7 @@ def group_of(number: int) -> int:
 
 
 def receiver_of(hosts: Hosts, number: int, worker: int) -> int:
-    """Return the receiver's number of a worker, from 0 on, in job `number`."""
+    """Return the receiver number of a worker, which counts from 0, in job `number`."""
     return number * hosts.workers + worker + 1
 
 

@@ -80,7 +80,7 @@ class Row:
     MATCHED: ClassVar[int] = 1
     """Number of match fields, which come first."""
     CONTROL: ClassVar[str] = INGRESS
-    """Name of the P4 control with the tables, with a dot."""
+    """Name of the P4 control with the tables, and a trailing dot."""
 
     @property
     def identity(self) -> tuple[object, ...]:

@@ -1,7 +1,7 @@
 """Let hot sets follow drift: in each period count updates, divide the slots, choose keys, and move them.
 
-An update is a lane of a worker's fresh push, counted once, where it is added: by its PS, by key, or by the
-switch, by slot. So counts of hot and cold keys are comparable, and those of a key that has moved add up.
+An update is one lane of a worker's push, without retransmissions. Whichever adds it counts it: PSs count by
+key, the switch by slot. So counts of hot and cold keys are comparable, and a moved key's counts are summed.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ class _Job:
     pushes: dict[_Slot, int] | None = None
     """Counts of the job's slots at the last reading; None before the first period."""
 
-    def rank(self, counts: Rates, keys: int, is_first: bool) -> tuple[Rates, Rule]:
+    def rates_and_rule(self, counts: Rates, keys: int, is_first: bool) -> tuple[Rates, Rule]:
         if is_first:
             return counts, replace(self.rule, top_k=max(self.rule.top_k, keys), swaps=0)
         self.rates = smoothed(self.rates, counts)
         return self.rates, self.rule
 
 
-class _Counted(NamedTuple):
+class _JobCounts(NamedTuple):
     entries: Sequence[HotParam]
     contender: Contender
     updates: int | None
@@ -72,7 +72,7 @@ class _Counted(NamedTuple):
 
 
 class Follower:
-    """Adapts the hot sets of jobs; `period` is due at even intervals. It cannot be used after an error."""
+    """Adapts the hot sets of jobs; call `period` at equal intervals. It cannot be used after an error."""
 
     def __init__(self, controller: Controller, rules: Mapping[int, Rule]) -> None:
         self._controller = controller
@@ -80,7 +80,7 @@ class Follower:
         self.is_moving = False
 
     async def period(self) -> list[Period]:
-        """End a period and begin the next; the first only fills small sets. Raises a `ControllerError`."""
+        """End a period and begin the next; the first only fills up hot sets. Raises a `ControllerError`."""
         began = time.monotonic()
         quotas = await self._quotas()
         entries = await self._controller.entries()
@@ -133,22 +133,22 @@ class Follower:
             orphans
         )
 
-    async def _count(self, job: int, all_entries: Sequence[HotParam]) -> _Counted:
+    async def _count(self, job: int, all_entries: Sequence[HotParam]) -> _JobCounts:
         followed = self._jobs[job]
         entries = [entry for entry in all_entries if entry.job == job]
         hot = np.array([entry.key for entry in entries], dtype=np.uint64)
         is_first = followed.pushes is None
-        cold, counts, at_servers = await self._busiest(job, followed.rule.top_k - len(entries))
+        cold, counts, at_servers = await self._read_busiest(job, followed.rule.top_k - len(entries))
         pushes = await self._pushes_since(followed, entries)
         counted = summed(np.append(hot, cold), np.append(pushes, counts))
-        rates, rule = followed.rank(counted, len(hot), is_first)
+        rates, rule = followed.rates_and_rule(counted, len(hot), is_first)
         contender = Contender(rates, hot, rule)
         in_switch = int(pushes.sum())
         if is_first:
-            return _Counted(entries, contender, None, None)
-        return _Counted(entries, contender, at_servers + in_switch, in_switch)
+            return _JobCounts(entries, contender, None, None)
+        return _JobCounts(entries, contender, at_servers + in_switch, in_switch)
 
-    async def _busiest(self, job: int, missing: int) -> tuple[Keys, Values, int]:
+    async def _read_busiest(self, job: int, missing: int) -> tuple[Keys, Values, int]:
         """Return the most updated keys of this period [n], their updates [n], and the updates of all keys."""
         limit = max(missing, 0) + _CANDIDATES * self._jobs[job].rule.swaps
         shares = await self._controller.busiest(job, limit)
@@ -157,7 +157,7 @@ class Follower:
         return keys, counts, sum(int(counts[0]) for _, counts in shares)
 
     async def _pushes_since(self, followed: _Job, entries: Sequence[HotParam]) -> NDArray[np.int64]:
-        """Return the switch's updates of each entry since the last reading [n]; 0 without one."""
+        """Return the switch's updates of each entry since the last reading [n]; 0 if there was none."""
         before = followed.pushes or {}
         followed.pushes = await self._read(entries)
         # A counter that went back was reset by a new pipeline.
@@ -169,11 +169,11 @@ class Follower:
 
     async def _move(
         self,
-        counted: Mapping[int, _Counted],
+        counted: Mapping[int, _JobCounts],
         changes: Mapping[int, Change],
         others: Mapping[int, tuple[list[int], list[int]]],
     ) -> None:
-        """Move what jobs give back, then all else; of `others`, keys before and after."""
+        """Free the slots that jobs give back, then move all else; `others` is job -> (keys before, after)."""
         self.is_moving = True
         for other, (keys, remaining) in others.items():
             if len(remaining) < len(keys):

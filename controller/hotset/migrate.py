@@ -46,20 +46,20 @@ class Move:
 
     @property
     def command(self) -> Command | None:
-        """Command for the PS; None if it keeps its value, as for a parked key."""
+        """Command for the PS; None if the PS has the value and keeps it, as for a parked key."""
         if self.goal is State.HOT:
             return Command.SEED
         return None if self.start in (None, State.PARKED) else Command.COLLECT
 
-    def before(self) -> list[Update]:
+    def preparing_updates(self) -> list[Update]:
         if self.command is Command.SEED and self.start in (None, State.PARKED):
             return [self._update(self.start, State.RESERVED)]
         if self.command is Command.COLLECT and self.start is not State.DRAINING:
             return [self._update(self.start, State.DRAINING)]
         return []
 
-    def after(self) -> Update:
-        return self._update(State.RESERVED if self.before() else self.start, self.goal)
+    def final_update(self) -> Update:
+        return self._update(State.RESERVED if self.preparing_updates() else self.start, self.goal)
 
     def _update(self, start: State | None, goal: State | None) -> Update:
         if goal is None:
@@ -78,7 +78,11 @@ class Plan:
         return self.leaving + self.arriving
 
     def summary(self) -> dict[str, int]:
-        updates = Counter(update.change for move in self.moves for update in (*move.before(), move.after()))
+        updates = Counter(
+            update.change
+            for move in self.moves
+            for update in (*move.preparing_updates(), move.final_update())
+        )
         commands = Counter(move.command for move in self.moves)
         return {
             "inserts": updates[Change.INSERT],
@@ -148,21 +152,21 @@ async def execute(plan: Plan, fabric: Fabric, n_ps: int, progress: Progress, wav
     done = 0
     for step in (plan.leaving, plan.arriving):
         without_value = [move for move in step if move.command is None]
-        await fabric.write([move.after() for move in without_value])
+        await fabric.write([move.final_update() for move in without_value])
         done += len(without_value)
         progress(done, len(plan.moves))
         ordered = _balanced([move for move in step if move.command is not None], n_ps)
         for start in range(0, len(ordered), wave_keys):
             wave = ordered[start : start + wave_keys]
-            await fabric.write([update for move, _ in wave for update in move.before()])
+            await fabric.write([update for move, _ in wave for update in move.preparing_updates()])
             await gather_or_cancel(fabric.command(*command) for command in _commands(wave))
-            await fabric.write([move.after() for move, _ in wave])
+            await fabric.write([move.final_update() for move, _ in wave])
             done += len(wave)
             progress(done, len(plan.moves))
 
 
 def _balanced(moves: Sequence[Move], n_ps: int) -> list[tuple[Move, int]]:
-    """Return moves with their PS, ordered so that every stretch has equally many of each PS and lane."""
+    """Return moves with their PS, ordered so that every wave has about as many of each PS and lane."""
     servers = ps_ids_of(np.array([move.param.key for move in moves], dtype=np.uint64), n_ps).tolist()
     seen: Counter[tuple[int, int]] = Counter()
     ranked: list[tuple[int, Move, int]] = []

@@ -1,7 +1,7 @@
 """Divide the switch's slots between jobs by their quotas: pure functions, no I/O.
 
 A quota of K keys is K / LANES slots of each lane. The quotas of all jobs together fit into the switch, so a
-job can have its own at any time. Slots of a quota that its job does not need are idle: any job may use them.
+job can claim its quota at any time. Slots of a quota that its job does not need are free for any job.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ALL_SLOTS: Slots = np.full(LANES, SLOTS, np.int64)
 
 
 def round_quota(keys: int) -> int:
-    """Return the quota of at least `keys` keys that has equally many slots in each lane."""
+    """Return the smallest quota of at least `keys` keys that has equally many slots in each lane."""
     return -(-keys // LANES) * LANES
 
 
@@ -93,7 +93,7 @@ def first_per_lane(keys: Sequence[int], room: Slots) -> list[int]:
 
 
 def ranks_in_lane(lanes: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Return how many of the same lane stand before each of `lanes` [n]: [n]."""
+    """Return, for each of `lanes` [n], the number of equal lanes before it: [n]."""
     order = np.argsort(lanes, kind="stable")
     firsts = np.searchsorted(lanes[order], lanes[order])
     ranks = np.empty(len(lanes), np.int64)

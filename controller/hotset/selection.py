@@ -62,12 +62,12 @@ class Rule:
     top_k: int
     margin: float = MARGIN
     """Factor by which the rate of a cold key must exceed that of the hot key it replaces."""
-    swaps: int = WAVE
+    swaps: int = WAVE  # maximum per period
 
     def beats(self, cold: float, hot: float) -> bool:
-        """Return whether a rate `cold` beats `hot` by more than chance: a count varies by its root."""
-        by_chance = sqrt((cold + hot) * NEWEST / (2 - NEWEST))
-        return cold > self.margin * hot and cold - hot > _SIGMAS * by_chance
+        """Return whether rate `cold` beats `hot` by more than chance: a count n has deviation √n."""
+        deviation = sqrt((cold + hot) * NEWEST / (2 - NEWEST))
+        return cold > self.margin * hot and cold - hot > _SIGMAS * deviation
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def choose(rates: Rates, hot: Keys, rule: Rule, room: Sequence[int]) -> Change:
     stays &= np.cumsum(stays) <= rule.top_k
     staying, surplus = ranked.where(stays), ranked.keys[~stays]
     cold = ~np.isin(rates.keys, hot, assume_unique=True)
-    arrivals = _ranked(rates.keys[cold], rates.rates[cold]).each()
+    arrivals = _ranked(rates.keys[cold], rates.rates[cold]).to_list()
     free = np.array(room) - np.bincount(staying.lanes, minlength=len(room))
     filling, waiting = _fill(arrivals, rule.top_k - len(staying.keys), free)
     swaps = _swap(waiting, _Victims(staying, len(room)), rule, free)
@@ -147,7 +147,7 @@ class _Ranked(NamedTuple):
     def at(self, place: int) -> _Key:
         return _Key(int(self.keys[place]), float(self.rates[place]), int(self.lanes[place]))
 
-    def each(self) -> list[_Key]:
+    def to_list(self) -> list[_Key]:
         return [_Key(*row) for row in zip(*(column.tolist() for column in self), strict=True)]
 
 

@@ -58,7 +58,9 @@ class CountingSwitch:
         """Move keys as `plan` says, which raises if a lane lacks slots."""
         moves = plan(self.params.values(), job, wanted, offload=True, slots=self._slots)
         for step in (moves.leaving, moves.arriving):
-            self._apply(update for move in step for update in (*move.before(), move.after()))
+            self._apply(
+                update for move in step for update in (*move.preparing_updates(), move.final_update())
+            )
         return moves
 
     def _apply(self, updates: Iterable[Update]) -> None:
