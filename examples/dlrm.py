@@ -23,19 +23,19 @@ BATCH, SCALE = 128, 2.0**20
 RATE, RATE_OF_ROWS, SPREAD = 0.4, 6.0, 0.3
 """Learning rates of the dense part and of rows, and standard deviation of initial rows. A row is in few
 samples of a mini-batch, so its gradients are small."""
-REPORTED = 10
+REPORT_EVERY = 10
 
 
 def clicks(number: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return numbers [n, 13], categories [n, 26] and clicks [n]; few rows are in most samples."""
+    """Return numbers [n, 13], categories [n, 26] and clicks [n]; a few rows are in most samples."""
     random = np.random.default_rng(1)
     numbers = random.normal(size=(number, NUMBERS))
     popular = [1 / np.arange(1, rows + 1) for rows in ROWS]
     categories = np.stack([random.choice(len(p), number, p=p / p.sum()) for p in popular], 1)
-    worth = numbers @ random.normal(0, 0.5, NUMBERS) - 1
+    logit = numbers @ random.normal(0, 0.5, NUMBERS) - 1
     for k, rows in enumerate(ROWS):
-        worth += random.normal(0, 0.4, rows)[categories[:, k]]
-    clicked = random.random(number) < 1 / (1 + np.exp(-worth))
+        logit += random.normal(0, 0.4, rows)[categories[:, k]]
+    clicked = random.random(number) < 1 / (1 + np.exp(-logit))
     return torch.tensor(numbers).float(), torch.tensor(categories), torch.tensor(clicked).float()
 
 
@@ -61,9 +61,9 @@ class Dense(torch.nn.Module):
 
 
 class Model:
-    def __init__(self, kv: hotline.Worker, dense: Dense, optimises: bool) -> None:
+    def __init__(self, kv: hotline.Worker, dense: Dense, servers_optimise: bool) -> None:
         self.kv, self.dense, self.keys = kv, dense, np.arange(len(dense.flat))
-        self.factor, lr = (1.0, None) if optimises else (-RATE, RATE_OF_ROWS)
+        self.factor, lr = (1.0, None) if servers_optimise else (-RATE, RATE_OF_ROWS)
         self.bags = [
             hotline.torch.EmbeddingBag(rows, DIM, mode="sum", kv=kv, table=f"category {k}", lr=lr)
             for k, rows in enumerate(ROWS)
@@ -122,8 +122,8 @@ def main() -> None:
             losses.append(model.step(*batch))
             if number < len(batches):
                 model.prefetch(batches[number][1])
-            if number % REPORTED == 0:
-                kv.report(loss=float(np.mean(losses[-REPORTED:])), step=number)
+            if number % REPORT_EVERY == 0:
+                kv.report(loss=float(np.mean(losses[-REPORT_EVERY:])), step=number)
         kv.barrier()
         if kv.rank == 0:
             numbers, categories, clicked = (each[held_out] for each in data)
@@ -133,7 +133,7 @@ def main() -> None:
             loss = functional.binary_cross_entropy_with_logits(logits, clicked).item()
             rate = data[2][~held_out].mean()
             plain = functional.binary_cross_entropy(rate.expand(len(clicked)), clicked).item()
-            print(f"log loss of held-out samples is {loss:.3f}; {plain:.3f} by the rate of clicks alone")
+            print(f"log loss of held-out samples is {loss:.3f}; {plain:.3f} if predicted by the click rate")
         kv.barrier()
 
 

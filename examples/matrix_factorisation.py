@@ -18,7 +18,7 @@ Floats = NDArray[np.float32]
 
 
 def ratings(number: int) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
-    """Return users, films and ratings from 1 to 5, each [number]; few films have most of the ratings."""
+    """Return users, films and ratings from 1 to 5, each [number]; a few films have most of the ratings."""
     random = np.random.default_rng(1)
     users, films = random.normal(size=(USERS, 3)), random.normal(size=(FILMS, 3))
     popular = 1 / np.arange(1, FILMS + 1) ** 0.8
@@ -77,9 +77,9 @@ def main() -> None:
         kv.barrier()
         if kv.rank == 0:
             users, films = kv.read("users")[user[held_out]], kv.read("films")[film[held_out]]
-            off = np.sqrt((error(users, films, rated[held_out]) ** 2).mean())
+            rmse = np.sqrt((error(users, films, rated[held_out]) ** 2).mean())
             plain = np.sqrt(((rated[held_out] - MEAN) ** 2).mean())
-            print(f"held-out ratings are off by {off:.3f}; by {plain:.3f} before training")
+            print(f"RMSE of held-out ratings is {rmse:.3f}; {plain:.3f} if predicted by the mean")
         kv.barrier()
 
 

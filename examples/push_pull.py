@@ -12,5 +12,5 @@ with hotline.Worker(tables={"users": (1_000, 16)}) as kv:
     kv.wait(kv.push_pull(keys, np.ones_like(rows), rows))
     kv.barrier()
     kv.wait(kv.pull(keys, rows))
-    print(f"worker {kv.rank} of {kv.size}: its rows were pushed to {rows.mean():.2f} times")
+    print(f"worker {kv.rank} of {kv.size}: each of its rows was pushed {rows.mean():.2f} times on average")
     kv.barrier()
