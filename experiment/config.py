@@ -45,7 +45,7 @@ MAX_WORKERS = min(MAX_HOSTS_OF_A_KIND, (ROWS - 1) // _MAX_ARMS - MAX_SERVERS)
 
 
 def max_top_k(jobs: int) -> int:
-    """Return the maximum `top_k` of each of `jobs` offloaded jobs: 7/8 of the slots, as lanes differ."""
+    """Return the maximum `top_k` of each of `jobs` offloaded jobs: 7/8 of slots, as lanes fill unevenly."""
     return LANES * SLOTS // jobs * 7 // 8
 
 
@@ -69,10 +69,10 @@ VARIABLES = {
     "CLI": "cli",
     "SEED": "seed",
 }
-FAULTS_LIMIT = "runs end well with up to 0.05 of each"
-_SHOWN = Repr()
+FAULTS_LIMIT = "runs complete with up to 0.05 of each"
+_INPUT_REPR = Repr()
 """Formats values in messages; the `repr` of deeply nested tables fails."""
-_SHOWN.maxstring = _SHOWN.maxlong = _SHOWN.maxother = 200
+_INPUT_REPR.maxstring = _INPUT_REPR.maxlong = _INPUT_REPR.maxother = 200
 PROFILE_LANES = 1_000_000
 
 
@@ -264,7 +264,7 @@ class Config(RunSettings):
                 raise ValueError(message)
             compared_with = " and ".join(name for name, baseline in known.items() if baseline is None)
             raise ValueError(
-                f"arms ({', '.join(self.arms)}) must be some of {', '.join(known)}, with {compared_with}"
+                f"arms ({', '.join(self.arms)}) must be some of {', '.join(known)}, including {compared_with}"
             )
         limit = max_top_k(max(1, self.jobs_per_switch))
         if self.top_k > limit and not self.is_lockstep:
@@ -300,7 +300,7 @@ class Config(RunSettings):
             )
         if self.learning_rate is not None:
             raise ValueError(
-                f"optimiser ({optimiser}) and learning_rate ({self.learning_rate:g}): the optimiser has the "
+                f"optimiser ({optimiser}) and learning_rate ({self.learning_rate:g}): the optimiser sets the "
                 "rate; leave learning_rate out"
             )
 
@@ -325,7 +325,7 @@ class Config(RunSettings):
         if not _words_of(self.script or ""):
             raise ValueError(f"script ({self.script!r}) must be a Python script's path, and its arguments")
         if self.data is not None:
-            raise ValueError("data and script: a script has data of its own; give one of both")
+            raise ValueError("data and script: a script has data of its own; leave one out")
         if self.codec != "fast":
             raise ValueError(f"codec ({self.codec}) and script: scripts have the fast codec")
         if self.loads != (CLOSED_LOOP,) or self.rate is not None:
@@ -368,19 +368,19 @@ def load_config_as(
     except ValidationError as error:
         first = _first(error)
         if first["loc"] and first["loc"][0] in overrides:
-            raise ConfigError(_complaint(first, model)) from None
-        raise ConfigError(_describe(first, given, file, model)) from None
+            raise ConfigError(_message_of_setting(first, model)) from None
+        raise ConfigError(_message_with_source(first, given, file, model)) from None
 
 
 def config_of(model: type[AnyModel], values: Mapping[str, object]) -> AnyModel:
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        raise ConfigError(_complaint(_first(error), model)) from None
+        raise ConfigError(_message_of_setting(_first(error), model)) from None
 
 
 def _first(error: ValidationError) -> ErrorDetails:
-    """Return the first error; one of an old setting comes before others, which it may have caused."""
+    """Return the first error, but one about a renamed setting first, as it may have caused the others."""
     found = error.errors()
     return next((each for each in found if find_old_setting(each["loc"])), found[0])
 
@@ -409,18 +409,20 @@ def read_toml(file: Path, label: str) -> dict[str, object]:
         raise ConfigError(f"{label}: not TOML: {error}") from None
 
 
-def _describe(error: ErrorDetails, given: Mapping[str, str], file: str | None, model: type[Config]) -> str:
+def _message_with_source(
+    error: ErrorDetails, given: Mapping[str, str], file: str | None, model: type[Config]
+) -> str:
     field = ".".join(map(str, error["loc"]))
     for variable, name in VARIABLES.items():
         if name == field and name in given:
             return f"{variable}={given[name]}: {_message(error, model)}"
-    return f"{'' if file is None else f'CONFIG={file}: '}{_complaint(error, model)}"
+    return f"{'' if file is None else f'CONFIG={file}: '}{_message_of_setting(error, model)}"
 
 
-def _complaint(error: ErrorDetails, model: type[BaseModel]) -> str:
+def _message_of_setting(error: ErrorDetails, model: type[BaseModel]) -> str:
     field = one_line(".".join(map(str, error["loc"])))
     message = _message(error, model)
-    return f"{field} = {_SHOWN.repr(error['input'])}: {message}" if field else message
+    return f"{field} = {_INPUT_REPR.repr(error['input'])}: {message}" if field else message
 
 
 def _message(error: ErrorDetails, model: type[BaseModel]) -> str:

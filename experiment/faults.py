@@ -8,14 +8,14 @@ from typing import NamedTuple
 class FrameFault(NamedTuple):
     name: str
     option: str  # key in the softswitch's `--impair`
-    row: str
+    row: str  # label in the table of docs/reliability.md
     counter: str
 
 
 class ProcessKill(NamedTuple):
     name: str
-    process: str
-    first: int
+    process: str  # name of the process without its number
+    first: int  # number of the first such process
     row: str
 
 
@@ -26,7 +26,7 @@ FRAME_FAULTS = (
 )
 WORKER_KILLED = ProcessKill("worker killed", "worker-", 1, "a worker dies")
 SERVER_KILLED = ProcessKill(
-    "server restarted", "ps-", 0, "a parameter server dies and comes back, by its journal"
+    "server restarted", "ps-", 0, "a parameter server dies and recovers from its journal"
 )
 SWITCH_KILLED = ProcessKill(
     "switch restarted", "s", 1, "the switch comes back with empty tables and registers"

@@ -1,4 +1,4 @@
-"""The folder of a run, `runs/<time>-<target>`, and the link `runs/latest` to the last readable one."""
+"""The folder of a run, `runs/<time>-<target>`, and the link `runs/latest` to the newest readable one."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def point_to_latest(runs: Path) -> None:
     partial = runs / ".latest.partial"
     partial.unlink(missing_ok=True)
     partial.symlink_to(max(written, key=written.__getitem__).name)
-    _give(partial)
+    _chown_to_user(partial)
     partial.replace(latest)
 
 
@@ -62,9 +62,9 @@ def _written_ns(run: Path) -> int | None:
 
 def give_to_user(folder: Path) -> None:
     for path in (folder, *folder.rglob("*")):
-        _give(path)
+        _chown_to_user(path)
 
 
-def _give(path: Path) -> None:
+def _chown_to_user(path: Path) -> None:
     if "SUDO_UID" in os.environ:
         os.chown(path, int(os.environ["SUDO_UID"]), int(os.environ["SUDO_GID"]), follow_symlinks=False)

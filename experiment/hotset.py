@@ -12,7 +12,7 @@ from foundation.designs.arms import profiling
 from foundation.logs.merge import last_updates
 
 _MARGIN = 1.02
-"""Factor for the different sizes of mini-batches."""
+"""Factor on the number of steps, as mini-batches differ in size."""
 
 
 class TraceSize(Protocol):
@@ -35,7 +35,7 @@ async def prepare(session: Session, trace: TraceSize) -> None:
 
 
 async def profile(session: Session, trace: TraceSize) -> None:
-    """Run the profile job for the configured lanes, at most one pass, and have the update logs written."""
+    """Run the profile job until it has pushed the configured lanes, at most a pass; write the update logs."""
     workers, arm = session.config.workers, profiling(session.config.design)
     steps = steps_to_profile(session.config, trace)
     done: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""The machine of a run, as far as its operating system describes it: simulations need no Linux."""
+"""Describe the machine of a run, on any operating system, as simulations do not need Linux."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _REFRESH_HZ = 2
 
 
 class RunConsole(Console):
-    """Standard error of a run, which continues and cleans up after its reader has closed the pipe."""
+    """A console on standard error; if its pipe is closed, it becomes quiet, and the run continues."""
 
     def __init__(self) -> None:
         super().__init__(stderr=True)

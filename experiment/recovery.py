@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 _RETRY_S = 0.1
 _MAX_TRIES = 10
-"""Failures without a death that explains them after which the recovery fails."""
+"""Maximum failures that no process's death explains; with as many, the recovery fails."""
 
 
 class RecoverableCluster(Protocol):
@@ -42,7 +42,7 @@ class RecoverableCluster(Protocol):
     async def until_switch_answers(self) -> None: ...
 
     def controller(self) -> AbstractAsyncContextManager[Controller]:
-        """Return a controller of the switch that other controllers do not outbid."""
+        """Return a controller of the switch whose election id no other controller exceeds."""
         ...
 
     def rows(self, epoch: int) -> Sequence[Settings]:

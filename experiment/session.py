@@ -117,9 +117,9 @@ class Session(ABC):
 
     @asynccontextmanager
     async def active(self, arm: Arm) -> AsyncIterator[None]:
-        """Have servers do what a design's servers do without being asked, for this arm only.
+        """Have servers collect from the switch, if the design's servers do so, for this arm only.
 
-        Arms share the servers, so what one of them did during another's block would count as the other's.
+        Arms share the servers, so what servers did for one during another's block would count as the other's.
         """
         yield
 
@@ -143,11 +143,11 @@ class Session(ABC):
 
     @abstractmethod
     async def server_use(self) -> dict[str, ServerUse]:
-        """Return the servers' use by arm since they started; each arm has the CPU time of all arms."""
+        """Return the servers' use since they started, by arm; CPU time is that of all arms together."""
 
     @abstractmethod
     def program_use(self) -> ProgramUse | None:
-        """Return the CPU time of the kernel's program since the start; None if it is unknown."""
+        """Return the CPU time of the datapath's program in the kernel since the start; None if unknown."""
 
     @abstractmethod
     def run_queues_ns(self) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Default settings by codec, script or design (agents differ 1,000-fold); explicit settings win."""
+"""Default settings by codec, script or design (codecs differ 1,000-fold in speed); explicit settings win."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SIZES: Mapping[str, Settings] = {
 }
 """Codec -> setting -> default; tables have a default for each of their settings."""
 
-OF_SCRIPTS: Settings = {
+SCRIPT_DEFAULTS: Settings = {
     # Scripts run as fast as they can, through arms that take turns.
     "loads": [CLOSED_LOOP],
     "calibration_s": 0.5,
@@ -40,7 +40,7 @@ OF_SCRIPTS: Settings = {
     "simulate_dedicated_switch": False,
 }
 
-OF_LOCKSTEP: Settings = {
+LOCKSTEP_DEFAULTS: Settings = {
     # Workers wait for each other, so they cannot follow an offered rate.
     "loads": [CLOSED_LOOP],
     # A single worker would wait forever.
@@ -53,18 +53,18 @@ STEP_PATIENCE_S: Mapping[str, float] = {"fast": 1.0, "scapy": 60.0}
 """Codec -> maximum duration of a step in a closed loop, in s."""
 
 
-OF_PRECISE: Settings = {"budget_s": 600.0}
+PRECISE_DEFAULTS: Settings = {"budget_s": 600.0}
 """Setting -> default for runs that go on until intervals are narrow."""
 
 
 def with_sizes(given: Settings, codec: object) -> dict[str, Any]:
     sizes = SIZES.get(codec, {}) if isinstance(codec, str) else {}
     if given.get("script") is not None:
-        sizes = OF_SCRIPTS
+        sizes = SCRIPT_DEFAULTS
     elif _is_lockstep(given.get("design", DEFAULT)):
-        sizes = {**sizes, **OF_LOCKSTEP}
+        sizes = {**sizes, **LOCKSTEP_DEFAULTS}
     if _is_true(given.get("precise")):
-        sizes = {**sizes, **OF_PRECISE}
+        sizes = {**sizes, **PRECISE_DEFAULTS}
     return {**given, **{name: _filled(given, name, size) for name, size in sizes.items()}}
 
 

@@ -21,7 +21,7 @@ class Lanes(NamedTuple):
 
 
 def settle(lanes: Lanes, is_logged: bool) -> Accounting:
-    """Return the accounting of all lanes; `is_logged` tells whether logs have all that the switch served."""
+    """Return the accounting of all lanes; `is_logged`: whether logs have all that the switch served."""
     # After a worker's death or dropped rows, logs are incomplete: only wrong values reveal lost lanes.
     applied = lanes.at_servers + lanes.served
     lost = lanes.mismatched_keys

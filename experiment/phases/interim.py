@@ -9,11 +9,11 @@ from foundation.text import pluralize
 
 FIRST_S = 20.0
 """Time in the measured phase after which the first numbers are printed, in s."""
-_SHOWN = {PS_PACKETS.name: "packets", "ps_bytes_per_step": "bytes", PS_CPU.name: "CPU"}
+_NOUNS = {PS_PACKETS.name: "packets", "ps_bytes_per_step": "bytes", PS_CPU.name: "CPU"}
 
 
-def so_far(blocks: Sequence[Block], load: float, lead: Arm) -> str | None:
-    metrics = [METRICS[name] for name in _SHOWN]
+def interim_summary(blocks: Sequence[Block], load: float, lead: Arm) -> str | None:
+    metrics = [METRICS[name] for name in _NOUNS]
     of_arms = [
         [block for block in blocks if block.load == load and block.arm == arm]
         for arm in (lead.name, lead.reference)
@@ -23,7 +23,7 @@ def so_far(blocks: Sequence[Block], load: float, lead: Arm) -> str | None:
     values, baseline = (of_blocks(of_arm, metrics) for of_arm in of_arms)
     changes = [
         f"{noun} {100 * (values[name] / baseline[name] - 1):+.0f} %"
-        for name, noun in _SHOWN.items()
+        for name, noun in _NOUNS.items()
         if baseline[name]
     ]
     rounds = len({block.round for block in of_arms[0]})

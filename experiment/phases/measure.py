@@ -11,7 +11,7 @@ from typing import TypeVar
 from analysis.disturbance import reasons
 from analysis.record import Block, ProgramUse, ServerUse, min_capacity
 from experiment.config import Config
-from experiment.phases.interim import so_far
+from experiment.phases.interim import interim_summary
 from experiment.phases.rounds import RoundCount
 from experiment.progress import Phase
 from experiment.session import BlockResult, Planned, Session
@@ -42,13 +42,13 @@ def take_capacity(session: Session, found: dict[str, float]) -> float:
 async def measure(session: Session, halfway: Callable[[], Awaitable[None]]) -> None:
     """Run rounds at the offered rates; call `halfway` once, between two rounds, if the run goes on then."""
     config = session.config
-    chance = random.Random(config.seed)
+    rng = random.Random(config.seed)
     rounds = RoundCount(config, session.spent_s)
     is_halfway = False
     with session.reporter.phase("measure", 1.0) as phase:
         while session.record.ended_by is None:
             blocks = _plan(session, rounds)
-            chance.shuffle(blocks)
+            rng.shuffle(blocks)
             await _run_round(session, blocks, rounds, phase)
             operations = await session.new_operations() if rounds.needs_operations else None
             session.record.ended_by = rounds.end(operations, session.record.blocks)
@@ -68,7 +68,7 @@ def _show_first_numbers(session: Session, rounds: RoundCount) -> None:
     lead = leading(session.config.design)
     if lead is None or lead not in session.config.measured or not rounds.shows_numbers:
         return
-    text = so_far(session.record.blocks, session.config.loads[0], lead)
+    text = interim_summary(session.record.blocks, session.config.loads[0], lead)
     if text is not None:
         session.reporter.message(text)
 
@@ -94,8 +94,8 @@ def _plan(session: Session, rounds: RoundCount) -> list[Planned]:
         discarded = discarded_steps(session.config, period_ns)
         first = session.take_steps(steps)
         # The workers' offsets depend on the seed, the round and the load only, not on other arms or loads.
-        chance = random.Random(f"{session.config.seed} {rounds.done} {load_name(load)}")
-        offsets = tuple(chance.randrange(period_ns) for _ in range(session.config.workers))
+        rng = random.Random(f"{session.config.seed} {rounds.done} {load_name(load)}")
+        offsets = tuple(rng.randrange(period_ns) for _ in range(session.config.workers))
         pace = (0, ()) if session.config.is_closed_loop else (period_ns, offsets)
         blocks += [
             Planned(arm, first, steps, *pace, rounds.done, load, discarded)
@@ -178,7 +178,7 @@ def _mean_loss(answers: list[BlockResult]) -> float | None:
 
 
 def _waits_ms(after: dict[str, int], before: dict[str, int]) -> dict[str, float]:
-    """Return the wait of each process in ms, without those that were restarted, whose counters went back."""
+    """Return the wait of each process in ms, without restarted processes, whose counters began at 0 again."""
     return {name: (ns - before[name]) / 1e6 for name, ns in after.items() if ns >= before.get(name, ns + 1)}
 
 

@@ -1,4 +1,4 @@
-"""Decide when to end rounds: at their configured number, at a look, with narrow intervals, or the budget."""
+"""Decide when a run has enough rounds: by their number, an interim look, narrow intervals, or the budget."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from experiment.phases.interim import FIRST_S
 from foundation.designs.arms import leading
 from foundation.logs.columns import load_name
 
-LATER_LOOKS = 0.65
+_LATER_LOOKS_SHARE = 0.65
 """Share of the budget within which a look after the first has to end. The first look claims large differences
 of packets, bytes and CPU time, and a default run is to end within 100 s."""
 
@@ -79,35 +79,35 @@ class RoundCount:
         if self._config.rounds is not None:
             return "rounds" if self.done >= self._config.rounds else None
         if operations is None:
-            return self._end_of_budget(self.done + 1)
+            return self._end_if_over_budget(self.done + 1)
         self._operations.append(operations.filter(pl.col("measured") & (pl.col("round") >= 0)))
         if self._config.ends_when_narrow:
             if self.done >= self._config.planned_rounds and self._is_narrow(blocks):
                 return "precision"
-            return self._end_of_budget(self.done + 1)
-        return self._end_of_look(blocks)
+            return self._end_if_over_budget(self.done + 1)
+        return self._end_at_look(blocks)
 
-    def _end_of_budget(self, rounds: int, share: float = 1.0) -> End | None:
+    def _end_if_over_budget(self, rounds: int, share: float = 1.0) -> End | None:
         if self.done < self._config.min_rounds:
             return None
         return "budget" if self.spent_s * rounds / self.done > share * self._config.budget_s else None
 
-    def _end_of_look(self, blocks: Sequence[Block]) -> End | None:
+    def _end_at_look(self, blocks: Sequence[Block]) -> End | None:
         look = next((each for each in LOOKS if each.rounds == self.done), None)
         if look is None:
-            return self._end_of_budget(self.done + 1) if self.done < LOOKS[0].rounds else None
+            return self._end_if_over_budget(self.done + 1) if self.done < LOOKS[0].rounds else None
         self.alpha = look.alpha
         following = next((each for each in LOOKS if each.rounds > self.done), None)
         reason = self._reason(look, blocks)
         if reason is not None or following is None:
             return reason or "futility"
-        return self._end_of_budget(following.rounds, LATER_LOOKS)
+        return self._end_if_over_budget(following.rounds, _LATER_LOOKS_SHARE)
 
     def _reason(self, look: Look, blocks: Sequence[Block]) -> End | None:
         lead = leading(self._config.design)
         if lead is None or lead not in self._config.measured:
             return None
-        # The answer is that of the first load.
+        # Looks compare the arms at the first load only.
         load = self._config.loads[0]
         found = estimates(None, self._at(load), [block for block in blocks if block.load == load])
         return reason_to_stop(differences(found, look.alpha), lead.name, look.rounds)

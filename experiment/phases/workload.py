@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 _MAX_DENSE = 2**24
-"""Maximum size of a model that agents allocate in full; of a larger one, the parameters in the trace."""
+"""Maximum size of a model that agents allocate in full; otherwise only its parameters in the trace."""
 
 
 def read_data(config: Config, reporter: Reporter) -> Trace | None:
@@ -42,7 +42,7 @@ def read_data(config: Config, reporter: Reporter) -> Trace | None:
     if lanes_per_step(trace) < LANES:
         log.warning(
             "%s: tiny mini-batches, of %.3g keys on average, where one RPC has room for %d: this measures "
-            "RPCs that are all but empty; put all updates of a worker's step under one iteration",
+            "nearly empty RPCs; put all updates of a worker's step under one iteration",
             config.data,
             lanes_per_step(trace),
             LANES,

@@ -23,7 +23,7 @@ from experiment.config import (
     max_top_k,
 )
 from experiment.errors import ConfigError
-from experiment.sizes import OF_SCRIPTS, SIZES
+from experiment.sizes import SCRIPT_DEFAULTS, SIZES
 from foundation.designs.registry import DEFAULT, design
 from foundation.protocol.hashing import lanes_of
 from tests.harness.arms import JOBS
@@ -122,7 +122,7 @@ def test_the_profile_jobs_hot_set_gives_way_where_there_is_no_room_for_it() -> N
 
 @pytest.mark.parametrize("arms", [["offload"], ["baseline", "offload", "offload"], ["baseline", "warm"], []])
 def test_arms_that_cannot_be_measured(load_text: Callable[..., Config], arms: list[str]) -> None:
-    wanted = r"must be some of baseline, repeat, proxy, offload, offload-proxy, with baseline$"
+    wanted = r"must be some of baseline, repeat, proxy, offload, offload-proxy, including baseline$"
     with pytest.raises(ConfigError, match=rf"arms \({', '.join(arms)}\) {wanted}"):
         load_text(f"arms = {arms}")
 
@@ -165,7 +165,9 @@ def test_run_toml_has_every_default() -> None:
     written = {name for name in values if name not in tables}
     written |= {f"{table}.{name}" for table, settings in tables.items() for name in settings}
     fixed = {name for name, field in flat(Config).items() if field.default is not None}
-    assert written == fixed - {name for sizes in (*SIZES.values(), OF_SCRIPTS) for name, _ in sized(sizes)}
+    assert written == fixed - {
+        name for sizes in (*SIZES.values(), SCRIPT_DEFAULTS) for name, _ in sized(sizes)
+    }
 
 
 def test_run_toml_has_every_setting_that_has_no_default_behind_a_hash(
@@ -198,7 +200,7 @@ def test_run_toml_has_every_size_that_a_codec_carries(codec: str) -> None:
 
 def test_run_toml_has_every_size_of_a_script() -> None:
     of = paragraphs()
-    for setting, size in sized(OF_SCRIPTS):
+    for setting, size in sized(SCRIPT_DEFAULTS):
         reported = (
             "none" if setting == "loads" else str(size).lower() if isinstance(size, bool) else f"{size:g}"
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from analysis.record import Block, ServerUse
-from experiment.phases.interim import so_far
+from experiment.phases.interim import interim_summary
 from foundation.designs.hotset import OFFLOAD
 from tests.harness.records import a_block
 
@@ -21,10 +21,10 @@ def test_changes_are_of_all_rounds_at_the_load() -> None:
         block(1, "offload", 70, 0.7),
         block(1, "proxy", 0, 0.0),
     ]
-    assert so_far(blocks, 0.5, OFFLOAD) == (
+    assert interim_summary(blocks, 0.5, OFFLOAD) == (
         "so far (2 rounds), at the servers: packets -45 %, bytes -45 %, CPU -40 %"
     )
 
 
 def test_there_are_none_before_both_arms_have_a_block() -> None:
-    assert so_far([block(0, "baseline", 1, 1.0)], 0.5, OFFLOAD) is None
+    assert interim_summary([block(0, "baseline", 1, 1.0)], 0.5, OFFLOAD) is None
