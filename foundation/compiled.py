@@ -62,13 +62,13 @@ def _shared() -> tuple[Path, ...]:
     )
 
 
-StateClasses = Callable[[Any], Sequence[tuple[Generic, type]]]  # each loop's own first argument
+StateClasses = Callable[[Any], Sequence[tuple[Generic, type]]]  # of a loop's first argument
 """Returns, for a first argument, a pair of a generic function and the class of a state, for each state in
 it."""
 
 
 def loop(state_classes: StateClasses, package: Path = _HERE, below: Sequence[Path] = ()) -> Callable[[F], F]:
-    """Decorate a compiled loop over states of any design; cached code also depends on the sources `below`."""
+    """Decorate a compiled loop over states of any design; its cache also depends on the sources `below`."""
 
     def decorate(function: F) -> F:
         return cast(F, update_wrapper(Loop(function, state_classes, package, below), function))
@@ -105,21 +105,21 @@ class Loop:
     ) -> None:
         self.py_func = function
         self._state_classes, self._package, self._below = state_classes, package, below
-        self._made: dict[tuple[type, ...], Compiled] = {}
+        self._compiled: dict[tuple[type, ...], Compiled] = {}
 
     def __call__(self, first: object, *rest: object) -> object:
         return self.entry_point_for(first)(first, *rest)
 
     @property
     def signatures(self) -> list[Signature]:
-        return [each for made in self._made.values() for each in made.signatures]
+        return [each for made in self._compiled.values() for each in made.signatures]
 
     def entry_point_for(self, first: object) -> Compiled:
         state_classes = self._state_classes(unwrap_ref(first))
         owners = tuple([owner for _, owner in state_classes])
-        if owners not in self._made:
+        if owners not in self._compiled:
             folders = {generic.folder_of(owner) for generic, owner in state_classes}
-            self._made[owners] = cached_entry_point(
+            self._compiled[owners] = cached_entry_point(
                 self.py_func, self._package, (*sources(*folders), *self._below)
             )
-        return self._made[owners]
+        return self._compiled[owners]

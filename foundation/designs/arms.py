@@ -81,7 +81,7 @@ def leading(design: str) -> Arm | None:
 def judged(design: str) -> tuple[Arm, Arm]:
     lead = leading(design)
     if lead is None or lead.reference is None:
-        raise HotlineError(f"design {design} has no arm that it is judged by")
+        raise HotlineError(f"design {design} has no lead arm with a reference")
     return arm(lead.reference), lead
 
 

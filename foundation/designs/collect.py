@@ -12,7 +12,7 @@ NAME = "collect"
 
 PROFILE = Arm(
     "collect-profile", 15, NAME, HotSet(offload=True), "#000000",
-    about="that trains for the update log, and under the hot set's load",
+    about="that trains to fill the update log, and while the hot set is loaded",
     is_measured=False,
 )  # fmt: skip
 BASELINE = Arm(

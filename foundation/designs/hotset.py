@@ -26,7 +26,7 @@ class HotSet:
 
 PROFILE = Arm(
     "profile", 1, NAME, HotSet(offload=True), "#000000",
-    about="that trains for the update log, and under the hot set's load",
+    about="that trains to fill the update log, and while the hot set is loaded",
     is_measured=False,
 )  # fmt: skip
 BASELINE = Arm(
@@ -42,7 +42,7 @@ REPEAT = Arm(
 PROXY = Arm(
     "proxy", 3, NAME, HotSet(proxy=True), "#3b7dd8",
     about="in which the switch is the workers' one connection to each server",
-    note="The arm proxy should show nothing with few workers: its effect ([DDL] Fig. 9) needs hundreds of "
+    note="The arm proxy should show no effect with few workers: its effect ([DDL] Fig. 9) needs hundreds of "
     "connections.",
     reference="baseline",
     sentence_prefix="with the proxy alone, ",

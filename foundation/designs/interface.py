@@ -264,7 +264,7 @@ class Agents(NamedTuple, Generic[C_co, T_co, P_co, A_co]):
     warm_server: Callable[[Any], None] = _nothing_to_warm
     """(state of a server): compile what its Python part calls (`hosts.warm`)."""
     configure: Callable[[Any, Any], None] = _nothing_to_configure
-    """(state of a server, `hosts.config.RunSettings`): set what the design's servers have settings for."""
+    """(state of a server, `hosts.config.RunSettings`): apply the settings of the design's servers."""
 
     @property
     def wire(self) -> ScapyLayer:
@@ -334,7 +334,7 @@ R = TypeVar("R")
 
 
 class ControllerOps(NamedTuple, Generic[K_contra, R]):
-    """A design's controller functions (`controller.designs`); one whose switch holds no values has `rows`."""
+    """A design's controller functions (`controller.designs`); a switch without values needs only `rows`."""
 
     rows: Callable[[Hosts, Sequence[Arm], int], list[R]]
     """(hosts, arms, epoch): return the initial rows of the switch's tables; callers have that epoch."""
@@ -345,12 +345,12 @@ class ControllerOps(NamedTuple, Generic[K_contra, R]):
     overflows: Callable[[K_contra], Awaitable[int]] = _never_overflows
     """(controller): return the number of additions in the switch that overflowed."""
     publish: Callable[[K_contra, int], Awaitable[None]] = _nothing_to_publish
-    """(controller, job): have pulls return all updates that are acknowledged by now; most designs do."""
+    """(controller, job): make pulls return all updates acknowledged so far; most designs' pulls always do."""
     hold: Callable[[K_contra, Arm], Awaitable[None]] = _nothing_to_hold
-    """(controller, arm): have servers and switch exchange nothing more, so that both can be read."""
+    """(controller, arm): stop exchanges between servers and switch, so that both can be read consistently."""
     settle: Callable[[K_contra, int, int], Awaitable[None]] = _nothing_to_settle
-    """(controller, job, epoch): have servers apply what workers have replayed; all of them have, for the
-    switch whose callers have that epoch."""
+    """(controller, job, epoch): have servers apply what workers have replayed; it is called after all of them
+    have replayed to the switch whose callers have that epoch."""
 
 
 class Settings(Protocol):

@@ -32,7 +32,7 @@ def design(name: str) -> Design:
         found: Design = import_module(name if "." in name else f"foundation.designs.{name}").DESIGN
     except (ImportError, AttributeError) as error:
         raise DesignError(f"{name!r} is no design: {error}") from error
-    _of_others.update({name: found} if "." in name else {})
+    _external.update({name: found} if "." in name else {})
     return found
 
 
@@ -44,12 +44,12 @@ def no_optimiser(name: str, optimiser: str) -> str:
     )
 
 
-_of_others: dict[str, Design] = {}
+_external: dict[str, Design] = {}
 
 
 def known() -> tuple[str, ...]:
     """Return the names of the built-in designs, and of the others that were looked up in this process."""
-    return (*NAMES, *_of_others)
+    return (*NAMES, *_external)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ UDP_PORT = 0xBEE0
 
 @dataclass(frozen=True, slots=True)
 class SwitchML(Aggregating):
-    """The extensions of SwitchML that an arm uses; SwitchML as published has neither."""
+    """The settings of an arm of SwitchML; as published, it has neither `check` nor `patience_us`."""
 
     check: bool = False
     """Whether the switch compares the numbers of chunks, so that a late copy changes nothing."""

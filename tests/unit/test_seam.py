@@ -134,7 +134,7 @@ def test_rooms_that_serve_all_designs_name_none() -> None:
 
 def test_a_design_is_judged_by_an_arm_beside_its_baseline() -> None:
     assert [arm.name for arm in judged("hotset")] == ["baseline", "offload"]
-    with pytest.raises(HotlineError, match="design none has no arm that it is judged by"):
+    with pytest.raises(HotlineError, match="design none has no lead arm with a reference"):
         judged("none")
 
 

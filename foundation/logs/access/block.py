@@ -55,7 +55,7 @@ class BadRows:
 
 
 class Tables:
-    """Names of a log's tables in the order of their first access, and the keys that stand for their rows."""
+    """Names and indices of a log's tables, in the order of their first access."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -108,7 +108,7 @@ def read_options(
 class AccessLog(Protocol):
     @property
     def description(self) -> str:
-        """Format, and what each column is taken for."""
+        """The format, and the role of each column."""
 
     @property
     def has_batches(self) -> bool:
@@ -119,4 +119,4 @@ class AccessLog(Protocol):
         """Bytes of the file that have been read."""
 
     def blocks(self, tables: Tables, bad: BadRows, first_row: int) -> Iterator[Block]:
-        """Yield accesses, with rows from `first_row`; bad rows are noted before their block is yielded."""
+        """Yield accesses, with rows from `first_row`; bad rows are added to `bad` before their block."""

@@ -23,7 +23,7 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Name of the column of each role; several keys are a table each."""
+    """Name of the column of each role; with several columns of keys, each is a table."""
 
     key: tuple[str, ...] = ()
     time: str | None = None
@@ -75,7 +75,7 @@ def resolve(given: Columns, names: Sequence[str], lists: Collection[str], where:
     """
     for name in (*given.key, *given.others.values()):
         if not any(fnmatchcase(each, name) or each == name for each in names):
-            raise DataError(f"{where}: expected a column {name!r}, got the columns {_shown(names)}")
+            raise DataError(f"{where}: expected a column {name!r}, got the columns {_listed(names)}")
     if given == Columns() and {"key", "updates"} <= set(names) and "iteration" not in names:
         raise DataError(
             f"{where}: has key, updates: counts without their order; expected one access a row "
@@ -92,7 +92,7 @@ def resolve(given: Columns, names: Sequence[str], lists: Collection[str], where:
     found = replace(found, key=tuple(key for key in found.key if key not in used or key in keys))
     if not found.key:
         raise DataError(
-            f"{where}: no column looks like a key; expected --columns key=NAME with one of {_shown(names)}"
+            f"{where}: no column looks like a key; expected --columns key=NAME with one of {_listed(names)}"
         )
     return found
 
@@ -119,5 +119,5 @@ def _guess(names: Sequence[str], lists: Collection[str], taken: Collection[str])
     return Columns(key=tuple(keys), time=time, op=op, **others)
 
 
-def _shown(names: Sequence[str]) -> str:
+def _listed(names: Sequence[str]) -> str:
     return shortened(one_line(", ".join(names)))

@@ -20,7 +20,7 @@ MAX_KEYS = 2**31 - 1
 
 
 class Dictionary:
-    """Distinct keys with their tables; some 25 bytes a key at most, and twice that while it grows."""
+    """Distinct keys with their tables; at most about 25 bytes per key, and twice that while it grows."""
 
     def __init__(self) -> None:
         self._slots = np.full(_FIRST_SLOTS, _FREE, np.int32)
@@ -40,7 +40,7 @@ class Dictionary:
         return self._tables[: self._used]
 
     def in_order(self) -> tuple[Keys, NDArray[np.uint16], NDArray[np.uint32]]:
-        """Return the keys ascending, the table of each, and each index's rank among them; empties this."""
+        """Return the ascending keys, their tables, and each index's rank among them; empty the dictionary."""
         self._slots = np.full(0, _FREE, np.int32)
         order = np.argsort(self.keys)
         rank = np.empty(len(order), np.uint32)
@@ -62,7 +62,7 @@ class Dictionary:
 
     def _grow(self) -> None:
         if self._used >= MAX_KEYS:
-            raise DataError(f"more than {MAX_KEYS:,} keys; expected at most as many")
+            raise DataError(f"expected at most {MAX_KEYS:,} keys, got more")
         slots = 2 * len(self._slots)
         self._slots = np.full(0, _FREE, np.int32)
         capacity = min(int(slots * _MAX_LOAD), MAX_KEYS)
@@ -82,7 +82,7 @@ def _encode_all(
     slots: NDArray[np.int32], known: Keys, tables_of: NDArray[np.uint16], used: int, keys: Keys,
     tables: NDArray[np.uint16], found: NDArray[np.uint32], begin: int,
 ) -> tuple[int, int]:  # fmt: skip
-    """Fill in `found` from `begin` on; return where it ended, as `known` is full, and its number of keys."""
+    """Fill in `found` from `begin` on; stop if `known` is full. Return the end and `used`."""
     mask = len(slots) - 1
     for i in range(begin, len(keys)):
         key = keys[i]

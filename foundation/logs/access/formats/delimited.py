@@ -1,4 +1,4 @@
-"""CSV, TSV and other delimited text, with a header or without: columns are then named by their number."""
+"""CSV, TSV and other delimited text; without a header, columns are named by their number."""
 
 from __future__ import annotations
 
