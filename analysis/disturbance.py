@@ -20,12 +20,12 @@ STEAL = 0.02
 OTHERS = 0.05
 """Maximum share of a block's CPU time for other processes; the kernel's threads count as the run's."""
 UNUSUAL = 3.0
-MIN_EARLIER = 3
+MIN_EARLIER_BLOCKS = 3
 WAITING = 0.1
 """Share of a block up to which waiting for a CPU is always normal."""
 RETRANSMISSIONS = 10
 """Number of retransmissions up to which they are always normal."""
-TOO_MANY = 0.2
+MAX_DISTURBED_SHARE = 0.2
 """Share of disturbed blocks above which the metrics that the disturbance affects are invalid."""
 AFFECTED_BY: Mapping[Kind, frozenset[str] | None] = {
     # A restarted server or switch has lost its counts.
@@ -49,7 +49,7 @@ def reasons(block: Block, earlier: Iterable[Block], cpus: int) -> list[str]:
     if block.restarts:
         found.append("restart")
     usual = list(earlier)
-    if len(usual) >= MIN_EARLIER:
+    if len(usual) >= MIN_EARLIER_BLOCKS:
         found += [name for name, sizes_of in _SYMPTOMS.items() if _is_unusual(block, usual, sizes_of)]
     return found
 
@@ -62,7 +62,7 @@ class Disturbed(BaseModel):
     reasons: dict[str, int]
 
 
-def invalidated(blocks: Sequence[Block]) -> dict[Kind, Disturbed]:
+def invalidated_kinds(blocks: Sequence[Block]) -> dict[Kind, Disturbed]:
     found: dict[Kind, Disturbed] = {}
     for kind, affected_by in AFFECTED_BY.items():
         reasons = [
@@ -70,7 +70,7 @@ def invalidated(blocks: Sequence[Block]) -> dict[Kind, Disturbed]:
             for block in blocks
         ]
         disturbed = sum(map(bool, reasons))
-        if disturbed > TOO_MANY * len(blocks):
+        if disturbed > MAX_DISTURBED_SHARE * len(blocks):
             counts = Counter(reason for each in reasons for reason in each)
             found[kind] = Disturbed(
                 blocks=len(blocks), disturbed=disturbed, reasons=dict(counts.most_common())
@@ -100,5 +100,5 @@ _SYMPTOMS: dict[str, Callable[[Block], Sizes]] = {
 }
 
 
-def _share(block: Block, of_ms: float) -> float:
-    return of_ms / block.duration_ms if block.duration_ms else 0.0
+def _share(block: Block, ms: float) -> float:
+    return ms / block.duration_ms if block.duration_ms else 0.0

@@ -2,8 +2,8 @@
 
 Arms that keep their parameters in the same place, at the servers or the hottest in the switch, repeat the
 same training, and differ only by the asynchrony of their workers. Their spread gives the interval, by
-Student's t with as many degrees of freedom as there are repetitions. An arm that is compared with one of its
-own kind is left out of the spread, as it would be part of its own measure.
+Student's t with as many degrees of freedom as there are repetitions. An arm that is compared with a
+baseline of its own kind is left out of the spread, since that spread judges its difference.
 
 Losses are those of the mini-batches, or in a run of a script those that its workers report.
 """
@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from analysis.record import AnalysisError, Block
-from analysis.statistics import ALPHA, Comparison, of_logs
+from analysis.statistics import ALPHA, Comparison, comparison_of_logarithms
 from foundation.designs.arms import arm, ordered
 from foundation.designs.interface import Arm
 
@@ -45,26 +45,26 @@ def learning(
 ) -> dict[str, Comparison]:
     # Only rounds that all arms completed count: within a round loads are in random order, and a later block
     # trains a better model. There is no interval without a repeated arm.
-    return compared_courses(_courses(blocks), alpha, with_interval)
+    return compare_mean_losses(_mean_log_losses_of(blocks), alpha, with_interval)
 
 
-def compared_courses(
-    courses: Mapping[str, float], alpha: float = ALPHA, with_interval: bool = True
+def compare_mean_losses(
+    log_losses: Mapping[str, float], alpha: float = ALPHA, with_interval: bool = True
 ) -> dict[str, Comparison]:
     found = {}
-    for each in ordered(courses):
-        if each.reference is None or each.reference not in courses:
+    for each in ordered(log_losses):
+        if each.reference is None or each.reference not in log_losses:
             continue
         low = high = None
-        shift = courses[each.name] - courses[each.reference]
-        half_width = _half_width(courses, each, arm(each.reference), alpha) if with_interval else None
+        shift = log_losses[each.name] - log_losses[each.reference]
+        half_width = _half_width(log_losses, each, arm(each.reference), alpha) if with_interval else None
         if half_width is not None:
             low, high = shift - half_width, shift + half_width
-        found[each.name] = of_logs(courses[each.reference], shift, low, high)
+        found[each.name] = comparison_of_logarithms(log_losses[each.reference], shift, low, high)
     return found
 
 
-def _courses(blocks: Sequence[Block]) -> dict[str, float]:
+def _mean_log_losses_of(blocks: Sequence[Block]) -> dict[str, float]:
     arms = [
         arm.name
         for arm in ordered(block.arm for block in blocks)
@@ -87,16 +87,16 @@ def _courses(blocks: Sequence[Block]) -> dict[str, float]:
     }
 
 
-def _half_width(courses: Mapping[str, float], arm: Arm, baseline: Arm, alpha: float) -> float | None:
+def _half_width(log_losses: Mapping[str, float], arm: Arm, baseline: Arm, alpha: float) -> float | None:
     losses: dict[bool, list[float]] = {}  # by whether the arm aggregates
-    for each in ordered(courses):
+    for each in ordered(log_losses):
         if each != arm or arm.settings.aggregates != baseline.settings.aggregates:
-            losses.setdefault(each.settings.aggregates, []).append(courses[each.name])
+            losses.setdefault(each.settings.aggregates, []).append(log_losses[each.name])
     freedom = sum(len(values) - 1 for values in losses.values())
     if not freedom:
         return None
     squares = sum(float(np.var(values)) * len(values) for values in losses.values())
-    # The arm and the baseline are one training each.
+    # The difference of two trainings has twice the variance of one.
     return float(stdtrit(freedom, 1 - alpha / 2)) * sqrt(2 * squares / freedom)
 
 
@@ -124,7 +124,7 @@ def common_reports(curves: Curves) -> int:
     return min(map(len, curves.values()), default=0)
 
 
-def courses(curves: Curves) -> dict[str, float]:
+def mean_log_losses(curves: Curves) -> dict[str, float]:
     reports = common_reports(curves)
     shared = {arm: losses[:reports] for arm, losses in curves.items()}
     if reports < MIN_REPORTS or any(loss <= 0 for losses in shared.values() for loss in losses):

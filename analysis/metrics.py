@@ -157,15 +157,15 @@ METRICS = {metric.name: metric for metric in (
     *(Metric(name, label, unit, "time", quantity, per=per, format=form,
              place=f"durability.{name}", is_compared=False, shown=("durability",))
       for name, label, unit, form, quantity, per in (
-          ("commits_per_step", "commits a step", "", ",.1f",
+          ("commits_per_step", "commits/step", "", ",.1f",
            lambda block: block.servers.commits, lambda block: block.steps),
-          ("commit_us", "a commit", "µs", ",.1f",
+          ("commit_us", "time per commit", "µs", ",.1f",
            lambda block: block.servers.commit_ns / 1e3, lambda block: block.servers.commits),
-          ("rpcs_per_commit", "RPCs that wait for one", "", ",.1f",
+          ("rpcs_per_commit", "RPCs per commit", "", ",.1f",
            lambda block: block.servers.delayed, lambda block: block.servers.commits),
-          ("delay_us", "each of them waits", "µs", ",.1f",
+          ("delay_us", "commit wait per RPC", "µs", ",.1f",
            lambda block: block.servers.delay_ns / 1e3, lambda block: block.servers.delayed),
-          ("share_of_ps_proc", "of all PS_proc", "", ".1%", lambda block: block.servers.delay_ns,
+          ("share_of_ps_proc", "commit wait / PS_proc", "", ".1%", lambda block: block.servers.delay_ns,
            lambda block: block.servers.proc_wall_ns + block.servers.delay_ns),
       )),
 )}
@@ -187,7 +187,7 @@ def answered() -> list[Metric]:
     return [*(metric for subject in subjects for metric in mentioned_in("answer", subject)), LOSS]
 
 
-def of_log(log: Log, metrics: Iterable[Metric]) -> list[pl.Expr]:
+def log_expressions(log: Log, metrics: Iterable[Metric]) -> list[pl.Expr]:
     values = [(each.name, each.quantity) for each in metrics if each.log == log]
     return [value.cast(pl.Float64).alias(name) for name, value in values if isinstance(value, pl.Expr)]
 
@@ -213,7 +213,11 @@ def estimates(
     of_operations = by_round("operations", operations, arms, rounds, wanted)
     of_rpcs = {} if rpc is None else by_round("rpc", rpc, arms, rounds, wanted)
     return {
-        arm: {**of_operations[arm], **of_rpcs.get(arm, {}), **_of_blocks(arm, blocks, rounds, wanted)}
+        arm: {
+            **of_operations[arm],
+            **of_rpcs.get(arm, {}),
+            **_block_values_by_round(arm, blocks, rounds, wanted),
+        }
         for arm in arms
     }
 
@@ -252,7 +256,7 @@ _MEASURED_RPCS = pl.col("measured") & (pl.col("op") != "empty")
 def by_round(
     log: Log, rows: pl.DataFrame, arms: Sequence[str], rounds: Sequence[int], metrics: Sequence[Metric]
 ) -> dict[str, dict[str, Rounds]]:
-    values = of_log(log, metrics)
+    values = log_expressions(log, metrics)
     found = measured_rows(log, rows).group_by(pl.col("arm").cast(pl.String), "round").agg(values)
     schema = {"arm": pl.String, "round": pl.Int32}
     every = pl.DataFrame([*product(arms, rounds)], schema, orient="row")
@@ -261,7 +265,7 @@ def by_round(
     return {arm: {each.name: each.to_numpy() for each in of_arm[arm,].drop("round")} for arm in arms}
 
 
-def _of_blocks(
+def _block_values_by_round(
     arm: str, blocks: Iterable[Block], rounds: Sequence[int], metrics: Sequence[Metric]
 ) -> dict[str, Rounds]:
     of_round = {block.round: block for block in blocks if block.arm == arm}

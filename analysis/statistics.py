@@ -71,7 +71,7 @@ def min_rounds(alpha: float) -> int:
 
 
 def compare_paired(arm: Rounds, baseline: Rounds, alpha: float = ALPHA) -> Comparison:
-    """Compare (rounds,) by difference and ratio; no intervals below `min_rounds(alpha)`, no ratio to 0."""
+    """Compare two arms' (rounds,); no intervals below `min_rounds(alpha)` rounds, no ratio to 0."""
     if (arm > 0).all() and (baseline > 0).all():
         return _geometric(arm, baseline, alpha)
     return _arithmetic(arm, baseline, alpha)
@@ -80,10 +80,12 @@ def compare_paired(arm: Rounds, baseline: Rounds, alpha: float = ALPHA) -> Compa
 def _geometric(arm: Rounds, baseline: Rounds, alpha: float) -> Comparison:
     logs = np.log(arm / baseline)
     low, high = _bounds(logs, alpha)
-    return of_logs(np.log(baseline).mean(), logs.mean(), low, high)
+    return comparison_of_logarithms(np.log(baseline).mean(), logs.mean(), low, high)
 
 
-def of_logs(baseline: float, shift: float, low: float | None, high: float | None) -> Comparison:
+def comparison_of_logarithms(
+    baseline: float, shift: float, low: float | None, high: float | None
+) -> Comparison:
     reference, ratio = float(np.exp(baseline)), float(np.expm1(shift))
     ratio_low, ratio_high = (None if bound is None else float(np.expm1(bound)) for bound in (low, high))
     return Comparison(
@@ -117,11 +119,13 @@ def _arithmetic(arm: Rounds, baseline: Rounds, alpha: float) -> Comparison:
 
 
 def compare_unpaired(other: Rounds, first: Rounds) -> Comparison:
-    """Compare two runs' (rounds,) by Welch's interval; none below `MIN_ROUNDS`, no ratio with a 0."""
+    """Compare two runs' (rounds,) by Welch's interval; none below `MIN_ROUNDS` rounds, no ratio with a 0."""
     if not ((other > 0).all() and (first > 0).all()):
         return _arithmetic_unpaired(other, first)
     logs, reference = np.log(other), np.log(first)
-    return of_logs(reference.mean(), logs.mean() - reference.mean(), *_welch(logs, reference))
+    return comparison_of_logarithms(
+        reference.mean(), logs.mean() - reference.mean(), *_welch(logs, reference)
+    )
 
 
 def _arithmetic_unpaired(other: Rounds, first: Rounds) -> Comparison:

@@ -8,8 +8,15 @@ from typing import Any
 import polars as pl
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from analysis.disturbance import Disturbed, invalidated
-from analysis.learning import common_reports, compared_courses, courses, learning, mean_loss, read_curves
+from analysis.disturbance import Disturbed, invalidated_kinds
+from analysis.learning import (
+    common_reports,
+    compare_mean_losses,
+    learning,
+    mean_log_losses,
+    mean_loss,
+    read_curves,
+)
 from analysis.metrics import (
     METRICS,
     RPCS,
@@ -19,9 +26,9 @@ from analysis.metrics import (
     Width,
     estimates,
     latencies,
+    log_expressions,
     measured_rows,
     of_blocks,
-    of_log,
     widest,
     widths,
 )
@@ -194,9 +201,9 @@ def summarise(run: Path, record: RunRecord) -> Summary:
         raise AnalysisError(f"{run}: the run ended before its report ({reason})")
     rpc, operations = (_read_log(run / f"{log}.parquet") for log in ("rpc", "operations"))
     account = record.accounting
-    tried = record.first_attempts()
+    first_attempts = record.first_attempts()
     lead = leading(reference_of(record.capacity).design)
-    loads = {load_name(load): _load(load, rpc, operations, record) for load in _loads(record)}
+    loads = {load_name(load): _summarise_load(load, rpc, operations, record) for load in _loads(record)}
     return Summary(
         target=record.target,
         offered_rate=record.offered_rate,
@@ -220,22 +227,22 @@ def summarise(run: Path, record: RunRecord) -> Summary:
         restarts=account.restarts,
         changed_arms=account.changed_arms,
         empty_rpc_latency_us=_distribution(_empty_rpcs(run).select(**latencies()).row(0, named=True)),
-        last_loss=mean_loss(_last_round(tried)),
+        last_loss=mean_loss(_last_round(first_attempts)),
         chance_loss=record.workload.get("chance_loss"),
         vector=record.workload.get("vector"),
-        **(_reported(run, record) if record.config.get("script") else _learned(record)),
+        **(_script_fields(run, record) if record.config.get("script") else _training_fields(record)),
         program_share=_program_share(record.blocks),
         cpus=None if record.simulation else record.machine.get("cpus"),
         ended_by=record.ended_by,
         alpha=record.alpha,
         budget_s=record.config.get("budget_s"),
         widest=widest(width for name, load in loads.items() for width in widths(name, load.differences)),
-        repeated=_repeated(record.repeated_blocks),
+        repeated=_repeat_reasons(record.repeated_blocks),
         capacity_checks=record.capacity_checks,
         staleness=None if lead is None else record.staleness.get(lead.name),
         agents=record.agents,
         virtual=record.virtual,
-        arms=_arms(rpc, operations, record.blocks, tried),
+        arms=_summarise_arms(rpc, operations, record.blocks, first_attempts),
         loads=loads,
     )
 
@@ -260,14 +267,14 @@ def read_summary(run: Path) -> Summary:
     return summary
 
 
-def _learned(record: RunRecord) -> dict[str, Any]:  # fields of `Summary`, as below
+def _training_fields(record: RunRecord) -> dict[str, Any]:  # fields of `Summary`, as below
     # In simulated runs, repeated arms are equal to the bit, so they show no spread.
     return {
         "learning": learning(record.first_attempts(), record.alpha, with_interval=record.simulation is None)
     }
 
 
-def _reported(run: Path, record: RunRecord) -> dict[str, Any]:
+def _script_fields(run: Path, record: RunRecord) -> dict[str, Any]:
     curves = read_curves(run)
     reports = common_reports(curves)
     steps = defaultdict[str, int](int)
@@ -275,7 +282,7 @@ def _reported(run: Path, record: RunRecord) -> dict[str, Any]:
         steps[block.arm] += block.steps
     seconds = _seconds_of_steps(run, record)
     return {
-        "learning": compared_courses(courses(curves)),
+        "learning": compare_mean_losses(mean_log_losses(curves)),
         "reports": reports,
         "last_reported": {arm: losses[reports - 1] for arm, losses in curves.items()} if reports else {},
         "steps_per_s": {
@@ -286,8 +293,8 @@ def _reported(run: Path, record: RunRecord) -> dict[str, Any]:
 
 def _seconds_of_steps(run: Path, record: RunRecord) -> dict[str, float]:
     """Return the time of each arm's blocks in s; the last one ends with its last step."""
-    # If the script ends in a block, the block goes on until all of its processes have left, which takes as
-    # long as the script likes.
+    # If the script ends in a block, the block goes on until all of its processes have left, which may take
+    # arbitrarily long.
     seconds, last = defaultdict[str, float](float), dict[str, Block]()
     for block in record.blocks:
         seconds[block.arm] += block.duration_ms / 1e3
@@ -322,15 +329,17 @@ def _hot_update_share(rpc: pl.DataFrame, lead: Arm | None) -> float | None:
 
 
 def _hot_part(record: RunRecord, lead: Arm | None) -> float | None:
-    room, parameters = record.config.get("top_k"), record.workload.get("parameters")
-    return min(room / parameters, 1.0) if lead and room and parameters else None
+    top_k, parameters = record.config.get("top_k"), record.workload.get("parameters")
+    return min(top_k / parameters, 1.0) if lead and top_k and parameters else None
 
 
-def _load(load: float, rpc: pl.DataFrame, operations: pl.DataFrame, record: RunRecord) -> LoadSummary:
+def _summarise_load(
+    load: float, rpc: pl.DataFrame, operations: pl.DataFrame, record: RunRecord
+) -> LoadSummary:
     same_load = pl.col("load").cast(pl.Float64).round(6) == round(load, 6)
     blocks = [block for block in record.blocks if block.load == load]
     rpc, operations = rpc.filter(same_load), operations.filter(same_load)
-    tried = [block for block in record.first_attempts() if block.load == load]
+    first_attempts = [block for block in record.first_attempts() if block.load == load]
     alpha = record.alpha if load == _loads(record)[0] else ALPHA
     differences = differences_of(estimates(rpc, operations, blocks), alpha)
     if record.simulation is not None:
@@ -341,7 +350,7 @@ def _load(load: float, rpc: pl.DataFrame, operations: pl.DataFrame, record: RunR
         alpha=alpha,
         rounds=len({block.round for block in blocks}),
         rounds_fallen_behind=len({block.round for block in blocks if block.fell_behind}),
-        arms=_arms(rpc, operations, blocks, tried),
+        arms=_summarise_arms(rpc, operations, blocks, first_attempts),
         differences=differences,
         block_steps=_block_steps(operations),
         blocks_repeated=sum(block.load == load for block in record.repeated_blocks),
@@ -352,7 +361,7 @@ def _load(load: float, rpc: pl.DataFrame, operations: pl.DataFrame, record: RunR
 
 def _invalidated(blocks: Sequence[Block], arms: Iterable[str]) -> dict[str, dict[Kind, Disturbed]]:
     found = {
-        name: invalidated([block for block in blocks if block.arm in (name, arm_of(name).reference)])
+        name: invalidated_kinds([block for block in blocks if block.arm in (name, arm_of(name).reference)])
         for name in arms
     }
     return {name: of_arm for name, of_arm in found.items() if of_arm}
@@ -363,7 +372,7 @@ def _block_steps(operations: pl.DataFrame) -> int:
     return min(steps["len"].to_list(), default=0)
 
 
-def _repeated(blocks: Iterable[Block]) -> dict[str, dict[str, int]]:
+def _repeat_reasons(blocks: Iterable[Block]) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
     for block in blocks:
         of_arm = found.setdefault(block.arm, {})
@@ -372,15 +381,15 @@ def _repeated(blocks: Iterable[Block]) -> dict[str, dict[str, int]]:
     return found
 
 
-def _arms(
-    rpc: pl.DataFrame, operations: pl.DataFrame, blocks: list[Block], tried: list[Block]
+def _summarise_arms(
+    rpc: pl.DataFrame, operations: pl.DataFrame, blocks: list[Block], first_attempts: list[Block]
 ) -> dict[str, ArmSummary]:
     placed = [metric for metric in METRICS.values() if metric.place is not None]
     logs: dict[Log, pl.DataFrame] = {"operations": operations, "rpc": rpc}
     of_logs = [
         measured_rows(log, rows)
         .group_by("arm")
-        .agg(of_log(log, placed))
+        .agg(log_expressions(log, placed))
         .rows_by_key("arm", named=True, unique=True)
         for log, rows in logs.items()
     ]
@@ -392,13 +401,13 @@ def _arms(
         values = of_blocks(arm_blocks, placed)
         for each in of_logs:
             values |= each.get(arm.name, {})
-        loss = mean_loss(block for block in tried if block.arm == arm.name)
+        loss = mean_loss(block for block in first_attempts if block.arm == arm.name)
         by_class = {name: of_class.get((arm.name, name), {}) for name in CLASSES}
-        found[arm.name] = _arm(arm_blocks, values, by_class, loss)
+        found[arm.name] = _summarise_arm(arm_blocks, values, by_class, loss)
     return found
 
 
-def _arm(
+def _summarise_arm(
     blocks: Sequence[Block],
     values: Mapping[str, float | None],
     by_class: Mapping[str, Mapping[str, float]],

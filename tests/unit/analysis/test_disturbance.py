@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from analysis.disturbance import Disturbed, invalidated, reasons
+from analysis.disturbance import Disturbed, invalidated_kinds, reasons
 from analysis.record import Block
 from tests.unit.analysis.synthetic import block
 
@@ -74,7 +74,7 @@ def blocks(disturbed: int, *reasons: str) -> list[Block]:
 
 @pytest.mark.parametrize(("disturbed", "noisy"), [(0, False), (2, False), (3, True)])
 def test_more_than_a_fifth_of_blocks_are_too_many(disturbed: int, noisy: bool) -> None:
-    assert ("time" in invalidated(blocks(disturbed, "steal"))) is noisy
+    assert ("time" in invalidated_kinds(blocks(disturbed, "steal"))) is noisy
 
 
 @pytest.mark.parametrize(
@@ -90,14 +90,14 @@ def test_more_than_a_fifth_of_blocks_are_too_many(disturbed: int, noisy: bool) -
     ],
 )
 def test_a_disturbance_invalidates_only_what_it_touches(reason: str, touched: set[str]) -> None:
-    assert set(invalidated(blocks(3, reason))) == touched
+    assert set(invalidated_kinds(blocks(3, reason))) == touched
 
 
 def test_it_is_known_how_many_blocks_and_why() -> None:
     several = [*blocks(2, "steal", "restart")[:2], a_block(disturbed=["restart"]), *blocks(0)[:7]]
     restarts = Disturbed(blocks=10, disturbed=3, reasons={"restart": 3})
     of_time = Disturbed(blocks=10, disturbed=3, reasons={"restart": 3, "steal": 2})
-    assert invalidated(several) == {"time": of_time, "count": restarts, "cpu": restarts}
+    assert invalidated_kinds(several) == {"time": of_time, "count": restarts, "cpu": restarts}
     # The most frequent first.
-    assert list(invalidated(several)["time"].reasons) == ["restart", "steal"]
-    assert invalidated([]) == {}
+    assert list(invalidated_kinds(several)["time"].reasons) == ["restart", "steal"]
+    assert invalidated_kinds([]) == {}

@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from analysis.learning import FILE, common_reports, compared_courses, courses, read_curves
+from analysis.learning import FILE, common_reports, compare_mean_losses, mean_log_losses, read_curves
 from analysis.record import AnalysisError
 from analysis.report import what_was_run
 from tests.unit.analysis.synthetic import SyntheticRun
@@ -26,25 +26,25 @@ def test_a_curve_is_the_mean_of_all_workers_that_report_as_far_as_all_have_come(
     curves = read_curves(tmp_path)
     assert curves == {"baseline": [5.0], "offload": [3.0, 1.5]}
     assert common_reports(curves) == 1
-    assert courses(curves) == {}  # too few to be compared
-    assert courses({"baseline": [5.0] * 5, "offload": [3.0] * 6}) == pytest.approx(
+    assert mean_log_losses(curves) == {}  # too few to be compared
+    assert mean_log_losses({"baseline": [5.0] * 5, "offload": [3.0] * 6}) == pytest.approx(
         {"baseline": 1.6094, "offload": 1.0986}, abs=1e-4
     )
-    assert courses({"baseline": [5.0] * 4, "offload": [3.0] * 6}) == {}
+    assert mean_log_losses({"baseline": [5.0] * 4, "offload": [3.0] * 6}) == {}
 
 
 def test_without_reports_there_is_no_curve(tmp_path: Path) -> None:
-    assert read_curves(tmp_path) == {} and common_reports({}) == 0 and courses({}) == {}
+    assert read_curves(tmp_path) == {} and common_reports({}) == 0 and mean_log_losses({}) == {}
 
 
 def test_losses_that_are_not_above_0_have_no_ratio(tmp_path: Path) -> None:
     write(tmp_path, *[("offload", 0, -4.0)] * 5, *[("baseline", 0, 5.0)] * 5)
-    assert courses(read_curves(tmp_path)) == {}
+    assert mean_log_losses(read_curves(tmp_path)) == {}
 
 
 def test_arms_are_compared_over_what_all_have(tmp_path: Path) -> None:
     write(tmp_path, *[("baseline", 0, 2.0)] * 6, *[("offload", 0, 2.2)] * 5, *[("repeat", 0, 2.0)] * 9)
-    found = compared_courses(courses(read_curves(tmp_path)))
+    found = compare_mean_losses(mean_log_losses(read_curves(tmp_path)))
     assert found["offload"].ratio == pytest.approx(0.1) and found["offload"].reference == pytest.approx(2.0)
     assert found["repeat"].ratio == pytest.approx(0.0) and exp(0.0) == 1.0
 

@@ -151,11 +151,11 @@ def test_what_durability_costs_is_known_for_each_arm(synthetic_run: SyntheticRun
     share = f"{delay / (delay + wall):.1%}"
     column = list(table.columns).index("offload")
     assert [(row[0], row[column]) for row in table.texts()] == [
-        ("commits a step", "2.0"),
-        ("a commit, µs", "15.0"),
-        ("RPCs that wait for one", "3.0"),
-        ("each of them waits, µs", "20.0"),
-        ("of all PS_proc", share),
+        ("commits/step", "2.0"),
+        ("time per commit, µs", "15.0"),
+        ("RPCs per commit", "3.0"),
+        ("commit wait per RPC, µs", "20.0"),
+        ("commit wait / PS_proc", share),
     ]
     assert {row[list(table.columns).index("proxy")] for row in table.texts()} == {"–"}
     synthetic_run.record.blocks = [block for block in synthetic_run.record.blocks if block.arm != "proxy"]
@@ -166,12 +166,12 @@ def test_the_terminal_shows_what_durability_costs(synthetic_run: SyntheticRun) -
     def lines() -> list[str]:
         shown = terminal(synthetic_run.summary()).splitlines()
         assert max(map(len, shown)) <= 100
-        return [line for line in shown if line.startswith("RPCs that wait for one")]
+        return [line for line in shown if line.startswith("RPCs per commit")]
 
     assert lines() == []
     made_durable(synthetic_run)
     (line,) = lines()
-    assert line.split() == ["RPCs", "that", "wait", "for", "one", "3.0", "3.0", "–", "3.0", "3.0"]
+    assert line.split() == ["RPCs", "per", "commit", "3.0", "3.0", "–", "3.0", "3.0"]
 
 
 def test_disturbed_blocks_invalidate_the_arms_that_they_are_of(synthetic_run: SyntheticRun) -> None:
