@@ -24,7 +24,7 @@ NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    what: str
+    quantity: str
     paper: str
     measured: tuple[str, ...]
 
@@ -34,16 +34,16 @@ def columns(arms: Sequence[str]) -> dict[str, str]:
     if not known:
         return {arm: f"here, {arm}" if len(arms) > 1 else "here" for arm in arms}
     known.sort(key=lambda arm: (arm.reference is not None, not arm.is_lead))
-    is_without = not any(arm.settings.aggregates for arm in known if arm.reference is None)
-    without = "here, without" if is_without else f"here, {known[0].name}"
+    lacks_offload = not any(arm.settings.aggregates for arm in known if arm.reference is None)
+    without = "here, without" if lacks_offload else f"here, {known[0].name}"
     return {arm.name: f"here, with {arm.name}" if arm.reference else without for arm in known}
 
 
 def findings(arms: Sequence[str], figures: Sequence[Figure], summary: Summary | None) -> list[Finding]:
     facts = {figure.name: figure.facts for figure in figures}
     found = [
-        Finding(what, paper, tuple(_cell(format_cell, facts, arm) for arm in columns(arms)))
-        for what, paper, format_cell in _ROWS
+        Finding(quantity, paper, tuple(_cell(format_cell, facts, arm) for arm in columns(arms)))
+        for quantity, paper, format_cell in _ROWS
     ]
     found += [
         Finding(
@@ -61,12 +61,12 @@ def findings(arms: Sequence[str], figures: Sequence[Figure], summary: Summary | 
 def _offload(arms: Sequence[str], summary: Summary) -> Sequence[Finding]:
     load = next(iter(summary.loads.values()))
 
-    def less(arm: str, metric: str) -> str:
+    def reduction(arm: str, metric: str) -> str:
         found = load.differences.get(arm, {}).get(metric)
         return "–" if found is None or found.ratio is None else percent(-found.ratio)
 
-    def row(what: str, paper: str, metric: str) -> Finding:
-        return Finding(what, paper, tuple(less(arm, metric) for arm in columns(arms)))
+    def row(quantity: str, paper: str, metric: str) -> Finding:
+        return Finding(quantity, paper, tuple(reduction(arm, metric) for arm in columns(arms)))
 
     served = "–" if summary.hot_update_share is None else percent(summary.hot_update_share)
     return [
@@ -75,8 +75,8 @@ def _offload(arms: Sequence[str], summary: Summary) -> Sequence[Finding]:
             "half (proposed)",
             tuple(served if summary.lead and arm == summary.lead.name else "–" for arm in columns(arms)),
         ),
-        row("PS_proc that goes away (CPU time)", "about 50 % (proposed)", "ps_proc_cpu_us_per_step"),
-        row("packets to the servers that go away", "not told", "ps_packets_per_step"),
+        row("reduction of PS_proc (CPU time)", "about 50 % (proposed)", "ps_proc_cpu_us_per_step"),
+        row("reduction of packets to the servers", "not reported", "ps_packets_per_step"),
     ]
 
 
@@ -90,7 +90,7 @@ def _tail(facts: Facts, arm: str) -> str:
     return ", ".join(f"× {quantiles[arm, op, 'p99'] / quantiles[arm, op, 'p50']:.1f}" for op in TRANSFERS)
 
 
-def _slower(facts: Facts, arm: str) -> str:
+def _push_to_pull(facts: Facts, arm: str) -> str:
     quantiles = facts["fig-04"]
     return f"× {quantiles[arm, 'push', 'p50'] / quantiles[arm, 'pull', 'p50']:.2f}"
 
@@ -130,7 +130,7 @@ def _arithmetic(facts: Facts, arm: str) -> str:
 Formatter = Callable[[Facts, str], str]
 _ROWS: Sequence[tuple[str, str, Formatter]] = (
     ("p99 of an RPC's latency / p50: pull, push (Fig. 4)", "heavy tails", _tail),
-    ("median push / median pull (Fig. 4)", "above 1", _slower),
+    ("median push / median pull (Fig. 4)", "above 1", _push_to_pull),
     ("largest metrics of a pull (Fig. 5)", "PS_proc, N_tx", _dominant("pull")),
     ("largest metrics of a push (Fig. 5)", "PS_proc, N_tx", _dominant("push")),
     ("mean request: pull, push", "100–200 B", _requests),

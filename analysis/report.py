@@ -132,7 +132,7 @@ def write_report(run: Path, record: RunRecord, summary: Summary, progress: Progr
         tables=[("What durability costs", [durability(summary)])] if summary.durable else (),
         reference=summary.reference.name,
         differences=[table for name in summary.loads for table in differences(summary, name)],
-        losses=[line for name in summary.loads for line in losses(summary, name)],
+        losses=[line for name in summary.loads for line in worse_metrics(summary, name)],
         no_losses=_line("nothing_worse", summary=summary),
         facts=[*fact_sentences(summary), *caveats(is_virtual)],
         reading=reading(summary, is_virtual),
@@ -168,7 +168,7 @@ def write_cluster_report(source: Source, report: Path, progress: Progress = no_p
 def paper_table(source: Source, drawn: Sequence[Figure], summary: Summary | None) -> Table:
     found = findings(source.arms, drawn, summary)
     head = ("", "paper", *columns(source.arms).values())
-    rows: list[Row] = [(each.what, plain(each.paper), *map(plain, each.measured)) for each in found]
+    rows: list[Row] = [(each.quantity, plain(each.paper), *map(plain, each.measured)) for each in found]
     return Table(f"What [DDL] found, and what the logs of {source.name} say", head, rows)
 
 
@@ -235,7 +235,7 @@ def durability(summary: Summary) -> Table:
     return Table(title, ("", *arms), rows, texts("durability_note"))
 
 
-def losses(summary: Summary, name: str) -> Iterator[Sentence]:
+def worse_metrics(summary: Summary, name: str) -> Iterator[Sentence]:
     for arm in (arm.name for arm in ordered(summary.loads[name].differences) if arm.settings.aggregates):
         found = claims(summary, name, arm)
         of_arm = [found[metric.name] for metric in shown_in("differences") if metric.name in found]

@@ -9,7 +9,7 @@ import pytest
 
 from analysis.page.build import Page as BuiltPage
 from analysis.page.build import build
-from analysis.report import differences, losses
+from analysis.report import differences, worse_metrics
 from analysis.wording import AnswerText, plain
 from tests.harness.cli import invoke
 from tests.harness.summaries import terminal
@@ -67,7 +67,9 @@ def test_report_names_where_offload_loses(synthetic_run: SyntheticRun) -> None:
         if block.arm == "offload":
             block.servers.packets = 900
     summary = synthetic_run.summary()
-    lines = ["".join(span.text for span in line) for name in summary.loads for line in losses(summary, name)]
+    lines = [
+        "".join(span.text for span in line) for name in summary.loads for line in worse_metrics(summary, name)
+    ]
     assert lines == [
         "Load 0.5, offload: packets to PS a step +125 % [+125, +125].",
         "Load 0.8, offload: packets to PS a step +125 % [+125, +125].",

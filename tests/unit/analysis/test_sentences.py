@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.record import AgentCost, CapacityCheck, ProgramUse
-from analysis.report import answers, caveats, durability, fact_sentences, losses, reading, what_was_run
+from analysis.report import answers, caveats, durability, fact_sentences, reading, what_was_run, worse_metrics
 from analysis.summary import ProgramShare, Summary
 from analysis.wording import texts
 from simulator.answer.arm_results import ArmResult, Busy, OffloadComparison
@@ -131,7 +131,9 @@ def shown() -> Iterator[str]:
     worse = summary({PULL: MORE, CPU: MORE}, rounds=1)
     yield "\n# tables"
     for of in (worse, a_summary({"closed loop": a_load(differences={"offload": {PULL: NOT_KNOWN}})})):
-        yield from ("".join(span.text for span in line) for name in of.loads for line in losses(of, name))
+        yield from (
+            "".join(span.text for span in line) for name in of.loads for line in worse_metrics(of, name)
+        )
         yield from texts("nothing_worse", summary=of)
     yield "\n# a cluster"
     busy = Busy(workers=0.5, servers=0.5)

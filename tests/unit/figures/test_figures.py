@@ -119,7 +119,7 @@ def test_the_share_of_arithmetic() -> None:
 def test_a_negative_share_of_arithmetic_is_below_noise(tmp_path: Path) -> None:
     calls: list[dict[str, object]] = [{"ps_proc_us": 40.0}, {"op": "push", "ps_proc_us": 39.0}]
     found = findings(["cluster"], list(figures([cluster(tmp_path, rows(*calls))])), None)
-    [here] = [each.measured for each in found if "arithmetic" in each.what]
+    [here] = [each.measured for each in found if "arithmetic" in each.quantity]
     assert here == ("below noise",)
 
 
@@ -148,14 +148,14 @@ def test_findings_of_a_cluster_stand_beside_the_papers(tmp_path: Path) -> None:
         (paper, (here,)) for _, paper, here in expected
     ]
     for each, (words, *_) in zip(found, expected, strict=True):
-        assert all(word in each.what for word in words)
+        assert all(word in each.quantity for word in words)
 
 
 def test_what_logs_do_not_tell_is_left_out(tmp_path: Path) -> None:
     source = cluster(tmp_path, rows({}))
     drawn = {figure.name for figure in figures([source])}
     assert drawn == {"fig-04", "fig-05", "fig-06", "sec-3-2"}
-    reported = [each.what for each in findings(source.arms, list(figures([source])), None)]
+    reported = [each.quantity for each in findings(source.arms, list(figures([source])), None)]
     assert not [what for what in reported if "Fig. 7" in what or "§3.2" in what]
 
 

@@ -17,11 +17,11 @@ from analysis.page.build import drawings
 from analysis.report import (
     differences,
     fact_sentences,
-    losses,
     measured_answer,
     paper_table,
     result,
     what_was_run,
+    worse_metrics,
     write_report,
 )
 from analysis.statistics import Comparison
@@ -143,7 +143,7 @@ def test_the_answer_comes_first_on_page_and_terminal_and_in_the_json(golden: Gol
     assert page.parts["li"][:notes] == list(first.notes)
     page.parts["li"] = page.parts["li"][notes:]
     assert page.parts["li"][: len(found.sentences)] == found.texts()
-    losing = [sentence_text(line) for line in losses(golden.summary, "0.5")]
+    losing = [sentence_text(line) for line in worse_metrics(golden.summary, "0.5")]
     facts = fact_sentences(golden.summary)
     assert page.parts["li"][len(found.sentences) : -2] == [*losing, *facts]
     words = " ".join(terminal(golden.summary).replace("•", "").split())
@@ -300,7 +300,7 @@ def test_missing_intervals_are_reported(golden: GoldenRun) -> None:
 def test_offload_loses_where_the_whole_interval_is_above_the_baseline(golden: GoldenRun) -> None:
     def of_pull_mean(**changes: float | None) -> list[str]:
         summary = with_pull_mean(sound(golden.summary), **changes)
-        lines = [sentence_text(line) for line in losses(summary, "0.5")]
+        lines = [sentence_text(line) for line in worse_metrics(summary, "0.5")]
         parts = [part for line in lines if "offload" in line for part in line.split(", ")]
         return [part for part in parts if "pull mean" in part]
 
