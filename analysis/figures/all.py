@@ -22,7 +22,7 @@ def _correlation(sources: Sequence[Source]) -> Figure:
     return correlation_figure(sources[0])
 
 
-DRAWN: Sequence[Callable[[Sequence[Source]], Figure]] = (
+_FIGURES: Sequence[Callable[[Sequence[Source]], Figure]] = (
     reported_losses,
     completion,
     latencies,
@@ -44,9 +44,9 @@ def no_progress(done: int, total: int) -> None:
 
 
 def figures(sources: Sequence[Source], progress: Progress = no_progress) -> Iterator[Figure]:
-    for done, draw in enumerate(DRAWN):
-        progress(done, len(DRAWN))
+    for done, draw in enumerate(_FIGURES):
+        progress(done, len(_FIGURES))
         figure = draw(sources)
         if not figure.is_empty:
             yield figure
-    progress(len(DRAWN), len(DRAWN))
+    progress(len(_FIGURES), len(_FIGURES))

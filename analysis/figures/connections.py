@@ -34,19 +34,19 @@ def intervals(sources: Sequence[Source]) -> Figure:
 def interval_of(curve: Curve) -> Distribution | None:
     rows = curve.source.rpc.filter(pl.col("arm") == curve.arm)
     columns = rows.collect_schema().names()
-    within = ["worker", "ps", *(name for name in IN_A_BLOCK if name in columns)]
+    group_columns = ["worker", "ps", *(name for name in IN_A_BLOCK if name in columns)]
     # Hashes take less memory than names.
-    rows = rows.select(pl.struct(within).hash().alias("line"), pl.col("worker").hash(), "t_send_us")
+    rows = rows.select(pl.struct(group_columns).hash().alias("group"), pl.col("worker").hash(), "t_send_us")
     number = rows.select(pl.len()).collect(engine="streaming").item()
     parts = number // _PART_ROWS + 1
     gaps = [
         rows.filter(pl.col("worker") % parts == part)
-        .select("line", "t_send_us")
+        .select("group", "t_send_us")
         .collect(engine="streaming")
-        .sort("line", "t_send_us")
+        .sort("group", "t_send_us")
         # Times are whole µs, so an interval of 0 is less than 1 µs.
         .select(
-            interval_us=pl.when(pl.col("line") == pl.col("line").shift())
+            interval_us=pl.when(pl.col("group") == pl.col("group").shift())
             .then(pl.col("t_send_us").diff().clip(1))
             .cast(pl.Float32)
         )
@@ -99,5 +99,5 @@ def concurrency_of(source: Source) -> dict[tuple[str, ...], Distribution]:
         .collect(engine="streaming")
         for part in range(parts)
     ]
-    counted = in_blocks(pl.concat(windows), "time_us", source.record)
-    return discrete_distributions(counted.lazy(), "worker", ["arm"])
+    windows_in_blocks = in_blocks(pl.concat(windows), "time_us", source.record)
+    return discrete_distributions(windows_in_blocks.lazy(), "worker", ["arm"])

@@ -14,6 +14,7 @@ METRICS = {"ps_proc": "PS_proc", "n_tx": "N_tx"}
 
 
 def arithmetic_share(pull: float, push: float) -> float:
+    # PS_proc of a pull is that of a push without the arithmetic.
     return (push - pull) / push
 
 
@@ -76,7 +77,7 @@ def correlation_figure(source: Source) -> Figure:
         Axis("rank correlation (Spearman)"),
         panels,
         kind="points",
-        caption="[DDL] §3.2: size of request and response; RPCs at the server in the 1,000 µs in which an "
-        "RPC was sent, and how many workers sent them. At 1 the metric always grows with it, at -1 it always "
-        "falls, at 0 neither.",
+        caption="[DDL] §3.2. size: bytes of request and response; RPCs: number at the server in the 1,000 µs "
+        "in which the RPC was sent; workers: number that sent these. At 1 the metric always grows with the "
+        "cause, at -1 it always falls, at 0 it does neither.",
     )

@@ -1,6 +1,6 @@
 """Distributions of more values than fit into memory, exact at their edges.
 
-Values are counted between edges, of which a decade has 100: the number at or below an edge is exact, and a
+Values are counted in histogram bins, 100 per decade: the number at or below a bin's edge is exact, and a
 quantile is rounded up to the next edge, by at most 2.4 %.
 """
 
@@ -43,20 +43,20 @@ def distributions(rows: pl.LazyFrame, value: str, by: Sequence[str]) -> dict[Key
     bins = pl.when(column > 0).then(edge).otherwise(_MIN_EDGE)
     return {
         key: _distribution(10.0 ** ((np.append(edges[0] - 1, edges)) / EDGES_PER_DECADE), counts, total)
-        for key, edges, counts, total in _counted(rows, bins, column, by)
+        for key, edges, counts, total in _bin_counts(rows, bins, column, by)
     }
 
 
 def discrete_distributions(rows: pl.LazyFrame, value: str, by: Sequence[str]) -> dict[Key, Distribution]:
-    """Return the same for a column of integers >= 0 with few different values, each of which is an edge."""
+    """Return those of a column of integers >= 0 with few different values, each of which is an edge."""
     column = pl.col(value).cast(pl.Int64)
     return {
         key: _distribution(np.append(edges[0] - 1, edges).astype(np.float64), counts, total)
-        for key, edges, counts, total in _counted(rows, column, column, by)
+        for key, edges, counts, total in _bin_counts(rows, column, column, by)
     }
 
 
-def _counted(
+def _bin_counts(
     rows: pl.LazyFrame, bins: pl.Expr, value: pl.Expr, by: Sequence[str]
 ) -> list[tuple[Key, Values, Values, float]]:
     counts = (

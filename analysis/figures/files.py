@@ -26,8 +26,8 @@ def write_figures(figures: Iterable[Figure], folder: Path) -> list[Path]:
 
 
 def write_figure(figure: Figure, folder: Path) -> list[Path]:
-    drawing, written = draw(figure), [folder / f"{figure.name}.{suffix}" for suffix in SUFFIXES]
-    for path in written:
+    drawing, paths = draw(figure), [folder / f"{figure.name}.{suffix}" for suffix in SUFFIXES]
+    for path in paths:
         with atomic_path(path) as partial:
             if path.suffix == ".csv":
                 figure.table().write_csv(partial)
@@ -35,7 +35,7 @@ def write_figure(figure: Figure, folder: Path) -> list[Path]:
                 # Without a date, so that the same data give the same file.
                 when = {"CreationDate": None} if path.suffix == ".pdf" else {}
                 drawing.savefig(partial, format=path.suffix[1:], dpi=_DPI, metadata=when)
-    return written
+    return paths
 
 
 def draw(figure: Figure) -> Drawing:
@@ -47,9 +47,9 @@ def draw(figure: Figure) -> Drawing:
     rows = -(-len(panels) // columns)
     width = 5.2 * columns if columns > 1 else 6.4
     drawing = Drawing(figsize=(width, 3.3 * rows), layout="constrained")
-    have_own = any(panel.x is not None for panel in panels)
+    has_own_x = any(panel.x is not None for panel in panels)
     axes = drawing.subplots(
-        rows, columns, squeeze=False, sharex=not have_own, sharey="row" if have_own else True
+        rows, columns, squeeze=False, sharex=not has_own_x, sharey="row" if has_own_x else True
     )
     for number, (axis, panel) in enumerate(zip(axes.flat, panels, strict=False)):
         _KINDS[figure.kind](axis, panel.series)
@@ -73,20 +73,20 @@ def _columns(labels: Sequence[str], drawing: Drawing) -> int:
     return max(1, min(len(labels), room, 6))
 
 
-def _lines(axis: Axes, many: Iterable[Series]) -> None:
-    for each in many:
+def _lines(axis: Axes, series: Iterable[Series]) -> None:
+    for each in series:
         axis.plot(each.x, each.y, _DASHES[each.dash], label=each.name, color=each.colour, linewidth=1.4)
         if each.low is not None and each.high is not None:
             axis.fill_between(each.x, each.low, each.high, color=each.colour, alpha=0.2, linewidth=0)
 
 
-def _steps(axis: Axes, many: Iterable[Series]) -> None:
-    for each in many:
+def _steps(axis: Axes, series: Iterable[Series]) -> None:
+    for each in series:
         axis.step(each.x, each.y, _DASHES[each.dash], where="post", label=each.name, color=each.colour)
 
 
-def _points(axis: Axes, many: Iterable[Series]) -> None:
-    for number, each in enumerate(many):
+def _points(axis: Axes, series: Iterable[Series]) -> None:
+    for number, each in enumerate(series):
         marker = _MARKERS[number % len(_MARKERS)]
         line = "" if len(each.x) and isinstance(each.x[0], str) else _DASHES[each.dash]
         axis.plot(each.x, each.y, f"{marker}{line}", label=each.name, color=each.colour, markersize=5)
@@ -95,20 +95,26 @@ def _points(axis: Axes, many: Iterable[Series]) -> None:
             axis.errorbar(each.x, each.y, yerr=errors, fmt="none", ecolor=each.colour, capsize=2)
 
 
-def _bars(axis: Axes, many: Iterable[Series]) -> None:
+def _bars(axis: Axes, series: Iterable[Series]) -> None:
     left: float | np.ndarray = 0.0
-    for each in many:
+    for each in series:
         axis.barh(list(each.x), each.y, left=left, label=each.name, color=each.colour)
         left = left + each.y
     if not axis.yaxis_inverted():
         axis.invert_yaxis()
 
 
-def _map(axis: Axes, many: Iterable[Series]) -> None:
-    for each in many:
+def _map(axis: Axes, series: Iterable[Series]) -> None:
+    for each in series:
         if each.z is not None:
             shown = axis.pcolormesh(
-                each.x, each.y, 100 * each.z, cmap="RdYlGn_r", vmin=-_LIMIT, vmax=_LIMIT, shading="nearest"
+                each.x,
+                each.y,
+                100 * each.z,
+                cmap="RdYlGn_r",
+                vmin=-_MAP_LIMIT_PERCENT,
+                vmax=_MAP_LIMIT_PERCENT,
+                shading="nearest",
             )
             axis.figure.colorbar(shown, ax=axis, label="change, %", extend="both")
             axis.contour(each.x, each.y, each.z, levels=[0.0], colors="black", linewidths=1)
@@ -118,8 +124,8 @@ def _map(axis: Axes, many: Iterable[Series]) -> None:
                 axis.annotate(each.name, (x, y), textcoords="offset points", xytext=(5, 3), fontsize=7)
 
 
-def _heights(axis: Axes, many: Iterable[Series]) -> None:
-    for each in many:
+def _heights(axis: Axes, series: Iterable[Series]) -> None:
+    for each in series:
         assert each.z is not None
         shown = axis.pcolormesh(each.x, each.y, each.z, cmap="viridis", vmin=0, vmax=1, shading="nearest")
         axis.figure.colorbar(shown, ax=axis, label=each.name)
@@ -128,14 +134,14 @@ def _heights(axis: Axes, many: Iterable[Series]) -> None:
             axis.clabel(line, fmt=f"{each.level:g}", fontsize="small")
 
 
-def _spans(axis: Axes, many: Iterable[Series]) -> None:
-    for each in many:
+def _spans(axis: Axes, series: Iterable[Series]) -> None:
+    for each in series:
         axis.barh(list(each.x), each.y, left=each.low, color=each.colour)
     if not axis.yaxis_inverted():
         axis.invert_yaxis()
 
 
-_LIMIT = 60.0
+_MAP_LIMIT_PERCENT = 60.0
 _KINDS = {
     "map": _map,
     "heights": _heights,
@@ -147,7 +153,7 @@ _KINDS = {
 }
 
 
-def _plain(value: float, _: object) -> str:
+def _format_number(value: float, _: object) -> str:
     return f"{value:,.0f}" if value >= 1 else f"{value:g}"
 
 
@@ -162,7 +168,7 @@ def _label(axis: Axes, panel: Panel, figure: Figure) -> None:
             getattr(axis, f"set_{side}scale")("log")
             drawn.set_major_locator(LogLocator(numticks=8))
             drawn.set_minor_locator(NullLocator())
-            drawn.set_major_formatter(FuncFormatter(_plain))
+            drawn.set_major_formatter(FuncFormatter(_format_number))
         if described.is_share:
             drawn.set_major_formatter(PercentFormatter(1, symbol=" %"))
         getattr(axis, f"set_{side}label")(described.title)

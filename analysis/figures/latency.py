@@ -39,7 +39,7 @@ def latencies_by_class(sources: Sequence[Source]) -> Figure:
         CLASSES,
         name="fig-04-class",
         title="Latency of RPCs by where they were answered",
-        caption="all-hit: by the switch alone; mixed: there in part; cold: by the server alone.",
+        caption="all-hit: by the switch alone; mixed: by switch and server; cold: by the server alone.",
     )
 
 
@@ -129,7 +129,7 @@ def completion(sources: Sequence[Source]) -> Figure:
                 )
     return Figure(
         "completion",
-        "Completion of pull and push, from when they were due",
+        "Completion time of pulls and pushes",
         LATENCY,
         CDF,
         [Panel(title, panels[title]) for title in sorted(panels, key=_load_first)],

@@ -26,5 +26,5 @@ def reported_losses(sources: Sequence[Source]) -> Figure:
         Axis("report"),
         Axis("loss"),
         [Panel("", series)] if series else [],
-        caption="The n-th report of all workers, their mean. Arms take turns, and each trains its own model.",
+        caption="Point n: mean of all workers' n-th reports. Arms take turns, and each trains its own model.",
     )

@@ -63,7 +63,7 @@ class Panel:
     title: str
     series: Sequence[Series]
     x: Axis | None = None
-    """An x axis of its own; then panels share a y axis with those of their row only."""
+    """X axis of this panel; None uses the figure's. With own x axes, panels share y axes only within rows."""
 
 
 @dataclass(frozen=True, slots=True)
