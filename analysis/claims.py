@@ -84,12 +84,12 @@ Claims = Mapping[str, Claim]
 
 
 def claims(summary: Summary, load: str, arm: str) -> dict[str, Claim]:
-    of_load = summary.loads[load]
-    changes = of_load.differences.get(arm, {})
+    load_summary = summary.loads[load]
+    changes = load_summary.differences.get(arm, {})
     baseline = arm_of(arm).reference or ""
     noise = repetition_of(baseline)
-    null = {} if noise is None or noise.name == arm else of_load.differences.get(noise.name, {})
-    disturbed = of_load.invalidated_by.get(arm, {})
+    null = {} if noise is None or noise.name == arm else load_summary.differences.get(noise.name, {})
+    disturbed = load_summary.invalidated_by.get(arm, {})
     return {
         metric.name: Claim(
             metric,
@@ -114,9 +114,9 @@ def claimed(found: Claims, subject: Subject) -> Iterator[tuple[Better, Tone, lis
     mentioned = [found[metric.name] for metric in mentioned_in("answer", subject) if metric.name in found]
     for better in ("less", "more"):
         for tone in ("better", "worse"):
-            claims = [each for each in mentioned if (each.metric.better, each.tone) == (better, tone)]
-            if claims:
-                yield better, tone, claims
+            group = [each for each in mentioned if (each.metric.better, each.tone) == (better, tone)]
+            if group:
+                yield better, tone, group
 
 
 def unclaimed(found: Claims) -> list[list[Claim]]:
@@ -158,16 +158,16 @@ def recommend(found: Claims, was_run: bool) -> Recommendation:
         return Recommendation.NO_ROUND if was_run else Recommendation.NOT_RUN
     if all(claim.verdict is Verdict.NO_INTERVAL for claim in found.values()):
         return Recommendation.FEW_ROUNDS
-    servers = tone_of(found, PS_CPU)
+    servers_tone = tone_of(found, PS_CPU)
     tones = {tone_of(found, metric) for metric in mentioned_in("answer", "operations")}
-    sooner, longer = "better" in tones, "worse" in tones
-    if servers == "better":
-        if longer:
+    any_faster, any_slower = "better" in tones, "worse" in tones
+    if servers_tone == "better":
+        if any_slower:
             return Recommendation.IF_SERVERS_LIMIT
-        return Recommendation.YES if sooner else Recommendation.IF_SERVERS_COST
-    if sooner:
-        return Recommendation.MIXED if longer or servers else Recommendation.FOR_LATENCY
-    return Recommendation.NO if longer or servers else Recommendation.UNDECIDED
+        return Recommendation.YES if any_faster else Recommendation.IF_SERVERS_COST
+    if any_faster:
+        return Recommendation.MIXED if any_slower or servers_tone else Recommendation.FOR_LATENCY
+    return Recommendation.NO if any_slower or servers_tone else Recommendation.UNDECIDED
 
 
 def tone_of(found: Claims, metric: Metric) -> Tone:
@@ -192,14 +192,16 @@ def answer(summary: Summary) -> Answer:
     found, learned = claims(summary, load, lead.name), claim_of_learning(summary, lead.name)
     null = repetition_of(lead.reference)
     # Simulated runs have no noise.
-    was_run = null is None or summary.virtual_s is not None or null.name in summary.loads[load].differences
+    lacks_null = (
+        null is not None and summary.virtual_s is None and null.name not in summary.loads[load].differences
+    )
     return Answer(
         load,
         lead,
         recommend(found, lead.name in summary.capacity),
         found | ({} if learned is None else {LOSS.name: learned}),
         [(arm, dict(_operations(summary, load, arm))) for arm in mentioned(lead.design) if not arm.is_lead],
-        None if was_run else null,
+        null if lacks_null else None,
     )
 
 

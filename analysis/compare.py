@@ -57,9 +57,9 @@ def rounds_of(run: Path, record: RunRecord) -> Loads:
     found = {}
     for load in sorted({block.load for block in record.blocks}):
         at_load = pl.col("load").cast(pl.Float64).round(6) == round(load, 6)
-        of_load = {log: frame.filter(at_load).collect() for log, frame in rows.items()}
+        rows_at_load = {log: frame.filter(at_load).collect() for log, frame in rows.items()}
         blocks = [block for block in record.blocks if block.load == load]
-        metrics = estimates(of_load["rpc"], of_load["operations"], blocks)
+        metrics = estimates(rows_at_load["rpc"], rows_at_load["operations"], blocks)
         if metrics:
             found[load_name(load)] = metrics
     if not found:

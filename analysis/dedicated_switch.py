@@ -38,7 +38,7 @@ class Prediction:
 
     @property
     def misses(self) -> list[tuple[Metric, Comparison, Comparison]]:
-        return [check for check in self.checks if _are_apart(check[1], check[2])]
+        return [check for check in self.checks if _are_disjoint(check[1], check[2])]
 
 
 def predict(summary: Summary) -> Prediction | None:
@@ -52,7 +52,7 @@ def predict(summary: Summary) -> Prediction | None:
         if metric.name in found.own and metric.name in found.shared and metric.name in measured
     ]
     claims = {
-        name: Claim(metric, widened(found.own[name], found.shared[name], measured[name]))
+        name: Claim(metric, widen(found.own[name], found.shared[name], measured[name]))
         for metric in known
         for name in [metric.name]
     }
@@ -82,7 +82,7 @@ def predict(summary: Summary) -> Prediction | None:
     )
 
 
-def _are_apart(first: Comparison, other: Comparison) -> bool:
+def _are_disjoint(first: Comparison, other: Comparison) -> bool:
     bounds = (first.ratio_low, first.ratio_high, other.ratio_low, other.ratio_high)
     if any(bound is None for bound in bounds):
         return False
@@ -94,7 +94,7 @@ def _has_ratio(comparisons: Mapping[str, Comparison], metric: Metric) -> bool:
     return metric.name in comparisons and comparisons[metric.name].ratio is not None
 
 
-def widened(dedicated: Comparison, shared: Comparison, measured: Comparison) -> Comparison:
+def widen(dedicated: Comparison, shared: Comparison, measured: Comparison) -> Comparison:
     """Widen an interval on either side by the model's error, in logarithms of the ratios."""
     if (
         dedicated.ratio_low is None

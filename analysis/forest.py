@@ -82,14 +82,14 @@ def _capacity(summary: Summary, predicted: Prediction | None) -> ForestRow | Non
 
 
 def _measured_capacity(summary: Summary) -> Effect | None:
-    """Return the mean over the run's measurements, with their range: too few for an interval or a claim."""
+    """Return the mean and range of the measured capacity ratios, which are too few for an interval."""
     lead = summary.lead
     if lead is None or lead.reference is None or summary.virtual_s is not None:
         return None
-    every = [summary.capacity, *(check.capacity for check in summary.capacity_checks)]
+    capacities = [summary.capacity, *(check.capacity for check in summary.capacity_checks)]
     ratios = [
         each[lead.name] / each[lead.reference]
-        for each in every
+        for each in capacities
         if lead.name in each and each.get(lead.reference)
     ]
     if not ratios:

@@ -56,7 +56,7 @@ def has_ended(run: Path) -> bool:
 
 
 class LiveLatencies:
-    """Reads the part files of a run's folder `parts`, each once, without rows outside of rounds."""
+    """Reader of the part files in a run's folder `parts`; reads each once, without rows outside of rounds."""
 
     def __init__(self, parts: Path) -> None:
         self._parts = parts
@@ -69,11 +69,11 @@ class LiveLatencies:
     def read(self) -> list[BlockLatency]:
         changed: set[str] = set()
         # Operations first: a worker writes the RPCs before them.
-        for rows in self._new("operations"):
+        for rows in self._read_new("operations"):
             arm = rows.item(0, "arm")
             self._operations[arm][rows.item(0, "worker")] = rows
             changed.add(arm)
-        for rows in self._new("rpc"):
+        for rows in self._read_new("rpc"):
             arm = rows.item(0, "arm")
             self._rpcs[arm] = pl.concat([self._rpcs[arm], rows])
             changed.add(arm)
@@ -81,7 +81,7 @@ class LiveLatencies:
             self._update(arm)
         return [self._newest[arm.name] for arm in ordered(self._newest)]
 
-    def _new(self, log: str) -> Iterator[pl.DataFrame]:
+    def _read_new(self, log: str) -> Iterator[pl.DataFrame]:
         found = set(self._parts.glob(f"{log}-worker-*.parquet"))
         of_worker = defaultdict(list)
         for file in found - self._seen:

@@ -29,8 +29,8 @@ class AnalysisError(HotlineError):
 
 
 End = Literal["decided", "futility", "precision", "budget", "rounds", "script"]
-"""Reason for which rounds ended: every claim is decided at a look (`analysis.stopping`); further rounds would
-decide none; intervals are narrow; time; the number of rounds that was asked for; the script has ended."""
+"""Why no more rounds were run: at a look (`analysis.stopping`) every claim is decided, or more rounds would
+decide none; intervals are narrow; the time budget; the requested number of rounds; the script has ended."""
 
 
 class _Model(BaseModel):
@@ -47,7 +47,7 @@ class ServerUse(_Model):
     commits: int = 0
     commit_ns: int = 0
     delayed: int = 0
-    """Datagrams that waited for a commit, with their burst."""
+    """Datagrams that waited for a commit; those of a burst wait together."""
     delay_ns: int = 0
     """Sum of their waits, which is part of their PS_proc and not of `proc_wall_ns`."""
 
@@ -137,7 +137,7 @@ class CapacityCheck(_Model):
 
 
 class Staleness(_Model):
-    """How old the values that servers publish in the switch were when they were replaced, in one arm."""
+    """Ages, at their replacement, of the values that servers publish in the switch, in one arm."""
 
     copies: int
     p50_ms: float

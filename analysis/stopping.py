@@ -51,14 +51,14 @@ def _claims(differences: Mapping[str, Mapping[str, Comparison]], arm: str) -> It
 
 
 def state_of(claim: Claim, rounds: int) -> State:
-    # It is futile if it would still be neither at the last look, with the same estimate and intervals
+    # A claim is futile if it would be undecided at the last look, too, with the same estimate and intervals
     # narrower by the square root of the rounds.
     half_width, goal = claim.change.half_width, claim.metric.goal or NARROW
     if half_width is None:
         return "open"
     if claim.sign or half_width <= goal:
         return "decided"
-    narrower = sqrt(rounds / LOOKS[-1].rounds)
+    shrinkage = sqrt(rounds / LOOKS[-1].rounds)
     assert claim.change.ratio is not None
-    can_be_claimed = abs(claim.change.ratio) > narrower * max(half_width, claim.null_reach)
-    return "open" if can_be_claimed or narrower * half_width <= goal else "futile"
+    can_be_claimed = abs(claim.change.ratio) > shrinkage * max(half_width, claim.null_reach)
+    return "open" if can_be_claimed or shrinkage * half_width <= goal else "futile"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from analysis.claims import Recommendation, Verdict
-from analysis.dedicated_switch import predict, widened
+from analysis.dedicated_switch import predict, widen
 from analysis.record import Virtual
 from analysis.report import answers
 from analysis.statistics import Comparison
@@ -46,14 +46,14 @@ OWN = {CPU: of_ratio(-0.36, -0.37, -0.35), PULL: of_ratio(0.04, 0.02, 0.05)}
 
 def test_an_interval_is_wider_by_what_the_model_is_off() -> None:
     """0.6 of *baseline* where 0.7 was measured: a factor of 7/6, on either side."""
-    found = widened(OWN[CPU], SHARED[CPU], MEASURED[CPU])
+    found = widen(OWN[CPU], SHARED[CPU], MEASURED[CPU])
     assert (found.ratio, found.reference) == (-0.36, 100)
     assert found.ratio_low == pytest.approx(0.63 * 6 / 7 - 1)
     assert found.ratio_high == pytest.approx(0.65 * 7 / 6 - 1)
     assert (found.low, found.high) == pytest.approx((100 * (0.54 - 1), 100 * (0.65 * 7 / 6 - 1)))
-    assert widened(OWN[PULL], SHARED[PULL], MEASURED[PULL]).ratio_low == pytest.approx(0.02)
+    assert widen(OWN[PULL], SHARED[PULL], MEASURED[PULL]).ratio_low == pytest.approx(0.02)
     # An unknown interval stays unknown.
-    assert widened(of_ratio(0.1), SHARED[PULL], MEASURED[PULL]) == of_ratio(0.1)
+    assert widen(of_ratio(0.1), SHARED[PULL], MEASURED[PULL]) == of_ratio(0.1)
 
 
 def test_a_prediction_has_claims_capacity_and_checks() -> None:
