@@ -14,7 +14,7 @@ from foundation.designs.interface import LOCKSTEP_WORKERS, Arm, ControllerOps, H
 from foundation.errors import HotlineError
 
 MAX_SERVERS = 4
-"""Servers of a job: two bits of a packet have the server's number."""
+"""Maximum number of servers of a job: a packet has two bits for the server's number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +26,12 @@ class AtpJob(Row):
     app: int
     check_tensor: bool
     ecn_depth: int
-    """Number of packets in a queue from which on the switch marks packets."""
+    """Queue length, in packets, from which on the switch marks packets (ECN)."""
 
 
 @dataclass(frozen=True, slots=True)
 class AckGroup(Row):
-    """Table `groups`: the multicast group of acknowledgements from a port, which is a server's."""
+    """Table `groups`: the multicast group of acknowledgements from a server's port."""
 
     TABLES = ("next_step.groups",)
     ACTION = "next_step.set_group"

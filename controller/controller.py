@@ -49,7 +49,7 @@ def no_progress(done: int, total: int) -> None:
 
 
 class Controller:
-    """`async with Controller(address) as controller`: see `SwitchClient` for the primary role.
+    """Client of one switch, to be used with `async with`; see `SwitchClient` for the primary role.
 
     Methods raise a `ControllerError`. They check what they can before the first write, and a call that failed
     half-way is finished by calling the method again.
@@ -181,7 +181,7 @@ class Controller:
             await self._renew(inband, servers)
 
     async def command_servers(self, job: int, command: Command, epoch: int | None = None) -> None:
-        """Have each server of a job execute a command without keys, or with its epoch."""
+        """Have each server of a job execute a command without keys; `epoch` is its argument, if any."""
         servers = await self._servers(job)
         async with InBand(self._switch, patience=self._patience) as inband:
             await gather_or_cancel(inband.execute(command, server, epoch) for server in servers)

@@ -1,4 +1,4 @@
-"""Clusters of dask.distributed, running or of local processes. Its import is deferred: it takes a second."""
+"""Use running or local clusters of dask.distributed, whose import is deferred because it takes a second."""
 
 from __future__ import annotations
 

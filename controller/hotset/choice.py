@@ -167,7 +167,7 @@ def read(path: Path) -> pl.DataFrame:
     if dict(hot.schema) != SCHEMA:
         raise HotSetError(f"{path}: has the columns {_columns(hot.schema)}; a hot set has {_columns(SCHEMA)}")
     if hot.is_empty():
-        raise HotSetError(f"{path}: has no keys; to take all keys of a job home, use `hotline unload`")
+        raise HotSetError(f"{path}: has no keys; to empty a job's hot set, use `hotline unload`")
     return _check(hot, str(path))
 
 

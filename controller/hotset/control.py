@@ -33,8 +33,8 @@ def _jobs(hosts: Hosts, arms: Sequence[Arm]) -> Iterator[Job | Server]:
                 service_addr=service.address,
                 service_port=HOTLINE_PORT,
             )
-        uses = settings_of(arm)
-        yield Job(arm.job, offload=uses.offload, proxy=uses.proxy)
+        settings = settings_of(arm)
+        yield Job(arm.job, offload=settings.offload, proxy=settings.proxy)
 
 
 def _callers(hosts: Hosts, arms: Sequence[Arm], epoch: int) -> Iterator[Worker]:

@@ -61,12 +61,12 @@ def coverage(
     scheduler: str | None = None,
 ) -> Coverage:
     """Return the coverage of logs if `jobs` jobs share the tables (`over_parts`); raises `DataError`."""
-    keys_with: Counter[int] = Counter()
+    keys_by_updates: Counter[int] = Counter()
     tops = []
-    for with_updates, hottest in over_parts(counts, _of_part, scheduler, progress):
-        keys_with.update(with_updates)
+    for part_keys, hottest in over_parts(counts, _of_part, scheduler, progress):
+        keys_by_updates.update(part_keys)
         tops.append(hottest)
-    count, keys = np.array(sorted(keys_with.items(), reverse=True), dtype=np.int64).T
+    count, keys = np.array(sorted(keys_by_updates.items(), reverse=True), dtype=np.int64).T
     limit = table_limit(top(pl.concat(tops), MAX_KEYS)["key"].to_numpy(), jobs)
     return Coverage(np.append(0, np.cumsum(keys)), np.append(0, np.cumsum(keys * count)), limit)
 
