@@ -1,4 +1,4 @@
-"""`python -m simulator.answer RUN`, for `make run-topo`: add a dedicated switch to a run's `run.json`."""
+"""`python -m simulator.answer RUN`, for `make run-topo`: add a simulated dedicated switch to `run.json`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def main(run: Path) -> int:
         record.virtual = simulate_dedicated_switch(run, record, summary)
         record.write(run)
     except HotlineError as error:
-        print(f"hotline: without the simulation of a dedicated switch: {error}", file=sys.stderr)
+        print(f"hotline: a dedicated switch was not simulated: {error}", file=sys.stderr)
         return 1
     return 0
 

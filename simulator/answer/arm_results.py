@@ -12,25 +12,25 @@ from foundation.designs.arms import judged
 from foundation.settings import Strict
 from simulator.config import SimulationConfig
 
-BUSY = 0.8
+BOTTLENECK_UTILIZATION = 0.8
 Limit = Literal["servers", "workers", "waiting"]
 
 
-class Busy(Strict):
+class Utilization(Strict):
     workers: float
     servers: float
 
     @property
     def limits(self) -> tuple[Limit, ...]:
         busy: dict[Limit, float] = {"servers": self.servers, "workers": self.workers}
-        return tuple(kind for kind, share in busy.items() if share >= BUSY) or ("waiting",)
+        return tuple(kind for kind, share in busy.items() if share >= BOTTLENECK_UTILIZATION) or ("waiting",)
 
 
 class ArmResult(Strict):
     capacity: float
     """Steps/s of the whole cluster (as all rates here), even if only a part of it was simulated."""
-    at_capacity: Busy
-    at_rate: Busy
+    at_capacity: Utilization
+    at_rate: Utilization
     rpcs_per_step: float
     ps_packets_per_step: float
 
@@ -41,7 +41,7 @@ class OffloadComparison(Strict):
     baseline: ArmResult
     offload: ArmResult
     differences: dict[str, Comparison]
-    """Metric -> *offload* against *baseline*; CPU is that of a step, all agents of a kind together."""
+    """Metric -> *offload* against *baseline*; CPU times are per step, summed over all agents of a kind."""
 
     @property
     def gain(self) -> float:
@@ -51,26 +51,26 @@ class OffloadComparison(Strict):
 def compare_arms(config: SimulationConfig, record: RunRecord, summary: Summary) -> OffloadComparison:
     load = next(iter(summary.loads.values()))
     rate = load.offered_rate
-    assert rate is not None, "no simulation has a closed loop alone"
+    assert rate is not None, "expected an open-loop load, which every simulation has"
     baseline, lead = judged(config.design)
     differences = load.differences[lead.name]
     cores, share = cores_of(config), config.hosts.server_share
-    # The servers of a part take longer, so that operations do, too.
+    # In a simulated part servers are slower than in the cluster, so times of operations are left out.
     compared = [metric.name for metric in shown_in("cluster") if share == 1 or metric.kind != "time"]
 
-    def side(arm: str) -> ArmResult:
+    def result_of(arm: str) -> ArmResult:
         assert record.simulation is not None
         closed = record.simulation.arms[arm]
         blocks = [block for block in record.blocks if block.arm == arm]
-        of_step = of_blocks(blocks, (WORKER_CPU, PS_CPU))
-        worker_s, server_s = of_step[WORKER_CPU.name] / 1e6, of_step[PS_CPU.name] / 1e6
+        cpu_us = of_blocks(blocks, (WORKER_CPU, PS_CPU))
+        worker_s, server_s = cpu_us[WORKER_CPU.name] / 1e6, cpu_us[PS_CPU.name] / 1e6
         return ArmResult(
             capacity=record.capacity[arm] / share,
-            at_capacity=Busy(
+            at_capacity=Utilization(
                 workers=closed.workers_busy * config.workers / cores["workers"],
                 servers=closed.servers_busy * config.servers / cores["servers"],
             ),
-            at_rate=Busy(
+            at_rate=Utilization(
                 workers=min(1.0, worker_s * rate / cores["workers"]),
                 servers=min(1.0, server_s * rate / cores["servers"]),
             ),
@@ -81,8 +81,8 @@ def compare_arms(config: SimulationConfig, record: RunRecord, summary: Summary) 
     return OffloadComparison(
         rate=rate / share,
         rounds=load.rounds,
-        baseline=side(baseline.name),
-        offload=side(lead.name),
+        baseline=result_of(baseline.name),
+        offload=result_of(lead.name),
         differences={name: differences[name] for name in compared if name in differences},
     )
 

@@ -37,8 +37,8 @@ class ClusterAnswer(Strict):
     stops_at: int
     """Size beyond which a larger hot set adds less than 3 % to the capacity."""
     checks: tuple[Check, ...]
-    """Sizes that were calculated before they were simulated, in order; the last decides whether calculated
-    capacities are estimates."""
+    """Comparisons of a size's calculated and simulated capacity, in order; if the last one has failed,
+    calculated capacities are estimates."""
     part_check: PartCheck | None
     uplinks: tuple[UplinkGain, ...]
     ages: Staleness | None = None
@@ -57,14 +57,16 @@ def answer(cluster: Cluster, reporter: Reporter, max_rpcs: float = MAX_RPCS) -> 
         sides = compare_arms(config, temporary.record, temporary.summary)
         ages = temporary.record.staleness.get(COLLECT)
     counter = PackingCounter(config, trace)
-    asked = min(cluster.top_k, counter.known)
-    counted = _count(
-        counter, sizes_for(asked, min(counter.known, DEVICES[cluster.switch].hot_keys)), reporter
+    top_k = min(cluster.top_k, counter.keys_with_updates)
+    counts_of = _count(
+        counter,
+        sizes_for(top_k, min(counter.keys_with_updates, DEVICES[cluster.switch].hot_keys)),
+        reporter,
     )
-    model = CapacityModel(config, sides.baseline, counted[0], sides.offload, counted[asked])
-    uplinks = uplink_gains(model, counted[0], counted[asked], cluster)
-    simulated = {0: sides.baseline.capacity, asked: sides.offload.capacity}
-    sizes, checks = _check(config, trace, model, counted, simulated, reporter)
+    model = CapacityModel(config, sides.baseline, counts_of[0], sides.offload, counts_of[top_k])
+    uplinks = uplink_gains(model, counts_of[0], counts_of[top_k], cluster)
+    simulated = {0: sides.baseline.capacity, top_k: sides.offload.capacity}
+    sizes, checks = _check(config, trace, model, counts_of, simulated, reporter)
     part_check = (
         None if config.workers == cluster.workers else _check_part(cluster, config, data, sides, reporter)
     )
@@ -75,7 +77,7 @@ def answer(cluster: Cluster, reporter: Reporter, max_rpcs: float = MAX_RPCS) -> 
         simulated_workers=config.workers,
         keys_per_step=keys,
         notes=tuple(notes),
-        headline=headline(sides, asked),
+        headline=headline(sides, top_k),
         sentences=tuple(
             sentences(cluster, config, keys, sides, sizes, sufficient, checks, part_check, uplinks, ages)
         ),
@@ -90,32 +92,32 @@ def answer(cluster: Cluster, reporter: Reporter, max_rpcs: float = MAX_RPCS) -> 
 
 
 def _count(counter: PackingCounter, sizes: Sequence[int], reporter: Reporter) -> dict[int, PackingCounts]:
-    counted = dict[int, PackingCounts]()
+    counts_of = dict[int, PackingCounts]()
     with reporter.phase("sizes", 1.0) as phase:
         for top_k in sizes:
-            counted[top_k] = counter.count(top_k)
-            phase.update(len(counted) / len(sizes))
-    return counted
+            counts_of[top_k] = counter.count(top_k)
+            phase.update(len(counts_of) / len(sizes))
+    return counts_of
 
 
 def _check(
-    config: SimulationConfig, trace: Trace, model: CapacityModel, counted: dict[int, PackingCounts],
+    config: SimulationConfig, trace: Trace, model: CapacityModel, counts_of: dict[int, PackingCounts],
     simulated: dict[int, float], reporter: Reporter,
 ) -> tuple[list[Size], tuple[Check, ...]]:  # fmt: skip
     checks = list[Check]()
 
     def sizes() -> list[Size]:
-        return [model.size(top_k, counts, simulated.get(top_k)) for top_k, counts in counted.items()]
+        return [model.size(top_k, counts, simulated.get(top_k)) for top_k, counts in counts_of.items()]
 
     while len(checks) < _MAX_CHECKS and (not checks or checks[-1].has_failed):
         calculated = {size.top_k: size for size in sizes() if size.top_k}
         sufficient = smallest_sufficient(calculated.values()).top_k
-        if (other := next_to_check(list(simulated), sufficient, list(calculated))) is None:
+        if (top_k := next_to_check(list(simulated), sufficient, list(calculated))) is None:
             break
-        checked = config.model_copy(update={"top_k": other})
-        simulated[other] = capacities(checked, trace, reporter)[1]
-        checks.append(Check(other, calculated[other].capacity, simulated[other]))
-        model.calibrate(counted[other], simulated[other])
+        checked = config.model_copy(update={"top_k": top_k})
+        simulated[top_k] = capacities(checked, trace, reporter)[1]
+        checks.append(Check(top_k, calculated[top_k].capacity, simulated[top_k]))
+        model.calibrate(counts_of[top_k], simulated[top_k])
     return sizes(), tuple(checks)
 
 
@@ -126,7 +128,7 @@ def _check_part(
     sides: OffloadComparison,
     reporter: Reporter,
 ) -> PartCheck:
-    """Simulate half of the part, whose servers take twice as long."""
+    """Simulate half of the part's workers, with half of its share of each server, and compare capacities."""
     smaller = config_for(cluster, part_of(cluster, config.workers // 2))
     baseline, offload = capacities(smaller, trace_for(smaller, data, reporter), reporter)
     errors = sides.baseline.capacity / baseline - 1, sides.offload.capacity / offload - 1

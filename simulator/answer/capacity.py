@@ -1,4 +1,4 @@
-"""Capacity by size of the hot set, calculated from counted packing and calibrated by simulated sizes.
+"""Capacity by size of the hot set, calculated from packet counts and calibrated with simulated capacities.
 
 Workers, servers and the uplinks of racks are the stations of a closed loop. The CPU time of workers and
 servers is linear in a step's RPCs, packets and lanes, and the time of uplinks in RPCs and lanes. The p-norm
@@ -21,7 +21,7 @@ from simulator.config import SimulationConfig
 from simulator.costs import costs_of, uplink_mbit
 from softswitch.queues.fifo import WIRE_OVERHEAD
 
-WORTH = 0.03
+MIN_GAIN = 0.03
 """Fraction of the capacity that a larger hot set has to add to be worthwhile."""
 MAX_ERROR = 0.1
 """Largest error of a check, above which calculated capacities are called estimates."""
@@ -73,42 +73,42 @@ class CapacityModel:
         self.calibrate(baseline_counts, baseline.capacity)
         self.calibrate(offload_counts, offload.capacity)
 
-    def calibrate(self, counted: PackingCounts, simulated: float) -> None:
-        self._ratios[counted.served] = simulated / self._uncalibrated_capacity(counted)
+    def calibrate(self, counts: PackingCounts, simulated: float) -> None:
+        self._ratios[counts.served] = simulated / self._uncalibrated_capacity(counts)
 
-    def size(self, top_k: int, counted: PackingCounts, simulated: float | None = None) -> Size:
+    def size(self, top_k: int, counts: PackingCounts, simulated: float | None = None) -> Size:
         return Size(
             top_k=top_k,
-            served=counted.served,
-            rpcs_per_step=counted.rpcs,
-            ps_packets_per_step=counted.to_servers,
-            worker_cpu_us=self._worker_us(counted),
-            ps_cpu_us=self._server_us(counted),
-            capacity=self.capacity(counted),
+            served=counts.served,
+            rpcs_per_step=counts.rpcs,
+            ps_packets_per_step=counts.to_servers,
+            worker_cpu_us=self._worker_us(counts),
+            ps_cpu_us=self._server_us(counts),
+            capacity=self.capacity(counts),
             simulated=simulated,
         )
 
-    def capacity(self, counted: PackingCounts, uplinks: float = 1.0) -> float:
-        return self._uncalibrated_capacity(counted, uplinks) * _interpolated(self._ratios, counted.served)
+    def capacity(self, counts: PackingCounts, uplinks: float = 1.0) -> float:
+        return self._uncalibrated_capacity(counts, uplinks) * _interpolated(self._ratios, counts.served)
 
-    def _derive(self, side: ArmResult, counted: PackingCounts) -> _Costs:
+    def _derive(self, side: ArmResult, counts: PackingCounts) -> _Costs:
         worker_us = 1e6 * side.at_capacity.workers * self._workers / side.capacity
         server_us = 1e6 * side.at_capacity.servers * self._servers / side.capacity
-        packet = (server_us - self._lane * counted.lanes) / max(counted.to_servers, 1.0)
-        return _Costs(counted.served, worker_us - self._rpc * counted.rpcs, max(packet, 0.0))
+        packet = (server_us - self._lane * counts.lanes) / max(counts.to_servers, 1.0)
+        return _Costs(counts.served, worker_us - self._rpc * counts.rpcs, max(packet, 0.0))
 
-    def _worker_us(self, counted: PackingCounts) -> float:
+    def _worker_us(self, counts: PackingCounts) -> float:
         steps = {served: each.step for served, each in self._costs.items()}
-        return _interpolated(steps, counted.served) + self._rpc * counted.rpcs
+        return _interpolated(steps, counts.served) + self._rpc * counts.rpcs
 
-    def _server_us(self, counted: PackingCounts) -> float:
+    def _server_us(self, counts: PackingCounts) -> float:
         packets = {served: each.packet for served, each in self._costs.items()}
-        return _interpolated(packets, counted.served) * counted.to_servers + self._lane * counted.lanes
+        return _interpolated(packets, counts.served) * counts.to_servers + self._lane * counts.lanes
 
-    def _uncalibrated_capacity(self, counted: PackingCounts, uplinks: float = 1.0) -> float:
-        times = [self._worker_us(counted) / self._workers, self._server_us(counted) / self._servers]
+    def _uncalibrated_capacity(self, counts: PackingCounts, uplinks: float = 1.0) -> float:
+        times = [self._worker_us(counts) / self._workers, self._server_us(counts) / self._servers]
         if self._uplinks_mbit is not None:
-            times.append(8 * _bytes_to_switch(counted) / (uplinks * self._uplinks_mbit))
+            times.append(8 * _bytes_to_switch(counts) / (uplinks * self._uplinks_mbit))
         return 1e6 / float(np.linalg.norm(np.array(times), _NORM))
 
 
@@ -120,23 +120,23 @@ def _uplinks_mbit(config: SimulationConfig) -> float | None:
     return -(-config.workers // rack) / config.hosts.server_share * uplink_mbit(config.network)
 
 
-def _bytes_to_switch(counted: PackingCounts) -> float:
+def _bytes_to_switch(counts: PackingCounts) -> float:
     """Return the bytes on the wire that workers send for a step; answers are smaller."""
     frame = FRAME_OVERHEAD + HEADER_BYTES + WIRE_OVERHEAD
     pull, push = SHAPES[Op.PULL, KEYS], SHAPES[Op.PUSH, KEYS | VALUES]
-    return frame * counted.rpcs + (pull + push) / 2 * counted.keys
+    return frame * counts.rpcs + (pull + push) / 2 * counts.keys
 
 
-def _interpolated(known: dict[float, float], served: float) -> float:
-    at = sorted(known)
-    return float(np.interp(served, at, [known[each] for each in at]))
+def _interpolated(values: dict[float, float], served: float) -> float:
+    shares = sorted(values)
+    return float(np.interp(served, shares, [values[share] for share in shares]))
 
 
 def smallest_sufficient(sizes: Iterable[Size]) -> Size:
-    """Return the smallest size beyond which a larger one adds less than `WORTH` to the capacity."""
+    """Return the smallest size beyond which a larger one adds less than `MIN_GAIN` to the capacity."""
     ascending = list(sizes)
     best = max(size.capacity for size in ascending)
-    return next(size for size in ascending if size.capacity >= (1 - WORTH) * best)
+    return next(size for size in ascending if size.capacity >= (1 - MIN_GAIN) * best)
 
 
 def next_to_check(simulated: Sequence[int], sufficient: int, sizes: Sequence[int]) -> int | None:

@@ -23,7 +23,7 @@ from simulator.config import SimulationConfig, SimulationError
 from simulator.costs import Hosts, Network
 
 SWITCH = DEVICES["ideal"].network
-"""A dedicated switch in the terms of [network]: about one pipe of a switch ASIC."""
+"""Settings of [network] for a dedicated switch: about one pipe of a switch ASIC."""
 MAX_LOAD = 0.8
 """Maximum load, as a fraction of the lowest capacity; beyond it queues grow as long as the run lasts."""
 _HALF_LOAD = 0.5
@@ -37,15 +37,15 @@ class Cluster(Strict):
     skew: float = Field(default=R1.hot_share, gt=0, lt=1)
     """Share of all updates to the hottest 20,000 of 900,000 parameters, in the built-in data."""
     data: Path | None = None
-    """Access log or libsvm training set; None is the built-in data."""
+    """Access log or libsvm training set; None means built-in data."""
     columns: str | None = None
     """Roles of the log's columns; None guesses them."""
     batch: int = Field(default=SAMPLES_PER_STEP, ge=1)
     """Rows of a mini-batch, in data without mini-batches."""
     skip_bad: bool = False
     rate: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """Steps/s wanted of all workers together; None is half of the lower capacity, with the switch or
-    without."""
+    """Offered rate of all workers together, steps/s; None means half of the lower capacity, that with the
+    hot set in the switch or that without."""
     top_k: int = Field(default=20_000, ge=1)
     hosts: Hosts | None = None
     switch: DeviceName = "ideal"
@@ -55,7 +55,7 @@ class Cluster(Strict):
     oversubscription: float = Field(default=1.0, gt=0, allow_inf_nan=False)
     """Bandwidth of a rack's workers together, as a multiple of its uplink's."""
     optimiser: Optimiser | None = None
-    """Optimiser of the servers, which collect gradients from the switch; None has servers add."""
+    """Optimiser of the servers, which collect gradients from the switch; None means plain sums."""
 
     @property
     def design(self) -> str:
@@ -91,8 +91,8 @@ def config_for(cluster: Cluster, part: Part | None = None) -> SimulationConfig:
     _check_ports(cluster)
     if cluster.optimiser is not None and not part.is_whole:
         raise SimulationError(
-            f"expected at most {part.workers:,} workers with an optimiser, got {cluster.workers:,}: of more, "
-            "a part is simulated, in which collections would take too large a share of the servers"
+            f"expected at most {part.workers:,} workers with an optimiser, got {cluster.workers:,}: "
+            "larger clusters are simulated in part, where collections would take too much of servers' time"
         )
     hot_keys = DEVICES[cluster.switch].hot_keys
     if cluster.top_k > hot_keys:

@@ -25,7 +25,7 @@ _ROUNDS, _ROUNDS_TO_CORRECT = 10, 2
 
 def simulate_dedicated_switch(run: Path, record: RunRecord, summary: Summary) -> Virtual:
     hosts, load = costs_of_run(run, record, summary), next(iter(summary.loads))
-    shared = _like(record, load, hosts, _ROUNDS_TO_CORRECT)
+    shared = _config_like(record, load, hosts, _ROUNDS_TO_CORRECT)
     trace, hot_set = trace_of(run, shared), run / HOT_SET
 
     def simulated(config: SimulationConfig) -> AbstractContextManager[TemporaryRun]:
@@ -34,18 +34,18 @@ def simulate_dedicated_switch(run: Path, record: RunRecord, summary: Summary) ->
 
     with simulated(shared) as temporary:
         hosts = correct_costs(hosts, step_costs_of(run, record, summary), step_costs_of(*temporary))
-    shared = _like(record, load, hosts, _ROUNDS)
-    own = _like(record, load, on_dedicated_cores(hosts), _ROUNDS, network=SWITCH)
-    # Simulations run without the interpreter's lock.
+    shared = _config_like(record, load, hosts, _ROUNDS)
+    dedicated = _config_like(record, load, on_dedicated_cores(hosts), _ROUNDS, network=SWITCH)
+    # Simulations release the GIL.
     with ThreadPoolExecutor(2) as pool:
-        (of_shared, shared_capacity), (of_own, own_capacity) = pool.map(
-            lambda config: _differences_and_capacity(simulated(config)), (shared, own)
+        (shared_differences, shared_capacity), (dedicated_differences, dedicated_capacity) = pool.map(
+            lambda config: _differences_and_capacity(simulated(config)), (shared, dedicated)
         )
     return Virtual(
         load=load,
-        own=of_own,
-        shared=of_shared,
-        own_capacity=own_capacity,
+        own=dedicated_differences,
+        shared=shared_differences,
+        own_capacity=dedicated_capacity,
         shared_capacity=shared_capacity,
         network=Network.model_validate(SWITCH).model_dump(mode="json"),
     )
@@ -64,13 +64,15 @@ def _differences_and_capacity(
         return _differences(temporary), temporary.record.capacity
 
 
-def _like(record: RunRecord, load: str, hosts: Hosts, rounds: int, **more: object) -> SimulationConfig:
+def _config_like(
+    record: RunRecord, load: str, hosts: Hosts, rounds: int, **others: object
+) -> SimulationConfig:
     offered = {"loads": (float(load),), "offered": {load: record.offered_rate[load]}}
     short = {"rounds": rounds, "block_ms": 1, "discard_ms": 0}
-    # Choosing these settings again takes half a second.
-    trained = {name: record.workload.get(name) for name in ("learning_rate", "scale")}
+    # Taken from the record, as choosing them again takes half a second.
+    training = {name: record.workload.get(name) for name in ("learning_rate", "scale")}
     arms = tuple(arm.name for arm in judged(record.design))
-    return config_like(record, hosts, arms, **offered, **short, **trained, **more)
+    return config_like(record, hosts, arms, **offered, **short, **training, **others)
 
 
 def _differences(temporary: TemporaryRun) -> dict[str, Comparison]:

@@ -11,7 +11,7 @@ from foundation.settings import Strict
 from simulator.answer.cluster import Cluster, Part, whole_cluster
 
 MAX_RPCS = 90_000
-"""RPCs of one step of all simulated workers, of which a simulation takes about a minute."""
+"""Maximum RPCs of a step, all simulated workers together; a simulation of that many takes about a minute."""
 
 
 class PartCheck(Strict):
@@ -19,7 +19,7 @@ class PartCheck(Strict):
     baseline: float
     offload: float
     error: float
-    """Larger deviation of the answer's two capacities from these, as a share of these."""
+    """Larger of the relative deviations of the answer's capacities from `baseline` and `offload`."""
 
 
 def max_workers(cluster: Cluster, keys_per_step: float, max_rpcs: float = MAX_RPCS) -> int:

@@ -6,8 +6,8 @@ from analysis.metrics import Subject, mentioned_in
 from analysis.record import Staleness
 from analysis.wording import texts
 from foundation.text import pluralize
-from simulator.answer.arm_results import ArmResult, Busy, Limit, OffloadComparison
-from simulator.answer.capacity import MAX_ERROR, WORTH, Check
+from simulator.answer.arm_results import ArmResult, Limit, OffloadComparison, Utilization
+from simulator.answer.capacity import MAX_ERROR, MIN_GAIN, Check
 from simulator.answer.cluster import Cluster
 from simulator.answer.devices import DEVICES, Device
 from simulator.answer.part import PartCheck
@@ -22,14 +22,14 @@ _LIMITS: dict[tuple[Limit, ...], str] = {
     ("servers", "workers"): "the cores of both are the bottleneck",
     ("waiting",): "no core is the bottleneck, as each worker waits for its answers",
 }
-_SAME = 0.03
+_TOLERANCE = 0.03
 
 
 def headline(sides: OffloadComparison, top_k: int) -> str:
     found = (
         f"{sides.offload.capacity:,.0f} steps/s of all workers, and {sides.baseline.capacity:,.0f} without"
     )
-    how = "as much as without" if abs(sides.gain - 1) <= _SAME else f"{sides.gain:.2f} times as much"
+    how = "as much as without" if abs(sides.gain - 1) <= _TOLERANCE else f"{sides.gain:.2f} times as much"
     return f"With {top_k:,} hot keys in the switch this cluster carries {how}: {found}."
 
 
@@ -86,9 +86,9 @@ def _rate(cluster: Cluster, sides: OffloadComparison) -> str:
 def differences(sides: OffloadComparison) -> Iterator[str]:
     subjects: tuple[Subject, ...] = ("servers", "workers", "operations")
     for subject in subjects:
-        spoken = [metric for metric in mentioned_in("cluster", subject) if metric.name in sides.differences]
-        for better in dict.fromkeys(metric.better for metric in spoken):
-            changes = [(each, sides.differences[each.name]) for each in spoken if each.better == better]
+        metrics = [metric for metric in mentioned_in("cluster", subject) if metric.name in sides.differences]
+        for better in dict.fromkeys(metric.better for metric in metrics):
+            changes = [(each, sides.differences[each.name]) for each in metrics if each.better == better]
             tones = {metric.tone(change.sign) for metric, change in changes} - {""}
             yield from texts("cluster_changes", subject, better, list(tones), changes)
 
@@ -111,7 +111,7 @@ def _collected(config: SimulationConfig, ages: Staleness) -> str:
     )
 
 
-def _shares(busy: Busy) -> str:
+def _shares(busy: Utilization) -> str:
     return f"{_percent(busy.servers)} and {_percent(busy.workers)}"
 
 
@@ -121,19 +121,19 @@ def _percent(share: float) -> str:
 
 def _sizes(sizes: Sequence[Size], sufficient: Size) -> Iterator[str]:
     none, largest = sizes[0], sizes[-1]
-    if sufficient.capacity <= (1 + WORTH) * none.capacity:
+    if sufficient.capacity <= (1 + MIN_GAIN) * none.capacity:
         yield f"No hot set of up to {largest.top_k:,} keys makes this cluster carry more."
     elif sufficient is largest:
         yield f"A larger hot set pays up to the maximum of {largest.top_k:,} keys."
     else:
         yield (
             f"Beyond {sufficient.top_k:,} keys a larger hot set, of up to {largest.top_k:,} keys, adds less "
-            f"than {_percent(WORTH)}."
+            f"than {_percent(MIN_GAIN)}."
         )
 
 
 def _checks(checks: Sequence[Check]) -> str:
-    calculated = "Capacities of sizes without a simulated one are calculated from counted packing"
+    calculated = "Capacities of sizes that were not simulated are calculated from counts of packets"
     if not checks:
         return f"{calculated}; no other size was simulated to check them."
     found = "; ".join(
@@ -183,19 +183,19 @@ def _racks(cluster: Cluster, config: SimulationConfig) -> str:
     return (
         f"Workers are in {pluralize(racks, 'rack')} of up to {rack:,}, whose switches only forward, and "
         f"whose uplinks have {uplink / 1000:,.4g} Gbit/s each; servers are at the switch with the hot set, "
-        "which spares uplinks nothing."
+        "so offload does not relieve the uplinks."
     )
 
 
 def _uplinks(uplinks: Sequence[UplinkGain]) -> str:
     first, last = uplinks[0], uplinks[-1]
-    free = [each for each in uplinks if each.baseline >= (1 - _SAME) * first.baseline]
-    free = [each for each in free if each.offload >= (1 - _SAME) * first.offload]
-    found = f"Calculated, uplinks limit nothing up to an oversubscription of {_ratio(free[-1])}"
+    free = [each for each in uplinks if each.baseline >= (1 - _TOLERANCE) * first.baseline]
+    free = [each for each in free if each.offload >= (1 - _TOLERANCE) * first.offload]
+    found = f"By calculation uplinks limit no capacity up to an oversubscription of {_ratio(free[-1])}"
     limited = uplinks[len(free) :]
     if not limited:
         return f"{found}."
-    others = [each for each in limited if abs(each.gain / last.gain - 1) > _SAME]
+    others = [each for each in limited if abs(each.gain / last.gain - 1) > _TOLERANCE]
     gains = [f"{each.gain:.2f} at {_ratio(each)}" for each in others]
     gains.append(f"{last.gain:.2f} from {_ratio(limited[len(others)])} on")
     return f"{found}; the gain is {', '.join(gains)}."
@@ -208,8 +208,8 @@ def _ratio(uplink: UplinkGain) -> str:
 def _part(cluster: Cluster, config: SimulationConfig, check: PartCheck) -> str:
     share = config.hosts.server_share
     found = (
-        f"Simulated are {config.workers:,} of the {cluster.workers:,} workers with {_percent(share)} of each "
-        f"server, and capacities of the whole are {1 / share:.3g} times theirs"
+        f"The simulation has {config.workers:,} of the {cluster.workers:,} workers with {_percent(share)} of "
+        f"each server; capacities of the whole cluster are {1 / share:.3g} times those of this part"
     )
     checked = f"{check.workers:,} workers give {check.offload:,.0f} steps/s and {check.baseline:,.0f} without"
     error = f"({100 * check.error:+.0f} %)"
@@ -220,7 +220,7 @@ def _part(cluster: Cluster, config: SimulationConfig, check: PartCheck) -> str:
 
 def _costs(hosts: Hosts | None) -> str:
     if hosts is not None:
-        return "Agents cost what --hosts says."
+        return "Costs of workers and servers are those of --hosts."
     defaults = Hosts()
     serve_us, lane_ns, send_us = defaults.serve_ns / 1000, defaults.lane_ns, defaults.send_ns / 1000
     return (

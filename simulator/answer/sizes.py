@@ -1,6 +1,6 @@
 """Sizes of the hot set, and the packets of a step with each, counted by packing mini-batches.
 
-Each size is counted on other steps than its keys were chosen from.
+The steps that are packed are others than those that the hot keys are chosen from.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MEASURED_BATCHES = 40
 
 
 class PackingCounts(NamedTuple):
-    """Means of a step, pull and push: `served` is a share of the lanes, `lanes` are those of servers."""
+    """Means per step, pull and push; `served` is the switch's share of lanes, `lanes` those of servers."""
 
     served: float
     rpcs: float
@@ -47,13 +47,13 @@ class Size(Strict):
 class PackingCounter:
     def __init__(self, config: SimulationConfig, trace: Trace) -> None:
         first = steps_to_profile(config, trace)
-        chosen_from, others = _batches(trace, 0, first), _batches(trace, first, trace.steps)
+        profiled, others = _batches(trace, 0, first), _batches(trace, first, trace.steps)
         # A short log is measured on the steps that the keys are chosen from, as in the simulation.
-        others = others if len(others) else chosen_from
+        others = others if len(others) else profiled
         updates = np.zeros(trace.space.size, np.int64)
-        for batch in chosen_from:
+        for batch in profiled:
             updates[_positions(trace, batch)] += 1
-        self.known = int((updates > 0).sum())
+        self.keys_with_updates = int((updates > 0).sum())
         self._rank = np.empty(len(updates), np.int64)
         self._rank[np.argsort(-updates, kind="stable")] = np.arange(len(updates))
         self._rank[updates == 0] = len(updates)
@@ -84,5 +84,5 @@ def _positions(trace: Trace, batch: int) -> NDArray[np.uint32]:
     return trace.position[trace.key_start[batch] : trace.key_start[batch + 1]]
 
 
-def sizes_for(asked: int, known: int) -> list[int]:
-    return sorted({0, asked, *(size for size in SIZES if size <= known)})
+def sizes_for(top_k: int, max_size: int) -> list[int]:
+    return sorted({0, top_k, *(size for size in SIZES if size <= max_size)})

@@ -1,4 +1,4 @@
-"""Calculate from counted packing how oversubscribed uplinks change the gain."""
+"""Calculate from packet counts how oversubscribed uplinks change the gain."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from analysis.claims import answer, claimed
 from analysis.metrics import METRICS, Metric
 from analysis.record import Block
 from analysis.summary import Summary
-from simulator.answer.arm_results import ArmResult, Busy, OffloadComparison
+from simulator.answer.arm_results import ArmResult, OffloadComparison, Utilization
 from simulator.answer.sentences import differences
 from tests.harness.cli import invoke
 from tests.harness.summaries import coloured, of_ratio
@@ -93,7 +93,7 @@ def test_runs_are_compared_by_it(summary: Summary, synthetic_run: SyntheticRun) 
 
 def test_of_a_cluster_what_more_is_better_of_stands_apart(summary: Summary) -> None:
     assert summary.arms
-    busy = Busy(workers=0.5, servers=0.5)
+    busy = Utilization(workers=0.5, servers=0.5)
     side = ArmResult(capacity=100, at_capacity=busy, at_rate=busy, rpcs_per_step=10, ps_packets_per_step=10)
 
     def reported(ratio: float) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from analysis.record import AgentCost, CapacityCheck, ProgramUse
 from analysis.report import answers, caveats, durability, fact_sentences, reading, what_was_run, worse_metrics
 from analysis.summary import ProgramShare, Summary
 from analysis.wording import texts
-from simulator.answer.arm_results import ArmResult, Busy, OffloadComparison
+from simulator.answer.arm_results import ArmResult, OffloadComparison, Utilization
 from simulator.answer.sentences import differences
 from tests.harness.snapshots import assert_snapshot
 from tests.harness.summaries import a_load, a_summary, of_ratio
@@ -136,7 +136,7 @@ def shown() -> Iterator[str]:
         )
         yield from texts("nothing_worse", summary=of)
     yield "\n# a cluster"
-    busy = Busy(workers=0.5, servers=0.5)
+    busy = Utilization(workers=0.5, servers=0.5)
     side = ArmResult(capacity=100, at_capacity=busy, at_rate=busy, rpcs_per_step=10, ps_packets_per_step=10)
     of_hot = {PULL: MORE, PUSH: LESS, CPU: OPEN, PACKETS: LESS, "rpcs_per_step": OPEN, "push_p99": LESS}
     yield from differences(

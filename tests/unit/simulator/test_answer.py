@@ -13,7 +13,7 @@ import pytest
 from analysis.statistics import Comparison
 from foundation.protocol.hashing import lane_of
 from hotline.results.answer import answer
-from simulator.answer.arm_results import ArmResult, Busy, OffloadComparison
+from simulator.answer.arm_results import ArmResult, OffloadComparison, Utilization
 from simulator.answer.capacity import CapacityModel, Check, next_to_check, smallest_sufficient
 from simulator.answer.cluster import Cluster, config_for
 from simulator.answer.devices import DEVICES, DeviceName
@@ -102,7 +102,7 @@ def test_a_rate_beyond_the_capacity_is_reported_and_no_error(tmp_path: Path) -> 
     assert sides["rate"] == pytest.approx(0.8 * lower)
     assert made["sentences"][0].startswith("This cluster does not carry 1,000,000,000 steps/s, neither with")
     assert "80 % of that" in made["sentences"][0]
-    assert made["sentences"][-1] == "Agents cost what --hosts says."
+    assert made["sentences"][-1] == "Costs of workers and servers are those of --hosts."
     assert stored["serve_ns"] == 90_000 and sides["baseline"]["at_capacity"]["servers"] > 0.8
 
 
@@ -158,7 +158,7 @@ def test_a_step_is_counted_as_it_is_packed() -> None:
     batches = [[*hot, *range(20_000 + 40 * number, 20_040 + 40 * number)] for number in range(40)]
     config = SimulationConfig(workers=1, servers=1, profile_lanes=20 * 72, trace_steps=40)
     counter = PackingCounter(config, trace_of(batches))
-    assert counter.known == 32 + 40 * 21
+    assert counter.keys_with_updates == 32 + 40 * 21
     # Times 2, for a pull and a push.
     assert counter.count(0) == PackingCounts(
         served=0, rpcs=2 * 3, to_servers=2 * 3, lanes=2 * 72, keys=2 * 72
@@ -172,14 +172,14 @@ def test_a_hot_set_is_counted_on_steps_that_it_is_not_chosen_from() -> None:
     batches = [[1, 2, 3]] * 20 + [[4, 5, 6]] * 20
     config = SimulationConfig(workers=1, servers=1, profile_lanes=58, trace_steps=40)
     counter = PackingCounter(config, trace_of(batches))
-    assert counter.known == 3 and counter.count(3).served == 0
+    assert counter.keys_with_updates == 3 and counter.count(3).served == 0
     # With a short log the hot set is chosen from the same steps.
     config = SimulationConfig(workers=1, servers=1, trace_steps=40)
     assert PackingCounter(config, trace_of(batches)).count(6).served == 1
 
 
 def side(capacity: float, workers: float, servers: float) -> ArmResult:
-    busy = Busy(workers=workers, servers=servers)
+    busy = Utilization(workers=workers, servers=servers)
     counts = {"rpcs_per_step": 1.0, "ps_packets_per_step": 1.0}
     return ArmResult(capacity=capacity, at_capacity=busy, at_rate=busy, **counts)
 
