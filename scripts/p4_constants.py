@@ -1,4 +1,4 @@
-"""Write the `constants.p4` of what Python and P4 share; `scripts/p4` runs it before it compiles."""
+"""Generate the files `constants.p4`, which P4 shares with Python; `scripts/p4` runs it before it compiles."""
 
 from __future__ import annotations
 

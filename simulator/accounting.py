@@ -5,8 +5,8 @@ from experiment.phases.accounting import Lanes, served_pushes, settle
 from simulator.drive import pass_time
 from simulator.session import SimulatedSession
 
-_UNDER_WAY_NS = 100_000_000
-"""Time after which what servers exchange with the switch has ended."""
+_DRAIN_NS = 100_000_000
+"""Time within which exchanges between servers and the switch end, once servers begin no more."""
 
 
 def account(session: SimulatedSession) -> Accounting:
@@ -18,20 +18,20 @@ def account(session: SimulatedSession) -> Accounting:
             mismatched += sum(int((model != arm.ledger.sums).sum()) for model in models)
             continue
         arm.network.hold()
-        pass_time(arm.network, arm.network.now + _UNDER_WAY_NS)
+        pass_time(arm.network, arm.network.now + _DRAIN_NS)
         ages = [each._asdict() for store in arm.network.stores if (each := store.copy_ages())]
         if ages:
             session.record.staleness[arm.network.arm.name] = Staleness.of(ages)
-        held = arm.switch.held(arm.network.arm.job, session.trace.space)
+        sums = arm.switch.held(arm.network.arm.job, session.trace.space)
         for store in arm.network.stores:
-            stored = store.contents()
-            held[session.trace.space.positions(stored.keys)] += stored.sums
+            stored = store.held()
+            sums[session.trace.space.positions(stored.keys)] += stored.sums
             at_servers += int(stored.updates.sum())
-        mismatched += int((held != arm.ledger.sums).sum())
+        mismatched += int((sums != arm.ledger.sums).sum())
     # Designs that add whole vectors do not log the lanes of each push.
     is_logged = not session.config.is_lockstep
-    found = settle(Lanes(sent, 0, at_servers, served_pushes(session.parts), mismatched), is_logged)
-    found.overflows = sum(
+    accounting = settle(Lanes(sent, 0, at_servers, served_pushes(session.parts), mismatched), is_logged)
+    accounting.overflows = sum(
         arm.switch.overflows() for arm in session.arms.values() if arm.network.arm.settings.aggregates
     )
-    return found
+    return accounting

@@ -41,7 +41,7 @@ def take_frame(world: World, a: int) -> int:
 
 @compiled
 def build_frame(world: World, a: int, peer: int, datagram: int, length: int) -> int:
-    """Return a new frame from agent `a` to a peer, with the datagram of `length` bytes at an address."""
+    """Return a new frame from agent `a` to a peer, with the `length` bytes at address `datagram`."""
     f = new_frame(world)
     frame, head = world.frames[f], world.heads[a, peer]
     for k in range(HEAD_BYTES):
@@ -54,7 +54,7 @@ def build_frame(world: World, a: int, peer: int, datagram: int, length: int) -> 
 
 @compiled
 def send_burst(world: World, a: int, n: int, now: int, cost: int) -> int:
-    """Send the first `n` frames of the burst, each for `cost` ns; return when the last has been sent."""
+    """Send the first `n` frames of the burst, each in `cost` ns of CPU time; return the end of the last."""
     for k in range(n):
         now += cost
         f = int64(world.burst[k])

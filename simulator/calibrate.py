@@ -8,8 +8,8 @@ from experiment.session import Planned
 from simulator.session import SimulatedSession
 
 _MIN_STEPS, _MIN_TOTAL_STEPS = 4, 100
-"""Minimum steps of each worker, of which the first and the last do not count, and of all workers. No noise
-has to be averaged out but that of drawn costs."""
+"""Minimum steps of each worker, of which the first and the last do not count, and of all workers. The
+only noise to average out is that of drawn costs."""
 
 
 async def calibrate(session: SimulatedSession) -> None:
@@ -18,9 +18,9 @@ async def calibrate(session: SimulatedSession) -> None:
         steps = max(_MIN_STEPS, math.ceil(_MIN_TOTAL_STEPS / config.workers))
         first, chance = session.take_steps(steps), random.Random(config.seed)
         offsets = tuple(chance.randrange(config.worker.compute_ns + 1) for _ in range(config.workers))
-        found = {}
+        capacities = {}
         for arm in config.measured:
             async with session.active(arm):
                 await session.run_steps(Planned(arm, first, steps, offsets_ns=offsets))
-            found[arm.name] = session.rate_of(arm)
-    take_capacity(session, found)
+            capacities[arm.name] = session.rate_of(arm)
+    take_capacity(session, capacities)

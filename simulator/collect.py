@@ -14,7 +14,7 @@ def _release_to_switch(store: CollectStore, keys: Keys) -> None:
     at = at[store.known(at)]
     store.renew(EPOCH)
     store.release(at)
-    store.begin_collecting(at, 1)  # 0 is no time
+    store.begin_collecting(at, 1)  # a time of 0 would mean: not yet published
 
 
 def _hold(store: CollectStore) -> None:

@@ -37,7 +37,7 @@ def _arms(design: str) -> tuple[str, ...]:
 
 
 class SimulationError(HotlineError):
-    """A simulated run that is impossible or cannot go on; the text says when and why."""
+    """A simulated run is impossible or cannot continue; the message says when and why."""
 
 
 def load_hosts(file: Path) -> Hosts:
@@ -150,7 +150,7 @@ class SimulationConfig(Config):
         return self
 
     @model_validator(mode="after")
-    def _check_cables(self) -> Self:
+    def _check_network(self) -> Self:
         switch_settings = [name for name in _SWITCH_SETTINGS if getattr(self.network, name)]
         if switch_settings and self.hosts.program_ns is not None:
             setting = (
@@ -161,8 +161,8 @@ class SimulationConfig(Config):
                 "with program_ns the switch runs on the hosts' cores, without limits of a device"
             )
         for outage in self.network.outages:
-            of_a_kind = self.workers if outage.host[0] == "w" else self.servers
-            if int(outage.host[1:]) > of_a_kind:
+            hosts_of_kind = self.workers if outage.host[0] == "w" else self.servers
+            if int(outage.host[1:]) > hosts_of_kind:
                 raise ValueError(
                     f"network.outages: expected a host from w1 to w{self.workers} or p1 to p{self.servers}, "
                     f"got {outage.host!r}"

@@ -123,8 +123,8 @@ class Hosts(Strict):
     lane_ns: int = Field(default=35, ge=0, le=_MAX_NS)
     """Extra time for each of its lanes that the switch has not served."""
     connection_ns: int = Field(default=0, ge=0, le=_MAX_NS)
-    """Each connection that a PS polls before a burst, as if it scanned its sockets ([DDL] Fig. 9). With the
-    proxy it has one connection, otherwise one for each worker."""
+    """Time for each connection that a PS polls before a burst, as if it scanned its sockets ([DDL] Fig. 9).
+    With the proxy it has one connection, otherwise one for each worker."""
     program_ns: int | None = Field(default=None, ge=0, le=_MAX_NS)
     """Time of the switch's program for a frame on its sender's core, as in the kernel's datapath. None makes
     the switch a separate device that takes no host's time."""
@@ -137,8 +137,8 @@ class Hosts(Strict):
     noise_us: float = Field(default=0.0, ge=0, le=_MAX_US)
     """Mean duration of an interruption; both are exponentially distributed."""
     server_share: float = Field(default=1.0, gt=0, le=1)
-    """Share of each server and its cable that the workers get, as others, which are not simulated, take the
-    rest: both take 1 / `server_share` times as long. Buffers hold as many frames as ever."""
+    """Share of each server and its cable that the simulated workers get; workers that are not simulated take
+    the rest. Both are slower by 1 / `server_share`; the capacities of buffers do not change."""
     measured: Path | None = None
     """Run folder that `W_proc` and `PS_proc` are drawn from, instead of `receive_ns`, `serve_ns` and
     `lane_ns`."""

@@ -1,9 +1,9 @@
-"""A plain model of the switch of ATP's published rules, which the P4 program is tested against.
+"""A plain model of ATP's switch by its published rules, which the P4 program is tested against.
 
 It covers what in-ATP/ATP (ddca27f) does in `p4src/p4ml.p4`, in one pass instead of two:
 
 - A first copy claims its cell if the cell has no owner or its own job and sequence number. Otherwise it
-  goes on to the server as it is, marked as collided.
+  goes on to the server, marked as collided and else unchanged.
 - A worker's bit is set in the cell's bitmap. If it was not set, the cell counts the packet and adds its
   values; the first one overwrites them. If the count is then the number of workers, the sums go to the
   server. A packet whose bit was set is answered with them if the cell is complete; otherwise nothing
@@ -14,7 +14,7 @@ It covers what in-ATP/ATP (ddca27f) does in `p4src/p4ml.p4`, in one pass instead
 - Floats pass on to the server.
 
 The owner is compared, `key` is not: sequence numbers start anew in each tensor, so a cell cannot tell one
-tensor's packets from another's. With `check`, an addition that is off by default, it can.
+tensor's packets from another's. With `check`, an extension that is off by default, it can.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TOP = 2**31 - 1
 
 
 class Output(NamedTuple):
-    is_multicast: bool  # whether it goes to all workers of the job, or to the server
+    is_multicast: bool  # whether it goes to all workers of the job; else to the server
     packet: AtpPacket
 
 
@@ -129,11 +129,11 @@ def owner_of(packet: AtpPacket) -> int:
     return packet.app << 16 | packet.sequence
 
 
-def add(held: int, value: int) -> int:
+def add(stored: int, value: int) -> int:
     """Return the sum of two 32-bit words, saturated; a cell at an end of the range stays there."""
-    signed = held - ((held & HALF) << 1)
+    signed = stored - ((stored & HALF) << 1)
     if not -TOP < signed < TOP:
-        return held
+        return stored
     return max(-HALF, min(TOP, signed + value - ((value & HALF) << 1))) & MASK
 
 

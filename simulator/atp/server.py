@@ -11,9 +11,9 @@ It covers the loop of in-ATP/ATP's `server/ParameterServer.cc` (ddca27f) for one
 - A sum at an end of the range, or a packet of floats that is not resent, makes the server ask all workers for
   floats. Floats are then added as integers are.
 
-Three things are not followed. In the original, a repeated acknowledgement has its values in the wrong byte
-order every other time, as the sums are converted in place. A partial sum that is at an end of the range
-counts as a float. And a late packet of integers has sums of floats acknowledged as integers.
+Three bugs of the original are not reproduced. Every other repeated acknowledgement has its values in the
+wrong byte order, as the sums are converted in place. A partial sum at an end of the range counts as a float.
+And a late packet of integers causes sums of floats to be acknowledged as integers.
 
 With `check`, packets of an older tensor are answered from that tensor, or dropped.
 """
@@ -27,8 +27,8 @@ import numpy as np
 from hosts.atp.packet import ACK, COLLISION, NO_VALUES, OVERFLOW, RESEND, VALUES, AtpPacket
 from simulator.atp.rules import HALF, MASK
 
-RAILS = {HALF - 1, HALF}
-"""The words at the ends of the range."""
+RANGE_ENDS = {HALF - 1, HALF}
+"""The largest and the smallest 32-bit integer, as words."""
 
 
 @dataclass
@@ -84,7 +84,7 @@ class ServerModel:
         chunk = tensor.chunks[packet.sequence - 1]
         chunk.is_collided |= packet.has(COLLISION)
         is_float, is_resent = packet.has(OVERFLOW), packet.has(RESEND)
-        is_overflow = is_float or not RAILS.isdisjoint(packet.values)
+        is_overflow = is_float or not RANGE_ENDS.isdisjoint(packet.values)
         if is_overflow and not chunk.is_float:
             chunk.is_float, chunk.bitmap = True, 0
         if (is_overflow and not (is_float and is_resent)) or (
@@ -116,10 +116,10 @@ class ServerModel:
         if chunk.is_float:
             flags |= OVERFLOW | RESEND
         if chunk.is_collided:
-            flags, length = flags | COLLISION, self._renamed(packet.cell)
+            flags, length = flags | COLLISION, self._replacement_of(packet.cell)
         return packet._replace(bitmap=1, flags=flags, length=length, values=chunk.values)
 
-    def _renamed(self, cell: int) -> int:
+    def _replacement_of(self, cell: int) -> int:
         """Return the cell that a collided one is replaced with; the same if none is left."""
         while cell not in self.renamed and self.next_spare < len(self.spare):
             spare = self.spare[self.next_spare]
@@ -134,10 +134,10 @@ def chunks_of(packet: AtpPacket) -> int:
     return -(-packet.length // VALUES)
 
 
-def _sum(held: tuple[int, ...], packet: AtpPacket) -> tuple[int, ...]:
+def _sum(sums: tuple[int, ...], packet: AtpPacket) -> tuple[int, ...]:
     """Return the sums of words, which are floats if the packet's are, and wrap if they are integers."""
     if not packet.has(OVERFLOW):
-        return tuple((one + other) & MASK for one, other in zip(held, packet.values, strict=True))
-    words = np.array([held, packet.values], np.uint32).view(np.float32)
+        return tuple((one + other) & MASK for one, other in zip(sums, packet.values, strict=True))
+    words = np.array([sums, packet.values], np.uint32).view(np.float32)
     total: list[int] = (words[0] + words[1]).view(np.uint32).tolist()
     return tuple(total)

@@ -1,4 +1,4 @@
-"""ATP as a subject; `python -m simulator.atp.subject` prints the table of docs/atp.md."""
+"""ATP as a subject of fault schedules; `python -m simulator.atp.subject` prints the table of docs/atp.md."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ RANGE = ScheduleRange(
     integer_bits=26, faults=tuple(FAULTS),
 )  # fmt: skip
 OTHER_OWNER = 0xFFFF0001
-HASTY_PATIENCE_NS = 2_000_000_000
-"""With the published timers, which resend at least 20 times a second, and mostly 5,000 times."""
+PUBLISHED_TIMERS_PATIENCE_NS = 2_000_000_000
+"""Stall timeout with the published timers, which resend 20 to 5,000 times a second."""
 
 
 def subject_of(arm: Arm) -> Subject:
@@ -39,7 +39,7 @@ def subject_of(arm: Arm) -> Subject:
         header.window = header.free = window
         header.published_timers = settings_of(arm).published_timers
 
-    patience_ns = HASTY_PATIENCE_NS if settings_of(arm).published_timers else PATIENCE_NS
+    patience_ns = PUBLISHED_TIMERS_PATIENCE_NS if settings_of(arm).published_timers else PATIENCE_NS
     return Subject(
         DESIGN, arm, RANGE, (VALUES, VALUES), VALUES, lambda _workers, _servers: 1.0, set_up, _is_near,
         patience_ns, MAX_SEQUENCE * VALUES, occupy_cells,
@@ -62,20 +62,20 @@ def occupy_cells(switch: SimulatedSwitch, share: float) -> float:
 def _is_near(result: Vector, vectors: Sequence[Vector]) -> bool:
     bound = error_bound(np.abs(vectors).astype(np.float64))
     exact = np.sum(vectors, axis=0, dtype=np.float64)
-    with np.errstate(invalid="ignore"):  # of integers that are taken for floats
+    with np.errstate(invalid="ignore"):  # integers that are read as floats may be NaN
         return bool((np.abs(result.astype(np.float64) - exact) <= bound).all())
 
 
-def error_bound(sizes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the largest error, [n], of sums of floats with absolute values `sizes` [workers, n].
+def error_bound(magnitudes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the largest error, [n], of sums of floats with absolute values `magnitudes` [workers, n].
 
-    An addend of at most `LARGEST` may be rounded to a multiple of 1 / `SCALE`, and its product with it to 24
-    bits. The sum is rounded to 24 bits once, as an integer's quotient, or at each addition of floats.
+    An addend of at most `LARGEST` may be rounded to a multiple of 1 / `SCALE`, and its product with `SCALE`
+    to 24 bits. The sum is rounded to 24 bits once, as an integer's quotient, or at each addition of floats.
     """
-    workers = len(sizes)
-    rounding = 2.0**-24 * (np.minimum(sizes, LARGEST).sum(axis=0) + workers * sizes.sum(axis=0))
-    found: NDArray[np.float64] = workers * 0.5 / SCALE + 2 * rounding
-    return found
+    workers = len(magnitudes)
+    rounding = 2.0**-24 * (np.minimum(magnitudes, LARGEST).sum(axis=0) + workers * magnitudes.sum(axis=0))
+    bound: NDArray[np.float64] = workers * 0.5 / SCALE + 2 * rounding
+    return bound
 
 
 PUBLISHED, CHECKED = map(subject_of, DESIGN.arms)
