@@ -41,7 +41,7 @@ class Reduced(Strict):
     payload_limit_s: float
     """The same for the values alone, without headers, preambles and gaps."""
     worker_up: float
-    """Mean frame bytes for each value on a worker's cable to the switch; the next three: on the others."""
+    """Mean bytes of frames per value on a worker's cable to the switch; `_down` is from the switch."""
     worker_down: float
     server_up: float
     server_down: float
@@ -58,7 +58,7 @@ def measure(
     subject: Subject, workers: int, servers: int, values: int, network: Network, *, hosts: Hosts = IDEAL,
     chunk_size: int | None = None, window: int | None = None, occupied: float = 0.0, seed: int = 1,
 ) -> Reduced:  # fmt: skip
-    """Add up vectors once, from a common start; another job has a share of the memory (`occupied`)."""
+    """Simulate one all-reduce that all workers start together; another job occupies a share of the memory."""
     size = chunk_size or subject.chunk_size
     packets = window or largest_window(subject.load(workers, servers), network, size)
     design, arm = subject.design, subject.arm
@@ -70,16 +70,16 @@ def measure(
     )  # fmt: skip
     ended = all_reduce_once(subject, simulated, workers, values, packets, size, seed)
     world, cables = simulated.world, (simulated.world.up, simulated.world.down)
-    each = [link.bytes / values for link in cables]
+    up, down = (link.bytes / values for link in cables)
     return Reduced(
         workers=workers, servers=servers, values=values, chunk_size=size, window=packets,
         seconds=float(ended.max()) / 1e9,
         limit_s=int(max(link.carried.max() for link in cables)) / 1e9,
         payload_limit_s=payload_s(subject, workers, servers, values, int(world.up.ps_per_byte[0])),
-        worker_up=float(each[0][:workers].mean()),
-        worker_down=float(each[1][:workers].mean()),
-        server_up=float(each[0][workers:].mean()),
-        server_down=float(each[1][workers:].mean()),
+        worker_up=float(up[:workers].mean()),
+        worker_down=float(down[:workers].mean()),
+        server_up=float(up[workers:].mean()),
+        server_down=float(down[workers:].mean()),
         frames=int(sum(link.frames.sum() for link in cables)),
         retransmissions=sum(simulated.retransmissions()),
         dropped=int(sum(link.dropped.sum() for link in cables)),
@@ -90,7 +90,7 @@ def all_reduce_once(
     subject: Subject, simulated: SimulatedNetwork, workers: int, values: int, window: int, chunk_size: int,
     seed: int,
 ) -> NDArray[np.int64]:  # fmt: skip
-    """Add up a vector in each job, of `workers` each, from a common start.
+    """Simulate an all-reduce in each job of `workers` workers; all of them start together.
 
     Return when each worker has its sum, in ns; raise `SimulationError` if one is wrong or missing.
     """
@@ -115,12 +115,12 @@ def all_reduce_once(
     for first in range(0, len(clients), workers):
         of_job = slice(first, first + workers)
         results = [client.result for client in clients[of_job]]
-        is_one = all((each == results[0]).all() for each in results)
-        if not (ended[of_job].all() and is_one and subject.is_sum(results[0], vectors[of_job])):
+        are_identical = all((each == results[0]).all() for each in results)
+        if not (ended[of_job].all() and are_identical and subject.is_sum(results[0], vectors[of_job])):
             missing = np.count_nonzero(ended[of_job] == 0)
             raise SimulationError(
-                f"{subject.arm.name}, job {first // workers}: {missing} of {workers} workers have no sum, or "
-                "one that is wrong"
+                f"{subject.arm.name}, job {first // workers}: expected the same correct sum at {workers} "
+                f"workers; {missing} have none"
             )
     return ended
 

@@ -1,4 +1,4 @@
-"""Play a schedule of all-reduces: real agents and the real program, judged by plain sums of the vectors."""
+"""Play a schedule of all-reduces with the real agents and P4 program, and check sums against NumPy's."""
 
 from __future__ import annotations
 
@@ -88,11 +88,11 @@ def vectors_of(schedule: AllReduceSchedule, integer_bits: int = 32) -> list[list
     shape = (schedule.all_reduces, schedule.workers, schedule.values)
     if schedule.is_float:
         magnitudes = np.exp2(chance.integers(-20, 20, shape[:1]))[:, None, None]
-        found = (chance.standard_normal(shape) * magnitudes).astype(np.float32)
+        vectors = (chance.standard_normal(shape) * magnitudes).astype(np.float32)
     else:
         limit = 2 ** (integer_bits - 1)
-        found = chance.integers(-limit, limit, shape, np.int32)
-    return [list(each) for each in found]
+        vectors = chance.integers(-limit, limit, shape, np.int32)
+    return [list(each) for each in vectors]
 
 
 def _run_until(played: PlayedSchedule, until: int) -> None:

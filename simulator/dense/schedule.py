@@ -9,11 +9,11 @@ ALL_REDUCE_FAULTS = {
     "reordering": "frames come later than those behind them",
     "late copies": "frames come twice, the second later than those behind it",
     "cable": "a worker's cable is down for a while",
-    "switch restarted": "the switch forgets all and goes on, and frames are lost",
+    "switch restarted": "the switch loses its state and continues, and frames are lost",
     "worker killed": "a worker dies",
     "everything": "all of these but the last two",
 }
-SERVER_FAULTS = {"server restarted": "a server forgets all and goes on, and frames are lost"}
+SERVER_FAULTS = {"server restarted": "a server loses its state and continues, and frames are lost"}
 FAULTS = ALL_REDUCE_FAULTS | SERVER_FAULTS
 
 
@@ -49,7 +49,7 @@ class ScheduleRange:
     chunk_sizes: tuple[int, ...]
     max_values: int
     integer_bits: int = 32
-    """Size of the integers that are added up, which have a sign."""
+    """Width of the signed integers that are added up, bits."""
     faults: tuple[str, ...] = tuple(ALL_REDUCE_FAULTS)
 
 
@@ -73,7 +73,7 @@ def draw_all_reduces(limits: ScheduleRange, fault: str, seed: int) -> AllReduceS
         duration_us=random.choice([100, 2_000, 100_000]),
         chunk_size=random.choice(limits.chunk_sizes),
     )
-    found = {
+    variants = {
         "loss": replace(schedule, loss=rate),
         "duplication": replace(schedule, duplication=rate),
         "reordering": replace(schedule, reordering=rate),
@@ -84,4 +84,4 @@ def draw_all_reduces(limits: ScheduleRange, fault: str, seed: int) -> AllReduceS
         "worker killed": replace(schedule, killed_us=at_us),
         "everything": replace(schedule, cable_us=at_us, loss=rate / 4, duplication=rate, reordering=rate),
     }
-    return found[fault]
+    return variants[fault]

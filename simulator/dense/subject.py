@@ -16,7 +16,7 @@ from simulator.dense.schedule import ScheduleRange
 from simulator.simulated_switch import SimulatedSwitch
 
 PATIENCE_NS = 100_000_000_000
-"""Time by which every frame has arrived at any loss rate, as each is retransmitted every second."""
+"""Stall timeout of schedules; every frame arrives earlier at any loss rate, as it is resent every second."""
 RANGE = ScheduleRange(
     "dense", workers=(2, 2, 3, 4, 7), windows=(1, 2, 4, 64), chunk_sizes=(64, 64, 100), max_values=600
 )
@@ -36,15 +36,15 @@ class Subject:
     load: Callable[[int, int], float]
     """(workers, servers): values on the busiest link in one direction, for each value of the vector."""
     set_up: Callable[[VectorClient, int, int], None]
-    """(client, window, chunk size): set a worker's client, which is idle."""
+    """(client, window, chunk size): configure a worker's client while it is idle."""
     is_near: Callable[[Vector, Sequence[Vector]], bool]
     """Whether a result, float32[n], is the sum of vectors within the design's error bound."""
     patience_ns: int = PATIENCE_NS
     """Time without progress after which a worker reports a stall, in schedules."""
     max_values: int | None = None
     occupy: Callable[[SimulatedSwitch, float], float] = _needs_no_memory
-    """(switch, share): let another job have a share of the switch's memory; return the share of a window that
-    still fits."""
+    """(switch, share): let another job occupy a share of the switch's memory; return the share of a window
+    that still fits."""
 
     def is_sum(self, result: Vector, vectors: Sequence[Vector]) -> bool:
         if result.dtype == np.int32:

@@ -40,21 +40,21 @@ class VerdictCounts:
 
 
 def count_verdicts(fault: str, subject: Subject, first_seed: int, schedules: int) -> VerdictCounts:
-    found = VerdictCounts(fault, subject)
+    counts = VerdictCounts(fault, subject)
     for seed in range(first_seed, first_seed + schedules):
-        found.play(seed)
-    return found
+        counts.play(seed)
+    return counts
 
 
 def table_lines(rows: list[VerdictCounts]) -> list[str]:
     arms = list(dict.fromkeys(row.arm for row in rows))
     heads = [f"{arm}: {verdict.value}" for arm in arms for verdict in SHOWN]
-    found = [f"| fault | {' | '.join(heads)} |", f"|---|{'---:|' * len(heads)}"]
+    lines = [f"| fault | {' | '.join(heads)} |", f"|---|{'---:|' * len(heads)}"]
     for fault in dict.fromkeys(row.fault for row in rows):
         of_fault = {row.arm: row for row in rows if row.fault == fault}
         numbers = [f"{of_fault[arm].counts[verdict]:,}" for arm in arms for verdict in SHOWN]
-        found.append(f"| {FAULTS[fault]} | {' | '.join(numbers)} |")
-    return found
+        lines.append(f"| {FAULTS[fault]} | {' | '.join(numbers)} |")
+    return lines
 
 
 def table_command(subjects: Sequence[Subject]) -> click.Command:
@@ -64,7 +64,7 @@ def table_command(subjects: Sequence[Subject]) -> click.Command:
         help="Schedules of each fault in each arm.",
     )  # fmt: skip
     @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="First seed.")
-    @click.option("--json", "as_json", is_flag=True, help="Rows instead of a table.")
+    @click.option("--json", "as_json", is_flag=True, help="Print rows as JSON instead of a table.")
     def main(schedules: int, seed: int, as_json: bool) -> None:
         """Play schedules of all faults in all arms; exit with 1 if a worker stalls without reporting it.
 

@@ -41,7 +41,7 @@ class AllReduceTestbed:
         self._subject = subject
         design, arm = subject.design, subject.arm
         self._switch = switch_of(design, arm, workers, TESTBED_SERVERS)
-        self._provisioned = self._switch.pipeline.memory_image()
+        self._provisioned_image = self._switch.pipeline.memory_image()
         # Each schedule sets the faults of links; the world needs a record for one outage.
         network = Network(outages=(LinkOutage(host="w1", from_ms=0, duration_ms=1),))
         space = KeySpace(subject.range.max_values)
@@ -79,7 +79,7 @@ class AllReduceTestbed:
             array[...] = initial
 
     def restart_switch(self) -> None:
-        self._switch.pipeline.load_image(self._provisioned)
+        self._switch.pipeline.load_image(self._provisioned_image)
 
 
 @cache
