@@ -1,4 +1,4 @@
-"""Run blocks in virtual time: drivers of real runs choose operations, and the event loop executes them."""
+"""Run blocks in virtual time: the drivers of real runs choose operations, the event loop executes them."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def pop_event(world: World) -> None:
 
 @compiled
 def _earlier(heap: Records[Event], one: int, other: int) -> int:
-    """Return the place of the earlier event, without a branch that would be mispredicted half of the time."""
+    """Return the index of the earlier event, without a branch that would be mispredicted half of the time."""
     return other if _is_earlier(heap[other], heap[one]) else one
 
 

@@ -60,7 +60,7 @@ async def simulate(config: SimulationConfig, data: Trace | None, run: Path, repo
     if config.max_load is not None:
         limit = config.max_load * min_capacity(record.capacity)
         record.offered_rate = {load: min(rate, limit) for load, rate in record.offered_rate.items()}
-    await measure(session, _nothing)
+    await measure(session, _skip_drift_check)
     with reporter.phase("accounting"):
         await session.write_updates()
         record.accounting = account(session)
@@ -82,7 +82,7 @@ async def simulate(config: SimulationConfig, data: Trace | None, run: Path, repo
     return record
 
 
-async def _nothing() -> None:
+async def _skip_drift_check() -> None:
     """Do not check for drift: the capacity of a simulated machine is constant."""
 
 

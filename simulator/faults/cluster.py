@@ -53,7 +53,7 @@ class SimulatedCluster:
         self.epochs = [EPOCH] * WORKERS
         self.restarts = 0
         self._latest_epoch = EPOCH
-        self._lives = [0] * WORKERS
+        self._incarnations = [0] * WORKERS
         self._switch_ended = asyncio.Event()
         self._boot_ns = self._settled_restarts = 0
 
@@ -67,10 +67,10 @@ class SimulatedCluster:
     def switch_is_dead(self) -> bool:
         return self._switch_ended.is_set()
 
-    def kill_switch(self, boots_ns: int) -> None:
-        """Kill the switch; its next process answers `boots_ns` after its start."""
+    def kill_switch(self, boot_ns: int) -> None:
+        """Kill the switch; the next process answers RPCs `boot_ns` after it has started."""
         self._testbed.switch.is_off, self._testbed.world.header.is_off = True, 1
-        self._boot_ns = boots_ns
+        self._boot_ns = boot_ns
         self._switch_ended.set()
 
     async def until_switch_ends(self) -> None:
@@ -101,9 +101,9 @@ class SimulatedCluster:
         ]
 
     async def renew_workers(self, epoch: int) -> None:
-        """Send the new epoch to each worker, which gets it a little later unless it dies before."""
+        """Send the new epoch to each worker, to arrive after a random delay unless the worker has died."""
         for w in range(WORKERS):
-            renewal = partial(self._renew, w, self._lives[w], epoch, self.restarts)
+            renewal = partial(self._renew, w, self._incarnations[w], epoch, self.restarts)
             self._player.call_later(self._player.random.randrange(_RENEWAL_NS), renewal)
         settle = CONTROL.for_design(self._testbed.design).settle
         if settle is not ControllerOps._field_defaults["settle"] and self._settled_restarts < self.restarts:
@@ -117,8 +117,8 @@ class SimulatedCluster:
     async def _settle(
         self, settle: Callable[[Controller, int, int], Awaitable[None]], epoch: int, switch: int
     ) -> None:
-        """Have servers apply what workers have replayed, once all have; not if a worker is lost for good."""
-        # Wait, because a second controller would end the one that restores the switch.
+        """Make servers apply replayed updates once all workers have replayed; return if one never will."""
+        # Wait, because a second controller would supersede the one that restores the switch.
         while not (self.liveness.all_up and self._has_replayed(switch)):
             await asyncio.sleep(_POLL_S)
             if self.restarts != switch or self._is_worker_lost():
@@ -131,7 +131,7 @@ class SimulatedCluster:
         await self._player.retry(work)
 
     def _is_worker_lost(self) -> bool:
-        """Return whether a worker is dead that does not return."""
+        """Return whether a worker is dead and will not be restarted."""
         dead, killed = self._testbed.dead, WORKER_KILLED.name
         return (self._player.is_closing and bool(dead[:WORKERS].any())) or any(
             each.kind == killed and dead[each.target] for each in self._player.schedule.injections
@@ -145,8 +145,8 @@ class SimulatedCluster:
             for w, client in enumerate(self._testbed.network.clients)
         )  # fmt: skip
 
-    def _renew(self, w: int, life: int, epoch: int, switch: int) -> None:
-        if life == self._lives[w] and not self._testbed.dead[w]:
+    def _renew(self, w: int, incarnation: int, epoch: int, switch: int) -> None:
+        if incarnation == self._incarnations[w] and not self._testbed.dead[w]:
             client = self._testbed.network.clients[w]
             renew(client, client.log, epoch, switch)
             self._testbed.ask(w)
@@ -159,7 +159,7 @@ class SimulatedCluster:
 
     def kill_worker(self, w: int) -> None:
         self._testbed.kill_agent(w)
-        self._lives[w] += 1
+        self._incarnations[w] += 1
 
     def start_worker(self, w: int) -> None:
         self.epochs[w] = self.new_epoch()

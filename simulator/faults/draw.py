@@ -12,6 +12,8 @@ from simulator.faults.kinds import KINDS, NETWORK, kinds_of
 from simulator.faults.schedule import ARMS, RPCS, SERVERS, WORKERS, FaultInjection, FaultSchedule
 
 _MAX_AT_ONCE = 3
+_RESTORE_US = 5_000
+"""Restore time of a switch that the gaps between kills are fractions of."""
 
 
 def draw_faults(fault: str, arm: str, seed: int) -> FaultSchedule:
@@ -59,7 +61,4 @@ def _injections_of(kills: Sequence[Kill], random: Random) -> Iterator[FaultInjec
             target=kill.target,
             after_previous_us=after_previous_us,
         )
-        after_previous_us = round(kill.gap * _RESTORED_US)
-
-
-_RESTORED_US = 5_000
+        after_previous_us = round(kill.gap * _RESTORE_US)

@@ -16,8 +16,8 @@ _NS_PER_US = 1_000
 def history_of(operations: Operations) -> list[dict[str, object]]:
     """Return operations by invocation time; `completed_us` is None if an operation did not complete.
 
-    `keys` of a push has the pushed values, of a pull the pulled ones if it has completed; `unknown` are keys
-    of a push that were not acknowledged.
+    `keys` has the values that were pushed, or that a completed pull has returned; `unknown` has the keys of a
+    push that were not acknowledged.
     """
     rows = [
         _row(operations, w, k)

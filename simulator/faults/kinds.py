@@ -23,7 +23,7 @@ from simulator.faults.testbed import SimulatedTestbed
 from simulator.switch_state import SWITCH_STATE_OPS
 
 Need = Literal["durability", "switch state"]
-"""Journals and replay logs; parameters that controllers keep in the switch."""
+"""Durability: journals and replay logs. Switch state: parameters that controllers load into the switch."""
 _POLL_NS = 500_000
 
 
@@ -35,7 +35,7 @@ class Fault(ABC):
 
     def __init__(self, player: Player, injection: FaultInjection) -> None:
         self._player, self._injection, self._testbed = player, injection, player.testbed
-        self._before = player.answered()
+        self._answered_before = player.answered()
         self.has_taken_effect = False
 
     @abstractmethod
@@ -54,7 +54,7 @@ class Fault(ABC):
     def end(self) -> None:
         self.clear()
         self.has_taken_effect = self.took_effect()
-        self._player.mark_recovered(self._before)
+        self._player.mark_recovered(self._answered_before)
 
     @property
     def _duration_ns(self) -> int:
@@ -69,12 +69,12 @@ class Fault(ABC):
 
 class CableSlow(Fault):
     name, row, targets = "delay", "a host's cable takes up to 50 ms longer for a while", WORKERS + SERVERS
-    _counts = "frames"
+    _counter = "frames"
 
     def inject(self) -> None:
         world, target = self._testbed.world, self._injection.target
         self._links = (world.up[target], world.down[target])
-        self._were = self._counted()
+        self._counters_before = self._counters()
         self._change(1)
         self.clear_after(self._duration_ns)
 
@@ -82,10 +82,10 @@ class CableSlow(Fault):
         self._change(-1)
 
     def took_effect(self) -> bool:
-        return self._counted() != self._were
+        return self._counters() != self._counters_before
 
-    def _counted(self) -> list[int]:
-        return [int(getattr(link, self._counts)) for link in self._links]
+    def _counters(self) -> list[int]:
+        return [int(getattr(link, self._counter)) for link in self._links]
 
     def _change(self, sign: int) -> None:
         for link in self._links:
@@ -94,7 +94,7 @@ class CableSlow(Fault):
 
 class CableDown(CableSlow):
     name, row = "link", "a host's cable is down for a while"
-    _counts = "lost"
+    _counter = "lost"
 
     def _change(self, sign: int) -> None:
         for link in self._links:
@@ -107,7 +107,7 @@ class WorkerKilled(Fault):
     def inject(self) -> None:
         w = self._injection.target
         if self._testbed.world.agents.dead[w]:
-            self._player.mark_recovered(self._before)
+            self._player.mark_recovered(self._answered_before)
         elif self._injection.after_previous_us is None and not self._testbed.world.calls.header.pending[w]:
             self._player.call_later(self._player.random.randrange(30_000), self.inject)
         else:
@@ -128,7 +128,7 @@ class WorkerRestarted(WorkerKilled):
         player, w = self._player, self._injection.target
         player.cluster.start_worker(w)
         player.start_task(player.retry(lambda: player.cluster.admit(w)))
-        player.returned.append((w, self._testbed.now))
+        player.worker_restarts.append((w, self._testbed.now))
 
 
 class ServerRestarted(Fault):
@@ -147,13 +147,13 @@ class ServerRestarted(Fault):
         self.clear_after(self._duration_ns)
 
     def clear(self) -> None:
-        # Frames that came in the meantime were lost.
-        self._is_missed = self._received() > self._frames
+        # Frames that arrived in the meantime were lost.
+        self._has_missed_frames = self._received() > self._frames
         self._player.cluster.start_server(self._injection.target)
         self._player.send_from(self._injection.target)
 
     def took_effect(self) -> bool:
-        return self._is_missed or self._injection.after_previous_us is not None
+        return self._has_missed_frames or self._injection.after_previous_us is not None
 
     def _received(self) -> int:
         return int(self._testbed.world.down.frames[WORKERS + self._injection.target])
@@ -170,14 +170,14 @@ class SwitchRestarted(Fault):
         player, world = self._player, self._testbed.world
         self._had_replay_log = bool(world.calls.replay_log[:, 0].any())
         self._refused = int(world.header.refused)
-        player.blind.append([self._testbed.now, NEVER])
+        player.blind_spans.append([self._testbed.now, NEVER])
         player.cluster.kill_switch(self._duration_ns)
         restored = player.start_task(player.until_restored(player.cluster.restarts + 1))
         restored.add_done_callback(lambda _: self.end())
 
     def took_effect(self) -> bool:
-        is_missed = self._had_replay_log and int(self._testbed.world.header.refused) > self._refused
-        return is_missed or self._injection.after_previous_us is not None
+        has_missed_frames = self._had_replay_log and int(self._testbed.world.header.refused) > self._refused
+        return has_missed_frames or self._injection.after_previous_us is not None
 
 
 class ControllerKilled(Fault):
@@ -185,20 +185,20 @@ class ControllerKilled(Fault):
     needs = "switch state"
 
     def inject(self) -> None:
-        self._wanted = _another_set(self._player)
+        self._wanted = _another_hot_set(self._player)
         _while_moving(self._player, self._wanted, self._die)
 
     def took_effect(self) -> bool:
-        return self._is_cut
+        return self._is_interrupted
 
     def _die(self, session: ControllerSession, task: asyncio.Task[object]) -> None:
-        self._is_cut = not task.done()
+        self._is_interrupted = not task.done()
         self._player.kill(session, task)
-        self._player.call_later(self._duration_ns, self._follow)
+        self._player.call_later(self._duration_ns, self._start_successor)
 
-    def _follow(self) -> None:
+    def _start_successor(self) -> None:
         player = self._player
-        player.wanted = player.random.choice([self._wanted, _another_set(player)])
+        player.wanted = player.random.choice([self._wanted, _another_hot_set(player)])
         player.start_task(player.load_wanted()).add_done_callback(lambda _: self.end())
 
 
@@ -207,14 +207,14 @@ class SecondController(Fault):
     needs = "switch state"
 
     def inject(self) -> None:
-        _while_moving(self._player, _another_set(self._player), self._supersede)
+        _while_moving(self._player, _another_hot_set(self._player), self._supersede)
 
     def took_effect(self) -> bool:
         return self._first.done() and isinstance(self._first.exception(), NotPrimary)
 
     def _supersede(self, _: ControllerSession, task: asyncio.Task[object]) -> None:
         player, self._first = self._player, task
-        player.wanted = _another_set(player)
+        player.wanted = _another_hot_set(player)
         player.start_task(player.load_wanted()).add_done_callback(lambda _: self.end())
 
 
@@ -224,11 +224,11 @@ class HotSetChanges(Fault):
 
     def inject(self) -> None:
         player = self._player
-        player.wanted, self._were = _another_set(player), self._entries()
+        player.wanted, self._entries_before = _another_hot_set(player), self._entries()
         player.start_task(player.load_wanted()).add_done_callback(lambda _: self.end())
 
     def took_effect(self) -> bool:
-        return self._were != self._entries()
+        return self._entries_before != self._entries()
 
     def _entries(self) -> set[tuple[int, object]]:
         return {(entry.key, entry.state) for entry in self._testbed.switch.entries}
@@ -248,32 +248,32 @@ class DiskFull(Fault):
 
 
 def _while_moving(
-    player: Player, keys: list[int], what: Callable[[ControllerSession, asyncio.Task[object]], None]
+    player: Player, keys: list[int], action: Callable[[ControllerSession, asyncio.Task[object]], None]
 ) -> None:
-    """Call `what` in the middle of a controller's load, after others that fail before that point."""
+    """Call `action` in the middle of a controller's load; load again if a load ends before that point."""
     session = player.session()
     switch = player.testbed.switch
     writes = switch.state_ops.count_writes(switch.entries, player.testbed.arm.job, keys)
     threshold = player.random.randrange(max(writes, 2) // 2)
     fired: list[bool] = []
 
-    def look() -> None:
+    def check_progress() -> None:
         if session.written > threshold and not fired:
             fired.append(True)
-            player.call_later(player.random.randrange(200_000), lambda: what(session, task))
+            player.call_later(player.random.randrange(200_000), lambda: action(session, task))
 
     def ended(_: object) -> None:
         if not fired:
-            player.call_later(MS, lambda: _while_moving(player, _another_set(player), what))
+            player.call_later(MS, lambda: _while_moving(player, _another_hot_set(player), action))
 
-    session.on_write = look
+    session.on_write = check_progress
     task = player.start_task(player.load(session, keys))
     task.add_done_callback(ended)
 
 
-def _another_set(player: Player) -> list[int]:
-    now = len(player.testbed.switch.entries)
-    return player.random.sample(range(KEYS), player.random.choice([k for k in (4, 16, 40) if k != now]))
+def _another_hot_set(player: Player) -> list[int]:
+    size = len(player.testbed.switch.entries)
+    return player.random.sample(range(KEYS), player.random.choice([k for k in (4, 16, 40) if k != size]))
 
 
 KINDS: dict[str, type[Fault]] = {
@@ -301,12 +301,12 @@ FAULTS: Mapping[str, str] = {
 
 
 def kinds_of(design: Design) -> Mapping[str, type[Fault]]:
-    has = {
+    is_met = {
         None: True,
         "durability": design.is_durable,
         "switch state": SWITCH_STATE_OPS.module_for(design) is not None,
     }
-    return {name: kind for name, kind in KINDS.items() if has[kind.needs]}
+    return {name: kind for name, kind in KINDS.items() if is_met[kind.needs]}
 
 
 def faults_of(design: Design) -> tuple[str, ...]:

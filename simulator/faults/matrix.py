@@ -20,9 +20,9 @@ from simulator.faults.schedule import ARMS, FaultSchedule
 from simulator.faults.testbed import SimulatedTestbed
 
 MatrixProgress = Callable[[int, int], None]
-_AT_ONCE = 250
-_TRIES = 50
-_ANOTHER = 1 << 40
+_SCHEDULES_PER_TASK = 250
+_MAX_DRAWS = 50
+_SEED_STRIDE = 1 << 40
 _MAX_FAILURES = 3
 
 
@@ -36,7 +36,7 @@ class Tally(Strict):
     happened: int = 0
     """Schedules whose fault took effect while RPCs were answered."""
     redrawn: int = 0
-    """Further schedules, whose fault had no effect; they were judged too."""
+    """Further schedules that were drawn because a fault had no effect; they were checked too."""
     rpcs: int = 0
     during: int = 0
     sent: int = 0
@@ -81,19 +81,19 @@ def play_rows(
 ) -> dict[MatrixRow, Tally]:
     """Play `schedules` schedules of each row; raise `ClusterError` if no process can play them."""
     tasks = [
-        (fault, arm, first_seed + start, min(_AT_ONCE, schedules - start))
-        for start in range(0, schedules, _AT_ONCE)
+        (fault, arm, first_seed + start, min(_SCHEDULES_PER_TASK, schedules - start))
+        for start in range(0, schedules, _SCHEDULES_PER_TASK)
         for fault, arm in rows
     ]
-    found: dict[MatrixRow, list[Tally]] = {row: [] for row in rows}
+    tallies: dict[MatrixRow, list[Tally]] = {row: [] for row in rows}
     done, total = 0, schedules * len(rows)
     progress(0, total)
     for number, text in side_by_side(play_seeds, tasks, scheduler, processes):
         fault, arm, _, n = tasks[number]
-        found[fault, arm].append(Tally.model_validate_json(text))
+        tallies[fault, arm].append(Tally.model_validate_json(text))
         done += n
         progress(done, total)
-    return {row: Tally.total(parts) for row, parts in found.items()}
+    return {row: Tally.total(parts) for row, parts in tallies.items()}
 
 
 def play_seeds(fault: str, arm: str, first_seed: int, schedules: int) -> str:
@@ -108,8 +108,8 @@ def cached_testbed(arm: str) -> SimulatedTestbed:
 
 
 def play_effective(testbed: SimulatedTestbed, fault: str, arm: str, seed: int) -> Tally:
-    for redrawn in range(_TRIES):
-        schedule = draw_faults(fault, arm, seed + redrawn * _ANOTHER)
+    for redrawn in range(_MAX_DRAWS):
+        schedule = draw_faults(fault, arm, seed + redrawn * _SEED_STRIDE)
         outcome = play_schedule(testbed, schedule)
         if outcome.took_effect or not outcome.holds:
             break
@@ -117,7 +117,7 @@ def play_effective(testbed: SimulatedTestbed, fault: str, arm: str, seed: int) -
 
 
 def tally_of(schedule: FaultSchedule, outcome: Outcome, redrawn: int = 0) -> Tally:
-    judged = outcome.judgement
+    judgement = outcome.judgement
     failures = () if outcome.holds else (Failure(schedule=schedule.to_json(), outcome=str(outcome)),)
     return Tally(
         schedules=1,
@@ -125,17 +125,17 @@ def tally_of(schedule: FaultSchedule, outcome: Outcome, redrawn: int = 0) -> Tal
         redrawn=redrawn,
         rpcs=outcome.rpcs,
         during=outcome.during,
-        sent=judged.sent,
-        lost=judged.lost,
-        doubled=judged.doubled,
-        misread=judged.early + judged.late,
+        sent=judgement.sent,
+        lost=judgement.lost,
+        doubled=judgement.doubled,
+        misread=judgement.early + judgement.late,
         stuck=int(not outcome.at_rest),
         recovery_ms=(outcome.recovery_ms,),
         failures=failures,
     )
 
 
-def as_rows(found: dict[MatrixRow, Tally]) -> list[dict[str, Any]]:  # JSON
+def as_rows(tallies: dict[MatrixRow, Tally]) -> list[dict[str, Any]]:  # JSON
     return [
         {
             "fault": fault,
@@ -143,7 +143,7 @@ def as_rows(found: dict[MatrixRow, Tally]) -> list[dict[str, Any]]:  # JSON
             **tally.model_dump(exclude={"recovery_ms", "failures"}),
             "recovery_ms": quantiles(tally.recovery_ms),
         }
-        for (fault, arm), tally in found.items()
+        for (fault, arm), tally in tallies.items()
     ]
 
 

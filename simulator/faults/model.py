@@ -37,7 +37,7 @@ class Judgement(NamedTuple):
     sent: int
     lost: int
     doubled: int
-    early: int
+    early: int  # pulled values that lack an acknowledged push
     late: int  # pulled values that contain more than the pushes invoked before
 
     @property
@@ -47,16 +47,16 @@ class Judgement(NamedTuple):
 
 def judge(
     operations: Operations,
-    held: NDArray[np.uint32],
+    final: NDArray[np.uint32],
     blind: NDArray[np.int64] = NO_BLIND_SPANS,
     uncertain: Iterable[tuple[int, int]] = (),
     publishes: bool = False,
 ) -> Judgement:
-    """Judge a history by the final values `held`, [KEYS].
+    """Judge a history by the keys' values after it, `final` [KEYS].
 
-    `uncertain` are further keys and deltas that may have been added, or not.
-    `blind` are intervals, int64[n, 2], in which a pull may lack acknowledged pushes: from the end of a switch
-    until what it held has been replayed. `publishes` tells whether servers publish values: then a pull in an
+    `uncertain` are further (key, delta) pairs that may or may not have been added.
+    `blind` are intervals, int64[n, 2], in which a pull may lack acknowledged pushes: from a switch's death
+    until its updates have been replayed. `publishes` tells whether servers publish values: then a pull in an
     interval has no bounds, as a push without an answer may be in a value twice until it is settled.
     """
     sums, unknown, sent = _sums(operations)
@@ -64,7 +64,7 @@ def judge(
         unknown.setdefault(key, []).append(delta)
     lost = doubled = 0
     for key in range(KEYS):
-        remainder = (int(held[key]) - int(sums[key])) % 2**32
+        remainder = (int(final[key]) - int(sums[key])) % 2**32
         possible = {0}
         for delta in unknown.get(key, [])[:_MAX_UNKNOWN]:
             possible |= {(value + delta) % 2**32 for value in possible}
@@ -120,7 +120,7 @@ def _pulls_out_of_bounds(
     blind: Ints,
     publishes: bool,
 ) -> Ints:
-    found = np.zeros(2, np.int64)
+    counts = np.zeros(2, np.int64)
     for w in range(len(progress)):
         seen = np.zeros(KEYS, np.int64)
         for k in range(int64(progress[w].operations)):
@@ -144,9 +144,9 @@ def _pulls_out_of_bounds(
                     value = int64(pulled[w, k, key])
                     lower = seen[key] if publishes else low[key]
                     seen[key] = value
-                    found[0] += value < lower and not is_blind
-                    found[1] += value > high[key] and not (is_blind and publishes)
-    return found
+                    counts[0] += value < lower and not is_blind
+                    counts[1] += value > high[key] and not (is_blind and publishes)
+    return counts
 
 
 @compiled
@@ -156,7 +156,7 @@ def _has(mask: np.uint64, key: int) -> bool:
 
 @compiled
 def _is_within(blind: Ints, begin: int, end: int) -> bool:
-    found = False
+    is_within = False
     for n in range(len(blind)):
-        found |= begin < blind[n, 1] and end > blind[n, 0]
-    return found
+        is_within |= begin < blind[n, 1] and end > blind[n, 0]
+    return is_within

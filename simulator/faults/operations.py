@@ -43,7 +43,7 @@ class OperationsHeader:
     is_closing: int  # whether no operation begins any more
     is_extreme: int  # whether pushed values are those of `EXTREMES`
     pulls: float  # probability that an operation is a pull
-    share: float  # probability that an operation takes a key
+    share: float  # probability that an operation includes a given key
     random: np.uint64
     seed: np.uint64
 
@@ -101,9 +101,9 @@ def run_operations(world: World, operations: Operations, until: int) -> int:
         if reason == LOG_FULL:
             if agent >= world.header.workers:
                 return SERVER_LOG_FULL
-            _count(world, operations, agent)
+            _count_answered(world, operations, agent)
         elif reason == DRIVER_DUE:
-            _count(world, operations, agent)
+            _count_answered(world, operations, agent)
             _ask_worker(world, operations, agent)
             if header.answered >= header.until:
                 return RPCS_REACHED
@@ -112,7 +112,7 @@ def run_operations(world: World, operations: Operations, until: int) -> int:
 
 
 @compiled
-def _count(world: World, operations: Operations, w: int) -> None:
+def _count_answered(world: World, operations: Operations, w: int) -> None:
     calls = world.calls.header[w]
     operations.header.answered += calls.rows
     calls.rows = 0
@@ -195,9 +195,9 @@ def _record_answers(operations: Operations, w: int, k: int, calls: ClientState) 
 
 @entry_point
 def abandon_operation(world: World, operations: Operations, w: int) -> None:
-    """End the operation of worker `w`, which is killed; its answers so far count."""
+    """End the operation of a worker that is killed, and record the answers received so far."""
     world, operations = as_ref(world), as_ref(operations)
-    _count(world, operations, w)
+    _count_answered(world, operations, w)
     worker = operations.progress[w]
     if worker.state == IN_OPERATION:
         _record_answers(operations, w, int64(worker.operations) - 1, row(world.calls, w))

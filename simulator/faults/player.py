@@ -27,14 +27,14 @@ from simulator.state import ABSENT
 
 MS = 1_000_000
 _TIMEOUT_NS = 1_000_000 * MS
-_PART_NS = 5 * MS
+_SLICE_NS = 5 * MS
 _MAX_CLOSING_NS = 60_000 * MS
-"""Time after which a schedule whose servers act by themselves counts as stuck."""
+"""Time limit of a schedule's end, if servers also act without requests; beyond it the schedule is stuck."""
 
 
 class InjectedFault(Protocol):
     has_taken_effect: bool
-    """Whether the fault has affected a frame or a process; False until it is over."""
+    """Whether the fault has affected a frame or a process; False until the fault has ended."""
 
     def inject(self) -> None: ...
 
@@ -72,10 +72,10 @@ class Player:
         self.active_faults = 0
         self.faults: list[InjectedFault] = []
         self.recoveries: list[tuple[int, int]] = []
-        self.returned: list[tuple[int, int]] = []
-        self.blind: list[list[int]] = []
+        self.worker_restarts: list[tuple[int, int]] = []
+        self.blind_spans: list[list[int]] = []
         self.is_closing = False
-        self._held_by, self._is_held = _TIMEOUT_NS, False
+        self._hold_deadline_ns, self._is_held = _TIMEOUT_NS, False
         self._timers: list[tuple[int, int, Callable[[], None]]] = []
         self._order = count()
 
@@ -96,7 +96,7 @@ class Player:
         testbed = self.testbed
         while True:
             until = min(self._due(), _TIMEOUT_NS)
-            reason = testbed.run(until) if self._servers_rest else self._run_while_servers_act(until)
+            reason = testbed.run(until) if self._servers_are_passive else self._run_while_servers_act(until)
             if reason == FRAMES_DEFERRED:
                 self._take_deferred()
             elif reason == RPCS_REACHED:
@@ -116,15 +116,15 @@ class Player:
                 self._do_due(until)
 
     @property
-    def _servers_rest(self) -> bool:
-        """Whether servers do nothing by themselves, so that without workers' operations no event is left."""
+    def _servers_are_passive(self) -> bool:
+        """Whether servers act on requests only, so that no event remains after workers' operations."""
         return self._is_held or self.testbed.switch.state_ops.hold is None
 
     def _run_while_servers_act(self, until: int) -> int:
-        """Run until a time; return NO_EVENTS if only what servers do by themselves is left."""
+        """Run until a time; return NO_EVENTS if only servers' spontaneous actions remain."""
         testbed = self.testbed
         while True:
-            part = min(until, testbed.now + _PART_NS)
+            part = min(until, testbed.now + _SLICE_NS)
             reason = testbed.run(part)
             if reason != TIME_REACHED or part == until:
                 return reason
@@ -227,7 +227,7 @@ class Player:
         for links in (world.up, world.down):
             links.impaired = 0
         self.is_closing = True
-        self._held_by = self.testbed.now + _MAX_CLOSING_NS
+        self._hold_deadline_ns = self.testbed.now + _MAX_CLOSING_NS
         self.testbed.operations.header.is_closing = 1
         for w in range(WORKERS):
             self.testbed.ask(w)
@@ -237,11 +237,11 @@ class Player:
             self._hold_at_rest()
 
     def _hold_at_rest(self) -> None:
-        """Have servers exchange nothing more with the switch, once nothing else goes on."""
+        """Stop exchanges between servers and the switch as soon as everything else has ended."""
         if self._has_ended():
             self.testbed.hold()
             self._is_held = True
-        elif self.testbed.now < self._held_by:
+        elif self.testbed.now < self._hold_deadline_ns:
             self.call_later(MS, self._hold_at_rest)
 
     def _is_dead(self, a: int) -> bool:
@@ -259,8 +259,8 @@ class Player:
             await controller.load(self.testbed.arm.job, keys)
 
     async def load_wanted(self) -> None:
-        # Another one that becomes primary meanwhile may load what is wanted by then, or admit a worker: moves
-        # that were begun are finished either way.
+        # Another controller that becomes primary meanwhile may load other keys, or admit a worker; either way
+        # it finishes the moves in progress.
         await self.retry(lambda: self.load(self.session(), self.wanted))
 
     def kill(self, session: ControllerSession, task: asyncio.Task[object]) -> None:
@@ -311,7 +311,9 @@ class Player:
             if error is not None and not isinstance(error, ControllerError):
                 raise error
         history, progress = testbed.operations.history, testbed.operations.progress
-        recovered = max((self._first_completed_after(w, end) - end for w, end in self.returned), default=0)
+        recovered = max(
+            (self._first_completed_after(w, end) - end for w, end in self.worker_restarts), default=0
+        )
         for end, _ in self.recoveries:
             for w in range(WORKERS):
                 operations = history[w, : int(progress.operations[w])]
@@ -326,7 +328,9 @@ class Player:
         evidence = [*(fault.has_taken_effect for fault in self.faults), *network]
         rpcs = self.answered()
         during = rpcs - min(before for _, before in self.recoveries) if self.recoveries else 0
-        blind = np.array(self.blind, np.int64).reshape(-1, 2) if self.blind else NO_BLIND_SPANS
+        blind_spans = (
+            np.array(self.blind_spans, np.int64).reshape(-1, 2) if self.blind_spans else NO_BLIND_SPANS
+        )
         return Outcome(
             took_effect=bool(evidence) and all(evidence) and during > 0 and rpcs >= self.schedule.rpcs,
             rpcs=rpcs,
@@ -336,7 +340,7 @@ class Player:
             judgement=judge(
                 testbed.operations,
                 testbed.held() + self._unreplayed(),
-                blind,
+                blind_spans,
                 testbed.unknown,
                 testbed.switch.state_ops.hold is not None,
             ),

@@ -17,11 +17,11 @@ ARMS = {arm.name: arm for name in NAMES if not design(name).is_lockstep for arm 
 class FaultInjection:
     kind: str
     after: int
-    """RPCs answered before it."""
+    """Number of RPCs that are answered before the injection."""
     duration_us: int
     target: int
     amount: int = 0
-    """Extra delay of frames, µs; or µs until a controller dies, or the next one comes."""
+    """Extra delay of frames, µs; other kinds ignore it."""
     after_previous_us: int | None = None
     """Time after the previous injection, instead of a number of RPCs."""
 
