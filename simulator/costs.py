@@ -138,7 +138,7 @@ class Hosts(Strict):
     """Mean duration of an interruption; both are exponentially distributed."""
     server_share: float = Field(default=1.0, gt=0, le=1)
     """Share of each server and its cable that the simulated workers get; workers that are not simulated take
-    the rest. Both are slower by 1 / `server_share`; the capacities of buffers do not change."""
+    the rest. Both take 1 / `server_share` times as long; the capacities of buffers do not change."""
     measured: Path | None = None
     """Run folder that `W_proc` and `PS_proc` are drawn from, instead of `receive_ns`, `serve_ns` and
     `lane_ns`."""

@@ -12,8 +12,8 @@ from simulator.faults.kinds import KINDS, NETWORK, kinds_of
 from simulator.faults.schedule import ARMS, RPCS, SERVERS, WORKERS, FaultInjection, FaultSchedule
 
 _MAX_AT_ONCE = 3
+# Restore time of a switch, of which the gaps between kills are fractions.
 _RESTORE_US = 5_000
-"""Restore time of a switch that the gaps between kills are fractions of."""
 
 
 def draw_faults(fault: str, arm: str, seed: int) -> FaultSchedule:
