@@ -1,4 +1,4 @@
-"""The subcommand `softswitch cli`: commands on a running switch, typed or from files."""
+"""The subcommand `softswitch cli`: BMv2 commands for a running switch, typed, piped or from files."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _HISTORY_LINES = 10_000
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option("--grpc", metavar="HOST:PORT", help=f"The switch's gRPC server; {DEFAULT_ADDRESS} by default.")
 @click.option(
-    "--keep-going", is_flag=True, help="Go on after a mistake in a file; the status is 1 at the end."
+    "--keep-going", is_flag=True, help="Continue after an error in a file; exit with status 1 at the end."
 )
-@click.option("--thrift-port", type=int, metavar="N", help="As BMv2's: a switch that was started with it.")
-@click.option("--thrift-ip", metavar="HOST", help="As BMv2's: its host.")
+@click.option("--thrift-port", type=int, metavar="N", help="The switch's port, as in simple_switch_CLI.")
+@click.option("--thrift-ip", metavar="HOST", help="The switch's host, as in simple_switch_CLI.")
 @click.option("--json", "program", type=click.Path(path_type=Path), help="Names from this BMv2 JSON.")
-@click.option("--pre", metavar="KIND", help="As BMv2's; not used, SimplePreLAG holds.")
+@click.option("--pre", metavar="KIND", help="Ignored: groups work as with SimplePreLAG.")
 def command(
     files: Sequence[Path],
     grpc: str | None,
@@ -39,9 +39,9 @@ def command(
     program: Path | None,
     pre: str | None,
 ) -> None:
-    """Read BMv2's commands from FILES, or what is typed or piped in, and do them on a running switch.
+    """Execute BMv2's commands on a running switch, from FILES, a pipe or the terminal.
 
-    `help` lists the commands. A mistake in a file ends the work there.
+    `help` lists the commands. Execution stops at the first error in a file.
     """
     with connect(_address(grpc, thrift_ip, thrift_port)) as switch:
         shell = Shell(switch)
@@ -52,10 +52,10 @@ def command(
             for file in files:
                 shell.run_all(_read(file).splitlines(), str(file), policy)
         elif sys.stdin.isatty():
-            _type(shell)
+            _interact(shell)
         else:
             _pipe(shell, policy)
-        policy.end()
+        policy.exit_if_failed()
 
 
 def main(arguments: list[str]) -> None:
@@ -76,7 +76,7 @@ class _ErrorPolicy:
         self._count += 1
         print(f"softswitch: error: {error}", file=sys.stderr, flush=True)
 
-    def end(self) -> None:
+    def exit_if_failed(self) -> None:
         if self._count:
             sys.exit(1)
 
@@ -103,7 +103,7 @@ def _read(path: Path) -> str:
     except OSError as error:
         raise SwitchError(f"{path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise SwitchError(f"{path} is no text: {error.reason} at byte {error.start}") from None
+        raise SwitchError(f"{path} is not a text file: {error.reason} at byte {error.start}") from None
 
 
 def _pipe(shell: Shell, handle_error: Callable[[FileError], None]) -> None:
@@ -114,10 +114,10 @@ def _pipe(shell: Shell, handle_error: Callable[[FileError], None]) -> None:
         print(error.__cause__ or error)
         handle_error(error)
 
-    shell.run_all(_prompted(sys.stdin), "<stdin>", print_error)
+    shell.run_all(_print_prompts(sys.stdin), "<stdin>", print_error)
 
 
-def _prompted(lines: Iterator[str]) -> Iterator[str]:
+def _print_prompts(lines: Iterator[str]) -> Iterator[str]:
     while True:
         print(PROMPT, end="", flush=True)
         line = next(lines, None)
@@ -127,7 +127,7 @@ def _prompted(lines: Iterator[str]) -> Iterator[str]:
         yield line
 
 
-def _type(shell: Shell) -> None:
+def _interact(shell: Shell) -> None:
     with _history():
         while True:
             try:
@@ -146,8 +146,8 @@ def _history() -> Iterator[None]:
         yield
         return
     readline.set_completer_delims(" \t\n")
-    above = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    file = Path(above, "softswitch", "history")
+    state_home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    file = Path(state_home, "softswitch", "history")
     with suppress(OSError):
         readline.read_history_file(file)
     try:

@@ -92,12 +92,12 @@ class DeviceCommands(CommandGroup):
 
     def do_set_queue_depth(self, line: str) -> None:
         """Set depth of one / all egress queue(s): set_queue_depth <nb_pkts> [<egress_port> [<priority>]]"""
-        depth, port, priority = _queue(line, "nb_pkts")
+        depth, port, priority = _parse_queue_arguments(line, "nb_pkts")
         self.switch.queue_set(port, priority, None, depth)
 
     def do_set_queue_rate(self, line: str) -> None:
         """Set rate of one / all egress queue(s): set_queue_rate <rate_pps> [<egress_port> [<priority>]]"""
-        rate, port, priority = _queue(line, "rate_pps")
+        rate, port, priority = _parse_queue_arguments(line, "rate_pps")
         self.switch.queue_set(port, priority, rate, None)
 
     # -- time
@@ -130,18 +130,18 @@ class DeviceCommands(CommandGroup):
         name, *numbers, data, remainder = exact_words(line, 6)
         if self.program.crcs.get(name) != width:
             raise wrong_name(f"crc{width}_custom", name)
-        polynomial, initial, final = (_fitting(number, width) for number in numbers)
+        polynomial, initial, final = (_parse_crc_parameter(number, width) for number in numbers)
         crc = Crc(
             polynomial=polynomial,
             initial=initial,
             final=final,
-            reflect_data=_truth(data),
-            reflect_remainder=_truth(remainder),
+            reflect_data=_parse_bool(data),
+            reflect_remainder=_parse_bool(remainder),
         )
         self.switch.crc_set(name, width, crc)
 
 
-def _queue(line: str, what: str) -> tuple[int, int | None, int | None]:
+def _parse_queue_arguments(line: str, what: str) -> tuple[int, int | None, int | None]:
     words = min_words(line, 1)
     if len(words) > 3:
         exact_words(line, 3)
@@ -150,14 +150,14 @@ def _queue(line: str, what: str) -> tuple[int, int | None, int | None]:
     return value, port, parse_int(words[2], "priority, expected integer") if len(words) > 2 else None
 
 
-def _fitting(word: str, width: int) -> int:
+def _parse_crc_parameter(word: str, width: int) -> int:
     value = parse_int(word, "parameter")
     if not 0 <= value < 1 << width:
         raise CommandError(f"Error: Integer cannot fit within {width} bits", word)
     return value
 
 
-def _truth(word: str) -> bool:
+def _parse_bool(word: str) -> bool:
     if word in (*_TRUE, *_FALSE):
         return word in _TRUE
     try:

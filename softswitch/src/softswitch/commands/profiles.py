@@ -1,4 +1,4 @@
-"""Commands on action profiles, and BMv2's older ones, which name a table instead."""
+"""Commands on action profiles, and BMv2's deprecated ones, which name the profile by its table."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class ProfileCommands(CommandGroup):
     def do_act_prof_create_group(self, line: str) -> None:
         """Add a group to an action profile: act_prof_create_group <action profile name>"""
         (name,) = exact_words(line, 1)
-        handle = self.switch.group_create(self._selecting(name).name)
+        handle = self.switch.group_create(self._profile_with_selector(name).name)
         self.say(f"Group has been created with handle {handle}")
 
     def do_act_prof_delete_group(self, line: str) -> None:
@@ -65,7 +65,7 @@ class ProfileCommands(CommandGroup):
         handle>
         """
         name, group = exact_words(line, 2)
-        self.switch.group_delete(self._selecting(name).name, parse_int(group, "group handle"))
+        self.switch.group_delete(self._profile_with_selector(name).name, parse_int(group, "group handle"))
 
     def do_act_prof_add_member_to_group(self, line: str) -> None:
         """Add member to group in an action profile: act_prof_add_member_to_group <action profile name>
@@ -73,7 +73,7 @@ class ProfileCommands(CommandGroup):
         """
         name, member, group = exact_words(line, 3)
         handles = parse_int(group, "group handle"), parse_int(member, "member handle")
-        self.switch.group_add(self._selecting(name).name, *handles)
+        self.switch.group_add(self._profile_with_selector(name).name, *handles)
 
     def do_act_prof_remove_member_from_group(self, line: str) -> None:
         """Remove member from group in action profile: act_prof_remove_member_from_group <action profile
@@ -81,7 +81,7 @@ class ProfileCommands(CommandGroup):
         """
         name, member, group = exact_words(line, 3)
         handles = parse_int(group, "group handle"), parse_int(member, "member handle")
-        self.switch.group_remove(self._selecting(name).name, *handles)
+        self.switch.group_remove(self._profile_with_selector(name).name, *handles)
 
     def do_act_prof_dump_group(self, line: str) -> None:
         """Display some information about a group: act_prof_dump_group <action profile name> <group handle>"""
@@ -106,7 +106,7 @@ class ProfileCommands(CommandGroup):
 
         Use 'act_prof_create_member' instead
         """
-        self.do_act_prof_create_member(self._of_table(line))
+        self.do_act_prof_create_member(self._with_profile_name(line))
 
     def do_table_indirect_delete_member(self, line: str) -> None:
         """Delete a member in an indirect match table: table_indirect_delete_member <table name> <member
@@ -114,7 +114,7 @@ class ProfileCommands(CommandGroup):
 
         Use 'act_prof_delete_member' instead
         """
-        self.do_act_prof_delete_member(self._of_table(line))
+        self.do_act_prof_delete_member(self._with_profile_name(line))
 
     def do_table_indirect_modify_member(self, line: str) -> None:
         """Modify member in an indirect match table: table_indirect_modify_member <table name> <action_name>
@@ -122,21 +122,21 @@ class ProfileCommands(CommandGroup):
 
         Use 'act_prof_modify_member' instead
         """
-        self.do_act_prof_modify_member(self._of_table(line))
+        self.do_act_prof_modify_member(self._with_profile_name(line))
 
     def do_table_indirect_create_group(self, line: str) -> None:
         """Add a group to an indirect match table: table_indirect_create_group <table name>
 
         Use 'act_prof_create_group' instead
         """
-        self.do_act_prof_create_group(self._of_table(line))
+        self.do_act_prof_create_group(self._with_profile_name(line))
 
     def do_table_indirect_delete_group(self, line: str) -> None:
         """Delete a group: table_indirect_delete_group <table name> <group handle>
 
         Use 'act_prof_delete_group' instead
         """
-        self.do_act_prof_delete_group(self._of_table(line))
+        self.do_act_prof_delete_group(self._with_profile_name(line))
 
     def do_table_indirect_add_member_to_group(self, line: str) -> None:
         """Add member to group: table_indirect_add_member_to_group <table name> <member handle> <group
@@ -144,7 +144,7 @@ class ProfileCommands(CommandGroup):
 
         Use 'act_prof_add_member_to_group' instead
         """
-        self.do_act_prof_add_member_to_group(self._of_table(line))
+        self.do_act_prof_add_member_to_group(self._with_profile_name(line))
 
     def do_table_indirect_remove_member_from_group(self, line: str) -> None:
         """Remove member from group: table_indirect_remove_member_from_group <table name> <member handle>
@@ -152,24 +152,24 @@ class ProfileCommands(CommandGroup):
 
         Use 'act_prof_remove_member_from_group' instead
         """
-        self.do_act_prof_remove_member_from_group(self._of_table(line))
+        self.do_act_prof_remove_member_from_group(self._with_profile_name(line))
 
     def do_table_dump_member(self, line: str) -> None:
         """Display some information about a member: table_dump_member <table name> <member handle>"""
-        self.do_act_prof_dump_member(self._of_table(line))
+        self.do_act_prof_dump_member(self._with_profile_name(line))
 
     def do_table_dump_group(self, line: str) -> None:
         """Display some information about a group: table_dump_group <table name> <group handle>"""
-        self.do_act_prof_dump_group(self._of_table(line))
+        self.do_act_prof_dump_group(self._with_profile_name(line))
 
-    def _of_table(self, line: str) -> str:
+    def _with_profile_name(self, line: str) -> str:
         words = min_words(line, 1)
         profile = self.program.tables[words[0]].profile
         if profile is None:
             raise CommandError("Error: Cannot run this command on non-indirect table", words[0])
         return " ".join([profile.name, *words[1:]])
 
-    def _selecting(self, name: str) -> Profile:
+    def _profile_with_selector(self, name: str) -> Profile:
         profile = self.program.profiles[name]
         if not profile.has_selector:
             text = "Error: Cannot run this command on an action profile without selector"

@@ -31,7 +31,7 @@ class FileError(SwitchError):
 
 
 class Shell(ProfileCommands, TableCommands, CellCommands, ReplicationCommands, DeviceCommands, cmd.Cmd):
-    """All commands on a switch. They print with `say`; with `runs_shell`, `shell` is one of them."""
+    """All commands on a switch. They print with `say`; `runs_shell` allows the command `shell`."""
 
     prompt, intro = PROMPT, INTRO
 
@@ -88,7 +88,7 @@ class Shell(ProfileCommands, TableCommands, CellCommands, ReplicationCommands, D
     def do_shell(self, line: str) -> None:
         """Run a shell command: shell <command>"""
         if not self._runs_shell:
-            raise CommandError("Error: shell commands are not run here")
+            raise CommandError("Error: shell commands are not allowed here")
         done = subprocess.run(line, shell=True, stdout=subprocess.PIPE, text=True, check=False)
         self.say(done.stdout)
 
@@ -97,7 +97,7 @@ class Shell(ProfileCommands, TableCommands, CellCommands, ReplicationCommands, D
         self.say("hello")
 
     def do_EOF(self, line: str) -> bool:
-        """End, as Ctrl-D does: EOF"""
+        """Exit the CLI, as Ctrl-D does: EOF"""
         self.say("")
         return True
 
@@ -108,13 +108,15 @@ class Shell(ProfileCommands, TableCommands, CellCommands, ReplicationCommands, D
         assert isinstance(text, str) and isinstance(line, str) and isinstance(begin, int)
         words = line[:begin].split()
         try:
-            return sorted(name for name in self._names(words) if name.startswith(text))
+            return sorted(name for name in self._completions(words) if name.startswith(text))
         except SwitchError:
             return []
 
-    def _names(self, words: list[str]) -> Iterable[str]:
+    def _completions(self, words: list[str]) -> Iterable[str]:
         command, *given = words
-        named = next((named for start, named in self._first.items() if command.startswith(start)), None)
+        named = next(
+            (named for start, named in self._names_by_prefix.items() if command.startswith(start)), None
+        )
         if named is None:
             return []
         things = named()
@@ -125,7 +127,7 @@ class Shell(ProfileCommands, TableCommands, CellCommands, ReplicationCommands, D
         return getattr(thing, "actions", {}) if takes_action else []
 
     @property
-    def _first(self) -> dict[str, Callable[[], Mapping[str, object]]]:
+    def _names_by_prefix(self) -> dict[str, Callable[[], Mapping[str, object]]]:
         program = self.program
         return {
             "table_": lambda: program.tables.all,

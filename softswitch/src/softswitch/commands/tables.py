@@ -184,17 +184,17 @@ class TableCommands(CommandGroup):
         """Add entry to an indirect match table: table_indirect_add <table name> <match fields> => <member
         handle> [priority]
         """
-        self._indirect_add(line, selects=False)
+        self._indirect_add(line, is_group=False)
 
     def do_table_indirect_add_with_group(self, line: str) -> None:
         """Add entry to an indirect match table: table_indirect_add_with_group <table name> <match fields> =>
         <group handle> [priority]
         """
-        self._indirect_add(line, selects=True)
+        self._indirect_add(line, is_group=True)
 
     def do_table_indirect_delete(self, line: str) -> None:
         """Delete entry from an indirect match table: table_indirect_delete <table name> <entry handle>"""
-        self._indirect(exact_words(line, 2)[0])
+        self._indirect_table(exact_words(line, 2)[0])
         self.do_table_delete(line)
 
     def do_table_indirect_set_default(self, line: str) -> None:
@@ -203,7 +203,7 @@ class TableCommands(CommandGroup):
         """
         name, text = exact_words(line, 2)
         doing = TableAction(member=parse_int(text, "handle"))
-        self.switch.table_set_default(self._indirect(name).name, doing)
+        self.switch.table_set_default(self._indirect_table(name).name, doing)
 
     def do_table_indirect_set_default_with_group(self, line: str) -> None:
         """Set default group for indirect match table: table_indirect_set_default_with_group <table name>
@@ -211,31 +211,31 @@ class TableCommands(CommandGroup):
         """
         name, text = exact_words(line, 2)
         doing = TableAction(group=parse_int(text, "handle"))
-        self.switch.table_set_default(self._indirect(name, selects=True).name, doing)
+        self.switch.table_set_default(self._indirect_table(name, needs_selector=True).name, doing)
 
     def do_table_indirect_reset_default(self, line: str) -> None:
         """Reset default entry for indirect match table: table_indirect_reset_default <table name>"""
         (name,) = exact_words(line, 1)
-        self.switch.table_set_default(self._indirect(name).name, None)
+        self.switch.table_set_default(self._indirect_table(name).name, None)
 
-    def _indirect_add(self, line: str, selects: bool) -> None:
+    def _indirect_add(self, line: str, is_group: bool) -> None:
         words = min_words(line, 2)
-        table = self._indirect(words[0], selects)
+        table = self._indirect_table(words[0], is_group)
         priority = _pop_priority(table, words)
         key, after = _split(words[1:])
         if len(after) != 1:
             raise CommandError("Error: Invalid arguments, could not find handle")
         handle, matches = parse_int(after[0], "handle"), _matches(table, key)
         self.say(f"Adding entry to indirect match table {table.name}")
-        doing = TableAction(group=handle) if selects else TableAction(member=handle)
+        doing = TableAction(group=handle) if is_group else TableAction(member=handle)
         added = self.switch.table_add(table.name, matches, priority, doing)
         self.say(f"Entry has been added with handle {added}")
 
-    def _indirect(self, name: str, selects: bool = False) -> Table:
+    def _indirect_table(self, name: str, needs_selector: bool = False) -> Table:
         table = self.program.tables[name]
         if table.profile is None:
             raise CommandError("Error: Cannot run this command on non-indirect table", name)
-        if selects and not table.profile.has_selector:
+        if needs_selector and not table.profile.has_selector:
             text = (
                 "Error: Cannot run this command on non-indirect table, or on indirect table with no selector"
             )

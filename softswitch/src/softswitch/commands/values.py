@@ -42,7 +42,7 @@ def parse_match(field: KeyField, text: str) -> str:
         return f"{_key_part(text, field.width, text):#x}"
     parts = text.split(separator)
     if len(parts) != 2:
-        raise CommandError(f"Invalid match key: {_WRONG[field.kind].format(text)}", text)
+        raise CommandError(f"Invalid match key: {_FORMAT_ERRORS[field.kind].format(text)}", text)
     first = _key_part(parts[0], field.width, text)
     if field.kind == "lpm":
         length = _key_part(parts[1], 16, text)
@@ -53,7 +53,7 @@ def parse_match(field: KeyField, text: str) -> str:
         return f"{first:#x}/{length}"
     second = _key_part(parts[1], field.width, text)
     if field.kind == "range" and first > second:
-        raise CommandError(f"Invalid match key: start is behind end in expression {text}", text)
+        raise CommandError(f"Invalid match key: range start is above range end in {text}", text)
     return f"{first:#x}{separator}{second:#x}"
 
 
@@ -94,7 +94,7 @@ def _key_part(text: str, width: int, word: str) -> int:
         raise CommandError(f"Invalid match key: Error while parsing {text} - {error}", word) from None
 
 
-_WRONG = {
+_FORMAT_ERRORS = {
     "lpm": "Invalid LPM value {}, use '/' to separate prefix and length",
     "ternary": "Invalid ternary value {}, use '&&&' to separate key and mask",
     "range": "Invalid range value {}, use '->' to separate range start and range end",
