@@ -139,14 +139,14 @@ def test_passes(text: str) -> None:
         ),
         (
             "packet 1 0102\nexpect 2\nexpect 2 03",
-            "line 3: port 2, packet 2 (2 expected, 1 came): missing is 03",
+            "line 3: port 2, packet 2 (2 expected, 1 came): missing packet 03",
         ),
-        ("expect 2", "line 1: port 2, packet 1 (1 expected, 0 came): missing is a packet of any content"),
+        ("expect 2", "line 1: port 2, packet 1 (1 expected, 0 came): missing packet of any content"),
         (
             "packet 1 0102\npacket 1 03\nexpect 2",
-            "port 2, packet 2 (1 expected, 2 came): not expected is 03",
+            "port 2, packet 2 (1 expected, 2 came): unexpected packet 03",
         ),
-        ("packet 1 01\npacket 2 02", "port 2, packet 1 (0 expected, 1 came): not expected is 01"),
+        ("packet 1 01\npacket 2 02", "port 2, packet 1 (0 expected, 1 came): unexpected packet 01"),
         (
             "packet 1 01\npacket 1 02\nexpect 2 02\nexpect 2 01",
             "line 3: port 2, packet 1 (2 expected, 2 came): differs at byte 0: expected 02, got 01",
@@ -230,14 +230,17 @@ def test_entries(text: str, expected: EntryWrite) -> None:
         ),
         ("check_counter array1(9)", "counter array1 has no cell 9"),
         ("check_counter none(0)", "the program has no counter none; it has Pick.array1"),
-        ("check_counter ternary_hits($A)", "no entry was added as A"),
+        ("check_counter ternary_hits($A)", "no entry was added with handle A"),
         (
             "add lpm_table lpm_hit(value:1) = A\ncheck_counter ternary_hits($A)",
             "counter ternary_hits does not",
         ),
         ("register_write array2 2 0", "register Pick.array2 has 2 cells, and no cell 2"),
         ("meter_get_rates array3 5", "meter Pick.array3 has 2 cells, and no cell 5"),
-        ("meter_set_rates array3 0 0.0000005:1 1:1", "a rate of 5e-07 a µs is not a whole number a second"),
+        (
+            "meter_set_rates array3 0 0.0000005:1 1:1",
+            "a rate of 5e-07 per µs is not a whole number per second",
+        ),
         ("mc_node_associate 1 0", "there is no multicast node 0; 0 were created"),
         ("mc_node_create 0 1\nmc_node_associate 1 0", "there is no multicast group 1"),
         ("mc_mgrp_create 1\nmc_mgrp_create 1", "multicast group 1 exists already"),
@@ -393,7 +396,7 @@ def test_command_line(
     assert run(program, str(good)) == (0, [f"pass    {program} {good}"])
     status, (first, second) = run(program, str(good), program, str(bad))
     assert status == 1
-    assert first.startswith("pass ") and second.startswith("fail ") and second.endswith("missing is 01")
+    assert first.startswith("pass ") and second.startswith("fail ") and second.endswith("missing packet 01")
     status, (line,) = run("--json", program, str(bad))
     assert status == 1 and json.loads(line)["outcome"] == "fail"
     assert run(program) == (2, [])

@@ -135,7 +135,7 @@ def test_programs_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(TargetError, match=r"p\.p4info\.txtpb: No such file.*; p4c-bm2-ss --p4runtime-files"):
         read_p4info(program)
     (tmp_path / "p.p4info.txtpb").write_text("nonsense")
-    with pytest.raises(TargetError, match=r"p\.p4info\.txtpb: not P4Info in text: "):
+    with pytest.raises(TargetError, match=r"p\.p4info\.txtpb: not P4Info in protobuf text format: "):
         pipeline_config(program)
     (tmp_path / "p.p4info.txtpb").write_text("")
     with pytest.raises(TargetError, match=r"p\.json: No such file or directory$"):

@@ -23,9 +23,11 @@ _FOLDER = click.Path(path_type=Path)
 
 @click.command()
 @click.option("--target", type=click.Choice(list(TARGETS)), default="compiled", show_default=True)
-@click.option("--programs", multiple=True, type=_FOLDER, metavar="DIR", help="Compiled programs, by name.")
-@click.option("--vectors", multiple=True, type=_FOLDER, metavar="DIR", help="Their STF files, by name.")
-@click.option("--json", "to_json", is_flag=True, help="Print a JSON object a line.")
+@click.option("--programs", multiple=True, type=_FOLDER, metavar="DIR", help="Folder of compiled programs.")
+@click.option(
+    "--vectors", multiple=True, type=_FOLDER, metavar="DIR", help="Folder of STF files, named like programs."
+)
+@click.option("--json", "to_json", is_flag=True, help="Print one JSON object per STF file.")
 @click.option("-v", "--verbose", count=True, help="Print what *_read statements read; twice: tracebacks.")
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[PROGRAM.json VECTORS.stf]...")
 def command(
@@ -38,10 +40,10 @@ def command(
 ) -> None:
     """Run STF vectors on programs (BMv2 JSON, with NAME.p4info.txtpb beside NAME.json).
 
-    Prints one line a file: pass, fail or refused. The exit status is 1 where one failed.
+    Prints one line per STF file: pass, fail or refused. The exit status is 1 if any failed.
     """
     logging.basicConfig(format="%(message)s", level=_LEVELS[min(verbose, 2)])
-    pairs = _named(files) + _found(programs, vectors)
+    pairs = _pairs_of_files(files) + _pairs_in_folders(programs, vectors)
     if not pairs:
         raise click.UsageError("no vectors: give PROGRAM.json VECTORS.stf, or --programs and --vectors")
     outcomes: Counter[Outcome] = Counter()
@@ -61,13 +63,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(f"conformance: error: {error}")
 
 
-def _named(files: Sequence[Path]) -> list[Pair]:
+def _pairs_of_files(files: Sequence[Path]) -> list[Pair]:
     if len(files) % 2:
         raise click.UsageError("files come in pairs: PROGRAM.json VECTORS.stf")
     return [Pair(program, vectors) for program, vectors in zip(files[::2], files[1::2], strict=True)]
 
 
-def _found(programs: Sequence[Path], vectors: Sequence[Path]) -> list[Pair]:
+def _pairs_in_folders(programs: Sequence[Path], vectors: Sequence[Path]) -> list[Pair]:
     if bool(programs) != bool(vectors):
         raise click.UsageError("--programs and --vectors go together")
     pairs, unmatched = pairs_in(programs, vectors)

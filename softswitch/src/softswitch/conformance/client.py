@@ -1,4 +1,4 @@
-"""A P4Runtime client with one stream, which is primary; its errors have the switch's messages."""
+"""A P4Runtime client with one stream, which is primary; its errors carry the switch's messages."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from softswitch.p4runtime.status import DETAILS_KEY
 from softswitch.processes import DEVICE_ID
 
 BATCH = 1_000
-"""Updates in one Write: some 60 kB, far below the 4 MB that gRPC takes."""
+"""Updates in one Write: some 60 kB, far below the 4 MB that gRPC accepts."""
 RECONNECT_SOON = [("grpc.initial_reconnect_backoff_ms", 50), ("grpc.max_reconnect_backoff_ms", 200)]
-"""Channel options: reconnect within ms, and not after gRPC's second, to a switch that is starting."""
+"""Channel options: retry the connection to a starting switch after 50 to 200 ms; gRPC's default is 1 s."""
 _ELECTION_ID = p4r.Uint128(low=1)
 _IN_FLIGHT = 2  # the switch executes one batch while the next is sent
 _TIMEOUT = 60.0
@@ -37,9 +37,9 @@ def read_p4info(program: Path) -> p4i.P4Info:
     try:
         return text_format.Parse(path.read_text(), p4i.P4Info())
     except OSError as error:
-        raise TargetError(f"{path}: {error.strerror}; p4c-bm2-ss --p4runtime-files makes it") from None
+        raise TargetError(f"{path}: {error.strerror}; p4c-bm2-ss --p4runtime-files writes it") from None
     except text_format.ParseError as error:
-        raise TargetError(f"{path}: not P4Info in text: {error}") from None
+        raise TargetError(f"{path}: not P4Info in protobuf text format: {error}") from None
 
 
 def pipeline_config(program: Path) -> p4r.ForwardingPipelineConfig:
@@ -94,9 +94,9 @@ class P4RuntimeClient:
 
     def _wait_until_it_answers(self) -> None:
         """Wait with a call: without one, a channel that was connected does not connect again."""
-        until = time.monotonic() + _TIMEOUT
+        deadline = time.monotonic() + _TIMEOUT
         while True:
-            remaining = until - time.monotonic()
+            remaining = deadline - time.monotonic()
             try:
                 self._stub.Capabilities(p4r.CapabilitiesRequest(), timeout=remaining, wait_for_ready=True)
                 return
@@ -115,7 +115,7 @@ class P4RuntimeClient:
                 elif message.HasField("arbitration"):
                     self._is_primary.set()
         except grpc.RpcError:
-            pass  # the switch is gone, as every other call then says
+            pass  # the switch has ended; every other call reports it
 
     def set_pipeline(self, config: p4r.ForwardingPipelineConfig) -> None:
         request = p4r.SetForwardingPipelineConfigRequest(
@@ -131,12 +131,12 @@ class P4RuntimeClient:
         self.send(encode_writes(updates))
 
     def send(self, requests: Iterable[bytes]) -> None:
-        waiting: deque[grpc.Future[bytes]] = deque()
+        in_flight: deque[grpc.Future[bytes]] = deque()
         for request in requests:
-            if len(waiting) == _IN_FLIGHT:
-                _call(waiting.popleft().result)
-            waiting.append(self._write(request, timeout=_TIMEOUT))
-        for future in waiting:
+            if len(in_flight) == _IN_FLIGHT:
+                _call(in_flight.popleft().result)
+            in_flight.append(self._write(request, timeout=_TIMEOUT))
+        for future in in_flight:
             _call(future.result)
 
     def read(self, *queries: p4r.Entity) -> list[p4r.Entity]:
@@ -156,11 +156,11 @@ def _call(do: Callable[[], R]) -> R:
     try:
         return do()
     except grpc.RpcError as error:
-        raise refusal(error) from None
+        raise to_p4runtime_error(error) from None
 
 
-def refusal(error: grpc.RpcError) -> P4RuntimeError:
-    """Return the first error in the details of a call (P4Runtime 1.4 §12.3), else the call's own."""
+def to_p4runtime_error(error: grpc.RpcError) -> P4RuntimeError:
+    """Return the first error in the details of a call (P4Runtime 1.4 §12.3), else that of the call itself."""
     assert isinstance(error, grpc.Call)
     for key, value in error.trailing_metadata() or ():
         if key == DETAILS_KEY:

@@ -1,4 +1,4 @@
-"""Frames to and from BMv2 over gRPC (`p4.bm.DataplaneInterface`), without interfaces and privileges."""
+"""Frames to and from BMv2 over gRPC (`p4.bm.DataplaneInterface`), without interfaces or privileges."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import grpc
 from google.protobuf.message import Message
 
-from softswitch.conformance.client import RECONNECT_SOON, refusal
+from softswitch.conformance.client import RECONNECT_SOON, to_p4runtime_error
 from softswitch.conformance.errors import P4RuntimeError
 from softswitch.frames.dataplane import Packet, packet_stream
 from softswitch.pipeline import Output
@@ -35,7 +35,7 @@ class Dataplane:
                 return
             except grpc.RpcError as error:
                 if _code(error) is not grpc.StatusCode.UNAVAILABLE or time.monotonic() > deadline:
-                    raise P4RuntimeError(f"no packets can be sent: {refusal(error)}") from None
+                    raise P4RuntimeError(f"no packets can be sent: {to_p4runtime_error(error)}") from None
             time.sleep(_POLL_SECONDS)
 
     def process(self, port: int, frame: bytes) -> list[Output]:
@@ -45,7 +45,7 @@ class Dataplane:
         try:
             return self._exchange([Packet(device_id=DEVICE_ID, port=port, packet=each) for each in frames])
         except grpc.RpcError as error:
-            raise P4RuntimeError(f"a packet into port {port}: {refusal(error)}") from None
+            raise P4RuntimeError(f"a packet into port {port}: {to_p4runtime_error(error)}") from None
 
     def _exchange(self, packets: list[Message]) -> list[Output]:
         # BMv2 ends the stream after the last packet has left the switch (PacketStream in switch_runner.cpp),

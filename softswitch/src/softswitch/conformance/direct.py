@@ -1,10 +1,10 @@
-"""The kernel's pipeline without interfaces: a mailbox has the frame, and takes what comes out.
+"""The kernel datapath's pipeline without interfaces: its input and output are in a mailbox.
 
-    port, length, t_in, now     words; then the result: the number of records
+    port, length, t_in, now     64-bit words; then one for the result, the number of records
     frame                       `FRAME_BYTES`
     records                     `OUT_BYTES` (`memory.output`)
 
-BPF_PROG_TEST_RUN calls it, with any frame and any time; tests compare it with the interpreter.
+BPF_PROG_TEST_RUN runs it, with any frame and any time; tests compare it with the interpreter.
 """
 
 from __future__ import annotations

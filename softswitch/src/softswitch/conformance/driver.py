@@ -25,7 +25,7 @@ _COMPARE: dict[str, Callable[[int, int], bool]] = {
     ">=": operator.ge,
     ">": operator.gt,
 }
-MICROSECONDS = 1_000_000
+MICROSECONDS_PER_SECOND = 1_000_000
 
 
 class StfDriver:
@@ -111,7 +111,7 @@ class StfDriver:
 
     def _entry_counter(self, counter: str, handle: str) -> CounterValue:
         if handle not in self._handles:
-            raise StfError(f"no entry was added as {handle}")
+            raise StfError(f"no entry was added with handle {handle}")
         entry = self._handles[handle]
         self._names.check_direct_counter(counter, entry.table)
         return self._target.entry_counter(EntryKey(entry.table, entry.key, entry.priority))
@@ -170,10 +170,10 @@ class StfDriver:
 
 def _per_second(rate: float) -> int:
     """Convert a rate per µs (simple_switch_CLI) to an integer per second (P4Runtime). Raises StfError."""
-    each_second = rate * MICROSECONDS
-    if abs(each_second - round(each_second)) > 1e-6:
-        raise StfError(f"a rate of {rate:g} a µs is not a whole number a second")
-    return round(each_second)
+    per_second = rate * MICROSECONDS_PER_SECOND
+    if abs(per_second - round(per_second)) > 1e-6:
+        raise StfError(f"a rate of {rate:g} per µs is not a whole number per second")
+    return round(per_second)
 
 
 def _check_index(kind: str, name: str, index: int, size: int) -> None:

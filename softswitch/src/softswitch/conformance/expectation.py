@@ -19,17 +19,17 @@ SHOWN = 512
 
 def check(vectors: Iterable[NumberedStatement], outputs: Sequence[Output]) -> None:
     expected: dict[int, list[tuple[int, Expect]]] = {}
-    none_at = None
+    no_packet_line = None
     for number, statement in vectors:
         if isinstance(statement, Packet):
             expected.setdefault(statement.port, [])
         elif isinstance(statement, Expect):
             expected.setdefault(statement.port, []).append((number, statement))
         elif isinstance(statement, NoPacket):
-            none_at = number
-    if none_at is not None and outputs:
+            no_packet_line = number
+    if no_packet_line is not None and outputs:
         port, frame = outputs[0]
-        raise Mismatch(f"line {none_at}: expected no packet, got on port {port} {_cut(frame.hex())}")
+        raise Mismatch(f"line {no_packet_line}: expected no packet, got on port {port} {_cut(frame.hex())}")
     for port, wanted in sorted(expected.items()):
         _check_port(port, wanted, [output.frame for output in outputs if output.port == port])
 
@@ -37,9 +37,9 @@ def check(vectors: Iterable[NumberedStatement], outputs: Sequence[Output]) -> No
 def _check_port(port: int, wanted: list[tuple[int, Expect]], got: list[bytes]) -> None:
     for index, (expected, frame) in enumerate(zip_longest(wanted, got), start=1):
         if expected is None:
-            problem = f"not expected is {_cut(frame.hex())}"
+            problem = f"unexpected packet {_cut(frame.hex())}"
         elif frame is None:
-            problem = f"missing is {_cut(expected[1].data or 'a packet of any content')}"
+            problem = f"missing packet {_cut(expected[1].data or 'of any content')}"
         else:
             problem = _difference(expected[1], frame.hex())
         if problem:

@@ -79,7 +79,9 @@ class Names:
         for parameter in action.params:
             if parameter.name not in given:
                 raise StfError(f"action {action.preamble.name} needs parameter {parameter.name}")
-            args.append(_whole(given[parameter.name], parameter.bitwidth, f"parameter {parameter.name}"))
+            args.append(
+                _exact_value(given[parameter.name], parameter.bitwidth, f"parameter {parameter.name}")
+            )
         return ActionCall(action.preamble.name, tuple(args))
 
 
@@ -96,7 +98,7 @@ def _find(kind: str, name: str, things: Iterable[N]) -> N:
 
 
 def _field(table: p4i.Table, name: str) -> p4i.MatchField:
-    """Return the field with a name; `s$0.f` is `s[0].f`, and a header's name is its validity bit."""
+    """Return the field called `name`; `s$0.f` means `s[0].f`, a header's name means its validity bit."""
     name = re.sub(r"\$([0-9]+)", r"[\1]", name)
     by_name = {field.name: field for field in table.match_fields}
     valid = re.sub(r"(^|\.)valid$", r"\1$valid$", name)
@@ -116,9 +118,9 @@ def _match(field: p4i.MatchField, value: MatchValue | None) -> Match:
         case p4i.MatchField.EXACT, None:
             return 0
         case p4i.MatchField.EXACT, Number():
-            return _whole(value, width, what)
+            return _exact_value(value, width, what)
         case p4i.MatchField.OPTIONAL, Number():
-            return Masked(_whole(value, width, what), everything)
+            return Masked(_exact_value(value, width, what), everything)
         case ((p4i.MatchField.LPM | p4i.MatchField.TERNARY | p4i.MatchField.OPTIONAL), None):
             return Masked(0, 0)
         case p4i.MatchField.LPM, Prefix(number, length):
@@ -129,14 +131,14 @@ def _match(field: p4i.MatchField, value: MatchValue | None) -> Match:
             # As in p4c's runner, digits that were not written are not compared.
             mask = everything if value.mask is None else value.mask
             return _masked(value.value, mask, width, what)
-        case p4i.MatchField.TERNARY, MaskedValue(number, care):
-            return _masked(number.value, _whole(care, width, what), width, what)
+        case p4i.MatchField.TERNARY, MaskedValue(number, mask_number):
+            return _masked(number.value, _exact_value(mask_number, width, what), width, what)
         case p4i.MatchField.RANGE, None:
             return Between(0, everything)
         case p4i.MatchField.RANGE, Number():
-            return Between(_whole(value, width, what), value.value)
+            return Between(_exact_value(value, width, what), value.value)
         case p4i.MatchField.RANGE, Span(low, high):
-            return Between(_whole(low, width, what), _whole(high, width, what))
+            return Between(_exact_value(low, width, what), _exact_value(high, width, what))
     kind = p4i.MatchField.MatchType.Name(field.match_type).lower()
     raise StfError(f"{what} takes {_FORMS.get(kind, f'no value: it is {kind}')}")
 
@@ -150,7 +152,7 @@ _FORMS = {
 }
 
 
-def _whole(number: Number, width: int, what: str) -> int:
+def _exact_value(number: Number, width: int, what: str) -> int:
     if number.has_wildcard:
         raise StfError(f"{what} must not have '*' digits")
     if number.value >> width:
@@ -171,7 +173,7 @@ def _prefix_length(number: Number, width: int, what: str) -> int:
         return width
     length = number.mask.bit_count()
     if number.mask != ((1 << length) - 1) << number.bits - length:
-        raise StfError(f"{what}: '*' digits of a prefix stand at its end")
+        raise StfError(f"{what}: '*' digits of a prefix must be at its end")
     return length
 
 

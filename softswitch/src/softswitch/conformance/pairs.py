@@ -1,4 +1,4 @@
-"""Pairing of programs with files of vectors in folders."""
+"""Pairing of compiled programs with STF files (test vectors) in folders, by name."""
 
 from __future__ import annotations
 

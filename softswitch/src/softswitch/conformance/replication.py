@@ -46,7 +46,7 @@ class CliReplication:
         self._write_session(session, (Replica(port, 0),))
 
     def mirror_to_group(self, session: int, group: int) -> None:
-        """Create or replace a clone session to the replicas of a group, which follows its changes."""
+        """Create or replace a clone session with a group's replicas; later changes of the group update it."""
         self._check_group(group)
         self._session_groups[session] = group
         self._write_session(session, self._replicas(group))

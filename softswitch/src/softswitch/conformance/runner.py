@@ -1,4 +1,4 @@
-"""A run of one file of vectors on one program and one target."""
+"""A run of one STF file (test vectors) on one program and one target."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Packet:
 
 @dataclass(frozen=True, slots=True)
 class Expect:
-    """A frame that must leave on a port: digits and `*`, None for any; bytes may follow unless `exact`."""
+    """A frame expected on a port: hex digits and `*`, None for any; bytes may follow unless `exact`."""
 
     port: int
     data: str | None
@@ -69,7 +69,7 @@ class Expect:
 
 @dataclass(frozen=True, slots=True)
 class NoPacket:
-    """No frame must leave on any port."""
+    """Expect that no frame leaves on any port."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class RemoveAll: ...
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Wait until the switch has processed all packets before."""
+    """Wait until the switch has processed all earlier packets."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Targets by name, each of which is opened for one program."""
+"""Functions that open a target for one program, by the target's name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from softswitch.load import load_program
 from softswitch.p4runtime.messages import p4r
 
 Opener = Callable[[p4r.ForwardingPipelineConfig], AbstractContextManager[Target]]
-"""Opens a target with a program; raises Unsupported or SwitchError if it does not accept it."""
+"""Opens a target with a program; raises Unsupported or SwitchError if the target does not accept it."""
 
 
 def _in_process(pipeline: Callable[[Program], Target]) -> Opener:

@@ -1,4 +1,4 @@
-"""Tokens of a line of STF, with a cursor whose errors have the expected token."""
+"""Tokens of a line of STF, with a cursor whose errors name the expected token."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _BASES = {"hex": (16, 4), "binary": (2, 1)}
 
 class Tokens:
     def __init__(self, text: str) -> None:
-        self._found: list[tuple[str, str]] = []
-        self._at = 0
+        self._tokens: list[tuple[str, str]] = []
+        self._position = 0
         start = 0
         while start < len(text):
             token = _TOKEN.match(text, start)
@@ -33,24 +33,24 @@ class Tokens:
                 raise StfError(f"unexpected character {text[start]!r}")
             kind = str(token.lastgroup)
             if kind != "space":
-                self._found.append((kind, token[0]))
+                self._tokens.append((kind, token[0]))
             start = token.end()
 
     @property
     def kind(self) -> str:
         """Kind of the next token: name, quoted, hex, binary, decimal, sign, or end."""
-        return self._found[self._at][0] if self._at < len(self._found) else "end"
+        return self._tokens[self._position][0] if self._position < len(self._tokens) else "end"
 
     @property
     def text(self) -> str:
-        return self._found[self._at][1] if self._at < len(self._found) else ""
+        return self._tokens[self._position][1] if self._position < len(self._tokens) else ""
 
     def _take(self, expected: str, *kinds: str) -> str:
         if self.kind not in kinds:
             found = repr(self.text) if self.text else "the end of the line"
             raise StfError(f"expected {expected}, got {found}")
         text = self.text
-        self._at += 1
+        self._position += 1
         return text
 
     def finish(self) -> None:
@@ -64,7 +64,7 @@ class Tokens:
 
     def skip_sign(self, sign: str) -> bool:
         found = self.kind == "sign" and self.text == sign
-        self._at += found
+        self._position += found
         return found
 
     def word(self, what: str = "a name") -> str:
