@@ -1,7 +1,7 @@
 """The fast `Pipeline`: the program as machine code, with its state in one memory block.
 
-The packet function runs without the GIL when compiled code calls it (`ports.loop`). Data plane and control
-plane alternate by a mutex, which the former holds for a burst and the latter for one operation.
+The packet function runs without the GIL when compiled code calls it (`ports.loop`). A mutex serializes the
+data plane, which holds it for a burst of packets, and the control plane, which holds it for one operation.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class CompiledPipeline(StatePipeline):
         self._out = (ctypes.c_char * OUT_CAPACITY)()
 
     def use_code(self, code: MachineCode, program: ir.Program) -> None:
-        """Process packets by other machine code on the same state; no loop may be running the previous code.
+        """Switch to other machine code on the same state; no loop may be running the previous code.
 
         `program` may differ from the previous one only in parameters of calculations.
         """

@@ -51,7 +51,7 @@ class SwitchPorts:
     `rps_cpu` is the CPU on which the kernel runs the program (`softswitch.kernel.steering`).
 
     `reason` says why the sockets are the datapath; None if they are not. Raises PortError if a port cannot be
-    opened, KernelError if the kernel is wanted and cannot be the datapath.
+    opened, KernelError if the datapath must be the kernel and cannot be.
     """
 
     def __init__(
@@ -77,13 +77,13 @@ class SwitchPorts:
         self._impairments, self._busy_poll, self._shapes = impairments, busy_poll, shapes
         self._buffers = bool(shapes)
         self._running: CompiledPipeline | TracedPipeline | None = None
-        self._before: SwitchCounters | None = None
+        self._earlier_counters: SwitchCounters | None = None
         # Packet sockets forward only while the process runs.
         self._wanted = wanted if pin is None else Datapath.KERNEL
         self._priority_queues, self._hook, self._pcap = priority_queues, hook, pcap
         self._trace, self._rps_cpu = trace, rps_cpu
         self._backpressure = {} if self._wanted is Datapath.KERNEL else _backpressure(ports, impairments)
-        self._unable = self.reason = self._why_not()
+        self._kernel_obstacle = self.reason = self._why_not()
         if self._wanted is Datapath.KERNEL and self.reason:
             raise KernelError(f"the kernel cannot be the datapath: {self.reason}")
         self._pins: Pins | None = None
@@ -109,11 +109,11 @@ class SwitchPorts:
         if self._wanted is Datapath.SOCKETS:
             return "asked for"
         if self._impairments:
-            return "frames are impaired by the sockets alone"
+            return "only the sockets can impair frames"
         if self._busy_poll:
-            return "busy polling is the sockets'"
+            return "only the sockets support busy polling"
         if self._shapes:
-            return "rates and queues of ports are the sockets'"
+            return "only the sockets support rates and queues of ports"
         if self._pcap is not None:
             return "the sockets write pcap files"
         if self._trace is not None:
@@ -135,7 +135,7 @@ class SwitchPorts:
 
     def make(self, program: ir.Program) -> LivePipeline:
         """Return a pipeline for the datapath; raises KernelError if it must be the kernel and cannot be."""
-        if self._unable is not None:
+        if self._kernel_obstacle is not None:
             buffered = self._buffers or bool(self._backpressure)
             if self._trace is not None:
                 from softswitch.explain.live import TracedPipeline  # imported only for tracing
@@ -238,22 +238,22 @@ class SwitchPorts:
 
     def _change_ports(self, names: Mapping[int, str]) -> None:
         """Replace the ports; packets in queues are dropped."""
-        old = self._need_sockets("ports that come and go")
+        old = self._need_sockets("adding and removing ports")
         check_ports(names, self._cpu_port, self._impairments, self._shapes)
         self._backpressure = _backpressure(names, self._impairments)
         new = self._make_loop(names, before=old)
         old.stop()
-        self._before = plus(self._before, old.counters())
+        self._earlier_counters = plus(self._earlier_counters, old.counters())
         old.close()
         self._names, self._sockets = names, new
         if self._running is not None:
             new.start(self._running)
 
     def set_queues(self, port: int | None, priority: int | None, rate: int | None, depth: int | None) -> None:
-        """Set rates or depths of queues (`Runtime.queue_set`); a switch without queues gets some."""
-        loop = self._need_sockets("rates and depths of queues")
+        """Set rates or depths of queues (`Runtime.queue_set`); a switch without queues creates them."""
+        loop = self._need_sockets("changing rates and depths of queues")
         if priority is not None and not 0 <= priority < self._priority_queues:
-            expected = f"there are 0 to {self._priority_queues - 1} (--priority-queues)"
+            expected = f"expected 0 to {self._priority_queues - 1} (--priority-queues)"
             raise SwitchError(f"Error: priority {priority}: {expected}")
         if rate is not None and not 0 <= rate <= MAX_RATE:
             raise SwitchError(f"Error: rate: expected 0 (unlimited) to {MAX_RATE} packets/s, got {rate}")
@@ -264,7 +264,7 @@ class SwitchPorts:
             changed = _need_compiled(running, "rates and depths of queues")
             code = MachineCode(changed.program, self._priority_queues, buffered=True)
         self._buffers = True
-        self._unable = self._unable or "rates and queues of ports are the sockets'"
+        self._kernel_obstacle = self._kernel_obstacle or "only the sockets support rates and queues of ports"
         pauses = code is not None or (depth is not None and not loop.has_room(depth, port, priority))
         if pauses:
             loop.stop()
@@ -278,7 +278,7 @@ class SwitchPorts:
             loop.start(running)
 
     def set_crc(self, calculation: str, crc: Crc) -> None:
-        loop = self._need_sockets("parameters of CRCs")
+        loop = self._need_sockets("changing parameters of CRCs")
         assert self._running is not None
         running = _need_compiled(self._running, "parameters of CRCs")
         code = running.code_with_crc(calculation, crc)
@@ -288,7 +288,9 @@ class SwitchPorts:
 
     def _need_sockets(self, what: str) -> PortLoop:
         if self._sockets is None:
-            raise SwitchError(f"Error: {what} are the sockets': start the switch with --datapath sockets")
+            raise SwitchError(
+                f"Error: only the sockets support {what}: start the switch with --datapath sockets"
+            )
         return self._sockets
 
     def stop(self) -> None:
@@ -304,7 +306,7 @@ class SwitchPorts:
         return self._used.now()
 
     def counters(self) -> SwitchCounters:
-        return plus(self._before, self._used.counters())
+        return plus(self._earlier_counters, self._used.counters())
 
     def describe(self) -> list[str]:
         return describe(self.counters())
@@ -321,7 +323,7 @@ class SwitchPorts:
 def _need_compiled(running: CompiledPipeline | TracedPipeline, what: str) -> CompiledPipeline:
     if not isinstance(running, CompiledPipeline):
         raise SwitchError(
-            f"Error: {what} are fixed while packets are traced: start the switch without --trace"
+            f"Error: {what} cannot be changed while packets are traced: start the switch without --trace"
         )
     return running
 
@@ -329,9 +331,9 @@ def _need_compiled(running: CompiledPipeline | TracedPipeline, what: str) -> Com
 def _backpressure(
     ports: Mapping[int, str], impairments: Mapping[tuple[int, Direction], Impairment]
 ) -> dict[int, bool]:
-    """Return the ports of shaped interfaces, and whether their send buffer is to be small."""
-    # An interface that delays packets has them all in its send buffer. An impaired port may turn a packet
-    # into several.
+    """Return the ports of shaped interfaces, and whether their send buffers must be small."""
+    # An interface that delays packets keeps them all in its send buffer, which must be large. Ports with
+    # outgoing impairments are left out: one packet may become several.
     kinds = shaped(ports.values())
     return {
         number: DELAYS not in kinds[name]

@@ -1,4 +1,4 @@
-"""Exceptions of the switch: everything a user may be told derives from `SwitchError`."""
+"""Exceptions of the switch: every error that is shown to users derives from `SwitchError`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class UnsupportedConstruct(ProgramError):
 
 @contextmanager
 def located(where: str) -> Iterator[None]:
-    """Give an UnsupportedConstruct raised inside its location, unless it has one."""
+    """Add the location `where` to an UnsupportedConstruct from the block, unless it has one."""
     try:
         yield
     except UnsupportedConstruct as error:
@@ -53,7 +53,7 @@ class SwitchEnded(SwitchError):
 
 
 class Bmv2NotFound(SwitchError):
-    """`simple_switch_grpc` is not where it was looked for."""
+    """`simple_switch_grpc` was not found."""
 
 
 class KernelError(SwitchError):

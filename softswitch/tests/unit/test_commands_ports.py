@@ -77,7 +77,7 @@ def test_a_packet_waits_in_a_queue_that_came_later(ports: SwitchPorts) -> None:
 @pytest.mark.parametrize(
     ("queue", "error"),
     [
-        ((None, 2, 1, None), "Error: priority 2: there are 0 to 1 (--priority-queues)"),
+        ((None, 2, 1, None), "Error: priority 2: expected 0 to 1 (--priority-queues)"),
         ((None, None, -1, None), "Error: rate: expected 0 (unlimited) to 1000000000000 packets/s, got -1"),
         ((None, None, None, 0), "Error: depth: expected 1 to 65536 packets, got 0"),
     ],

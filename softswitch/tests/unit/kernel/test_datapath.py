@@ -55,7 +55,7 @@ def test_a_program_that_bpf_cannot_do_is_refused_where_it_has_to_be_the_kernel()
 
 def test_impairments_are_the_sockets() -> None:
     how = {(CPU, Direction.IN): Impairment(loss=0.5)}
-    reason = "frames are impaired by the sockets alone"
+    reason = "only the sockets can impair frames"
     with SwitchPorts({}, CPU, how, wanted=Datapath.AUTO) as ports:
         assert ports.describe_datapath() == f"datapath sockets: {reason}"
         assert isinstance(ports.make(compiled("value_sets")), CompiledPipeline)
