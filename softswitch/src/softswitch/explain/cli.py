@@ -30,19 +30,19 @@ INTERRUPTED = 130
 @click.option("--packet", "packets", multiple=True, metavar="HEX", help="A frame; repeat it for more.")
 @click.option("--pcap", type=click.Path(path_type=Path), metavar="FILE", help="The frames of a capture.")
 @click.option(
-    "--port", type=click.IntRange(0, DROP_PORT), default=1, show_default=True, help="Where they come in."
+    "--port", type=click.IntRange(0, DROP_PORT), default=1, show_default=True, help="Their ingress port."
 )
 @click.option(
     "--commands",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="BMv2's commands, as `softswitch cli` takes them, which are done before the first packet.",
+    help="Execute BMv2's commands, as `softswitch cli` does, before the first packet.",
 )
 @click.option(
     "--from",
     "address",
     metavar="HOST:PORT",
-    help="Have program and state of the switch that serves P4Runtime there.",
+    help="Use the program and state of the switch that serves P4Runtime there.",
 )
 @click.option(
     "--device-id", type=click.IntRange(min=0), default=1, show_default=True, help="That switch's ID."
@@ -53,10 +53,10 @@ INTERRUPTED = 130
     "filters",
     multiple=True,
     metavar="NAME=PATTERN",
-    help=f"Show these events alone, as table=ipv4_lpm; NAME is {', '.join(NAMES)}. Repeat it for more.",
+    help=f"Show only these events, such as table=ipv4_lpm; NAME is {', '.join(NAMES)}. Repeat it for more.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each event.")
-@click.option("--all", "everything", is_flag=True, help="Show what did nothing, too.")
+@click.option("--all", "everything", is_flag=True, help="Also show steps without effect.")
 def command(
     program: Path | None,
     packets: Sequence[str],
@@ -72,8 +72,8 @@ def command(
 ) -> None:
     """Explain what PROGRAM (BMv2 JSON, as p4c-bm2-ss prints it) does to packets.
 
-    Packets go through the program one after another: one finds what those before it have left in registers.
-    No switch has to run, and one that runs does not notice.
+    Packets go through the program one after another, and read what earlier ones have written to registers.
+    No switch has to run, and a running switch is not affected.
     """
     if program is None and address is None:
         raise click.UsageError("give PROGRAM, or --from for a switch that runs one")

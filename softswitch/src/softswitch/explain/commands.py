@@ -1,4 +1,4 @@
-"""State from a file of BMv2's commands, those of `softswitch cli`, without a running switch."""
+"""Pipeline state from a file of BMv2 commands (`softswitch cli`), without a running switch."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def run_commands(data: bytes, make: _Make, path: Path) -> InterpretedPipeline:
     try:
         lines = path.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not a text"
+        reason = error.strerror if isinstance(error, OSError) else "not a text file"
         raise SwitchError(f"{path}: {reason}") from None
     with closing(NoPorts()) as ports:
-        # An interpreted pipeline cannot decode notices of ports, of which there are none here.
+        # An interpreted pipeline cannot decode notices from ports, and NoPorts sends none.
         pipelines = Pipelines[Any](ports, make, lambda _: None)
         pipelines.load_bare(data)
         assert pipelines.bare is not None
@@ -35,5 +35,5 @@ def run_commands(data: bytes, make: _Make, path: Path) -> InterpretedPipeline:
         return found
 
 
-def _raise(mistake: FileError) -> None:
-    raise mistake
+def _raise(error: FileError) -> None:
+    raise error

@@ -144,7 +144,7 @@ class Condition(Event):
 
 @dataclass(frozen=True)
 class Table(Event):
-    """The `action` of the context runs next, with `data`; without an action it is empty."""
+    """A table was applied; the context's `action` runs next with `data`, both empty if there is none."""
 
     KIND: ClassVar[str] = "table"
     key: tuple[KeyPart, ...]

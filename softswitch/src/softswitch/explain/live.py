@@ -1,7 +1,7 @@
 """`softswitch --trace`: the switch forwards with the interpreter, and writes its events to a file.
 
-The ports call the packet function by address, as that of a pipeline in machine code; here it is a Python
-callback. So rings, queues, impairments and counters are those of every switch.
+The ports call the packet function by address, like that of a compiled pipeline; here it is a Python
+callback. So rings, queues, impairments and counters work as without a trace.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Trace:
         try:
             self._file.close()
         except OSError as error:
-            _LOG.error("the trace lacks its end: %s: %s", self.path, error.strerror)
+            _LOG.error("the end of the trace could not be written: %s: %s", self.path, error.strerror)
 
 
 class TracedPipeline(InterpretedPipeline):
@@ -88,13 +88,16 @@ class TracedPipeline(InterpretedPipeline):
         self._trace, self._buffered = trace, buffered
         self._lock = threading.RLock()
         self._queues: dict[tuple[int, int], dict[int, WaitingPacket]] = {}
-        """Waiting packets by port and priority, in order, each with the ID that the ports have."""
+        """Waiting packets by port and priority, in order, each by the ID in its queue record."""
         self._ids = itertools.count()
         self._function = PROCESS_CTYPE(self._process)
-        self._turns = Memory(0)
+        self._mutex_memory = Memory(0)
         self.process_address = ctypes.cast(self._function, ctypes.c_void_p).value or 0
-        self.state_address = self._turns.address
-        self.mutex_address, self.waiting_address = self._turns.mutex_address, self._turns.waiting_address
+        self.state_address = self._mutex_memory.address
+        self.mutex_address, self.waiting_address = (
+            self._mutex_memory.mutex_address,
+            self._mutex_memory.waiting_address,
+        )
         self.waiting_bytes = QUEUE_HEAD_BYTES + _ID_BYTES if buffered else 0
 
     def decode_notice(self, record: bytes) -> Notice:
@@ -107,7 +110,7 @@ class TracedPipeline(InterpretedPipeline):
     def _process(
         self, _state: int, port: int, frame: int, length: int, t_in: int, now: int, out: int, capacity: int
     ) -> int:
-        """Run a packet with its trace, in place of the packet function (`softswitch.memory.process`)."""
+        """Run and trace a packet, in place of the packet function (`softswitch.memory.process`)."""
         try:
             with self._lock:
                 result = self._run(port, ctypes.string_at(frame, length), t_in, now)

@@ -22,14 +22,14 @@ _AS_PARENT = (Origin.REPLICA, Origin.EGRESS_CLONE)
 
 
 @dataclass
-class _Family:
+class _CopyFamily:
     packet: int
     copies: Iterator[int] = field(default_factory=itertools.count)
 
 
 @dataclass
-class _Journey:
-    family: _Family
+class _PacketTrace:
+    family: _CopyFamily
     copy: int
     shadow: Shadow
     part: str = SWITCH
@@ -44,7 +44,7 @@ class _Journey:
         action = "" if self.action is None else self.action.name
         return ev.Context(self.family.packet, self.copy, self.part, self.state, table, action, source)
 
-    def go(self, part: str, state: str = "") -> None:
+    def move_to(self, part: str, state: str = "") -> None:
         self.part, self.state, self.table, self.action = part, state, None, None
 
 
@@ -54,13 +54,13 @@ class Recorder(Observer[Packet]):
     def __init__(self, program: ir.Program, numbers: Iterator[int] | None = None) -> None:
         self._program = program
         self._errors = {code: name for name, code in program.errors.items()}
-        self._without_choice = {state.name for state in program.parser if not state.key}
+        self._states_without_key = {state.name for state in program.parser if not state.key}
         self._events: list[ev.Event] = []
         self._waiting: list[tuple[type[ev.Event], tuple[Any, ...]]] = []  # fields of any kind
         """Class and fields of events whose context, the statement or table, is not known yet."""
         self._entry: tuple[tuple[int, ...], EntryKey | None] = ((), None)
         self._use: UseMember | UseGroup | None = None
-        self._journeys: dict[int, _Journey] = {}
+        self._traces: dict[int, _PacketTrace] = {}
         self._numbers = itertools.count(1) if numbers is None else numbers
 
     def take(self) -> list[ev.Event]:
@@ -69,24 +69,24 @@ class Recorder(Observer[Packet]):
 
     # -- collecting
 
-    def _journey(self, packet: Packet) -> _Journey:
-        return self._journeys[id(packet)]
+    def _trace(self, packet: Packet) -> _PacketTrace:
+        return self._traces[id(packet)]
 
     def _emit(self, event: ev.Event) -> None:
         self._events.append(event)
 
-    def _emit_switch_changes(self, packet: Packet) -> _Journey:
-        journey = self._journey(packet)
-        context = ev.Context(journey.family.packet, journey.copy, SWITCH)
-        self._events += journey.shadow.changes(packet, context)
-        return journey
+    def _emit_switch_changes(self, packet: Packet) -> _PacketTrace:
+        trace = self._trace(packet)
+        context = ev.Context(trace.family.packet, trace.copy, SWITCH)
+        self._events += trace.shadow.changes(packet, context)
+        return trace
 
     def _emit_step(self, packet: Packet, source: str | None = None) -> None:
-        journey = self._journey(packet)
-        context = journey.context(source)
+        trace = self._trace(packet)
+        context = trace.context(source)
         self._events += (kind(context, *rest) for kind, rest in self._waiting)
         self._waiting.clear()
-        self._events += journey.shadow.changes(packet, context)
+        self._events += trace.shadow.changes(packet, context)
 
     def _name(self, ref: ir.FieldRef) -> str:
         header = self._program.headers[ref.header]
@@ -96,113 +96,113 @@ class Recorder(Observer[Packet]):
 
     def begins(self, packet: Packet, origin: Origin, parent: Packet | None) -> None:
         if parent is None:
-            journey = _Journey(_Family(next(self._numbers)), 0, Shadow(packet))
-            next(journey.family.copies)
+            trace = _PacketTrace(_CopyFamily(next(self._numbers)), 0, Shadow(packet))
+            next(trace.family.copies)
         else:
             before = self._emit_switch_changes(parent)
             shadow = before.shadow.copied() if origin in _AS_PARENT else Shadow(packet)
-            journey = _Journey(before.family, next(before.family.copies), shadow)
-        self._journeys[id(packet)] = journey
-        weakref.finalize(packet, self._journeys.pop, id(packet), None)
-        original = None if parent is None else self._journey(parent).copy
-        self._emit(ev.Begin(journey.context(), origin.value, original, packet.port, packet.frame.hex()))
+            trace = _PacketTrace(before.family, next(before.family.copies), shadow)
+        self._traces[id(packet)] = trace
+        weakref.finalize(packet, self._traces.pop, id(packet), None)
+        original = None if parent is None else self._trace(parent).copy
+        self._emit(ev.Begin(trace.context(), origin.value, original, packet.port, packet.frame.hex()))
         self._emit_switch_changes(packet)
 
     def queued(self, packet: Packet, port: int) -> None:
-        self._emit_switch_changes(packet).go(SWITCH)
-        self._emit(ev.Queue(self._journey(packet).context(), port))
+        self._emit_switch_changes(packet).move_to(SWITCH)
+        self._emit(ev.Queue(self._trace(packet).context(), port))
 
     def leaves_queue(self, packet: Packet) -> None:
         self._emit_switch_changes(packet)
 
     def enters(self, packet: Packet, control: ir.Control) -> None:
-        journey = self._emit_switch_changes(packet)
-        journey.go(control.name)
-        self._emit(ev.Enter(journey.context()))
+        trace = self._emit_switch_changes(packet)
+        trace.move_to(control.name)
+        self._emit(ev.Enter(trace.context()))
 
     def dropped(self, packet: Packet, reason: str) -> None:
         self._emit_step(packet)
-        journey = self._journey(packet)
-        journey.go(SWITCH)
-        self._emit(ev.Drop(journey.context(), reason))
+        trace = self._trace(packet)
+        trace.move_to(SWITCH)
+        self._emit(ev.Drop(trace.context(), reason))
 
     def deparses(self, packet: Packet) -> None:
-        self._emit_switch_changes(packet).go(DEPARSER)
+        self._emit_switch_changes(packet).move_to(DEPARSER)
 
     def deparsed(self, packet: Packet, frame: bytes) -> None:
-        journey = self._journey(packet)
+        trace = self._trace(packet)
         headers = [header for header in self._program.deparser if packet.valid[header]]
         names = tuple(self._program.headers[header].name for header in headers)
         payload = len(packet.frame) - packet.position
-        self._emit(ev.Deparse(journey.context(), names, payload, frame.hex()))
+        self._emit(ev.Deparse(trace.context(), names, payload, frame.hex()))
 
     def sent(self, packet: Packet, port: int, frame: bytes) -> None:
-        journey = self._journey(packet)
-        journey.go(SWITCH)
-        self._emit(ev.Send(journey.context(), port, frame.hex()))
+        trace = self._trace(packet)
+        trace.move_to(SWITCH)
+        self._emit(ev.Send(trace.context(), port, frame.hex()))
 
     # -- the parser
 
     def reached(self, packet: Packet, state: int) -> None:
-        journey = self._emit_switch_changes(packet)
-        journey.go(PARSER, self._program.parser[state].name)
-        self._emit(ev.State(journey.context()))
+        trace = self._emit_switch_changes(packet)
+        trace.move_to(PARSER, self._program.parser[state].name)
+        self._emit(ev.State(trace.context()))
 
     def extracted(self, packet: Packet, header: int, start: int) -> None:
-        journey, declared = self._journey(packet), self._program.headers[header]
+        trace, declared = self._trace(packet), self._program.headers[header]
         refs = [ir.FieldRef(header, index) for index in range(len(declared.fields))]
         values = tuple(
             ev.Value(each.name, hex(packet.bits(ref)))
             for each, ref in zip(declared.fields, refs, strict=True)
         )
-        context, length = journey.context(), packet.position - start
+        context, length = trace.context(), packet.position - start
         self._emit(ev.Extract(context, declared.name, start, length, values))
-        journey.shadow.note_extraction(packet, header)
+        trace.shadow.note_extraction(packet, header)
         self._emit_step(packet)
 
     def advanced(self, packet: Packet, start: int) -> None:
-        self._emit(ev.Advance(self._journey(packet).context(), start, packet.position - start))
+        self._emit(ev.Advance(self._trace(packet).context(), start, packet.position - start))
 
     def selected(self, packet: Packet, key: int, state: int | None) -> None:
         name = None if state is None else self._program.parser[state].name
-        context = self._journey(packet).context()
-        self._emit(ev.Select(context, None if context.state in self._without_choice else hex(key), name))
+        context = self._trace(packet).context()
+        self._emit(ev.Select(context, None if context.state in self._states_without_key else hex(key), name))
 
     def parsed(self, packet: Packet, error: int) -> None:
-        journey, name = self._journey(packet), self._errors.get(error, str(error))
+        trace, name = self._trace(packet), self._errors.get(error, str(error))
         if name == CoreError.NO_ERROR.value:
-            journey.go(PARSER)
-        self._emit(ev.Parsed(journey.context(), name, packet.position))
-        journey.go(SWITCH)
+            trace.move_to(PARSER)
+        self._emit(ev.Parsed(trace.context(), name, packet.position))
+        trace.move_to(SWITCH)
 
     # -- controls
 
     def tested(self, packet: Packet, node: ir.Conditional, value: int) -> None:
-        journey = self._emit_switch_changes(packet)
-        journey.go(journey.part)
-        self._emit(ev.Condition(journey.context(node.location), node.text, bool(value)))
+        trace = self._emit_switch_changes(packet)
+        trace.move_to(trace.part)
+        self._emit(ev.Condition(trace.context(node.location), node.text, bool(value)))
 
     def looked_up(
         self, packet: Packet, table: ir.Table, key: tuple[int, ...], entry: EntryKey | None
     ) -> None:
-        journey = self._emit_switch_changes(packet)
-        journey.go(journey.part)
-        journey.table = table
+        trace = self._emit_switch_changes(packet)
+        trace.move_to(trace.part)
+        trace.table = table
         self._entry, self._use = (key, entry), None
 
     def chose(self, packet: Packet, use: UseMember | UseGroup, call: str | None) -> None:
         self._use = use
 
     def applies(self, packet: Packet, table: ir.Table, invocation: ir.Invocation | None) -> None:
-        journey = self._journey(packet)
+        trace = self._trace(packet)
         values, entry = self._entry
         data: tuple[ev.Value, ...] = ()
         if invocation is not None:
-            journey.action = self._program.actions[invocation.action]
-            names = journey.action.data or tuple(map(str, range(len(invocation.args))))
+            trace.action = self._program.actions[invocation.action]
+            names = trace.action.data or tuple(map(str, range(len(invocation.args))))
             data = tuple(ev.Value(name, hex(arg)) for name, arg in zip(names, invocation.args, strict=True))
         found = ev.Table(
-            journey.context(),
+            trace.context(),
             _key(table, values, entry),
             entry is not None,
             entry.priority if entry is not None and table.has_priority else None,
@@ -221,18 +221,18 @@ class Recorder(Observer[Packet]):
         self._emit_step(packet, self._source(packet, position))
 
     def branched(self, packet: Packet, position: int, value: int) -> None:
-        context = self._journey(packet).context(self._source(packet, position))
+        context = self._trace(packet).context(self._source(packet, position))
         self._emit(ev.Condition(context, "", bool(value)))
 
     def _source(self, packet: Packet, position: int) -> str:
-        action = self._journey(packet).action
+        action = self._trace(packet).action
         return action.locations[position] if action is not None and action.locations else ""
 
     # -- externs
 
     def read_register(self, packet: Packet, register: int, index: int, value: int | None) -> None:
-        name, held = self._program.registers[register].name, _hex(value)
-        self._waiting.append((ev.Register, ("read", name, index, held, held)))
+        name, content = self._program.registers[register].name, _hex(value)
+        self._waiting.append((ev.Register, ("read", name, index, content, content)))
 
     def wrote_register(
         self, packet: Packet, register: int, index: int, before: int | None, value: int
@@ -258,24 +258,24 @@ class Recorder(Observer[Packet]):
     def notified(self, packet: Packet, notice: Notice) -> None:
         """Emit a digest, which is sent after ingress, or a log message, which belongs to a statement."""
         if isinstance(notice, DigestMessage):
-            journey = self._emit_switch_changes(packet)
-            journey.go(SWITCH)
+            trace = self._emit_switch_changes(packet)
+            trace.move_to(SWITCH)
             name = self._program.digests[notice.digest].name
-            self._emit(ev.Digest(journey.context(), name, tuple(map(hex, notice.values))))
+            self._emit(ev.Digest(trace.context(), name, tuple(map(hex, notice.values))))
         else:
             self._waiting.append((ev.Log, (notice.text, notice.failed)))
 
     def verified(self, packet: Packet, checksum: ir.Checksum, expected: int) -> None:
-        self._summed(packet, checksum, VERIFY, expected)
+        self._record_checksum(packet, checksum, VERIFY, expected)
 
     def updated(self, packet: Packet, checksum: ir.Checksum) -> None:
-        self._summed(packet, checksum, UPDATE, packet.bits(checksum.target))
+        self._record_checksum(packet, checksum, UPDATE, packet.bits(checksum.target))
 
-    def _summed(self, packet: Packet, checksum: ir.Checksum, part: str, expected: int) -> None:
-        value, journey = packet.bits(checksum.target), self._journey(packet)
+    def _record_checksum(self, packet: Packet, checksum: ir.Checksum, part: str, expected: int) -> None:
+        value, trace = packet.bits(checksum.target), self._trace(packet)
         if part == VERIFY:
             self._emit_switch_changes(packet)
-        journey.go(part)
+        trace.move_to(part)
         what = (part, self._name(checksum.target), hex(value), hex(expected), value == expected)
         self._waiting.append((ev.Checksum, what))
         self._emit_step(packet, self._program.calculations[checksum.calculation].location)
