@@ -5,8 +5,8 @@ from enum import Enum
 
 from softswitch.ports.sockets import PortError
 
-_FLAGS = {"loss": "loss", "dup": "duplicate", "reorder": "reorder"}
-_SHAPE = "PORT:in|out:loss=P,dup=P,reorder=P,seed=N"
+_FIELDS = {"loss": "loss", "dup": "duplicate", "reorder": "reorder"}
+_SYNTAX = "PORT:in|out:loss=P,dup=P,reorder=P,seed=N"
 
 
 class Direction(Enum):
@@ -35,7 +35,7 @@ def parse_impairment(text: str) -> tuple[tuple[int, Direction], Impairment]:
     try:
         port_text, direction_text, settings = text.split(":")
     except ValueError:
-        raise PortError(f"impairment {text!r}: expected {_SHAPE}") from None
+        raise PortError(f"impairment {text!r}: expected {_SYNTAX}") from None
     if not port_text.isdecimal():
         raise PortError(f"impairment {text!r}: {port_text!r} is not a port number")
     if direction_text not in ("in", "out"):
@@ -46,12 +46,12 @@ def parse_impairment(text: str) -> tuple[tuple[int, Direction], Impairment]:
         name, _, value = setting.partition("=")
         if name == "seed":
             seed = _seed(text, value)
-        elif name not in _FLAGS:
+        elif name not in _FIELDS:
             raise PortError(f"impairment {text!r}: {name!r} is not one of loss, dup, reorder, seed")
-        elif _FLAGS[name] in probabilities:
+        elif _FIELDS[name] in probabilities:
             raise PortError(f"impairment {text!r}: {name} is given twice")
         else:
-            probabilities[_FLAGS[name]] = _probability(text, name, value)
+            probabilities[_FIELDS[name]] = _probability(text, name, value)
     return (int(port_text), Direction(direction_text)), Impairment(**probabilities, seed=seed)
 
 

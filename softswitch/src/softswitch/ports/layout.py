@@ -1,7 +1,7 @@
 """Memory of the forwarding loop: one record that Python fills in and compiled code works on.
 
-Numba compiles for the dtypes; the classes are their fields for type checkers (`nativekit.records`). All
-addresses are of this process.
+Compiled code uses the dtypes; the classes declare the same fields for type checkers (`nativekit.records`).
+All addresses are addresses in this process.
 """
 
 from typing import Annotated
@@ -19,7 +19,7 @@ REORDER_SLOTS = 16
 BURST = 32
 """Frames that one port's turn processes at most."""
 DEPTH = 128
-"""Frames queued for one egress port before they are sent, or taken from one ingress port with duplicates."""
+"""Maximum frames in an egress port's send batch, and in an ingress port's burst with its duplicates."""
 
 OUT_BYTES = 1 << 21
 OUT_MARGIN = 1 << 20
@@ -30,7 +30,7 @@ MAX_PORTS = 65
 
 STOPPED = -1
 NOTICES_LOST = -2
-"""Results of the loop besides the index of a port."""
+"""Return values of the loop that are not the index of a port."""
 
 NO_PORT = -1
 TIMER = -2
@@ -38,7 +38,7 @@ IN, OUT = 0, 1
 
 
 class Frame:
-    """A frame by its address. The first two fields are a struct iovec."""
+    """Address, length and arrival time of a frame. The first two fields are a struct iovec."""
 
     address: int
     length: int
@@ -118,7 +118,7 @@ class Switch:
     frame_bytes: int
     no_such_port: int
     buffered: int
-    entered: int  # time at which the last frame entered ingress, µs; no egress is earlier
+    entered: int  # time at which the last frame entered ingress, µs; lower bound of egress times
     records: int  # address of the packets in the queues, `record_bytes` for each slot
     record_bytes: int
     timer: int

@@ -1,4 +1,4 @@
-"""Ports of a running switch: open the sockets, run the compiled loop in a thread, count."""
+"""Ports of a running switch: open the sockets, run the compiled loop in a thread, read its counters."""
 
 import contextlib
 import logging
@@ -49,7 +49,7 @@ _CPU_FRAME_BYTES = 2048  # where no interface's MTU says how large a frame may b
 
 
 class NativePipeline(Protocol):
-    """A pipeline in machine code, by address (see `softswitch.pipeline`)."""
+    """Addresses of a pipeline in machine code (see `softswitch.pipeline`)."""
 
     @property
     def process_address(self) -> int:
@@ -82,12 +82,12 @@ class PortLoop:
 
     `ports` maps port numbers to interface names. A datagram written to `cpu_socket` is processed as a frame
     received on `cpu_port`, and frames for `cpu_port` can be read from it. Digests and log records can be read
-    from `notice_socket`, one a datagram (`CompiledPipeline.decode_notice`). Both sockets are those of
+    from `notice_socket`, one per datagram (`CompiledPipeline.decode_notice`). Both sockets are those of
     `control_sockets`, if given. `shapes` gives rate and depth of the queues that a buffered pipeline has
-    before egress, one for each port and priority; by default 64 packets and no rate. `backpressure` has the
-    ports whose packets wait while the interface refuses them, and whether the socket's send buffer is to be
-    small. `pcap` is a folder for files of all frames. A loop `before` with some of the same ports passes its
-    clock and the settings of its queues on. Raises PortError if a port cannot be opened.
+    before egress, one for each port and priority; by default 64 packets and no rate. `backpressure` maps the
+    ports whose packets wait while the interface refuses them to whether their send buffer is to be small.
+    `pcap` is a folder for files of all frames. `before` is the loop that this one replaces: its clock, and
+    the settings of its queues for ports of both, are copied. Raises PortError if a port cannot be opened.
     """
 
     def __init__(
@@ -221,7 +221,7 @@ class PortLoop:
     def now(self) -> int:
         return (time.time_ns() - int(self._switch["start_ns"])) // 1000
 
-    def _run(self, _pipeline: NativePipeline) -> None:  # a reference, since the loop has its addresses
+    def _run(self, _pipeline: NativePipeline) -> None:  # the argument keeps the pipeline's memory alive
         while (reason := forwarding.run(self._switch, self._queues_in_use())) != STOPPED:
             if reason == NOTICES_LOST:
                 self._report_lost_notices()
@@ -257,8 +257,8 @@ class PortLoop:
         number = self._numbers[p]
         _LOG.warning(
             "%s: dropped a frame of %d B: it is larger than the MTU that the interface had when the switch "
-            "started, or many in one (segmentation offload? `ethtool -K ... tso off gso off`); "
-            "later ones are only counted",
+            "started, or several frames merged into one (segmentation offload? "
+            "`ethtool -K ... tso off gso off`); later ones are only counted",
             f"port {number} ({self._names[number]})",
             length,
         )
@@ -282,13 +282,13 @@ class PortLoop:
     def _compile(self) -> None:
         """Compile the loop, or load it from the cache, by running it once with the stop event set.
 
-        With queues it is compiled apart, as most switches have none. Frames that have arrived are dropped.
+        There is a separate version for switches with queues. Frames that have arrived are dropped.
         """
-        # Frames may be waiting already, for which there is no program yet: only the stop event is polled.
+        # Frames may have arrived already, but no pipeline can process them: poll the stop event only.
         os.eventfd_write(self._stop_event, 1)
-        with select.epoll() as nothing_else:
-            watch(nothing_else.fileno(), self._stop_event, NO_PORT)
-            self._switch["epoll"] = nothing_else.fileno()
+        with select.epoll() as stop_only:
+            watch(stop_only.fileno(), self._stop_event, NO_PORT)
+            self._switch["epoll"] = stop_only.fileno()
             forwarding.run(self._switch, self._queues_in_use())
             self._switch["epoll"] = self._epoll.fileno()
         forwarding.discard(self._switch, self._queues_in_use())

@@ -1,4 +1,4 @@
-"""Queueing disciplines of interfaces, read through netlink: their drops, and which of them shape."""
+"""Queueing disciplines of interfaces, read through netlink: their drops, and which of them shape traffic."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 SHAPERS = frozenset({"cake", "cbq", "hfsc", "htb", "tbf"})
-"""Kinds that limit the rate, so that packets queue up before them."""
+"""Kinds that limit the rate, so that packets wait in their queues."""
 DELAYS = "netem"
 """The kind that delays packets at any rate."""
 

@@ -17,7 +17,7 @@ from softswitch.ports.impairment import Impairment
 from softswitch.ports.layout import FREE, HELD, LEAVING, REORDER_SLOTS, Frame, ReorderBuffer, ReorderSlot
 
 HOLD_US = 5_000
-_MAX_PASSES = 4  # later frames that pass a held one; 1 at least
+_MAX_PASSES = 4  # maximum number of later frames that pass a held one; the minimum is 1
 
 Frames: TypeAlias = Records[Frame]
 Slots: TypeAlias = Records[ReorderSlot]
@@ -71,7 +71,7 @@ def hold(buffer: ReorderBuffer, slots: Slots, address: int, length: int, time: i
 
 @compiled
 def release(buffer: ReorderBuffer, slots: Slots, now: int, passed: int, frames: Frames, count: int) -> int:
-    """Append the held frames that are due to `frames`, and return the new count.
+    """Append to `frames` the held frames that are due, and return the new count.
 
     A frame is due at its deadline, or when enough later frames have overtaken it; `passed` is the number of
     frames since the last call.

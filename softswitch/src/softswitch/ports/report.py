@@ -1,4 +1,4 @@
-"""Counters of the ports, and their text."""
+"""Counters of the ports, and their description as lines of text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class PortCounters(NamedTuple):
 
     `rx` counts all arrivals: those that the pipeline processed (impairments aside), `rx_dropped` and
     `rx_oversize`. The pipeline's outputs to the port are the sum of `tx`, `tx_dropped` and `tx_oversize`;
-    with queues before egress, `queue_dropped` counts packets that never became one.
+    with queues before egress, `queue_dropped` counts packets that were never output.
     """
 
     name: str  # of the interface
@@ -27,7 +27,7 @@ class PortCounters(NamedTuple):
     tx_dropped: int  # the interface refused the frame (slow, down)
     rx_oversize: int  # larger than a ring slot, or merged by offloads
     tx_oversize: int  # larger than the interface's MTU
-    lost: int  # by impairment, both directions, as the next two
+    lost: int  # by impairment, in both directions; so are the next two
     duplicated: int
     reordered: int
     queue_dropped: int = 0  # packets before egress: their queue was full, or the pipeline was stopped

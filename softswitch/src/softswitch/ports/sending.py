@@ -1,4 +1,4 @@
-"""Lists of outgoing frames, one an egress port, which are sent after the mutex is released. Compiled code."""
+"""Lists of outgoing frames, one per egress port, sent after the mutex is released. Compiled code."""
 
 import errno
 
@@ -20,7 +20,7 @@ _EAGAIN, _EMSGSIZE = errno.EAGAIN, errno.EMSGSIZE
 
 @compiled
 def send_queue(switch: Switch, p: int) -> None:
-    """Send the frames queued for a port; drop and count those it refuses, unless one can wait."""
+    """Send the frames queued for a port; drop and count those it refuses, unless backpressure applies."""
     port = switch.ports[p]
     messages = switch.messages[p].ctypes.data
     queued = switch.queued[p]

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from softswitch.errors import SwitchError
 
 RING_BYTES = 1 << 23
-"""Maximum memory of one receive ring: 4,096 slots at an MTU of 1,500 B, some 8 ms at full speed.
+"""Maximum memory of one receive ring: 4,096 slots at an MTU of 1,500 B, some 8 ms of traffic at full rate.
 
-Another thread on the switch's core, such as the control plane's, may run for some ms.
+It holds the frames that arrive while another thread, such as the control plane's, runs on the switch's core.
 """
 _MIN_RING_BYTES = 1 << 21
 _ALL_RINGS_BYTES = 1 << 27
@@ -48,7 +48,7 @@ TP_STATUS_USER = 1 << 0
 TP_STATUS_VLAN_VALID = 1 << 4
 TP_STATUS_GSO_TCP = 1 << 8
 
-VLAN_TAG = 4
+VLAN_TAG = 4  # bytes
 _SLOT_OVERHEAD = 128  # tpacket2_hdr, sockaddr_ll, alignment, PACKET_RESERVE, Ethernet, two VLAN tags
 
 # linux/if_packet.h, linux/if_ether.h, linux/sockios.h
@@ -71,7 +71,7 @@ class PortError(SwitchError):
 
 
 class PortSocket:
-    """The packet socket of an interface, with its receive ring, which receives frames at once.
+    """The packet socket of an interface, with its receive ring; it receives frames as soon as it is created.
 
     The slots hold every frame that the interface's MTU allows. Larger frames (segmentation offload, or an MTU
     that was raised later) arrive truncated: `tp_snaplen < tp_len`. Raises PortError if it cannot be opened.
@@ -99,7 +99,9 @@ class PortSocket:
             self.socket.bind((interface, _ETH_P_ALL))
         except OSError as error:
             self.socket.close()
-            raise PortError(f"port {port} ({interface}): no receive ring: {error.strerror}") from error
+            raise PortError(
+                f"port {port} ({interface}): receive ring not set up: {error.strerror}"
+            ) from error
 
     def _configure(self, index: int, ring_bytes: int) -> None:
         option = self.socket.setsockopt
@@ -130,7 +132,7 @@ class ControlSockets:
     """Two pairs of datagram sockets between the ports and the control plane.
 
     `cpu_socket` and `notice_socket` are the control plane's ends, `switch_end` and `notice_end` the ports'.
-    Frames of the CPU port and notices are a datagram each.
+    Each frame of the CPU port, and each notice, is one datagram.
     """
 
     def __init__(self) -> None:
