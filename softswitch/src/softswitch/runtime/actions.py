@@ -1,4 +1,4 @@
-"""Actions of entries and members: conversion between names with handles, and P4Runtime's messages."""
+"""Actions of entries and members: convert between the service's names and handles, and P4Runtime."""
 
 from __future__ import annotations
 

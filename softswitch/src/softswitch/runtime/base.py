@@ -1,4 +1,4 @@
-"""Functions common to all calls: the pipeline that they are about, and updates of it."""
+"""Functions common to all calls: finding the pipeline that a call refers to, and updating it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from softswitch.runtime.interface import Rate
 from softswitch.runtime.refusals import RuntimeRefusal
 
 PL = TypeVar("PL", bound=RunnablePipeline)
-_MICROSECONDS = 1e6
+_US_PER_S = 1e6
 _RATES = 2
 
 
@@ -59,7 +59,7 @@ def set_entry_meter(
     batch.apply()
 
 
-def is_whole(config: MeterConfig) -> bool:
+def has_integer_rates(config: MeterConfig) -> bool:
     """Return whether P4Runtime can express the rates, which are integers there."""
     return all(rate == int(rate) for rate in config)
 
@@ -69,7 +69,7 @@ def config_of(rates: list[Rate]) -> MeterConfig:
         raise RuntimeRefusal("meter", "BAD_RATES_LIST", f"a meter has {_RATES} rates, not {len(rates)}")
     (low, burst), (high, peak_burst) = ((each["rate"], each["burst"]) for each in rates)
     if not 0 <= low <= high:
-        text = f"expected a rate of 0 or more and one that is not lower, got {low} and {high}"
+        text = f"expected two rates of 0 or more in ascending order, got {low} and {high}"
         raise RuntimeRefusal("meter", "INVALID_INFO_RATE_VALUE", text)
     if min(burst, peak_burst) < 0:
         text = f"expected a burst of 0 or more, got {min(burst, peak_burst)}"
@@ -81,14 +81,14 @@ def rates_of(config: MeterConfig | None) -> list[Rate]:
     if config is None:
         return []
     return [
-        Rate(rate=config.committed_rate / _MICROSECONDS, burst=config.committed_burst),
-        Rate(rate=config.peak_rate / _MICROSECONDS, burst=config.peak_burst),
+        Rate(rate=config.committed_rate / _US_PER_S, burst=config.committed_burst),
+        Rate(rate=config.peak_rate / _US_PER_S, burst=config.peak_burst),
     ]
 
 
 def _per_second(rate: float) -> float:
     """Convert a rate per µs to one per second, rounded if only the last bits differ from an integer."""
-    per_second = rate * _MICROSECONDS
+    per_second = rate * _US_PER_S
     whole = round(per_second)
     return whole if abs(per_second - whole) <= 1e-9 * whole else per_second
 

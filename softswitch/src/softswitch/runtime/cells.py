@@ -13,14 +13,14 @@ from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import ValueSetInfo
 from softswitch.p4runtime.status import Refusal
 from softswitch.pipeline import CounterValue
-from softswitch.runtime.base import PL, config_of, is_whole, rates_of, set_entry_meter, update
+from softswitch.runtime.base import PL, config_of, has_integer_rates, rates_of, set_entry_meter, update
 from softswitch.runtime.interface import Count, Rate
 from softswitch.runtime.keys import value_of
 from softswitch.runtime.refusals import TABLE, RuntimeRefusal
 from softswitch.runtime.tables import Tables
 
 REGISTER, COUNTER, METER, VALUE_SET = "register", "counter", "meter", "parser value set"
-_NAMES = {
+_UNKNOWN_NAME_CODES = {
     REGISTER: "INVALID_REGISTER_NAME",
     COUNTER: "INVALID_COUNTER_NAME",
     METER: "INVALID_METER_NAME",
@@ -58,7 +58,7 @@ class Cells(Tables[PL]):
         try:
             number = int(value, 0) & (1 << array.shape.width) - 1
         except ValueError:
-            raise RuntimeRefusal(REGISTER, "ERROR", f"{value!r} is no number") from None
+            raise RuntimeRefusal(REGISTER, "ERROR", f"expected a number, got {value!r}") from None
         entry = p4r.RegisterEntry(register_id=array.id, data=to_data(array.shape, [number]))
         if index is not None:
             entry.index.index = index
@@ -109,8 +109,8 @@ class Cells(Tables[PL]):
         control, config = self.control(), config_of(rates)
         array = _named(METER, control.p4info.meters, meter)
         cells = _indices(METER, array, index)
-        if not is_whole(config):
-            batch = self.require_unpinned("a fraction of a packet or byte a second").batch()
+        if not has_integer_rates(config):
+            batch = self.require_unpinned("a rate with a fraction of a packet or byte per second").batch()
             control.meters.configure(array, cells, config, batch)
             batch.apply()
             return
@@ -132,10 +132,10 @@ class Cells(Tables[PL]):
         config = config_of(rates)
         if store.table.meter is None:
             raise RuntimeRefusal(TABLE, "METERS_DISABLED", f"table {table} has no direct meter")
-        if not is_whole(config):
-            self.require_unpinned("a fraction of a packet or byte a second")
+        if not has_integer_rates(config):
+            self.require_unpinned("a rate with a fraction of a packet or byte per second")
         for key in self._keys(table, handle):
-            if not is_whole(config):
+            if not has_integer_rates(config):
                 set_entry_meter(control, store, key, config)
                 continue
             direct = p4r.DirectMeterEntry()
@@ -174,7 +174,7 @@ def _named(kind: str, arrays: Mapping[int, N], name: str) -> N:
     for array in arrays.values():
         if array.name == name:
             return array
-    raise RuntimeRefusal(kind, _NAMES[kind], f"the program has no {kind} {name}")
+    raise RuntimeRefusal(kind, _UNKNOWN_NAME_CODES[kind], f"the program has no {kind} {name}")
 
 
 def _indices(kind: str, array: Named, index: int | None) -> range:

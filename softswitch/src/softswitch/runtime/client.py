@@ -18,7 +18,7 @@ CONNECT_S = 3.0
 
 
 class _Remote:
-    """Each method of `Runtime` as a call, which raises SwitchError if the switch refuses it."""
+    """The methods of `Runtime` as RPCs, which raise SwitchError if the switch refuses them."""
 
     def __init__(self, channel: grpc.Channel, address: str) -> None:
         self._channel = channel
@@ -48,7 +48,7 @@ class _Remote:
         if code is grpc.StatusCode.UNAVAILABLE:
             return SwitchError(f"Error: the switch at {self._address} does not answer")
         if code is grpc.StatusCode.UNIMPLEMENTED:
-            return SwitchError(f"Error: what answers at {self._address} is no softswitch, or an older one")
+            return SwitchError(f"Error: the server at {self._address} is not softswitch, or an older version")
         return SwitchError(details)
 
 
@@ -64,5 +64,5 @@ def connect(address: str) -> Iterator[Runtime]:
         try:
             grpc.channel_ready_future(channel).result(timeout=CONNECT_S)
         except grpc.FutureTimeoutError:
-            raise SwitchError(f"no switch answers at {address}: --grpc HOST:PORT says where it is") from None
+            raise SwitchError(f"no switch answers at {address}: use --grpc HOST:PORT") from None
         yield cast(Runtime, _Remote(channel, address))

@@ -1,4 +1,4 @@
-"""Calls on the switch as a device (programs, ports, queues, time, custom CRCs), and all calls together."""
+"""Calls on the device (programs, ports, queues, time, custom CRCs), and the class with all calls."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Device(RuntimeCalls[PL]):
 
     def swap_configs(self) -> None:
         if self._ready is None:
-            raise RuntimeRefusal("swap", "NO_ONGOING_SWAP", "no program is ready: load one before")
+            raise RuntimeRefusal("swap", "NO_ONGOING_SWAP", "no program is ready: load one first")
         ready, self._ready = self._ready, None
         self._pipelines.run_bare(ready)
 

@@ -3,8 +3,8 @@
 A request is a JSON object with the arguments by name, a response `{"answer": ...}` with the returned value. A
 P4 value is text in hexadecimal (`"0x0a000101"`), a match of an entry `"0xa"`, `"0xa/8"`, `"0xa&&&0xff"` or
 `"0x1->0x5"`. Tables, actions, registers and so on have their fully qualified P4 names. Handles are BMv2's:
-numbers from 0, of entries for each table, of members and groups for each action profile. Priorities are
-BMv2's too: the smallest wins, and tables whose entries have none take 0.
+numbers from 0, separate for each table's entries and each action profile's members and groups. Priorities
+are BMv2's too: the smallest wins, and for tables without priorities it is given as 0.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class TableAction(TypedDict, total=False):
     group: int
 
 
-class Life(TypedDict):
+class IdleTimes(TypedDict):
     """Idle timeout and time since the last hit of an entry, ms; a timeout of 0 is none."""
 
     timeout: int
@@ -37,7 +37,7 @@ class Entry(TypedDict):
     match: list[str]
     priority: int
     doing: TableAction
-    life: Life | None
+    life: IdleTimes | None
 
 
 class Member(TypedDict):
@@ -137,11 +137,11 @@ class Runtime(Protocol):
     def info(self) -> Info: ...
 
     def config(self) -> str:
-        """Return the BMv2 JSON of the program that calls are about."""
+        """Return the BMv2 JSON of the program that calls refer to."""
         ...
 
     def load_config(self, config: str) -> None:
-        """Load a program, given as BMv2 JSON, without running it; calls are about it from now on."""
+        """Load a program, given as BMv2 JSON, without running it; from now on calls refer to it."""
         ...
 
     def swap_configs(self) -> None:
@@ -167,7 +167,7 @@ class Runtime(Protocol):
     def table_delete(self, table: str, handle: int) -> None: ...
 
     def table_clear(self, table: str) -> None:
-        """Delete all entries; the default stays."""
+        """Delete all entries except the default entry."""
         ...
 
     def table_entries(self, table: str) -> list[Entry]:
@@ -181,11 +181,11 @@ class Runtime(Protocol):
     def table_size(self, table: str) -> int: ...
 
     def table_default(self, table: str) -> TableAction | None:
-        """Return the action of a miss; None if there is none."""
+        """Return the default action; None if there is none."""
         ...
 
     def table_set_default(self, table: str, doing: TableAction | None) -> None:
-        """Replace the action of a miss; None restores that of the program."""
+        """Replace the default action; None restores that of the program."""
         ...
 
     def table_set_timeout(self, table: str, handle: int, timeout: int) -> None:

@@ -1,4 +1,4 @@
-"""Ports of a program that no switch runs, as `softswitch explain` and `softswitch.testing` have it."""
+"""Placeholder for ports of a program without a switch (`softswitch explain`, `softswitch.testing`)."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ class NoPorts:
         return False
 
     def add(self, port: int, interface: str) -> None:
-        raise _of_a_switch(f"port {port}")
+        raise _needs_switch(f"port {port}")
 
     def remove(self, port: int) -> None:
-        raise _of_a_switch(f"port {port}")
+        raise _needs_switch(f"port {port}")
 
     def set_queues(self, port: int | None, priority: int | None, rate: int | None, depth: int | None) -> None:
-        raise _of_a_switch("a queue")
+        raise _needs_switch("a queue")
 
     def set_crc(self, calculation: str, crc: Crc) -> None:
-        raise _of_a_switch(f"the CRC of {calculation}")
+        raise _needs_switch(f"the CRC of {calculation}")
 
 
-def _of_a_switch(what: str) -> SwitchError:
-    return SwitchError(f"Error: {what} is a running switch's: here is a program alone")
+def _needs_switch(what: str) -> SwitchError:
+    return SwitchError(f"Error: {what} needs a running switch, but this program runs without one")

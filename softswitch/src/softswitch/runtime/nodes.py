@@ -86,7 +86,7 @@ class Nodes:
         ports = self.lags.get(lag)
         return ports[_LAG_HASH % len(ports)] if ports else None
 
-    def follow(self, entries: Mapping[int, Sequence[Replica]], sessions: Mapping[int, object]) -> None:
+    def apply_changes(self, entries: Mapping[int, Sequence[Replica]], sessions: Mapping[int, object]) -> None:
         """Apply P4Runtime's changes of groups and sessions."""
         for group in [group for group in self.groups if group not in entries]:
             for handle in self.groups.pop(group):

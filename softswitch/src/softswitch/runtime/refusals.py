@@ -29,5 +29,5 @@ TABLE_CODES = {
 
 
 def refuse(kind: str, refusal: Refusal, codes: Mapping[StatusCode, str] = {}) -> NoReturn:
-    """Raise P4Runtime's refusal as an error with BMv2's code, by its status code; others are `ERROR`."""
+    """Raise P4Runtime's refusal as an error with BMv2's code for its status, or `ERROR` if there is none."""
     raise RuntimeRefusal(kind, codes.get(refusal.code, "ERROR"), str(refusal)) from None

@@ -77,7 +77,7 @@ class Replication(RuntimeCalls[PL]):
     def mc_node_dissociate(self, group: int, node: int) -> None:
         control, nodes = self._replication()
         if node not in nodes.group(group):
-            nodes.node(node)
+            nodes.node(node)  # raises if there is no such node
             raise RuntimeRefusal(PRE, "ERROR", f"node {node} is not in multicast group {group}")
         _put(control, nodes, nodes.dissociate(node))
 
@@ -100,7 +100,7 @@ class Replication(RuntimeCalls[PL]):
             text = f"mirroring session {session}: there are sessions 1 to {CLONE_SESSIONS - 1}"
             raise RuntimeRefusal(MIRRORING, "ERROR", text)
         if (port is None) == (group is None):
-            raise RuntimeRefusal(MIRRORING, "ERROR", "a session sends to a port or to a multicast group")
+            raise RuntimeRefusal(MIRRORING, "ERROR", "expected either a port or a multicast group")
         if port is not None:
             _check_ports([port])
             nodes.mirrored.pop(session, None)
@@ -138,7 +138,7 @@ class Replication(RuntimeCalls[PL]):
         control = self.require_unpinned("multicast nodes and mirroring sessions")
         nodes = self._nodes.setdefault(control, Nodes())
         entries = control.replication.groups.entries
-        nodes.follow(
+        nodes.apply_changes(
             {group: replicas for group, (_, replicas) in entries.items()},
             control.replication.sessions.entries,
         )
@@ -158,8 +158,8 @@ def _put(control: ControlledPipeline[PL], nodes: Nodes, group: int | None) -> No
 
 
 def _put_mirrors(control: ControlledPipeline[PL], nodes: Nodes, group: int) -> None:
-    for session, followed in nodes.mirrored.items():
-        if followed == group:
+    for session, destination in nodes.mirrored.items():
+        if destination == group:
             _put_mirror(control, session, nodes.replicas(group))
 
 

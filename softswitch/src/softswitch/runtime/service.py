@@ -24,7 +24,7 @@ _Handler = Callable[[bytes, Context], Awaitable[bytes]]
 def runtime_handlers(
     runtime: asyncio.Future[Runtime], changed: Callable[[], None] = lambda: None
 ) -> grpc.GenericRpcHandler:
-    """Return gRPC handlers, which wait for `runtime` and call `changed` after each call, on its thread."""
+    """Return gRPC handlers that wait for `runtime`, and call `changed` on the same thread after each RPC."""
     handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
         name: grpc.unary_unary_rpc_method_handler(_handler(runtime, name, changed)) for name in METHODS
     }

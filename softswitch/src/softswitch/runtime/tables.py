@@ -1,4 +1,4 @@
-"""Calls on tables: entries by handle or key, and the action of a miss."""
+"""Calls on tables: entries by handle or key, and the default action."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import Refusal
 from softswitch.pipeline import EntryAction, StoredEntry, UseGroup, UseMember
 from softswitch.runtime.actions import fill_action, table_action_of, use_of
-from softswitch.runtime.base import PL, RuntimeCalls, is_whole, set_entry_meter, update
-from softswitch.runtime.interface import Entry, Life, TableAction
+from softswitch.runtime.base import PL, RuntimeCalls, has_integer_rates, set_entry_meter, update
+from softswitch.runtime.interface import Entry, IdleTimes, TableAction
 from softswitch.runtime.keys import match_text, matches_of
 from softswitch.runtime.refusals import TABLE, TABLE_CODES, RuntimeRefusal, refuse
 
@@ -27,7 +27,7 @@ class Tables(RuntimeCalls[PL]):
         control, store = self._table(table)
         key = _key(store, match, priority)
         if not key.matches:
-            raise RuntimeRefusal(TABLE, "NO_TABLE_KEY", f"table {table} has no key: only a default")
+            raise RuntimeRefusal(TABLE, "NO_TABLE_KEY", f"table {table} has no key, only a default action")
         (existing,) = control.pipeline.find_entries([store.entry_key(key)])
         if existing is not None:
             text = f"table {table} has an entry {_shown(match, priority, store)} already"
@@ -49,7 +49,7 @@ class Tables(RuntimeCalls[PL]):
             encode_config(extras.meter, entry.meter_config)
         fill_action(control, store, doing, entry)
         self._write(control, MODIFY, entry)
-        if extras.meter is not None and not is_whole(extras.meter):
+        if extras.meter is not None and not has_integer_rates(extras.meter):
             set_entry_meter(control, store, key, extras.meter)
 
     def table_delete(self, table: str, handle: int) -> None:
@@ -191,7 +191,7 @@ def _entry(control: ControlledPipeline[PL], store: TableStore, handle: int, entr
     if store.table.has_idle_timeout:
         extras = store.extras.get(key, NO_EXTRAS)
         idle = idle_time(extras, entry, control.now())
-        life = Life(timeout=extras.idle_timeout_ns // _MS_IN_NS, idle=idle // _MS_IN_US)
+        life = IdleTimes(timeout=extras.idle_timeout_ns // _MS_IN_NS, idle=idle // _MS_IN_US)
     return Entry(
         handle=handle,
         match=[
