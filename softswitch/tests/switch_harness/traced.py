@@ -14,7 +14,7 @@ from softswitch.interpreter.packet import Packet
 from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.messages import adopt, p4r
 from softswitch.pipeline import EntryKey, LogRecord
-from softswitch.testing.coverage import HIT, Coverage, CoverageRecorder
+from softswitch.testing.coverage import TABLE, Coverage, CoverageRecorder
 from switch_harness.twins import STEP_US
 
 _WRITTEN = "target"
@@ -65,7 +65,7 @@ class Traced:
         return self._recorder.reads_invalid
 
     def hits(self) -> str:
-        tables = [place for place in self.coverage.places if place[0] == HIT and place[1].endswith(" hit")]
+        tables = [place for place in self.coverage.places if place[0] == TABLE and place[1].endswith(" hit")]
         return f"{sum(place in self.coverage.reached for place in tables)} of {len(tables)} tables hit"
 
 

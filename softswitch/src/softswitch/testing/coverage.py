@@ -9,11 +9,11 @@ from softswitch.pipeline import EntryKey
 
 Place = tuple[str, str]
 """Kind and name: a parser state, a table that hit or missed, or an action by its table."""
-START, HIT, ACTION = "parser state", "table", "action"
+PARSER_STATE, TABLE, ACTION = "parser state", "table", "action"
 
 
 class Coverage:
-    """Places of one program that packets have reached, of all that there are."""
+    """All places of one program, and those that packets have reached."""
 
     def __init__(self, program: ir.Program) -> None:
         self.places = _places(program)
@@ -39,9 +39,11 @@ class Coverage:
 
 
 def _places(program: ir.Program) -> list[Place]:
-    places = [(START, state.name) for state in program.parser]
+    places = [(PARSER_STATE, state.name) for state in program.parser]
     tables = program.tables.values()
-    places += [(HIT, f"{table.name} {result}") for table in tables if table.key for result in ("hit", "miss")]
+    places += [
+        (TABLE, f"{table.name} {result}") for table in tables if table.key for result in ("hit", "miss")
+    ]
     return places + [(ACTION, _action(program, table, index)) for table in tables for index in table.actions]
 
 
@@ -53,19 +55,18 @@ class CoverageRecorder(Recorder):
     def __init__(self, program: ir.Program) -> None:
         super().__init__(program)
         self.coverage = Coverage(program)
-        self._loaded = program
 
     def reached(self, packet: Packet, state: int) -> None:
-        self.coverage.reached.add((START, self._loaded.parser[state].name))
+        self.coverage.reached.add((PARSER_STATE, self._program.parser[state].name))
         super().reached(packet, state)
 
     def looked_up(
         self, packet: Packet, table: ir.Table, key: tuple[int, ...], entry: EntryKey | None
     ) -> None:
-        self.coverage.reached.add((HIT, f"{table.name} {'miss' if entry is None else 'hit'}"))
+        self.coverage.reached.add((TABLE, f"{table.name} {'miss' if entry is None else 'hit'}"))
         super().looked_up(packet, table, key, entry)
 
     def applies(self, packet: Packet, table: ir.Table, invocation: ir.Invocation | None) -> None:
         if invocation is not None:
-            self.coverage.reached.add((ACTION, _action(self._loaded, table, invocation.action)))
+            self.coverage.reached.add((ACTION, _action(self._program, table, invocation.action)))
         super().applies(packet, table, invocation)

@@ -18,7 +18,7 @@ MakeSwitch = Callable[..., Switch]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--p4-coverage", action="store_true", help="Report what tests reached of P4 programs.")
+    parser.addoption("--p4-coverage", action="store_true", help="Report the tests' coverage of P4 programs.")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -32,7 +32,7 @@ class Switch:
 
     def __init__(self, program: str | Path, p4info: str | Path | None = None) -> None:
         self._ports = NoPorts()
-        # An interpreted pipeline cannot decode notices of ports, of which there are none here.
+        # `Any`, since an interpreted pipeline cannot decode ports' notices; `NoPorts` has none.
         self._pipelines = Pipelines[Any](self._ports, self._make, lambda _: None)
         data = read_file(Path(program))
         try:
@@ -88,7 +88,7 @@ class Switch:
                 raise refusal
 
     def process(self, port: int, frame: bytes, time: int | None = None) -> list[tuple[int, bytes]]:
-        """Return the frames that come out with their ports; by default 1 ms passes between frames."""
+        """Process a frame, by default 1 ms after the last one; return the output frames with their ports."""
         self._recorder.take()
         self._now = self._now + _PACKET_GAP_US if time is None else time
         return [(out.port, out.frame) for out in self.pipeline.process(port, frame, self._now, self._now)]
