@@ -16,7 +16,7 @@ from softswitch.state.memory import Memory
 
 
 def meter_words(config: MeterConfig | None) -> list[int]:
-    """Encode a meter with full token buckets, or one that is always green (BMv2 meters.cpp `set_rate`)."""
+    """Encode a meter with full buckets; None is one that is always green (BMv2 meters.cpp `set_rate`)."""
     if config is None:
         return [0] * METER_WORDS
     words = [1]
@@ -27,7 +27,7 @@ def meter_words(config: MeterConfig | None) -> list[int]:
 
 
 class Cells:
-    """Arrays of a program by name. Each operation takes the lock once."""
+    """Counters, meters, registers and value sets of a program by name. Each operation takes the lock once."""
 
     def __init__(self, program: ir.Program, layout: Layout, memory: Memory) -> None:
         self._program = program

@@ -77,8 +77,8 @@ class Entries:
         ]
 
     def apply_all_or_none(self, ops: Words, starts: Offsets) -> bool:
-        """Apply operations on exact tables as one batch; return False, and apply none, if one cannot be."""
-        # Two operations on the same key cannot.
+        """Apply operations on exact tables as a batch; if one is impossible, apply none and return False."""
+        # Two operations on the same key are impossible too.
         memory, count = self._memory, len(starts) - 1
         with memory.control:
             entries = memory.words[self._counts].astype(np.int64)

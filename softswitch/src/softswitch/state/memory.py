@@ -21,7 +21,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Memory:
-    """Zeroed words. The data plane holds the mutex for a burst, the control plane for one operation."""
+    """Words, initially 0. The data plane holds the mutex for a burst, the control plane for one operation."""
 
     log_address = 0
     """Address of a log in which compiled code notes the words it changes (`memory.rows`), or 0."""
@@ -78,7 +78,7 @@ def _huge_pages(size: int) -> Words:
     """Allocate words, in huge pages if possible: tables span more small pages than a TLB holds."""
     private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
     whole = mmap.mmap(-1, -(-size // _HUGE_PAGE) * _HUGE_PAGE + _HUGE_PAGE, flags=private)
-    # Linux alone has the constant, and not each of its kernels has huge pages.
+    # Only Linux has the constant, and some kernels are built without huge pages.
     with contextlib.suppress(AttributeError, OSError):
         whole.madvise(mmap.MADV_HUGEPAGE)
     start = -np.frombuffer(whole, dtype=np.uint8).ctypes.data % _HUGE_PAGE

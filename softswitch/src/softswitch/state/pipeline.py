@@ -1,4 +1,4 @@
-"""All of a `Pipeline` (`softswitch.pipeline`) except running packets, on state in a `Memory`."""
+"""All of `Pipeline` (`softswitch.pipeline`) except packet processing, on state in a `Memory`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from softswitch.state.replication import Replication
 
 
 class StatePipeline:
-    """All of `Pipeline` except running packets; methods without docstrings are documented there."""
+    """All of `Pipeline` except packet processing; methods without docstrings are documented there."""
 
     def __init__(self, program: ir.Program, layout: Layout, memory: Memory) -> None:
         self.program = program
@@ -47,7 +47,7 @@ class StatePipeline:
     # -- output records
 
     def _outputs(self, records: Iterable[tuple[int, bytes]]) -> list[Output]:
-        """Return the frames among the records, by kind and data; collect the others for `take_notices`."""
+        """Return the frames among the records (kind, data); collect the notices for `take_notices`."""
         outputs: list[Output] = []
         for kind, data in records:
             if is_notice(kind):

@@ -7,7 +7,7 @@ from softswitch.state.memory import Memory
 
 
 class RunPool:
-    """Runs of words by key. New runs are appended; when the region is full all runs are moved together."""
+    """Runs of words by key. New runs are appended; when the region is full, all runs are compacted."""
 
     def __init__(self, memory: Memory, first: int, size: int) -> None:
         self._memory = memory
@@ -29,7 +29,7 @@ class RunPool:
         return [*moved, key]
 
     def _compact(self) -> list[int]:
-        """Move the runs together in order of position, so that none overwrites another; return all keys."""
+        """Move runs to close gaps, in order of position so that none overwrites another; return all keys."""
         end = 0
         for key, (first, count) in sorted(self._runs.items(), key=lambda run: run[1]):
             run = self._memory.words[self._first + first : self._first + first + count].copy()

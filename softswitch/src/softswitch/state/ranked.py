@@ -37,7 +37,7 @@ def _group(state: Words, table: Row, op: Words, start: int) -> int:
 
 @compiled
 def _new_group(state: Words, table: Row, op: Words, start: int) -> int:
-    """Create a group with these mask words, last in the order for now."""
+    """Create a group with these mask words, at the end of the order."""
     words = table.field_words
     number = 0
     while state[table.groups + number * table.group_stride + table.group_entries] != 0:
@@ -53,7 +53,7 @@ def _new_group(state: Words, table: Row, op: Words, start: int) -> int:
 
 @compiled
 def _join_group(state: Words, table: Row, number: int, rank: np.uint64) -> None:
-    """Count an entry into a group, and keep the groups in order of descending rank."""
+    """Increment a group's entries, and keep the groups in order of descending rank."""
     group = table.groups + number * table.group_stride
     highest = group + table.group_rank
     store_word(state, table, group + table.group_entries, state[group + table.group_entries] + ONE)
@@ -73,7 +73,7 @@ def _join_group(state: Words, table: Row, number: int, rank: np.uint64) -> None:
 
 @compiled
 def _leave_group(state: Words, table: Row, number: int) -> None:
-    """Count an entry out of a group, and remove an empty group; its highest rank remains an upper bound."""
+    """Decrement a group's entries, and remove an empty group; its highest rank remains an upper bound."""
     entries = table.groups + number * table.group_stride + table.group_entries
     store_word(state, table, entries, state[entries] - ONE)
     if state[entries] == 0:
