@@ -1,4 +1,4 @@
-"""Switches without a program in child processes, softswitch and BMv2, with P4Runtime on the loopback."""
+"""Child processes that run softswitch or BMv2 without a program, with P4Runtime on the loopback."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def installed_bmv2() -> str | None:
 def reserved_port(shared: int = socket.SO_REUSEPORT) -> Iterator[int]:
     """Reserve a TCP port of the loopback for a gRPC server during the block."""
     # It is bound with SO_REUSEPORT, as gRPC binds (Thrift: SO_REUSEADDR), without listening: the kernel does
-    # not assign it to sockets that bind any port, but gRPC can bind it.
+    # not assign it to sockets that bind port 0, but gRPC can bind it.
     with socket.socket() as holder:
         holder.setsockopt(socket.SOL_SOCKET, shared, 1)
         holder.bind(("127.0.0.1", 0))
@@ -195,7 +195,7 @@ def bmv2(
     options: Sequence[str] = WITHOUT_PROGRAM
     with ExitStack() as reserved:
         address = f"127.0.0.1:{reserved.enter_context(reserved_port())}"
-        if has_thrift(program):  # the default port of all is 9090
+        if has_thrift(program):  # by default each BMv2 uses port 9090
             thrift_port = reserved.enter_context(reserved_port(socket.SO_REUSEADDR))
             options = (*options, "--thrift-port", str(thrift_port))
         command = switch_command(

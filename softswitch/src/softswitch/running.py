@@ -1,4 +1,4 @@
-"""A switch's lifecycle: it listens at once, as clients wait 10 s, and forwards once its code is compiled."""
+"""A switch's lifecycle: it listens at once (clients give up after 10 s), and forwards once it is compiled."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ GC_THRESHOLDS = (100_000, 50, 100)
 T = TypeVar("T")
 
 
-class Closable(Protocol):
+class RunningMachine(Protocol):
     runtime: Runtime
 
     def report(self) -> None: ...
@@ -40,12 +40,12 @@ class Closable(Protocol):
 
 
 def run(settings: Settings) -> None:
-    logging.getLogger(GRPC_LOGGER).addFilter(is_no_cancellation)
+    logging.getLogger(GRPC_LOGGER).addFilter(is_not_cancellation)
     server: P4RuntimeServer[LivePipeline] = P4RuntimeServer(settings.device_id)
 
-    def make() -> Closable:
-        made: Closable = import_module("softswitch.machine").Machine(settings, server)
-        return made
+    def make() -> RunningMachine:
+        machine: RunningMachine = import_module("softswitch.machine").Machine(settings, server)
+        return machine
 
     if not asyncio.run(serve(settings, server, make)):
         sys.stderr.flush()
@@ -53,7 +53,7 @@ def run(settings: Settings) -> None:
 
 
 async def serve(
-    settings: Settings, server: P4RuntimeServer[LivePipeline], make: Callable[[], Closable]
+    settings: Settings, server: P4RuntimeServer[LivePipeline], make: Callable[[], RunningMachine]
 ) -> bool:
     """Serve until a signal; return whether the machine had been made by then."""
     stop = asyncio.Event()
@@ -108,11 +108,11 @@ def in_thread(call: Callable[[], T]) -> asyncio.Future[T]:
 
 async def _end(server: P4RuntimeServer[LivePipeline]) -> None:
     await server.stop()
-    # gRPC's tasks: if the loop cancels them, each of a client that has just left prints a traceback.
+    # Wait for gRPC's tasks: a task of a client that has just disconnected prints a traceback if cancelled.
     if rest := asyncio.all_tasks() - {asyncio.current_task()}:
         await asyncio.wait(rest, timeout=_RPCS_END_S)
 
 
-def is_no_cancellation(record: logging.LogRecord) -> bool:
+def is_not_cancellation(record: logging.LogRecord) -> bool:
     cancelled = record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError)
     return not cancelled and "due to server stop" not in record.getMessage()

@@ -34,7 +34,7 @@ HOOKS = (TCX, "xdp", "xdp-generic")
 
 
 class FrameTransport(NamedTuple):
-    """A transport of frames instead of interfaces (`softswitch.frames`), with its address or delay in s."""
+    """A transport that replaces interfaces (`softswitch.frames`); `argument`: its address or a delay in s."""
 
     kind: Literal["grpc", "nanomsg", "files"]
     argument: str
@@ -66,7 +66,7 @@ class Settings:
     pcap: Path | None = None
     """Folder for pcap files of each port, in the format of BMv2's `--pcap`."""
     frames: FrameTransport | None = None
-    """Frames come over this instead of interfaces; for "files", `ports` has the names of the files."""
+    """Transport of frames that replaces interfaces; for "files", `ports` has the names of the files."""
 
 
 def parse_interface(text: str) -> tuple[int, str]:

@@ -12,7 +12,7 @@ DOUBLE = llvm.DoubleType()
 
 
 class Target:
-    """A CPU: plain pointers, a large stack, unlimited loops and arguments."""
+    """A target of code generation; this base class is a CPU, with plain pointers and without BPF's limits."""
 
     pointer = POINTER
     max_arguments: int | None = None  # maximum number of arguments of a function; None is unlimited
@@ -43,7 +43,7 @@ class Target:
         return value
 
     def loop_guard(self, b: llvm.IRBuilder) -> None:
-        """Emit code for each turn of a loop whose bound is not evident: the target may end the loop there."""
+        """Emit code for each iteration of a loop without an evident bound; the target may end it there."""
 
     def copy(self, b: llvm.IRBuilder, target: llvm.Value, source: llvm.Value, size: llvm.Value) -> None:
         """Copy memory that does not overlap."""
