@@ -26,7 +26,7 @@ from foundation.logs.cluster import open_cluster
 from foundation.logs.merge import finish_merge
 from simulator.config import DDL, SimulationConfig
 from simulator.experiment import quiet_reporter
-from simulator.experiment import simulate as experiment
+from simulator.experiment import simulate as run_simulation
 
 
 class Run(NamedTuple):
@@ -77,7 +77,7 @@ def simulate(config: Path | None = None, reporter: Reporter | None = None, **set
     folder = create_run_folder(chosen.runs, "simulated")
     try:
         data = run_interruptibly(lambda: read_data(chosen, reporter))
-        record = run_interruptibly(lambda: asyncio.run(experiment(chosen, data, folder, reporter)))
+        record = run_interruptibly(lambda: asyncio.run(run_simulation(chosen, data, folder, reporter)))
         with reporter.phase("report"):
             finished = _write_report(folder, record, no_progress)
     except BaseException:
@@ -90,7 +90,7 @@ def simulate(config: Path | None = None, reporter: Reporter | None = None, **set
 
 
 def read(folder: Path) -> Run:
-    """Read a finished run with the report that it has."""
+    """Read a finished run, without computing its report again."""
     record = read_record(folder)
     return Run(folder, record, summarise(folder, record), folder / "report.html")
 

@@ -90,7 +90,7 @@ def test_while_a_command_runs_that_needs_no_switch(tmp_path: Path, monkeypatch: 
         ("hotline.cli.logs.check_logs", ("logs", "check", "log.csv")),
         ("analysis.compare.compare_runs", ("compare", "one", "two")),
         ("hotline.runs.open_cluster", ("report", "--logs", ".")),
-        ("hotline.runs.experiment", ("simulate",)),
+        ("hotline.runs.run_simulation", ("simulate",)),
         ("studies.dense.answers.requirements_of", ("whatif",)),
         ("studies.dense.gaps.gaps", ("overlap", "--gaps")),
     ],

@@ -1,4 +1,4 @@
-"""Results that notebooks show: of `hotline.answer`, `curve`, `miss_ratio` and `study`.
+"""The results of `hotline.answer`, `curve`, `miss_ratio` and `study`, as notebooks show them.
 
-Each has `plot()`, a figure, and `_repr_html_()`, tables with the sentences of the verb.
+Each has `plot()`, which returns a figure, and `_repr_html_()`, with the tables and sentences of the command.
 """

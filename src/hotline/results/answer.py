@@ -48,9 +48,9 @@ def answer(reporter: Reporter | None = None, **cluster: object) -> Answer:
     Raises `ConfigError`, `SimulationError` and `DataError`.
     """
     reporter = reporter or quiet_reporter()
-    asked = config_of(Cluster, cluster)
+    settings = config_of(Cluster, cluster)
     try:
-        found = run_interruptibly(lambda: answer_for(asked, reporter))
+        found = run_interruptibly(lambda: answer_for(settings, reporter))
     finally:
         reporter.stop()
     return Answer.model_construct(**dict(found))
@@ -66,7 +66,7 @@ def table(found: ClusterAnswer) -> Table:
 
 
 def _row(size: Size) -> Row:
-    of_step = (
+    values = (
         size.rpcs_per_step,
         size.ps_packets_per_step,
         size.worker_cpu_us,
@@ -74,12 +74,12 @@ def _row(size: Size) -> Row:
         size.capacity,
     )
     simulated = "" if size.simulated is None else f"{size.simulated:,.0f}"
-    cells = [f"{100 * size.served:.0f} %", *(f"{each:,.0f}" for each in of_step), simulated]
+    cells = [f"{100 * size.served:.0f} %", *(f"{each:,.0f}" for each in values), simulated]
     return (f"{size.top_k:,}", *map(plain, cells))
 
 
 def _figure(found: ClusterAnswer) -> Figure:
-    without, *sizes = found.sizes
+    no_offload, *sizes = found.sizes
     top_k = [size.top_k for size in sizes]
     simulated = {size.top_k: size.simulated for size in sizes if size.simulated is not None}
 
@@ -97,7 +97,7 @@ def _figure(found: ClusterAnswer) -> Figure:
                 [
                     series("calculated", top_k, [size.capacity for size in sizes]),
                     series("simulated", list(simulated), list(simulated.values()), 1),
-                    series("without offload", top_k, [without.capacity] * len(sizes), 2),
+                    series("without offload", top_k, [no_offload.capacity] * len(sizes), 2),
                 ],
             )
         ],

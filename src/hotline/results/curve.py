@@ -23,7 +23,7 @@ from foundation.text import pluralize
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_STEPS = [digit * 10**power for power in range(19) for digit in (1, 2, 5)]
+_ROUND_VALUES = [digit * 10**power for power in range(19) for digit in (1, 2, 5)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Curve:
     jobs: int
     tables: tuple[TableShare, ...]
     notes: tuple[str, ...]
-    """Sentences on the format and columns that the files were taken for."""
+    """Sentences on the format and columns that were detected in the files."""
     is_access_log: bool
     """Whether the files were read as an access log, which `hotline hotset build` cannot read."""
 
@@ -65,7 +65,7 @@ class Curve:
     def rows(self) -> list[tuple[int, float, str]]:
         """Return k, share and mark, for round values of k and those with a name."""
         found, marks = self.coverage, self.marks
-        shown = sorted({*takewhile(lambda step: step < found.keys, _STEPS), found.keys, *marks})
+        shown = sorted({*takewhile(lambda k: k < found.keys, _ROUND_VALUES), found.keys, *marks})
         return [(k, found.share(k), marks.get(k, "")) for k in shown]
 
     def plot(self) -> Figure:
@@ -96,7 +96,7 @@ def curve(
     columns: str | None = None, batch: int = SAMPLES_PER_STEP, skip_bad: bool = False,
     scheduler: str | None = None,
 ) -> Curve:  # fmt: skip
-    """Return the curve of logs, as `hotline hotset curve` does; raises `DataError`."""
+    """Return the coverage curve of logs, as `hotline hotset curve` does; raises `DataError`."""
     paths, options = paths_of(files), read_options(columns, batch, skip_bad)
     with TemporaryDirectory() as scratch:
         found, steps = _coverage(paths, job, options, Path(scratch), jobs, scheduler)

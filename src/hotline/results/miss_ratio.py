@@ -68,7 +68,8 @@ def error_of(ratios: MissRatios) -> tuple[str, ...]:
     if ratios.sample is None:
         return ()
     worst = max(each.max_error for each in ratios.curves)
-    return (f"of {ratios.sample:.2%} of the keys; 95 % intervals are at most ±{100 * worst:.1f} points",)
+    sampled = f"from a sample of {ratios.sample:.2%} of the keys"
+    return (f"{sampled}; 95 % intervals are at most ±{100 * worst:.1f} points",)
 
 
 def _cells(curve: MissRatioCurve) -> list[str]:

@@ -27,7 +27,7 @@ class Policies(Study):
     """Cache policies for the keys in the switch: hits, moves, and the packets that each saves."""
 
     def plot(self, number: int = 0) -> Figure:
-        """Draw a figure of the report: 0 the hits by size, 1 by moves, 2 over time, 3 the pulls' (if any)."""
+        """Draw a figure: hits by size (0), by moves (1), over time (2), or of pulls by size (3, if any)."""
         return draw(figures_of(self)[number])
 
     def _repr_html_(self) -> str:

@@ -1,4 +1,4 @@
-"""`hotline.torch.EmbeddingBag`: PyTorch's, with its rows at the servers, which add or optimise."""
+"""`hotline.torch.EmbeddingBag`, an embedding bag whose rows are stored at the parameter servers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
     raise `InvalidCall`. `kv.init` initialises the table and `kv.read` reads it: there is no `weight`, and
     PyTorch's optimisers do not see the rows.
 
-    Each `backward` is a step on the rows, at once: of the table's optimiser at the servers, or else of SGD,
+    Each `backward` immediately steps the rows: by the table's optimiser at the servers, or else by SGD,
     for which -`lr` times the gradient is pushed. Gradients of the same row are added up before they
     are pushed, and what several workers push is added up at the servers. So neither momentum nor what changes
     gradients after `backward`, such as `clip_grad_norm_`, reaches the rows: clip in a hook of the output
@@ -68,7 +68,7 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
             (_weight is not None, "_weight: rows are at the servers; kv.init sets them"),
             (
                 padding_idx is not None and not -chosen.rows <= padding_idx < chosen.rows,
-                f"padding_idx = {padding_idx}: it has {chosen.rows} rows",
+                f"padding_idx = {padding_idx}: the table has {chosen.rows} rows",
             ),
             (
                 torch.device(device or "cpu").type != "cpu",
@@ -104,7 +104,7 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
         self._check(input)
         if len(self._pulls) == MAX_PREFETCHED:
             raise self._invalid(
-                f"prefetch: {MAX_PREFETCHED} inputs are ahead; forward has to get the same ones"
+                f"prefetch: {MAX_PREFETCHED} inputs are prefetched already; call forward with one first"
             )
         self._pulls.append(self._pull(input))
 
