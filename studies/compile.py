@@ -14,13 +14,13 @@ F = TypeVar("F", bound=Callable[..., object])
 
 _STUDIES = Path(__file__).parent
 _LINKS = [Path(simulator.__file__).with_name(f"{name}.py") for name in ("events", "links", "state")]
-_CALLED = {  # modules of other rooms that the compiled code of a study calls
+_CALLED_MODULES = {  # modules of other packages that the compiled code of a study calls
     "dense": (*agent_sources(), *_LINKS),
 }
 
 
 def entry_point(function: F) -> F:
-    """Decorate a function that Python calls: runs without the GIL, is compiled once and cached on disk."""
+    """Compile a function that Python calls, to run without the GIL; its code is cached on disk."""
     study = Path(function.__code__.co_filename).relative_to(_STUDIES).parts[0]
     return cached_entry_point(function, _STUDIES / study, sources(study))
 
@@ -28,4 +28,4 @@ def entry_point(function: F) -> F:
 @cache
 def sources(study: str) -> tuple[Path, ...]:
     files = sorted((_STUDIES / study).rglob("*.py"))
-    return (*files, *_CALLED.get(study, ()), Path(__file__), Path(nativekit.compile.__file__))
+    return (*files, *_CALLED_MODULES.get(study, ()), Path(__file__), Path(nativekit.compile.__file__))

@@ -61,7 +61,7 @@ def figures_of(numbers: Numbers) -> Iterator[Figure]:
             "In the last panel all workers have one uplink, and memory is plenty.",
         )  # fmt: skip
     yield breakdown(numbers.limits, f"{n}, {workers}")
-    yield from _courses(numbers.training)
+    yield from _loss_curves(numbers.training)
 
 
 def _panels(lines: Sequence[Line], scale: float) -> Iterator[Panel]:
@@ -109,7 +109,7 @@ def breakdown(limits: Sequence[Limit], what: str) -> Figure:
     )  # fmt: skip
 
 
-def _courses(training: Sequence[TrainingRow]) -> Iterator[Figure]:
+def _loss_curves(training: Sequence[TrainingRow]) -> Iterator[Figure]:
     for name, along, title in (
         ("allreduce-loss-steps", "step", "mini-batches of all workers"),
         ("allreduce-loss-time", "ms", "ms"),

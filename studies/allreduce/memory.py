@@ -29,12 +29,12 @@ class Memory(Strict):
 
 
 def memories() -> list[Memory]:
-    every = _registers(switchml.DESIGN)
-    checked = {name: n for name, n in every.items() if "slot_timeout.since" not in name}
+    switchml_registers = _registers(switchml.DESIGN)
+    checked = {name: n for name, n in switchml_registers.items() if "slot_timeout.since" not in name}
     hot = _registers(hotset.DESIGN)
     entries = 2 * SLOTS
     return [
-        _memory("switchml", _published(every), "value_", entries, VALUES),
+        _memory("switchml", _published(switchml_registers), "value_", entries, VALUES),
         _memory("switchml-checked", checked, "value_", entries, VALUES),
         _memory("atp", _published(_registers(atp.DESIGN)), "value_", CELLS, atp_packet.VALUES),
         _memory("atp-checked", _registers(atp.DESIGN), "value_", CELLS, atp_packet.VALUES),
@@ -50,8 +50,8 @@ def _published(registers: dict[str, int]) -> dict[str, int]:
     return {name: n for name, n in registers.items() if not any(key in name for key in _OPTIONAL_REGISTERS)}
 
 
-def _memory(arm: str, registers: dict[str, int], of_values: str, slots: int, values: int) -> Memory:
-    value_bytes = sum(n for name, n in registers.items() if of_values and f".{of_values}" in name)
+def _memory(arm: str, registers: dict[str, int], value_prefix: str, slots: int, values: int) -> Memory:
+    value_bytes = sum(n for name, n in registers.items() if value_prefix and f".{value_prefix}" in name)
     other_bytes = sum(registers.values()) - value_bytes
     return Memory(arm=arm, slots=slots, values=values, value_bytes=value_bytes, other_bytes=other_bytes)
 

@@ -20,8 +20,8 @@ from studies.allreduce.plan import (
     by_taken,
     by_workers,
     in_parts,
-    layers_of,
-    of_layers,
+    model_of,
+    model_points,
     points_of,
     sharings,
     trainings,
@@ -193,8 +193,8 @@ def numbers_of(plan: Plan, results: Results) -> Numbers:
         ],
         limits=[_limit(scheme, g, in_parts(plan, scheme, g), reduced) for scheme, g in curves],
         memory=memories(),
-        training=[each for question in trainings(plan) for each in _learned(plan, question, results)],
-        headlines=[each for scheme, g in curves for each in _headlines(plan, scheme, g, reduced)],
+        training=[each for question in trainings(plan) for each in _training_rows(plan, question, results)],
+        headlines=[each for scheme, g in curves for each in _model_steps(plan, scheme, g, reduced)],
         jobs=[
             _jobs_row(question, row, results) for question, rows in sharings(plan).items() for row in rows
         ],
@@ -233,16 +233,17 @@ def _octets(scheme: Scheme, found: Reduced) -> Octets:
 
 def _limit(scheme: Scheme, gbit: float, points: Mapping[str, Reduce], reduced: ReducedOf) -> Limit:
     runs = {name: reduced(point) for name, point in points.items()}
-    far, parts = runs["latency"], parts_of(points["latency"], runs)
+    delayed, parts = runs["latency"], parts_of(points["latency"], runs)
     return Limit(
-        scheme=scheme.name, gbit=gbit, workers=far.workers, servers=far.servers, values=far.values,
-        ms=1e3 * far.seconds, payload_ms=1e3 * far.payload_limit_s, limit_ms=1e3 * far.limit_s,
+        scheme=scheme.name, gbit=gbit, workers=delayed.workers, servers=delayed.servers,
+        values=delayed.values, ms=1e3 * delayed.seconds, payload_ms=1e3 * delayed.payload_limit_s,
+        limit_ms=1e3 * delayed.limit_s,
         parts_ms={name: 1e3 * seconds for name, seconds in parts.items()},
         whole_ms=1e3 * runs["loss"].seconds,
     )  # fmt: skip
 
 
-def _learned(plan: Plan, question: str, results: Results) -> list[TrainingRow]:
+def _training_rows(plan: Plan, question: str, results: Results) -> list[TrainingRow]:
     jobs = trainings(plan)[question]
     found = {job.arm: results[job.name] for job in jobs}
     trained = {arm: each for arm, each in found.items() if isinstance(each, TrainingResult)}
@@ -271,10 +272,10 @@ def _jobs_row(question: str, row: Sequence[Share], results: Results) -> JobsRow:
     )  # fmt: skip
 
 
-def _headlines(plan: Plan, scheme: Scheme, gbit: float, reduced: ReducedOf) -> list[ModelStep]:
-    model = layers_of(plan)
+def _model_steps(plan: Plan, scheme: Scheme, gbit: float, reduced: ReducedOf) -> list[ModelStep]:
+    model = model_of(plan)
     found = []
-    for point in of_layers(plan, scheme, gbit):
+    for point in model_points(plan, scheme, gbit):
         assert model is not None
         all_reduce_ms, compute_ms = 1e3 * reduced(point).seconds, model.step_us / 1e3
         found.append(

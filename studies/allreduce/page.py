@@ -118,8 +118,8 @@ def limits(numbers: Numbers) -> Table:
         for each in numbers.limits
     ]  # fmt: skip
     head = (
-        "", "servers", "limit for values, ms", "with headers, ms", "measured, ms", "above the first",
-        "above the second",
+        "", "servers", "limit for values, ms", "with headers, ms", "simulated, ms",
+        "above limit for values", "above limit with headers",
     )  # fmt: skip
     return Table(f"An all-reduce of {numbers.values:,} values by {numbers.workers} workers", head, rows)
 
@@ -133,7 +133,7 @@ def parts(numbers: Numbers) -> Table:
         )
         for each in numbers.limits
     ]
-    return Table("What the time is made of, ms", ("", *PARTS, "together"), rows)
+    return Table("What the time is made of, ms", ("", *PARTS, "total"), rows)
 
 
 def octets(numbers: Numbers) -> Table:
@@ -149,7 +149,8 @@ def octets(numbers: Numbers) -> Table:
         for each in numbers.octets
     ]
     head = (
-        "", "workers", "servers", "values of a packet", "a worker's, up", "down", "a server's, up", "down",
+        "", "workers", "servers", "values of a packet", "worker, up", "worker, down", "server, up",
+        "server, down",
     )  # fmt: skip
     note = (
         "SwitchML's packet of 64 values has 308 bytes: 4.81 a value. Floats take a batch of exponents more."
@@ -168,7 +169,9 @@ def memory(numbers: Numbers) -> Table:
         )
         for each in numbers.memory
     ]  # fmt: skip
-    return Table("Registers", ("", "slots", "values of a slot", "bytes of values", "others", "all"), rows)
+    return Table(
+        "Registers", ("", "slots", "values of a slot", "bytes of values", "other bytes", "all bytes"), rows
+    )
 
 
 def training(question: str, numbers: Numbers) -> Table:

@@ -18,7 +18,7 @@ BASE_WORKERS, LAYER_WORKERS = 8, 4
 LOSSES = (0.0, 0.0001, 0.001, 0.01)
 BREAKDOWN_LOSS = 0.001
 SIZES = (64, 128, 256, 360)
-"""Values per packet; a design without a choice has its own instead."""
+"""Values per packet; a design with a fixed size has that one only."""
 TAKEN = (0.0, 0.25, 0.5, 0.75, 1.0)
 VALUE_BYTES = 4
 TRAINING_SERVERS = 2
@@ -27,7 +27,7 @@ SHARING_GBIT, SHARING_WORKERS = 100.0, 4
 """Bandwidth of cables, and workers of each job, for jobs that share a switch."""
 SLOTS = (20_000, 2_000, 500, 128, 0)
 """Slots or cells that are left for these jobs."""
-PUSHED = 10
+VECTOR_FACTOR = 10
 """Length of a vector, as a multiple of the values that a worker pushes to a hot set."""
 MEMORY, UPLINK = "the switch's memory", "one uplink"
 BREAKDOWN_RUNS = ("no-latency", "latency", "host-costs", "loss")
@@ -86,8 +86,8 @@ def by_loss(plan: Plan, scheme: Scheme, gbit: float) -> list[list[Reduce]]:
 def by_taken(plan: Plan, scheme: Scheme, gbit: float) -> dict[float, Reduce]:
     """Return all-reduces with another job at the switch, by that job's share of its memory.
 
-    A scheme without memory there does not change; one that needs memory has no all-reduce with a job that
-    has all. None for a checked scheme, whose frames are the same.
+    A scheme that uses no switch memory does not change; one that requires it is left out where the other job
+    has all. Empty for a checked scheme, which sends the same frames as the unchecked one.
     """
     if scheme.is_checked:
         return {}
@@ -114,12 +114,12 @@ def in_parts(plan: Plan, scheme: Scheme, gbit: float) -> dict[str, Reduce]:
     return dict(zip(BREAKDOWN_RUNS, runs, strict=True))
 
 
-def layers_of(plan: Plan) -> Model | None:
+def model_of(plan: Plan) -> Model | None:
     return None if plan.model is None else open_model(plan.model)
 
 
-def of_layers(plan: Plan, scheme: Scheme, gbit: float) -> list[Reduce]:
-    model = layers_of(plan)
+def model_points(plan: Plan, scheme: Scheme, gbit: float) -> list[Reduce]:
+    model = model_of(plan)
     if model is None or scheme.is_checked:
         return []
     values = model.layers.bytes // VALUE_BYTES
@@ -143,14 +143,14 @@ def trainings(plan: Plan) -> dict[str, list[Train]]:
     return {
         "10 Gbit/s": jobs(10),
         "100 Gbit/s": jobs(100),
-        "10 Gbit/s, with what our agents take": jobs(10, "measured"),
+        "10 Gbit/s, with the agents' measured time": jobs(10, "measured"),
         f"10 Gbit/s, computing {COMPUTE_US:,.0f} µs a step": jobs(10, "ideal", COMPUTE_US),
         f"the same, one worker {STRAGGLER:g} times as slow": jobs(10, "ideal", COMPUTE_US, STRAGGLER),
     }
 
 
 def sharings(plan: Plan) -> dict[str, list[list[Share]]]:
-    """Return rows of jobs at one switch by what they share; a row has all numbers of jobs."""
+    """Return rows of points by the resource that jobs share; a row has a point for each number of jobs."""
     schemes = {each.name: each.memory for each in SCHEMES if not each.is_checked}
     schemes[hotset.NAME] = SwitchMemory.OPTIONAL
 
@@ -159,7 +159,7 @@ def sharings(plan: Plan) -> dict[str, list[list[Share]]]:
             Share.model_validate(
                 {
                     "scheme": scheme, "gbit": SHARING_GBIT, "jobs": jobs, "workers": SHARING_WORKERS,
-                    "values": plan.shared_values // (PUSHED if scheme == hotset.NAME else 1), **shared,
+                    "values": plan.shared_values // (VECTOR_FACTOR if scheme == hotset.NAME else 1), **shared,
                 }
             )
             for jobs in plan.jobs
@@ -192,7 +192,7 @@ def _reductions(plan: Plan) -> Iterator[Reduce]:
                 by_workers(plan, scheme, gbit), by_size(plan, scheme, gbit), *by_loss(plan, scheme, gbit),
                 by_taken(plan, scheme, gbit).values(), by_length(plan, scheme, gbit),
                 in_parts(plan, scheme, gbit).values(),
-                of_layers(plan, scheme, gbit),
+                model_points(plan, scheme, gbit),
             )  # fmt: skip
             yield from chain(*reductions)
     for scheme in WITH_PUBLISHED_TIMERS:

@@ -1,4 +1,4 @@
-"""The all-reduce schemes that are compared: a design in an arm, with a number of servers."""
+"""The all-reduce schemes that are compared, each a design with an arm's settings and a number of servers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from studies.allreduce import AllReduceError
 
 class SwitchMemory(Enum):
     NONE = "none"
-    OPTIONAL = "what is free"
+    OPTIONAL = "optional"
     REQUIRED = "required"
 
 
@@ -22,7 +22,7 @@ class Scheme:
     name: str
     subject: Subject
     workers_per_server: int | None
-    """Workers per server; None for designs whose servers are idle, which have one."""
+    """Workers per server; None for designs whose servers are idle, which have one server."""
     dash: int = 0
     memory: SwitchMemory = SwitchMemory.NONE
 

@@ -1,8 +1,8 @@
 """Training of R1's hot set by synchronous and by asynchronous designs, on the same mini-batches.
 
-The model has the hot parameters only, and of each sample the hot features. In asynchronous designs, where the
-switch or servers store parameters, a worker pulls those of its mini-batch and pushes their deltas. In
-synchronous designs each worker has all parameters, and a push is an all-reduce of a vector as long as the
+The model has the hot parameters only, and samples have their hot features only. In asynchronous designs,
+where the switch or servers store parameters, a worker pulls those of its mini-batch and pushes their deltas.
+In synchronous designs each worker has all parameters, and a push is an all-reduce of a vector as long as the
 model, in which all workers take part. All designs add the same fixed-point deltas.
 """
 
@@ -53,7 +53,7 @@ class Training(Strict):
 
 
 def train(job: Training, network: Network, costs: Costs, shape: Shape = R1) -> TrainingResult:
-    """Train a model of zeros, with workers that start at once and begin a step when their last one ends."""
+    """Train a model from zero; workers start together, and each begins a step when its previous one ends."""
     arm = ARMS[job.arm]
     design = DESIGNS[arm.design]
     trace = restrict_to_hot(generate(shape, job.workers, job.steps, job.seed), shape.hot)
@@ -87,9 +87,9 @@ def restrict_to_hot(trace: Trace, size: int) -> Trace:
     assert trace.samples is not None
     updates = np.bincount(trace.position, minlength=trace.space.size)
     hot = np.sort(np.argsort(-updates, kind="stable")[: min(size, np.count_nonzero(updates))])
-    place = np.full(trace.space.size, -1)
-    place[hot] = np.arange(len(hot))
-    positions = place[trace.position]
+    new_position = np.full(trace.space.size, -1)
+    new_position[hot] = np.arange(len(hot))
+    positions = new_position[trace.position]
     is_hot = positions >= 0
     # The number of hot positions before each position of the trace.
     hot_before = np.append(0, np.cumsum(is_hot))
