@@ -147,10 +147,10 @@ def advance(
     end_times: Values,
 ) -> tuple[float, int]:  # fmt: skip
     """Advance to the next end, or at most to `until` unless `to_event`; return time and number under way."""
-    moving = 0
+    transferring = 0
     for k in range(number):
-        moving += work[k, STARTUP] <= 0.0
-    us_per_byte = network.beta_us * (1.0 + network.sharing * (moving - 1))
+        transferring += work[k, STARTUP] <= 0.0
+    us_per_byte = network.beta_us * (1.0 + network.sharing * (transferring - 1))
     step = np.inf
     for k in range(number):
         step = min(step, work[k, STARTUP] if work[k, STARTUP] > 0.0 else work[k, BYTES] * us_per_byte)

@@ -1,4 +1,4 @@
-"""Answers for readers: the network that a scaling factor requires, and step times under each scheduler."""
+"""The network that a scaling factor requires, and step times under each scheduler."""
 
 from __future__ import annotations
 

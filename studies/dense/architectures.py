@@ -24,13 +24,13 @@ class Builder:
         self.tensors.append(Tensor(name, values, multiply_adds))
 
     def conv(self, name: str, inputs: int, outputs: int, kernel: tuple[int, int], side: int) -> None:
-        """Add a convolution without bias whose output has `side`² places."""
+        """Add a convolution without bias whose output has `side`² positions."""
         values = inputs * outputs * kernel[0] * kernel[1]
         self.add(f"{name}.weight", values, values * side**2)
 
-    def norm(self, name: str, channels: int, places: int) -> None:
-        self.add(f"{name}.weight", channels, channels * places)
-        self.add(f"{name}.bias", channels, channels * places)
+    def norm(self, name: str, channels: int, positions: int) -> None:
+        self.add(f"{name}.weight", channels, channels * positions)
+        self.add(f"{name}.bias", channels, channels * positions)
 
     def linear(self, name: str, inputs: int, outputs: int, times: int = 1) -> None:
         self.add(f"{name}.weight", inputs * outputs, inputs * outputs * times)
@@ -184,7 +184,7 @@ def _chain(net: Builder, name: str, inputs: int, convs: _Branch) -> None:
 
 
 def bert(layers: int, hidden: int, length: int) -> list[Tensor]:
-    """Return BERT for pre-training (Devlin et al. 2019), 30,522 words, sequences of `length`."""
+    """Return BERT for pre-training (Devlin et al. 2019), 30,522 tokens, sequences of `length`."""
     # The decoder shares the embedding's weight, whose gradient is ready last; its multiply-adds are counted
     # at its bias.
     net, words = Builder(), 30_522
@@ -213,11 +213,11 @@ def bert(layers: int, hidden: int, length: int) -> list[Tensor]:
 
 
 def dlrm() -> list[Tensor]:
-    """Return the dense part of NVIDIA's DLRM for Criteo: 13 numbers and 26 embeddings of 128."""
+    """Return the dense part of NVIDIA's DLRM for Criteo: 13 numerical features and 26 embeddings of 128."""
     net = Builder()
     for number, (inputs, outputs) in enumerate(pairwise((13, 512, 256, 128))):
         net.linear(f"bottom_mlp.{2 * number}", inputs, outputs)
-    # 27 vectors in pairs, the numbers' own 128, and one value of padding.
+    # Dot products of 27 vectors in pairs, the 128 outputs of the bottom MLP, and one value of padding.
     for number, (inputs, outputs) in enumerate(pairwise((27 * 26 // 2 + 128 + 1, 1024, 1024, 512, 256, 1))):
         net.linear(f"top_mlp.{2 * number}", inputs, outputs)
     return net.tensors

@@ -71,7 +71,7 @@ class Model:
     title: str
     layers: Layers
     step_us: float
-    source: str = "a table of yours"
+    source: str = "your table"
     is_estimate: bool = False
 
     @property
@@ -124,7 +124,7 @@ def _open_table(path: Path, step_us: float | None) -> Model:
 
 
 def _model(
-    name: str, title: str, layers: Layers, step_us: float, source: str = "a table of yours",
+    name: str, title: str, layers: Layers, step_us: float, source: str = "your table",
     is_estimate: bool = False,
 ) -> Model:  # fmt: skip
     backward_us = layers.total_backward_us

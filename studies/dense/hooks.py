@@ -77,7 +77,7 @@ def layers_of(
     warm_up: int = 3,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Layers:
-    """Return mean times over the steps, in the order of the forward pass (the reverse of gradients')."""
+    """Return mean times over the steps, in the order of forward (gradients become ready in reverse)."""
     # The time between two hooks belongs to the second one's layer; a module's forward time is its first
     # parameter's.
     parameters = {name: each for name, each in model.named_parameters() if each.requires_grad}
@@ -171,5 +171,5 @@ def _synchronizer(parameter: _Parameter) -> Callable[[], None]:
     kind = parameter.device.type
     if kind == "cpu":
         return lambda: None
-    device: Callable[[], None] = getattr(torch, kind).synchronize
-    return device
+    synchronize: Callable[[], None] = getattr(torch, kind).synchronize
+    return synchronize

@@ -29,7 +29,7 @@ Values = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """n layers in the order of the forward pass; a layer is any part whose gradient becomes ready at once."""
+    """n layers in the order of the forward pass; a layer is any part whose gradient is ready as a whole."""
 
     names: tuple[str, ...]
     sizes: NDArray[np.int64]
@@ -94,7 +94,7 @@ def read_layers(path: Path) -> Layers:
         )
         empty = raw["forward_us"].cast(pl.String).fill_null("") == ""
     except pl.exceptions.PolarsError as error:
-        raise DataError(f"{path}: has a column of another kind: {first_line(error)}") from error
+        raise DataError(f"{path}: has a column of an unexpected type: {first_line(error)}") from error
     without_forward = bool(empty.all())
     _check(path, raw, typed, COLUMNS[:3] if without_forward else COLUMNS, 1 if log.is_parquet else 2)
     forward = None if without_forward else typed["forward_us"].to_numpy()
@@ -159,7 +159,7 @@ def _check(path: Path, raw: pl.DataFrame, typed: pl.DataFrame, names: tuple[str,
     for row in repeated.iter_rows(named=True):
         raise DataError(
             f"{path}, {line} {row['row'] + first}: column layer is {row['layer']!r} again; "
-            "each layer once expected"
+            "expected each layer once"
         )
     if not int(typed["bytes"].sum()):
         raise DataError(f"{path}: all bytes are 0; expected the sizes of the gradients")

@@ -70,7 +70,7 @@ class Network(Strict):
 def reduce_us(
     network: Network, size: ArrayLike, gbit: ArrayLike | None = None, compression: ArrayLike | None = None
 ) -> Values:
-    """Return µs for `size` bytes; arrays broadcast; `gbit` and `compression` override `network`'s."""
+    """Return the µs for `size` bytes; arrays broadcast; `gbit` and `compression` override `network`'s."""
     size = np.asarray(size, dtype=np.float64)
     rate = np.asarray(network.gbit if gbit is None else gbit, dtype=np.float64)
     ratio = np.asarray(network.compression if compression is None else compression, dtype=np.float64)
@@ -80,7 +80,7 @@ def reduce_us(
     if n == 1:
         return 0 * one_way
     if network.aggregation == "ring":
-        # Reduce-scatter and all-gather: n - 1 steps each, of a part in n.
+        # Reduce-scatter and all-gather: n - 1 steps each, of 1/n of the buffer.
         return 2 * one_way * (n - 1) / n + (n - 1) * addition_us(size / n) + 2 * (n - 1) * network.startup_us
     if network.aggregation == "tree":
         # Whole buffers go up a binomial tree and down again.
@@ -146,5 +146,5 @@ def _number(path: Path, line: int, column: str, text: str | None) -> float:
     try:
         return float(text or "")
     except ValueError:
-        describe = "empty" if not text else repr(text)
-        raise DataError(f"{path}, line {line}: column {column} is {describe}; a number expected") from None
+        shown = "empty" if not text else repr(text)
+        raise DataError(f"{path}, line {line}: column {column} is {shown}; a number expected") from None

@@ -57,7 +57,7 @@ def write_whatif(
             )
         ],
         provenance=[*_sources(models), *network.describe(), ("buffers", fusion.describe())],
-        tables=[("What it takes", [_needed(requirements, target)])],
+        tables=[("Required network", [_requirements(requirements, target)])],
         plots=[plot(figure) for figure in figures],
         reading=_READING_WHATIF,
         glossary=_GLOSSARY,
@@ -74,7 +74,7 @@ def write_overlap(
     figures = [timeline(model, network, schedules[model.name]) for model in models]
     times = [step_times(model, network, schedules[model.name]) for model in models]
     page = Page(
-        title="What to send when",
+        title="Which gradients to merge",
         provenance=[*_sources(models), *network.describe()],
         tables=[("Time of a step", [times_table(times)])],
         plots=[plot(figure) for figure in figures],
@@ -97,12 +97,12 @@ def times_table(times: Sequence[StepTimes]) -> Table:
     return Table("ms of a step", ("", *names, "without communication"), rows)
 
 
-def _needed(requirements: Sequence[Requirements], target: float) -> Table:
+def _requirements(requirements: Sequence[Requirements], target: float) -> Table:
     rows: list[Row] = [
         (each.model, plain(f"{each.factor:.3f}"), *(plain(cell) for cell in each.cells()))
         for each in requirements
     ]
-    return Table(f"For a scaling factor of {target:g}", ("", "now", *COLUMNS), rows)
+    return Table(f"For a scaling factor of {target:g}", ("", "scaling factor", *COLUMNS), rows)
 
 
 def _sources(models: Sequence[Model]) -> list[tuple[str, str]]:

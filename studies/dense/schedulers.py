@@ -32,7 +32,7 @@ def fixed(layers: Layers, network: AlphaBetaModel, preset: str = "horovod-0.20")
 
 
 def mg_wfbp(layers: Layers, network: AlphaBetaModel) -> Schedule:
-    """Merged-gradient WFBP: one at a time, merged where the link is busy or waiting costs less than α."""
+    """Merge where the link is busy or waiting costs less than α, and send one at a time (MG-WFBP)."""
     return Schedule("MG-WFBP", _merged(layers, network, waits=True))
 
 

@@ -14,7 +14,7 @@ from studies.dense.alpha_beta import AlphaBetaModel, Constants, Schedule, admit,
 from studies.dense.layers import Layers, Values
 
 MAX_LAYERS = 12
-"""Most layers of an exhaustive search, which tries 2^11 ways to merge them."""
+"""Maximum number of layers of an exhaustive search, which tries 2^11 ways to merge them."""
 MIN_WIDTH, MAX_WIDTH, _WORK = 8, 64, 2_000_000
 """Bounds of the beam's width, and the number of steps to which it is adapted: width · n² for n layers."""
 _TIE_WEIGHTS = (0.0, 1e-6)
@@ -28,11 +28,11 @@ def optimum(layers: Layers, network: AlphaBetaModel) -> Schedule:
     sizes, ready = layers.gradients()
     if len(sizes) > MAX_LAYERS:
         raise DenseError(f"expected at most {MAX_LAYERS} layers, got {len(sizes)}")
-    best_mask = [
+    candidates = [
         (*_try_all(ready, sizes.astype(np.float64), at_once, constants(network)), at_once)
         for at_once in range(1, network.max_at_once + 1)
     ]
-    _, mask, at_once = min(best_mask)
+    _, mask, at_once = min(candidates)
     n = len(sizes)
     return Schedule("optimum", tuple(i for i in range(n) if i == n - 1 or mask >> i & 1), at_once)
 

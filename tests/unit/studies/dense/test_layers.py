@@ -89,8 +89,8 @@ def test_a_parquet_table_is_refused_by_its_row(tmp_path: Path) -> None:
     [
         ("bytes", [1.0, 2.5], "row 2: column bytes is 2.5; a whole number"),
         ("bytes", [1, None], "row 2: column bytes is empty"),
-        ("bytes", [[1], [2]], "a column of another kind"),
-        ("forward_us", [[1], [2]], "a column of another kind"),
+        ("bytes", [[1], [2]], "a column of an unexpected type"),
+        ("forward_us", [[1], [2]], "a column of an unexpected type"),
         ("backward_us", [1.0, float("inf")], "row 2: column backward_us is inf"),
         ("layer", ["a", "a"], "row 2: column layer is 'a' again"),
     ],
