@@ -12,8 +12,8 @@ _COLOURS = {arm.label: arm.colour for arm in ARMS}
 _DASHES = {arm.label: 1 if arm.way.startswith("sgd") else 0 for arm in ARMS}
 _TIME, _UPDATES = Axis("ms, simulated"), Axis("mini-batches of all workers")
 _MAX_LOSS = 1.1
-"""Largest loss that is drawn, as a multiple of chance's."""
-WORTHS = {
+"""Largest loss that is drawn, as a multiple of that of chance."""
+METRIC_TITLES = {
     "servers": "servers' CPU for a step",
     "packets": "packets to servers",
     "pull": "time of a pull",
@@ -71,8 +71,8 @@ def offload_map(numbers: Numbers) -> Figure:
         "What collect changes against Adagrad at the servers, by share of hits and budget",
         Axis("share of the updates that hit the switch", is_share=True),
         Axis("bound of staleness, ms", is_log=True),
-        [Panel(title, [surface(name)]) for name, title in WORTHS.items()],
+        [Panel(title, [surface(name)]) for name, title in METRIC_TITLES.items()],
         kind="map",
-        caption="Green gains, red loses, in % of what it is without the switch; at half of the capacity that "
-        f"servers alone have. Shares of a server's time for collections: {listed}.",
+        caption="Green is better, red is worse, in % of what it is without the switch; at half of the "
+        f"capacity that servers alone have. Shares of a server's time for collections: {listed}.",
     )

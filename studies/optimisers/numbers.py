@@ -17,13 +17,13 @@ from studies.optimisers.training import DataName, Training, TrainingResult
 
 
 class Curve(Strict):
-    """A training at the learning rate that was best on the part that tunes."""
+    """A training at the learning rate that was best on the tuning part of the data."""
 
     data: DataName
     label: str
     learning_rate: float
     tried: dict[str, float]
-    """Learning rate -> loss at the end of the part that tunes."""
+    """Learning rate -> loss at the end of the tuning part."""
     is_edge: bool
     """Whether the rate is the largest or the smallest that was tried."""
     result: TrainingResult

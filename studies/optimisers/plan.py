@@ -34,7 +34,7 @@ _R1 = WorkloadShape()
 @dataclass(frozen=True, slots=True)
 class Plan:
     steps: dict[DataName, int]
-    """Steps of each worker that choose the learning rate; as many more are reported, or what ratings have."""
+    """Steps of each worker for tuning, and again for reporting; fewer if there are too few ratings."""
     hit_shares: tuple[float, ...]
     offload_steps: int
     factors: tuple[float, ...] = FACTORS
@@ -80,7 +80,7 @@ def data_of(plan: Plan, ratings: Path | None) -> list[tuple[Data, int]]:
 
 
 def tuning(plan: Plan, arm: Arm, data: Data, steps: int) -> list[Training]:
-    """Return a training with each learning rate that is tried, on the part that tunes."""
+    """Return a training with each learning rate that is tried, on the tuning part of the data."""
     middle = (_SGD if arm.way.startswith("sgd") else _ADAGRAD)[data.name]
     return [
         Training(

@@ -61,10 +61,10 @@ class CachedOffloadChanges(CachedResult):
 def fingerprint(point: Point) -> str:
     code = digest(point.design.program, (point.job.__module__, "simulator.costs", *modules_of(point.design)))
     text = " ".join([code, point.model_dump_json(), Network().model_dump_json(), Hosts().model_dump_json()])
-    read = hashlib.sha256(text.encode())
+    hashed = hashlib.sha256(text.encode())
     if isinstance(point, Train) and point.job.data.file is not None:
-        read.update(point.job.data.file.read_bytes())
-    return read.hexdigest()[:16]
+        hashed.update(point.job.data.file.read_bytes())
+    return hashed.hexdigest()[:16]
 
 
 def run_point(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Training of a data set in simulation, by SGD in place and by Adagrad at servers and with `collect`."""
+"""Simulated training by SGD, at servers or in the switch, and by Adagrad, at servers or with `collect`."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Data(Strict):
 
 
 class Training(Strict):
-    """A training of a part of the data: the first `steps` of each worker tune, the next are reported."""
+    """A training on a part of the data: the first `steps` of each worker tune, the next are for reporting."""
 
     data: Data
     way: Way
@@ -116,7 +116,7 @@ class DataSet:
 
 @cache
 def load(data: Data, steps: int) -> DataSet:
-    """Return data whose first half tunes; the hot set is chosen from that half, too. Raises `DataError`."""
+    """Load data: its first half is for tuning, and the hot set is chosen from it. Raises `DataError`."""
     make_model: Callable[[float, float | None], Model] = LogisticRegression
     if data.name == "clicks":
         trace = generate(data.shape.shape(), WORKERS, 2 * steps, _SEED)
@@ -141,7 +141,7 @@ def _counts(trace: Trace, steps: range) -> NDArray[np.int64]:
 
 
 def train(job: Training, network: Network, costs: Hosts) -> TrainingResult:
-    """Train from zero, with workers that start at once and begin a step when their last one ends."""
+    """Train from zero; workers start together, and each begins a step when its previous one ends."""
     data, placement = load(job.data, job.steps), PLACEMENTS[job.way]
     trace = data.trace
     assert trace.samples is not None
