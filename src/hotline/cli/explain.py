@@ -38,9 +38,9 @@ PICTURE_WIDTH = 140
     "filters",
     multiple=True,
     metavar="NAME=PATTERN",
-    help="Show these events alone, as part=parser or table=hot_params; repeat it for more.",
+    help="Show only these events, such as part=parser or table=hot_params; repeatable.",
 )
-@click.option("--all", "everything", is_flag=True, help="Show what did nothing, too.")
+@click.option("--all", "everything", is_flag=True, help="Also show steps without effect.")
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each event.")
 @click.option("--svg", type=click.Path(path_type=Path, dir_okay=False), help="Draw a picture instead.")
 def explain(

@@ -234,7 +234,7 @@ class KernelPorts:
             if counted[number, arena.OVERSIZE_IN // 8]:
                 self._warned.add(number)
                 _LOG.warning(
-                    "port %d (%s): dropped a frame of %d B: it has more than %d B, or is many in one "
+                    "port %d (%s): dropped a frame of %d B: it has more than %d B, or is several frames in one "
                     "(segmentation offload? `ethtool -K ... tso off gso off`); later ones are only counted",
                     number,
                     self._interfaces[number].name,
