@@ -60,16 +60,16 @@ def test_a_list_is_sent_when_it_is_long_enough() -> None:
     digests = configured(timeout=100, size=3)
     assert [digests.learn(0, (mac, 1), 0) for mac in (1, 2, 1, 2)] == [None] * 4
     assert macs(digests.learn(0, (3, 1), 0)) == [1, 2, 3]
-    assert digests.next_end() is None
+    assert digests.next_deadline() is None
 
 
 def test_a_list_is_sent_when_its_oldest_message_has_waited_long_enough() -> None:
     digests = configured(timeout=100)
     digests.learn(0, (1, 1), 50)
     digests.learn(0, (2, 1), 149)
-    assert (digests.next_end(), digests.due(149)) == (150, [])
+    assert (digests.next_deadline(), digests.due(149)) == (150, [])
     (message,) = digests.due(150)
-    assert (macs(message), digests.next_end()) == ([1, 2], None)
+    assert (macs(message), digests.next_deadline()) == ([1, 2], None)
 
 
 def test_what_was_sent_is_not_sent_again_until_acknowledged() -> None:
@@ -138,7 +138,7 @@ def test_every_list_is_what_the_specification_says(
 
     for pause, event in events:
         now += pause
-        while (end := digests.next_end()) is not None and end <= now:
+        while (end := digests.next_deadline()) is not None and end <= now:
             sent += [macs(message) for message in digests.due(end)]
         if buffer and first + timeout <= now:
             flush(first + timeout)

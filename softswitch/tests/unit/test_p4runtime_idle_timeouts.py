@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from softswitch.p4runtime.entities.idle_timeouts import SHORTEST, IdleTimers
+from softswitch.p4runtime.entities.idle_timeouts import MIN_TIMEOUT_US, IdleTimers
 from softswitch.pipeline import EntryKey
 
 A, B = EntryKey("t", (1,)), EntryKey("t", (2,))
@@ -17,9 +17,9 @@ def timers(hits: dict[EntryKey, int]) -> IdleTimers:
 def test_an_entry_that_is_never_hit_is_idle_again_and_again() -> None:
     idle = timers({})
     idle.start(A, SECOND * 1000, 500)
-    assert (idle.next_end(), idle.expired(SECOND + 499)) == (SECOND + 500, [])
+    assert (idle.next_deadline(), idle.expired(SECOND + 499)) == (SECOND + 500, [])
     assert idle.expired(SECOND + 500) == [A]
-    assert (idle.next_end(), idle.expired(2 * SECOND + 500)) == (2 * SECOND + 500, [A])
+    assert (idle.next_deadline(), idle.expired(2 * SECOND + 500)) == (2 * SECOND + 500, [A])
 
 
 def test_a_hit_starts_the_timer_anew() -> None:
@@ -27,7 +27,7 @@ def test_a_hit_starts_the_timer_anew() -> None:
     idle = timers(hits)
     idle.start(A, SECOND * 1000, 0)
     assert idle.expired(SECOND) == []
-    assert idle.next_end() == SECOND // 2 + SECOND
+    assert idle.next_deadline() == SECOND // 2 + SECOND
     assert idle.expired(SECOND // 2 + SECOND) == [A]
 
 
@@ -37,17 +37,17 @@ def test_stopped_and_restarted_timers() -> None:
     idle.start(B, 2 * SECOND * 1000, 0)
     idle.stop(A)
     idle.stop(A)
-    assert idle.next_end() == 2 * SECOND
+    assert idle.next_deadline() == 2 * SECOND
     idle.start(B, SECOND * 1000, 0)
-    assert (idle.expired(SECOND), idle.next_end()) == ([B], 2 * SECOND)
+    assert (idle.expired(SECOND), idle.next_deadline()) == ([B], 2 * SECOND)
     idle.stop(B)
-    assert idle.next_end() is None
+    assert idle.next_deadline() is None
 
 
 def test_a_timeout_is_no_shorter_than_can_be_served() -> None:
     idle = timers({})
     idle.start(A, 1, 0)
-    assert idle.next_end() == SHORTEST
+    assert idle.next_deadline() == MIN_TIMEOUT_US
 
 
 @given(st.lists(st.tuples(st.integers(1, SECOND), st.booleans()), max_size=40))
@@ -58,7 +58,7 @@ def test_an_entry_is_idle_when_nothing_happened_for_its_timeout(steps: list[tupl
     active = 0
     for pause, hit in steps:
         now += pause
-        while (end := idle.next_end()) is not None and end <= now:
+        while (end := idle.next_deadline()) is not None and end <= now:
             expired = end - active >= timeout
             assert idle.expired(end) == ([A] if expired else [])
             active = end if expired else active

@@ -74,7 +74,7 @@ def test_it_is_what_a_message_comes_to(loaded: LoadedConfig) -> None:
     assert loaded.message == message
     direct = ControlledPipeline(message, CompiledPipeline, lambda: 0)
     assert direct.pipeline.program == loaded.program
-    assert direct.take_over(loaded.message) and direct.config == loaded.message
+    assert direct.adopt_config(loaded.message) and direct.config == loaded.message
 
 
 def test_an_image_of_the_pipeline_has_its_plain_entries(

@@ -1,4 +1,4 @@
-"""A pipeline under control: its configuration, its entities, and batches of writes and reads on them."""
+"""A pipeline controlled by P4Runtime: its config and entities, and batches of writes and reads of them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PL = TypeVar("PL", bound=ControlPlane)
 
 
 class EntityKind(Protocol):
-    """One kind of `Entity`: checks writes into a batch and answers queries. Messages are of its own type."""
+    """One kind of `Entity`, with its own message type: adds checked writes to a batch and answers queries."""
 
     # Each kind takes messages of one type only, which its class narrows.
     def write(self, kind: int, message: Any, batch: Batch) -> None:
@@ -53,14 +53,14 @@ class EntityKind(Protocol):
 
 
 class ControlledPipeline(Generic[PL]):
-    """A pipeline and what P4Runtime does to it, without gRPC; raises `Refusal` if it cannot be made.
+    """A pipeline with its P4Runtime entities, without gRPC; creating it raises `Refusal` for a bad config.
 
     `config` is a message, or a loaded config that several pipelines share. `make` compiles the program to a
-    pipeline; `clock` returns the pipeline's time, in µs since start. `down` has the ports that are down
-    (`port_changed`).
+    pipeline; `clock` returns the pipeline's time, in µs since start. `down` is the set of ports that are
+    down; `port_changed` must be called when it changes.
 
-    Table entries of an exact match and an action alone are stored in the pipeline and nowhere else. So after
-    such writes alone a caller may replace the pipeline's state, by `load_image` for example.
+    Entries that have only exact matches and an action are stored in the pipeline and nowhere else. So a
+    caller that writes no others may replace the pipeline's state, by `load_image` for example.
     """
 
     def __init__(
@@ -112,8 +112,8 @@ class ControlledPipeline(Generic[PL]):
         """Write all requests to a journal from now on, before they are executed."""
         self._journal = journal
 
-    def take_over(self, config: p4r.ForwardingPipelineConfig) -> bool:
-        """Replace the config, with its cookie, if it describes this same pipeline; return whether it does."""
+    def adopt_config(self, config: p4r.ForwardingPipelineConfig) -> bool:
+        """Replace the config and its cookie if program and P4Info are the same; return whether they are."""
         check_complete(config)
         same_program = config.p4_device_config == self.config.p4_device_config
         if same := same_program and config.p4info == self.config.p4info:
@@ -144,7 +144,7 @@ class ControlledPipeline(Generic[PL]):
         return self._write(request)
 
     def write_bytes(self, request: Request) -> list[Refusal | None]:
-        """Write a request given as bytes; plain writes that can all be applied take the shortest path."""
+        """Execute a request given as bytes; a fast path applies plain updates if none of them fails."""
         if self._journal is not None:
             self._journal.add(self._clock(), request.data)
         if self._plain is not None and request.scanned is not None:
@@ -160,8 +160,8 @@ class ControlledPipeline(Generic[PL]):
         results = [self._accept(update, batch) for update in request.updates]
         if any(results):
             batch.roll_back()
-            undone = Refusal(StatusCode.ABORTED, "not done, because another update of the batch failed")
-            return [result or undone for result in results]
+            aborted = Refusal(StatusCode.ABORTED, "not done, because another update of the batch failed")
+            return [result or aborted for result in results]
         if request.atomicity == p4r.WriteRequest.DATAPLANE_ATOMIC and not batch.is_one_step:
             batch.roll_back()
             raise unimplemented("DATAPLANE_ATOMIC is supported for batches of table entries only")
@@ -174,7 +174,7 @@ class ControlledPipeline(Generic[PL]):
         plain: list[tuple[int, EntryWrite]] = []
         for index, update in enumerate(request.updates):
             try:
-                write = self.tables.plain(update)
+                write = self.tables.plain_write(update)
             except Refusal as refusal:
                 results[index] = refusal
                 continue
@@ -210,7 +210,7 @@ class ControlledPipeline(Generic[PL]):
     # -- reads
 
     def read(self, request: p4r.ReadRequest) -> tuple[Iterator[p4r.ReadResponse], list[Refusal | None]]:
-        """Return the entities that queries select, in messages of limited size, and a result a query."""
+        """Return the entities that queries select, in messages of limited size, and one result per query."""
         results: list[Refusal | None] = []
         answers: list[Iterator[p4r.Entity]] = []
         for entity in request.entities:

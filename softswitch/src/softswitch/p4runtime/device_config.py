@@ -25,7 +25,7 @@ def program_in(device_config: bytes) -> bytes:
     try:
         message = _P4DeviceConfig.FromString(device_config)
     except DecodeError:
-        return device_config  # neither: the reader of JSON reports it
+        return device_config  # neither JSON nor the message: the JSON parser reports it
     if not message.device_data:
         raise ProgramError(f"{_NAME} has no device_data: the BMv2 JSON belongs there")
     data: bytes = message.device_data

@@ -50,30 +50,30 @@ class Notifications(Generic[PL]):
             running.digests.forget()
 
     def set_alarm(self) -> None:
-        """Set the alarm for the next digest list or idle timeout; call it when that may have changed."""
+        """Set the alarm for the next digest list or idle timeout; call it when its time may have changed."""
         self.stop()
         running = self._running()
         if running is None:
             return
-        list_due, idle_due = running.digests.next_end(), running.timers.next_end()
+        list_due, idle_due = running.digests.next_deadline(), running.timers.next_deadline()
         due = [1000 * idle_due] if idle_due is not None else []
         due += [list_due] if list_due is not None else []
         if due:
             delay = max(0, min(due) - 1000 * self._now()) / 1e9
-            self._alarm = asyncio.get_running_loop().call_later(delay, self._ring, running)
+            self._alarm = asyncio.get_running_loop().call_later(delay, self._on_alarm, running)
 
     def stop(self) -> None:
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
 
-    def _ring(self, running: ControlledPipeline[PL]) -> None:
+    def _on_alarm(self, running: ControlledPipeline[PL]) -> None:
         now = self._now()
         for due in running.digests.due(1000 * now):
             self._send_digest(due)
         if idle := running.timers.expired(now):
             message = p4r.IdleTimeoutNotification(timestamp=time.time_ns())
-            message.table_entry.extend(map(running.tables.idle, idle))
+            message.table_entry.extend(map(running.tables.idle_entry, idle))
             self._send(p4r.StreamMessageResponse(idle_timeout_notification=message))
         self.set_alarm()
 

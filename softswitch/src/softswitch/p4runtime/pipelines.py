@@ -15,7 +15,7 @@ from softswitch.ir import Program
 from softswitch.load import load_program
 from softswitch.messages import pluralize
 from softswitch.p4runtime.control import ControlledPipeline
-from softswitch.p4runtime.described import described
+from softswitch.p4runtime.generated_p4info import generate_config
 from softswitch.p4runtime.journal import Journal
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.reconcile import carry_over
@@ -38,7 +38,7 @@ PL = TypeVar("PL", bound=RunnablePipeline)
 
 
 MakePipeline = Callable[[Program], PL]
-FolderOf = Callable[[PL], Path | None]
+FolderOf = Callable[[PL], Path | None]  # returns the folder of the journal; None for no journal
 
 
 class Ports(Protocol[RUNS]):
@@ -49,7 +49,7 @@ class Ports(Protocol[RUNS]):
 
     @property
     def notice_socket(self) -> socket.socket:
-        """Socket from which the notices of the running pipeline are read, one a datagram."""
+        """Socket from which the notices of the running pipeline are read, one per datagram."""
         ...
 
     def now(self) -> int:
@@ -64,7 +64,7 @@ class Ports(Protocol[RUNS]):
 class Pipelines(Generic[PL]):
     """The pipeline that reads and writes act on (`saved`), and the one that processes packets (`running`).
 
-    A commit makes them one. A program that came without P4Info is `bare`: P4Runtime does not know it.
+    A commit makes `saved` the running one. `bare` is a program without P4Info, unknown to P4Runtime.
     """
 
     def __init__(self, ports: Ports[PL], make: MakePipeline[PL], folder_of: FolderOf[PL]) -> None:
@@ -102,7 +102,7 @@ class Pipelines(Generic[PL]):
         return self._controlled(_bare(data), p4r.ForwardingPipelineConfig(p4_device_config=data))
 
     def run_bare(self, control: ControlledPipeline[PL]) -> None:
-        """Run a program of `make_bare`; P4Runtime then has no config."""
+        """Run a pipeline of `make_bare`; P4Runtime then has no config."""
         self._commit(control)
         self.bare, self.saved, self.running = control, None, None
 
@@ -113,7 +113,7 @@ class Pipelines(Generic[PL]):
             control.port_changed(port)
 
     def resume(self, journal: Journal, make: MakePipeline[PL]) -> None:
-        at: int | None = 0
+        at: int | None = 0  # time of the request that is being replayed; None after the replay
         config = journal.config()
         is_bare = not config.HasField("p4info")
 
@@ -124,7 +124,7 @@ class Pipelines(Generic[PL]):
             _bare(config.p4_device_config) if is_bare else config, make, clock, self._down
         )
         for at, request in journal.requests():  # noqa: B007  # the clock reads it
-            with contextlib.suppress(Refusal):  # as it was then
+            with contextlib.suppress(Refusal):  # it was refused before, too
                 control.write(request)
         at = None
         control.journal_writes(journal)
@@ -164,12 +164,12 @@ class Pipelines(Generic[PL]):
         return response
 
     def _controlled(
-        self, config: p4r.ForwardingPipelineConfig, given: p4r.ForwardingPipelineConfig | None = None
+        self, config: p4r.ForwardingPipelineConfig, journalled: p4r.ForwardingPipelineConfig | None = None
     ) -> ControlledPipeline[PL]:
-        """Return the control of a config; the journal records `given` instead, if there is one."""
+        """Make the pipeline of a config; its journal, if any, records `journalled`, or else `config`."""
         control = ControlledPipeline(config, self._make, self._ports.now, self._down)
         if (folder := self._folder_of(control.pipeline)) is not None:
-            control.journal_writes(Journal(folder, given or config))
+            control.journal_writes(Journal(folder, journalled or config))
         return control
 
     def _commit(self, control: ControlledPipeline[PL]) -> None:
@@ -180,22 +180,24 @@ class Pipelines(Generic[PL]):
         log.info("pipeline committed")
 
     def _reconcile(self, config: p4r.ForwardingPipelineConfig) -> None:
-        """Change to another config with the state of this one; the same config only replaces the cookie."""
+        """Switch to another config and preserve the state; the same config only replaces the cookie."""
         if self.saved is None:
             self.load(config)
             return
-        if not self.saved.take_over(config):
+        if not self.saved.adopt_config(config):
             fresh = self._controlled(config)
             if refusals := carry_over(self.saved, fresh):
                 lost = pluralize(len(refusals), "entity", "entities")
-                raise invalid(f"{lost} cannot be preserved, the first: {refusals[0]}; to drop them, commit")
+                raise invalid(
+                    f"{lost} cannot be preserved, the first: {refusals[0]}; VERIFY_AND_COMMIT drops them"
+                )
             self.saved = fresh
         if self.saved is not self.running:
             self._commit(self.saved)
 
 
 def _bare(data: bytes) -> p4r.ForwardingPipelineConfig:
-    return described(data, load_program(data))
+    return generate_config(data, load_program(data))
 
 
 def _drain(notices: socket.socket) -> None:

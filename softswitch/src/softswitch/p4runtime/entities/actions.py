@@ -1,4 +1,4 @@
-"""Calls of actions: messages to `ActionCall`s and back (P4Runtime 1.4 §9.1.2)."""
+"""Conversion of action messages to `ActionCall`s and back (P4Runtime 1.4 §9.1.2)."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Arrays(Generic[A]):
         self._arrays = arrays
         self._pipeline = pipeline
 
-    def _modified(self, update: int, identity: int, message: CellEntry) -> tuple[A, range]:
+    def _check_write(self, update: int, identity: int, message: CellEntry) -> tuple[A, range]:
         array = self._array(identity)
         if update != MODIFY:
             raise invalid(f"{self._kind} {array.name} can only be modified")
@@ -78,7 +78,7 @@ class Arrays(Generic[A]):
         return range(index, index + 1)
 
     def _numbered(self, array: A, start: int, values: Iterable[V]) -> Iterator[tuple[int, V]]:
-        """Yield values of cells from `start` on by the controllers' indices, but for cells without one."""
+        """Yield cells from `start` on as (controllers' index, value); skip those without such an index."""
         for number, value in enumerate(values, start):
             index = number if array.indices is None else array.indices.given_index(number)
             if index is not None:

@@ -17,7 +17,7 @@ class CounterEntries(Arrays[CounterInfo]):
         super().__init__("counter", arrays, pipeline)
 
     def write(self, kind: int, message: p4r.CounterEntry, batch: Batch) -> None:
-        array, indices = self._modified(kind, message.counter_id, message)
+        array, indices = self._check_write(kind, message.counter_id, message)
         value = counter_value(message.data)
 
         def step(pipeline: ControlPlane) -> None:

@@ -10,7 +10,7 @@ from softswitch.p4runtime.status import denied, invalid, unimplemented
 
 
 def write_default(store: TableStore, kind: int, entry: p4r.TableEntry, batch: Batch) -> None:
-    """Check one update, which can only be a MODIFY, and add it to the batch; without an action it resets."""
+    """Check a MODIFY and add it to the batch; without an action it restores the program's default entry."""
     table = store.table
     if kind != MODIFY:
         raise invalid(f"table {store.name}: the default entry can only be modified")

@@ -18,7 +18,7 @@ Values = tuple[int, ...]
 Config = p4r.DigestEntry.Config
 
 
-class _Sent(NamedTuple):
+class _SentList(NamedTuple):
     values: tuple[Values, ...]
     time: int
 
@@ -26,9 +26,9 @@ class _Sent(NamedTuple):
 @dataclass
 class _State:
     gathered: dict[Values, None] = field(default_factory=dict)
-    first: int = 0  # time of the oldest of them
-    sent: dict[int, _Sent] = field(default_factory=dict)
-    cache: set[Values] = field(default_factory=set)
+    first: int = 0  # time of the oldest of `gathered`
+    sent: dict[int, _SentList] = field(default_factory=dict)
+    cache: set[Values] = field(default_factory=set)  # of `sent`; not sent again before the ack
     list_id: int = 0
 
     def acknowledge(self, list_id: int) -> None:
@@ -102,24 +102,24 @@ class DigestEntries:
         return [
             self._list(self._digests[identity], now)
             for identity, state in self._states.items()
-            if state.gathered and self._end(identity) <= now
+            if state.gathered and self._deadline(identity) <= now
         ]
 
-    def next_end(self) -> int | None:
-        return min((self._end(i) for i, state in self._states.items() if state.gathered), default=None)
+    def next_deadline(self) -> int | None:
+        return min((self._deadline(i) for i, state in self._states.items() if state.gathered), default=None)
 
     def forget(self) -> None:
         for state in self._states.values():
             state.forget()
 
-    def _end(self, identity: int) -> int:
+    def _deadline(self, identity: int) -> int:
         return self._states[identity].first + self._configs[identity].max_timeout_ns
 
     def _list(self, digest: DigestInfo, now: int) -> p4r.DigestList:
         state = self._states[digest.id]
         state.list_id += 1
         if self._configs[digest.id].ack_timeout_ns:
-            state.sent[state.list_id] = _Sent(tuple(state.gathered), now)
+            state.sent[state.list_id] = _SentList(tuple(state.gathered), now)
             state.cache.update(state.gathered)
         message = p4r.DigestList(digest_id=digest.id, list_id=state.list_id)
         message.data.extend(to_data(digest.shape, values) for values in state.gathered)

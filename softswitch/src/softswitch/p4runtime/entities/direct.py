@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 
 from softswitch.p4runtime.batch import MODIFY, Batch
-from softswitch.p4runtime.entities.entry_reads import Found, select
+from softswitch.p4runtime.entities.entry_reads import SelectedEntry, select
 from softswitch.p4runtime.entities.store import Key, Stores, TableStore
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import Refusal, invalid, unimplemented
@@ -22,7 +22,7 @@ def check_write(
     if kind != MODIFY:
         raise invalid(f"table {store.name}: a direct {what} can only be modified")
     if not has(store):
-        raise _lacking(store, what)
+        raise _no_resource(store, what)
     _refuse_default(entry, what)
     key = store.key(entry)
     if batch.find(store.entry_key(key)) is None:
@@ -32,7 +32,7 @@ def check_write(
 
 def read_direct(
     stores: Stores, pipeline: ControlPlane, wanted: p4r.TableEntry, what: str, has: HasResource
-) -> Iterator[Found]:
+) -> Iterator[SelectedEntry]:
     _refuse_default(wanted, what)
     if not wanted.table_id:
         found = [
@@ -43,7 +43,7 @@ def read_direct(
         return chain.from_iterable(found)
     store = stores[wanted.table_id]
     if not has(store):
-        raise _lacking(store, what)
+        raise _no_resource(store, what)
     if not wanted.match:
         return select(stores, pipeline, wanted)
     named = list(select(stores, pipeline, wanted))
@@ -52,7 +52,7 @@ def read_direct(
     return iter(named)
 
 
-def _lacking(store: TableStore, what: str) -> Refusal:
+def _no_resource(store: TableStore, what: str) -> Refusal:
     return invalid(f"table {store.name} has no direct {what}")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from softswitch.p4runtime.batch import Batch, Step
 from softswitch.p4runtime.entities.counters import counter_value
 from softswitch.p4runtime.entities.direct import check_write, read_direct
-from softswitch.p4runtime.entities.entry_reads import Found
+from softswitch.p4runtime.entities.entry_reads import SelectedEntry
 from softswitch.p4runtime.entities.store import Key, Stores, TableStore
 from softswitch.p4runtime.messages import p4r
 from softswitch.pipeline import ControlPlane, CounterValue
@@ -38,7 +38,7 @@ class DirectCounterEntries:
         return (_entity(one) for one in found)
 
 
-def _entity(found: Found) -> p4r.Entity:
+def _entity(found: SelectedEntry) -> p4r.Entity:
     entity = p4r.Entity()
     message = entity.direct_counter_entry
     found.store.describe(found.key, message.table_entry)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from softswitch.p4runtime.batch import Batch, Step
 from softswitch.p4runtime.entities.direct import check_write, read_direct
-from softswitch.p4runtime.entities.entry_reads import Found
+from softswitch.p4runtime.entities.entry_reads import SelectedEntry
 from softswitch.p4runtime.entities.meter_configs import decode_config, encode_config
 from softswitch.p4runtime.entities.store import NO_EXTRAS, Key, Stores, TableStore
 from softswitch.p4runtime.messages import p4r
@@ -52,7 +52,7 @@ def _refuse_colors(message: p4r.DirectMeterEntry) -> None:
         raise unimplemented("counters of meter colors are not supported")
 
 
-def _entity(found: Found) -> p4r.Entity:
+def _entity(found: SelectedEntry) -> p4r.Entity:
     entity = p4r.Entity()
     message = entity.direct_meter_entry
     found.store.describe(found.key, message.table_entry)

@@ -33,10 +33,10 @@ def prepare(store: TableStore, given: p4r.TableAction) -> Callable[[Batch], Entr
     match given.WhichOneof("type"):
         case "action_profile_member_id":
             profile.check_member(given.action_profile_member_id)
-            return partial(_used, profile, UseMember(given.action_profile_member_id))
+            return partial(_mark_used, profile, UseMember(given.action_profile_member_id))
         case "action_profile_group_id":
             profile.check_group(given.action_profile_group_id)
-            return partial(_used, profile, UseGroup(given.action_profile_group_id))
+            return partial(_mark_used, profile, UseGroup(given.action_profile_group_id))
         case "action_profile_action_set":
             return prepare_one_shot(profile, given.action_profile_action_set)
         case kind:
@@ -67,7 +67,7 @@ def encode(
             encode_call(actions, action, message.action)
 
 
-def _used(profile: ProfileStore, action: EntryAction, batch: Batch) -> EntryAction:
+def _mark_used(profile: ProfileStore, action: EntryAction, batch: Batch) -> EntryAction:
     _change_use(profile, action, 1, batch)
     return action
 

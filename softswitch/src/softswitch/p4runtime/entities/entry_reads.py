@@ -16,7 +16,7 @@ from softswitch.p4runtime.status import invalid, unimplemented
 from softswitch.pipeline import ActionCall, ControlPlane, EntryAction, StoredEntry
 
 
-class Found(NamedTuple):
+class SelectedEntry(NamedTuple):
     store: TableStore
     key: Key
     entry: StoredEntry
@@ -24,7 +24,7 @@ class Found(NamedTuple):
     one_shots: OneShots
 
 
-def select(stores: Stores, pipeline: ControlPlane, wanted: p4r.TableEntry) -> Iterator[Found]:
+def select(stores: Stores, pipeline: ControlPlane, wanted: p4r.TableEntry) -> Iterator[SelectedEntry]:
     return chain.from_iterable([_select(store, pipeline, wanted) for store in stores.selected(wanted)])
 
 
@@ -49,11 +49,11 @@ def read_entries(
 
 
 def idle_time(extras: Extras, entry: StoredEntry, now: int) -> int:
-    """Return the time since the last hit of an entry with an idle timeout, µs; `now` is in µs since start."""
+    """Return the µs since the last hit of an entry with an idle timeout; `now` is in µs since start."""
     return max(0, now - max(extras.written_us, entry.last_hit))
 
 
-def _select(store: TableStore, pipeline: ControlPlane, wanted: p4r.TableEntry) -> Iterator[Found]:
+def _select(store: TableStore, pipeline: ControlPlane, wanted: p4r.TableEntry) -> Iterator[SelectedEntry]:
     matches = None
     entries: Iterable[StoredEntry | None]
     if wanted.match and (wanted.priority or not store.has_priority):
@@ -64,7 +64,7 @@ def _select(store: TableStore, pipeline: ControlPlane, wanted: p4r.TableEntry) -
     extras = dict(store.extras)
     one_shots = dict(store.profile.one_shots) if store.profile is not None else {}
     return (
-        Found(store, key, entry, extras.get(key, NO_EXTRAS), one_shots)
+        SelectedEntry(store, key, entry, extras.get(key, NO_EXTRAS), one_shots)
         for entry in entries
         if entry is not None and wanted.priority in (0, entry.priority) and matches in (None, entry.key)
         for key in [Key(entry.key, entry.priority)]
@@ -72,7 +72,7 @@ def _select(store: TableStore, pipeline: ControlPlane, wanted: p4r.TableEntry) -
 
 
 def _check(store: TableStore, wanted: p4r.TableEntry) -> None:
-    """Raise Refusal for parts that the table lacks; queries of all tables skip those that lack them."""
+    """Raise Refusal for fields that the table cannot have; a query of all tables just leaves them unset."""
     table, name = store.table, store.name
     if wanted.is_default_action and wanted.HasField("time_since_last_hit"):
         raise invalid("default entries have no idle timeout")
@@ -101,7 +101,9 @@ def _is_wanted(
     )
 
 
-def _entity(found: Found, actions: Mapping[str, ActionInfo], wanted: p4r.TableEntry, now: int) -> p4r.Entity:
+def _entity(
+    found: SelectedEntry, actions: Mapping[str, ActionInfo], wanted: p4r.TableEntry, now: int
+) -> p4r.Entity:
     store, key, entry, extras, one_shots = found
     entity = p4r.Entity()
     message = entity.table_entry

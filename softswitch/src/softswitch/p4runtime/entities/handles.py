@@ -2,7 +2,7 @@
 
 BMv2 gives an entry the lowest free number. With each reuse of a number its version grows, and a handle is
 version << 24 | number (BMv2: match_units.cpp). Entries before the first query are numbered in the order of
-the table; from then on all writes are followed.
+the table; from then on all writes are tracked.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Timers of idle entries (P4Runtime 1.4 §9.1.9). Callers pass the current time."""
+"""Idle timers of table entries (P4Runtime 1.4 §9.1.9). Callers pass the current time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from softswitch.pipeline import EntryKey
 
-SHORTEST = 10_000  # minimum timeout, µs; shorter ones are raised to it
+MIN_TIMEOUT_US = 10_000  # shorter timeouts are raised to it
 
 
 class _Timer(NamedTuple):
@@ -25,19 +25,19 @@ class IdleTimers:
         self._deadlines: list[tuple[int, EntryKey, _Timer]] = []
 
     def start(self, key: EntryKey, timeout_ns: int, now: int) -> None:
-        self._start(key, _Timer(now, max(-(-timeout_ns // 1000), SHORTEST)))
+        self._start(key, _Timer(now, max(-(-timeout_ns // 1000), MIN_TIMEOUT_US)))
 
     def stop(self, key: EntryKey) -> None:
         self._timers.pop(key, None)
 
-    def next_end(self) -> int | None:
+    def next_deadline(self) -> int | None:
         self._drop_stopped()
         return self._deadlines[0][0] if self._deadlines else None
 
     def expired(self, now: int) -> list[EntryKey]:
         """Return the entries whose idle timeout is over, and restart their timers."""
         ended: list[tuple[EntryKey, _Timer]] = []
-        while (end := self.next_end()) is not None and end <= now:
+        while (end := self.next_deadline()) is not None and end <= now:
             _, key, timer = heapq.heappop(self._deadlines)
             ended.append((key, timer))
         expired = []

@@ -6,22 +6,20 @@ from softswitch.p4runtime.messages import p4i, p4r
 from softswitch.p4runtime.status import invalid, unimplemented
 from softswitch.pipeline import MeterConfig
 
-_TWO_RATES = p4i.MeterSpec.TWO_RATE_THREE_COLOR
-_THREE_COLORS = p4i.MeterSpec.SINGLE_RATE_THREE_COLOR
+_TWO_RATE = p4i.MeterSpec.TWO_RATE_THREE_COLOR
+_SINGLE_RATE_THREE_COLOR = p4i.MeterSpec.SINGLE_RATE_THREE_COLOR
 
 
 def decode_config(given: p4r.MeterConfig, kind: p4i.MeterSpec.Type.ValueType, location: str) -> MeterConfig:
     config = MeterConfig(given.cir, given.cburst, given.pir, given.pburst)
     if min(*config, given.eburst) < 0:
-        raise invalid(f"{location}: {_show(given)}: rates and bursts are not negative")
-    if given.eburst and kind != _THREE_COLORS:
-        raise invalid(f"{location}: eburst {given.eburst} is for meters of a single rate and three colors")
+        raise invalid(f"{location}: expected rates and bursts of at least 0, got {_show(given)}")
+    if given.eburst and kind != _SINGLE_RATE_THREE_COLOR:
+        raise invalid(f"{location}: eburst {given.eburst} is for single-rate three-color meters only")
     if given.eburst:
         raise unimplemented(f"{location}: meters with an excess burst are not supported")
-    if kind != _TWO_RATES and config[:2] != config[2:]:
-        raise invalid(
-            f"{location}: {_show(given)}: pir and pburst of a meter of a single rate are cir and cburst"
-        )
+    if kind != _TWO_RATE and config[:2] != config[2:]:
+        raise invalid(f"{location}: a single-rate meter needs pir=cir and pburst=cburst, got {_show(given)}")
     return config
 
 

@@ -19,7 +19,7 @@ class MeterEntries(Arrays[MeterInfo]):
         self._configs: dict[tuple[int, int], MeterConfig] = {}
 
     def write(self, kind: int, message: p4r.MeterEntry, batch: Batch) -> None:
-        array, indices = self._modified(kind, message.meter_id, message)
+        array, indices = self._check_write(kind, message.meter_id, message)
         _refuse_colors(message)
         config = None
         if message.HasField("config"):

@@ -18,7 +18,7 @@ from softswitch.pipeline import ActionCall, ControlPlane, EntryAction, UseGroup
 def prepare_one_shot(
     store: ProfileStore, message: p4r.ActionProfileActionSet
 ) -> Callable[[Batch], EntryAction]:
-    calls, weights, watched = _checked(store, message)
+    calls, weights, watched = _decode(store, message)
     stored = p4r.ActionProfileActionSet()
     stored.CopyFrom(message)
     return partial(_add, store, stored, calls, weights, watched)
@@ -72,7 +72,7 @@ def _add(
     return UseGroup(group)
 
 
-def _checked(
+def _decode(
     store: ProfileStore, message: p4r.ActionProfileActionSet
 ) -> tuple[list[ActionCall], list[int], list[int | None]]:
     """Return actions, weights and watched ports; raises Refusal if the profile does not accept them."""

@@ -17,7 +17,7 @@ class RegisterEntries(Arrays[RegisterInfo]):
         super().__init__("register", arrays, pipeline)
 
     def write(self, kind: int, message: p4r.RegisterEntry, batch: Batch) -> None:
-        array, indices = self._modified(kind, message.register_id, message)
+        array, indices = self._check_write(kind, message.register_id, message)
         value = value_of(array.shape, message.data, f"register {array.name}")
 
         def step(pipeline: ControlPlane) -> None:

@@ -1,4 +1,4 @@
-"""Replicas of multicast groups and clone sessions, in BMv2's order under PI.
+"""Replicas of multicast groups and clone sessions, in the order of BMv2 with PI as its P4Runtime server.
 
 BMv2 has a list of nodes, one for each instance, and each sends to its ports in ascending order. PI appends
 new nodes in the order of a hash table, and does not move those that remain (PI:
@@ -21,7 +21,7 @@ _BUCKETS = (13, 29, 59, 127, 257, 541, 1109, 2357, 5087, 10273, 20753, 42043, 85
 
 
 def copying_order(replicas: Iterable[Replica], before: Sequence[Replica] = ()) -> list[Replica]:
-    """Return the replicas in the order of the copies; `before` is the previous order."""
+    """Return the replicas in the order in which copies are sent; `before` is the previous order."""
     ports: dict[int, list[int]] = {}
     for port, instance in replicas:
         ports.setdefault(instance, []).append(port)

@@ -21,8 +21,8 @@ M = TypeVar("M", p4r.MulticastGroupEntry, p4r.CloneSessionEntry)
 MAX_CLASS = (1 << 8) - 1  # PSA's ClassOfService_t
 
 
-class _Replicated(ABC, Generic[M]):
-    """Entries of one kind by ID, with their replicas; `counts` are those of all kinds, by kind and ID."""
+class _ReplicatedEntries(ABC, Generic[M]):
+    """Entries of one kind by ID, with their replicas; `counts` has the numbers of replicas of all kinds."""
 
     name: str
     max_id: int
@@ -41,7 +41,7 @@ class _Replicated(ABC, Generic[M]):
 
     @abstractmethod
     def apply(self, pipeline: ControlPlane, message: M, replicas: list[Replica]) -> None:
-        """Write the replicas to the pipeline; none after a DELETE."""
+        """Write the replicas to the pipeline; they are empty after a DELETE."""
 
     @abstractmethod
     def entry(self, message: M) -> p4r.PacketReplicationEngineEntry: ...
@@ -54,7 +54,7 @@ class _Replicated(ABC, Generic[M]):
         if kind == INSERT and identity in self.entries:
             raise Refusal(StatusCode.ALREADY_EXISTS, f"{location} is already there")
         if kind != INSERT:
-            self._check_there(identity)
+            self._check_exists(identity)
         if kind == DELETE:
             batch.put(self.entries, identity, None)
             batch.put(self._counts, (self.name, identity), None)
@@ -80,16 +80,16 @@ class _Replicated(ABC, Generic[M]):
     def read(self, wanted: M) -> Iterator[p4r.Entity]:
         identity = self.identity(wanted)
         if identity:
-            self._check_there(identity)
+            self._check_exists(identity)
         chosen = [self.entries[identity]] if identity else list(self.entries.values())
         return (p4r.Entity(packet_replication_engine_entry=self.entry(message)) for message, _ in chosen)
 
-    def _check_there(self, identity: int) -> None:
+    def _check_exists(self, identity: int) -> None:
         if identity not in self.entries:
             raise Refusal(StatusCode.NOT_FOUND, f"{self.name} {identity} is not there")
 
 
-class _MulticastGroups(_Replicated[p4r.MulticastGroupEntry]):
+class _MulticastGroups(_ReplicatedEntries[p4r.MulticastGroupEntry]):
     name, max_id = "multicast group", MULTICAST_GROUPS - 1
 
     def identity(self, message: p4r.MulticastGroupEntry) -> int:
@@ -107,7 +107,7 @@ class _MulticastGroups(_Replicated[p4r.MulticastGroupEntry]):
         return p4r.PacketReplicationEngineEntry(multicast_group_entry=message)
 
 
-class _CloneSessions(_Replicated[p4r.CloneSessionEntry]):
+class _CloneSessions(_ReplicatedEntries[p4r.CloneSessionEntry]):
     """The clone sessions; the class of service is stored without effect, as there are no queues for it."""
 
     name, max_id = "clone session", CLONE_SESSIONS - 1

@@ -1,8 +1,8 @@
 """The order in which a group's members are picked, as in BMv2 under PI, its P4Runtime server.
 
-BMv2 numbers the members of a profile, each new one with the lowest free number, and hash h picks the member
-of rank h modulo size by number. PI creates as many copies of a member as its largest weight in any group, and
-a group in which its weight is w has the first w copies (PI: proto/frontend/src/action_prof_mgr.cpp).
+BMv2 numbers the members of a profile, each new one with the lowest free number. A hash h picks the member at
+position h modulo size, in order of these numbers. PI creates as many copies of a member as its largest weight
+in any group; where its weight is w, a group has the first w copies (PI: proto/frontend/src/action_prof_mgr.cpp).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class LowestFree:
 class MemberNumbers:
     """BMv2's numbers of the members of one profile, which determine the order of each group.
 
-    Members and groups are given by the controller's IDs. Those of one-shots have numbers only; `groups`
+    Arguments are the controller's IDs of members and groups. Those of one-shots have numbers only; `groups`
     allocates the numbers of all groups.
     """
 

@@ -29,7 +29,7 @@ class Extras(NamedTuple):
     controller_metadata: int = 0
     idle_timeout_ns: int = 0
     meter: MeterConfig | None = None
-    written_us: int = 0  # time of the last write, of an entry with an idle timeout
+    written_us: int = 0  # time of the last write; 0 in a table without idle timeouts
 
 
 NO_EXTRAS = Extras()
@@ -43,9 +43,9 @@ class DefaultEntry(NamedTuple):
 
 
 class TableStore:
-    """The state of one table; entries are in `extras` only if theirs are not `NO_EXTRAS`.
+    """The state of one table; `extras` has only those that differ from `NO_EXTRAS`.
 
-    If the table `is_plain`, entries of match and action only have no state outside of the pipeline.
+    If `is_plain`, an entry that has only matches and an action has no state outside of the pipeline.
     """
 
     def __init__(self, table: TableInfo, program: Program, profiles: Profiles) -> None:

@@ -33,7 +33,7 @@ CHANGES = {INSERT: Change.INSERT, MODIFY: Change.MODIFY, DELETE: Change.DELETE}
 MATCH, ACTION = (p4r.TableEntry.DESCRIPTOR.fields_by_name[name] for name in ("match", "action"))
 
 
-class _Written(NamedTuple):
+class _EntryData(NamedTuple):
     extras: Extras
     counter: CounterValue | None
 
@@ -73,8 +73,8 @@ class TableEntries:
     def read(self, wanted: p4r.TableEntry) -> Iterator[p4r.Entity]:
         return read_entries(self._stores, self._actions, self._pipeline, wanted, self._clock())
 
-    def idle(self, entry_key: EntryKey) -> p4r.TableEntry:
-        """Return the entry in a notification after its idle timeout (P4Runtime 1.4 §16.4)."""
+    def idle_entry(self, entry_key: EntryKey) -> p4r.TableEntry:
+        """Return an entry as it is reported after its idle timeout (P4Runtime 1.4 §16.4)."""
         store = self._stores.named(entry_key.table)
         key = Key(entry_key.key, entry_key.priority)
         message = p4r.TableEntry()
@@ -88,7 +88,7 @@ class TableEntries:
 
     # -- plain updates: match and action only, which the pipeline can check
 
-    def plain(self, update: p4r.Update) -> EntryWrite | None:
+    def plain_write(self, update: p4r.Update) -> EntryWrite | None:
         """Return the write of a plain update, or None if it is not one; raises Refusal if it is malformed."""
         entry = update.entity.table_entry
         store = self._stores.find(entry.table_id)
@@ -124,16 +124,16 @@ class TableEntries:
         if batch.find(store.entry_key(key)) is not None:
             raise store.exists(key)
         action = prepare(store, entry.action)
-        written = _written(store, entry, self._clock())
+        written = _decode_data(store, entry, self._clock())
         if batch.entry_count(store.name) >= store.size:
             raise store.full()
         self._put(store, Change.INSERT, key, action(batch), written, batch)
 
     def _modify(self, store: TableStore, entry: p4r.TableEntry, batch: Batch) -> None:
         key = store.key(entry)
-        old = _found(store, key, batch)
+        old = _existing_entry(store, key, batch)
         action = prepare(store, entry.action) if entry.HasField("action") else None
-        written = _written(store, entry, store.extras.get(key, NO_EXTRAS).written_us)
+        written = _decode_data(store, entry, store.extras.get(key, NO_EXTRAS).written_us)
         new = old.action if action is None else action(batch)
         self._put(store, Change.MODIFY, key, new, written, batch)
         if action is not None:
@@ -141,7 +141,7 @@ class TableEntries:
 
     def _delete(self, store: TableStore, entry: p4r.TableEntry, batch: Batch) -> None:
         key = store.key(entry)
-        old = _found(store, key, batch)
+        old = _existing_entry(store, key, batch)
         batch.put(store.extras, key, None)
         batch.write_entry(EntryWrite(Change.DELETE, store.name, key.matches, None, key.priority))
         batch.call_after_apply(lambda: self._timers.stop(store.entry_key(key)))
@@ -153,7 +153,7 @@ class TableEntries:
         change: Change,
         key: Key,
         action: EntryAction,
-        written: _Written,
+        written: _EntryData,
         batch: Batch,
     ) -> None:
         extras, counter = written
@@ -165,23 +165,23 @@ class TableEntries:
         if was_metered or extras.meter is not None:
             batch.add(set_meter(store, key, extras.meter))
         if store.table.has_idle_timeout:
-            batch.call_after_apply(lambda: self._watch(store, key, extras))
+            batch.call_after_apply(lambda: self._set_timer(store, key, extras))
 
-    def _watch(self, store: TableStore, key: Key, extras: Extras) -> None:
+    def _set_timer(self, store: TableStore, key: Key, extras: Extras) -> None:
         if extras.idle_timeout_ns:
             self._timers.start(store.entry_key(key), extras.idle_timeout_ns, self._clock())
         else:
             self._timers.stop(store.entry_key(key))
 
 
-def _found(store: TableStore, key: Key, batch: Batch) -> StoredEntry:
+def _existing_entry(store: TableStore, key: Key, batch: Batch) -> StoredEntry:
     found = batch.find(store.entry_key(key))
     if found is None:
         raise store.missing(key)
     return found
 
 
-def _written(store: TableStore, entry: p4r.TableEntry, written_us: int) -> _Written:
+def _decode_data(store: TableStore, entry: p4r.TableEntry, written_us: int) -> _EntryData:
     extras = Extras(
         entry.metadata,
         entry.controller_metadata,
@@ -189,15 +189,15 @@ def _written(store: TableStore, entry: p4r.TableEntry, written_us: int) -> _Writ
         meter_config(store, entry.meter_config) if entry.HasField("meter_config") else None,
         written_us if store.table.has_idle_timeout else 0,
     )
-    return _Written(extras, counter_value(entry.counter_data) if entry.HasField("counter_data") else None)
+    return _EntryData(extras, counter_value(entry.counter_data) if entry.HasField("counter_data") else None)
 
 
 def _write_const(store: TableStore, kind: int, entry: p4r.TableEntry, batch: Batch) -> None:
     if kind != MODIFY or entry.HasField("action"):
         raise denied(f"table {store.name} has constant entries")
     key = store.key(entry)
-    _found(store, key, batch)
-    extras, counter = _written(store, entry, 0)
+    _existing_entry(store, key, batch)
+    extras, counter = _decode_data(store, entry, 0)
     if counter is not None:
         batch.add(set_counter(store, key, counter))
     if extras.meter is not None or key in store.extras:

@@ -26,17 +26,17 @@ _KINDS = {
 }
 
 
-def described(data: bytes, program: Program) -> p4r.ForwardingPipelineConfig:
+def generate_config(data: bytes, program: Program) -> p4r.ForwardingPipelineConfig:
     try:
         names = {
             item["name"]: [p["name"] for p in item["runtime_data"]] for item in json.loads(data)["actions"]
         }
     except (KeyError, TypeError) as error:
         raise ProgramError(f"not a BMv2 program as p4c prints it: {error}") from error
-    return p4r.ForwardingPipelineConfig(p4info=_Description(program, names).message, p4_device_config=data)
+    return p4r.ForwardingPipelineConfig(p4info=_P4InfoBuilder(program, names).message, p4_device_config=data)
 
 
-class _Description:
+class _P4InfoBuilder:
     def __init__(self, program: Program, parameters: dict[str, list[str]]) -> None:
         self.message = p4i.P4Info()
         self._program = program
