@@ -1,4 +1,4 @@
-"""Updates that `scan` has found, as operations of `softswitch.state.write`."""
+"""Encoding of the updates that `scan` has found as operations of `softswitch.state.write`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WORD = 64
 
 
 class FieldRow:
-    """A match field or parameter of at most one word; `shift` is the place of its lowest bit in the key."""
+    """A match field or parameter of at most one word; `shift` is its lowest bit's position in the key."""
 
     id: int
     width: int
@@ -36,7 +36,7 @@ class FieldRow:
 class ActionRow:
     id: int
     index: int
-    first: int
+    first: int  # parameters: rows `first` to `end` - 1 of the fields
     end: int
 
 
@@ -44,9 +44,9 @@ class TableRow:
     id: int
     row: int
     key_words: int
-    first: int
+    first: int  # match fields: rows `first` to `end` - 1 of the fields
     end: int
-    first_action: int
+    first_action: int  # actions: rows `first_action` to `end_action` - 1
     end_action: int
 
 
@@ -62,10 +62,10 @@ def _row_of(rows: Records[TableRow] | Records[ActionRow], first: int, end: int, 
 def _fits(data: Bytes, value: Ints, field: FieldRow) -> bool:
     if value[IDENTITY] != field.id or value[LENGTH] == 0:
         return False
-    at, left = value[START], value[LENGTH]
-    while left > 1 and data[at] == 0:
-        at, left = at + 1, left - 1
-    bits = (left - 1) * 8
+    at, length = value[START], value[LENGTH]
+    while length > 1 and data[at] == 0:
+        at, length = at + 1, length - 1
+    bits = (length - 1) * 8
     first = data[at]
     while first:
         bits += 1
@@ -101,14 +101,14 @@ def encode(
     starts: Ints,
 ) -> bool:
     """Fill in operations and their starts; return whether all updates are valid and of these tables."""
-    at, last = int64(0), 0
+    at, table_row = int64(0), 0
     for number in range(len(updates)):
         update = updates[number]
-        if tables[last].id != update[TABLE]:
-            last = _row_of(tables, int64(0), len(tables), update[TABLE])
-            if last < 0:
+        if tables[table_row].id != update[TABLE]:
+            table_row = _row_of(tables, int64(0), len(tables), update[TABLE])
+            if table_row < 0:
                 return False
-        table = tables[last]
+        table = tables[table_row]
         change = update[CHANGE]
         if change != INSERT and change != MODIFY and change != DELETE:
             return False

@@ -1,7 +1,7 @@
 """The bytes of a `WriteRequest`: where its updates have their values (protobuf's wire format).
 
-Only entries of exact matches with an action or, deleted, without, as every encoder writes them: each field
-once, by falling in order of its number. All else is left to protobuf.
+Only updates of entries with exact matches and an action, or without one to delete them, in the form of every
+encoder: each field once, in ascending order of its number. All others are left to protobuf.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ VALUE_BYTES = 6
 NO_ACTION = -1
 _UPDATES = 4
 _UPDATES_TAG = _UPDATES << 3 | 2
-_VARINT, _WORD, _BYTES, _HALF = 0, 1, 2, 5
+_VARINT, _I64, _LEN, _I32 = 0, 1, 2, 5  # wire types
 _MAX_U32 = (1 << 32) - 1
 
 
 @compiled
 def _varint(data: int, at: int, stop: int) -> tuple[int, int]:
     """Decode a varint: return its value, -1 from 2^32 on, and the next offset, -1 if there is no varint."""
-    if at < stop and byte_at(data + at) < 0x80:  # as most are
+    if at < stop and byte_at(data + at) < 0x80:  # the usual case
         return int64(byte_at(data + at)), at + 1
     value = int64(0)
     for i in range(10):
@@ -54,8 +54,8 @@ def _varint(data: int, at: int, stop: int) -> tuple[int, int]:
 
 
 @compiled
-def _identity(data: int, at: int, stop: int, tag: int) -> tuple[int, int]:
-    """Decode a field with a tag: return its number and the next offset, -1 if it has none below 2^32."""
+def _varint_field(data: int, at: int, stop: int, tag: int) -> tuple[int, int]:
+    """Decode a varint with its tag: return its value and the next offset, -1 if it has none below 2^32."""
     if at >= stop or byte_at(data + at) != tag:
         return int64(-1), int64(-1)
     value, at = _varint(data, at + 1, stop)
@@ -63,8 +63,8 @@ def _identity(data: int, at: int, stop: int, tag: int) -> tuple[int, int]:
 
 
 @compiled
-def _inside(data: int, at: int, stop: int, tag: int) -> tuple[int, int]:
-    """Return start and end of the bytes of a field that begins with a tag, or -1 if there is none."""
+def _len_field(data: int, at: int, stop: int, tag: int) -> tuple[int, int]:
+    """Return start and end of the bytes of a field with this tag (wire type LEN), or -1 if there is none."""
     if at >= stop or byte_at(data + at) != tag:
         return int64(-1), int64(-1)
     length, at = _varint(data, at + 1, stop)
@@ -74,26 +74,26 @@ def _inside(data: int, at: int, stop: int, tag: int) -> tuple[int, int]:
 
 
 @compiled
-def _last(data: int, at: int, stop: int, tag: int) -> int:
-    """Return the start of the bytes of a field that ends its message, or -1 if there is none."""
-    start, end = _inside(data, at, stop, tag)
+def _last_len_field(data: int, at: int, stop: int, tag: int) -> int:
+    """Return the start of the bytes of a LEN field that ends its message, or -1 if there is none."""
+    start, end = _len_field(data, at, stop, tag)
     return start if end == stop else int64(-1)
 
 
 @compiled
 def _match(data: int, at: int, stop: int) -> tuple[int, int]:
     """Decode a FieldMatch, field_id 1, exact 2 { value 1 }: return ID and start of the value, or -1."""
-    identity, at = _identity(data, at, stop, 0x08)
+    identity, at = _varint_field(data, at, stop, 0x08)
     if at >= 0:
-        at = _last(data, at, stop, 0x12)
-    return identity, (_last(data, at, stop, 0x0A) if at >= 0 else at)
+        at = _last_len_field(data, at, stop, 0x12)
+    return identity, (_last_len_field(data, at, stop, 0x0A) if at >= 0 else at)
 
 
 @compiled
 def _param(data: int, at: int, stop: int) -> tuple[int, int]:
     """Decode an Action.Param, param_id 2, value 3: return ID and start of the value, or -1."""
-    identity, at = _identity(data, at, stop, 0x10)
-    return identity, (_last(data, at, stop, 0x1A) if at >= 0 else at)
+    identity, at = _varint_field(data, at, stop, 0x10)
+    return identity, (_last_len_field(data, at, stop, 0x1A) if at >= 0 else at)
 
 
 @compiled
@@ -102,19 +102,19 @@ def _update(data: int, at: int, stop: int, updates: Ints, number: int, values: I
 
     Its form is type 1, entity 2 { table_entry 2 { table_id 1, match 2, action 3 { action 1 } } }.
     """
-    updates[number, CHANGE], at = _identity(data, at, stop, 0x08)
+    updates[number, CHANGE], at = _varint_field(data, at, stop, 0x08)
     for _ in range(2):
         if at < 0:
             return -1
-        at = _last(data, at, stop, 0x12)
+        at = _last_len_field(data, at, stop, 0x12)
     if at < 0:
         return -1
-    updates[number, TABLE], at = _identity(data, at, stop, 0x08)
+    updates[number, TABLE], at = _varint_field(data, at, stop, 0x08)
     if at < 0:
         return -1
     updates[number, FIRST_MATCH] = used
     while at < stop and byte_at(data + at) == 0x12:
-        start, at = _inside(data, at, stop, 0x12)
+        start, at = _len_field(data, at, stop, 0x12)
         identity, first = _match(data, start, at) if at >= 0 else (at, at)
         if first < 0:
             return -1
@@ -122,17 +122,17 @@ def _update(data: int, at: int, stop: int, updates: Ints, number: int, values: I
         used += 1
     updates[number, ACTION], updates[number, FIRST_PARAM] = NO_ACTION, used
     if at < stop:
-        at = _last(data, at, stop, 0x1A)
+        at = _last_len_field(data, at, stop, 0x1A)
         if at < 0:
             return -1
-        at = _last(data, at, stop, 0x0A)
+        at = _last_len_field(data, at, stop, 0x0A)
         if at < 0:
             return -1
-        updates[number, ACTION], at = _identity(data, at, stop, 0x08)
+        updates[number, ACTION], at = _varint_field(data, at, stop, 0x08)
         if at < 0:
             return -1
         while at < stop:
-            start, at = _inside(data, at, stop, 0x22)
+            start, at = _len_field(data, at, stop, 0x22)
             identity, first = _param(data, start, at) if at >= 0 else (at, at)
             if first < 0:
                 return -1
@@ -148,14 +148,14 @@ def _skip(data: int, at: int, stop: int, wire: int) -> int:
     if wire == _VARINT:
         _, at = _varint(data, at, stop)
         return at
-    if wire == _BYTES:
+    if wire == _LEN:
         length, at = _varint(data, at, stop)
         if at < 0 or length < 0:
             return -1
         at += length
-    elif wire == _WORD:
+    elif wire == _I64:
         at += 8
-    elif wire == _HALF:
+    elif wire == _I32:
         at += 4
     else:
         return -1
@@ -184,7 +184,7 @@ def count_updates(data: Bytes) -> int:
 def scan(data: Bytes, updates: Ints, values: Ints, head: Bytes) -> int:
     """Fill in the updates of a request that `count_updates` has counted, and their values.
 
-    Copies the bytes of its other fields to `head`; returns their number, or -1 if an update is not plain.
+    Copies its other fields to `head`; returns the number of bytes copied, or -1 if an update is not plain.
     """
     at, number, used, size = int64(0), int64(0), int64(0), int64(0)
     address, stop = data.ctypes.data, len(data)

@@ -39,7 +39,7 @@ class TakesOperations(Protocol):
 
 
 class PlainWriter:
-    """The exact tables whose entries have no state outside of the pipeline (`TableStore`)."""
+    """Writes to the exact tables whose entries have no state outside of the pipeline (`TableStore`)."""
 
     def __init__(self, stores: Stores, declared: Iterable[Table], pipeline: TakesOperations) -> None:
         self._pipeline = pipeline
@@ -74,7 +74,7 @@ class PlainWriter:
         self._fields = filled(FieldRow, fields)
 
     def operations(self, scanned: Scanned, watched: Collection[str]) -> Operations | None:
-        """Return the operations of updates; None unless all are plain and of tables that nothing watches."""
+        """Return the operations of updates; None unless all are plain and none is of a `watched` table."""
         if not self._stores or any(self._extras) or (watched and not self._names.isdisjoint(watched)):
             return None
         count = len(scanned.updates)
