@@ -30,7 +30,7 @@ class WaitingPacket(NamedTuple):
 
 
 class QueueDepths(NamedTuple):
-    """Packets in a packet's queue when it arrived there, and when it left."""
+    """Packets in a queue when a packet was enqueued and when it was dequeued."""
 
     enq: int = 0
     deq: int = 0
@@ -92,7 +92,7 @@ class Change(Enum):
 
 
 class EntryWrite(NamedTuple):
-    """One update of a table. `key` has one match a field, in table order.
+    """One update of a table. `key` has one match per field, in table order.
 
     `priority` orders entries with ternary, optional or range matches, and the larger wins; others have 0.
     """
@@ -250,7 +250,7 @@ class Pipeline(ControlPlane, Protocol):
 
 
 class BufferedPipeline(Pipeline, Protocol):
-    """A pipeline whose queues between ingress and egress the caller provides; in `process` they are empty."""
+    """A pipeline whose caller provides the queues from ingress to egress; `process` takes them as empty."""
 
     def enter(self, port: int, frame: bytes, t_in: int, now: int) -> PassResult:
         """Run a frame that arrived at `t_in` up to the queues, at `now`; both in µs since start."""

@@ -70,7 +70,7 @@ def is_due(switch: Switch, queues: Queues) -> bool:
 
 @compiled
 def set_timer(switch: Switch, queues: Queues) -> None:
-    """Set the timer for the next departure or retry; one that has expired stays readable until then."""
+    """Set the timer for the next departure or retry; an expired timer is readable until it is set again."""
     due = min(next_departure(queues), int64(switch.retry_at))
     if due != switch.alarm:
         at = 0 if due == NEVER else max(1, due)

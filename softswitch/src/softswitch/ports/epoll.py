@@ -1,4 +1,4 @@
-"""epoll and timers through libc: `select.epoll` reports descriptors only, and not numbers of the caller."""
+"""epoll and timers through libc; `select.epoll` reports a descriptor, not a number chosen by the caller."""
 
 import ctypes
 import os

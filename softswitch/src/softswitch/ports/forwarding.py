@@ -278,9 +278,9 @@ def serve(switch: Switch, queues: Queues | None, p: int) -> None:
 
 
 @compiled
-def release_held(switch: Switch, queues: Queues | None) -> bool:
+def release_reordered(switch: Switch, queues: Queues | None) -> bool:
     now = now_us(switch)
-    still = 0
+    remaining = 0
     for p in range(switch.port_count):
         port = switch.ports[p]
         if port.impaired[IN]:
@@ -289,13 +289,13 @@ def release_held(switch: Switch, queues: Queues | None) -> bool:
             if count:
                 process_burst(switch, queues, port.number, count)
                 recycle(slots)
-            still += buffer.held
+            remaining += buffer.held
         if port.impaired[OUT]:
             buffer, slots = switch.reorder_buffers[p, OUT], switch.reorder_slots[p, OUT]
             switch.queued[p] = release(buffer, slots, now, int64(0), switch.queue[p], int64(0))
             send_queue(switch, p)
-            still += buffer.held
-    return still > 0
+            remaining += buffer.held
+    return remaining > 0
 
 
 @compiled
@@ -330,11 +330,11 @@ def run(switch: Switch, queues: Queues | None) -> int:
     Return STOPPED, or a reason for a warning, after which the caller calls again: NOTICES_LOST, or the index
     of a port that has received its first frame that was too large.
     """
-    held = switch.impaired != 0
+    has_reordered = switch.impaired != 0
     while True:
         if queues is not None and switch.buffered:
             serve_queues(switch, queues)
-        timeout = 0 if switch.busy_poll else 1 if held else -1
+        timeout = 0 if switch.busy_poll else 1 if has_reordered else -1
         ready = epoll_wait(switch.epoll, switch.events.ctypes.data, MAX_PORTS + 2, timeout)
         for k in range(ready):
             event = switch.events[k]
@@ -351,6 +351,6 @@ def run(switch: Switch, queues: Queues | None) -> int:
                 if unwarned and switch.ports[p].rx_oversize:
                     return p
         if switch.impaired:
-            held = release_held(switch, queues)
+            has_reordered = release_reordered(switch, queues)
         if switch.lost_notices > switch.reported_notices and now_us(switch) >= switch.report_at:
             return NOTICES_LOST
