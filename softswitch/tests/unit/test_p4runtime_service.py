@@ -108,7 +108,7 @@ async def test_bytes_that_are_no_message_are_an_invalid_argument(caplog: pytest.
                 with pytest.raises(grpc.aio.AioRpcError) as error:
                     await channel.unary_unary(f"/p4.v1.P4Runtime/{rpc}", bytes, bytes)(garbage)
                 assert failure(error)[0] == "INVALID_ARGUMENT", rpc
-                assert failure(error)[1].startswith(f"the request is no message of {rpc}"), rpc
+                assert failure(error)[1].startswith(f"cannot parse the {rpc} request"), rpc
             with pytest.raises(grpc.aio.AioRpcError) as error:
                 _ = [each async for each in channel.unary_stream(read, bytes, bytes)(garbage)]
             assert failure(error)[0] == "INVALID_ARGUMENT"

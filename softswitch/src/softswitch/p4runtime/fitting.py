@@ -1,7 +1,7 @@
 """Fit P4Info to its program, where p4c's P4Info and its JSON differ.
 
 `@p4runtime_translation` gives a type another width for controllers, or none for a string. A field of such a
-type gets the program's width here; `codecs.translation` has the controllers'.
+type gets the program's width here; `codecs.translation` has the controllers' widths.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from softswitch.p4runtime.messages import p4i, p4t
 Typed = p4i.MatchField | p4i.Action.Param | p4i.ControllerPacketMetadata.Metadata
 
 
-def fitted(p4info: p4i.P4Info, program: Program) -> p4i.P4Info:
+def fit_to_program(p4info: p4i.P4Info, program: Program) -> p4i.P4Info:
     """Return P4Info with the program's widths for keys of type `error` and for translated types.
 
     Digests get the program's names, as p4c makes up one for each file if a digest's type has none. Action
@@ -62,7 +62,7 @@ def _has_profile(program: Program, profile: p4i.ActionProfile) -> bool:
 
 
 def _name_digests(p4info: p4i.P4Info, program: Program) -> None:
-    """Rename digests that the program does not know, in order, if as many are left in the program."""
+    """Rename digests that the program lacks, in order, if it has as many that P4Info lacks."""
     declared, known = {d.preamble.name for d in p4info.digests}, {d.name for d in program.digests}
     unknown = [d for d in p4info.digests if d.preamble.name not in known]
     nameless = [d.name for d in program.digests if d.name not in declared]

@@ -67,7 +67,7 @@ def _sequence(first: ir.Action, second: ir.Action) -> ir.Action:
 
 
 def _moved(node: Any, parameters: int, statements: int) -> Any:
-    """Return a part of an action body, its parameter indices and jump targets shifted by these numbers."""
+    """Return a part of an action body, parameter indices and jump targets increased by these numbers."""
     if type(node) is tuple:
         return tuple(_moved(each, parameters, statements) for each in node)
     if not is_dataclass(node) or isinstance(node, type):

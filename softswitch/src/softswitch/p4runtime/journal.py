@@ -1,7 +1,7 @@
 """The journal of a pinned pipeline, from which another process rebuilds its control plane.
 
 It has the config and all Write requests, each with its time. Requests are written before they are executed,
-so none is missing; one that was not executed when the process was killed is executed by the next. Replaying
+so none is missing; one that a killed process did not execute is executed by the next process. Replaying
 them in the same order, at the same times, leads to the same state.
 """
 
@@ -25,7 +25,7 @@ _HEAD = struct.Struct("<QI")  # time, bytes of the request
 
 
 class Journal:
-    """The files of one pipeline, created if there is a config; closed by `close`, or the last reference."""
+    """The files of one pipeline, created if a config is given; closed by `close` or on garbage collection."""
 
     def __init__(self, folder: Path, config: p4r.ForwardingPipelineConfig | None = None) -> None:
         self._config = folder / "config.pb"
@@ -46,7 +46,7 @@ class Journal:
         try:
             return p4r.ForwardingPipelineConfig.FromString(self._config.read_bytes())
         except (OSError, DecodeError) as error:
-            raise SwitchError(f"{self._config}: no pipeline config that can be read: {error}") from None
+            raise SwitchError(f"{self._config}: cannot read the pipeline config: {error}") from None
 
     def add(self, now: int, data: bytes) -> None:
         """Append a serialized request before its execution; raises Refusal if the disk is full."""
@@ -69,7 +69,7 @@ class Journal:
             try:
                 request = p4r.WriteRequest.FromString(os.pread(self._file, length, at + _HEAD.size))
             except DecodeError as error:
-                text = f"{self._config.parent / 'journal'}: at byte {at} is no Write request: {error}"
+                text = f"{self._config.parent / 'journal'}: no valid Write request at byte {at}: {error}"
                 raise SwitchError(text) from None
             yield now, request
             at += _HEAD.size + length

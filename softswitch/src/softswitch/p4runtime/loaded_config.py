@@ -1,4 +1,4 @@
-"""Pipeline configs, read from files and loaded; pipelines of one program share a loaded one."""
+"""Pipeline configs, read from files and loaded; pipelines of one program share a `LoadedConfig`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from softswitch.errors import SwitchError
 from softswitch.load import load_program
 from softswitch.p4runtime.consistency import check
 from softswitch.p4runtime.device_config import program_in
-from softswitch.p4runtime.fitting import fitted
+from softswitch.p4runtime.fitting import fit_to_program
 from softswitch.p4runtime.group_actions import with_group_actions
 from softswitch.p4runtime.messages import p4i, p4r
 from softswitch.p4runtime.p4info import P4Info
@@ -30,7 +30,8 @@ class LoadedConfig:
         try:
             self.program = load_program(program_in(message.p4_device_config))
             self.p4info = P4Info(
-                fitted(message.p4info, self.program), {r.name: r.width for r in self.program.registers}
+                fit_to_program(message.p4info, self.program),
+                {r.name: r.width for r in self.program.registers},
             )
             check(self.p4info, self.program)
             self.program = with_group_actions(self.program, self.p4info)

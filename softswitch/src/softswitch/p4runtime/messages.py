@@ -51,7 +51,7 @@ def _message(descriptor: Descriptor) -> Any:  # a generated class
 
 
 def adopt(message: M) -> M:
-    """Convert a message of any class to the class of its type here."""
+    """Convert a message of another class for the same type, finsy's for example, to this module's class."""
     kind = GetMessageClass(_POOL.FindMessageTypeByName(message.DESCRIPTOR.full_name))
     return cast(M, kind.FromString(message.SerializeToString()))
 
@@ -61,8 +61,8 @@ def method_handlers(
 ) -> grpc.GenericRpcHandler:
     """Return the handlers of a gRPC server; `servicer` has a coroutine method for each RPC.
 
-    `requests` has the deserializers of RPCs whose requests are not messages. Bytes that are no message end
-    the call with INVALID_ARGUMENT.
+    `requests` has deserializers that replace those of protobuf, by RPC. Bytes that cannot be parsed end the
+    call with INVALID_ARGUMENT.
     """
     handlers = {}
     for rpc in _POOL.FindServiceByName(_SERVICE).methods:
@@ -82,7 +82,7 @@ def _parsing(method: Any, parse: Callable[[bytes], object], rpc: MethodDescripto
         try:
             return parse(data)
         except DecodeError as error:
-            text = f"the request is no message of {rpc.name}: {error}"
+            text = f"cannot parse the {rpc.name} request: {error}"
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, text)
 
     async def requests(stream: AsyncIterator[bytes], context: Context) -> AsyncIterator[object]:

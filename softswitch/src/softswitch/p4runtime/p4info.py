@@ -103,7 +103,7 @@ class RegisterInfo(NamedTuple):
 
 
 class ValueSetInfo(NamedTuple):
-    """A parser value set; whatever its fields' kinds, the parser matches whole values."""
+    """A parser value set. The parser matches whole values, whatever the match kinds of the fields."""
 
     id: int
     name: str
@@ -128,8 +128,8 @@ class P4Info:
         self._actions = {a.preamble.id: _action(a, translations) for a in message.actions}
         self.actions = {action.name: action for action in self._actions.values()}
         self._refs = {t.preamble.id: self._action_refs(t) for t in message.tables}
-        self._counted = {counter.direct_table_id for counter in message.direct_counters}
-        self._metered = {meter.direct_table_id: meter.spec.type for meter in message.direct_meters}
+        self._tables_with_counter = {counter.direct_table_id for counter in message.direct_counters}
+        self._meter_types = {meter.direct_table_id: meter.spec.type for meter in message.direct_meters}
         self.profiles = {p.preamble.id: self._profile(p) for p in message.action_profiles}
         self.tables = {t.preamble.id: self._table(t) for t in message.tables}
         self.value_sets = {v.preamble.id: _value_set(v, translations) for v in message.value_sets}
@@ -142,7 +142,7 @@ class P4Info:
         self.packet_out = headers.get("packet_out", FieldGroup("packet_out metadata", ()))
         ports = [field.translation for field in self.packet_in.fields if field.name == "ingress_port"]
         self.port_translation = next(iter(ports), None)
-        """Translation of ports that have no type in P4Info, those of replicas; that of a packet-in's port."""
+        """Translation of a packet-in's port, also used for replicas' ports, which have no type in P4Info."""
         self.registers = {r.preamble.id: self._register(r, register_widths) for r in message.registers}
         index = translations.of_index
         self.counters = {
@@ -186,8 +186,8 @@ class P4Info:
             group_actions=self._allowed([identity], TABLE_AND_DEFAULT, TABLE_ONLY, DEFAULT_ONLY),
             is_const=table.is_const_table,
             is_default_const=table.const_default_action_id != 0,
-            has_counter=identity in self._counted,
-            meter=self._metered.get(identity),
+            has_counter=identity in self._tables_with_counter,
+            meter=self._meter_types.get(identity),
             has_idle_timeout=table.idle_timeout_behavior == p4i.Table.NOTIFY_CONTROL,
             profile=self.profiles.get(table.implementation_id),
         )

@@ -8,7 +8,7 @@ from softswitch.p4runtime.messages import p4r
 
 
 class ControllerHeader:
-    """A header before frames of the CPU port, whose fields are packed in order."""
+    """The header that precedes a frame on the CPU port. Its fields are packed in order."""
 
     def __init__(self, fields: FieldGroup) -> None:
         self._fields = fields

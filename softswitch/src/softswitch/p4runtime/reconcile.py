@@ -39,7 +39,7 @@ ENTITIES = [
     ),
     p4r.Entity(digest_entry=p4r.DigestEntry()),
 ]
-_MODIFIED = {"counter_entry", "meter_entry", "register_entry", "value_set_entry"}
+_MODIFY_ONLY = {"counter_entry", "meter_entry", "register_entry", "value_set_entry"}
 
 
 class Defaults(Protocol):
@@ -59,10 +59,10 @@ def carry_over(old: State, new: ControlledPipeline[PL]) -> list[Refusal]:
     updates = _updates(old)
     refusals: list[Refusal] = []
     while batch := list(islice(updates, BATCH)):
-        for update, refusal in zip(batch, _do(new, batch), strict=True):
+        for update, refusal in zip(batch, _write(new, batch), strict=True):
             if refusal is not None and refusal.code is StatusCode.ALREADY_EXISTS:
                 update.type = MODIFY
-                (refusal,) = _do(new, [update])
+                (refusal,) = _write(new, [update])
             if refusal is not None and not _is_initial(update.entity):
                 refusals.append(refusal)
     return refusals
@@ -81,7 +81,7 @@ def _is_initial(entity: p4r.Entity) -> bool:
     return False
 
 
-def _do(new: ControlledPipeline[PL], updates: Sequence[p4r.Update]) -> list[Refusal | None]:
+def _write(new: ControlledPipeline[PL], updates: Sequence[p4r.Update]) -> list[Refusal | None]:
     return new.write(p4r.WriteRequest(updates=updates))
 
 
@@ -93,7 +93,7 @@ def _updates(old: State) -> Iterator[p4r.Update]:
             if kind == "table_entry":
                 yield from _entry_updates(old, entity)
             else:
-                yield p4r.Update(type=MODIFY if kind in _MODIFIED else INSERT, entity=entity)
+                yield p4r.Update(type=MODIFY if kind in _MODIFY_ONLY else INSERT, entity=entity)
 
 
 def _entry_updates(old: State, entity: p4r.Entity) -> Iterator[p4r.Update]:

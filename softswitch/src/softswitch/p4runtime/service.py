@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 
 class P4RuntimeServer(Generic[PL]):
-    """Serves P4Runtime 1.5 for the device with these ports, from `start` to `stop`.
+    """Serves P4Runtime 1.6 for the device with these ports, from `start` to `stop`.
 
     The server can listen before there are ports: call `start`, then `attach`, `load` and `begin`. Until
     `begin`, calls other than arbitration wait.
@@ -89,7 +89,7 @@ class P4RuntimeServer(Generic[PL]):
         self.pipelines.resume(journal, make_pinned)
 
     async def start(self, address: str, credentials: grpc.ServerCredentials | None = None, *more: str) -> int:
-        """Listen on HOST:PORT and on `more` addresses; return the first one's port, which may be 0 for any.
+        """Listen on HOST:PORT, where port 0 is any free one, and on `more`; return the port of the first.
 
         With credentials clients need TLS. Raises SwitchError if it cannot listen.
         """
@@ -287,7 +287,7 @@ def _listen(server: grpc.aio.Server, address: str, credentials: grpc.ServerCrede
             port = server.add_insecure_port(address)
         else:
             port = server.add_secure_port(address, credentials)
-    except RuntimeError:  # gRPC tells no reason
+    except RuntimeError:  # gRPC gives no reason
         raise SwitchError(f"cannot listen on {address!r}: expected HOST:PORT") from None
     return port
 
@@ -298,7 +298,7 @@ def _check_address(address: str) -> None:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         with socket.socket(family) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as gRPC's own
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as gRPC's sockets
             probe.bind((host.strip("[]"), int(port)))
     except (ValueError, OverflowError):
         raise SwitchError(f"cannot listen on {address!r}: expected HOST:PORT") from None
