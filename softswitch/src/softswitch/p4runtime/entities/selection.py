@@ -2,7 +2,7 @@
 
 BMv2 numbers the members of a profile, each new one with the lowest free number. A hash h picks the member at
 position h modulo size, in order of these numbers. PI creates as many copies of a member as its largest weight
-in any group; where its weight is w, a group has the first w copies (PI: proto/frontend/src/action_prof_mgr.cpp).
+in any group; with weight w, a group has the first w copies (PI: proto/frontend/src/action_prof_mgr.cpp).
 """
 
 from __future__ import annotations
