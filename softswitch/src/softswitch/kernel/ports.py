@@ -234,8 +234,8 @@ class KernelPorts:
             if counted[number, arena.OVERSIZE_IN // 8]:
                 self._warned.add(number)
                 _LOG.warning(
-                    "port %d (%s): dropped a frame of %d B: it has more than %d B, or is several frames in one "
-                    "(segmentation offload? `ethtool -K ... tso off gso off`); later ones are only counted",
+                    "port %d (%s): dropped a frame of %d B: it has more than %d B, or is several frames "
+                    "in one (segmentation offload? `ethtool -K ... tso off gso off`); later ones are only counted",
                     number,
                     self._interfaces[number].name,
                     counted[number, arena.LARGEST // 8],
