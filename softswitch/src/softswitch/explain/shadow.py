@@ -1,4 +1,4 @@
-"""Values of a packet that its trace has reported so far; the differences are still to be reported."""
+"""Values of a packet as its trace last reported them, to find the changes that are not reported yet."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from softswitch.interpreter.packet import Packet
 class Shadow:
     def __init__(self, packet: Packet) -> None:
         self._program = packet.program
-        self._take(Packet(packet.program, 0, b"", 0, 0))
+        self._copy_from(Packet(packet.program, 0, b"", 0, 0))
 
-    def _take(self, packet: Packet) -> None:
+    def _copy_from(self, packet: Packet) -> None:
         self.fields = [list(values) for values in packet.fields]
         self.valid = list(packet.valid)
         self.varbits = list(packet.varbits)

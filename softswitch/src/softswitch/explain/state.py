@@ -20,14 +20,14 @@ from softswitch.p4runtime.status import Refusal
 _LOG = logging.getLogger(__name__)
 _SERVICE = "/p4.v1.P4Runtime/"
 _TIMEOUT_S = 60.0
-_MAX_MESSAGE = 128 << 20
+_MAX_MESSAGE_BYTES = 128 << 20
 _DEFAULTS = p4r.ReadRequest(entities=[p4r.Entity(table_entry=p4r.TableEntry(is_default_action=True))])
 
 
 class Switch:
     def __init__(self, address: str, device_id: int) -> None:
         self._address, self._device_id = address, device_id
-        options = [("grpc.max_receive_message_length", _MAX_MESSAGE)]
+        options = [("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES)]
         self._channel = grpc.insecure_channel(address, options)
         self.tables = self  # `carry_over` asks tables for `has_initial_default`
         self._changed: set[int] = set()
@@ -80,26 +80,26 @@ class Switch:
                 if error.code() is grpc.StatusCode.UNAVAILABLE:
                     raise self._error(error) from None
                 kind = entity.WhichOneof("entity")
-                _LOG.warning("%s: left out, the switch refuses to read %s", self._address, kind)
+                _LOG.warning("%s: omitting %s, which the switch refuses to read", self._address, kind)
 
-    def _error(self, error: Any) -> SwitchError:  # an RpcError, whose class lacks code and details
+    def _error(self, error: Any) -> SwitchError:  # an RpcError, whose class declares neither method
         if error.code() is grpc.StatusCode.UNAVAILABLE:
-            return SwitchError(f"{self._address}: no switch answers there (P4Runtime without TLS)")
+            return SwitchError(f"{self._address}: no switch answers there; expected P4Runtime without TLS")
         return SwitchError(f"{self._address}: {error.details()}")
 
 
 def from_switch(
     address: str, device_id: int, make: Callable[[Program], InterpretedPipeline], program: bytes | None
 ) -> InterpretedPipeline:
-    """Return a pipeline with a switch's program and state. Raises SwitchError if the program is another."""
+    """Return a pipeline with a switch's program and state. Raises SwitchError if `program` is another one."""
     with Switch(address, device_id) as switch:
         config = switch.config()
         if program is not None and program != config.p4_device_config:
-            raise SwitchError(f"{address}: the switch runs another program; omit PROGRAM to explain that")
+            raise SwitchError(f"{address}: the switch runs another program; omit PROGRAM to explain it")
         try:
             fresh = ControlledPipeline(config, make, lambda: 0)
         except Refusal as error:
-            raise SwitchError(f"{address}: the program that runs there: {error}") from error
+            raise SwitchError(f"{address}: cannot load the program that runs there: {error}") from error
         switch.copy_to(fresh)
         return fresh.pipeline
 

@@ -17,9 +17,9 @@ from softswitch.explain.filters import Filter, select
 from softswitch.explain.lines import Text, idle_line, one_line, part_line
 from softswitch.messages import pluralize
 
-BYTES_A_LINE = 32
+BYTES_PER_LINE = 32
 _MIN_WIDTH = 60
-MIN_TEXT = 20
+MIN_TEXT_WIDTH = 20
 TEMPORARY = re.compile(r"scalars\.tmp(_\d+)?")
 
 
@@ -75,11 +75,13 @@ def _draw(nodes: Sequence[Node], indent: str, width: int) -> Iterator[str]:
 
 
 def _wrapped(text: str, width: int, other_width: int) -> list[str]:
-    first = textwrap.wrap(text, max(width, MIN_TEXT), break_long_words=False, break_on_hyphens=False)[0]
+    first = textwrap.wrap(text, max(width, MIN_TEXT_WIDTH), break_long_words=False, break_on_hyphens=False)[0]
     others = text[len(first) :].lstrip()
     return [
         first,
-        *textwrap.wrap(others, max(other_width, MIN_TEXT), break_long_words=False, break_on_hyphens=False),
+        *textwrap.wrap(
+            others, max(other_width, MIN_TEXT_WIDTH), break_long_words=False, break_on_hyphens=False
+        ),
     ]
 
 
@@ -133,14 +135,14 @@ def _switch(parent: Node, kind: type[ev.Event], events: list[ev.Event]) -> None:
     for event in events:
         node = parent.add(one_line(event), event.context.source)
         if isinstance(event, ev.Send):
-            for at in range(0, len(event.data), 2 * BYTES_A_LINE):
-                node.add(Text(f"{at // 2:4}  {event.data[at : at + 2 * BYTES_A_LINE]}", dim=True))
+            for at in range(0, len(event.data), 2 * BYTES_PER_LINE):
+                node.add(Text(f"{at // 2:4}  {event.data[at : at + 2 * BYTES_PER_LINE]}", dim=True))
 
 
 def _steps(events: Iterable[ev.Event]) -> Iterator[list[ev.Event]]:
     step: list[ev.Event] = []
     for event in events:
-        if step and (isinstance(event, ev.State | ev.Table) or _place(event) != _place(step[0])):
+        if step and (isinstance(event, ev.State | ev.Table) or _step_key(event) != _step_key(step[0])):
             yield step
             step = []
         step.append(event)
@@ -148,13 +150,13 @@ def _steps(events: Iterable[ev.Event]) -> Iterator[list[ev.Event]]:
         yield step
 
 
-def _place(event: ev.Event) -> object:
+def _step_key(event: ev.Event) -> object:
     context = event.context
     return (context.state, context.table) if context.state or context.table else id(event)
 
 
 def _is_idle(step: list[ev.Event]) -> bool:
-    """Return whether a step is a table without a match and an effect, or an `if` that is false."""
+    """Return whether a step is a table with neither a match nor an effect, or an `if` that is false."""
     first = step[0]
     if isinstance(first, ev.Condition) and not first.context.table:
         return not first.holds
@@ -174,7 +176,7 @@ def _add_step(parent: Node, step: list[ev.Event], everything: bool) -> None:
         node = parent.add(_state_line(step))
         step = [e for e in step if not isinstance(e, ev.State | ev.Select)]
     elif isinstance(first, ev.Table):
-        if "." in context.table or first.key or everything:  # others are p4c's, for statements between tables
+        if "." in context.table or first.key or everything:  # else p4c generated it for statements
             node = parent.add(one_line(first), context.source)
         step = step[1:]
     elif context.table:

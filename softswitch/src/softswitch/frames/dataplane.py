@@ -15,11 +15,11 @@ STATUS_DOWN, STATUS_UP = 1, 2
 """Values of the enum PortOperStatus; BMv2 refuses its third one, UNKNOWN."""
 _PACKAGE = "softswitch.dataplane"
 _FIELD = descriptor_pb2.FieldDescriptorProto
-_INT32, _INT64, _BYTES = _FIELD.TYPE_UINT32, _FIELD.TYPE_UINT64, _FIELD.TYPE_BYTES
+_UINT32, _UINT64, _BYTES = _FIELD.TYPE_UINT32, _FIELD.TYPE_UINT64, _FIELD.TYPE_BYTES
 _MESSAGES: Mapping[str, Mapping[str, int]] = {
-    # PacketStreamRequest and PacketStreamResponse are the same.
-    "Packet": {"id": _INT64, "device_id": _INT64, "port": _INT32, "packet": _BYTES},
-    "PortStatus": {"device_id": _INT64, "port": _INT32, "oper_status": _INT32},
+    # PacketStreamRequest and PacketStreamResponse have the same fields.
+    "Packet": {"id": _UINT64, "device_id": _UINT64, "port": _UINT32, "packet": _BYTES},
+    "PortStatus": {"device_id": _UINT64, "port": _UINT32, "oper_status": _UINT32},
     "Empty": {},
 }
 

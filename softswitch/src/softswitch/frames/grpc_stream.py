@@ -15,18 +15,18 @@ from softswitch.errors import SwitchError
 from softswitch.frames.dataplane import SERVICE, STATUS_DOWN, STATUS_UP, Empty, Packet, PortStatus
 from softswitch.frames.ports import FramePorts
 
-_THREADS = 4  # for a stream, a client that is refused, and changes of ports
+_THREADS = 4  # for the stream, clients that are refused, and changes of port status
 
 
 class GrpcStream:
-    """Serve DataplaneInterface at HOST:PORT; `address` is the true one after `open`, if the port was 0."""
+    """Serve DataplaneInterface at HOST:PORT; `open` replaces port 0 in `address` by the actual one."""
 
     name = "gRPC"
 
     def __init__(self, address: str, device_id: int) -> None:
         self.address, self._device_id = address, device_id
         self._lock = threading.Lock()
-        self._leaving: SimpleQueue[Any] | None = None  # responses to the client; None ends them
+        self._responses: SimpleQueue[Any] | None = None  # to the client; None ends the stream
         self._ports: FramePorts
         self._server = grpc.server(ThreadPoolExecutor(_THREADS), options=[("grpc.so_reuseport", 0)])
 
@@ -43,7 +43,7 @@ class GrpcStream:
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
         try:
             port = self._server.add_insecure_port(self.address)
-        except RuntimeError:  # gRPC tells no reason
+        except RuntimeError:  # gRPC gives no reason
             raise SwitchError(
                 f"--dp-grpc-server-addr {self.address}: cannot listen there: expected a free HOST:PORT"
             ) from None
@@ -52,9 +52,9 @@ class GrpcStream:
 
     def send(self, port: int, frame: bytes, tag: int) -> bool:
         with self._lock:
-            if self._leaving is None:
+            if self._responses is None:
                 return False
-            self._leaving.put(Packet(id=tag, device_id=self._device_id, port=port, packet=frame))
+            self._responses.put(Packet(id=tag, device_id=self._device_id, port=port, packet=frame))
         return True
 
     def close(self) -> None:
@@ -63,20 +63,20 @@ class GrpcStream:
     def _stream(self, requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
         if not self._ports.started.is_set():
             context.abort(StatusCode.UNAVAILABLE, "not ready: no program runs")
-        leaving: SimpleQueue[Any] = SimpleQueue()
+        responses: SimpleQueue[Any] = SimpleQueue()
         with self._lock:
-            if self._leaving is not None:
+            if self._responses is not None:
                 context.abort(StatusCode.RESOURCE_EXHAUSTED, "only one client authorized at a time")
-            self._leaving = leaving
-        reader = threading.Thread(target=self._read, args=(requests, leaving), daemon=True)
+            self._responses = responses
+        reader = threading.Thread(target=self._read, args=(requests, responses), daemon=True)
         reader.start()
         try:
-            yield from iter(leaving.get, None)
+            yield from iter(responses.get, None)
         finally:
             with self._lock:
-                self._leaving = None
+                self._responses = None
 
-    def _read(self, requests: Iterator[Any], leaving: SimpleQueue[Any]) -> None:
+    def _read(self, requests: Iterator[Any], responses: SimpleQueue[Any]) -> None:
         try:
             for request in requests:
                 if request.device_id == self._device_id and request.packet:
@@ -84,7 +84,7 @@ class GrpcStream:
         except grpc.RpcError:  # the client has gone
             pass
         finally:
-            leaving.put(None)
+            responses.put(None)
 
     def _set_port_status(self, request: Any, context: grpc.ServicerContext) -> Any:
         if request.device_id != self._device_id:

@@ -11,11 +11,11 @@ from softswitch.errors import SwitchError
 from softswitch.frames.ports import FramePorts
 
 _LOG = logging.getLogger(__name__)
-_HEAD = struct.Struct("=iii")  # type, port, and the length of a frame, the status of a port, or no meaning
+_HEADER = struct.Struct("=iii")  # type, port, and argument: length of a frame or status of a port
 _INFO_REPLY = struct.Struct("=iiii")
 PORT_ADD, PORT_REMOVE, PORT_SET_STATUS, PACKET_IN, PACKET_OUT, INFO_REQUEST, INFO_REPLY = range(7)
 _NOT_SUPPORTED = 1
-_BUFFERED = 1024  # messages that the peer has not taken yet
+_BUFFER_MESSAGES = 1024  # in each direction
 
 
 class Nanomsg:
@@ -24,25 +24,28 @@ class Nanomsg:
     def __init__(self, address: str) -> None:
         self.address = address
         self._ports: FramePorts
-        self._socket: Any = None  # of pynng, which has no types
+        self._socket: Any = None  # a pynng socket; pynng has no type annotations
         self._thread = threading.Thread(target=self._receive, name="nanomsg", daemon=True)
 
     def open(self, ports: FramePorts) -> None:
         try:
-            import pynng  # an extra of the distribution
+            import pynng  # optional dependency
         except ImportError:
             raise SwitchError("--packet-in needs pynng: pip install 'hotline-softswitch[nanomsg]'") from None
         self._ports, self._closed, self._full = ports, pynng.Closed, pynng.TryAgain
         try:
             self._socket = pynng.Pair0(
-                listen=self.address, send_buffer_size=_BUFFERED, recv_buffer_size=_BUFFERED, recv_max_size=0
+                listen=self.address,
+                send_buffer_size=_BUFFER_MESSAGES,
+                recv_buffer_size=_BUFFER_MESSAGES,
+                recv_max_size=0,
             )
         except pynng.NNGException as error:
             raise SwitchError(f"--packet-in {self.address}: {error}") from None
         self._thread.start()
 
     def send(self, port: int, frame: bytes, tag: int) -> bool:
-        return self._send(_HEAD.pack(PACKET_OUT, port, len(frame)) + frame)
+        return self._send(_HEADER.pack(PACKET_OUT, port, len(frame)) + frame)
 
     def close(self) -> None:
         self._socket.close()
@@ -61,16 +64,16 @@ class Nanomsg:
                 message = self._socket.recv()
             except self._closed:
                 return
-            if len(message) < _HEAD.size:
-                _LOG.error("--packet-in: expected %d bytes or more, got %r", _HEAD.size, message)
+            if len(message) < _HEADER.size:
+                _LOG.error("--packet-in: expected %d bytes or more, got %r", _HEADER.size, message)
             else:
-                kind, port, more = _HEAD.unpack_from(message)
-                self._handle(kind, port, more, message[_HEAD.size :])
+                kind, port, argument = _HEADER.unpack_from(message)
+                self._handle(kind, port, argument, message[_HEADER.size :])
 
-    def _handle(self, kind: int, port: int, more: int, data: bytes) -> None:
+    def _handle(self, kind: int, port: int, argument: int, data: bytes) -> None:
         if kind == PACKET_IN:
-            self._ports.receive(port, data[:more])
+            self._ports.receive(port, data[:argument])
         elif kind == INFO_REQUEST:
-            self._send(_INFO_REPLY.pack(INFO_REPLY, port, more, _NOT_SUPPORTED))
-        elif kind not in (PORT_ADD, PORT_REMOVE, PORT_SET_STATUS):  # all ports are there, as in BMv2
-            _LOG.error("--packet-in: type %d is not that of a message to the switch", kind)
+            self._send(_INFO_REPLY.pack(INFO_REPLY, port, argument, _NOT_SUPPORTED))
+        elif kind not in (PORT_ADD, PORT_REMOVE, PORT_SET_STATUS):  # every port always exists
+            _LOG.error("--packet-in: expected the type of a message to the switch, got %d", kind)

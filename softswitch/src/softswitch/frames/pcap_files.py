@@ -1,7 +1,7 @@
-"""Frames from and to files, as BMv2's `--use-files` has it: INTERFACE_in.pcap and INTERFACE_out.pcap.
+"""Frames from INTERFACE_in.pcap and to INTERFACE_out.pcap, as with BMv2's `--use-files`.
 
-Inputs may be pipes. Frames are read in order of their times, without waiting for these; as in BMv2 the next
-frame of every file is read before any is processed.
+Inputs may be pipes. Frames are processed in order of their timestamps, without delays between them; as
+in BMv2 the next frame of every file is read before any is processed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _RECORD_BYTES = 16
 
 
 def read_frames(file: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
-    """Yield time in ns and bytes of each frame. Raises SwitchError for what is no pcap file."""
+    """Yield time in ns and bytes of each frame. Raises SwitchError if it is no valid pcap file."""
     header = file.read(_HEADER_BYTES)
     if len(header) < _HEADER_BYTES or header[:4] not in _FORMATS:
         raise SwitchError(f"{name}: expected a pcap file, got {header[:4].hex() or 'an empty one'}")
@@ -49,7 +49,7 @@ def read_frames(file: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
 
 
 class PcapFiles:
-    """Files for each port, named after its interface in `names`, read `delay_s` after the program runs."""
+    """Files for each port, named after its interface in `names`; `delay_s` is the delay before reading."""
 
     name = "pcap files"
 
@@ -92,12 +92,12 @@ class PcapFiles:
         return os.write(self._outputs[port], head + frame) == len(head) + len(frame)
 
     def close(self) -> None:
-        """End; a thread that waits for a pipe's writer is left to the process's end."""
+        """Stop; a thread that is blocked by a pipe without a writer lasts until the process ends."""
         self._closing.set()
         self._opened.close()
 
     def _run(self) -> None:
-        self._ports.started.wait()  # p4c's STF runner relies on it that the writer of a pipe waits until then
+        self._ports.started.wait()  # p4c's STF runner needs the writers of pipes to block until then
         if self._closing.is_set():
             return
         try:
@@ -115,6 +115,6 @@ class PcapFiles:
             waiting = {port: head for port, head in heads.items() if head is not None}
             if not waiting:
                 return
-            port = min(waiting, key=lambda each: waiting[each][0])  # of equal times the first port's
+            port = min(waiting, key=lambda each: waiting[each][0])  # the first port if times are equal
             self._ports.receive(port, waiting[port][1])
             heads[port] = next(readers[port], None)

@@ -22,7 +22,7 @@ MAX_FRAME = 65536
 
 
 class Transport(Protocol):
-    """A connection to another process that brings frames (`FramePorts.receive`) and takes others."""
+    """A connection to another process, which delivers frames (`FramePorts.receive`) and sends others."""
 
     name: str
     address: str
@@ -32,7 +32,7 @@ class Transport(Protocol):
         ...
 
     def send(self, port: int, frame: bytes, tag: int) -> bool:
-        """Send a frame that leaves, with the tag of the frame that caused it; return whether it was sent."""
+        """Send an output frame, with the tag of the input frame; return whether it was sent."""
         ...
 
     def close(self) -> None: ...
@@ -41,8 +41,8 @@ class Transport(Protocol):
 class FramePorts:
     """The switch's ports (`softswitch.p4runtime.pipelines.Ports`) on a transport, open until `close`.
 
-    Any port number has frames in and out. A frame is processed, with all its copies, in the thread that
-    delivers it, so queues before egress are always empty. `names` are interfaces that the transport knows.
+    Every port number can receive and send. A frame is processed, with all its copies, in the thread that
+    delivers it, so queues before egress are always empty. `names` are interface names by port.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class FramePorts:
     # -- packets
 
     def receive(self, port: int, frame: bytes, tag: int = 0) -> None:
-        """Process a frame and send what leaves, each with `tag`; without a program the frame is dropped."""
+        """Process a frame and send the output frames with `tag`; without a program the frame is dropped."""
         with self._lock:
             self._received[port] += 1
             if self._pipeline is None:
@@ -135,7 +135,7 @@ class FramePorts:
         self.started.set()
 
     def stop(self) -> None:
-        """Drop frames from now on; none is being processed afterwards."""
+        """Drop frames from now on; none is being processed when this returns."""
         with self._lock:
             self._pipeline = None
 
@@ -157,7 +157,7 @@ class FramePorts:
         (self._down.discard if is_up else self._down.add)(port)
         self.on_status(port, is_up)
 
-    # -- what reports and commands ask for
+    # -- counters and control commands
 
     def counters(self) -> SwitchCounters:
         with self._lock:
@@ -192,25 +192,25 @@ class FramePorts:
         return port not in self._down
 
     def add(self, port: int, interface: str) -> None:
-        raise self._without("interfaces")
+        raise self._unsupported("interfaces")
 
     def remove(self, port: int) -> None:
-        raise self._without("interfaces")
+        raise self._unsupported("interfaces")
 
     def set_queues(self, port: int | None, priority: int | None, rate: int | None, depth: int | None) -> None:
-        raise self._without("rates and depths of queues")
+        raise self._unsupported("rates and depths of queues")
 
     def set_crc(self, calculation: str, crc: Crc) -> None:
         with self._lock:
             assert self._pipeline is not None
             self._pipeline.use_code(*self._pipeline.code_with_crc(calculation, crc))
 
-    def _without(self, what: str) -> SwitchError:
+    def _unsupported(self, what: str) -> SwitchError:
         return SwitchError(f"Error: a switch with frames over {self._transport.name} has no {what}")
 
 
 def _send(end: socket.socket, data: bytes) -> bool:
-    """Send a datagram; return false if the control plane has not taken those before in time."""
+    """Send a datagram; return whether it was sent, which fails if the receiver's buffer is full."""
     try:
         end.send(data, socket.MSG_DONTWAIT)
     except OSError:
