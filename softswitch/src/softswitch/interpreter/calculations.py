@@ -28,7 +28,7 @@ def _input(packet: Packet, part: ir.CalculationInput) -> tuple[int, int]:
         case ir.FieldRef(header, _) if packet.valid[header]:
             return packet.bits(part), packet.width(part)
         case ir.WholeHeader(header) if packet.valid[header]:
-            return packet.joined(header), packet.header_bits(header)
+            return packet.header_value(header), packet.header_bits(header)
     return 0, 0
 
 

@@ -10,7 +10,7 @@ from softswitch.pipeline import Notice
 
 
 class RandomSequence:
-    """The sequence of `random`, by splitmix64. BMv2 seeds its own randomly, so any sequence conforms."""
+    """Numbers of `random` by splitmix64. BMv2 seeds its generator randomly, so any sequence conforms."""
 
     def __init__(self) -> None:
         self.state = 0

@@ -17,14 +17,14 @@ class Bucket:
     """Rate in tokens per µs."""
     burst: int
     tokens: int
-    counted: int = 0
-    """Tokens since start that were already added or lost."""
+    generated: int = 0
+    """Tokens generated since start, whether added or discarded from a full bucket."""
 
     def take(self, amount: int, now: int) -> bool:
         """Add the tokens up to `now`, in µs since start, and take `amount` if there are enough."""
         since_start = int(now * self.rate)
-        self.tokens = min(self.tokens + since_start - self.counted, self.burst)
-        self.counted = since_start
+        self.tokens = min(self.tokens + since_start - self.generated, self.burst)
+        self.generated = since_start
         if self.tokens < amount:
             return False
         self.tokens -= amount

@@ -1,4 +1,4 @@
-"""Callbacks for what happens to packets, as the interpreter runs them.
+"""Callbacks for the events of packets in the interpreter.
 
 An observer must change nothing. It is called after each event, so the packet has its new state; only
 `applies` is called before the action runs.
@@ -28,7 +28,7 @@ class Origin(str, Enum):
 
 
 class Observer(Generic[P]):
-    # -- the packet's way
+    # -- the packet's path
 
     def begins(self, packet: P, origin: Origin, parent: P | None) -> None:
         """Handle a frame that arrived, or a packet derived from another one (`parent`)."""
@@ -75,10 +75,10 @@ class Observer(Generic[P]):
         """Handle the result of a table's look-up; `entry` None is a miss."""
 
     def chose(self, packet: P, use: UseMember | UseGroup, call: str | None) -> None:
-        """Handle the action of an entry's member or group; None is an empty group."""
+        """Handle the action of an entry's member or group; `call` None is an empty group."""
 
     def applies(self, packet: P, table: ir.Table, invocation: ir.Invocation | None) -> None:
-        """Handle a table's action before it runs; None is no action."""
+        """Handle a table's action before it runs; `invocation` None is no action."""
 
     # -- statements
 
@@ -104,7 +104,7 @@ class Observer(Generic[P]):
     def calculated(self, packet: P, calculation: ir.Calculation, data: bytes, value: int) -> None: ...
 
     def drew(self, packet: P, low: int, high: int, value: int | None) -> None:
-        """Handle a random number; None is an empty range."""
+        """Handle a random number; `value` None is an empty range."""
 
     def notified(self, packet: P, notice: Notice) -> None: ...
 

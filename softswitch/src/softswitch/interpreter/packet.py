@@ -1,7 +1,7 @@
-"""One packet in flight: its fields, validity of its headers, and requests of its actions.
+"""One packet in flight: its fields, validity of its headers, and requests of its actions (such as clone).
 
 Headers start invalid with all fields 0, and keep their fields when they become invalid. BMv2: packet.h,
-phv.cpp, headers.cpp, stacks.cpp; the length is simple_switch's packet register 0.
+phv.cpp, headers.cpp, stacks.cpp; `length` is simple_switch's packet register 0.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Packet:
             self.cursors = [0] * (1 + max((stack.cursor for stack in self.program.stacks), default=-1))
 
     def copied(self) -> Packet:
-        """Return a packet with these headers and metadata, and without this one's requests."""
+        """Return a copy with the same headers and metadata, but without requests."""
         return Packet(
             self.program,
             self.port,
@@ -154,14 +154,14 @@ class Packet:
 
     # -- bytes
 
-    def take_header(self, header: int, data: bytes) -> None:
+    def unpack_header(self, header: int, data: bytes) -> None:
         bits, offset = int.from_bytes(data, "big"), 8 * len(data)
         for index in range(len(self.fields[header])):
             ref = ir.FieldRef(header, index)
             offset -= self.width(ref)
             self.set_bits(ref, bits >> offset)
 
-    def joined(self, header: int) -> int:
+    def header_value(self, header: int) -> int:
         bits = 0
         for index in range(len(self.fields[header])):
             ref = ir.FieldRef(header, index)
@@ -169,7 +169,7 @@ class Packet:
         return bits
 
     def header_bytes(self, header: int) -> bytes:
-        return self.joined(header).to_bytes(self.header_bits(header) // 8, "big")
+        return self.header_value(header).to_bytes(self.header_bits(header) // 8, "big")
 
     @property
     def payload(self) -> bytes:
@@ -177,5 +177,5 @@ class Packet:
         return self.frame[self.position :][: self.truncated]
 
     def truncate(self, length: int) -> None:
-        """Send at most `length` bytes; the smallest length counts."""
+        """Send at most `length` bytes; the smallest of several lengths applies."""
         self.truncated = length if self.truncated is None else min(length, self.truncated)

@@ -114,7 +114,7 @@ def _fill(packet: Packet, header: int, operation: ir.Extract) -> None:
         raise ParserError(CoreError.HEADER_TOO_SHORT)
     packet.varbits[header] = varbit
     end = packet.position + packet.header_bits(header) // 8
-    packet.take_header(header, packet.frame[packet.position : end])
+    packet.unpack_header(header, packet.frame[packet.position : end])
     packet.make_valid(header)
     packet.position = end
 

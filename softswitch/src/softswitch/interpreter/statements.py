@@ -1,6 +1,6 @@
 """Run statements of actions. BMv2: simple_switch/primitives.cpp, core/primitives.cpp.
 
-Where BMv2 exits, this is defined: a failed `assert` or `assume` drops the packet. An index of a counter,
+A failed `assert` or `assume`, at which BMv2 exits, drops the packet. An index of a counter,
 meter or register is modulo 2^32, as in BMv2.
 """
 
@@ -33,12 +33,12 @@ def run(externs: Externs, packet: Packet, body: Sequence[ir.Statement]) -> None:
         statement = body[position]
         position += 1
         match statement:
-            case ir.Jump(copy):
-                position = copy
-            case ir.JumpIfZero(condition, copy):
+            case ir.Jump(to):
+                position = to
+            case ir.JumpIfZero(condition, to):
                 value = evaluate(packet, condition)
                 packet.observer.branched(packet, position - 1, value)
-                position = position if value else copy
+                position = position if value else to
             case ir.CountLoop(message):
                 loops += 1
                 if loops == MAX_LOOPS:
@@ -89,8 +89,8 @@ def _change_headers(packet: Packet, statement: ir.Statement) -> None:
             copy, original = header_at(packet, target), header_at(packet, source)
             if copy is not None and original is not None:
                 packet.copy_header(copy, original)
-        case ir.CopyCursor(to_cursor, of_cursor):
-            packet.cursors[to_cursor] = packet.cursors[of_cursor]
+        case ir.CopyCursor(to_cursor, from_cursor):
+            packet.cursors[to_cursor] = packet.cursors[from_cursor]
         case ir.SetValid(ref):
             header = header_at(packet, ref)
             if header is not None:
@@ -186,7 +186,7 @@ def _request(packet: Packet, statement: ir.Statement) -> None:
         case ir.Truncate(length):
             packet.truncate(evaluate(packet, length) & UINT64)
         case other:
-            raise AssertionError(f"nothing runs {other}")
+            raise AssertionError(f"expected a statement, got {other}")
 
 
 def count(cell: list[int], packet: Packet) -> None:

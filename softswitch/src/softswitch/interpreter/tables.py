@@ -1,4 +1,4 @@
-"""Entries of tables (BMv2: match_tables.cpp); of entries of equal rank the oldest wins, undefined in BMv2."""
+"""Table entries (BMv2: match_tables.cpp); the oldest of equal rank wins, which BMv2 leaves undefined."""
 
 from __future__ import annotations
 

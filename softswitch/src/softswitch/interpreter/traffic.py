@@ -33,7 +33,7 @@ class CloneSession(NamedTuple):
     length: int
 
 
-class Queued(NamedTuple):
+class QueuedPacket(NamedTuple):
     port: int
     packet: Packet
 
@@ -53,8 +53,8 @@ class TrafficManager:
         self._externs = externs
         self._controls = controls
         self._ingress: deque[Packet] = deque()
-        self._egress: deque[Queued] = deque()
-        self._recirculated = 0
+        self._egress: deque[QueuedPacket] = deque()
+        self._recirculated_bytes = 0
         self.value_sets: list[list[int]] = [[] for _ in program.value_sets]
         self.groups: dict[int, tuple[Replica, ...]] = {}
         self.sessions: dict[int, CloneSession] = {}
@@ -77,7 +77,7 @@ class TrafficManager:
         assert isinstance(packet.packet, Packet)
         waiting: list[WaitingPacket] = []
         self._begin(now)
-        outputs = self._pass_egress(Queued(packet.port, packet.packet), depths)
+        outputs = self._pass_egress(QueuedPacket(packet.port, packet.packet), depths)
         self._pass_all(lambda queued: waiting.append(_waiting(queued)), MAX_PASSES - 1)
         return PassResult(outputs, waiting)
 
@@ -87,7 +87,7 @@ class TrafficManager:
 
     def _begin(self, now: int) -> None:
         self._externs.now = now
-        self._recirculated = 0
+        self._recirculated_bytes = 0
 
     def _receive(self, port: int, frame: bytes, t_in: int) -> None:
         packet = self._new_packet(port, frame, len(frame))
@@ -97,7 +97,7 @@ class TrafficManager:
         self._observer.begins(packet, Origin.ARRIVAL, None)
         self._ingress.append(packet)
 
-    def _pass_all(self, to_egress: Callable[[Queued], None], passes: int = MAX_PASSES) -> None:
+    def _pass_all(self, to_egress: Callable[[QueuedPacket], None], passes: int = MAX_PASSES) -> None:
         for _ in range(passes):
             if self._egress:
                 to_egress(self._egress.popleft())
@@ -106,7 +106,7 @@ class TrafficManager:
             else:
                 break
         for packet in (*(queued.packet for queued in self._egress), *self._ingress):
-            self._observer.dropped(packet, f"one frame makes {MAX_PASSES} passes at most")
+            self._observer.dropped(packet, f"one frame causes {MAX_PASSES} passes at most")
         self._egress.clear()
         self._ingress.clear()
 
@@ -187,7 +187,7 @@ class TrafficManager:
     ) -> None:
         """Queue a copy for each replica; copies are truncated only to `length`."""
         if not replicas:
-            self._observer.dropped(packet, f"{source} has no copies")
+            self._observer.dropped(packet, f"{source} has no replicas")
         for replica in replicas:
             copy = packet.copied()
             copy.truncated = length
@@ -199,15 +199,17 @@ class TrafficManager:
         """Queue a packet for egress; BMv2 drops packets whose priority has no queue."""
         priority = packet.get_standard(Standard.PRIORITY)
         if priority >= self._priority_queues:
-            self._observer.dropped(packet, f"priority {priority} has no queue, {self._priority_queues} do")
+            self._observer.dropped(
+                packet, f"priority {priority} has no queue: expected less than {self._priority_queues}"
+            )
             return
         packet.set_standard(Standard.ENQ_TIMESTAMP, self._externs.now & UINT32)
         self._observer.queued(packet, port)
-        self._egress.append(Queued(port, packet))
+        self._egress.append(QueuedPacket(port, packet))
 
     # -- egress
 
-    def _pass_egress(self, queued: Queued, depths: QueueDepths) -> list[Output]:
+    def _pass_egress(self, queued: QueuedPacket, depths: QueueDepths) -> list[Output]:
         port, packet = queued
         now, enqueued = self._externs.now, packet.get_standard(Standard.ENQ_TIMESTAMP)
         packet.set_standard(Standard.EGRESS_GLOBAL_TIMESTAMP, now)
@@ -246,11 +248,11 @@ class TrafficManager:
         self._mirror(clone, request.session)
 
     def _recirculate(self, packet: Packet, frame: bytes, field_list: int) -> None:
-        """Recirculate a frame if all headers would fit: compiled code does not know yet which are valid."""
-        if self._recirculated + _largest_frame(packet) > MAX_RECIRCULATED_BYTES:
+        """Recirculate a frame if it fits with all headers valid: compiled code checks before deparsing."""
+        if self._recirculated_bytes + _largest_frame(packet) > MAX_RECIRCULATED_BYTES:
             self._observer.dropped(packet, f"one frame recirculates {MAX_RECIRCULATED_BYTES} bytes at most")
             return
-        self._recirculated += len(frame)
+        self._recirculated_bytes += len(frame)
         copy = self._new_packet(packet.port, frame, len(frame))
         copy.reset_metadata(packet, field_list)
         copy.set_standard(Standard.INSTANCE_TYPE, InstanceType.RECIRCULATED)
@@ -259,8 +261,8 @@ class TrafficManager:
         self._ingress.append(copy)
 
 
-def _waiting(queued: Queued) -> WaitingPacket:
-    """Return a waiting packet, with the length to which it is truncated; BMv2's count can be negative."""
+def _waiting(queued: QueuedPacket) -> WaitingPacket:
+    """Return a waiting packet, with the length to which it is truncated; BMv2's length can be negative."""
     port, packet = queued
     length = max(0, packet.length)
     if packet.truncated is not None:
