@@ -28,7 +28,7 @@ CalculationInput = FieldRef | SizedConstant | WholeHeader
 class Calculation:
     """A hash or checksum over inputs that are concatenated and padded with zero bits to whole bytes.
 
-    Inputs of invalid headers are left out. `algorithm` is BMv2's name, one of `hashing.ALGORITHMS`. With
+    Inputs of invalid headers are omitted. `algorithm` is BMv2's name, one of `hashing.ALGORITHMS`. With
     `payload`, the bytes that the parser did not consume follow.
     """
 

@@ -49,7 +49,7 @@ class IsValid:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """Run-time data `index` of the action being executed."""
+    """Argument number `index` of the running action (BMv2 `runtime_data`)."""
 
     index: int
     width: int

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class FieldType:
-    """A field of a header type: name and width in bits; a varbit field's maximum width."""
+    """A field of a header type: name and width in bits (of a varbit field the maximum)."""
 
     name: str
     width: int
@@ -56,8 +56,8 @@ class Header:
 class Stack:
     """A header stack: indices of its elements, which have the same type.
 
-    A stack of unions is one stack for each member of the union; these share `cursor`, the number of their
-    `next` position.
+    A stack of unions is one such stack for each member of the union; these share `cursor`, the index of their
+    `next` position in `Packet.cursors`.
     """
 
     name: str

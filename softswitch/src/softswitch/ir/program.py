@@ -76,7 +76,7 @@ class Program:
 
     @cached_property
     def siblings(self) -> dict[int, tuple[int, ...]]:
-        """The other members of each header union's member: only one is valid at a time (P4_16 §8.20)."""
+        """Other members of the union of each member: only one is valid at a time (P4_16 §8.20)."""
         return {
             member: tuple(other for other in union if other != member)
             for union in self.unions
@@ -125,7 +125,7 @@ class Program:
 
     @cached_property
     def profile_actions(self) -> tuple[dict[str, int], ...]:
-        """For each profile, its members' actions by name; p4c declares an action once for each table."""
+        """Actions of each profile's members by name; p4c declares an action once for each table."""
         return tuple(
             {
                 self.actions[index].name: index

@@ -1,7 +1,7 @@
 """Find the fields that can be other than 0 while their header is invalid.
 
-Headers start invalid, with all fields 0. A field keeps a value if its header loses its validity, or if a
-statement assigns it without a look at the validity.
+Headers start invalid, with all fields 0. A field keeps its value if its header becomes invalid, and a
+statement may assign a field of an invalid header.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ class MarkToDrop:
 
 @dataclass(frozen=True, slots=True)
 class Clone:
-    """Clone the packet to a session at the end of this pipeline (ingress or egress); the last call counts."""
+    """Clone the packet to a session at the end of this control, ingress or egress; the last call is used."""
 
     session: Expression
     field_list: int
@@ -137,35 +137,35 @@ class Clone:
 
 @dataclass(frozen=True, slots=True)
 class Resubmit:
-    """Restart with the packet as it arrived, at the end of ingress; the last call counts."""
+    """Restart with the packet as it arrived, at the end of ingress; the last call is used."""
 
     field_list: int
 
 
 @dataclass(frozen=True, slots=True)
 class Recirculate:
-    """Restart with the packet as deparsed; the last call counts."""
+    """Restart with the packet as deparsed; the last call is used."""
 
     field_list: int
 
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """Send a field list to the control plane at the end of ingress; the last call counts."""
+    """Send a field list to the control plane at the end of ingress; the last call is used."""
 
     field_list: int
 
 
 @dataclass(frozen=True, slots=True)
 class Truncate:
-    """Send at most `length` bytes; the smallest length of several calls counts."""
+    """Send at most `length` bytes; the smallest length of several calls applies."""
 
     length: Expression
 
 
 @dataclass(frozen=True, slots=True)
 class LogMessage:
-    """Log a text with the values of its `{}`; `message` is an index of `Program.messages`."""
+    """Log a text whose `{}` are replaced by values; `message` is an index of `Program.messages`."""
 
     message: int
     values: tuple[Expression, ...]
@@ -245,7 +245,7 @@ Statement = (
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """An action: name, run-time data (widths in bits, names), body, and source lines of statements."""
+    """An action; `parameters` are widths in bits, `data` their names, `locations` source lines of `body`."""
 
     name: str
     parameters: tuple[int, ...]

@@ -44,7 +44,7 @@ Match = int | Masked | Between
 
 @dataclass(frozen=True, slots=True)
 class KeyField:
-    """A match field; one of an invalid header matches as 0, whatever it holds (BMv2: match_units.cpp)."""
+    """A match field. The value of a field of an invalid header is taken as 0 (BMv2: match_units.cpp)."""
 
     name: str
     source: FieldRef | IsValid
@@ -90,7 +90,7 @@ class DirectMeter:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table. `next_nodes` is the node that follows each of its actions.
+    """A table. `next_nodes` is the node that follows each of its actions; None ends the control.
 
     Entries of a table with a `profile` refer to a member or group of that action profile instead of an
     action. Without a default action a miss does nothing, and `next_without_action` follows.
