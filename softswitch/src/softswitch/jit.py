@@ -24,7 +24,7 @@ _TYPES: dict[Kind, type] = {
     Kind.UINT32: ctypes.c_uint32,
     Kind.UINT64: ctypes.c_uint64,
 }
-_HEAD = struct.Struct("<Q")  # bytes of a packet in flight, before the object code
+_HEAD = struct.Struct("<Q")  # size in bytes of a packet in flight, which precedes the object code
 PROCESS_CTYPE = ctypes.CFUNCTYPE(_TYPES[RESULT], *(_TYPES[argument.kind] for argument in ARGUMENTS))
 
 
@@ -39,7 +39,7 @@ class MachineCode:
         self.layout: Layout = make_layout(program)
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
-        # It has the division of 128-bit integers; without it, the C library has.
+        # libgcc has the division of 128-bit integers; on systems without it, the C library has it.
         with contextlib.suppress(RuntimeError):
             llvm.load_library_permanently("libgcc_s.so.1")
         target = llvm.Target.from_default_triple().create_target_machine(
@@ -62,7 +62,7 @@ class MachineCode:
     def _build(
         self, program: ir.Program, priority_queues: int, buffered: bool, target: llvm.TargetMachine
     ) -> bytes:
-        """Return the bytes of a packet in flight, and the object code."""
+        """Return the size in bytes of a packet in flight (`_HEAD`), followed by the object code."""
         module, packet = build_module(program, self.layout, priority_queues, buffered)
         module.triple, module.data_layout = target.triple, str(target.target_data)
         source = str(module)

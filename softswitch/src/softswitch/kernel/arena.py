@@ -2,7 +2,7 @@
 
 control     one page: the lock, the clock's start, how much of the journal has been applied, and where the
             parts after the state begin
-PORT_OF     interface -> port, a hash table without collisions (`Arena.connect`)
+AREA_OF, PORT_OF           area by CPU; port by interface, a hash table without collisions (`Arena.connect`)
 INTERFACE_OF, COUNTERS     by port
 CONSTANTS   arrays that the code reads
 STATE       the block of `memory.layout`
@@ -60,7 +60,7 @@ _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 
 
 class Arena:
-    """Memory for the state, a mailbox and areas, open until `close`: zeroed, or as it was if it is pinned."""
+    """Memory for the state, a mailbox and areas, open until `close`: zeroed, or restored if it is pinned."""
 
     def __init__(
         self, state_bytes: int, mailbox_bytes: int, area_bytes: int, generation: Generation | None = None
@@ -119,7 +119,7 @@ class Arena:
             interface_of[port] = index
         words = self.words
         words[MULTIPLIER // 8] = multiplier
-        # Programs may be running; entries that stay the same are never seen otherwise.
+        # Programs may be running; for them an entry with the same value does not change.
         words[PORT_OF // 8 : INTERFACE_OF // 8] = port_of
         words[INTERFACE_OF // 8 : COUNTERS // 8] = interface_of
 

@@ -1,4 +1,4 @@
-"""Make instructions for bpf(2) of LLVM IR: compile, link, move spills, insert `may_goto`, insert maps."""
+"""Make instructions for bpf(2) from LLVM IR: compile, link, move spills, insert `may_goto` and maps."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _EQUAL, _NOT_EQUAL = (0x15, 0x16), (0x55, 0x56)
 
 
 def compile_module(module: str, area_bytes: int) -> tuple[bytes, int]:
-    """Return a module's instructions, with placeholders for maps, and the size that a CPU's area now has.
+    """Return a module's instructions, with placeholders for maps, and the new size of each CPU's area.
 
-    The area grows by what does not fit on BPF's stack (`spills`). Raises KernelError if BPF refuses it.
+    The area grows by what does not fit on BPF's stack (`spills`). Raises KernelError.
     """
     code = link(cached_object((module, compiler.VERSION), lambda: _compile(module)))
     code, used = move_spills(code, area_bytes)
@@ -45,7 +45,7 @@ def compile_module(module: str, area_bytes: int) -> tuple[bytes, int]:
 
 
 def _compile(module: str) -> bytes:
-    """Return object code; by a subprocess, since LLVM's BPF back end aborts on errors."""
+    """Return object code, compiled in a subprocess since LLVM's BPF back end aborts on errors."""
     command = [sys.executable, "-m", compiler.__name__]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(command, input=module.encode(), capture_output=True, env=environment, check=False)
@@ -56,7 +56,7 @@ def _compile(module: str) -> bytes:
 
 
 def _reason(lines: Sequence[str]) -> str:
-    """Return LLVM's message without its location; in a Python traceback it is the line behind the frames."""
+    """Return LLVM's message without its location; in a Python traceback it is the line after the frames."""
     outside = [line for line in lines if not line.startswith((" ", "Traceback"))]
     error = (outside or lines)[0]
     found = re.search(r"in function .*?: (.*)", error)
@@ -83,7 +83,7 @@ def place_may_goto(code: bytes) -> bytes:
         elif each.opcode in _NOT_EQUAL:
             groups.append([Instruction(MAY_GOTO, 0, 1, 0), Instruction(JUMP, 0, 0, 0, each.target)])
         else:
-            raise AssemblyError(f"a loop's guard became instruction {each.opcode:#x}")
+            raise AssemblyError(f"expected == or != in a loop's guard, got opcode {each.opcode:#x}")
     return encode(groups)
 
 

@@ -55,7 +55,7 @@ def call(command: int, attribute: bytes | ctypes.Array[ctypes.c_char], what: str
     """Call bpf(2) with a `union bpf_attr`; raises BpfError, whose text begins with `what`."""
     number = _SYSCALL.get(platform.machine())
     if number is None:
-        raise BpfError(f"{what}: expected one of {', '.join(_SYSCALL)}, got {platform.machine()}")
+        raise BpfError(f"{what}: expected a CPU of {' or '.join(_SYSCALL)}, got {platform.machine()}")
     if isinstance(attribute, bytes):
         attribute = ctypes.create_string_buffer(attribute, max(len(attribute), _ATTRIBUTE_BYTES))
     result = int(_libc.syscall(number, command, attribute, len(attribute)))
@@ -158,27 +158,27 @@ class TestRunResult(NamedTuple):
 
 
 def attach(program: int, interface: int, hook: int, flags: int = 0) -> int:
-    """Attach a program to an interface's hook; return the link's descriptor, which keeps it until closed."""
+    """Attach a program to an interface's hook; closing the returned link detaches it, unless it is pinned."""
     attribute = struct.pack("IIIIIIQ", program, interface, hook, flags, 0, 0, 0)
     return call(_LINK_CREATE, attribute, f"attach a BPF program to interface {interface}")
 
 
 def set_program(programs: int, program: int) -> None:
-    """Store a program in a map of one program (`PROGRAMS`), so that entry programs continue with it."""
+    """Store a program in a map of one program (`PROGRAMS`), through which entry programs tail-call it."""
     key, value = (ctypes.create_string_buffer(struct.pack("I", number)) for number in (0, program))
     attribute = struct.pack("IxxxxQQQ", programs, ctypes.addressof(key), ctypes.addressof(value), 0)
-    call(_MAP_UPDATE, attribute, "put a BPF program in its place")
+    call(_MAP_UPDATE, attribute, "store a BPF program in a map")
 
 
 def clear_program(programs: int) -> None:
     """Remove the program from a map, so that entry programs drop their frames."""
     key = ctypes.create_string_buffer(struct.pack("I", 0))
     attribute = struct.pack("IxxxxQ", programs, ctypes.addressof(key))
-    call(_MAP_DELETE, attribute, "take a BPF program away")
+    call(_MAP_DELETE, attribute, "remove a BPF program from a map")
 
 
 class Usage(NamedTuple):
-    """CPU time and runs of a program since it was loaded, counted while `count_usage` is on."""
+    """CPU time and runs of a program since loading, counted while a `count_usage` descriptor is open."""
 
     ns: int
     runs: int
@@ -187,20 +187,20 @@ class Usage(NamedTuple):
 def usage(program: int) -> Usage:
     info = ctypes.create_string_buffer(232)  # struct bpf_prog_info
     attribute = struct.pack("IIQ", program, len(info), ctypes.addressof(info))
-    call(_OBJECT_INFO, attribute, "ask about a BPF program")
+    call(_OBJECT_INFO, attribute, "query a BPF program")
     return Usage(*struct.unpack_from("QQ", info, 192))  # run_time_ns, run_cnt
 
 
 def count_usage() -> int:
     """Make the kernel count the CPU time of all programs until the returned descriptor is closed."""
-    return call(_ENABLE_STATS, struct.pack("I", 0), "have the kernel time BPF programs")
+    return call(_ENABLE_STATS, struct.pack("I", 0), "measure the CPU time of BPF programs")
 
 
 def linked_interface(link: int) -> int:
     """Return the index of the interface that a link is attached to; 0 if the interface was removed."""
     info = ctypes.create_string_buffer(_LINK_INFO_BYTES)
     attribute = struct.pack("IIQ", link, len(info), ctypes.addressof(info))
-    call(_OBJECT_INFO, attribute, "ask about a BPF link")
+    call(_OBJECT_INFO, attribute, "query a BPF link")
     interface: int = struct.unpack_from("I", info, 16)[0]
     return interface
 

@@ -1,4 +1,4 @@
-"""Compile LLVM IR for BPF in a process of its own (`assembler`): `python -m softswitch.kernel.compiler`."""
+"""Compile LLVM IR for BPF in a separate process (`assembler`): `python -m softswitch.kernel.compiler`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def machine() -> llvm.TargetMachine:
 def compile_object(source: str) -> bytes:
     llvm.set_option("softswitch", f"-bpf-stack-size={STACK_BYTES}")
     target = machine()
-    # LLVM would replace stores and loops by calls of memset and memcpy, which do not exist.
+    # LLVM would replace stores and loops by calls of memset and memcpy, which BPF does not have.
     defined = r"^(define [^{]*?)(?= section| noinline| alwaysinline|$)"
     text = re.sub(defined, r'\1 "no-builtins"', source, flags=re.M)
     module = llvm.parse_assembly(text)

@@ -1,4 +1,4 @@
-"""Reads and writes of the control plane: a small BPF program executes them under the packets' lock.
+"""Control-plane reads and writes, which a small BPF program executes under the lock of packet processing.
 
 This process must never hold that lock, since a packet on its CPU would wait for it forever. So changes go
 into a journal in the mailbox, consistent reads are copied to it, and BPF_PROG_TEST_RUN runs the program. Its
@@ -62,7 +62,7 @@ def control_code() -> bytes:
 
 def _work_function(builder: Builder) -> llvm.Function:
     """Return `work(state, mailbox)`, which returns the number of journal entries."""
-    # A function of its own, since a loop that the kernel ends returns from its function.
+    # A separate function, since a loop that the kernel ends returns from its function.
     pointer = builder.target.pointer
     function = llvm.Function(builder.module, llvm.FunctionType(I64, [pointer, pointer]), "work")
     function.linkage = "internal"
@@ -100,7 +100,7 @@ class ArenaMemory(Memory):
         self.attach(arena.view(STATE, size))
         self._box = arena.view(arena.mailbox, MAILBOX_BYTES)
         self._copy = np.zeros(len(self.words), dtype=np.uint64)
-        """The state as the control plane has written it; words that packets write, as counters, are stale."""
+        """State as written by the control plane; words that packets write (such as counters) are stale."""
         self._log = np.zeros(1 + LOG_ENTRIES, dtype=np.int64)
         self.log_address = self._log.ctypes.data
         self._last = np.empty(len(self.words), dtype=np.int32)  # by word, its last position in the log
@@ -114,7 +114,7 @@ class ArenaMemory(Memory):
             self.words = self._copy
 
     def finish_replay(self) -> None:
-        """Apply entries from now on; raise KernelError if fewer were replayed than have been applied."""
+        """Apply entries from now on; raise KernelError if fewer were replayed than had been applied."""
         if self._unreplayed:
             raise KernelError(
                 f"{pluralize(self._unreplayed, 'change')} of the tables are missing in the journal"
@@ -131,11 +131,11 @@ class ArenaMemory(Memory):
                 self._publish()
 
     def read(self, first: int, stop: int, unit: int = 1) -> Words:
-        """Return a copy of words; each `unit` of them is consistent."""
+        """Return a copy of words; each group of `unit` words is consistent."""
         if stop - first <= 1 or self.words is self._copy:
             return self.words[first:stop].copy()
-        turn = COPY_WORDS // unit * unit
-        parts = [self._read(at, min(turn, stop - at)) for at in range(first, stop, turn)]
+        chunk = COPY_WORDS // unit * unit
+        parts = [self._read(at, min(chunk, stop - at)) for at in range(first, stop, chunk)]
         return np.concatenate(parts)
 
     def _read(self, first: int, count: int) -> Words:
@@ -184,20 +184,20 @@ class ArenaMemory(Memory):
         pending, self._pending = self._pending, []
         entries = np.concatenate(pending) if pending else _NO_ENTRIES
         for first in range(0, len(entries), JOURNAL_ENTRIES):
-            turn = entries[first : first + JOURNAL_ENTRIES]
+            chunk = entries[first : first + JOURNAL_ENTRIES]
             if self._unreplayed:
-                self._skip_replayed(len(turn))
+                self._skip_replayed(len(chunk))
                 continue
-            words = turn.ravel()
+            words = chunk.ravel()
             self._box[_JOURNAL : _JOURNAL + len(words)] = words
-            self._box[_ENTRIES] = len(turn)
+            self._box[_ENTRIES] = len(chunk)
             self._run(_FRAME)
             self._box[_ENTRIES] = 0
 
     def _skip_replayed(self, entries: int) -> None:
         """Skip entries that have been applied; a step is applied as a whole or not at all."""
         if self._unreplayed < entries:
-            raise KernelError("the tables differ from what their journal would make")
+            raise KernelError("replaying the journal does not reproduce the tables")
         self._unreplayed -= entries
 
     def close(self) -> None:

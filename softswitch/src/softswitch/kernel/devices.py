@@ -20,11 +20,11 @@ def open_tap(name: str) -> tuple[int, str]:
     descriptor = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         request = struct.pack("16sH22x", name.encode(), _IFF_TAP | _IFF_NO_PI)
-        made = fcntl.ioctl(descriptor, _TUNSETIFF, request)
+        result = fcntl.ioctl(descriptor, _TUNSETIFF, request)
     except OSError:
         bpf.close(descriptor)
         raise
-    return descriptor, made[:16].rstrip(b"\0").decode()
+    return descriptor, result[:16].rstrip(b"\0").decode()
 
 
 def set_persistent(descriptor: int, is_persistent: bool = True) -> None:

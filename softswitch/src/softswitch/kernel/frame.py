@@ -58,7 +58,7 @@ class Frame(ABC):
     def is_segmented(self) -> llvm.Value:
         """Return whether the kernel will split the frame into several (segmentation offload)."""
 
-    # -- changes of the whole
+    # -- operations on the whole frame
 
     @abstractmethod
     def make_linear(self) -> None:
@@ -96,13 +96,13 @@ class Frame(ABC):
         b.cbranch(self._is_beyond_mtu(interface, -VLAN_TAG), too_large, fits)
         b.position_at_end(fits)
 
-    def _is_beyond_mtu(self, interface: llvm.Value, more: int) -> llvm.Value:
+    def _is_beyond_mtu(self, interface: llvm.Value, length_difference: int) -> llvm.Value:
         b = self.b
         with b.goto_entry_block():
             mtu = b.alloca(I32)
         b.store(integer(32, 0), mtu)
         code = call_helper(
-            b, _CHECK_MTU, I64, self._context, interface, mtu, integer(64, more), integer(64, 0)
+            b, _CHECK_MTU, I64, self._context, interface, mtu, integer(64, length_difference), integer(64, 0)
         )
         return b.icmp_signed(">", resize(b, code, 32), integer(32, 0))
 
@@ -199,13 +199,13 @@ class Skb(Frame):
             self._check(call_helper(b, _PULL_DATA, I64, self._context, self.length()))
 
     def restore_vlan_tags(self, room: llvm.Value) -> None:
-        """Insert the removed tags: popping one makes the kernel remove the next one of the frame."""
+        """Insert the removed tags: popping one makes the kernel extract the next one from the frame."""
         b, end = self.b, Tally(self.b, I64, integer(64, TYPE), name="end")
         with b.if_then(self._has_tag(), likely=False):
             with repeat_while(b, self._has_tag):
                 tag = byte_offset(b, room, end.get())
                 protocol, tci = (resize(b, self.field(o), 16) for o in (_VLAN_PROTO, _VLAN_TCI))
-                b.store(protocol, tag, align=1)  # in network order as it is
+                b.store(protocol, tag, align=1)  # already in network order
                 b.store(b.bswap(tci), byte_offset(b, tag, 2), align=1)
                 self._check(call_helper(b, _VLAN_POP, I64, self._context))
                 end.set(b.add(end.get(), integer(64, VLAN_TAG)))
@@ -221,7 +221,7 @@ class Skb(Frame):
         self._check(call_helper(self.b, _CHANGE_HEAD, I64, self._context, size, integer(64, 0)))
 
     def set_length(self, length: llvm.Value) -> None:
-        """Truncate the frame, or append bytes; the kernel truncates no local frame within its headers."""
+        """Truncate the frame, or append bytes; the kernel refuses to cut off headers of a local frame."""
         self._check(call_helper(self.b, _CHANGE_TAIL, I64, self._context, length, integer(64, 0)))
 
     def send_copy(self, interface: llvm.Value) -> None:

@@ -1,7 +1,7 @@
 """The front end on interfaces: a frame is received on one interface and sent on another.
 
-A program of one pass needs a frame's front only: the payload stays in the kernel's frame, whose front grows
-or shrinks. For other programs the whole frame is copied to the arena and back.
+A program of one pass needs only the first bytes of a frame: the payload stays in the kernel's frame, whose
+headers grow or shrink. For other programs the whole frame is copied to the arena and back.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ _SLACK = 64
 
 
 class FrontOutput(OutputWriter):
-    """Records of frames' headers, at `place` of the CPU's area; the payload stays in the kernel's frame."""
+    """Records without payloads; the sizes of headers and payload are at `lengths` in the CPU's area."""
 
     def __init__(
-        self, packet: Packet, memory: llvm.Value, capacity: llvm.Value, target: Bpf, place: int
+        self, packet: Packet, memory: llvm.Value, capacity: llvm.Value, target: Bpf, lengths: int
     ) -> None:
         super().__init__(packet, memory, capacity)
-        self._note = byte_offset(packet.b, target.area(packet.b), place)
+        self._lengths = byte_offset(packet.b, target.area(packet.b), lengths)
 
     def payload(self, start: llvm.Value, end: llvm.Value, size: llvm.Value) -> None:
-        """Store the lengths instead of the payload."""
+        """Store the lengths of headers and payload instead of the payload."""
         b = self.b
-        b.store(b.sub(b.ptrtoint(end, I64), b.ptrtoint(start, I64)), self._note)
-        b.store(size, byte_offset(b, self._note, 8))
+        b.store(b.sub(b.ptrtoint(end, I64), b.ptrtoint(start, I64)), self._lengths)
+        b.store(size, byte_offset(b, self._lengths, 8))
 
 
 def build_front(
@@ -76,11 +76,11 @@ class _FrontEnd:
     ) -> None:
         self.builder = builder = Builder(frame_type.name, frame_type.lost, reads_clock)
         self.b, self.target = builder.b, builder.target
-        self.max_parsed_bytes, self.copies = max_parsed_bytes(program), needs_queues(program)
+        self.max_parsed_bytes, self.may_copy = max_parsed_bytes(program), needs_queues(program)
         self.has_notices = any(map(program.has, (ir.Digest, ir.LogMessage, ir.Assert, ir.CountLoop)))
         assert self.target.allocate(arena.RUNS_BYTES) == arena.RUNS
-        self.note = self.target.allocate(16)
-        front = partial(FrontOutput, target=self.target, place=self.note)
+        lengths = self.target.allocate(16)
+        front = partial(FrontOutput, target=self.target, lengths=lengths)
         # The packet's fields come first: an instruction's offset is below 32 KiB, and each field beyond would
         # need an address on the stack.
         builder.add_program(
@@ -88,7 +88,7 @@ class _FrontEnd:
         )
         frame, out = (self.target.allocate(size) for size in (FRAME_BYTES + _SLACK, _OUT_BYTES + _SLACK))
         area = self.target.area(self.b)
-        self.frame, self.out, self.note_at = (byte_offset(self.b, area, o) for o in (frame, out, self.note))
+        self.frame, self.out, self.lengths = (byte_offset(self.b, area, o) for o in (frame, out, lengths))
         self.drop, failed = (self.b.append_basic_block(name) for name in ("drop", "failed"))
         self.port = Tally(self.b, I64, name="port")
         self.kernel = frame_type(builder, failed)
@@ -169,21 +169,21 @@ class _FrontEnd:
 
     def _send(self, count: llvm.Value) -> None:
         b = self.b
-        waits = Tally(b, I64, name="waits")  # offset of the last frame's record + 1; 0 without one
+        pending = Tally(b, I64, name="pending")  # 1 + offset of the record of a frame not sent yet; or 0
         for kind, record, at in self._records(count):
             is_frame = b.icmp_unsigned("<", kind, integer(32, LOG))
             with b.if_else(is_frame) as (frame, notice):
                 with frame:
-                    if self.copies:
-                        self._send_copy(waits.get())
-                    waits.set(b.add(at, integer(64, 1)))
+                    if self.may_copy:
+                        self._send_copy(pending.get())
+                    pending.set(b.add(at, integer(64, 1)))
                 with notice:
                     if self.has_notices:
                         size = b.zext(b.load(byte_offset(b, record, 4), typ=I32), I64)
                         emit_notice(self.builder, record, b.add(size, integer(64, HEAD_BYTES)))
-        last = waits.get()
+        last = pending.get()
         self._require(b.icmp_unsigned("!=", last, integer(64, 0)))
-        interface = self._prepared(last, self.drop)
+        interface = self._prepare(last, self.drop)
         self._count(self.port.get(), arena.SENT)
         b.ret(self.kernel.send(interface))
 
@@ -199,26 +199,26 @@ class _FrontEnd:
             used.set(b.add(at, b.add(padded, integer(64, HEAD_BYTES))))
             number.set(b.add(number.get(), integer(64, 1)))
 
-    def _send_copy(self, waits: llvm.Value) -> None:
+    def _send_copy(self, pending: llvm.Value) -> None:
         b = self.b
-        with b.if_then(b.icmp_unsigned("!=", waits, integer(64, 0))):
+        with b.if_then(b.icmp_unsigned("!=", pending, integer(64, 0))):
             after = b.append_basic_block("copied")
             otherwise, self.kernel.failed = self.kernel.failed, b.append_basic_block("not_copied")
             with b.goto_block(self.kernel.failed):
                 self._count(self.port.get(), arena.UNSENT)
                 b.branch(after)
-            interface = self._prepared(waits, after)
+            interface = self._prepare(pending, after)
             self.kernel.send_copy(interface)
             self._count(self.port.get(), arena.SENT)
             b.branch(after)
             b.position_at_end(after)
             self.kernel.failed = otherwise
 
-    def _prepared(self, waits: llvm.Value, otherwise: llvm.Block) -> llvm.Value:
-        # The port may have no interface, or the frame be too large for it.
+    def _prepare(self, pending: llvm.Value, otherwise: llvm.Block) -> llvm.Value:
+        # Branches to `otherwise` if the port has no interface, or the frame is too large for it.
         b = self.b
         some = b.append_basic_block("port")
-        record = byte_offset(b, self.out, b.sub(waits, integer(64, 1)))
+        record = byte_offset(b, self.out, b.sub(pending, integer(64, 1)))
         port = b.and_(b.zext(b.load(record, typ=I32), I64), integer(64, PORT_NUMBERS - 1))
         self.port.set(port)
         interface = self._word(arena.INTERFACE_OF, port)
@@ -251,7 +251,7 @@ class _FrontEnd:
 
     def _fit_front(self, data: llvm.Value, length: llvm.Value) -> None:
         b = self.b
-        headers, payload = (b.load(byte_offset(b, self.note_at, o), typ=I64) for o in (0, 8))
+        headers, payload = (b.load(byte_offset(b, self.lengths, o), typ=I64) for o in (0, 8))
         front = b.select(b.icmp_unsigned("<", headers, length), headers, length)
         payload_size = b.sub(length, front)
         old_front = b.sub(self.kernel.length(), payload)
