@@ -13,7 +13,7 @@ def null(pointer: llvm.PointerType) -> llvm.Constant:
 
 
 def integer(width: int, value: int) -> llvm.Constant:
-    """Return a constant modulo 2^width. LLVM has no integers of no bits: they are one bit, which is 0."""
+    """Return a constant modulo 2^width. LLVM has no integers of 0 bits: they become one bit, which is 0."""
     return llvm.Constant(llvm.IntType(max(1, width)), value & ((1 << width) - 1))
 
 

@@ -10,11 +10,11 @@ from softswitch.errors import KernelError
 from softswitch.kernel import bpf
 
 OBJECTS = "bpf"
-_FIRST_ADDRESS, _SPAN, _PLACES = 1 << 44, 1 << 32, 1 << 10
+_FIRST_ADDRESS, _ADDRESS_SPAN, _ADDRESS_RANGES = 1 << 44, 1 << 32, 1 << 10
 
 
 class Generation:
-    """The pinned objects of one pipeline; it `is_restored` if another process has made them."""
+    """The pinned objects of one pipeline; it `is_restored` if another process has created them."""
 
     def __init__(self, folder: Path, number: int, is_restored: bool) -> None:
         self.number, self.is_restored = number, is_restored
@@ -23,7 +23,7 @@ class Generation:
         self.folder = folder / str(number)
         self._objects = folder / OBJECTS / str(number)
         # An arena has the same address in every process that maps it.
-        self.address = _FIRST_ADDRESS + number % _PLACES * _SPAN
+        self.address = _FIRST_ADDRESS + number % _ADDRESS_RANGES * _ADDRESS_SPAN
         if not is_restored:
             self.folder.mkdir()
             self._objects.mkdir()

@@ -1,6 +1,6 @@
-"""A BPF ring buffer for digests and log records, with records of `memory.output`.
+"""A BPF ring buffer for digests and log records, in the format of `memory.output`.
 
-Helper functions cannot read the arena, so a record is copied to a buffer of the CPU first, which is in a map.
+Helper functions cannot read the arena, so a record is first copied to the per-CPU buffer of a map.
 """
 
 from __future__ import annotations

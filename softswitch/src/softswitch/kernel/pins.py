@@ -1,7 +1,7 @@
 """The folder of `--pin`: the datapath continues without the process, and the next process resumes it.
 
 lock            locked by the running switch; its process ID
-bpf/switch      in a bpffs of its own: the program array, and link and program of each port
+bpf/switch      on a dedicated bpffs: the program array, and link and program of each port
 bpf/N           the maps of generation N: a pipeline and its control plane
 N               files of its control plane (`p4runtime.journal`)
 current         N of the pipeline that processes packets
@@ -58,7 +58,7 @@ class Pins:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = os.pread(self._lock, 32, 0).decode() or "?"
-            raise KernelError(f"--pin {self.folder}: the switch of process {holder} runs with it") from None
+            raise KernelError(f"--pin {self.folder}: in use by the switch with process ID {holder}") from None
         os.ftruncate(self._lock, 0)
         os.pwrite(self._lock, str(os.getpid()).encode(), 0)
 
@@ -90,7 +90,7 @@ class Pins:
 
     def _release_interfaces(self) -> None:
         for name in (self.identity() or {}).get("ports", {}).values():
-            with contextlib.suppress(OSError):  # it has gone
+            with contextlib.suppress(OSError):  # the interface no longer exists
                 set_flag(name, PROMISCUOUS, is_on=False)
         restore_masks(self.load(STEERED) or {})
         if (cpu := self.load(CPU)) is not None:

@@ -74,8 +74,8 @@ class AttachedPipeline(KernelPipeline):
     """A program that processes the frames of interfaces (`ports`).
 
     Without `reads_clock`, times are read from `arena.CLOCK`, for tests. With a `generation` it outlives this
-    process. If that is restored, all earlier requests must be replayed first, which changes nothing in the
-    kernel, and then `finish_replay` called.
+    process. If the generation is restored, replay all earlier requests first, which changes nothing in the
+    kernel, and then call `finish_replay`.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Ports whose frames the kernel processes; only frames of the CPU port pass this process.
+"""Ports whose frames the kernel processes; only frames of the CPU port pass through this process.
 
 A frame is processed on the core of its sender, or on a selected one (`steering`), without waking a process.
 The kernel drops frames that an interface refuses. The counters are those of `softswitch.ports`.
@@ -40,7 +40,7 @@ _TX_DROPS, _PROGRAMS = "tx_drops", "programs"
 
 
 class KernelPorts:
-    """The switch's ports by number, like a `ports.loop.PortLoop`; with `rps_cpu` on that CPU (`steering`)."""
+    """The switch's ports, used like `ports.loop.PortLoop`; `rps_cpu` selects a CPU (`steering`)."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class KernelPorts:
         self._counted = np.zeros((PORT_NUMBERS, _WORDS), dtype=np.uint64)
         self._runs = np.zeros((arena.possible_cpus(), PORT_NUMBERS), dtype=np.uint64)
         self._lost = dict.fromkeys(_LOSSES, 0)
-        """Counters while no pipeline runs, as the two before."""
+        """Counters while no pipeline runs, like `_counted` and `_runs`."""
         self._cpu_lost = self._notices_lost = 0
         self._warned: set[int] = set()
         with contextlib.ExitStack() as opened:
@@ -93,7 +93,7 @@ class KernelPorts:
         return programs
 
     def _steer(self, cpu: int | None, opened: contextlib.ExitStack) -> None:
-        """Steer to the CPU that is asked for now, after undoing the steering of a previous switch."""
+        """Undo the steering of a previous switch, then steer to `cpu` if there is one."""
         before: Masks = (None if self._pins is None else self._pins.load(STEERED)) or {}
         restore_masks(before)
         names = [each.name for each in self._interfaces.values()]
@@ -116,7 +116,7 @@ class KernelPorts:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # -- life
+    # -- start and stop
 
     def start(self, pipeline: AttachedPipeline) -> None:
         if self._pipeline is not None:
@@ -136,7 +136,7 @@ class KernelPorts:
         bpf.set_program(self._programs, pipeline.descriptor)
         if self._pins is not None and pipeline.generation is not None:
             self._pins.commit(pipeline.generation)
-        self._thread = threading.Thread(target=self._carry, args=(pipeline,), name="ports")
+        self._thread = threading.Thread(target=self._serve_cpu_port, args=(pipeline,), name="ports")
         self._thread.start()
 
     def stop(self) -> None:
@@ -208,7 +208,7 @@ class KernelPorts:
 
     # -- the CPU port and notices
 
-    def _carry(self, pipeline: AttachedPipeline) -> None:
+    def _serve_cpu_port(self, pipeline: AttachedPipeline) -> None:
         poll = select.epoll()
         with contextlib.closing(poll):
             for descriptor in (self._stop_event, pipeline.notices.descriptor):
@@ -234,8 +234,8 @@ class KernelPorts:
             if counted[number, arena.OVERSIZE_IN // 8]:
                 self._warned.add(number)
                 _LOG.warning(
-                    "port %d (%s): dropped a frame of %d B: it has more than %d B, or is several frames "
-                    "in one (segmentation offload? `ethtool -K ... tso off gso off`); later ones are only counted",
+                    "port %d (%s): dropped a frame of %d B: it has more than %d B, or holds several segments "
+                    "(segmentation offload? `ethtool -K ... tso off gso off`); later ones are only counted",
                     number,
                     self._interfaces[number].name,
                     counted[number, arena.LARGEST // 8],

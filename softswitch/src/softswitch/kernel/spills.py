@@ -43,7 +43,7 @@ _ADD, _SUB, _MOVE = 0x00, 0x10, 0xB0  # operations of the last two
 _REGISTER_OPERAND = 0x08
 _SIZES = {0x00: 4, 0x08: 2, 0x10: 1, 0x18: 8}
 _ATOMIC = 0xC0
-_CAST_TO_ARENA = 1  # the immediate of a move with this offset, too: from LLVM's address space 1 to 0
+_CAST_TO_ARENA = 1  # offset and immediate of a move that casts from LLVM's address space 1 to 0
 
 
 class _Type(Enum):
@@ -64,26 +64,26 @@ def move_spills(code: bytes, area_offset: int) -> tuple[bytes, int]:
     Raises AssemblyError if too much must be on the stack.
     """
     decoded = decode(code)
-    starts = sorted({0, *_called(decoded)})
+    starts = sorted({0, *_callees(decoded)})
     functions = [decoded[a:b] for a, b in zip(starts, [*starts[1:], len(decoded)], strict=True)]
     by_start = dict(zip(starts, functions, strict=True))
-    room = STACK - max((_depth(by_start, start) for start in _called(functions[0])), default=0)
+    room = STACK - max((_depth(by_start, start) for start in _callees(functions[0])), default=0)
     if _frame_bytes(functions[0]) <= room:
         return code, 0
     function = _Function(decoded, len(functions[0]))
     places = function.place(room)
-    groups = [function.replaced(position, places, area_offset) for position in range(function.size)]
+    groups = [function.rewrite(position, places, area_offset) for position in range(function.size)]
     groups += [[each] for each in decoded[function.size :]]
     return encode(groups), places.area_bytes
 
 
-def _called(function: Sequence[Instruction]) -> set[int]:
+def _callees(function: Sequence[Instruction]) -> set[int]:
     return {each.target for each in function if each.is_local_call and each.target is not None}
 
 
 def _depth(functions: Mapping[int, Sequence[Instruction]], start: int) -> int:
     """Return the bytes of stack that a function needs with those that it calls."""
-    called = max((_depth(functions, each) for each in _called(functions[start])), default=0)
+    called = max((_depth(functions, each) for each in _callees(functions[start])), default=0)
     return -(-_frame_bytes(functions[start]) // _FRAME_UNIT) * _FRAME_UNIT + called
 
 
@@ -137,7 +137,7 @@ class _Function:
             if decoded[position].opcode != ADD:
                 raise AssemblyError("LLVM takes an address on the stack in an unexpected way")
         self._blocks = self._find_blocks()
-        self._held = self._find_held()
+        self._accessed_types = self._find_accessed_types()
         """Type of the value that each access to the stack loads or stores, by position."""
         self._live = self._find_live()
 
@@ -153,7 +153,7 @@ class _Function:
                 continue
             slot = _slot_of(each.offset)
             uses[slot] += 1
-            held = self._held.get(position)
+            held = self._accessed_types.get(position)
             if held is _Type.NUMBER:
                 numbers.add(slot)
             elif held is _Type.OTHER:
@@ -170,7 +170,7 @@ class _Function:
         area = {slot: _SLOT * number for number, slot in enumerate(moving)}
         return _Places(stack, area, -_SLOT, -2 * _SLOT)
 
-    def replaced(self, position: int, places: _Places, area_offset: int) -> list[Instruction]:
+    def rewrite(self, position: int, places: _Places, area_offset: int) -> list[Instruction]:
         each = self._code[position]
         before = _prologue(places, area_offset) if position == 0 else []
         if position in self._constants:
@@ -189,7 +189,7 @@ class _Function:
         return [*before, *self._store(position, each, places)]
 
     def _load(self, position: int, each: Instruction, places: _Places) -> list[Instruction]:
-        is_address = self._held.get(position) is _Type.ARENA and _is_whole(each)
+        is_address = self._accessed_types.get(position) is _Type.ARENA and _is_whole(each)
         each.registers = each.dst << 4 | each.dst
         address = instruction(LOAD, each.dst, _FRAME_POINTER, places.address)
         return [address, each, *([_cast(each.dst)] if is_address else [])]
@@ -197,7 +197,7 @@ class _Function:
     def _store(self, position: int, each: Instruction, places: _Places) -> list[Instruction]:
         value = each.src if each.kind == _STX else None
         dead = [r for r in range(10) if r != value and not self._live[position] >> r & 1]
-        # If all are live, those from 6 on have values: what calls leave of the others may not be read.
+        # If all are live, r6 to r9 hold values; r0 to r5 may be unreadable, since calls clobber them.
         base = dead[0] if dead else next(r for r in range(6, 10) if r != value)
         each.registers = each.src << 4 | base
         stored = [instruction(LOAD, base, _FRAME_POINTER, places.address), each]
@@ -209,7 +209,7 @@ class _Function:
             instruction(LOAD, base, _FRAME_POINTER, places.scratch),
         ]
 
-    # -- what flows where
+    # -- data flow
 
     def _find_blocks(self) -> dict[int, range]:
         """Return the basic blocks by their first position."""
@@ -229,7 +229,7 @@ class _Function:
             return [] if last.opcode == EXIT and block[-1] not in self._constants else [block.stop]
         return [last.target] if last.opcode in (JUMP, LONG_JUMP) else [block.stop, last.target]
 
-    def _find_held(self) -> dict[int, _Type]:
+    def _find_accessed_types(self) -> dict[int, _Type]:
         before: dict[int, _State] = {}
         held: dict[int, _Type] = {}
         waiting: list[tuple[int, _State]] = [(0, {1: _Type.OTHER, _FRAME_POINTER: _Type.OTHER})]
@@ -244,7 +244,7 @@ class _Function:
                 if position in self._constants:
                     continue
                 if _frame_access(each):
-                    held[position] = _accessed(each, state)
+                    held[position] = _accessed_type(each, state)
                 _execute(each, state)
             waiting += [(following, state) for following in self._successors(block)]
         return held
@@ -299,7 +299,7 @@ def _is_whole(each: Instruction) -> bool:
     return _SIZES[each.opcode & 0x18] == _SLOT
 
 
-def _accessed(each: Instruction, state: _State) -> _Type:
+def _accessed_type(each: Instruction, state: _State) -> _Type:
     """Return the type of the value that an access to the stack loads or stores."""
     if each.kind == _ST or not _is_whole(each):
         return _Type.NUMBER
@@ -307,7 +307,7 @@ def _accessed(each: Instruction, state: _State) -> _Type:
 
 
 def _widen(known: _State, new: _State) -> bool:
-    """Include what another way to an instruction brings; return whether anything changed."""
+    """Merge the types that another path brings to an instruction; return whether any has changed."""
     changed = False
     for place, kind in new.items():
         before = known.get(place)
@@ -320,16 +320,16 @@ def _widen(known: _State, new: _State) -> bool:
 def _execute(each: Instruction, state: _State) -> None:
     kind = each.kind
     if kind in (_ALU, _ALU64):
-        state[each.dst] = _computed(each, state)
+        state[each.dst] = _result_type(each, state)
     elif kind == _LD:
-        state[each.dst] = _Type.OTHER if each.src == 1 else _Type.NUMBER  # of a map
+        state[each.dst] = _Type.OTHER if each.src == 1 else _Type.NUMBER  # 1: address of a map
     elif kind == _LDX:
         base = state.get(each.src, _Type.NUMBER)
         state[each.dst] = _Type.OTHER if base is _Type.OTHER else _Type.NUMBER
         if each.src == _FRAME_POINTER:
-            state[each.dst] = _accessed(each, state)
+            state[each.dst] = _accessed_type(each, state)
     elif kind in (_ST, _STX) and each.dst == _FRAME_POINTER:
-        state[_slot_of(each.offset)] = _accessed(each, state)
+        state[_slot_of(each.offset)] = _accessed_type(each, state)
     elif kind == _STX and each.opcode & 0xE0 == _ATOMIC:
         state[each.src] = _Type.NUMBER
     elif each.opcode == CALL:
@@ -338,7 +338,7 @@ def _execute(each: Instruction, state: _State) -> None:
         state[0] = _Type.NUMBER if each.is_local_call else _Type.OTHER
 
 
-def _computed(each: Instruction, state: _State) -> _Type:
+def _result_type(each: Instruction, state: _State) -> _Type:
     operation, by_register = each.opcode & 0xF0, bool(each.opcode & _REGISTER_OPERAND)
     source = state.get(each.src, _Type.NUMBER) if by_register else _Type.NUMBER
     if operation == _MOVE:

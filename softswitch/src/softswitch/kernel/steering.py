@@ -1,4 +1,4 @@
-"""Receive packet steering: the program runs on one CPU instead of the sender's, until it is undone."""
+"""Receive packet steering: run the program on one CPU, not the sender's, until the masks are restored."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from softswitch.ports.sockets import PortError
 
 Masks = dict[str, str]
-"""Previous mask of CPUs by file of an rx queue."""
+"""Previous CPU mask by the path of an rx queue's `rps_cpus` file."""
 INTERFACES = Path("/sys/class/net")
 _ONLINE = Path("/sys/devices/system/cpu/online")
 
@@ -29,7 +29,7 @@ def mask_of(cpu: int) -> str:
 
 
 def steer(names: Iterable[str], cpu: int, interfaces: Path | None = None) -> Masks:
-    """Process frames of interfaces on one CPU; return the masks before. A PortError changes nothing."""
+    """Process frames of interfaces on one CPU; return the previous masks, which a PortError restores."""
     before: Masks = {}
     try:
         for name in names:
@@ -53,6 +53,6 @@ def restore_masks(before: Masks) -> None:
 def _queues(name: str, interfaces: Path) -> list[Path]:
     queues = interfaces / name / "queues"
     if not queues.is_dir():
-        why = f"{interfaces} does not show interface {name}: it is of another network namespace"
+        why = f"{interfaces} does not show interface {name}: it is in another network namespace"
         raise FileNotFoundError(0, why, str(queues))
     return [queue / "rps_cpus" for queue in sorted(queues.glob("rx-*"))]

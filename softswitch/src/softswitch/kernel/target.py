@@ -1,4 +1,4 @@
-"""The target BPF of code generation: memory in the arena, and loops that the verifier accepts.
+"""The BPF target of code generation: memory in the arena, and loops that the verifier accepts.
 
 The verifier does not track the arena: loads give unknown values, and any address is valid. So packets, and
 variables of loops, are in the arena, in an area for each CPU.
@@ -33,7 +33,7 @@ GET_SMP_PROCESSOR_ID = 8
 
 
 class Bpf(Target):
-    """The kernel. With `reads_clock` egress reads its clock, otherwise the caller gives the time."""
+    """Code for the kernel. With `reads_clock`, egress reads its clock; otherwise it gets the time."""
 
     pointer = llvm.PointerType(addrspace=1)
     max_arguments = 5
@@ -44,9 +44,9 @@ class Bpf(Target):
         self.reads_clock = reads_clock
         self._data = machine().target_data
         self._areas: dict[str, llvm.Value] = {}
-        self._slots: dict[str, llvm.Value] = {}
+        self._guard_slots: dict[str, llvm.Value] = {}
         self._exits: dict[str, llvm.Block] = {}
-        self._places: dict[str, int] = {}
+        self._constant_offsets: dict[str, int] = {}
         self.area_bytes = 0
         self.constants = bytearray()
 
@@ -83,15 +83,15 @@ class Bpf(Target):
         return offset
 
     def load_opaque(self, b: llvm.IRBuilder, address: llvm.Value, kind: llvm.Type) -> llvm.Value:
-        """Load volatile, so that LLVM assumes nothing about the value."""
+        """Emit a volatile load, so that LLVM assumes nothing about the value."""
         load = _VolatileLoad(b.block, address, typ=kind)
         b._insert(load)
         return load
 
     def constant(self, b: llvm.IRBuilder, name: str, values: Sequence[int], width: int) -> llvm.Value:
         """Return the address of an array of constants in the arena; raises KernelError if it is full."""
-        if name not in self._places:
-            self._places[name] = len(self.constants)
+        if name not in self._constant_offsets:
+            self._constant_offsets[name] = len(self.constants)
             for value in values:
                 self.constants += value.to_bytes(width // 8, "little")
             self.constants += bytes(-len(self.constants) % 16)
@@ -99,16 +99,16 @@ class Bpf(Target):
                 raise KernelError(
                     f"the program's hash algorithms need tables of more than {CONSTANT_BYTES} bytes"
                 )
-        return byte_offset(b, self.base(b), CONSTANTS + self._places[name])
+        return byte_offset(b, self.base(b), CONSTANTS + self._constant_offsets[name])
 
     def black_box(self, b: llvm.IRBuilder, value: llvm.Value) -> llvm.Value:
-        """Return the value by way of the arena, so that neither LLVM nor the verifier knows it."""
+        """Store the value in the arena and reload it, so that neither LLVM nor the verifier knows it."""
         address = self.reserve(b, value.type)
         b.store(value, address)
         return self.load_opaque(b, address, value.type)
 
     def optimization_barrier(self, b: llvm.IRBuilder, value: llvm.Value) -> llvm.Value:
-        """Return the value without an instruction, as one that LLVM knows nothing about."""
+        """Hide the value from LLVM's optimizer, without emitting an instruction."""
         # Otherwise LLVM would split the sums of addresses, and spill the parts that are constant in a loop to
         # the stack, which is too small for them.
         kind = llvm.FunctionType(value.type, [value.type])
@@ -121,19 +121,19 @@ class Bpf(Target):
         # When the kernel ends the loop, after millions of iterations, the function returns 0: the packet is
         # lost.
         name = b.function.name
-        if name not in self._slots:
+        if name not in self._guard_slots:
             with _in_entry_block(b):
-                self._slots[name] = b.alloca(I64)
-                b.store(integer(64, 0), self._slots[name])
+                self._guard_slots[name] = b.alloca(I64)
+                b.store(integer(64, 0), self._guard_slots[name])
             self._exits[name] = b.append_basic_block("ended")
             with b.goto_block(self._exits[name]):
                 kind = b.function.function_type.return_type
                 b.ret(null(kind) if isinstance(kind, llvm.PointerType) else llvm.Constant(kind, 0))
-        going_on = b.append_basic_block("turn")
-        seen = self.load_opaque(b, self._slots[name], I64)
+        next_turn = b.append_basic_block("turn")
+        seen = self.load_opaque(b, self._guard_slots[name], I64)
         has_ended = b.icmp_unsigned("==", seen, integer(64, MAGIC))
-        b.cbranch(has_ended, self._exits[name], going_on).set_weights([1, 1 << 20])
-        b.position_at_end(going_on)
+        b.cbranch(has_ended, self._exits[name], next_turn).set_weights([1, 1 << 20])
+        b.position_at_end(next_turn)
 
     def copy(self, b: llvm.IRBuilder, target: llvm.Value, source: llvm.Value, size: llvm.Value) -> None:
         def move(offset: llvm.Value, width: int) -> None:
@@ -214,7 +214,7 @@ class _VolatileLoad(llvm.LoadInstr):  # type: ignore[misc]  # llvmlite has no ty
 
 @contextmanager
 def _in_entry_block(b: llvm.IRBuilder) -> Iterator[None]:
-    """Emit into the entry block; in place if the builder is there, where llvmlite would go on at its end."""
+    """Emit into the entry block: at the builder if it is there already; llvmlite would move to the end."""
     if b.block is b.function.entry_basic_block:
         yield
         return

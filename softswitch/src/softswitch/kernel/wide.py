@@ -1,4 +1,4 @@
-"""Arithmetic for which LLVM calls functions that the kernel lacks: over 64 bits, and with a `double`."""
+"""Arithmetic for which LLVM calls functions that the kernel lacks: wider than 64 bits, or with a `double`."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ def divide(b: llvm.IRBuilder, dividend: llvm.Value, divisor: llvm.Value) -> tupl
     """Return quotient and remainder of unsigned numbers, by long division of bits."""
     kind, width = dividend.type, dividend.type.width
     one = integer(width, 1)
-    quotient, remainder, turn = Variable(b, kind, dividend), Variable(b, kind), Variable(b, I32)
-    with repeat_while(b, lambda: b.icmp_unsigned("<", turn.get(), integer(32, width))):
+    quotient, remainder, step = Variable(b, kind, dividend), Variable(b, kind), Variable(b, I32)
+    with repeat_while(b, lambda: b.icmp_unsigned("<", step.get(), integer(32, width))):
         value, rest = quotient.get(), remainder.get()
         overflows = b.trunc(b.lshr(rest, integer(width, width - 1)), I1)
         rest = b.or_(b.shl(rest, one), b.lshr(value, integer(width, width - 1)))
         fits = b.or_(overflows, b.icmp_unsigned(">=", rest, divisor))
         remainder.set(b.select(fits, b.sub(rest, divisor), rest))
         quotient.set(b.or_(b.shl(value, one), resize(b, fits, width)))
-        turn.set(b.add(turn.get(), integer(32, 1)))
+        step.set(b.add(step.get(), integer(32, 1)))
     return quotient.get(), remainder.get()
 
 
@@ -112,8 +112,8 @@ def scaled(b: llvm.IRBuilder, number: llvm.Value, factor: llvm.Value) -> llvm.Va
     rest = b.and_(low, b.sub(b.shl(word(1), away), word(1)))
     half = b.shl(word(1), b.sub(away, word(1)))
     is_odd = b.icmp_unsigned("!=", b.and_(truncated, word(1)), word(0))
-    is_more = b.or_(b.icmp_unsigned(">", rest, half), b.and_(b.icmp_unsigned("==", rest, half), is_odd))
-    significand = b.select(rounds, b.add(truncated, resize(b, is_more, WORD)), low)
+    rounds_up = b.or_(b.icmp_unsigned(">", rest, half), b.and_(b.icmp_unsigned("==", rest, half), is_odd))
+    significand = b.select(rounds, b.add(truncated, resize(b, rounds_up, WORD)), low)
     power = b.sub(b.add(exponent, b.select(rounds, excess, word(0))), word(_BIAS))
     left = b.shl(significand, b.and_(power, word(WORD - 1)))
     down = b.sub(word(0), power)

@@ -297,7 +297,7 @@ def test_a_journal_that_lacks_what_packets_meet_is_refused(folder: Path) -> None
 def test_it_is_one_switch_s(folder: Path) -> None:
     with closing(Pins(folder)), pytest.raises(KernelError) as refused:
         Pins(folder)
-    assert str(refused.value) == f"--pin {folder}: the switch of process {os.getpid()} runs with it"
+    assert str(refused.value) == f"--pin {folder}: in use by the switch with process ID {os.getpid()}"
 
 
 @pytest.mark.parametrize(
