@@ -103,5 +103,5 @@ def test_a_jump_without_its_condition() -> None:
     program, body = primitives()
     [jump] = [each for each in body if each["op"] == "_jump_if_zero"]
     del jump["parameters"][0]
-    with pytest.raises(ProgramError, match=r"`_jump_if_zero` to .* with 0 conditions"):
+    with pytest.raises(ProgramError, match=r"`_jump_if_zero`: expected 1 conditions .*, got 0 and"):
         load_program(json.dumps(program).encode())

@@ -65,7 +65,7 @@ def _program(text: Json) -> ir.Program:
         egress=load_control(scope, pipelines["egress"], numbers),
         update=tuple(load_checksum(scope, item) for item in text["checksums"] if item["update"]),
         deparser_body=tuple(
-            made for p in deparser.get("primitives", []) for made in load_statement(scope, p, [])
+            statement for p in deparser.get("primitives", []) for statement in load_statement(scope, p, [])
         ),
         deparser=tuple(scope.header_index[name] for name in deparser["order"]),
         counters=tuple(scope.counters),
@@ -81,7 +81,7 @@ def _program(text: Json) -> ir.Program:
 
 
 def _named(text: Json, kind: str) -> Json:
-    """Return the parser or deparser that simple_switch runs, the one with this name; otherwise the first."""
+    """Return the parser or deparser named `kind`, which simple_switch runs; without one, the first."""
     items: list[Json] = text[f"{kind}s"]
     if not items:
         raise ProgramError(f"{kind}s: expected one, there is none")

@@ -12,7 +12,7 @@ from softswitch.load.scope import Json, Scope, source_line
 def load_calculation(scope: Scope, item: Json, name: str) -> ir.Calculation:
     if item["algo"] not in ALGORITHMS:
         known = ", ".join(ALGORITHMS)
-        raise UnsupportedConstruct(f"hash algorithm `{item['algo']}` (there are {known})", source_line(item))
+        raise UnsupportedConstruct(f"hash algorithm `{item['algo']}` (supported: {known})", source_line(item))
     payload = [part["type"] == "payload" for part in item["input"]]
     if True in payload[:-1]:
         raise UnsupportedConstruct(f"calculation `{name}` with inputs after the payload", source_line(item))

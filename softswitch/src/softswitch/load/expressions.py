@@ -50,7 +50,9 @@ class Expressions:
             case "local" | "runtime_data":
                 if value >= len(self.parameters):
                     known = len(self.parameters)
-                    raise ProgramError(f"{self.where}: expected one of {known} action data, got {value}")
+                    raise ProgramError(
+                        f"{self.where}: expected the index of one of {known} action parameters, got {value}"
+                    )
                 return ir.Parameter(value, self.parameters[value])
         raise UnsupportedConstruct(f"an expression of type `{kind}`", self.where)
 
@@ -133,11 +135,11 @@ class Expressions:
         index = header if isinstance(header, int) else self.scope.stacks[header.stack].headers[0]
         known = len(self.scope.headers[index].fields)
         if field >= known:
-            raise ProgramError(f"{self.where}: expected one of {known} fields, got {field}")
+            raise ProgramError(f"{self.where}: expected the index of one of {known} fields, got {field}")
         return ir.FieldRef(index, field) if isinstance(header, int) else ir.ElementField(header, field)
 
     def _equal_headers(self, left: Json, right: Json) -> ir.Expression:
-        """Compare headers (equal if valid with equal fields) or unions (equal if a pair of members is)."""
+        """Compare headers (equal if valid with equal fields) or unions (equal if any pair of members is)."""
         names = [self.name(side, left["type"]) for side in (left, right)]
         if left["type"] == "header_union":
             one, other = (self.scope.union_members[name] for name in names)

@@ -54,7 +54,7 @@ _DEFAULT_SIZE = 1024
 
 
 def modernize(text: Json) -> None:
-    """Bring `text`, which has the types of a program (`load.schema`), to today's form, in place."""
+    """Bring `text`, which `load.schema` has checked, to today's form, in place."""
     _defaults(text, **{key: [] for key in _LISTS})
     _check_ids(text)
     _complete_errors(text)
@@ -103,7 +103,7 @@ def _check_ids(text: Json) -> None:
         for item in items:
             number = item.get("id") or 0
             if number in known:
-                raise ProgramError(f"{kind}: expected an ID each, got {number} twice")
+                raise ProgramError(f"{kind}: expected unique IDs, got {number} twice")
             known.add(number)
 
 

@@ -1,4 +1,4 @@
-"""The parser of the BMv2 JSON."""
+"""Load the parser of the BMv2 JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Operation = ir.Extract | ir.Advance | ir.Verify | ir.Statement
 
 
 def load_parser(scope: Scope, item: Json) -> tuple[tuple[ir.ParserState, ...], int]:
-    """Load the states and the position of the first one; p4c has inlined sub-parsers."""
+    """Return the states, and the position of the start state; p4c has inlined sub-parsers."""
     numbers = Names("parser state", ((state["name"], i) for i, state in enumerate(item["parse_states"])))
     states = tuple(_state(scope, state, numbers) for state in item["parse_states"])
     return states, numbers[item["init_state"]]
@@ -57,7 +57,7 @@ def _state(scope: Scope, item: Json, numbers: dict[str, int]) -> ir.ParserState:
 
 def _operations(scope: Scope, items: list[Json], state: str) -> tuple[Operation, ...]:
     with located(f"parser state {state}"):
-        return tuple(made for item in items for made in _operation(scope, item, state))
+        return tuple(each for item in items for each in _operation(scope, item, state))
 
 
 def _operation(scope: Scope, item: Json, state: str) -> list[Operation]:

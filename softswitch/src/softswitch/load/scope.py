@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from softswitch import ir
 from softswitch.errors import ProgramError, UnsupportedConstruct
 
-Json = dict[str, Any]  # whose values depend on the key
+Json = dict[str, Any]  # the type of a value depends on its key
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
@@ -19,14 +19,14 @@ class Names(dict[K, V]):
         self._kind = kind
         for name, value in items:
             if name in self:
-                raise ProgramError(f"expected one {kind} `{_spelt(name)}`, there are several")
+                raise ProgramError(f"expected one {kind} `{_dotted(name)}`, there are several")
             self[name] = value
 
     def __missing__(self, name: K) -> V:
-        raise ProgramError(f"expected a declared {self._kind}, got `{_spelt(name)}`")
+        raise ProgramError(f"expected a declared {self._kind}, got `{_dotted(name)}`")
 
 
-def _spelt(name: object) -> str:
+def _dotted(name: object) -> str:
     return ".".join(map(str, name)) if isinstance(name, tuple) else str(name)
 
 
@@ -99,12 +99,14 @@ class Scope:
 
     def header(self, name: object) -> int:
         if not isinstance(name, str):
-            raise UnsupportedConstruct("a header at a computed position (nor does BMv2 load it here)")
+            raise UnsupportedConstruct(
+                "a header at a computed position (which BMv2 does not load here either)"
+            )
         return self.header_index[name]
 
     def field(self, value: object) -> ir.FieldRef:
         if not isinstance(value, list):
-            raise UnsupportedConstruct("a computed field (nor does BMv2 load it here)")
+            raise UnsupportedConstruct("a computed field (which BMv2 does not load here either)")
         return self.field_index[value[0], value[1]]
 
     def stacks_of(self, name: str) -> tuple[int, ...]:
@@ -112,7 +114,7 @@ class Scope:
             return tuple(self.union_stacks[name].values())
         return (self.stack_index[name],)
 
-    def message(self, text: str) -> int:
+    def add_message(self, text: str) -> int:
         self.messages.append(text)
         return len(self.messages) - 1
 
@@ -167,7 +169,9 @@ def _fields(item: Json) -> list[ir.FieldType]:
                 )
             longest = item.get("max_length")
             if longest is None or longest * 8 < fixed:
-                raise ProgramError(f"{item['name']}: expected a `max_length` above its fields, got {longest}")
+                raise ProgramError(
+                    f"{item['name']}: expected a `max_length` of at least its other fields, got {longest}"
+                )
             fields.append(ir.FieldType(name, longest * 8 - fixed, varbit=True))
         else:
             fields.append(ir.FieldType(name, width, signed=any(signed)))

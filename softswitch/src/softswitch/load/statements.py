@@ -23,11 +23,11 @@ def load_action(scope: Scope, item: Json) -> ir.Action:
     for number, primitive in enumerate(item["primitives"]):
         starts.append(len(body))
         if primitive["op"] in _JUMPS:
-            made = _load_jump(scope, primitive, parameters, number)
+            statements = _load_jump(scope, primitive, parameters, number)
         else:
-            made = load_statement(scope, primitive, parameters)
-        body += made
-        locations += [source_line(primitive)] * len(made)
+            statements = load_statement(scope, primitive, parameters)
+        body += statements
+        locations += [source_line(primitive)] * len(statements)
     starts.append(len(body))
     resolved = (_resolved(statement, starts) for statement in body)
     names = tuple(data["name"] for data in item["runtime_data"])
@@ -35,7 +35,7 @@ def load_action(scope: Scope, item: Json) -> ir.Action:
 
 
 def _load_jump(scope: Scope, item: Json, parameters: list[int], number: int) -> list[ir.Statement]:
-    """Load a jump, still to a primitive; `number` is its own position among the action's primitives."""
+    """Load a jump whose target is still the position of a primitive; `number` is that of the jump."""
     where = source_line(item)
     read = Expressions(scope, where, parameters)
     if not item["parameters"]:
@@ -44,12 +44,13 @@ def _load_jump(scope: Scope, item: Json, parameters: list[int], number: int) -> 
     if not isinstance(to, ir.Constant):
         raise UnsupportedConstruct("jump to a computed primitive", where)
     if len(condition) != _JUMPS[item["op"]] or to.value < 0:
-        raise ProgramError(f"{where}: `{item['op']}` to {to.value} with {len(condition)} conditions")
+        wanted = f"expected {_JUMPS[item['op']]} conditions and a target from 0 on"
+        raise ProgramError(f"{where}: `{item['op']}`: {wanted}, got {len(condition)} and {to.value}")
     jump = ir.JumpIfZero(condition[0], to.value) if condition else ir.Jump(to.value)
     if to.value > number:
         return [jump]
-    text = f"{where}: a loop without end: the packet is dropped".removeprefix(": ")
-    return [ir.CountLoop(scope.message(text)), jump]
+    text = f"{where}: an endless loop: the packet is dropped".removeprefix(": ")
+    return [ir.CountLoop(scope.add_message(text)), jump]
 
 
 def _resolved(statement: ir.Statement, starts: list[int]) -> ir.Statement:
@@ -70,12 +71,12 @@ def load_statement(scope: Scope, item: Json, parameters: list[int], fallback: st
     except TypeError as error:
         raise ProgramError(f"{where}: primitive `{item['op']}`: {error}") from None
     with located(where):
-        made: list[ir.Statement] = maker(*item["parameters"])
-    return made
+        statements: list[ir.Statement] = maker(*item["parameters"])
+    return statements
 
 
 class _Primitives:
-    """One method for each primitive of BMv2, under its name there."""
+    """Loader with one method for each primitive of BMv2, of the same name."""
 
     def __init__(self, scope: Scope, item: Json, parameters: list[int], where: str) -> None:
         self._scope = scope
@@ -158,10 +159,10 @@ class _Primitives:
         name = self._read.name(stack, "header_stack", "header_union_stack")
         stacks = self._scope.stacks_of(name)
         size = len(self._scope.stacks[stacks[0]].headers)
-        moved = _moved(size, count)
+        origins = _shift_sources(size, count)
         shifted_in = tuple(i for i in range(size) if not 0 <= i - count < size)
         is_of_unions = name in self._scope.union_stacks
-        return [ir.Shift(stacks, count, moved, () if is_of_unions else shifted_in)]
+        return [ir.Shift(stacks, count, origins, () if is_of_unions else shifted_in)]
 
     def _literal(self, item: Json) -> int:
         value = self._read.value(item)
@@ -247,11 +248,11 @@ class _Primitives:
             raise ProgramError(f"{self._where}: expected a `parameters_vector`, got a `{values['type']}`")
         listed: list[Json] = [] if values is None else values["value"] or []
         read = tuple(self._read.value(value) for value in listed)
-        return [ir.LogMessage(self._scope.message(self._read.name(text, "string")), read)]
+        return [ir.LogMessage(self._scope.add_message(self._read.name(text, "string")), read)]
 
     def _assertion(self, name: str, condition: Json) -> list[ir.Statement]:
         location = f" ({self._where})" if self._where else ""
-        message = self._scope.message(f"{name} failed{location}: the packet is dropped")
+        message = self._scope.add_message(f"{name} failed{location}: the packet is dropped")
         return [ir.Assert(self._read.value(condition), message)]
 
     def assume(self, condition: Json) -> list[ir.Statement]:
@@ -264,9 +265,9 @@ class _Primitives:
         raise AttributeError(name)
 
 
-def _moved(size: int, count: int) -> tuple[int, ...]:
+def _shift_sources(size: int, count: int) -> tuple[int, ...]:
     """Return the position from which BMv2's swaps (stacks.cpp, StackP4_16) copy each element."""
-    # It makes elements that were shifted in invalid, but not unions.
+    # BMv2 invalidates the elements that are shifted in if they are headers, but not unions.
     order = list(range(size))
     if count > 0:
         swaps = [(i, i - count) for i in range(size - 1, count - 1, -1)]

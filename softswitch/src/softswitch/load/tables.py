@@ -68,7 +68,7 @@ def _key_field(scope: Scope, item: Json, table: str, where: str) -> ir.KeyField:
     kind = MATCH_KINDS[item["match_type"]]
     mask = None if item.get("mask") is None else int(item["mask"], 16)
     if not isinstance(item["target"], list):
-        raise UnsupportedConstruct("a computed field (nor does BMv2 load it here)", where)
+        raise UnsupportedConstruct("a computed field (which BMv2 does not load here either)", where)
     header, field = item["target"]
     # Keys of tables that p4c generates (for `switch`) have no name.
     name = item.get("name", f"{header}.{field}")
