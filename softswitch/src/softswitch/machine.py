@@ -40,7 +40,7 @@ class Machine:
     def __init__(self, settings: Settings, server: P4RuntimeServer[LivePipeline]) -> None:
         self._settings, self._server = settings, server
         if is_cold():
-            _say("compiling the switch once, which takes 10 s of CPU time; calls wait")
+            _say("compiling the switch once, which takes 10 s of CPU time; P4Runtime calls wait")
             with compile_lock():
                 warm()
         with ExitStack() as opened:
@@ -148,7 +148,7 @@ class Machine:
     def _resume_pinned(
         self, ports: SwitchPorts, folder: Path, program: Path | None, p4info: Path | None
     ) -> None:
-        """Resume the program in a pinned data path; it must be the one that is asked for."""
+        """Resume the program of a pinned datapath; `program` and `p4info`, if given, must equal its files."""
         pinned = Journal(folder)
         config = pinned.config()
         unpin_hint = f"`--unpin {folder.parent}` removes it"
@@ -159,7 +159,7 @@ class Machine:
             )
         if p4info is not None and read_p4info(p4info) != config.p4info:
             raise SwitchError(
-                f"{p4info}: expected the P4Info pinned in {folder.parent}: omit it; {unpin_hint}"
+                f"{p4info}: expected the P4Info pinned in {folder.parent}: omit --p4info; {unpin_hint}"
             )
         try:
             self._server.resume(pinned, ports.make_pinned)

@@ -21,8 +21,8 @@ _HERE = Path(__file__).parent
 def entry_point(function: F) -> F:
     """Decorate a function that Python calls; it runs without the GIL, and its machine code is cached."""
     package = Path(function.__code__.co_filename).parent
-    below = (source for folder in (".", "memory", "queues") for source in (_HERE / folder).glob("*.py"))
-    return cached_entry_point(function, package, {*package.glob("*.py"), *below})
+    shared = (source for folder in (".", "memory", "queues") for source in (_HERE / folder).glob("*.py"))
+    return cached_entry_point(function, package, {*package.glob("*.py"), *shared})
 
 
 _KINDS: dict[process.Kind, Kind] = {

@@ -1,4 +1,4 @@
-"""Find cells that an action accesses at one index: interleaved, they are in one cache line."""
+"""Find arrays whose cells an action accesses at the same index, to interleave them in cache lines."""
 
 from __future__ import annotations
 

@@ -31,8 +31,8 @@ class SearchKey(Protocol):
 
 
 def _mix(b: llvm.IRBuilder, hashed: llvm.Value, part: llvm.Value) -> llvm.Value:
-    # Words are mixed from the last to the first: the first field of a key is the last word, so look-ups of a
-    # packet that share the field share the step.
+    # Words are mixed from the last to the first: the last word holds the first field of a key, so look-ups of
+    # a packet whose keys begin with the same field have the first step in common.
     hashed = b.mul(b.xor(hashed, part), integer(WORD, GOLDEN))
     return b.xor(hashed, b.lshr(hashed, integer(WORD, HALF)))
 
@@ -56,7 +56,7 @@ class KeyValues:
 
 
 class KeyAt:
-    """A key of `count` words at an address, both known at run time; the code loops."""
+    """A key of `count` words at an address, both known only at run time: the emitted code loops."""
 
     def __init__(self, address: llvm.Value, count: llvm.Value) -> None:
         self._address = address
@@ -193,7 +193,7 @@ def find_function(module: llvm.Module, key_words: int) -> llvm.Function:
 
 
 def find_in_function(module: llvm.Module, layout: TableLayout, key_words: int) -> llvm.Function:
-    """Return `find(buckets, key...)` for a size of table, for targets with `Target.max_arguments`."""
+    """Return `find(buckets, key...)` for one table size, for targets with `Target.max_arguments`."""
     target, name = target_of(module), f"find_{key_words}_{layout.bucket_count}_{layout.stride}"
     arguments = [target.pointer, *word_parameter_types(target, key_words, before=1)]
     function, is_new = _function(module, name, target.pointer, arguments)

@@ -6,7 +6,7 @@ size, so that all offsets are constants of the compiled code:
     header    `ENTRIES`, `FREE`, `USED`, `GROUPS`
     default   the default action as a record without key
     buckets   2 x size rounded up to a power of two (`memory.index`)
-    records   key words | action | packets, bytes (with a direct counter) | one run of words a parameter
+    records   key words | action | packets, bytes (with a direct counter) | the words of each parameter
     groups    (ranked tables only) mask words | highest rank | entries
     order     (ranked tables only) the groups in use, highest rank first
 
@@ -22,8 +22,8 @@ the last hit (with an idle timeout), and the action's run-time data. In a table 
 action is a reference instead: 0 for none, the slot of a member + 1, or `GROUP` | the slot of a group.
 
     members   action | run-time data
-    groups    run of a pool of references to members: first << 32 | number
-    meter     configured | for peak and committed rate: tokens a us (double) | burst | tokens | since start
+    groups    range of the pool of references to members: first << 32 | number
+    meter     configured | for peak and committed rate: tokens/us (double) | burst | tokens | total accrued
 
 What every packet may need comes first, in few cache lines and pages: headers, default records, small arrays.
 Cells that one action accesses with the same index lie next to each other (`memory.colocation`).
@@ -44,7 +44,7 @@ from softswitch.memory.words import LOW, WORD, WORD_BYTES, WORD_MASK, words_of
 from softswitch.v1model import CLONE_SESSIONS, MULTICAST_GROUPS
 
 ENTRIES, FREE, USED, GROUPS, HEADER_WORDS = range(5)
-"""Words of a table's header: entries, first free record, records ever used, groups in use; their number."""
+"""Words of a table's header: entries, first free record, records ever used, groups in use; then the size."""
 BUCKET_WORDS = 4
 METER_WORDS = 1 + 2 * BUCKET_WORDS
 SESSION_WORDS = 2
@@ -324,7 +324,7 @@ class _ColocatedArrays:
             yield array, CellArray(first + offset, self._step)
 
 
-def _groups(program: ir.Program) -> list[tuple[ArrayRef, ...]]:
+def _array_groups(program: ir.Program) -> list[tuple[ArrayRef, ...]]:
     groups = colocated_arrays(program)
     grouped = {array for group in groups for array in group}
     counters = (ArrayRef(True, number) for number in range(len(program.counters)))
@@ -346,7 +346,7 @@ def make_layout(program: ir.Program) -> Layout:
         index: tuple(words_of(width) for width in action.parameters)
         for index, action in enumerate(program.actions)
     }
-    groups = [_ColocatedArrays(program, group) for group in _groups(program)]
+    groups = [_ColocatedArrays(program, group) for group in _array_groups(program)]
     cells = {array: each for group in groups if group.is_small for array, each in group.allocate(at)}
     headers: dict[str, int] = {}
     for name, table in program.tables.items():

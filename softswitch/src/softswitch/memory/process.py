@@ -3,10 +3,10 @@
     int32 process(void *state, uint32 port, const uint8 *frame, uint32 length,
                   uint64 t_in, uint64 now, uint8 *out, uint32 capacity)
 
-It runs one frame that arrived at a port and returns the number of records it wrote to `out`
+It processes one frame that arrived at a port and returns the number of records it wrote to `out`
 (`memory.output`). Times are in µs since the switch started.
 
-A *buffered* function returns where a packet would enter a port's queue: packets for egress are records
+A *buffered* function stops where a packet would enter a port's queue, and writes the packet as a record
 (`memory.waiting`). Called with the port `DEPARTS` and such a record as frame, it runs egress; `t_in` is
 unused.
 """
