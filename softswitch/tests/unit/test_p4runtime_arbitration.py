@@ -78,7 +78,7 @@ def test_roles_have_own_primaries() -> None:
         ("", 4, "PERMISSION_DENIED", "not primary: election ID 4 is given, the primary has 5"),
         ("", None, "PERMISSION_DENIED", "not primary: no election ID is given, the primary has 5"),
         ("reader", 5, "PERMISSION_DENIED", "not primary: election ID 5 is given, the primary has 2"),
-        ("left", 1, "PERMISSION_DENIED", "not primary: election ID 1 is given, there is none"),
+        ("left", 1, "PERMISSION_DENIED", "not primary: election ID 1 is given, there is no primary"),
         ("new", 5, "NOT_FOUND", "role 'new' has no controller"),
     ],
 )

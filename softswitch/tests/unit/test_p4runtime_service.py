@@ -84,7 +84,7 @@ async def test_checks_come_in_the_order_of_the_specification() -> None:
         request.device_id = DEVICE
         assert await refused() == ("NOT_FOUND", "role 'x' has no controller")
         request.role = ""
-        text = "not primary: no election ID is given, there is none"
+        text = "not primary: no election ID is given, there is no primary"
         assert await refused() == ("PERMISSION_DENIED", text)
         controller = switch.controller()
         assert await controller.bid(1) == OK

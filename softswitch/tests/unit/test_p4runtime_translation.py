@@ -87,11 +87,11 @@ def test_values_of_every_place_are_translated_and_read_back_as_written() -> None
     [
         (
             entry("hops", "forward", [b"1"], (1, RANGE, {"low": b"\x01", "high": b"\x02"})),
-            "values of type hop_t match as a whole, or any value does",
+            "expected a match of one whole value of type hop_t, or of any value",
         ),
         (
             entry("prefixes", "forward", [b"1"], (1, LPM, {"value": b"\x01", "prefix_len": 24})),
-            "values of type hop_t match as a whole, or any value does",
+            "expected a match of one whole value of type hop_t, or of any value",
         ),
         (
             entry("hops", "forward", [b"1"], (1, RANGE, {"low": b"\x01\0\0", "high": b"\x01\0\0"})),
@@ -99,7 +99,7 @@ def test_values_of_every_place_are_translated_and_read_back_as_written() -> None
         ),
         (
             entry("hops", "forward", [b"1"], (1, RANGE, {"low": b"\x01\xfe", "high": b"\x01\xfe"})),
-            "0x1fe is another value's; @p4runtime_translation_mappings of type hop_t in P4Info can map it",
+            "0x1fe is the number of another value; @p4runtime_translation_mappings of type hop_t in P4Info",
         ),
         (
             entry("hops", "forward", [b"1"], (1, RANGE, {"low": b"\x01\0\0\0\0", "high": b"\x01\0\0\0\0"})),
@@ -171,7 +171,7 @@ def test_registers_have_the_controllers_values() -> None:
     assert [(each.index.index, each.data.bitstring) for each in found] == [(5, b'vrf "b"')]
     (refused,) = write(control, cell("last_hop", 0, b"\x01\xfe"))
     assert refused is not None
-    assert "register Forward.last_hop: 0x1fe is another value's" in str(refused)
+    assert "register Forward.last_hop: 0x1fe is the number of another value" in str(refused)
 
 
 def test_indices_are_the_controllers() -> None:
@@ -209,7 +209,7 @@ def test_indices_are_the_controllers() -> None:
         control, cell("last_vrf", 510, b"5"), cell("last_vrf", 600, b"5"), cell("last_vrf", 1 << 32, b"")
     )
     assert [str(each).rpartition("last_vrf: ")[2].partition(";")[0] for each in refusals] == [
-        "0x1fe is another value's",
+        "0x1fe is the number of another value",
         "index 600 is beyond the last, 511",
         "0x0100000000 does not fit in bit<32>",
     ]

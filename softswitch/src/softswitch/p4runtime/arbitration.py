@@ -1,4 +1,4 @@
-"""Arbitration: the primary of each role (P4Runtime 1.4 §5), without I/O: updates in, notices out."""
+"""Arbitration: the primary of each role (P4Runtime 1.4 §5), without I/O: it returns the notices to send."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Arbiter(Generic[C]):
         primary_id = role.primary_id
         if election_id is None or election_id != primary_id:
             given = "no election ID" if election_id is None else f"election ID {election_id}"
-            owner = "there is none" if primary_id is None else f"the primary has {primary_id}"
+            owner = "there is no primary" if primary_id is None else f"the primary has {primary_id}"
             raise denied(f"not primary: {given} is given, {owner}")
 
     def is_primary(self, controller: C) -> bool:

@@ -1,4 +1,4 @@
-"""Check that P4Info and program are of the same compilation."""
+"""Check that P4Info and program come from the same compilation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def check(p4info: P4Info, program: Program) -> None:
         _check_table(table, program)
     described = {table.name for table in p4info.tables.values()}
     for name, part in program.tables.items():
-        # P4Info omits tables that p4c generates, which have no key or constant entries.
+        # P4Info omits tables that p4c generates: those have no key, or they have constant entries.
         if part.key and not part.const_entries and name not in described:
             raise invalid(f"P4Info lacks table {name}, which the program has")
     digests = {d.name: tuple(_width(program, value) for value in d.values) for d in program.digests}

@@ -13,7 +13,7 @@ from softswitch.p4runtime.status import invalid, unimplemented
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A single value; `kind` is its field in `P4Data`. The width is 0 if the program alone has it."""
+    """A single value; `kind` is its field in `P4Data`. The width is 0 if only the program states it."""
 
     kind: str
     width: int

@@ -28,7 +28,7 @@ class Field(NamedTuple):
 
 
 class FieldGroup:
-    """The fields of an exact key, an action or a header, in any order; `location` begins the errors."""
+    """The fields of an exact key, an action or a header, in any order; `location` prefixes error messages."""
 
     def __init__(self, location: str, fields: Sequence[Field]) -> None:
         self.location = location

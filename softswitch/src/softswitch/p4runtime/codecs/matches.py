@@ -39,7 +39,7 @@ class MatchField(NamedTuple):
 
 
 class MatchKey:
-    """The match fields of a table or a value set, in order; `location` ("table t") begins the errors."""
+    """The match fields of a table or a value set, in order; `location` ("table t") prefixes errors."""
 
     def __init__(self, location: str, fields: Sequence[MatchField]) -> None:
         self.fields = tuple(fields)
@@ -53,7 +53,7 @@ class MatchKey:
         try:
             return self._values.decode([(match.field_id, match.exact.value) for match in given])
         except Refusal:
-            return self._decode(given)  # which raises, and can tell that a match is of another kind
+            return self._decode(given)  # raises, with an error that also covers another kind of match
 
     def decode_exact(self, given: Sequence[p4r.FieldMatch]) -> tuple[int, ...]:
         assert self._is_exact
@@ -101,16 +101,18 @@ class MatchKey:
 def _translated(
     field: MatchField, translation: Translation, given: p4r.FieldMatch, location: str
 ) -> Masked | Between:
-    """Decode a match of one value, since values with a common prefix may have other numbers (§18.3)."""
+    """Decode a match, which must be of one value: numbers need not have its order or prefixes (§18.3)."""
     match field.kind:
         case MatchKind.LPM:
             value, is_exact = given.lpm.value, given.lpm.prefix_len in (translation.sdn_width, field.width)
         case MatchKind.TERNARY:
-            value, is_exact = given.ternary.value, translation.is_whole(given.ternary.mask)
+            value, is_exact = given.ternary.value, translation.is_full_mask(given.ternary.mask)
         case _:
             value, is_exact = given.range.low, given.range.low == given.range.high
     if not is_exact:
-        raise invalid(f"{location}: values of type {translation.name} match as a whole, or any value does")
+        raise invalid(
+            f"{location}: expected a match of one whole value of type {translation.name}, or of any value"
+        )
     number = translation.decode(value, location)
     return Between(number, number) if field.kind is MatchKind.RANGE else Masked(number, field.full)
 
@@ -127,7 +129,7 @@ def _prefix(field: MatchField, given: p4r.FieldMatch.LPM, location: str) -> Mask
         raise invalid(f"{location}: {text}")
     if value & ((1 << (-(-field.width // 8) * 8 - length)) - 1):
         # PI's check_prefix_trailing_zeros (common.cpp) takes the field as wide as the bytes of its value.
-        text = f"in whole bytes has no {length} leading bits that hold the prefix"
+        text = f"padded to whole bytes has bits set after the first {length}"
         raise invalid(f"{location}: {value:#x}/{length} {text}; BMv2's P4Runtime server refuses it, too")
     return Masked(value, mask)
 
@@ -161,7 +163,7 @@ def _encode(field: MatchField, match: Match, message: p4r.FieldMatch) -> None:
             message.lpm.value, message.lpm.prefix_len = to_bytes(value), bits
         case Masked(value, mask) if field.kind is MatchKind.TERNARY:
             message.ternary.value = to_bytes(value)
-            message.ternary.mask = encode(mask) if translation is None else translation.whole_mask
+            message.ternary.mask = encode(mask) if translation is None else translation.full_mask
         case Masked(value, _):
             message.optional.value = to_bytes(value)
         case int(value):

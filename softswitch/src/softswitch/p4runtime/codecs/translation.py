@@ -18,7 +18,7 @@ from softswitch.p4runtime.status import Refusal, invalid
 
 _MAPPINGS = "@p4runtime_translation_mappings"
 _INDEX_WIDTH = 32
-"""Bits of a type that only indices have: the JSON does not tell."""
+"""Bits of a type that only indices have, for which the JSON states no width."""
 _PAIR = re.compile(r'\{\s*(?:"((?:[^"\\]|\\.)*)"|(\w+))\s*,\s*(\w+)\s*,?\s*\}')
 
 
@@ -39,27 +39,29 @@ class Translation:
         key: bytes | int = value if self.sdn_width is None else decode(value, self.sdn_width, location)
         found = self._numbers.get(key)
         if found is None:
-            found = self._same(key, location) if isinstance(key, int) else self._named(key, location)
+            found = (
+                self._from_integer(key, location) if isinstance(key, int) else self._from_string(key, location)
+            )
             self._add(key, found)
         return found
 
-    def _same(self, value: int, location: str) -> int:
+    def _from_integer(self, value: int, location: str) -> int:
         width = self.width or _INDEX_WIDTH
         if value >> width or value in self._values:
-            problem = f"does not fit in bit<{width}>" if value >> width else "is another value's"
+            problem = f"does not fit in bit<{width}>" if value >> width else "is the number of another value"
             hint = f"{_MAPPINGS} of type {self.name} in P4Info can map it"
             raise invalid(f"{location}: {value:#x} {problem}; {hint}")
         return value
 
-    def _named(self, value: bytes, location: str) -> int:
+    def _from_string(self, value: bytes, location: str) -> int:
         if value.isdigit() and len(value) <= self.width:
             number = int(value)
             if value == b"%d" % number and not number >> self.width and number not in self._values:
                 return number
-        return self._free(location)
+        return self._next_free(location)
 
     def encode(self, number: int) -> bytes:
-        """Return the controller's value, which for a number without one is the number itself."""
+        """Return the controller's value, which for a number that is not mapped is the number itself."""
         value = self._values.get(number, number if self.sdn_width is not None else b"%d" % number)
         return encode(value) if isinstance(value, int) else value
 
@@ -73,13 +75,13 @@ class Translation:
         value = self._values[number]
         return value if isinstance(value, int) else None
 
-    def is_whole(self, mask: bytes) -> bool:
+    def is_full_mask(self, mask: bytes) -> bool:
         if self.sdn_width is None:
             return bool(mask) and not mask.strip(b"\xff")
         return int.from_bytes(mask, "big") in ((1 << self.sdn_width) - 1, (1 << self.width) - 1)
 
     @property
-    def whole_mask(self) -> bytes:
+    def full_mask(self) -> bytes:
         return b"\xff" if self.sdn_width is None else encode((1 << self.sdn_width) - 1)
 
     def _add(self, value: bytes | int, number: int) -> None:
@@ -87,7 +89,7 @@ class Translation:
             raise invalid(f"P4Info: type {self.name}: {value!r} or {number} is mapped twice")
         self._numbers[value], self._values[number] = number, value
 
-    def _free(self, location: str) -> int:
+    def _next_free(self, location: str) -> int:
         while self._next in self._values:
             self._next += 1
         if self._next >> self.width:

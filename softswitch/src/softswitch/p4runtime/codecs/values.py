@@ -14,11 +14,11 @@ def encode(value: int) -> bytes:
 def decode(value: bytes, width: int, location: str) -> int:
     number = int.from_bytes(value, "big")
     if not value or number >> width:
-        raise misfit(value, width, location)
+        raise _width_error(value, width, location)
     return number
 
 
-def misfit(value: bytes, width: int, location: str) -> Refusal:
+def _width_error(value: bytes, width: int, location: str) -> Refusal:
     # The code is INVALID_ARGUMENT, as in §9.1 and BMv2; §8.3 has OUT_OF_RANGE.
     if not value:
         return invalid(f"{location}: the value is empty, bit<{width}> needs at least one byte")
