@@ -39,13 +39,11 @@ class Translation:
         key: bytes | int = value if self.sdn_width is None else decode(value, self.sdn_width, location)
         found = self._numbers.get(key)
         if found is None:
-            found = (
-                self._from_integer(key, location) if isinstance(key, int) else self._from_string(key, location)
-            )
+            found = self._of_integer(key, location) if isinstance(key, int) else self._of_text(key, location)
             self._add(key, found)
         return found
 
-    def _from_integer(self, value: int, location: str) -> int:
+    def _of_integer(self, value: int, location: str) -> int:
         width = self.width or _INDEX_WIDTH
         if value >> width or value in self._values:
             problem = f"does not fit in bit<{width}>" if value >> width else "is the number of another value"
@@ -53,7 +51,7 @@ class Translation:
             raise invalid(f"{location}: {value:#x} {problem}; {hint}")
         return value
 
-    def _from_string(self, value: bytes, location: str) -> int:
+    def _of_text(self, value: bytes, location: str) -> int:
         if value.isdigit() and len(value) <= self.width:
             number = int(value)
             if value == b"%d" % number and not number >> self.width and number not in self._values:
