@@ -38,7 +38,7 @@ def test_a_key_without_width_has_the_programs() -> None:
 def test_another_width_is_refused() -> None:
     request = config()
     request.p4info.tables[0].match_fields[0].bitwidth += 1
-    with pytest.raises(Refusal, match="they are not of one compilation"):
+    with pytest.raises(Refusal, match="they come from different compilations"):
         controlled_by(request)
 
 

@@ -213,7 +213,7 @@ INCOMPLETE = "the pipeline config needs p4info and p4_device_config (BMv2 JSON)"
             "VERIFY_AND_COMMIT",
             with_table("other"),
             "INVALID_ARGUMENT",
-            "P4Info and program differ in table other: they are not of one compilation",
+            "P4Info and program differ in table other: they come from different compilations",
         ),
         ("VERIFY", with_extern(), "INVALID_ARGUMENT", "P4Info: externs are not supported by softswitch"),
         ("COMMIT", config(), "INVALID_ARGUMENT", "COMMIT takes no config, it commits the one that was saved"),

@@ -136,7 +136,7 @@ class KernelPorts:
         bpf.set_program(self._programs, pipeline.descriptor)
         if self._pins is not None and pipeline.generation is not None:
             self._pins.commit(pipeline.generation)
-        self._thread = threading.Thread(target=self._serve_cpu_port, args=(pipeline,), name="ports")
+        self._thread = threading.Thread(target=self._serve_control_plane, args=(pipeline,), name="ports")
         self._thread.start()
 
     def stop(self) -> None:
@@ -208,7 +208,7 @@ class KernelPorts:
 
     # -- the CPU port and notices
 
-    def _serve_cpu_port(self, pipeline: AttachedPipeline) -> None:
+    def _serve_control_plane(self, pipeline: AttachedPipeline) -> None:
         poll = select.epoll()
         with contextlib.closing(poll):
             for descriptor in (self._stop_event, pipeline.notices.descriptor):

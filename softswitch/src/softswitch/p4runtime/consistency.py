@@ -76,7 +76,7 @@ def _check_table(table: TableInfo, program: Program) -> None:
 
 
 def _mismatch(kind: str, name: str) -> Refusal:
-    return invalid(f"P4Info and program differ in {kind} {name}: they are not of one compilation")
+    return invalid(f"P4Info and program differ in {kind} {name}: they come from different compilations")
 
 
 def _in_bmv2(kind: MatchKind) -> MatchKind:
