@@ -29,7 +29,7 @@ def mask_of(cpu: int) -> str:
 
 
 def steer(names: Iterable[str], cpu: int, interfaces: Path | None = None) -> Masks:
-    """Process frames of interfaces on one CPU; return the previous masks, which a PortError restores."""
+    """Process frames of interfaces on one CPU; return the previous masks; on PortError they are restored."""
     before: Masks = {}
     try:
         for name in names:

@@ -101,7 +101,7 @@ class MatchKey:
 def _translated(
     field: MatchField, translation: Translation, given: p4r.FieldMatch, location: str
 ) -> Masked | Between:
-    """Decode a match, which must be of one value: numbers need not have its order or prefixes (§18.3)."""
+    """Decode a match, which must be of one value: numbers need not keep the prefixes of values (§18.3)."""
     match field.kind:
         case MatchKind.LPM:
             value, is_exact = given.lpm.value, given.lpm.prefix_len in (translation.sdn_width, field.width)
