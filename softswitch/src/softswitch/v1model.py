@@ -12,9 +12,9 @@ EGRESS_SPEC_OF_EGRESS = (DROP_PORT + 1) % PORT_NUMBERS
 """`egress_spec` at the beginning of egress."""
 
 MULTICAST_GROUPS = 1 << 16
-"""Values of `mcast_grp`, a bit<16>; 0 is no group."""
+"""Number of values of `mcast_grp`, a bit<16>; 0 means no group."""
 REPLICA_INSTANCES = 1 << 16
-"""Values of `egress_rid`, a bit<16>."""
+"""Number of values of `egress_rid`, a bit<16>."""
 CLONE_SESSIONS = 1 << 15
 """BMv2 takes the number of a clone session modulo this."""
 
@@ -68,4 +68,4 @@ class Colour(IntEnum):
 
 
 MAX_VARBIT_BITS = (1 << 31) - 1
-"""Largest width of a varbit field, which BMv2 holds as an `int`; larger values are clamped."""
+"""Largest width of a varbit field, which BMv2 holds as an `int`; larger widths are clamped."""

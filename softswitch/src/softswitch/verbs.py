@@ -1,4 +1,4 @@
-"""Subcommands of `softswitch`, which do other things than run a switch; each is a module with a `main`."""
+"""Entry point of `softswitch`: run a switch, or a subcommand, which is a module with a `main`."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from softswitch.state.entries import Entries
 from softswitch.state.memory import Memory
 
 _DELETION = bytes.fromhex("2211 0803 120d 120b 0801 1207 0801 1203 0a0101")
-_OTHERS = (
+_SUBPROCESS_SOURCE = (
     "import sys; sys.path.insert(0, {!r}); from softswitch.warm import warm_entries, warm_scan; "
     "warm_entries(); warm_scan()"
 )
@@ -34,7 +34,7 @@ _OTHERS = (
 
 def warm() -> None:
     """Compile what a switch without queues needs to start; on two cores, half of it in another process."""
-    with _compiling_others(), _no_collection():
+    with _compile_in_subprocess(), _no_collection():
         PortLoop({}, cpu_port=1).close()
         warm_encode()
     with _no_collection():
@@ -49,14 +49,14 @@ def warm_all() -> None:
 
 
 @contextlib.contextmanager
-def _compiling_others() -> Iterator[None]:
-    """Compile entries and scan in another process during the block, without regard to its success."""
+def _compile_in_subprocess() -> Iterator[None]:
+    """Compile entries and scan in another process during the block; a failure there is ignored."""
     if len(os.sched_getaffinity(0)) == 1:
         yield
         return
-    source = str(Path(__file__).parents[1])
+    package_root = str(Path(__file__).parents[1])
     with subprocess.Popen(
-        [sys.executable, "-c", _OTHERS.format(source)],
+        [sys.executable, "-c", _SUBPROCESS_SOURCE.format(package_root)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -92,7 +92,7 @@ def warm_tables() -> None:
 
 
 def warm_entries() -> None:
-    nothing = ir.Program(
+    empty_program = ir.Program(
         headers=(),
         stacks=(),
         errors={},
@@ -104,8 +104,8 @@ def warm_entries() -> None:
         deparser=(),
         field_index={},
     )
-    layout = make_layout(nothing)
-    Entries(nothing, layout, Memory(layout.work * 8), [])
+    layout = make_layout(empty_program)
+    Entries(empty_program, layout, Memory(layout.work * 8), [])
 
 
 def warm_scan() -> None:

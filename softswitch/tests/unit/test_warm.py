@@ -44,5 +44,7 @@ def test_a_second_core_compiles_a_part_in_another_process(
 
 def test_the_statement_for_the_other_process_works() -> None:
     source = str(Path(warm.__file__).parents[1])
-    done = subprocess.run([sys.executable, "-c", warm._OTHERS.format(source)], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", warm._SUBPROCESS_SOURCE.format(source)], capture_output=True, text=True
+    )
     assert (done.returncode, done.stderr) == (0, "")
