@@ -34,7 +34,7 @@ class SavedTable(NamedTuple):
 
 
 def state_arrays(name: str, states: Sequence[Floats], steps: int) -> dict[str, Any]:
-    """Return the arrays of a table's optimiser, with its words of state [rows, dim]."""
+    """Return an archive's arrays of a table's optimiser: its words of state [rows, dim], and its steps."""
     words = {f"{name}.{word}": state for word, state in zip(_WORDS, states, strict=True)}
     return {**words, f"{name}.steps": np.array(steps)}
 

@@ -1,4 +1,4 @@
-"""Execute the commands of a run in a script's worker: begin and end blocks, and take hints."""
+"""Execute the commands of a run in a script's worker: begin and end blocks, replace hints of hot keys."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class BlockCommandListener:
         self._thread.start()
 
     def close(self) -> Message:
-        """Stop the thread, after the engine was closed, and return the last block for the leave message."""
+        """Stop the thread, and return the last block for the leave message. Close the engine first."""
         self._connection.commands.put(None)
         self._thread.join()
         try:

@@ -46,13 +46,14 @@ def _sort(found: NDArray[np.integer], table: Table) -> Rows:
     if duplicates.size:
         at, twice = int(duplicates[0]), sorted(order[duplicates[0] : duplicates[0] + 2].tolist())
         raise InvalidArgument(
-            f"table {table.name}: expected distinct keys, got {keys[at]} at {twice[0]} and {twice[1]}; "
-            "add up what you push to it"
+            f"table {table.name}: expected distinct keys, "
+            f"got {keys[at]} at indices {twice[0]} and {twice[1]}; "
+            "add up the values of equal keys before a push"
         )
     for at in (-1, 0):
         if not 0 <= int(keys[at]) < table.rows:
             raise InvalidArgument(
-                f"table {table.name}: key {keys[at]}, at {order[at]}, is not in 0..{table.rows - 1}: "
+                f"table {table.name}: key {keys[at]}, at index {order[at]}, is not in 0..{table.rows - 1}: "
                 f"it has {table.rows:,} rows"
             )
     return Rows(keys.astype(np.int64), order)

@@ -1,4 +1,4 @@
-"""A worker's connection to the rendezvous: requests, their answers, commands, and news of lost processes."""
+"""A worker's connection to the rendezvous: requests, answers, commands, and notices of lost processes."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ class Connection:
         self._is_closed = False
         self.commands: SimpleQueue[Message | None] = SimpleQueue()
         """Commands of a run; None at the end."""
-        self._reading = threading.Thread(target=self._read, name="hotline-news", daemon=True)
-        self._reading.start()
+        self._reader = threading.Thread(target=self._read, name="hotline-connection", daemon=True)
+        self._reader.start()
 
-    def ask(self, command: str, patience_s: float | None = None, **values: object) -> Message:
+    def ask(self, command: str, timeout_s: float | None = None, **values: object) -> Message:
         """Send a request and return its answer.
 
-        Raises `NotConnected` if it is refused, and `ClusterLost` if a part has ended or `patience_s` is over.
-        Ctrl-C ends the wait.
+        Raises `NotConnected` if it is refused, and `ClusterLost` if a process has ended or `timeout_s` is
+        over. Ctrl-C ends the wait.
         """
         with self._answered:
             self._last_id += 1
@@ -60,8 +60,8 @@ class Connection:
             while number not in self._answers:
                 if self._error is not None:
                     raise self._error
-                if not self._answered.wait(patience_s):
-                    raise ClusterLost(f"no answer to {command!r} from {self._path} in {patience_s:.0f} s")
+                if not self._answered.wait(timeout_s):
+                    raise ClusterLost(f"no answer to {command!r} from {self._path} in {timeout_s:.0f} s")
             answer = self._answers.pop(number)
         if "error" in answer:
             raise (ClusterLost if answer.get("gone") else NotConnected)(answer["error"])
@@ -75,8 +75,8 @@ class Connection:
         self._is_closed = True
         with suppress(OSError):  # the other side has closed it
             self._socket.shutdown(socket.SHUT_RDWR)
-        if threading.current_thread() is not self._reading:
-            self._reading.join()
+        if threading.current_thread() is not self._reader:
+            self._reader.join()
 
     def abandon(self) -> None:
         """Release the socket in a forked process, where the connection still is the parent's."""
@@ -93,10 +93,10 @@ class Connection:
     def _read(self) -> None:
         with suppress(OSError, ValueError), self._socket, self._socket.makefile("rb") as lines:
             for line in lines:
-                self._take(json.loads(line))
+                self._dispatch(json.loads(line))
         self._fail(self._rendezvous_ended())
 
-    def _take(self, message: Message) -> None:
+    def _dispatch(self, message: Message) -> None:
         if "id" in message:
             with self._answered:
                 self._answers[message["id"]] = message
@@ -139,7 +139,7 @@ def _connect(path: Path) -> socket.socket:
     except OSError as error:
         sock.close()
         raise NotConnected(
-            f"nobody waits for workers at {path} ({error.strerror or error}): run `sudo ./hotline up`, "
+            f"no rendezvous listens at {path} ({error.strerror or error}): run `sudo ./hotline up`, "
             f"or name its socket by connect= or {SOCKET_VARIABLE}"
         ) from None
     return sock

@@ -72,7 +72,7 @@ def from_units(units: Units, scale: float, values: Floats) -> None:
 
 
 def to_fixed(values: NDArray[np.float32], scale: float) -> tuple[NDArray[np.uint32], int]:
-    """Return values [n, dim] in units [n * dim], clipped to int32; how many were clipped, or NOT_FINITE."""
+    """Return values [n, dim] in units [n * dim], clipped to int32, and the number clipped or NOT_FINITE."""
     units = np.empty(values.size, np.int32)
     saturated = to_units(as_contiguous(values, np.float32).reshape(-1), scale, units)
     return units.view(np.uint32), saturated

@@ -32,7 +32,7 @@ MAX_CHUNK = 1 << 16
 SERVER_TIMEOUT_S = 5.0
 """Time without any answer after which servers count as lost."""
 _TICK_NS = 50_000_000
-"""Interval at which the compiled loop returns to check for the end."""
+"""Interval at which the compiled loop returns to check for an error or `close`."""
 _NO_FILE = -1
 _MOD = 1 << 32
 
@@ -55,7 +55,7 @@ class Operation:
 
     positions: NDArray[np.int64]
     deltas: NDArray[np.uint32] | None = None
-    """Words to push [n]: units, or those of a SET."""
+    """Words to push [n]: units, or words to set if `word_flags` has `SET`."""
     on_values: Callable[[NDArray[np.uint32]], None] | None = None
     """Called with the words pulled [n]."""
     callback: Callable[[], object] | None = None
@@ -63,14 +63,14 @@ class Operation:
     """Whether it is part of a step; initialising or reading a whole table is not."""
     step: int = 0
     """Number of the push among those to its table, from 0."""
-    words: int = 0
-    """Flags `SET` and `STATE` of the header, to set or pull other words than values."""
+    word_flags: int = 0
+    """Flags `SET` and `STATE` of the header, to set words, and to set or pull an optimiser's state."""
     submitted_ns: int = 0
 
 
 class OperationRecorder(Protocol):
     def begin_push(self, positions: NDArray[np.int64], deltas: NDArray[np.uint32]) -> NDArray[np.bool_]:
-        """Record that a push of these parameters [n] begins; return flags [n] that mark answered ones."""
+        """Record that a push of these parameters [n] begins; return flags [n] to set for answered ones."""
         ...
 
     def end_push(self) -> None: ...
@@ -122,7 +122,7 @@ class Engine:
         """Queue an operation, and return its number. Raises `ClusterLost` or `WorkerClosed`."""
         with self._changed:
             self._check()
-            # A callback belongs to an operation under way, so its calls pass.
+            # Calls of a callback pass, as they are part of an operation under way.
             while not self._is_open and threading.current_thread() is not self._thread:
                 self._changed.wait()
                 self._check()
@@ -154,15 +154,15 @@ class Engine:
         if last >= 0:
             self.wait(last)
 
-    def flush(self, patience_s: float) -> None:
-        """Wait up to `patience_s` outside of pauses for all operations; raises `ClusterLost`."""
+    def flush(self, timeout_s: float) -> None:
+        """Wait for all operations, up to `timeout_s` without pauses; raise `ClusterLost`."""
         with self._changed:
-            while self._done < self._submitted and patience_s > 0:
+            while self._done < self._submitted and timeout_s > 0:
                 self._check()
                 began, was_open = time.monotonic(), self._is_open
-                self._changed.wait(patience_s)
+                self._changed.wait(timeout_s)
                 if was_open:
-                    patience_s -= time.monotonic() - began
+                    timeout_s -= time.monotonic() - began
 
     @property
     def values_unanswered(self) -> int:
@@ -179,7 +179,7 @@ class Engine:
             self._changed.notify_all()
 
     def pause(self) -> None:
-        """Stop letting calls through, and wait until none is under way."""
+        """Block new calls, and wait until no operation is under way."""
         with self._changed:
             self._is_open = False
             while self._is_busy:
@@ -190,13 +190,13 @@ class Engine:
             self._error = self._error or error
             self._changed.notify_all()
 
-    def close(self, patience_s: float | None = None) -> None:
-        """End the thread and drop what is queued; wait up to `patience_s` (None: forever) for a callback."""
+    def close(self, timeout_s: float | None = None) -> None:
+        """End the thread and drop what is queued; wait up to `timeout_s` (None: forever) for a callback."""
         with self._changed:
             self._is_closing = True
             self._changed.notify_all()
         if threading.current_thread() is not self._thread:
-            self._thread.join(patience_s)
+            self._thread.join(timeout_s)
         if not self._thread.is_alive():
             self._socket.close()
 
@@ -255,10 +255,10 @@ class Engine:
         start_ns, rpcs, recorder = time.monotonic_ns(), 0, self._recorder
         for chunk in chunks:
             positions = operation.positions[chunk]
-            answered, is_update = self._answered, not operation.words & SET
+            answered, is_update = self._answered, not operation.word_flags & SET
             if recorder is not None and is_update:
                 answered = recorder.begin_push(positions, deltas[chunk])
-            self.client.prepare(operation.step, operation.words)
+            self.client.prepare(operation.step, operation.word_flags)
             self.client.push(self.steps, positions, deltas[chunk], answered)
             rpcs += self._drive()
             self._values_answered += len(positions)
@@ -272,7 +272,7 @@ class Engine:
         start_ns, rpcs = time.monotonic_ns(), 0
         values = np.empty(len(operation.positions), np.uint32)
         for chunk in chunks:
-            self.client.prepare(operation.step, operation.words & STATE)
+            self.client.prepare(operation.step, operation.word_flags & STATE)
             self.client.pull(self.steps, operation.positions[chunk])
             rpcs += self._drive()
             values[chunk] = self.client.values
@@ -304,7 +304,7 @@ class Engine:
 
     def _timeout_message(self) -> str:
         state = self.client.state
-        busy = cast(WindowState, state).slots["busy"]  # whose client's design has a window
+        busy = cast(WindowState, state).slots["busy"]  # designs of scripts have a window
         awaited = {COMPILED.peer(state, slot) for slot in np.flatnonzero(busy).tolist()}
         names = ", ".join(f"{peer} ({':'.join(map(str, self._peers[peer]))})" for peer in sorted(awaited))
         return (

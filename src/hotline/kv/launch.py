@@ -46,8 +46,8 @@ def up(file: Path | None = None) -> UpInfo:
     config = load_config(settings)
     if (found := _ask_status()) is not None:
         raise HotlineError(
-            f"it is up already: process {found['pid']}, with {pluralize(found['workers'], 'worker')}, at "
-            f"{socket_path()}; `./hotline down` ends it"
+            f"`hotline up` runs already: process {found['pid']}, with "
+            f"{pluralize(found['workers'], 'worker')}, at {socket_path()}; `./hotline down` ends it"
         )
     check(config)
     folder = folder_of(config)
@@ -109,7 +109,7 @@ def _remove_killed() -> str:
         if not run_lock.removed:
             return nothing
         what = [pluralize(run_lock.removed.processes, "process", "processes"), *run_lock.removed.interfaces]
-        return f"{nothing}; removed what a killed one had left: {', '.join(what)}"
+        return f"{nothing}; removed what a killed `hotline up` had left: {', '.join(what)}"
 
 
 def _start(settings: list[str], log: Path, config: Config) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def _start(settings: list[str], log: Path, config: Config) -> dict[str, Any]:
         raise
     if not line:
         last = log.read_text(errors="replace").strip().splitlines()[-1:]
-        return {"error": f"it ended with code {process.wait()}: {''.join(last)} ({log})"}
+        return {"error": f"`hotline up` ended with code {process.wait()}: {''.join(last)} ({log})"}
     found: dict[str, Any] = json.loads(line)
     if "error" in found:
         process.wait()

@@ -94,7 +94,7 @@ class RunRecorder:
     def record_operation(
         self, op: str, operation: Operation, iteration: int, start_ns: int, rpcs: int
     ) -> None:
-        # A call made before the block has waited for the block, which is no latency.
+        # A call made before the block has waited for it; that wait is not latency.
         due = max(operation.submitted_ns, self._begun_ns)
         now = time.monotonic_ns()
         record = OperationRecord(iteration, op, due, start_ns, now, rpcs)

@@ -72,17 +72,17 @@ class Worker:
     ) -> None:
         self.tables = make_tables(tables, scale, optimiser)
         self.saturated = dict.fromkeys(self.tables, 0)
-        """Table -> number of pushed values beyond int32, which became the nearest that fits."""
+        """Table -> number of pushed values beyond int32, which were clipped to its limits."""
         self._pushed: set[str] = set()
         self._steps = dict.fromkeys(self.tables, 0)
         self._engine: Engine | None = None
         self._block_commands: BlockCommandListener | None = None
-        self._is_closed, self._closed_why = False, "this worker has been closed"
-        wanted = _rank_of_run() if rank is None else rank
+        self._is_closed, self._closed_message = False, "this worker has been closed"
+        requested_rank = _rank_of_run() if rank is None else rank
         warm()
         self._connection = Connection(socket_path(connect), self._on_lost)
         try:
-            terms = self._connection.ask("join", tables=self.tables.declared(), rank=wanted)
+            terms = self._connection.ask("join", tables=self.tables.declared(), rank=requested_rank)
             self.rank: int = terms["rank"]
             """Number of this worker, 0..size-1."""
             self.size: int = terms["size"]
@@ -112,7 +112,7 @@ class Worker:
         self._connection.send("steps", steps=steps)
 
     def init(self, values: Floats, table: str | None = None) -> bool:
-        """Set a table to values [rows, dim], if no other worker has; return whether these values were taken.
+        """Set a table to values [rows, dim], if no other worker has; return whether these values were used.
 
         It returns when the table is set. Call it before any push to the table.
         """
@@ -121,7 +121,7 @@ class Worker:
     def load(self, path: str | os.PathLike[str]) -> bool:
         """Set all tables, and the states of their optimisers, to those of an archive that `save` wrote.
 
-        All workers call it, as `init`; return whether this worker has set one.
+        All workers call it, instead of `init`; return whether this worker has set a table.
         """
         found = load_archive(path, self.tables)
         was_first = [self._init(table, *found[table.name].arrays) for table in self.tables.values()]
@@ -133,7 +133,7 @@ class Worker:
         check_finite(checked, chosen)
         if chosen.name in self._pushed:
             raise InvalidCall(
-                f"init of table {chosen.name}: it was pushed to, or set, before; push adds to it"
+                f"init of table {chosen.name}: it was set or pushed to before; use push to add to it"
             )
         self._pushed.add(chosen.name)
         if not self._connection.ask("init", table=chosen.name)["is_first"]:
@@ -152,7 +152,7 @@ class Worker:
             words = np.ascontiguousarray(values[rows.keys]).reshape(-1).view(np.uint32)
             self._open_engine.wait(
                 self._open_engine.submit(
-                    Operation(chosen.parameters(rows.keys), words, is_training=False, words=SET | word)
+                    Operation(chosen.parameters(rows.keys), words, is_training=False, word_flags=SET | word)
                 )
             )
 
@@ -212,7 +212,7 @@ class Worker:
         values = np.empty((chosen.rows, chosen.dim), np.float32)
         for rows in _row_chunks(chosen):
             out = values[rows.keys[0] : rows.keys[-1] + 1]
-            self._open_engine.wait(self._submit(chosen, rows, None, out, is_training=False, words=word))
+            self._open_engine.wait(self._submit(chosen, rows, None, out, is_training=False, word_flags=word))
         return values
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -245,12 +245,12 @@ class Worker:
     ) -> None:
         if error is None:
             self.close()
-        elif (loss := self.end(error)) is None:
+        elif (undelivered := self.end(error)) is None:
             return
         elif isinstance(error, SystemExit):
-            raise NotDelivered(loss) from None
+            raise NotDelivered(undelivered) from None
         else:
-            log.error("%s", loss)
+            log.error("%s", undelivered)
 
     def end(self, error: BaseException | None) -> str | None:
         """Leave at the end of a script that does not call `close`, after `error` if that is not None.
@@ -273,18 +273,21 @@ class Worker:
             except (KeyboardInterrupt, SystemExit):  # Ctrl-C or SIGTERM during the wait
                 pass
         is_in_order = not has_failed and engine.values_unanswered == 0
-        self._leave(is_in_order, patience_s=_LEAVE_S)
+        self._leave(is_in_order, timeout_s=_LEAVE_S)
         if not (missing := engine.values_unanswered):
             return None
-        loss = f"worker {self.rank} ended with {pluralize(missing, 'pushed value')} not delivered: {reason}"
+        undelivered = (
+            f"worker {self.rank} ended with {pluralize(missing, 'pushed value')} not delivered: {reason}"
+        )
         if has_failed:
-            return loss
-        return f"{loss}; call kv.close() at the end of the script, or use `with hotline.Worker(...) as kv:`"
+            return undelivered
+        advice = "call kv.close() at the end of the script, or use `with hotline.Worker(...) as kv:`"
+        return f"{undelivered}; {advice}"
 
     def abandon(self) -> None:
-        """Give up the worker in a forked process: its threads and its place are the parent's."""
+        """Give up the worker in a forked process: its threads and its rank belong to the parent."""
         self._is_closed = True
-        self._closed_why = (
+        self._closed_message = (
             f"this worker belongs to process {os.getppid()}, which has forked this one: "
             "make a hotline.Worker here, or train there"
         )
@@ -294,7 +297,7 @@ class Worker:
 
     def _submit(
         self, chosen: Table, rows: Rows, values: Floats | None, out: Floats | None = None,
-        callback: Callback | None = None, is_training: bool = True, words: int = 0,
+        callback: Callback | None = None, is_training: bool = True, word_flags: int = 0,
     ) -> int:  # fmt: skip
         engine = self._open_engine
         deltas = None
@@ -307,7 +310,7 @@ class Worker:
         number = engine.submit(
             Operation(
                 chosen.parameters(rows.keys), deltas, on_values, callback, is_training,
-                step=self._steps[chosen.name], words=words,
+                step=self._steps[chosen.name], word_flags=word_flags,
             )
         )  # fmt: skip
         if values is not None:
@@ -316,13 +319,13 @@ class Worker:
             self._pushed.add(chosen.name)
         return number
 
-    def _leave(self, is_in_order: bool = True, patience_s: float | None = None) -> None:
+    def _leave(self, is_in_order: bool = True, timeout_s: float | None = None) -> None:
         if self._is_closed:
             return
         self._is_closed = True
         process_exit.remove(self)
         if self._engine is not None:
-            self._engine.close(patience_s)
+            self._engine.close(timeout_s)
         last = {} if self._block_commands is None else self._block_commands.close()
         saturated = {name: number for name, number in self.saturated.items() if number}
         for name, number in saturated.items():
@@ -332,7 +335,7 @@ class Worker:
             )
         try:
             if is_in_order:
-                self._connection.ask("leave", patience_s, saturated=saturated, **last)
+                self._connection.ask("leave", timeout_s, saturated=saturated, **last)
         except ClusterLost:
             log.debug("the rendezvous has gone, so leaving is not announced")
         finally:
@@ -350,7 +353,7 @@ class Worker:
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise WorkerClosed(self._closed_why)
+            raise WorkerClosed(self._closed_message)
 
 
 def _as_number(value: Any) -> float:
@@ -365,7 +368,7 @@ def _rank_of_run() -> int | None:
     if rank is None:
         return None
     if not rank.isdecimal():
-        raise InvalidCall(f"{RANK_VARIABLE}={rank}: a run sets it to a rank, 0 or more; else leave it unset")
+        raise InvalidCall(f"{RANK_VARIABLE}={rank}: expected a rank, 0 or more, which only a run sets")
     return int(rank)
 
 
@@ -379,8 +382,8 @@ def _make_engine(
         sock = open_udp((host, port), only_from=only_from)
     except OSError as error:
         raise NotConnected(
-            f"worker {terms['rank']} cannot have UDP port {port} of {host} ({error.strerror}): "
-            "end what has it, then start all workers again"
+            f"worker {terms['rank']} cannot bind UDP port {port} of {host} ({error.strerror}): "
+            "end the process that uses it, then start all workers again"
         ) from None
     try:
         caller = Caller(terms["job"], terms["rank"] + 1, terms["epoch"])
