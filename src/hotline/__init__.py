@@ -5,9 +5,9 @@
     run = hotline.simulate(workers=80, servers=20)          # needs neither root nor a network
     print(run.summary.headline, run.page)
     print(hotline.answer(workers=80, servers=20).headline)  # what a switch would do for your cluster
-    hotline.curve("log.csv").plot()                         # results show themselves in a notebook
+    hotline.curve("log.csv").plot()                         # a notebook displays results, too
 
-    kv = hotline.Worker(tables={"users": (1_000, 16)})      # a script of yours on `./hotline up`: docs/kv.md
+    kv = hotline.Worker(tables={"users": (1_000, 16)})      # in a script, with `./hotline up`: docs/kv.md
     hotline.torch.EmbeddingBag(1_000, 16, kv=kv, lr=0.1)    # the same in a PyTorch model
 
 Each name is imported at its first use: importing numba and Polars takes seconds.
@@ -53,7 +53,7 @@ __all__ = [
 ]
 
 _RUNS = "hotline.runs"
-_WHERE = {
+_SOURCES = {
     "Controller": ("controller.controller", "Controller"),
     "HotlineError": ("foundation.errors", "HotlineError"),
     "Worker": ("hotline.kv.worker", "Worker"),
@@ -66,15 +66,15 @@ _WHERE = {
     "study": ("hotline.results.policies", "study"),
     "whatif": ("studies.dense.answers", "requirements_of"),
 }
-_EXTRAS = {"torch"}
+_SUBMODULES = {"torch"}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _EXTRAS:
+    if name in _SUBMODULES:
         return import_module(f"hotline.{name}")
     if name not in __all__:
         raise AttributeError(f"module 'hotline' has no attribute {name!r}; it has {', '.join(__all__)}")
-    module, attribute = _WHERE.get(name, (_RUNS, name))
+    module, attribute = _SOURCES.get(name, (_RUNS, name))
     return getattr(import_module(module), attribute)
 
 

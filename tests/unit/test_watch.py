@@ -178,7 +178,7 @@ def test_ctrl_c_restores_the_terminal_first(
         return "interrupted"
 
     monkeypatch.setattr("hotline.cli.watch.asyncio.sleep", interrupt)
-    monkeypatch.setattr("hotline.cli.common.interrupted", reported)
+    monkeypatch.setattr("hotline.cli.common.interrupted_message", reported)
     switch(FIRST)
     result = run()
     assert (result.exit_code, result.stderr) == (130, "interrupted\n")

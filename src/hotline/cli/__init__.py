@@ -9,7 +9,7 @@ def main() -> None:
     end_at_ctrl_c()
     # Else gRPC prints every connection that ends.
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
-    # Takes most of a second, in which signals are handled already.
+    # This import takes most of a second; Ctrl-C is handled already.
     from hotline.cli.commands import hotline
 
     raise_at_ctrl_c()

@@ -12,21 +12,21 @@ from hotline.cli.common import (
     one_line_errors,
     print_json,
     processes_option,
-    side_by_side_option,
+    simulation_scheduler_option,
 )
 
 
 @click.command()
 @click.option("--quick", is_flag=True, help="Shorter vectors, fewer workers, no table of layers.")
 @into_option("Folder of the results; those of the same settings and code are reused.", Path("runs/allreduce"))
-@side_by_side_option
+@simulation_scheduler_option
 @processes_option
 @json_option
 def allreduce(quick: bool, into: Path, scheduler: str | None, processes: int, as_json: bool) -> None:
     """Compare all-reduce schemes, and the hot set.
 
-    Simulates SwitchML, parameter servers and a ring at 10 and 100 Gbit/s: goodput, bytes, limits by links,
-    the memory of the switch, and training R1's hot set with synchronous and asynchronous workers.
+    Simulates SwitchML, parameter servers and a ring at 10 and 100 Gbit/s: goodput, bytes, link limits,
+    switch memory, and synchronous and asynchronous training of the hot set of R1, the built-in workload.
     """
     from studies.allreduce.numbers import run_plan
     from studies.allreduce.page import write_page

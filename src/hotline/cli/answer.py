@@ -13,7 +13,7 @@ from hotline.cli.common import (
     Number,
     json_option,
     log_options,
-    numbers,
+    number_cells,
     one_line_errors,
     plain_table,
     print_notes,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @click.option(
     "--rate",
     type=Number(min=0, min_open=True),
-    help="Steps/s of all workers together. [default: half of what the cluster carries]",
+    help="Steps/s of all workers together. [default: half of the cluster's capacity]",
 )
 @click.option(
     "--data",
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 @click.option(
     "--oversubscription",
     type=Number(min=0, min_open=True),
-    help="With --racks: bandwidth of a rack's workers together by that of its uplink. [default: 1]",
+    help="With --racks: total bandwidth of a rack's workers divided by that of its uplink. [default: 1]",
 )
 @click.option(
     "--hosts",
@@ -82,7 +82,7 @@ if TYPE_CHECKING:
     "--optimiser",
     metavar="NAME(lr=...)",
     help="Optimiser of the servers, such as adagrad; they collect gradients from the switch. "
-    "[default: workers push what is added]",
+    "[default: none; servers add what workers push]",
 )
 @json_option
 def answer(
@@ -92,9 +92,9 @@ def answer(
 ) -> None:  # fmt: skip
     """Say what a switch would do for a cluster.
 
-    Tells gains and losses, capacity, what limits it, and which size of a hot set pays. The agents and the P4
-    program run in virtual time: every agent has a core of its own, and the switch is a device. Of a large
-    cluster a part is simulated, and the rest calculated.
+    Prints gains and losses, capacity, what limits it, and which size of a hot set pays off. The agents and
+    the P4 program are simulated: every agent has a dedicated core, and the switch is a dedicated device. Of
+    a large cluster a part is simulated, and the rest is calculated.
     """
     from experiment.progress import Reporter, RunConsole
     from hotline.results.answer import answer as answer_for
@@ -138,7 +138,7 @@ def _print(found: ClusterAnswer) -> None:
         console.print(Padding(Text(f"• {sentence}"), (0, 0, 0, 1)))
     sizes = table(found)
     console.print(f"\n{sizes.title}")
-    rows: list[list[object]] = [[*numbers(*row)] for row in sizes.texts()]
+    rows: list[list[object]] = [[*number_cells(*row)] for row in sizes.texts()]
     console.print(plain_table(list(sizes.columns), rows))
 
 

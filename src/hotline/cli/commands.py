@@ -13,7 +13,7 @@ from hotline.cli.explain import explain
 from hotline.cli.faults import faults
 from hotline.cli.follow import follow
 from hotline.cli.hotset import hotset
-from hotline.cli.interruption import INTERRUPTED, interrupted
+from hotline.cli.interruption import INTERRUPTED, interrupted_message
 from hotline.cli.layers import layers
 from hotline.cli.logs import logs
 from hotline.cli.miss_ratio import miss_ratio
@@ -38,7 +38,7 @@ class _Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find a command; refuse the old name of one with the new one."""
+        """Find a command; for the old name of a renamed one, fail with the new name."""
         if message := find_old("command", COMMANDS, args[:1]):
             ctx.fail(message)
         return super().resolve_command(ctx, args)
@@ -54,7 +54,7 @@ class _Commands(click.Group):
                 raise
             raise click.UsageError(expected("option", new, error.option_name), error.ctx) from None
         except KeyboardInterrupt:
-            click.echo(interrupted(), err=True)
+            click.echo(interrupted_message(), err=True)
             raise click.exceptions.Exit(INTERRUPTED) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -68,12 +68,12 @@ class _Commands(click.Group):
 def hotline(verbose: bool) -> None:
     """Find out what a programmable switch would do for parameter servers.
 
-    `hotline COMMAND --help` ends with an example; docs/guide.md goes by task.
+    `hotline COMMAND --help` ends with an example; docs/guide.md is organised by task.
     """
     logging.basicConfig(
         format="%(levelname)s: %(message)s", level=logging.DEBUG if verbose else logging.WARNING
     )
-    # An error that finsy logs with a stack trace also arrives as an exception, which is one line.
+    # An error that finsy logs with a stack trace is also raised, and then printed as one line.
     logging.getLogger("finsy").setLevel(logging.INFO if verbose else logging.CRITICAL + 1)
 
 
@@ -89,7 +89,7 @@ GROUPS = {
         overlap,
         layers,
     ),
-    "Virtual time": (simulate, sweep, allreduce, optimisers, faults, fit, predict),
+    "Simulations": (simulate, sweep, allreduce, optimisers, faults, fit, predict),
     "Scripts of your own": (up, down),
     "The switch of a run, while it is up": (status, load, follow, quota, offload, proxy, registers, unload),
 }

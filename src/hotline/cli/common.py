@@ -21,29 +21,29 @@ from controller.controller import Controller
 from foundation.errors import HotlineError
 from foundation.logs.access.block import SAMPLES_PER_STEP
 from foundation.logs.access.columns import ROLES
-from hotline.cli.interruption import INTERRUPTED, interrupted
+from hotline.cli.interruption import INTERRUPTED, interrupted_message
 
 ON_OFF = {True: "on", False: "off"}
 F = TypeVar("F", bound=Callable[..., None])
 T = TypeVar("T")
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-dry_run_option = click.option("--dry-run", is_flag=True, help="Tell what would be done, and do nothing.")
+dry_run_option = click.option("--dry-run", is_flag=True, help="Print what would be done, and change nothing.")
 scheduler_option = click.option(
     "--scheduler",
     metavar="ADDRESS",
-    help="Count on the dask.distributed cluster at ADDRESS (tcp://HOST:PORT), which sees the same files.",
+    help="Count updates on the dask.distributed cluster at ADDRESS (tcp://HOST:PORT), which can read LOGs.",
 )
-side_by_side_option = click.option(
+simulation_scheduler_option = click.option(
     "--scheduler",
     metavar="ADDRESS",
-    help="Simulate on the dask.distributed cluster at ADDRESS (tcp://HOST:PORT), which has this project.",
+    help="Simulate on the dask.distributed cluster at ADDRESS (tcp://HOST:PORT), with Hotline installed.",
 )
 processes_option = click.option(
     "--processes",
     type=click.IntRange(1, 256),
     default=lambda: os.cpu_count() or 1,
-    help="Number of processes that simulate side by side, without --scheduler. [default: one per CPU]",
+    help="Number of processes that simulate in parallel, without --scheduler. [default: one per CPU]",
 )
 job_option = click.option("--job", type=click.IntRange(0, 0xFFFF), required=True, help="Id of the job.")
 
@@ -52,7 +52,7 @@ def log_options(function: F) -> F:
     columns = click.option(
         "--columns",
         metavar="ROLE=NAME,...",
-        help=f"Columns of the log: {', '.join(ROLES)}; each of several keys is a table. [default: guessed]",
+        help=f"Columns of the log: {', '.join(ROLES)}; each key column is a table. [default: guessed]",
     )
     batch = click.option(
         "--batch",
@@ -61,7 +61,7 @@ def log_options(function: F) -> F:
         type=click.IntRange(min=1),
         default=SAMPLES_PER_STEP,
         show_default=True,
-        help="Rows of a mini-batch, for a log that has none.",
+        help="Rows in a mini-batch, for a log without an iteration column.",
     )
     skip_bad = click.option("--skip-bad", is_flag=True, help="Skip and count bad rows.")
     return columns(batch(skip_bad(function)))
@@ -118,7 +118,7 @@ def on_switch(
     primary: bool = True,
     retry_hint: Callable[[], str | None] = lambda: None,
 ) -> T:
-    """Run an action on its own connection; `retry_hint` gives the command that finishes it after Ctrl-C."""
+    """Run an action on its own connection; `retry_hint` returns the command to repeat after Ctrl-C."""
 
     async def run() -> T:
         async with Controller(address, device_id=device_id, primary=primary) as controller:
@@ -128,7 +128,7 @@ def on_switch(
         try:
             return asyncio.run(run())
         except KeyboardInterrupt:
-            click.echo(interrupted(retry_hint()), err=True)
+            click.echo(interrupted_message(retry_hint()), err=True)
             raise click.exceptions.Exit(INTERRUPTED) from None
 
 
@@ -148,14 +148,14 @@ def print_plain_table(columns: list[str], rows: list[list[object]]) -> None:
     Console(width=120).print(plain_table(columns, rows))
 
 
-def numbers(*cells: object) -> list[Text]:
+def number_cells(*cells: object) -> list[Text]:
     return [Text(str(cell)) for cell in cells]
 
 
 def _fill(table: Table, columns: list[str], rows: list[list[object]]) -> Table:
     for position, column in enumerate(columns):
-        numbers = bool(rows) and isinstance(rows[0][position], int | float | Text)
-        table.add_column(column, justify="right" if numbers else "left")
+        is_numeric = bool(rows) and isinstance(rows[0][position], int | float | Text)
+        table.add_column(column, justify="right" if is_numeric else "left")
     for row in rows:
         table.add_row(*(cell if isinstance(cell, Text) else str(cell) for cell in row))
     return table

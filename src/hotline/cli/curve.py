@@ -12,7 +12,7 @@ from controller.hotset.choice import check_output
 from hotline.cli.common import (
     json_option,
     log_options,
-    numbers,
+    number_cells,
     one_line_errors,
     plain_table,
     print_json,
@@ -90,7 +90,7 @@ def _print(found: Curve) -> None:
     Console().print(table)
     if found.tables:
         by_table = table_of(found.tables)
-        rows = [[name, *numbers(*cells)] for name, *cells in by_table.texts()]
+        rows = [[name, *number_cells(*cells)] for name, *cells in by_table.texts()]
         Console().print(plain_table(list(by_table.columns), rows))
     click.echo(found.advice)
 

@@ -14,7 +14,7 @@ from softswitch.errors import SwitchError
 
 _OPS = {"push": Op.PUSH, "pull": Op.PULL}
 _FONTS = re.compile(r"@font-face \{.*?\}\n?", re.DOTALL)
-"""Fonts that a browser would download for Rich."""
+"""CSS rules by which Rich has a browser download fonts."""
 PICTURE_WIDTH = 140
 
 
@@ -31,18 +31,18 @@ PICTURE_WIDTH = 140
     "--cold",
     type=click.IntRange(0, LANES),
     default=0,
-    help="How many of them the switch does not hold; a server gets the RPC then.",
+    help="How many of the keys the switch does not hold; the RPC then goes to a server.",
 )
 @click.option(
     "--filter",
     "filters",
     multiple=True,
     metavar="NAME=PATTERN",
-    help="Show only these events, such as part=parser or table=hot_params; repeatable.",
+    help="Show only these events, such as part=parser or table=hot_params; may be repeated.",
 )
-@click.option("--all", "everything", is_flag=True, help="Also show steps without effect.")
+@click.option("--all", "everything", is_flag=True, help="Show all events, including those without effect.")
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each event.")
-@click.option("--svg", type=click.Path(path_type=Path, dir_okay=False), help="Draw a picture instead.")
+@click.option("--svg", type=click.Path(path_type=Path, dir_okay=False), help="Write an SVG file instead.")
 def explain(
     rpc: str,
     keys: int,
@@ -54,8 +54,8 @@ def explain(
 ) -> None:
     """Explain what the switch does to one RPC.
 
-    RPC is push or pull, of a worker, with keys that the switch holds. Tables are those of a run.
-    Nothing has to be up. `softswitch explain` does it for programs and frames of your own
+    RPC is push or pull, of a worker, with keys that the switch holds. Tables are filled as in a run.
+    Needs no running switch. `softswitch explain` explains programs and frames of your own
     (softswitch/docs/explain.md).
     """
     from hotline.explain import explain_rpc, program

@@ -16,7 +16,7 @@ from hotline.cli.common import (
     plain_table,
     print_json,
     processes_option,
-    side_by_side_option,
+    simulation_scheduler_option,
 )
 
 if TYPE_CHECKING:
@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 @click.argument("names", nargs=-1, metavar="[FAULT]...")
 @click.option("--arm", "arms", multiple=True, help="offload, offload-proxy, none or collect. [default: all]")
 @click.option(
-    "--schedules", type=click.IntRange(1), default=4_000, show_default=True, help="Schedules of each row."
+    "--schedules",
+    type=click.IntRange(1),
+    default=4_000,
+    show_default=True,
+    help="Number of schedules of each fault and arm.",
 )
 @click.option(
     "--seed", type=click.IntRange(0, 2**32), default=0, show_default=True, help="Seed of the first schedule."
@@ -37,19 +41,19 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path, dir_okay=False),
     default=Path("runs/faults.json"),
     show_default=True,
-    help="File of the rows; schedules that fail get files beside it.",
+    help="File of the results; schedules that fail are written to files beside it.",
 )
 @click.option(
     "--page",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Page whose table is renewed, for example docs/reliability.md.",
+    help="Page whose table is updated, for example docs/reliability.md.",
 )
 @click.option(
     "--replay",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Play the one schedule in a file again, with its history.",
+    help="Play only the schedule in this file again, and print its history.",
 )
-@side_by_side_option
+@simulation_scheduler_option
 @processes_option
 @json_option
 def faults(
@@ -58,8 +62,8 @@ def faults(
 ) -> None:  # fmt: skip
     """Inject faults, and check that no update is lost or doubled.
 
-    FAULT is a name such as "switch restarted"; without one, all are played. An unknown name gets a list of
-    all names. Exits with 1 if a schedule fails, and writes its shortest part that fails to a file, for
+    FAULT is a name such as "switch restarted"; without one, all are played. An unknown name prints a list
+    of all. Exits with 1 if a schedule fails, and writes its shortest part that fails to a file, for
     --replay.
     """
     from foundation.logs.parts import write_into_folder
@@ -104,7 +108,8 @@ def _rows(names: tuple[str, ...], arms: tuple[str, ...]) -> list[MatrixRow]:
     rows = [row for row in MATRIX_ROWS if (not names or row[0] in names) and (not arms or row[1] in arms)]
     if not rows:
         raise HotlineError(
-            f"{', '.join(names)} cannot be injected into {', '.join(arms)}: its design has no such part"
+            f"{', '.join(names)} cannot be injected into {', '.join(arms)}: "
+            "designs of these arms have no such part"
         )
     return rows
 
@@ -122,7 +127,7 @@ def _failures(found: dict[MatrixRow, Tally], folder: Path) -> str | None:
         what = (
             f"{fault}, {arm}: {tally.lost} keys lost, {tally.doubled} doubled, "
             f"{tally.misread} values misread, {tally.stuck} schedules stuck, "
-            f"{tally.schedules - tally.happened} without their fault"
+            f"{tally.schedules - tally.happened} in which the fault did not occur"
         )
         if tally.failures:
             failing = FaultSchedule.from_json(tally.failures[0].schedule)

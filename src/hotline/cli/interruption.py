@@ -25,10 +25,10 @@ def raise_at_ctrl_c() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def interrupted(retry_hint: str | None = None) -> str:
+def interrupted_message(retry_hint: str | None = None) -> str:
     return f"hotline: interrupted{f'; {retry_hint} again to finish' if retry_hint else ''}"
 
 
 def _end(number: int, frame: object) -> NoReturn:
-    os.write(_STDERR, f"{interrupted()}\n".encode())
+    os.write(_STDERR, f"{interrupted_message()}\n".encode())
     os._exit(INTERRUPTED)

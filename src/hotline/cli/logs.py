@@ -19,10 +19,10 @@ def logs() -> None:
 @click.argument("path", type=click.Path(path_type=Path))
 @json_option
 def check(path: Path, as_json: bool) -> None:
-    """Check that logs hold what their columns promise.
+    """Check that the values in logs are valid for their columns.
 
-    PATH is a run's folder, one of its logs or an update log. Names the first row that differs, and exits with
-    1.
+    PATH is a run's folder, one of its logs or an update log. Prints the first invalid
+    row and exits with 1 if there is one.
     """
     with one_line_errors():
         rows = run_interruptibly(lambda: check_logs(path))
@@ -30,4 +30,4 @@ def check(path: Path, as_json: bool) -> None:
         print_json({"path": str(path), "rows": rows})
         return
     for name, number in rows.items():
-        click.echo(f"{name}: {pluralize(number, 'row')}, as they should be")
+        click.echo(f"{name}: {pluralize(number, 'row')}, all valid")

@@ -9,7 +9,7 @@ from hotline.cli.common import (
     Number,
     json_option,
     log_options,
-    numbers,
+    number_cells,
     one_line_errors,
     print_notes,
     print_plain_table,
@@ -43,8 +43,8 @@ def miss_ratio(
 ) -> None:  # fmt: skip
     """Compute the miss ratio of LRU caches of all sizes.
 
-    One curve is of all keys in one cache, and one of each table in a cache of its own. docs/logs.md has the
-    formats of logs.
+    One curve is for all keys in one cache; each table has another, for a cache of its own. docs/logs.md has
+    the formats of logs.
     """
     from hotline.results.miss_ratio import miss_ratio as miss_ratio_of
     from studies.policies.miss_ratio.output import check_suffix, write, write_hugectr, write_torchrec
@@ -70,6 +70,6 @@ def _print(ratios: MissRatio) -> None:
     from hotline.results.miss_ratio import error_of, table
 
     found = table(ratios)
-    print_plain_table(list(found.columns), [[name, *numbers(*cells)] for name, *cells in found.texts()])
+    print_plain_table(list(found.columns), [[name, *number_cells(*cells)] for name, *cells in found.texts()])
     for sentence in error_of(ratios):
         click.echo(sentence)

@@ -12,7 +12,7 @@ from hotline.cli.common import (
     one_line_errors,
     print_json,
     processes_option,
-    side_by_side_option,
+    simulation_scheduler_option,
 )
 
 
@@ -21,10 +21,10 @@ from hotline.cli.common import (
 @click.option(
     "--ratings",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Ratings in RecBole's format, such as ml-100k.inter, to train, too.",
+    help="Ratings in RecBole's format, such as ml-100k.inter, to train a model on, too.",
 )
 @into_option("Folder of results; those of the same settings and code are reused.", Path("runs/optimisers"))
-@side_by_side_option
+@simulation_scheduler_option
 @processes_option
 @json_option
 def optimisers(
@@ -32,8 +32,8 @@ def optimisers(
 ) -> None:
     """Compare SGD and Adagrad, with and without the switch.
 
-    Simulates trainings of clicks, of a small DLRM and of your ratings: loss against time and updates, with
-    tuned learning rates, and what offload is worth by share of hits and budget of collections.
+    Simulates training on clicks, of a small DLRM, and on your ratings: loss against time and updates, with
+    tuned learning rates, and the gain from offload by share of hits and budget of collections.
     """
     from studies.optimisers.numbers import run_plan
     from studies.optimisers.page import write_page

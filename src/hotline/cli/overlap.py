@@ -13,7 +13,7 @@ from hotline.cli.common import (
     Number,
     into_option,
     json_option,
-    numbers,
+    number_cells,
     one_line_errors,
     print_json,
     print_plain_table,
@@ -45,14 +45,15 @@ _MODELS = ("resnet152", "densenet201", "inceptionv4", "bert-base", "bert-large")
     default=1.66,
     show_default=True,
     type=Number(1e-6, 1e6),
-    help="β: time that an all-reduce takes for each byte, alone.",
+    help="β: time per byte of an all-reduce, if no other one is running.",
 )
 @click.option(
     "--sharing",
     default=0.5,
     show_default=True,
     type=Number(0, 10),
-    help="With k under way a byte takes 1 + SHARING·(k - 1) times as long; 1 is a fairly shared link.",
+    help="With k concurrent all-reduces a byte takes 1 + SHARING·(k - 1) times as long; "
+    "1 is a link shared fairly.",
 )
 @click.option(
     "--max-concurrent",
@@ -66,7 +67,7 @@ _MODELS = ("resnet152", "densenet201", "inceptionv4", "bert-base", "bert-large")
     "names",
     multiple=True,
     type=click.Choice(_SCHEDULERS),
-    help="Only this one; may be repeated. [default: all]",
+    help="Compare only this scheduler; may be repeated. [default: all]",
 )
 @click.option("--tensors", is_flag=True, help="Count a module's weight and bias as two layers.")
 @step_ms_option
@@ -142,16 +143,17 @@ def overlap(
 def _print(times: list[StepTimes]) -> None:
     names = list(times[0].step_ms)
     rows: list[list[object]] = [
-        [each.model, *numbers(*(f"{ms:,.1f}" for ms in (*each.step_ms.values(), each.compute_ms)))]
+        [each.model, *number_cells(*(f"{ms:,.1f}" for ms in (*each.step_ms.values(), each.compute_ms)))]
         for each in times
     ]
     click.echo("\nms of a step")
     print_plain_table(["model", *names, "computing alone"], rows)
     first = names[0]
     if len(names) > 1:
-        click.echo(f"\nhow many times as fast as {first} (buffers, at once)")
+        click.echo(f"\nspeedup over {first} (buffers, maximum number at once)")
         speedups: list[list[object]] = [
-            [each.model, *numbers(*(_speedup(each, name, first) for name in names[1:]))] for each in times
+            [each.model, *number_cells(*(_speedup(each, name, first) for name in names[1:]))]
+            for each in times
         ]
         print_plain_table(["model", *names[1:]], speedups)
 
@@ -176,12 +178,12 @@ def _compare_packets(
 
 
 def _print_comparison(model: Model, comparisons: list[ModelComparison]) -> None:
-    click.echo(f"\n{model.label}: ms since backward began until all gradients are there")
+    click.echo(f"\n{model.label}: ms from the start of backward until all gradients are reduced")
     rows: list[list[object]] = [
         [
             each.schedule.scheduler,
             each.schedule.at_once,
-            *numbers(f"{each.model_ms:,.1f}", f"{each.packets_ms:,.1f}", f"{each.deviation:+.1%}"),
+            *number_cells(f"{each.model_ms:,.1f}", f"{each.packets_ms:,.1f}", f"{each.deviation:+.1%}"),
         ]
         for each in comparisons
     ]
@@ -198,8 +200,8 @@ def _gaps(network: AlphaBetaModel, as_json: bool) -> None:
     if as_json:
         print_json({name: asdict(gap) for name, gap in gap_of.items()})
         return
-    click.echo(f"later than the optimum, over {MODELS:,} random models of 2 to 12 layers")
-    rows: list[list[object]] = [[name, *numbers(*_cells(gap))] for name, gap in gap_of.items()]
+    click.echo(f"delay against the optimum, over {MODELS:,} random models of 2 to 12 layers")
+    rows: list[list[object]] = [[name, *number_cells(*_cells(gap))] for name, gap in gap_of.items()]
     print_plain_table(["scheduler", "mean", "p99", "largest", "is the optimum"], rows)
 
 

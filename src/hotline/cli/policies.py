@@ -39,7 +39,7 @@ _above_0 = partial(click.option, type=Number(min=0, min_open=True))
 @click.option(
     "--built-in",
     type=click.Choice(["r1", "r2"]),
-    help="Generate a log with [DDL]'s skew instead of reading files.",
+    help="Generate a log with the skew of Pan et al. (2020) instead of reading files.",
 )
 @click.option(
     "--steps",

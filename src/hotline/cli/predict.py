@@ -31,14 +31,14 @@ _run = click.argument("run", type=click.Path(path_type=Path, file_okay=False))
     help="Upper limit for the number of simulations.",
 )
 @click.option(
-    "--arms", default="baseline,offload", show_default=True, help="Arms to look at, separated by commas."
+    "--arms", default="baseline,offload", show_default=True, help="Arms to fit, separated by commas."
 )
 @json_option
 def fit(run: Path, output: Path | None, evaluations: int, arms: str, as_json: bool) -> None:
     """Fit the costs of hosts to a run.
 
-    With them a simulation has RUN's latencies, CPU time and capacity. They are printed as the table [hosts]
-    of `hotline simulate`. Takes some minutes.
+    A simulation with these costs reproduces RUN's latencies, CPU time and capacity. They are printed as the
+    table [hosts] of `hotline simulate`. Takes some minutes.
     """
     from foundation.logs.parts import write_text
     from simulator.prediction.fit import fit as fit_costs
@@ -65,7 +65,7 @@ def fit(run: Path, output: Path | None, evaluations: int, arms: str, as_json: bo
     "--hosts",
     "hosts_of",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="TOML file with the table [hosts], as `hotline fit` writes it of another run.",
+    help="TOML file with the table [hosts], as `hotline fit` writes it for another run.",
 )
 @click.option(
     "--from",
@@ -146,7 +146,7 @@ def _print_fit(found: Fit) -> None:
         for each in _cells(found)
     ]
     print_table(
-        "µs, and steps/s, measured and with the costs found",
+        "Measured, and simulated with the fitted costs: µs; capacity in steps/s",
         ["load", "arm", "metric", "measured", "fitted", "error"],
         rows,
     )
@@ -181,7 +181,7 @@ def _print(found: Prediction) -> None:
         ]
         for each in found.differences
     ]
-    print_table("Significant differences to the baseline", columns, signs)
+    print_table("Significant differences from the baseline", columns, signs)
     Console(stderr=True).print(_verdict(found))
 
 

@@ -25,7 +25,7 @@ _RECORD = Path("runs/latest/run.json")
 @click.option(
     "--scale",
     type=Number(min=0, min_open=True),
-    help=f"Units of a value per 1.0 of the model; left out, that of {_RECORD}.",
+    help=f"Units of a value per 1.0 of the model's weight. [default: that of {_RECORD}]",
 )
 @json_option
 def registers(

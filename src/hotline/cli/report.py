@@ -117,12 +117,12 @@ def figures(runs: tuple[Path, ...], output: Path, as_json: bool) -> None:
 def compare(runs: tuple[Path, ...], as_json: bool) -> None:
     """Compare runs, arm by arm, with 95 % intervals.
 
-    Each arm is compared with that of the first run. The effect of offload in each run is printed, too.
+    Each arm is compared with the same arm of the first run. The offload effect in each run is printed, too.
     """
     from analysis.compare import compare_runs
 
     if len(runs) < 2:
-        raise click.UsageError(f"{runs[0]} alone has nothing to be compared with; two runs or more")
+        raise click.UsageError(f"{runs[0]} alone has nothing to be compared with: expected two runs or more")
     with one_line_errors():
         found = run_interruptibly(lambda: compare_runs(runs))
     if as_json:

@@ -23,7 +23,7 @@ def run(settings: tuple[str, ...]) -> None:
     from topologies.signals import STOP
 
     STOP.listen()
-    # Takes seconds, in which signals are handled already.
+    # This import takes seconds; signals are handled already.
     from hotline.runs import run_here
 
     STOP.exit(run_here(settings))

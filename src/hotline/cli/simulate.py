@@ -12,11 +12,11 @@ from hotline.cli.common import json_option, one_line_errors
 @click.option("--design", help="Design of aggregation. [default: what CONFIG says, or hotset]")
 @json_option
 def simulate(config: Path | None, design: str | None, as_json: bool) -> None:
-    """Do a run in virtual time, with the same report.
+    """Simulate a run, with the same report.
 
     The P4 program and the agents are those of a real run. CONFIG is a TOML file like run.toml, which may
-    have the tables [network] and [hosts], too. Without one it is [DDL]'s cluster: 80 workers and 20
-    parameter servers at 10 Gbit/s.
+    have the tables [network] and [hosts], too. Without one it is the cluster of Pan et al. (2020): 80
+    workers and 20 parameter servers at 10 Gbit/s.
     """
     from analysis.terminal import print_summary
     from experiment.progress import Reporter, RunConsole

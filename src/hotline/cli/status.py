@@ -32,8 +32,8 @@ from hotline.cli.common import (
 def status(address: str, device_id: int, in_full: bool, as_json: bool) -> None:
     """Show what the switch holds and counts, job by job.
 
-    Arms, entries by state, hit rate, RPCs and drops.
-    Counters count since the pipeline was committed, all jobs together.
+    Shows arms, entries by state, hit rate, RPCs and drops.
+    Counters include all jobs, since the pipeline was committed.
     """
     found = on_switch(address, device_id, Controller.status, primary=False)
     if as_json:

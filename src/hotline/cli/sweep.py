@@ -14,7 +14,7 @@ from hotline.cli.common import (
     one_line_errors,
     print_json,
     processes_option,
-    side_by_side_option,
+    simulation_scheduler_option,
 )
 
 if TYPE_CHECKING:
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("names", nargs=-1, metavar="[SWEEP]...")
 @click.option(
-    "--config", type=click.Path(path_type=Path), help="Configuration for --vary. [default: [DDL]'s cluster]"
+    "--config",
+    type=click.Path(path_type=Path),
+    help="Configuration for --vary. [default: that of `hotline simulate`]",
 )
 @click.option(
     "--vary",
@@ -37,26 +39,26 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("runs/sweeps"),
     show_default=True,
-    help="Folder of the results; what is there, of the same settings and code, is not done again.",
+    help="Folder of the results; those of the same settings and code are reused.",
 )
-@side_by_side_option
+@simulation_scheduler_option
 @processes_option
 @json_option
 def sweep(
     names: tuple[str, ...], config: Path | None, vary: str | None, into: Path, scheduler: str | None,
     processes: int, as_json: bool,
 ) -> None:  # fmt: skip
-    """Simulate the points of sweeps side by side.
+    """Simulate the points of sweeps in parallel.
 
-    SWEEP is clusters ([DDL] S1 to S6), training (Fig. 1), top-k, skew, bandwidth, incast or connections;
-    without one, all of them. Results are the same wherever they are simulated.
+    SWEEP is clusters (S1 to S6 of Pan et al., 2020), training (Fig. 1), top-k, skew, bandwidth, incast or
+    connections; without one, all of them. Results are the same wherever they are simulated.
     """
     from simulator.sweeps.page import write_page
     from simulator.sweeps.plan import points_of
     from simulator.sweeps.spread import simulate_points
 
     with one_line_errors():
-        swept = _wanted(names, config, vary)
+        swept = _select_sweeps(names, config, vary)
         points = list(points_of(swept))
         with named_progress_bar("simulating") as progress:
             results = simulate_points(points, into, scheduler, processes, progress)
@@ -68,7 +70,7 @@ def sweep(
     _check(results)
 
 
-def _wanted(names: tuple[str, ...], config: Path | None, setting: str | None) -> list[Sweep]:
+def _select_sweeps(names: tuple[str, ...], config: Path | None, setting: str | None) -> list[Sweep]:
     from experiment.config import load_config_as
     from simulator.config import DDL, SimulationConfig
     from simulator.sweeps.plan import sweeps, vary
@@ -87,7 +89,7 @@ def _wanted(names: tuple[str, ...], config: Path | None, setting: str | None) ->
     except json.JSONDecodeError:
         found, numbers = [values], []
     if len(numbers) < len(found):
-        raise click.UsageError(f"--vary {setting}: is not SETTING=V1,V2,... with numbers")
+        raise click.UsageError(f"--vary {setting}: expected SETTING=V1,V2,... with numbers")
     return [vary(base, name, numbers)]
 
 

@@ -22,7 +22,7 @@ from hotline.cli.common import (
     switch_options,
 )
 
-_ONE = {"inserts": "insert", "modifies": "modify", "deletes": "delete"}
+_SINGULAR = {"inserts": "insert", "modifies": "modify", "deletes": "delete"}
 
 
 @click.command()
@@ -34,8 +34,8 @@ _ONE = {"inserts": "insert", "modifies": "modify", "deletes": "delete"}
 def load(file: Path, address: str, device_id: int, job: int, dry_run: bool, as_json: bool) -> None:
     """Load a hot set into the switch for a job.
 
-    FILE is as `hotline hotset build` writes it. Only the difference moves, and training goes on. A load that
-    was interrupted is finished by loading again.
+    FILE is as `hotline hotset build` writes it. Only keys that differ are moved, and training continues. To
+    finish an interrupted load, load again.
     """
     with one_line_errors():
         keys = hotsets.read(file)["key"].to_list()
@@ -134,4 +134,4 @@ def _print_changes(changes: dict[str, object], dry_run: bool, as_json: bool) -> 
 
 
 def _number(what: str, number: object) -> str:
-    return f"{number} {_ONE.get(what, what) if number == 1 else what}"
+    return f"{number} {_SINGULAR.get(what, what) if number == 1 else what}"

@@ -28,7 +28,17 @@ if TYPE_CHECKING:
 
 _RUNS = Path("runs")
 _UNKNOWN = "–"
-_BLOCK = ["arm", "round", "load", "pull p50", "pull p99", "push p50", "push p99", "PS queue", "W queue"]
+_COLUMNS = [
+    "arm",
+    "round",
+    "load",
+    "pull p50",
+    "pull p99",
+    "push p50",
+    "push p99",
+    "PS queue",
+    "W queue",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +70,12 @@ def watch(
 
     Watching costs CPU time of the machine, which the run may be measuring: less with a longer --interval.
     """
-    # Takes half a second to import, which other commands should not wait for.
+    # This import takes half a second, which other commands should not wait for.
     from analysis.live import LiveLatencies, has_ended, run_folder
 
     with one_line_errors():
         folder = run_folder(run, _RUNS)
-        if folder is not None and has_ended(folder) and not asyncio.run(_answers(address, device_id)):
+        if folder is not None and has_ended(folder) and not asyncio.run(_is_reachable(address, device_id)):
             click.echo(f"{folder}: the run has ended, and no switch answers at {address}", err=as_json)
             return
     latencies = None if folder is None else LiveLatencies(folder / "parts")
@@ -82,7 +92,7 @@ def watch(
                     if shown == count:
                         return False
         except DeviceError:
-            if not shown or await _answers(address, device_id):
+            if not shown or await _is_reachable(address, device_id):
                 raise
         return True
 
@@ -103,7 +113,7 @@ async def views(
         await asyncio.sleep(interval)
 
 
-async def _answers(address: str, device_id: int) -> bool:
+async def _is_reachable(address: str, device_id: int) -> bool:
     controller = Controller(address, device_id=device_id, primary=False)
     try:
         async with controller:
@@ -141,7 +151,7 @@ def _line(view: View) -> Iterator[str]:
     for block in view.fresh:
         arm, number, load, *latencies = _cells(block)
         where = at_load(load)
-        texts = ", ".join(f"{name} {each}" for name, each in zip(_BLOCK[3:], latencies, strict=True))
+        texts = ", ".join(f"{name} {each}" for name, each in zip(_COLUMNS[3:], latencies, strict=True))
         yield f"{arm} in round {number} {where}, µs: {texts}"
 
 
@@ -157,7 +167,7 @@ def _tables(view: View) -> Iterator[Text | Table]:
     if view.blocks:
         yield Text("newest blocks, µs")
         rows = [_cells(block) for block in view.blocks]
-        yield plain_table(_BLOCK, [[arm, *map(Text, numbers)] for arm, *numbers in rows])
+        yield plain_table(_COLUMNS, [[arm, *map(Text, numbers)] for arm, *numbers in rows])
 
 
 def _since(reading: Reading) -> str:

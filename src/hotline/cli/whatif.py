@@ -11,7 +11,7 @@ from hotline.cli.common import (
     Number,
     into_option,
     json_option,
-    numbers,
+    number_cells,
     one_line_errors,
     print_json,
     print_plain_table,
@@ -201,8 +201,8 @@ def _print_paper_table() -> None:
     rows: list[list[object]] = [
         [
             row.model.title,
-            *numbers(f"{row.model.layers.bytes / 1e6:.0f}", row.messages),
-            *numbers(*(f"{factor:.3f}" for factor in (*row.factors, row.small_factor))),
+            *number_cells(f"{row.model.layers.bytes / 1e6:.0f}", row.messages),
+            *number_cells(*(f"{factor:.3f}" for factor in (*row.factors, row.small_factor))),
         ]
         for row in models
     ]
@@ -210,8 +210,8 @@ def _print_paper_table() -> None:
     print_plain_table(["model", "MB", "buffers", *setups], rows)
     low, high = CLAIMED_COMPRESSION
     click.echo(
-        f'"Compression by {low:g}× to {high:g}× is enough at 10 Gbit/s": for {TARGET:g} '
-        f"that is so for {_compressions(models, True)}, and not for {_compressions(models, False)}.\n"
+        f'"Compression by {low:g}× to {high:g}× is enough at 10 Gbit/s": for a scaling factor of {TARGET:g} '
+        f"that holds for {_compressions(models, True)}, and not for {_compressions(models, False)}.\n"
     )
 
 
@@ -225,7 +225,7 @@ def _print(requirements: list[Requirements]) -> None:
     for each in requirements:
         click.echo(each.sentence)
         if each.is_estimate:
-            click.echo("  Its times are an estimate: a published step, split by the layers' arithmetic.")
+            click.echo("  Its times are an estimate: a published step time, divided by the layers' FLOPs.")
 
 
 def _compare_packets(models: list[Model], network: Network, fusion: Fusion) -> list[FormulaComparison]:
@@ -243,13 +243,13 @@ def _compare_packets(models: list[Model], network: Network, fusion: Fusion) -> l
 
 def _print_comparisons(comparisons: list[FormulaComparison]) -> None:
     click.echo(
-        "\nWhen the last all-reduce ends, ms since backward began: by formula, and by frames in virtual time"
+        "\nEnd of the last all-reduce, in ms from the start of backward: by formula, and by simulated frames"
     )
     rows: list[list[object]] = [
         [
             each.model,
             each.workers,
-            *numbers(
+            *number_cells(
                 f"{each.formula_ms:,.1f}",
                 f"{each.with_headers_ms:,.1f}",
                 f"{each.packets_ms:,.1f}",

@@ -254,9 +254,9 @@ def test_a_user_defined_sweep(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (("--vary", "top_k"), "--vary top_k: is not SETTING=V1,V2,... with numbers"),
-        (("--vary", "top_k=5,many"), "--vary top_k=5,many: is not SETTING=V1,V2,... with numbers"),
-        (("--vary", "top_k=true"), "--vary top_k=true: is not SETTING=V1,V2,... with numbers"),
+        (("--vary", "top_k"), "--vary top_k: expected SETTING=V1,V2,... with numbers"),
+        (("--vary", "top_k=5,many"), "--vary top_k=5,many: expected SETTING=V1,V2,... with numbers"),
+        (("--vary", "top_k=true"), "--vary top_k=true: expected SETTING=V1,V2,... with numbers"),
         (("--vary", "top_k=0"), "top_k = 0: Input should be greater than or equal to 1"),
         (("--vary", "top_k=5", "skew"), "skew and --vary exclude each other"),
         ((), "--config requires --vary"),
