@@ -119,7 +119,7 @@ def claimed(found: Claims, subject: Subject) -> Iterator[tuple[Better, Tone, lis
                 yield better, tone, group
 
 
-def unclaimed(found: Claims) -> list[list[Claim]]:
+def groups_without_claim(found: Claims) -> list[list[Claim]]:
     groups: list[list[Claim]] = []
     for metric in answered():
         claim = found.get(metric.name)

@@ -42,7 +42,7 @@ class ForestRow:
     def effects(self) -> list[Effect]:
         return [each for each in (self.dedicated, self.measured) if each is not None]
 
-    def worse_share(self, ratio: float) -> float:
+    def signed_toward_worse(self, ratio: float) -> float:
         return ratio if self.better == "less" else -ratio
 
 

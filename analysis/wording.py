@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from pydantic import BaseModel, ConfigDict
 
 from analysis import disturbance, facts, learning, statistics
-from analysis.claims import Claim, claimed, tone_of, unclaimed
+from analysis.claims import Claim, claimed, groups_without_claim, tone_of
 from analysis.metrics import METRICS, PS_CPU, Tone, goals, mentioned_in, shown_in
 from analysis.record import ANY
 from analysis.statistics import Comparison
@@ -140,6 +140,7 @@ def _template() -> Template:
         "ANY": ANY, "CPU": PS_CPU, "METRICS": METRICS, "claimed": claimed,
         "compared": compared, "design": design, "disturbance": disturbance, "facts": facts, "goals": goals,
         "learning": learning, "LOOKS": LOOKS, "shown_in": shown_in, "mentioned_in": mentioned_in,
-        "pluralize": pluralize, "statistics": statistics, "tone_of": tone_of, "unclaimed": unclaimed,
+        "pluralize": pluralize, "statistics": statistics, "tone_of": tone_of,
+        "groups_without_claim": groups_without_claim,
     }  # fmt: skip
     return environment.get_template("sentences.txt.j2")

@@ -13,7 +13,7 @@ from typing_extensions import Self
 from controller.client import DEFAULT_ADDRESS, SwitchClient
 from controller.errors import DeviceError, UnknownJob, UnknownKey
 from controller.hotset.migrate import Plan, Progress, execute, plan
-from controller.hotset.quotas import check_quota, kept_keys, round_quota
+from controller.hotset.quotas import check_quota, remaining_keys, round_quota
 from controller.inband import PATIENCE, InBand
 from controller.status import Counters, SwitchStatus, read_counters, read_pushes, read_status
 from controller.tables import (
@@ -120,10 +120,9 @@ class Controller:
         await self.job(job)
         params = await self._params()
         jobs = await self._jobs()
-        remaining_keys = kept_keys(params, job, keys, {row.job: row.quota for row in jobs.values()})
+        of_others = remaining_keys(params, job, keys, {row.job: row.quota for row in jobs.values()})
         returns = {
-            other: plan(params, other, of_other, jobs[other].offload)
-            for other, of_other in remaining_keys.items()
+            other: plan(params, other, of_other, jobs[other].offload) for other, of_other in of_others.items()
         }
         freed = {(move.param.job, move.param.key) for each in returns.values() for move in each.leaving}
         remaining = [param for param in params if (param.job, param.key) not in freed]

@@ -64,7 +64,7 @@ def local_cluster(processes: int) -> Iterator[Client]:
             cluster.close(_CLOSE_TIMEOUT_S)
 
 
-def side_by_side(
+def run_in_parallel(
     function: Callable[..., T], tasks: Sequence[tuple[object, ...]], scheduler: str | None, processes: int
 ) -> Iterator[tuple[int, T]]:
     """Call a function on each task's arguments in parallel; yield (index, result) as tasks complete.

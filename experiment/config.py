@@ -22,7 +22,7 @@ from experiment.faults import FRAME_FAULTS
 from experiment.sizes import with_sizes
 from foundation.designs.arms import arms_of, measured
 from foundation.designs.interface import LOCKSTEP_WORKERS, Arm
-from foundation.designs.registry import DEFAULT, NAMES, OPTIMISING, DesignError, no_optimiser
+from foundation.designs.registry import DEFAULT, NAMES, OPTIMISING, DesignError, no_optimiser_message
 from foundation.designs.registry import design as find_design
 from foundation.logs.access.block import SAMPLES_PER_STEP, ReadOptions, read_options
 from foundation.logs.columns import CLOSED_LOOP, load_name
@@ -185,7 +185,7 @@ class Config(RunSettings):
         return len(self.offloaded)
 
     @property
-    def workers_at_a_port(self) -> int:
+    def workers_per_port(self) -> int:
         return 1
 
     @property
@@ -292,7 +292,7 @@ class Config(RunSettings):
 
     def _check_optimiser(self, optimiser: Optimiser) -> None:
         if not find_design(self.design).optimises:
-            raise ValueError(no_optimiser(self.design, str(optimiser)))
+            raise ValueError(no_optimiser_message(self.design, str(optimiser)))
         if self.script is not None:
             raise ValueError(
                 f"optimiser ({optimiser}) and script: a script gives hotline.Worker the optimisers of its "

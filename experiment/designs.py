@@ -19,7 +19,7 @@ PREPARATION = Parts[Callable[[Any, Any], Awaitable[None]]](
 
 
 def rows(config: Config, arms: Sequence[Arm] | None = None, epoch: int = EPOCH) -> list[Settings]:
-    hosts = Hosts(config.workers, config.servers, config.workers_at_a_port)
+    hosts = Hosts(config.workers, config.servers, config.workers_per_port)
     arms = config.every_arm if arms is None else arms
     found: list[Settings] = CONTROL.for_design(find_design(config.design)).rows(hosts, arms, epoch)
     return found

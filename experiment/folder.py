@@ -34,7 +34,7 @@ def tidy(run: Path) -> bool:
     shutil.rmtree(run / "trace", ignore_errors=True)
     finish_merge(run)
     if is_untidy:
-        give_to_user(run)
+        chown_to_sudo_user(run)
     point_to_latest(run.parent)
     return is_untidy
 
@@ -60,7 +60,7 @@ def _written_ns(run: Path) -> int | None:
     return None
 
 
-def give_to_user(folder: Path) -> None:
+def chown_to_sudo_user(folder: Path) -> None:
     for path in (folder, *folder.rglob("*")):
         _chown_to_user(path)
 

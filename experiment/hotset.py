@@ -6,7 +6,7 @@ from typing import Protocol
 
 from controller.hotset import choice
 from experiment.config import Config
-from experiment.session import Planned, Session
+from experiment.session import PlannedBlock, Session
 from foundation.concurrency import in_thread
 from foundation.designs.arms import profiling
 from foundation.logs.merge import last_updates
@@ -45,7 +45,7 @@ async def profile(session: Session, trace: TraceSize) -> None:
             done[worker] = steps_done
             phase.update(sum(done.values()))
 
-        await session.run_steps(Planned(arm, session.take_steps(steps), steps), on_progress)
+        await session.run_steps(PlannedBlock(arm, session.take_steps(steps), steps), on_progress)
         await session.write_updates()
 
 

@@ -52,7 +52,7 @@ class RecoverableCluster(Protocol):
     async def renew_workers(self, epoch: int) -> None: ...
 
 
-async def keep_switch(cluster: RecoverableCluster) -> None:
+async def supervise_switch(cluster: RecoverableCluster) -> None:
     while True:
         await cluster.until_switch_ends()
         while not await _start_and_restore(cluster):

@@ -26,7 +26,7 @@ OnProgress = Callable[[str, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedBlock:
     arm: Arm
     first_step: int
     steps: int
@@ -54,7 +54,7 @@ class BlockResult(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class MachineCounters:
     """Counters of what takes CPU time from a run; only differences between readings have a meaning."""
 
     at_ms: float
@@ -65,9 +65,9 @@ class Reading:
     pressure_ms: float = 0.0
     """Time in which some task waited for a CPU (PSI), in ms; 0 if the kernel does not report it."""
 
-    def since(self, before: Reading) -> Reading:
+    def since(self, before: MachineCounters) -> MachineCounters:
         """Return the increase of each counter, at least 0: the time of an unreaped child can vanish."""
-        return Reading(
+        return MachineCounters(
             at_ms=self.at_ms - before.at_ms,
             steal_ms=max(0.0, self.steal_ms - before.steal_ms),
             others_cpu_ms=max(0.0, self.others_cpu_ms - before.others_cpu_ms),
@@ -112,7 +112,9 @@ class Session(ABC):
     # -- steps
 
     @abstractmethod
-    async def run_steps(self, planned: Planned, on_progress: OnProgress | None = None) -> list[BlockResult]:
+    async def run_steps(
+        self, planned: PlannedBlock, on_progress: OnProgress | None = None
+    ) -> list[BlockResult]:
         """Let every worker run the planned steps; return the workers' reports."""
 
     @asynccontextmanager
@@ -157,5 +159,5 @@ class Session(ABC):
     def restarts(self) -> dict[str, int]: ...
 
     @abstractmethod
-    def read_machine(self) -> Reading:
+    def read_machine(self) -> MachineCounters:
         """Read the counters of CPU time that the run did not get."""

@@ -49,7 +49,7 @@ LOCKSTEP_DEFAULTS: Settings = {
     "simulate_dedicated_switch": False,
 }
 
-STEP_PATIENCE_S: Mapping[str, float] = {"fast": 1.0, "scapy": 60.0}
+MAX_STEP_S: Mapping[str, float] = {"fast": 1.0, "scapy": 60.0}
 """Codec -> maximum duration of a step in a closed loop, in s."""
 
 

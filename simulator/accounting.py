@@ -24,7 +24,7 @@ def account(session: SimulatedSession) -> Accounting:
             session.record.staleness[arm.network.arm.name] = Staleness.of(ages)
         sums = arm.switch.held(arm.network.arm.job, session.trace.space)
         for store in arm.network.stores:
-            stored = store.held()
+            stored = store.contents()
             sums[session.trace.space.positions(stored.keys)] += stored.sums
             at_servers += int(stored.updates.sum())
         mismatched += int((sums != arm.ledger.sums).sum())

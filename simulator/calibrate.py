@@ -3,8 +3,8 @@ from __future__ import annotations
 import math
 import random
 
-from experiment.phases.measure import take_capacity
-from experiment.session import Planned
+from experiment.phases.measure import record_capacity
+from experiment.session import PlannedBlock
 from simulator.session import SimulatedSession
 
 _MIN_STEPS, _MIN_TOTAL_STEPS = 4, 100
@@ -21,6 +21,6 @@ async def calibrate(session: SimulatedSession) -> None:
         capacities = {}
         for arm in config.measured:
             async with session.active(arm):
-                await session.run_steps(Planned(arm, first, steps, offsets_ns=offsets))
+                await session.run_steps(PlannedBlock(arm, first, steps, offsets_ns=offsets))
             capacities[arm.name] = session.rate_of(arm)
-    take_capacity(session, capacities)
+    record_capacity(session, capacities)

@@ -99,7 +99,7 @@ class SimulationConfig(Config):
         return 1
 
     @property
-    def workers_at_a_port(self) -> int:
+    def workers_per_port(self) -> int:
         return self.network.rack or 1
 
     @classmethod
@@ -140,7 +140,7 @@ class SimulationConfig(Config):
     @model_validator(mode="after")
     def _check_ports(self) -> Self:
         hosts = f"workers ({self.workers}) and servers ({self.servers})"
-        ports = -(-self.workers // self.workers_at_a_port) + self.servers
+        ports = -(-self.workers // self.workers_per_port) + self.servers
         if ports > PORTS:
             raise ValueError(
                 f"{hosts} need {ports} ports; a switch has {PORTS}: let network.rack workers share one"

@@ -17,7 +17,7 @@ from analysis.record import ProgramUse, ServerUse
 from experiment.designs import rows
 from experiment.phases.workload import table_optimisers
 from experiment.progress import Reporter
-from experiment.session import START_AHEAD_NS, BlockResult, OnProgress, Planned, Reading, Session
+from experiment.session import START_AHEAD_NS, BlockResult, MachineCounters, OnProgress, PlannedBlock, Session
 from foundation.designs.interface import Arm
 from foundation.designs.registry import design
 from hosts.model import LogisticRegression, Model, SyntheticGradient
@@ -78,7 +78,9 @@ class SimulatedSession(Session):
         yield
         network.hold()
 
-    async def run_steps(self, planned: Planned, on_progress: OnProgress | None = None) -> list[BlockResult]:
+    async def run_steps(
+        self, planned: PlannedBlock, on_progress: OnProgress | None = None
+    ) -> list[BlockResult]:
         arm, period_ns = planned.arm, planned.period_ns
         network, ledger = self.arms[arm.name].network, self.arms[arm.name].ledger
         pass_time(network, self.now_ns)
@@ -134,8 +136,8 @@ class SimulatedSession(Session):
     def program_use(self) -> ProgramUse | None:
         return None
 
-    def read_machine(self) -> Reading:
-        return Reading(at_ms=self.now_ns / 1e6)
+    def read_machine(self) -> MachineCounters:
+        return MachineCounters(at_ms=self.now_ns / 1e6)
 
     def restarts(self) -> dict[str, int]:
         return {}

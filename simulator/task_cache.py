@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from controller.dask_cluster import side_by_side
+from controller.dask_cluster import run_in_parallel
 from foundation.logs.parts import write_into_folder
 from foundation.settings import Strict
 
@@ -45,7 +45,7 @@ def run_cached(
     progress(len(found), len(tasks), "")
     if remaining:
         texts = [(task.text,) for task in remaining]
-        for number, text in side_by_side(function, texts, scheduler, min(processes, len(remaining))):
+        for number, text in run_in_parallel(function, texts, scheduler, min(processes, len(remaining))):
             task = remaining[number]
             write_into_folder(task.file, text + "\n")
             found[task.file] = kind.model_validate_json(text)

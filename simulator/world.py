@@ -210,12 +210,12 @@ class SimulatedNetwork:
         counts: list[int] = self.world.calls.header.retransmissions.tolist()
         return counts
 
-    def take_contacts(self, p: int) -> None:
+    def collect_contacts(self, p: int) -> None:
         server = self.servers[p]
         self._contacts[p].append(np.array(server.contacts[: server.header.contacts]))
         server.header.contacts = 0
 
-    def taken_contacts(self, p: int) -> list[NDArray[np.void]]:
+    def pop_contacts(self, p: int) -> list[NDArray[np.void]]:
         taken, self._contacts[p] = self._contacts[p], []
         return taken
 

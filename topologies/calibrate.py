@@ -5,8 +5,8 @@ from typing import Literal
 
 from analysis.record import FAST, AgentCost, CapacityCheck, capacity_of_baseline
 from experiment.config import Config
-from experiment.phases.measure import take_capacity
-from experiment.session import START_AHEAD_NS, Planned, Session
+from experiment.phases.measure import record_capacity
+from experiment.session import START_AHEAD_NS, PlannedBlock, Session
 from foundation.designs.interface import Arm
 from foundation.designs.registry import design
 from hosts.rpc_cost import measure_rpc_cost
@@ -28,7 +28,7 @@ async def probe(session: Session) -> dict[str, float]:
 async def calibrate(session: Session, probed: dict[str, float]) -> None:
     """Run the same steps in all arms, so that their models agree, and set loads from the capacities."""
     steps = _steps(session, capacity_of_baseline(probed), 1.0)
-    take_capacity(session, await capacities(session, "calibrate", steps))
+    record_capacity(session, await capacities(session, "calibrate", steps))
 
 
 async def check_capacity(session: Session, when: Literal["middle", "end"]) -> None:
@@ -54,7 +54,7 @@ async def capacities(session: Session, phase: str, steps: int) -> dict[str, floa
 async def _rate(session: Session, arm: Arm, first_step: int, steps: int) -> float:
     async with session.active(arm):
         begun_ns = session.clock_ns()
-        ran = await session.run_steps(Planned(arm, first_step, steps))
+        ran = await session.run_steps(PlannedBlock(arm, first_step, steps))
         elapsed_ns = session.clock_ns() - begun_ns - START_AHEAD_NS
     return 1e9 * sum(each.steps for each in ran) / elapsed_ns
 

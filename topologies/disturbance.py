@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from experiment.session import Reading
+from experiment.session import MachineCounters
 
 _TICKS_S = os.sysconf("SC_CLK_TCK")
 _KTHREADD = 2
@@ -24,10 +24,10 @@ class ProcessTimes(NamedTuple):
 
 def read_contention(
     proc: Path = Path("/proc"), own: int | None = None, cpus: Iterable[int] | None = None
-) -> Reading:
+) -> MachineCounters:
     """Read the counters. `own` is the run's first process, `cpus` are the CPUs that the run may use."""
     wanted = os.sched_getaffinity(0) if cpus is None else set(cpus)
-    return Reading(
+    return MachineCounters(
         at_ms=time.time_ns() / 1e6,
         steal_ms=_steal_ms((proc / "stat").read_text(), wanted),
         others_cpu_ms=others_ticks(_processes(proc), own or os.getpid()) * 1e3 / _TICKS_S,

@@ -15,10 +15,10 @@ from experiment.liveness import Liveness
 from experiment.machine import describe_machine
 from experiment.phases.workload import choose_training, describe, make_trace
 from experiment.progress import Reporter
-from experiment.recovery import keep_switch
+from experiment.recovery import supervise_switch
 from foundation.concurrency import gather_or_cancel, in_thread
 from foundation.designs.registry import DEFAULT
-from foundation.logs.collector import Collector, collecting
+from foundation.logs.collector import Collector, run_collector
 from foundation.logs.merge import merge_logs
 from foundation.protocol import addressing
 from hosts.model.hyperparameters import Hyperparameters
@@ -81,13 +81,13 @@ async def run_experiment(
                 record.datapath = (net.switch.counters() or {}).get("datapath")
             context = RunContext(config, run, record, reporter, placement, net, liveness)
             async with (
-                collecting(run / "parts", COLLECTOR) as collector,
+                run_collector(run / "parts", COLLECTOR) as collector,
                 agent_cluster(context, *trained) if trained else script_cluster(context) as cluster,
             ):
                 session = cluster.session
                 # Processes are restarted until the accounting is done, also after a worker's death.
                 servers = (server.until_it_dies() for server in session.servers)
-                deaths = [keep_switch(RunProcesses(session)), *servers]
+                deaths = [supervise_switch(RunProcesses(session)), *servers]
                 await supervised(_measure_and_account(cluster, collector), deaths)
                 if config.cli:
                     write_results()

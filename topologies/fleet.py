@@ -16,7 +16,7 @@ from experiment.liveness import Liveness
 from experiment.phases.workload import table_optimisers
 from experiment.progress import Reporter
 from foundation.designs.interface import Arm, ControllerOps
-from foundation.designs.registry import design, no_optimiser
+from foundation.designs.registry import design, no_optimiser_message
 from foundation.optimisers import TableOptimiser
 from foundation.protocol import addressing
 from foundation.protocol.header import HOTLINE_PORT, VERSION
@@ -175,7 +175,9 @@ def check_design(config: Config, tables: Tables) -> None:
     if not design(config.design).optimises:
         for table in tables.values():
             if table.optimiser is not None:
-                raise TableError(f"table {table.name}: {no_optimiser(config.design, str(table.optimiser))}")
+                raise TableError(
+                    f"table {table.name}: {no_optimiser_message(config.design, str(table.optimiser))}"
+                )
 
 
 def session_terms(config: Config, arm: Arm, parts: Path | None = None) -> Terms:

@@ -17,7 +17,7 @@ from analysis.summary import summarise
 from analysis.terminal import print_result
 from experiment.config import FAULTS_LIMIT, Config, Faults, load_config
 from experiment.errors import RunFailed, secondary
-from experiment.folder import create_run_folder, give_to_user, point_to_latest, tidy
+from experiment.folder import chown_to_sudo_user, create_run_folder, point_to_latest, tidy
 from experiment.phases.accounting import check_accounting
 from experiment.phases.workload import read_data
 from experiment.progress import Reporter, RunConsole
@@ -176,7 +176,7 @@ def _publish(config: Config, run: Path, reporter: Reporter, predictor: str | Non
 
 def _publish_folder(config: Config) -> None:
     point_to_latest(config.runs)
-    give_to_user(config.runs)
+    chown_to_sudo_user(config.runs)
 
 
 def _report(run: Path, reporter: Reporter, predictor: str | None) -> None:

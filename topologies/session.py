@@ -20,8 +20,8 @@ from controller.hotset.migrate import Progress
 from controller.tables import Row
 from experiment.config import EPOCH, Faults
 from experiment.liveness import Liveness
-from experiment.session import START_AHEAD_NS, BlockResult, OnProgress, Planned, Reading, Session
-from experiment.sizes import STEP_PATIENCE_S
+from experiment.session import START_AHEAD_NS, BlockResult, MachineCounters, OnProgress, PlannedBlock, Session
+from experiment.sizes import MAX_STEP_S
 from foundation.concurrency import gather_or_cancel
 from foundation.designs.arms import profiling
 from foundation.designs.interface import Arm, ControllerOps
@@ -92,7 +92,9 @@ class RealSession(Session):
     def _control(self) -> ControllerOps[Controller, Row]:
         return CONTROL.for_design(design(self.config.design))
 
-    async def run_steps(self, planned: Planned, on_progress: OnProgress | None = None) -> list[BlockResult]:
+    async def run_steps(
+        self, planned: PlannedBlock, on_progress: OnProgress | None = None
+    ) -> list[BlockResult]:
         start_ns = self.clock_ns() + START_AHEAD_NS
         command: dict[str, object] = {
             "cmd": "run",
@@ -106,7 +108,7 @@ class RealSession(Session):
             "discard_steps": planned.discarded,
         }
         steps, period_ns = planned.steps, planned.period_ns
-        step_s = 10 * period_ns / 1e9 or STEP_PATIENCE_S[self.config.codec]
+        step_s = 10 * period_ns / 1e9 or MAX_STEP_S[self.config.codec]
         patience = 60.0 + steps * step_s
         if self.config.faults != Faults():
             patience *= _FAULTS_FACTOR
@@ -139,7 +141,9 @@ class RealSession(Session):
 
         async def train() -> None:
             while not loaded.is_set():
-                await self.run_steps(Planned(profile, self.take_steps(_STEPS_PER_ROUND), _STEPS_PER_ROUND))
+                await self.run_steps(
+                    PlannedBlock(profile, self.take_steps(_STEPS_PER_ROUND), _STEPS_PER_ROUND)
+                )
 
         training = asyncio.ensure_future(train())
         try:
@@ -218,7 +222,7 @@ class RealSession(Session):
             return None
         return program_use_of(counted["ports"], self.config.workers, self.config.servers, self.placement)
 
-    def read_machine(self) -> Reading:
+    def read_machine(self) -> MachineCounters:
         return read_contention(cpus=self.cpus)
 
     async def flush_workers(self, workers: Sequence[CommandTarget]) -> list[Message]:

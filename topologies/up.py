@@ -21,7 +21,7 @@ import polars as pl
 
 from experiment.config import Config, load_config
 from experiment.errors import PreflightError
-from experiment.folder import give_to_user
+from experiment.folder import chown_to_sudo_user
 from foundation.concurrency import gather_or_cancel, in_thread
 from foundation.designs.arms import leading, measured
 from foundation.designs.interface import Arm
@@ -146,7 +146,7 @@ class UpBackend:
             keep_earlier_file(self._folder / UPDATES_FILE)
             pl.concat(rows).write_parquet(self._folder / UPDATES_FILE)
         shutil.rmtree(parts, ignore_errors=True)
-        give_to_user(self._folder)
+        chown_to_sudo_user(self._folder)
 
     async def _restart_switch(self) -> None:
         switch = self._network.switch
@@ -226,7 +226,7 @@ def main(settings: Sequence[str]) -> int:
                 for file in (folder / name, *_earlier_files(folder / name)):
                     file.unlink(missing_ok=True)
             asyncio.run(serve(config, socket_path()))
-            give_to_user(folder)
+            chown_to_sudo_user(folder)
     except (HotlineError, OSError) as error:
         log.error("%s", error)
         _print_json(error=str(error))

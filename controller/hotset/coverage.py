@@ -46,7 +46,7 @@ class Coverage:
         return int(self.top[np.argmax(self.cumulative / self.cumulative[-1] - self.top / self.top[-1])])
 
     @property
-    def worthwhile(self) -> int:
+    def recommended_top_k(self) -> int:
         return min(self.knee, self.limit)
 
     def points(self) -> list[int]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from controller.controller import Controller
 from controller.errors import HotSetError, OffloadIsOff
 from controller.hotset.quotas import ALL_SLOTS, CAPACITY, Slots, first_per_lane, slots_of
-from controller.hotset.selection import Change, Contender, Rates, Rule, choose_together, smoothed, summed
+from controller.hotset.selection import Change, HotSetState, Rates, Rule, choose_for_jobs, smoothed, summed
 from controller.tables import HotParam, State
 from foundation.protocol.codec import Keys, Values
 from foundation.text import pluralize
@@ -62,7 +62,7 @@ class _Job:
 
 class _JobCounts(NamedTuple):
     entries: Sequence[HotParam]
-    contender: Contender
+    contender: HotSetState
     updates: int | None
     in_switch: int | None
 
@@ -86,7 +86,7 @@ class Follower:
         entries = await self._controller.entries()
         held, room = self._others(entries, quotas)
         counted = {job: await self._count(job, entries) for job in self._jobs}
-        changes, remaining_slots = choose_together(
+        changes, remaining_slots = choose_for_jobs(
             {job: each.contender for job, each in counted.items()},
             {other: slots_of(keys) for other, keys in held.items()},
             quotas,
@@ -142,7 +142,7 @@ class Follower:
         pushes = await self._pushes_since(followed, entries)
         counted = summed(np.append(hot, cold), np.append(pushes, counts))
         rates, rule = followed.rates_and_rule(counted, len(hot), is_first)
-        contender = Contender(rates, hot, rule)
+        contender = HotSetState(rates, hot, rule)
         in_switch = int(pushes.sum())
         if is_first:
             return _JobCounts(entries, contender, None, None)

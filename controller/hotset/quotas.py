@@ -57,7 +57,7 @@ def divide(
     return given
 
 
-def kept_keys(
+def remaining_keys(
     entries: Iterable[HotParam],
     job: int,
     wanted: Sequence[int],

@@ -109,7 +109,7 @@ def choose(rates: Rates, hot: Keys, rule: Rule, room: Sequence[int]) -> Change:
     return Change(swaps, tuple(filling), tuple(surplus.tolist()))
 
 
-class Contender(NamedTuple):
+class HotSetState(NamedTuple):
     rates: Rates
     hot: Keys
     rule: Rule
@@ -121,8 +121,8 @@ class Contender(NamedTuple):
         return slots_of(self.choose(ALL_SLOTS).applied(self.hot.tolist()))
 
 
-def choose_together(
-    jobs: Mapping[int, Contender], held: Mapping[int, Slots], quotas: Mapping[int, int], room: Slots
+def choose_for_jobs(
+    jobs: Mapping[int, HotSetState], held: Mapping[int, Slots], quotas: Mapping[int, int], room: Slots
 ) -> tuple[dict[int, Change], dict[int, Slots]]:
     """Return the changes of jobs that share `room`, and what remains of the slots that other jobs `held`."""
     shares = divide({job: each.wanted() for job, each in jobs.items()}, held, quotas, room)

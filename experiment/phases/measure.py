@@ -14,7 +14,7 @@ from experiment.config import Config
 from experiment.phases.interim import interim_summary
 from experiment.phases.rounds import RoundCount
 from experiment.progress import Phase
-from experiment.session import BlockResult, Planned, Session
+from experiment.session import BlockResult, PlannedBlock, Session
 from foundation.designs.arms import leading
 from foundation.logs.columns import load_name
 
@@ -27,7 +27,7 @@ help on a machine that is always disturbed."""
 _BETWEEN_S = 0.1  # time between two blocks
 
 
-def take_capacity(session: Session, found: dict[str, float]) -> float:
+def record_capacity(session: Session, found: dict[str, float]) -> float:
     """Record the arms' capacities (arm -> steps/s in a closed loop) and return the rate for all of them."""
     # The rate is the configured one, or the minimum capacity. The offered loads are fractions of it: above an
     # arm's capacity, latency would only show the duration of the measurement. In a closed loop nothing is
@@ -86,7 +86,7 @@ def discarded_steps(config: Config, period_ns: int) -> int:
     return math.ceil(config.discard_ms * 1e6 / period_ns)
 
 
-def _plan(session: Session, rounds: RoundCount) -> list[Planned]:
+def _plan(session: Session, rounds: RoundCount) -> list[PlannedBlock]:
     blocks = []
     for load in rounds.loads:
         period_ns = _period_ns(session, load)
@@ -98,7 +98,7 @@ def _plan(session: Session, rounds: RoundCount) -> list[Planned]:
         offsets = tuple(rng.randrange(period_ns) for _ in range(session.config.workers))
         pace = (0, ()) if session.config.is_closed_loop else (period_ns, offsets)
         blocks += [
-            Planned(arm, first, steps, *pace, rounds.done, load, discarded)
+            PlannedBlock(arm, first, steps, *pace, rounds.done, load, discarded)
             for arm in session.config.measured
             if not session.has_ended(arm)
         ]
@@ -111,7 +111,7 @@ def _period_ns(session: Session, load: float) -> int:
     return round(1e9 * session.config.workers / rate)
 
 
-async def _run_round(session: Session, blocks: list[Planned], rounds: RoundCount, phase: Phase) -> None:
+async def _run_round(session: Session, blocks: list[PlannedBlock], rounds: RoundCount, phase: Phase) -> None:
     record = session.record
     todo = deque((planned, 1) for planned in blocks)
     use = await session.server_use()
@@ -131,7 +131,7 @@ async def _run_round(session: Session, blocks: list[Planned], rounds: RoundCount
 
 
 async def _run(
-    session: Session, planned: Planned, before: dict[str, ServerUse]
+    session: Session, planned: PlannedBlock, before: dict[str, ServerUse]
 ) -> tuple[Block, dict[str, ServerUse]]:
     async with session.active(planned.arm):
         program_before = session.program_use()

@@ -277,7 +277,7 @@ class Hosts(NamedTuple):
 
     workers: int
     servers: int
-    workers_at_a_port: int = 1
+    workers_per_port: int = 1
     jobs: int = 1
     """Number of jobs that each have workers and servers of their own, one job after the other; with 1, all
     jobs share the hosts."""
@@ -299,10 +299,10 @@ class Hosts(NamedTuple):
 
     def worker_port(self, number: int) -> int:
         """Return the port of a worker, by its number among all workers; likewise for servers."""
-        return addressing.worker_port(number, self.workers_at_a_port)
+        return addressing.worker_port(number, self.workers_per_port)
 
     def server_port(self, number: int) -> int:
-        return addressing.server_port(self.all_workers, number, self.workers_at_a_port)
+        return addressing.server_port(self.all_workers, number, self.workers_per_port)
 
 
 async def _is_never_changed(_controller: object, _arm: Arm) -> bool:

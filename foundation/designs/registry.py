@@ -36,7 +36,7 @@ def design(name: str) -> Design:
     return found
 
 
-def no_optimiser(name: str, optimiser: str) -> str:
+def no_optimiser_message(name: str, optimiser: str) -> str:
     able = ", ".join(each for each in NAMES if design(each).optimises)
     return (
         f"optimiser {optimiser} and design {name}: there pushes can only be added; expected design {able}, "

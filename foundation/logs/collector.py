@@ -75,7 +75,7 @@ class Collector:
 
 
 @asynccontextmanager
-async def collecting(directory: Path, path: Path) -> AsyncIterator[Collector]:
+async def run_collector(directory: Path, path: Path) -> AsyncIterator[Collector]:
     """Run a collector at a path, where it replaces a killed process's socket; raises `OSError`."""
     collector = Collector(directory)
     server = await asyncio.start_unix_server(collector.answer, path)

@@ -193,12 +193,12 @@ def _store(state: AtpWorker, rpc: Rpc, chunk: int, flags: int) -> None:
 def _adapt_window(state: AtpWorker, chunk: int, flags: int) -> None:
     header = state.header
     if header.adaptive and chunk + 1 == header.end_of_window:
-        header.limit = adapted(int64(header.limit), flags & ECN, int64(header.window))
+        header.limit = next_window(int64(header.limit), flags & ECN, int64(header.window))
         header.end_of_window += header.limit
 
 
 @compiled
-def adapted(limit: int, is_congested: int, max_window: int) -> int:
+def next_window(limit: int, is_congested: int, max_window: int) -> int:
     size = limit * FRAME // 2 if is_congested else limit * FRAME + GROWTH
     return max(1, min(size // FRAME, max_window))
 

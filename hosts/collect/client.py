@@ -10,7 +10,7 @@ from hosts.hotset.worker.client import HotsetClient
 
 
 class CollectClient(HotsetClient):
-    servers_own = True
+    servers_own_parameters = True
     _pushes = 0
 
     def prepare(self, step: int, words: int = 0) -> None:

@@ -127,7 +127,7 @@ class PsProcess:
     def flush(self) -> dict[str, object]:
         """Write the logs so far; return the number of dropped rows."""
         self._logs.settle()
-        for contacts in self.core.server.take_contacts():
+        for contacts in self.core.server.collect_contacts():
             self._logs.write_connections(contacts)
         self._logs.send_updates(self.core.stores)
         return {"dropped_rows": self._logs.dropped}

@@ -31,7 +31,7 @@ class Core(Generic[ReplyTo]):
         """Handle a CONTROL datagram from `source`; None replays it from the journal, without an answer."""
         self.server.count_misdirected()
 
-    def receive_own(self, datagram: bytes | memoryview, read: int) -> None:
+    def receive_rpc_answer(self, datagram: bytes | memoryview, read: int) -> None:
         """Handle a datagram at the port of the server's own RPCs."""
         self.server.count_misdirected()
 

@@ -144,7 +144,7 @@ class ServerSockets:
         elif reason == OWN:
             # There is room for the notes of one burst; the next call reads the others.
             for received in islice(iter(self._receiver.receive, None), BURST):
-                core.receive_own(self._codec_hooks.inward(received.datagram), received.read)
+                core.receive_rpc_answer(self._codec_hooks.inward(received.datagram), received.read)
         elif reason == MARKED:
             self._handle_marked()
         if due is not None:

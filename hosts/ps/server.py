@@ -112,7 +112,7 @@ class RpcServer:
         full, self._full_logs = self._full_logs, []
         return full
 
-    def take_contacts(self) -> list[NDArray[np.void]]:
+    def collect_contacts(self) -> list[NDArray[np.void]]:
         last = np.array(self.state.contacts[: self.state.header.contacts])
         self.state.header.contacts = 0
         return [*self.take_full_logs(), last]

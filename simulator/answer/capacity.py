@@ -22,7 +22,7 @@ from simulator.costs import costs_of, uplink_mbit
 from softswitch.queues.fifo import WIRE_OVERHEAD
 
 MIN_GAIN = 0.03
-"""Fraction of the capacity that a larger hot set has to add to be worthwhile."""
+"""Fraction of the capacity that a larger hot set has to add to be recommended_top_k."""
 MAX_ERROR = 0.1
 """Largest error of a check, above which calculated capacities are called estimates."""
 _NORM = 8

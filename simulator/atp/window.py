@@ -66,7 +66,7 @@ class WindowModel:
         while self.last + 1 in self.results:
             self.last += 1
         if self.is_adaptive and at == self.end_of_window:
-            self.window = adapted(self.window, packet.has(ECN), len(self.places))
+            self.window = next_window(self.window, packet.has(ECN), len(self.places))
             self.end_of_window += self.window
         return self._gap()
 
@@ -78,6 +78,6 @@ class WindowModel:
         return list(range(first, self.resent + 1))
 
 
-def adapted(window: int, is_congested: bool, max_window: int) -> int:
+def next_window(window: int, is_congested: bool, max_window: int) -> int:
     size = window * FRAME // 2 if is_congested else window * FRAME + GROWTH
     return max(1, min(size // FRAME, max_window))

@@ -199,7 +199,7 @@ class ControllerKilled(Fault):
     def _start_successor(self) -> None:
         player = self._player
         player.wanted = player.random.choice([self._wanted, _another_hot_set(player)])
-        player.start_task(player.load_wanted()).add_done_callback(lambda _: self.end())
+        player.start_task(player.load_wanted_keys()).add_done_callback(lambda _: self.end())
 
 
 class SecondController(Fault):
@@ -215,7 +215,7 @@ class SecondController(Fault):
     def _supersede(self, _: ControllerSession, task: asyncio.Task[object]) -> None:
         player, self._first = self._player, task
         player.wanted = _another_hot_set(player)
-        player.start_task(player.load_wanted()).add_done_callback(lambda _: self.end())
+        player.start_task(player.load_wanted_keys()).add_done_callback(lambda _: self.end())
 
 
 class HotSetChanges(Fault):
@@ -225,7 +225,7 @@ class HotSetChanges(Fault):
     def inject(self) -> None:
         player = self._player
         player.wanted, self._entries_before = _another_hot_set(player), self._entries()
-        player.start_task(player.load_wanted()).add_done_callback(lambda _: self.end())
+        player.start_task(player.load_wanted_keys()).add_done_callback(lambda _: self.end())
 
     def took_effect(self) -> bool:
         return self._entries_before != self._entries()

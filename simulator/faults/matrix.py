@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from controller.dask_cluster import side_by_side
+from controller.dask_cluster import run_in_parallel
 from foundation.designs.registry import design
 from foundation.settings import Strict
 from simulator.faults.draw import draw_faults
@@ -88,7 +88,7 @@ def play_rows(
     tallies: dict[MatrixRow, list[Tally]] = {row: [] for row in rows}
     done, total = 0, schedules * len(rows)
     progress(0, total)
-    for number, text in side_by_side(play_seeds, tasks, scheduler, processes):
+    for number, text in run_in_parallel(play_seeds, tasks, scheduler, processes):
         fault, arm, _, n = tasks[number]
         tallies[fault, arm].append(Tally.model_validate_json(text))
         done += n

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from controller.controller import Controller
 from controller.errors import ControllerError
 from experiment.faults import FRAME_FAULTS
-from experiment.recovery import keep_switch
+from experiment.recovery import supervise_switch
 from foundation.designs.interface import NEVER
 from simulator.faults.asyncio_loop import VirtualLoop
 from simulator.faults.cluster import SimulatedCluster
@@ -85,7 +85,7 @@ class Player:
         try:
             for w in range(WORKERS):
                 self.testbed.ask(w)
-            self._recovery = self.start_task(keep_switch(self.cluster))
+            self._recovery = self.start_task(supervise_switch(self.cluster))
             self._set_rpc_target()
             at_rest = self._run_loop()
             return self._outcome(at_rest)
@@ -232,7 +232,7 @@ class Player:
         for w in range(WORKERS):
             self.testbed.ask(w)
         if self.testbed.has_switch_parameters and (self.testbed.moving_entries() or self.schedule.injections):
-            self.start_task(self.load_wanted())
+            self.start_task(self.load_wanted_keys())
         if self.testbed.switch.state_ops.hold is not None:
             self._hold_at_rest()
 
@@ -258,7 +258,7 @@ class Player:
         async with Controller(switch=session) as controller:
             await controller.load(self.testbed.arm.job, keys)
 
-    async def load_wanted(self) -> None:
+    async def load_wanted_keys(self) -> None:
         # Another controller that becomes primary meanwhile may load other keys, or admit a worker; either way
         # it finishes the moves in progress.
         await self.retry(lambda: self.load(self.session(), self.wanted))

@@ -73,7 +73,7 @@ class RestartableServer:
     def receive(self, frame: bytes) -> None:
         parsed = frames.parse(frame)
         if parsed.destination.port == PS_RPC_PORT:
-            self.core.receive_own(parsed.payload, self._now())
+            self.core.receive_rpc_answer(parsed.payload, self._now())
         else:
             self.core.command(parsed.payload, parsed.source)
 

@@ -10,7 +10,7 @@ import click
 import numpy as np
 
 from controller.hotset.quotas import Slots, slots_of
-from controller.hotset.selection import Contender, Rates, Rule, choose_together
+from controller.hotset.selection import HotSetState, Rates, Rule, choose_for_jobs
 from foundation.designs.hotset import OFFLOAD
 from foundation.designs.interface import Arm
 from foundation.protocol.header import LANES
@@ -57,7 +57,7 @@ def rates_of_jobs(job_loads: Mapping[int, Load]) -> dict[int, Rates]:
 def hot_sets(case: str, rates: Mapping[int, Rates]) -> dict[int, list[int]]:
     """Return the hot keys of each job as `hotline follow` chooses them, in one of `CASES`."""
     limits = {QUIET: QUOTA, NOISY: KEYS}
-    jobs = {job: Contender(each, np.empty(0, np.uint64), Rule(limits[job])) for job, each in rates.items()}
+    jobs = {job: HotSetState(each, np.empty(0, np.uint64), Rule(limits[job])) for job, each in rates.items()}
     if case == "with a quota":
         return _choose(jobs, {}, {QUIET: QUOTA, NOISY: 0})
     if case == "all slots taken":
@@ -68,9 +68,9 @@ def hot_sets(case: str, rates: Mapping[int, Rates]) -> dict[int, list[int]]:
 
 
 def _choose(
-    jobs: Mapping[int, Contender], held: Mapping[int, Slots], quotas: Mapping[int, int]
+    jobs: Mapping[int, HotSetState], held: Mapping[int, Slots], quotas: Mapping[int, int]
 ) -> dict[int, list[int]]:
-    changes, _ = choose_together(jobs, held, quotas, np.full(LANES, SLOTS, np.int64))
+    changes, _ = choose_for_jobs(jobs, held, quotas, np.full(LANES, SLOTS, np.int64))
     return {job: list(change.filling) for job, change in changes.items()}
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from controller.designs import CONTROL
-from controller.hotset.selection import Contender, Rule, choose_together
+from controller.hotset.selection import HotSetState, Rule, choose_for_jobs
 from foundation.designs.atp import NAME as ATP
 from foundation.designs.interface import Hosts
 from foundation.protocol.header import LANES
@@ -89,9 +89,10 @@ def share_hot_set(jobs: int, workers: int, values: int, network: Network, slots:
         for job, shape in enumerate([(workers, steps, KEYS_A_STEP)] * jobs, start=1)
     }
     contenders = {
-        job: Contender(rates_of(load), np.empty(0, np.uint64), Rule(HOT_KEYS)) for job, load in loads.items()
+        job: HotSetState(rates_of(load), np.empty(0, np.uint64), Rule(HOT_KEYS))
+        for job, load in loads.items()
     }
-    changes, _ = choose_together(contenders, {}, {}, np.full(LANES, slots // LANES, np.int64))
+    changes, _ = choose_for_jobs(contenders, {}, {}, np.full(LANES, slots // LANES, np.int64))
     chosen = {job: list(change.filling) for job, change in changes.items()}
     pushed = push_all(loads, chosen, HOT_KEYS, HOT_SERVERS, network, IDEAL).values()
     in_switch = float(np.mean([each.hit_share for each in pushed]))

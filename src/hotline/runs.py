@@ -50,12 +50,12 @@ def run(**settings: object) -> Run:
     """
     given = [f"{name.upper()}={value}" for name, value in settings.items()]
     runs = load_config(given).runs
-    if run_here(given):
+    if run_on_this_machine(given):
         raise RunFailed("the run failed or was interrupted; stderr has the reason")
     return read(runs / "latest")
 
 
-def run_here(settings: Sequence[str]) -> int:
+def run_on_this_machine(settings: Sequence[str]) -> int:
     # Imports Mininet, which a simulation does not need.
     from topologies.lifecycle import main
 

@@ -73,7 +73,7 @@ class PsHost:
         source, destination, datagram = frames.parse(frame)
         now = time.monotonic_ns()
         if destination.port == PS_RPC_PORT:
-            self._core.receive_own(datagram, now)
+            self._core.receive_rpc_answer(datagram, now)
         elif unpack(datagram).op != Op.CONTROL or self._hears(control.parse(datagram)):
             answer = self._core.handle(datagram, now, now, source)
             if answer is not None:

@@ -13,7 +13,7 @@ from rich.console import Console
 from analysis.record import ProgramUse, ServerUse
 from experiment.config import Config
 from experiment.progress import Reporter
-from experiment.session import BlockResult, OnProgress, Planned, Reading, Session
+from experiment.session import BlockResult, MachineCounters, OnProgress, PlannedBlock, Session
 from foundation.logs.columns import OPERATIONS
 from tests.harness.records import a_record
 from topologies.session import RealSession
@@ -38,7 +38,9 @@ class IdleSession(Session):
     def spent_s(self) -> float:
         return self.now_ns / 1e9
 
-    async def run_steps(self, planned: Planned, on_progress: OnProgress | None = None) -> list[BlockResult]:
+    async def run_steps(
+        self, planned: PlannedBlock, on_progress: OnProgress | None = None
+    ) -> list[BlockResult]:
         return []
 
     async def load(self, keys: Sequence[int]) -> None:
@@ -62,8 +64,8 @@ class IdleSession(Session):
     def restarts(self) -> dict[str, int]:
         return {}
 
-    def read_machine(self) -> Reading:
-        return Reading(self.now_ns / 1e6)
+    def read_machine(self) -> MachineCounters:
+        return MachineCounters(self.now_ns / 1e6)
 
 
 def real_session(

@@ -260,7 +260,7 @@ class Testbed:
             return
         server = self.servers[port - WORKERS - 1]
         if parsed.destination.port == PS_RPC_PORT:
-            server.receive_own(parsed.payload, self.now)
+            server.receive_rpc_answer(parsed.payload, self.now)
             return
         out = server.handle(parsed.payload, self.now, self.now, parsed.source)
         if out is not None:

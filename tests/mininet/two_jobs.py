@@ -26,7 +26,7 @@ from experiment.folder import create_run_folder
 from experiment.liveness import Liveness
 from experiment.progress import Reporter
 from foundation.designs.interface import Arm
-from foundation.logs.collector import collecting
+from foundation.logs.collector import run_collector
 from foundation.protocol.addressing import switch_interfaces
 from foundation.protocol.header import LANES
 from hosts.keys import KeySpace
@@ -107,7 +107,7 @@ async def run(config: Config, folder: Path) -> list[Period]:
         await provision(net.address, config)
         reporter = Reporter(Console(quiet=True))
         context = RunContext(config, folder, record, reporter, placement, net, Liveness())
-        async with collecting(folder / "parts", COLLECTOR), agent_cluster(context, trace, None) as cluster:
+        async with run_collector(folder / "parts", COLLECTOR), agent_cluster(context, trace, None) as cluster:
             return await measure(cluster.session, quiet, noisy)
 
 

@@ -75,10 +75,10 @@ def test_the_k_to_choose_is_the_knee_as_far_as_the_tables_go(tmp_path: Path) -> 
     same_lane = [key for key in range(1, 1000) if lane_of(key) == lane]
     updates = dict(zip(same_lane, [60, 15, 15, *[1] * 10], strict=False))
     found = covered(tmp_path / "log.parquet", updates)
-    assert (found.knee, found.limit, found.worthwhile) == (3, 13, 3)
+    assert (found.knee, found.limit, found.recommended_top_k) == (3, 13, 3)
     assert [found.share(k) for k in (1, 2, 3, 4, 13)] == [0.6, 0.75, 0.9, 0.91, 1.0]
     narrow = covered(tmp_path / "log.parquet", updates, jobs=SLOTS // 2)
-    assert (narrow.knee, narrow.limit, narrow.worthwhile) == (3, 2, 2)
+    assert (narrow.knee, narrow.limit, narrow.recommended_top_k) == (3, 2, 2)
 
 
 def test_keys_that_are_all_alike(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def test_parameter_server(as_plain: bool, count: int) -> None:
             continue
         tried += 1
         assert server.handle(datagram, 0, 0, "worker") is None
-        server.receive_own(datagram, 0)
+        server.receive_rpc_answer(datagram, 0)
     assert fingerprint(server) == before and str(server.server.counters) == counters
     assert server.malformed + server.server.misdirected >= tried
     assert not list(server.transmit()) and not list(server.control_answers())

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from foundation.concurrency import in_thread
 from foundation.errors import DataError
-from foundation.logs.collector import COUNT, ROW, Collector, collecting, send
+from foundation.logs.collector import COUNT, ROW, Collector, run_collector, send
 from foundation.logs.merge import merge_logs
 from hosts.hotset.ps.core import ParameterServer
 from hosts.keys import KeySpace
@@ -103,7 +103,7 @@ def over_a_socket(folder: Path, do: Callable[[Path], None]) -> Collector:
     """Run `do` in a thread beside a collector; return the collector."""
 
     async def serve() -> Collector:
-        async with collecting(folder, folder / "socket") as collector:
+        async with run_collector(folder, folder / "socket") as collector:
             await in_thread(do, folder / "socket")
         return collector
 

@@ -71,7 +71,7 @@ class Twins:
             assert sorted(at.tolist()) == np.flatnonzero(model.in_share).tolist()
             for column, expected in zip(held[1:4], (model.values, model.owned, model.updates), strict=True):
                 assert column.tolist() == expected[at].tolist()
-        contacts = np.concatenate(self.server.take_contacts())
+        contacts = np.concatenate(self.server.collect_contacts())
         logged = np.array(self.model.contacts).reshape(-1, 3)
         assert [list(contact) for contact in contacts.tolist()] == logged.tolist()
         del self.model.contacts[:]
@@ -188,7 +188,7 @@ def test_more_callers_and_contacts_than_there_was_room_for() -> None:
     many = rpc(Op.EMPTY, **again, seq=128)
     for _ in range(CONTACTS + 10):
         twins.server.handle(many, 5, 5)
-    parts = twins.server.take_contacts()
+    parts = twins.server.collect_contacts()
     assert sum(map(len, parts)) == CONTACTS + 10 and len(parts) == 2
     assert {int(row.arrival) for part in parts for row in part} == {5}
 

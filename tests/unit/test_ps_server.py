@@ -74,7 +74,7 @@ class Bench:
         """Answer the PS's register RPCs as the switch would."""
         requests = [codec.parse(bytes(datagram)) for datagram in self.ps.transmit()]
         for header in (request.header for request in requests):
-            self.ps.receive_own(reply(header, value, served=header.live if served else 0), self.now)
+            self.ps.receive_rpc_answer(reply(header, value, served=header.live if served else 0), self.now)
         return requests
 
 
@@ -140,9 +140,9 @@ def test_times_travel_back() -> None:
     assert out is not None
     answer = codec.parse(bytes(out[1])).header
     assert (answer.ps_queue, answer.ps_proc, answer.t0, bench.counters.proc_wall_ns) == (200, 200, 9, 200)
-    (contacts,) = bench.ps.server.take_contacts()
+    (contacts,) = bench.ps.server.collect_contacts()
     assert contacts.tolist() == [(100, 7, 1)]
-    assert [len(part) for part in bench.ps.server.take_contacts()] == [0]
+    assert [len(part) for part in bench.ps.server.collect_contacts()] == [0]
 
 
 def test_seed_gives_away_and_collect_takes_home() -> None:
@@ -311,7 +311,7 @@ def test_what_is_not_for_this_ps() -> None:
         assert bench.ps.handle(rpc(Op.EMPTY, **fields), 0, 0, "x") is None
     other = Control(Command.HELLO, 1, 1, 3, 1, np.empty(0, np.uint64))
     assert bench.ps.handle(control.build(other), 0, 0, "x") is None
-    bench.ps.receive_own(rpc(Op.EMPTY, job=2, seq=64), 0)
+    bench.ps.receive_rpc_answer(rpc(Op.EMPTY, job=2, seq=64), 0)
     assert bench.ps.server.misdirected == 5
     assert bench.ps.handle(b"", 0, 0, "x") is None
     assert bench.ps.malformed == 1

@@ -16,7 +16,15 @@ from controller.controller import Controller
 from controller.errors import QuotaError
 from controller.hotset import follower, selection
 from controller.hotset.follower import Follower
-from controller.hotset.quotas import CAPACITY, Slots, check_quota, divide, kept_keys, round_quota, slots_of
+from controller.hotset.quotas import (
+    CAPACITY,
+    Slots,
+    check_quota,
+    divide,
+    remaining_keys,
+    round_quota,
+    slots_of,
+)
 from controller.hotset.selection import Rule
 from controller.tables import HotParam, State
 from foundation.protocol.hashing import lane_of
@@ -101,7 +109,7 @@ def test_others_give_back_what_a_load_needs_of_its_quota_and_nothing_else(
                 free[lane_of(key)] -= 1
                 entries.append(HotParam(job, key, lane_of(key), free[lane_of(key)], State.HOT))
     quota = {job: slots * LANES for job, slots in of_lane.items()}
-    kept = kept_keys(entries, 1, wanted, quota, SLOTS)
+    kept = remaining_keys(entries, 1, wanted, quota, SLOTS)
     lanes = [
         {job: [entry for entry in entries if (entry.job, entry.lane) == (job, lane)] for job in (2, 3, 9)}
         for lane in range(LANES)

@@ -36,7 +36,7 @@ DESIGNS = pytest.mark.parametrize("design", ["hotset", "collect"])
 @pytest.fixture(autouse=True)
 def small_lanes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(controllers, "plan", partial(migrate.plan, slots=SLOTS))
-    monkeypatch.setattr(controllers, "kept_keys", partial(quotas.kept_keys, slots=SLOTS))
+    monkeypatch.setattr(controllers, "remaining_keys", partial(quotas.remaining_keys, slots=SLOTS))
     for module in (follower, selection):
         monkeypatch.setattr(module, "ALL_SLOTS", np.full(LANES, SLOTS))
     yield

@@ -99,7 +99,7 @@ def run_a_ps(folder: Path) -> None:
             keys = core.stores[3].contents().keys[:2]
             core.command(control.build(Control(Command.SEED, 3, 1, 1, 1, keys)), "controller")
             (push,) = core.transmit()
-            core.receive_own(bytes(push), 5)
+            core.receive_rpc_answer(bytes(push), 5)
             core.wake(core.deadline() or 0)
             core.server.make_room(CONTACTS)
             serve(core.server.state, make_service(), make_udp(0), make_sources(-1), 0)

@@ -96,8 +96,8 @@ class Bench:
         self.server.join()
         self.server.sock.close()
 
-    def run(self, patience_s: float = PATIENCE_S) -> int:
-        until = time.monotonic_ns() + int(patience_s * NS)
+    def run(self, timeout_s: float = PATIENCE_S) -> int:
+        until = time.monotonic_ns() + int(timeout_s * NS)
         return self.operate(self.client.state, self.udp, self.wire, until)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from experiment.errors import RunFailed
-from experiment.folder import give_to_user
+from experiment.folder import chown_to_sudo_user
 from foundation.concurrency import gather_or_cancel
 from foundation.designs.interface import Arm
 from hosts.keys import KeySpace
@@ -71,7 +71,7 @@ class _SharedServers:
 async def script_group(context: RunContext) -> AsyncIterator[ScriptGroup]:
     """Start a process for each worker and arm, and wait until all have joined; end all at the end."""
     config, run, net = context.config, context.run, context.network
-    give_to_user(run / "parts")  # scripts run as that user, and write there
+    chown_to_sudo_user(run / "parts")  # scripts run as that user, and write there
     servers = _SharedServers(context)
     arms = [
         ScriptArm(arm, config, run, servers.start, servers.publish, ReportLog(run / REPORTS))

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from experiment.errors import AgentFailed, RunFailed
-from experiment.session import START_AHEAD_NS, BlockResult, OnProgress, Planned
-from experiment.sizes import STEP_PATIENCE_S
+from experiment.session import START_AHEAD_NS, BlockResult, OnProgress, PlannedBlock
+from experiment.sizes import MAX_STEP_S
 from foundation.designs.interface import Arm
 from topologies.scripts.arm import ScriptArm
 from topologies.scripts.worker import COMMAND_S, command_workers
@@ -32,7 +32,9 @@ class ScriptSession(RealSession):
 
     arms: Sequence[ScriptArm]
 
-    async def run_steps(self, planned: Planned, on_progress: OnProgress | None = None) -> list[BlockResult]:
+    async def run_steps(
+        self, planned: PlannedBlock, on_progress: OnProgress | None = None
+    ) -> list[BlockResult]:
         """Let the arm's calls through until enough steps are done or its scripts have ended."""
         arm = self._of(planned.arm)
         wanted = planned.steps * arm.size
@@ -57,7 +59,7 @@ class ScriptSession(RealSession):
             if on_progress is not None:
                 on_progress(arm.arm.name, min(arm.steps, wanted))
 
-        patience = _PATIENCE_S + wanted / arm.size * STEP_PATIENCE_S[self.config.codec]
+        patience = _PATIENCE_S + wanted / arm.size * MAX_STEP_S[self.config.codec]
         try:
             await asyncio.wait_for(arm.until_done(wanted, show), patience)
         except asyncio.TimeoutError:
@@ -71,7 +73,7 @@ class ScriptSession(RealSession):
 
     async def observe(self, arm: Arm, steps: int) -> ObservedWorkload:
         """Let an arm's scripts do steps, and return a step's lanes; raises `RunFailed` without a push."""
-        ran = await self.run_steps(Planned(arm, self.take_steps(steps), steps))
+        ran = await self.run_steps(PlannedBlock(arm, self.take_steps(steps), steps))
         if not any(each.updates_sent for each in ran):
             raise RunFailed(
                 f"script: it has ended in arm {arm.name} without a push, so there is nothing to compare; "

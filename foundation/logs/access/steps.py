@@ -31,7 +31,7 @@ PULL = 1 << 31
 """Bit that is set in the access of a pull; other accesses are updates."""
 KEY = PULL - 1
 MAX_ACCESSES = 2**32 - 2
-ROWS_AT_ONCE = 8_000_000
+ACCESSES_AT_ONCE = 8_000_000
 """Accesses sorted at a time, which takes about 0.5 GB."""
 _CHUNK = 1 << 20
 _RECORD = np.dtype([("order", np.uint64), ("group", np.uint64), ("access", np.uint32)])
@@ -220,7 +220,7 @@ def _sorted_records(reading: _Reading, folder: Path) -> Iterator[NDArray[np.void
             samples.append(records["order"][::_SAMPLE_EVERY].copy())
     sampled = np.sort(np.concatenate(samples)) if samples else np.zeros(0, np.uint64)
     total = staged.stat().st_size // _RECORD.itemsize
-    parts = -(-total // ROWS_AT_ONCE)
+    parts = -(-total // ACCESSES_AT_ONCE)
     cuts = (
         np.unique(sampled[np.arange(1, parts) * len(sampled) // max(parts, 1)]) if parts > 1 else sampled[:0]
     )

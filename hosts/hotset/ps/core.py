@@ -85,7 +85,7 @@ class OffloadingServer(Core[ReplyTo]):
             self.server.note(FROM_CONTROLLER, datagram)
             mover.command(command, source)
 
-    def receive_own(self, datagram: bytes | memoryview, read: int) -> None:
+    def receive_rpc_answer(self, datagram: bytes | memoryview, read: int) -> None:
         try:
             job = unpack(datagram).job
         except MalformedDatagram:
@@ -113,7 +113,7 @@ class OffloadingServer(Core[ReplyTo]):
         state.header.is_durable = 0
         for part in journal:
             notes += self._replay_notes(np.array(np.frombuffer(part, np.uint8)))
-        self.server.take_contacts()
+        self.server.collect_contacts()
         self.server.state.header.is_durable = 1
         if notes or parts:
             for store in self.stores.values():
@@ -141,7 +141,7 @@ class OffloadingServer(Core[ReplyTo]):
         elif source == WAIT_ENDED:
             self._movers[int.from_bytes(datagram, "little")].resume()
         else:
-            self.receive_own(datagram, self._clock())
+            self.receive_rpc_answer(datagram, self._clock())
 
     def transmit(self) -> Iterator[memoryview]:
         for mover in self._movers.values():

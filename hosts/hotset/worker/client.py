@@ -37,7 +37,7 @@ class HotsetClient(BaseClient):
 
     state: Calls
     _header: CallsHeader
-    servers_own = False
+    servers_own_parameters = False
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class HotsetClient(BaseClient):
         limit = space.size if largest is None else largest
         state = make_calls(
             caller, n_ps, space, limit, window, registers=registers, replay_log=sums,
-            servers_own=self.servers_own,
+            servers_own_parameters=self.servers_own_parameters,
         )  # fmt: skip
         super().__init__(state, clock, machine, log)
         self._header.unreplayed = sums is not None and bool(sums[UNREPLAYED].any())

@@ -32,7 +32,7 @@ def start(state: Calls, op: int, iteration: int, n_keys: int) -> None:
         0,
     )
     header.words = int64(header.words) & ~REPLAY
-    if header.is_replay and header.servers_own:
+    if header.is_replay and header.servers_own_parameters:
         header.words |= REPLAY
     header.is_replay = 0
     for i in range(n_keys):
@@ -66,7 +66,7 @@ def transmit(state: Calls, now: int) -> int:
 def _encode(state: Calls, call: Call, rpc: Rpc, seq: int, now: int) -> int:
     header, count, live = state.header, int64(call.count), int64(call.live)
     op, iteration, t0 = int64(header.op), int64(header.iteration), now
-    if op == PUSH and header.servers_own:
+    if op == PUSH and header.servers_own_parameters:
         iteration = int64(header.step)
     if call.asked_seq:
         op, count, live, iteration, t0 = EMPTY, 0, 0, int64(call.asked_seq), int64(call.asked_epoch)

@@ -33,7 +33,7 @@ class CallsHeader(RpcsHeader):
     groups: int
     has_replay_log: int
     """Whether there is a replay log; `unreplayed` is 1 + the position to search it from, or 0."""
-    servers_own: int
+    servers_own_parameters: int
     """Whether servers own all parameters: pushes are numbered for optimisers, and replays go to servers."""
     is_replay: int  # whether the next operation is a push of unreplayed updates
 
@@ -116,12 +116,12 @@ def make_calls(
     *,
     registers: bool = False,
     replay_log: NDArray[np.uint32] | None = None,
-    servers_own: bool = False,
+    servers_own_parameters: bool = False,
 ) -> Calls:
     header = one(CallsHeader)
     free = open_window(header, caller, window)
     header.n_ps, header.registers, header.has_replay_log = n_ps, registers, replay_log is not None
-    header.servers_own = servers_own
+    header.servers_own_parameters = servers_own_parameters
     header.first_unsent = header.last_unsent = NOTHING
     header.spare = largest + 1
     return Calls(

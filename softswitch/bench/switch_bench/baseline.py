@@ -23,7 +23,13 @@ from softswitch.native import PROCESS, entry_point
 from softswitch.ports.epoll import watch
 from softswitch.ports.layout import BURST
 from softswitch.ports.loop import PortLoop
-from softswitch.ports.sockets import TP_STATUS_KERNEL, TP_STATUS_USER, TPACKET2_HDR, PortSocket, share_of
+from softswitch.ports.sockets import (
+    TP_STATUS_KERNEL,
+    TP_STATUS_USER,
+    TPACKET2_HDR,
+    PortSocket,
+    ring_bytes_per_port,
+)
 from switch_bench.network import switch_interface
 from switch_bench.processes import pinned
 
@@ -110,7 +116,7 @@ def c_loop(ports: Mapping[int, str], egress_at: int, core: int) -> Iterator[None
         stop = os.eventfd(0, os.EFD_CLOEXEC)
         opened.callback(os.close, stop)
         sockets = {
-            number: opened.enter_context(closing(PortSocket(number, name, share_of(len(ports)))))
+            number: opened.enter_context(closing(PortSocket(number, name, ring_bytes_per_port(len(ports)))))
             for number, name in ports.items()
         }
         loop["epoll"] = epoll.fileno()

@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
-from softswitch.ports.sockets import PortSocket, share_of
+from softswitch.ports.sockets import PortSocket, ring_bytes_per_port
 from switch_bench.baseline import C_LOOP, PORT_LOOP, c_loop, interfaces, port_loop
 from switch_bench.network import host_interface, inside, network
 from switch_bench.processes import Cores, pinned
@@ -48,7 +48,7 @@ class Stage:
             with inside():
                 sinks = {
                     port: opened.enter_context(
-                        closing(PortSocket(port, host_interface(port), share_of(ports)))
+                        closing(PortSocket(port, host_interface(port), ring_bytes_per_port(ports)))
                     )
                     for port in numbers
                 }

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from softswitch import ir
 from softswitch.errors import StateError, TableFull
-from softswitch.limits import GROUP_SHARE, MAX_REPLICAS
+from softswitch.limits import GROUP_MEMBERS_PER_MEMBER, MAX_REPLICAS
 from softswitch.messages import pluralize
 from softswitch.pipeline import ActionCall, EntryAction, UseGroup, UseMember
 from softswitch.v1model import CLONE_SESSIONS, MULTICAST_GROUPS
@@ -60,7 +60,7 @@ def check_group(
     for member in listed:
         check_use(profile, UseMember(member), members)
     _check_room(profile, "group", number, groups)
-    limit = GROUP_SHARE * profile.size
+    limit = GROUP_MEMBERS_PER_MEMBER * profile.size
     if members_of_other_groups + len(listed) > limit:
         raise TableFull(f"action profile {profile.name} is full: its groups hold {limit} members")
 

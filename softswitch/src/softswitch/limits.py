@@ -14,7 +14,7 @@ MAX_RECIRCULATED_BYTES = 1 << 20
 MAX_EXPRESSION_BITS = 4096
 """Bits that an expression may need; a shift by at least as many yields no bits of the value."""
 
-GROUP_SHARE = 64
+GROUP_MEMBERS_PER_MEMBER = 64
 """Members in all groups of an action profile together, as a multiple of the profile's size."""
 
 MAX_REPLICAS = 1 << 16

@@ -204,7 +204,7 @@ class ControlPlane(Protocol):
         """Add or change a group; None removes it. Hash h picks `members[h % len(members)]`.
 
         An empty group executes no action. Raise `TableFull` beyond `ActionProfile.size` groups, and if all
-        groups would list more than `limits.GROUP_SHARE * ActionProfile.size` members.
+        groups would list more than `limits.GROUP_MEMBERS_PER_MEMBER * ActionProfile.size` members.
         """
 
     # -- packet replication

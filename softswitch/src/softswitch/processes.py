@@ -111,27 +111,27 @@ class SwitchProcess(NamedTuple):
         last = lines[-1] if lines else "it printed nothing"
         return SwitchEnded(f"the switch ended with code {self.process.returncode}: {last}")
 
-    def wait_until_it_listens(self, patience_s: float = _START_SECONDS) -> None:
-        self._wait(self.listens, patience_s, f"does not listen at {self.address}")
+    def wait_until_it_listens(self, timeout_s: float = _START_SECONDS) -> None:
+        self._wait(self.listens, timeout_s, f"does not listen at {self.address}")
 
     def wait_for_address(self) -> SwitchProcess:
         return self._replace(address=self._wait(self._printed_address, _START_SECONDS, "is not ready"))
 
-    def end(self, patience_s: float = _STOP_SECONDS) -> None:
+    def end(self, timeout_s: float = _STOP_SECONDS) -> None:
         self.process.terminate()
         try:
-            self.process.wait(patience_s)
+            self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
 
-    def _wait(self, done: Callable[[], T | None], patience_s: float, problem: str) -> T:
-        deadline = time.monotonic() + patience_s
+    def _wait(self, done: Callable[[], T | None], timeout_s: float, problem: str) -> T:
+        deadline = time.monotonic() + timeout_s
         while (found := done()) is None:
             if (ended := self.ended()) is not None:
                 raise ended
             if time.monotonic() > deadline:
-                raise SwitchEnded(f"the switch {problem} after {patience_s:.0f} s")
+                raise SwitchEnded(f"the switch {problem} after {timeout_s:.0f} s")
             time.sleep(_POLL_SECONDS)
         return found
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from softswitch.errors import EntryExists, EntryMissing, TableFull
 from softswitch.ir import Match, Program
-from softswitch.limits import GROUP_SHARE, MAX_REPLICAS
+from softswitch.limits import GROUP_MEMBERS_PER_MEMBER, MAX_REPLICAS
 from softswitch.pipeline import (
     ActionCall,
     Change,
@@ -190,7 +190,7 @@ class ModelPipeline:
             assert set(members) <= self.profiles[profile].members.keys()
             groups[group] = list(members)
             assert len(groups) <= self.sizes[profile]
-            assert sum(map(len, groups.values())) <= GROUP_SHARE * self.sizes[profile]
+            assert sum(map(len, groups.values())) <= GROUP_MEMBERS_PER_MEMBER * self.sizes[profile]
 
     def _is_used(self, profile: str, action: EntryAction) -> bool:
         return any(

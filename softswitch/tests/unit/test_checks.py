@@ -11,7 +11,7 @@ from softswitch.compiled import CompiledPipeline
 from softswitch.errors import StateError, TableFull
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.ir import Masked
-from softswitch.limits import GROUP_SHARE, MAX_REPLICAS
+from softswitch.limits import GROUP_MEMBERS_PER_MEMBER, MAX_REPLICAS
 from softswitch.pipeline import (
     ActionCall,
     Change,
@@ -79,7 +79,7 @@ def test_groups_and_sessions_share_the_room_for_replicas(make: Make) -> None:
 def test_groups_of_a_profile_share_the_room_for_members(make: Make) -> None:
     pipeline = make(PROFILES)
     pipeline.write_member(PATHS, 1, MEMBER)
-    maximum = GROUP_SHARE * 16
+    maximum = GROUP_MEMBERS_PER_MEMBER * 16
     pipeline.write_group(PATHS, 1, [1] * (maximum - 1))
     pipeline.write_group(PATHS, 2, [1])
     full = f"action profile {PATHS} is full: its groups hold {maximum} members"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from finsy.proto import p4i, p4r
 
-from softswitch.limits import GROUP_SHARE
+from softswitch.limits import GROUP_MEMBERS_PER_MEMBER
 from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.messages import adopt
 from softswitch.pipeline import ActionCall
@@ -196,7 +196,7 @@ def test_the_rooms_of_a_profile(control: Control) -> None:
     done(control, *(group(number, {1: 60}, 0) for number in range(1, 9)))
     text = f"{PATHS} is full with 8 groups"
     assert refused(control, group(9, {1: 1}, 0)) == ("RESOURCE_EXHAUSTED", text)
-    room = GROUP_SHARE * 8
+    room = GROUP_MEMBERS_PER_MEMBER * 8
     done(control, group(1, {1: room - 7 * 60}, 0, MODIFY))
     text = f"{PATHS}: its groups have room for {room} members together, not {room + 1}"
     larger = group(1, {1: room - 7 * 60 + 1}, 0, MODIFY)

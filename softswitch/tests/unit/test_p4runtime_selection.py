@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from softswitch.p4runtime.entities.replicas import copying_order
-from softswitch.p4runtime.entities.selection import LowestFree, MemberNumbers
+from softswitch.p4runtime.entities.selection import MemberNumbers, NumberAllocator
 from softswitch.pipeline import Replica
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, 20))))
 def test_the_lowest_free_number_is_taken(actions: list[int | None]) -> None:
-    free, used = LowestFree(), set[int]()
+    free, used = NumberAllocator(), set[int]()
     for action in actions:
         if action is None:
             number = free.take()

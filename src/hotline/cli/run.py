@@ -24,9 +24,9 @@ def run(settings: tuple[str, ...]) -> None:
 
     STOP.listen()
     # This import takes seconds; signals are handled already.
-    from hotline.runs import run_here
+    from hotline.runs import run_on_this_machine
 
-    STOP.exit(run_here(settings))
+    STOP.exit(run_on_this_machine(settings))
 
 
 @click.command()

@@ -100,7 +100,7 @@ def curve(
     paths, options = paths_of(files), read_options(columns, batch, skip_bad)
     with TemporaryDirectory() as scratch:
         found, steps = _coverage(paths, job, options, Path(scratch), jobs, scheduler)
-        chosen = top_k or found.worthwhile
+        chosen = top_k or found.recommended_top_k
         tables = () if steps is None else tuple(shares_by_table(steps, chosen))
     notes = () if steps is None else steps.notes
     return Curve(", ".join(map(str, paths)), found, chosen, jobs, tables, notes, steps is not None)

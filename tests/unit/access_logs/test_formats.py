@@ -72,7 +72,7 @@ def test_formats_and_compression(
 def test_batches_are_rows_in_the_order_of_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "log.csv"
     path.write_text("ts,user_id,movieId\n" + "".join(f"{9.5 - at},{at % 2},{at}\n" for at in range(10)))
-    monkeypatch.setattr(steps, "ROWS_AT_ONCE", 3)
+    monkeypatch.setattr(steps, "ACCESSES_AT_ONCE", 3)
     monkeypatch.setattr(steps, "_SAMPLE_EVERY", 1)
     found = read(tmp_path, path, columns="key=movieId", batch=4)
     assert keys_by_step(found) == [[6, 7, 8, 9], [2, 3, 4, 5], [0, 1]]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from analysis.claims import Answer, Claims, Recommendation, Verdict, answer, claimed, unclaimed
+from analysis.claims import Answer, Claims, Recommendation, Verdict, answer, claimed, groups_without_claim
 from analysis.disturbance import Disturbed
 from analysis.facts import facts
 from analysis.metrics import Subject, Tone, answered
@@ -45,7 +45,7 @@ def spoken(found: Claims) -> tuple[list[tuple[Subject, Tone, list[str]]], list[l
         for subject in subjects
         for _, tone, claims in claimed(found, subject)
     ]
-    return made, [[claim.metric.name for claim in group] for group in unclaimed(found)]
+    return made, [[claim.metric.name for claim in group] for group in groups_without_claim(found)]
 
 
 def verdicts(found: Answer) -> dict[str, Verdict]:

@@ -12,7 +12,7 @@ from hosts.atp.packet import ACK, CELLS, COLLISION, ECN, OVERFLOW, RESEND, VALUE
 from simulator.atp.rules import HALF, MASK, Output, SwitchModel, add
 from simulator.atp.server import ServerModel
 from simulator.atp.shortest import SEARCHES, Violation, shortest
-from simulator.atp.window import WindowModel, adapted
+from simulator.atp.window import WindowModel, next_window
 
 NEGATIVE = MASK  # -1
 
@@ -143,9 +143,8 @@ def test_a_window_moves_on_and_resends_gaps_once() -> None:
 
 
 def test_a_window_is_halved_by_congestion() -> None:
-    assert [adapted(40, True, 64), adapted(1, True, 64), adapted(40, False, 64), adapted(62, False, 64)] == [
-        20, 1, 44, 64,
-    ]  # fmt: skip
+    assert [next_window(limit, True, 64) for limit in (40, 1)] == [20, 1]
+    assert [next_window(limit, False, 64) for limit in (40, 62)] == [44, 64]
     window = WindowModel(1, 9, [0, 1, 2, 3], is_adaptive=True)
     for sequence in range(1, 5):
         window.take(packet(0, 0, sequence=sequence, flags=ECN * (sequence == 4)))

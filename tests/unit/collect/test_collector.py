@@ -88,7 +88,7 @@ class Bench:
         if codec.parse(answer).header.worker == COLLECTOR_BASE:
             assert self.ps.handle(answer, self.now, self.now, "switch") is None
         else:
-            self.ps.receive_own(answer, self.now)
+            self.ps.receive_rpc_answer(answer, self.now)
         self.persist()
 
     def exchange(self) -> int:

@@ -18,14 +18,14 @@ from analysis.statistics import ALPHA
 from analysis.stopping import LOOKS
 from experiment.config import Config
 from experiment.phases.measure import measure, steps_of_block
-from experiment.session import BlockResult, OnProgress, Planned, Reading
+from experiment.session import BlockResult, MachineCounters, OnProgress, PlannedBlock
 from foundation.logs.columns import load_name
 from tests.harness.arms import JOBS
 from tests.harness.arms import MEASURED as ARMS
 from tests.harness.records import operation_rows
 from tests.harness.sessions import IdleSession
 
-_PLANNED = [field.name for field in fields(Planned)]
+_PLANNED = [field.name for field in fields(PlannedBlock)]
 CAPACITY = 400.0
 BLOCK_MS = 600.0
 WORKERS = 4
@@ -40,7 +40,7 @@ class PlayedSession(IdleSession):
         self.max_lateness_ns = max_lateness_ns
         self.others_cpu_ms: Callable[[int], float] = lambda number: 0.0
         """Disturbance of each block, by its number."""
-        self.read = Reading(at_ms=1e6, steal_ms=5.0, others_cpu_ms=7.0, pressure_ms=11.0)
+        self.read = MachineCounters(at_ms=1e6, steal_ms=5.0, others_cpu_ms=7.0, pressure_ms=11.0)
         self.in_the_kernel, self.asked = False, 1
         self.halfway = 0
         self.new = 0
@@ -48,7 +48,9 @@ class PlayedSession(IdleSession):
         """The block in which a server is started again."""
         self.use: dict[str, ServerUse] = {arm: ServerUse() for arm in JOBS}
 
-    async def run_steps(self, planned: Planned, on_progress: OnProgress | None = None) -> list[BlockResult]:
+    async def run_steps(
+        self, planned: PlannedBlock, on_progress: OnProgress | None = None
+    ) -> list[BlockResult]:
         arm, steps = planned.arm, planned.steps
         self.played.append({**{name: getattr(planned, name) for name in _PLANNED}, "arm": arm.name})
         before = ServerUse() if len(self.played) == self.dies_in else self.use[arm.name]
@@ -57,7 +59,7 @@ class PlayedSession(IdleSession):
         self.use[arm.name] = ServerUse(packets=before.packets + 100, proc_cpu_ns=before.proc_cpu_ns + 1000)
         taken = self.others_cpu_ms(len(self.played))
         before_it = self.read
-        self.read = Reading(
+        self.read = MachineCounters(
             before_it.at_ms + BLOCK_MS, before_it.steal_ms + 2, before_it.others_cpu_ms + taken,
             before_it.pressure_ms + 30,
         )  # fmt: skip
@@ -69,7 +71,7 @@ class PlayedSession(IdleSession):
     def spent_s(self) -> float:
         return time.monotonic()
 
-    def read_machine(self) -> Reading:
+    def read_machine(self) -> MachineCounters:
         return self.read
 
     async def new_operations(self) -> pl.DataFrame:
@@ -182,7 +184,7 @@ def test_blocks_are_paced_at_their_load_for_their_time() -> None:
 def test_a_block_whose_scripts_ended_just_before_it_is_left_out() -> None:
     class Ended(PlayedSession):
         async def run_steps(
-            self, planned: Planned, on_progress: OnProgress | None = None
+            self, planned: PlannedBlock, on_progress: OnProgress | None = None
         ) -> list[BlockResult]:
             ran = await super().run_steps(planned, on_progress)
             return [] if planned.arm.name == "offload" else ran

@@ -13,7 +13,7 @@ from controller.errors import DeviceError, NoAnswer, NotPrimary
 from experiment import recovery
 from experiment.errors import SwitchFailed
 from experiment.liveness import Liveness
-from experiment.recovery import keep_switch
+from experiment.recovery import supervise_switch
 
 Fault = Callable[["Played"], Awaitable[None]]
 
@@ -110,7 +110,7 @@ async def refused(cluster: Played) -> None:
 
 async def kill_switch(cluster: Played) -> None:
     """Kill the switch once, and wait until it is restored."""
-    keeping = asyncio.ensure_future(keep_switch(cluster))
+    keeping = asyncio.ensure_future(supervise_switch(cluster))
     try:
         cluster.is_dead.set()
         while not keeping.done() and not (cluster.starts and cluster.liveness.all_up):

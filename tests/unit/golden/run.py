@@ -119,7 +119,7 @@ def make_run(folder: Path) -> GoldenRun:
         for number in range(ROUNDS)
         for position, arm in enumerate(ARMS)
     ]
-    for contacts in world.server.server.take_contacts():
+    for contacts in world.server.server.collect_contacts():
         ps_logs.write_connections(contacts)
     ps_logs.send_updates(world.server.stores)
     merge_logs(parts, folder)

@@ -87,7 +87,7 @@ class RandomTestbed:
         if a < len(self.network.clients):
             self.network.clients[a].take_records()
         else:
-            self.network.take_contacts(a - len(self.network.clients))
+            self.network.collect_contacts(a - len(self.network.clients))
 
     def settle(self) -> None:
         pass_time(self.network, self.network.now + 10_000_000_000)

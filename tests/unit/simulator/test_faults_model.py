@@ -170,7 +170,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Simulate
         for number, task in zip(count(), tasks, strict=False):
             yield number, function(*task)
 
-    monkeypatch.setattr(matrix, "side_by_side", here)
+    monkeypatch.setattr(matrix, "run_in_parallel", here)
     yield lambda arm: testbed
 
 

@@ -141,7 +141,7 @@ def fake_simulation(monkeypatch: pytest.MonkeyPatch, lost: int = 0) -> list[str]
         done.extend(str(config.top_k) for config in configs)
         return [(k, a_result(config, lost).model_dump_json()) for k, config in enumerate(configs)]
 
-    monkeypatch.setattr(task_cache, "side_by_side", simulate)
+    monkeypatch.setattr(task_cache, "run_in_parallel", simulate)
     return done
 
 

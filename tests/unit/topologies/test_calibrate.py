@@ -6,7 +6,7 @@ import pytest
 
 from analysis.record import capacity_of_baseline
 from experiment.config import Config
-from experiment.session import START_AHEAD_NS, BlockResult, OnProgress, Planned
+from experiment.session import START_AHEAD_NS, BlockResult, OnProgress, PlannedBlock
 from tests.harness.arms import MEASURED as ARMS
 from tests.harness.sessions import IdleSession
 from topologies.calibrate import calibrate, check_capacity, probe
@@ -20,7 +20,9 @@ class Played(IdleSession):
         super().__init__(config or Config(workers=WORKERS, calibration_s=2.0))
         self.played: list[tuple[str, int, int]] = []
 
-    async def run_steps(self, planned: Planned, on_progress: OnProgress | None = None) -> list[BlockResult]:
+    async def run_steps(
+        self, planned: PlannedBlock, on_progress: OnProgress | None = None
+    ) -> list[BlockResult]:
         arm, steps = planned.arm.name, planned.steps
         self.played.append((arm, planned.first_step, steps))
         self.now_ns += START_AHEAD_NS + round(1e9 * steps * WORKERS / RATES[arm])

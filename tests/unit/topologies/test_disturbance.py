@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from experiment.session import Reading
+from experiment.session import MachineCounters
 from switch_harness.waiting import wait_for
 from topologies.disturbance import ProcessTimes, others_ticks, read_contention
 
@@ -68,8 +68,8 @@ def test_a_kernel_without_pressure(tmp_path: Path) -> None:
 
 
 def test_time_that_went_with_a_process_is_not_negative() -> None:
-    assert Reading(10, 4, 3, 2).since(Reading(1, 5, 4, 3)) == Reading(9, 0, 0, 0)
-    assert Reading(10, 4, 3, 2).since(Reading(1, 1, 1, 1)) == Reading(9, 3, 2, 1)
+    assert MachineCounters(10, 4, 3, 2).since(MachineCounters(1, 5, 4, 3)) == MachineCounters(9, 0, 0, 0)
+    assert MachineCounters(10, 4, 3, 2).since(MachineCounters(1, 1, 1, 1)) == MachineCounters(9, 3, 2, 1)
 
 
 def test_the_time_of_a_reaped_child_is_counted_at_its_parent() -> None:

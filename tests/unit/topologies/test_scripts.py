@@ -17,7 +17,7 @@ import pytest
 
 from experiment.config import Config
 from experiment.errors import AgentFailed, RunFailed
-from experiment.session import Planned
+from experiment.session import PlannedBlock
 from foundation.designs.arms import arms_of
 from switch_harness.waiting import wait_for
 from tests.harness.sessions import real_session
@@ -99,7 +99,7 @@ async def test_a_block_ends_when_all_workers_together_have_done_its_steps(tmp_pa
     played, reported = Played(tmp_path, each_tells=(2, 8)), []
     session = session_of(played, tmp_path)
     ran = await session.run_steps(
-        Planned(OFFLOAD, 0, 5, round=2, load=0.0, discarded=3),
+        PlannedBlock(OFFLOAD, 0, 5, round=2, load=0.0, discarded=3),
         lambda name, steps: reported.append((name, steps)),
     )
     assert [each.steps for each in ran] == [2, 8] and ran[0].updates_sent == 40
@@ -107,24 +107,24 @@ async def test_a_block_ends_when_all_workers_together_have_done_its_steps(tmp_pa
     opening = played.lines[0].sent[0]
     assert opening["round"] == 2 and opening["discard_ns"] == CONFIG.discard_ms * 1_000_000
     assert opening["discard_steps"] == 3
-    again = await session.run_steps(Planned(OFFLOAD, 0, 1))
+    again = await session.run_steps(PlannedBlock(OFFLOAD, 0, 1))
     assert [each.steps for each in again] == [2, 8]  # counted anew
 
 
 async def test_a_block_whose_workers_leave_ends_with_what_they_have_done(tmp_path: Path) -> None:
     session = session_of(Played(tmp_path, each_tells=(1, 1), leaves=(0, 1)), tmp_path)
     assert not session.has_ended(OFFLOAD)
-    ran = await session.run_steps(Planned(OFFLOAD, 0, 1_000))
+    ran = await session.run_steps(PlannedBlock(OFFLOAD, 0, 1_000))
     assert [each.steps for each in ran] == [1, 1]
     assert session.has_ended(OFFLOAD)
-    assert await session.run_steps(Planned(OFFLOAD, 0, 1_000)) == []
+    assert await session.run_steps(PlannedBlock(OFFLOAD, 0, 1_000)) == []
 
 
 async def test_a_block_without_progress_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_module, "_PATIENCE_S", -4.9)
     session = session_of(Played(tmp_path, each_tells=(3, 0)), tmp_path)
     with pytest.raises(AgentFailed, match=r"arm offload: 3 of 10 steps"):
-        await session.run_steps(Planned(OFFLOAD, 0, 5))
+        await session.run_steps(PlannedBlock(OFFLOAD, 0, 5))
 
 
 async def test_a_worker_that_ended_by_an_error_ends_the_run(
@@ -137,7 +137,7 @@ async def test_a_worker_that_ended_by_an_error_ends_the_run(
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "script-offload-1.log").write_text("key 7 is there twice\n")
     with pytest.raises(AgentFailed, match=r"(?s)worker 1 .* offload, .* goes on .*key 7 is there twice"):
-        await session.run_steps(Planned(OFFLOAD, 0, 5))
+        await session.run_steps(PlannedBlock(OFFLOAD, 0, 5))
 
 
 async def test_what_a_step_pushes_is_seen_from_a_few(tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ async def test_a_script_whose_worker_vanished_is_not_said_to_have_made_none(
     await script._ended
     played.arm.joined_workers[0].mark_left(is_in_order=False)
     with pytest.raises(AgentFailed, match=r"(?s)worker 1 .* os\._exit.* last pushes .*lost.* done"):
-        await session_of(played, tmp_path).run_steps(Planned(OFFLOAD, 0, 5))
+        await session_of(played, tmp_path).run_steps(PlannedBlock(OFFLOAD, 0, 5))
 
 
 async def test_the_first_of_several_failures_is_reported(tmp_path: Path) -> None:

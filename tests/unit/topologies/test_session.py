@@ -14,7 +14,7 @@ import pytest
 from controller.errors import DeviceError
 from experiment import liveness
 from experiment.config import Config
-from experiment.session import Planned
+from experiment.session import PlannedBlock
 from foundation.designs.arms import arm
 from foundation.logs.columns import OPERATIONS
 from foundation.protocol.control import Command
@@ -119,14 +119,14 @@ class CommandLog:
 async def test_steps_have_their_time(settings: dict[str, Any], period_ns: int, seconds: float) -> None:
     worker = CommandLog()
     session = real_session(Config.model_validate(settings), workers=[worker])
-    await session.run_steps(Planned(arm("baseline"), 0, 8, period_ns))
+    await session.run_steps(PlannedBlock(arm("baseline"), 0, 8, period_ns))
     assert worker.patience == [seconds]
 
 
 async def test_a_block_gets_its_discarded_time_and_steps() -> None:
     worker = CommandLog()
     session = real_session(Config(discard_ms=30), workers=[worker])
-    await session.run_steps(Planned(arm("baseline"), first_step=100, steps=8, discarded=2))
+    await session.run_steps(PlannedBlock(arm("baseline"), first_step=100, steps=8, discarded=2))
     asked = {
         name: worker.commands[0][name] for name in ("first_step", "steps", "discard_ns", "discard_steps")
     }

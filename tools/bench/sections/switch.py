@@ -17,7 +17,7 @@ from switch_bench.sections.control import Insertions, measure_writes
 from switch_bench.sections.forwarding import Case, compare
 from switch_bench.sections.function import packet_function, packets, programs, tables
 from switch_bench.sections.load import measure_load
-from switch_bench.sections.parts import Step, measure_steps, steps_of_no_program
+from switch_bench.sections.parts import Step, measure_steps, steps_without_program
 from switch_bench.stage import Stage
 from switch_bench.switches import SOFTSWITCH
 from switch_bench.workload import CompiledProgram
@@ -51,7 +51,7 @@ def function(stage: Stage) -> list[Result]:
 def parts(stage: Stage) -> list[Result]:
     hit, cold, setup = hotline.hot(), hotline.cold(), hotline.setup()
     ours = [
-        *steps_of_no_program(cold),
+        *steps_without_program(cold),
         Step("and our program, 32 lanes cold", SOFTSWITCH, setup, cold),
         Step("our program, 32 lanes hit: 98 B go back", SOFTSWITCH, setup, hit),
     ]

@@ -48,7 +48,7 @@ class Bench:
         if kind == DATA:
             reply = ps.handle(data, self.now, self.now, 0)
         elif kind == OWN:
-            ps.receive_own(data, self.now)
+            ps.receive_rpc_answer(data, self.now)
         elif kind == LATER and (due := ps.deadline()) is not None:
             self.now = due
             ps.wake(due)
@@ -56,7 +56,7 @@ class Bench:
             served = int.from_bytes(data[:4], "big")
             waiting, self.out = self.out, []
             for request in waiting:
-                ps.receive_own(_answered(request, served), self.now)
+                ps.receive_rpc_answer(_answered(request, served), self.now)
         self.out += map(bytes, ps.transmit())
         state = ps.server.state
         return (

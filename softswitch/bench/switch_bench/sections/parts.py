@@ -37,10 +37,10 @@ def parts(stage: Stage) -> list[Result]:
     """Measure the parts of L3 forwarding."""
     l3 = plain.l3()
     forwarding = Step("and L3 forwarding, 128 B", SOFTSWITCH, plain.l3_setup(), l3)
-    return measure_steps(stage, [*steps_of_no_program(l3), forwarding])
+    return measure_steps(stage, [*steps_without_program(l3), forwarding])
 
 
-def steps_of_no_program(workload: Workload) -> list[Step]:
+def steps_without_program(workload: Workload) -> list[Step]:
     """Return the steps before a program's own work."""
     size, setup = f"{len(workload.frames[0])} B", plain.wire_setup()
     return [

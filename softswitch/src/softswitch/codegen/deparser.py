@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from softswitch import ir
-from softswitch.codegen.loops import Tally
+from softswitch.codegen.loops import OpaqueVariable
 from softswitch.codegen.statements import ActionEmitter
 from softswitch.codegen.traffic import Traffic
 from softswitch.llvmir import I64, integer, resize
@@ -25,7 +25,7 @@ def emit_deparser(actions: ActionEmitter, traffic: Traffic) -> None:
         start, fits = b.select(recirculated, memory, start), b.select(recirculated, has_room, fits)
     packet.require(fits, traffic.next_block)
 
-    position = Tally(b, start.type, start, name="position")
+    position = OpaqueVariable(b, start.type, start, name="position")
     for header in program.deparser:
         with b.if_then(packet.is_valid(header)):
             position.set(packet.emit(header, position.get()))

@@ -30,7 +30,7 @@ class Variable:
         self.b.store(value, self._slot)
 
 
-class Tally(Variable):
+class OpaqueVariable(Variable):
     """A variable that the kernel's verifier does not track, since it would explore each of its values."""
 
     def _reserve(self, name: str) -> llvm.Value:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from llvmlite import ir as llvm
 
 from softswitch import ir
-from softswitch.codegen.loops import Tally
+from softswitch.codegen.loops import OpaqueVariable
 from softswitch.codegen.packet import Packet
 from softswitch.codegen.wire import split
 from softswitch.llvmir import I32, I64, byte_offset, integer, resize, sign_extend
@@ -20,8 +20,8 @@ class OutputWriter:
         self.packet, self.b = packet, packet.b
         self.memory = memory
         self.capacity = resize(self.b, capacity, 64)
-        self._count = Tally(self.b, I32, name="records")
-        self._used = Tally(self.b, I64, name="used")
+        self._count = OpaqueVariable(self.b, I32, name="records")
+        self._used = OpaqueVariable(self.b, I64, name="used")
 
     def count(self) -> llvm.Value:
         return self._count.get()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from llvmlite import ir as llvm
 
 from softswitch import ir
-from softswitch.codegen.loops import Tally
+from softswitch.codegen.loops import OpaqueVariable
 from softswitch.codegen.packet import Instance
 from softswitch.codegen.statements import ActionEmitter
 from softswitch.codegen.wire import join, split
@@ -38,7 +38,7 @@ class _ParserEmitter:
         b = self.b
         states = self.program.parser
         blocks = [b.append_basic_block(f"parse_{state.name}") for state in states]
-        steps = Tally(b, I32, name="steps") if _may_exceed(states, MAX_PARSER_STEPS) else None
+        steps = OpaqueVariable(b, I32, name="steps") if _may_exceed(states, MAX_PARSER_STEPS) else None
         b.branch(blocks[self.program.start_state])
         for state, block in zip(states, blocks, strict=True):
             b.position_at_end(block)
@@ -51,7 +51,7 @@ class _ParserEmitter:
             self._select(state, blocks)
         b.position_at_end(self.done)
 
-    def _count_step(self, steps: Tally) -> None:
+    def _count_step(self, steps: OpaqueVariable) -> None:
         b = self.b
         target_of(b.module).loop_guard(b)
         count = b.add(steps.get(), integer(32, 1))
@@ -164,8 +164,8 @@ class _ParserEmitter:
     def _key_part(self, part: ir.KeyPart) -> tuple[llvm.Value, int]:
         """Return a part of the key, and its width padded to whole bytes as in BMv2."""
         if isinstance(part, ir.Lookahead):
-            return self.packet.lookahead(part.offset, part.width), ir.padded(part.width)
-        return self.packet.load(part), ir.padded(self.program.width(part))
+            return self.packet.lookahead(part.offset, part.width), ir.padded_width(part.width)
+        return self.packet.load(part), ir.padded_width(self.program.width(part))
 
     def _is_member(self, number: int, key: llvm.Value, mask: int) -> llvm.Value:
         b, layout = self.b, self.actions.layout
@@ -200,10 +200,10 @@ class _ParserEmitter:
 
 def _may_exceed(states: tuple[ir.ParserState, ...], steps: int) -> bool:
     """Return whether a packet may visit more than `steps` states; otherwise they need not be counted."""
-    return len(states) > steps or any(can_return(states, number) for number in range(len(states)))
+    return len(states) > steps or any(is_in_cycle(states, number) for number in range(len(states)))
 
 
-def can_return(states: tuple[ir.ParserState, ...], start: int) -> bool:
+def is_in_cycle(states: tuple[ir.ParserState, ...], start: int) -> bool:
     seen: set[int] = set()
     pending = [start]
     while pending:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llvmlite import ir as llvm
 
-from softswitch.codegen.loops import Tally
+from softswitch.codegen.loops import OpaqueVariable
 from softswitch.codegen.packet import Packet
 from softswitch.limits import MAX_PASSES
 from softswitch.llvmir import I64, byte_offset, integer
@@ -22,9 +22,9 @@ class PassQueue:
         self.memory = memory
         self.item_bytes = self.b.add(packet.size(), integer(64, RUN_BYTES))
         self.bytes = self.b.mul(self.item_bytes, integer(64, QUEUE_CAPACITY))
-        self._head, self._tail = (Tally(self.b, I64, name=name) for name in ("head", "tail"))
+        self._head, self._tail = (OpaqueVariable(self.b, I64, name=name) for name in ("head", "tail"))
 
-    def _at(self, end: Tally) -> llvm.Value:
+    def _at(self, end: OpaqueVariable) -> llvm.Value:
         return byte_offset(self.b, self.memory, self.b.mul(end.get(), self.item_bytes))
 
     def has_packets(self) -> llvm.Value:

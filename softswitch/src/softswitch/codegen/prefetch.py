@@ -8,7 +8,7 @@ from typing import NamedTuple
 from llvmlite import ir as llvm
 
 from softswitch import ir
-from softswitch.codegen.loops import Tally, repeat_while
+from softswitch.codegen.loops import OpaqueVariable, repeat_while
 from softswitch.codegen.packet import Packet
 from softswitch.codegen.prefetch_plan import KnownLookup
 from softswitch.codegen.tables import KeySource, key_sources, key_words
@@ -87,8 +87,8 @@ class _Emitter:
             return
         b, first = self._b, run[0]
         step = run[1].buckets - first.buckets
-        current = Tally(b, I32, integer(32, first.position))
-        at = Tally(b, I64, integer(WORD, first.buckets))
+        current = OpaqueVariable(b, I32, integer(32, first.position))
+        at = OpaqueVariable(b, I64, integer(WORD, first.buckets))
         end = integer(32, first.position + len(run))
         with repeat_while(b, lambda: b.icmp_unsigned("<", current.get(), end)):
             self._prefetch(first.prefetch, current.get(), at.get())

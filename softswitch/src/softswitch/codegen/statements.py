@@ -8,7 +8,7 @@ from llvmlite import ir as llvm
 
 from softswitch import ir
 from softswitch.codegen.externs import Externs
-from softswitch.codegen.loops import Tally, Variable
+from softswitch.codegen.loops import OpaqueVariable, Variable
 from softswitch.codegen.output import OutputWriter
 from softswitch.codegen.packet import Packet
 from softswitch.errors import located
@@ -41,7 +41,7 @@ class ActionEmitter:
         """Emit an action's body; return an `i1`: whether it leaves the control (`exit`)."""
         self.packet.parameters = parameters
         self._exited = Variable(self.b, llvm.IntType(1))
-        self._loops = Tally(self.b, llvm.IntType(32))
+        self._loops = OpaqueVariable(self.b, llvm.IntType(32))
         blocks = _blocks(self.b, action.body)
         lines = action.locations or [""] * len(action.body)
         for position, (statement, location) in enumerate(zip(action.body, lines, strict=True)):

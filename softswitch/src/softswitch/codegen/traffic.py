@@ -10,7 +10,7 @@ from __future__ import annotations
 from llvmlite import ir as llvm
 
 from softswitch import ir
-from softswitch.codegen.loops import Tally
+from softswitch.codegen.loops import OpaqueVariable
 from softswitch.codegen.packet import Packet
 from softswitch.codegen.parser import emit_parser
 from softswitch.codegen.pass_queue import QUEUE_CAPACITY, RUN_BYTES, PassQueue
@@ -52,8 +52,8 @@ class Traffic:
             self.to_ingress = PassQueue(self.packet, byte_offset(self.b, base, self.to_egress.bytes))
             both = self.b.shl(self.to_egress.bytes, integer(64, 1))
             self.frames = byte_offset(self.b, base, both)
-            self._frames_used = Tally(self.b, I64, name="frames_used")
-            self._passes = Tally(self.b, I32, name="passes")
+            self._frames_used = OpaqueVariable(self.b, I64, name="frames_used")
+            self._passes = OpaqueVariable(self.b, I32, name="passes")
 
     def count_pass(self) -> None:
         if self.has_queues:

@@ -21,7 +21,7 @@ class CommandGroup:
         self.say = say
         self._program: Program | None = None
 
-    def use_names(self, program: str) -> None:
+    def set_program(self, program: str) -> None:
         self._program = Program(program)
 
     @property

@@ -46,7 +46,7 @@ def command(
     with connect(_address(grpc, thrift_ip, thrift_port)) as switch:
         shell = Shell(switch)
         if program is not None:
-            shell.use_names(_read(program))
+            shell.set_program(_read(program))
         policy = _ErrorPolicy(keep_going)
         if files:
             for file in files:

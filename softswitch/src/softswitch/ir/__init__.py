@@ -41,7 +41,7 @@ from softswitch.ir.parser import (
     ValueSet,
     Verify,
     join_key,
-    padded,
+    padded_width,
 )
 from softswitch.ir.program import Counter, Meter, Program, Register
 from softswitch.ir.statements import (
@@ -168,5 +168,5 @@ __all__ = [
     "Verify",
     "WholeHeader",
     "join_key",
-    "padded",
+    "padded_width",
 ]

@@ -41,7 +41,7 @@ class Verify:
 KeyPart = FieldRef | ElementField | Lookahead
 
 
-def padded(width: int) -> int:
+def padded_width(width: int) -> int:
     """Return the width of a part of a select's key, padded to whole bytes as in BMv2."""
     return -(-width // 8) * 8
 
@@ -49,7 +49,7 @@ def padded(width: int) -> int:
 def join_key(parts: Iterable[int], widths: Iterable[int]) -> int:
     key = 0
     for value, width in zip(parts, widths, strict=True):
-        key = key << padded(width) | value
+        key = key << padded_width(width) | value
     return key
 
 
@@ -85,4 +85,4 @@ class ValueSet:
     @property
     def bits(self) -> int:
         """Width of a member in bits, joined as a select's key is (`join_key`)."""
-        return sum(padded(width) for width in self.widths)
+        return sum(padded_width(width) for width in self.widths)

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from llvmlite import ir as llvm
 
-from softswitch.codegen.loops import Tally, repeat_while
+from softswitch.codegen.loops import OpaqueVariable, repeat_while
 from softswitch.errors import KernelError
 from softswitch.kernel import bpf
 from softswitch.kernel.program import Builder
@@ -42,7 +42,7 @@ class Frame(ABC):
         self._builder, self.b = builder, builder.b
         self._context = builder.context
         self.failed = failed
-        self._offset = Tally(self.b, I64, name="offset")
+        self._offset = OpaqueVariable(self.b, I64, name="offset")
 
     def field(self, offset: int) -> llvm.Value:
         """Return the current value of a field of the context, of 32 bits."""
@@ -200,7 +200,7 @@ class Skb(Frame):
 
     def restore_vlan_tags(self, room: llvm.Value) -> None:
         """Insert the removed tags: popping one makes the kernel extract the next one from the frame."""
-        b, end = self.b, Tally(self.b, I64, integer(64, TYPE), name="end")
+        b, end = self.b, OpaqueVariable(self.b, I64, integer(64, TYPE), name="end")
         with b.if_then(self._has_tag(), likely=False):
             with repeat_while(b, self._has_tag):
                 tag = byte_offset(b, room, end.get())

@@ -13,10 +13,10 @@ from functools import partial
 from llvmlite import ir as llvm
 
 from softswitch import ir
-from softswitch.codegen.loops import Tally, repeat_while
+from softswitch.codegen.loops import OpaqueVariable, repeat_while
 from softswitch.codegen.output import OutputWriter
 from softswitch.codegen.packet import Packet
-from softswitch.codegen.parser import can_return
+from softswitch.codegen.parser import is_in_cycle
 from softswitch.codegen.traffic import needs_queues
 from softswitch.kernel import arena
 from softswitch.kernel.frame import VLAN_TAG, Frame, Skb
@@ -90,7 +90,7 @@ class _FrontEnd:
         area = self.target.area(self.b)
         self.frame, self.out, self.lengths = (byte_offset(self.b, area, o) for o in (frame, out, lengths))
         self.drop, failed = (self.b.append_basic_block(name) for name in ("drop", "failed"))
-        self.port = Tally(self.b, I64, name="port")
+        self.port = OpaqueVariable(self.b, I64, name="port")
         self.kernel = frame_type(builder, failed)
         with self.b.goto_block(self.drop):
             self.b.ret(builder.lost)
@@ -169,7 +169,9 @@ class _FrontEnd:
 
     def _send(self, count: llvm.Value) -> None:
         b = self.b
-        pending = Tally(b, I64, name="pending")  # 1 + offset of the record of a frame not sent yet; or 0
+        pending = OpaqueVariable(
+            b, I64, name="pending"
+        )  # 1 + offset of the record of a frame not sent yet; or 0
         for kind, record, at in self._records(count):
             is_frame = b.icmp_unsigned("<", kind, integer(32, LOG))
             with b.if_else(is_frame) as (frame, notice):
@@ -189,7 +191,7 @@ class _FrontEnd:
 
     def _records(self, count: llvm.Value) -> Iterator[tuple[llvm.Value, llvm.Value, llvm.Value]]:
         b = self.b
-        number, used = Tally(b, I64), Tally(b, I64)
+        number, used = OpaqueVariable(b, I64), OpaqueVariable(b, I64)
         with repeat_while(b, lambda: b.icmp_unsigned("<", number.get(), count)):
             at = used.get()
             record = byte_offset(b, self.out, at)
@@ -283,7 +285,7 @@ def max_parsed_bytes(program: ir.Program) -> int | None:
                     size += -(-bits // 8)
                 case ir.Advance():
                     return None
-        if size and can_return(program.parser, number):
+        if size and is_in_cycle(program.parser, number):
             return None
         total += size
     return total + max(map(_bytes_ahead, program.parser), default=0)

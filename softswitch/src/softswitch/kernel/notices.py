@@ -11,7 +11,7 @@ from functools import partial
 
 from llvmlite import ir as llvm
 
-from softswitch.codegen.loops import Tally
+from softswitch.codegen.loops import OpaqueVariable
 from softswitch.kernel import bpf
 from softswitch.kernel.arena import LOST_NOTICES
 from softswitch.kernel.generation import Generation
@@ -42,7 +42,7 @@ def emit_notice(builder: Builder, record: llvm.Value, size: llvm.Value) -> None:
     buffer = call_helper(b, _MAP_LOOKUP, PLAIN, target.map(b, BUFFER_MAP), key)
     b.cbranch(is_null(b, buffer), lost, found)
     b.position_at_end(found)
-    offset = Tally(b, I64)
+    offset = OpaqueVariable(b, I64)
     head, body, copied = (b.append_basic_block(n) for n in ("words", "word", "copied"))
     b.branch(head)
     b.position_at_end(head)

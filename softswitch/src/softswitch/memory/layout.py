@@ -38,7 +38,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from softswitch import ir
-from softswitch.limits import GROUP_SHARE, MAX_REPLICAS
+from softswitch.limits import GROUP_MEMBERS_PER_MEMBER, MAX_REPLICAS
 from softswitch.memory.colocation import ArrayRef, colocated_arrays, declaration
 from softswitch.memory.words import LOW, WORD, WORD_BYTES, WORD_MASK, words_of
 from softswitch.v1model import CLONE_SESSIONS, MULTICAST_GROUPS
@@ -230,7 +230,7 @@ class ProfileLayout:
 
     @property
     def pool_size(self) -> int:
-        return GROUP_SHARE * self.profile.size
+        return GROUP_MEMBERS_PER_MEMBER * self.profile.size
 
     @property
     def end(self) -> int:

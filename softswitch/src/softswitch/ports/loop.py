@@ -37,7 +37,7 @@ from softswitch.ports.layout import (
 )
 from softswitch.ports.reorder_buffer import fill_reorder_buffer
 from softswitch.ports.report import PortCounters, SwitchCounters, describe
-from softswitch.ports.sockets import ControlSockets, PortError, PortSocket, share_of
+from softswitch.ports.sockets import ControlSockets, PortError, PortSocket, ring_bytes_per_port
 from softswitch.queues import DEFAULT_DEPTH, NEVER, Queue, Queues, Shape, copy_settings, make_queues
 from softswitch.queues.shape import UNLIMITED, packet_depth
 from softswitch.v1model import PORT_NUMBERS
@@ -109,7 +109,9 @@ class PortLoop:
         self._numbers = list(self._names)
         with contextlib.ExitStack() as opened:
             self._sockets = [
-                opened.enter_context(contextlib.closing(PortSocket(number, name, share_of(len(ports)))))
+                opened.enter_context(
+                    contextlib.closing(PortSocket(number, name, ring_bytes_per_port(len(ports))))
+                )
                 for number, name in ports.items()
             ]
             self._control = control_sockets or opened.enter_context(contextlib.closing(ControlSockets()))

@@ -152,7 +152,7 @@ class ControlSockets:
             end.close()
 
 
-def share_of(ports: int) -> int:
+def ring_bytes_per_port(ports: int) -> int:
     """Return the bytes of each port's ring, a power of two; 64 rings have 128 MiB together."""
     share = _ALL_RINGS_BYTES // max(1, ports)
     return max(_MIN_RING_BYTES, min(RING_BYTES, 1 << (share.bit_length() - 1)))

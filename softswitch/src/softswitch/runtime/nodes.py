@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from softswitch.p4runtime.entities.selection import LowestFree
+from softswitch.p4runtime.entities.selection import NumberAllocator
 from softswitch.pipeline import Replica
 from softswitch.runtime.interface import Lag, McGroup, Multicast, Node
 from softswitch.runtime.refusals import RuntimeRefusal
@@ -34,7 +34,7 @@ class Nodes:
     groups: dict[int, list[int]] = field(default_factory=dict)
     lags: dict[int, list[int]] = field(default_factory=dict)
     mirrored: dict[int, int] = field(default_factory=dict)
-    _free: LowestFree = field(default_factory=LowestFree)
+    _free: NumberAllocator = field(default_factory=NumberAllocator)
 
     def node(self, handle: int) -> _Node:
         if handle not in self.nodes:

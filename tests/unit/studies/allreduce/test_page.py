@@ -221,7 +221,7 @@ def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             found.append((k, result.model_dump_json()))
         return found
 
-    monkeypatch.setattr(task_cache, "side_by_side", simulate)
+    monkeypatch.setattr(task_cache, "run_in_parallel", simulate)
     return names
 
 

@@ -86,14 +86,14 @@ def test_a_larger_budget_costs_servers_time_and_keeps_values_young() -> None:
 def numbers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Numbers]:
     """Return those of a small plan, whose points are run in this process."""
 
-    def run_here(function, texts, *_):  # type: ignore[no-untyped-def]
+    def run_on_this_machine(function, texts, *_):  # type: ignore[no-untyped-def]
         yield from enumerate(function(*arguments) for arguments in texts)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(task_cache, "side_by_side", run_here)
+        patched.setattr(task_cache, "run_in_parallel", run_on_this_machine)
         folder: Path = tmp_path_factory.mktemp("optimisers")
         found = run_plan(SMALL, None, folder, None, 1, lambda *_: None)
-        patched.setattr(task_cache, "side_by_side", None)
+        patched.setattr(task_cache, "run_in_parallel", None)
         # Cached results are used again.
         assert run_plan(SMALL, None, folder, None, 1, lambda *_: None) == found
         yield found

@@ -40,7 +40,7 @@ HEAD = "iteration,worker,key\n"
 def test_rows_of_any_order_become_steps_in_the_order_of_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, rows_at_once: int
 ) -> None:
-    monkeypatch.setattr(steps, "ROWS_AT_ONCE", rows_at_once)
+    monkeypatch.setattr(steps, "ACCESSES_AT_ONCE", rows_at_once)
     big = 2**63 + 5
     log = csv(tmp_path / "log.csv", f"{HEAD}7,2,5\n3,1,{big}\n3,2,9\n3,1,5\n7,2,5\n900,1,1\n3,1,9\n")
     if form == "parquet":

@@ -66,7 +66,7 @@ class Translation:
     def index(self, given: int, location: str) -> int:
         return self.decode(encode(given), location)
 
-    def given_index(self, number: int) -> int | None:
+    def controller_index(self, number: int) -> int | None:
         """Return the controller's index of a cell; None if that index is another cell's."""
         if number not in self._values:
             return None if number in self._numbers else number

@@ -80,6 +80,6 @@ class Arrays(Generic[A]):
     def _numbered(self, array: A, start: int, values: Iterable[V]) -> Iterator[tuple[int, V]]:
         """Yield cells from `start` on as (controllers' index, value); skip those without such an index."""
         for number, value in enumerate(values, start):
-            index = number if array.indices is None else array.indices.given_index(number)
+            index = number if array.indices is None else array.indices.controller_index(number)
             if index is not None:
                 yield index, value

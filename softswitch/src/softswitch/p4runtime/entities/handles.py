@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-from softswitch.p4runtime.entities.selection import LowestFree
+from softswitch.p4runtime.entities.selection import NumberAllocator
 from softswitch.p4runtime.entities.store import Key
 from softswitch.pipeline import Change, EntryWrite, StoredEntry
 
@@ -23,7 +23,7 @@ class _Numbers:
         self.numbers: dict[Key, int] = {}
         self.keys: dict[int, Key] = {}
         self._versions: dict[int, int] = {}
-        self._free = LowestFree()
+        self._free = NumberAllocator()
 
     def add(self, key: Key) -> None:
         number = self._free.take()

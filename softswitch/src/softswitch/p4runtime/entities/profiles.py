@@ -8,7 +8,7 @@ from typing import NamedTuple
 from grpc import StatusCode
 
 from softswitch.ir import Program
-from softswitch.limits import GROUP_SHARE
+from softswitch.limits import GROUP_MEMBERS_PER_MEMBER
 from softswitch.messages import pluralize
 from softswitch.p4runtime.batch import Batch
 from softswitch.p4runtime.codecs.translation import Translation
@@ -103,8 +103,9 @@ class ProfileStore:
             text = f"action profile {self.name}: a group of size {size} is larger than {limit}"
             raise Refusal(StatusCode.RESOURCE_EXHAUSTED, text)
         total = sum(weights) + sum(n for other, n in self.group_members.items() if other != group)
-        if total > GROUP_SHARE * self.size:
-            text = f"its groups have room for {GROUP_SHARE * self.size} members together, not {total}"
+        if total > GROUP_MEMBERS_PER_MEMBER * self.size:
+            most = GROUP_MEMBERS_PER_MEMBER * self.size
+            text = f"its groups have room for {most} members together, not {total}"
             raise Refusal(StatusCode.RESOURCE_EXHAUSTED, f"action profile {self.name}: {text}")
 
     def write_group(self, pipeline: ControlPlane, group: int) -> None:

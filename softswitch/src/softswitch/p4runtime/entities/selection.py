@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 
 
-class LowestFree:
+class NumberAllocator:
     def __init__(self) -> None:
         self._unused = 0
         self._returned: list[int] = []
@@ -35,8 +35,8 @@ class MemberNumbers:
     """
 
     def __init__(self) -> None:
-        self.groups = LowestFree()
-        self._free = LowestFree()
+        self.groups = NumberAllocator()
+        self._free = NumberAllocator()
         self._copies: dict[int, list[int]] = {}
         self._groups: dict[int, dict[int, int]] = {}
         self._group_numbers: dict[int, int] = {}
