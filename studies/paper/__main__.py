@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from studies.paper.plan import Stage
 
 INTERRUPTED = 130
-_HZ = 2
+_REFRESH_HZ = 2
 
 
 @click.group()
@@ -97,15 +97,17 @@ def _run(stages: Sequence[Stage], folder: Path) -> None:
 
     console = Console(stderr=True)
     columns = (TextColumn("{task.description:<24}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, refresh_per_second=_HZ, disable=not console.is_terminal) as bars:
+    with Progress(
+        *columns, console=console, refresh_per_second=_REFRESH_HZ, disable=not console.is_terminal
+    ) as bars:
         task = bars.add_task("", total=None)
         last_shown = ""
 
-        def show(done: float, whole: float, activity: str) -> None:
+        def show(done: float, total: float, activity: str) -> None:
             nonlocal last_shown
-            bars.update(task, completed=done, total=whole, description=activity)
+            bars.update(task, completed=done, total=total, description=activity)
             if activity != last_shown and not console.is_terminal:
-                console.print(f"{activity}: {done:.0f} of some {whole:.0f} s")
+                console.print(f"{activity}: {done:.0f} of about {total:.0f} s")
             last_shown = activity
 
         run_stages(stages, folder, show)

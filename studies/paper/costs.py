@@ -32,16 +32,16 @@ class MeasuredPoint:
     without: dict[str, float]
     with_offload: dict[str, float]
 
-    def ratio(self, what: str) -> float:
-        return self.with_offload[what] / self.without[what]
+    def ratio(self, quantity: str) -> float:
+        return self.with_offload[quantity] / self.without[quantity]
 
 
 def measured_point(run: MeasuredRun, packed: Packing) -> MeasuredPoint:
-    found = {what: run.difference(metric) for what, metric in METRICS.items()}
+    found = {quantity: run.difference(metric) for quantity, metric in METRICS.items()}
     return MeasuredPoint(
         packed,
-        {what: each.reference for what, each in found.items()},
-        {what: each.value for what, each in found.items()},
+        {quantity: each.reference for quantity, each in found.items()},
+        {quantity: each.value for quantity, each in found.items()},
     )
 
 
@@ -54,42 +54,42 @@ class Costs:
     @staticmethod
     def fit(points: Sequence[MeasuredPoint]) -> Costs:
         """Fit costs to at least two runs, as each run has two measurements and there are three costs."""
-        return Costs({what: _fit(points, what) for what in METRICS})
+        return Costs({quantity: _fit(points, quantity) for quantity in METRICS})
 
-    def ratio(self, what: str, packed: Packing) -> float:
+    def ratio(self, quantity: str, packed: Packing) -> float:
         without, with_offload = _features(packed)
-        return float(with_offload @ self.by_metric[what] / (without @ self.by_metric[what]))
+        return float(with_offload @ self.by_metric[quantity] / (without @ self.by_metric[quantity]))
 
 
 def prediction_errors(points: Sequence[MeasuredPoint]) -> dict[str, float]:
     return {
-        what: float(
+        quantity: float(
             np.median(
                 [
                     abs(
-                        Costs.fit([*points[:k], *points[k + 1 :]]).ratio(what, point.packed)
-                        - point.ratio(what)
+                        Costs.fit([*points[:k], *points[k + 1 :]]).ratio(quantity, point.packed)
+                        - point.ratio(quantity)
                     )
                     for k, point in enumerate(points)
                 ]
             )
         )
-        for what in METRICS
+        for quantity in METRICS
     }
 
 
 def _features(packed: Packing) -> tuple[Values, Values]:
     """Return [RPCs at servers, RPCs at the switch only, keys] of a step, without and with offload."""
     without = np.array([packed.rpcs, 0.0, packed.keys])
-    with_offload = np.array([packed.to_servers, packed.rpcs_with - packed.to_servers, packed.keys])
+    with_offload = np.array([packed.to_servers, packed.rpcs_with_offload - packed.to_servers, packed.keys])
     return _OPERATIONS_PER_STEP * without, _OPERATIONS_PER_STEP * with_offload
 
 
-def _fit(points: Sequence[MeasuredPoint], what: str) -> Values:
+def _fit(points: Sequence[MeasuredPoint], quantity: str) -> Values:
     rows, targets = [], []
     for point in points:
         for features, measured in zip(
-            _features(point.packed), (point.without[what], point.with_offload[what]), strict=True
+            _features(point.packed), (point.without[quantity], point.with_offload[quantity]), strict=True
         ):
             rows.append(features / measured)
             targets.append(1.0)

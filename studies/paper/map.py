@@ -33,11 +33,11 @@ TITLES = {
 }
 _SERVERS = 2
 _CAPTION = (
-    "Skew is the share of the updates that the top 2 % of the parameters take. Green gains, red "
-    "loses, in % of what it is without offload. Dots are measured runs. Between them the packing of "
-    "lanes is counted, and the costs of an RPC and of a key are fitted to the runs; the error is the "
-    "median of predicting each run from the others. Skews of data "
-    f"in use, not measured here: {', '.join(f'{name} {skew:g}' for name, skew in PUBLISHED.items())}."
+    "Skew is the share of the updates that the top 2 % of the parameters take. Green is a decrease "
+    "and red an increase, in % of the value without offload. Dots are measured runs. Between them RPCs are "
+    "counted by packing lanes, and the costs of an RPC and of a key are fitted to the runs; the error is the "
+    "median of predicting each run from the others. Published skews, not measured here: "
+    f"{', '.join(f'{name} {skew:g}' for name, skew in PUBLISHED.items())}."
 )
 
 
@@ -53,7 +53,7 @@ class DataMarker(Marker):
     packing: Packing
 
     def changes(self, costs: Costs) -> dict[str, float]:
-        return {title: relative_change(what, self.packing, costs) for what, title in TITLES.items()}
+        return {title: relative_change(quantity, self.packing, costs) for quantity, title in TITLES.items()}
 
 
 def marker_of(data: Path, options: ReadOptions, note: Callable[[str], None]) -> DataMarker:
@@ -89,11 +89,11 @@ def draw_map(
     return OffloadMap(_figure(runs, measured, packings, costs, markers), packings, costs)
 
 
-def relative_change(what: str, packings: Packing, costs: Costs) -> float:
+def relative_change(quantity: str, packing: Packing, costs: Costs) -> float:
     """Return the change of a quantity by offload, relative to its value without; negative is a gain."""
-    if what == "packets":
-        return packings.to_servers / packings.rpcs - 1
-    return costs.ratio(what, packings) - 1
+    if quantity == "packets":
+        return packing.to_servers / packing.rpcs - 1
+    return costs.ratio(quantity, packing) - 1
 
 
 def _figure(
@@ -105,8 +105,8 @@ def _figure(
 ) -> Figure:
     errors = prediction_errors(measured)
     facts: dict[Fact, float] = {
-        (what, f"{skew:g}", str(keys)): relative_change(what, packings[skew, keys], costs)
-        for what in TITLES
+        (quantity, f"{skew:g}", str(keys)): relative_change(quantity, packings[skew, keys], costs)
+        for quantity in TITLES
         for skew in SKEWS
         for keys in KEYS
     }
@@ -117,17 +117,17 @@ def _figure(
         Axis("keys a step", is_log=True),
         [
             Panel(
-                f"{title}{f', predicted to ±{errors[what]:.0%}' if what in errors else ', counted'}",
+                f"{title}{f', predicted to ±{errors[quantity]:.0%}' if quantity in errors else ', counted'}",
                 [
-                    _surface(what, facts),
-                    *_measured(what, runs, measured),
+                    _surface(quantity, facts),
+                    *_measured(quantity, runs, measured),
                     *(
-                        Series(place.name, np.array([place.skew]), np.array([place.keys]), "#7030a0")
-                        for place in markers
+                        Series(marker.name, np.array([marker.skew]), np.array([marker.keys]), "#7030a0")
+                        for marker in markers
                     ),
                 ],
             )
-            for what, title in TITLES.items()
+            for quantity, title in TITLES.items()
         ],
         kind="map",
         caption=_CAPTION,
@@ -135,17 +135,17 @@ def _figure(
     )
 
 
-def _surface(what: str, facts: dict[Fact, float]) -> Series:
-    grid = np.array([[facts[what, f"{skew:g}", str(keys)] for skew in SKEWS] for keys in KEYS])
+def _surface(quantity: str, facts: dict[Fact, float]) -> Series:
+    grid = np.array([[facts[quantity, f"{skew:g}", str(keys)] for skew in SKEWS] for keys in KEYS])
     return Series("change", np.array(SKEWS), np.array(KEYS, dtype=np.float64), z=grid)
 
 
-def _measured(what: str, runs: Sequence[MeasuredRun], points: Sequence[MeasuredPoint]) -> list[Series]:
-    if what not in METRICS:
+def _measured(quantity: str, runs: Sequence[MeasuredRun], points: Sequence[MeasuredPoint]) -> list[Series]:
+    if quantity not in METRICS:
         return []
     return [
         Series(
-            f"{point.ratio(what) - 1:+.0%}",
+            f"{point.ratio(quantity) - 1:+.0%}",
             np.array([run.config.workload.hot_share]),
             np.array([run.config.workload.keys_per_step], dtype=np.float64),
             "#222222",

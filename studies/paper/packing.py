@@ -24,11 +24,11 @@ _MEASURED_BATCHES = 60
 @dataclass(frozen=True, slots=True)
 class Packing:
     keys: float
-    served: float
+    served: float  # share of the keys that the switch holds
     rpcs: float
     """RPCs without offload, all of which reach servers."""
-    rpcs_with: float
-    to_servers: float
+    rpcs_with_offload: float
+    to_servers: float  # RPCs with offload that reach servers
 
 
 def pack_trace(trace: Trace, top_k: int, servers: int) -> Packing:

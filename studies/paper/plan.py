@@ -11,14 +11,16 @@ from foundation.designs.hotset import NAME
 from studies.paper.packing import PARAMETERS, TOP
 
 _ARMS = measured(NAME)
-_ALL = [arm.name for arm in _ARMS]
-_SCALED = [arm.name for arm in _ARMS if not arm.is_repetition]
-_COMPARED = [arm.name for arm in _ARMS if arm.reference is None or arm.is_repetition or arm == leading(NAME)]
+_ALL_ARMS = [arm.name for arm in _ARMS]
+_SCALE_ARMS = [arm.name for arm in _ARMS if not arm.is_repetition]
+_COMPARED_ARMS = [
+    arm.name for arm in _ARMS if arm.reference is None or arm.is_repetition or arm == leading(NAME)
+]
 _KEYS, _STEPS = 3_000, 4_000
 """Keys per step and steps of the trace in the default run; short runs have fewer steps."""
 _TRACE_STEPS = 1_500
 _SHORT: Mapping[str, object] = {
-    "arms": _COMPARED,
+    "arms": _COMPARED_ARMS,
     "loads": [0.5],
     "rounds": 8,
     "calibration_s": 1.0,
@@ -48,22 +50,22 @@ class Stage:
 
 
 def all_stages(quick: bool) -> list[Stage]:
-    return [*_main(quick), *_map(quick), *_sweeps(quick)]
+    return [*_main_stages(quick), *_map_stages(quick), *_sweep_stages(quick)]
 
 
 def map_stages(quick: bool) -> list[Stage]:
-    return [*_map(quick), *(() if quick else _scales())]
+    return [*_map_stages(quick), *(() if quick else _scale_stages())]
 
 
-def _main(quick: bool) -> Iterator[Stage]:
-    yield Stage("r1", 55, {**_QUICK, "arms": _ALL}) if quick else Stage("r1", 155)
+def _main_stages(quick: bool) -> Iterator[Stage]:
+    yield Stage("r1", 55, {**_QUICK, "arms": _ALL_ARMS}) if quick else Stage("r1", 155)
     if not quick:
-        yield Stage("r2", 110, {**_SHORT, "arms": _ALL, "trace_steps": 1000, "workload": _R2})
+        yield Stage("r2", 110, {**_SHORT, "arms": _ALL_ARMS, "trace_steps": 1000, "workload": _R2})
     fig_9 = {"rounds": 1, "max-connections": 1024} if quick else {"rounds": 6, "max-connections": 4096}
     yield Stage("connections", 50 if quick else 340, fig_9, is_run=False)
 
 
-def _map(quick: bool) -> Iterator[Stage]:
+def _map_stages(quick: bool) -> Iterator[Stage]:
     short, seconds = (_QUICK, 38) if quick else (_SHORT, 52)
     points = list(product((0.2, 0.6) if quick else (0.1, 0.3, 0.5, 0.7), (500, _KEYS)))
     if not quick:
@@ -75,17 +77,17 @@ def _map(quick: bool) -> Iterator[Stage]:
         yield Stage(f"map-skew-{skew:g}-keys-{keys}", seconds, settings)
 
 
-def _sweeps(quick: bool) -> Iterator[Stage]:
+def _sweep_stages(quick: bool) -> Iterator[Stage]:
     if quick:
         return
     for top_k in (2_000, 8_000, 38_000, 100_000):
         settings = {**_SHORT, "top_k": top_k}
         yield Stage(f"top-k-{top_k}", 50 + top_k / 2_500, settings)
-    yield from _scales()
+    yield from _scale_stages()
 
 
-def _scales() -> Iterator[Stage]:
+def _scale_stages() -> Iterator[Stage]:
     for workers, servers, seconds in ((1, 2, 63), (2, 2, 65), (8, 2, 75), (16, 4, 130)):
         steps = max(1_000, _STEPS // workers)
-        setup = {"arms": _SCALED, "workers": workers, "servers": servers, "trace_steps": steps}
+        setup = {"arms": _SCALE_ARMS, "workers": workers, "servers": servers, "trace_steps": steps}
         yield Stage(f"scale-{workers}-{servers}", seconds, {**_SHORT, **setup})

@@ -1,4 +1,4 @@
-"""The report of the paper's evaluation, repeated with this project's runs, with its figures as files."""
+"""A report that repeats the paper's evaluation with this project's runs, and its figures as files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from analysis.report import caveats, differences, measured_answer, paper_table, 
 from analysis.wording import Row, Table, plain
 from foundation.designs.hotset import BASELINE, OFFLOAD
 from foundation.logs.parts import write_text
-from studies.paper.connections.figure import CALLING, PANELS, delay_against_connections
+from studies.paper.connections.figure import ACTIVITIES, PANELS, delay_against_connections
 from studies.paper.connections.waiting import WAYS
 from studies.paper.map import Marker, OffloadMap, draw_map
 from studies.paper.measured import MeasuredRun, read_measured
@@ -32,11 +32,11 @@ def write_paper(stages: Sequence[Stage], folder: Path, markers: Sequence[Marker]
     main = [run for name, run in runs.items() if name in ("r1", "r2")]
     sources = [of_run(run.folder) for run in main]
     progress("figures of the logs")
-    of_logs = list(figures(sources))
+    log_figures = list(figures(sources))
     progress("map")
     offload_map = draw_map([run for name, run in runs.items() if name.startswith("map-")], 2, markers)
     fig_9 = delay_against_connections(result_of(_named(stages, "connections"), folder))
-    found = [*of_logs, fig_9, offload_map.figure, *sweeps(runs)]
+    found = [*log_figures, fig_9, offload_map.figure, *sweeps(runs)]
     ordered = sorted(found, key=lambda figure: (not figure.name.startswith("fig-"), figure.name))
     progress("files")
     return write_report(_page(main, ordered, fig_9, runs), ordered, folder)
@@ -71,13 +71,13 @@ def _page(
 
 
 def slopes(fig_9: Figure) -> Table:
-    columns = [(CALLING[active], arm.name) for active, arm in PANELS]
+    columns = [(ACTIVITIES[active], arm.name) for active, arm in PANELS]
     rows: list[Row] = [
         (way, *(plain(_slope(fig_9.facts, (way, *column))) for column in columns)) for way in WAYS
     ]
-    head = ("server", *(f"{arm}: {calling}" for calling, arm in columns))
+    header = ("server", *(f"{arm}: {activity}" for activity, arm in columns))
     return Table(
-        "µs that 1,000 connections add to the delay of an empty RPC, with 95 % intervals", head, rows
+        "µs that 1,000 connections add to the delay of an empty RPC, with 95 % intervals", header, rows
     )
 
 
@@ -91,7 +91,7 @@ def _slope(facts: Mapping[Fact, float], key: Fact) -> str:
 
 def _run_table(runs: dict[str, MeasuredRun]) -> Table:
     metrics = {
-        "pull, hot": "pull_mean",
+        "pull": "pull_mean",
         "servers' CPU": "ps_cpu_us_per_step",
         "packets": "ps_packets_per_step",
         "workers' CPU": "worker_cpu_us_per_step",

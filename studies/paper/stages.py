@@ -15,7 +15,7 @@ from foundation.logs.parts import write_text
 from studies.paper.plan import Stage
 
 Progress = Callable[[float, float, str], None]
-"""Callback with the planned seconds done, their total, and the current activity."""
+"""Callback that gets the completed and total planned seconds, and the current activity."""
 _ROOT = Path(__file__).parents[2]
 _LOG = "stage.log"
 _POLL_S = 0.2

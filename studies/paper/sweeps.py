@@ -19,7 +19,7 @@ METRICS = {
     "ps_proc_cpu_us_per_step": "PS_proc, µs of CPU a step",
     "ps_packets_per_step": "packets to the servers a step",
 }
-CHANGED = {"packets": "ps_packets_per_step", **COSTS}
+CHANGE_METRICS = {"packets": "ps_packets_per_step", **COSTS}
 
 
 def sweeps(runs: Mapping[str, MeasuredRun]) -> Iterator[Figure]:
@@ -28,14 +28,14 @@ def sweeps(runs: Mapping[str, MeasuredRun]) -> Iterator[Figure]:
         for prefix in ("top-k-", "scale-", "map-")
     )
     if top_k_runs:
-        title, along = "What the size of the hot set changes", "parameters in the switch (top-k)"
-        yield sweep(top_k_runs, "sweep-top-k", title, along, lambda run: run.config.top_k)
+        title, x_label = "What the size of the hot set changes", "parameters in the switch (top-k)"
+        yield sweep(top_k_runs, "sweep-top-k", title, x_label, lambda run: run.config.top_k)
     if map_runs:
-        by_skew, by_keys = _map_lines(map_runs)
-        title, along = "What skew changes", "share of the updates that the top 2 % of the parameters take"
-        yield sweep(by_skew, "sweep-skew", title, along, _skew)
-        title, along = "What the size of a step changes", "keys a step"
-        yield sweep(by_keys, "sweep-keys", title, along, _keys)
+        by_skew, by_keys = _runs_along_map_axes(map_runs)
+        title, x_label = "What skew changes", "share of the updates that the top 2 % of the parameters take"
+        yield sweep(by_skew, "sweep-skew", title, x_label, _skew)
+        title, x_label = "What the size of a step changes", "keys a step"
+        yield sweep(by_keys, "sweep-keys", title, x_label, _keys)
     if scales:
         title = "What the number of workers changes"
         yield sweep(scales, "sweep-workers", title, "workers", _workers)
@@ -43,7 +43,7 @@ def sweeps(runs: Mapping[str, MeasuredRun]) -> Iterator[Figure]:
         yield utilisation(scales)
 
 
-def _map_lines(map_runs: Sequence[MeasuredRun]) -> tuple[list[MeasuredRun], list[MeasuredRun]]:
+def _runs_along_map_axes(map_runs: Sequence[MeasuredRun]) -> tuple[list[MeasuredRun], list[MeasuredRun]]:
     largest = max(map(_keys, map_runs))
     found = Counter(map(_skew, map_runs))
     skew = max(found, key=lambda each: (found[each], each))
@@ -57,10 +57,10 @@ def by_workers(runs: Sequence[MeasuredRun]) -> Figure:
         "What offload changes, by the number of workers",
         Axis("workers", is_log=True),
         Axis("change, in % of the baseline", is_share=True),
-        [Panel(TITLES[what], [_change(ordered, metric)]) for what, metric in CHANGED.items()],
+        [Panel(TITLES[quantity], [_change(ordered, metric)]) for quantity, metric in CHANGE_METRICS.items()],
         kind="points",
-        caption="Packing does not depend on the number of workers; what changes with it is how long requests "
-        "and answers wait. Bars are 95 % intervals; below 0 offload gains.",
+        caption="The number of workers changes how long requests and answers wait, but not the packing. "
+        "Bars are 95 % intervals; below 0, offload is an improvement.",
     )
 
 
@@ -89,16 +89,20 @@ def _keys(run: MeasuredRun) -> float:
 
 
 def sweep(
-    runs: Sequence[MeasuredRun], name: str, title: str, along: str, setting_of: Callable[[MeasuredRun], float]
+    runs: Sequence[MeasuredRun],
+    name: str,
+    title: str,
+    x_label: str,
+    setting_of: Callable[[MeasuredRun], float],
 ) -> Figure:
     ordered = sorted(runs, key=setting_of)
     x = np.array([setting_of(run) for run in ordered], dtype=np.float64)
     return Figure(
         name,
         title,
-        Axis(along, is_log=True),
-        Axis("unit: title of the panel", is_log=True),
-        [Panel(what, _series(ordered, x, metric)) for metric, what in METRICS.items()],
+        Axis(x_label, is_log=True),
+        Axis("value, in the unit of the panel's title", is_log=True),
+        [Panel(label, _series(ordered, x, metric)) for metric, label in METRICS.items()],
         kind="points",
         caption="Each run is at half the capacity of its slowest arm; bars are 95 % intervals of the "
         f"difference to {BASELINE.name}.",
@@ -120,10 +124,10 @@ def _series(runs: Sequence[MeasuredRun], x: np.ndarray, metric: str) -> list[Ser
 
 
 _UTILISATION = (
-    "[DDL] Fig. 8, as far as one machine goes. There the workers' CPU falls with scale and the "
-    "servers' rises, to 90 %. Here all workers share one core and all servers another, and load is "
-    "half of what the machine carries, so neither can follow scale: what saturates is the core, at "
-    "100 %. Frames that the switch's program handles count for their senders."
+    "[DDL] Fig. 8, as far as one machine can show it. In the paper the workers' CPU use falls with scale "
+    "and the servers' rises to 90 %. Here all workers share one core and all servers another, and the load "
+    "is half of the machine's capacity, so neither changes with scale as in the paper. CPU time of the "
+    "switch's program is attributed to the sender of the frame."
 )
 
 
@@ -149,7 +153,7 @@ def utilisation(runs: Sequence[MeasuredRun]) -> Figure:
         "fig-08",
         "CPU of workers and servers against scale",
         Axis("workers", is_log=True),
-        Axis("CPU time, in parts of one core", is_share=True),
+        Axis("CPU time, as a share of one core", is_share=True),
         panels,
         kind="points",
         caption=_UTILISATION,

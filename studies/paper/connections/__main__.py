@@ -1,4 +1,4 @@
-"""`python -m studies.paper.connections -o FILE`: [DDL] Fig. 9, measured (root)."""
+"""`python -m studies.paper.connections -o FILE`: measure [DDL] Fig. 9; requires root."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from foundation.logs.parts import atomic_path
 from topologies.signals import INTERRUPTED, STOP, SignalActions
 
 T = TypeVar("T")
-_NO_RESULT = "nothing was measured to the end"
+_NO_RESULT = "the measurement is incomplete, and no result was written"
 
 
 @click.command()
@@ -32,7 +32,7 @@ _NO_RESULT = "nothing was measured to the end"
     help="Largest number of connections.",
 )
 def main(output: Path, rounds: int, max_connections: int) -> int:
-    """Measure the delay of empty RPCs against connections."""
+    """Measure the delay of empty RPCs against the number of connections."""
     # Imported late: it takes seconds and needs Mininet, and signals must be handled before.
     from experiment.bars import progress_bar
     from foundation.protocol.addressing import switch_interfaces

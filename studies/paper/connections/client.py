@@ -19,7 +19,7 @@ from nativekit.compile import int64
 from nativekit.libc import ppoll
 from nativekit.records import Ints, Records
 from nativekit.reference import as_ref
-from studies.paper.connections.process import Handlers, ProcessConfig, command
+from studies.paper.connections.process import Handlers, ProcessConfig, make_command
 from studies.paper.connections.waiting import PollFd, pollfds
 
 _TIMEOUT_S = 2
@@ -42,10 +42,10 @@ def call_each(
     polled: Records[PollFd],
     latencies: Ints,
 ) -> int:
-    """Send an empty RPC by each caller in `order`[n], one at a time; return how many were answered in time.
+    """Send an empty RPC from each caller in `order`[n], one at a time; return how many were answered in time.
 
-    The ns from sending to having read are written to `latencies`[n]; `sequence_numbers`[callers] are those
-    of the next RPCs.
+    `latencies`[n] gets the times from send to receive in ns; `sequence_numbers`[callers] has the sequence
+    number of each caller's next RPC.
     """
     udp, request = as_ref(udp), as_ref(request)
     timespec = np.zeros(2, np.int64)
@@ -75,9 +75,9 @@ class ClientProcess:
         self._request = rpcs(1)
         head = Header(op=Op.EMPTY, job=config.job, epoch=config.epoch)
         self._request.head[0] = np.frombuffer(LAYOUT.pack(*head), np.uint32)
-        self._open: list[socket.socket] = []
+        self._sockets: list[socket.socket] = []
         # Turns of a window slot begin at 1, so the first sequence number is WINDOW.
-        self._numbers: NDArray[np.int64] = np.full(config.callers, WINDOW, np.int64)
+        self._sequence_numbers: NDArray[np.int64] = np.full(config.callers, WINDOW, np.int64)
         self._polled = pollfds([-1])
         self._commands = commands
         self.connect()
@@ -85,22 +85,24 @@ class ClientProcess:
     def connect(self) -> None:
         config = self._config
         for number in range(config.callers):
-            self._open.append(open_udp((config.address, config.first_port + number)))
-        # This name is the destination; received datagrams overwrite it with their source, which is the same.
+            self._sockets.append(open_udp((config.address, config.first_port + number)))
+        # The destination. A received datagram overwrites it with its source, which is the same address.
         self._udp.state.names[0] = np.frombuffer(socket_name(config.service), np.uint8)
 
     def close(self) -> None:
-        for each in self._open:
+        for each in self._sockets:
             each.close()
 
     def measure(self, callers: int, rpcs: int, seed: int) -> dict[str, object]:
-        """Send `rpcs` RPCs by the first `callers` callers in random order; return latencies in µs."""
-        fds = np.array([each.fileno() for each in self._open], np.int64)
+        """Send `rpcs` RPCs from the first `callers` callers in random order; return latencies in µs."""
+        fds = np.array([each.fileno() for each in self._sockets], np.int64)
         rng = np.random.default_rng(seed)
         rounds = -(-rpcs // callers)
         order = np.concatenate([rng.permutation(callers) for _ in range(rounds)])[:rpcs].astype(np.int64)
         latencies = np.zeros(rpcs, np.int64)
-        answered = call_each(self._udp, self._request, fds, self._numbers, order, self._polled, latencies)
+        answered = call_each(
+            self._udp, self._request, fds, self._sequence_numbers, order, self._polled, latencies
+        )
         if answered < rpcs:
             raise HotlineError(
                 f"caller {int(order[answered]) + 1} of {callers} had no answer in {_TIMEOUT_S} s"
@@ -119,4 +121,4 @@ class ClientProcess:
 
 
 if __name__ == "__main__":
-    command("Send empty RPCs.", ClientConfig, ClientProcess)()
+    make_command("Send empty RPCs.", ClientConfig, ClientProcess)()

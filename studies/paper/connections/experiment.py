@@ -28,12 +28,12 @@ _FIRST_PORT = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One measurement; times in µs from sending to having read."""
+    """One measurement; times in µs from send to receive."""
 
     round: int
     way: str  # how the server waits for requests
     connections: int
-    active: bool
+    active: bool  # whether all connections call, or only some
     arm: str
     mean_us: float
     p50_us: float
@@ -46,18 +46,18 @@ async def run(
 ) -> pl.DataFrame:
     config = Config(workers=1, servers=1)
     placement = place(config.placement, 1, 1)
-    plan, rows, chance = settings(connections), list[Measurement](), random.Random(1)
+    plan, rows, rng = settings(connections), list[Measurement](), random.Random(1)
     with network(config, placement, log_dir) as net:
         async with (
             _agents(net, placement, max(connections), log_dir) as (client, server),
             Controller(net.address, undisturbed=True) as controller,
         ):
             await controller.commit_pipeline()
-            await controller.install(*_rows(max(connections)))
+            await controller.install(*_table_entries(max(connections)))
             for number in range(rounds):
-                chance.shuffle(plan)
+                rng.shuffle(plan)
                 for setting in plan:
-                    # All settings use the same job, so that only its settings differ.
+                    # All measurements use the same job number, so only the job's settings differ.
                     arm = settings_of(setting.arm)
                     await controller.install(Job(BASELINE.job, arm.offload, arm.proxy))
                     try:
@@ -103,13 +103,13 @@ async def _agents(
     net: Network, placement: Placement, callers: int, log_dir: Path
 ) -> AsyncIterator[tuple[Agent, Agent]]:
     shared = {"job": BASELINE.job, "epoch": EPOCH}
-    serving = {
+    server_config = {
         "address": addressing.server(1).address,
         "port": HOTLINE_PORT,
         "cpu": cpu_of(1, placement.servers),
         **shared,
     }
-    calling = {
+    client_config = {
         "address": addressing.worker(1).address,
         "first_port": _FIRST_PORT,
         "callers": callers,
@@ -120,8 +120,8 @@ async def _agents(
     started: list[Agent] = []
     try:
         for name, host, agent_settings in (
-            ("client", net.workers[0], calling),
-            ("server", net.servers[0], serving),
+            ("client", net.workers[0], client_config),
+            ("server", net.servers[0], server_config),
         ):
             command = command_in(host.pid, f"studies.paper.connections.{name}")
             started.append(await Agent.start(name, command, agent_settings, log_dir))
@@ -133,7 +133,7 @@ async def _agents(
             await agent.quit()
 
 
-def _rows(callers: int) -> Iterator[Route | Server | Job | Worker]:
+def _table_entries(callers: int) -> Iterator[Route | Server | Job | Worker]:
     worker, server, service = addressing.worker(1), addressing.server(1), addressing.service(1)
     yield Route(worker.mac, addressing.worker_port(1))
     yield Route(server.mac, addressing.server_port(1, 1))

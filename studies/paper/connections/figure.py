@@ -1,4 +1,4 @@
-"""[DDL] Fig. 9 from the measurements: delay against connections, and how much each connection adds."""
+"""[DDL] Fig. 9 from the measurements: delay against connections, and the delay each connection adds."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from analysis.statistics import MIN_ROUNDS, interval
 from studies.paper.connections.settings import ARMS
 from studies.paper.connections.waiting import WAYS
 
-CALLING = {True: "all call", False: "16 call, the others are idle"}
-PANELS = [(active, arm) for arm in ARMS for active in CALLING if active or not arm.settings.aggregates]
+ACTIVITIES = {True: "all call", False: "16 call, the others are idle"}
+PANELS = [(active, arm) for arm in ARMS for active in ACTIVITIES if active or not arm.settings.aggregates]
 
 
 def delay_against_connections(file: Path) -> Figure:
@@ -30,7 +30,7 @@ def delay_against_connections(file: Path) -> Figure:
         Axis("connections", is_log=True),
         Axis("mean delay, µs", is_log=True),
         [
-            Panel(f"{arm.name}: {CALLING[active]}", list(_series(rows, active, arm.name)))
+            Panel(f"{arm.name}: {ACTIVITIES[active]}", list(_series(rows, active, arm.name)))
             for active, arm in PANELS
         ],
         kind="points",
@@ -41,16 +41,16 @@ def delay_against_connections(file: Path) -> Figure:
     )
 
 
-def _of(rows: pl.DataFrame, way: str, active: bool, arm: str) -> pl.DataFrame:
+def _select(rows: pl.DataFrame, way: str, active: bool, arm: str) -> pl.DataFrame:
     is_curve = (pl.col("way") == way) & (pl.col("arm") == arm)
     # With up to 16 connections all of them call, so both curves share these points.
-    calls = pl.col("active") == active if active else ~pl.col("active") | (pl.col("connections") <= 16)
-    return rows.filter(is_curve & calls).sort("connections", "round")
+    is_active = pl.col("active") == active if active else ~pl.col("active") | (pl.col("connections") <= 16)
+    return rows.filter(is_curve & is_active).sort("connections", "round")
 
 
 def _series(rows: pl.DataFrame, active: bool, arm: str) -> Iterator[Series]:
     for number, way in enumerate(WAYS):
-        groups = _of(rows, way, active, arm).partition_by("connections", maintain_order=True)
+        groups = _select(rows, way, active, arm).partition_by("connections", maintain_order=True)
         if groups:
             means = [each["mean_us"].to_numpy() for each in groups]
             low, high = zip(*map(_interval, means), strict=True)
@@ -70,7 +70,7 @@ def _interval(rounds: Values) -> tuple[float, float]:
 
 def _slopes(rows: pl.DataFrame) -> Iterator[tuple[Fact, float]]:
     for way, (active, arm) in product(WAYS, PANELS):
-        rounds = _of(rows, way, active, arm.name).partition_by("round")
+        rounds = _select(rows, way, active, arm.name).partition_by("round")
         slopes = np.array(
             [
                 np.polyfit(each["connections"].to_numpy(), each["mean_us"].to_numpy(), 1)[0]
@@ -80,7 +80,7 @@ def _slopes(rows: pl.DataFrame) -> Iterator[tuple[Fact, float]]:
         )
         if len(slopes):
             low, high = _interval(slopes)
-            key = (way, CALLING[active], arm.name)
+            key = (way, ACTIVITIES[active], arm.name)
             yield (*key, "slope"), float(slopes.mean())
             yield (*key, "low"), low
             yield (*key, "high"), high

@@ -1,4 +1,4 @@
-"""The common part of Fig. 9's two processes: configuration, limit of sockets, commands as JSON lines."""
+"""The common part of Fig. 9's two processes: configuration, file descriptor limit, JSON-lines commands."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Process(Protocol):
     def handlers(self) -> Handlers: ...
 
     def wait(self) -> None:
-        """Work until there is a command, and read it."""
+        """Work until a command arrives, and read it."""
         ...
 
     def close(self) -> None: ...
@@ -38,7 +38,9 @@ class Process(Protocol):
 ConfigT = TypeVar("ConfigT", bound=ProcessConfig)
 
 
-def command(help: str, model: type[ConfigT], make: Callable[[ConfigT, Commands], Process]) -> click.Command:
+def make_command(
+    help: str, model: type[ConfigT], make: Callable[[ConfigT, Commands], Process]
+) -> click.Command:
     @click.command(help=f"{help} Commands are JSON lines on standard input.")
     @click.option("--config", "path", type=click.Path(path_type=Path), required=True)
     def main(path: Path) -> None:

@@ -15,7 +15,7 @@ from hosts.ps.serve import make_sources
 from hosts.ps.service import make_service
 from hosts.sockets import Address, clock_offset, open_udp
 from hosts.udp import BURST, make_udp
-from studies.paper.connections.process import Handlers, ProcessConfig, command
+from studies.paper.connections.process import Handlers, ProcessConfig, make_command
 from studies.paper.connections.waiting import COMMAND, LOOPS, WAYS, WaitSet, pollfds
 
 
@@ -32,9 +32,9 @@ class ServerProcess:
         )
         self._udp = make_udp(clock_offset())
         self._service = make_service()
-        self._open: list[socket.socket] = []
+        self._sockets: list[socket.socket] = []
         self._epoll = select.epoll()
-        self._waiting: WaitSet | None = None
+        self._wait_set: WaitSet | None = None
         self._loop = LOOPS["epoll"]
         self.warm_up()
 
@@ -44,40 +44,40 @@ class ServerProcess:
         self.close()
         local = (self._config.address, self._config.port)
         if way == "shared":
-            self._open.append(open_udp(local))
+            self._sockets.append(open_udp(local))
         else:
             for host, port in peers:
                 connected = open_udp(local, shared=True)
-                self._open.append(connected)
+                self._sockets.append(connected)
                 connected.connect((host, port))
-        self._waiting = self._wait_for([each.fileno() for each in self._open], self._commands.fd)
+        self._wait_set = self._make_wait_set([each.fileno() for each in self._sockets], self._commands.fd)
         self._loop = LOOPS[way]
-        return {"sockets": len(self._open)}
+        return {"sockets": len(self._sockets)}
 
     def warm_up(self) -> None:
         """Compile all loops, or load their machine code, before callers wait for answers."""
         readable, writable = os.pipe()
         os.write(writable, b"\n")
-        wait_set = self._wait_for([], readable)
+        wait_set = self._make_wait_set([], readable)
         for loop in LOOPS.values():
             loop(self._core.server.state, self._service, self._udp, wait_set)
         for fd in (readable, writable):
             os.close(fd)
 
-    def _wait_for(self, sockets: list[int], commands: int) -> WaitSet:
+    def _make_wait_set(self, sockets: list[int], command_fd: int) -> WaitSet:
         self._epoll.close()
         self._epoll = select.epoll()
-        for fd in (*sockets, commands):
+        for fd in (*sockets, command_fd):
             self._epoll.register(fd, select.EPOLLIN)
         sources = make_sources(self._epoll.fileno())
-        sources.state.commands = commands
-        return WaitSet(pollfds([*sockets, commands]), sources)
+        sources.state.commands = command_fd
+        return WaitSet(pollfds([*sockets, command_fd]), sources)
 
     def close(self) -> None:
         self._epoll.close()
-        for each in self._open:
+        for each in self._sockets:
             each.close()
-        self._open.clear()
+        self._sockets.clear()
 
     def stats(self) -> dict[str, object]:
         counters = self._core.server.counters[self._config.job]
@@ -87,14 +87,14 @@ class ServerProcess:
         return {"listen": self.listen, "stats": self.stats}
 
     def wait(self) -> None:
-        if self._waiting is None:
+        if self._wait_set is None:
             select.select([self._commands.fd], [], [])
         else:
-            while self._loop(self._core.server.state, self._service, self._udp, self._waiting) != COMMAND:
+            while self._loop(self._core.server.state, self._service, self._udp, self._wait_set) != COMMAND:
                 self._core.server.make_room(BURST)
                 self._core.server.take_full_logs()
         self._commands.read()
 
 
 if __name__ == "__main__":
-    command("Serve empty RPCs.", ServerConfig, ServerProcess)()
+    make_command("Serve empty RPCs.", ServerConfig, ServerProcess)()

@@ -1,4 +1,4 @@
-"""Four ways for a server to find out which of its sockets has a request; the rest is the PS's own loop.
+"""Four ways for a server to find out which of its sockets has a request; the rest is the PS's usual loop.
 
 *scan* tries to read every socket in turn. *poll* passes the list of sockets to the kernel for each wait, and
 scans it afterwards. *epoll* gets the list of ready sockets. *shared* is epoll with one socket for all
@@ -25,7 +25,7 @@ from nativekit.reference import as_ref
 WAYS = ("scan", "poll", "epoll", "shared")
 COMMAND, NEEDS_ROOM = 0, 1
 _POLLIN = 1
-_SWEEPS = 64
+_CHECK_EVERY = 64
 """Scans of all sockets between two checks of standard input."""
 
 
@@ -51,8 +51,8 @@ def pollfds(fds: list[int]) -> Records[PollFd]:
 def has_input(wait_set: WaitSet) -> bool:
     last = len(wait_set.polled) - 1
     timespec = np.zeros(2, np.int64)
-    first = int64(wait_set.polled.ctypes.data)
-    return int64(ppoll(first + last * 8, 1, timespec.ctypes.data, 0)) > 0
+    base = int64(wait_set.polled.ctypes.data)
+    return int64(ppoll(base + last * 8, 1, timespec.ctypes.data, 0)) > 0
 
 
 @entry_point
@@ -60,15 +60,15 @@ def scan(server: Server, service: Service, udp: Udp, wait_set: WaitSet) -> int:
     server, service = as_ref(server), as_ref(service)
     udp, wait_set = as_ref(udp), as_ref(wait_set)
     sockets = len(wait_set.polled) - 1
-    sweeps = int64(0)
+    scans = int64(0)
     while True:
         for k in range(sockets):
             answer_burst(server, service, udp, wait_set.sources, int64(wait_set.polled[k].fd))
             if needs_room(server, BURST):
                 return NEEDS_ROOM
-        sweeps += 1
+        scans += 1
         # Check after every scan of many sockets, since it takes long.
-        if (sweeps % _SWEEPS == 0 or sockets >= _SWEEPS or sockets == 0) and has_input(wait_set):
+        if (scans % _CHECK_EVERY == 0 or sockets >= _CHECK_EVERY or sockets == 0) and has_input(wait_set):
             return COMMAND
 
 

@@ -30,8 +30,9 @@ def packed(skew: float, keys: int) -> Packing:
 def point(skew: float, keys: int, off: float = 1.0) -> MeasuredPoint:
     of = packed(skew, keys)
     without = {what: 2 * (server * of.rpcs + key * of.keys) for what, (server, _, key) in COST.items()}
+    at_switch = of.rpcs_with_offload - of.to_servers
     with_offload = {
-        what: off * 2 * (server * of.to_servers + switch * (of.rpcs_with - of.to_servers) + key * of.keys)
+        what: off * 2 * (server * of.to_servers + switch * at_switch + key * of.keys)
         for what, (server, switch, key) in COST.items()
     }
     return MeasuredPoint(of, without, with_offload)
