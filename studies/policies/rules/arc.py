@@ -1,4 +1,4 @@
-"""ARC (Megiddo and Modha, FAST 2003): LRU of keys accessed once and of others, balanced by their ghosts."""
+"""ARC (Megiddo and Modha, FAST 2003): LRU of keys accessed once and LRU of others, balanced by ghosts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _ArcState(NamedTuple):
     links: Links  # int32[2, distinct]: the lists; a head is the key accessed last
     lists: Ints
     list_of: NDArray[np.int8]  # int8[distinct]: T1, T2, B1, B2 or -1
-    size: Ints  # int64[1]: places of T1 and T2 together
+    size: Ints  # int64[1]: slots of T1 and T2 together
     target: NDArray[np.float64]  # float64[1]: target size of T1
     moves: Ints
 
@@ -78,17 +78,17 @@ def _drop(state: _ArcState, list_index: int) -> None:
 
 @compiled
 def _adapt(state: _ArcState, ghost: int) -> None:
-    ones, others = length(state.lists, B1), length(state.lists, B2)
+    b1, b2 = length(state.lists, B1), length(state.lists, B2)
     if ghost == B1:
-        state.target[0] = min(state.target[0] + max(others / ones, 1.0), float(state.size[0]))
+        state.target[0] = min(state.target[0] + max(b2 / b1, 1.0), float(state.size[0]))
     else:
-        state.target[0] = max(state.target[0] - max(ones / others, 1.0), 0.0)
+        state.target[0] = max(state.target[0] - max(b1 / b2, 1.0), 0.0)
 
 
 @compiled
 def _replace(state: _ArcState, is_in_b2: bool) -> None:
-    ones, target = length(state.lists, T1), state.target[0]
-    if ones > 0 and (ones > target or (is_in_b2 and ones == target)):
+    t1, target = length(state.lists, T1), state.target[0]
+    if t1 > 0 and (t1 > target or (is_in_b2 and t1 == target)):
         _move(state, tail(state.lists, T1), B1)
     else:
         _move(state, tail(state.lists, T2), B2)
@@ -115,4 +115,4 @@ def _admit(state: _ArcState, key: int) -> None:
     state.moves[INSTALLS, 0] += 1
 
 
-ARC = PolicySpec("arc", "ARC", "LRU of keys accessed once, and of others, in balance by ghosts", make)
+ARC = PolicySpec("arc", "ARC", "LRU of keys accessed once and LRU of others, balanced by evicted keys", make)

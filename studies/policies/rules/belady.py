@@ -129,11 +129,11 @@ def _serve(times: Times, begin: int, next_access: Ints, levels: Levels) -> None:
             elif not times.may_bypass[0]:
                 _install(times, size, next_time)
             elif next_time >= 0:
-                _consider(times, size, next_time)
+                _install_or_bypass(times, size, next_time)
 
 
 @compiled
-def _consider(times: Times, size: int, next_time: int) -> None:
+def _install_or_bypass(times: Times, size: int, next_time: int) -> None:
     if times.used[size] == times.sizes[size]:
         latest = latest_time(times, size)
         if latest < next_time:
@@ -204,7 +204,7 @@ def _highest_bit(word: np.uint64) -> int:
 BELADY = PolicySpec(
     "belady",
     "optimum",
-    "knows the future: of what is kept and what comes, what is needed last leaves (Belady, with bypass)",
+    "knows the future: evicts the cached or accessed key whose next access is latest (Belady, with bypass)",
     make,
     one_pass=True,
     warms_up=False,

@@ -44,7 +44,7 @@ def _serve(slots: NDArray[np.int32], moves: Ints, accesses: Accesses, levels: Le
 FIRST_COME = PolicySpec(
     "first-come",
     "first come",
-    "hashed slots: who comes first has one until the end of the period, as in ATP",
+    "hashed slots: the first key of a period has its slot until the end of the period, as in ATP",
     make,
     by_switch=True,
 )

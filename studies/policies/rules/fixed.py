@@ -28,10 +28,10 @@ def make_random(log: Log, sizes: Sequence[int]) -> Policy:
 
 
 def _fixed(log: Log, order: NDArray[np.integer], sizes: Sequence[int]) -> Policy:
-    """Make nested sets: each size has the first keys in this order, so a key's place gives its level."""
+    """Make nested sets: each size has the first keys in this order, so a key's rank gives its level."""
     level = np.full(len(log.keys), len(sizes), np.uint8)
-    places = np.arange(min(len(order), sizes[-1]))
-    level[order[: len(places)]] = np.searchsorted(sizes, places, side="right")
+    ranks = np.arange(min(len(order), sizes[-1]))
+    level[order[: len(ranks)]] = np.searchsorted(sizes, ranks, side="right")
     return Policy(partial(_look_up, level), no_moves(sizes))
 
 

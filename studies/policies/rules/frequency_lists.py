@@ -53,43 +53,43 @@ def add(state: FrequencyLists, slot: int) -> None:
 
 @compiled
 def increment(state: FrequencyLists, slot: int) -> None:
-    number = int64(state.list_of[slot])
-    count = state.order[number, _COUNT] + 1
-    above = state.order[number, _ABOVE]
-    unlink(state.links, state.lists, number, slot)
-    if length(state.lists, number) > 0:
-        _insert(state, slot, count, number)
+    list_index = int64(state.list_of[slot])
+    count = state.order[list_index, _COUNT] + 1
+    above = state.order[list_index, _ABOVE]
+    unlink(state.links, state.lists, list_index, slot)
+    if length(state.lists, list_index) > 0:
+        _insert(state, slot, count, list_index)
     elif above == NONE or state.order[above, _COUNT] != count:
-        state.order[number, _COUNT] = count  # the list is empty: reuse it
-        push(state.links, state.lists, number, slot)
+        state.order[list_index, _COUNT] = count  # the list is empty: reuse it
+        push(state.links, state.lists, list_index, slot)
     else:
-        _insert(state, slot, count, number)
-        _remove_list(state, number)
+        _insert(state, slot, count, list_index)
+        _remove_list(state, list_index)
 
 
 @compiled
 def remove(state: FrequencyLists, slot: int) -> None:
-    number = int64(state.list_of[slot])
-    unlink(state.links, state.lists, number, slot)
-    if length(state.lists, number) == 0:
-        _remove_list(state, number)
+    list_index = int64(state.list_of[slot])
+    unlink(state.links, state.lists, list_index, slot)
+    if length(state.lists, list_index) == 0:
+        _remove_list(state, list_index)
 
 
 @compiled
 def halve(state: FrequencyLists) -> None:
     """Halve all counts, to no less than 1, and preserve the order of the slots."""
-    number = state.meta[_FIRST]
-    while number != NONE:
-        state.order[number, _COUNT] = max(state.order[number, _COUNT] // 2, 1)
-        below, above = state.order[number, _BELOW], state.order[number, _ABOVE]
-        if below != NONE and state.order[below, _COUNT] == state.order[number, _COUNT]:
-            while length(state.lists, number) > 0:
-                slot = tail(state.lists, number)
-                unlink(state.links, state.lists, number, slot)
+    list_index = state.meta[_FIRST]
+    while list_index != NONE:
+        state.order[list_index, _COUNT] = max(state.order[list_index, _COUNT] // 2, 1)
+        below, above = state.order[list_index, _BELOW], state.order[list_index, _ABOVE]
+        if below != NONE and state.order[below, _COUNT] == state.order[list_index, _COUNT]:
+            while length(state.lists, list_index) > 0:
+                slot = tail(state.lists, list_index)
+                unlink(state.links, state.lists, list_index, slot)
                 push(state.links, state.lists, below, slot)
                 state.list_of[slot] = below
-            _remove_list(state, number)
-        number = above
+            _remove_list(state, list_index)
+        list_index = above
 
 
 @compiled
@@ -97,29 +97,29 @@ def _insert(state: FrequencyLists, slot: int, count: int, below: int) -> None:
     above = state.meta[_FIRST] if below == NONE else state.order[below, _ABOVE]
     if above == NONE or state.order[above, _COUNT] != count:
         state.meta[_FREE] -= 1
-        number = state.free[state.meta[_FREE]]
-        state.order[number, _BELOW] = below
-        state.order[number, _ABOVE] = above
-        state.order[number, _COUNT] = count
+        list_index = state.free[state.meta[_FREE]]
+        state.order[list_index, _BELOW] = below
+        state.order[list_index, _ABOVE] = above
+        state.order[list_index, _COUNT] = count
         if below == NONE:
-            state.meta[_FIRST] = number
+            state.meta[_FIRST] = list_index
         else:
-            state.order[below, _ABOVE] = number
+            state.order[below, _ABOVE] = list_index
         if above != NONE:
-            state.order[above, _BELOW] = number
-        above = number
+            state.order[above, _BELOW] = list_index
+        above = list_index
     push(state.links, state.lists, above, slot)
     state.list_of[slot] = above
 
 
 @compiled
-def _remove_list(state: FrequencyLists, number: int) -> None:
-    below, above = state.order[number, _BELOW], state.order[number, _ABOVE]
+def _remove_list(state: FrequencyLists, list_index: int) -> None:
+    below, above = state.order[list_index, _BELOW], state.order[list_index, _ABOVE]
     if below == NONE:
         state.meta[_FIRST] = above
     else:
         state.order[below, _ABOVE] = above
     if above != NONE:
         state.order[above, _BELOW] = below
-    state.free[state.meta[_FREE]] = number
+    state.free[state.meta[_FREE]] = list_index
     state.meta[_FREE] += 1

@@ -2,7 +2,7 @@
 
 (Yang et al., IEEE/ACM ToN 27, 2019.) Another key's access takes 1 from a count of c with probability 1.08^-c,
 and takes over the cell at 0. Cells store whole keys, not fingerprints, because the control plane that reads
-them at the end of a period installs these keys. There are two cells for each key of the size.
+them at the end of a period installs these keys. There are two cells for each key that the set may have.
 """
 
 from __future__ import annotations
@@ -20,7 +20,13 @@ from nativekit.reference import as_ref
 from studies.compile import entry_point
 from studies.policies.log import KEY, Accesses, Log
 from studies.policies.policy import Levels, Policy, PolicySpec, no_moves
-from studies.policies.rules.periodic_set import PeriodicSet, empty_set, is_hot, periodic_policy, rank_by_count
+from studies.policies.rules.periodic_set import (
+    PeriodicSet,
+    empty_set,
+    hit_or_install,
+    periodic_policy,
+    rank_by_count,
+)
 from studies.policies.rules.sketch import HASH_BITS, hash_key, to_bucket
 
 ROWS = 2
@@ -61,7 +67,7 @@ def _serve(key_set: PeriodicSet, cells: _Cells, accesses: Accesses, levels: Leve
     cells = as_ref(cells)
     for i in range(len(accesses)):
         key = int64(accesses[i]) & KEY
-        levels[i] = not is_hot(key_set, key)
+        levels[i] = not hit_or_install(key_set, key)
         for row in range(ROWS):
             _count(cells, row, to_bucket(hash_key(key, _SEED + row), cells.keys.shape[1]), key)
 

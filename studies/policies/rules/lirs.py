@@ -1,7 +1,7 @@
-"""LIRS (Jiang and Zhang, SIGMETRICS 2002): keys with small distances between accesses stay.
+"""LIRS (Jiang and Zhang, SIGMETRICS 2002): keys with small reuse distances stay.
 
-Of the cache, 1 % is for keys with large distances (HIR); the rest is for the others (LIR). The stack has at
-most twice as many keys as the cache, as in libCacheSim; the paper leaves its limit open.
+Of the cache, 1 % is for keys with large reuse distances (HIR); the rest is for the others (LIR). The stack
+has at most twice as many keys as the cache, as in libCacheSim; the paper leaves its limit open.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ STACK, QUEUE, GHOSTS = 0, 1, 2
 """The paper's S and Q, and the keys of S that are not cached, the last evicted first."""
 _HIR_SHARE = 0.01
 _OUTSIDE, _LIR, _HIR, _GHOST = 0, 1, 2, 3
-_NOWHERE = -1
+_NO_LIST = -1
 
 
 class _LirsState(NamedTuple):
@@ -35,7 +35,7 @@ class _LirsState(NamedTuple):
     status: NDArray[np.int8]
     list_of: NDArray[np.int8]  # int8[distinct]: QUEUE, GHOSTS or -1
     lirs: Ints  # int64[2]: number of LIR keys, and its limit
-    size: Ints  # int64[2]: places of the queue, and of the cache
+    size: Ints  # int64[2]: slots of the queue, and of the cache
     demotes: NDArray[np.bool_]
     moves: Ints
 
@@ -45,13 +45,13 @@ def make(log: Log, sizes: Sequence[int]) -> Policy:
 
 
 def lirs(log: Log, sizes: Sequence[int], *, has_demotions: bool) -> Policy:
-    """Return LIRS; with `has_demotions` a hit that only the queue has demotes an LIR key (libCacheSim)."""
+    """Return LIRS; with `has_demotions` a hit of a key only in the queue demotes an LIR key (libCacheSim)."""
     (size,), distinct, moves = sizes, len(log.keys), no_moves(sizes)
     queue = max(1, int(_HIR_SHARE * size))
     state = _LirsState(
         *make_lists(2 * distinct, 3),
         np.zeros(distinct, np.int8),
-        np.full(distinct, _NOWHERE, np.int8),
+        np.full(distinct, _NO_LIST, np.int8),
         np.array([0, size - queue], np.int64),
         np.array([queue, size], np.int64),
         np.array([has_demotions]),
@@ -81,10 +81,10 @@ def _access(state: _LirsState, key: int) -> bool:
     if status == _LIR:
         _prune(state)
     elif status in (_HIR, _GHOST) and state.lirs[1] > 0:
-        _enlist(state, key, _NOWHERE)
+        _move(state, key, _NO_LIST)
         _become_lir(state, key)
     elif is_queued:
-        _enlist(state, key, QUEUE)
+        _move(state, key, QUEUE)
         if state.demotes[0]:
             _demote(state)
         state.status[key] = _HIR
@@ -92,7 +92,7 @@ def _access(state: _LirsState, key: int) -> bool:
         _become_lir(state, key)
     else:
         _evict(state)
-        _enlist(state, key, QUEUE)
+        _move(state, key, QUEUE)
         state.status[key] = _HIR
     return is_hit
 
@@ -113,7 +113,7 @@ def _demote(state: _LirsState) -> None:
     _leave_stack(state, key)
     state.lirs[0] -= 1
     _evict(state)
-    _enlist(state, key, QUEUE)
+    _move(state, key, QUEUE)
     _prune(state)
 
 
@@ -124,7 +124,7 @@ def _evict(state: _LirsState) -> None:
         return
     key = tail(state.lists, QUEUE) - len(state.status)
     is_in_stack = state.status[key] != _OUTSIDE
-    _enlist(state, key, GHOSTS if is_in_stack else _NOWHERE)
+    _move(state, key, GHOSTS if is_in_stack else _NO_LIST)
     if is_in_stack:
         state.status[key] = _GHOST
     state.moves[EVICTIONS, 0] += 1
@@ -144,17 +144,17 @@ def _prune(state: _LirsState) -> None:
 def _leave_stack(state: _LirsState, key: int) -> None:
     unlink(state.links, state.lists, STACK, key)
     if state.status[key] == _GHOST:
-        _enlist(state, key, _NOWHERE)
+        _move(state, key, _NO_LIST)
     state.status[key] = _OUTSIDE
 
 
 @compiled
-def _enlist(state: _LirsState, key: int, list_index: int) -> None:
-    """Put a key at the head of the queue or of the ghosts, or only take it out of where it is."""
+def _move(state: _LirsState, key: int, list_index: int) -> None:
+    """Move a key to the head of the queue or of the ghosts; `_NO_LIST` only removes it from its list."""
     slot = len(state.status) + key
-    if state.list_of[key] != _NOWHERE:
+    if state.list_of[key] != _NO_LIST:
         unlink(state.links, state.lists, int64(state.list_of[key]), slot)
-    if list_index != _NOWHERE:
+    if list_index != _NO_LIST:
         push(state.links, state.lists, list_index, slot)
     state.list_of[key] = list_index
 

@@ -26,12 +26,12 @@ STEPS = 100
 """Mini-batches after the current one that are known."""
 _ABSENT, _UNKNOWN, _KNOWN = 0, 1, 2
 _AT, _STEP, _END = 0, 1, 2
-_ONLY = 0
+_ONLY = 0  # index of the only size, and of the only list
 
 
 class _State(NamedTuple):
     times: Times
-    links: Links  # int32[2, distinct]: the other cached keys; the head is the one accessed last
+    links: Links  # int32[2, distinct]: cached keys in state _UNKNOWN; the head is the one accessed last
     lists: Ints
     state_of: NDArray[np.int8]
     """int8[distinct]: whether a key is cached, and whether its next access is known."""
@@ -68,20 +68,20 @@ def _serve(
         if at == state.starts[state.position[_STEP] + 1]:
             state.position[_STEP] += 1
             last = min(state.position[_STEP] + steps, len(state.starts) - 2)
-            _look(state, log, state.starts[last + 1])
+            _extend_known(state, log, state.starts[last + 1])
         key, next_time = int64(accesses[i]) & KEY, int64(next_access[at])
         levels[i] = state.state_of[key] == _ABSENT
         if state.state_of[key] != _ABSENT:
             remove_time(state.times, _ONLY, at)
             _install(state, key, next_time)
-        elif _makes_room(state, log, next_time):
+        elif _make_room(state, log, next_time):
             _install(state, key, next_time)
             state.moves[INSTALLS, 0] += 1
         state.position[_AT] = at + 1
 
 
 @compiled
-def _look(state: _State, log: Accesses, end: int) -> None:
+def _extend_known(state: _State, log: Accesses, end: int) -> None:
     for at in range(state.position[_END], end):
         key = int64(log[at]) & KEY
         if state.state_of[key] == _UNKNOWN:
@@ -102,20 +102,20 @@ def _install(state: _State, key: int, next_time: int) -> None:
 
 
 @compiled
-def _makes_room(state: _State, log: Accesses, next_time: int) -> bool:
-    """Return whether a key with this next access can be installed, after an eviction if it takes one."""
+def _make_room(state: _State, log: Accesses, next_time: int) -> bool:
+    """Evict a key if a key with this next access needs its slot; return whether there is a free slot."""
     if state.times.used[_ONLY] + length(state.lists, _ONLY) < state.times.sizes[_ONLY]:
         return True
     if length(state.lists, _ONLY) > 0:
-        leaving = tail(state.lists, _ONLY)
-        unlink(state.links, state.lists, _ONLY, leaving)
+        victim = tail(state.lists, _ONLY)
+        unlink(state.links, state.lists, _ONLY, victim)
     else:
         latest = latest_time(state.times, _ONLY)
         if latest < next_time:
             return False
         remove_time(state.times, _ONLY, latest)
-        leaving = int64(log[latest]) & KEY
-    state.state_of[leaving] = _ABSENT
+        victim = int64(log[latest]) & KEY
+    state.state_of[victim] = _ABSENT
     state.moves[EVICTIONS, 0] += 1
     return True
 
@@ -123,6 +123,6 @@ def _makes_room(state: _State, log: Accesses, next_time: int) -> bool:
 LOOK_AHEAD = PolicySpec(
     "look-ahead",
     "look-ahead",
-    "the next 100 mini-batches are known: what they do not access leaves, then what they access last",
+    "evicts keys that the next 100 mini-batches do not access, then the key that they access last",
     make,
 )

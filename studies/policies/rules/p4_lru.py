@@ -1,4 +1,4 @@
-"""P4LRU3 (Zhao et al., SIGCOMM 2023): hashed buckets of three keys, last used first, as a pipeline can do."""
+"""P4LRU3 (Zhao et al., SIGCOMM 2023): hashed LRU buckets of three keys, which fit a switch pipeline."""
 
 from __future__ import annotations
 

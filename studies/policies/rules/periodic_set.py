@@ -36,7 +36,7 @@ def periodic_policy(key_set: PeriodicSet, serve: Serve, select: Select) -> Polic
     def end_period() -> None:
         nonlocal selected
         previous, selected = selected, select(selected)
-        _choose(key_set, previous, selected)
+        _apply_selection(key_set, previous, selected)
 
     return Policy(serve, key_set.moves, end_period)
 
@@ -46,7 +46,7 @@ def rank_by_count(keys: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray
 
 
 @compiled
-def is_hot(key_set: PeriodicSet, key: int) -> bool:
+def hit_or_install(key_set: PeriodicSet, key: int) -> bool:
     """Return whether an accessed key is hot, and install it if it is pending."""
     status = int64(key_set.state[key])
     if status == PENDING:
@@ -56,7 +56,9 @@ def is_hot(key_set: PeriodicSet, key: int) -> bool:
 
 
 @entry_point
-def _choose(key_set: PeriodicSet, previous: NDArray[np.integer], selected: NDArray[np.integer]) -> None:
+def _apply_selection(
+    key_set: PeriodicSet, previous: NDArray[np.integer], selected: NDArray[np.integer]
+) -> None:
     key_set = as_ref(key_set)
     for key in selected:
         key_set.state[key] |= _SELECTED

@@ -1,8 +1,8 @@
 """S3-FIFO (Yang et al., SOSP 2023): a small queue for new keys, a main one, and a ghost of keys that left.
 
-As libCacheSim has it: a tenth of the places is the small queue, the ghost remembers nine tenths as many keys,
-a key goes on to the main queue if it had two accesses in the small one, and the main queue is a clock of two
-bits. Until the first eviction new keys go to the main queue once the small one is full.
+As in libCacheSim, a tenth of the slots is the small queue, the ghost has at most nine tenths as many keys as
+slots, a key moves to the main queue if it had two accesses in the small one, and the main queue is CLOCK with
+two-bit counters. Until the first eviction new keys go to the main queue once the small one is full.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SMALL_SHARE, GHOST_SHARE = 0.1, 0.9
 TO_MAIN = 2
 """Accesses in the small queue from which a key goes on to the main one."""
 _MAX_COUNT = 3
-_HAS_EVICTED = 3
+_HAS_EVICTED = 3  # index in `capacities`
 
 
 class _S3State(NamedTuple):
@@ -36,12 +36,12 @@ class _S3State(NamedTuple):
     lists: Ints
     queue_of: NDArray[np.int8]  # int8[distinct]: SMALL, MAIN, GHOST or -1
     count_of: NDArray[np.int8]  # int8[distinct]: accesses of a key in its queue, up to 3
-    capacities: Ints  # int64[4]: places of the queues, and whether a key has been evicted
+    capacities: Ints  # int64[4]: slots of the queues, and whether a key has been evicted
     moves: Ints
 
 
 def capacities(size: int) -> tuple[int, int, int]:
-    """Return the places of the small queue, the main one and the ghost."""
+    """Return the slots of the small queue, the main one and the ghost."""
     small = max(1, int(SMALL_SHARE * size))
     return small, size - small, int(GHOST_SHARE * size)
 
@@ -107,7 +107,7 @@ def _evict_small(state: _S3State) -> None:
             continue
         state.queue_of[key] = _ABSENT
         state.moves[EVICTIONS, 0] += 1
-        _remember(state, key)
+        _add_ghost(state, key)
         return
 
 
@@ -126,7 +126,7 @@ def _evict_main(state: _S3State) -> None:
 
 
 @compiled
-def _remember(state: _S3State, key: int) -> None:
+def _add_ghost(state: _S3State, key: int) -> None:
     if state.capacities[GHOST] == 0:
         return
     if length(state.lists, GHOST) == state.capacities[GHOST]:

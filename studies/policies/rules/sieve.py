@@ -1,4 +1,4 @@
-"""SIEVE (Zhang et al., NSDI 2024): a queue, and a hand that passes the keys accessed since it was there."""
+"""SIEVE (Zhang et al., NSDI 2024): a queue, and a hand that skips keys accessed since it last passed them."""
 
 from __future__ import annotations
 
@@ -74,5 +74,8 @@ def _evict(state: _SieveState) -> None:
 
 
 SIEVE = PolicySpec(
-    "sieve", "SIEVE", "a hand goes over a queue: a key not accessed since its last round leaves", make
+    "sieve",
+    "SIEVE",
+    "a hand moves over a queue: a key not accessed since its last pass leaves",
+    make,
 )

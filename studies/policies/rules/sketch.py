@@ -30,14 +30,14 @@ class Sketch(NamedTuple):
     progress: Ints  # int64[2]: accesses since the last halving, and accesses between two halvings
 
 
-def sketch(size: int) -> Sketch:
+def make_sketch(size: int) -> Sketch:
     counters = np.zeros((ROWS, _COUNTERS_PER_KEY * size), np.uint8)
     return Sketch(counters, np.array([0, ACCESSES_PER_KEY * size], np.int64))
 
 
 @compiled
 def hash_key(key: int, seed: int) -> int:
-    """Return the topmost 31 bits of SplitMix64 (Steele et al., OOPSLA 2014): operations a data plane has."""
+    """Return the topmost 31 bits of SplitMix64 (Steele et al., OOPSLA 2014)."""
     x = np.uint64(key) + (np.uint64(seed) + _1) * _STEP
     x = (x ^ (x >> _30)) * _FIRST
     x = (x ^ (x >> _27)) * _SECOND
@@ -50,7 +50,7 @@ def to_bucket(hashed: int, buckets: int) -> int:
 
 
 @compiled
-def note(state: Sketch, key: int) -> None:
+def count_access(state: Sketch, key: int) -> None:
     counters = state.counters
     for row in range(ROWS):
         place = to_bucket(hash_key(key, row), counters.shape[1])

@@ -1,6 +1,6 @@
-"""The top k by SpaceSaving's counts of a period, with two counters for each key of the size.
+"""The top k by SpaceSaving's counts of a period, with two counters for each key that the set may have.
 
-(Metwally, Agrawal and El Abbadi, ICDT 2005.) A key without a counter takes over the lowest one, and adds 1.
+(Metwally, Agrawal and El Abbadi, ICDT 2005.) A key without a counter takes over the lowest one and adds 1.
 """
 
 from __future__ import annotations
@@ -25,7 +25,13 @@ from studies.policies.rules.frequency_lists import (
     lowest_slot,
     make_frequency_lists,
 )
-from studies.policies.rules.periodic_set import PeriodicSet, empty_set, is_hot, periodic_policy, rank_by_count
+from studies.policies.rules.periodic_set import (
+    PeriodicSet,
+    empty_set,
+    hit_or_install,
+    periodic_policy,
+    rank_by_count,
+)
 from studies.policies.rules.slot_map import NO_SLOT, SlotMap, assign, key_of, make_slot_map, release, slot_of
 
 COUNTERS_PER_KEY = 2
@@ -67,7 +73,7 @@ def _serve(key_set: PeriodicSet, counters: _Counters, accesses: Accesses, levels
     counters = as_ref(counters)
     for i in range(len(accesses)):
         key = int64(accesses[i]) & KEY
-        levels[i] = not is_hot(key_set, key)
+        levels[i] = not hit_or_install(key_set, key)
         _count(counters, key)
 
 
@@ -97,6 +103,6 @@ def _read_and_clear(counters: _Counters, keys: Ints, counts: Ints) -> None:
 SPACE_SAVING = PolicySpec(
     "spacesaving",
     "SpaceSaving",
-    "the top k of a period by 2 k counters: a key without one takes over the least",
+    "the top k of a period by 2 k counters: a key without one takes over the lowest",
     make,
 )

@@ -13,14 +13,14 @@ from studies.compile import entry_point
 from studies.policies.log import KEY, Accesses, Log
 from studies.policies.policy import EVICTIONS, INSTALLS, Levels, Policy, PolicySpec, no_moves
 from studies.policies.rules.linked_lists import Links, length, make_lists, push, tail, unlink
-from studies.policies.rules.sketch import Sketch, estimate, note, sketch
+from studies.policies.rules.sketch import Sketch, count_access, estimate, make_sketch
 from studies.policies.rules.slot_map import NO_SLOT, SlotMap, assign, key_of, make_slot_map, slot_of
 
 _MAIN = 0
 
 
 class _TinyLfuState(NamedTuple):
-    sketch_: Sketch
+    sketch: Sketch
     links: Links
     lists: Ints
     slots: SlotMap
@@ -29,7 +29,7 @@ class _TinyLfuState(NamedTuple):
 
 def make(log: Log, sizes: Sequence[int]) -> Policy:
     (size,), moves = sizes, no_moves(sizes)
-    state = _TinyLfuState(sketch(size), *make_lists(size, 1), make_slot_map(len(log.keys), size), moves)
+    state = _TinyLfuState(make_sketch(size), *make_lists(size, 1), make_slot_map(len(log.keys), size), moves)
     return Policy(partial(_serve, state), moves)
 
 
@@ -40,7 +40,7 @@ def _serve(state: _TinyLfuState, accesses: Accesses, levels: Levels) -> None:
         key = int64(accesses[i]) & KEY
         slot = slot_of(state.slots, key)
         levels[i] = slot == NO_SLOT
-        note(state.sketch_, key)
+        count_access(state.sketch, key)
         if slot == NO_SLOT:
             _admit(state, key)
         else:
@@ -53,7 +53,7 @@ def _admit(state: _TinyLfuState, key: int) -> None:
     slot = length(state.lists, _MAIN)
     if slot == len(state.slots.key_of):
         slot = tail(state.lists, _MAIN)
-        if estimate(state.sketch_, key) <= estimate(state.sketch_, key_of(state.slots, slot)):
+        if estimate(state.sketch, key) <= estimate(state.sketch, key_of(state.slots, slot)):
             return
         unlink(state.links, state.lists, _MAIN, slot)
         state.moves[EVICTIONS, 0] += 1

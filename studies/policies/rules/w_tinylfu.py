@@ -20,7 +20,7 @@ from studies.compile import entry_point
 from studies.policies.log import KEY, Accesses, Log
 from studies.policies.policy import EVICTIONS, INSTALLS, Levels, Policy, PolicySpec, no_moves
 from studies.policies.rules.linked_lists import NONE, Links, length, make_lists, push, tail, unlink
-from studies.policies.rules.sketch import Sketch, estimate, note, sketch
+from studies.policies.rules.sketch import Sketch, count_access, estimate, make_sketch
 from studies.policies.rules.slot_map import NO_SLOT, SlotMap, assign, key_of, make_slot_map, release, slot_of
 
 WINDOW, PROBATION, PROTECTED = 0, 1, 2
@@ -28,7 +28,7 @@ WINDOW_SHARE, PROTECTED_SHARE = 0.01, 0.8
 
 
 class _WTinyLfuState(NamedTuple):
-    seen: Sketch
+    sketch: Sketch
     links: Links
     lists: Ints
     capacities: Ints
@@ -48,7 +48,7 @@ def make(log: Log, sizes: Sequence[int]) -> Policy:
     """Make the policy: a key enters the window, and the sketch decides whether it goes on or is evicted."""
     (size,), moves = sizes, no_moves(sizes)
     state = _WTinyLfuState(
-        sketch(size),
+        make_sketch(size),
         *make_lists(size + 1, 3),
         np.array(capacities(size), np.int64),
         make_slot_map(len(log.keys), size + 1),
@@ -66,7 +66,7 @@ def _serve(state: _WTinyLfuState, accesses: Accesses, levels: Levels) -> None:
         key = int64(accesses[i]) & KEY
         slot = slot_of(state.slots, key)
         levels[i] = slot == NO_SLOT
-        note(state.seen, key)
+        count_access(state.sketch, key)
         if slot == NO_SLOT:
             _admit(state, key)
         else:
@@ -114,8 +114,8 @@ def _contest(state: _WTinyLfuState, candidate: int) -> None:
     list_index = PROBATION if tail(state.lists, PROBATION) != NONE else PROTECTED
     evicted, victim = candidate, tail(state.lists, list_index)
     if victim != NONE and (
-        estimate(state.seen, key_of(state.slots, candidate))
-        > estimate(state.seen, key_of(state.slots, victim))
+        estimate(state.sketch, key_of(state.slots, candidate))
+        > estimate(state.sketch, key_of(state.slots, victim))
     ):
         unlink(state.links, state.lists, list_index, victim)
         _put(state, PROBATION, candidate)

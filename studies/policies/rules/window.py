@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.hotset.migrate import WAVE
-from controller.hotset.selection import Rates, Rule, smoothed
-from controller.hotset.selection import choose as selected
+from controller.hotset.selection import Rates, Rule, choose, smoothed
 from controller.tables import SLOTS
 from foundation.protocol.header import LANES
 from nativekit.compile import int64
@@ -19,9 +18,9 @@ from nativekit.reference import as_ref
 from studies.compile import entry_point
 from studies.policies.log import KEY, PULL, Accesses, Log
 from studies.policies.policy import Levels, Policy, PolicySpec, no_moves
-from studies.policies.rules.periodic_set import PeriodicSet, empty_set, is_hot, periodic_policy
+from studies.policies.rules.periodic_set import PeriodicSet, empty_set, hit_or_install, periodic_policy
 
-_CANDIDATES = 2
+_CANDIDATE_WAVES = 2
 
 
 def make(log: Log, sizes: Sequence[int]) -> Policy:
@@ -36,11 +35,11 @@ def make(log: Log, sizes: Sequence[int]) -> Policy:
 
     def select(hot: NDArray[np.integer]) -> NDArray[np.integer]:
         nonlocal rates
-        cold = _hottest_cold_keys(counts, hot, max(size - len(hot), 0) + _CANDIDATES * WAVE)
+        cold = _hottest_cold_keys(counts, hot, max(size - len(hot), 0) + _CANDIDATE_WAVES * WAVE)
         # `log.keys` is ascending, so ascending positions give ascending keys.
         candidates = np.sort(np.append(hot, cold))
         rates = smoothed(rates, Rates(log.keys[candidates], counts[candidates].astype(np.float64)))
-        change = selected(rates, log.keys[hot], rule, room)
+        change = choose(rates, log.keys[hot], rule, room)
         counts[:] = 0
         return np.append(
             np.setdiff1d(hot, positions(change.leaving), assume_unique=True), positions(change.arriving)
@@ -61,7 +60,7 @@ def _serve(key_set: PeriodicSet, counts: Ints, accesses: Accesses, levels: Level
     key_set = as_ref(key_set)
     for i in range(len(accesses)):
         key = int64(accesses[i]) & KEY
-        levels[i] = not is_hot(key_set, key)
+        levels[i] = not hit_or_install(key_set, key)
         counts[key] += int64(accesses[i]) < PULL
 
 
