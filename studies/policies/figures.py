@@ -36,16 +36,16 @@ def _series(outcomes: Sequence[Outcome], x: Sequence[float], y: Sequence[float])
     return Series(outcomes[0].title, np.array(x, np.float64), np.array(y, np.float64), colour, dash)
 
 
-def _shares(study: Study, what: str) -> Figure:
+def _shares(study: Study, kind: str) -> Figure:
     series = [
-        _series(outcomes, [each.size for each in outcomes], [_share(each, what) for each in outcomes])
+        _series(outcomes, [each.size for each in outcomes], [_share(each, kind) for each in outcomes])
         for outcomes in study.by_policy.values()
     ]
     return Figure(
-        f"policies-{what}",
-        f"{what.capitalize()} that hit, against the number of keys in the switch",
+        f"policies-{kind}",
+        f"{kind.capitalize()} that hit, against the number of keys in the switch",
         Axis("keys in the switch", is_log=True),
-        Axis(f"share of the {what} that hit", is_share=True),
+        Axis(f"share of the {kind} that hit", is_share=True),
         [Panel("", series)],
         kind="points" if len(study.settings.sizes) == 1 else "lines",
         caption="The highest curve is Belady's optimum, which knows the future: no policy that admits a key "
@@ -53,8 +53,8 @@ def _shares(study: Study, what: str) -> Figure:
     )
 
 
-def _share(outcome: Outcome, what: str) -> float:
-    return outcome.pull_share or 0.0 if what == "pulls" else outcome.share
+def _share(outcome: Outcome, kind: str) -> float:
+    return outcome.pull_share or 0.0 if kind == "pulls" else outcome.share
 
 
 def _moves(study: Study) -> Figure:
@@ -68,7 +68,7 @@ def _moves(study: Study) -> Figure:
     ]
     return Figure(
         "policies-moves",
-        "What a share costs: installs and evictions",
+        "Share of the updates that hit, against installs and evictions",
         Axis("moves per 1,000 updates", is_log=True),
         Axis("share of the updates that hit", is_share=True),
         [Panel("", series)],

@@ -14,7 +14,7 @@ _MIN_LEAD = 0.01
 def headline(study: Study) -> str:
     outcomes, size = study.at(shown_size(study)), shown_size(study)
     if study.facts.keys <= size:
-        return f"All {study.facts.keys:,} keys of the log fit into the {size:,} places: none needs to leave."
+        return f"All {study.facts.keys:,} keys of the log fit into the {size:,} slots: none is ever evicted."
     feasible = [each for each in outcomes.values() if _is_feasible(each)]
     if not feasible:
         return "No policy that was studied can be followed by the control plane."
@@ -42,7 +42,7 @@ def findings(study: Study) -> Iterator[str]:
     if lru is not None:
         yield f"LRU misses {1 - lru.share:.1%}, with {lru.moves_per_thousand:,.0f} moves per 1,000 updates."
     if top is not None and optimum is not None and optimum.share:
-        yield f"A fixed top-k has {top.share / optimum.share:.0%} of what the optimum has."
+        yield f"A fixed top-k has {top.share / optimum.share:.0%} of the optimum's hits."
     if top is None:
         return
     if study.facts.keys <= shown_size(study):
@@ -57,7 +57,11 @@ def findings(study: Study) -> Iterator[str]:
         best = max(better, key=lambda each: each.share)
         yield (
             f"A fixed top-k is the wrong choice here: {best.title} has "
-            f"{100 * (best.share - top.share):.1f} points more, with moves that can be made."
+            f"{100 * (best.share - top.share):.1f} percentage points more hits, and the control "
+            "plane can follow it."
         )
     else:
-        yield "A fixed top-k is the right choice here: no policy whose moves can be made has a point more."
+        yield (
+            "A fixed top-k is the right choice here: no policy that the control plane can follow has a "
+            "percentage point more hits."
+        )

@@ -1,4 +1,4 @@
-"""Generated update logs in Parquet, with [DDL]'s skew and keys whose ranks stay, drift or shift at once.
+"""Generated update logs in Parquet, with [DDL]'s skew; ranks of keys are fixed, drift, or shift at once.
 
 Ranks are drawn as the built-in workload draws them; drift and shifts exchange the keys of the ranks.
 """
@@ -67,7 +67,9 @@ def _parts(spec: LogSpec, progress: Progress) -> Iterator[pl.DataFrame]:
             }
         )
         if spec.half_life:
-            _exchange(key_of_rank, random.random(len(key_of_rank)) < _changed(until - at, spec), random)
+            _exchange(
+                key_of_rank, random.random(len(key_of_rank)) < _exchanged_share(until - at, spec), random
+            )
         if until == spec.shift_at:
             hot = np.zeros(len(key_of_rank), np.bool_)
             hot[: spec.shape.hot] = random.random(spec.shape.hot) < 0.5
@@ -77,7 +79,7 @@ def _parts(spec: LogSpec, progress: Progress) -> Iterator[pl.DataFrame]:
         progress(at, spec.steps)
 
 
-def _changed(steps: int, spec: LogSpec) -> float:
+def _exchanged_share(steps: int, spec: LogSpec) -> float:
     assert spec.half_life is not None
     return 1 - float(2 ** (-steps / spec.half_life))
 

@@ -17,7 +17,7 @@ def prepare(
 ) -> Log:  # fmt: skip
     steps = read_steps(files, options, folder, progress)
     if len(steps) < 2:
-        raise DataError(f"{steps.name}: has one mini-batch; policies are compared over many (--batch)")
+        raise DataError(f"{steps.name}: has one mini-batch; expected at least 2 (--batch sets their size)")
     return Log(
         name or steps.name,
         steps.accesses,

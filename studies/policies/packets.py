@@ -30,7 +30,7 @@ class Sample:
     space: KeySpace
     positions: Mapping[int, NDArray[np.int64]]
     """Positions in `space` of the keys that each step updates, by step."""
-    largest: int
+    max_keys: int
 
 
 def sample_steps(log: Log) -> Sample:
@@ -55,23 +55,26 @@ def _accesses_of(log: Log, step: int) -> NDArray[np.uint32]:
 
 
 def rpcs_without_offload(sample: Sample, servers: int) -> RpcMeans:
-    return _mean(
+    return _mean_rpcs(
         sample, servers, {step: np.zeros(len(at), np.bool_) for step, at in sample.positions.items()}
     )
 
 
 def rpcs_with_policy(
-    sample: Sample, servers: int, log: Log, sampled_levels: Mapping[int, NDArray[np.uint8]], size: int
+    sample: Sample, servers: int, log: Log, sampled_levels: Mapping[int, NDArray[np.uint8]], size_index: int
 ) -> RpcMeans:
-    hits = {step: (levels <= size)[_accesses_of(log, step) < PULL] for step, levels in sampled_levels.items()}
-    return _mean(sample, servers, hits)
+    hits = {
+        step: (levels <= size_index)[_accesses_of(log, step) < PULL]
+        for step, levels in sampled_levels.items()
+    }
+    return _mean_rpcs(sample, servers, hits)
 
 
-def _mean(sample: Sample, servers: int, hits: Mapping[int, NDArray[np.bool_]]) -> RpcMeans:
+def _mean_rpcs(sample: Sample, servers: int, hits: Mapping[int, NDArray[np.bool_]]) -> RpcMeans:
     operations = (
         (sample.positions[step], sample.space.keys(sample.positions[step][hits[step]]))
         for step in sample.steps
     )
-    counted: list[RpcCounts] = list(count_operations(sample.space, servers, operations, sample.largest))
+    counted: list[RpcCounts] = list(count_operations(sample.space, servers, operations, sample.max_keys))
     rpcs, to_servers = np.mean(counted, axis=0).tolist()
     return RpcMeans(rpcs=rpcs, to_servers=to_servers)

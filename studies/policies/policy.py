@@ -44,10 +44,10 @@ class PolicySpec:
     make: MakePolicy
     one_pass: bool = False
     """Whether it serves all sizes at once."""
-    warms_up: bool = True
+    warms_up: bool = True  # whether it serves the training part before the scored one
     by_switch: bool = False
     """Whether the data plane makes the moves by itself; otherwise the control plane writes tables."""
-    is_bound: bool = False
+    is_bound: bool = False  # whether it is an upper bound, which needs knowledge of the future
 
 
 def no_moves(sizes: Sequence[int]) -> NDArray[np.int64]:

@@ -16,7 +16,7 @@ from studies.policies.log import PULL, Accesses, Log, make_log
 from studies.policies.policy import Levels, PolicySpec
 
 BINS = 100
-"""Parts of the scored part by which hits are counted, if it has as many steps."""
+"""Maximum number of sections of the scored part whose hits are counted separately."""
 UPDATES, PULLS = 0, 1
 
 
@@ -45,7 +45,7 @@ def replay(
     sampled: Sequence[int] = (),
     progress: Callable[[int], None] = lambda accesses: None,
 ) -> ReplayResult:
-    """Let a policy serve a log with periods of `period` steps; the levels are those of steps `sampled`."""
+    """Let a policy serve a log with periods of `period` steps; record the levels of steps in `sampled`."""
     _compile(spec, sizes)
     began = time.thread_time()
     policy = spec.make(log, sizes)

@@ -16,7 +16,7 @@ MIN_PERIODS = 20
 _MIN_STEPS = 2
 """Steps of the shortest default period: the keys of one step are distinct, so none hits within it."""
 WRITES_PER_S = 417_000.0
-"""Table writes/s of a hot set that an otherwise idle softswitch in the kernel took over gRPC
+"""Table writes/s for a hot set over gRPC, measured at an otherwise idle softswitch in the kernel
 (docs/performance.md)."""
 
 
@@ -28,7 +28,7 @@ class Settings(Strict):
     rate: float = 250.0
     """Steps/s of all workers."""
     period_s: float | None = None
-    """Sets are selected or cleared at the end of each period; None means 10, or 1/20 of a short log."""
+    """Period in s after which sets are selected or cleared; None means 10, or 1/20 of a short log."""
     writes_per_s: float = WRITES_PER_S
     """Table writes/s that the control plane can make."""
     servers: int = 2

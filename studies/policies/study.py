@@ -65,7 +65,7 @@ def study(
         return log_facts
 
     if facts is None or remaining:
-        # At Ctrl-C the thread is abandoned, so it cannot remove the folder: this one does.
+        # At Ctrl-C the worker thread is abandoned, so the calling thread removes the folder.
         with _scratch(into) as scratch:
             facts = run_interruptibly(lambda: complete(scratch))
     ordered = (outcome for spec, sizes in runs for outcome in found[spec.name, sizes])

@@ -18,7 +18,7 @@ POINTS_PER_DECADE = 20
 _BINS = 1000
 _CHUNK = 1 << 18
 SUBSAMPLES = 8
-"""Parts of a sample, whose curves differ as much as their number and size allow: this gives the error."""
+"""Number of parts of a sample; the error is estimated from the standard deviation of their curves."""
 _Z = 1.96
 """Half width of a 95 % interval in standard errors."""
 
@@ -47,7 +47,7 @@ class MissRatios(Strict):
     name: str
     sample: float | None
     curves: tuple[MissRatioCurve, ...]
-    """Curve of all keys together, then one for each table, whose cache is then its own."""
+    """Curve of all keys in one cache, then one for each table in a separate cache."""
     notes: tuple[str, ...]
 
     @property
@@ -94,14 +94,14 @@ def _sampled_curves(
 ) -> Iterator[MissRatioCurve]:  # fmt: skip
     """Yield the curves of sampled keys (SHARDS: Waldspurger et al., FAST 2015, with its adjustment).
 
-    Distances are those among sampled keys, divided by their share. What a sample lacks of its share of the
-    accesses counts as hits of the smallest size: a few frequent keys make most of that difference.
+    Distances are those among sampled keys, divided by their share. The expected number of sampled accesses
+    less the actual one is added to the hits of the smallest size, as it is mostly due to a few frequent keys.
     """
     hashed = mix(steps.keys)
     is_sampled = hashed < np.uint64(min(int(sample * 2**64), 2**64 - 1))
     ids = np.cumsum(is_sampled, dtype=np.uint32) - 1
     groups, keys = len(names), np.bincount(group_of, minlength=len(names))
-    chosen = group_of[is_sampled]
+    sampled_groups = group_of[is_sampled]
     part = (mix(hashed[is_sampled]) % np.uint64(SUBSAMPLES)).astype(np.uint16)
     accesses = np.zeros(groups, np.int64)
 
@@ -111,18 +111,18 @@ def _sampled_curves(
             yield ids[inside[is_sampled[inside]]]
 
     chunks = [chunk.copy() for chunk in sampled()]
-    histograms = list(reuse_histograms(chunks, chosen, groups))
-    parts = list(reuse_histograms(chunks, chosen * np.uint16(SUBSAMPLES) + part, groups * SUBSAMPLES))
+    histograms = list(reuse_histograms(chunks, sampled_groups, groups))
+    parts = list(reuse_histograms(chunks, sampled_groups * np.uint16(SUBSAMPLES) + part, groups * SUBSAMPLES))
     for group, name in enumerate(names):
         sizes = sizes_up_to(int(keys[group]))
-        # In smaller caches a part of the sample has no place.
+        # In smaller caches a part of the sample would have less than one slot.
         sizes = sizes[sizes >= min(SUBSAMPLES / sample, sizes[-1])]
         ratio = _scaled(histograms[group], sizes, sample, int(accesses[group]))
-        of_parts = [
+        part_ratios = [
             _scaled(each, sizes, sample / SUBSAMPLES, int(accesses[group]))
             for each in parts[group * SUBSAMPLES : (group + 1) * SUBSAMPLES]
         ]
-        error = _Z * np.std(of_parts, axis=0, ddof=1) / np.sqrt(SUBSAMPLES)
+        error = _Z * np.std(part_ratios, axis=0, ddof=1) / np.sqrt(SUBSAMPLES)
         first = round(int(histograms[group][0]) / sample)
         yield _curve(name, steps, int(accesses[group]), int(keys[group]), first, sizes, ratio, error)
 
@@ -132,8 +132,8 @@ def _scaled(
 ) -> NDArray[np.float64]:
     expected = share * accesses
     hits = np.append(0, np.cumsum(counts[1:])) + (expected - counts.sum())
-    places = np.minimum((sizes * share).astype(np.int64), len(counts) - 1)
-    ratio: NDArray[np.float64] = np.clip(1 - hits[places] / expected, 0, 1)
+    slots = np.minimum((sizes * share).astype(np.int64), len(counts) - 1)
+    ratio: NDArray[np.float64] = np.clip(1 - hits[slots] / expected, 0, 1)
     return ratio
 
 

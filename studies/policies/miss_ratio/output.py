@@ -1,4 +1,4 @@
-"""Files of miss-ratio curves: a figure, CSV, and what TorchRec's planner and HugeCTR's caches take."""
+"""Files of miss-ratio curves: a figure, CSV, and input for TorchRec's planner and HugeCTR's caches."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def figure_of(ratios: MissRatios) -> Figure:
             axis.fill_between(sizes, ratio - error, ratio + error, color=line.get_color(), alpha=0.2)
     axis.legend(loc="lower left", frameon=False, fontsize="small")
     axis.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-    axis.set_xlabel("places of an LRU cache")
+    axis.set_xlabel("slots of an LRU cache")
     axis.set_ylabel("accesses that miss, %")
     axis.set_ylim(0, 100)
     axis.grid(alpha=0.25)
@@ -98,4 +98,4 @@ def torchrec_of(curve: MissRatioCurve) -> dict[str, object]:
 
 
 def write_hugectr(shares: Sequence[TopKShares], path: Path) -> None:
-    write_text(path, json.dumps({each.table: each.of_hugectr() for each in shares}, indent=2) + "\n")
+    write_text(path, json.dumps({each.table: each.to_hugectr() for each in shares}, indent=2) + "\n")

@@ -1,8 +1,8 @@
 """Reuse distances: how many other keys were accessed since the last access of the same key.
 
-An access hits in an LRU cache that has more places than its distance (Mattson et al., IBM Systems Journal 9,
-1970). A bit for the last access of each key is set in the order of time; a Fenwick tree over words of 64 bits
-counts the bits after one in logarithmic time. When the times of a group are used up, its keys get new ones.
+An access hits in an LRU cache that has more slots than its distance (Mattson et al., IBM Systems Journal 9,
+1970). Each key has a bit set at the time of its last access; a Fenwick tree over words of 64 bits counts the
+bits after a time in logarithmic time. When the times of a group are used up, they are renumbered.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def reuse_histograms(
     """Yield a histogram for each group of keys, whose caches are separate: [keys of the group + 1].
 
     Element 0 is the number of first accesses; element d + 1 is that of accesses with a distance of d, which
-    hit in d + 1 places. `group_of` is the group of each key: [keys].
+    hit in d + 1 slots. `group_of` is the group of each key: [keys].
     """
     sizes = np.bincount(group_of, minlength=groups)
     words = np.maximum(-(-2 * sizes // (_WORD + 1)), _MIN_WORDS)
@@ -109,7 +109,7 @@ def _rank(state: _Reuse, group: int, time: int) -> int:
     """Return the number of keys of a group whose last access was at `time` or before."""
     begin, node = state.first_word[group], time >> _BITS
     shift = np.uint64(_WORD - (time & _WORD))
-    found = _ones(state.words[begin + node] << shift)
+    found = _popcount(state.words[begin + node] << shift)
     while node > 0:
         found += int64(state.tree[begin + node - 1])
         node -= node & -node
@@ -117,7 +117,7 @@ def _rank(state: _Reuse, group: int, time: int) -> int:
 
 
 @compiled
-def _ones(word: np.uint64) -> int:
+def _popcount(word: np.uint64) -> int:
     word -= (word >> np.uint64(1)) & np.uint64(0x5555555555555555)
     word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
     word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
@@ -126,7 +126,7 @@ def _ones(word: np.uint64) -> int:
 
 @compiled
 def _renumber(state: _Reuse, group: int) -> None:
-    """Give the last accesses of a group's keys the first times, in the same order."""
+    """Renumber the times of a group's last accesses from 0, in the same order."""
     begin, end = state.first_word[group], state.first_word[group + 1]
     live = int64(0)
     for at in range(state.first_key[group], state.first_key[group + 1]):
@@ -139,7 +139,7 @@ def _renumber(state: _Reuse, group: int) -> None:
     for time in range(live):
         state.words[begin + (time >> _BITS)] |= np.uint64(1) << np.uint64(time & _WORD)
     for word in range(end - begin):
-        state.tree[begin + word] += _ones(state.words[begin + word])
+        state.tree[begin + word] += _popcount(state.words[begin + word])
         above = word + 1 + ((word + 1) & -(word + 1))
         if above <= end - begin:
             state.tree[begin + above - 1] += state.tree[begin + word]

@@ -20,7 +20,7 @@ class TopKShares(NamedTuple):
     keys: int
     shares: tuple[float, ...]
 
-    def of_hugectr(self) -> dict[str, object]:
+    def to_hugectr(self) -> dict[str, object]:
         """Return keys and hit rate for each `gpucacheper`, as its inference settings name them."""
         return {
             "keys": self.keys,
@@ -36,7 +36,7 @@ def top_k_shares(steps: Steps) -> Iterator[TopKShares]:
     """Yield the shares of each table; of all keys for a log without tables."""
     counts = accesses_of(steps)
     for index, table in enumerate(steps.tables or (ALL,)):
-        # In place, as 5e7 keys take 0.4 GB.
+        # Sort in place, as 5e7 keys take 0.4 GB.
         of_table = counts[steps.table_of == index] if steps.tables else counts
         of_table.sort()
         total = int(of_table.sum())

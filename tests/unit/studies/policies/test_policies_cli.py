@@ -91,7 +91,7 @@ def test_keys_that_all_fit_need_no_policy(log: Path, tmp_path: Path) -> None:
     keys = report["facts"]["keys"]
     top = next(each for each in report["outcomes"] if each["policy"] == "top-k")
     assert keys < 400 and "wrong choice" not in result.output and "right choice" not in result.output
-    assert f"All {keys} keys of the log fit into the 400 places" in result.output
+    assert f"All {keys} keys of the log fit into the 400 slots" in result.output
     assert f"Load all {keys} keys: the {top['updates'] - top['hits']} updates" in result.output
     assert "fit into" not in policies(*asked, "--sizes", keys - 1, "--into", tmp_path / "b").output
 
