@@ -22,7 +22,7 @@ from analysis.metrics import (
 from analysis.statistics import Comparison
 from analysis.summary import Summary
 from foundation.designs.arms import arm as arm_of
-from foundation.designs.arms import mentioned, repetition_of
+from foundation.designs.arms import arms_in_answer, repetition_of
 from foundation.designs.interface import Arm
 
 
@@ -200,7 +200,11 @@ def answer(summary: Summary) -> Answer:
         lead,
         recommend(found, lead.name in summary.capacity),
         found | ({} if learned is None else {LOSS.name: learned}),
-        [(arm, dict(_operations(summary, load, arm))) for arm in mentioned(lead.design) if not arm.is_lead],
+        [
+            (arm, dict(_operations(summary, load, arm)))
+            for arm in arms_in_answer(lead.design)
+            if not arm.is_lead
+        ],
         null if lacks_null else None,
     )
 

@@ -7,7 +7,7 @@ from analysis.claims import Claim, Verdict, claims
 from analysis.metrics import mentioned_in
 from analysis.record import FAST, AgentCost, capacity_by_arm, min_capacity
 from analysis.summary import Summary
-from foundation.designs.arms import compared
+from foundation.designs.arms import arms_by_reference
 
 DRIFT = 0.1
 """Relative change of the capacity above which the report warns."""
@@ -94,7 +94,7 @@ def facts(summary: Summary) -> Facts:
 
 
 def _operations(summary: Summary, load: str) -> Iterator[Operations]:
-    for baseline, arms in compared(summary.loads[load].differences).items():
+    for baseline, arms in arms_by_reference(summary.loads[load].differences).items():
         found = [
             (arm.name, _with_intervals(summary, load, arm.name)) for arm in arms if not arm.is_repetition
         ]

@@ -22,7 +22,7 @@ from scipy.special import stdtrit
 
 from analysis.record import AnalysisError, Block
 from analysis.statistics import ALPHA, Comparison, comparison_of_logarithms
-from foundation.designs.arms import arm, ordered
+from foundation.designs.arms import arm, arms_in_order
 from foundation.designs.interface import Arm
 
 FILE = "reports.jsonl"
@@ -52,7 +52,7 @@ def compare_mean_losses(
     log_losses: Mapping[str, float], alpha: float = ALPHA, with_interval: bool = True
 ) -> dict[str, Comparison]:
     found = {}
-    for each in ordered(log_losses):
+    for each in arms_in_order(log_losses):
         if each.reference is None or each.reference not in log_losses:
             continue
         low = high = None
@@ -67,7 +67,7 @@ def compare_mean_losses(
 def _mean_log_losses_of(blocks: Sequence[Block]) -> dict[str, float]:
     arms = [
         arm.name
-        for arm in ordered(block.arm for block in blocks)
+        for arm in arms_in_order(block.arm for block in blocks)
         if all(block.loss is not None and block.loss > 0 for block in blocks if block.arm == arm.name)
     ]
     loads = {block.load for block in blocks}
@@ -89,7 +89,7 @@ def _mean_log_losses_of(blocks: Sequence[Block]) -> dict[str, float]:
 
 def _half_width(log_losses: Mapping[str, float], arm: Arm, baseline: Arm, alpha: float) -> float | None:
     losses: dict[bool, list[float]] = {}  # by whether the arm aggregates
-    for each in ordered(log_losses):
+    for each in arms_in_order(log_losses):
         if each != arm or arm.settings.aggregates != baseline.settings.aggregates:
             losses.setdefault(each.settings.aggregates, []).append(log_losses[each.name])
     freedom = sum(len(values) - 1 for values in losses.values())
@@ -111,7 +111,7 @@ def read_curves(run: Path) -> Curves:
             found[report["arm"]][report["rank"]].append(float(report["loss"]))
         except (ValueError, KeyError, TypeError) as error:
             raise AnalysisError(f"{file}:{number}: expected a report, got {line[:80]!r}: {error}") from None
-    return {arm.name: _mean(found[arm.name].values()) for arm in ordered(found)}
+    return {arm.name: _mean(found[arm.name].values()) for arm in arms_in_order(found)}
 
 
 def _mean(of_workers: Collection[Sequence[float]]) -> list[float]:

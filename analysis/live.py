@@ -9,7 +9,7 @@ import polars as pl
 
 from analysis.metrics import METRICS, by_round, complete_rounds
 from analysis.record import read_record
-from foundation.designs.arms import ordered
+from foundation.designs.arms import arms_in_order
 from foundation.errors import DataError, reason_of
 from foundation.logs.columns import OPERATIONS, RPC, TRANSFERS
 
@@ -79,7 +79,7 @@ class LiveLatencies:
             changed.add(arm)
         for arm in changed & set(self._operations):
             self._update(arm)
-        return [self._newest[arm.name] for arm in ordered(self._newest)]
+        return [self._newest[arm.name] for arm in arms_in_order(self._newest)]
 
     def _read_new(self, log: str) -> Iterator[pl.DataFrame]:
         found = set(self._parts.glob(f"{log}-worker-*.parquet"))

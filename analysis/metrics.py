@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict
 
 from analysis.record import Block
 from analysis.statistics import ALPHA, Comparison, Rounds, compare_paired
-from foundation.designs.arms import compared, ordered
+from foundation.designs.arms import arms_by_reference, arms_in_order
 from foundation.logs.columns import METRICS as FIVE
 from foundation.logs.columns import OPS
 
@@ -205,7 +205,7 @@ def estimates(
     rpc: pl.DataFrame | None, operations: pl.DataFrame, blocks: Sequence[Block]
 ) -> dict[str, dict[str, Rounds]]:
     """Return arm -> metric -> one estimate per round, for rounds in which all arms measured everything."""
-    arms = [arm.name for arm in ordered(block.arm for block in blocks)]
+    arms = [arm.name for arm in arms_in_order(block.arm for block in blocks)]
     rounds = complete_rounds(measured_rows("operations", operations), arms)
     if not rounds:
         return {}
@@ -231,7 +231,7 @@ def differences(
             for metric, values in metrics[arm.name].items()
             if _known(values) and _known(reference := metrics[baseline].get(metric))
         }
-        for baseline, arms in compared(metrics).items()
+        for baseline, arms in arms_by_reference(metrics).items()
         if baseline in metrics
         for arm in arms
     }

@@ -9,7 +9,7 @@ from analysis.figures.correlation import arithmetic_share
 from analysis.figures.coverage import PAPERS_TOP_K
 from analysis.figures.model import Fact, Figure
 from analysis.summary import Summary
-from foundation.designs.arms import ordered
+from foundation.designs.arms import arms_in_order
 from foundation.logs.columns import METRICS, TRANSFERS
 
 Facts = Mapping[str, Mapping[Fact, float]]
@@ -30,7 +30,7 @@ class Finding:
 
 
 def columns(arms: Sequence[str]) -> dict[str, str]:
-    known = [arm for arm in ordered(arms) if not arm.is_repetition]
+    known = [arm for arm in arms_in_order(arms) if not arm.is_repetition]
     if not known:
         return {arm: f"here, {arm}" if len(arms) > 1 else "here" for arm in arms}
     known.sort(key=lambda arm: (arm.reference is not None, not arm.is_lead))

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from typing_extensions import Self
 
 from analysis.statistics import ALPHA, Comparison
-from foundation.designs.arms import ordered, reference_of, renamed_arm
+from foundation.designs.arms import arms_in_order, reference_of, renamed_arm
 from foundation.errors import HotlineError
 from foundation.logs.parts import write_text
 from foundation.renamed import FIELDS, find_old
@@ -282,7 +282,7 @@ class RunRecord(_Model):
 
 def capacity_by_arm(capacity: Mapping[str, float]) -> dict[str, float]:
     found: dict[str, list[float]] = {}
-    for arm in ordered(capacity):
+    for arm in arms_in_order(capacity):
         found.setdefault((arm.is_repetition and arm.reference) or arm.name, []).append(capacity[arm.name])
     return {arm: sum(each) / len(each) for arm, each in found.items()}
 

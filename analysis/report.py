@@ -33,7 +33,7 @@ from analysis.wording import (
     sentences,
     texts,
 )
-from foundation.designs.arms import compared, ordered
+from foundation.designs.arms import arms_by_reference, arms_in_order
 from foundation.designs.interface import Arm
 from foundation.logs.parts import write_text
 
@@ -218,7 +218,7 @@ def differences(summary: Summary, name: str) -> Iterator[Table]:
 
 
 def by_baseline(summary: Summary, load: LoadSummary) -> dict[str, list[Arm]]:
-    return compared(load.differences) or {summary.reference.name: []}
+    return arms_by_reference(load.differences) or {summary.reference.name: []}
 
 
 def _cell(change: Comparison | None, tone: Tone) -> Sentence:
@@ -236,7 +236,9 @@ def durability(summary: Summary) -> Table:
 
 
 def worse_metrics(summary: Summary, name: str) -> Iterator[Sentence]:
-    for arm in (arm.name for arm in ordered(summary.loads[name].differences) if arm.settings.aggregates):
+    for arm in (
+        arm.name for arm in arms_in_order(summary.loads[name].differences) if arm.settings.aggregates
+    ):
         found = claims(summary, name, arm)
         of_arm = [found[metric.name] for metric in shown_in("differences") if metric.name in found]
         worse = [claim for claim in of_arm if claim.tone == "worse"]

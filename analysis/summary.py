@@ -46,7 +46,7 @@ from analysis.record import (
 )
 from analysis.statistics import ALPHA, Comparison
 from foundation.designs.arms import arm as arm_of
-from foundation.designs.arms import leading, measured, ordered, reference_of, renamed_arm
+from foundation.designs.arms import arms_in_order, lead_arm, measured_arms, reference_of, renamed_arm
 from foundation.designs.interface import Arm
 from foundation.logs.columns import CLASSES, load_name
 
@@ -183,7 +183,7 @@ class Summary(_Model):
 
     @property
     def lead(self) -> Arm | None:
-        return leading(self.reference.design)
+        return lead_arm(self.reference.design)
 
     @property
     def is_sound(self) -> bool:
@@ -192,7 +192,7 @@ class Summary(_Model):
 
     @property
     def run_arms(self) -> tuple[Arm, ...]:
-        return tuple(each for each in ordered(self.arms) if self.arms[each.name].steps)
+        return tuple(each for each in arms_in_order(self.arms) if self.arms[each.name].steps)
 
 
 def summarise(run: Path, record: RunRecord) -> Summary:
@@ -202,7 +202,7 @@ def summarise(run: Path, record: RunRecord) -> Summary:
     rpc, operations = (_read_log(run / f"{log}.parquet") for log in ("rpc", "operations"))
     account = record.accounting
     first_attempts = record.first_attempts()
-    lead = leading(reference_of(record.capacity).design)
+    lead = lead_arm(reference_of(record.capacity).design)
     loads = {load_name(load): _summarise_load(load, rpc, operations, record) for load in _loads(record)}
     return Summary(
         target=record.target,
@@ -286,7 +286,7 @@ def _script_fields(run: Path, record: RunRecord) -> dict[str, Any]:
         "reports": reports,
         "last_reported": {arm: losses[reports - 1] for arm, losses in curves.items()} if reports else {},
         "steps_per_s": {
-            arm.name: steps[arm.name] / seconds[arm.name] for arm in ordered(steps) if seconds[arm.name]
+            arm.name: steps[arm.name] / seconds[arm.name] for arm in arms_in_order(steps) if seconds[arm.name]
         },
     }
 
@@ -396,7 +396,7 @@ def _summarise_arms(
     classes = measured_rows("rpc", rpc).group_by("arm", "class").agg(pl.len().alias("rpcs"), **latencies())
     of_class = classes.rows_by_key(["arm", "class"], named=True, unique=True)
     found = {}
-    for arm in measured(reference_of(block.arm for block in blocks).design):
+    for arm in measured_arms(reference_of(block.arm for block in blocks).design):
         arm_blocks = [block for block in blocks if block.arm == arm.name]
         values = of_blocks(arm_blocks, placed)
         for each in of_logs:

@@ -16,7 +16,7 @@ from analysis.metrics import METRICS, PS_CPU, Tone, goals, mentioned_in, shown_i
 from analysis.record import ANY
 from analysis.statistics import Comparison
 from analysis.stopping import LOOKS
-from foundation.designs.arms import compared
+from foundation.designs.arms import arms_by_reference
 from foundation.designs.registry import design
 from foundation.logs.columns import at_load, load_title
 from foundation.text import capital, pluralize
@@ -138,8 +138,9 @@ def _template() -> Template:
     }  # fmt: skip
     environment.globals |= {
         "ANY": ANY, "CPU": PS_CPU, "METRICS": METRICS, "claimed": claimed,
-        "compared": compared, "design": design, "disturbance": disturbance, "facts": facts, "goals": goals,
-        "learning": learning, "LOOKS": LOOKS, "shown_in": shown_in, "mentioned_in": mentioned_in,
+        "arms_by_reference": arms_by_reference,
+        "design": design, "disturbance": disturbance,
+        "facts": facts, "goals": goals, "learning": learning, "LOOKS": LOOKS, "shown_in": shown_in, "mentioned_in": mentioned_in,
         "pluralize": pluralize, "statistics": statistics, "tone_of": tone_of,
         "groups_without_claim": groups_without_claim,
     }  # fmt: skip

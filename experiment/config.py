@@ -20,7 +20,7 @@ from controller.tables import ROWS, SLOTS
 from experiment.errors import ConfigError
 from experiment.faults import FRAME_FAULTS
 from experiment.sizes import with_sizes
-from foundation.designs.arms import arms_of, measured
+from foundation.designs.arms import arms_of, measured_arms
 from foundation.designs.interface import LOCKSTEP_WORKERS, Arm
 from foundation.designs.registry import DEFAULT, NAMES, OPTIMISING, DesignError, no_optimiser_message
 from foundation.designs.registry import design as find_design
@@ -114,7 +114,7 @@ class WorkloadShape(Strict):
 
 
 def _arms(design: str) -> tuple[str, ...]:
-    return tuple(arm.name for arm in measured(design))
+    return tuple(arm.name for arm in measured_arms(design))
 
 
 class Config(RunSettings):

@@ -8,7 +8,7 @@ from controller.hotset import choice
 from experiment.config import Config
 from experiment.session import PlannedBlock, Session
 from foundation.concurrency import in_thread
-from foundation.designs.arms import profiling
+from foundation.designs.arms import profile_arm
 from foundation.logs.merge import last_updates
 
 _MARGIN = 1.02
@@ -36,7 +36,7 @@ async def prepare(session: Session, trace: TraceSize) -> None:
 
 async def profile(session: Session, trace: TraceSize) -> None:
     """Run the profile job until it has pushed the configured lanes, at most a pass; write the update logs."""
-    workers, arm = session.config.workers, profiling(session.config.design)
+    workers, arm = session.config.workers, profile_arm(session.config.design)
     steps = steps_to_profile(session.config, trace)
     done: dict[str, int] = {}
     with session.reporter.phase("profile", steps * workers) as phase:
@@ -57,7 +57,9 @@ def steps_to_profile(config: Config, trace: TraceSize) -> int:
 async def select(session: Session) -> list[int]:
     with session.reporter.phase("select"):
         logs = last_updates(session.parts)
-        hot = await in_thread(choice.build, logs, session.config.top_k, profiling(session.config.design).job)
+        hot = await in_thread(
+            choice.build, logs, session.config.top_k, profile_arm(session.config.design).job
+        )
         choice.write(hot, session.hot_set)
     session.reporter.message(f"the hot set: {hot.height:,} keys, {hot['share'].sum():.0%} of the updates")
     keys: list[int] = hot["key"].to_list()

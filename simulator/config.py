@@ -16,7 +16,7 @@ from analysis.statistics import MIN_ROUNDS
 from controller.tables import ROWS
 from experiment.config import PROFILE_LANES, SERVER_ROWS, Config, config_of, read_toml
 from experiment.errors import ConfigError
-from foundation.designs.arms import measured, ordered
+from foundation.designs.arms import arms_in_order, measured_arms
 from foundation.designs.registry import DEFAULT
 from foundation.errors import HotlineError
 from foundation.protocol.addressing import MAX_HOSTS, PORTS
@@ -33,7 +33,7 @@ _SWITCH_SETTINGS = ("traffic_manager", "rack", "switch_us", "switch_mpps")
 
 
 def _arms(design: str) -> tuple[str, ...]:
-    return tuple(arm.name for arm in measured(design) if not arm.is_repetition)
+    return tuple(arm.name for arm in measured_arms(design) if not arm.is_repetition)
 
 
 class SimulationError(HotlineError):
@@ -117,7 +117,7 @@ class SimulationConfig(Config):
     @field_validator("arms")
     @classmethod
     def _leave_out_repetitions(cls, arms: tuple[str, ...]) -> tuple[str, ...]:
-        repeated = [arm.name for arm in ordered(arms) if arm.is_repetition]
+        repeated = [arm.name for arm in arms_in_order(arms) if arm.is_repetition]
         for name in repeated:
             log.warning("arm %s is left out: a simulation has no noise that it could show", name)
         return tuple(name for name in arms if name not in repeated)

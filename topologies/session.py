@@ -23,7 +23,7 @@ from experiment.liveness import Liveness
 from experiment.session import START_AHEAD_NS, BlockResult, MachineCounters, OnProgress, PlannedBlock, Session
 from experiment.sizes import MAX_STEP_S
 from foundation.concurrency import gather_or_cancel
-from foundation.designs.arms import profiling
+from foundation.designs.arms import profile_arm
 from foundation.designs.interface import Arm, ControllerOps
 from foundation.designs.registry import design
 from foundation.logs.columns import OPERATIONS
@@ -120,7 +120,7 @@ class RealSession(Session):
 
     async def load(self, keys: Sequence[int]) -> None:
         """Load the hot set for the profile job while it trains, then for the offloaded arms; hint workers."""
-        arms, profile = self.config.offloaded, profiling(self.config.design)
+        arms, profile = self.config.offloaded, profile_arm(self.config.design)
         with self.reporter.phase("load", (1 + len(arms)) * len(keys)) as phase:
 
             def of_arms(moved: int, _: int) -> None:
@@ -137,7 +137,7 @@ class RealSession(Session):
             await call_all(self.workers, command)
 
     async def _load_under_training(self, keys: Sequence[int], progress: Progress) -> None:
-        loaded, profile = asyncio.Event(), profiling(self.config.design)
+        loaded, profile = asyncio.Event(), profile_arm(self.config.design)
 
         async def train() -> None:
             while not loaded.is_set():

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from analysis.record import RunRecord
 from analysis.statistics import MIN_ROUNDS
-from foundation.designs.arms import leading
+from foundation.designs.arms import lead_arm
 from hosts.config import ServerCost
 from topologies.signals import STOP, SignalActions
 
@@ -27,7 +27,7 @@ def can_be_simulated(record: RunRecord) -> bool:
         return False
     is_plain = config["codec"] == "fast" and not any(config["faults"].values())
     is_quick = config["recovery"]["journal_sync"] is None and config["server"] == ServerCost().model_dump()
-    lead = leading(record.design)
+    lead = lead_arm(record.design)
     has_both = lead is not None and {lead.name, lead.reference} <= set(config["arms"])
     return is_plain and is_quick and has_both and config["empty_rpcs"] > 0
 

@@ -23,7 +23,7 @@ from experiment.config import Config, load_config
 from experiment.errors import PreflightError
 from experiment.folder import chown_to_sudo_user
 from foundation.concurrency import gather_or_cancel, in_thread
-from foundation.designs.arms import leading, measured
+from foundation.designs.arms import lead_arm, measured_arms
 from foundation.designs.interface import Arm
 from foundation.errors import HotlineError
 from foundation.logs.columns import UPDATES
@@ -56,7 +56,7 @@ def folder_of(config: Config) -> Path:
 
 
 def arm_for_scripts(config: Config) -> Arm:
-    return leading(config.design) or measured(config.design)[0]
+    return lead_arm(config.design) or measured_arms(config.design)[0]
 
 
 def check(config: Config) -> None:

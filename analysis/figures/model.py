@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from foundation.designs.arms import every
+from foundation.designs.arms import all_arms
 from foundation.logs.columns import METRICS
 
 Values = npt.NDArray[np.float64]
@@ -96,5 +96,5 @@ class Figure:
 
 
 def colour_of(name: str, number: int) -> str:
-    arms = every()
+    arms = all_arms()
     return arms[name].colour if name in arms else COLOURS.get(name, _OTHERS[number % len(_OTHERS)])

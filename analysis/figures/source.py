@@ -11,7 +11,7 @@ import polars as pl
 from analysis.figures.model import colour_of
 from analysis.learning import Curves, read_curves
 from analysis.record import AnalysisError, RunRecord, read_record
-from foundation.designs.arms import every, ordered, reference_of, renamed_arm
+from foundation.designs.arms import all_arms, arms_in_order, reference_of, renamed_arm
 from foundation.designs.registry import design
 from foundation.logs.cluster import CLUSTER, ClusterLogs
 from foundation.logs.columns import LOGS
@@ -48,9 +48,9 @@ def of_run(run: Path) -> Source:
             raise AnalysisError(f"{run}: has no {log}.parquet; a finished run has one")
     measured = pl.col("measured") & (pl.col("round") >= 0) & (pl.col("op") != "empty")
     names = pl.col("arm").cast(pl.String), pl.col("op").cast(pl.String), pl.col("class").cast(pl.String)
-    jobs = {arm.job: arm.name for arm in every().values() if arm.is_measured}
+    jobs = {arm.job: arm.name for arm in all_arms().values() if arm.is_measured}
     arm_of_job = pl.col("job").replace_strict(jobs, default=None, return_dtype=pl.String)
-    measured_arms = ordered(block.arm for block in record.blocks)
+    measured_arms = arms_in_order(block.arm for block in record.blocks)
     arms = tuple(arm.name for arm in measured_arms)
     # In lockstep designs workers add whole vectors, so servers count no updates.
     counts_updates = not any(design(arm.design).is_lockstep for arm in measured_arms)
@@ -114,7 +114,7 @@ class Curve:
 
 
 def curves(sources: Sequence[Source], with_null: bool = False) -> Iterator[Curve]:
-    number, arms = 0, every()
+    number, arms = 0, all_arms()
     for dash, source in enumerate(sources):
         for arm in source.arms:
             if with_null or arm not in arms or not arms[arm].is_repetition:

@@ -14,7 +14,7 @@ from analysis.page.plots import Plot
 from analysis.record import RunRecord
 from analysis.summary import Summary
 from analysis.wording import AnswerText, Sentence, Table, pairs, signed
-from foundation.designs.arms import ordered
+from foundation.designs.arms import arms_in_order
 from foundation.designs.interface import Arm
 from foundation.logs.columns import at_load
 from foundation.text import pluralize
@@ -80,7 +80,7 @@ def fragment(answer: AnswerText | None, tables: Sequence[Table]) -> str:
 def drawings(summary: Summary, record: RunRecord) -> list[Drawing]:
     name, load = next(iter(summary.loads.items()))
     lead = summary.lead
-    arms = [arm for arm in ordered(load.arms) if lead and arm.name in (lead.name, lead.reference)]
+    arms = [arm for arm in arms_in_order(load.arms) if lead and arm.name in (lead.name, lead.reference)]
     if not all(load.arms[arm.name].steps for arm in arms):
         return []
     hosts = {

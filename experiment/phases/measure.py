@@ -15,7 +15,7 @@ from experiment.phases.interim import interim_summary
 from experiment.phases.rounds import RoundCount
 from experiment.progress import Phase
 from experiment.session import BlockResult, PlannedBlock, Session
-from foundation.designs.arms import leading
+from foundation.designs.arms import lead_arm
 from foundation.logs.columns import load_name
 
 _Use = TypeVar("_Use", ServerUse, ProgramUse)
@@ -65,7 +65,7 @@ async def measure(session: Session, halfway: Callable[[], Awaitable[None]]) -> N
 
 
 def _show_first_numbers(session: Session, rounds: RoundCount) -> None:
-    lead = leading(session.config.design)
+    lead = lead_arm(session.config.design)
     if lead is None or lead not in session.config.measured or not rounds.shows_numbers:
         return
     text = interim_summary(session.record.blocks, session.config.loads[0], lead)

@@ -13,7 +13,7 @@ from analysis.statistics import ALPHA
 from analysis.stopping import LOOKS, Look, reason_to_stop
 from experiment.config import Config
 from experiment.phases.interim import FIRST_S
-from foundation.designs.arms import leading
+from foundation.designs.arms import lead_arm
 from foundation.logs.columns import load_name
 
 _LATER_LOOKS_SHARE = 0.65
@@ -104,7 +104,7 @@ class RoundCount:
         return self._end_if_over_budget(following.rounds, _LATER_LOOKS_SHARE)
 
     def _reason(self, look: Look, blocks: Sequence[Block]) -> End | None:
-        lead = leading(self._config.design)
+        lead = lead_arm(self._config.design)
         if lead is None or lead not in self._config.measured:
             return None
         # Looks compare the arms at the first load only.

@@ -15,11 +15,11 @@ def arms_of(design: str) -> tuple[Arm, ...]:
     return find(design).arms
 
 
-def measured(design: str) -> tuple[Arm, ...]:
+def measured_arms(design: str) -> tuple[Arm, ...]:
     return tuple(arm for arm in arms_of(design) if arm.is_measured)
 
 
-def profiling(design: str) -> Arm:
+def profile_arm(design: str) -> Arm:
     found = next((arm for arm in arms_of(design) if not arm.is_measured), None)
     if found is None:
         raise HotlineError(f"design {design} has no arm to profile")
@@ -28,11 +28,11 @@ def profiling(design: str) -> Arm:
 
 def fault_arms(design: str) -> tuple[Arm, ...]:
     """Return the arms whose switch aggregates, which faults can affect; without one, the first arm."""
-    found = measured(design)
+    found = measured_arms(design)
     return tuple(arm for arm in found if arm.settings.aggregates) or found[:1]
 
 
-def every() -> dict[str, Arm]:
+def all_arms() -> dict[str, Arm]:
     found = [arm for design in known() for arm in arms_of(design)]
     names = {arm.name: arm for arm in found}
     if not len(names) == len({arm.job for arm in found}) == len(found):
@@ -41,50 +41,50 @@ def every() -> dict[str, Arm]:
 
 
 def arm(name: str) -> Arm:
-    found = every()
+    found = all_arms()
     if name not in found:
         raise HotlineError(find_old_arm([name]) or f"expected an arm ({', '.join(found)}), got {name!r}")
     return found[name]
 
 
 def renamed_arm(names: Iterable[str]) -> str | None:
-    return find_old_arm(names, every())
+    return find_old_arm(names, all_arms())
 
 
-def ordered(names: Iterable[str]) -> tuple[Arm, ...]:
+def arms_in_order(names: Iterable[str]) -> tuple[Arm, ...]:
     wanted = set(names)
-    return tuple(arm for arm in every().values() if arm.is_measured and arm.name in wanted)
+    return tuple(arm for arm in all_arms().values() if arm.is_measured and arm.name in wanted)
 
 
 def reference_of(names: Iterable[str]) -> Arm:
-    found = [arm for arm in ordered(names) if arm.reference is None]
+    found = [arm for arm in arms_in_order(names) if arm.reference is None]
     if not found:
         raise HotlineError("there is no arm that others are compared with")
     return found[0]
 
 
-def compared(names: Iterable[str]) -> dict[str, list[Arm]]:
-    found = ordered(names)
+def arms_by_reference(names: Iterable[str]) -> dict[str, list[Arm]]:
+    found = arms_in_order(names)
     references = dict.fromkeys(arm.reference for arm in found if arm.reference is not None)
     return {name: [arm for arm in found if arm.reference == name] for name in references}
 
 
 def repetition_of(name: str | None) -> Arm | None:
     """Return the arm that repeats another one (A/A), whose differences are noise; None if there is none."""
-    return next((arm for arm in every().values() if arm.reference == name and arm.is_repetition), None)
+    return next((arm for arm in all_arms().values() if arm.reference == name and arm.is_repetition), None)
 
 
-def leading(design: str) -> Arm | None:
-    return next((arm for arm in measured(design) if arm.is_lead), None)
+def lead_arm(design: str) -> Arm | None:
+    return next((arm for arm in measured_arms(design) if arm.is_lead), None)
 
 
-def judged(design: str) -> tuple[Arm, Arm]:
-    lead = leading(design)
+def baseline_and_lead(design: str) -> tuple[Arm, Arm]:
+    lead = lead_arm(design)
     if lead is None or lead.reference is None:
         raise HotlineError(f"design {design} has no lead arm with a reference")
     return arm(lead.reference), lead
 
 
-def mentioned(design: str) -> tuple[Arm, ...]:
-    found = [arm for arm in measured(design) if arm.is_lead or arm.sentence_prefix]
+def arms_in_answer(design: str) -> tuple[Arm, ...]:
+    found = [arm for arm in measured_arms(design) if arm.is_lead or arm.sentence_prefix]
     return tuple(sorted(found, key=lambda arm: not arm.is_lead))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from foundation.designs.arms import every, renamed_arm
+from foundation.designs.arms import all_arms, renamed_arm
 from foundation.errors import DataError
 from foundation.logs.columns import LOGS, METRICS
 from foundation.logs.counts import Counts
@@ -89,7 +89,7 @@ def _rules(log: str) -> list[Rule]:
 
 
 def _job() -> Rule:
-    jobs = {arm.name: arm.job for arm in every().values()}
+    jobs = {arm.name: arm.job for arm in all_arms().values()}
     job = pl.col("arm").cast(pl.String).replace_strict(jobs, default=None, return_dtype=pl.Int64)
     return Rule(f"expected the job of the arm: {jobs}", job == pl.col("job"), ["arm", "job"])
 

@@ -8,7 +8,7 @@ from analysis.metrics import PS_CPU, WORKER_CPU, of_blocks, shown_in
 from analysis.record import RunRecord
 from analysis.statistics import Comparison
 from analysis.summary import Summary
-from foundation.designs.arms import judged
+from foundation.designs.arms import baseline_and_lead
 from foundation.settings import Strict
 from simulator.config import SimulationConfig
 
@@ -52,7 +52,7 @@ def compare_arms(config: SimulationConfig, record: RunRecord, summary: Summary) 
     load = next(iter(summary.loads.values()))
     rate = load.offered_rate
     assert rate is not None, "expected an open-loop load, which every simulation has"
-    baseline, lead = judged(config.design)
+    baseline, lead = baseline_and_lead(config.design)
     differences = load.differences[lead.name]
     cores, share = cores_of(config), config.hosts.server_share
     # In a simulated part servers are slower than in the cluster, so times of operations are left out.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from analysis.record import Staleness
 from experiment.phases.workload import lanes_per_step
 from experiment.progress import Reporter
-from foundation.designs.arms import judged
+from foundation.designs.arms import baseline_and_lead
 from foundation.designs.collect import NAME as COLLECT
 from foundation.settings import Strict
 from hosts.workload.trace import Trace
@@ -138,5 +138,5 @@ def _check_part(
 def capacities(config: SimulationConfig, trace: Trace, reporter: Reporter) -> tuple[float, float]:
     """Return the simulated capacities of the whole cluster without and with offload, in steps/s."""
     with temporary_run(config.model_copy(update={"rounds": 1}), trace, reporter) as temporary:
-        baseline, lead = (temporary.record.capacity[arm.name] for arm in judged(config.design))
+        baseline, lead = (temporary.record.capacity[arm.name] for arm in baseline_and_lead(config.design))
     return baseline / config.hosts.server_share, lead / config.hosts.server_share

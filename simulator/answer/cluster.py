@@ -8,7 +8,7 @@ from pydantic import Field
 from experiment.config import config_of
 from experiment.phases.workload import generate_trace
 from experiment.progress import Reporter
-from foundation.designs.arms import judged
+from foundation.designs.arms import baseline_and_lead
 from foundation.designs.collect import NAME as COLLECT
 from foundation.designs.registry import DEFAULT
 from foundation.logs.access.block import SAMPLES_PER_STEP
@@ -105,7 +105,7 @@ def config_for(cluster: Cluster, part: Part | None = None) -> SimulationConfig:
         "top_k": cluster.top_k,
         "design": cluster.design,
         "optimiser": cluster.optimiser,
-        "arms": tuple(arm.name for arm in judged(cluster.design)),
+        "arms": tuple(arm.name for arm in baseline_and_lead(cluster.design)),
         "loads": (_HALF_LOAD,) if cluster.rate is None else (1.0,),
         "rate": None if cluster.rate is None else part.share * cluster.rate,
         "max_load": MAX_LOAD,

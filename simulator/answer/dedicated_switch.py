@@ -11,7 +11,7 @@ from analysis.statistics import Comparison
 from analysis.summary import Summary
 from experiment.phases.workload import generate_trace, read_data
 from experiment.session import HOT_SET
-from foundation.designs.arms import judged
+from foundation.designs.arms import baseline_and_lead
 from hosts.workload.trace import Trace
 from simulator.answer.cluster import SWITCH, on_dedicated_cores
 from simulator.config import SimulationConfig
@@ -71,10 +71,10 @@ def _config_like(
     short = {"rounds": rounds, "block_ms": 1, "discard_ms": 0}
     # Taken from the record, as choosing them again takes half a second.
     training = {name: record.workload.get(name) for name in ("learning_rate", "scale")}
-    arms = tuple(arm.name for arm in judged(record.design))
+    arms = tuple(arm.name for arm in baseline_and_lead(record.design))
     return config_like(record, hosts, arms, **offered, **short, **training, **others)
 
 
 def _differences(temporary: TemporaryRun) -> dict[str, Comparison]:
-    _, lead = judged(temporary.record.design)
+    _, lead = baseline_and_lead(temporary.record.design)
     return next(iter(temporary.summary.loads.values())).differences[lead.name]

@@ -22,7 +22,7 @@ import polars as pl
 from analysis.metrics import PS_CPU, WORKER_CPU, of_blocks
 from analysis.record import AnalysisError, RunRecord
 from analysis.summary import Summary
-from foundation.designs.arms import judged
+from foundation.designs.arms import baseline_and_lead
 from foundation.logs.columns import TRANSFERS, load_name
 from simulator.costs import Hosts
 from simulator.prediction.similar_run import shared_cores
@@ -48,7 +48,7 @@ class _Arm(NamedTuple):
 
 
 def costs_of_run(run: Path, record: RunRecord, summary: Summary) -> Hosts:
-    baseline, lead = (_arm(run, record, summary, arm.name) for arm in judged(record.design))
+    baseline, lead = (_arm(run, record, summary, arm.name) for arm in baseline_and_lead(record.design))
     return Hosts.model_validate(
         {
             **shared_cores(record),
@@ -106,7 +106,7 @@ def _program(baseline: _Arm, lead: _Arm) -> dict[str, int]:
 
 
 def step_costs_of(run: Path, record: RunRecord, summary: Summary) -> StepCosts:
-    found = _arm(run, record, summary, judged(record.design)[0].name)
+    found = _arm(run, record, summary, baseline_and_lead(record.design)[0].name)
     return StepCosts(found.worker_us, found.server_us, found.rpcs)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from analysis.record import AnalysisError, RunRecord
 from experiment.config import config_of
-from foundation.designs.arms import ordered
+from foundation.designs.arms import arms_in_order
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts
 
@@ -22,7 +22,7 @@ def config_like(record: RunRecord, hosts: Hosts, arms: Sequence[str], **changes:
     settings = {name: value for name, value in record.config.items() if name not in _REAL_RUN_SETTINGS}
     values = {
         **settings,
-        "arms": tuple(arm.name for arm in ordered(arms) if not arm.is_repetition),
+        "arms": tuple(arm.name for arm in arms_in_order(arms) if not arm.is_repetition),
         "network": {"rate_mbit": 0.0, "delay_us": 0.0},
         "hosts": hosts.model_dump(),
         "offered": record.offered_rate,

@@ -8,7 +8,7 @@ import numpy as np
 
 from analysis.figures.model import Axis, Fact, Figure, Panel, Series, Values, colour_of
 from foundation.designs.arms import arm as arm_of
-from foundation.designs.arms import ordered
+from foundation.designs.arms import arms_in_order
 from simulator.sweeps.plan import Sweep
 from simulator.sweeps.point import CachedPoint, SweptArm
 from simulator.sweeps.spread import SweepResults
@@ -58,7 +58,9 @@ def _values(found: Sequence[CachedPoint], arm: str, metric: Metric) -> Values:
 
 
 def _arms(found: Sequence[CachedPoint]) -> list[str]:
-    return [arm.name for arm in ordered(set.intersection(*(set(cached.result.arms) for cached in found)))]
+    return [
+        arm.name for arm in arms_in_order(set.intersection(*(set(cached.result.arms) for cached in found)))
+    ]
 
 
 def overview(sweep: Sweep, found: Sequence[CachedPoint]) -> Figure:

@@ -7,7 +7,7 @@ from analysis.figures.files import write_figures
 from analysis.page.build import Page, build
 from analysis.page.plots import plot
 from analysis.wording import Row, Table, plain
-from foundation.designs.arms import measured, mentioned, reference_of
+from foundation.designs.arms import arms_in_answer, measured_arms, reference_of
 from foundation.designs.interface import Arm
 from foundation.logs.parts import write_text
 from simulator.sweeps.figures import figures_of
@@ -42,7 +42,9 @@ def write_page(swept: Sequence[Sweep], results: SweepResults, folder: Path) -> P
 def table(sweep: Sweep, results: SweepResults) -> Table:
     found = {point.name: results[sweep.name, point.name] for point in sweep.points}
     base = reference_of(name for cached in found.values() for name in cached.result.arms)
-    others = [arm for arm in measured(base.design) if arm.reference is not None and not arm.is_repetition]
+    others = [
+        arm for arm in measured_arms(base.design) if arm.reference is not None and not arm.is_repetition
+    ]
     rows: list[Row] = [_row(name, cached, base.name, others) for name, cached in found.items()]
     changes = [f"{what}: {arm.name}" for what, arm in _changes(others)]
     head = (sweep.axis, f"steps/s: {base.name}", *changes, "RPCs", "lanes")
@@ -54,7 +56,7 @@ _CHANGED = {"steps/s": "capacity", "pull": "pull_mean", "servers' CPU": "ps_cpu_
 
 def _changes(arms: Sequence[Arm]) -> Iterator[tuple[str, Arm]]:
     for what, metric in _CHANGED.items():
-        yield from ((what, arm) for arm in arms if metric == "capacity" or arm in mentioned(arm.design))
+        yield from ((what, arm) for arm in arms if metric == "capacity" or arm in arms_in_answer(arm.design))
 
 
 def _row(name: str, cached: CachedPoint, base: str, others: Sequence[Arm]) -> Row:

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 
-from foundation.designs.arms import leading, measured
+from foundation.designs.arms import lead_arm, measured_arms
 from foundation.designs.hotset import NAME
 from studies.paper.packing import PARAMETERS, TOP
 
-_ARMS = measured(NAME)
+_ARMS = measured_arms(NAME)
 _ALL_ARMS = [arm.name for arm in _ARMS]
 _SCALE_ARMS = [arm.name for arm in _ARMS if not arm.is_repetition]
 _COMPARED_ARMS = [
-    arm.name for arm in _ARMS if arm.reference is None or arm.is_repetition or arm == leading(NAME)
+    arm.name for arm in _ARMS if arm.reference is None or arm.is_repetition or arm == lead_arm(NAME)
 ]
 _KEYS, _STEPS = 3_000, 4_000
 """Keys per step and steps of the trace in the default run; short runs have fewer steps."""

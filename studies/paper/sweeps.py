@@ -7,7 +7,7 @@ import numpy as np
 
 from analysis.figures.model import Axis, Figure, Panel, Series, colour_of
 from analysis.record import Block
-from foundation.designs.arms import ordered
+from foundation.designs.arms import arms_in_order
 from foundation.designs.hotset import BASELINE, OFFLOAD
 from studies.paper.costs import METRICS as COSTS
 from studies.paper.map import TITLES
@@ -135,7 +135,7 @@ def utilisation(runs: Sequence[MeasuredRun]) -> Figure:
     """Draw [DDL] Fig. 8: CPU time of workers and servers against the number of workers, in cores."""
     by_size = sorted(runs, key=lambda run: (run.config.workers, run.config.servers))
     x = np.array([run.config.workers for run in by_size], dtype=np.float64)
-    arms = ordered(block.arm for run in runs for block in run.record.blocks)
+    arms = arms_in_order(block.arm for run in runs for block in run.record.blocks)
     panels = []
     for arm in (arm.name for arm in arms if not arm.is_repetition):
         blocks = [[block for block in run.record.blocks if block.arm == arm] for run in by_size]

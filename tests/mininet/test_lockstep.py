@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from foundation.designs.arms import measured
+from foundation.designs.arms import measured_arms
 from foundation.designs.registry import design
 from tests.mininet.run_topo import Traces, finished_run, record_of, summary_of
 
@@ -37,7 +37,7 @@ def test_nothing_is_lost_and_the_report_says_what_it_is(tmp_path: Path, name: st
     assert accounting["sent"] == accounting["applied"] > 10_000
     assert record["datapath"] == datapath and summary["vector"] == 2000
     assert summary["last_loss"] < summary["chance_loss"]
-    for arm in measured(name):
+    for arm in measured_arms(name):
         of = summary["arms"][arm.name]
         assert of["steps"] >= 2 * 20
         # 32 chunks of 64 values, 33 of 62; 8 of 256 at servers; 2 (W - 1) steps of ceil(667 / 256) in a ring.

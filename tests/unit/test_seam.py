@@ -14,7 +14,7 @@ import pytest
 
 from experiment.designs import rows
 from foundation.compiled import sources
-from foundation.designs.arms import judged
+from foundation.designs.arms import baseline_and_lead
 from foundation.designs.interface import NEVER
 from foundation.designs.registry import DesignError, design, known
 from foundation.errors import HotlineError
@@ -133,9 +133,9 @@ def test_rooms_that_serve_all_designs_name_none() -> None:
 
 
 def test_a_design_is_judged_by_an_arm_beside_its_baseline() -> None:
-    assert [arm.name for arm in judged("hotset")] == ["baseline", "offload"]
+    assert [arm.name for arm in baseline_and_lead("hotset")] == ["baseline", "offload"]
     with pytest.raises(HotlineError, match="design none has no lead arm with a reference"):
-        judged("none")
+        baseline_and_lead("none")
 
 
 def test_a_design_is_named_in_its_folders_and_where_rooms_list_designs() -> None:

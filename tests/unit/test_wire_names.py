@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from foundation.designs.arms import arms_of, measured
+from foundation.designs.arms import arms_of, measured_arms
 from foundation.designs.hotset import BASELINE, OFFLOAD, OFFLOAD_PROXY, PROXY, REPEAT, settings_of
 from foundation.protocol import addressing
 from foundation.protocol.addressing import Endpoint
@@ -39,7 +39,7 @@ def test_arms_and_what_each_uses_of_the_switch() -> None:
         ("offload", 4, True, False),
         ("offload-proxy", 5, True, True),
     ]
-    assert measured("hotset") == (BASELINE, REPEAT, PROXY, OFFLOAD, OFFLOAD_PROXY)
+    assert measured_arms("hotset") == (BASELINE, REPEAT, PROXY, OFFLOAD, OFFLOAD_PROXY)
     assert {arm.name for arm, uses in found if uses.aggregates} == {"profile", "offload", "offload-proxy"}
     assert {arm.name for arm, _ in found if arm.is_repetition} == {"repeat"}
 

@@ -134,7 +134,7 @@ def compare(runs: tuple[Path, ...], as_json: bool) -> None:
 
 def _print_compared(load: str, found: list[ComparedRun]) -> None:
     from analysis.metrics import shown_in
-    from foundation.designs.arms import leading, mentioned, reference_of
+    from foundation.designs.arms import arms_in_answer, lead_arm, reference_of
 
     # The table has selected metrics; --json has all.
     metrics = shown_in("compare")
@@ -145,8 +145,8 @@ def _print_compared(load: str, found: list[ComparedRun]) -> None:
     of_load = capital(load_title(load))
     click.echo(of_load + (f", steps/s offered: {offered}" if offered else ""))
     base = reference_of(found[0].changes[load])
-    lead = leading(base.design)
-    for arm in (each.name for each in (base, *mentioned(base.design))):
+    lead = lead_arm(base.design)
+    for arm in (each.name for each in (base, *arms_in_answer(base.design))):
         changes = [each.changes[load].get(arm, {}) for each in found]
         rows = [
             [

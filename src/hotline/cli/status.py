@@ -9,7 +9,7 @@ from rich.console import Console
 from controller.controller import Controller
 from controller.status import SwitchStatus
 from controller.tables import Job
-from foundation.designs.arms import every
+from foundation.designs.arms import all_arms
 from foundation.protocol.header import LANES
 from foundation.text import pluralize
 from hotline.cli.common import (
@@ -102,7 +102,7 @@ def _dropped(drops: Mapping[str, int]) -> str:
 
 
 def _arm(job: Job) -> str | None:
-    return next((arm.name for arm in every().values() if arm.job == job.job), None)
+    return next((arm.name for arm in all_arms().values() if arm.job == job.job), None)
 
 
 def _settings(job: Job) -> list[object]:

@@ -36,13 +36,13 @@ def with_a_sixth(patch: pytest.MonkeyPatch, baseline: str) -> Arm:
 
 def measured(folder: Path, design: str) -> tuple[Path, Summary, str]:
     """Return the folder, the summary and the page of a run of all arms of a design."""
-    run = make_run(folder / "run", [arm.name for arm in arms.measured(design)])
+    run = make_run(folder / "run", [arm.name for arm in arms.measured_arms(design)])
     return run.folder, run.summary(), run.page()
 
 
 def heads(text: str) -> list[list[str]]:
     """Return the terminal's tables: one or more for each load and baseline, and one for all loads."""
-    known = arms.every()
+    known = arms.all_arms()
     words = [line.split() for line in text.splitlines()]
     return [each for each in words if each and set(each) <= set(known)]
 
@@ -106,7 +106,7 @@ def test_no_two_arms_share_a_name_or_a_job(monkeypatch: pytest.MonkeyPatch) -> N
     sixth = with_a_sixth(monkeypatch, "baseline")
     monkeypatch.setattr(hotset, "DESIGN", replace(hotset.DESIGN, arms=(*hotset.DESIGN.arms, sixth)))
     with pytest.raises(ValueError, match="share a name or a job"):
-        arms.every()
+        arms.all_arms()
 
 
 def test_settings_belong_to_their_design() -> None:

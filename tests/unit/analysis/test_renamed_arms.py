@@ -12,7 +12,7 @@ import pytest
 from analysis.record import AnalysisError
 from analysis.report import write_report
 from analysis.summary import read_summary, summarise
-from foundation.designs.arms import every
+from foundation.designs.arms import all_arms
 from foundation.renamed import ARMS
 from tests.harness.cli import invoke
 from tests.unit.analysis.synthetic import SyntheticRun
@@ -37,7 +37,7 @@ def with_old_names(file: Path) -> None:
 
 
 def test_every_old_name_has_a_new_one() -> None:
-    assert set(ARMS.values()) <= set(every()) and not set(ARMS) & set(every())
+    assert set(ARMS.values()) <= set(all_arms()) and not set(ARMS) & set(all_arms())
 
 
 @pytest.mark.parametrize("command", ["report", "fit", "predict", "compare", "figures"])

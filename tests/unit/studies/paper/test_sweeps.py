@@ -10,7 +10,7 @@ import pytest
 
 from analysis.record import Block, ServerUse
 from analysis.statistics import Comparison
-from studies.paper.sweeps import CHANGED, METRICS, by_workers, sweep, sweeps, utilisation
+from studies.paper.sweeps import CHANGE_METRICS, METRICS, by_workers, sweep, sweeps, utilisation
 from tests.harness.records import a_block
 
 
@@ -31,7 +31,7 @@ class Run:
 
     def difference(self, metric: str) -> Comparison:
         ratio = -self.config.top_k / 10_000
-        baseline = 100.0 + [*METRICS, *CHANGED.values()].index(metric)
+        baseline = 100.0 + [*METRICS, *CHANGE_METRICS.values()].index(metric)
         return Comparison(
             reference=baseline, value=baseline * (1 + ratio), difference=baseline * ratio,
             low=None, high=None, ratio=ratio, ratio_low=ratio - 0.01, ratio_high=ratio + 0.02,
