@@ -38,15 +38,15 @@ def cells(study: Study, outcome: Outcome) -> list[str]:
     return [*texts, f"over {study.facts.steps_after_shift:,}" if after is None else f"{after:,}"]
 
 
-_BY_TABLE = ("belady", "top-k", "window", "tinylfu", "lru")
+_POLICIES_BY_TABLE = ("belady", "top-k", "window", "tinylfu", "lru")
 
 
-def table_columns(study: Study, size: int) -> list[str]:
-    return [each.title for name, each in study.at(size).items() if name in _BY_TABLE]
+def columns_by_table(study: Study, size: int) -> list[str]:
+    return [each.title for name, each in study.at(size).items() if name in _POLICIES_BY_TABLE]
 
 
-def by_table(study: Study, size: int) -> Iterator[list[str]]:
-    shown = [each for name, each in study.at(size).items() if name in _BY_TABLE]
+def rows_by_table(study: Study, size: int) -> Iterator[list[str]]:
+    shown = [each for name, each in study.at(size).items() if name in _POLICIES_BY_TABLE]
     for index, (table, updates) in enumerate(zip(study.facts.tables, study.facts.table_updates, strict=True)):
         shares = [f"{each.table_hits[index] / updates:.1%}" if updates else "–" for each in shown]
         yield [table, f"{updates:,}", *shares]

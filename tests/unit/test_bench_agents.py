@@ -23,14 +23,21 @@ from switch_bench.results import SWITCHES, Result
 from switch_bench.scale import FULL, QUICK
 from switch_bench.switches import BMV2, KERNEL, SOFTSWITCH
 from switch_harness.waiting import PATIENCE_S
-from tools.bench.alone import batches_of, bytes_needed, server_of, space_of, us_per_operation, us_per_rpc
 from tools.bench.callers import Callers, Trial
-from tools.bench.echo import echoing
+from tools.bench.echo import echo_server
 from tools.bench.requests import JOB, make_requests
 from tools.bench.results import AGENT, AGENTS, ECHO, HANDLE_US, OPTIMISER_COST
-from tools.bench.sections.agents import Served, Trials, results_of, shares
+from tools.bench.sections.agents import Served, Trials, results_of, server_sizes
 from tools.bench.sections.optimisers import OPTIMISERS
 from tools.bench.servers import parameter_server
+from tools.bench.state_machines import (
+    batches_of,
+    bytes_needed,
+    server_of,
+    space_of,
+    us_per_operation,
+    us_per_rpc,
+)
 from tools.bench.stepper import Cost, stepping
 
 HOST = f"127.87.{os.getpid() % 250 + 1}.1"
@@ -116,7 +123,7 @@ def test_an_operation_is_issued_whole() -> None:
 
 def test_an_echo_answers_with_the_given_size() -> None:
     requests = make_requests(Op.PULL, keys_of(KeySpace(SIZE), 300))
-    with echoing((HOST, HOTLINE_PORT + 5), CORE) as echo, client() as sock:
+    with echo_server((HOST, HOTLINE_PORT + 5), CORE) as echo, client() as sock:
         echo.answer_with(requests.answer_octets)
         assert Callers(sock, (HOST, HOTLINE_PORT + 5)).call(requests, 1000).rpcs == 1000
         sock.setblocking(True)
@@ -204,8 +211,8 @@ def test_goals_are_those_of_the_sizes_that_are_measured() -> None:
         (150_000_000, False): "≤ 1",
         (150_000_000, True): "≤ 3",
     }
-    assert shares(FULL) == tuple(HANDLE_US)
-    assert shares(QUICK) == shares(FULL)[:1]
+    assert server_sizes(FULL) == tuple(HANDLE_US)
+    assert server_sizes(QUICK) == server_sizes(FULL)[:1]
 
 
 def test_switches_and_agents_have_own_tables() -> None:

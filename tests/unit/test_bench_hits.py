@@ -24,7 +24,7 @@ from switch_bench.scale import QUICK
 from switch_bench.stage import Stage
 from switch_bench.switches import SOFTSWITCH
 from switch_bench.workload import FIRST_SEQ, INGRESS
-from tools.bench import counters, drawn, hotline, timed
+from tools.bench import counters, hotline, pushes, timed
 from tools.bench.sections import hits as section
 
 CONFIG = LoadedConfig.read(hotline.PROGRAM.json, hotline.PROGRAM.p4info)
@@ -35,16 +35,16 @@ SOFTWARE = {"task clock": (1, 1), "page faults": (1, 2)}
 @pytest.fixture(scope="module")
 def switch() -> CompiledPipeline:
     pipeline = CompiledPipeline(CONFIG.program)
-    section.install(CONFIG, pipeline, drawn.hot_rows(2))
+    section.install(CONFIG, pipeline, pushes.hot_rows(2))
     return pipeline
 
 
-def keys_of(frames: drawn.Drawn) -> NDArray[np.uint64]:
+def keys_of(frames: pushes.Pushes) -> NDArray[np.uint64]:
     return frames.frames[:, -LANES * 12 : -LANES * 4].copy().view(">u8").astype(np.uint64)
 
 
 def test_hot_keys_are_distinct_in_their_lanes_and_the_popular_ones_come_often() -> None:
-    frames = drawn.hits(1, 640)
+    frames = pushes.hits(1, 640)
     keys = keys_of(frames)
     assert (lanes_of(keys) == np.arange(LANES)).all()
     assert frames.ranks.max() < R1.hot
@@ -54,21 +54,21 @@ def test_hot_keys_are_distinct_in_their_lanes_and_the_popular_ones_come_often() 
 
 
 def test_jobs_take_turns_and_same_keys_come_again() -> None:
-    frames = drawn.hits(2, 6)
+    frames = pushes.hits(2, 6)
     assert (frames.ranks // R1.hot).tolist() == [[k % 2] * LANES for k in range(6)]
-    same = keys_of(drawn.same(2, 6))
+    same = keys_of(pushes.same(2, 6))
     assert (same[::2] == same[0]).all()
     assert (same[1::2] == same[1]).all()
 
 
-@pytest.mark.parametrize(("of", "size"), [(drawn.hits, 98), (drawn.same, 98), (drawn.cold, 482)])
+@pytest.mark.parametrize(("of", "size"), [(pushes.hits, 98), (pushes.same, 98), (pushes.cold, 482)])
 @pytest.mark.parametrize("evicted", [False, True])
 def test_the_switch_answers_hits_and_passes_cold_frames(
-    switch: CompiledPipeline, of: Callable[[int, int], drawn.Drawn], size: int, evicted: bool
+    switch: CompiledPipeline, of: Callable[[int, int], pushes.Pushes], size: int, evicted: bool
 ) -> None:
     drew, first = of(2, 128), next(FIRST)
     for k, frame in enumerate(map(bytearray, drew.frames)):
-        frame[drawn.SEQ_AT : drawn.SEQ_AT + 4] = (FIRST_SEQ + first + k).to_bytes(4, "big")
+        frame[pushes.SEQ_AT : pushes.SEQ_AT + 4] = (FIRST_SEQ + first + k).to_bytes(4, "big")
         [output] = switch.process(INGRESS, bytes(frame), 0, 3)
         assert len(output.frame) == size
     took = timed.sockets(switch)(drew, next(FIRST), evicted)
@@ -77,7 +77,7 @@ def test_the_switch_answers_hits_and_passes_cold_frames(
 
 
 def test_frames_that_do_not_come_out_are_an_error(switch: CompiledPipeline) -> None:
-    frames = drawn.hits(1, 64)
+    frames = pushes.hits(1, 64)
     frames.frames[:, 12] = 0xFF  # of no IP packet
     with pytest.raises(BenchError, match="0 of 64 frames came out"):
         timed.sockets(switch)(frames, next(FIRST), False)

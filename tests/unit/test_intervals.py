@@ -1,4 +1,4 @@
-"""The coverage of intervals on made-up null hypotheses."""
+"""The coverage of intervals on synthetic null hypotheses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,16 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 
-from tools.bench.intervals import MADE_UP, METHODS, NULLS, claimed, cover, cover_until_narrow, main, recorded
+from tools.bench.intervals import (
+    METHODS,
+    NULLS,
+    SYNTHETIC,
+    claim_rates,
+    cover,
+    cover_until_narrow,
+    main,
+    recorded,
+)
 
 TRIALS = 400
 OURS = METHODS["sign flips, log ratios"]
@@ -30,7 +39,7 @@ def test_the_reports_interval_covers(null: str, rounds: int) -> None:
     ],
 )
 def test_it_covers_where_rounds_go_on_until_it_is_narrow(null: str, goal: float) -> None:
-    found = cover_until_narrow(OURS, NULLS[null], 30, TRIALS, goal, least=10)
+    found = cover_until_narrow(OURS, NULLS[null], 30, TRIALS, goal, min_rounds=10)
     assert 0.917 < found.coverage < 0.98
     assert found.rounds < 28
 
@@ -42,16 +51,16 @@ def test_bootstraps_of_sums_do_not(method: str) -> None:
 
 
 @pytest.mark.parametrize("rounds", [6, 10, 20])
-@pytest.mark.parametrize("null", MADE_UP)
+@pytest.mark.parametrize("null", SYNTHETIC)
 def test_where_nothing_differs_hardly_anything_is_claimed(null: str, rounds: int) -> None:
     """5 % by the interval within three standard errors; with the A/A repeat at most half of that."""
-    found = claimed(MADE_UP[null], rounds, TRIALS, 0.0)
+    found = claim_rates(SYNTHETIC[null], rounds, TRIALS, 0.0)
     assert found.by_rule <= found.by_interval / 2 and found.by_interval < 0.083
 
 
 def test_real_differences_are_claimed_in_quiet_rounds() -> None:
     """The difference is twice the standard deviation of rounds."""
-    assert claimed(MADE_UP["quiet"], 10, TRIALS, 0.2).by_rule > 0.8
+    assert claim_rates(SYNTHETIC["quiet"], 10, TRIALS, 0.2).by_rule > 0.8
 
 
 def test_log_ratios_bear_half_the_width_of_sums_where_blocks_stall() -> None:
@@ -75,7 +84,7 @@ def test_a_recorded_null_is_its_rounds_in_a_row_with_labels_at_random() -> None:
     assert seen & set(arm) and seen & set(baseline)
 
 
-def test_the_table_has_made_up_and_recorded_nulls(tmp_path: Path) -> None:
+def test_the_table_has_synthetic_and_recorded_nulls(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     whole = {"load": 0.5, "rpcs": 1, "measured": True}
     rows = [

@@ -24,15 +24,15 @@ SECTIONS: dict[str, Section] = {section.__name__: section for section in _ALL}
 _HELP = """\
 Measure the softswitch, paired with BMv2 where it is installed and with a loop that does no P4 work,
 the agents, paired with an echo, servers with an optimiser, paired with one that adds, a script's worker,
-paired with the built-in one, and how fast policies and the questions of dense training are.
+paired with the built-in one, the policies that select hot keys, and the analyses of dense training.
 
 SECTIONS are measured, by default all. Needs root and two cores.
 """
 
 
-def _placed(cores: Cores) -> str:
+def _placement(cores: Cores) -> str:
     return placed(cores, "generator and sink, worker and script,", "softswitch and C loop, PS and echo")
 
 
 if __name__ == "__main__":
-    run_bench(bench_command(SECTIONS, _HELP, _placed), (HotlineError, SwitchError))
+    run_bench(bench_command(SECTIONS, _HELP, _placement), (HotlineError, SwitchError))

@@ -1,4 +1,4 @@
-"""Compiled callers that keep as many RPCs under way as the window allows, and only count the answers."""
+"""Compiled callers that keep as many RPCs in flight as the window allows, and only count the answers."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from tools.bench.requests import FIRST_WORKER, Requests
 
 CALLERS = 4
 """Number of callers, each with its own window."""
-_PATIENCE_NS = 500_000_000
+_TIMEOUT_NS = 500_000_000
 _SPINS = 4
-"""Empty readings of the socket before it is waited for."""
-_NO_FILE = -1
+"""Empty reads of the socket before the loop waits for it."""
+_NO_FD = -1
 
 
 class Trial(NamedTuple):
@@ -39,11 +39,11 @@ class Callers:
 
     def __init__(self, sock: socket.socket, server: Address) -> None:
         self._udp = make_udp(0)
-        self._wire = make_wire(sock.fileno(), [server], _NO_FILE, _NO_FILE)
+        self._wire = make_wire(sock.fileno(), [server], _NO_FD, _NO_FD)
         self._issued = 0
 
     def call(self, requests: Requests, count: int) -> Trial:
-        """Have `count` RPCs answered; the requests are used in turn, and must outnumber the windows."""
+        """Issue `count` RPCs, await the answers; cycle through more than CALLERS * WINDOW requests."""
         first, self._issued = self._issued, self._issued + count
         answered, ns = exchange(self._udp, self._wire, requests.rpcs, requests.octets, first, count)
         if answered != count:
@@ -53,7 +53,7 @@ class Callers:
 
 @entry_point
 def exchange(udp: Udp, wire: Wire, requests: Any, octets: int, first: int, count: int) -> tuple[int, int]:
-    """Issue `count` RPCs, numbered from `first` on; returns how many were answered, and the time, ns."""
+    """Issue `count` RPCs, numbered from `first` on; return how many were answered, and the time in ns."""
     udp, wire = as_ref(udp), as_ref(wire)
     fd, server, at = int64(wire.state.fd), int64(wire.peers.ctypes.data), int64(requests.ctypes.data)
     begin = clock(udp, MONOTONIC)
@@ -72,7 +72,7 @@ def exchange(udp: Udp, wire: Wire, requests: Any, octets: int, first: int, count
         spins = 0 if n else spins + 1
         if spins > _SPINS:
             before = clock(udp, MONOTONIC)
-            wait(wire, _PATIENCE_NS)
-            if clock(udp, MONOTONIC) - before >= _PATIENCE_NS:
+            wait(wire, _TIMEOUT_NS)
+            if clock(udp, MONOTONIC) - before >= _TIMEOUT_NS:
                 break
     return answered, clock(udp, MONOTONIC) - begin

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-_OPEN = {"x86_64": 298, "aarch64": 241}
+_PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}  # numbers of the system call
 _HARDWARE, _CACHE = 0, 3  # enum perf_type_id of linux/perf_event.h
 _DTLB, _READ, _MISS = 3, 0, 1
 EVENTS = {"cache misses": (_HARDWARE, 3), "TLB misses": (_CACHE, _DTLB | _READ << 8 | _MISS << 16)}
@@ -57,7 +57,7 @@ def _open(event: tuple[int, int]) -> int:
     struct.pack_into("IIQ", attribute, 0, kind, _ATTRIBUTE_BYTES, config)
     struct.pack_into("Q", attribute, 40, _DISABLED | _EXCLUDE_KERNEL)
     buffer = (ctypes.c_char * _ATTRIBUTE_BYTES).from_buffer(attribute)
-    number = _OPEN.get(platform.machine(), -1)
+    number = _PERF_EVENT_OPEN.get(platform.machine(), -1)
     descriptor = int(_libc.syscall(number, buffer, 0, -1, -1, 0))
     if descriptor < 0:
         code = ctypes.get_errno()

@@ -1,4 +1,4 @@
-"""What agents are compared with: an echo by recvmmsg and sendmmsg, with answers as long as an agent's."""
+"""The echo server that agents are compared with: recvmmsg, sendmmsg, answers as long as an agent's."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from nativekit.records import record, records
 from nativekit.reference import as_ref
 from switch_bench.processes import pinned, thread_cpu_seconds
 
-_PATIENCE_NS = 1_000_000_000
+_WAIT_NS = 1_000_000_000
 _ECHO = record("octets")
-_NO_FILE = -1
+_NO_FD = -1
 
 
 class Echo:
@@ -37,11 +37,11 @@ class Echo:
 
 
 @contextmanager
-def echoing(address: Address, core: int) -> Iterator[Echo]:
+def echo_server(address: Address, core: int) -> Iterator[Echo]:
     state, stop = records(1, _ECHO)[0], os.eventfd(0, os.EFD_CLOEXEC)
     try:
         with closing(open_udp(address)) as sock:
-            udp, wire = make_udp(0), make_wire(sock.fileno(), [], stop, _NO_FILE)
+            udp, wire = make_udp(0), make_wire(sock.fileno(), [], stop, _NO_FD)
             os.eventfd_write(stop, 1)
             echo(state, udp, wire)  # compiles, or loads from the cache
             os.eventfd_read(stop)
@@ -67,5 +67,5 @@ def echo(state: Any, udp: Udp, wire: Wire) -> None:
             queue(udp, inbox + k * BUFFER_BYTES, int64(state.octets), name_of(udp, k))
         if n:
             flush(udp, fd)
-        elif wait(wire, _PATIENCE_NS):
+        elif wait(wire, _WAIT_NS):
             return

@@ -1,4 +1,4 @@
-"""Our own program: pushes whose lanes are all hot, or all cold, and the entries that make them so."""
+"""The hotset program under test: pushes whose lanes are all hot or all cold, and the entries for them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ PROGRAM = CompiledProgram(design(DEFAULT).program.with_suffix(""))
 HOT_ENTRIES = 20_000
 _JOB, _WORKER, PS_PORT = 1, 1, 2
 _COLD = 1 << 40  # keys from here on have no entry
-_MOST_LANES = 64
-_FRAMES = 625  # between them the frames touch every hot entry of 32 lanes
+_MAX_LANES = 64
+_FRAMES = 625  # together the frames hit every hot entry of 32 lanes
 
 
 class _HotParam(HotParam):
-    TABLES = tuple(f"lookup_{lane:02d}.hot_params" for lane in range(_MOST_LANES))
+    TABLES = tuple(f"lookup_{lane:02d}.hot_params" for lane in range(_MAX_LANES))
 
 
 def hot(lanes: int = LANES, live: int | None = None) -> Workload:
@@ -39,7 +39,7 @@ def cold(lanes: int = LANES) -> Workload:
 
 
 def setup(program: CompiledProgram = PROGRAM, lanes: int = LANES, entries: int = HOT_ENTRIES) -> Setup:
-    """Return a setup with one worker, known in all runs, one PS, offload on, and hot entries in all lanes."""
+    """Return a setup with one worker, known in every run, one PS, offload on, hot entries in all lanes."""
     encoder = RowEncoder(read_p4info(program.path))
     rows = [*network(), *_hot_rows(lanes, entries // lanes)]
     return Setup(program, [adopt(encoder.update(Update(Change.INSERT, row))) for row in rows])
@@ -70,9 +70,9 @@ def of_job(job: int, runs: int = 1) -> Iterator[Row]:
         yield Worker(job, _WORKER, run, job, host.mac, host.address, udp_port, INGRESS)
 
 
-def _hot_rows(lanes: int, a_lane: int) -> Iterator[Row]:
+def _hot_rows(lanes: int, slots: int) -> Iterator[Row]:
     for lane in range(lanes):
-        for slot in range(a_lane):
+        for slot in range(slots):
             yield _HotParam(_JOB, slot * lanes + lane, lane, slot, State.HOT)
 
 
@@ -81,7 +81,7 @@ def _pushes(name: str, lanes: int, live: int, first_key: int, egress: int) -> Wo
         push(lanes, first_key + slot * lanes + np.arange(live, dtype=np.uint64), egress)
         for slot in range(_FRAMES)
     ]
-    # An answer echoes these.
+    # An answer repeats these fields of its request.
     run, seq, iteration, t0 = (
         FRAME_OVERHEAD + offset_of(field, lanes) for field in ("epoch", "seq", "iteration", "t0")
     )

@@ -1,12 +1,12 @@
-"""`python -m tools.bench.intervals [RUN ...]`: which 95 % interval covers where nothing differs.
+"""`python -m tools.bench.intervals [RUN ...]`: compare the coverage of methods for 95 % intervals.
 
-A null is made up (quiet, with stalls, with bad times that last) or recorded: arms *baseline* and *repeat* of
-run folders. Each method gets the block estimates of both arms, and is to leave out a ratio of 1 in 5 % of
-cases. As the order of a round's blocks is random, the labels of a round may be swapped: so many nulls come
-from one recording.
+A null is two arms that do not differ: synthetic (quiet, with stalls, with long bad times), or arms *baseline*
+and *repeat* of run folders. Each method gets the block estimates of both arms, and should leave out a ratio
+of 1 in 5 % of cases. As the order of a round's blocks is random, the labels of a round may be swapped, so one
+recording yields many nulls.
 
-A second table has how often a difference is claimed, with a third arm as *repeat*: where there is none, and
-where there is one.
+A second table says how often a difference is claimed, with a third arm as *repeat*, for true differences of 0
+and more.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ Bounds = tuple[float, float]
 """Bounds of the ratio of *repeat* to *baseline*."""
 Method = Callable[[Rounds, Rounds], Bounds]
 Null = Callable[[np.random.Generator, int], tuple[Rounds, Rounds]]
-MadeUp = Callable[[np.random.Generator, int, int], Iterator[Rounds]]
+SyntheticArms = Callable[[np.random.Generator, int, int], Iterator[Rounds]]
 """Called with a generator, rounds and arms; yields the estimates of arms that do not differ."""
 
 RESAMPLES = 2000
 BLOCK = 3
-"""Rounds in a row that the block bootstrap keeps together."""
+"""Number of consecutive rounds in a block of the block bootstrap."""
 ROUNDS = (6, 10, 20, 40)
-LEAST = 10
-GOALS = {"quiet": 0.08, "stalls": 0.2, "bad times": 0.1}
-"""Half widths at which a run that goes on until intervals are narrow stops, before the last of `ROUNDS`."""
+MIN_ROUNDS = 10
+GOAL_HALF_WIDTHS = {"quiet": 0.08, "stalls": 0.2, "bad times": 0.1}
+"""A run until intervals are narrow ends at these half widths, or after the last number of `ROUNDS`."""
 EFFECTS = (0.0, 0.1, 0.2, 0.5)
 """True differences of an arm, as shares of the baseline."""
 
@@ -96,7 +96,7 @@ def flips_of_sums(arm: Rounds, baseline: Rounds) -> Bounds:
 
 
 def flips_of_logs(arm: Rounds, baseline: Rounds) -> Bounds:
-    """Sign flips of the rounds, inverted, on the mean log ratio: what the report has."""
+    """Return the interval of inverted sign flips of rounds, on the mean log ratio, as the report does."""
     counts = subsets(len(arm))
     low, high = typical_interval((counts @ np.log(arm / baseline)) / counts.sum(axis=1))
     return float(np.exp(low)), float(np.exp(high))
@@ -114,21 +114,21 @@ METHODS: dict[str, Method] = {
 
 
 def quiet(rng: np.random.Generator, rounds: int, arms: int) -> Iterator[Rounds]:
-    """Yield arms whose rounds vary by 10 %, as do the blocks in a round."""
+    """Yield arms whose rounds vary by 10 %, and the blocks in a round by another 10 %."""
     of_round = rng.lognormal(0, 0.1, rounds)
     for _ in range(arms):
         yield of_round * rng.lognormal(0, 0.1, rounds)
 
 
 def stalls(rng: np.random.Generator, rounds: int, arms: int) -> Iterator[Rounds]:
-    """Generate blocks of which one in eight takes longer by a factor with a heavy tail."""
+    """Yield arms in which one block in eight takes longer, by a factor with a heavy tail."""
     for _ in range(arms):
         stalled = rng.random(rounds) < 1 / 8
         yield rng.lognormal(0, 0.1, rounds) * np.where(stalled, 1 + 3 * rng.pareto(1.5, rounds), 1)
 
 
 def bad_times(rng: np.random.Generator, rounds: int, arms: int) -> Iterator[Rounds]:
-    """Generate bad times of five rounds on average, in which blocks are slower by a factor, and a drift."""
+    """Yield arms with a drift, and bad times of five rounds on average, in which blocks are slower."""
     is_bad = np.empty(rounds, bool)
     is_bad[0] = rng.random() < 1 / 4
     for number in range(1, rounds):
@@ -140,18 +140,18 @@ def bad_times(rng: np.random.Generator, rounds: int, arms: int) -> Iterator[Roun
         yield of_round * rng.lognormal(0, spread)
 
 
-MADE_UP: dict[str, MadeUp] = {"quiet": quiet, "stalls": stalls, "bad times": bad_times}
+SYNTHETIC: dict[str, SyntheticArms] = {"quiet": quiet, "stalls": stalls, "bad times": bad_times}
 
 
-def _of_two(made_up: MadeUp) -> Null:
+def _of_two(synthetic: SyntheticArms) -> Null:
     def draw(rng: np.random.Generator, rounds: int) -> tuple[Rounds, Rounds]:
-        arm, baseline = made_up(rng, rounds, 2)
+        arm, baseline = synthetic(rng, rounds, 2)
         return arm, baseline
 
     return draw
 
 
-NULLS: dict[str, Null] = {name: _of_two(made_up) for name, made_up in MADE_UP.items()}
+NULLS: dict[str, Null] = {name: _of_two(synthetic) for name, synthetic in SYNTHETIC.items()}
 
 
 def recorded(arm: Rounds, baseline: Rounds) -> Null:
@@ -166,15 +166,15 @@ def recorded(arm: Rounds, baseline: Rounds) -> Null:
     return draw
 
 
-class Cover(NamedTuple):
+class Coverage(NamedTuple):
     coverage: float
-    """Share of intervals that have 1 in them."""
+    """Share of intervals that contain 1."""
     width: float
     """Median half width."""
     rounds: float
 
 
-def cover(method: Method, null: Null, rounds: int, trials: int, seed: int = 1) -> Cover:
+def cover(method: Method, null: Null, rounds: int, trials: int, seed: int = 1) -> Coverage:
     rng = np.random.default_rng(seed)
     found = np.array([method(*null(rng, rounds)) for _ in range(trials)])
     return _cover(found, np.full(trials, rounds))
@@ -186,15 +186,15 @@ def cover_until_narrow(
     rounds: int,
     trials: int,
     goal: float,
-    least: int = LEAST,
+    min_rounds: int = MIN_ROUNDS,
     seed: int = 1,
-) -> Cover:
-    """Return the coverage if rounds end when the half width is below the goal, at `rounds` at the latest."""
+) -> Coverage:
+    """Return the coverage if a run ends when the half width is below the goal, or after `rounds`."""
     rng = np.random.default_rng(seed)
     bounds, rounds_taken = [], []
     for _ in range(trials):
         arm, baseline = null(rng, rounds)
-        for n in range(least, rounds + 1):
+        for n in range(min_rounds, rounds + 1):
             low, high = method(arm[:n], baseline[:n])
             if high - low < 2 * goal:
                 break
@@ -203,31 +203,31 @@ def cover_until_narrow(
     return _cover(np.array(bounds), np.array(rounds_taken))
 
 
-def _cover(bounds: npt.NDArray[np.float64], rounds: npt.NDArray[np.integer]) -> Cover:
+def _cover(bounds: npt.NDArray[np.float64], rounds: npt.NDArray[np.integer]) -> Coverage:
     low, high = bounds.T
-    return Cover(
+    return Coverage(
         float(((low <= 1) & (high >= 1)).mean()), float(np.median(high - low) / 2), float(rounds.mean())
     )
 
 
-class Claimed(NamedTuple):
-    """How often a difference is claimed, as shares."""
+class ClaimRates(NamedTuple):
+    """Share of cases in which a difference is claimed."""
 
     by_interval: float
-    """Where intervals decide alone."""
+    """If the interval alone decides."""
     by_rule: float
-    """As the report does it: where *repeat* does not show as much."""
+    """By the report's rule: *repeat* must also differ less."""
 
 
-def claimed(made_up: MadeUp, rounds: int, trials: int, effect: float, seed: int = 1) -> Claimed:
-    """Return how often an arm that takes longer by the share `effect` is claimed to differ."""
+def claim_rates(arms: SyntheticArms, rounds: int, trials: int, effect: float, seed: int = 1) -> ClaimRates:
+    """Return how often an arm that takes longer by `effect`, a share, is claimed to differ."""
     rng = np.random.default_rng(seed)
     found = []
     for _ in range(trials):
-        arm, baseline, repeat = made_up(rng, rounds, 3)
+        arm, baseline, repeat = arms(rng, rounds, 3)
         difference, null = (compare_paired(each, baseline) for each in ((1 + effect) * arm, repeat))
         found.append([Claim(METRICS["pull_mean"], difference, each).sign != 0 for each in (None, null)])
-    return Claimed(*np.array(found).mean(axis=0).tolist())
+    return ClaimRates(*np.array(found).mean(axis=0).tolist())
 
 
 def _generator() -> np.random.Generator:
@@ -262,9 +262,9 @@ def nulls_of(run: Path) -> Iterator[tuple[str, Null]]:
 
 @click.command()
 @click.argument("runs", nargs=-1, type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--trials", default=1000, show_default=True, help="Nulls of a kind.")
+@click.option("--trials", default=1000, show_default=True, help="Number of nulls of each kind.")
 def main(runs: tuple[Path, ...], trials: int) -> None:
-    """Print how often each interval covers, on made-up nulls and on those recorded in RUNS."""
+    """Print how often each interval covers, on synthetic nulls and on those recorded in RUNS."""
     table = Table("null", "rounds", *METHODS)
     nulls = [*NULLS.items(), *(null for run in runs for null in nulls_of(run))]
     for name, null in nulls:
@@ -272,21 +272,21 @@ def main(runs: tuple[Path, ...], trials: int) -> None:
             table.add_row(
                 name, str(rounds), *(_cell(cover(f, null, rounds, trials)) for f in METHODS.values())
             )
-        if name in GOALS:
-            goal = GOALS[name]
+        if name in GOAL_HALF_WIDTHS:
+            goal = GOAL_HALF_WIDTHS[name]
             found = [cover_until_narrow(f, null, ROUNDS[-1], trials, goal) for f in METHODS.values()]
             table.add_row(name, f"until ±{goal:.0%}", *map(_cell, found))
     Console(width=200).print(table)
     of_claims = Table("claimed: by interval, by rule", "rounds", *(f"+{effect:.0%}" for effect in EFFECTS))
-    for name, made_up in MADE_UP.items():
+    for name, synthetic in SYNTHETIC.items():
         for rounds in ROUNDS[:-1]:
-            shares = [claimed(made_up, rounds, trials, effect) for effect in EFFECTS]
+            shares = [claim_rates(synthetic, rounds, trials, effect) for effect in EFFECTS]
             cells = [f"{each.by_interval:.1%}, {each.by_rule:.1%}" for each in shares]
             of_claims.add_row(name, str(rounds), *cells)
     Console(width=200).print(of_claims)
 
 
-def _cell(found: Cover) -> str:
+def _cell(found: Coverage) -> str:
     return f"{found.coverage:.1%} ±{found.width:.1%}"
 
 

@@ -2,7 +2,7 @@
 
 Null runs are generated from the blocks of recorded runs: each round takes three arms of one recorded round
 in random order as baseline, repeat and offload, each arm divided by its mean over the recording. So nothing
-differs, and tails, stalls and drifts are the recorded ones. Each null run goes through the code that ends
+differs, and tails, stalls and drifts are the recorded ones. A null run ends by the rule, and the code, of
 real runs.
 """
 
@@ -122,24 +122,22 @@ def rates(runs: Sequence[NullRun]) -> dict[str, float]:
 
 
 @click.command()
-@click.argument(
-    "runs", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False, path_type=Path)
-)
+@click.argument("runs", nargs=-1, required=True, type=_FOLDER)
 @click.option("--number", default=1_000, show_default=True, type=click.IntRange(1, 100_000))
 @click.option("--seed", default=1, show_default=True)
 def main(runs: Sequence[Path], number: int, seed: int) -> None:
     """Generate null runs from recorded ones, and print how often they claim a difference."""
     recordings = [recorded for run in runs for recorded in read(run)]
     rng = np.random.default_rng(seed)
-    played = [null_run(recordings[k % len(recordings)], rng) for k in range(number)]
+    null_runs = [null_run(recordings[k % len(recordings)], rng) for k in range(number)]
     table = Table("metric", "claimed falsely", box=None)
-    for name, rate in rates(played).items():
+    for name, rate in rates(null_runs).items():
         table.add_row(name, f"{rate:.1%}")
     console = Console()
     console.print(table)
-    for reason, runs_of in Counter(run.ended_by for run in played).items():
+    for reason, runs_of in Counter(run.ended_by for run in null_runs).items():
         console.print(f"ended by {reason}: {runs_of:,} of {number:,} runs")
-    console.print(f"mean rounds: {np.mean([run.rounds for run in played]):.1f}")
+    console.print(f"mean rounds: {np.mean([run.rounds for run in null_runs]):.1f}")
 
 
 if __name__ == "__main__":

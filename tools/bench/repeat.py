@@ -1,10 +1,10 @@
-"""`python -m tools.bench.repeat`: whether runs repeat. Makes consecutive runs, or takes run folders.
+"""`python -m tools.bench.repeat`: check that results of runs are reproducible, in new runs or run folders.
 
-`null`: short runs with seeds of their own, so that each has another order of blocks. Of all 95 % intervals of
-arm *repeat* some 5 % leave out 0, and of what the report would say with *repeat* in the place of *offload*
-hardly anything claims a difference. `default`: default runs. The estimates of *offload* - *baseline* of any
-two of them differ by no more than their half widths together, √(h₁² + h₂²), in nearly all cases, and each
-claims that the servers get fewer packets and spend less CPU.
+`null` makes short runs with different seeds, so that the order of blocks differs. About 5 % of the 95 %
+intervals of arm *repeat* should leave out 0, and few of the report's sentences, with *repeat* in the place of
+*offload*, may claim a difference. `default` makes runs with default settings. In most pairs of them the
+estimates of *offload* - *baseline* should differ by at most √(h₁² + h₂²), where h is a half width, and each
+run should claim that the servers receive fewer packets and spend less CPU.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ SHORT: dict[str, object] = {
     "budget_s": 50.0, "block_ms": 300, "discard_ms": 100, "block_steps": 50, "calibration_s": 1.0,
     "empty_rpcs": 50, "simulate_dedicated_switch": False, "profile_lanes": 300_000,
 }  # fmt: skip
-"""Settings of a short run: it ends by the same rule as any, but sooner."""
-WANTED = (0.02, 0.08)
-"""Share of null intervals that leave out 0."""
-MOST = 0.2
-"""Largest such share for a single metric."""
-AGREE = 0.85
-FALSE = 0.08
-"""Largest share of claims where nothing differs."""
-TIGHT = (PS_PACKETS, PS_CPU)
-"""What offload saves for certain, so that every default run claims it."""
+"""Settings of a short run, which ends by the same rule as any other run."""
+NULL_SHARES = (0.02, 0.08)
+"""Lowest and highest accepted share of null intervals that leave out 0."""
+MAX_METRIC_SHARE = 0.2
+"""Largest accepted share for a single metric."""
+MIN_AGREEING = 0.85
+MAX_FALSE_CLAIMS = 0.08
+"""Largest accepted share of claims where nothing differs."""
+ALWAYS_CLAIMED = (PS_PACKETS, PS_CPU)
+"""Metrics that offload reduces clearly, so that every default run should claim it."""
 
 
 class Tally(NamedTuple):
-    """Runs with an interval of one metric at one load, and those whose interval excludes 0."""
+    """Number of runs with an interval of one metric at one load, and of those that leave out 0."""
 
     load: str
     metric: str
@@ -61,7 +61,7 @@ class Tally(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """Two runs' differences of *offload* to *baseline*, and their half widths."""
+    """Distance between two runs' estimates of *offload* - *baseline*, and their joint half width."""
 
     runs: tuple[int, int]
     load: str
@@ -108,8 +108,8 @@ def claims_of_null(summaries: Sequence[Summary]) -> list[ClaimCounts]:
     return [ClaimCounts(metric, len(claimed), sum(claimed)) for metric, claimed in found.items()]
 
 
-def missing(summary: Summary, tight: Sequence[Metric] = TIGHT) -> list[str]:
-    """Return the metrics of `tight` in which a run claims no improvement by *offload* at its first load."""
+def missing(summary: Summary, tight: Sequence[Metric] = ALWAYS_CLAIMED) -> list[str]:
+    """Return the metrics of `tight` for which a run claims no improvement by *offload* at its first load."""
     found = claims(summary, next(iter(summary.loads)), OFFLOAD.name)
     return [
         in_sentences(metric.label)
@@ -130,7 +130,7 @@ def pairs(summaries: Sequence[Summary], relative: bool = False) -> Iterator[Pair
 
 
 def _estimate(summary: Summary, load: str, op: str, relative: bool) -> tuple[float, float] | None:
-    found = _of_hot(summary, load, op)
+    found = _offload_difference(summary, load, op)
     if found is None or found.low is None or found.high is None:
         return None
     if not relative:
@@ -140,7 +140,7 @@ def _estimate(summary: Summary, load: str, op: str, relative: bool) -> tuple[flo
     return found.ratio, found.half_width
 
 
-def _of_hot(summary: Summary, load: str, op: str) -> Comparison | None:
+def _offload_difference(summary: Summary, load: str, op: str) -> Comparison | None:
     of_load = summary.loads.get(load)
     return None if of_load is None else of_load.differences.get(OFFLOAD.name, {}).get(f"{op}_mean")
 
@@ -160,11 +160,11 @@ def print_null(summaries: Sequence[Summary], console: Console) -> bool:
         console.print("No run has intervals.")
         return False
     share, worst = left_out / intervals, max(each.left_out / each.intervals for each in found)
-    is_met = WANTED[0] <= share <= WANTED[1] and worst <= MOST
+    is_met = NULL_SHARES[0] <= share <= NULL_SHARES[1] and worst <= MAX_METRIC_SHARE
     console.print(
         f"{left_out} of {pluralize(intervals, 'interval')} leave out 0: {share:.1%}, "
-        f"{WANTED[0]:.0%} to {WANTED[1]:.0%} wanted; of one metric {worst:.0%} at most, {MOST:.0%} wanted: "
-        f"{_met(is_met)}."
+        f"{NULL_SHARES[0]:.0%} to {NULL_SHARES[1]:.0%} wanted; of one metric {worst:.0%} at most, "
+        f"{MAX_METRIC_SHARE:.0%} wanted: {_met(is_met)}."
     )
     return _print_claims(claims_of_null(summaries), console) and is_met
 
@@ -175,10 +175,10 @@ def _print_claims(found: Sequence[ClaimCounts], console: Console) -> bool:
         table.add_row(each.metric, str(each.sentences), str(each.claimed))
     console.print(table)
     sentences, claimed = sum(each.sentences for each in found), sum(each.claimed for each in found)
-    is_met = claimed <= FALSE * sentences
+    is_met = claimed <= MAX_FALSE_CLAIMS * sentences
     console.print(
         f"{claimed} of {pluralize(sentences, 'sentence')} claim a difference: "
-        f"{claimed / max(sentences, 1):.1%}, {FALSE:.0%} at most wanted: {_met(is_met)}."
+        f"{claimed / max(sentences, 1):.1%}, {MAX_FALSE_CLAIMS:.0%} at most wanted: {_met(is_met)}."
     )
     return is_met
 
@@ -193,7 +193,8 @@ def print_default(summaries: Sequence[Summary], console: Console) -> bool:
     table = _table("run", "capacity, steps/s", *(f"{op}, load {load}" for load, op in columns))
     for number, summary in enumerate(summaries, start=1):
         cells = [
-            _cell(_of_hot(summary, *column)) if column[0] in summary.loads else "–" for column in columns
+            _cell(_offload_difference(summary, *column)) if column[0] in summary.loads else "–"
+            for column in columns
         ]
         table.add_row(str(number), f"{summary.capacity.get(BASELINE.name, 0):,.0f}", *cells)
     console.print(table)
@@ -201,25 +202,25 @@ def print_default(summaries: Sequence[Summary], console: Console) -> bool:
     for unit, relative in (("µs", False), ("% of baseline", True)):
         found = list(pairs(summaries, relative))
         agree = sum(pair.agrees for pair in found)
-        verdicts.append(bool(found) and agree >= AGREE * len(found))
+        verdicts.append(bool(found) and agree >= MIN_AGREEING * len(found))
         console.print(
             f"offload - baseline in {unit}: {agree} of {pluralize(len(found), 'comparison')} differ "
-            f"by at most √(h₁² + h₂²), {math.ceil(AGREE * len(found))} wanted: {_met(verdicts[-1])}."
+            f"by at most √(h₁² + h₂²), {math.ceil(MIN_AGREEING * len(found))} wanted: {_met(verdicts[-1])}."
         )
     return _print_missing(summaries, console) and verdicts[0]
 
 
 def _print_missing(summaries: Sequence[Summary], console: Console) -> bool:
     found = {number: missing(summary) for number, summary in enumerate(summaries, start=1)}
-    silent = [f"run {number}: {', '.join(names)}" for number, names in found.items() if names]
-    text = f" (not {'; '.join(silent)})" if silent else ""
-    tight = " and ".join(in_sentences(metric.label) for metric in TIGHT)
+    without_claim = [f"run {number}: {', '.join(names)}" for number, names in found.items() if names]
+    text = f" (not {'; '.join(without_claim)})" if without_claim else ""
+    tight = " and ".join(in_sentences(metric.label) for metric in ALWAYS_CLAIMED)
     console.print(
-        f"{len(found) - len(silent)} of {pluralize(len(found), 'run')} claim that "
+        f"{len(found) - len(without_claim)} of {pluralize(len(found), 'run')} claim that "
         f"{tight} are less with offload{text}, all wanted: "
-        f"{_met(not silent)}."
+        f"{_met(not without_claim)}."
     )
-    return not silent
+    return not without_claim
 
 
 def _table(first: str, *others: str) -> Table:
@@ -267,10 +268,10 @@ def read(run: Path) -> Summary:
 @click.command()
 @click.argument("what", type=click.Choice(["null", "default"]))
 @click.argument("runs", nargs=-1, type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--number", type=click.IntRange(min=1), help="Runs to make: 20 for null, 5 for default.")
-@click.option("--folder", type=click.Path(path_type=Path), help="Where to make them; a temporary folder.")
+@click.option("--number", type=click.IntRange(min=1), help="New runs; by default 20 for null, 5 for default.")
+@click.option("--folder", type=click.Path(path_type=Path), help="Folder of new runs; by default temporary.")
 def main(what: str, runs: tuple[Path, ...], number: int | None, folder: Path | None) -> None:
-    """Compare RUNS, or runs that are made for it, as WHAT says; exit code 1 if they do not repeat."""
+    """Compare RUNS, or new runs, by the criteria of WHAT; exit with code 1 if they are not met."""
     console = Console(width=130)
     is_null = what == "null"
     if not runs:
@@ -280,18 +281,18 @@ def main(what: str, runs: tuple[Path, ...], number: int | None, folder: Path | N
         console.print(f"runs in {folder}")
     summaries = [read(run) for run in runs]
     for run, summary in zip(runs, summaries, strict=True):
-        console.print(f"{run.name}: {_told(summary)}", highlight=False)
+        console.print(f"{run.name}: {_caption(summary)}", highlight=False)
     is_met = (print_null if is_null else print_default)(summaries, console)
     sys.exit(not is_met)
 
 
-def _told(summary: Summary) -> str:
+def _caption(summary: Summary) -> str:
     rounds = max(load.rounds for load in summary.loads.values())
     repeated = sum(load.blocks_repeated for load in summary.loads.values())
     disturbed = sum(load.blocks_disturbed for load in summary.loads.values())
     return (
         f"{pluralize(rounds, 'round')}, ended by {summary.ended_by}; "
-        f"{pluralize(repeated, 'block')} run again, {disturbed} disturbed to the last"
+        f"{pluralize(repeated, 'block')} run again, {disturbed} still disturbed"
     )
 
 

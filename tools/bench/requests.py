@@ -14,7 +14,7 @@ FIRST_WORKER = 1
 
 
 class Requests(NamedTuple):
-    """Requests of one kind, as many bytes each, whose `seq` is still to be written."""
+    """Requests of one kind and one length; a caller sets their `seq`."""
 
     op: Op
     rpcs: Any

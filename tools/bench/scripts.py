@@ -17,9 +17,9 @@ from foundation.protocol.header import HOTLINE_PORT, WINDOW
 from hosts.sockets import Address
 from switch_bench.processes import thread_cpu_seconds
 from tests.harness.loopback import meeting
-from tools.bench.alone import batches_of
 from tools.bench.requests import EPOCH, JOB
 from tools.bench.servers import parameter_server
+from tools.bench.state_machines import batches_of
 from topologies.embedding_tables import Tables
 from topologies.rendezvous import Terms
 
@@ -28,7 +28,7 @@ SERVER: Address = (HOST, HOTLINE_PORT)
 
 
 class StepTimes(NamedTuple):
-    """A step, µs: by the clock, CPU time of the script's thread, and of the library's."""
+    """Times of a step in µs: wall clock, CPU time of the script's thread and of the library's."""
 
     wall: float
     script_cpu: float

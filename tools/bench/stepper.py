@@ -21,11 +21,11 @@ from hosts.worker.loop import JobSocket, LoopContext
 from hosts.worker.operate import operate
 from hosts.worker.writer import RpcWriter
 from switch_bench.processes import cpu_seconds
-from tools.bench.alone import batches_of
 from tools.bench.requests import EPOCH, JOB
+from tools.bench.state_machines import batches_of
 
 _WORKER = 1000
-"""A worker number that no other caller has."""
+"""A worker number that no other caller uses."""
 
 
 class Cost(NamedTuple):
@@ -36,11 +36,11 @@ class Cost(NamedTuple):
 
 
 class Stepper:
-    """Pulls and pushes `lanes` of the parameters in each step. It drives a `Line` as a `Trainer` does."""
+    """Pulls and pushes `lanes` of the parameters in each step. It uses a `JobSocket` as a `Trainer` does."""
 
-    def __init__(self, client: HotsetClient, line: JobSocket, writer: RpcWriter, batches: Any) -> None:
+    def __init__(self, client: HotsetClient, job_socket: JobSocket, writer: RpcWriter, batches: Any) -> None:
         self._client = client
-        self._line = line
+        self._job_socket = job_socket
         self._writer = writer
         self._batches = batches
         self._deltas = np.ones(batches.shape[1], np.uint32)
@@ -74,7 +74,7 @@ class Stepper:
         writer.begin(client)
         process_s, thread_s = cpu_seconds(os.getpid()), time.thread_time()
         try:
-            self._line.run(self, client, lambda: None, lambda: writer.swap(client, origin))
+            self._job_socket.run(self, client, lambda: None, lambda: writer.swap(client, origin))
         finally:
             thread_s = time.thread_time() - thread_s
             writer.end(client, origin)
@@ -88,15 +88,15 @@ def stepping(
 ) -> Iterator[Stepper]:
     """Run a worker of the only PS, at `server`, that logs to a folder."""
     with ExitStack() as opened:
-        never, end = os.pipe()
-        opened.callback(os.close, never)
+        commands, end = os.pipe()  # no command is ever written
+        opened.callback(os.close, commands)
         opened.callback(os.close, end)
         signals = opened.enter_context(closing(SignalPipe()))
         logs = WorkerLogs(folder, _WORKER, clock_offset())
         writer = opened.enter_context(closing(RpcWriter(logs.write_rpcs)))
         space = KeySpace(parameters)
         client = HotsetClient(Caller(JOB, _WORKER, EPOCH), 1, space, time.monotonic_ns, largest=lanes)
-        line = JobSocket(
-            sock, [server], LoopContext(make_udp(clock_offset()), Commands(never), signals, operate)
+        job_socket = JobSocket(
+            sock, [server], LoopContext(make_udp(clock_offset()), Commands(commands), signals, operate)
         )
-        yield Stepper(client, line, writer, batches_of(parameters, lanes))
+        yield Stepper(client, job_socket, writer, batches_of(parameters, lanes))

@@ -1,4 +1,4 @@
-"""How long each packet takes in the packet function, with caches as they are or evicted before each."""
+"""Time of each packet in the packet function, with caches warm or evicted before each packet."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from softswitch.native import call_process, entry_point
 from switch_bench.errors import BenchError
 from switch_bench.workload import FIRST_SEQ, INGRESS
 from switch_harness.kernel import LOOPBACK, OnLoopback
-from tools.bench.drawn import SEQ_AT, Drawn
+from tools.bench.pushes import SEQ_AT, Pushes
 
-Run = Callable[[Drawn, int, bool], NDArray[np.int64]]
-"""Times of all frames, ns, from the frame of a number on; evicted or not."""
+Run = Callable[[Pushes, int, bool], NDArray[np.int64]]
+"""Called with pushes, the number of the first, and whether to evict caches; returns ns per frame."""
 
 EVICTED_BYTES = 4 << 20
-"""Walked through between packets: twice what a core has for itself."""
+"""Memory that is written between packets to evict caches: twice a core's private cache."""
 _LINE = 64
 _MONOTONIC = 1
 _OUT_BYTES = 1 << 17
 _FRAME_BYTES = 2048
-_OTHERS = np.ones(EVICTED_BYTES // 8, np.int64)
+_EVICTING = np.ones(EVICTED_BYTES // 8, np.int64)
 _NOTHING = np.ones(0, np.int64)
 
 _ATTRIBUTE_BYTES = 160
@@ -40,12 +40,12 @@ _syscall: Any = types.ExternalFunction("syscall", types.intp(*[types.intp] * 4))
 def sockets(pipeline: CompiledPipeline) -> Run:
     out, frame = np.zeros(_OUT_BYTES, np.uint8), np.zeros(_FRAME_BYTES, np.uint8)
 
-    def run(drawn: Drawn, first: int, evicted: bool) -> NDArray[np.int64]:
-        times_ns = np.zeros(len(drawn.frames), np.int64)
-        others = _OTHERS if evicted else _NOTHING
+    def run(pushes: Pushes, first: int, evicted: bool) -> NDArray[np.int64]:
+        times_ns = np.zeros(len(pushes.frames), np.int64)
+        evicting = _EVICTING if evicted else _NOTHING
         code, state = pipeline.process_address, pipeline.state_address
-        sent = time_calls(code, state, drawn.frames, FIRST_SEQ + first, others, frame, out, times_ns)
-        return check_all(times_ns, sent)
+        sent = time_calls(code, state, pushes.frames, FIRST_SEQ + first, evicting, frame, out, times_ns)
+        return check_count(times_ns, sent)
 
     return run
 
@@ -54,12 +54,12 @@ def kernel(pipeline: OnLoopback) -> Run:
     """Return test runs of the BPF program; the kernel measures their time."""
     pipeline.connect(INGRESS)
 
-    def run(drawn: Drawn, first: int, evicted: bool) -> NDArray[np.int64]:
-        times_ns = np.zeros(len(drawn.frames), np.int64)
-        others = _OTHERS if evicted else _NOTHING
-        call = pipeline.run.compiled(drawn.frames.shape[1], LOOPBACK)
-        sent = time_runs(*call, pipeline.redirected, drawn.frames, FIRST_SEQ + first, others, times_ns)
-        return check_all(times_ns, sent)
+    def run(pushes: Pushes, first: int, evicted: bool) -> NDArray[np.int64]:
+        times_ns = np.zeros(len(pushes.frames), np.int64)
+        evicting = _EVICTING if evicted else _NOTHING
+        call = pipeline.run.compiled(pushes.frames.shape[1], LOOPBACK)
+        sent = time_runs(*call, pipeline.redirected, pushes.frames, FIRST_SEQ + first, evicting, times_ns)
+        return check_count(times_ns, sent)
 
     return run
 
@@ -68,26 +68,26 @@ def c_loop(size: int) -> Run:
     """Return a lower bound: a loop that adds to one of `size` cache lines for each of a packet's lanes."""
     lines = np.zeros((size, _LINE // 8), np.int64)
 
-    def run(drawn: Drawn, first: int, evicted: bool) -> NDArray[np.int64]:
-        times_ns = np.zeros(len(drawn.ranks), np.int64)
-        time_lines(lines, drawn.ranks, _OTHERS if evicted else _NOTHING, times_ns)
+    def run(pushes: Pushes, first: int, evicted: bool) -> NDArray[np.int64]:
+        times_ns = np.zeros(len(pushes.ranks), np.int64)
+        time_lines(lines, pushes.ranks, _EVICTING if evicted else _NOTHING, times_ns)
         return times_ns
 
     return run
 
 
-def check_all(times_ns: NDArray[np.int64], sent: int) -> NDArray[np.int64]:
+def check_count(times_ns: NDArray[np.int64], sent: int) -> NDArray[np.int64]:
     if sent != len(times_ns):
         raise BenchError(f"{sent} of {len(times_ns)} frames came out of the packet function")
     return times_ns
 
 
 @compiled
-def walk(others: NDArray[np.int64]) -> Any:
+def evict_caches(evicting: NDArray[np.int64]) -> Any:
     total = int64(0)
-    for at in range(0, len(others), _LINE // 8):
-        others[at] += 1
-        total += others[at]
+    for at in range(0, len(evicting), _LINE // 8):
+        evicting[at] += 1
+        total += evicting[at]
     return total
 
 
@@ -109,15 +109,15 @@ def time_calls(
     state: int,
     frames: NDArray[np.uint8],
     first: int,
-    others: NDArray[np.int64],
+    evicting: NDArray[np.int64],
     frame: NDArray[np.uint8],
     out: NDArray[np.uint8],
     times_ns: NDArray[np.int64],
 ) -> int:
-    """Call the packet function on each frame, which lies where a ring has it; returns how many came out."""
+    """Time the packet function on each frame, copied as from a ring; return how many came out."""
     clock, size, sent = np.zeros(2, np.int64), frames.shape[1], int64(0)
     for k in range(len(frames)):
-        walk(others)
+        evict_caches(evicting)
         set_seq(frames[k], first + k)
         memcpy(frame.ctypes.data, frames[k].ctypes.data, size)
         begin = ns(clock)
@@ -137,18 +137,18 @@ def time_runs(
     redirected: int,
     frames: NDArray[np.uint8],
     first: int,
-    others: NDArray[np.int64],
+    evicting: NDArray[np.int64],
     times_ns: NDArray[np.int64],
 ) -> int:
     """Time the frames by BPF_PROG_TEST_RUN (`bpf.CompiledRun`)."""
     sent = int64(0)
     words = carray(pointer(attribute), _ATTRIBUTE_BYTES // 4, np.uint32)
-    room = words[_SIZE_OUT]
+    capacity = words[_SIZE_OUT]
     for k in range(len(frames)):
-        walk(others)
+        evict_caches(evicting)
         set_seq(frames[k], first + k)
         memcpy(frame, frames[k].ctypes.data, frames.shape[1])
-        words[_SIZE_OUT] = room
+        words[_SIZE_OUT] = capacity
         _syscall(call, command, attribute, _ATTRIBUTE_BYTES)
         sent += int64(words[_CODE] == redirected)
         times_ns[k] = words[_DURATION]
@@ -157,11 +157,14 @@ def time_runs(
 
 @entry_point
 def time_lines(
-    lines: NDArray[np.int64], ranks: NDArray[np.int64], others: NDArray[np.int64], times_ns: NDArray[np.int64]
+    lines: NDArray[np.int64],
+    ranks: NDArray[np.int64],
+    evicting: NDArray[np.int64],
+    times_ns: NDArray[np.int64],
 ) -> None:
     clock = np.zeros(2, np.int64)
     for k in range(len(ranks)):
-        walk(others)
+        evict_caches(evicting)
         begin = ns(clock)
         for rank in ranks[k]:
             lines[rank, 0] += 1

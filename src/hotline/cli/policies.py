@@ -164,7 +164,7 @@ def _progress_bar() -> Iterator[Callable[[str, int, int], None]]:
 def _print(results: Study) -> None:
     from studies.policies.figures import shown_size
     from studies.policies.findings import findings, headline
-    from studies.policies.table import by_table, cells, columns, table_columns
+    from studies.policies.table import cells, columns, columns_by_table, rows_by_table
 
     size = shown_size(results)
     console = Console()
@@ -182,9 +182,9 @@ def _print(results: Study) -> None:
         console.print("\nShare of each table's updates that hit")
         rows = [
             [cell if at == 0 else Text(cell) for at, cell in enumerate(row)]
-            for row in by_table(results, size)
+            for row in rows_by_table(results, size)
         ]
-        console.print(plain_table(["table", "updates", *table_columns(results, size)], rows))
+        console.print(plain_table(["table", "updates", *columns_by_table(results, size)], rows))
     click.echo(f"\n{headline(results)}")
     for sentence in findings(results):
         click.echo(f"• {sentence}")

@@ -20,12 +20,19 @@ from switch_bench.processes import cpu_seconds, pinned
 from switch_bench.results import Goal, Result, Samples
 from switch_bench.scale import Scale
 from switch_bench.stage import Stage
-from tools.bench.alone import available_bytes, bytes_needed, server_of, space_of, us_per_operation, us_per_rpc
 from tools.bench.callers import Callers
-from tools.bench.echo import echoing
+from tools.bench.echo import echo_server
 from tools.bench.requests import Requests, make_requests
 from tools.bench.results import AGENT, AGENTS, ECHO, HANDLE_US, ISSUE_US, SERVED, WORKER_US
 from tools.bench.servers import parameter_server
+from tools.bench.state_machines import (
+    available_bytes,
+    bytes_needed,
+    server_of,
+    space_of,
+    us_per_operation,
+    us_per_rpc,
+)
 from tools.bench.stepper import Cost, Stepper, stepping
 
 _DENSE, _LARGE, _LARGE_HASHED = (900_000, False), (150_000_000, False), (150_000_000, True)
@@ -33,21 +40,21 @@ _OPS = (Op.PULL, Op.PUSH)
 _KEYS = 900_000
 _STEP_KEYS = 3_000
 _RPCS = 40_000
-"""Number of different RPCs: with 150 M keys, their parameters exceed a cache."""
+"""Number of different RPCs: with 150 M keys, the parameters that they access exceed a CPU's cache."""
 _TIMES = 3
-_WARM = 10_000
+_WARMUP_RPCS = 10_000
 _RPCS_A_SECOND = 100_000  # about
 _ECHO_PORT = PS_RPC_PORT + 1
 _CALLERS_PORT, _WORKER_PORT = 20_000, 20_001
 
 
-def shares(scale: Scale) -> tuple[tuple[int, bool], ...]:
+def server_sizes(scale: Scale) -> tuple[tuple[int, bool], ...]:
     """Return the sizes of a parameter server: number of keys, and whether they are hashed."""
     return (_DENSE,) if scale.is_quick else (_DENSE, _LARGE, _LARGE_HASHED)
 
 
 class Served(NamedTuple):
-    """What a server did in a trial: RPCs/s, and CPU time of each, µs."""
+    """A server's rate in a trial, RPCs/s, and its CPU time per RPC, µs."""
 
     rate: float
     cpu: float
@@ -63,7 +70,7 @@ def agents(stage: Stage) -> list[Result]:
     return [
         *(
             result
-            for parameters, hashed in shares(stage.scale)
+            for parameters, hashed in server_sizes(stage.scale)
             for result in _handle(stage, parameters, hashed)
         ),
         *(_issue(stage, op) for op in _OPS),
@@ -104,11 +111,11 @@ def _trials(stage: Stage) -> Trials:
         for each in stage.shuffled(targets, _TIMES):
             stage.announce("worker over veth" if each is None else f"{each[0]} over veth: {_name(each[1])}")
             if each is None:
-                stepper.run(_steps(_WARM))
+                stepper.run(_steps(_WARMUP_RPCS))
                 worker.append(stepper.run(_steps(count)))
             else:
                 target, op = each
-                servers[target].call(requests[op], _WARM)
+                servers[target].call(requests[op], _WARMUP_RPCS)
                 served[each].append(servers[target].call(requests[op], count))
     return Trials(served, worker)
 
@@ -135,7 +142,7 @@ class _Server(NamedTuple):
     callers: Callers
     cpu_seconds: Callable[[], float]
     expect: Callable[[Requests], None]
-    """Called with the requests that come next."""
+    """Called with the requests before they are sent."""
 
     def call(self, requests: Requests, count: int) -> Served:
         self.expect(requests)
@@ -150,7 +157,7 @@ def _network(stage: Stage) -> Iterator[tuple[Mapping[str, _Server], Stepper]]:
     with ExitStack() as opened:
         opened.enter_context(line())
         ps = opened.enter_context(parameter_server(address, _KEYS, stage.cores.softswitch))
-        echo = opened.enter_context(echoing(echo_address, stage.cores.softswitch))
+        echo = opened.enter_context(echo_server(echo_address, stage.cores.softswitch))
         with inside():
             callers, worker = (
                 opened.enter_context(closing(open_udp((THERE, port))))

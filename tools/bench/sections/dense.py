@@ -1,4 +1,4 @@
-"""How long the questions of dense training take, in CPU time, without compiling."""
+"""CPU time of the analyses of dense training, without compilation."""
 
 from __future__ import annotations
 

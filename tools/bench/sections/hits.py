@@ -1,4 +1,4 @@
-"""What a hit costs where keys are those of a run, with caches warm and evicted, and the least it can cost."""
+"""Cost of a hit with the keys of a run, with caches warm and evicted, compared with a lower bound."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from switch_bench.results import Result
 from switch_bench.stage import Stage
 from switch_bench.switches import KERNEL, SOFTSWITCH
 from switch_harness.kernel import OnLoopback
-from tools.bench import counters, drawn, hotline, timed
+from tools.bench import counters, hotline, pushes, timed
 
 _LOG = logging.getLogger("bench")
 _JOBS = (1, 4)
 _SAME, _HIT, _COLD = "the same 32 keys", "hit", "cold"
 _ROUNDS = 5
-"""Rounds for each round of the scale: they are short."""
+"""Rounds per round of the scale, as one round is short."""
 
 
 def hits(stage: Stage) -> list[Result]:
-    """Measure the median time of a packet, by jobs, kinds of keys and caches, and hits over cold packets."""
+    """Measure the median time of a packet by jobs, kind of keys and caches, and the ratio of hit to cold."""
     missing = counters.missing()
     if missing:
         _LOG.info("no counters of cache and TLB misses: %s", missing)
@@ -44,11 +44,11 @@ def hits(stage: Stage) -> list[Result]:
 def _measure(stage: Stage, jobs: int, has_counters: bool) -> Iterator[Result]:
     name = f"{jobs} job" if jobs == 1 else f"{jobs} jobs"
     stage.announce(f"hits, {name}")
-    packets = stage.scale.calls // 80 // (64 * jobs) * (64 * jobs)  # whole turns of a caller's window
+    packets = stage.scale.calls // 80 // (64 * jobs) * (64 * jobs)  # whole multiples of a caller's window
     workloads = {
-        _SAME: drawn.same(jobs, packets),
-        _HIT: drawn.hits(jobs, packets),
-        _COLD: drawn.cold(jobs, packets),
+        _SAME: pushes.same(jobs, packets),
+        _HIT: pushes.hits(jobs, packets),
+        _COLD: pushes.cold(jobs, packets),
     }
     cases = [(what, evicted) for what in workloads for evicted in (False, True)]
     samples: dict[tuple[str, bool], dict[str, list[float]]] = {case: {} for case in cases}
@@ -85,7 +85,7 @@ def _ratios(hit: Mapping[str, list[float]], cold: Mapping[str, list[float]]) -> 
 @contextmanager
 def _targets(stage: Stage, jobs: int) -> Iterator[dict[str, timed.Run]]:
     config = LoadedConfig.read(hotline.PROGRAM.json, hotline.PROGRAM.p4info)
-    rows = drawn.hot_rows(jobs)
+    rows = pushes.hot_rows(jobs)
     with ExitStack() as opened:
         pipeline = CompiledPipeline(config.program)
         install(config, pipeline, rows)

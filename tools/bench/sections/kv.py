@@ -1,4 +1,4 @@
-"""A script's worker: a step of Push and Pull, in turn with the same step of the built-in worker."""
+"""A script's worker: steps of push_pull, alternating with the same steps of the built-in worker."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PARAMETERS = 900_000
 _ROWS = 3_000
 _DIMS = (16, 64)
 _TIMES = 3
-_WARM = 50
+_WARMUP_STEPS = 50
 _VALUES_A_SECOND = 1_000_000  # about, both ways
 _WORKER_PORT = 20_002
 
@@ -41,8 +41,8 @@ def _in_turn(stage: Stage) -> Mapping[str, Sequence[StepTimes]]:
         sock = opened.enter_context(closing(open_udp((HOST, _WORKER_PORT))))
         folder = Path(opened.enter_context(tempfile.TemporaryDirectory()))
         stepper = opened.enter_context(stepping(sock, SERVER, _PARAMETERS, _ROWS, folder))
-        scripts.run(_WARM)
-        stepper.run(_WARM)
+        scripts.run(_WARMUP_STEPS)
+        stepper.run(_WARMUP_STEPS)
         for target in stage.shuffled([LIBRARY, BUILT_IN], _TIMES):
             stage.announce(f"{target}: {_ROWS:,} keys a step")
             steps = _steps(stage, 1)
@@ -51,7 +51,7 @@ def _in_turn(stage: Stage) -> Mapping[str, Sequence[StepTimes]]:
 
 
 def _times(stepper: Stepper, steps: int) -> StepTimes:
-    """Return times of the loop's thread alone: a script has no log that another thread writes."""
+    """Return times without the thread that writes the worker's log, as a script writes none."""
     wall, cpu = time.perf_counter(), time.thread_time()
     stepper.run(steps)
     return StepTimes((time.perf_counter() - wall) / steps * 1e6, (time.thread_time() - cpu) / steps * 1e6, 0)

@@ -9,9 +9,9 @@ from hosts.keys import KeySpace
 from switch_bench.processes import pinned
 from switch_bench.results import Result
 from switch_bench.stage import Stage
-from tools.bench.alone import server_of, us_per_rpc
 from tools.bench.requests import make_requests
 from tools.bench.results import ADDITION, OPTIMISED, OPTIMISER, OPTIMISER_COST
+from tools.bench.state_machines import server_of, us_per_rpc
 
 _KEYS, _RPCS = 900_000, 40_000
 OPTIMISERS = ("sgd(lr=0.1)", "adagrad", "ftrl", "adam")

@@ -1,4 +1,4 @@
-"""How many updates a second each policy of `hotline policies` takes on one core, without its compiling."""
+"""Updates/s that each policy of `hotline policies` processes on one core, without compilation."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def policy_steps(scale: Scale) -> int:
 
 
 def policies(stage: Stage) -> list[Result]:
-    """Measure policies on a log of R1's skew: ten sizes if they are served in one pass, else one size."""
+    """Measure policies on a log of R1's skew: ten sizes if one pass can compute them, else one size."""
     stage.announce("policies: a log of R1's skew")
     with TemporaryDirectory(prefix="hotline-bench-") as folder, pinned({stage.cores.softswitch}):
         log = _log(Path(folder), policy_steps(stage.scale))

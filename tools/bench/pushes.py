@@ -24,7 +24,7 @@ _SEED = 1
 N = TypeVar("N", bound=np.generic)
 
 
-class Drawn(NamedTuple):
+class Pushes(NamedTuple):
     """Frames, and the popularity rank of the key in each lane; ranks of job j start at (j - 1) * R1.hot."""
 
     frames: NDArray[np.uint8]
@@ -34,7 +34,7 @@ class Drawn(NamedTuple):
 
 
 def hot_rows(jobs: int) -> list[Row]:
-    """Return the rows that let the pushes pass, and each job's hot set, with slots by falling popularity."""
+    """Return the rows that admit the pushes, and each job's hot set, with slots by falling popularity."""
     rows: list[Row] = [*hotline.network()]
     keys = _keys()[: R1.hot]
     used = [0] * LANES
@@ -46,34 +46,34 @@ def hot_rows(jobs: int) -> list[Row]:
     return rows
 
 
-def hits(jobs: int, count: int) -> Drawn:
+def hits(jobs: int, count: int) -> Pushes:
     """Return pushes of the jobs in turn, whose lanes are all filled with hot keys."""
     return _pushes(jobs, count, 0, INGRESS)
 
 
-def same(jobs: int, count: int) -> Drawn:
+def same(jobs: int, count: int) -> Pushes:
     """Return the frames of `hits` with one push a job, whose 32 keys are repeated."""
-    drawn = hits(jobs, jobs)
+    one_a_job = hits(jobs, jobs)
     turns = np.arange(count) % jobs
-    return Drawn(drawn.frames[turns], drawn.ranks[turns])
+    return Pushes(one_a_job.frames[turns], one_a_job.ranks[turns])
 
 
-def cold(jobs: int, count: int) -> Drawn:
-    """Return frames as those of `hits` with keys that are not hot."""
+def cold(jobs: int, count: int) -> Pushes:
+    """Return pushes like those of `hits`, but with keys that are not hot."""
     return _pushes(jobs, count, R1.hot, hotline.PS_PORT)
 
 
-def _pushes(jobs: int, count: int, first: int, egress: int) -> Drawn:
+def _pushes(jobs: int, count: int, first: int, egress: int) -> Pushes:
     keys, each = _keys(), -(-count // jobs)
     frames, ranks = [], []
     for job in range(1, jobs + 1):
-        drawn = _ranks(each, _SEED + job) + first
+        chosen = _ranks(each, _SEED + job) + first
         template = np.frombuffer(hotline.push(LANES, np.arange(LANES, dtype=np.uint64), egress, job), _PUSH)
         pushes = np.repeat(template, each)
-        pushes["rpc"]["epoch"], pushes["keys"] = 1, keys[drawn]
+        pushes["rpc"]["epoch"], pushes["keys"] = 1, keys[chosen]
         frames.append(pushes.view(np.uint8).reshape(each, -1))
-        ranks.append(drawn - first + (job - 1) * R1.hot)
-    return Drawn(_in_turn(frames, count), _in_turn(ranks, count))
+        ranks.append(chosen - first + (job - 1) * R1.hot)
+    return Pushes(_in_turn(frames, count), _in_turn(ranks, count))
 
 
 def _in_turn(parts: list[NDArray[N]], count: int) -> NDArray[N]:

@@ -33,7 +33,7 @@ from tools.bench.requests import EPOCH, FIRST_WORKER, JOB, Requests
 _REPEATS = 9
 _SCALE = 2.0**20
 _OPERATIONS = 50
-_WIDEST_GAP = 1 << 36
+_MAX_GAP = 1 << 36
 
 
 def bytes_needed(parameters: int, hashed: bool) -> int:
@@ -46,8 +46,8 @@ def bytes_needed(parameters: int, hashed: bool) -> int:
 def space_of(parameters: int, hashed: bool) -> KeySpace:
     if not hashed:
         return KeySpace(parameters)
-    widest = min(_WIDEST_GAP, 2**63 // parameters)
-    gaps = np.random.default_rng(1).integers(1, widest, parameters, dtype=np.uint64)
+    max_gap = min(_MAX_GAP, 2**63 // parameters)
+    gaps = np.random.default_rng(1).integers(1, max_gap, parameters, dtype=np.uint64)
     return KeySpace(parameters, np.cumsum(gaps, out=gaps))
 
 
@@ -64,7 +64,7 @@ def available_bytes() -> int:
 
 
 def us_per_rpc(server: Server, requests: Requests) -> list[float]:
-    """Return the CPU time of `handle` in µs, one value a repeat; every request must be answered."""
+    """Return the CPU time of `handle` per RPC in µs, for each repeat; every request must be answered."""
     clock, inbox, values = np.zeros(2, np.int64), rpcs(BURST), []
     count = len(requests.rpcs)
     for _ in range(1 + _REPEATS):  # the first warms up
@@ -88,8 +88,8 @@ def handle_all(
     server: Server, requests: Any, octets: int, inbox: Any, answers: Any, first: int, clock: Any
 ) -> tuple[int, int]:
     """Handle requests from number `first` on; return how many were answered, and the CPU time in ns."""
-    # Requests are put into the inbox in bursts, and so are in the cache as after a receive from the kernel.
-    # Their parameters are not, unless the loop has prefetched them.
+    # Requests are copied to the inbox in bursts, so they are in the CPU's cache as after recvmmsg. The
+    # parameters' values are not, unless the loop has prefetched them.
     server, requests, inbox = as_ref(server), as_ref(requests), as_ref(inbox)
     answered, ns, done = int64(0), int64(0), int64(0)
     while done < len(requests):
@@ -128,7 +128,7 @@ def batches_of(parameters: int, lanes: int) -> Any:
 
 @entry_point
 def issue_all(calls: Calls, op: int, batches: Any, clock: Any) -> tuple[int, int]:
-    """Issue an operation for each batch, ending each RPC at once; returns RPCs and CPU time, ns."""
+    """Issue an operation for each batch, ending each RPC at once; return the RPCs and the CPU time in ns."""
     calls = as_ref(calls)
     begin, issued = cpu_ns(clock), int64(0)
     for k in range(len(batches)):
