@@ -82,7 +82,7 @@ async def _account(session: RealSession, space: KeySpace, collector: Collector) 
             overflows = await control.overflows(controller)
     lanes = Lanes(sent, unknown, at_servers, served_pushes(session.parts), mismatched)
     restarts = session.restarts()
-    # In lockstep designs a row does not say whose lanes were added.
+    # In lockstep designs a row of a log does not say which workers' lanes were added.
     is_logged = all(worker.alive for worker in session.workers) and not (dropped or restarts or is_lockstep)
     found = settle(lanes, is_logged)
     found.overflows, found.changed_arms, found.dropped_rows = overflows, changed, dropped

@@ -1,4 +1,4 @@
-"""Control worker and PS processes inside the hosts: JSON lines on their pipes, and detection of their end."""
+"""Control worker and PS processes inside the hosts: JSON lines on pipes, and detection of their exit."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _READY_S = 180.0
 """Compilation takes 15 s of CPU time in an agent without cached machine code, on a machine that may be busy.
 """
 _RESTART_S = 300.0
-"""A restarted PS reads its journal while the run goes on."""
+"""Long, as a restarted PS reads its journal while the run continues."""
 _QUIT_S = 3.0
 _SETTLE_S = 30.0
 _GRACE_S = 0.5
@@ -55,7 +55,7 @@ class _AgentProcess:
     def expect(
         self, on_progress: Callable[[int], None] = lambda steps: None
     ) -> asyncio.Future[Message | None]:
-        """Return a future for the next answer that is not yet awaited. A caller may stop awaiting it."""
+        """Return a future of the answer to the next command. A caller may stop awaiting it."""
         answer: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
         if self.ended.is_set():
             answer.set_result(None)
@@ -80,7 +80,7 @@ class _AgentProcess:
         with suppress(ValueError):  # a line that is too long, or cut off by the end
             while line := await self.process.stdout.readline():
                 self._take(json.loads(line))
-        # A process that is still alive does not write JSON.
+        # A process that is still alive has written a line that is not JSON, or is too long.
         if self.process.returncode is None and not self.process.stdout.at_eof():
             self.process.kill()
         await self.process.wait()
@@ -195,7 +195,7 @@ class Agent:
     async def call(
         self, command: Message, patience: float = 30.0, on_progress: OnProgress | None = None
     ) -> Message:
-        """Send a command, again after a restart; `patience` (s) counts while all processes are up."""
+        """Send a command, again after a restart; `patience` (s) elapses only while all processes are up."""
         while True:
             current = self._current
             answer = current.expect(lambda steps: on_progress(self.name, steps) if on_progress else None)
@@ -215,7 +215,7 @@ class Agent:
     async def settle(self) -> None:
         for answer in self._current.pending_answers:
             if not await self._await_answer(answer, _SETTLE_S):
-                raise AgentFailed(f"{self.name} has not come to rest in {_SETTLE_S:.0f} s")
+                raise AgentFailed(f"{self.name} did not answer all commands within {_SETTLE_S:.0f} s")
             self._check(answer.result())
 
     async def until_it_dies(self) -> None:

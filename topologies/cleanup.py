@@ -1,4 +1,4 @@
-"""`python -m topologies.cleanup`: remove what a killed run left behind, and leave a run under way alone."""
+"""`python -m topologies.cleanup`: remove what a killed run left behind, unless a run is in progress."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     argparse.ArgumentParser(
         prog="python -m topologies.cleanup",
-        description="Remove what a killed run left; a run that is going on is not touched.",
+        description="Remove what a killed run left; a run in progress is not touched.",
     ).parse_args(arguments)
     try:
         with hold_run_lock([]) as run_lock:
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 )
             if removed.run is not None and tidy(removed.run):
                 print(f"merged the logs of the killed run in {removed.run}")
-            # The folder that it pointed to may have been removed.
+            # The folder that the link `latest` pointed to may have been removed.
             point_to_latest(Config().runs)
     except (HotlineError, OSError) as error:
         print(f"hotline: {error}", file=sys.stderr)

@@ -73,7 +73,7 @@ class Tables(Mapping[str, Table]):
         if name is None and len(self) == 1:
             return next(iter(self.values()))
         if name is None:
-            raise TableError(f"table is not given, and there are {len(self)}: {', '.join(self)}")
+            raise TableError(f"expected the name of a table, as there are {len(self)}: {', '.join(self)}")
         if name not in self:
             raise TableError(f"table {name!r} is not there; there are {', '.join(self)}")
         return self[name]
@@ -89,7 +89,7 @@ class Tables(Mapping[str, Table]):
         )
 
     def declared(self) -> dict[str, list[float | str]]:
-        """Return name -> [rows, dim, scale, and the optimiser if any], as JSON carries it to `declare`."""
+        """Return name -> [rows, dim, scale, and the optimiser if any], which `declare` takes as JSON."""
         return {
             table.name: [table.rows, table.dim, table.scale, *_texts(table.optimiser)]
             for table in self.values()
@@ -138,7 +138,7 @@ def make_tables(
         tables[name] = table
         first += table.size
         if first > MAX_PARAMETERS:
-            raise TableError(f"table {name}: tables up to it have {first:,} values; {MAX_PARAMETERS:,} fit")
+            raise TableError(f"table {name}: {first:,} values up to it; {MAX_PARAMETERS:,} are allowed")
     return Tables(tables)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from foundation.logs import libsvm
 from foundation.protocol import control, header
-from tools.fuzz.loop import Fuzzer, shrunk, until
+from tools.fuzz.loop import Fuzzer, shrunk, within_limits
 from tools.fuzz.target import CORPUS, Finding, Target, attempt
 from tools.fuzz.targets import NAMES, target
 
@@ -83,8 +83,8 @@ def test_the_edges_lead_to_what_chance_does_not_find() -> None:
 
     def executions(sources: tuple[str, ...]) -> tuple[int, list[str]]:
         fuzzer = Fuzzer(Target("nested", nested, sources, lambda: [b"1234"]), seed=1)
-        goes_on = until(None, 20_000, fuzzer)
-        fuzzer.search(lambda: goes_on() and not fuzzer.findings)
+        may_continue = within_limits(None, 20_000, fuzzer)
+        fuzzer.search(lambda: may_continue() and not fuzzer.findings)
         return fuzzer.executions, [str(finding.error) for finding in fuzzer.findings.values()]
 
     led = executions(("tests/unit/test_fuzz_corpus.py",))

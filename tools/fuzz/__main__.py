@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from tools.fuzz.loop import Fuzzer, shrunk, until
+from tools.fuzz.loop import Fuzzer, shrunk, within_limits
 from tools.fuzz.target import ROOT, Finding, Target
 from tools.fuzz.targets import NAMES, target
 
@@ -20,8 +20,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.fuzz", description=__doc__)
     parser.add_argument("targets", nargs="*", choices=[*NAMES, []], metavar="TARGET", help=", ".join(NAMES))
     parser.add_argument("--seconds", type=float, help=f"for each target; {SECONDS:g} without --executions")
-    parser.add_argument("--executions", type=int, help="for each target, with those of the committed inputs")
-    parser.add_argument("--seed", type=int, default=1, help="of the random numbers")
+    parser.add_argument("--executions", type=int, help="for each target, committed inputs included")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the random numbers")
     parser.add_argument(
         "--keep", action="store_true", help="add inputs that reach new edges to the committed corpus"
     )
@@ -29,18 +29,18 @@ def main() -> int:
     seconds = SECONDS if given.seconds is None and given.executions is None else given.seconds
     found = 0
     for name in given.targets or NAMES:
-        fuzzer = _searched(target(name), given.seed, seconds, given.executions)
+        fuzzer = _search(target(name), given.seed, seconds, given.executions)
         found += len(fuzzer.findings)
         if given.keep:
             _add_to_corpus(fuzzer)
     return int(found > 0)
 
 
-def _searched(chosen: Target, seed: int, seconds: float | None, executions: int | None) -> Fuzzer:
+def _search(chosen: Target, seed: int, seconds: float | None, executions: int | None) -> Fuzzer:
     begin = time.monotonic()
     fuzzer = Fuzzer(chosen, seed)
     known = fuzzer.edges
-    fuzzer.search(until(seconds, executions, fuzzer))
+    fuzzer.search(within_limits(seconds, executions, fuzzer))
     rate = fuzzer.executions / (time.monotonic() - begin)
     print(
         f"{chosen.name}: {fuzzer.executions:,} executions, {rate:,.0f}/s; {fuzzer.edges:,} edges, "

@@ -1,4 +1,4 @@
-"""The search: an input that takes a new edge joins the corpus, whose inputs are changed further."""
+"""The search: an input that reaches a new edge joins the corpus, whose inputs are mutated further."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tools.fuzz.edges import Edges
 from tools.fuzz.mutation import Mutator
 from tools.fuzz.target import MARK, Finding, Refusal, Target, attempt
 
-_SHRINKING = 2_000
+_MAX_SHRINK_ATTEMPTS = 2_000
 
 
 class Fuzzer:
@@ -18,7 +18,7 @@ class Fuzzer:
         self.target = target
         self.executions = 0
         self.corpus: list[bytes] = []
-        """Inputs that took edges which none before them took, or ended otherwise."""
+        """Inputs that reached edges, or had an outcome, that no input before them did."""
         self.accepted: list[bytes] = []
         self.findings: dict[tuple[str, str, int], Finding] = {}
         self.slowest = (0.0, b"")
@@ -53,13 +53,13 @@ class Fuzzer:
         self.slowest = max(self.slowest, (time.perf_counter() - begin, data))
         return executed
 
-    def search(self, goes_on: Callable[[], bool]) -> None:
+    def search(self, may_continue: Callable[[], bool]) -> None:
         random = self._random
-        while self.corpus and goes_on():
-            # What was found last has been changed least, and what is accepted goes deepest.
+        while self.corpus and may_continue():
+            # Recent inputs have been mutated least often, and accepted inputs reach the deepest code.
             recent = self.corpus[-len(self.corpus) // 4 :]
             pool = random.choice([recent, self.accepted or recent, self.corpus])
-            # Short ones are quick, and a change of theirs is likelier to matter.
+            # Short inputs run fast, and a mutation of theirs is likelier to have an effect.
             chosen = min(random.choices(pool, k=random.randint(1, 2)), key=len)
             self.feed(self._mutator.mutate(chosen, random.choice(self.corpus)))
 
@@ -77,7 +77,7 @@ class Fuzzer:
 
 def shrunk(target: Target, finding: Finding) -> Finding:
     """Return the same finding with a shorter input, found by removing pieces."""
-    attempts, size = _SHRINKING, max(len(finding.data) // 2, 1)
+    attempts, size = _MAX_SHRINK_ATTEMPTS, max(len(finding.data) // 2, 1)
     while size and attempts:
         at = 0
         while at < len(finding.data) and attempts:
@@ -91,8 +91,8 @@ def shrunk(target: Target, finding: Finding) -> Finding:
     return finding
 
 
-def until(seconds: float | None, executions: int | None, fuzzer: Fuzzer) -> Callable[[], bool]:
-    """Return a function that returns whether a search may go on."""
+def within_limits(seconds: float | None, executions: int | None, fuzzer: Fuzzer) -> Callable[[], bool]:
+    """Return a function that returns whether a search may continue."""
     end = None if seconds is None else time.monotonic() + seconds
     return lambda: (
         (end is None or time.monotonic() < end) and (executions is None or fuzzer.executions < executions)
@@ -100,6 +100,6 @@ def until(seconds: float | None, executions: int | None, fuzzer: Fuzzer) -> Call
 
 
 def replay(target: Target, inputs: Iterable[bytes]) -> list[Finding]:
-    """Return the findings of inputs, untraced."""
+    """Return the findings of inputs, which run without tracing."""
     outcomes = (attempt(target, data) for data in inputs)
     return [outcome for outcome in outcomes if isinstance(outcome, Finding)]

@@ -1,4 +1,4 @@
-"""`make mutants`: do the tests notice when the code is wrong? Mutates a copy of the tree, never the tree."""
+"""`make mutants`: count the mutants of the code that the tests kill. Only a copy of the tree is mutated."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ class Tally:
 @click.option("--seed", default=1, show_default=True, help="Seed of the draw.")
 @click.option("--draw", "number", default=200, show_default=True, help="Mutants of a room; 0: all.")
 @click.option("--again", is_flag=True, help="Only mutants not killed the last time.")
-@click.option("--part", default="1/1", show_default=True, help="K/N: the Kth of N lanes side by side.")
+@click.option("--part", default="1/1", show_default=True, help="K/N: the Kth of N parts, to run in parallel.")
 @click.argument("rooms", nargs=-1)
 def main(seed: int, number: int, again: bool, part: str, rooms: tuple[str, ...]) -> None:
     """Mutate ROOMS (all, if none is named) and count what their tests kill.
 
-    What is not killed goes to build/mutants/ROOM.diff, of a part to build/mutants/KofN/ROOM.diff.
+    Mutants not killed are written to build/mutants/ROOM.diff, of a part to build/mutants/KofN/ROOM.diff.
     """
     selection, folder = part_of(part)
     results = RESULTS / folder
@@ -104,17 +104,17 @@ def _stages(room: dict[str, Any]) -> list[Tests]:
 def _try(tree: Path, mutants: list[Mutant], stages: list[Tests], tally: Tally) -> None:
     log = tally.file(".log")
     seconds = [baseline(tests, log, _BASELINE_TIMEOUT_S) for tests in stages]
-    longest = [max(_SHORTEST_TIMEOUT_S, _TIMEOUT_FACTOR * each) for each in seconds]
+    timeouts_s = [max(_SHORTEST_TIMEOUT_S, _TIMEOUT_FACTOR * each) for each in seconds]
     _write(tally)
-    # Without a thread that refreshes: a child could be forked while that holds a lock, and wait for ever.
+    # No refresh thread: a child forked while that thread holds a lock would wait for the lock for ever.
     with Progress(
         console=Console(stderr=True), auto_refresh=False, redirect_stdout=False, redirect_stderr=False
     ) as progress:
         bar = progress.add_task(tally.room, total=len(mutants))
         for mutant in mutants:
             found = Outcome.SURVIVED
-            for tests, limit in zip(stages, longest, strict=True):
-                # A time-out counts as noticed, whatever the result of the next stage.
+            for tests, limit in zip(stages, timeouts_s, strict=True):
+                # A time-out is not replaced by a later stage's survival.
                 if found is not Outcome.KILLED:
                     result = outcome(tree, mutant, _own_tests_first(tests, mutant), log, limit)
                     found = found if result is Outcome.SURVIVED else result
@@ -127,7 +127,7 @@ def _try(tree: Path, mutants: list[Mutant], stages: list[Tests], tally: Tally) -
 
 
 def _own_tests_first(tests: Tests, mutant: Mutant) -> Tests:
-    """Return the tests with those of the mutated module first, as most mutants end there."""
+    """Return the tests with those of the mutated module first, as these kill most mutants."""
     stem = mutant.path.stem
     return replace(tests, names=sorted(tests.names, key=lambda name: stem not in name))
 

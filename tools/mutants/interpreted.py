@@ -1,4 +1,4 @@
-"""Agents as plain Python: a mutant of what is compiled need not be compiled, which takes half a minute."""
+"""Run agents as plain Python, so that a mutant of compiled code is not compiled, which takes 30 s."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def interpret() -> None:
-    """Replace entry points by their plain twins; call this before any of them is imported."""
+    """Replace entry points by pure-Python versions; call this before any of them is imported."""
     foundation.compiled.entry_point = _interpreted
 
 

@@ -1,4 +1,4 @@
-"""Parts of a run, so that several run side by side."""
+"""Parts of a run, which can run in parallel."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 
 
 def part_of(text: str) -> tuple[slice, str]:
-    """Return the mutants of part `K/N` (every Nth), and the folder of its results; "" stands for all."""
+    """Return the mutants of part `K/N` (every Nth), and the folder of its results; "" for 1/1."""
     match = re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", text)
     if match is None or (k := int(match[1])) > (n := int(match[2])):
         raise click.BadParameter(f"{text}: K/N with K from 1 to N, such as 1/4", param_hint="--part")

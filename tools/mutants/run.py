@@ -1,4 +1,4 @@
-"""Runs tests on a mutant in a child of this process, which imports libraries, but nothing of the project."""
+"""Run tests on a mutant in a forked child; the parent imports libraries, but nothing of the project."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LIBRARIES = [
     "rich.console", "scapy.layers.inet", "scapy.packet", "scipy.stats",
 ]  # fmt: skip
 ROOT = Path(__file__).parents[2]
-_NOTHING_WRONG = 0
+_EXIT_OK = 0
 
 
 class Outcome(Enum):
@@ -38,14 +38,14 @@ def import_paths(tree: Path) -> list[str]:
 
 
 def prepare(tree: Path) -> None:
-    """Import what every child needs, and nothing of the project: that is to come from `tree`."""
+    """Import the libraries that every child needs; each child imports the project from `tree`."""
     os.chdir(tree)
     os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = str(tree / ".hypothesis")
     sys.dont_write_bytecode = True
-    theirs = set(import_paths(ROOT))
+    root_paths = set(import_paths(ROOT))
     sys.path[:] = [
         *import_paths(tree),
-        *(entry for entry in sys.path if str(Path(entry).resolve()) not in theirs),
+        *(entry for entry in sys.path if str(Path(entry).resolve()) not in root_paths),
     ]
     for library in _LIBRARIES:
         importlib.import_module(library)
@@ -65,38 +65,38 @@ class Tests:
     agents: Agents = Agents.AS_THEY_ARE
 
 
-def baseline(tests: Tests, log: Path, longest: float) -> float:
+def baseline(tests: Tests, log: Path, timeout_s: float) -> float:
     """Return the seconds that tests take without mutants; raise `SystemExit` if they fail."""
     start = time.monotonic()
-    if _run(tests, log, longest) is not Outcome.SURVIVED:
+    if _run(tests, log, timeout_s) is not Outcome.SURVIVED:
         raise SystemExit(f"the tests do not pass without a mutant, see {log}")
     return time.monotonic() - start
 
 
-def outcome(tree: Path, mutant: Mutant, tests: Tests, log: Path, longest: float) -> Outcome:
+def outcome(tree: Path, mutant: Mutant, tests: Tests, log: Path, timeout_s: float) -> Outcome:
     """Return the outcome of the tests for a mutant; the module is restored afterwards."""
     path = tree / mutant.path
     before = path.read_bytes()
     path.write_text(mutant.source)
     try:
-        return _run(tests, log, longest)
+        return _run(tests, log, timeout_s)
     finally:
         path.write_bytes(before)
 
 
-def _run(tests: Tests, log: Path, longest: float) -> Outcome:
+def _run(tests: Tests, log: Path, timeout_s: float) -> Outcome:
     child = os.fork()
     if not child:
         _test(tests, log)
     try:
-        status = status_of(child, longest)
+        status = status_of(child, timeout_s)
         if status is not None:
-            return Outcome.SURVIVED if status == _NOTHING_WRONG else Outcome.KILLED
+            return Outcome.SURVIVED if status == _EXIT_OK else Outcome.KILLED
         os.killpg(child, signal.SIGKILL)
         os.waitpid(child, 0)
         return Outcome.TIMEOUT
     finally:
-        # Processes that a test started and did not end.
+        # End processes that a test has left running.
         with suppress(ProcessLookupError):
             os.killpg(child, signal.SIGKILL)
 
@@ -116,7 +116,7 @@ def _test(tests: Tests, log: Path) -> None:
         traceback.print_exc()
         raise
     finally:
-        # Exit as it is: what the parent has registered to be done at its end is not the child's to do.
+        # Skip the exit handlers, which the parent has registered for itself.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)

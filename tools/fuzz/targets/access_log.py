@@ -1,4 +1,4 @@
-"""An access log of any format: steps are what they should be, and the same whatever the size of blocks."""
+"""Access logs of any format: steps meet their invariants and do not depend on the size of blocks."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def run(data: bytes) -> Hashable:
         _check(found)
         try:
             with _read(path) as strict:
-                assert _same(strict, found), "no row is bad, and skipping bad ones changes the log"
+                assert _same(strict, found), "no row is bad, but skipping bad rows changes the log"
         except DataError:
-            assert "skipped" in found.notes[-1], "a row is bad, and none was skipped"
+            assert "skipped" in found.notes[-1], "a row is bad, but none was skipped"
             raise
-        # A quote where RFC 4180 allows none may begin or end a value, by the parser.
+        # Where RFC 4180 allows no quote, it depends on the parser whether one begins or ends a value.
         if b'"' not in data:
             with patch.object(source, "BLOCK_BYTES", _SMALL_BLOCK), _read(path) as in_blocks:
                 assert _same(in_blocks, found), "the size of blocks changes the log"
@@ -54,15 +54,15 @@ def _read(path: Path, skip_bad: bool = False) -> Iterator[Steps]:
 
 def _check(steps: Steps) -> None:
     starts, keys = np.array(steps.starts), np.array(steps.accesses & KEY)
-    assert starts[0] == 0 and starts[-1] == len(keys) and (np.diff(starts) > 0).all(), "steps have accesses"
-    assert (steps.keys[1:] > steps.keys[:-1]).all(), "keys are distinct and ascend"
-    assert np.array_equal(np.unique(keys), np.arange(len(steps.keys))), "each key has an access"
-    assert len(steps.table_of) == len(steps.keys), "each key has a table"
-    assert not steps.tables or steps.table_of.max() < len(steps.tables), "each table has a name"
-    assert all(map(str.isprintable, steps.notes)), "notes are lines of text"
+    assert starts[0] == 0 and starts[-1] == len(keys) and (np.diff(starts) > 0).all(), "a step has no access"
+    assert (steps.keys[1:] > steps.keys[:-1]).all(), "keys are not distinct and ascending"
+    assert np.array_equal(np.unique(keys), np.arange(len(steps.keys))), "a key has no access"
+    assert len(steps.table_of) == len(steps.keys), "a key has no table"
+    assert not steps.tables or steps.table_of.max() < len(steps.tables), "a table has no name"
+    assert all(map(str.isprintable, steps.notes)), "a note is not a line of text"
     for first, last in pairwise(starts):
         accesses = steps.accesses[first:last]
-        assert len(set(accesses.tolist())) == len(accesses), "a step has an access once"
+        assert len(set(accesses.tolist())) == len(accesses), "a step has an access twice"
 
 
 def _same(one: Steps, other: Steps) -> bool:

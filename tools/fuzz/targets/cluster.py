@@ -1,4 +1,4 @@
-"""The logs of a real cluster: rpc.csv, and after a mark connections.csv and updates.csv."""
+"""The logs of a real cluster: rpc.csv, connections.csv and updates.csv, separated by marks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def run(data: bytes) -> Hashable:
             (folder / name).write_bytes(contents[name])
     logs = open_cluster(folder, target)
     rows = logs.rpc.collect()
-    assert rows.height and not any(rows.null_count().row(0)), "a row lacks something"
+    assert rows.height and not any(rows.null_count().row(0)), "a row has a null"
     assert rows["latency_us"].is_not_nan().all() and rows["op"].is_in(["pull", "push"]).all()
     connections = None if logs.connections is None else logs.connections.collect().height
     return min(rows.height, 3), connections and min(connections, 2), len(logs.updates)

@@ -1,4 +1,4 @@
-"""A CONTROL as `foundation.protocol.control` and Scapy read it."""
+"""CONTROL messages: `foundation.protocol.control` and Scapy must agree on each."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Frames at the switch: the P4 program interpreted, whose lines guide the search, and compiled agree.
+"""Fuzz the switch with frames: the P4 program, interpreted (its lines guide the search) and compiled, agrees.
 
-The parts of an input are frames, the first byte of each its port. Whatever was added or handed on as an RPC
-is one to the agents' codec too.
+The parts of an input are frames, the first byte of each selects its port. Whatever the switch aggregates or
+forwards as an RPC must be one for the agents' codec too.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from tools.fuzz.target import MARK, Target, parts
 
 PORTS = (1, 2, testnet.SERVER_PORT, CPU_PORT)
 KEYS = [next(key for key in range(10_000) if lane_of(key) == lane) for lane in range(LANES)]
-"""One of each lane; by lane mod 5: hot, reserved, draining, parked, without an entry."""
+"""One key of each lane; by lane mod 5: hot, reserved, draining, parked, without an entry."""
 STATES = ("hot", "reserved", "draining", "parked")
 SLOT = 5
 FIRST_CELLS = 1024
-"""Number of a counter's first cells, which are compared: entries lead to these only."""
+"""Number of a counter's first cells, which are compared, as the entries count in no others."""
 ROWS = (max(testnet.row_of(job, caller) for job in testnet.JOBS for caller in testnet.CALLERS) + 1) << 6
 CELLS = testnet.INGRESS + "exactly_once.cells"
 
@@ -70,7 +70,7 @@ class Switches:
         values = [testnet.held(pipeline, lane, SLOT) for lane in range(LANES)]
         return pipeline.read_register(CELLS, 0, ROWS), values
 
-    def counted(self, pipeline: Pipeline) -> list[object]:
+    def counters(self, pipeline: Pipeline) -> list[object]:
         return [pipeline.read_counter(name, 0, size) for name, size in self._counters]
 
 
@@ -88,21 +88,21 @@ def run(data: bytes) -> Hashable:
         port, sent = PORTS[(part[0] if part else 0) % len(PORTS)], part[1:]
         state = switches.state(compiled)
         outputs = [pipeline.process(port, sent, 0, 0) for pipeline in switches.both]
-        assert outputs[0] == outputs[1], "interpreter and compiled code say otherwise"
+        assert outputs[0] == outputs[1], "interpreter and compiled code differ"
         after = switches.state(compiled)
-        assert switches.state(interpreted) == after, "and hold otherwise"
+        assert switches.state(interpreted) == after, "their values differ"
         is_raw = port == CPU_PORT and len(sent) > 1 and not sent[1] & frames.packet_out_header(None)[1]
         inside = sent[2:] if port == CPU_PORT else sent
-        assert after == state or _is_request(inside), "what is no request has been taken for one"
-        assert is_raw or all(_is_sound(out.frame) for out in outputs[0] if out.port != CPU_PORT), "handed on"
+        assert after == state or _is_request(inside), "a frame that is not a request changed the state"
+        assert is_raw or all(_is_sound(out.frame) for out in outputs[0] if out.port != CPU_PORT), "malformed"
         seen |= {(port, len(outputs[0]), after[1] != state[1])}
-    assert switches.counted(interpreted) == switches.counted(compiled), "and count otherwise"
+    assert switches.counters(interpreted) == switches.counters(compiled), "their counters differ"
     dropped = {name for name, count in testnet.drops(compiled).items() if count > before.get(name, 0)}
     return seen, frozenset(dropped)
 
 
 def _is_request(sent: bytes) -> bool:
-    """Return whether a frame is a request to an agent's codec, with no lane marked yet."""
+    """Return whether a frame is a request to an agent's codec, with no lane marked as served."""
     try:
         header = unpack(frames.parse(sent).payload)
     except MalformedDatagram:
@@ -111,7 +111,7 @@ def _is_request(sent: bytes) -> bool:
 
 
 def _is_sound(out: bytes) -> bool:
-    """Return whether a frame is an RPC to the codec, if it is UDP of our port and no PS's answer."""
+    """Return whether the codec accepts a frame; True for other traffic and for a PS's answers."""
     try:
         parsed = frames.parse(out)
     except MalformedDatagram:
@@ -151,5 +151,5 @@ TOKENS = tuple(
     for number in (PS_CALLER_BASE, CONTROLLER_CALLER, HOTLINE_PORT, 0x0800, 0x4011, 0x4500)
 )
 SOURCES = tuple(f"softswitch/interpreter/{name}.py" for name in ("parser", "controls", "deparser", "tables"))
-"""Expressions and statements tell nothing: all packets evaluate some."""
+"""Without expressions and statements, of which every packet evaluates some."""
 TARGET = Target("frame", run, SOURCES, seeds, TOKENS)

@@ -1,4 +1,4 @@
-"""A libsvm training set: all samples are read correctly, or the error names the first bad line."""
+"""A libsvm training set: all samples are read correctly, or an error is raised."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from foundation.protocol.header import NO_KEY
 from tools.fuzz.target import Target, scratch
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-"""What libsvm's own strtod takes for finite numbers, hexadecimal ones left out."""
+"""Finite numbers as strtod in libsvm reads them, hexadecimal ones left out."""
 
 
 def run(data: bytes) -> Hashable:
@@ -21,14 +21,14 @@ def run(data: bytes) -> Hashable:
     path.write_bytes(data)
     samples = list(read_samples(path))
     for label, indices, values in samples:
-        assert label in (0, 1) and len(indices) == len(values), "labels are 0 and 1, and pairs are pairs"
-        assert all(a < b for a, b in pairwise([*indices, NO_KEY])), "indices rise"
-        assert np.isfinite(np.array(values, np.float32)).all(), "values are 32-bit floats"
+        assert label in (0, 1) and len(indices) == len(values), "a bad label, or an index without a value"
+        assert all(a < b for a, b in pairwise([*indices, NO_KEY])), "indices do not ascend"
+        assert np.isfinite(np.array(values, np.float32)).all(), "a value is not a finite 32-bit float"
     # Universal newlines: a lone \r ends a line too.
     lines = [line.partition("#")[0].split() for line in re.split(r"\r\n|\r|\n", data.decode("ascii"))]
     pairs = [pair for line in lines if line for pair in line[1:]]
     assert len(pairs) == sum(len(indices) for _, indices, _ in samples), "a pair is lost"
-    assert all(NUMBER.fullmatch(pair.partition(":")[2]) for pair in pairs), "no number to libsvm"
+    assert all(NUMBER.fullmatch(pair.partition(":")[2]) for pair in pairs), "libsvm rejects a number"
     return min(len(samples), 3), min(len(pairs), 3)
 
 

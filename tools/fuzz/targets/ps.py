@@ -23,10 +23,10 @@ from tools.fuzz.target import MARK, Target, parts
 
 SIZE, PS, N_PS = 64, 0, 2
 JOURNAL = 1 << 16
-"""Size in bytes; no input fills the journal."""
+"""Size in bytes, so large that no input fills the journal."""
 DENSE, SPARSE = KeySpace(SIZE), KeySpace(SIZE, np.arange(SIZE, dtype=np.uint64) * np.uint64(2**58))
 DATA, OWN, ANSWERED, LATER, KINDS = range(5)
-"""Kinds of events: a request, an answer to the PS's own RPC, answers by a switch, and the next deadline."""
+"""Kinds of events: a request, an answer to the PS's own RPC, the switch's answers, the next deadline."""
 OWNED_KEYS = [key for key in range(SIZE) if ps_of(key, N_PS) == PS][:4]
 OTHER_KEY = next(key for key in range(SIZE) if ps_of(key, N_PS) != PS)
 

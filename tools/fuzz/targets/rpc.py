@@ -1,4 +1,4 @@
-"""A datagram as the codec, Scapy and the agents read it: they agree."""
+"""Datagrams: the codec, Scapy and the agents must agree on each."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ ROW = rpcs(1)
 
 
 def run(data: bytes) -> Hashable:
-    if not _agents_take(data):
+    if not _agents_accept(data):
         codec.parse(data)
-        raise AssertionError("the codec takes what the agents refuse")
+        raise AssertionError("the codec accepts a datagram that the agents reject")
     message = codec.parse(data)
     if message.header.op == CONTROL:
         return "CONTROL"
     built = codec.build(message)
-    assert built == data, "what is built of a datagram is another"
-    # Scapy takes as long as all else.
+    assert built == data, "the datagram built from a parsed one differs from it"
+    # Scapy comes last, as it takes as long as all other checks.
     assert _same(scapy_layer.parse(data), message) and scapy_layer.build(message) == data
     return message.header.op, message.header.flags
 
 
-def _agents_take(data: bytes) -> bool:
+def _agents_accept(data: bytes) -> bool:
     if len(data) < HEADER_BYTES:
         return False
     length = min(len(data), BUFFER_BYTES)
     ROW.view(np.uint8)[:length] = np.frombuffer(data, np.uint8, length)
     header = cast(Any, decode).plain(ROW[0])
     unsigned = header._replace(t0=int(header.t0) % 2**64)
-    assert unsigned == Header._make(LAYOUT.unpack_from(data)), "a field is read otherwise"
+    assert unsigned == Header._make(LAYOUT.unpack_from(data)), "the agents decode a field differently"
     is_right = bool(_well_formed(header, len(data)))
-    assert is_right == is_rpc(unsigned, len(data)), "the rules are others"
+    assert is_right == is_rpc(unsigned, len(data)), "the agents and `is_rpc` differ on what is well formed"
     return is_right
 
 

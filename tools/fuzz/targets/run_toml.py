@@ -1,4 +1,4 @@
-"""run.toml: a configuration that holds, or the setting that does not."""
+"""run.toml: the configuration is valid, or an error names the invalid setting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A simulation's configuration, and what the world is made of by it: cables, outages and costs."""
+"""A simulation's configuration, and the links, outages and costs that are derived from it."""
 
 from __future__ import annotations
 

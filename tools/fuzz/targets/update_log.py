@@ -1,4 +1,4 @@
-"""An update log in CSV: the counts of its keys are those that Python's own `csv` reads."""
+"""An update log in CSV: the counts of its keys are those that Python's `csv` module reads."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ def run(data: bytes) -> Hashable:
     found = {key: updates for part in counts.by_key() for key, updates in part.iter_rows()}
     assert sum(found.values()) == counts.total
     with suppress(csv.Error):
-        assert found == _counts_by_csv(data), "Python's csv counts otherwise"
+        assert found == _counts_by_csv(data), "Python's csv counts differently"
     return is_log, min(len(found), 3)
 
 
 def _counts_by_csv(data: bytes) -> dict[int, int]:
-    """Return updates by key; raises `csv.Error` for a quote where RFC 4180 allows none."""
+    """Return updates by key; raise `csv.Error` for a quote where RFC 4180 allows none."""
     # To Polars a lone \r is a space, to `csv` the end of a line.
     text = re.sub("\r(?!\n)", " ", data.decode("utf-8-sig", "replace"))
     rows = filter(None, csv.reader(io.StringIO(text, newline=""), strict=True))
     names = next(rows)
     counted: Counter[int] = Counter()
     for row in rows:
-        # The first column of a name counts.
+        # If columns have the same name, the first is used.
         values = dict(reversed(list(zip(names, row, strict=False))))
         counted[int(values["key"])] += int(values["updates"]) if {"key", "updates"} <= set(names) else 1
     return {key: updates for key, updates in counted.items() if updates}

@@ -1,7 +1,7 @@
-"""Datagrams at a worker with an operation under way: its plain twin and the compiled one agree.
+"""Fuzz a worker during an operation: its compiled code and the same code as plain Python must agree.
 
-An input's first byte says which operation. Then its parts come in turn: by its first byte, each is a
-datagram, an answer to one of the requests with some bytes changed, a while in which nothing comes, or a new
+An input's first byte selects the operation. The rest is a list of events, whose first byte is the kind: an
+answer to one of the requests with some bytes changed, a datagram, the next deadline, or a new epoch of the
 switch.
 """
 
@@ -25,7 +25,7 @@ SIZE, N_PS = 40, 2
 SPACE = KeySpace(SIZE)
 POSITIONS = np.arange(SIZE)
 PULL, PUSH, EMPTY, OPERATIONS = range(4)
-CHANGED, RAW, LATER, RENEWED, DOORS = range(5)
+CHANGED, RAW, LATER, RENEWED, KINDS = range(5)
 
 
 class Bench:
@@ -56,12 +56,12 @@ class Bench:
         while (out := self.worker.transmit()) is not None:
             self.sent.append(bytes(out[0]))
 
-    def take(self, door: int, data: bytes) -> object:
-        if door == LATER:
+    def play(self, kind: int, data: bytes) -> object:
+        if kind == LATER:
             due = self.worker.deadline()
             self.now = self.now if due is None else due
             self.worker.wake(self.now)
-        elif door == RENEWED:
+        elif kind == RENEWED:
             self.epoch += 1
             self.worker.renew(self.epoch)
         else:
@@ -90,12 +90,12 @@ def run(data: bytes) -> Hashable:
     benches = [Bench(operation, machine) for machine in (plain_machine(), COMPILED)]
     worker = benches[0].worker
     for part in parts(data[1:]):
-        door, rest = (part[0] if part else 0) % DOORS, part[1:]
-        datagram = changed(benches[0].sent, rest) if door == CHANGED else rest
+        kind, rest = (part[0] if part else 0) % KINDS, part[1:]
+        datagram = changed(benches[0].sent, rest) if kind == CHANGED else rest
         malformed = worker.malformed
-        plain, compiled = (bench.take(door, datagram) for bench in benches)
-        assert plain == compiled, "the plain twin and the compiled worker differ"
-        if door in (CHANGED, RAW):
+        plain, compiled = (bench.play(kind, datagram) for bench in benches)
+        assert plain == compiled, "the plain and the compiled worker differ"
+        if kind in (CHANGED, RAW):
             assert (worker.malformed > malformed) == _is_malformed(datagram), (
                 "the codec and the worker differ"
             )
