@@ -75,7 +75,7 @@ class Tables(Mapping[str, Table]):
         if name is None:
             raise TableError(f"expected the name of a table, as there are {len(self)}: {', '.join(self)}")
         if name not in self:
-            raise TableError(f"table {name!r} is not there; there are {', '.join(self)}")
+            raise TableError(f"unknown table {name!r}; expected one of {', '.join(self)}")
         return self[name]
 
     @property
@@ -128,7 +128,7 @@ def make_tables(
     for what, given in (("scale", scale), ("optimiser", optimiser)):
         if isinstance(given, Mapping) and set(given) - set(sizes):
             unknown = ", ".join(sorted(set(given) - set(sizes)))
-            raise TableError(f"{what} of {unknown}: there are the tables {', '.join(sizes)}")
+            raise TableError(f"{what} of unknown table {unknown}; the tables are {', '.join(sizes)}")
     tables, first = {}, 0
     for name in sorted(sizes):
         table = _table(name, sizes[name], scale, first)

@@ -147,12 +147,12 @@ def _offload_difference(summary: Summary, load: str, op: str) -> Comparison | No
 
 def print_null(summaries: Sequence[Summary], console: Console) -> bool:
     found = tallies(summaries)
-    by_load: dict[str, dict[str, Tally]] = defaultdict(dict)
+    by_metric: dict[str, dict[str, Tally]] = defaultdict(dict)
     for tally in found:
-        by_load[tally.metric][tally.load] = tally
+        by_metric[tally.metric][tally.load] = tally
     loads = sorted({tally.load for tally in found})
     table = _table("intervals of repeat that leave out 0", *(f"load {load}" for load in loads))
-    for metric, of_load in by_load.items():
+    for metric, of_load in by_metric.items():
         table.add_row(metric, *(_of(of_load.get(load)) for load in loads))
     console.print(table)
     intervals, left_out = sum(each.intervals for each in found), sum(each.left_out for each in found)

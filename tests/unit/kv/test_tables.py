@@ -54,7 +54,7 @@ def test_an_invalid_table_is_named(sizes: Any, scale: Any, reported: str) -> Non
 def test_an_invalid_optimiser_is_named_with_its_table() -> None:
     with pytest.raises(TableError, match=r"^table b: expected sgd.*got 'lamb'$"):
         make_tables({"a": (1, 1), "b": (1, 1)}, optimiser={"b": "lamb"})
-    with pytest.raises(TableError, match=r"^optimiser of c: there are the tables a$"):
+    with pytest.raises(TableError, match=r"^optimiser of unknown table c; the tables are a$"):
         make_tables({"a": (1, 1)}, optimiser={"c": "adam"})
     first = make_tables({"a": (1, 1)}, optimiser="adam")
     assert first.differs_from(make_tables({"a": (1, 1)})) == (

@@ -204,7 +204,7 @@ def test_what_is_wrong_is_named_and_nothing_is_sent(
 
 def test_tables_that_are_not_there_are_named_with_those_that_are(rig: Rig) -> None:
     kv = rig.worker()
-    with pytest.raises(TableError, match=r"'user' is not there; there are items, users"):
+    with pytest.raises(TableError, match=r"unknown table 'user'; expected one of items, users"):
         kv.push([1], ones(1), "user")
     with pytest.raises(TableError, match=r"not given.*items, users"):
         kv.push([1], ones(1))
