@@ -57,7 +57,7 @@ soak: ## tests that take long: whole experiments, sustained traffic, 100,000 sch
 	@$(if $(ARGS),,cd softswitch && ../$(AS_ROOT) ../$(PYTHON) -m pytest -n 3 $(SOAK))
 	@$(AS_ROOT) $(PYTHON) -m pytest -n 3 $(SOAK) $(ARGS)
 
-fuzz: setup ## what parsers do with bytes of others: 10 s for each of them (ARGS="ps --seconds 600")
+fuzz: setup ## fuzz the parsers of external input, 10 s each (ARGS="ps --seconds 600")
 	@$(PYTHON) -m tools.fuzz $(ARGS)
 
 mutants: setup ## break the code in 200 places a room and count what the tests miss (ARGS="--seed 2 analysis logs")
