@@ -138,9 +138,9 @@ def _template() -> Template:
     }  # fmt: skip
     environment.globals |= {
         "ANY": ANY, "CPU": PS_CPU, "METRICS": METRICS, "claimed": claimed,
-        "arms_by_reference": arms_by_reference,
-        "design": design, "disturbance": disturbance,
-        "facts": facts, "goals": goals, "learning": learning, "LOOKS": LOOKS, "shown_in": shown_in, "mentioned_in": mentioned_in,
+        "arms_by_reference": arms_by_reference, "design": design, "disturbance": disturbance,
+        "facts": facts, "goals": goals, "learning": learning, "LOOKS": LOOKS, "shown_in": shown_in,
+        "mentioned_in": mentioned_in,
         "pluralize": pluralize, "statistics": statistics, "tone_of": tone_of,
         "groups_without_claim": groups_without_claim,
     }  # fmt: skip
