@@ -11,7 +11,7 @@ Message = dict[str, Any]  # JSON
 
 @dataclass(eq=False, slots=True)
 class JoinedWorker:
-    """A worker of a session. It executes commands one after the other; only runs send any."""
+    """A worker of a session. Only a run sends it commands, which it executes one after the other."""
 
     rank: int
     writer: asyncio.StreamWriter
@@ -20,12 +20,12 @@ class JoinedWorker:
     final_report: Message = field(default_factory=dict)
     has_left: asyncio.Event = field(default_factory=asyncio.Event)
     is_lost: bool = False
-    on_steps: Callable[[], None] = lambda: None
+    on_change: Callable[[], None] = lambda: None
     _commands_sent: int = 0
     _pending: dict[int, asyncio.Future[Message | None]] = field(default_factory=dict)
 
     def send_command(self, command: str, **values: object) -> asyncio.Future[Message | None]:
-        """Send a command; return a future of its answer, or of None if the worker leaves before."""
+        """Send a command; return a future of its answer, or of None if the worker leaves first."""
         answer: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
         if self.has_left.is_set():
             answer.set_result(None)
@@ -42,7 +42,7 @@ class JoinedWorker:
 
     def report_steps(self, steps: int) -> None:
         self.steps = steps
-        self.on_steps()
+        self.on_change()
 
     def mark_left(self, is_in_order: bool = True) -> None:
         """Mark the worker as gone, and answer its pending commands with None."""
@@ -52,7 +52,7 @@ class JoinedWorker:
             if not future.done():
                 future.set_result(None)
         self._pending.clear()
-        self.on_steps()
+        self.on_change()
 
 
 def send_line(writer: asyncio.StreamWriter, message: Message) -> None:

@@ -1,4 +1,4 @@
-"""The scripts of one arm, which meet at a rendezvous of their own."""
+"""The scripts of one arm, and the rendezvous that coordinates them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _END_S = 10.0
 """Time for a script to end after its worker has failed, in s."""
 StartServers = Callable[[Tables], Awaitable[None]]
 Publish = Callable[[Arm], Awaitable[None]]
-"""Called with an arm: has pulls return all updates that are acknowledged by now; raises `HotlineError`."""
+"""Have pulls of an arm return all updates acknowledged by now; raise `HotlineError` on failure."""
 
 
 class ScriptArm:
@@ -53,7 +53,7 @@ class ScriptArm:
         if self._has_begun:
             raise RunFailed(
                 f"arm {self.arm.name}: all workers have left, and with them the model: "
-                "make one hotline.Worker in a script"
+                "make only one hotline.Worker in each script"
             )
         await self._start_servers(tables)
         self._has_begun = True
@@ -67,11 +67,12 @@ class ScriptArm:
 
     @property
     def joined_workers(self) -> list[JoinedWorker]:
-        return [script.joined for script in self.scripts if script.joined is not None]
+        workers = (script.joined_worker for script in self.scripts)
+        return [worker for worker in workers if worker is not None]
 
     @property
     def has_ended(self) -> bool:
-        return all(script.has_ended for script in self.scripts)
+        return all(script.worker_has_left for script in self.scripts)
 
     async def until_joined(self, on_join: Callable[[], None]) -> None:
         while len(self.joined_workers) < self.size:
@@ -91,23 +92,23 @@ class ScriptArm:
 
     async def check(self) -> None:
         """Raise `AgentFailed` for a worker with a lost connection; the delay lets its process end first."""
-        lost = [script for script in self.scripts if script.joined is not None and script.joined.is_lost]
+        lost = [script for script in self.scripts if script.joined_worker and script.joined_worker.is_lost]
         if lost:
             await asyncio.sleep(_END_S)
             raise lost[0].failure()
 
     @property
     def steps(self) -> int:
-        return sum(joined.steps for joined in self.joined_workers)
+        return sum(worker.steps for worker in self.joined_workers)
 
-    def _join(self, joined: JoinedWorker) -> None:
-        script = self.scripts[joined.rank]
-        script.joined = joined
+    def _join(self, worker: JoinedWorker) -> None:
+        script = self.scripts[worker.rank]
+        script.joined_worker = worker
 
-        def changed() -> None:
-            if joined.has_left.is_set():
+        def notify() -> None:
+            if worker.has_left.is_set():
                 script.mark_gone()
             self._changed.set()
 
-        joined.on_steps = changed
+        worker.on_change = notify
         self._changed.set()

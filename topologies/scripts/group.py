@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 _REMINDER_S = 60.0
 _SOCKETS = Path("/run/hotline")
-"""Folder of the sockets; the file system of a run's folder may have none."""
+"""Folder of the sockets; the file system of a run's folder may not support them."""
 REPORTS = "reports.jsonl"
 
 
@@ -111,11 +111,11 @@ def _socket_path(arm: Arm) -> Path:
 
 async def _log_missing_scripts(arms: Sequence[ScriptArm], logs: Path) -> None:
     await asyncio.sleep(_REMINDER_S)
-    joined, all_of_them = sum(len(arm.joined_workers) for arm in arms), sum(arm.size for arm in arms)
+    joined, expected = sum(len(arm.joined_workers) for arm in arms), sum(arm.size for arm in arms)
     log.info(
         "%d of %d scripts have made their hotline.Worker; what they print is in %s",
         joined,
-        all_of_them,
+        expected,
         logs / "script-*.log",
     )
 

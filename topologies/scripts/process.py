@@ -1,4 +1,4 @@
-"""A script's processes, one a worker and arm, which get rendezvous and rank by their environment."""
+"""The processes of a script, one per worker and arm, with rendezvous and rank in their environment."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _TERM_S, _KILL_S = 1.0, 5.0
 class Script:
     def __init__(self, worker: int, arm: str, log: Path) -> None:
         self.worker, self.arm, self.log = worker, arm, log
-        self.joined: JoinedWorker | None = None
+        self.joined_worker: JoinedWorker | None = None
         self.gone_at: float | None = None
-        """When the process or its worker ended without a command, on the loop's clock in s."""
+        """When the process ended or its worker left, whichever was first, on the loop's clock in s."""
         self._process: asyncio.subprocess.Process
         self._ended: asyncio.Task[int] | None = None
 
@@ -49,11 +49,11 @@ class Script:
     @property
     def has_failed(self) -> bool:
         status = None if self._ended is None else self._process.returncode
-        return status is not None and (status != 0 or self.joined is None)
+        return status is not None and (status != 0 or self.joined_worker is None)
 
     @property
-    def has_ended(self) -> bool:
-        return self.joined is not None and self.joined.has_left.is_set()
+    def worker_has_left(self) -> bool:
+        return self.joined_worker is not None and self.joined_worker.has_left.is_set()
 
     def mark_gone(self) -> None:
         self.gone_at = self.gone_at or asyncio.get_running_loop().time()
@@ -70,15 +70,15 @@ class Script:
     def failure(self) -> AgentFailed:
         status = None if self._ended is None else self._process.returncode
         if status is None:
-            how = "lost its hotline.Worker by an error, and goes on"
+            how = "goes on after an error has closed the connection of its hotline.Worker"
         elif status:
             how = f"ended with status {status}"
-        elif self.joined is None:
-            how = "ended without a hotline.Worker: it has to make one, and to use it"
+        elif self.joined_worker is None:
+            how = "ended without making a hotline.Worker: it has to make one, and to push with it"
         else:
             how = (
                 "ended with status 0 before its hotline.Worker had left, as by os._exit: "
-                "its last pushes may be lost; call kv.close() before"
+                "its last pushes may be lost; call kv.close() first"
             )
         lines = self.log.read_text(errors="replace").rstrip().splitlines() if self.log.exists() else []
         output = "".join(f"\n  {line}" for line in lines[-_LAST_LINES:])
@@ -101,7 +101,7 @@ class Script:
 
 
 def first_failure(scripts: Sequence[Script]) -> AgentFailed:
-    """Return the failure of the script that was gone first: the other failures follow from it."""
+    """Return the failure of the script that ended first: the other failures follow from it."""
     failed = [script for script in scripts if script.has_failed]
     return min(failed, key=lambda script: script.gone_at or 0.0).failure()
 

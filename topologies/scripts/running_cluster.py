@@ -49,15 +49,15 @@ async def _traffic(session: ScriptSession, scripts: ScriptGroup) -> None:
     await prepare(design(session.config.design), session, observed)
     with isolated(session.placement.rest):
         probed = await probe(session)
-        _check_goes_on(session)
+        _check_has_not_ended(session)
         await calibrate(session, probed)
-        _check_goes_on(session)
+        _check_has_not_ended(session)
         await measure(session, _no_check)
     for arm in scripts.arms:
         await arm.check()
 
 
-def _check_goes_on(session: ScriptSession) -> None:
+def _check_has_not_ended(session: ScriptSession) -> None:
     ended = [arm.name for arm in session.config.measured if session.has_ended(arm)]
     if ended:
         raise RunFailed(

@@ -1,4 +1,4 @@
-"""The session of a run whose workers are scripts: blocks let their calls through, and stop them again."""
+"""The session of a run whose workers are scripts: their calls pass in a block, and wait between blocks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from topologies.session import RealSession
 _PATIENCE_S = 120.0
 """Time for a block in addition to its steps', in s: a table may have to be initialised first."""
 MAX_STEPS = 10_000
-"""Steps of a worker from which the hot set may be chosen."""
+"""Maximum number of steps per worker from which the hot set is chosen."""
 
 
 class ObservedWorkload(NamedTuple):
@@ -28,7 +28,7 @@ class ObservedWorkload(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class ScriptSession(RealSession):
-    """A session whose steps are scripts' pushes; a worker goes on after its share, as others may wait."""
+    """A session whose steps are scripts' pushes. A worker goes on after its share: barriers may need it."""
 
     arms: Sequence[ScriptArm]
 
@@ -36,22 +36,22 @@ class ScriptSession(RealSession):
         self, planned: PlannedBlock, on_progress: OnProgress | None = None
     ) -> list[BlockResult]:
         """Let the arm's calls through until enough steps are done or its scripts have ended."""
-        arm = self._of(planned.arm)
+        arm = self._script_arm(planned.arm)
         wanted = planned.steps * arm.size
-        for joined in arm.joined_workers:
-            joined.steps = 0
-        opening = {
+        for worker in arm.joined_workers:
+            worker.steps = 0
+        block = {
             "start_ns": self.clock_ns() + START_AHEAD_NS,
             "round": planned.round,
             "load": planned.load,
             "discard_ns": self.config.discard_ms * 1_000_000,
             "discard_steps": planned.discarded,
         }
-        connected = [joined for joined in arm.joined_workers if not joined.has_left.is_set()]
-        await command_workers(connected, "begin_block", COMMAND_S, **opening)
+        connected = [worker for worker in arm.joined_workers if not worker.has_left.is_set()]
+        await command_workers(connected, "begin_block", COMMAND_S, **block)
         await self._until_done(arm, wanted, on_progress)
         answers = await command_workers(connected, "end_block", COMMAND_S)
-        final = [joined.final_report.pop("last_block", None) for joined in connected]
+        final = [worker.final_report.pop("last_block", None) for worker in connected]
         return [BlockResult.model_validate(each) for each in (*answers, *final) if each]
 
     async def _until_done(self, arm: ScriptArm, wanted: int, on_progress: OnProgress | None) -> None:
@@ -65,30 +65,30 @@ class ScriptSession(RealSession):
         except asyncio.TimeoutError:
             raise AgentFailed(
                 f"script, arm {arm.arm.name}: {arm.steps} of {wanted} steps within {patience:.0f} s; "
-                "a step is a push: do all workers push, and call barrier alike?"
+                "a step is a push: do all workers push, and call barrier equally often?"
             ) from None
 
     def has_ended(self, arm: Arm) -> bool:
-        return self._of(arm).has_ended
+        return self._script_arm(arm).has_ended
 
     async def observe(self, arm: Arm, steps: int) -> ObservedWorkload:
-        """Let an arm's scripts do steps, and return a step's lanes; raises `RunFailed` without a push."""
-        ran = await self.run_steps(PlannedBlock(arm, self.take_steps(steps), steps))
-        if not any(each.updates_sent for each in ran):
+        """Let an arm's scripts take steps, and return the observed lanes; raise `RunFailed` if none push."""
+        results = await self.run_steps(Planned(arm, self.take_steps(steps), steps))
+        if not any(each.updates_sent for each in results):
             raise RunFailed(
                 f"script: it has ended in arm {arm.name} without a push, so there is nothing to compare; "
                 "a step is a push, with the pulls before it"
             )
-        lanes = sum(each.updates_sent for each in ran) / max(sum(each.steps for each in ran), 1)
+        lanes = sum(each.updates_sent for each in results) / max(sum(each.steps for each in results), 1)
         return ObservedWorkload(MAX_STEPS, round(lanes * MAX_STEPS * self.config.workers))
 
     def pids(self) -> dict[str, int]:
         found = RealSession.pids(self)  # super() fails in a dataclass with slots
         for arm in self.arms:
             for script in arm.scripts:
-                if not script.has_ended:
+                if not script.worker_has_left:
                     found[f"worker-{script.worker} of {arm.arm.name}"] = script.pid
         return found
 
-    def _of(self, arm: Arm) -> ScriptArm:
+    def _script_arm(self, arm: Arm) -> ScriptArm:
         return next(each for each in self.arms if each.arm == arm)

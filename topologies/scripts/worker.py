@@ -26,25 +26,28 @@ class ScriptWorker:
     async def call(
         self, command: Message, patience: float = COMMAND_S, on_progress: OnProgress | None = None
     ) -> Message:
-        """Execute `hint` for a job, or `flush` for all, which writes logs and returns the dropped rows."""
+        """Execute `hint` for a job, or `flush` for all, which writes logs and counts dropped rows."""
         if command["cmd"] == "hint":
-            joined = self._scripts[command["job"]].joined
-            await command_workers([joined] if joined else [], "hint", patience, file=command["file"])
+            worker = self._scripts[command["job"]].joined_worker
+            await command_workers([worker] if worker else [], "hint", patience, file=command["file"])
             return {}
         if command["cmd"] != "flush":
             raise ValueError(f"scripts know no {command['cmd']}")
-        joined_workers = [script.joined for script in self._scripts.values() if script.joined is not None]
+        joined_workers = self._joined_workers
         answers = await command_workers(joined_workers, "flush", patience)
-        final = [joined.final_report for joined in joined_workers if joined.has_left.is_set()]
+        final = [worker.final_report for worker in joined_workers if worker.has_left.is_set()]
         return {"dropped_rows": sum(each.get("dropped_rows", 0) for each in (*answers, *final))}
 
     async def send(self, command: Message) -> None:
         """Do nothing: scripts keep no replay logs, and without them the switch is not restarted."""
 
     async def settle(self) -> None:
-        await command_workers(
-            [script.joined for script in self._scripts.values() if script.joined], "end_block", COMMAND_S
-        )
+        await command_workers(self._joined_workers, "end_block", COMMAND_S)
+
+    @property
+    def _joined_workers(self) -> list[JoinedWorker]:
+        workers = (script.joined_worker for script in self._scripts.values())
+        return [worker for worker in workers if worker is not None]
 
     async def until_it_dies(self) -> None:
         failing = [asyncio.ensure_future(script.until_it_fails()) for script in self._scripts.values()]
@@ -62,11 +65,11 @@ async def command_workers(
     joined_workers: Iterable[JoinedWorker], command: str, patience: float, **values: object
 ) -> list[Message]:
     joined_workers = list(joined_workers)
-    pending = [joined.send_command(command, **values) for joined in joined_workers]
+    pending = [worker.send_command(command, **values) for worker in joined_workers]
     if not pending:
         return []
     await asyncio.wait(pending, timeout=patience)
-    late = [joined.rank + 1 for joined, each in zip(joined_workers, pending, strict=True) if not each.done()]
+    late = [worker.rank + 1 for worker, each in zip(joined_workers, pending, strict=True) if not each.done()]
     if late:
         names = ", ".join(map(str, late))
         raise AgentFailed(f"script, worker {names}: no answer to {command!r} within {patience:.0f} s")

@@ -202,7 +202,7 @@ async def test_a_script_that_makes_no_worker_has_failed_and_one_that_has_left_ha
     assert script.has_failed and "hotline.Worker" in str(script.failure())
     silent: Any = Line(lambda order: None)
     well = Script(2, "offload", tmp_path / "log")
-    well.joined = JoinedWorker(0, silent)
+    well.joined_worker = JoinedWorker(0, silent)
     await started(well, "pass")
     with pytest.raises(asyncio.TimeoutError):
         await asyncio.wait_for(well.until_it_fails(), 2)
