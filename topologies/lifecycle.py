@@ -52,7 +52,7 @@ def main(settings: Sequence[str], predictor: str | None = None) -> int:
             if run_lock.removed:
                 processes = pluralize(run_lock.removed.processes, "process", "processes")
                 log.info("removed what a killed run had left: %s", processes)
-            preflight.check_in_the_way(config)
+            preflight.check_conflicts(config)
             run = create_run_folder(config.runs, config.target)
             run_lock.set_folder(run)
             if run_lock.removed.run is not None:
@@ -72,12 +72,12 @@ def configure_logging(console: Console) -> None:
     )
     handler.setFormatter(logging.Formatter("%(message)s"))
     root = logging.getLogger()
-    # The command line's handler shows warnings only.
+    # Remove the command line's handler, which shows warnings only.
     for other in [each for each in root.handlers if type(each) is logging.StreamHandler]:
         root.removeHandler(other)
     root.addHandler(handler)
     root.setLevel(logging.INFO)
-    # It warns at every connection that the switch has no gNMI.
+    # finsy warns at every connection that the switch has no gNMI.
     logging.getLogger("finsy").setLevel(logging.ERROR)
 
 
@@ -96,7 +96,7 @@ def _run(
             print(f"hotline: the run failed; {_describe_results(run)}", file=sys.stderr)
             with secondary():
                 publish()
-            raise _explained(error, config) from error
+            raise _add_hints(error, config) from error
         except Exception:
             # A defect, whose traceback follows; the folder is readable nevertheless.
             _publish_folder(config)
@@ -155,7 +155,7 @@ def _describe_results(run: Path) -> str:
     return f"the logs so far are in {run}"
 
 
-def _explained(error: Exception, config: Config) -> Exception:
+def _add_hints(error: Exception, config: Config) -> Exception:
     message = str(error)
     if FULL_DISK in message:
         size_mb = shutil.disk_usage(config.runs).total >> 20

@@ -1,4 +1,4 @@
-"""Check what a run needs and what is in its way, with a one-line message, before anything is changed."""
+"""Check the requirements of a run, and what conflicts with it, before anything is changed."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ def check(config: Config) -> None:
     _check_runs(config)
 
 
-def check_in_the_way(config: Config) -> None:
+def check_conflicts(config: Config) -> None:
     existing = [name for name in switch_interfaces(config.workers, config.servers) if interface_exists(name)]
     if existing:
         raise PreflightError(
-            f"interface {existing[0]} exists and is not of a run of ours: another Mininet is running, or a "
+            f"interface {existing[0]} exists and is not of a Hotline run: another Mininet is running, or a "
             "killed one has left it; `sudo mn -c` removes it"
         )
     with socket.socket() as probe:
@@ -95,8 +95,8 @@ def _check_mininet() -> None:
                 "no longer has: setuptools must be in the same environment; scripts/setup puts it there"
             ) from None
         raise PreflightError(
-            f"this Python ({sys.executable}) does not see Mininet: it must be the distribution's, "
-            f"with --system-site-packages; {_INSTALL}"
+            f"this Python ({sys.executable}) does not find Mininet: expected the distribution's "
+            f"Python, in an environment with --system-site-packages; {_INSTALL}"
         ) from None
 
 
@@ -135,7 +135,7 @@ def _check_script(config: Config) -> None:
         return
     path = Path(config.script_command[0])
     if not path.is_file():
-        what = "is no file" if path.exists() else "there is no such file"
+        what = "it is not a file" if path.exists() else "there is no such file"
         raise PreflightError(f"SCRIPT={config.script}: expected a Python script, got {path}: {what}")
 
 

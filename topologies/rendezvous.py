@@ -43,7 +43,7 @@ def socket_path(connect: str | os.PathLike[str] | None = None) -> Path:
 
 
 class RequestRefused(HotlineError):
-    """A request that is refused; the worker may go on."""
+    """A request that is refused; the worker may send others."""
 
 
 class SessionOver(HotlineError):
@@ -61,7 +61,7 @@ class Terms:
     arm: str
     seed: int
     parts: str | None = None
-    """Folder of the workers' logs; only in a run, which also decides when calls are let through."""
+    """Folder of the workers' logs in a run, which also delays calls between blocks; otherwise None."""
 
 
 class ReportLog:
@@ -214,13 +214,13 @@ class Rendezvous:
             log.info("worker %d has left", worker.rank)
         else:
             self.vanished += 1
-            # A run says it itself.
+            # A run reports the lost worker itself.
             level = logging.WARNING if session.terms.parts is None else logging.INFO
             log.log(level, "worker %d %s: its last pushes may be lost", worker.rank, ending)
         session.incomplete = session.incomplete or f"worker {worker.rank} {ending or 'has left'}"
         if ending is None:
             session.fail_waiting(
-                f"{session.incomplete}, and is not waited for; let all workers call barrier alike"
+                f"{session.incomplete}, and is not waited for; let all workers call barrier equally often"
             )
         else:
             session.fail_waiting(f"{session.incomplete}; close this worker, and start all of them again")
@@ -240,14 +240,14 @@ class Rendezvous:
         session = self._session_of(worker)
         if session.incomplete:
             raise SessionOver(f"{session.incomplete}; close this worker, and start all of them again")
-        here = asyncio.get_running_loop().create_future()
-        session.barrier.append((worker.rank, here))
+        released = asyncio.get_running_loop().create_future()
+        session.barrier.append((worker.rank, released))
         if len(session.barrier) == self._backend.size:
             await self._publish()
             for _, future in session.barrier:
                 future.set_result(None)
             session.barrier.clear()
-        await self._wait(worker, here, self._describe_barrier)
+        await self._wait(worker, released, self._describe_barrier)
 
     async def _publish(self) -> None:
         try:
@@ -381,7 +381,7 @@ class _ConnectionHandler:
             return {"pid": os.getpid(), "workers": rendezvous.workers, "vanished": rendezvous.vanished}
         if command == "join":
             if self.worker is not None:
-                raise RequestRefused(f"this is worker {self.worker.rank} already")
+                raise RequestRefused(f"this connection has already joined as worker {self.worker.rank}")
             self.worker = await rendezvous.join(declare(values["tables"]), values.get("rank"), self._writer)
             return rendezvous.terms_for(self.worker)
         if self.worker is None:
@@ -408,7 +408,7 @@ class _ConnectionHandler:
             worker.final_report = values
             rendezvous.leave(worker)
         else:
-            raise RequestRefused(f"{command!r} is no request")
+            raise RequestRefused(f"{command!r} is not a known request")
         return {}
 
 

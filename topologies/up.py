@@ -65,7 +65,7 @@ def check(config: Config) -> None:
     if config.is_lockstep:
         raise PreflightError(
             f"design {config.design}: its workers push together, and scripts do not; "
-            "hotset and none take them"
+            "use design `hotset` or `none`"
         )
     preflight.check(config)
 
@@ -87,7 +87,7 @@ class UpBackend:
 
     def report(self, report: Message) -> None:
         if not self._has_reports:
-            keep_earlier_file(self._folder / REPORTS)
+            rename_earlier_file(self._folder / REPORTS)
             self._has_reports = True
         self._reports(report)
 
@@ -143,7 +143,7 @@ class UpBackend:
         files = last_updates(parts)
         rows = [pl.read_parquet(file, columns=list(UPDATES)) for file in files]
         if rows:
-            keep_earlier_file(self._folder / UPDATES_FILE)
+            rename_earlier_file(self._folder / UPDATES_FILE)
             pl.concat(rows).write_parquet(self._folder / UPDATES_FILE)
         shutil.rmtree(parts, ignore_errors=True)
         chown_to_sudo_user(self._folder)
@@ -164,7 +164,7 @@ class UpBackend:
             self.rendezvous.mark_broken(str(error))
 
 
-def keep_earlier_file(file: Path) -> None:
+def rename_earlier_file(file: Path) -> None:
     if file.exists():
         number = len(_earlier_files(file)) + 1
         file.rename(file.with_stem(f"{file.stem}-{number}"))
@@ -174,23 +174,23 @@ def _earlier_files(file: Path) -> list[Path]:
     return list(file.parent.glob(f"{file.stem}-*{file.suffix}"))
 
 
-async def serve(config: Config, where: Path) -> None:
+async def serve(config: Config, socket: Path) -> None:
     # These import Mininet.
     from topologies.network import network
     from topologies.nodes import ScriptHost
 
     placement, folder = place(config.placement, config.servers, config.workers), folder_of(config)
     with network(config, placement, folder / "logs", ScriptHost) as net:
-        cluster = UpBackend(config, placement, net)
-        await cluster.prepare()
+        backend = UpBackend(config, placement, net)
+        await backend.prepare()
         await in_thread(warm, config.design)
-        rendezvous = cluster.rendezvous = Rendezvous(cluster, cluster.report)
+        rendezvous = backend.rendezvous = Rendezvous(backend, backend.report)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(number, rendezvous.end_requested.set)
-        where.parent.mkdir(parents=True, exist_ok=True)
-        async with rendezvous.listen(where):
+        socket.parent.mkdir(parents=True, exist_ok=True)
+        async with rendezvous.listen(socket):
             _print_json(
-                connect=str(where),
+                connect=str(socket),
                 workers=config.workers,
                 job=arm_for_scripts(config).job,
                 switch=net.address,
@@ -200,8 +200,8 @@ async def serve(config: Config, where: Path) -> None:
 
 
 def _down_command() -> str:
-    where = socket_path()
-    variable = "" if where == DEFAULT_SOCKET else f"{SOCKET_VARIABLE}={where} "
+    path = socket_path()
+    variable = "" if path == DEFAULT_SOCKET else f"{SOCKET_VARIABLE}={path} "
     return f"sudo {variable}./hotline down"
 
 
@@ -215,7 +215,7 @@ def main(settings: Sequence[str]) -> int:
         check(config)
         interfaces = addressing.switch_interfaces(config.workers, config.servers)
         with hold_run_lock(interfaces, ended_by=_down_command()) as run_lock:
-            preflight.check_in_the_way(config)
+            preflight.check_conflicts(config)
             routes.remove()  # those of a killed process
             folder = folder_of(config)
             run_lock.set_folder(folder)

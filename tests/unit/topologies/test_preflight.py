@@ -47,7 +47,7 @@ def failing_import(missing: str) -> Callable[[str], None]:
 
 def test_a_ready_machine_passes(free_port: int) -> None:
     preflight.check(Config())
-    preflight.check_in_the_way(Config(p4runtime_port=free_port))
+    preflight.check_conflicts(Config(p4runtime_port=free_port))
 
 
 def test_not_root(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +85,7 @@ def test_a_missing_program(
 
 
 @pytest.mark.parametrize(
-    ("module", "message"), [("mininet", "does not see Mininet"), ("distutils", "Mininet needs distutils")]
+    ("module", "message"), [("mininet", "does not find Mininet"), ("distutils", "Mininet needs distutils")]
 )
 def test_mininet_that_cannot_be_imported(monkeypatch: pytest.MonkeyPatch, module: str, message: str) -> None:
     monkeypatch.setattr(importlib, "import_module", failing_import(module))
@@ -113,7 +113,7 @@ def test_missing_artefacts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
             Config(script="none.py --epochs 3"),
             r"SCRIPT=none\.py --epochs 3: expected a Python script, got none.py: there is no such file",
         ),
-        (Config(script="/dev"), "SCRIPT=/dev: expected a Python script, got /dev: is no file"),
+        (Config(script="/dev"), "SCRIPT=/dev: expected a Python script, got /dev: it is not a file"),
         *(
             (Config(runs=Path(runs)), f"runs = {runs}: .*; set runs in CONFIG to a folder")
             for runs in ("/proc/x", "/proc", "file", "file/runs")
@@ -132,8 +132,8 @@ def test_paths_and_cpus_that_are_not_there(tmp_path: Path, config: Config, messa
 
 def test_a_stale_mininet(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preflight, "interface_exists", lambda name: name == "s1-eth3")
-    with pytest.raises(PreflightError, match="interface s1-eth3 exists and is not of a run of ours"):
-        preflight.check_in_the_way(Config())
+    with pytest.raises(PreflightError, match="interface s1-eth3 exists and is not of a Hotline run"):
+        preflight.check_conflicts(Config())
 
 
 def test_a_taken_port() -> None:
@@ -142,10 +142,10 @@ def test_a_taken_port() -> None:
         listener.listen()
         port = listener.getsockname()[1]
         with pytest.raises(PreflightError, match=rf"^TCP port {port} of 127\.0\.0\.1 is taken"):
-            preflight.check_in_the_way(Config(p4runtime_port=port))
+            preflight.check_conflicts(Config(p4runtime_port=port))
 
 
 @pytest.mark.parametrize("design", ["switchml", "psdense", "ring"])
 def test_scripts_have_no_design_whose_workers_push_together(design: str) -> None:
-    with pytest.raises(PreflightError, match=f"design {design}: .*; hotset and none take them"):
+    with pytest.raises(PreflightError, match=f"design {design}: .*; use design `hotset` or `none`"):
         up.check(Config(design=design))
