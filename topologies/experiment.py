@@ -33,7 +33,7 @@ from topologies.machine import describe_versions
 from topologies.mininet_api import CLI
 from topologies.network import network
 from topologies.placement import Placement, place
-from topologies.recovery import RunProcesses
+from topologies.recovery import RecoverableRun
 from topologies.running_cluster import RunningCluster, agent_cluster
 from topologies.scripts.running_cluster import script_cluster
 from topologies.signals import STOP
@@ -62,7 +62,7 @@ async def run_experiment(
     placement = place(config.placement, config.servers, config.workers)
     record, liveness = new_record(config, placement), Liveness()
     with _readable_folder(run, record, reporter) as write_results:
-        trained = None if config.script else await _prepare_workload(config, data, run, record, reporter)
+        workload = None if config.script else await _prepare_workload(config, data, run, record, reporter)
         # Set-up has compiled the default design; scripts would all compile at the same time.
         if config.design != DEFAULT or config.script:
             with reporter.phase("compile"):
@@ -81,13 +81,13 @@ async def run_experiment(
                 record.datapath = (net.switch.counters() or {}).get("datapath")
             context = RunContext(config, run, record, reporter, placement, net, liveness)
             async with (
-                run_collector(run / "parts", COLLECTOR) as collector,
-                agent_cluster(context, *trained) if trained else script_cluster(context) as cluster,
+                collecting(run / "parts", COLLECTOR) as collector,
+                agent_cluster(context, *workload) if workload else script_cluster(context) as cluster,
             ):
                 session = cluster.session
                 # Processes are restarted until the accounting is done, also after a worker's death.
                 servers = (server.until_it_dies() for server in session.servers)
-                deaths = [supervise_switch(RunProcesses(session)), *servers]
+                deaths = [keep_switch(RecoverableRun(session)), *servers]
                 await supervised(_measure_and_account(cluster, collector), deaths)
                 if config.cli:
                     write_results()
@@ -103,8 +103,8 @@ async def _prepare_workload(
 ) -> tuple[Trace, Hyperparameters | None]:
     trace = await make_trace(config, data, run / "trace", reporter)
     training = await in_thread(choose_training, config, trace)
-    known = trace.space.size if config.data is not None else config.workload.parameters
-    record.workload = dict(describe(trace, training, known, config.is_lockstep, config.optimiser))
+    parameters = trace.space.size if config.data is not None else config.workload.parameters
+    record.workload = dict(describe(trace, training, parameters, config.is_lockstep, config.optimiser))
     return trace, training
 
 
@@ -143,8 +143,8 @@ async def _settle(worker: CommandTarget) -> None:
 
 @contextmanager
 def _readable_folder(run: Path, record: RunRecord, reporter: Reporter) -> Iterator[Callable[[], None]]:
-    """Leave a readable run folder, whatever happens; yield a function that writes it before the end."""
-    # After an error the trace is removed before logs are merged, which may need its space.
+    """Write the record and the merged logs in any case; yield a function that writes them early."""
+    # This stays in the record if the process is killed.
     record.error = "it was killed"
     record.write(run)
     is_written = False
@@ -162,6 +162,7 @@ def _readable_folder(run: Path, record: RunRecord, reporter: Reporter) -> Iterat
         record.error = _describe_error(error)
         with secondary():
             preserve_unreplayed_updates(run, record)
+        # The merge of the logs may need the space of the trace.
         _free(run / "trace")
         with secondary():
             if not is_written:
@@ -174,7 +175,7 @@ def _readable_folder(run: Path, record: RunRecord, reporter: Reporter) -> Iterat
 
 
 def _free(folder: Path) -> None:
-    """Remove a folder, and free its space although this process has mapped its files: logs may need it."""
+    """Remove a folder and free its disk space, even if this process has mapped its files."""
     with suppress(OSError):
         for file in folder.iterdir():
             os.truncate(file, 0)

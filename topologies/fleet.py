@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # imports Mininet
 
 
 COLLECTOR = Path("/run/hotline-collector")
-"""Socket of the log collector. It is not in the run folder, whose file system may have no sockets."""
+"""Socket of the log collector. It is not in the run folder, whose file system may not support sockets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +54,10 @@ async def provision(address: str, config: Config, arms: Sequence[Arm] | None = N
 
 
 async def publish(address: str, config: Config, arm: Arm) -> None:
-    publish = CONTROL.for_design(design(config.design)).publish
-    if publish is not ControllerOps._field_defaults["publish"]:
+    publish_updates = CONTROL.for_design(design(config.design)).publish
+    if publish_updates is not ControllerOps._field_defaults["publish"]:
         async with Controller(address, undisturbed=True, design=config.design) as controller:
-            await publish(controller, arm.job)
+            await publish_updates(controller, arm.job)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Fleet:
 
 @asynccontextmanager
 async def fleet(context: RunContext, trace: Trace, training: Hyperparameters | None) -> AsyncIterator[Fleet]:
-    """Start all agents until they are ready, and quit them at the end; `training` None trains nothing."""
+    """Start all agents until they are ready, and quit them at the end; they train if `training` is given."""
     started: list[Agent] = []
     net, logs = context.network, context.run / "logs"
     try:

@@ -1,4 +1,4 @@
-"""Move other threads off the agents' CPUs during the measurement; `AFFINITY_FILE` can undo it afterwards."""
+"""Move other threads off the agents' CPUs during the measurement; `AFFINITY_FILE` has their previous CPUs."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def _build(
     workers = [addressing.worker(number) for number in range(1, config.workers + 1)]
     servers = [addressing.server(number) for number in range(1, config.servers + 1)]
     services = [addressing.service(number) for number in range(1, config.servers + 1)]
-    everybody = [*workers, *servers, *services, addressing.controller()]
+    endpoints = [*workers, *servers, *services, addressing.controller()]
     switch = mininet.addSwitch(
         addressing.SWITCH_NAME,
         cls=TARGETS[config.target],
@@ -68,7 +68,7 @@ def _build(
             cls=worker_class if port <= config.workers else TestbedHost,
             ip=f"{endpoint.address}/{addressing.PREFIX_LENGTH}",
             mac=endpoint.mac,
-            neighbours=everybody,
+            neighbours=endpoints,
         )
         mininet.addLink(host, switch, port2=port)
         hosts.append(host)

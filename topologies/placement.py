@@ -1,8 +1,8 @@
-"""Choose the CPU of each process of a run, and attribute the CPU time of the kernel's program.
+"""Choose the CPU of each process of a run, and attribute the CPU time of the switch's BPF program.
 
 Parameter servers and workers are kept apart, so that neither adds to the other's latency, and the runner
 sleeps while a block runs. On two CPUs the switch is not pinned: its process runs where the kernel puts it,
-its program in the kernel on the CPUs of the senders. (Pinning to either CPU made no significant difference;
+its BPF program on the CPUs of the senders. (Pinning to either CPU made no significant difference;
 with SCHED_FIFO the process interrupts a server for every frame.) A third CPU is the switch's in either
 datapath. A fourth is for everything else (`topologies.isolation`). All others are the agents', and each agent
 has its own if they suffice.
@@ -28,7 +28,7 @@ class Placement:
     """CPU numbers; None or () stands for any CPU."""
 
     switch: int | None = None
-    """CPU of the switch's process, or of its program in the kernel (`softswitch.kernel.steering`)."""
+    """CPU of the switch's process, or of its BPF program (`softswitch.kernel.steering`)."""
     servers: tuple[int, ...] = ()
     workers: tuple[int, ...] = ()
     rest: int | None = None
@@ -68,9 +68,9 @@ def _spread(cpus: list[int], servers: int, workers: int) -> Placement:
     # The first CPU tends to handle the interrupts.
     rest, switch, *agents = cpus
     share = min(servers, round(len(agents) * servers / (servers + workers)))
-    at = min(max(1, share, len(agents) - workers), len(agents) - 1)
+    split = min(max(1, share, len(agents) - workers), len(agents) - 1)
     return Placement(
-        switch, servers=tuple(agents[:at][:servers]), workers=tuple(agents[at:][:workers]), rest=rest
+        switch, servers=tuple(agents[:split][:servers]), workers=tuple(agents[split:][:workers]), rest=rest
     )
 
 
@@ -83,7 +83,7 @@ def _as_json(cpus: tuple[int, ...]) -> int | str | list[int]:
 def program_use_of(
     ports: Mapping[str, PortCounters], workers: int, servers: int, placement: Placement
 ) -> ProgramUse:
-    """Attribute the CPU time of the kernel's program since its start to the owners of the CPUs it ran on."""
+    """Attribute the CPU time of the BPF program since its start to the owners of the CPUs it ran on."""
     # A port's time (`program_ns`) is divided among CPUs as its frames are (`program_runs`). If the sender is
     # not pinned, all frames count as run on its CPU.
     seconds: dict[str, float] = defaultdict(float)

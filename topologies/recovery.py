@@ -14,7 +14,7 @@ from topologies.session import RealSession
 log = logging.getLogger(__name__)
 
 
-class RunProcesses:
+class RecoverableRun:
     def __init__(self, session: RealSession) -> None:
         self._session = session
         self._switch = session.network.switch
@@ -23,10 +23,10 @@ class RunProcesses:
 
     @property
     def hot_sets(self) -> Mapping[int, Sequence[int]]:
-        return dict(self._session.loaded)
+        return dict(self._session.hot_sets)
 
     async def until_switch_ends(self) -> None:
-        """Wait for the end of the switch's process; without replay logs, raise it as SwitchFailed."""
+        """Wait for the end of the switch's process; raise SwitchFailed if there are no replay logs."""
         try:
             await self._switch.until_it_dies()
         except SwitchFailed as error:

@@ -27,7 +27,7 @@ _KILL_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Removed:
+class RemovedRun:
     processes: int
     interfaces: tuple[str, ...]
     run: Path | None = None
@@ -46,7 +46,7 @@ class LockRecord:
     """Command that ends what holds the lock; None if it ends by itself."""
     pid: int = field(default_factory=os.getpid)
     since: float = field(default_factory=time.time)
-    """Begin of the run, Unix time in s."""
+    """Start of the run, Unix time in s."""
 
     def write(self, file: IO[str]) -> None:
         file.truncate(0)
@@ -60,7 +60,7 @@ class LockRecord:
 
 
 class RunLock:
-    def __init__(self, removed: Removed, record: LockRecord, file: IO[str]) -> None:
+    def __init__(self, removed: RemovedRun, record: LockRecord, file: IO[str]) -> None:
         self.removed = removed
         self._record = record
         self._file = file
@@ -104,19 +104,19 @@ def _read(lock: Path) -> LockRecord | None:
         return None
 
 
-def remove_killed_run(interfaces: Sequence[str] = (), run: str | None = None) -> Removed:
-    """Kill all marked processes, delete the interfaces, and wait until they are gone. Hold the lock."""
+def remove_killed_run(interfaces: Sequence[str] = (), run: str | None = None) -> RemovedRun:
+    """Kill all marked processes until none is left, and delete the interfaces. The caller holds the lock."""
     processes = _kill_marked_processes()
     restore_affinities()
     # A namespace is removed, with its ends of the veth pairs, a moment after its last process.
     present = [name for name in interfaces if interface_exists(name)]
     for name in present:
         subprocess.run(["ip", "link", "delete", name], check=False, capture_output=True)
-    return Removed(processes, tuple(present), Path(run) if run and Path(run).is_dir() else None)
+    return RemovedRun(processes, tuple(present), Path(run) if run and Path(run).is_dir() else None)
 
 
 def marked_processes() -> list[int]:
-    """Return the processes of any run, except this one and those of other PID namespaces (containers)."""
+    """Return the process ids of any run, without this process and other PID namespaces (containers)."""
     mark = f"{MARK}=".encode()
     here = os.readlink("/proc/self/ns/pid")
     found = []

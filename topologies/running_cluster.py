@@ -21,7 +21,7 @@ from topologies.session import RealSession
 
 log = logging.getLogger(__name__)
 
-_PATIENCE_S, _PATIENCE_OF_AN_RPC_S = 30.0, 0.1
+_PATIENCE_S, _PATIENCE_PER_RPC_S = 30.0, 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +62,14 @@ async def _traffic(session: RealSession, trace: Trace) -> None:
         await measure_empty_rpcs(session)
     if session.next_step > trace.steps:
         log.warning(
-            "the run took %d steps of a trace of %d: it began again, with what the hot set was chosen from",
+            "the run took %d steps of a trace of %d: it was repeated, with the part that chose the hot set",
             session.next_step,
             trace.steps,
         )
 
 
 async def measure_empty_rpcs(session: RealSession) -> None:
-    """Run `empty_rpcs` RPCs without lanes for the baseline, one worker at a time: the cost without work."""
+    """Run `empty_rpcs` RPCs without lanes for the baseline, one worker at a time: their fixed cost."""
     if not session.config.empty_rpcs:
         return
     command = {
@@ -77,7 +77,7 @@ async def measure_empty_rpcs(session: RealSession) -> None:
         "job": reference_of(session.config.arms).job,
         "count": session.config.empty_rpcs,
     }
-    patience = _PATIENCE_S + _PATIENCE_OF_AN_RPC_S * session.config.empty_rpcs
+    patience = _PATIENCE_S + _PATIENCE_PER_RPC_S * session.config.empty_rpcs
     with session.reporter.phase("empty RPCs", len(session.workers)) as phase:
         for done, worker in enumerate(session.workers, start=1):
             await call_all([worker], command, patience)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:  # imports Mininet
     from topologies.network import Network
 
 T = TypeVar("T")
-_STEPS_PER_ROUND = 10
+_TRAINING_STEPS = 10  # between two checks of whether the load is done
 _FAULTS_FACTOR = 4
 """Steps take several times as long if frames are lost."""
 
@@ -50,13 +50,13 @@ class RealSession(Session):
     servers: list[Agent]
     placement: Placement = field(default_factory=Placement)
     cpus: frozenset[int] = field(default_factory=lambda: frozenset(os.sched_getaffinity(0)))
-    loaded: dict[int, Sequence[int]] = field(default_factory=dict)
-    """Job -> its hot set, if one is in the switch or being loaded."""
+    hot_sets: dict[int, Sequence[int]] = field(default_factory=dict)
+    """Job -> its hot set that is in the switch or being loaded."""
     liveness: Liveness = field(default_factory=Liveness)
     _controller_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _read_parts: set[Path] = field(default_factory=set)
     _settled_epoch: int = EPOCH
-    """Epoch of the switch for which servers have applied what workers had to replay."""
+    """Last epoch of the switch for which servers have applied all replayed updates."""
 
     def clock_ns(self) -> int:
         return time.monotonic_ns()
@@ -85,7 +85,7 @@ class RealSession(Session):
         await self.retry_after_deaths(work)
 
     def _collects(self, arm: Arm) -> bool:
-        """Whether servers collect from the switch in this arm."""
+        """Return whether servers collect updates from the switch in this arm."""
         return arm.settings.aggregates and self._control.hold is not ControllerOps._field_defaults["hold"]
 
     @property
@@ -123,14 +123,14 @@ class RealSession(Session):
         arms, profile = self.config.offloaded, profile_arm(self.config.design)
         with self.reporter.phase("load", (1 + len(arms)) * len(keys)) as phase:
 
-            def of_arms(moved: int, _: int) -> None:
+            def show_progress_of_arms(moved: int, _: int) -> None:
                 phase.update(len(keys) + moved)
 
             await self._load_under_training(keys, lambda moved, _: phase.update(moved))
             if not self.config.has_room_for_profile:
                 await self._load_jobs({profile.job: []})
-            # Nobody uses them yet, so the switch can work on one's entries while others' are encoded.
-            await self._load_jobs({arm.job: keys for arm in arms}, of_arms)
+            # No job uses them yet, so the switch can add entries of one while those of others are encoded.
+            await self._load_jobs({arm.job: keys for arm in arms}, show_progress_of_arms)
         for arm in (profile, *arms):
             await self._hold(arm)
             command = {"cmd": "hint", "job": arm.job, "file": str(self.hot_set)}
@@ -141,9 +141,7 @@ class RealSession(Session):
 
         async def train() -> None:
             while not loaded.is_set():
-                await self.run_steps(
-                    PlannedBlock(profile, self.take_steps(_STEPS_PER_ROUND), _STEPS_PER_ROUND)
-                )
+                await self.run_steps(Planned(profile, self.take_steps(_TRAINING_STEPS), _TRAINING_STEPS))
 
         training = asyncio.ensure_future(train())
         try:
@@ -163,7 +161,7 @@ class RealSession(Session):
                 await controller.load_all(hot_sets, renew=True, progress=progress)
 
         # Set first, so that a recovery of the switch during the load completes it.
-        self.loaded.update(hot_sets)
+        self.hot_sets.update(hot_sets)
         await self.retry_after_deaths(load)
 
     async def write_updates(self) -> None:
@@ -217,10 +215,10 @@ class RealSession(Session):
     def program_use(self) -> ProgramUse | None:
         if self.record.datapath != "kernel":
             return None
-        counted = self.network.switch.counters()
-        if counted is None:
+        counters = self.network.switch.counters()
+        if counters is None:
             return None
-        return program_use_of(counted["ports"], self.config.workers, self.config.servers, self.placement)
+        return program_use_of(counters["ports"], self.config.workers, self.config.servers, self.placement)
 
     def read_machine(self) -> MachineCounters:
         return read_contention(cpus=self.cpus)

@@ -2,7 +2,7 @@
 
 A thread handles the signals, since the main thread may be deep in a library; this module imports nothing that
 takes time. The first signal cancels the run. If that takes too long, or a second signal comes, the process
-exits by force: it removes what the next run would have to remove, and says what the run has left.
+exits by force: it removes what the next run would have to remove, and prints where the results so far are.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _nothing() -> None: ...
 
 @dataclass(frozen=True, slots=True)
 class SignalActions:
-    """The effects of a signal at present. Without `cancel` the process exits by force at once."""
+    """What a signal does in one stage of a run. Without `cancel` the process exits by force at once."""
 
     describe: Callable[[], str]
     cancel: Callable[[], None] | None = None
@@ -53,19 +53,19 @@ class Stop:
         self._has_command_line = False
         self._wake: int | None = None
         self._has_caught_up = threading.Event()
-        self._leaving = threading.Lock()
-        """Held for good by the thread that ends the process."""
+        self._exit_lock = threading.Lock()
+        """The thread that ends the process acquires it and never releases it."""
 
     def listen(self) -> None:
         """Handle signals from now on. Call it from the main thread."""
-        heard, self._wake = os.pipe()
+        wake_reader, self._wake = os.pipe()
         os.set_blocking(self._wake, False)
         signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
         for number in _ENDING:
             # Under nohup SIGHUP stays ignored.
             if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, _defer_to_thread)
-        threading.Thread(target=self._handle_signals, args=(heard,), daemon=True).start()
+        threading.Thread(target=self._handle_signals, args=(wake_reader,), daemon=True).start()
 
     @contextmanager
     def on_signal(self, actions: SignalActions) -> Iterator[None]:
@@ -99,9 +99,9 @@ class Stop:
 
     def exit(self, code: int) -> NoReturn:
         """End the process without waiting for threads."""
-        self._leaving.acquire()
+        self._exit_lock.acquire()
         if self.requested:
-            _leave(code)
+            _exit_now(code)
         sys.exit(code)
 
     def _catch_up(self) -> None:
@@ -112,16 +112,16 @@ class Stop:
             self._has_caught_up.wait(_PATIENCE_S)
 
     def _set_actions(self, actions: SignalActions) -> None:
-        with self._leaving:
+        with self._exit_lock:
             self._actions = actions
 
-    def _handle_signals(self, heard: int) -> None:
+    def _handle_signals(self, wake_reader: int) -> None:
         first: float | None = None
         while True:
             patience = None if first is None else max(0.0, first + _PATIENCE_S - time.monotonic())
-            if not select.select([heard], [], [], patience)[0]:
+            if not select.select([wake_reader], [], [], patience)[0]:
                 self._force()
-            number = os.read(heard, 1)[0]
+            number = os.read(wake_reader, 1)[0]
             if number == _MARK:
                 self._has_caught_up.set()
             now = time.monotonic()
@@ -141,14 +141,14 @@ class Stop:
 
     def _force(self) -> None:
         """End the process from the signal thread, after cleaning up; the main thread cannot end it then."""
-        if not self._leaving.acquire(timeout=_PATIENCE_S):
+        if not self._exit_lock.acquire(timeout=_PATIENCE_S):
             return
         try:
             self._actions.clean_up()
         except Exception as error:
             _write(f"hotline: {error}")
         _write(f"hotline: interrupted; {self._actions.describe()}")
-        _leave(INTERRUPTED)
+        _exit_now(INTERRUPTED)
 
 
 def _write(line: str) -> None:
@@ -157,7 +157,7 @@ def _write(line: str) -> None:
         os.write(_STDERR, f"{start}{line}\n".encode())
 
 
-def _leave(code: int) -> NoReturn:
+def _exit_now(code: int) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()

@@ -1,4 +1,4 @@
-"""Let the simulator, which this room must not import, add to `run.json` in a process of its own."""
+"""Run the simulator, which this package must not import, as a process that adds to `run.json`."""
 
 from __future__ import annotations
 
@@ -26,10 +26,12 @@ def can_be_simulated(record: RunRecord) -> bool:
     if not config["simulate_dedicated_switch"]:
         return False
     is_plain = config["codec"] == "fast" and not any(config["faults"].values())
-    is_quick = config["recovery"]["journal_sync"] is None and config["server"] == ServerCost().model_dump()
-    lead = lead_arm(record.design)
+    has_default_servers = (
+        config["recovery"]["journal_sync"] is None and config["server"] == ServerCost().model_dump()
+    )
+    lead = leading(record.design)
     has_both = lead is not None and {lead.name, lead.reference} <= set(config["arms"])
-    return is_plain and is_quick and has_both and config["empty_rpcs"] > 0
+    return is_plain and has_default_servers and has_both and config["empty_rpcs"] > 0
 
 
 def add_simulation(run: Path, describe: Callable[[], str], module: str) -> bool:
