@@ -54,7 +54,7 @@ class SwitchClient:
     """`async with SwitchClient(address) as switch`: a connection, as primary unless `primary` is False.
 
     It outbids the present primary, which becomes primary again afterwards. Other clients do not outbid an
-    `undisturbed` one: they get `NotPrimary`. Raises `DeviceError` at once for a malformed address.
+    `exclusive` one: they get `NotPrimary`. Raises `DeviceError` at once for a malformed address.
     """
 
     _latest_ms = 0
@@ -66,7 +66,7 @@ class SwitchClient:
         *,
         device_id: int = 1,
         primary: bool = True,
-        undisturbed: bool = False,
+        exclusive: bool = False,
         design: str = DEFAULT,
     ) -> None:
         if not _is_host_and_port(address):
@@ -76,8 +76,8 @@ class SwitchClient:
         self._device_id = device_id
         self._primary = primary
         # A run starts its own switch, which listens before it has loaded or compiled its code.
-        self._connect_s = _SWITCH_START_SECONDS if undisturbed else _CONNECT_SECONDS
-        self._first_election_id = _UNDISTURBED + os.getpid() if undisturbed else _ELECTION_ID
+        self._connect_s = _SWITCH_START_SECONDS if exclusive else _CONNECT_SECONDS
+        self._first_election_id = _UNDISTURBED + os.getpid() if exclusive else _ELECTION_ID
         self._open: fy.Switch | None = None
         self._sending = asyncio.Lock()
 

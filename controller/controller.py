@@ -14,7 +14,7 @@ from controller.client import DEFAULT_ADDRESS, SwitchClient
 from controller.errors import DeviceError, UnknownJob, UnknownKey
 from controller.hotset.migrate import Plan, Progress, execute, plan
 from controller.hotset.quotas import check_quota, remaining_keys, round_quota
-from controller.inband import PATIENCE, InBand
+from controller.inband import ANSWER_TIMEOUT_S, InBand
 from controller.status import Counters, SwitchStatus, read_counters, read_pushes, read_status
 from controller.tables import (
     CPU_PORT,
@@ -61,15 +61,15 @@ class Controller:
         *,
         device_id: int = 1,
         primary: bool = True,
-        undisturbed: bool = False,
-        patience: float = PATIENCE,
+        exclusive: bool = False,
+        timeout_s: float = ANSWER_TIMEOUT_S,
         switch: SwitchClient | None = None,
         design: str = DEFAULT,
     ) -> None:
         self._switch = switch or SwitchClient(
-            address, device_id=device_id, primary=primary, undisturbed=undisturbed, design=design
+            address, device_id=device_id, primary=primary, exclusive=exclusive, design=design
         )
-        self._patience = patience
+        self._timeout_s = timeout_s
 
     async def __aenter__(self) -> Self:
         await self._switch.__aenter__()
@@ -176,13 +176,13 @@ class Controller:
     async def renew(self, job: int) -> None:
         """Send a job's servers their epochs; they reclaim what an earlier switch held of their values."""
         servers = await self._servers(job)
-        async with InBand(self._switch, patience=self._patience) as inband:
+        async with InBand(self._switch, timeout_s=self._timeout_s) as inband:
             await self._renew(inband, servers)
 
     async def command_servers(self, job: int, command: Command, epoch: int | None = None) -> None:
         """Have each server of a job execute a command without keys; `epoch` is its argument, if any."""
         servers = await self._servers(job)
-        async with InBand(self._switch, patience=self._patience) as inband:
+        async with InBand(self._switch, timeout_s=self._timeout_s) as inband:
             await gather_or_cancel(inband.execute(command, server, epoch) for server in servers)
 
     async def _renew(self, inband: InBand, servers: Sequence[Server]) -> None:
@@ -228,7 +228,7 @@ class Controller:
         """Return `InBand.busiest` of each PS, for an equal share of `limit` keys."""
         servers = await self._servers(job)
         share = -(-limit // len(servers))
-        async with InBand(self._switch, patience=self._patience) as inband:
+        async with InBand(self._switch, timeout_s=self._timeout_s) as inband:
             return await gather_or_cancel(inband.busiest(server, share) for server in servers)
 
     async def registers(
@@ -245,7 +245,7 @@ class Controller:
                 f"job {job} has no entry on the switch for key {', '.join(map(str, unknown[:10]))}"
             )
         params = [entries[key] for key in wanted]
-        async with InBand(self._switch, patience=self._patience) as inband, self._caller(inband.epoch, job):
+        async with InBand(self._switch, timeout_s=self._timeout_s) as inband, self._caller(inband.epoch, job):
             held = await inband.read(servers, [param.key for param in params])
         return [Register(param, held.get(param.key)) for param in params]
 
@@ -255,7 +255,7 @@ class Controller:
 
     async def _carry_out(self, job: int, moves: Plan, renew: bool, progress: Progress) -> None:
         servers = await self._servers(job)
-        async with InBand(self._switch, patience=self._patience) as inband:
+        async with InBand(self._switch, timeout_s=self._timeout_s) as inband:
             moved_keys = [move.param.key for move in moves.moves if move.command is not None]
             if renew and moved_keys:
                 await self._renew(inband, servers)

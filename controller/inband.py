@@ -39,7 +39,7 @@ from foundation.protocol.packing import pack_hashed
 
 log = logging.getLogger(__name__)
 
-PATIENCE = 10.0
+ANSWER_TIMEOUT_S = 10.0
 _FIRST_TIMEOUT = 0.1
 _MAX_TIMEOUT = 0.4
 _MAX_READS = 8
@@ -52,10 +52,10 @@ T = TypeVar("T")
 class InBand:
     """One caller of servers and registers, with its own epoch; use it in `async with InBand(switch)`."""
 
-    def __init__(self, switch: SwitchClient, *, patience: float = PATIENCE) -> None:
+    def __init__(self, switch: SwitchClient, *, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
         self.epoch = switch.new_epoch()
         self._switch = switch
-        self._patience = patience
+        self._timeout_s = timeout_s
         self._commands: dict[tuple[int, int, int], asyncio.Future[Control]] = {}
         self._reads: dict[int, asyncio.Future[Message]] = {}
         self._free: dict[Server, asyncio.Queue[int]] = {}
@@ -193,7 +193,7 @@ class InBand:
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
         waiting[call] = answer
-        end = loop.time() + self._patience
+        end = loop.time() + self._timeout_s
         timeout = _FIRST_TIMEOUT
         try:
             while loop.time() < end:
@@ -205,7 +205,7 @@ class InBand:
         finally:
             del waiting[call]
         raise NoAnswer(
-            f"{who} did not answer {what} within {self._patience:g} s; is it running, and of wire "
+            f"{who} did not answer {what} within {self._timeout_s:g} s; is it running, and of wire "
             f"version {VERSION}?" + hint
         )
 

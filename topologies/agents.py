@@ -110,7 +110,7 @@ class CommandTarget(Protocol):
     def alive(self) -> bool: ...
 
     async def call(
-        self, command: Message, patience: float = 30.0, on_progress: OnProgress | None = None
+        self, command: Message, timeout_s: float = 30.0, on_progress: OnProgress | None = None
     ) -> Message:
         """Send a command and return its answer; raise AgentFailed if that is an error or does not come."""
         ...
@@ -121,11 +121,11 @@ class CommandTarget(Protocol):
         """Wait until no command is under way."""
         ...
 
-    async def until_it_dies(self) -> None: ...
+    async def wait_until_failed(self) -> None: ...
 
 
 class Agent:
-    """An agent's process, which executes one command at a time; `until_it_dies` may restart it."""
+    """An agent's process, which executes one command at a time; `wait_until_failed` may restart it."""
 
     def __init__(
         self,
@@ -184,25 +184,25 @@ class Agent:
     def alive(self) -> bool:
         return self._current.process.returncode is None
 
-    async def ready(self, patience: float = _READY_S) -> None:
+    async def ready(self, timeout_s: float = _READY_S) -> None:
         first = self._current.first
-        await asyncio.wait([first], timeout=patience)
+        await asyncio.wait([first], timeout=timeout_s)
         if not first.done():
-            raise AgentFailed(f"{self.name} was not ready in {patience:.0f} s; see {self._log_file}")
+            raise AgentFailed(f"{self.name} was not ready in {timeout_s:.0f} s; see {self._log_file}")
         self._check(first.result())
         self._is_ready = True
 
     async def call(
-        self, command: Message, patience: float = 30.0, on_progress: OnProgress | None = None
+        self, command: Message, timeout_s: float = 30.0, on_progress: OnProgress | None = None
     ) -> Message:
-        """Send a command, again after a restart; `patience` (s) elapses only while all processes are up."""
+        """Send a command, again after a restart; `timeout_s` (s) elapses only while all processes are up."""
         while True:
             current = self._current
             answer = current.expect(lambda steps: on_progress(self.name, steps) if on_progress else None)
             current.write(command)
-            if not await self._await_answer(answer, patience):
+            if not await self._await_answer(answer, timeout_s):
                 raise AgentFailed(
-                    f"{self.name} did not answer '{command['cmd']}' within {patience:.0f} s; "
+                    f"{self.name} did not answer '{command['cmd']}' within {timeout_s:.0f} s; "
                     f"see {self._log_file}"
                 )
             result = answer.result()
@@ -218,7 +218,7 @@ class Agent:
                 raise AgentFailed(f"{self.name} did not answer all commands within {_SETTLE_S:.0f} s")
             self._check(answer.result())
 
-    async def until_it_dies(self) -> None:
+    async def wait_until_failed(self) -> None:
         self._is_watched = True
         try:
             while True:
@@ -271,12 +271,12 @@ class Agent:
     def _is_killed(self) -> bool:
         return self._current.process.returncode == -signal.SIGKILL
 
-    async def _await_answer(self, answer: asyncio.Future[Message | None], patience: float) -> bool:
-        while patience > 0 and not answer.done():
-            tick = min(patience, _TICK_S)
+    async def _await_answer(self, answer: asyncio.Future[Message | None], timeout_s: float) -> bool:
+        while timeout_s > 0 and not answer.done():
+            tick = min(timeout_s, _TICK_S)
             await asyncio.wait([answer], timeout=tick)
             if self._liveness.all_up:
-                patience -= tick
+                timeout_s -= tick
         return answer.done()
 
     async def _has_successor(self, current: _AgentProcess) -> bool:
@@ -304,10 +304,10 @@ def command_in(pid: int, module: str) -> list[str]:
 async def call_all(
     agents: Iterable[CommandTarget],
     command: Message,
-    patience: float = 30.0,
+    timeout_s: float = 30.0,
     on_progress: OnProgress | None = None,
 ) -> list[Message]:
-    return await gather_or_cancel(agent.call(command, patience, on_progress) for agent in agents)
+    return await gather_or_cancel(agent.call(command, timeout_s, on_progress) for agent in agents)
 
 
 async def supervised(work: Coroutine[object, None, T], deaths: Iterable[Coroutine[object, None, None]]) -> T:

@@ -81,13 +81,13 @@ async def run_experiment(
                 record.datapath = (net.switch.counters() or {}).get("datapath")
             context = RunContext(config, run, record, reporter, placement, net, liveness)
             async with (
-                collecting(run / "parts", COLLECTOR) as collector,
+                run_collector(run / "parts", COLLECTOR) as collector,
                 agent_cluster(context, *workload) if workload else script_cluster(context) as cluster,
             ):
                 session = cluster.session
                 # Processes are restarted until the accounting is done, also after a worker's death.
-                servers = (server.until_it_dies() for server in session.servers)
-                deaths = [keep_switch(RecoverableRun(session)), *servers]
+                servers = (server.wait_until_failed() for server in session.servers)
+                deaths = [supervise_switch(RecoverableRun(session)), *servers]
                 await supervised(_measure_and_account(cluster, collector), deaths)
                 if config.cli:
                     write_results()
@@ -111,7 +111,7 @@ async def _prepare_workload(
 async def _measure_and_account(cluster: RunningCluster, collector: Collector) -> None:
     session = cluster.session
     try:
-        await supervised(cluster.traffic(), [worker.until_it_dies() for worker in session.workers])
+        await supervised(cluster.traffic(), [worker.wait_until_failed() for worker in session.workers])
     except AgentFailed:
         if not all(worker.alive for worker in session.workers):
             with secondary():

@@ -48,7 +48,7 @@ class RunContext:
 
 
 async def provision(address: str, config: Config, arms: Sequence[Arm] | None = None) -> None:
-    async with Controller(address, undisturbed=True, design=config.design) as controller:
+    async with Controller(address, exclusive=True, design=config.design) as controller:
         await controller.commit_pipeline()
         await controller.install(*rows(config, arms))
 
@@ -56,7 +56,7 @@ async def provision(address: str, config: Config, arms: Sequence[Arm] | None = N
 async def publish(address: str, config: Config, arm: Arm) -> None:
     publish_updates = CONTROL.for_design(design(config.design)).publish
     if publish_updates is not ControllerOps._field_defaults["publish"]:
-        async with Controller(address, undisturbed=True, design=config.design) as controller:
+        async with Controller(address, exclusive=True, design=config.design) as controller:
             await publish_updates(controller, arm.job)
 
 

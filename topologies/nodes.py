@@ -147,7 +147,7 @@ class TargetSwitch(Switch):  # type: ignore[misc]  # Mininet has no types
             self.running = None
         super().stop(deleteIntfs)
 
-    async def until_it_dies(self) -> None:
+    async def wait_until_failed(self) -> None:
         """Wait until the process ends without having been stopped, and raise that as SwitchFailed."""
         assert self.running is not None
         while (ended := self.running.ended()) is None:

@@ -28,7 +28,7 @@ class RecoverableRun:
     async def until_switch_ends(self) -> None:
         """Wait for the end of the switch's process; raise SwitchFailed if there are no replay logs."""
         try:
-            await self._switch.until_it_dies()
+            await self._switch.wait_until_failed()
         except SwitchFailed as error:
             if not self._session.config.recovery.replay_log:
                 raise

@@ -77,8 +77,8 @@ async def measure_empty_rpcs(session: RealSession) -> None:
         "job": reference_of(session.config.arms).job,
         "count": session.config.empty_rpcs,
     }
-    patience = _PATIENCE_S + _PATIENCE_PER_RPC_S * session.config.empty_rpcs
+    timeout_s = _PATIENCE_S + _PATIENCE_PER_RPC_S * session.config.empty_rpcs
     with session.reporter.phase("empty RPCs", len(session.workers)) as phase:
         for done, worker in enumerate(session.workers, start=1):
-            await call_all([worker], command, patience)
+            await call_all([worker], command, timeout_s)
             phase.update(done)

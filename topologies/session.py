@@ -109,11 +109,11 @@ class RealSession(Session):
         }
         steps, period_ns = planned.steps, planned.period_ns
         step_s = 10 * period_ns / 1e9 or MAX_STEP_S[self.config.codec]
-        patience = 60.0 + steps * step_s
+        timeout_s = 60.0 + steps * step_s
         if self.config.faults != Faults():
-            patience *= _FAULTS_FACTOR
+            timeout_s *= _FAULTS_FACTOR
         answers = await gather_or_cancel(
-            worker.call({**command, "start_ns": start_ns + offset}, patience, on_progress)
+            worker.call({**command, "start_ns": start_ns + offset}, timeout_s, on_progress)
             for worker, offset in zip(self.workers, planned.offsets_ns or repeat(0), strict=False)
         )
         return [BlockResult.model_validate(answer) for answer in answers]
@@ -141,7 +141,7 @@ class RealSession(Session):
 
         async def train() -> None:
             while not loaded.is_set():
-                await self.run_steps(Planned(profile, self.take_steps(_TRAINING_STEPS), _TRAINING_STEPS))
+                await self.run_steps(PlannedBlock(profile, self.take_steps(_TRAINING_STEPS), _TRAINING_STEPS))
 
         training = asyncio.ensure_future(train())
         try:
@@ -171,7 +171,7 @@ class RealSession(Session):
     async def controller(self) -> AsyncIterator[Controller]:
         async with (
             self._controller_lock,
-            Controller(self.network.address, undisturbed=True, design=self.config.design) as controller,
+            Controller(self.network.address, exclusive=True, design=self.config.design) as controller,
         ):
             yield controller
 

@@ -118,8 +118,8 @@ class Stop:
     def _handle_signals(self, wake_reader: int) -> None:
         first: float | None = None
         while True:
-            patience = None if first is None else max(0.0, first + _PATIENCE_S - time.monotonic())
-            if not select.select([wake_reader], [], [], patience)[0]:
+            timeout_s = None if first is None else max(0.0, first + _PATIENCE_S - time.monotonic())
+            if not select.select([wake_reader], [], [], timeout_s)[0]:
                 self._force()
             number = os.read(wake_reader, 1)[0]
             if number == _MARK:

@@ -29,7 +29,7 @@ def can_be_simulated(record: RunRecord) -> bool:
     has_default_servers = (
         config["recovery"]["journal_sync"] is None and config["server"] == ServerCost().model_dump()
     )
-    lead = leading(record.design)
+    lead = lead_arm(record.design)
     has_both = lead is not None and {lead.name, lead.reference} <= set(config["arms"])
     return is_plain and has_default_servers and has_both and config["empty_rpcs"] > 0
 

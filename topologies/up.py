@@ -105,7 +105,10 @@ class UpBackend:
         except BaseException:
             await self._quit_servers()
             raise
-        deaths = [self._network.switch.until_it_dies(), *(each.until_it_dies() for each in self._servers)]
+        deaths = [
+            self._network.switch.wait_until_failed(),
+            *(each.wait_until_failed() for each in self._servers),
+        ]
         self._watches = [asyncio.ensure_future(self._watch(death)) for death in deaths]
         return session_terms(self._config, self._arm)
 

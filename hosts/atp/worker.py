@@ -121,7 +121,7 @@ def deadline(state: AtpWorker) -> int:
         return deadline_of_slots(state)
     if header.stalled or not (header.pending and header.progress):
         return int64(NEVER)
-    return min(int64(header.quiet_since + _timeout(state)), int64(header.progress + header.patience))
+    return min(int64(header.quiet_since + _timeout(state)), int64(header.progress + header.stall_timeout))
 
 
 @compiled

@@ -13,7 +13,7 @@ from foundation.protocol.rpc import ALL, EMPTY, PULL, PUSH, Rpc
 from hosts.dense.packet import ADDEND, SIZE
 from hosts.dense.wire import as_packet, is_valid, write_head, write_words
 from hosts.worker.arrays import OperandArrays, OperandState, WindowArrays, operand_arrays, window_arrays
-from hosts.worker.vectors import FLOATS, PATIENCE_NS
+from hosts.worker.vectors import FLOATS, STALL_TIMEOUT_NS
 from hosts.worker.window import (
     Slot,
     WindowHeader,
@@ -46,7 +46,7 @@ class VectorHeader(WindowHeader):
     pending: int  # number of outstanding packets
     unsent: int  # the first packet that has not been sent
     progress: int  # time of the last arrival; 0 before the first chunk is sent
-    patience: int  # time without an arrival after which an operation has stalled
+    stall_timeout: int  # time without an arrival after which an operation has stalled
     stalled: int
     stalled_at: int
 
@@ -85,7 +85,7 @@ def open_vector(
 ) -> VectorArrays:
     """Return an idle worker's arrays, and fill in `header`; `more_datagrams` buffers follow the slots."""
     free = open_window(header, caller, window)
-    header.n_ps, header.workers, header.full, header.patience = n_ps, 1, SIZE, PATIENCE_NS
+    header.n_ps, header.workers, header.full, header.stall_timeout = n_ps, 1, SIZE, STALL_TIMEOUT_NS
     return {
         **window_arrays(rows, more_datagrams),
         **operand_arrays(largest),
@@ -183,9 +183,14 @@ def log_row(
 
 @compiled
 def has_stalled(state: VectorState, now: int) -> bool:
-    """Return whether nothing came for `header.patience` ns; the operation is then given up."""
+    """Return whether nothing came for `header.stall_timeout` ns; the operation is then given up."""
     header = state.header
-    if header.pending and not header.stalled and header.progress and now - header.progress >= header.patience:
+    if (
+        header.pending
+        and not header.stalled
+        and header.progress
+        and now - header.progress >= header.stall_timeout
+    ):
         header.stalled, header.stalled_at, header.due = 1, now, NEVER
     return bool(header.stalled)
 
@@ -204,7 +209,7 @@ def deadline(state: VectorState) -> int:
         return NEVER
     if not (header.pending and header.progress):
         return next_overdue(state)
-    return min(next_overdue(state), int64(header.progress + header.patience))
+    return min(next_overdue(state), int64(header.progress + header.stall_timeout))
 
 
 @compiled
@@ -215,7 +220,7 @@ def take_next(state: VectorState, now: int) -> int:
     header.unsent += 1
     if header.progress == 0:
         header.progress = max(now, 1)
-        header.due = min(int64(header.due), int64(header.progress + header.patience))
+        header.due = min(int64(header.due), int64(header.progress + header.stall_timeout))
     return s
 
 

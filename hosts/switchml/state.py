@@ -16,7 +16,7 @@ from hosts.keys import KeySpace
 from hosts.switchml.packet import SLOTS, VALUES
 from hosts.worker.arrays import operand_arrays
 from hosts.worker.timer import MINIMUM
-from hosts.worker.vectors import PATIENCE_NS
+from hosts.worker.vectors import STALL_TIMEOUT_NS
 from nativekit.records import Ints, Records, Words, one, records
 
 
@@ -43,7 +43,7 @@ class ReducerHeader:
     next_ready: int  # index of the first slot in the ring
     ready: int  # number of slots in the ring
     progress: int
-    patience: int
+    stall_timeout: int
     stalled: int
     stalled_at: int
     incomplete: int  # number of results that lack the values of a worker
@@ -103,7 +103,7 @@ def make_reducer(
         window,
         caller.job * WINDOW % SLOTS,
     )
-    header.workers, header.due, header.timeout, header.patience = 1, NEVER, 5 * MINIMUM, PATIENCE_NS
+    header.workers, header.due, header.timeout, header.stall_timeout = 1, NEVER, 5 * MINIMUM, STALL_TIMEOUT_NS
     whole = -(-space.size // VALUES) * VALUES
     return Reducer(
         header=header,

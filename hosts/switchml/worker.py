@@ -152,7 +152,7 @@ def wake(state: Reducer, now: int) -> None:
     header = state.header
     if now < header.due:
         return
-    if header.pending and now - header.progress >= header.patience:
+    if header.pending and now - header.progress >= header.stall_timeout:
         header.stalled, header.stalled_at, header.ready, header.due = 1, now, 0, NEVER
         return
     for s in range(WINDOW):
@@ -181,7 +181,7 @@ def deadline(state: Reducer) -> int:
         if state.slots[s].busy and state.slots[s].attempts:
             due = min(due, int64(state.slots[s].deadline))
     if header.pending and header.progress:
-        due = min(due, int64(header.progress + header.patience))
+        due = min(due, int64(header.progress + header.stall_timeout))
     return due
 
 

@@ -15,7 +15,7 @@ from hosts.worker.client import ClientHeader, ClientState, DesignClient
 Vector = NDArray[np.float32] | NDArray[np.int32]
 INTEGERS, FLOATS = 5, 6
 """Operations of these designs besides the common ones: an all-reduce of integers, or of floats."""
-PATIENCE_NS = 10_000_000_000
+STALL_TIMEOUT_NS = 10_000_000_000
 """Time without any arrival after which an operation counts as stalled, in ns."""
 
 
@@ -93,11 +93,11 @@ class VectorClient(DesignClient):
 
     @property
     def is_stalled(self) -> bool:
-        """Whether nothing came for `header.patience`, so that nothing is sent any more."""
+        """Whether nothing came for `header.stall_timeout`, so that nothing is sent any more."""
         return bool(self._header.stalled)
 
     def wake(self, now: int) -> None:
-        """Retransmit what is overdue; raise `StalledError` after `header.patience` without any arrival."""
+        """Retransmit what is overdue; raise `StalledError` after `stall_timeout` without any arrival."""
         super().wake(now)
         if self.is_stalled:
             waited_s = (now - int(self._header.progress)) / 1e9

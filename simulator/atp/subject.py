@@ -15,7 +15,7 @@ from hosts.atp.floats import LARGEST, SCALE
 from hosts.atp.packet import CELLS, MAX_SEQUENCE, VALUES
 from hosts.worker.vectors import Vector, VectorClient
 from simulator.dense.schedule import FAULTS, ScheduleRange
-from simulator.dense.subject import PATIENCE_NS, Subject
+from simulator.dense.subject import STALL_TIMEOUT_NS, Subject
 from simulator.dense.tally import table_command
 from simulator.simulated_switch import SimulatedSwitch
 
@@ -24,7 +24,7 @@ RANGE = ScheduleRange(
     integer_bits=26, faults=tuple(FAULTS),
 )  # fmt: skip
 OTHER_OWNER = 0xFFFF0001
-PUBLISHED_TIMERS_PATIENCE_NS = 2_000_000_000
+PUBLISHED_TIMERS_STALL_NS = 2_000_000_000
 """Stall timeout with the published timers, which resend 20 to 5,000 times a second."""
 
 
@@ -39,10 +39,10 @@ def subject_of(arm: Arm) -> Subject:
         header.window = header.free = window
         header.published_timers = settings_of(arm).published_timers
 
-    patience_ns = PUBLISHED_TIMERS_PATIENCE_NS if settings_of(arm).published_timers else PATIENCE_NS
+    stall_timeout_ns = PUBLISHED_TIMERS_STALL_NS if settings_of(arm).published_timers else STALL_TIMEOUT_NS
     return Subject(
         DESIGN, arm, RANGE, (VALUES, VALUES), VALUES, lambda _workers, _servers: 1.0, set_up, _is_near,
-        patience_ns, MAX_SEQUENCE * VALUES, occupy_cells,
+        stall_timeout_ns, MAX_SEQUENCE * VALUES, occupy_cells,
     )  # fmt: skip
 
 

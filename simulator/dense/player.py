@@ -55,7 +55,7 @@ class PlayedSchedule:
 
     def _has_reported(self, w: int) -> bool:
         header = self.testbed.network.clients[w].state.header
-        return bool(header.stalled) and header.stalled_at - header.progress <= header.patience + _SECOND
+        return bool(header.stalled) and header.stalled_at - header.progress <= header.stall_timeout + _SECOND
 
 
 def play(subject: Subject, schedule: AllReduceSchedule) -> PlayedSchedule:

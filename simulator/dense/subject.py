@@ -15,7 +15,7 @@ from hosts.worker.vectors import Vector, VectorClient
 from simulator.dense.schedule import ScheduleRange
 from simulator.simulated_switch import SimulatedSwitch
 
-PATIENCE_NS = 100_000_000_000
+STALL_TIMEOUT_NS = 100_000_000_000
 """Stall timeout of schedules; every frame arrives earlier at any loss rate, as it is resent every second."""
 RANGE = ScheduleRange(
     "dense", workers=(2, 2, 3, 4, 7), windows=(1, 2, 4, 64), chunk_sizes=(64, 64, 100), max_values=600
@@ -39,7 +39,7 @@ class Subject:
     """(client, window, chunk size): configure a worker's client while it is idle."""
     is_near: Callable[[Vector, Sequence[Vector]], bool]
     """Whether a result, float32[n], is the sum of vectors within the design's error bound."""
-    patience_ns: int = PATIENCE_NS
+    stall_timeout_ns: int = STALL_TIMEOUT_NS
     """Time without progress after which a worker reports a stall, in schedules."""
     max_values: int | None = None
     occupy: Callable[[SimulatedSwitch, float], float] = _needs_no_memory

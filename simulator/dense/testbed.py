@@ -66,7 +66,7 @@ class AllReduceTestbed:
             set_frame_faults(links, schedule.loss, schedule.duplication, schedule.reordering)
         world.header.random = np.uint64(schedule.seed)
         for client in self.network.clients:
-            client.state.header.patience = self._subject.patience_ns
+            client.state.header.stall_timeout = self._subject.stall_timeout_ns
             self._subject.set_up(client, schedule.window, schedule.chunk_size)
         if schedule.cable_us is not None:
             outage = world.outages[0]

@@ -12,7 +12,7 @@ from foundation.designs.switchml import DESIGN, settings_of
 from hosts.switchml.client import SwitchMLClient
 from hosts.switchml.floats import MIN_EXPONENT, error_bound
 from hosts.switchml.packet import VALUES
-from hosts.worker.vectors import PATIENCE_NS, Vector, VectorClient
+from hosts.worker.vectors import STALL_TIMEOUT_NS, Vector, VectorClient
 from simulator.dense.schedule import ScheduleRange
 from simulator.dense.subject import Subject
 from simulator.dense.tally import table_command
@@ -32,7 +32,7 @@ def subject_of(arm: Arm) -> Subject:
 
     return Subject(
         DESIGN, arm, RANGE, (VALUES, VALUES), VALUES, lambda _workers, _servers: 1.0, set_up, _is_near,
-        PATIENCE_NS, occupy=lambda _switch, share: 1 - share,
+        STALL_TIMEOUT_NS, occupy=lambda _switch, share: 1 - share,
     )  # fmt: skip
 
 

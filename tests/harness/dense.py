@@ -42,7 +42,7 @@ class DenseTestbed:
         for client in self.clients:
             client.chunk_size = chunk_size
             if faults:  # which may delay a packet for longer
-                client.state.header.patience *= 100
+                client.state.header.stall_timeout *= 100
         self.servers = [agents.server(ps, servers, space, [arm.job], 0) for ps in range(servers)]
         half: Any = import_module(f"hosts.{design.name}").SERVER
         self._server = {name: plain(getattr(half, name)) for name in ("handle", "transmit", "octets", "peer")}

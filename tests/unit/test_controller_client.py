@@ -150,7 +150,7 @@ def test_one_that_outbids_every_time_is_an_error(switch: type[Switch]) -> None:
 
 
 def test_an_undisturbed_controller_bids_higher_than_others_and_is_not_outbid(switch: type[Switch]) -> None:
-    connect(undisturbed=True)
+    connect(exclusive=True)
     [options] = switch.opened
     bid = options.initial_election_id
     assert 1 << 127 < bid < 1 << 128
@@ -160,9 +160,9 @@ def test_an_undisturbed_controller_bids_higher_than_others_and_is_not_outbid(swi
         f"switch {ADDRESS}: a run (process {os.getpid()}) is setting it up, loading "
         "it or reading it out; try again when it has done so"
     )
-    for undisturbed in (False, True):
+    for exclusive in (False, True):
         with pytest.raises(NotPrimary, match=exactly(text)):
-            connect(undisturbed=undisturbed)
+            connect(exclusive=exclusive)
     connect(primary=False)
     assert switch.closed == 1 + len(switch.opened) == 4
 

@@ -73,10 +73,10 @@ def framed(payload: bytes) -> bytes:
 
 
 def on(
-    switch: Played, scenario: Callable[[InBand], Awaitable[Any]], patience: float = 30.0
+    switch: Played, scenario: Callable[[InBand], Awaitable[Any]], timeout_s: float = 30.0
 ) -> Any:  # what the scenario gives
     async def run() -> Any:
-        async with InBand(cast(SwitchClient, switch), patience=patience) as inband:
+        async with InBand(cast(SwitchClient, switch), timeout_s=timeout_s) as inband:
             return await scenario(inband)
 
     return asyncio.run(run())
@@ -183,7 +183,7 @@ def test_an_unanswered_call_is_repeated_and_then_fails() -> None:
         "Under `hotline up`, servers run only while workers do: start a script first"
     )
     with pytest.raises(NoAnswer, match=exactly(text)):
-        on(switch, lambda inband: inband.move(Command.SEED, SERVERS[0], [1]), patience=1.0)
+        on(switch, lambda inband: inband.move(Command.SEED, SERVERS[0], [1]), timeout_s=1.0)
     assert len(switch.sent) >= 2
     assert all(sent == switch.sent[0] for sent in switch.sent)
 
@@ -274,7 +274,7 @@ def test_a_switch_that_does_not_answer_reads() -> None:
         f"version {VERSION}?"
     )
     with pytest.raises(NoAnswer, match=exactly(text)):
-        on(Played(lambda frame: []), lambda inband: inband.read(SERVERS, [1]), patience=0.05)
+        on(Played(lambda frame: []), lambda inband: inband.read(SERVERS, [1]), timeout_s=0.05)
 
 
 def test_later_callers_have_later_epochs(monkeypatch: pytest.MonkeyPatch) -> None:

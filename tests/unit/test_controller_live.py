@@ -202,7 +202,7 @@ async def test_without_offload_keys_are_parked_and_no_server_is_asked(net: LiveN
         await controller.load(JOB, range(50))
         assert await states(net) == dict.fromkeys(range(50), State.PARKED)
         assert [entry.value for entry in await controller.registers(JOB)] == [None] * 50
-    async with Controller(net.address, patience=SILENCE) as hurried:
+    async with Controller(net.address, timeout_s=SILENCE) as hurried:
         with pytest.raises(NoAnswer):
             await hurried.set_offload(JOB, True)
     for server in net.servers:
@@ -224,7 +224,7 @@ async def test_what_cannot_be_done_changes_nothing(net: LiveNet) -> None:
         with pytest.raises(UnknownJob, match="job 9 is not on the switch; its jobs: 3"):
             await controller.load(9, [2])
     net.servers[1].mute_after = 0
-    async with Controller(net.address, patience=SILENCE) as hurried:
+    async with Controller(net.address, timeout_s=SILENCE) as hurried:
         with pytest.raises(NoAnswer, match=r"PS 1 at 10\.0\.2\.2 did not answer RENEW within 1 s"):
             await hurried.load(JOB, range(50))
     assert await states(net) == {1: State.HOT}
@@ -263,7 +263,7 @@ def test_a_lost_command_is_heard_however_far_the_others_have_got(monkeypatch: py
     async def scenario() -> None:
         async with LiveNet(JOB, 20_000, loss=0.02) as net:
             await net.set_up()
-            async with SwitchClient(net.address) as switch, InBand(switch, patience=PATIENCE_S) as caller:
+            async with SwitchClient(net.address) as switch, InBand(switch, timeout_s=PATIENCE_S) as caller:
                 await caller.check([server.row for server in net.servers], range(20_000))
 
     asyncio.run(scenario())
@@ -323,7 +323,7 @@ async def test_the_primary_is_outbid_and_gets_its_place_back(net: LiveNet) -> No
 
 @live()
 async def test_a_run_that_loads_is_not_disturbed(net: LiveNet) -> None:
-    async with Controller(net.address, undisturbed=True) as run:
+    async with Controller(net.address, exclusive=True) as run:
         with pytest.raises(NotPrimary, match=rf"a run \(process {os.getpid()}\) is setting"):
             async with Controller(net.address):
                 pass
@@ -358,14 +358,14 @@ def test_a_run_waits_longer_for_its_own_switch_than_others_for_any(monkeypatch: 
     monkeypatch.setattr(client, "_CONNECT_SECONDS", 0.1)
     monkeypatch.setattr(client, "_OWN_SWITCH_SECONDS", 0.3)
 
-    async def scenario(port: int, undisturbed: bool) -> None:
-        async with Controller(f"127.0.0.1:{port}", undisturbed=undisturbed):
+    async def scenario(port: int, exclusive: bool) -> None:
+        async with Controller(f"127.0.0.1:{port}", exclusive=exclusive):
             pass
 
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        for undisturbed, seconds in ((False, "0.1"), (True, "0.3")):
+        for exclusive, seconds in ((False, "0.1"), (True, "0.3")):
             with pytest.raises(DeviceError, match=f"no answer in {seconds} s"):
-                asyncio.run(scenario(silent.getsockname()[1], undisturbed))
+                asyncio.run(scenario(silent.getsockname()[1], exclusive))
 
 
 def test_a_commit_that_times_out(monkeypatch: pytest.MonkeyPatch) -> None:

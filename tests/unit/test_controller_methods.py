@@ -67,10 +67,8 @@ class Switch:
     written: list[Update]
     asked: list[tuple[Any, ...]]
 
-    def __init__(
-        self, address: str, *, device_id: int, primary: bool, undisturbed: bool, design: str
-    ) -> None:
-        self.asked.append(("open", address, device_id, primary, undisturbed))
+    def __init__(self, address: str, *, device_id: int, primary: bool, exclusive: bool, design: str) -> None:
+        self.asked.append(("open", address, device_id, primary, exclusive))
 
     async def __aenter__(self) -> Switch:
         return self
@@ -112,10 +110,10 @@ class Calls:
 
     asked: list[tuple[Any, ...]]
 
-    def __init__(self, switch: Switch, *, patience: float) -> None:
+    def __init__(self, switch: Switch, *, timeout_s: float) -> None:
         self.epoch = EPOCH
         self._switch = switch
-        self.asked.append(("patience", patience))
+        self.asked.append(("timeout_s", timeout_s))
 
     async def __aenter__(self) -> Calls:
         return self
@@ -164,9 +162,9 @@ def of_ps(ps: int, number: int) -> list[int]:
 def test_settings_of_the_connection(switch: type[Switch]) -> None:
     on(lambda c: c.commit_pipeline())
     assert switch.asked == [("open", "127.0.0.1:9559", 1, True, False), ("commit",), ("close", None)]
-    on(lambda c: c.job(4), address="10.0.0.1:7", device_id=3, primary=False, patience=0.5)
+    on(lambda c: c.job(4), address="10.0.0.1:7", device_id=3, primary=False, timeout_s=0.5)
     assert ("open", "10.0.0.1:7", 3, False, False) in switch.asked
-    on(lambda c: c.job(4), undisturbed=True)
+    on(lambda c: c.job(4), exclusive=True)
     assert ("open", "127.0.0.1:9559", 1, True, True) in switch.asked
 
 
@@ -221,11 +219,11 @@ def test_a_load_checks_moves_and_reports_its_progress(switch: type[Switch]) -> N
     switch.rows.append(hot(4, gone))
     switch.rows.append(hot(5, first))
     steps: list[tuple[int, int]] = []
-    plan = on(lambda c: c.load(4, [first, second], progress=lambda *step: steps.append(step)), patience=3.0)
+    plan = on(lambda c: c.load(4, [first, second], progress=lambda *step: steps.append(step)), timeout_s=3.0)
     assert plan.summary() == {"inserts": 2, "modifies": 3, "deletes": 1, "seeded": 2, "collected": 1}
     assert steps[-1] == (3, 3) and sorted(steps) == steps
     assert Calls.asked[:3] == [
-        ("patience", 3.0),
+        ("timeout_s", 3.0),
         ("check", [0, 1], sorted([first, second, gone])),
         ("COLLECT", 0, [gone]),
     ]
@@ -284,7 +282,7 @@ def test_registers_are_read_as_a_caller_for_a_while(switch: type[Switch]) -> Non
     left, of_another_job = controller(4, 5, 2), controller(5, 5, 3)
     others = [worker(4, 1, 0), worker(4, 2, 1), of_another_job]
     switch.rows += [*params, *others, left]
-    found = on(lambda c: c.registers(4), patience=0.25)
+    found = on(lambda c: c.registers(4), timeout_s=0.25)
     assert found == [Register(params[1], -7), Register(params[2], None), Register(params[0], -30)]
     me = controller(4, EPOCH, 4)
     assert switch.written == [
@@ -292,7 +290,7 @@ def test_registers_are_read_as_a_caller_for_a_while(switch: type[Switch]) -> Non
         Update(Change.INSERT, me),
         Update(Change.DELETE, me),
     ]
-    assert Calls.asked == [("patience", 0.25), ("read", [0, 1], [7, 9, 30], [*others, me])]
+    assert Calls.asked == [("timeout_s", 0.25), ("read", [0, 1], [7, 9, 30], [*others, me])]
     assert on(lambda c: c.registers(4, [30, 30])) == [Register(params[0], -30)]
 
 

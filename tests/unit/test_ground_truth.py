@@ -365,9 +365,9 @@ def test_what_lies_in_a_socket_is_in_its_reader_s_queue(tmp_path: Path) -> None:
     WorkerLogs(tmp_path, 1, by_hand.offset).write_rpcs(client.take_records(), origin)
     rows = logged(tmp_path).partition_by("iteration", maintain_order=True)
     both = zip(rows, rounds, strict=True)
-    undisturbed = [(logs, turns) for logs, turns in both if logs.height == sent_once(logs).height]
-    assert undisturbed
-    for of_round, (first, second, answered, read) in undisturbed:
+    exclusive = [(logs, turns) for logs, turns in both if logs.height == sent_once(logs).height]
+    assert exclusive
+    for of_round, (first, second, answered, read) in exclusive:
         assert of_round.height == KEYS // LANES
         for place, row in enumerate(of_round.iter_rows(named=True)):
             sent = first if place < SEND_BURST else second

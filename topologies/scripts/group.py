@@ -99,7 +99,7 @@ async def script_group(context: RunContext) -> AsyncIterator[ScriptGroup]:
             reminder = asyncio.ensure_future(_log_missing_scripts(arms, run / "logs"))
             try:
                 joining = gather_or_cancel(arm.until_joined(show_joined) for arm in arms)
-                await supervised(joining, [worker.until_it_dies() for worker in workers])
+                await supervised(joining, [worker.wait_until_failed() for worker in workers])
             finally:
                 reminder.cancel()
         yield ScriptGroup(arms, workers, servers.agents, KeySpace(servers.parameters))

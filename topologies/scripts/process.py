@@ -88,11 +88,11 @@ class Script:
     async def end(self) -> None:
         if self._ended is None:
             return
-        for number, patience in ((signal.SIGTERM, _TERM_S), (signal.SIGKILL, _KILL_S)):
+        for number, timeout_s in ((signal.SIGTERM, _TERM_S), (signal.SIGKILL, _KILL_S)):
             if self._ended.done():
                 break
             self._signal(number)
-            await asyncio.wait([self._ended], timeout=patience)
+            await asyncio.wait([self._ended], timeout=timeout_s)
         self._signal(signal.SIGKILL)  # what the script has left running
 
     def _signal(self, number: signal.Signals) -> None:

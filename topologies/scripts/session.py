@@ -59,12 +59,12 @@ class ScriptSession(RealSession):
             if on_progress is not None:
                 on_progress(arm.arm.name, min(arm.steps, wanted))
 
-        patience = _PATIENCE_S + wanted / arm.size * MAX_STEP_S[self.config.codec]
+        timeout_s = _PATIENCE_S + wanted / arm.size * MAX_STEP_S[self.config.codec]
         try:
-            await asyncio.wait_for(arm.until_done(wanted, show), patience)
+            await asyncio.wait_for(arm.until_done(wanted, show), timeout_s)
         except asyncio.TimeoutError:
             raise AgentFailed(
-                f"script, arm {arm.arm.name}: {arm.steps} of {wanted} steps within {patience:.0f} s; "
+                f"script, arm {arm.arm.name}: {arm.steps} of {wanted} steps within {timeout_s:.0f} s; "
                 "a step is a push: do all workers push, and call barrier equally often?"
             ) from None
 
@@ -73,7 +73,7 @@ class ScriptSession(RealSession):
 
     async def observe(self, arm: Arm, steps: int) -> ObservedWorkload:
         """Let an arm's scripts take steps, and return the observed lanes; raise `RunFailed` if none push."""
-        results = await self.run_steps(Planned(arm, self.take_steps(steps), steps))
+        results = await self.run_steps(PlannedBlock(arm, self.take_steps(steps), steps))
         if not any(each.updates_sent for each in results):
             raise RunFailed(
                 f"script: it has ended in arm {arm.name} without a push, so there is nothing to compare; "

@@ -24,17 +24,17 @@ class ScriptWorker:
         return not any(script.has_failed for script in self._scripts.values())
 
     async def call(
-        self, command: Message, patience: float = COMMAND_S, on_progress: OnProgress | None = None
+        self, command: Message, timeout_s: float = COMMAND_S, on_progress: OnProgress | None = None
     ) -> Message:
         """Execute `hint` for a job, or `flush` for all, which writes logs and counts dropped rows."""
         if command["cmd"] == "hint":
             worker = self._scripts[command["job"]].joined_worker
-            await command_workers([worker] if worker else [], "hint", patience, file=command["file"])
+            await command_workers([worker] if worker else [], "hint", timeout_s, file=command["file"])
             return {}
         if command["cmd"] != "flush":
             raise ValueError(f"scripts know no {command['cmd']}")
         joined_workers = self._joined_workers
-        answers = await command_workers(joined_workers, "flush", patience)
+        answers = await command_workers(joined_workers, "flush", timeout_s)
         final = [worker.final_report for worker in joined_workers if worker.has_left.is_set()]
         return {"dropped_rows": sum(each.get("dropped_rows", 0) for each in (*answers, *final))}
 
@@ -49,7 +49,7 @@ class ScriptWorker:
         workers = (script.joined_worker for script in self._scripts.values())
         return [worker for worker in workers if worker is not None]
 
-    async def until_it_dies(self) -> None:
+    async def wait_until_failed(self) -> None:
         failing = [asyncio.ensure_future(script.until_it_fails()) for script in self._scripts.values()]
         try:
             done, _ = await asyncio.wait(failing, return_when=asyncio.FIRST_COMPLETED)
@@ -62,17 +62,17 @@ class ScriptWorker:
 
 
 async def command_workers(
-    joined_workers: Iterable[JoinedWorker], command: str, patience: float, **values: object
+    joined_workers: Iterable[JoinedWorker], command: str, timeout_s: float, **values: object
 ) -> list[Message]:
     joined_workers = list(joined_workers)
     pending = [worker.send_command(command, **values) for worker in joined_workers]
     if not pending:
         return []
-    await asyncio.wait(pending, timeout=patience)
+    await asyncio.wait(pending, timeout=timeout_s)
     late = [worker.rank + 1 for worker, each in zip(joined_workers, pending, strict=True) if not each.done()]
     if late:
         names = ", ".join(map(str, late))
-        raise AgentFailed(f"script, worker {names}: no answer to {command!r} within {patience:.0f} s")
+        raise AgentFailed(f"script, worker {names}: no answer to {command!r} within {timeout_s:.0f} s")
     answers = [answer for each in pending if (answer := each.result()) is not None]
     for answer in answers:
         if "error" in answer:

@@ -50,7 +50,7 @@ async def run(
     with network(config, placement, log_dir) as net:
         async with (
             _agents(net, placement, max(connections), log_dir) as (client, server),
-            Controller(net.address, undisturbed=True) as controller,
+            Controller(net.address, exclusive=True) as controller,
         ):
             await controller.commit_pipeline()
             await controller.install(*_table_entries(max(connections)))

@@ -35,7 +35,7 @@ from hosts.atp.packet import (
 from hosts.atp.server import make_server
 from hosts.keys import KeySpace
 from hosts.worker.machine import COMPILED, Machine, plain_machine
-from hosts.worker.vectors import PATIENCE_NS, StalledError
+from hosts.worker.vectors import STALL_TIMEOUT_NS, StalledError
 from nativekit.plain import plain
 from simulator.atp.rules import HALF, MASK, SwitchModel
 from simulator.atp.server import ServerModel
@@ -79,7 +79,7 @@ class Network:
         for client in self.all_clients:
             if places < CELLS:
                 client.state.places[:] = np.arange(len(client.state.places)) % places
-            client.state.header.patience *= 100
+            client.state.header.stall_timeout *= 100
         self.wire: list[tuple[bool, int, AtpPacket]] = []
         """Whether it goes to a worker, the worker's number in its job, and the packet."""
         self.collisions = 0
@@ -308,7 +308,7 @@ def test_who_waits_in_vain_says_so() -> None:
     with pytest.raises(
         StalledError, match=r"worker 1: nothing has come for 10\.\d s in all-reduce 1, with 2"
     ):
-        for at in range(0, PATIENCE_NS + 100 * MS, 5 * MS):
+        for at in range(0, STALL_TIMEOUT_NS + 100 * MS, 5 * MS):
             client.wake(at)
             list(iter(client.transmit, None))
     assert client.deadline() is None and client.state.header.due == NEVER

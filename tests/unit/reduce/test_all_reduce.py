@@ -14,7 +14,7 @@ from foundation.designs.interface import Design
 from hosts.dense.client import addend_limit, error_bound
 from hosts.dense.packet import HEADER, MAX_SIZE, VALUE_BYTES
 from hosts.worker.machine import COMPILED, plain_machine
-from hosts.worker.vectors import PATIENCE_NS, StalledError
+from hosts.worker.vectors import STALL_TIMEOUT_NS, StalledError
 from switch_harness.effort import examples
 from tests.harness.dense import DenseTestbed, integers, total
 
@@ -150,7 +150,7 @@ def test_a_wait_without_an_answer_is_an_error(design: Design) -> None:
     testbed.clients[0].all_reduce(np.ones(100, np.float32), 2)
     with pytest.raises(StalledError, match=r"worker 1: nothing has come for 10\.\d s in all-reduce 1"):
         testbed.settle()
-    assert testbed.now >= PATIENCE_NS and testbed.clients[0].deadline() is None
+    assert testbed.now >= STALL_TIMEOUT_NS and testbed.clients[0].deadline() is None
     assert testbed.clients[0].is_stalled and testbed.clients[0].transmit() is None
 
 

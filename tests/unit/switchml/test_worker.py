@@ -19,7 +19,7 @@ from hosts.switchml.client import SwitchMLClient
 from hosts.switchml.floats import LARGEST, error_bound
 from hosts.switchml.packet import VALUES, SwitchMLPacket, parse
 from hosts.worker.machine import COMPILED, Machine, plain_machine
-from hosts.worker.vectors import PATIENCE_NS, StalledError
+from hosts.worker.vectors import STALL_TIMEOUT_NS, StalledError
 from simulator.switchml.rules import SwitchModel
 from simulator.switchml.window import WindowModel
 from switch_harness.effort import examples
@@ -186,7 +186,7 @@ def test_a_wait_without_an_answer_is_an_error() -> None:
     testbed.clients[0].all_reduce(np.ones(100, np.float32), 2)
     with pytest.raises(StalledError, match=r"worker 1: no result for 10\.\d s .* with 4 of 4 packets to go"):
         testbed.settle()
-    assert testbed.now >= PATIENCE_NS and testbed.clients[0].deadline() is None
+    assert testbed.now >= STALL_TIMEOUT_NS and testbed.clients[0].deadline() is None
     assert testbed.clients[0]._header.due == NEVER
 
 

@@ -56,7 +56,7 @@ async def agents(folder: Path, number: int, fails: bool = False) -> AsyncIterato
 
 
 def deaths_of(started: list[Agent]) -> list[Coroutine[Any, Any, None]]:
-    return [agent.until_it_dies() for agent in started]
+    return [agent.wait_until_failed() for agent in started]
 
 
 async def test_progress_lines_come_before_the_answer(tmp_path: Path) -> None:
@@ -83,12 +83,12 @@ async def test_an_agent_that_fails_at_its_end_is_not_waited_for_and_gives_the_re
     async with agents(tmp_path, 1, fails=True) as started:
         await started[0].send({"cmd": "fail"})
         with pytest.raises(AgentFailed, match=r"ended with code 1: .*the disk is full"):
-            await started[0].until_it_dies()
+            await started[0].wait_until_failed()
     assert caplog.messages == ["worker-1: parts: cannot be written: the disk is full"] * 2
 
 
 @pytest.mark.parametrize(
-    ("command", "patience", "message"),
+    ("command", "timeout_s", "message"),
     [
         ("ignored", 0.01, r"worker-1 did not answer 'ignored' within 0 s; see .*log"),
         ("die", 60.0, r"^worker-1 ended with code -9: Segmentation of the soul$"),
@@ -96,11 +96,11 @@ async def test_an_agent_that_fails_at_its_end_is_not_waited_for_and_gives_the_re
     ids=["silent", "dies"],
 )
 async def test_an_agent_without_an_answer_is_named(
-    tmp_path: Path, command: str, patience: float, message: str
+    tmp_path: Path, command: str, timeout_s: float, message: str
 ) -> None:
     async with agents(tmp_path, 1) as started:
         with pytest.raises(AgentFailed, match=message):
-            await started[0].call({"cmd": command}, patience=patience)
+            await started[0].call({"cmd": command}, timeout_s=timeout_s)
 
 
 async def test_the_death_of_an_idle_agent_stops_the_work_of_others(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ async def test_supervised_work_returns_and_fails_as_itself(tmp_path: Path) -> No
 @asynccontextmanager
 async def coming_back(folder: Path, watched: bool = True) -> AsyncIterator[Agent]:
     agent = await Agent.start("ps-0", [sys.executable, "-c", SCRIPT], {}, folder, restarts_after_death=True)
-    watch = asyncio.ensure_future(agent.until_it_dies()) if watched else None
+    watch = asyncio.ensure_future(agent.wait_until_failed()) if watched else None
     try:
         await agent.ready()
         yield agent
@@ -214,7 +214,7 @@ flag.touch()
     agent = await Agent.start("ps-0", [sys.executable, "-c", script], {}, tmp_path, restarts_after_death=True)
     try:
         await agent.ready()
-        watch = asyncio.ensure_future(agent.until_it_dies())
+        watch = asyncio.ensure_future(agent.wait_until_failed())
         os.kill(agent.pid, signal.SIGKILL)
         with pytest.raises(AgentFailed, match="ps-0 ended with code 1: the disk is gone"):
             await asyncio.wait_for(watch, 30)
@@ -230,7 +230,7 @@ async def test_patience_lasts_while_a_process_is_down(tmp_path: Path) -> None:
     try:
         await agent.ready()
         liveness.mark_down("s1")
-        call = asyncio.ensure_future(agent.call({"cmd": "ignored"}, patience=0.01))
+        call = asyncio.ensure_future(agent.call({"cmd": "ignored"}, timeout_s=0.01))
         for _ in range(100):
             await asyncio.sleep(0.001)
         assert not call.done()

@@ -98,11 +98,11 @@ class CommandLog:
 
     def __init__(self) -> None:
         self.commands: list[dict[str, Any]] = []
-        self.patience: list[float] = []
+        self.timeout_s: list[float] = []
 
-    async def call(self, command: Any, patience: float, on_progress: object = None) -> dict[str, Any]:
+    async def call(self, command: Any, timeout_s: float, on_progress: object = None) -> dict[str, Any]:
         self.commands.append(command)
-        self.patience.append(patience)
+        self.timeout_s.append(timeout_s)
         return {"steps": command.get("steps", 0), "max_lateness_ns": 0, "cpu_s": 0.0, "loss": None}
 
 
@@ -120,7 +120,7 @@ async def test_steps_have_their_time(settings: dict[str, Any], period_ns: int, s
     worker = CommandLog()
     session = real_session(Config.model_validate(settings), workers=[worker])
     await session.run_steps(PlannedBlock(arm("baseline"), 0, 8, period_ns))
-    assert worker.patience == [seconds]
+    assert worker.timeout_s == [seconds]
 
 
 async def test_a_block_gets_its_discarded_time_and_steps() -> None:
@@ -137,7 +137,7 @@ async def test_empty_rpcs_have_time_by_their_number() -> None:
     worker = CommandLog()
     session = real_session(Config(codec="scapy", empty_rpcs=10_000), workers=[worker])
     await measure_empty_rpcs(session)
-    assert worker.patience == [1030]
+    assert worker.timeout_s == [1030]
 
 
 async def test_servers_collect_for_the_active_arm_only(monkeypatch: pytest.MonkeyPatch) -> None:
