@@ -36,7 +36,7 @@ _SWITCH_START_SECONDS = 60.0
 _COMMIT_SECONDS = 60.0
 _SEND_SECONDS = 5.0
 _ELECTION_ID = 10
-_UNDISTURBED = 1 << 127
+_EXCLUSIVE_ELECTION_ID = 1 << 127
 """Flag of an election id that other clients must not outbid; the other bits are its owner's process id."""
 _ELECTIONS = 5
 _PACKET_QUEUE = 4096
@@ -77,7 +77,7 @@ class SwitchClient:
         self._primary = primary
         # A run starts its own switch, which listens before it has loaded or compiled its code.
         self._connect_s = _SWITCH_START_SECONDS if exclusive else _CONNECT_SECONDS
-        self._first_election_id = _UNDISTURBED + os.getpid() if exclusive else _ELECTION_ID
+        self._first_election_id = _EXCLUSIVE_ELECTION_ID + os.getpid() if exclusive else _ELECTION_ID
         self._open: fy.Switch | None = None
         self._sending = asyncio.Lock()
 
@@ -250,9 +250,9 @@ class SwitchClient:
             # finsy forgets the id on exit.
             highest = switch.primary_id
             await switch.__aexit__(None, None, None)
-            if highest >= _UNDISTURBED:
+            if highest >= _EXCLUSIVE_ELECTION_ID:
                 raise NotPrimary(
-                    f"switch {self.address}: a run (process {highest - _UNDISTURBED}) is setting it up, "
+                    f"switch {self.address}: a run (process {highest - _EXCLUSIVE_ELECTION_ID}) is setting it up, "
                     "loading it or reading it out; try again when it has done so"
                 )
             election_id = highest + 1
