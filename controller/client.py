@@ -252,8 +252,8 @@ class SwitchClient:
             await switch.__aexit__(None, None, None)
             if highest >= _EXCLUSIVE_ELECTION_ID:
                 raise NotPrimary(
-                    f"switch {self.address}: a run (process {highest - _EXCLUSIVE_ELECTION_ID}) is setting it "
-                    "up, loading it or reading it out; try again when it has done so"
+                    f"switch {self.address}: a run (process {highest - _EXCLUSIVE_ELECTION_ID}) is setting "
+                    "it up, loading it or reading it out; try again when it has done so"
                 )
             election_id = highest + 1
         raise NotPrimary(f"switch {self.address}: another controller keeps taking the primary role")
