@@ -88,7 +88,7 @@ def test_the_command(stack: ExitStack, tmp_path: Path) -> None:
     reported = tmp_path / "counters.json"
     options = (ECN, "--port-rate", "2=100pps", "--port-queue", "*=3", "--counters", str(reported))
     with processes.softswitch(net.names, options=options) as started:
-        assert "datapath sockets: rates and queues of ports" in started.log()
+        assert "only the sockets support rates and queues of ports" in started.log()
         for number in range(4):
             net.hosts[1].send(ecn.frame(number))
         probes = [ecn.read(net.hosts[2].recv(2000)) for _ in range(4)]
