@@ -23,7 +23,7 @@ from controller.errors import DeviceError, NotPrimary, PipelineError
 from controller.tables import Row, RowEncoder, Update
 from foundation.concurrency import gather_or_cancel
 from foundation.designs.interface import Design
-from foundation.designs.registry import DEFAULT, known
+from foundation.designs.registry import DEFAULT, known_names
 from foundation.designs.registry import design as find_design
 from foundation.protocol.header import VERSION
 from foundation.text import pluralize
@@ -108,7 +108,7 @@ class SwitchClient:
             )
         if not self._switch.p4info.has_p4info(_schema(self._design).p4info):
             found = self._switch.p4info
-            for other in known():
+            for other in known_names():
                 running = find_design(other)
                 if found.has_p4info(_schema(running).p4info):
                     if running.controlled_as == self._design.name:
@@ -163,7 +163,7 @@ class SwitchClient:
         return SwitchClient._latest_ms % 2**32
 
     async def send(self, frame: bytes, egress_port: int | None) -> None:
-        """Send a packet-out to a port; None has the program process it as a frame of the CPU port."""
+        """Send a packet-out to a port; None has the program process it as if from the CPU port."""
         # gRPC allows one write on a stream at a time.
         async with self._sending:
             try:
@@ -217,7 +217,7 @@ class SwitchClient:
         return [entity async for entity in cast("AsyncIterator[E]", self._switch.read(wanted))]
 
     async def _unless_closed(self, rpc: Coroutine[object, object, T]) -> T:
-        """Return the result of an RPC; raise `DeviceError` if finsy cancels it, as the connection ends."""
+        """Return an RPC's result; raise `DeviceError` if finsy cancels it because the connection ended."""
         calling = asyncio.ensure_future(rpc)
         try:
             await asyncio.wait([calling])
@@ -229,7 +229,7 @@ class SwitchClient:
         try:
             return calling.result()
         except AssertionError as error:
-            # finsy raises it after it has closed the connection.
+            # finsy raises AssertionError in calls after it has closed the connection.
             if self._switch.is_up:
                 raise
             raise self._closed() from error
@@ -268,7 +268,7 @@ class SwitchClient:
         if not done:
             raise DeviceError(f"switch {self.address} does not speak P4Runtime: no answer in {seconds:g} s")
         if entering.cancelled():
-            # finsy could not set the connection up: it has logged the reason and cancelled itself.
+            # finsy could not set up the connection: it has logged the reason and cancelled the task.
             raise DeviceError(f"switch {self.address}: {what} failed")
         try:
             entering.result()
@@ -314,8 +314,12 @@ def _is_host_and_port(text: str) -> bool:
 
 
 def _wire_version_of(schema: fy.P4Schema, design: Design) -> str:
-    has_tables = {table.alias for table in schema.tables} == {table.alias for table in _schema(design).tables}
-    return (schema.p4info.pkg_info.version or _DEFAULT_WIRE_VERSION) if has_tables and schema.p4info else ""
+    has_same_tables = {table.alias for table in schema.tables} == {
+        table.alias for table in _schema(design).tables
+    }
+    return (
+        (schema.p4info.pkg_info.version or _DEFAULT_WIRE_VERSION) if has_same_tables and schema.p4info else ""
+    )
 
 
 @cache

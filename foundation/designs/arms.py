@@ -1,4 +1,4 @@
-"""Lookups over the arms of all designs, for code that names none. On the wire, an arm is a job."""
+"""Lookups over the arms of all designs, for code that names no design. On the wire, an arm is a job."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from foundation.designs.interface import Arm
 from foundation.designs.registry import design as find
-from foundation.designs.registry import known
+from foundation.designs.registry import known_names
 from foundation.errors import HotlineError
 from foundation.renamed import find_old_arm
 
@@ -33,7 +33,7 @@ def fault_arms(design: str) -> tuple[Arm, ...]:
 
 
 def all_arms() -> dict[str, Arm]:
-    found = [arm for design in known() for arm in arms_of(design)]
+    found = [arm for design in known_names() for arm in arms_of(design)]
     names = {arm.name: arm for arm in found}
     if not len(names) == len({arm.job for arm in found}) == len(found):
         raise ValueError(f"arms share a name or a job: {[(arm.name, arm.job) for arm in found]}")

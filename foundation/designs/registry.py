@@ -1,4 +1,4 @@
-"""The list of designs. A new one is a line of `NAMES` and a module of its name beside this one."""
+"""The list of designs. A new design is an item of `NAMES`, and a module of that name in this folder."""
 
 from __future__ import annotations
 
@@ -37,24 +37,24 @@ def design(name: str) -> Design:
 
 
 def no_optimiser_message(name: str, optimiser: str) -> str:
-    able = ", ".join(each for each in NAMES if design(each).optimises)
+    optimising = ", ".join(each for each in NAMES if design(each).optimises)
     return (
-        f"optimiser {optimiser} and design {name}: there pushes can only be added; expected design {able}, "
-        "or no optimiser"
+        f"optimiser {optimiser} and design {name}: there pushes can only be added; expected design "
+        f"{optimising}, or no optimiser"
     )
 
 
 _external: dict[str, Design] = {}
 
 
-def known() -> tuple[str, ...]:
+def known_names() -> tuple[str, ...]:
     """Return the names of the built-in designs, and of the others that were looked up in this process."""
     return (*NAMES, *_external)
 
 
 @dataclass(frozen=True)
 class Parts(Generic[T]):
-    """The parts that one room has of all designs: an attribute of a module each, imported at first use."""
+    """The parts that one room has of all designs: each is an attribute of a module, imported at first use."""
 
     room: str
     attribute: str

@@ -16,7 +16,7 @@ from experiment.designs import rows
 from foundation.compiled import sources
 from foundation.designs.arms import baseline_and_lead
 from foundation.designs.interface import NEVER
-from foundation.designs.registry import DesignError, design, known
+from foundation.designs.registry import DesignError, design, known_names
 from foundation.errors import HotlineError
 from hosts.designs import AGENTS
 from hosts.keys import KeySpace
@@ -105,7 +105,7 @@ def test_an_unknown_design_is_an_error() -> None:
         design("nothing")
     with pytest.raises(DesignError, match=r"'tests\.designs\.nowhere' is no design: No module named"):
         design("tests.designs.nowhere")
-    assert ECHO in known() or design(ECHO).name == "echo"
+    assert ECHO in known_names() or design(ECHO).name == "echo"
 
 
 def test_machine_code_of_one_design_is_not_made_of_another() -> None:
