@@ -35,7 +35,7 @@ class AckGroup(Row):
 
     TABLES = ("next_step.groups",)
     ACTION = "next_step.set_group"
-    MATCHED = 2
+    MATCH_FIELDS = 2
     app: int
     ingress_port: int
     group: int

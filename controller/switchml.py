@@ -15,7 +15,7 @@ from foundation.errors import HotlineError
 from foundation.protocol import addressing
 
 MAX_WORKERS = 32
-"""Workers of a job: each has a bit in a slot's 32-bit set."""
+"""Maximum number of workers of a job: each has a bit in a slot's 32-bit set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Member(Row):
 
     TABLES = ("identify.workers",)
     ACTION = "identify.set_worker"
-    MATCHED = 3
+    MATCH_FIELDS = 3
     src_addr: Ipv4
     dst_addr: Ipv4
     src_port: int

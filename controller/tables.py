@@ -21,8 +21,8 @@ from foundation.protocol import addressing
 from foundation.protocol.header import LANES
 
 CPU_PORT = addressing.CPU_PORT
-ROWS = 8192
-SLOTS = 4096
+ROWS = 8192  # rows of table `workers`
+SLOTS = 4096  # register slots of a lane
 INGRESS = "HotlineIngress."
 
 
@@ -77,26 +77,26 @@ class Row:
 
     TABLES: ClassVar[tuple[str, ...]]
     ACTION: ClassVar[str]
-    MATCHED: ClassVar[int] = 1
+    MATCH_FIELDS: ClassVar[int] = 1
     """Number of match fields, which come first."""
     CONTROL: ClassVar[str] = INGRESS
     """Name of the P4 control with the tables, and a trailing dot."""
 
     @property
     def identity(self) -> tuple[object, ...]:
-        values = (getattr(self, field.name) for field in fields(self)[: self.MATCHED])
+        values = (getattr(self, field.name) for field in fields(self)[: self.MATCH_FIELDS])
         return (*self.TABLES, *values)
 
     def entry(self) -> TableEntry | MulticastGroup:
         numbers = tuple(_number(getattr(self, field.name)) for field in fields(self))
-        key, args = numbers[: self.MATCHED], numbers[self.MATCHED :]
+        key, args = numbers[: self.MATCH_FIELDS], numbers[self.MATCH_FIELDS :]
         return TableEntry(self.CONTROL + self.TABLES[0], key, self.CONTROL + self.ACTION, args)
 
     @classmethod
     def from_entry(cls, entry: fy.P4TableEntry) -> Self:
         args = _action(entry).args
         readers = _readers(cls)  # type: ignore[arg-type]  # mypy does not know that classes are hashable
-        numbers = (entry[name] if at < cls.MATCHED else args[name] for at, name in enumerate(readers))
+        numbers = (entry[name] if at < cls.MATCH_FIELDS else args[name] for at, name in enumerate(readers))
         return cls(*(read(number) for read, number in zip(readers.values(), numbers, strict=True)))
 
 
@@ -131,7 +131,7 @@ class Server(Row):
 
     TABLES = ("identify.servers",)
     ACTION = "identify.set_server"
-    MATCHED = 2
+    MATCH_FIELDS = 2
     job: int
     ps: int
     mac: Mac
@@ -149,7 +149,7 @@ class Worker(Row):
 
     TABLES = ("identify.workers",)
     ACTION = "identify.set_worker"
-    MATCHED = 3
+    MATCH_FIELDS = 3
     job: int
     worker: int
     epoch: int
