@@ -38,7 +38,7 @@ SCHEMA: dict[str, type[pl.DataType]] = {
 }
 MAX_KEYS = LANES * SLOTS
 _PARTS_PER_THREAD = 4
-"""Parts of the logs for each thread of a cluster, as parts take different times."""
+"""Parts of the logs for each thread of a cluster; several, because parts take different times."""
 
 T = TypeVar("T")
 Progress = Callable[[int, int], None]
@@ -52,7 +52,7 @@ def build(
     scheduler: str | None = None,
     part_rows: int = PART_ROWS,
 ) -> pl.DataFrame:
-    """Return the `top_k` most updated keys of all `logs` together, or of their `job`, as `SCHEMA`.
+    """Return the `top_k` most updated keys of all `logs` or of one `job` in them; columns are in `SCHEMA`.
 
     Ties go to the smaller key. `scheduler` is the address of a cluster that counts (`over_parts`). Raises
     `DataError` for an unreadable log (`Counts.of_logs`), and `HotSetError` if no switch can hold the hot set.
@@ -103,17 +103,19 @@ def _on_cluster(
     with cluster_at(scheduler) as client:
         from distributed import as_completed
 
-        spread = counts.in_parts(_PARTS_PER_THREAD * threads_of(client))
-        futures = client.map(_reduced, range(spread.parts), counts=spread, reduce=reduce, pure=False)
+        split_counts = counts.in_parts(_PARTS_PER_THREAD * threads_of(client))
+        futures = client.map(
+            _reduce_part, range(split_counts.parts), counts=split_counts, reduce=reduce, pure=False
+        )
         for done, future in enumerate(as_completed(futures)):
-            progress(done, spread.parts)
+            progress(done, split_counts.parts)
             result: T = future.result()
             future.release()
             yield result
-        progress(spread.parts, spread.parts)
+        progress(split_counts.parts, split_counts.parts)
 
 
-def _reduced(part: int, counts: Counts, reduce: Callable[[pl.DataFrame], T]) -> T:
+def _reduce_part(part: int, counts: Counts, reduce: Callable[[pl.DataFrame], T]) -> T:
     return reduce(counts.of_part(part))
 
 

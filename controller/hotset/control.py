@@ -20,15 +20,15 @@ def _rows(hosts: Hosts, arms: Sequence[Arm], epoch: int) -> list[Settings]:
 def _jobs(hosts: Hosts, arms: Sequence[Arm]) -> Iterator[Job | Server]:
     for index, arm in enumerate(arms):
         for number in range(1, hosts.servers + 1):
-            place = hosts.server(number, index)
-            host, service = addressing.server(place), addressing.service(place)
+            global_number = hosts.server(number, index)
+            host, service = addressing.server(global_number), addressing.service(global_number)
             yield Server(
                 job=arm.job,
                 ps=number - 1,
                 mac=host.mac,
                 addr=host.address,
                 udp_port=HOTLINE_PORT,
-                port=hosts.server_port(place),
+                port=hosts.server_port(global_number),
                 service_mac=service.mac,
                 service_addr=service.address,
                 service_port=HOTLINE_PORT,
@@ -41,8 +41,8 @@ def _callers(hosts: Hosts, arms: Sequence[Arm], epoch: int) -> Iterator[Worker]:
     row = 0
     for index, arm in enumerate(arms):
         for number in range(1, hosts.workers + 1):
-            place = hosts.worker(number, index)
-            host = addressing.worker(place)
+            global_number = hosts.worker(number, index)
+            host = addressing.worker(global_number)
             yield Worker(
                 job=arm.job,
                 worker=number,
@@ -51,12 +51,12 @@ def _callers(hosts: Hosts, arms: Sequence[Arm], epoch: int) -> Iterator[Worker]:
                 mac=host.mac,
                 addr=host.address,
                 udp_port=addressing.worker_udp_port(arm.job),
-                port=hosts.worker_port(place),
+                port=hosts.worker_port(global_number),
             )
             row += 1
         for number in range(1, hosts.servers + 1):
-            place = hosts.server(number, index)
-            host = addressing.server(place)
+            global_number = hosts.server(number, index)
+            host = addressing.server(global_number)
             yield Worker(
                 job=arm.job,
                 worker=PS_CALLER_BASE + number - 1,
@@ -65,7 +65,7 @@ def _callers(hosts: Hosts, arms: Sequence[Arm], epoch: int) -> Iterator[Worker]:
                 mac=host.mac,
                 addr=host.address,
                 udp_port=PS_RPC_PORT,
-                port=hosts.server_port(place),
+                port=hosts.server_port(global_number),
                 kind=CallerKind.PRIVILEGED,
             )
             row += 1
@@ -78,7 +78,7 @@ async def _is_changed(controller: Controller, arm: Arm) -> bool:
 
 async def _values(controller: Controller, arms: Sequence[Arm]) -> dict[str, dict[int, int]]:
     aggregating = [arm for arm in arms if arm.settings.aggregates]
-    # Reading all entries takes longer than reading their registers.
+    # Entries are read once for all arms, because that takes longer than reading registers.
     params = await controller.entries() if aggregating else []
     registers = {arm.name: await controller.registers(arm.job, params=params) for arm in aggregating}
     return {

@@ -20,7 +20,7 @@ _POINTS_PER_DECADE = 40
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """The curve, exact for every k, with one point for each different count of updates."""
+    """The coverage curve, exact for every k, with one point for each different count of updates."""
 
     top: NDArray[np.int64]
     """[n + 1]: 0, and the number of keys with at least the largest, second largest, ... count of updates."""
@@ -42,7 +42,7 @@ class Coverage:
 
     @property
     def knee(self) -> int:
-        """The k with the curve farthest above its chord: Kneedle (Satopää et al., 2011), unsmoothed."""
+        """The k at which the curve is farthest above its chord: Kneedle (Satopää et al. 2011), unsmoothed."""
         return int(self.top[np.argmax(self.cumulative / self.cumulative[-1] - self.top / self.top[-1])])
 
     @property
@@ -60,7 +60,7 @@ def coverage(
     progress: Progress = lambda done, total: None,
     scheduler: str | None = None,
 ) -> Coverage:
-    """Return the coverage of logs if `jobs` jobs share the tables (`over_parts`); raises `DataError`."""
+    """Return the coverage of logs if `jobs` jobs share the tables; raises what `over_parts` raises."""
     keys_by_updates: Counter[int] = Counter()
     tops = []
     for part_keys, hottest in over_parts(counts, _of_part, scheduler, progress):

@@ -1,7 +1,7 @@
 """Let hot sets follow drift: in each period count updates, divide the slots, choose keys, and move them.
 
-An update is one lane of a worker's push, without retransmissions. Whichever adds it counts it: PSs count by
-key, the switch by slot. So counts of hot and cold keys are comparable, and a moved key's counts are summed.
+An update is one lane of a worker's push, without retransmissions. PSs count the updates
+that they add, by key, and the switch those that it adds, by slot; counts of a key that moved are summed.
 """
 
 from __future__ import annotations
@@ -19,14 +19,22 @@ from numpy.typing import NDArray
 from controller.controller import Controller
 from controller.errors import HotSetError, OffloadIsOff
 from controller.hotset.quotas import ALL_SLOTS, CAPACITY, Slots, first_per_lane, slots_of
-from controller.hotset.selection import Change, HotSetState, Rates, Rule, choose_for_jobs, smoothed, summed
+from controller.hotset.selection import (
+    Change,
+    HotSetState,
+    Rates,
+    Rule,
+    choose_for_jobs,
+    smoothed,
+    sum_by_key,
+)
 from controller.tables import HotParam, State
 from foundation.protocol.codec import Keys, Values
 from foundation.text import pluralize
 
-_Slot = tuple[int, int, int]
+_Slot = tuple[int, int, int]  # key, lane, slot
 _CANDIDATES = 2
-"""Cold keys to consider for each that may become hot in a period."""
+"""Cold keys to consider for each key that may become hot in a period."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +46,8 @@ class Period:
     """Updates that the switch has added; None in the first period."""
     keys_in: int
     keys_out: int
-    keys: int
-    seconds: float
+    keys: int  # hot keys after the moves
+    seconds: float  # duration of counting and moving
 
     @property
     def share(self) -> float | None:
@@ -62,13 +70,13 @@ class _Job:
 
 class _JobCounts(NamedTuple):
     entries: Sequence[HotParam]
-    contender: HotSetState
+    hot_set: HotSetState
     updates: int | None
     in_switch: int | None
 
     @property
     def hot(self) -> Keys:
-        return self.contender.hot
+        return self.hot_set.hot
 
 
 class Follower:
@@ -84,16 +92,18 @@ class Follower:
         began = time.monotonic()
         quotas = await self._quotas()
         entries = await self._controller.entries()
-        held, room = self._others(entries, quotas)
-        counted = {job: await self._count(job, entries) for job in self._jobs}
+        other_keys, room = self._other_jobs(entries, quotas)
+        job_counts = {job: await self._count(job, entries) for job in self._jobs}
         changes, remaining_slots = choose_for_jobs(
-            {job: each.contender for job, each in counted.items()},
-            {other: slots_of(keys) for other, keys in held.items()},
+            {job: each.hot_set for job, each in job_counts.items()},
+            {other: slots_of(keys) for other, keys in other_keys.items()},
             quotas,
             room,
         )
-        others = {other: (keys, first_per_lane(keys, remaining_slots[other])) for other, keys in held.items()}
-        await self._move(counted, changes, others)
+        others = {
+            other: (keys, first_per_lane(keys, remaining_slots[other])) for other, keys in other_keys.items()
+        }
+        await self._move(job_counts, changes, others)
         return [
             Period(
                 job=job,
@@ -104,7 +114,7 @@ class Follower:
                 keys=len(each.hot) + len(changes[job].arriving) - len(changes[job].leaving),
                 seconds=time.monotonic() - began,
             )
-            for job, each in counted.items()
+            for job, each in job_counts.items()
         ]
 
     async def _quotas(self) -> dict[int, int]:
@@ -113,7 +123,7 @@ class Follower:
                 raise OffloadIsOff(f"job {job} has its offload off; `hotline offload on` brings it back")
         return await self._controller.quotas()
 
-    def _others(
+    def _other_jobs(
         self, entries: Sequence[HotParam], quotas: Mapping[int, int]
     ) -> tuple[dict[int, list[int]], Slots]:
         """Return the keys of other known jobs, by slot, and the slots by lane that known jobs may have."""
@@ -121,12 +131,12 @@ class Follower:
         for entry in sorted(entries, key=lambda entry: entry.slot):
             if entry.job not in self._jobs:
                 others.setdefault(entry.job, []).append(entry.key)
-        taken = sum(map(len, others.values()))
+        n_other_keys = sum(map(len, others.values()))
         for job, each in self._jobs.items():
-            if each.rule.top_k > CAPACITY - taken:
+            if each.rule.top_k > CAPACITY - n_other_keys:
                 raise HotSetError(
                     f"top-k {each.rule.top_k} is too large: the switch has room for "
-                    f"{pluralize(CAPACITY - taken, 'key')} of job {job}"
+                    f"{pluralize(CAPACITY - n_other_keys, 'key')} of job {job}"
                 )
         orphans = [key for other, keys in others.items() if other not in quotas for key in keys]
         return {other: keys for other, keys in others.items() if other in quotas}, ALL_SLOTS - slots_of(
@@ -134,19 +144,19 @@ class Follower:
         )
 
     async def _count(self, job: int, all_entries: Sequence[HotParam]) -> _JobCounts:
-        followed = self._jobs[job]
+        job_state = self._jobs[job]
         entries = [entry for entry in all_entries if entry.job == job]
         hot = np.array([entry.key for entry in entries], dtype=np.uint64)
-        is_first = followed.pushes is None
-        cold, counts, at_servers = await self._read_busiest(job, followed.rule.top_k - len(entries))
-        pushes = await self._pushes_since(followed, entries)
-        counted = summed(np.append(hot, cold), np.append(pushes, counts))
-        rates, rule = followed.rates_and_rule(counted, len(hot), is_first)
-        contender = HotSetState(rates, hot, rule)
+        is_first = job_state.pushes is None
+        cold, counts, at_servers = await self._read_busiest(job, job_state.rule.top_k - len(entries))
+        pushes = await self._pushes_since(job_state, entries)
+        updates = sum_by_key(np.append(hot, cold), np.append(pushes, counts))
+        rates, rule = job_state.rates_and_rule(updates, len(hot), is_first)
+        hot_set = HotSetState(rates, hot, rule)
         in_switch = int(pushes.sum())
         if is_first:
-            return _JobCounts(entries, contender, None, None)
-        return _JobCounts(entries, contender, at_servers + in_switch, in_switch)
+            return _JobCounts(entries, hot_set, None, None)
+        return _JobCounts(entries, hot_set, at_servers + in_switch, in_switch)
 
     async def _read_busiest(self, job: int, missing: int) -> tuple[Keys, Values, int]:
         """Return the most updated keys of this period [n], their updates [n], and the updates of all keys."""
@@ -156,20 +166,20 @@ class Follower:
         counts = np.concatenate([counts[1:] for _, counts in shares])
         return keys, counts, sum(int(counts[0]) for _, counts in shares)
 
-    async def _pushes_since(self, followed: _Job, entries: Sequence[HotParam]) -> NDArray[np.int64]:
-        """Return the switch's updates of each entry since the last reading [n]; 0 if there was none."""
-        before = followed.pushes or {}
-        followed.pushes = await self._read(entries)
+    async def _pushes_since(self, job_state: _Job, entries: Sequence[HotParam]) -> NDArray[np.int64]:
+        """Return the switch's updates of each entry since the last reading [n]; 0 without a reading."""
+        before = job_state.pushes or {}
+        job_state.pushes = await self._read(entries)
         # A counter that went back was reset by a new pipeline.
         pushes = [
             count - before.get(slot, count) if count >= before.get(slot, 0) else count
-            for slot, count in followed.pushes.items()
+            for slot, count in job_state.pushes.items()
         ]
         return np.array(pushes, dtype=np.int64)
 
     async def _move(
         self,
-        counted: Mapping[int, _JobCounts],
+        job_counts: Mapping[int, _JobCounts],
         changes: Mapping[int, Change],
         others: Mapping[int, tuple[list[int], list[int]]],
     ) -> None:
@@ -178,13 +188,13 @@ class Follower:
         for other, (keys, remaining) in others.items():
             if len(remaining) < len(keys):
                 await self._controller.load(other, remaining)
-        if len(counted) > 1:
-            for job, each in counted.items():
+        if len(job_counts) > 1:
+            for job, each in job_counts.items():
                 if surplus := set(changes[job].surplus):
                     await self._controller.load(job, [key for key in each.hot.tolist() if key not in surplus])
-        for job, each in counted.items():
+        for job, each in job_counts.items():
             if changes[job] or any(entry.state is not State.HOT for entry in each.entries):
-                plan = await self._controller.load(job, changes[job].applied(each.hot.tolist()))
+                plan = await self._controller.load(job, changes[job].apply_to(each.hot.tolist()))
                 # A slot's count is not reset when its key changes.
                 pushes = self._jobs[job].pushes
                 assert pushes is not None
@@ -197,7 +207,7 @@ class Follower:
 
 
 async def follow(follower: Follower, every: float, periods: int | None) -> AsyncIterator[list[Period]]:
-    """Yield the first period at once, then `periods` more, one every `every` seconds; None never ends."""
+    """Yield the first period at once, then `periods` more, one every `every` seconds; endlessly if None."""
     loop = asyncio.get_running_loop()
     due = loop.time()
     for number in count():

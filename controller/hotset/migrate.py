@@ -114,7 +114,7 @@ def plan(
     new = [key for key in wanted if key not in present]
     lanes = lanes_of(np.array(new, dtype=np.uint64)).tolist()
     _check_fits(lanes, used, slots)
-    free = [_free(taken, slots) for taken in used]
+    free = [_free_slots(lane_slots, slots) for lane_slots in used]
     for key, lane in zip(new, lanes, strict=True):
         moves.append(Move(HotParam(job, key, lane, next(free[lane]), goal), None, goal))
     return Plan(
@@ -123,8 +123,8 @@ def plan(
     )
 
 
-def _free(taken: set[int], slots: int) -> Iterator[int]:
-    return (slot for slot in range(slots) if slot not in taken)
+def _free_slots(used: set[int], slots: int) -> Iterator[int]:
+    return (slot for slot in range(slots) if slot not in used)
 
 
 def _check_fits(lanes: list[int], used: list[set[int]], slots: int) -> None:
@@ -171,9 +171,9 @@ def _balanced(moves: Sequence[Move], n_ps: int) -> list[tuple[Move, int]]:
     seen: Counter[tuple[int, int]] = Counter()
     ranked: list[tuple[int, Move, int]] = []
     for move, ps in zip(moves, servers, strict=True):
-        share = (ps, move.param.lane)
-        ranked.append((seen[share], move, ps))
-        seen[share] += 1
+        group = (ps, move.param.lane)
+        ranked.append((seen[group], move, ps))
+        seen[group] += 1
     ranked.sort(key=lambda item: item[0])
     return [(move, ps) for _, move, ps in ranked]
 

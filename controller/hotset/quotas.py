@@ -46,15 +46,15 @@ def divide(
 ) -> dict[int, Slots]:
     """Divide each lane's `slots` between jobs that want some and jobs that only hold some.
 
-    First every job gets what it wants or holds within its quota. Then those that only hold some keep it,
-    and the rest is shared as equally as possible between jobs that want more.
+    First every job gets what it wants or holds within its quota. Then jobs that only hold slots keep all of
+    them, and the rest is divided as equally as possible between jobs that want more.
     """
     needs = {**held, **wanted}
-    within = {job: np.minimum(need, quotas.get(job, 0) // LANES) for job, need in needs.items()}
-    given = {job: np.zeros_like(slots) for job in needs}
-    for step in (within, held, wanted):
-        _share(step, given, slots)
-    return given
+    within_quota = {job: np.minimum(need, quotas.get(job, 0) // LANES) for job, need in needs.items()}
+    shares = {job: np.zeros_like(slots) for job in needs}
+    for step in (within_quota, held, wanted):
+        _grant(step, shares, slots)
+    return shares
 
 
 def remaining_keys(
@@ -64,9 +64,9 @@ def remaining_keys(
     quotas: Mapping[int, int],
     slots: int = SLOTS,
 ) -> dict[int, list[int]]:
-    """Return the keys that other jobs keep, for each that gives slots back to a job that loads `wanted` keys.
+    """Return the keys that jobs keep which give slots back to `job`, so that it can load `wanted`: by job.
 
-    Keys in a lane's last slots leave first: a set that was loaded at once has its coldest keys there.
+    Keys in a lane's last slots leave first: a hot set that was loaded at once has its coldest keys there.
     """
     others: dict[int, list[HotParam]] = {}
     for entry in sorted(entries, key=lambda entry: entry.slot):
@@ -74,15 +74,15 @@ def remaining_keys(
             others.setdefault(entry.job, []).append(entry)
     # Jobs that the switch does not know have no servers that could take values back.
     orphans = [entry.key for other, keys in others.items() if other not in quotas for entry in keys]
-    held = {other: _keys(keys) for other, keys in others.items() if other in quotas}
-    given = divide(
+    keys_by_job = {other: _keys(keys) for other, keys in others.items() if other in quotas}
+    shares = divide(
         {job: slots_of(wanted)},
-        {other: slots_of(keys) for other, keys in held.items()},
+        {other: slots_of(keys) for other, keys in keys_by_job.items()},
         quotas,
         np.maximum(slots - slots_of(orphans), 0),
     )
-    remaining = {other: first_per_lane(keys, given[other]) for other, keys in held.items()}
-    return {other: keys for other, keys in remaining.items() if len(keys) < len(held[other])}
+    remaining = {other: first_per_lane(keys, shares[other]) for other, keys in keys_by_job.items()}
+    return {other: keys for other, keys in remaining.items() if len(keys) < len(keys_by_job[other])}
 
 
 def first_per_lane(keys: Sequence[int], room: Slots) -> list[int]:
@@ -101,21 +101,21 @@ def ranks_in_lane(lanes: NDArray[np.uint8]) -> NDArray[np.int64]:
     return ranks
 
 
-def _share(needs: Mapping[int, Slots], given: Mapping[int, Slots], slots: Slots) -> None:
+def _grant(needs: Mapping[int, Slots], shares: Mapping[int, Slots], slots: Slots) -> None:
     """Give jobs up to what they need, as equally as the free slots allow; smaller ids come first."""
     jobs = sorted(needs)
     while jobs:
-        free = slots - sum(given.values(), np.zeros_like(slots))
-        missing = np.array([np.maximum(needs[job] - given[job], 0) for job in jobs])
-        asking = (missing > 0).sum(axis=0)
-        step = free // np.maximum(asking, 1)
+        free = slots - sum(shares.values(), np.zeros_like(slots))
+        missing = np.array([np.maximum(needs[job] - shares[job], 0) for job in jobs])
+        asking_jobs = (missing > 0).sum(axis=0)
+        step = free // np.maximum(asking_jobs, 1)
         rest = np.where(step > 0, 0, free)
         # With fewer slots than jobs that ask, the first jobs get one each.
         extra = np.minimum(missing, np.where((missing > 0).cumsum(axis=0) <= rest, 1, step))
         if not extra.any():
             return
         for job, more in zip(jobs, extra, strict=True):
-            given[job][:] += more
+            shares[job][:] += more
 
 
 def _keys(entries: Iterable[HotParam]) -> list[int]:

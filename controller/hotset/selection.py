@@ -1,8 +1,8 @@
 """Choose which keys should be hot by their rates of updates: pure functions, no I/O.
 
 Moves have a cost, and counts vary by chance, so a cold key replaces a hot one only if its rate is higher by a
-margin and by more than chance. Rates are updates per period, exponentially smoothed from 0 on, so a new key
-needs twice its long-run rate in its first period.
+margin and by more than chance. Rates are updates per period, exponentially smoothed from 0 on: a new key's
+rate is half of its updates in its first period.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Rates(NamedTuple):
         return np.where(self.keys[at] == keys, self.rates[at], 0.0)
 
 
-def summed(keys: Keys, counts: NDArray[np.number]) -> Rates:  # integers or floats
+def sum_by_key(keys: Keys, counts: NDArray[np.number]) -> Rates:  # integers or floats
     """Return the sums of counts or rates [n] by key; `keys` [n] may repeat."""
     distinct, at = np.unique(keys, return_inverse=True)
     return Rates(distinct, np.bincount(at, counts, len(distinct)).astype(np.float64))
@@ -52,7 +52,7 @@ def summed(keys: Keys, counts: NDArray[np.number]) -> Rates:  # integers or floa
 
 def smoothed(before: Rates, counted: Rates) -> Rates:
     weighted = ((1 - NEWEST) * before.rates, NEWEST * counted.rates)
-    both = summed(np.append(before.keys, counted.keys), np.append(*weighted))
+    both = sum_by_key(np.append(before.keys, counted.keys), np.append(*weighted))
     is_relevant = both.rates >= _MIN_RATE
     return Rates(both.keys[is_relevant], both.rates[is_relevant])
 
@@ -65,7 +65,7 @@ class Rule:
     swaps: int = WAVE  # maximum per period
 
     def beats(self, cold: float, hot: float) -> bool:
-        """Return whether rate `cold` beats `hot` by more than chance: a count n has deviation √n."""
+        """Return whether rate `cold` beats `hot` by more than chance: a count n has standard deviation √n."""
         deviation = sqrt((cold + hot) * NEWEST / (2 - NEWEST))
         return cold > self.margin * hot and cold - hot > _SIGMAS * deviation
 
@@ -79,7 +79,7 @@ class Change:
     def __bool__(self) -> bool:
         return bool(self.swaps or self.filling or self.surplus)
 
-    def applied(self, hot: Iterable[int]) -> list[int]:
+    def apply_to(self, hot: Iterable[int]) -> list[int]:
         leaving = set(self.leaving)
         return [key for key in hot if key not in leaving] + self.arriving
 
@@ -117,15 +117,15 @@ class HotSetState(NamedTuple):
     def choose(self, room: Slots) -> Change:
         return choose(self.rates, self.hot, self.rule, room.tolist())
 
-    def wanted(self) -> Slots:
-        return slots_of(self.choose(ALL_SLOTS).applied(self.hot.tolist()))
+    def wanted_slots(self) -> Slots:
+        return slots_of(self.choose(ALL_SLOTS).apply_to(self.hot.tolist()))
 
 
 def choose_for_jobs(
     jobs: Mapping[int, HotSetState], held: Mapping[int, Slots], quotas: Mapping[int, int], room: Slots
 ) -> tuple[dict[int, Change], dict[int, Slots]]:
     """Return the changes of jobs that share `room`, and what remains of the slots that other jobs `held`."""
-    shares = divide({job: each.wanted() for job, each in jobs.items()}, held, quotas, room)
+    shares = divide({job: each.wanted_slots() for job, each in jobs.items()}, held, quotas, room)
     changes = {job: each.choose(shares[job]) for job, each in jobs.items()}
     return changes, {job: shares[job] for job in held}
 
@@ -144,8 +144,8 @@ class _Ranked(NamedTuple):
     def where(self, mask: NDArray[np.bool_]) -> _Ranked:
         return _Ranked(self.keys[mask], self.rates[mask], self.lanes[mask])
 
-    def at(self, place: int) -> _Key:
-        return _Key(int(self.keys[place]), float(self.rates[place]), int(self.lanes[place]))
+    def at(self, rank: int) -> _Key:
+        return _Key(int(self.keys[rank]), float(self.rates[rank]), int(self.lanes[rank]))
 
     def to_list(self) -> list[_Key]:
         return [_Key(*row) for row in zip(*(column.tolist() for column in self), strict=True)]
@@ -157,7 +157,7 @@ def _ranked(keys: Keys, rates: NDArray[np.float64]) -> _Ranked:
 
 
 def _fill(arrivals: Sequence[_Key], places: int, free: NDArray[np.int64]) -> tuple[list[int], list[_Key]]:
-    """Return the first arrivals that find a place, and all others; take their slots from `free`."""
+    """Return the first `places` arrivals with a `free` slot in their lane, which they use, and all others."""
     filling: list[int] = []
     waiting: list[_Key] = []
     for arrival in arrivals:

@@ -34,7 +34,7 @@ def shares_by_table(steps: Steps, top_k: int) -> Iterator[TableShare]:
 def hottest(updates: NDArray[np.int64], top_k: int) -> NDArray[np.bool_]:
     """Return which keys are the `top_k` with the most updates; of equal ones, those of lower index.
 
-    It takes the memory of one copy of `updates`, as there may be 50 million keys.
+    It needs memory for only one copy of `updates`, because there may be 50 million keys.
     """
     if not 0 < top_k < len(updates):
         return np.full(len(updates), top_k > 0)

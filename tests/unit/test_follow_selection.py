@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from controller.hotset import selection
 from controller.hotset.migrate import WAVE
-from controller.hotset.selection import Change, Rates, Rule, choose, smoothed, summed
+from controller.hotset.selection import Change, Rates, Rule, choose, smoothed, sum_by_key
 from controller.tables import SLOTS
 from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import LANES
@@ -36,9 +36,9 @@ def test_the_defaults() -> None:
 
 
 def test_counts_of_a_key_add_up_and_rates_are_smoothed_over_a_few_periods() -> None:
-    counted = summed(np.array([7, 3, 7], dtype=np.uint64), np.array([100, 5, 60]))
+    counted = sum_by_key(np.array([7, 3, 7], dtype=np.uint64), np.array([100, 5, 60]))
     assert (counted.keys.tolist(), counted.rates.tolist()) == ([3, 7], [5.0, 160.0])
-    nothing = summed(np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64))
+    nothing = sum_by_key(np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64))
     rates, seen = Rates.none(), []
     for each in (counted, counted, nothing, nothing, nothing):
         rates = smoothed(rates, each)
@@ -54,7 +54,7 @@ def test_what_is_hardly_updated_is_forgotten() -> None:
 def test_a_hotter_key_takes_the_place_of_the_coldest() -> None:
     change = chosen({1: 1000, 2: 400, 3: 900, 4: 300}, [1, 2], Rule(2))
     assert change == Change(swaps=((3, 2),), filling=(), surplus=())
-    assert change.applied([1, 2]) == [1, 3] and (change.arriving, change.leaving) == ([3], [2])
+    assert change.apply_to([1, 2]) == [1, 3] and (change.arriving, change.leaving) == ([3], [2])
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_any_counts(counts: dict[int, int], rule: Rule, data: st.DataObject) -> 
     room = data.draw(rooms)
     hot = data.draw(hot_sets(room))
     change = chosen(counts, hot, rule, room)
-    after = change.applied(hot)
+    after = change.apply_to(hot)
     rate = Counter(counts)
     assert len(after) == len(set(after)) <= rule.top_k
     assert all(number <= room[lane] for lane, number in Counter(map(lane_of, after)).items())
@@ -167,7 +167,7 @@ def test_the_set_follows_and_then_rests(before: dict[int, int], after: dict[int,
     for counts in (before, after):
         for _ in range(SETTLED + -(-rule.top_k // rule.swaps)):
             rates = smoothed(rates, rates_of(counts))
-            hot = np.array(choose(rates, hot, rule, ROOM).applied(hot.tolist()), dtype=np.uint64)
+            hot = np.array(choose(rates, hot, rule, ROOM).apply_to(hot.tolist()), dtype=np.uint64)
         rates = smoothed(rates, rates_of(counts))
         assert not choose(rates, hot, rule, ROOM)
     coldest = min((after.get(key, 0) for key in hot.tolist()), default=0)
@@ -187,9 +187,9 @@ def test_what_varies_by_chance_alone_hardly_moves() -> None:
     rates, hot = Rates.none(), keys[:1000]
     moved = []
     for _ in range(20):
-        rates = smoothed(rates, summed(keys, random.poisson(expected)))
+        rates = smoothed(rates, sum_by_key(keys, random.poisson(expected)))
         change = choose(rates, hot, rule, ROOM)
         moved.append(len(change.swaps))
-        hot = np.array(change.applied(hot.tolist()), dtype=np.uint64)
+        hot = np.array(change.apply_to(hot.tolist()), dtype=np.uint64)
     assert max(moved[5:]) <= 20
     assert expected[hot.astype(np.int64)].sum() > 0.98 * expected[:1000].sum()
