@@ -15,13 +15,13 @@ from foundation.protocol.header import COLLECTOR_BASE, HOTLINE_PORT, PS_CALLER_B
 
 def _rows(hosts: Hosts, arms: Sequence[Arm], epoch: int) -> list[Settings]:
     rows = HOTSET.rows(hosts, arms, epoch)
-    movers = [row for row in rows if isinstance(row, Worker) and row.kind is CallerKind.PRIVILEGED]
-    first = sum(isinstance(row, Worker) for row in rows)
+    ps_callers = [row for row in rows if isinstance(row, Worker) and row.kind is CallerKind.PRIVILEGED]
+    first_row = sum(isinstance(row, Worker) for row in rows)
     collectors = (
         replace(
-            mover, worker=COLLECTOR_BASE + mover.worker - PS_CALLER_BASE, row=number, udp_port=HOTLINE_PORT
+            caller, worker=COLLECTOR_BASE + caller.worker - PS_CALLER_BASE, row=number, udp_port=HOTLINE_PORT
         )
-        for number, mover in enumerate(movers, start=first)
+        for number, caller in enumerate(ps_callers, start=first_row)
     )
     return [*rows, *collectors]
 

@@ -102,16 +102,18 @@ class Controller:
 
     async def plan(self, job: int, keys: Sequence[int]) -> Plan:
         """Return the moves that `load` would make."""
-        returns, moves = await self._plan(job, keys)
-        return Plan(tuple(chain(*(each.moves for each in returns.values()), moves.leaving)), moves.arriving)
+        other_plans, moves = await self._plan(job, keys)
+        return Plan(
+            tuple(chain(*(each.moves for each in other_plans.values()), moves.leaving)), moves.arriving
+        )
 
     async def load(self, job: int, keys: Sequence[int], *, progress: Progress = no_progress) -> Plan:
-        """Make `keys` a job's hot set by moving the difference; they are parked if offload is off.
+        """Make `keys` a job's hot set by moving the difference; the keys are parked if offload is off.
 
         Other jobs give back the slots that the job needs within its quota. Return the job's own moves.
         """
-        returns, moves = await self._plan(job, keys)
-        for other, its_moves in returns.items():
+        other_plans, moves = await self._plan(job, keys)
+        for other, its_moves in other_plans.items():
             await self._move(other, its_moves, no_progress)
         return await self._move(job, moves, progress)
 
@@ -120,13 +122,14 @@ class Controller:
         await self.job(job)
         params = await self._params()
         jobs = await self._jobs()
-        of_others = remaining_keys(params, job, keys, {row.job: row.quota for row in jobs.values()})
-        returns = {
-            other: plan(params, other, of_other, jobs[other].offload) for other, of_other in of_others.items()
+        remaining_by_job = remaining_keys(params, job, keys, {row.job: row.quota for row in jobs.values()})
+        other_plans = {
+            other: plan(params, other, remaining, jobs[other].offload)
+            for other, remaining in remaining_by_job.items()
         }
-        freed = {(move.param.job, move.param.key) for each in returns.values() for move in each.leaving}
-        remaining = [param for param in params if (param.job, param.key) not in freed]
-        return returns, plan(remaining, job, keys, jobs[job].offload)
+        freed = {(move.param.job, move.param.key) for each in other_plans.values() for move in each.leaving}
+        params_after = [param for param in params if (param.job, param.key) not in freed]
+        return other_plans, plan(params_after, job, keys, jobs[job].offload)
 
     async def load_all(
         self, hot_sets: Mapping[int, Sequence[int]], *, renew: bool = False, progress: Progress = no_progress
@@ -246,8 +249,8 @@ class Controller:
             )
         params = [entries[key] for key in wanted]
         async with InBand(self._switch, timeout_s=self._timeout_s) as inband, self._caller(inband.epoch, job):
-            held = await inband.read(servers, [param.key for param in params])
-        return [Register(param, held.get(param.key)) for param in params]
+            values = await inband.read(servers, [param.key for param in params])
+        return [Register(param, values.get(param.key)) for param in params]
 
     async def _move(self, job: int, moves: Plan, progress: Progress) -> Plan:
         await self._carry_out(job, moves, True, progress)

@@ -40,8 +40,8 @@ from foundation.protocol.packing import pack_hashed
 log = logging.getLogger(__name__)
 
 ANSWER_TIMEOUT_S = 10.0
-_FIRST_TIMEOUT = 0.1
-_MAX_TIMEOUT = 0.4
+_FIRST_TIMEOUT_S = 0.1
+_MAX_TIMEOUT_S = 0.4
 _MAX_READS = 8
 _UP_HINT = " Under `hotline up`, servers run only while workers do: start a script first"
 
@@ -124,14 +124,14 @@ class InBand:
         answers = await gather_or_cancel(
             self._read(servers[ps], live, lanes[:count], free) for ps, count, live, lanes in rpcs
         )
-        held: dict[int, int] = {}
+        found: dict[int, int] = {}
         for positions, answer in zip(packing.position.tolist(), answers, strict=True):
             assert answer.values is not None
             values = answer.values.view(np.int32).tolist()
             for lane in range(LANES):
                 if answer.header.served >> lane & 1:
-                    held[keys[positions[lane]]] = values[lane]
-        return held
+                    found[keys[positions[lane]]] = values[lane]
+        return found
 
     async def _check(self, server: Server, keys: Sequence[int]) -> None:
         if (await self._command(Command.VALUES, server, keys)).status is not Status.OK:
@@ -194,14 +194,14 @@ class InBand:
         answer: asyncio.Future[T] = loop.create_future()
         waiting[call] = answer
         end = loop.time() + self._timeout_s
-        timeout = _FIRST_TIMEOUT
+        timeout_s = _FIRST_TIMEOUT_S
         try:
             while loop.time() < end:
                 await self._switch.send(frame, port)
-                await asyncio.wait([answer], timeout=min(timeout, end - loop.time()))
+                await asyncio.wait([answer], timeout=min(timeout_s, end - loop.time()))
                 if answer.done():
                     return answer.result()
-                timeout = min(2 * timeout, _MAX_TIMEOUT)
+                timeout_s = min(2 * timeout_s, _MAX_TIMEOUT_S)
         finally:
             del waiting[call]
         raise NoAnswer(

@@ -8,10 +8,10 @@ from controller.status import Counters
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The counters at one time, and their rates since the reading before.
+    """The counters at one time, and their rates since the previous reading.
 
-    Their names: `rpcs_<outcome>`; `lanes` of workers' RPCs, without retransmissions, and the `hits` among
-    them; `overflows`; `drops` and `drops_<reason>`.
+    Names: `rpcs_<outcome>`; `lanes` of workers' RPCs, without retransmissions, and the `hits` among them;
+    `overflows`; `drops` and `drops_<reason>`.
     """
 
     at_s: float
@@ -19,12 +19,12 @@ class Reading:
     totals: dict[str, int]
     """Counts since the pipeline was committed."""
     hit_share: float | None
-    """Share of lanes that hit in the interval, or since the commit without one; None without lanes."""
+    """Share of lanes that hit in the interval, or since the commit if it is None; None without lanes."""
     interval_s: float | None = None
     per_s: dict[str, float] | None = None
     """Counts per second over the interval; None for a first reading and after a reset."""
     was_reset: bool = False
-    """Whether a counter decreased since the reading before, as the pipeline was committed again."""
+    """Whether a counter decreased since the previous reading, because the pipeline was committed again."""
 
 
 def take(counters: Counters, at_s: float, before: Reading | None = None) -> Reading:

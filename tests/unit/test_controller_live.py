@@ -257,8 +257,8 @@ async def test_registers_are_read_through_the_data_plane(net: LiveNet) -> None:
 
 def test_a_lost_command_is_heard_however_far_the_others_have_got(monkeypatch: pytest.MonkeyPatch) -> None:
     """A large set takes hundreds of commands; the lost ones wait while others go on."""
-    monkeypatch.setattr(inband, "_FIRST_TIMEOUT", 1.0)
-    monkeypatch.setattr(inband, "_MAX_TIMEOUT", 1.0)
+    monkeypatch.setattr(inband, "_FIRST_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(inband, "_MAX_TIMEOUT_S", 1.0)
 
     async def scenario() -> None:
         async with LiveNet(JOB, 20_000, loss=0.02) as net:
