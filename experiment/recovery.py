@@ -18,8 +18,8 @@ from foundation.protocol.addressing import SWITCH_NAME
 log = logging.getLogger(__name__)
 
 _RETRY_S = 0.1
-_MAX_TRIES = 10
-"""Maximum failures that no process's death explains; with as many, the recovery fails."""
+_MAX_UNEXPLAINED_FAILURES = 10
+"""Number of failures, unexplained by the death of a process, with which the recovery fails."""
 
 
 class RecoverableCluster(Protocol):
@@ -36,7 +36,7 @@ class RecoverableCluster(Protocol):
         ...
 
     async def start_switch(self) -> int:
-        """Start an empty switch and return the new epoch of its callers. It may end before it answers."""
+        """Start an empty switch, which may end before it answers; return the new epoch of its callers."""
         ...
 
     async def until_switch_answers(self) -> None: ...
@@ -46,7 +46,7 @@ class RecoverableCluster(Protocol):
         ...
 
     def rows(self, epoch: int) -> Sequence[Settings]:
-        """Return the rows of a switch whose callers have an epoch, without hot sets."""
+        """Return the rows of a switch whose callers have `epoch`, without hot sets."""
         ...
 
     async def renew_workers(self, epoch: int) -> None: ...
@@ -80,7 +80,7 @@ async def _start_and_restore(cluster: RecoverableCluster) -> bool:
 
 async def _restore_with_retries(cluster: RecoverableCluster, epoch: int) -> None:
     await cluster.until_switch_answers()
-    tries = 0
+    unexplained_failures = 0
     while True:
         deaths = cluster.liveness.deaths
         try:
@@ -92,8 +92,8 @@ async def _restore_with_retries(cluster: RecoverableCluster, epoch: int) -> None
                 or cluster.liveness.others_down(SWITCH_NAME)
                 or await cluster.liveness.has_new_death(deaths)
             )
-            tries += not is_explained
-            if tries == _MAX_TRIES:
+            unexplained_failures += not is_explained
+            if unexplained_failures == _MAX_UNEXPLAINED_FAILURES:
                 raise
             log.info("retrying to restore the switch: %s", error)
         await asyncio.sleep(_RETRY_S)

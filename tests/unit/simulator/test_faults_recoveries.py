@@ -104,7 +104,7 @@ def what_fails_is_not_tried_again(patched: pytest.MonkeyPatch) -> None:
     patched.setattr(Liveness, "has_new_death", has_new_death)
     patched.setattr(Liveness, "others_down", lambda liveness, name: False)
     patched.setattr(recovery, "NotPrimary", ())
-    patched.setattr(recovery, "_MAX_TRIES", 1)
+    patched.setattr(recovery, "_MAX_UNEXPLAINED_FAILURES", 1)
 
 
 def worker_forgets_what_was_held(patched: pytest.MonkeyPatch) -> None:
