@@ -19,7 +19,7 @@ def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
 
 @contextmanager
 def named_progress_bar(label: str) -> Iterator[Callable[[int, int, str], None]]:
-    """Show a progress bar with the name of what was done last; without a terminal, print each name."""
+    """Show a progress bar with the name of the item done last; without a terminal, print each name."""
     is_terminal = Console(stderr=True).is_terminal
 
     def show(done: int, total: int, name: str) -> None:

@@ -37,7 +37,7 @@ from hosts.workload.generator import R1, R2, Shape
 
 EPOCH = 1
 """Epoch of every caller: a run starts with a fresh switch."""
-SERVER_ROWS = 256
+SERVER_ROWS = 256  # rows of table `servers`
 _MAX_ARMS = max(len(arms_of(name)) for name in NAMES)
 MAX_SERVERS = min(MAX_HOSTS_OF_A_KIND, SERVER_ROWS // _MAX_ARMS)
 MAX_WORKERS = min(MAX_HOSTS_OF_A_KIND, (ROWS - 1) // _MAX_ARMS - MAX_SERVERS)
@@ -45,7 +45,7 @@ MAX_WORKERS = min(MAX_HOSTS_OF_A_KIND, (ROWS - 1) // _MAX_ARMS - MAX_SERVERS)
 
 
 def max_top_k(jobs: int) -> int:
-    """Return the maximum `top_k` of each of `jobs` offloaded jobs: 7/8 of slots, as lanes fill unevenly."""
+    """Return the maximum `top_k` of each of `jobs` offloaded jobs: 7/8, because lanes fill unevenly."""
     return LANES * SLOTS // jobs * 7 // 8
 
 
@@ -212,8 +212,8 @@ class Config(RunSettings):
     def loads_of_round(self, number: int) -> tuple[float, ...]:
         """Return the loads that a round, counted from 0, measures.
 
-        Looks see the first load only. So that more of its rounds fit into the time, every second round leaves
-        out the others.
+        Interim looks use the first load only, so every second round leaves out the other loads: more rounds
+        fit into the time.
         """
         return self.loads[:1] if self.ends_at_looks and number % 2 else self.loads
 
@@ -257,19 +257,24 @@ class Config(RunSettings):
             raise ValueError("loads must be fractions above 0 and at most 1, at least one")
         if len(set(map(load_name, self.loads))) < len(self.loads):
             raise ValueError(f"loads ({', '.join(map(load_name, self.loads))}) must differ")
-        known = {arm.name: arm.reference for arm in self.every_arm if arm.is_measured}
-        needed = {known[name] or name for name in self.arms if name in known}
-        if not needed or not needed <= set(self.arms) <= set(known) or len(set(self.arms)) < len(self.arms):
-            if message := find_old_arm(self.arms, known):
+        references = {arm.name: arm.reference for arm in self.every_arm if arm.is_measured}
+        needed = {references[name] or name for name in self.arms if name in references}
+        if (
+            not needed
+            or not needed <= set(self.arms) <= set(references)
+            or len(set(self.arms)) < len(self.arms)
+        ):
+            if message := find_old_arm(self.arms, references):
                 raise ValueError(message)
-            compared_with = " and ".join(name for name, baseline in known.items() if baseline is None)
+            compared_with = " and ".join(name for name, baseline in references.items() if baseline is None)
             raise ValueError(
-                f"arms ({', '.join(self.arms)}) must be some of {', '.join(known)}, including {compared_with}"
+                f"arms ({', '.join(self.arms)}) must be some of {', '.join(references)}, including "
+                f"{compared_with}"
             )
         limit = max_top_k(max(1, self.jobs_per_switch))
         if self.top_k > limit and not self.is_lockstep:
-            with_hot = " and ".join(arm.name for arm in self.offloaded)
-            raise ValueError(f"top_k ({self.top_k}) must be at most {limit:,} with arms {with_hot}")
+            offloaded = " and ".join(arm.name for arm in self.offloaded)
+            raise ValueError(f"top_k ({self.top_k}) must be at most {limit:,} with arms {offloaded}")
         if self.workload.hot_parameters >= self.workload.parameters:
             wanted = f"less than its parameters ({self.workload.parameters:,})"
             raise ValueError(f"workload.hot_parameters ({self.workload.hot_parameters:,}) must be {wanted}")
@@ -285,7 +290,7 @@ class Config(RunSettings):
         if self.target == "bmv2" and "datapath" in self.model_fields_set:
             raise ValueError("datapath is a feature of the softswitch; target bmv2 has none")
         if self.datapath == "kernel" and self.faults != Faults():
-            raise ValueError("faults are made by the sockets: datapath kernel has none")
+            raise ValueError("faults need datapath sockets, which injects them; datapath kernel has none")
         if self.target == "bmv2" and self.faults != Faults():
             raise ValueError("faults are a feature of the softswitch; target bmv2 has none")
         return self
@@ -380,7 +385,7 @@ def config_of(model: type[AnyModel], values: Mapping[str, object]) -> AnyModel:
 
 
 def _first(error: ValidationError) -> ErrorDetails:
-    """Return the first error, but one about a renamed setting first, as it may have caused the others."""
+    """Return the first error about a renamed setting, which may have caused others, or the first of all."""
     found = error.errors()
     return next((each for each in found if find_old_setting(each["loc"])), found[0])
 
@@ -439,6 +444,6 @@ def _message(error: ErrorDetails, model: type[BaseModel]) -> str:
 def _siblings(path: tuple[int | str, ...], model: type[BaseModel]) -> Iterable[str]:
     if len(path) == 1:
         return model.model_fields
-    table: Any = model.model_fields[str(path[0])].annotation  # A model, as it contains settings.
+    table: Any = model.model_fields[str(path[0])].annotation  # A model, because the path goes on in it.
     names: Iterable[str] = table.model_fields
     return names

@@ -12,7 +12,7 @@ from foundation.designs.interface import Arm, Design, Hosts
 from foundation.designs.registry import Parts
 from foundation.designs.registry import design as find_design
 
-# Sessions and traces are `Any`: real and simulated ones differ, and each design uses other parts of them.
+# Sessions and traces are `Any`: real and simulated ones differ, and each design uses different parts of them.
 PREPARATION = Parts[Callable[[Any, Any], Awaitable[None]]](
     "experiment", "prepare", {"collect": "experiment.hotset", "hotset": "experiment.hotset"}
 )

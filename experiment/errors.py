@@ -39,4 +39,4 @@ def secondary() -> Iterator[None]:
     try:
         yield
     except (HotlineError, OSError) as error:
-        log.warning("and then: %s", error)
+        log.warning("while cleaning up: %s", error)

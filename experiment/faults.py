@@ -9,7 +9,7 @@ class FrameFault(NamedTuple):
     name: str
     option: str  # key in the softswitch's `--impair`
     row: str  # label in the table of docs/reliability.md
-    counter: str
+    counter: str  # counter of such frames in the simulator's record of a link
 
 
 class ProcessKill(NamedTuple):

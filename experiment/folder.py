@@ -40,20 +40,20 @@ def tidy(run: Path) -> bool:
 
 
 def point_to_latest(runs: Path) -> None:
-    """Point `latest` atomically to the last run with a record or a report; remove it if there is none."""
-    written = {run: time for run in runs.glob("*") if not run.is_symlink() and (time := _written_ns(run))}
+    """Point `latest` atomically to the last run with a record or report; remove `latest` if there is none."""
+    mtimes_ns = {run: time for run in runs.glob("*") if not run.is_symlink() and (time := _mtime_ns(run))}
     latest = runs / "latest"
-    if not written:
+    if not mtimes_ns:
         latest.unlink(missing_ok=True)
         return
     partial = runs / ".latest.partial"
     partial.unlink(missing_ok=True)
-    partial.symlink_to(max(written, key=written.__getitem__).name)
+    partial.symlink_to(max(mtimes_ns, key=mtimes_ns.__getitem__).name)
     _chown_to_user(partial)
     partial.replace(latest)
 
 
-def _written_ns(run: Path) -> int | None:
+def _mtime_ns(run: Path) -> int | None:
     for name in ("run.json", "report.html"):
         with suppress(OSError):
             return (run / name).stat().st_mtime_ns

@@ -12,7 +12,7 @@ from foundation.designs.arms import profile_arm
 from foundation.logs.merge import last_updates
 
 _MARGIN = 1.02
-"""Factor on the number of steps, as mini-batches differ in size."""
+"""Factor on the number of steps, because mini-batches differ in size."""
 
 
 class TraceSize(Protocol):
@@ -35,7 +35,7 @@ async def prepare(session: Session, trace: TraceSize) -> None:
 
 
 async def profile(session: Session, trace: TraceSize) -> None:
-    """Run the profile job until it has pushed the configured lanes, at most a pass; write the update logs."""
+    """Run the profile job for the configured number of lanes, at most one pass; write the update logs."""
     workers, arm = session.config.workers, profile_arm(session.config.design)
     steps = steps_to_profile(session.config, trace)
     done: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Track which processes of a run are down, so that waiting for one can survive its recovery."""
+"""Track which processes of a run are down, so that a wait for a process can outlast its recovery."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Describe the machine of a run, on any operating system, as simulations do not need Linux."""
+"""Describe the machine of a run, on any operating system: simulations do not need Linux."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class Reporter:
 
     @contextmanager
     def phase(self, name: str, total: float | None = None) -> Iterator[Phase]:
-        """Show a phase within the context; `total` is in the units of its updates."""
+        """Show a phase within the context; `total` has the unit of `done` in `Phase.update`."""
         start = time.monotonic()
         task = self._bars.add_task(name, total=total, note=self._note)
         self._bars.start()

@@ -32,10 +32,10 @@ SIZES: Mapping[str, Settings] = {
 """Codec -> setting -> default; tables have a default for each of their settings."""
 
 SCRIPT_DEFAULTS: Settings = {
-    # Scripts run as fast as they can, through arms that take turns.
+    # Scripts run as fast as they can, in a closed loop.
     "loads": [CLOSED_LOOP],
     "calibration_s": 0.5,
-    # Scripts send none.
+    # Scripts send no empty RPCs.
     "empty_rpcs": 0,
     "simulate_dedicated_switch": False,
 }
@@ -43,7 +43,7 @@ SCRIPT_DEFAULTS: Settings = {
 LOCKSTEP_DEFAULTS: Settings = {
     # Workers wait for each other, so they cannot follow an offered rate.
     "loads": [CLOSED_LOOP],
-    # A single worker would wait forever.
+    # Empty RPCs are sent by one worker at a time, which would wait for the others forever.
     "empty_rpcs": 0,
     # There is no arm without offload to compare with.
     "simulate_dedicated_switch": False,
@@ -65,7 +65,7 @@ def with_sizes(given: Settings, codec: object) -> dict[str, Any]:
         sizes = {**sizes, **LOCKSTEP_DEFAULTS}
     if _is_true(given.get("precise")):
         sizes = {**sizes, **PRECISE_DEFAULTS}
-    return {**given, **{name: _filled(given, name, size) for name, size in sizes.items()}}
+    return {**given, **{name: _with_default(given, name, size) for name, size in sizes.items()}}
 
 
 def _is_true(value: object) -> bool:
@@ -82,7 +82,7 @@ def _is_lockstep(name: object) -> bool:
         return False
 
 
-def _filled(given: Settings, name: str, size: Any) -> Any:
+def _with_default(given: Settings, name: str, size: Any) -> Any:
     if name not in given:
         return size
     is_table = isinstance(size, Mapping) and isinstance(given[name], Mapping)

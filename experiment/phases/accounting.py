@@ -14,9 +14,9 @@ from foundation.text import pluralize
 
 class Lanes(NamedTuple):
     sent: int
-    unknown: int
+    unknown: int  # pushed without an answer, so that the outcome is unknown
     at_servers: int
-    served: int
+    served: int  # by the switch
     mismatched_keys: int
 
 

@@ -21,7 +21,7 @@ from foundation.logs.columns import load_name
 _Use = TypeVar("_Use", ServerUse, ProgramUse)
 _ATTEMPTS = 3
 """Maximum attempts of a disturbed block; the last one counts, even if it is disturbed, too."""
-_MAX_REPEATS, _MIN_REPEATS = 0.25, 5
+_MAX_REPEAT_SHARE, _MIN_REPEAT_LIMIT = 0.25, 5
 """Limit of repeated blocks, as a share of those that count, and the limit's minimum. More repeats would not
 help on a machine that is always disturbed."""
 _BETWEEN_S = 0.1  # time between two blocks
@@ -76,10 +76,10 @@ def _show_first_numbers(session: Session, rounds: RoundCount) -> None:
 def steps_of_block(config: Config, period_ns: int, rounds: int) -> int:
     blocks = len(config.measured) * sum(len(config.loads_of_round(number)) for number in range(rounds))
     discarded = discarded_steps(config, period_ns)
-    wanted = discarded + math.ceil(config.block_steps / config.workers)
-    affordable = int((config.block_budget_s / blocks - _BETWEEN_S) * 1e9 / period_ns)
+    wanted_steps = discarded + math.ceil(config.block_steps / config.workers)
+    affordable_steps = int((config.block_budget_s / blocks - _BETWEEN_S) * 1e9 / period_ns)
     # At least one step is measured.
-    return max(discarded + 1, round(config.block_ms * 1e6 / period_ns), min(wanted, affordable))
+    return max(discarded + 1, round(config.block_ms * 1e6 / period_ns), min(wanted_steps, affordable_steps))
 
 
 def discarded_steps(config: Config, period_ns: int) -> int:
@@ -118,8 +118,8 @@ async def _run_round(session: Session, blocks: list[PlannedBlock], rounds: Round
     while todo:
         planned, attempt = todo.popleft()
         block, use = await _run(session, planned, use)
-        repeats = max(_MIN_REPEATS, _MAX_REPEATS * len(record.blocks))
-        may_repeat = attempt < _ATTEMPTS and len(record.repeated_blocks) < repeats and rounds.has_time
+        max_repeats = max(_MIN_REPEAT_LIMIT, _MAX_REPEAT_SHARE * len(record.blocks))
+        may_repeat = attempt < _ATTEMPTS and len(record.repeated_blocks) < max_repeats and rounds.has_time
         if not block.steps:  # The script had ended before.
             continue
         if block.disturbed and may_repeat:

@@ -37,9 +37,9 @@ class RoundCount:
     def planned(self) -> int:
         return self._config.rounds or self._config.planned_rounds
 
-    def share_done(self, of_round: float = 0.0) -> float:
+    def share_done(self, share_of_round: float = 0.0) -> float:
         if self._config.rounds is not None:
-            return (self.done + of_round) / self._config.rounds
+            return (self.done + share_of_round) / self._config.rounds
         return min(1.0, self.spent_s / self._config.budget_s)
 
     @property
@@ -58,6 +58,7 @@ class RoundCount:
 
     @property
     def shows_numbers(self) -> bool:
+        # Reading the property has an effect: it reports the first numbers as due only once.
         is_first = not self._has_shown and self.spent_s >= FIRST_S
         self._has_shown |= is_first
         return is_first or any(look.rounds == self.done for look in LOOKS)
@@ -109,17 +110,17 @@ class RoundCount:
             return None
         # Looks compare the arms at the first load only.
         load = self._config.loads[0]
-        found = estimates(None, self._at(load), [block for block in blocks if block.load == load])
+        found = estimates(None, self._operations_at(load), [block for block in blocks if block.load == load])
         return reason_to_stop(differences(found, look.alpha), lead.name, look.rounds)
 
     def _is_narrow(self, blocks: Sequence[Block]) -> bool:
         found = list[Width]()
         for load in self._config.loads:
             of_load = [block for block in blocks if block.load == load]
-            found += widths(load_name(load), differences(estimates(None, self._at(load), of_load)))
+            found += widths(load_name(load), differences(estimates(None, self._operations_at(load), of_load)))
         wide = widest(found)
         return wide is not None and wide.half_width < wide.goal
 
-    def _at(self, load: float) -> pl.DataFrame:
-        every = pl.concat(self._operations)
-        return every.filter(pl.col("load").cast(pl.Float64).round(6) == round(load, 6))
+    def _operations_at(self, load: float) -> pl.DataFrame:
+        operations = pl.concat(self._operations)
+        return operations.filter(pl.col("load").cast(pl.Float64).round(6) == round(load, 6))
