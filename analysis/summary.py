@@ -65,7 +65,7 @@ class Distribution(_Model):
 
 
 class ArmSummary(_Model):
-    """One arm: use over whole blocks, latencies over measured parts; other metrics are extra attributes."""
+    """Statistics of one arm: servers' use in whole blocks, latencies in measured parts; others are extra."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
     steps: int
@@ -88,7 +88,7 @@ class ArmSummary(_Model):
     loss: float | None
 
     def value_of(self, metric: Metric) -> float | None:
-        found: Any = self  # then models and dicts down to a number
+        found: Any = self  # in the loop, the model, dict or number that the path has led to
         for name in path_of(metric):
             found = found.get(name) if isinstance(found, dict) else getattr(found, name, None)
         return None if found is None else float(found)
@@ -111,7 +111,7 @@ class LoadSummary(_Model):
     rounds_fallen_behind: int
     arms: dict[str, ArmSummary]
     differences: dict[str, dict[str, Comparison]]
-    block_steps: int = 0
+    block_steps: int = 0  # measured steps of an arm in a round, the minimum
     blocks_repeated: int = 0
     blocks_disturbed: int = 0
     """Number of blocks that were disturbed in their last attempt, and count nevertheless."""
@@ -125,8 +125,8 @@ class LoadSummary(_Model):
 
 
 class ProgramShare(_Model):
-    workers: float
-    servers: float
+    workers: float  # share of the workers' CPU time that the program used
+    servers: float  # the same of the servers' CPU time
     cores: ProgramUse = ProgramUse(workers=0.0, servers=0.0)
     """Cores that the program used, in CPU seconds per second."""
 
@@ -154,7 +154,7 @@ class Summary(_Model):
     chance_loss: float | None = None
     vector: int | None = None
     learning: dict[str, Comparison] = {}
-    reports: int | None = None
+    reports: int | None = None  # number of reports that all arms have
     last_reported: dict[str, float] = {}
     steps_per_s: dict[str, float] = {}
     program_share: ProgramShare | None = None
@@ -163,7 +163,7 @@ class Summary(_Model):
     alpha: float = ALPHA
     budget_s: float | None = None
     widest: Width | None = None
-    """Width of the interval of pull and push that is farthest from its goal."""
+    """Of the widths of the intervals of pulls and pushes, the one that is farthest from its goal."""
     repeated: dict[str, dict[str, int]] = {}
     capacity_checks: list[CapacityCheck] = []
     rpcs: int | None = None
@@ -267,7 +267,7 @@ def read_summary(run: Path) -> Summary:
     return summary
 
 
-def _training_fields(record: RunRecord) -> dict[str, Any]:  # fields of `Summary`, as below
+def _training_fields(record: RunRecord) -> dict[str, Any]:  # fields of `Summary`, as from `_script_fields`
     # In simulated runs, repeated arms are equal to the bit, so they show no spread.
     return {
         "learning": learning(record.first_attempts(), record.alpha, with_interval=record.simulation is None)
@@ -292,9 +292,9 @@ def _script_fields(run: Path, record: RunRecord) -> dict[str, Any]:
 
 
 def _seconds_of_steps(run: Path, record: RunRecord) -> dict[str, float]:
-    """Return the time of each arm's blocks in s; the last one ends with its last step."""
-    # If the script ends in a block, the block goes on until all of its processes have left, which may take
-    # arbitrarily long.
+    """Return the time of each arm's blocks in s, where the last block ends with its last step."""
+    # If the script ends in a block, the block goes on until all processes of the script have left, which may
+    # take arbitrarily long.
     seconds, last = defaultdict[str, float](float), dict[str, Block]()
     for block in record.blocks:
         seconds[block.arm] += block.duration_ms / 1e3
@@ -308,7 +308,7 @@ def _seconds_of_steps(run: Path, record: RunRecord) -> dict[str, float]:
 
 
 def _loads(record: RunRecord) -> list[float]:
-    """Return the loads with blocks, in their configured order: the answer is that of the first."""
+    """Return the loads with blocks, in their configured order; the report's answer is for the first."""
     order = list(record.offered_rate)
     return sorted(
         {block.load for block in record.blocks},
@@ -384,25 +384,25 @@ def _repeat_reasons(blocks: Iterable[Block]) -> dict[str, dict[str, int]]:
 def _summarise_arms(
     rpc: pl.DataFrame, operations: pl.DataFrame, blocks: list[Block], first_attempts: list[Block]
 ) -> dict[str, ArmSummary]:
-    placed = [metric for metric in METRICS.values() if metric.place is not None]
+    in_summary = [metric for metric in METRICS.values() if metric.place is not None]
     logs: dict[Log, pl.DataFrame] = {"operations": operations, "rpc": rpc}
-    of_logs = [
+    log_values = [
         measured_rows(log, rows)
         .group_by("arm")
-        .agg(log_expressions(log, placed))
+        .agg(log_expressions(log, in_summary))
         .rows_by_key("arm", named=True, unique=True)
         for log, rows in logs.items()
     ]
     classes = measured_rows("rpc", rpc).group_by("arm", "class").agg(pl.len().alias("rpcs"), **latencies())
-    of_class = classes.rows_by_key(["arm", "class"], named=True, unique=True)
+    class_values = classes.rows_by_key(["arm", "class"], named=True, unique=True)
     found = {}
     for arm in measured_arms(reference_of(block.arm for block in blocks).design):
         arm_blocks = [block for block in blocks if block.arm == arm.name]
-        values = of_blocks(arm_blocks, placed)
-        for each in of_logs:
+        values = of_blocks(arm_blocks, in_summary)
+        for each in log_values:
             values |= each.get(arm.name, {})
         loss = mean_loss(block for block in first_attempts if block.arm == arm.name)
-        by_class = {name: of_class.get((arm.name, name), {}) for name in CLASSES}
+        by_class = {name: class_values.get((arm.name, name), {}) for name in CLASSES}
         found[arm.name] = _summarise_arm(arm_blocks, values, by_class, loss)
     return found
 
@@ -413,13 +413,13 @@ def _summarise_arm(
     by_class: Mapping[str, Mapping[str, float]],
     loss: float | None,
 ) -> ArmSummary:
-    use, rpcs = total_use(blocks), values.get(RPCS.name) or 0.0
-    rpcs_per_step = sum(each.get("rpcs", 0) for each in by_class.values())
+    use, rpcs_per_step = total_use(blocks), values.get(RPCS.name) or 0.0
+    rpcs = sum(each.get("rpcs", 0) for each in by_class.values())
     found: dict[str, Any] = {  # fields of `ArmSummary`
         "steps": sum(block.steps for block in blocks),
         "rpc_latency_by_class_us": {name: _distribution(each) for name, each in by_class.items()},
         "rpcs_per_step_by_class": {
-            name: rpcs * each.get("rpcs", 0) / max(rpcs_per_step, 1) for name, each in by_class.items()
+            name: rpcs_per_step * each.get("rpcs", 0) / max(rpcs, 1) for name, each in by_class.items()
         },
         "ps_cpu_s": use.cpu_s,
         "step_us": values.get("step_mean"),
@@ -428,11 +428,11 @@ def _summarise_arm(
     for metric in METRICS.values():
         if metric.place is not None:
             *path, name = path_of(metric)
-            into = found
+            parent = found
             for each in path:
-                into = into.setdefault(each, {})
+                parent = parent.setdefault(each, {})
             value = values.get(metric.name)
-            into[name] = 0.0 if value is None and metric.kind == "count" else value
+            parent[name] = 0.0 if value is None and metric.kind == "count" else value
     if not use.commits:
         found["durability"] = None
     return ArmSummary.model_validate(found)

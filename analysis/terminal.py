@@ -73,7 +73,7 @@ def _baseline(value: float, metric: Metric) -> str:
 
 
 def _table(arms: Sequence[str]) -> TerminalTable:
-    # Two blanks between columns, as there is no room for more.
+    # Two blanks between columns, because wider gaps do not fit.
     table = TerminalTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 0, 0, 1))
     table.add_column("", no_wrap=True)
     for arm in arms:
