@@ -4,7 +4,7 @@ Each category has a table at the servers, `hotline.torch.EmbeddingBag`. The dens
 one more table, with one value a row. A worker pulls the rows of its mini-batch and the whole dense part. It
 pushes the gradients of both, multiplied by the negative learning rate: asynchronous SGD, in which nothing is
 averaged. With --optimiser it pushes the gradients, and servers optimise. There is one model, at the servers.
-Each mini-batch of each worker is a step of it, with gradients of the values pulled before.
+Each mini-batch of each worker is one step of training, with gradients at the values that were pulled.
 """
 
 import argparse
@@ -131,9 +131,11 @@ def main() -> None:
             with torch.no_grad():
                 logits = model.logits(numbers, categories)
             loss = functional.binary_cross_entropy_with_logits(logits, clicked).item()
-            rate = data[2][~held_out].mean()
-            plain = functional.binary_cross_entropy(rate.expand(len(clicked)), clicked).item()
-            print(f"log loss of held-out samples is {loss:.3f}; {plain:.3f} if predicted by the click rate")
+            click_rate = data[2][~held_out].mean()
+            base_loss = functional.binary_cross_entropy(click_rate.expand(len(clicked)), clicked).item()
+            print(
+                f"log loss of held-out samples is {loss:.3f}; {base_loss:.3f} if predicted by the click rate"
+            )
         kv.barrier()
 
 

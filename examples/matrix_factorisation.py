@@ -42,16 +42,16 @@ def step(kv: hotline.Worker, user: NDArray[np.int64], film: NDArray[np.int64], r
     films = np.empty((len(film_keys), DIM), np.float32)
     kv.pull(user_keys, users, "users")
     kv.wait(kv.pull(film_keys, films, "films"))
-    wrong = error(users[of_user], films[of_film], rated)
+    errors = error(users[of_user], films[of_film], rated)
     for name, keys, at, rows, others in (
         ("users", user_keys, of_user, users, films[of_film]),
         ("films", film_keys, of_film, films, users[of_user]),
     ):
         gradient = np.zeros_like(rows)
-        np.add.at(gradient, at, wrong[:, None] * others + DECAY * rows[at])
+        np.add.at(gradient, at, errors[:, None] * others + DECAY * rows[at])
         count = np.bincount(at, minlength=len(keys)).astype(np.float32)[:, None]
         kv.push(keys, -RATE * gradient / np.sqrt(count), name)
-    return float((wrong**2).mean())
+    return float((errors**2).mean())
 
 
 def main() -> None:
@@ -78,8 +78,8 @@ def main() -> None:
         if kv.rank == 0:
             users, films = kv.read("users")[user[held_out]], kv.read("films")[film[held_out]]
             rmse = np.sqrt((error(users, films, rated[held_out]) ** 2).mean())
-            plain = np.sqrt(((rated[held_out] - MEAN) ** 2).mean())
-            print(f"RMSE of held-out ratings is {rmse:.3f}; {plain:.3f} if predicted by the mean")
+            base_rmse = np.sqrt(((rated[held_out] - MEAN) ** 2).mean())
+            print(f"RMSE of held-out ratings is {rmse:.3f}; {base_rmse:.3f} if predicted by the mean")
         kv.barrier()
 
 

@@ -42,7 +42,7 @@ def sources(*folders: Path) -> tuple[Path, ...]:
 
 @cache
 def _designs() -> frozenset[str]:
-    return frozenset(description.stem for description in (_ROOT / "foundation" / "designs").glob("*.py"))
+    return frozenset(module.stem for module in (_ROOT / "foundation" / "designs").glob("*.py"))
 
 
 @cache
@@ -67,11 +67,13 @@ StateClasses = Callable[[Any], Sequence[tuple[Generic, type]]]  # of a loop's fi
 it."""
 
 
-def loop(state_classes: StateClasses, package: Path = _HERE, below: Sequence[Path] = ()) -> Callable[[F], F]:
-    """Decorate a compiled loop over states of any design; its cache also depends on the sources `below`."""
+def loop(
+    state_classes: StateClasses, package: Path = _HERE, extra_sources: Sequence[Path] = ()
+) -> Callable[[F], F]:
+    """Decorate a compiled loop over states of any design; its cache also depends on `extra_sources`."""
 
     def decorate(function: F) -> F:
-        return cast(F, update_wrapper(Loop(function, state_classes, package, below), function))
+        return cast(F, update_wrapper(Loop(function, state_classes, package, extra_sources), function))
 
     return decorate
 
@@ -101,10 +103,10 @@ def _call_body(state: object, *rest: object) -> object:
 
 class Loop:
     def __init__(
-        self, function: Function, state_classes: StateClasses, package: Path, below: Sequence[Path]
+        self, function: Function, state_classes: StateClasses, package: Path, extra_sources: Sequence[Path]
     ) -> None:
         self.py_func = function
-        self._state_classes, self._package, self._below = state_classes, package, below
+        self._state_classes, self._package, self._extra_sources = state_classes, package, extra_sources
         self._compiled: dict[tuple[type, ...], Compiled] = {}
 
     def __call__(self, first: object, *rest: object) -> object:
@@ -112,7 +114,7 @@ class Loop:
 
     @property
     def signatures(self) -> list[Signature]:
-        return [each for made in self._compiled.values() for each in made.signatures]
+        return [each for compiled in self._compiled.values() for each in compiled.signatures]
 
     def entry_point_for(self, first: object) -> Compiled:
         state_classes = self._state_classes(unwrap_ref(first))
@@ -120,6 +122,6 @@ class Loop:
         if owners not in self._compiled:
             folders = {generic.folder_of(owner) for generic, owner in state_classes}
             self._compiled[owners] = cached_entry_point(
-                self.py_func, self._package, (*sources(*folders), *self._below)
+                self.py_func, self._package, (*sources(*folders), *self._extra_sources)
             )
         return self._compiled[owners]

@@ -57,7 +57,7 @@ def run_interruptibly(function: Callable[[], T]) -> T:
             result.set_exception(error)
 
     threading.Thread(target=run, daemon=True).start()
-    # Polars restarts system calls after a signal, so an unlimited wait would notice it only at its end.
+    # Polars restarts system calls after a signal, so an unlimited wait would notice Ctrl-C only at its end.
     while not result.done():
         wait([result], _POLL_S)
     return result.result()

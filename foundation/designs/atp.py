@@ -9,7 +9,7 @@ from foundation.designs.interface import Aggregating, Arm, Design
 
 NAME = "atp"
 UDP_PORT = 0x0700
-"""EtherType of the published ATP, which has no UDP."""
+"""UDP port of servers, equal to the EtherType of the published ATP, which does not use UDP."""
 ECN_DEPTH = 1_000
 
 

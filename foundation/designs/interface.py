@@ -142,8 +142,8 @@ class WorkerOps(NamedTuple, Generic[S]):
     """(state, n): remove the updates of `next_unreplayed`, n keys, from those to be replayed: they are pushed
     now."""
     prefetch_next: Callable[[S], None] = no_prefetch_next
-    """(state): prefetch what the next `transmit` will read and write. This and the next two change nothing
-    but the time that a simulation of many workers takes."""
+    """(state): prefetch what the next `transmit` will read and write. This function and the next two
+    change nothing but the time that a simulation of many workers takes."""
     prefetch_index: Callable[[S, Rpc], None] = no_prefetch
     """(state, datagram): prefetch the index entry of the request that a datagram answers. The datagram may
     hold anything."""
@@ -197,7 +197,7 @@ class ServerOps(NamedTuple, Generic[S]):
     """(state, now): handle the timeouts that are due; called at `header.due`."""
     prefetch_index: Callable[[S, Rpc], None] = no_prefetch
     """(state, datagram): prefetch the index entries of a datagram's parameters. The datagram may hold
-    anything. This and the next change nothing but the time that `handle` takes."""
+    anything. This function and the next change nothing but the time that `handle` takes."""
     prefetch_values: Callable[[S, Rpc], None] = no_prefetch
     """(state, datagram): prefetch the parameters, some time after `prefetch_index`."""
 
