@@ -23,6 +23,6 @@ def reason_of(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     line = str(error).partition("\n")[0]
-    if FULL_DISK in line:  # Polars puts the names of its layers before it
+    if FULL_DISK in line:  # Polars prefixes the system's message with the names of its layers
         return FULL_DISK
     return f"{line}: the disk may be full" if isinstance(error, OSError) else line

@@ -88,9 +88,9 @@ Optimiser: TypeAlias = Annotated[
 
 
 class TableOptimiser(Strict):
-    """The optimiser of the keys from `first` up to the next table; a pushed integer / `scale` is a gradient.
+    """The optimiser of the keys from `first` up to the next table; a gradient is a pushed integer / `scale`.
 
-    Without an optimiser pushes are added to the values, both in fixed point.
+    Without an optimiser, pushes are added to the values; both are in fixed point.
     """
 
     first: int = Field(ge=0, lt=2**64)

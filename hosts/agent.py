@@ -31,7 +31,7 @@ class Commands:
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
-        self.closed = False  # whether standard input has ended, as its writer has exited
+        self.closed = False  # whether standard input has ended, because its writer has exited
         self._buffer = b""
 
     def read(self) -> None:
@@ -50,7 +50,7 @@ class Commands:
 
 
 class SignalPipe:
-    """A pipe that is readable after a signal, for compiled loops: the handler runs once they return."""
+    """A pipe that is readable after a signal, for compiled loops: Python's handler runs once they return."""
 
     def __init__(self) -> None:
         self.fd, self._write = os.pipe()

@@ -16,7 +16,7 @@ class SwitchML(Aggregating):
     """The settings of an arm of SwitchML; as published, it has neither `check` nor `patience_us`."""
 
     check: bool = False
-    """Whether the switch compares the numbers of chunks, so that a late copy changes nothing."""
+    """Whether the switch compares chunk numbers, so that a late copy changes nothing."""
     patience_us: int = 0
     """Time in µs after which a retransmission completes a chunk for all workers, without those that are
     missing; 0 means never. It needs `check`."""
@@ -34,7 +34,7 @@ PUBLISHED = Arm(
 )  # fmt: skip
 CHECKED = Arm(
     "switchml-checked", 10, NAME, SwitchML(check=True), "#5b3fa0",
-    about="in which it also compares the numbers of chunks",
+    about="in which the switch also compares chunk numbers",
     reference="switchml",
 )  # fmt: skip
 

@@ -9,24 +9,24 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T", bound=Sized)
 LIMIT = 16
-"""Maximum number of batches that wait. With an agent's 2^16 rows a batch it is a million rows, and 70 MB."""
+"""Maximum number of batches that wait: with the 2^16 rows of an agent's batch a million rows, or 70 MB."""
 
 
 class Backlog(Generic[T]):
     """Batches of rows, written in order. While `limit` of them wait for a slow disk, others are dropped."""
 
     def __init__(self, limit: int = LIMIT) -> None:
-        self.dropped = 0
+        self.dropped = 0  # number of rows
         self._limit = limit
         self._thread = ThreadPoolExecutor(max_workers=1)
-        self._writing: deque[tuple[Future[None], T]] = deque()
+        self._queue: deque[tuple[Future[None], T]] = deque()
 
     def put(self, batch: T, write: Callable[[T], None]) -> bool:
         """Queue a call of `write` with the batch; returns False, and drops the batch, if too many wait."""
-        if sum(not future.done() for future, _ in self._writing) >= self._limit:
+        if sum(not future.done() for future, _ in self._queue) >= self._limit:
             self.dropped += len(batch)
             return False
-        self._writing.append((self._submit(batch, write), batch))
+        self._queue.append((self._submit(batch, write), batch))
         return True
 
     def _submit(self, batch: T, write: Callable[[T], None]) -> Future[None]:
@@ -46,17 +46,17 @@ class Backlog(Generic[T]):
     def take_written(self) -> list[T]:
         """Remove the batches at the head of the queue that are written, and return them for reuse."""
         written = []
-        while self._writing and (future := self._writing[0][0]).done() and not future.exception():
-            written.append(self._writing.popleft()[1])
+        while self._queue and (future := self._queue[0][0]).done() and not future.exception():
+            written.append(self._queue.popleft()[1])
         return written
 
     def settle(self) -> list[T]:
-        """Wait until all is written, and return the batches; raises the first error of a write, once."""
-        writing, self._writing = self._writing, deque()
-        wait([future for future, _ in writing])
-        for future, _ in writing:
+        """Wait until all batches are written, and return them; raise the first write error, but only once."""
+        queue, self._queue = self._queue, deque()
+        wait([future for future, _ in queue])
+        for future, _ in queue:
             future.result()
-        return [batch for _, batch in writing]
+        return [batch for _, batch in queue]
 
     def close(self) -> None:
         self._thread.shutdown()

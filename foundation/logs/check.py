@@ -56,15 +56,15 @@ def _check_file(path: Path) -> int:
 def _log_name(path: Path, log: UpdateLog) -> str | None:
     if not log.is_parquet:
         return None
-    fitting = [name for name, columns in LOGS.items() if set(columns) <= set(log.names)]
-    named = [path.stem] if path.stem in LOGS and "key" not in log.names else []
-    return next(iter(fitting + named), None)
+    by_columns = [name for name, columns in LOGS.items() if set(columns) <= set(log.names)]
+    by_file_name = [path.stem] if path.stem in LOGS and "key" not in log.names else []
+    return next(iter(by_columns + by_file_name), None)
 
 
 def _check_columns(path: Path, found: Mapping[str, pl.DataType], expected: Mapping[str, pl.DataType]) -> None:
     for name, kind in expected.items():
         if name not in found:
-            raise DataError(f"{path}: has no column {name}; expected are {', '.join(expected)}")
+            raise DataError(f"{path}: has no column {name}; expected the columns {', '.join(expected)}")
         if not _fits(found[name], kind):
             raise DataError(f"{path}: column {name} is {found[name]}; {kind} expected")
 
@@ -84,31 +84,31 @@ def _check_rows(path: Path, rows: pl.LazyFrame, rules: Sequence[Rule]) -> None:
 
 
 def _rules(log: str) -> list[Rule]:
-    filled = [Rule("a value expected", pl.col(name).is_not_null(), [name]) for name in LOGS[log]]
-    return filled + ([_job()] if "arm" in LOGS[log] else []) + _RULES[log]
+    not_null = [Rule("a value expected", pl.col(name).is_not_null(), [name]) for name in LOGS[log]]
+    return not_null + ([_job_rule()] if "arm" in LOGS[log] else []) + _RULES[log]
 
 
-def _job() -> Rule:
+def _job_rule() -> Rule:
     jobs = {arm.name: arm.job for arm in all_arms().values()}
     job = pl.col("arm").cast(pl.String).replace_strict(jobs, default=None, return_dtype=pl.Int64)
     return Rule(f"expected the job of the arm: {jobs}", job == pl.col("job"), ["arm", "job"])
 
 
-def _time(name: str, minimum: float = 0.0) -> Rule:
+def _time_rule(name: str, minimum: float = 0.0) -> Rule:
     expected = "a finite time expected" if minimum < 0 else "a finite time from 0 expected"
     return Rule(expected, pl.col(name).is_finite() & (pl.col(name) >= minimum), [name])
 
 
-_PARTS = [f"{metric}_us" for metric in METRICS]
+_METRICS_US = [f"{metric}_us" for metric in METRICS]
+_SUM_OF_METRICS = pl.sum_horizontal(pl.col(name).cast(pl.Float64) for name in _METRICS_US)
 _CLASS = pl.col("class").cast(pl.String)
 _RULES = {
     "rpc": [
-        *map(_time, (*_PARTS, "switch_us", "latency_us")),
+        *map(_time_rule, (*_METRICS_US, "switch_us", "latency_us")),
         Rule(
-            f"the latency is the sum of {', '.join(_PARTS)}",
-            (pl.sum_horizontal(pl.col(name).cast(pl.Float64) for name in _PARTS) - pl.col("latency_us")).abs()
-            <= pl.col("latency_us") * _ROUNDING,
-            [*_PARTS, "latency_us"],
+            f"the latency is the sum of {', '.join(_METRICS_US)}",
+            (_SUM_OF_METRICS - pl.col("latency_us")).abs() <= pl.col("latency_us") * _ROUNDING,
+            [*_METRICS_US, "latency_us"],
         ),
         Rule(f"at most {LANES} lanes", pl.col("lanes") <= LANES, ["lanes"]),
         Rule("expected served <= lanes", pl.col("served") <= pl.col("lanes"), ["served", "lanes"]),

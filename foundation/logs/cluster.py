@@ -64,7 +64,9 @@ def _open(file: Path, scratch: Path, columns: Sequence[str], optional: Sequence[
     log = UpdateLog.open(file)
     missing = [name for name in columns if name not in log.names]
     if missing:
-        raise DataError(f"{file}: has no column {', '.join(missing)}; expected are {', '.join(columns)}")
+        raise DataError(
+            f"{file}: has no column {', '.join(missing)}; expected the columns {', '.join(columns)}"
+        )
     wanted = [*columns, *(name for name in optional if name in log.names)]
     raw = (
         pl.scan_parquet(file, glob=False)
@@ -72,7 +74,7 @@ def _open(file: Path, scratch: Path, columns: Sequence[str], optional: Sequence[
         else pl.scan_csv(file, glob=False, infer_schema=False)
     )
     try:
-        typed = raw.select(_typed(name) for name in wanted)
+        typed = raw.select(_cast_column(name) for name in wanted)
         _check(file, raw.select(wanted), typed, log.is_parquet)
         if not log.is_parquet:
             target = scratch / f"{file.stem}.parquet"
@@ -84,14 +86,14 @@ def _open(file: Path, scratch: Path, columns: Sequence[str], optional: Sequence[
     return typed if "arm" in wanted else typed.with_columns(arm=pl.lit(CLUSTER))
 
 
-def _typed(name: str) -> pl.Expr:
+def _cast_column(name: str) -> pl.Expr:
     column = pl.col(name)
     if name in (*_NAMES, "op", "arm"):
         return column.cast(pl.String)
     return column.cast(pl.Float64 if name in _TIMES else pl.Int64, strict=False)
 
 
-def _expected(name: str) -> tuple[pl.Expr, str]:
+def _rule_of(name: str) -> tuple[pl.Expr, str]:
     column = pl.col(name)
     if name in (*_NAMES, "arm"):
         return column.str.len_chars() > 0, "a name or a number expected"
@@ -105,7 +107,7 @@ def _expected(name: str) -> tuple[pl.Expr, str]:
 
 def _check(file: Path, raw: pl.LazyFrame, typed: pl.LazyFrame, is_parquet: bool) -> None:
     names = typed.collect_schema().names()
-    wrong = [(~_expected(name)[0].fill_null(False)).alias(name) for name in names]
+    wrong = [(~_rule_of(name)[0].fill_null(False)).alias(name) for name in names]
     faults = typed.select(wrong).with_row_index("row")
     first = faults.filter(pl.any_horizontal(names)).head(1).collect(engine="streaming")
     for row in first.iter_rows(named=True):
@@ -113,6 +115,6 @@ def _check(file: Path, raw: pl.LazyFrame, typed: pl.LazyFrame, is_parquet: bool)
         value = raw.select(name).slice(row["row"], 1).collect().item()
         where = f"row {row['row'] + 1}" if is_parquet else f"line {row['row'] + 2}"
         shown = "empty" if value is None else repr(value)
-        raise DataError(f"{file}, {where}: column {name} is {shown}; {_expected(name)[1]}")
+        raise DataError(f"{file}, {where}: column {name} is {shown}; {_rule_of(name)[1]}")
     if typed.select(pl.len()).collect().item() == 0:
         raise DataError(f"{file}: has no row")

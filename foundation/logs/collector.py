@@ -48,10 +48,10 @@ class Collector:
     def receive(self, octets: bytes) -> int:
         rows = _parse(octets)
         ps, updates = int(rows["ps"][0]), int(rows["updates"].sum())
-        before = self._sums.get(ps, 0)
-        if updates < before:
+        previous = self._sums.get(ps, 0)
+        if updates < previous:
             raise DataError(
-                f"PS {ps} sent {updates:,} updates, and {before:,} before: counts must not decrease"
+                f"PS {ps} sent {updates:,} updates, and {previous:,} before: counts must not decrease"
             )
         parts = Parts(self._directory, f"updates-ps-{ps}", UPDATES)
         parts.write({name: rows[name] for name in UPDATES})
@@ -76,7 +76,7 @@ class Collector:
 
 @asynccontextmanager
 async def run_collector(directory: Path, path: Path) -> AsyncIterator[Collector]:
-    """Run a collector at a path, where it replaces a killed process's socket; raises `OSError`."""
+    """Run a collector at a path, replacing a stale socket; raise `OSError` if it cannot listen there."""
     collector = Collector(directory)
     server = await asyncio.start_unix_server(collector.answer, path)
     try:
@@ -89,13 +89,13 @@ async def run_collector(directory: Path, path: Path) -> AsyncIterator[Collector]
 
 def send(rows: NDArray[np.void], path: Path) -> None:
     try:
-        with socket.socket(socket.AF_UNIX) as connected:
-            connected.settimeout(_TIMEOUT_S)
-            connected.connect(str(path))
-            connected.sendall(COUNT.pack(len(rows)))
-            connected.sendall(rows.tobytes())
-            connected.shutdown(socket.SHUT_WR)
-            with connected.makefile("rb") as answers:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(_TIMEOUT_S)
+            connection.connect(str(path))
+            connection.sendall(COUNT.pack(len(rows)))
+            connection.sendall(rows.tobytes())
+            connection.shutdown(socket.SHUT_WR)
+            with connection.makefile("rb") as answers:
                 answer = json.loads(answers.readline() or "{}")
     except (OSError, ValueError) as error:
         raise DataError(f"log collector {path}: {error}") from error
@@ -105,9 +105,11 @@ def send(rows: NDArray[np.void], path: Path) -> None:
 
 def _parse(octets: bytes) -> NDArray[np.void]:
     count = COUNT.unpack_from(octets)[0] if len(octets) >= COUNT.size else 0
-    wanted = COUNT.size + count * ROW.itemsize
-    if not count or len(octets) != wanted:
-        raise DataError(f"statistics of {len(octets):,} bytes; {pluralize(count, 'row')} would be {wanted:,}")
+    expected_bytes = COUNT.size + count * ROW.itemsize
+    if not count or len(octets) != expected_bytes:
+        raise DataError(
+            f"statistics of {len(octets):,} bytes; {pluralize(count, 'row')} would be {expected_bytes:,}"
+        )
     rows: NDArray[np.void] = np.frombuffer(octets, ROW, count, COUNT.size)
     if (rows["ps"] != rows["ps"][0]).any():
         raise DataError(f"statistics must be of one PS, not of {np.unique(rows['ps']).tolist()}")

@@ -16,9 +16,9 @@ from foundation.text import one_line, pluralize, shortened
 
 SCHEMA: dict[str, type[pl.DataType]] = {"key": pl.UInt64, "updates": pl.UInt64}
 PART_ROWS = 20_000_000
-"""Maximum number of rows whose keys are counted at a time; it takes some 2 GB if all keys differ."""
+"""Maximum number of rows whose keys are counted at a time, which takes some 2 GB if all keys differ."""
 _PART_OF_STEPS = PART_ROWS // 4
-"""The same for an access log: fewer, as the counts of all its keys are in memory already."""
+"""The same for an access log: fewer, because the counts of all its keys are in memory already."""
 _COUNTS = ("key", "updates")
 _UPDATES_LIMIT = 2**63
 
@@ -41,7 +41,7 @@ class Counts:
     parts: int
     """Number of parts that the keys are divided into; the logs are read once for each part."""
     _part: Callable[[int, int], pl.LazyFrame]
-    """Returns distinct keys and their updates, given the number of a part and the number of all parts."""
+    """Returns distinct keys and their updates, given the index of a part and the number of parts."""
     _logs: Sequence[_CountedLog]
 
     @staticmethod

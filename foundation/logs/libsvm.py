@@ -24,8 +24,8 @@ def read_samples(path: Path, stream: Stream | None = None, bad: BadRows | None =
     """Yield label (0 or 1), indices and values of each line; bad lines go to `bad`, or raise `DataError`."""
     negative: int | None = None
     try:
-        with nullcontext(stream) if stream is not None else open_stream(path) as opened:
-            for number, line in enumerate(opened.lines("ascii"), 1):
+        with nullcontext(stream) if stream is not None else open_stream(path) as source:
+            for number, line in enumerate(source.lines("ascii"), 1):
                 tokens = line.partition("#")[0].split()
                 if not tokens:
                     continue

@@ -42,7 +42,7 @@ def merge_logs(parts: Path, run: Path, repeated: Sequence[Window] = ()) -> None:
 
 
 def measured(time: str, repeated: Sequence[Window]) -> pl.Expr:
-    inside = [pl.col(time).is_between(begun, ended) for begun, ended in repeated]
+    inside = [pl.col(time).is_between(begin, end) for begin, end in repeated]
     return pl.col("measured") & ~pl.any_horizontal(inside) if inside else pl.col("measured")
 
 

@@ -16,7 +16,7 @@ from foundation.errors import DataError, reason_of
 
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
-    """Yield a path that is renamed to `path` at the end; on failure remove it and raise `DataError`."""
+    """Yield a path, then rename it to `path`; on an I/O or Polars error, remove it and raise `DataError`."""
     partial = path.with_name(f"{path.name}.partial")
     try:
         yield partial
@@ -66,4 +66,4 @@ class Parts:
 
 def save_arrays(path: Path, arrays: Mapping[str, NDArray[np.generic]]) -> None:
     with atomic_path(path) as partial, partial.open("wb") as out:
-        np.savez(out, **arrays)  # type: ignore[arg-type]  # for the stub they may be `allow_pickle`
+        np.savez(out, **arrays)  # type: ignore[arg-type]  # the stub has a keyword `allow_pickle`

@@ -1,7 +1,7 @@
 """Check that the times in a cluster's logs are in µs: other units imply too many RPCs at a time.
 
 By Little's law, the sum of all latencies divided by the duration of the log is the mean number of outstanding
-RPCs. A wrong unit of either makes it at least a thousand times too large.
+RPCs. Latencies in a smaller unit, or send times in a larger one, make it at least a thousand times too large.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import polars as pl
 from foundation.errors import DataError
 
 _MAX_OUTSTANDING = 1_000
-"""RPCs of a worker at a time, on average, from which a unit must be wrong."""
+"""Mean number of outstanding RPCs of a worker above which a unit must be wrong."""
 _MAX_OUTSTANDING_IF_UNIX = 100
 """The same for times that would be dates of 2008 to 2049 in another unit than µs."""
 _UNIX_S = (1.2e9, 2.5e9)
@@ -23,7 +23,7 @@ _PER_SECOND = {"s": 1, "ms": 1_000, "ns": 1_000_000_000}
 
 
 def check_units(file: Path, rpc: pl.LazyFrame) -> None:
-    """Raise `DataError` if rows with t_send_us, latency_us and worker are implausible in µs."""
+    """Raise `DataError` if the times of rows (t_send_us, latency_us, worker) are implausible in µs."""
     sent, latency = pl.col("t_send_us"), pl.col("latency_us")
     found = rpc.select(
         first=sent.min(),

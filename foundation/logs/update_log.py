@@ -16,8 +16,8 @@ from foundation.text import one_line, pluralize
 UPDATES = ("iteration", "worker", "key")
 PARQUET_MAGIC = b"PAR1"
 UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
-"""Errors that Polars raises for a file that it cannot read; for a damaged one it panics, which is no
-`Exception`."""
+"""Errors that Polars raises for a file that it cannot read. For a damaged file it raises `PanicException`,
+which is no `Exception`."""
 _LARGEST = 2**64 - 1
 _HEAD = 4096
 _COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\x78\x01", b"\x78\x9c", b"\x78\xda")
@@ -34,7 +34,7 @@ class UpdateLog:
 
     @staticmethod
     def open(path: Path, expected: str = "expected an update log in Parquet or CSV") -> UpdateLog:
-        """Read the header; raises `DataError`, which ends with `expected` if the file is not text."""
+        """Read the header; raises `DataError`, whose text ends with `expected` if the file is not text."""
         head = read_head(path)
         is_parquet = head.startswith(PARQUET_MAGIC)
         if not (is_parquet or head.startswith(_COMPRESSED)):
@@ -49,7 +49,7 @@ class UpdateLog:
         return UpdateLog(path, tuple(names), is_parquet)
 
     def scan(self, columns: Sequence[str], texts: Sequence[str] = ()) -> pl.LazyFrame:
-        """Return a lazy frame of UInt64 columns and `texts`; `fault` explains the errors of reading it."""
+        """Return a lazy frame of UInt64 `columns` and String `texts`; `fault` explains its read errors."""
         if not self.is_parquet:
             return _scan_csv(self.path, columns).select(*columns, *texts)
         frame = pl.scan_parquet(self.path, glob=False).select(*columns, *texts)
@@ -63,7 +63,7 @@ class UpdateLog:
         )
 
     def fault(self, columns: Sequence[str]) -> str | None:
-        """Return the first place without an integer from 0 to 2^64 - 1, or None; this reads row by row."""
+        """Return a message on the first value that is no integer from 0 to 2^64 - 1, or None if all are."""
         try:
             faults = self._parquet_faults(columns) if self.is_parquet else self._csv_faults(columns)
             found = next(faults, None)

@@ -56,13 +56,13 @@ def host_port(number: int) -> int:
     return number if number < CPU_PORT else number + 1
 
 
-def worker_port(number: int, rack: int = 1) -> int:
-    return host_port(-(-number // rack))
+def worker_port(number: int, workers_per_rack: int = 1) -> int:
+    return host_port(-(-number // workers_per_rack))
 
 
-def server_port(workers: int, number: int, rack: int = 1) -> int:
+def server_port(workers: int, number: int, workers_per_rack: int = 1) -> int:
     """Return the switch port of a parameter server, after the ports of the workers or of their racks."""
-    return host_port(-(-workers // rack) + number)
+    return host_port(-(-workers // workers_per_rack) + number)
 
 
 def interface(port: int) -> str:

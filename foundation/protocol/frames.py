@@ -1,4 +1,4 @@
-"""Ethernet frames with a datagram: IPv4 without options or fragments, and UDP checksum 0, as agents' are."""
+"""Ethernet frames with a datagram, as agents send them: IPv4 without options or fragments, UDP checksum 0."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ LANES = 32
 """Lanes of one RPC: 8, 16, 32 or 64. The P4 program is compiled for the same number."""
 
 VERSION = 3
-"""Version 3: SET, words of state and REPLAY. Version 2: lanes may have keys of other shares than the PS's,
-which it refuses. In version 1 all keys are of its share."""
+"""Version 3 adds SET, words of state and REPLAY. In version 2 lanes may have keys outside the PS's share; the
+PS refuses them. In version 1 all keys are in the PS's share."""
 HOTLINE_PORT = 5001
 PS_RPC_PORT = 5002
 PS_CALLER_BASE = 0x8000
@@ -42,9 +42,9 @@ SET = 0x0008
 optimiser's state. Setting the value resets that state."""
 FIRST, SECOND = 0x0010, 0x0020
 STATE = FIRST | SECOND
-"""The words of an optimiser's state; such a pull or SET concerns that word instead of the value."""
+"""Flags of the two words of an optimiser's state: a pull or SET with one concerns the word, not the value."""
 REPLAY = 0x0040
-"""A push of updates that a lost switch had acknowledged; its server waits for those of all workers."""
+"""A push of updates that a lost switch had acknowledged; the server waits for the replays of all workers."""
 
 KEY_BYTES = 8
 VALUE_BYTES = 4
@@ -139,9 +139,9 @@ WORD_SHAPES: dict[tuple[int, int], int] = {
 a server that publishes a value."""
 CONTROL_SHAPES = {(int(Op.CONTROL), flags) for flags in (0, RESPONSE)}
 
-_NO_SHAPE, _OF_CONTROL = -1, -2
+_NO_SHAPE, _CONTROL_SHAPE = -1, -2
 _LANE_BYTES = np.full((max(Op) + 1, 2 * REPLAY), _NO_SHAPE, np.int64)
-for _shape, _bytes in (SHAPES | WORD_SHAPES | dict.fromkeys(CONTROL_SHAPES, _OF_CONTROL)).items():
+for _shape, _bytes in (SHAPES | WORD_SHAPES | dict.fromkeys(CONTROL_SHAPES, _CONTROL_SHAPE)).items():
     _LANE_BYTES[_shape] = _bytes
 _EMPTY, _ALL_LANES = int(Op.EMPTY), (1 << LANES) - 1
 
@@ -158,16 +158,16 @@ def first_fault(h: Header, length: int) -> int:
     lane_bytes = int(_LANE_BYTES[h.op, h.flags]) if is_known else _NO_SHAPE
     if lane_bytes == _NO_SHAPE:
         return 2
-    if lane_bytes == _OF_CONTROL:
+    if lane_bytes == _CONTROL_SHAPE:
         return 3 if h.count or h.live else 0
     if h.count > LANES or h.reserved:
         return 4
     if length != HEADER_BYTES + h.count * lane_bytes:
         return 5
-    may_refuse = h.live & ~h.served if h.flags & RESPONSE else 0
+    refusable = h.live & ~h.served if h.flags & RESPONSE else 0
     if h.op == _EMPTY and h.flags & RESPONSE:  # `refused` is about the lanes of an earlier push
-        may_refuse = _ALL_LANES
-    if h.live >> h.count or h.served & ~h.live or h.refused & ~may_refuse:
+        refusable = _ALL_LANES
+    if h.live >> h.count or h.served & ~h.live or h.refused & ~refusable:
         return 6
     if (h.op == _EMPTY) != (h.live == 0) or (h.op == _EMPTY and h.count):
         return 7
@@ -177,7 +177,7 @@ def first_fault(h: Header, length: int) -> int:
 _FAULTS = (
     "version is {h.version}, not {VERSION}",
     "op {h.op} with flags {h.flags:#06x} is no RPC",
-    "a CONTROL has no lanes, this has count {h.count} and live {h.live:#x}",
+    "expected a CONTROL without lanes, got count {h.count} and live {h.live:#x}",
     "count is {h.count} and reserved {h.reserved}, not 0..{LANES} and 0",
     "{length} bytes, not {wanted} for {h.count} lanes",
     "bitmaps disagree: count {h.count}, live {h.live:#x}, served {h.served:#x}, refused {h.refused:#x}",

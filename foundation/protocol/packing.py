@@ -1,4 +1,4 @@
-"""Assignment of keys to RPCs by hash lanes, to read registers; workers use `hosts.hotset.worker.packing`."""
+"""Assignment of keys to RPCs by hash lane, for register reads; workers use `hosts.hotset.worker.packing`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from foundation.protocol.header import BITMAP_DTYPE, LANES
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    size: int
+    size: int  # number of keys of the operation
     position: NDArray[np.int32]
     """[n, LANES]: index of the lane's key in the operation; `size` if the lane is not live."""
     ps: NDArray[np.uint16]
@@ -27,18 +27,18 @@ class Packing:
 
 def packing(size: int, position: NDArray[np.int32], ps: NDArray[np.uint16]) -> Packing:
     """Return the packing with the keys at `position` [n, LANES] in the lanes, and `ps` [n] as servers."""
-    used = position != size
+    is_live = position != size
     return Packing(
         size=size,
         position=position,
         ps=ps,
-        count=(LANES - used[:, ::-1].argmax(axis=1)).astype(np.uint8),
-        live=np.packbits(used, axis=1, bitorder="little").view(BITMAP_DTYPE)[:, 0],
+        count=(LANES - is_live[:, ::-1].argmax(axis=1)).astype(np.uint8),
+        live=np.packbits(is_live, axis=1, bitorder="little").view(BITMAP_DTYPE)[:, 0],
     )
 
 
 def pack_hashed(ps: NDArray[np.uint16], lane: NDArray[np.uint8]) -> Packing:
-    """Assign each key to its hash lane in an RPC to its PS (both [size]); RPCs of the PSs alternate."""
+    """Assign each key to its hash lane in an RPC to its PS (both [size]); RPCs to different PSs alternate."""
     size = len(ps)
     n_ps = int(ps.max()) + 1 if size else 1
     # Keys with the same PS and lane need an RPC each.

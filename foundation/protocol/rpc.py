@@ -1,4 +1,4 @@
-"""A record over a datagram in its buffer, in network order, for compiled code.
+"""A record view of a buffer with a datagram in network order, for compiled code.
 
 `header.py` defines the fields, their offsets and the rules. A bitmap is a signed 64-bit integer here, so an
 RPC has up to 32 lanes.
@@ -31,7 +31,7 @@ from nativekit.llvm import Context, Generated, Kind, Module, Signature, TypingCo
 from nativekit.records import Records, Words, checked, records
 
 assert LANES <= 32
-assert HEADER_BYTES % 4 == 0, "it is copied word by word"
+assert HEADER_BYTES % 4 == 0, "the header is copied word by word"
 PULL, PUSH, EMPTY, CONTROL = int(Op.PULL), int(Op.PUSH), int(Op.EMPTY), int(Op.CONTROL)
 NO_KEY_U64 = np.uint64(NO_KEY)
 ALL = 2**32 - 1

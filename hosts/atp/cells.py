@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hosts.atp.packet import CELLS
 
 _SALTS = 255
-"""Values of the salt's first byte, after which the second one grows."""
+"""Number of values of the salt's first byte, after which the second byte grows."""
 
 
 def cells_of(app: int, places: int, cells: int = CELLS) -> NDArray[np.int64]:

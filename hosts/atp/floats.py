@@ -1,8 +1,8 @@
 """Floats as integers: multiplied by 10^6 and rounded, in single precision, if they are small enough.
 
-As in in-ATP/ATP's `common/quantize.h` and `client/p4ml_manager.h`: the packet of a value beyond 213 has
-floats. Ten workers can add up such values without an overflow. Sums of more workers may saturate; the
-workers then send floats, too.
+As in in-ATP/ATP's `common/quantize.h` and `client/p4ml_manager.h`: a packet with a value beyond 213 has
+floats. Ten workers can add up the integers of other packets without an overflow. Sums of more workers may
+saturate; the workers then send floats, too.
 """
 
 from __future__ import annotations

@@ -4,16 +4,16 @@ As in in-ATP/ATP at ddca27f (`common/packet.h`, `p4src/includes/headers.p4`), wh
 
 | offset | bytes | field | |
 |---:|---:|---|---|
-| 0 | 4 | bitmap | a bit for each worker whose values the packet has; an acknowledgement has 1 |
+| 0 | 4 | bitmap | a bit for each worker whose values the packet has; the number 1 in an acknowledgement |
 | 4 | 1 | workers | number of workers of the job |
 | 5 | 1 | flags | `ACK` to `OVERFLOW` below |
 | 6 | 2 | app | the job, from 1 on |
 | 8 | 2 | sequence | number of the packet in its tensor, from 1 on |
 | 10 | 2 | cell | the aggregator: the hash of job and place in the window |
-| 12 | 2 | second cell | the same plus `CELLS`, for the second half of the values |
+| 12 | 2 | second cell | `cell` plus `CELLS`, for the second half of the values |
 | 14 | 248 | values | signed integers, or floats with the flag `OVERFLOW` |
 | 262 | 8 | key | number of the tensor |
-| 270 | 4 | length | of the tensor; in an acknowledgement with `COLLISION` the new cell |
+| 270 | 4 | length | number of values of the tensor; in an acknowledgement with `COLLISION` the new cell |
 
 The published `key` is in host byte order, here it is in network order, so that a switch can compare it.
 """

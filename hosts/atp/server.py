@@ -1,7 +1,7 @@
 """An ATP server, which adds up what the switch does not, and acknowledges what is complete.
 
 The rules are those of `simulator.atp.server`. A server serves the all-reduces whose number modulo the number
-of servers is its own. It stores the last two of each job; the older one is used only with `check`.
+of servers is the server's number. It stores the last two of each job; the older is used only with `check`.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class Tensor:
 
 
 class Assignment:
-    check: int
+    check: int  # whether the job has the setting `check`
     current: int  # which of its two tensors is the current one
-    next_spare: int
+    next_spare: int  # index of the next cell to try in `AtpServer.spare`
 
 
 class Chunk:
@@ -69,13 +69,13 @@ class AtpServer(NamedTuple):
     tensors: Records[Tensor]  # [jobs * 2]
     chunks: RecordTable[Chunk]  # [jobs * 2, R]
     sums: Words  # uint32[jobs * 2, R * VALUES]
-    declared: NDArray[np.uint8]  # uint8[jobs, CELLS]: whether a packet had the cell, or it was assigned
+    declared: NDArray[np.uint8]  # uint8[jobs, CELLS]: whether a packet or an assignment used the cell
     renamed: NDArray[
         np.int32
     ]  # int32[jobs, CELLS]: the cell that replaces a collided one, plus 1; 0 for none
     spare: NDArray[np.int32]  # int32[jobs, CELLS]: the cells in the order in which they replace others
     cells: RecordTable[Cell]
-    """[jobs, places + 1]: a share of one parameter, all 0, as workers hold the parameters."""
+    """[jobs, places + 1]: a share of one parameter, all 0, because workers hold the parameters."""
     contacts: Records[Contact]  # [1], not used
     share: Share
 
@@ -173,7 +173,7 @@ def _begin(server: AtpServer, t: int, rpc: Rpc) -> None:
 
 @compiled
 def _needs_floats(server: AtpServer, t: int, chunk: int, rpc: Rpc, flags: int) -> bool:
-    """Return whether to request floats; the first packet of a chunk that overflows discards its integers."""
+    """Return whether to request floats; the first overflow of a chunk discards its integer sums."""
     row = server.chunks[t, chunk]
     if not (flags & OVERFLOW or _is_saturated(rpc)):
         return bool(row.is_float and flags & RESEND)
@@ -244,7 +244,7 @@ def _write_head(rpc: Rpc, answer: Rpc, flags: int, length: int) -> None:
 
 @compiled
 def _new_cell(server: AtpServer, j: int, cell: int) -> int:
-    """Return the cell that replaces a collided one; the same if none is left."""
+    """Return the cell that replaces a collided one, or `cell` itself if no spare cell is left."""
     assignment = server.assignments[j]
     while not server.renamed[j, cell] and assignment.next_spare < CELLS:
         spare = int64(server.spare[j, assignment.next_spare])

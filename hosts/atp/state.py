@@ -26,13 +26,13 @@ class AtpHeader(VectorHeader):
     OWN_FIELDS_FIRST = True  # as in `hosts.ring.state`
 
     last: int  # number of leading chunks that all have their sums
-    resent: int  # number of leading chunks that were resent, if needed, because of a gap
+    resent: int  # end of the last gap that was resent; no gap is resent before `last` reaches it
     limit: int  # size of the window, in packets
     end_of_window: int  # number of chunks up to the one whose sum adapts the window
     adaptive: int  # whether the window's size changes
     published_timers: int  # whether timeouts are those of the published code
     quiet_since: int  # time of the last arrival or timeout; used with `published_timers`
-    heard: int  # whether anything has arrived in this all-reduce
+    has_received: int  # whether anything has arrived in this all-reduce
 
 
 class AtpWorker(NamedTuple):

@@ -41,7 +41,7 @@ def start(state: AtpWorker, op: int, iteration: int, n_keys: int) -> None:
     header = state.header
     n = begin(state, op, iteration, n_keys)
     header.calls = header.pending = (n + VALUES - 1) // VALUES
-    header.last = header.resent = header.heard = 0
+    header.last = header.resent = header.has_received = 0
     header.limit = header.end_of_window = header.window
     state.done[:] = 0
     for chunk in range(int64(header.calls) if header.is_float else 0):
@@ -111,7 +111,7 @@ def wake(state: AtpWorker, now: int) -> None:
 
 @compiled
 def _timeout(state: AtpWorker) -> int:
-    return TIMEOUT if state.header.heard else FIRST_TIMEOUT
+    return TIMEOUT if state.header.has_received else FIRST_TIMEOUT
 
 
 @compiled
@@ -143,7 +143,7 @@ def receive(state: AtpWorker, rpc: Rpc, length: int, arrival: int, read: int) ->
     if length != OCTETS:
         header.malformed += 1
         return NOTHING
-    header.heard, header.quiet_since = 1, read
+    header.has_received, header.quiet_since = 1, read
     header.due = min(int64(header.due), deadline(state))
     flags, chunk = flags_of(rpc), sequence_of(rpc) - 1
     is_current = header.pending and flags & ACK and key_of(rpc) == header.number

@@ -105,7 +105,7 @@ def begin(server: CollectServer, j: int, now: int) -> None:
     collector, s = server.collectors[j], j * COLLECTIONS
     while server.collections[s].phase != IDLE:
         s += 1
-    collection, late = server.collections[s], now - first_due(server, j)
+    collection, lateness = server.collections[s], now - first_due(server, j)
     collection.count, collection.live, last = 0, 0, int64(NOTHING)
     for lane in range(LANES):
         if take_due(server, j, lane, now, collection):
@@ -113,7 +113,7 @@ def begin(server: CollectServer, j: int, now: int) -> None:
             collection.count, last = lane + 1, lane
     if last == NOTHING:
         return
-    adapt(collector, late, float(server.copies[j, collection.places[last]].change))
+    adapt(collector, lateness, float(server.copies[j, collection.places[last]].change))
     spend(server, j, now)
     collector.under_way += 1
     send(server, s, READING, int64(collection.live))

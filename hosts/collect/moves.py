@@ -1,4 +1,4 @@
-"""Moves of keys whose values stay at the PS: a move in publishes copies, one out collects the gradients."""
+"""Moves of keys whose values stay at the PS: a move in publishes copies, a move out collects gradients."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _POLL_NS = 200_000
 
 
 class CollectMover(BaseMover[CollectStore, ReplyTo]):
-    """Moves between collections: while keys leave the switch, no collection is under way."""
+    """A mover that pauses collections: while keys leave the switch, no collection is under way."""
 
     client: ClassVar[type[HotsetClient]] = CollectClient
     _waits_for: str = ""

@@ -29,11 +29,11 @@ def handle(server: CollectServer, rpc: Rpc, length: int, arrival: int, answer: R
         return take_replay(server, rpc, h, length, arrival, answer)
     if h.flags & SET:
         return set_words(server, rpc, h, length, arrival, answer)
-    answered = handle_request(server, rpc, length, arrival, answer)
-    if answered > 0:
+    reply_length = handle_request(server, rpc, length, arrival, answer)
+    if reply_length > 0:
         collector = server.collectors[find_job(server, h.job)]
         collector.step = max(int64(collector.step), h.iteration + 1)
-    return answered
+    return reply_length
 
 
 @compiled
@@ -78,11 +78,11 @@ def set_words(server: CollectServer, rpc: Rpc, h: Header, length: int, arrival: 
         if at < outside and server.cells[j, at].updates >= AWAY:
             server.cells[j, at].updates &= AWAY - 1
             away |= 1 << lane
-    answered = handle_request(server, rpc, length, arrival, answer)
+    reply_length = handle_request(server, rpc, length, arrival, answer)
     for lane in range(h.count):
         if away >> lane & 1:
             at = int64(server.header.at[lane])
             server.cells[j, at].updates |= AWAY
             copy = server.copies[j, at // int64(server.header.width)]
             copy.marks = int64(copy.marks) | CHANGED
-    return answered
+    return reply_length

@@ -1,4 +1,4 @@
-"""When each hot key is collected: a queue by lane, intervals by how fast a value changes, and a budget.
+"""The schedule of collections: a queue per lane, intervals by how fast a value changes, and a budget.
 
 The cost of old copies is the sum of change · age over all keys. For a given number of collections it is least
 if each key's interval is proportional to 1 / √change. A job's `pace` is the factor: it grows while
@@ -19,16 +19,16 @@ from nativekit.compile import compiled, int64
 from nativekit.records import Ints
 
 MIN_INTERVAL_NS = 1_000_000
-_LATER, _SOONER, _MAX_PACE = 1.05, 0.98, 1e18
+_PACE_INCREASE, _PACE_DECREASE, _MAX_PACE = 1.05, 0.98, 1e18
 _BURST_NS = 5_000_000
 """Length of the period whose budget may be spent in one burst."""
 _RPC_NS = 2_000
 """Assumed cost of an RPC of a job that has not had any."""
 _RPCS = 3
-"""RPCs of a collection. The server encodes each and reads its answer, so each counts as two of a worker."""
+"""RPCs of a collection. The server encodes each and reads its answer, which costs as much as two requests."""
 _KERNEL_NS = 6_000
 """Assumed kernel time of an RPC that a server sends: a datagram sent and one received (measured values are in
-`simulator.costs.Hosts`). Waking up is not in it, as a busy server is awake."""
+`simulator.costs.Hosts`). Waking up is excluded, because a busy server is awake."""
 _PER_OCTAVE = 8
 
 
@@ -84,12 +84,12 @@ def first_due(server: CollectServer, j: int) -> int:
 
 @compiled
 def take_due(server: CollectServer, j: int, lane: int, now: int, collection: Collection) -> bool:
-    """Move a lane's key that is due, or nearly so, from its queue to a collection; return whether one was."""
+    """Move a lane's key that is due, or nearly so, from its queue to a collection; else return False."""
     q = j * LANES + lane
     while server.queued[q]:
         entry = server.queues[q, 0]
         copy = server.copies[j, entry.place]
-        # An RPC that is sent anyway also collects keys of whose interval four fifths are over.
+        # An RPC that is sent anyway also collects keys whose interval is four fifths over.
         if 4 * (int64(entry.at) - now) > now - int64(copy.read):
             return False
         place = int64(entry.place)
@@ -111,27 +111,27 @@ def interval(collector: Collector, change: float) -> int:
 
 @compiled
 def longest_interval(collector: Collector) -> int:
-    """Return 7/8 of the bound in ns: the rest is for the queue and the RPCs, so that copies stay below it."""
+    """Return 7/8 of the bound in ns: the rest is for the queue and the RPCs, so that ages stay in bounds."""
     return int64(collector.staleness) * 7 // 8
 
 
 @compiled
-def adapt(collector: Collector, late: int, change: float) -> None:
-    """Adapt the pace to a collection that begins `late` ns late; `change` is the rate of one key."""
-    if late > MIN_INTERVAL_NS:
+def adapt(collector: Collector, lateness: int, change: float) -> None:
+    """Adapt the pace to a collection that begins `lateness` ns late; `change` is the rate of one key."""
+    if lateness > MIN_INTERVAL_NS:
         if interval(collector, change) < longest_interval(collector):
-            collector.pace = min(max(collector.pace, 1.0) * _LATER, _MAX_PACE)
+            collector.pace = min(max(collector.pace, 1.0) * _PACE_INCREASE, _MAX_PACE)
     else:
-        collector.pace *= _SOONER
+        collector.pace *= _PACE_DECREASE
 
 
 @compiled
 def spend(server: CollectServer, j: int, now: int) -> None:
-    """Delay the next collection by the time that one takes, divided by the share of the server's time."""
+    """Delay the next collection by the time a collection takes, divided by the share of the server's time."""
     collector, job = server.collectors[j], server.jobs[j]
     rpc_ns = job.proc_cpu_ns / job.rpcs if job.rpcs and job.proc_cpu_ns else float(_RPC_NS)
-    begun = max(int64(collector.next_start), now - _BURST_NS)
-    collector.next_start = begun + int64(_RPCS * (2 * rpc_ns + _KERNEL_NS) / collector.share)
+    start = max(int64(collector.next_start), now - _BURST_NS)
+    collector.next_start = start + int64(_RPCS * (2 * rpc_ns + _KERNEL_NS) / collector.share)
 
 
 @compiled
@@ -139,12 +139,12 @@ def count_age(server: CollectServer, j: int, age: int) -> None:
     collector = server.collectors[j]
     collector.oldest = max(int64(collector.oldest), age)
     collector.late += age > collector.staleness
-    server.ages[j * AGES + class_of(age)] += 1
+    server.ages[j * AGES + bin_of(age)] += 1
 
 
 @compiled
-def class_of(age: int) -> int:
-    """Return the class (0 to `AGES` - 1) of an age in ns."""
+def bin_of(age: int) -> int:
+    """Return the histogram bin (0 to `AGES` - 1) of an age in ns."""
     octave, rest = int64(3), max(age, 8)
     while rest >= 2 * _PER_OCTAVE:
         rest >>= 1
@@ -152,8 +152,8 @@ def class_of(age: int) -> int:
     return min(_PER_OCTAVE * octave + rest - _PER_OCTAVE, AGES - 1)
 
 
-def upper_age_of(classes: Ints) -> NDArray[np.float64]:
-    """Return the upper limits of classes of ages, in ns."""
-    octaves, rests = np.divmod(np.asarray(classes, np.int64), _PER_OCTAVE)
+def upper_age_of(bins: Ints) -> NDArray[np.float64]:
+    """Return the upper limits of histogram bins of ages, in ns."""
+    octaves, rests = np.divmod(np.asarray(bins, np.int64), _PER_OCTAVE)
     limits: NDArray[np.float64] = (rests + _PER_OCTAVE + 1) * 2.0 ** (octaves - 3)
     return limits

@@ -38,15 +38,15 @@ QUEUED, CHANGED = 1, 2
 
 
 class CollectHeader(HotsetHeader):
-    is_restoring: int
+    is_restoring: int  # whether the server is recovering from its journal
 
 
 class Collector:
     """The state of one job's collections; times in ns."""
 
     epoch: int
-    is_held: int
-    step: int  # largest number of steps that a worker's push has had, for Adam
+    is_held: int  # bits: reasons why collections are paused (`BY_COMMAND`, `BY_MOVE`)
+    step: int  # largest iteration of a worker's push plus 1, for Adam
     staleness: int
     """Bound of a copy's age; collections take at most the fraction `share` of the server's time."""
     share: float
@@ -56,10 +56,10 @@ class Collector:
     wanted_at: int
     """Updates before this time must be collected, regardless of `share`; `wanted` keys remain."""
     wanted: int
-    under_way: int
-    rpcs: int
-    collected: int
-    empty: int
+    under_way: int  # number of collections in flight
+    rpcs: int  # number of answered RPCs
+    collected: int  # number of sums that were read and not 0
+    empty: int  # number of lanes that had no sum or 0
     late: int
     """Number of copies older than `staleness` when they were replaced; the oldest was `oldest` ns old."""
     oldest: int
@@ -72,15 +72,15 @@ class Collection:
     seq: int
     phase: int
     sent: int  # when the current RPC was sent, in ns; 0 if it has not been sent
-    timeout: int
-    length: int
-    count: int
-    live: int
+    timeout: int  # in ns
+    length: int  # of the current RPC, in bytes
+    count: int  # number of lanes of the RPCs
+    live: int  # bitmap of the lanes with keys
     read: int  # when the sums were read, in ns
     keys: Annotated[NDArray[np.uint64], LANES]
     places: Annotated[Ints, LANES]
     sums: Annotated[Words, LANES]
-    before: Annotated[NDArray[np.float32], LANES]
+    before: Annotated[NDArray[np.float32], LANES]  # values before the optimiser was applied
 
 
 class QueueEntry:
@@ -93,7 +93,7 @@ class Copy:
     read: int  # when the sum that is part of the copy was read, in ns
     change: np.float32  # mean change of the value per second
     marks: int
-    collected: int
+    collected: int  # number of collections whose gradients were applied
 
 
 class CollectServer(NamedTuple):

@@ -79,8 +79,8 @@ class CollectStore(OffloadingStore):
 
     def _empty_queues(self) -> None:
         for q in range(self._j * LANES, (self._j + 1) * LANES):
-            waiting = self._server.queues["place"][q, : self._server.queued[q]]
-            self._copies.marks[waiting] &= ~QUEUED
+            queued_places = self._server.queues["place"][q, : self._server.queued[q]]
+            self._copies.marks[queued_places] &= ~QUEUED
             self._server.queued[q] = 0
 
     def requeue(self) -> None:
@@ -150,9 +150,9 @@ class CollectStore(OffloadingStore):
         collector, counts = self.collector, self._server.ages[self._j * AGES : (self._j + 1) * AGES]
         if not collector.rpcs:
             return None
-        used = np.flatnonzero(counts)
-        limits = upper_age_of(used).astype(np.int64).tolist()
-        copies = dict(zip(limits, counts[used].tolist(), strict=True))
+        bins = np.flatnonzero(counts)
+        limits = upper_age_of(bins).astype(np.int64).tolist()
+        copies = dict(zip(limits, counts[bins].tolist(), strict=True))
         return CopyAges(
             copies, int(collector.oldest), int(collector.late), int(collector.staleness), int(collector.rpcs)
         )
@@ -160,8 +160,8 @@ class CollectStore(OffloadingStore):
 
 def warm(server: CollectServer) -> None:
     """Compile, or load from the cache, the functions whose first calls would otherwise delay requests."""
-    store, none = CollectStore(server, int(server.jobs[0].job)), np.zeros(0, np.int64)
-    store.begin_collecting(none, 0)
+    store, no_places = CollectStore(server, int(server.jobs[0].job)), np.zeros(0, np.int64)
+    store.begin_collecting(no_places, 0)
     store.settle()
 
 

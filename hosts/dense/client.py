@@ -21,8 +21,8 @@ def addend_limit(workers: int) -> float:
 def error_bound(workers: int, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the largest error of float32 sums, [n]; `sizes` [n] are the sums of the absolute addends.
 
-    n addends take n - 1 additions, each rounded to the nearest, in any order. So a sum differs from the exact
-    one by at most γ(n-1) times the sum of the absolute addends (Higham, *Accuracy and Stability of Numerical
+    W addends take W - 1 additions, each rounded to the nearest, in any order. So a sum differs from the exact
+    one by at most γ(W-1) times the sum of the absolute addends (Higham, *Accuracy and Stability of Numerical
     Algorithms*, §4.2). Sums below 2^-126 are exact.
     """
     k = (workers - 1) * UNIT

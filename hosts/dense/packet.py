@@ -8,11 +8,11 @@ Big-endian:
 | 1 | 1 | form | of the values: 0 int32, 1 float32 (IEEE 754) |
 | 2 | 1 | worker | from 0 on: the source of the addend, or the destination of the result |
 | 3 | 1 | workers | number of workers whose vectors are added up |
-| 4 | 2 | job | at the offset of the job in Hotline's RPC |
+| 4 | 2 | job | number of the job, at the same offset as in Hotline's RPC |
 | 6 | 2 | size | values of a full chunk; only the last chunk of a vector, or of a part of it, has fewer |
 | 8 | 4 | round | number of the all-reduce of the job, from 1 on |
 | 12 | 4 | chunk | number of the chunk |
-| 16 | 4 each | values | their number follows from the length |
+| 16 | 4 each | values | their number follows from the length of the datagram |
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A worker's vector in designs that add up dense vectors: operations, chunks, timeouts. N is its size."""
+"""A worker's vector in designs with dense vectors: operations, chunks, timeouts. N is the vector's size."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class VectorHeader(WindowHeader):
     unsent: int  # the first packet that has not been sent
     progress: int  # time of the last arrival; 0 before the first chunk is sent
     stall_timeout: int  # time without an arrival after which an operation has stalled
-    stalled: int
-    stalled_at: int
+    stalled: int  # whether the operation has stalled
+    stalled_at: int  # time at which the operation stalled
 
 
 class VectorState(WindowState, OperandState, Protocol):
@@ -169,7 +169,7 @@ def slot_of(state: VectorState, chunk: int) -> int:
 def log_row(
     state: VectorState, slot: Slot, peer: int, length: int, count: int, arrival: int, read: int
 ) -> int:
-    """Write the log row of an answered packet except `w_proc`; return its index. There must be room."""
+    """Write the log row of an answered packet except `w_proc`; return its index. The log must have room."""
     r = int64(state.header.rows)
     row = state.log[r]
     row.t0, row.arrival, row.w_queue = slot.t0, arrival, read - arrival
@@ -214,7 +214,7 @@ def deadline(state: VectorState) -> int:
 
 @compiled
 def take_next(state: VectorState, now: int) -> int:
-    """Take a free slot, which must exist, for the next chunk, which becomes its `call`; return it."""
+    """Take a free slot, which must exist, for the next chunk, which becomes its `call`; return its index."""
     header = state.header
     s = take_slot(state, int64(header.unsent), now)
     header.unsent += 1

@@ -30,7 +30,7 @@ class Block(NamedTuple):
     """Index of each access's table in `Tables`; None for a log without tables."""
     order: Keys | None  # time or iteration; None if the log is in the order of time
     group: Keys  # worker of a log with mini-batches; otherwise the row
-    pulls: NDArray[np.bool_] | None
+    pulls: NDArray[np.bool_] | None  # whether an access is a pull; None if all are updates
 
 
 class BadRows:
@@ -95,7 +95,7 @@ def hash_of_name(name: str) -> int:
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
     columns: Columns = field(default_factory=Columns)
-    batch: int = SAMPLES_PER_STEP
+    batch: int = SAMPLES_PER_STEP  # rows of a mini-batch, for logs without mini-batches
     skip_bad: bool = False
 
 

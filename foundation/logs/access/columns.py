@@ -29,7 +29,7 @@ class Columns:
     time: str | None = None
     table: str | None = None
     iteration: str | None = None
-    """Mini-batch of an access; with `worker`, that of one worker."""
+    """Column with the number of an access's mini-batch; with `worker`, numbers count per worker."""
     worker: str | None = None
     op: str | None = None
 
@@ -69,17 +69,17 @@ def parse_columns(text: str) -> Columns:
 
 
 def resolve(given: Columns, names: Sequence[str], lists: Collection[str], where: str) -> Columns:
-    """Return the columns of a table with this header; what `given` lacks is guessed.
+    """Return the columns of a table with this header; guess the columns of roles that `given` lacks.
 
-    `lists` are the columns that hold lists of keys. A pattern such as `C*` stands for all keys that match.
+    `lists` are the columns that hold lists of keys. A pattern such as `C*` stands for all matching columns.
     """
     for name in (*given.key, *given.others.values()):
         if not any(fnmatchcase(each, name) or each == name for each in names):
-            raise DataError(f"{where}: expected a column {name!r}, got the columns {_listed(names)}")
+            raise DataError(f"{where}: expected a column {name!r}, got the columns {_join_names(names)}")
     if given == Columns() and {"key", "updates"} <= set(names) and "iteration" not in names:
         raise DataError(
             f"{where}: has key, updates: counts without their order; expected one access a row "
-            "(`hotline hotset curve` has the share of the top k of counts)"
+            "(`hotline hotset curve` computes the share of the top k keys from counts)"
         )
     guessed = _guess(names, lists, set(given.others.values()))
     keys = tuple(
@@ -92,7 +92,8 @@ def resolve(given: Columns, names: Sequence[str], lists: Collection[str], where:
     found = replace(found, key=tuple(key for key in found.key if key not in used or key in keys))
     if not found.key:
         raise DataError(
-            f"{where}: no column looks like a key; expected --columns key=NAME with one of {_listed(names)}"
+            f"{where}: no column looks like a key; "
+            f"expected --columns key=NAME with one of {_join_names(names)}"
         )
     return found
 
@@ -101,8 +102,8 @@ def looks_like_key(name: str) -> bool:
     return bool(_KEY.fullmatch(name.lower()) or _CAMEL_ID.fullmatch(name))
 
 
-def _guess(names: Sequence[str], lists: Collection[str], taken: Collection[str]) -> Columns:
-    lower = {name.lower(): name for name in reversed(names) if name not in taken}
+def _guess(names: Sequence[str], lists: Collection[str], excluded: Collection[str]) -> Columns:
+    lower = {name.lower(): name for name in reversed(names) if name not in excluded}
     others = {
         role: next((lower[each] for each in wanted if each in lower), None) for role, wanted in _NAMES.items()
     }
@@ -110,7 +111,7 @@ def _guess(names: Sequence[str], lists: Collection[str], taken: Collection[str])
     if others["iteration"] is None:
         others["worker"] = None
     op = lower.get("op") if others["iteration"] is not None else None
-    used = {*taken, *others.values(), time, op}
+    used = {*excluded, *others.values(), time, op}
     keys = [name for name in names if name not in used and (name in lists or looks_like_key(name))]
     if "key" in lower:
         keys = [lower["key"]]
@@ -119,5 +120,5 @@ def _guess(names: Sequence[str], lists: Collection[str], taken: Collection[str])
     return Columns(key=tuple(keys), time=time, op=op, **others)
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     return shortened(one_line(", ".join(names)))

@@ -50,14 +50,14 @@ class Dictionary:
         return keys, tables, rank
 
     def encode(self, keys: Keys, tables: NDArray[np.uint16] | None) -> NDArray[np.uint32]:
-        found = np.empty(len(keys), np.uint32)
+        indices = np.empty(len(keys), np.uint32)
         given = np.zeros(0, np.uint16) if tables is None else tables
         at = 0
         while True:
             arrays = self._slots, self._keys, self._tables
-            at, self._used = _encode(*arrays, self._used, keys, given, found, at)
+            at, self._used = _encode(*arrays, self._used, keys, given, indices, at)
             if at == len(keys):
-                return found
+                return indices
             self._grow()
 
     def _grow(self) -> None:
@@ -80,9 +80,9 @@ def _slot(key: np.uint64, mask: int) -> int:
 
 def _encode_all(
     slots: NDArray[np.int32], known: Keys, tables_of: NDArray[np.uint16], used: int, keys: Keys,
-    tables: NDArray[np.uint16], found: NDArray[np.uint32], begin: int,
+    tables: NDArray[np.uint16], indices: NDArray[np.uint32], begin: int,
 ) -> tuple[int, int]:  # fmt: skip
-    """Fill in `found` from `begin` on; stop if `known` is full. Return the end and `used`."""
+    """Write the keys' indices from `begin` on; stop if `known` is full. Return the end and the new `used`."""
     mask = len(slots) - 1
     for i in range(begin, len(keys)):
         key = keys[i]
@@ -96,7 +96,7 @@ def _encode_all(
             known[used] = key
             tables_of[used] = tables[i] if len(tables) else 0
             used += 1
-        found[i] = slots[slot]
+        indices[i] = slots[slot]
     return len(keys), used
 
 

@@ -17,7 +17,7 @@ from foundation.logs.access.formats.recbole import open_recbole
 from foundation.logs.access.source import read_head
 
 Open = Callable[[Path, bytes, ReadOptions], AccessLog | None]
-"""Returns the log if the head of a file, decompressed, is of the format; `DataError` for a bad header."""
+"""Returns the log, or None if a file's decompressed head is of another format. Raises `DataError`."""
 BINARY: tuple[Open, ...] = (open_parquet, open_oracle_general)
 TEXT: tuple[Open, ...] = (open_criteo, open_recbole, open_libsvm, open_delimited, open_unknown)
 EXPECTED = (

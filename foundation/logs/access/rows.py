@@ -44,12 +44,15 @@ class Layout:
 
 
 def layout_of(
-    columns: Columns, sample: pl.DataFrame, separators: dict[str, str], keys: dict[str, Kind] | None = None
+    columns: Columns,
+    sample: pl.DataFrame,
+    separators: dict[str, str],
+    key_kinds: dict[str, Kind] | None = None,
 ) -> Layout:
     kinds: dict[str, Kind] = {}
     for name in columns.key:
         values = _split(sample[name], separators[name]) if name in separators else sample[name]
-        kinds[name] = (keys or {}).get(name) or kind_of_keys(_flat(values))
+        kinds[name] = (key_kinds or {}).get(name) or kind_of_keys(_flat(values))
     for role, name in columns.others.items():
         kinds[name] = {"iteration": INTEGER, "worker": INTEGER, "op": OPERATION, "table": TEXT}.get(
             role
@@ -60,15 +63,15 @@ def layout_of(
 def describe(format: str, layout: Layout) -> str:
     keys, others = layout.columns.key, layout.columns.others
     shown = ", ".join(keys) if len(keys) <= 4 else f"{keys[0]} to {keys[-1]}"
-    each = f", {len(keys)} tables" if len(keys) > 1 else ""
-    parts = [f"keys in {shown}{each}", *(f"{role} in {name}" for role, name in others.items())]
+    suffix = f", {len(keys)} tables" if len(keys) > 1 else ""
+    parts = [f"keys in {shown}{suffix}", *(f"{role} in {name}" for role, name in others.items())]
     return f"{format}; {one_line(', '.join(parts))}"
 
 
 class _Cells(NamedTuple):
-    """Values of a column: one a row, or several where they are lists, or none where they may be missing."""
+    """Values of a column: one per row, or several in a column of lists, or none where it may be missing."""
 
-    rows: NDArray[np.int64]
+    rows: NDArray[np.int64]  # row of each value
     raw: pl.Series
     values: pl.Series
 
@@ -135,7 +138,7 @@ def _assemble(
     if len(keys) > 1:
         table = np.repeat(np.array(tables_of, np.uint16), [len(each) for each in keys])[order]
 
-    def by_row(name: str) -> NDArray[np.generic]:
+    def per_access(name: str) -> NDArray[np.generic]:
         values = np.zeros(height, cells[name].values.to_numpy().dtype)
         values[cells[name].rows] = cells[name].values.to_numpy()
         found: NDArray[np.generic] = values[at]
@@ -147,13 +150,15 @@ def _assemble(
     ordered_by = columns.iteration or columns.time
     group = at.astype(np.uint64) + np.uint64(first_row)
     if columns.iteration is not None:
-        group = np.zeros_like(group) if columns.worker is None else by_row(columns.worker).astype(np.uint64)
+        group = (
+            np.zeros_like(group) if columns.worker is None else per_access(columns.worker).astype(np.uint64)
+        )
     return Block(
         found,
         table,
-        None if ordered_by is None else sortable(by_row(ordered_by)),
+        None if ordered_by is None else sortable(per_access(ordered_by)),
         group,
-        None if columns.op is None else by_row(columns.op).astype(np.bool_),
+        None if columns.op is None else per_access(columns.op).astype(np.bool_),
     )
 
 

@@ -1,4 +1,4 @@
-"""Files of a log: folders and patterns, gzip, Zstandard and zlib, and blocks of whole lines."""
+"""Open the files of a log: expand folders and patterns, decompress gzip, Zstandard and zlib, read lines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HEAD_BYTES = 1 << 16
 _COMPRESSED_BYTES = 1 << 16
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 ZLIB = (b"\x78\x01", b"\x78\x9c", b"\x78\xda")
-_DAMAGED = (OSError, EOFError, zlib.error, zstandard.ZstdError)
+_READ_ERRORS = (OSError, EOFError, zlib.error, zstandard.ZstdError)
 _PATTERN = re.compile(r"[*?\[]")
 _NOT_DATA = re.compile(r"[._].*|.*\.(json|md|yaml|yml)|.*file_list.*\.txt", re.IGNORECASE)
 
@@ -53,11 +53,11 @@ def expand(paths: Sequence[Path]) -> list[Path]:
             continue
         if not found:
             raise DataError(f"{path}: expected data files, found none")
-        files += sorted(found, key=_natural)
+        files += sorted(found, key=_natural_sort_key)
     return files
 
 
-def _natural(path: Path) -> list[tuple[int, str]]:
+def _natural_sort_key(path: Path) -> list[tuple[int, str]]:
     return [(int(part) if part.isdecimal() else -1, part) for part in re.split(r"(\d+)", str(path))]
 
 
@@ -127,14 +127,14 @@ class Stream:
     def read(self, size: int = -1) -> bytes:
         try:
             return self._bytes.read(size)
-        except _DAMAGED as error:
+        except _READ_ERRORS as error:
             raise DataError(f"{self._path}: cannot be decompressed: {error}") from error
 
     def lines(self, encoding: str) -> Iterator[str]:
         self._text = io.TextIOWrapper(self._bytes, encoding)
         try:
             yield from self._text
-        except _DAMAGED as error:
+        except _READ_ERRORS as error:
             raise DataError(f"{self._path}: cannot be decompressed: {error}") from error
 
     def close(self) -> None:
@@ -147,7 +147,7 @@ class Stream:
 def open_stream(path: Path) -> Iterator[Stream]:
     try:
         stream = Stream(path)
-    except _DAMAGED as error:
+    except _READ_ERRORS as error:
         reason = error.strerror if isinstance(error, OSError) else None
         raise DataError(f"{path}: cannot be read: {reason or error}") from error
     try:
@@ -166,7 +166,7 @@ class StreamedLog:
         return 0 if self._stream is None else self._stream.position
 
     @contextmanager
-    def opened(self) -> Iterator[Stream]:
+    def open(self) -> Iterator[Stream]:
         with open_stream(self.path) as self._stream:
             yield self._stream
 

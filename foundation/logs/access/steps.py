@@ -66,10 +66,10 @@ def accesses_of(steps: Steps) -> NDArray[np.int64]:
     return _counts(steps, PULL)
 
 
-def _counts(steps: Steps, ignored: int) -> NDArray[np.int64]:
+def _counts(steps: Steps, ignored_bits: int) -> NDArray[np.int64]:
     counts = np.zeros(len(steps.keys), np.int64)
     for at in range(0, len(steps.accesses), _CHUNK):
-        _count(np.array(steps.accesses[at : at + _CHUNK]), ignored, counts)
+        _count(np.array(steps.accesses[at : at + _CHUNK]), ignored_bits, counts)
     return counts
 
 
@@ -85,30 +85,31 @@ def read_steps(paths: Sequence[Path], options: ReadOptions, folder: Path, progre
         if log.has_batches != first.has_batches:
             other = f"{files[0]} ({first.description})"
             raise DataError(
-                f"{file}: {log.description}; expected mini-batches in all files or in none, as {other}"
+                f"{file}: {log.description}; "
+                f"expected mini-batches in all files or in none; the first is {other}"
             )
     name = ", ".join(path.name for path in paths)
     notes = [f"{name}: {first.description}"]
     if not first.has_batches:
-        notes.append(f"mini-batches of {pluralize(options.batch, 'row')} (--batch), as the log has none")
+        notes.append(f"mini-batches of {pluralize(options.batch, 'row')} (--batch), because the log has none")
     rows_of_step = 1 if first.has_batches else options.batch
     try:
-        reading, writer = _Reading(files, logs, options, progress), _Writer(folder, rows_of_step)
+        reader, writer = _LogReader(files, logs, options, progress), _Writer(folder, rows_of_step)
         try:
             with writer:
-                for block, accesses in reading.blocks():
+                for block, accesses in reader.blocks():
                     writer.add(block.order, block.group, accesses, must_be_ordered=True)
         except _OutOfOrder:
-            notes.append("sorted by time, as its rows are not in that order")
-            reading, writer = _Reading(files, logs, options, progress), _Writer(folder, rows_of_step)
+            notes.append("sorted by time, because its rows are not in that order")
+            reader, writer = _LogReader(files, logs, options, progress), _Writer(folder, rows_of_step)
             with writer:
-                for records in _sorted_records(reading, folder):
+                for records in _sorted_records(reader, folder):
                     writer.add(records["order"], records["group"], records["access"], must_be_ordered=False)
         if not writer.length:
             raise DataError(f"{name}: no access in it; expected at least one")
-        if reading.bad.count:
-            notes.append(f"{pluralize(reading.bad.count, 'bad row')} skipped")
-        keys, table_of, length = _canonical(writer, reading.dictionary)
+        if reader.bad.count:
+            notes.append(f"{pluralize(reader.bad.count, 'bad row')} skipped")
+        keys, table_of, length = _canonicalize(writer, reader.dictionary)
     except OSError as error:
         raise DataError(f"{folder}: cannot be written: {reason_of(error)}") from error
     return Steps(
@@ -116,14 +117,14 @@ def read_steps(paths: Sequence[Path], options: ReadOptions, folder: Path, progre
         np.memmap(writer.accesses, np.uint32, "r", shape=(length,)),
         np.memmap(writer.starts, np.int64, "r"),
         keys,
-        reading.has_pulls,
-        tuple(reading.tables.names),
+        reader.has_pulls,
+        tuple(reader.tables.names),
         table_of,
         tuple(notes),
     )
 
 
-class _Reading:
+class _LogReader:
     def __init__(
         self, files: Sequence[Path], logs: Sequence[AccessLog], options: ReadOptions, progress: Progress
     ) -> None:
@@ -136,25 +137,25 @@ class _Reading:
         self._progress = progress
 
     def blocks(self) -> Iterator[tuple[Block, Accesses]]:
-        first_row, done, total, length = 0, 0, sum(self._sizes), 0
+        first_row, bytes_done, total, length = 0, 0, sum(self._sizes), 0
         for log, size in zip(self._logs, self._sizes, strict=True):
             for block in log.blocks(self.tables, self.bad, first_row):
                 self.bad.settle()
                 accesses = self.dictionary.encode(block.keys, block.tables)
                 length += len(accesses)
                 if length > MAX_ACCESSES:
-                    raise DataError(f"more than {MAX_ACCESSES:,} accesses; expected at most as many")
+                    raise DataError(f"expected at most {MAX_ACCESSES:,} accesses, got more")
                 if block.pulls is not None:
                     self.has_pulls = True
                     accesses |= np.where(block.pulls, np.uint32(PULL), np.uint32(0))
                 if len(block.group):
                     last_row = int(block.group[-1])
                 yield block, accesses
-                self._progress(done + log.position, total)
+                self._progress(bytes_done + log.position, total)
             self.bad.settle()
             if length and not log.has_batches:
                 first_row = last_row + 1
-            done += size
+            bytes_done += size
 
 
 class _SortKey(NamedTuple):
@@ -208,38 +209,38 @@ class _Writer:
             np.array([self.length], np.int64).tofile(self._starts)
 
 
-def _sorted_records(reading: _Reading, folder: Path) -> Iterator[NDArray[np.void]]:
+def _sorted_records(reader: _LogReader, folder: Path) -> Iterator[NDArray[np.void]]:
     """Yield records in the order of time, one array for each range of times; uses temporary files."""
-    staged, samples = folder / "unsorted.records", []
-    with staged.open("wb") as out:
-        for block, accesses in reading.blocks():
+    unsorted_file, samples = folder / "unsorted.records", []
+    with unsorted_file.open("wb") as out:
+        for block, accesses in reader.blocks():
             records = np.empty(len(accesses), _RECORD)
             records["order"] = 0 if block.order is None else block.order
             records["group"], records["access"] = block.group, accesses
             records.tofile(out)
             samples.append(records["order"][::_SAMPLE_EVERY].copy())
     sampled = np.sort(np.concatenate(samples)) if samples else np.zeros(0, np.uint64)
-    total = staged.stat().st_size // _RECORD.itemsize
+    total = unsorted_file.stat().st_size // _RECORD.itemsize
     parts = -(-total // ACCESSES_AT_ONCE)
     cuts = (
         np.unique(sampled[np.arange(1, parts) * len(sampled) // max(parts, 1)]) if parts > 1 else sampled[:0]
     )
     files = [folder / f"range-{number}.records" for number in range(len(cuts) + 1)]
-    _distribute(staged, files, cuts)
-    staged.unlink()
+    _distribute(unsorted_file, files, cuts)
+    unsorted_file.unlink()
     for file in files:
         records = np.fromfile(file, _RECORD)
         file.unlink()
         yield records[np.lexsort((records["group"], records["order"]))]
 
 
-def _distribute(staged: Path, files: Sequence[Path], cuts: NDArray[np.uint64]) -> None:
+def _distribute(unsorted_file: Path, files: Sequence[Path], cuts: NDArray[np.uint64]) -> None:
     if len(files) == 1:
-        files[0].hardlink_to(staged)
+        files[0].hardlink_to(unsorted_file)
         return
     outs = [file.open("wb") for file in files]
     try:
-        with staged.open("rb") as source:
+        with unsorted_file.open("rb") as source:
             while len(records := np.fromfile(source, _RECORD, _CHUNK)):
                 part = np.searchsorted(cuts, records["order"], side="right")
                 for number in np.unique(part).tolist():
@@ -249,7 +250,9 @@ def _distribute(staged: Path, files: Sequence[Path], cuts: NDArray[np.uint64]) -
             out.close()
 
 
-def _canonical(writer: _Writer, dictionary: Dictionary) -> tuple[NDArray[np.uint64], NDArray[np.uint16], int]:
+def _canonicalize(
+    writer: _Writer, dictionary: Dictionary
+) -> tuple[NDArray[np.uint64], NDArray[np.uint16], int]:
     """Make indices ascend with keys, sort each step and drop its repeated keys, in place.
 
     Returns the keys, the table of each, and the number of accesses.
@@ -257,26 +260,26 @@ def _canonical(writer: _Writer, dictionary: Dictionary) -> tuple[NDArray[np.uint
     accesses = np.memmap(writer.accesses, np.uint32, "r+")
     starts = np.memmap(writer.starts, np.int64, "r+")
     keys, table_of, rank = dictionary.in_order()
-    steps, at, written = len(starts) - 1, 0, 0
+    steps, at, length = len(starts) - 1, 0, 0
     while at < steps:
         end = max(int(np.searchsorted(starts, starts[at] + _CHUNK, side="right")) - 1, at + 1)
         end = min(end, steps)
         bounds = np.array(starts[at : end + 1])
         part = np.array(accesses[bounds[0] : bounds[-1]])
         new_starts = _sort_steps(part, bounds - bounds[0], rank)
-        accesses[written : written + new_starts[-1]] = part[: new_starts[-1]]
-        starts[at:end] = written + new_starts[:-1]
-        written += int(new_starts[-1])
+        accesses[length : length + new_starts[-1]] = part[: new_starts[-1]]
+        starts[at:end] = length + new_starts[:-1]
+        length += int(new_starts[-1])
         at = end
-    starts[steps] = written
-    return keys, table_of, written
+    starts[steps] = length
+    return keys, table_of, length
 
 
 def _sort_steps_all(part: Accesses, starts: Ints, rank: NDArray[np.uint32]) -> Ints:
     new_starts = np.empty(len(starts), np.int64)
-    written = int64(0)
+    length = int64(0)
     for step in range(len(starts) - 1):
-        new_starts[step] = written
+        new_starts[step] = length
         keys = part[starts[step] : starts[step + 1]]
         for i in range(len(keys)):
             access = int64(keys[i])
@@ -288,16 +291,16 @@ def _sort_steps_all(part: Accesses, starts: Ints, rank: NDArray[np.uint32]) -> I
         for i in range(len(keys)):
             key = int64(keys[i])
             if key != last:
-                part[written] = key ^ PULL
-                written += 1
+                part[length] = key ^ PULL
+                length += 1
             last = key
-    new_starts[len(starts) - 1] = written
+    new_starts[len(starts) - 1] = length
     return new_starts
 
 
-def _count_all(accesses: Accesses, ignored: int, counts: Ints) -> None:
+def _count_all(accesses: Accesses, ignored_bits: int, counts: Ints) -> None:
     for access in accesses:
-        found = int64(access) & ~ignored
+        found = int64(access) & ~ignored_bits
         if found < PULL:
             counts[found] += 1
 

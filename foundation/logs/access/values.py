@@ -58,8 +58,8 @@ def _datetimes(values: pl.Series) -> pl.Series:
 
 
 def _pulls(values: pl.Series) -> pl.Series:
-    known = values.is_in(list(TRANSFERS))
-    return pl.select(pl.when(known).then(values == "pull")).to_series()
+    is_transfer = values.is_in(list(TRANSFERS))
+    return pl.select(pl.when(is_transfer).then(values == "pull")).to_series()
 
 
 INTEGER = Kind(ROW_EXPECTED, _integers)

@@ -77,8 +77,8 @@ def test_batches_are_rows_in_the_order_of_time(tmp_path: Path, monkeypatch: pyte
     found = read(tmp_path, path, columns="key=movieId", batch=4)
     assert keys_by_step(found) == [[6, 7, 8, 9], [2, 3, 4, 5], [0, 1]]
     assert found.notes[1:] == (
-        "mini-batches of 4 rows (--batch), as the log has none",
-        "sorted by time, as its rows are not in that order",
+        "mini-batches of 4 rows (--batch), because the log has none",
+        "sorted by time, because its rows are not in that order",
     )
     both = read(tmp_path, path, batch=10)
     assert (len(both.accesses), both.tables) == (12, ("user_id", "movieId"))

@@ -131,7 +131,7 @@ def test_what_is_missing_is_named(logs: Path, tmp_path: Path) -> None:
     )
     GOOD.drop("ps", "n_tx_us").write_csv(logs / "rpc.csv")
     assert report(logs).stderr == (
-        f"Error: {logs}/rpc.csv: has no column ps, n_tx_us; expected are {', '.join(RPC)}\n"
+        f"Error: {logs}/rpc.csv: has no column ps, n_tx_us; expected the columns {', '.join(RPC)}\n"
     )
     GOOD.clear().write_csv(logs / "rpc.csv")
     assert report(logs).stderr == f"Error: {logs}/rpc.csv: has no row\n"

@@ -86,7 +86,9 @@ def test_columns(golden: GoldenRun, tmp_path: Path) -> None:
     path.rename(tmp_path / "mine.parquet")
     assert check(tmp_path / "mine.parquet") == {"mine.parquet": rows.height}
     rows.drop("ps").write_parquet(path)
-    with pytest.raises(DataError, match=r"connections\.parquet: has no column ps; expected are time_us, ps"):
+    with pytest.raises(
+        DataError, match=r"connections\.parquet: has no column ps; expected the columns time_us, ps"
+    ):
         check(path)
     rows.with_columns(pl.col("ps").cast(pl.Int64)).write_parquet(path)
     with pytest.raises(DataError, match=r"connections\.parquet: column ps is Int64; UInt16 expected"):

@@ -1,4 +1,4 @@
-"""Criteo's click logs: TSV without a header; a label, 13 counts and 26 hex categories, any of them empty."""
+"""Criteo's click logs: TSV without a header; a label, 13 counts and 26 hex categories, which may be empty."""
 
 from __future__ import annotations
 

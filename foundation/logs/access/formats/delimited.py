@@ -59,7 +59,7 @@ class DelimitedLog(StreamedLog):
 
     def blocks(self, tables: Tables, bad: BadRows, first_row: int) -> Iterator[Block]:
         line, row = 1, first_row
-        with self.opened() as stream:
+        with self.open() as stream:
             for data in line_blocks(stream):
                 block, rows = self._block(data, line, tables, bad, row)
                 line += data.count(b"\n")
@@ -73,10 +73,10 @@ class DelimitedLog(StreamedLog):
             return to_block(frame, self.layout, tables, _no_bad_row, row), frame.height
         frame, lines = self._parse_slowly(data, line, has_header, bad)
 
-        def note(at: int, problem: str, expected: str) -> None:
+        def report(at: int, problem: str, expected: str) -> None:
             bad.add(self.path, "line", lines[at], problem, expected)
 
-        return to_block(frame, self.layout, tables, note, row), frame.height
+        return to_block(frame, self.layout, tables, report, row), frame.height
 
     def _parse(self, data: bytes, has_header: bool) -> pl.DataFrame | None:
         """Return the columns as texts; None if a row has another number of values than the header."""
@@ -112,7 +112,7 @@ class DelimitedLog(StreamedLog):
     ) -> tuple[pl.DataFrame, list[int]]:
         """Return the columns of rows that have as many values as the header, and the line of each row."""
         text = data.decode("utf-8-sig" if line == 1 else "utf-8", "replace")
-        # As in `_parse`, only \n and \r\n end a line: neither does a lone \r, nor a form feed.
+        # As in `_parse`, only \n and \r\n end a line; a lone \r or a form feed does not.
         lines_of_text = io.StringIO(_LONE_RETURN.sub(" ", text), newline="\n")
         reader = csv.reader(lines_of_text, delimiter=self.delimiter)
         rows, lines = [], []
@@ -176,7 +176,7 @@ def sample_of(lines: Sequence[str], names: Sequence[str], delimiter: str) -> pl.
 
 
 def _no_bad_row(at: int, problem: str, expected: str) -> None:
-    raise AssertionError(f"row {at}: {problem}; it was checked")
+    raise AssertionError(f"row {at}: {problem}, although the rows had been checked")
 
 
 def _is_column_of_keys(line: str) -> bool:

@@ -27,7 +27,7 @@ class LibsvmLog(StreamedLog):
 
     def blocks(self, tables: Tables, bad: BadRows, first_row: int) -> Iterator[Block]:
         row = first_row
-        with self.opened() as stream:
+        with self.open() as stream:
             samples = read_samples(self.path, stream, bad if bad.skip else None)
             while part := [indices for _, indices, _ in islice(samples, _SAMPLES_AT_ONCE)]:
                 lengths = [len(indices) for indices in part]

@@ -16,7 +16,7 @@ from foundation.logs.access.source import StreamedLog
 from foundation.protocol.header import NO_KEY
 
 RECORD = np.dtype([("time", "<u4"), ("object", "<u8"), ("size", "<u4"), ("next", "<i8")])
-_NEVER = (-1, 2**63 - 1)
+_NEVER = (-1, 2**63 - 1)  # values of `next` for an object that is not accessed again
 _MAX_ACCESSES = 2**40
 """Maximum length of a trace; a record with a larger `next` is of another format."""
 _RECORDS_AT_ONCE = 1 << 18
@@ -29,7 +29,7 @@ class OracleGeneralLog(StreamedLog):
 
     def blocks(self, tables: Tables, bad: BadRows, first_row: int) -> Iterator[Block]:
         record = 1
-        with self.opened() as stream:
+        with self.open() as stream:
             while data := stream.read(_RECORDS_AT_ONCE * RECORD.itemsize):
                 rest = len(data) % RECORD.itemsize
                 records = np.frombuffer(data[: len(data) - rest], RECORD)

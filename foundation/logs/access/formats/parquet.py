@@ -30,7 +30,7 @@ class ParquetLog:
     format: str
     _frame: pl.LazyFrame
     _rows: int
-    _done: int = field(default=0, init=False)
+    _rows_read: int = field(default=0, init=False)
 
     @property
     def description(self) -> str:
@@ -42,20 +42,20 @@ class ParquetLog:
 
     @property
     def position(self) -> int:
-        return self.path.stat().st_size * self._done // max(self._rows, 1)
+        return self.path.stat().st_size * self._rows_read // max(self._rows, 1)
 
     def blocks(self, tables: Tables, bad: BadRows, first_row: int) -> Iterator[Block]:
         wanted = self._frame.select(self.layout.columns.names)
-        self._done = 0
+        self._rows_read = 0
         try:
             for frame in wanted.collect_batches(chunk_size=_ROWS_AT_ONCE):
-                begin = self._done
+                begin = self._rows_read
 
-                def note(at: int, problem: str, expected: str, begin: int = begin) -> None:
+                def report(at: int, problem: str, expected: str, begin: int = begin) -> None:
                     bad.add(self.path, "row", begin + at + 1, problem, expected)
 
-                self._done += frame.height
-                yield to_block(frame, self.layout, tables, note, first_row + begin)
+                self._rows_read += frame.height
+                yield to_block(frame, self.layout, tables, report, first_row + begin)
         except UNREADABLE as error:
             raise DataError(f"{self.path}: cannot be read: {first_line(error)}") from error
 
@@ -96,7 +96,9 @@ def _hugectr_keys(path: Path) -> tuple[str, ...]:
     except FileNotFoundError:
         return ()
     except (OSError, ValueError, AttributeError, KeyError, TypeError) as error:
-        raise DataError(f"{file}: expected HugeCTR's JSON with cats of a col_name each: {error}") from None
+        raise DataError(
+            f"{file}: expected HugeCTR's JSON, with a col_name in each of cats: {error}"
+        ) from None
 
 
 def _check_types(path: Path, columns: Columns, schema: pl.Schema) -> None:
