@@ -70,9 +70,7 @@ class AtpServer(NamedTuple):
     chunks: RecordTable[Chunk]  # [jobs * 2, R]
     sums: Words  # uint32[jobs * 2, R * VALUES]
     declared: NDArray[np.uint8]  # uint8[jobs, CELLS]: whether a packet or an assignment used the cell
-    renamed: NDArray[
-        np.int32
-    ]  # int32[jobs, CELLS]: the cell that replaces a collided one, plus 1; 0 for none
+    renamed: NDArray[np.int32]  # int32[jobs, CELLS]: a collided cell's replacement plus 1; 0 for none
     spare: NDArray[np.int32]  # int32[jobs, CELLS]: the cells in the order in which they replace others
     cells: RecordTable[Cell]
     """[jobs, places + 1]: a share of one parameter, all 0, because workers hold the parameters."""
