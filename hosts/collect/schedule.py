@@ -84,7 +84,7 @@ def first_due(server: CollectServer, j: int) -> int:
 
 @compiled
 def take_due(server: CollectServer, j: int, lane: int, now: int, collection: Collection) -> bool:
-    """Move a due, or nearly due, key of a lane from its queue to a collection; return whether there is one."""
+    """Move a due, or nearly due, key of a lane from its queue to a collection; return whether any was."""
     q = j * LANES + lane
     while server.queued[q]:
         entry = server.queues[q, 0]
