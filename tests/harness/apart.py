@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from foundation.compiled import entry_point
-from hosts.hotset.worker.hashed import begin_hashed, place_hashed, queue_hashed
+from hosts.hotset.worker.hashed import clear_chains, place_in_hash_lane, queue_chains
 from hosts.hotset.worker.packing import bucket_cold_key, clear_buckets, pack, pack_buckets
 from hosts.hotset.worker.state import Calls, is_hinted
 from hosts.worker.machine import COMPILED, Machine
@@ -22,11 +22,11 @@ def _apart(state: Calls, n_keys: int, _uses_switch: bool) -> None:
         if not is_hinted(state, state.positions[i]):
             bucket_cold_key(state, i)
     pack_buckets(state)
-    begin_hashed(state)
+    clear_chains(state)
     for i in range(n_keys):
         if is_hinted(state, state.positions[i]):
-            place_hashed(state, i, 0)
-    queue_hashed(state)
+            place_in_hash_lane(state, i, 0)
+    queue_chains(state)
 
 
 @cache

@@ -1,6 +1,6 @@
 """Answers to a worker's requests: values, acknowledged deltas, refused lanes, and updates of the hints.
 
-Hints only affect speed: a lane that a PS refuses is sent again, and the hint is corrected.
+Hints of hot keys only affect speed: a lane that a PS refuses is sent again, and the hint is corrected.
 """
 
 from __future__ import annotations

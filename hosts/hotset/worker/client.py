@@ -1,4 +1,4 @@
-"""A worker's calls for one job, some of whose keys the switch holds: hints, and restarts of the switch."""
+"""A worker's calls for one job, whose keys can be in the switch; hints, and recovery from its restarts."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class HotsetClient(BaseClient):
 
     @property
     def served(self) -> NDArray[np.bool_]:
-        """bool[n]: whether the switch served each key of the last operation; the next one overwrites it."""
+        """bool[n]: whether the switch served each key of the last operation, until the next operation."""
         served: NDArray[np.bool_] = self.state.served[: self._header.n_keys]
         return served
 

@@ -29,7 +29,7 @@ class RpcCounts(NamedTuple):
 def count_rpcs(
     space: KeySpace, servers: int, hot: Keys | None, batches: Iterable[NDArray[np.integer]], largest: int
 ) -> Iterator[RpcCounts]:
-    """Yield the RPC counts of operations of up to `largest` keys; with `hot` None all go to servers."""
+    """Yield the RPC counts of operations of up to `largest` keys; if `hot` is None, all go to servers."""
     return count_operations(space, servers, ((positions, hot) for positions in batches), largest)
 
 

@@ -15,7 +15,7 @@ from nativekit.compile import compiled, int64
 
 
 @compiled
-def begin_hashed(state: Calls) -> None:
+def clear_chains(state: Calls) -> None:
     for ps in range(int64(state.header.n_ps)):
         chain = state.chains[ps]
         chain.head = NOTHING
@@ -24,25 +24,25 @@ def begin_hashed(state: Calls) -> None:
 
 
 @compiled
-def place_hashed(state: Calls, i: int, refusals: int) -> None:
+def place_in_hash_lane(state: Calls, i: int, refusals: int) -> None:
     key = state.keys[i]
     ps, lane = ps_of(key, int64(state.header.n_ps)), lane_of(key)
     chain = state.chains[ps]
-    before = int64(chain.latest[lane])
-    c = int64(chain.head) if before == NOTHING else int64(state.calls[before].next)
+    previous = int64(chain.latest[lane])
+    c = int64(chain.head) if previous == NOTHING else int64(state.calls[previous].next)
     if c == NOTHING:
         c = new_call(state, ps, refusals)
-        if before == NOTHING:
+        if previous == NOTHING:
             chain.head = c
         else:
-            state.calls[before].next = c
+            state.calls[previous].next = c
     chain.latest[lane] = c
     place(state, i, c, lane)
     state.calls[c].hashed |= 1 << lane
 
 
 @compiled
-def queue_hashed(state: Calls) -> None:
+def queue_chains(state: Calls) -> None:
     more = True
     while more:
         more = False

@@ -8,7 +8,7 @@ shares that the switch has not served. So:
 - A PS gets one RPC more than its cold keys need if its free lanes save more than two RPCs with hot keys only:
   an RPC costs a worker about as much as it costs a PS.
 
-RPCs for servers are sent first, one for each PS in turn, as they take longest. `docs/design.md` has the
+RPCs for servers are sent first, one for each PS in turn, because they take longest. `docs/design.md` has the
 savings.
 """
 
@@ -62,7 +62,7 @@ def pack_buckets(state: Calls) -> None:
     hot_only_rpcs = _plan_rpcs(state)
     first = _open_calls(state)
     _fill_free_lanes(state, first, hot_only_rpcs)
-    _fill(state, first)
+    _place_cold_keys(state, first)
     _queue_hot_only(state)
 
 
@@ -78,11 +78,11 @@ def _plan_rpcs(state: Calls) -> int:
     largest = int64(0)
     for lane in range(LANES):
         largest = max(largest, int64(state.buckets[lane].keys))
-    best, lowest_cost, extra, left_over = largest, largest, int64(0), int64(0)
+    best, lowest_cost, extra, n_left_over = largest, largest, int64(0), int64(0)
     for hot_only_rpcs in range(largest - 1, -1, -1):
         for lane in range(LANES):
-            left_over += state.buckets[lane].keys > hot_only_rpcs
-        more = max(left_over - room + LANES - 1, 0) // LANES
+            n_left_over += state.buckets[lane].keys > hot_only_rpcs
+        more = max(n_left_over - room + LANES - 1, 0) // LANES
         cost = hot_only_rpcs + _COST_AT_PS * more
         # A call has each lane once, so it takes at most one key of each bucket.
         if largest - hot_only_rpcs > calls + more or _COST_AT_PS * more > lowest_cost:
@@ -90,13 +90,13 @@ def _plan_rpcs(state: Calls) -> int:
         if cost < lowest_cost:
             best, lowest_cost, extra = int64(hot_only_rpcs), cost, more
     for _ in range(extra):
-        _open_another(state)
+        _plan_extra_rpc(state)
     return best
 
 
 @compiled
-def _open_another(state: Calls) -> None:
-    """Add a call for the PS whose calls have least room, if some PS has enough cold keys."""
+def _plan_extra_rpc(state: Calls) -> None:
+    """Plan one more RPC for the PS whose RPCs have least room, if some PS has enough cold keys."""
     chosen = int64(NOTHING)
     for p in range(LANES, len(state.buckets)):
         bucket = state.buckets[p]
@@ -131,31 +131,31 @@ def _fill_free_lanes(state: Calls, first: int, hot_only_rpcs: int) -> None:
     """Place the hot keys that do not fit in `hot_only_rpcs` calls in free lanes of the linked calls."""
     # Each call takes keys of the largest buckets, which fills as many lanes as possible (Ryser, Canad. J.
     # Math. 9, 1957: a matrix of bits with given sums).
-    waiting, c = _sort_lanes(state, hot_only_rpcs), int64(first)
-    while c != NOTHING and waiting:
+    n_waiting, c = _sort_lanes(state, hot_only_rpcs), int64(first)
+    while c != NOTHING and n_waiting:
         call = state.calls[c]
         cold = state.buckets[LANES + call.ps]
-        n_hot = min(int64((cold.room + cold.calls - 1) // cold.calls), waiting)
+        n_hot = min(int64((cold.room + cold.calls - 1) // cold.calls), n_waiting)
         cold.room -= n_hot
         cold.calls -= 1
         _take_largest_buckets(state, c, n_hot)
-        while waiting and state.buckets[state.order[waiting - 1]].keys == hot_only_rpcs:
-            waiting -= 1
+        while n_waiting and state.buckets[state.order[n_waiting - 1]].keys == hot_only_rpcs:
+            n_waiting -= 1
         c = int64(call.next)
 
 
 @compiled
 def _sort_lanes(state: Calls, hot_only_rpcs: int) -> int:
     """Sort `order` by bucket size, largest first; return the number of buckets above `hot_only_rpcs`."""
-    waiting = int64(0)
+    n_waiting = int64(0)
     for lane in range(LANES):
         at = int64(lane)
         while at > 0 and state.buckets[state.order[at - 1]].keys < state.buckets[lane].keys:
             state.order[at] = state.order[at - 1]
             at -= 1
         state.order[at] = lane
-        waiting += state.buckets[lane].keys > hot_only_rpcs
-    return waiting
+        n_waiting += state.buckets[lane].keys > hot_only_rpcs
+    return n_waiting
 
 
 @compiled
@@ -176,7 +176,7 @@ def _take_largest_buckets(state: Calls, c: int, n: int) -> None:
 
 
 @compiled
-def _fill(state: Calls, first: int) -> None:
+def _place_cold_keys(state: Calls, first: int) -> None:
     c = int64(first)
     while c != NOTHING:
         call = state.calls[c]

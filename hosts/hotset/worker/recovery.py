@@ -5,9 +5,9 @@ duplicate of an earlier RPC is accepted. An RPC without an answer may have been 
 reached its PS: the worker asks the PS which lanes of a push it has added (`hosts.hotset.ps.rpc`), and pushes
 the others again.
 
-The log has one sum for each key, as all that was ever acknowledged is pushed again: at the same time a PS
-subtracts all that it ever got back from the switch (`hosts.hotset.ps.store.HotsetStore.restore`). So the log
-is bounded by the number of parameters, and a collect need not be reported to the workers.
+The log has one sum for each key, because all that was ever acknowledged is pushed again; a PS subtracts all
+that it ever got back from the switch (`hosts.hotset.ps.store.HotsetStore.restore`). So the log is
+bounded by the number of parameters, and a collect need not be reported to the workers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def log_acknowledged(state: Calls, i: int) -> None:
 @compiled
 def renew(state: Calls, epoch: int) -> None:
     header = state.header
-    before, header.epoch = int64(header.epoch), epoch
+    previous_epoch, header.epoch = int64(header.epoch), epoch
     if header.has_replay_log:
         for at in range(state.replay_log.shape[1]):
             state.replay_log[UNREPLAYED, at] = (
@@ -47,7 +47,7 @@ def renew(state: Calls, epoch: int) -> None:
         if slot.busy:
             call = state.calls[slot.call]
             if header.op == PUSH and not call.asked_seq:
-                call.asked_seq, call.asked_epoch = slot.seq, before
+                call.asked_seq, call.asked_epoch = slot.seq, previous_epoch
             queue_call(state, int64(slot.call))
             slot.busy = 0
         slot.queued = 0

@@ -1,14 +1,14 @@
 """Keys that a PS has refused, and when they are sent again.
 
 A key of the PS's own share is in the switch, or being moved there. It is sent in its hash lane, after a delay
-that doubles with each refusal. A key of another share was in a free lane, and the switch did not have it: it
-is sent to its own PS at once.
+that doubles with each refusal. A key of another share was in a free lane, and the switch did not have it: the
+key is sent to its own PS at once.
 """
 
 from __future__ import annotations
 
 from foundation.designs.interface import NOTHING
-from hosts.hotset.worker.hashed import begin_hashed, place_hashed, queue_hashed
+from hosts.hotset.worker.hashed import clear_chains, place_in_hash_lane, queue_chains
 from hosts.hotset.worker.packing import bucket_cold_key, clear_buckets, pack_buckets
 from hosts.hotset.worker.state import Calls
 from nativekit.compile import compiled, int64
@@ -25,7 +25,7 @@ def queue_refused(state: Calls, i: int, refusals: int, now: int) -> None:
 
 @compiled
 def queue_missed(state: Calls, i: int, now: int) -> None:
-    """Queue key `i`, which another PS refused as the switch did not have it."""
+    """Queue key `i`, which another PS refused because the switch did not have it."""
     _add_to_group(state, i, 0, now)
 
 
@@ -76,12 +76,12 @@ def resend_refused(state: Calls, now: int) -> None:
 
 @compiled
 def _resend_hashed(state: Calls, first: int, refusals: int) -> None:
-    begin_hashed(state)
+    clear_chains(state)
     i = first
     while i != NOTHING:
-        place_hashed(state, i, refusals)
+        place_in_hash_lane(state, i, refusals)
         i = int64(state.next_key[i])
-    queue_hashed(state)
+    queue_chains(state)
 
 
 @compiled

@@ -6,7 +6,7 @@ from foundation.designs.interface import NOTHING
 from foundation.protocol.header import REPLAY
 from foundation.protocol.rpc import EMPTY, NO_KEY_U64, PULL, PUSH, Rpc
 from hosts.hotset.worker.calls import new_call, queue_call
-from hosts.hotset.worker.hashed import begin_hashed, place_hashed, queue_hashed
+from hosts.hotset.worker.hashed import clear_chains, place_in_hash_lane, queue_chains
 from hosts.hotset.worker.packing import pack
 from hosts.hotset.worker.refusals import next_refused_due, resend_refused
 from hosts.hotset.worker.state import Call, Calls
@@ -18,7 +18,7 @@ from nativekit.compile import compiled, int64
 
 @compiled
 def start(state: Calls, op: int, iteration: int, n_keys: int) -> None:
-    """Begin an operation on the first `n_keys` positions, when idle; with EMPTY `n_keys` is the PS number."""
+    """Begin an operation on the first `n_keys` positions; with EMPTY `n_keys` is the number of a PS."""
     header = state.header
     if op == EMPTY:
         header.op, header.iteration, header.n_keys, header.pending, header.calls = EMPTY, iteration, 0, 1, 0
@@ -43,10 +43,10 @@ def start(state: Calls, op: int, iteration: int, n_keys: int) -> None:
     if not header.registers:
         pack(state, n_keys, not int64(header.words))
         return
-    begin_hashed(state)
+    clear_chains(state)
     for i in range(n_keys):
-        place_hashed(state, i, 0)
-    queue_hashed(state)
+        place_in_hash_lane(state, i, 0)
+    queue_chains(state)
 
 
 @compiled

@@ -1,7 +1,7 @@
 """The state of a worker's calls for one job, as arrays of records.
 
 One operation runs at a time. Its keys, by index, travel in calls, one RPC each. A call is a record taken from
-`spare` and returned with its answer. Calls wait in a queue until a slot of the window is free.
+`spare`, and returned when the RPC is answered. Calls wait in a queue until a slot of the window is free.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from nativekit.records import Ints, Octets, Records, Words, dtype_of, one, recor
 class CallsHeader(RpcsHeader):
     registers: int
     """Whether the caller is a PS: all keys go in hash lanes, and no answer updates hints."""
-    first_unsent: int
+    first_unsent: int  # first call of the queue, or NOTHING
     last_unsent: int
-    spare: int
-    groups: int
+    spare: int  # number of unused calls in the array `spare`
+    groups: int  # number of groups in use in the array `groups`
     has_replay_log: int
     """Whether there is a replay log; `unreplayed` is 1 + the position to search it from, or 0."""
     servers_own_parameters: int
@@ -41,13 +41,13 @@ class CallsHeader(RpcsHeader):
 class Call(RpcCall):
     """One RPC, or after the loss of a switch a query to the PS about the outcome of a push."""
 
-    count: int
-    live: int
+    count: int  # number of lanes
+    live: int  # bitmap of the lanes with a key
     hashed: int  # bitmap of the lanes whose keys are in their hash lanes, for the switch to serve
     refusals: int
     next: int  # the following call in a chain or in the queue
     asked_seq: int  # the `seq` of the push that it queries, or 0
-    asked_epoch: int
+    asked_epoch: int  # the epoch of that push
     key_at: Annotated[NDArray[np.int32], LANES]  # index of the key in each live lane
 
 
@@ -97,7 +97,7 @@ class Calls(NamedTuple):
     answered: NDArray[np.bool_]
     served: NDArray[np.bool_]  # bool[B]: whether the switch served each key
     replay_log: Words
-    """uint32[2, parameters]: the sums of a replay log by position (`hosts.worker.replay`); [2, 0] without."""
+    """uint32[2, parameters]: the sums of the replay log by position (`hosts.worker.replay`), or [2, 0]."""
     hinted: Octets
     """uint8[parameters / 8 + 1]: a bit for each position, set if its key goes to its hash lane."""
     space: NDArray[np.uint64]
