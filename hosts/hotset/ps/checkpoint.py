@@ -12,15 +12,15 @@ from hosts.hotset.ps.moves import BaseMover, ReplyTo
 from hosts.ps.rpcs import CALLER, find_caller
 from nativekit.plain import plain
 
-_CHUNK = 1 << 20
+_CHUNK = 1 << 20  # number of elements of a part of an array
 _find_caller = plain(find_caller)
 _SNAPSHOTS = "standings"
 
 
 def take_checkpoint(
     server: Any, movers: Mapping[int, BaseMover[Any, ReplyTo]], arrays: Sequence[str]
-) -> Iterator[tuple[str, bytes]]:  # the state of any design with movers
-    """Yield names and contents; every mover must be idle. Parts of arrays that are 0 are left out."""
+) -> Iterator[tuple[str, bytes]]:  # `server` is the state of any design with movers
+    """Yield the names and contents of parts; every mover must be idle. Parts with only zeros are left out."""
     yield "jobs", server.jobs.tobytes()
     yield "callers", server.callers[server.callers.known == 1].tobytes()
     yield _SNAPSHOTS, json.dumps({str(job): mover.snapshot() for job, mover in movers.items()}).encode()
@@ -46,9 +46,9 @@ def restore_checkpoint(
     for job, snapshot in json.loads(parts[_SNAPSHOTS]).items():
         movers[int(job)].restore(snapshot)
     for name, content in parts.items():
-        kind, _, place = name.partition(" ")
-        if kind in arrays:
-            array = np.atleast_2d(getattr(server, kind))
+        array_name, _, place = name.partition(" ")
+        if array_name in arrays:
+            array = np.atleast_2d(getattr(server, array_name))
             j, start = map(int, place.split())
             part = np.frombuffer(content, array.dtype)
             array[j, start : start + len(part)] = part

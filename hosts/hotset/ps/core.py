@@ -66,7 +66,7 @@ class OffloadingServer(Core[ReplyTo]):
     def handle(
         self, datagram: bytes | memoryview, arrival: int, read: int, source: ReplyTo
     ) -> tuple[int, bytes] | None:
-        """Handle a datagram at the data port; return job and answer, or None: commands are answered later."""
+        """Handle a datagram at the data port; return job and answer, or None. Commands are answered later."""
         if len(datagram) < HEADER_BYTES or datagram[_OP_AT] != Op.CONTROL:
             return self.server.handle(datagram, arrival, read)
         self.command(datagram, source)
@@ -106,34 +106,34 @@ class OffloadingServer(Core[ReplyTo]):
         return take_checkpoint(self.server.state, self._movers, self.persisted)
 
     def recover(self, parts: Mapping[str, bytes], journal: Iterable[bytes]) -> int:
-        state, notes = self.server.state, 0
+        state, n_notes = self.server.state, 0
         if parts:
             self.server.make_room(len(parts["callers"]) // CALLER.itemsize)
             restore_checkpoint(self.server.state, self._movers, parts, self.persisted)
         state.header.is_durable = 0
-        for part in journal:
-            notes += self._replay_notes(np.array(np.frombuffer(part, np.uint8)))
+        for notes in journal:
+            n_notes += self._replay_notes(np.array(np.frombuffer(notes, np.uint8)))
         self.server.collect_contacts()
         self.server.state.header.is_durable = 1
-        if notes or parts:
+        if n_notes or parts:
             for store in self.stores.values():
                 store.restart_counts()
-        return notes
+        return n_notes
 
     def _replay_notes(self, notes: NDArray[np.uint8]) -> int:
-        at, number = 0, 0
+        at, n_replayed = 0, 0
         while at < len(notes):
-            at, taken = self.server.replay_notes(notes, at)
-            number += taken
+            at, n_requests = self.server.replay_notes(notes, at)
+            n_replayed += n_requests
             for _ in self.transmit():
                 pass
             if at < len(notes):
                 source, datagram, at = read_note(notes, at)
-                number += 1
+                n_replayed += 1
                 self._replay_note(source, datagram)
         for _ in self.transmit():
             pass
-        return number
+        return n_replayed
 
     def _replay_note(self, source: int, datagram: bytes) -> None:
         if source == FROM_CONTROLLER:
@@ -162,7 +162,7 @@ class OffloadingServer(Core[ReplyTo]):
         for job, mover in self._movers.items():
             mover.wake(now)
             if mover.can_resume:
-                # Pushes before and after this moment may be treated differently, so a replay has to know it.
+                # A push may be treated differently after this moment, so a replay must resume here, too.
                 self.server.note(WAIT_ENDED, job.to_bytes(8, "little"))
                 mover.resume()
 

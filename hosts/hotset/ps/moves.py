@@ -30,7 +30,7 @@ class MoverSnapshot(TypedDict):
     epoch: int
     free: list[int]  # next sequence numbers of the free slots (`HotsetClient.free_numbers`)
     controller: int | None  # epoch of the newest controller
-    latest: list[int]
+    latest: list[int]  # latest sequence number of each slot of that controller
     done: list[tuple[int, int, int, str]]
     """Last command of each slot: slot, epoch, sequence number, and the answer in hexadecimal."""
 
@@ -71,19 +71,19 @@ class BaseMover(Generic[S, ReplyTo]):
         self._execution: Generator[None, None, Control] | None = None
         self._epoch: int | None = None
         self._latest = [-1] * SLOTS  # latest sequence number of each slot of the newest controller
-        self._done: dict[int, tuple[tuple[int, int], bytes]] = {}
-        self._ranked: tuple[Keys, Values] = np.empty(0, np.uint64), np.empty(0, np.uint32)
+        self._last_answers: dict[int, tuple[tuple[int, int], bytes]] = {}  # slot -> identity and answer
+        self._ranking: tuple[Keys, Values] = np.empty(0, np.uint64), np.empty(0, np.uint32)
         self.answers: deque[tuple[bytes, ReplyTo]] = deque()
         """Answers to the controller with their destinations; the owner sends and removes them."""
 
     def command(self, control: Control, reply_to: ReplyTo | None) -> None:
         """Handle a command of the controller, unless it is in progress; repeat the answer if it is done.
 
-        Without `reply_to`, as in a replay of the journal, it is answered when the controller repeats it.
+        Without `reply_to`, as in a replay of the journal, a command is answered when it is repeated.
         """
-        identity, done = self._done.get(control.seq % SLOTS, (None, b""))
+        identity, answer = self._last_answers.get(control.seq % SLOTS, (None, b""))
         if identity == control.identity:
-            self._answer(done, reply_to)
+            self._answer(answer, reply_to)
         elif self._is_new(control):
             if control.command is Command.RENEW:
                 self._renew(int(control.keys[0]))
@@ -153,7 +153,9 @@ class BaseMover(Generic[S, ReplyTo]):
             "free": self._switch.free_numbers(),
             "controller": self._epoch,
             "latest": self._latest,
-            "done": [(slot, *identity, answer.hex()) for slot, (identity, answer) in self._done.items()],
+            "done": [
+                (slot, *identity, answer.hex()) for slot, (identity, answer) in self._last_answers.items()
+            ],
         }
 
     def restore(self, snapshot: MoverSnapshot) -> None:
@@ -161,7 +163,7 @@ class BaseMover(Generic[S, ReplyTo]):
         self._switch = self._new_client(self._caller)
         self._switch.set_free_numbers(snapshot["free"])
         self._epoch, self._latest = snapshot["controller"], list(snapshot["latest"])
-        self._done = {
+        self._last_answers = {
             slot: ((epoch, seq), bytes.fromhex(text)) for slot, epoch, seq, text in snapshot["done"]
         }
 
@@ -180,7 +182,7 @@ class BaseMover(Generic[S, ReplyTo]):
                 self._execution = None
                 del self._queue[identity]
                 answer = build(end.value)
-                self._done[identity[1] % SLOTS] = identity, answer
+                self._last_answers[identity[1] % SLOTS] = identity, answer
                 self._answer(answer, reply_to)
 
     def _execute(self, control: Control) -> Generator[None, None, Control]:
@@ -207,21 +209,21 @@ class BaseMover(Generic[S, ReplyTo]):
 
     def _seed(self, keys: Keys) -> Generator[None, None, Status]:
         """Move keys, which this PS serves, into the switch."""
-        raise NotImplementedError  # every design has its own
+        raise NotImplementedError  # every design implements its own
 
     def _collect(self, keys: Keys) -> Generator[None, None, Status]:
         """Move keys out of the switch."""
-        raise NotImplementedError  # every design has its own
+        raise NotImplementedError  # every design implements its own
 
     def _collection(self, control: Control) -> Generator[None, None, None]:
-        """Execute a command about collections; a design without any has nothing to do."""
+        """Execute a command about collections; a design without collections does nothing."""
         yield from ()
 
     def _page(self, control: Control) -> Control:
         rank, limit = control.keys.tolist()
         if rank == 0:
-            self._ranked = self._store.busiest(limit)
-        return control.page(*self._ranked)
+            self._ranking = self._store.busiest(limit)
+        return control.page(*self._ranking)
 
     def _pull(self, keys: Keys) -> None:
         self._switch.pull(0, self._space.positions(keys))

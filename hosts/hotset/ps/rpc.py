@@ -1,12 +1,12 @@
 """The server's handling of an RPC: a datagram in, its answer out, without I/O.
 
 Exactly once: a caller reuses a slot only after its RPC was answered, so the server stores only the last turn
-of each slot and the lanes added in it. An RPC that the switch has served in part arrives with those lanes
-marked.
+of each slot and the lanes added in it. An RPC that the switch has served in part arrives with the served
+lanes marked.
 
-A caller whose switch was lost continues with another epoch, and asks about each push that was not answered:
-an EMPTY with the push's `seq` as `iteration` and its epoch as `t0`. The answer's `refused` are the lanes that
-were not added, and never will be.
+A caller whose switch was lost continues with another epoch, and asks about each push that was not answered,
+by an EMPTY with the `seq` of the push as `iteration` and its epoch as `t0`. The answer's `refused` are the
+lanes that were not added, and never will be.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class OffloadingStore(Store):
         return values
 
     def restart_counts(self) -> None:
-        """Make `busiest` count only later updates, after a restart."""
+        """Make `busiest` count only updates after this call; a restarted PS calls it."""
         self._last_updates = self._cells.updates & np.uint32(AWAY - 1)
 
     def restore(self) -> None:
@@ -44,7 +44,7 @@ class OffloadingStore(Store):
         self._cells.updates[: self._share.header.places] &= AWAY - 1
 
     def busiest(self, limit: int) -> tuple[Keys, Values]:
-        """Return the `limit` keys with most updates since the last call, and their counts.
+        """Return up to `limit` keys with most updates since the last call, and their counts.
 
         Both are [n], in descending order, after a first element: NO_KEY with the total updates of all keys,
         at most 2^32 - 1.
@@ -63,7 +63,7 @@ class HotsetStore(OffloadingStore):
 
     def __init__(self, server: Server, job: int, replayed: bool = False) -> None:
         super().__init__(server, job)
-        self._replayed = replayed
+        self._has_replay_logs = replayed
         self._at_switch = server.at_switch[self._j]
 
     def release(self, at: Places) -> Values:
@@ -78,11 +78,12 @@ class HotsetStore(OffloadingStore):
         """Take back the ownership of these distinct keys, and add `values` to their values."""
         self._cells.value[at] += values
         self._cells.updates[at] &= AWAY - 1
-        self._at_switch[at] = self._at_switch[at] - values if self._replayed else 0
+        self._at_switch[at] = self._at_switch[at] - values if self._has_replay_logs else 0
 
     def restore(self) -> None:
-        # Add back the values that the switch was given. If workers replay, they push again all updates that
-        # it ever acknowledged, so values that it returned are subtracted. Otherwise its updates are lost.
+        # Add back the values that the switch was given. Workers with replay logs push again all updates that
+        # the switch ever acknowledged, so values that it returned are subtracted. Without them its updates
+        # are lost.
         at = np.flatnonzero(self._at_switch)
         self._cells.value[at] += self._at_switch[at]
         self._at_switch[at] = 0
