@@ -3,7 +3,7 @@
 The Hessian of the log loss is at most E[x xᵀ] / 4, so the loss has the smoothness L = λmax(E[x xᵀ]) / 4, and
 that of one sample has |x|² / 4. For mini-batches of b samples a step of 1 / L' is safe, with the expected
 smoothness L' = L (b - 1) / b + |x|² / 4b (Gower et al., "SGD: General Analysis and Improved Rates", 2019).
-They take the largest |x|²; here it is the mean, so that one outlier does not stop all learning, as gradients
+The paper takes the largest |x|². Here it is the mean, so one outlier does not stop all learning: gradients
 of the log loss are bounded. With W asynchronous workers, W - 1 other gradients are added between the pull and
 the push of each; 1 / (W L') is stable under such a delay. The scale follows the features' size, so their unit
 has no influence.
@@ -33,12 +33,12 @@ class Hyperparameters:
 def choose(
     trace: Trace, learning_rate: float | None = None, scale: float | None = None, optimises: bool = False
 ) -> Hyperparameters:
-    """Choose what is None to suit a trace's samples; with `optimises`, gradients have no learning rate."""
+    """Choose the values that are None for a trace's samples. If servers optimise, no learning rate is set."""
     samples = trace.samples
     if samples is None:
         raise ValueError("expected a trace with samples")
     if optimises:
-        return Hyperparameters(None, GRADIENT_SCALE / _size(samples) if scale is None else scale)
+        return Hyperparameters(None, GRADIENT_SCALE / _feature_size(samples) if scale is None else scale)
     return Hyperparameters(
         learning_rate=_learning_rate(trace, samples) if learning_rate is None else learning_rate,
         scale=_scale(samples) if scale is None else scale,
@@ -52,18 +52,18 @@ def chance_loss(samples: Samples) -> float:
 
 
 def _learning_rate(trace: Trace, samples: Samples) -> float:
-    size = len(samples.label) / (trace.workers * trace.steps)
-    smoothness = (_largest_eigenvalue(trace) * (size - 1) + _mean_square(samples)) / (4 * size)
+    batch_size = len(samples.label) / (trace.workers * trace.steps)
+    smoothness = (_largest_eigenvalue(trace) * (batch_size - 1) + _mean_square(samples)) / (4 * batch_size)
     # Without any feature every gradient is 0, so any rate will do.
     return 1 / (trace.workers * smoothness) if smoothness else 1.0
 
 
 def _scale(samples: Samples) -> float:
     """Return `SCALE` for features of 1; weights shrink as features grow, and so does their unit."""
-    return SCALE * _size(samples)
+    return SCALE * _feature_size(samples)
 
 
-def _size(samples: Samples) -> float:
+def _feature_size(samples: Samples) -> float:
     """Return the root mean square of features that are not 0, rounded to a power of 2."""
     if samples.x is None or not samples.x.any():
         return 1.0
@@ -77,33 +77,33 @@ def _mean_square(samples: Samples) -> float:
 
 
 def _largest_eigenvalue(trace: Trace) -> float:
-    batches = _sample_features(trace)
-    samples, columns = batches.shape
+    features = _sample_features(trace)
+    n_samples, columns = features.shape
     vector = np.random.default_rng(0).standard_normal(columns)
     eigenvalue = 0.0
     for _ in range(_ITERATIONS):
         length = float(np.linalg.norm(vector))
         if not length:
             break
-        projected = batches @ (vector / length)
-        eigenvalue = float(projected @ projected) / samples
-        vector = batches.T @ projected
+        projected = features @ (vector / length)
+        eigenvalue = float(projected @ projected) / n_samples
+        vector = features.T @ projected
     return eigenvalue
 
 
 def _sample_features(trace: Trace) -> csr_matrix:
     assert trace.samples is not None
     batches = trace.workers * trace.steps
-    number = np.ceil(batches * _FEATURES / max(len(trace.samples.column), 1))
-    rows, positions, values, samples = [], [], [], 0
-    for batch in np.unique(np.linspace(0, batches - 1, int(min(number, batches)), dtype=int)):
+    n_batches = np.ceil(batches * _FEATURES / max(len(trace.samples.column), 1))
+    rows, positions, values, n_samples = [], [], [], 0
+    for batch in np.unique(np.linspace(0, batches - 1, int(min(n_batches, batches)), dtype=int)):
         worker, step = divmod(int(batch), trace.steps)
         batch = trace.batch(worker + 1, step)
         assert batch.label is not None and batch.sample is not None and batch.column is not None
-        rows.append(batch.sample + samples)
+        rows.append(batch.sample + n_samples)
         positions.append(batch.positions[batch.column])
         values.append(np.ones(len(batch.column)) if batch.x is None else batch.x.astype(np.float64))
-        samples += len(batch.label)
-    touched, columns = np.unique(np.concatenate(positions), return_inverse=True)
+        n_samples += len(batch.label)
+    distinct, columns = np.unique(np.concatenate(positions), return_inverse=True)
     entries = (np.concatenate(values), (np.concatenate(rows), columns))
-    return csr_matrix(entries, shape=(samples, len(touched)))
+    return csr_matrix(entries, shape=(n_samples, len(distinct)))

@@ -17,9 +17,9 @@ Floats: TypeAlias = NDArray[np.floating]
 Positions: TypeAlias = NDArray[np.integer]
 
 SCALE = 2.0**20
-"""Units of 1.0: weights range over ±2048, and a step of 1e-6 is still 1 unit."""
+"""Number of units in 1.0: weights range over ±2048, and a step of 1e-6 is still 1 unit."""
 GRADIENT_SCALE = 2.0**24
-"""Units of 1.0 of gradients of a mini-batch's mean loss, where features are 1: they range over ±128."""
+"""Number of units in 1.0 for gradients of a mini-batch's mean loss if features are 1; range ±128."""
 LEARNING_RATE = 4.0
 """Default for the built-in workload with four workers; see `hosts.model.hyperparameters` for others."""
 
@@ -28,7 +28,7 @@ _INT32_MIN, _INT32_MAX = -(2.0**31), 2.0**31 - 1
 
 
 class LogisticRegression:
-    """Logistic regression whose weights are value / `scale`; it has no bias, as a feature can be one.
+    """Logistic regression whose weights are value / `scale`; a constant feature can replace a bias term.
 
     Without a learning rate servers optimise: weights are float32, gradients are in units of 1 / `scale`.
     """
@@ -76,8 +76,8 @@ def _add_gradients(
 
 def sigmoid(numbers: Floats) -> Floats:
     """Return 1 / (1 + e^-x), without overflow."""
-    shares: Floats = 0.5 + 0.5 * np.tanh(0.5 * numbers)
-    return shares
+    probabilities: Floats = 0.5 + 0.5 * np.tanh(0.5 * numbers)
+    return probabilities
 
 
 def to_fixed_point(numbers: Floats, scale: float) -> Values:
