@@ -24,8 +24,8 @@ PACKET = checked(
         }
     )
 )
-"""Fields in network order; `full` is the packet's `size` and `number` its `round`, as numpy's records have
-attributes of these names."""
+"""Fields in network order; `full` is the packet's `size` and `number` its `round`: numpy's records have
+attributes named `size` and `round` already."""
 HEADER_BYTES = HEADER.size
 _types: Module = types
 
@@ -48,13 +48,13 @@ assert tuple(PacketRecord.__annotations__) == PACKET.names
 as_packet = view_as(PacketRecord, PACKET)
 
 
-def _add_plain(one: int, other: int) -> int:
-    words = np.array([one, other]).astype(np.uint32).view(np.float32)
+def _add_plain(left: int, right: int) -> int:
+    words = np.array([left, right]).astype(np.uint32).view(np.float32)
     return int64((words[:1] + words[1:]).view(np.uint32)[0])
 
 
 @leaf(_add_plain)
-def add_floats(_typing: TypingContext, _one: Kind, _other: Kind) -> Generated:
+def add_floats(_typing: TypingContext, _left: Kind, _right: Kind) -> Generated:
     """Return the sum of two words that have the bits of float32, as such a word."""
 
     def code(_context: Context, builder: ir.IRBuilder, _signature: Signature, values: Values) -> Value:
@@ -66,8 +66,8 @@ def add_floats(_typing: TypingContext, _one: Kind, _other: Kind) -> Generated:
 
 
 @compiled
-def add_words(one: int, other: int, is_float: int) -> int:
-    return add_floats(one, other) if is_float else (one + other) & 0xFFFFFFFF
+def add_words(left: int, right: int, is_float: int) -> int:
+    return add_floats(left, right) if is_float else (left + right) & 0xFFFFFFFF
 
 
 @compiled
@@ -112,9 +112,9 @@ def is_valid(rpc: Rpc, length: int) -> bool:
 
 @compiled
 def rounds_between(number: int, last: int) -> int:
-    """Return the number of rounds from `last` to `number`, 32-bit numbers that wrap."""
-    apart = (number - last) & 0xFFFFFFFF
-    return apart - ((apart & 1 << 31) << 1)
+    """Return the signed difference `number` - `last` of two 32-bit round numbers, which wrap."""
+    difference = (number - last) & 0xFFFFFFFF
+    return difference - ((difference & 1 << 31) << 1)
 
 
 @compiled

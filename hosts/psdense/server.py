@@ -49,7 +49,7 @@ class AdderHeader(PsHeader):
     next_row: int
     """The first chunk whose sum must be sent, or NOTHING; `ChunkRow.next` links the others."""
     last_row: int
-    next_out: int
+    next_out: int  # index of the next entry of `sent` and `out` to fill
 
 
 class ChunkRow:
@@ -57,11 +57,11 @@ class ChunkRow:
     seen: UInt32  # bitmap of the workers that have pushed
     unsent: UInt32  # bitmap of the workers that the sum must be sent to
     full: UInt16  # number of values of a full chunk
-    count: UInt16  # number of values of this one
+    count: UInt16  # number of values of this chunk
     form: UInt8  # type of the values: 0 int32, 1 float32
     workers: UInt8
-    queued: UInt16
-    next: Int32
+    queued: UInt16  # whether the row is in the queue of sums to send
+    next: Int32  # next row of that queue, or NOTHING
 
 
 class Outgoing:
@@ -133,7 +133,9 @@ def handle(server: Adder, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> i
         job.duplicates += 1
         return _answer(server, r, int64(packet.worker), answer)
     else:
-        accumulate_words(rpc, server.sums[_set_of(server, r)], _first(server, r), count, int64(row.form))
+        accumulate_words(
+            rpc, server.sums[_set_of(server, r)], _first_value(server, r), count, int64(row.form)
+        )
     job.rpcs += 1
     row.seen = int64(row.seen) | bit
     if not _is_complete(row):
@@ -173,7 +175,7 @@ def _start_round(server: Adder, r: int, rpc: Rpc, count: int) -> None:
     packet, row = as_packet(rpc), server.rows[r]
     row.number, row.seen, row.unsent = swap32(packet.number), 0, 0
     row.full, row.count, row.form, row.workers = swap16(packet.full), count, packet.form, packet.workers
-    read_words(rpc, server.sums[_set_of(server, r)], _first(server, r), count)
+    read_words(rpc, server.sums[_set_of(server, r)], _first_value(server, r), count)
 
 
 @compiled
@@ -182,7 +184,7 @@ def _set_of(server: Adder, r: int) -> int:
 
 
 @compiled
-def _first(server: Adder, r: int) -> int:
+def _first_value(server: Adder, r: int) -> int:
     return r % (len(server.rows) // len(server.sums)) * int64(server.rows[r].full)
 
 
@@ -205,7 +207,7 @@ def _answer(server: Adder, r: int, worker: int, answer: Rpc) -> int:
         answer, RESULT, int64(row.form), job, worker, int64(row.workers), int64(row.full),
         int64(row.number), chunk,
     )  # fmt: skip
-    return write_words(answer, server.sums[_set_of(server, r)], _first(server, r), int64(row.count))
+    return write_words(answer, server.sums[_set_of(server, r)], _first_value(server, r), int64(row.count))
 
 
 @compiled

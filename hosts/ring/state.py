@@ -29,8 +29,8 @@ class MemberHeader(VectorHeader):
 
     part_size: int  # number of values of a part
     chunks_per_part: int  # number of chunks of a part
-    next_ack: int  # index of the first entry of the ring `waiting`
-    acks: int  # number of entries in that ring
+    next_ack: int  # index of the first entry of the ring buffer `waiting_acks`
+    acks: int  # number of entries in that ring buffer
     next_out: int  # index of the next acknowledgement buffer to fill
 
 
@@ -55,8 +55,8 @@ class Member(NamedTuple):
     free: Ints
     resends: Ints
     received: Octets  # uint8[c]: whether each chunk has come, with room for 32 workers
-    waiting: Records[Ack]  # [MAX_ACKS], a ring
-    early: Records[Rpc]
+    waiting_acks: Records[Ack]  # [MAX_ACKS], a ring buffer
+    early_chunks: Records[Rpc]
     """[WINDOW]: chunks of the next vector that came before this worker had begun its call."""
     early_lengths: Records[EarlyLength]  # [WINDOW]
     positions: Ints
@@ -77,8 +77,8 @@ def make_member(
     return Member(
         header=header,
         received=np.zeros(chunks, np.uint8),
-        waiting=records(MAX_ACKS, Ack),
-        early=rpcs(WINDOW),
+        waiting_acks=records(MAX_ACKS, Ack),
+        early_chunks=rpcs(WINDOW),
         early_lengths=records(WINDOW, EarlyLength),
         **open_vector(header, caller, n_ps, space.size, largest, window, rows, ACK_BUFFERS),
     )

@@ -6,9 +6,9 @@ own, in the others it replaces its own. A part is sent in chunks, each as soon a
 come, so links are busy all the time.
 
 Each chunk is acknowledged. A duplicate is acknowledged again, and not added. An operation ends when all
-chunks have come and all sent ones are acknowledged. A worker that has ended still acknowledges, as the one
-before it may wait for that. Chunks of the next vector that come before this worker starts to add it up are
-stored.
+chunks have come and all sent ones are acknowledged. A worker that has ended still acknowledges, because the
+worker before it may wait for that. Chunks of the next vector that come before this worker starts to add it
+up are stored.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def start(state: Member, op: int, iteration: int, n_keys: int) -> None:
     for e in range(WINDOW):
         length = int64(state.early_lengths[e].length)
         state.early_lengths[e].length = 0
-        if length and belongs_to_vector(state, state.early[e]):
-            _handle_chunk(state, state.early[e], length)
+        if length and belongs_to_vector(state, state.early_chunks[e]):
+            _handle_chunk(state, state.early_chunks[e], length)
 
 
 @compiled
@@ -80,7 +80,7 @@ def transmit(state: Member, now: int) -> int:
         return NOTHING
     s = take_next(state, now)
     part = _rank(state) - chunk // int64(header.chunks_per_part)
-    encode(state, s, _first(state, part, chunk), _values_in(state, part, chunk))
+    encode(state, s, _first_value(state, part, chunk), _values_in(state, part, chunk))
     return s
 
 
@@ -90,12 +90,12 @@ def _rank(state: Member) -> int:
 
 
 @compiled
-def _next_to(state: Member, distance: int) -> int:
+def _worker_at(state: Member, distance: int) -> int:
     return (_rank(state) + distance + int64(state.header.workers)) % int64(state.header.workers)
 
 
 @compiled
-def _first(state: Member, part: int, chunk: int) -> int:
+def _first_value(state: Member, part: int, chunk: int) -> int:
     header = state.header
     part = (part + 2 * int64(header.workers)) % int64(header.workers)
     return part * int64(header.part_size) + chunk % int64(header.chunks_per_part) * int64(header.full)
@@ -104,14 +104,15 @@ def _first(state: Member, part: int, chunk: int) -> int:
 @compiled
 def _values_in(state: Member, part: int, chunk: int) -> int:
     header = state.header
-    first, of_part = _first(state, part, chunk), chunk % int64(header.chunks_per_part) * int64(header.full)
-    return max(0, min(int64(header.full), int64(header.part_size) - of_part, int64(header.n) - first))
+    first = _first_value(state, part, chunk)
+    at_in_part = chunk % int64(header.chunks_per_part) * int64(header.full)
+    return max(0, min(int64(header.full), int64(header.part_size) - at_in_part, int64(header.n) - first))
 
 
 @compiled
 def _acknowledge(state: Member) -> int:
     header = state.header
-    ack = state.waiting[header.next_ack]
+    ack = state.waiting_acks[header.next_ack]
     header.next_ack = (header.next_ack + 1) % MAX_ACKS
     header.acks -= 1
     s = WINDOW + int64(header.next_out)
@@ -131,7 +132,7 @@ def octets(state: Member, s: int) -> int:
 @compiled
 def peer(state: Member, s: int) -> int:
     """Return the worker before this one for acknowledgements, and the next one for chunks."""
-    return int64(state.header.n_ps) + _next_to(state, -1 if s >= WINDOW else 1)
+    return int64(state.header.n_ps) + _worker_at(state, -1 if s >= WINDOW else 1)
 
 
 @compiled
@@ -162,7 +163,7 @@ def _store_early(state: Member, rpc: Rpc, length: int) -> None:
     """Store a chunk of the next vector; its sender has at most a window of them outstanding."""
     chunk = swap32(as_packet(rpc).chunk)
     if chunk < WINDOW:
-        early, packet = as_packet(state.early[chunk]), as_packet(rpc)
+        early, packet = as_packet(state.early_chunks[chunk]), as_packet(rpc)
         early.kind, early.form, early.job, early.full = packet.kind, packet.form, packet.job, packet.full
         early.worker, early.workers = packet.worker, packet.workers
         early.number, early.chunk = packet.number, packet.chunk
@@ -176,7 +177,7 @@ def _handle_chunk(state: Member, rpc: Rpc, length: int) -> bool:
     """Add a chunk, or store it if it is a sum; return False for a duplicate or an unexpected one."""
     header, packet = state.header, as_packet(rpc)
     chunk, count = swap32(packet.chunk), value_count(length)
-    if chunk >= header.calls or packet.worker != _next_to(state, -1):
+    if chunk >= header.calls or packet.worker != _worker_at(state, -1):
         header.unexpected += 1
         return False
     step = chunk // int64(header.chunks_per_part)
@@ -190,9 +191,9 @@ def _handle_chunk(state: Member, rpc: Rpc, length: int) -> bool:
     state.received[chunk] = 1
     header.pending -= 1
     if step < header.workers - 1:
-        accumulate_words(rpc, state.vector, _first(state, part, chunk), count, int64(header.is_float))
+        accumulate_words(rpc, state.vector, _first_value(state, part, chunk), count, int64(header.is_float))
     else:
-        read_words(rpc, state.vector, _first(state, part, chunk), count)
+        read_words(rpc, state.vector, _first_value(state, part, chunk), count)
     return True
 
 
@@ -201,7 +202,7 @@ def _queue_ack(state: Member, rpc: Rpc) -> None:
     header, packet = state.header, as_packet(rpc)
     if header.acks == MAX_ACKS:
         return
-    ack = state.waiting[(header.next_ack + header.acks) % MAX_ACKS]
+    ack = state.waiting_acks[(header.next_ack + header.acks) % MAX_ACKS]
     ack.number, ack.chunk, ack.workers = swap32(packet.number), swap32(packet.chunk), packet.workers
     header.acks += 1
 
@@ -210,13 +211,13 @@ def _queue_ack(state: Member, rpc: Rpc) -> None:
 def _handle_ack(state: Member, rpc: Rpc, length: int, arrival: int, read: int) -> int:
     header, packet = state.header, as_packet(rpc)
     chunk = swap32(packet.chunk)
-    is_current = swap32(packet.number) == header.number & 0xFFFFFFFF and packet.worker == _next_to(state, 1)
+    is_current = swap32(packet.number) == header.number & 0xFFFFFFFF and packet.worker == _worker_at(state, 1)
     s = slot_of(state, chunk) if is_current else NOTHING
     if s == NOTHING:
         header.unexpected += 1
         return NOTHING
     count = value_count(int64(state.slots[s].length))
-    return finish(state, s, _next_to(state, 1), length, count, arrival, read)
+    return finish(state, s, _worker_at(state, 1), length, count, arrival, read)
 
 
 WORKER = register_worker_ops(

@@ -21,21 +21,21 @@ class SwitchMLClient(VectorClient):
         return len(self.state.addend)
 
     def put(self, vector: Vector, workers: int) -> None:
-        n, whole = len(vector), -(-len(vector) // VALUES) * VALUES
+        n, padded = len(vector), -(-len(vector) // VALUES) * VALUES
         if is_float := vector.dtype == np.float32:
             check_below(vector, 2.0**MAX_EXPONENT, f"2^{MAX_EXPONENT}")
         target = self.state.floats if is_float else self.state.addend
-        target[:n], target[n:whole] = vector, 0
+        target[:n], target[n:padded] = vector, 0
 
     @property
     def result(self) -> Vector:
-        found = self.state.floats if self._header.is_float else self.state.sums
-        result: Vector = found[: self._header.n_keys]
+        values = self.state.floats if self._header.is_float else self.state.sums
+        result: Vector = values[: self._header.n_keys]
         return result
 
     @property
     def incomplete(self) -> int:
-        """Number of results that the switch completed without some worker."""
+        """Number of results that the switch completed without the values of all workers."""
         return int(self._header.incomplete)
 
     def why_stalled(self, waited_s: float) -> str:
