@@ -54,21 +54,21 @@ class CrashedRun:
             raise AgentConfigError(f"{run}: not a run folder, there is no run.json")
         if not self.folder.is_dir():
             raise AgentConfigError(f"{run}: has no folder {FOLDER}: this run left no updates to recover")
-        self.servers = _configs(run, "ps-*.json", PsConfig)
-        self.workers = _configs(run, "worker-*.json", WorkerConfig)
+        self.servers = _load_configs(run, "ps-*.json", PsConfig)
+        self.workers = _load_configs(run, "worker-*.json", WorkerConfig)
         first = self.servers[0]
         self.space = KeySpace(first.parameters) if first.parameters else KeySpace.load(self.folder / KEYS)
         self.jobs = [job.job for job in first.jobs]
 
     def unreplayed(self) -> list[UnreplayedCount]:
         """Return the number of keys with unreplayed updates in each replay log that has any."""
-        found = []
+        counts = []
         for config in self.workers:
             name = f"worker-{config.number}"
             for job in self.jobs:
                 unacked = replay.read_unacked(self.folder / replay.file_name(name, job), replay.NO_SWITCH)
-                found.append(UnreplayedCount(name, job, int(np.count_nonzero(unacked.sure))))
-        return [each for each in found if each.keys]
+                counts.append(UnreplayedCount(name, job, int(np.count_nonzero(unacked.sure))))
+        return [count for count in counts if count.keys]
 
     def recover(self) -> int:
         """Replay all unreplayed updates; return the number of keys whose sums differ from the ledgers."""
@@ -87,23 +87,23 @@ class CrashedRun:
             for server in servers:
                 for number in self.jobs:
                     server.settle(number)
-            differ = sum(self._count_mismatches(servers, job) for job in self.jobs)
+            n_mismatches = sum(self._count_mismatches(servers, job) for job in self.jobs)
         self.folder.rename(before)
         partial.rename(self.folder)
         shutil.rmtree(before)
-        return differ
+        return n_mismatches
 
     def _count_mismatches(self, servers: list[_OfflineServer], job: int) -> int:
         stored = np.zeros(self.space.size, np.uint32)
         for server in servers:
             contents = server.core.stores[job].contents()
             stored[self.space.positions(contents.keys)] += contents.sums
-        ledgers = [ledger.read(file) for file in self._of_job("ledger", job)]
-        logs = (replay.read_unacked(file, replay.NO_SWITCH) for file in self._of_job("replay", job))
+        ledgers = [ledger.read(file) for file in self._files_of_job("ledger", job)]
+        logs = (replay.read_unacked(file, replay.NO_SWITCH) for file in self._files_of_job("replay", job))
         uncertain = [*(sums.unknown for sums in ledgers), *(np.negative(log.unknown) for log in logs)]
         return mismatches([sums.sent for sums in ledgers], uncertain, stored)
 
-    def _of_job(self, kind: str, job: int) -> list[Path]:
+    def _files_of_job(self, kind: str, job: int) -> list[Path]:
         return sorted(self.folder.glob(f"{kind}-worker-*-job-{job}*.bin"))
 
 
@@ -166,10 +166,12 @@ def _replay(
 ) -> None:
     path = folder / replay.file_name(f"worker-{config.number}", job)
     log = ReplayLog.reopen(path, replay.NO_SWITCH)
-    # An epoch that the worker cannot have used.
+    # The worker cannot have used this epoch.
     caller = Caller(job, config.number, time.time_ns() // 1_000_000 % 2**32)
-    make = AGENTS.for_design(design(config.design)).client
-    client: BaseClient = make(caller, config.n_ps, space, time.monotonic_ns, largest=log.capacity, log=log)
+    make_client = AGENTS.for_design(design(config.design)).client
+    client: BaseClient = make_client(
+        caller, config.n_ps, space, time.monotonic_ns, largest=log.capacity, log=log
+    )
     driver = Replay(client)
     while not driver.finished:
         driver.wake(time.monotonic_ns())
@@ -183,5 +185,5 @@ def _take_datagrams(client: BaseClient) -> Iterator[tuple[int, bytes]]:
         yield out[1], bytes(out[0])
 
 
-def _configs(run: Path, files: str, model: type[M]) -> list[M]:
+def _load_configs(run: Path, files: str, model: type[M]) -> list[M]:
     return [load_config(file, model) for file in sorted((run / _AGENTS).glob(files))]

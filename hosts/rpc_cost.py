@@ -30,7 +30,7 @@ _JOB, _EPOCH, _WORKER = 0, 0, 1
 _ANY_PORT = ("127.0.0.1", 0)
 _NO_FILE = -1
 _KEYS = 64 * LANES  # keys of an operation: they take 64 RPCs or a few more
-_TURN_NS = 5_000_000  # interval in ns at which the server checks whether to stop
+_STOP_CHECK_NS = 5_000_000  # interval in ns at which the server checks whether to stop
 TIMEOUT_S = 20.0
 
 
@@ -44,21 +44,21 @@ class RpcCost(NamedTuple):
 def measure_rpc_cost(
     codec: str, design: Design, window: int, steps: int, timeout_s: float = TIMEOUT_S
 ) -> RpcCost | None:
-    """Return the mean cost of a full RPC; None if no answers come, as some servers need the switch."""
+    """Return the mean cost of a full RPC; None if no answers come: some servers need the switch."""
     space = KeySpace(_KEYS)
-    with closing(open_udp(_ANY_PORT)) as at_server, closing(open_udp(_ANY_PORT)) as at_worker:
-        peers = [at_server.getsockname(), at_worker.getsockname()]
+    with closing(open_udp(_ANY_PORT)) as server_socket, closing(open_udp(_ANY_PORT)) as worker_socket:
+        peers = [server_socket.getsockname(), worker_socket.getsockname()]
         client: BaseClient = AGENTS.for_design(design).client(
             Caller(_JOB, _WORKER, _EPOCH), 1, space, time.monotonic_ns, window, machine=machine_for(codec)
         )
         operate, udp = make_operate(codec, design), make_udp(clock_offset())
-        wire = make_wire(at_worker.fileno(), peers, _NO_FILE, _NO_FILE)
+        wire = make_wire(worker_socket.fileno(), peers, _NO_FILE, _NO_FILE)
 
         def completes() -> bool:
             until = time.monotonic_ns() + int(timeout_s * 1e9)
             return operate(client.state, udp, wire, until) == ENDED
 
-        with _serving(codec, design, space, at_server.fileno(), peers[1:]) as cpu_s:
+        with _server_thread(codec, design, space, server_socket.fileno(), peers[1:]) as cpu_s:
             if not _step(client, completes):
                 return None
             worker_s, server_s, rpcs = time.thread_time(), cpu_s(), 0
@@ -86,20 +86,20 @@ def _step(client: BaseClient, completes: Callable[[], bool]) -> int:
 
 
 @contextmanager
-def _serving(
+def _server_thread(
     codec: str, design: Design, space: KeySpace, fd: int, workers: list[Address]
 ) -> Iterator[Callable[[], float]]:
     """Run a server at a socket in a thread; yield a function that returns the thread's CPU time in s."""
     state = AGENTS.for_design(design).server(0, 1, space, [_JOB])
     serve, service, udp = codec_hooks(codec, design).serve, make_service(), make_udp(clock_offset())
-    done = threading.Event()
+    stop = threading.Event()
     with closing(select.epoll()) as poll:
         poll.register(fd, select.EPOLLIN)
         sources = make_sources(poll.fileno(), workers)
 
         def run() -> None:
-            while not done.is_set():
-                serve(state, service, udp, sources, time.monotonic_ns() + _TURN_NS)
+            while not stop.is_set():
+                serve(state, service, udp, sources, time.monotonic_ns() + _STOP_CHECK_NS)
 
         thread = threading.Thread(target=run, daemon=True)
         thread.start()
@@ -108,5 +108,5 @@ def _serving(
         try:
             yield lambda: time.clock_gettime(clock)
         finally:
-            done.set()
+            stop.set()
             thread.join()

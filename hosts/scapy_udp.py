@@ -31,9 +31,9 @@ def with_scapy(loop: F, design: Design) -> F:
     def send(udp: Udp, fd: int) -> None:
         for k in range(udp.state.queued):
             vector = udp.state.vectors_out[k]
-            built = wire.outward(ctypes.string_at(int(vector.start), int(vector.length)))
-            outbox[k, : len(built)] = np.frombuffer(built, np.uint8)
-            vector.start, vector.length = outbox[k].ctypes.data, len(built)
+            datagram = wire.outward(ctypes.string_at(int(vector.start), int(vector.length)))
+            outbox[k, : len(datagram)] = np.frombuffer(datagram, np.uint8)
+            vector.start, vector.length = outbox[k].ctypes.data, len(datagram)
         _flush(udp, fd)
 
     def receive(udp: Udp, fd: int, limit: int) -> int:

@@ -22,8 +22,8 @@ _ANCILLARY_BYTES = socket.CMSG_SPACE(_TIMESPEC.size)
 _DATAGRAM_BYTES = 2048
 _RECEIVE_BUFFER = 16 << 20
 _READINGS = 16
-# Classic BPF, <linux/filter.h>: a step is a code, two jump offsets and an operand.
-_STEP = struct.Struct("HBBI")
+# Classic BPF, <linux/filter.h>: an instruction is a code, two jump offsets and an operand.
+_INSTRUCTION = struct.Struct("HBBI")
 _LOAD_16_BITS, _JUMP_IF_EQUAL, _RETURN = 0x28, 0x15, 0x06
 
 Address = tuple[str, int]
@@ -39,7 +39,7 @@ class Received(NamedTuple):
 
 
 def clock_offset() -> int:
-    """Return Unix time, which the kernel stamps with, minus the monotonic clock of agents, in ns."""
+    """Return Unix time, as in the kernel's timestamps, minus the monotonic clock of agents, in ns."""
     # A delay between the two readings makes the difference too small, so the largest of several is taken.
     return max(time.time_ns() - time.monotonic_ns() for _ in range(_READINGS))
 
@@ -47,8 +47,8 @@ def clock_offset() -> int:
 def open_udp(address: Address, shared: bool = False, only_from: int | None = None) -> socket.socket:
     """Open a non-blocking socket at `address`; `shared` lets connected sockets bind to it, too.
 
-    It drops what does not come from UDP port `only_from`. A switch with service addresses checks which host
-    sends from their port, and forwards other datagrams unchecked.
+    With `only_from` the socket drops datagrams from other UDP ports. A switch with service addresses
+    checks which host sends from their port, and forwards other datagrams unchecked.
     """
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     try:
@@ -72,14 +72,16 @@ def open_udp(address: Address, shared: bool = False, only_from: int | None = Non
 
 
 def _accept_only_from(sock: socket.socket, port: int) -> None:
-    steps = (
+    instructions = (
         (_LOAD_16_BITS, 0, 0, 0),
         (_JUMP_IF_EQUAL, 0, 1, port),
         (_RETURN, 0, 0, 0xFFFF),
         (_RETURN, 0, 0, 0),
     )
-    program = ctypes.create_string_buffer(b"".join(_STEP.pack(*step) for step in steps))
-    header = struct.pack("HP", len(steps), ctypes.addressof(program))
+    program = ctypes.create_string_buffer(
+        b"".join(_INSTRUCTION.pack(*instruction) for instruction in instructions)
+    )
+    header = struct.pack("HP", len(instructions), ctypes.addressof(program))
     sock.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, header)
 
 
@@ -89,7 +91,7 @@ def common_port(addresses: Iterable[Address]) -> int | None:
 
 
 def send(sock: socket.socket, datagram: bytes | bytearray | memoryview, address: Address) -> None:
-    """Send a datagram; one that cannot be sent now is lost, and retransmitted by its caller."""
+    """Send a datagram; if it cannot be sent now, it is dropped, and the caller retransmits it."""
     try:
         sock.sendto(datagram, address)
     except (BlockingIOError, ConnectionRefusedError):
@@ -110,6 +112,6 @@ class Receiver:
         if not ancillary:
             return Received(datagram, read, read, source)
         seconds, nanoseconds = _TIMESPEC.unpack(ancillary[0][2])
-        # As the offset of the clocks is measured once, a stamp may seem later than the reading.
+        # The offset of the clocks is measured only once, so a stamp may seem later than the reading.
         arrival = min(seconds * 1_000_000_000 + nanoseconds - self._offset, read)
         return Received(datagram, arrival, read, source)

@@ -122,11 +122,11 @@ def _sort_by_ps(state: Requests, n_keys: int) -> None:
         key = key_of(state, i)
         state.keys[i] = key
         state.unsent_keys[ps_of(key, n_ps)].count += 1
-    before = int64(0)
+    n_before = int64(0)
     for ps in range(n_ps):
         unsent_of_ps = state.unsent_keys[ps]
-        unsent_of_ps.first = before
-        before += unsent_of_ps.count
+        unsent_of_ps.first = n_before
+        n_before += unsent_of_ps.count
         unsent_of_ps.count = 0
     for i in range(n_keys):
         unsent_of_ps = state.unsent_keys[ps_of(state.keys[i], n_ps)]

@@ -82,10 +82,13 @@ class PsProcess:
         return self._sockets
 
     def _peers(self) -> list[Address]:
-        config, chosen = self._config, design(self._config.design)
+        config, run_design = self._config, design(self._config.design)
         ports = [worker_udp_port(job.job) for job in config.jobs]
         servers = [
-            (addressing.service(number).address if chosen.has_services else address, chosen.server_port)
+            (
+                addressing.service(number).address if run_design.has_services else address,
+                run_design.server_port,
+            )
             for number, address in enumerate(config.servers, start=1)
         ]
         return [
@@ -130,7 +133,7 @@ class PsProcess:
         for contacts in self.core.server.collect_contacts():
             self._logs.write_connections(contacts)
         self._logs.send_updates(self.core.stores)
-        return {"dropped_rows": self._logs.dropped}
+        return {"dropped_rows": self._logs.dropped_rows}
 
     def write_full_logs(self) -> None:
         self._logs.write_connections_in_background(self.core.server.take_full_logs())

@@ -13,17 +13,17 @@ from hosts.config import AgentConfig, Fsync, JobConfig, ServiceConfig
 
 class PsJobConfig(JobConfig):
     connected: bool
-    """Whether each worker gets a connected socket, as without the proxy."""
+    """Whether each worker gets a connected socket, as in runs without the proxy."""
 
 
 class DurableConfig(Strict):
     file: Path
     checkpoint_mb: float = Field(default=64.0, gt=0, allow_inf_nan=False)
-    """Size of the journal after which a checkpoint replaces it."""
+    """Size of the journal, in MiB, after which a checkpoint replaces it."""
 
 
 class PsConfig(AgentConfig):
-    """A PS process; the key space is 0..parameters-1, or the sorted keys in a file."""
+    """The configuration of one PS; the key space is 0..parameters-1, or the sorted keys in a file."""
 
     ps: int = Field(ge=0, lt=2**15)
     collector: Path | None = None

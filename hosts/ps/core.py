@@ -36,7 +36,7 @@ class Core(Generic[ReplyTo]):
         self.server.count_misdirected()
 
     def transmit(self) -> Iterator[memoryview]:
-        """Yield its own RPCs, to be sent to its service address at once."""
+        """Yield the server's own RPCs, to be sent to its service address at once."""
         return iter(())
 
     def control_answers(self) -> Iterator[tuple[bytes, ReplyTo]]:
@@ -60,11 +60,11 @@ class Core(Generic[ReplyTo]):
 
     def recover(self, parts: Mapping[str, bytes], journal: Iterable[bytes]) -> int:
         """Restore the state from a checkpoint and a journal; return the number of replayed notes."""
-        raise AgentConfigError("expected a durable design: servers of this one cannot be restored")
+        raise AgentConfigError("expected a durable design: the servers of this design cannot be restored")
 
     @property
     def malformed(self) -> int:
-        """Number of datagrams that were no RPCs."""
+        """Number of datagrams that were not valid RPCs."""
         return self.server.malformed
 
 
@@ -75,9 +75,9 @@ class AgentState(JobsState, SharedState, Protocol): ...
 
 
 def agents_of(
-    client: Callable[..., C], make: Callable[..., AgentState], scapy: str
+    client: Callable[..., C], make_state: Callable[..., AgentState], scapy: str
 ) -> Agents[C, AgentState, Store, Core[tuple[str, int]]]:
-    """Return the agents of a design whose servers keep no journal; `make` makes the state of a server."""
+    """Return the agents of a design whose servers keep no journal; `scapy` names a module."""
 
     def core(
         ps: int, n_ps: int, space: KeySpace, epochs: Mapping[int, int], clock: Callable[[], int],
@@ -85,12 +85,12 @@ def agents_of(
         state: AgentState | None = None, tables: Sequence[TableOptimiser] = (),
     ) -> Core[tuple[str, int]]:  # fmt: skip
         # Servers of designs that do not optimise take no tables.
-        more = {"tables": tables} if tables else {}
-        server_state = state or make(ps, n_ps, space, list(epochs), **more)
+        table_arguments = {"tables": tables} if tables else {}
+        server_state = state or make_state(ps, n_ps, space, list(epochs), **table_arguments)
         return Core(server_state, {job: Store(server_state, job) for job in epochs}, clock, as_plain)
 
-    return Agents(client, make, _store, core, scapy)
+    return Agents(client, make_state, _make_store, core, scapy)
 
 
-def _store(server: AgentState, job: int, replayed: bool = False) -> Store:
+def _make_store(server: AgentState, job: int, replayed: bool = False) -> Store:
     return Store(server, job)

@@ -1,8 +1,8 @@
 """The persisted state of a PS: a checkpoint and the journal since, in SQLite with its write-ahead log.
 
-`kill -9` loses no acknowledged update for any `fsync`, as the kernel has the written data. A power failure
-loses what is not synced to the disk: nothing with "always", which syncs each commit; with "checkpoint" what
-came since the last checkpoint of SQLite's log; with "never" what the kernel had not written back.
+`kill -9` loses no acknowledged update for any `fsync`: the kernel has the written data. A power failure loses
+what is not synced to the disk: nothing with "always", which syncs each commit; with "checkpoint" what came
+since the last checkpoint of SQLite's log; with "never" what the kernel had not written back.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ class DurabilityPaused(DurabilityError):
 
 
 class Durable:
-    """The file of one PS. `identity` must match that of the stored content."""
+    """The file of one PS. `DurabilityError` is raised if the content has another `identity`."""
 
     def __init__(
-        self, file: Path, identity: Mapping[str, object], fsync: Fsync, largest_journal: int
+        self, file: Path, identity: Mapping[str, object], fsync: Fsync, max_journal_bytes: int
     ) -> None:
         self.file = file
         self.journal_bytes = 0  # size of the journal since the checkpoint, in bytes
         self.commits = self.commit_ns = 0
         """Number of journal commits, and their total duration in ns."""
-        self._largest_journal = largest_journal
+        self._max_journal_bytes = max_journal_bytes
         with self._translate_errors():
             self._connection = sqlite3.connect(file, isolation_level=None)
         try:
@@ -53,16 +53,16 @@ class Durable:
             self.close()
             raise
 
-    def _prepare(self, wanted: str, fsync: Fsync) -> None:
+    def _prepare(self, identity: str, fsync: Fsync) -> None:
         with self._translate_errors():
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[fsync]}")
             self._connection.executescript(_SCHEMA)
             row = self._connection.execute("SELECT what FROM identity").fetchone()
             if row is None:
-                self._connection.execute("INSERT INTO identity VALUES (?)", (wanted,))
-        if row is not None and row[0] != wanted:
-            raise DurabilityError(f"{self.file}: expected the file of PS {wanted}, got that of {row[0]}")
+                self._connection.execute("INSERT INTO identity VALUES (?)", (identity,))
+        if row is not None and row[0] != identity:
+            raise DurabilityError(f"{self.file}: expected the file of PS {identity}, got that of {row[0]}")
 
     def close(self) -> None:
         self._connection.close()
@@ -74,21 +74,21 @@ class Durable:
     def notes(self) -> Iterator[bytes]:
         with self._translate_errors():
             for (notes,) in self._connection.execute("SELECT notes FROM journal ORDER BY number"):
-                self.journal_bytes += len(notes)
+                self.journal_bytes += len(notes)  # complete when the iterator is exhausted
                 yield notes
 
     def append(self, notes: bytes) -> None:
         """Commit notes to the journal; raise `DurabilityPaused`, and change nothing, if the disk is full."""
-        begun = time.monotonic_ns()
+        start_ns = time.monotonic_ns()
         with self._translate_errors():
             self._connection.execute("INSERT INTO journal (notes) VALUES (?)", (notes,))
         self.journal_bytes += len(notes)
         self.commits += 1
-        self.commit_ns += time.monotonic_ns() - begun
+        self.commit_ns += time.monotonic_ns() - start_ns
 
     @property
     def wants_checkpoint(self) -> bool:
-        return self.journal_bytes >= self._largest_journal
+        return self.journal_bytes >= self._max_journal_bytes
 
     def checkpoint(self, parts: Iterable[tuple[str, bytes]]) -> None:
         with self._translate_errors():
@@ -111,5 +111,7 @@ class Durable:
         try:
             yield
         except sqlite3.Error as error:
-            kind = DurabilityPaused if any(text in str(error) for text in _FULL_DISK) else DurabilityError
-            raise kind(f"{self.file}: {error}") from error
+            error_class = (
+                DurabilityPaused if any(text in str(error) for text in _FULL_DISK) else DurabilityError
+            )
+            raise error_class(f"{self.file}: {error}") from error

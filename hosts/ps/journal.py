@@ -29,7 +29,7 @@ class NoteHead:
 
 NOTE_HEAD = dtype_of(NoteHead)
 NOTE_BYTES = NOTE_HEAD.itemsize + BUFFER_BYTES
-JOURNAL_BYTES = 1 << 20
+JOURNAL_BYTES = 1 << 20  # size of the array `journal`: notes that are not persisted yet
 
 
 class JournalHeader(Protocol):

@@ -18,13 +18,13 @@ from hosts.ps.store import Store
 
 log = logging.getLogger(__name__)
 
-_US = 1000
+_NS_PER_US = 1000
 
 
 class PsLogs:
     """The two logs of a PS. `clock_offset` is Unix time minus the agent's monotonic clock, in ns.
 
-    Update counts are written to parts, too, if there is no log collector at `collector` or it fails.
+    Update counts go to the log collector at `collector`; without one, or if it fails, to parts of the log.
     """
 
     def __init__(self, directory: Path, ps: int, clock_offset: int, collector: Path | None = None) -> None:
@@ -34,10 +34,10 @@ class PsLogs:
         self._backlog: Backlog[NDArray[np.void]] = Backlog()
         self._updates = Parts(directory, f"updates-ps-{ps}", UPDATES)
         self._collector = collector
-        self._sent_updates = 0
+        self._n_updates_sent = 0
 
     @property
-    def dropped(self) -> int:
+    def dropped_rows(self) -> int:
         return self._backlog.dropped
 
     def write_connections_in_background(self, parts: Sequence[NDArray[np.void]]) -> None:
@@ -54,7 +54,7 @@ class PsLogs:
     def write_connections(self, contacts: NDArray[np.void]) -> None:
         self._connections.write(
             {
-                "time_us": (contacts["arrival"] + self._offset) // _US,
+                "time_us": (contacts["arrival"] + self._offset) // _NS_PER_US,
                 "ps": self._ps,
                 "worker": contacts["worker"],
                 "job": contacts["job"],
@@ -62,15 +62,15 @@ class PsLogs:
         )
 
     def send_updates(self, stores: Mapping[int, Store]) -> None:
-        rows = self._statistics(stores)
+        rows = self._update_rows(stores)
         updates = int(rows["updates"].sum())
-        if updates == self._sent_updates:
+        if updates == self._n_updates_sent:
             return
-        if not self._collect(rows):
+        if not self._send_to_collector(rows):
             self._updates.write({name: rows[name] for name in UPDATES})
-        self._sent_updates = updates
+        self._n_updates_sent = updates
 
-    def _collect(self, rows: NDArray[np.void]) -> bool:
+    def _send_to_collector(self, rows: NDArray[np.void]) -> bool:
         if self._collector is None:
             return False
         try:
@@ -80,13 +80,13 @@ class PsLogs:
             return False
         return True
 
-    def _statistics(self, stores: Mapping[int, Store]) -> NDArray[np.void]:
-        found = []
+    def _update_rows(self, stores: Mapping[int, Store]) -> NDArray[np.void]:
+        tables = []
         for job, store in stores.items():
             contents = store.contents()
             updated = contents.updates > 0
             rows = np.empty(np.count_nonzero(updated), collector.ROW)
             rows["job"], rows["ps"] = job, self._ps
             rows["key"], rows["updates"] = contents.keys[updated], contents.updates[updated]
-            found.append(rows)
-        return np.concatenate(found)
+            tables.append(rows)
+        return np.concatenate(tables)

@@ -22,11 +22,11 @@ from hosts.ps.serve import (
     FOR_CONTROL,
     FOREIGN,
     MARKED,
+    NEEDS_ROOM,
     NEWCOMER,
-    OWN,
-    QUIET,
-    ROOM,
+    OWN_ANSWER,
     SIGNAL,
+    TIMED_OUT,
     make_sources,
 )
 from hosts.ps.server import job_of
@@ -36,14 +36,14 @@ from hosts.udp import BURST, address_of, datagram_of, make_udp
 
 log = logging.getLogger(__name__)
 
-_FULL_DISK_S = 0.1  # interval in s between two attempts to write to a full disk
+_FULL_DISK_RETRY_S = 0.1  # interval in s between two attempts to write to a full disk
 
 
 class CodecHooks(NamedTuple):
     serve: Callable[..., int] = serving.serve  # the compiled loop, or the same in plain Python
     outward: Callable[[bytes], bytes] = bytes
-    """Conversion of a datagram of its own RPCs before it is sent."""
-    inward: Callable[[bytes], bytes] = bytes  # conversion of a received answer to its own RPCs
+    """Conversion of a datagram of the server's own RPCs before it is sent."""
+    inward: Callable[[bytes], bytes] = bytes  # conversion of a received answer to the server's own RPCs
 
 
 def codec_hooks(codec: str, design: Design) -> CodecHooks:
@@ -81,7 +81,7 @@ class ServerSockets:
         self._durable = durable
         self._is_paused = False
         self._service = service
-        self._connected = connected
+        self._connected_jobs = connected
         self._local = (address, port)
         self._codec_hooks = codec_hooks or CodecHooks()
         self._service_time = service_time
@@ -89,22 +89,22 @@ class ServerSockets:
         self._udp = make_udp(offset)
         self._poll = select.epoll()
         self._sources = make_sources(self._poll.fileno(), peers)
-        self.peers: set[Address] = set()  # workers that have a connected socket
-        self._foreign: set[tuple[int, Address]] = set()
-        self._open: list[socket.socket] = []
+        self.connected_workers: set[Address] = set()
+        self._reported_versions: set[tuple[int, Address]] = set()
+        self._open_sockets: list[socket.socket] = []
         self._data = self._add_socket(open_udp(self._local, shared=True))
         self._own = self._add_socket(open_udp((address, PS_RPC_PORT), only_from=service[1]))
         self._receiver = Receiver(self._own, offset)
         self._signals = SignalPipe()
         self._poll.register(self._signals.fd, select.EPOLLIN)
         state = self._sources.state
-        state.own_socket, state.port = self._own.fileno(), self._data.fileno()
+        state.own_socket, state.data_socket = self._own.fileno(), self._data.fileno()
         state.signals = self._signals.fd
         # Compile the loop, or load it from the cache, before the first request.
         self._call(0)
 
     def durability(self) -> dict[str, int]:
-        """Return number and total time (ns) of commits, and of datagrams delayed by them; 0 without any."""
+        """Return the number and total duration (ns) of commits, and of the delays of datagrams by them."""
         durable, state = self._durable, self._sources.state
         commits, ns = (0, 0) if durable is None else (durable.commits, durable.commit_ns)
         return dict(commits=commits, commit_ns=ns, delayed=int(state.delayed), delay_ns=int(state.delay_ns))
@@ -112,11 +112,11 @@ class ServerSockets:
     def close(self) -> None:
         self._poll.close()
         self._signals.close()
-        for sock in self._open:
+        for sock in self._open_sockets:
             sock.close()
 
     def _add_socket(self, sock: socket.socket) -> socket.socket:
-        self._open.append(sock)
+        self._open_sockets.append(sock)
         self._poll.register(sock.fileno(), select.EPOLLIN)
         return sock
 
@@ -136,12 +136,12 @@ class ServerSockets:
         core = self._core
         due = core.deadline()
         reason = self._call(NEVER if due is None else due)
-        if reason == ROOM:
+        if reason == NEEDS_ROOM:
             core.server.make_room(BURST)
             self._on_full_log()
         elif reason == SIGNAL:
             self._signals.drain()
-        elif reason == OWN:
+        elif reason == OWN_ANSWER:
             # There is room for the notes of one burst; the next call reads the others.
             for received in islice(iter(self._receiver.receive, None), BURST):
                 core.receive_rpc_answer(self._codec_hooks.inward(received.datagram), received.read)
@@ -174,8 +174,8 @@ class ServerSockets:
 
     def _wait_for_room(self) -> int:
         commands = int(self._sources.state.commands)
-        ready, _, _ = select.select([commands], [], [], _FULL_DISK_S)
-        return COMMAND if ready else QUIET
+        ready, _, _ = select.select([commands], [], [], _FULL_DISK_RETRY_S)
+        return COMMAND if ready else TIMED_OUT
 
     def _call(self, until: int) -> int:
         return self._codec_hooks.serve(
@@ -193,17 +193,17 @@ class ServerSockets:
                 self._report_version(datagram_of(self._udp, k)[0], address_of(self._udp, k))
 
     def _report_version(self, version: int, peer: Address) -> None:
-        if (version, peer) not in self._foreign:
-            self._foreign.add((version, peer))
+        if (version, peer) not in self._reported_versions:
+            self._reported_versions.add((version, peer))
             log.error(
                 "%s:%s speaks version %d of the wire and this server version %d: it is not answered; "
                 "start both from the same version of Hotline", *peer, version, VERSION,
             )  # fmt: skip
 
     def _connect(self, job: int, peer: Address) -> None:
-        """Open a connected socket for a worker; datagrams queued at the shared one are still read there."""
-        if job in self._connected and peer not in self.peers:
-            self.peers.add(peer)
+        """Open a connected socket for a worker; datagrams already at the shared socket are read there."""
+        if job in self._connected_jobs and peer not in self.connected_workers:
+            self.connected_workers.add(peer)
             self._add_socket(open_udp(self._local, shared=True)).connect(peer)
 
     def _send_own(self) -> None:

@@ -20,7 +20,7 @@ from nativekit.reference import as_ref
 
 handle, stamp, needs_room = SERVER_OPS.handle, SERVER_OPS.stamp, SERVER_OPS.needs_room
 ServerMachine: TypeAlias = ServerOps[Any]  # of any state: each call looks up the functions of its class
-"""Functions that only prefetch have their defaults, as Python does not call them."""
+"""Functions that only prefetch have their defaults, because Python does not call them."""
 _NAMES = ServerOps._fields[: ServerOps._fields.index("prefetch_index")]
 
 
@@ -37,23 +37,23 @@ def _handle(
 
 @loop(server_states)
 def replay_notes(
-    server: ServerState, requests: Records[Rpc], answers: Records[Rpc], notes: Octets, done: Ints
+    server: ServerState, requests: Records[Rpc], answers: Records[Rpc], notes: Octets, progress: Ints
 ) -> None:
     """Handle the journalled requests of workers up to a note of another source, or until there is no room.
 
-    `done` has the offset in the notes, and the number of replayed notes; both are advanced.
+    `progress` has the offset in the notes, and the number of replayed notes; both are advanced.
     """
     server = as_ref(server)
-    while done[0] < len(notes) and not needs_room(server, 1):
-        at = int64(done[0])
+    while progress[0] < len(notes) and not needs_room(server, 1):
+        at = int64(progress[0])
         head = notes[at : at + 16].view(np.int64)
         if head[0] != FROM_WORKER:
             return
         length = int64(head[1])
         memcpy(int64(requests.ctypes.data), int64(notes.ctypes.data) + at + 16, length)
         handle(server, requests[0], length, 0, answers[0])
-        done[0] = at + 16 + (length + 7 & ~7)
-        done[1] += 1
+        progress[0] = at + 16 + (length + 7 & ~7)
+        progress[1] += 1
 
 
 @loop(server_states)

@@ -109,7 +109,7 @@ def last_key_of(rules: Records[Rule], at: int) -> Key:
 
 @compiled
 def step_all(rule: Rule, step: int, batch: Batch, n: int) -> None:
-    """Apply the gradients of the first n parameters of a batch, of push number `step` (from 1) to a table."""
+    """Apply the gradients of a batch's first n parameters; `step` is the number of the push, from 1."""
     if rule.kind == IS_SGD:
         _sgd(rule, batch, n)
     elif rule.kind == IS_ADAGRAD:
@@ -141,10 +141,10 @@ def _adagrad(rule: Rule, batch: Batch, n: int) -> None:
 def _ftrl(rule: Rule, batch: Batch, n: int) -> None:
     unit, alpha, beta, l1, l2 = rule.unit, rule.rate, rule.eps, rule.l1, rule.l2
     for k in range(n):
-        gradient, before = np.float32(batch.units[k] * unit), batch.second[k]
-        squares = before + gradient * gradient
+        gradient, previous = np.float32(batch.units[k] * unit), batch.second[k]
+        squares = previous + gradient * gradient
         root = np.sqrt(squares)
-        z = batch.first[k] + (gradient - (root - np.sqrt(before)) / alpha * batch.value[k])
+        z = batch.first[k] + (gradient - (root - np.sqrt(previous)) / alpha * batch.value[k])
         batch.first[k], batch.second[k] = z, squares
         shrunk = max(abs(z) - l1, _ZERO)
         size = shrunk / ((beta + root) / alpha + l2)

@@ -26,7 +26,7 @@ _TURNS_AT, _ADDED_AT = (int(CALLER.fields[name][1]) for name in ("turns", "added
 @compiled
 def prefetch_index(server: ValuesState, rpc: Rpc) -> None:
     _prefetch_caller(server, rpc)
-    share, j, unserved = server.share, max(find_job(server, swap16(rpc.job)), 0), _unserved_lanes(rpc)
+    share, j, unserved = server.share, max(find_job(server, swap16(rpc.job)), 0), _unserved_bitmap(rpc)
     ranks, table = int64(share.ranks.ctypes.data), int64(share.table.ctypes.data)
     for lane in range(min(int64(rpc.count), LANES)):
         if unserved >> lane & 1:
@@ -45,7 +45,7 @@ def prefetch_index(server: ValuesState, rpc: Rpc) -> None:
 def prefetch_values(server: ValuesState, rpc: Rpc) -> None:
     if len(server.share.ranks) == 0:
         return
-    j, unserved = max(find_job(server, swap16(rpc.job)), 0), _unserved_lanes(rpc)
+    j, unserved = max(find_job(server, swap16(rpc.job)), 0), _unserved_bitmap(rpc)
     for lane in range(min(int64(rpc.count), LANES)):
         if unserved >> lane & 1:
             _prefetch_parameter(server, j, locate(server.share, swap64(rpc.keys[lane])))
@@ -57,7 +57,7 @@ def _prefetch_parameter(server: ValuesState, j: int, at: int) -> None:
 
 
 @compiled
-def _unserved_lanes(rpc: Rpc) -> int:
+def _unserved_bitmap(rpc: Rpc) -> int:
     return int64(swap32(int64(rpc.live) & ~int64(rpc.served)))
 
 

@@ -32,7 +32,7 @@ JOB_COUNTERS = (
 class PsHeader:
     ps: int
     malformed: int
-    foreign: int
+    foreign: int  # number of datagrams of another protocol version
     misdirected: int
     contacts: int  # number of rows used in the array `contacts`
     callers: int  # number of rows used in the table `callers`
@@ -44,7 +44,7 @@ class Job:
     """Cost counters of a job: bytes are UDP payloads, times in ns."""
 
     job: int
-    in_burst: int
+    in_burst: int  # number of its RPCs in the current burst
     packets: int
     bytes: int
     rpcs: int
@@ -104,16 +104,16 @@ def make_jobs(jobs: Sequence[int]) -> Records[Job]:
 
 
 STALE, DUPLICATE, NEW = 0, 1, 2
-"""Kinds of requests: not answered; a copy of the last one of its slot; the next one of its slot."""
-CALLERS = 1024
-CONTACTS = 1 << 16
+"""Kinds of requests: one that is not answered; a duplicate of its slot's last request; a new request."""
+CALLERS = 1024  # initial number of rows of the table `callers`
+CONTACTS = 1 << 16  # minimum number of rows of the array `contacts`
 _MAX_FOREIGN_REPORTS = 8
 """Number of foreign datagrams that are reported; others are only counted, and cannot block the server."""
 
 
 @compiled
 def check_version(server: PsState, rpc: Rpc, length: int) -> int:
-    """Return 1 for a datagram of this version; otherwise FOREIGN, or NO_REPLY after the first ones."""
+    """Return 1 for a datagram of this version; otherwise FOREIGN, NO_REPLY after `_MAX_FOREIGN_REPORTS`."""
     header = server.header
     if length < HEADER_BYTES or rpc.version == VERSION:
         return 1
@@ -169,7 +169,7 @@ def note_contact(server: PsState, arrival: int, h: Header) -> None:
 
 @compiled
 def write_answer(answer: Rpc, rpc: Rpc, h: Header, refused: int) -> int:
-    """Write an answer except its two latencies; return its length."""
+    """Write an answer except its two latencies; return its length in bytes."""
     flags = RESPONSE | VALUES if h.op == PULL else RESPONSE
     echo(answer, rpc)
     answer.flag_bits, answer.refused = swap16(flags), swap32(refused)
@@ -196,19 +196,19 @@ def charge(server: JobsState, answer: Rpc, ns: int) -> None:
 @compiled
 def share_cpu(server: JobsState, ns: int) -> None:
     """Divide the CPU time of a burst (ns) among jobs, in proportion to their RPCs."""
-    answered = int64(0)
+    n_rpcs = int64(0)
     for j in range(len(server.jobs)):
-        answered += server.jobs[j].in_burst
+        n_rpcs += server.jobs[j].in_burst
     for j in range(len(server.jobs)):
         job = server.jobs[j]
         if job.in_burst:
-            job.proc_cpu_ns += ns * job.in_burst // answered
+            job.proc_cpu_ns += ns * job.in_burst // n_rpcs
             job.in_burst = 0
 
 
 @compiled
 def needs_room(server: PsState, datagrams: int) -> bool:
-    # Each may come from an unknown caller, and ask about another unknown one.
+    # Each datagram may come from a new caller, and ask about another new caller.
     header = server.header
     if header.contacts + datagrams > len(server.contacts):
         return True
@@ -226,7 +226,7 @@ def first_row_of(callers: Records[CallerRow], job: int, worker: int, epoch: int)
 
 
 @compiled
-def slot_of(callers: Records[CallerRow], job: int, worker: int, epoch: int) -> int:
+def row_of(callers: Records[CallerRow], job: int, worker: int, epoch: int) -> int:
     """Return the index of a caller's row, or of the empty row for it."""
     at = first_row_of(callers, job, worker, epoch)
     while True:
@@ -238,7 +238,7 @@ def slot_of(callers: Records[CallerRow], job: int, worker: int, epoch: int) -> i
 
 @compiled
 def find_caller(server: PsState, job: int, worker: int, epoch: int) -> int:
-    at = slot_of(server.callers, job, worker, epoch)
+    at = row_of(server.callers, job, worker, epoch)
     row = server.callers[at]
     if not row.known:
         row.known, row.job, row.worker, row.epoch = 1, job, worker, epoch
@@ -254,7 +254,7 @@ def find_job(server: JobsState, job: int) -> int:
     return -1
 
 
-_slot_of = plain(slot_of)
+_row_of = plain(row_of)
 _is_full = plain(is_full)
 
 
@@ -264,12 +264,12 @@ def with_room(server: P, datagrams: int) -> tuple[P, Records[Contact]]:
     server.header.contacts = 0
     server = with_arrays(server, contacts=records(max(CONTACTS, datagrams), Contact))
     while _is_full(int(server.header.callers) + 2 * datagrams, len(server.callers)):
-        server = with_arrays(server, callers=_rehashed(server.callers))
+        server = with_arrays(server, callers=_rehash(server.callers))
     return server, contacts
 
 
-def _rehashed(callers: Records[CallerRow]) -> Records[CallerRow]:
+def _rehash(callers: Records[CallerRow]) -> Records[CallerRow]:
     larger = records(2 * len(callers), CallerRow)
     for row in callers[callers.known == 1]:
-        larger[_slot_of(larger, row.job, row.worker, row.epoch)] = row
+        larger[_row_of(larger, row.job, row.worker, row.epoch)] = row
     return larger

@@ -40,7 +40,7 @@ from nativekit.reference import as_ref
     handle, lanes, stamp, charge, share_cpu, needs_room, transmit, address, octets, peer, wake,
     prefetch_index, prefetch_values,
 ) = SERVER_OPS  # fmt: skip
-QUIET, COMMAND, SIGNAL, OWN, MARKED, ROOM, NOTED = 0, 1, 2, 3, 4, 5, 6
+TIMED_OUT, COMMAND, SIGNAL, OWN_ANSWER, MARKED, NEEDS_ROOM, MUST_PERSIST = 0, 1, 2, 3, 4, 5, 6
 """Why the loop returned: nothing came for a while; a command; a signal; an answer to the server's own RPCs;
 marked datagrams in the inbox; the server needs room; the changes of a burst must be persisted."""
 ANSWERED, FOR_CONTROL, NEWCOMER, FOREIGN = 0, 1, 2, 3  # marks of the datagrams of a burst
@@ -75,13 +75,13 @@ class _SourcesState:
     commands: int
     signals: int
     own_socket: int  # socket of the PS's own requests
-    port: int  # socket for datagrams that are not answers
+    data_socket: int  # socket for datagrams that are not answers
     fd: int
-    """Socket of the last burst, of which `received` datagrams were read and whose answers may be `unsent`."""
+    """Socket of the last burst, of which `received` datagrams were read."""
     received: int
-    unsent: int
-    marked: int  # whether some datagrams of that burst are marked
-    noted_at: int
+    has_unsent: int  # whether the answers to that burst must be sent once they are persisted
+    has_marks: int  # whether some datagrams of that burst are marked
+    noted_at: int  # when the loop returned to persist that burst, in ns
     delayed: int  # number of datagrams that a commit delayed; `delay_ns` is the sum of the delays
     delay_ns: int
 
@@ -95,7 +95,7 @@ class Sources(NamedTuple):
 
 def make_sources(epoll: int, peers: Sequence[Address] = ()) -> Sources:
     state = one(_SourcesState)
-    for name in ("commands", "signals", "own_socket", "port", "fd"):
+    for name in ("commands", "signals", "own_socket", "data_socket", "fd"):
         setattr(state, name, -1)
     state.epoll = epoll
     return Sources(state, records(EVENTS, _EVENT), records(BURST, _Mark).kind, socket_names(peers))
@@ -108,23 +108,23 @@ def serve(server: ServerState, service: Service, udp: Udp, sources: Sources, unt
     udp, sources = as_ref(udp), as_ref(sources)
     state, events = sources.state, sources.events
     while True:
-        if state.unsent:
-            state.unsent = 0
+        if state.has_unsent:
+            state.has_unsent = 0
             send_persisted(service, udp, sources)
-            if state.marked:
+            if state.has_marks:
                 return MARKED
         if needs_room(server, BURST):
-            return ROOM
+            return NEEDS_ROOM
         release(service, udp)
         if server.header.due != NEVER:
             wake(server, clock(udp, MONOTONIC))
             if server.header.noted:
-                return NOTED
+                return MUST_PERSIST
         send_own(server, udp, sources)
         timeout_ms = wait_ms(service, udp, min(until, int64(server.header.due)))
         ready = int64(epoll_wait(state.epoll, events.ctypes.data, EVENTS, timeout_ms))
-        if ready <= 0 and service.header.held == 0:
-            return QUIET
+        if ready <= 0 and service.header.n_held == 0:
+            return TIMED_OUT
         for e in range(ready):
             fd = int64(events[e].fd)
             if fd == state.commands:
@@ -132,16 +132,16 @@ def serve(server: ServerState, service: Service, udp: Udp, sources: Sources, unt
             if fd == state.signals:
                 return SIGNAL
             if fd == state.own_socket:
-                return OWN
-            marked = handle_burst(server, service, udp, sources, fd)
+                return OWN_ANSWER
+            has_marks = handle_burst(server, service, udp, sources, fd)
             if server.header.noted:
-                state.unsent, state.marked, state.noted_at = 1, marked, clock(udp, MONOTONIC)
-                return NOTED
+                state.has_unsent, state.has_marks, state.noted_at = 1, has_marks, clock(udp, MONOTONIC)
+                return MUST_PERSIST
             flush(udp, fd)
-            if marked:
+            if has_marks:
                 return MARKED
             if needs_room(server, BURST):
-                return ROOM
+                return NEEDS_ROOM
 
 
 @compiled
@@ -160,23 +160,23 @@ def send_persisted(service: Service, udp: Udp, sources: Sources) -> None:
 
 @compiled
 def send_own(server: ServerState, udp: Udp, sources: Sources) -> None:
-    names, waits = int64(sources.peers.ctypes.data), int64(0)
+    names, n_queued = int64(sources.peers.ctypes.data), int64(0)
     s = transmit(server, clock(udp, MONOTONIC))
     while s != NOTHING:
         queue(udp, address(server, s), octets(server, s), names + peer(server, s) * NAME_BYTES)
-        waits += 1
-        if waits == BURST:
-            flush(udp, int64(sources.state.port))
-            waits = 0
+        n_queued += 1
+        if n_queued == BURST:
+            flush(udp, int64(sources.state.data_socket))
+            n_queued = 0
         s = transmit(server, clock(udp, MONOTONIC))
-    if waits:
-        flush(udp, int64(sources.state.port))
+    if n_queued:
+        flush(udp, int64(sources.state.data_socket))
 
 
 @compiled
 def wait_ms(service: Service, udp: Udp, until: int) -> int:
     """Return how long to wait until `until`, in ms rounded up, at most a second."""
-    if service.header.held:
+    if service.header.n_held:
         return 0
     remaining = min(until - clock(udp, MONOTONIC), _MAX_WAIT_NS)
     return max(remaining + 999_999, 0) // 1_000_000
@@ -184,19 +184,19 @@ def wait_ms(service: Service, udp: Udp, until: int) -> int:
 
 @compiled
 def answer_burst(server: ServerState, service: Service, udp: Udp, sources: Sources, fd: int) -> bool:
-    marked = handle_burst(server, service, udp, sources, fd)
+    has_marks = handle_burst(server, service, udp, sources, fd)
     flush(udp, fd)
-    return marked
+    return has_marks
 
 
 @compiled
 def handle_burst(server: ServerState, service: Service, udp: Udp, sources: Sources, fd: int) -> bool:
-    # Processing time is measured for each datagram, CPU time, which takes a system call, for the burst.
+    # Processing time is measured for each datagram, but CPU time for the burst: it takes a system call.
     n = take(udp, fd, free_slots(service))
     sources.state.fd, sources.state.received = fd, n
     if n == 0:
         return False
-    marked = False
+    has_marks = False
     began = clock(udp, THREAD_CPU)
     read = clock(udp, MONOTONIC)
     for k in range(n):
@@ -207,10 +207,10 @@ def handle_burst(server: ServerState, service: Service, udp: Udp, sources: Sourc
         if server.header.callers > callers:
             mark = NEWCOMER
         sources.marks[k] = mark
-        marked |= mark != ANSWERED
+        has_marks |= mark != ANSWERED
         read = clock(udp, MONOTONIC)
     share_cpu(server, 0 if is_configured(service) else clock(udp, THREAD_CPU) - began)
-    return marked
+    return has_marks
 
 
 @compiled

@@ -1,4 +1,4 @@
-"""A server's state machine, of any design, as an object that takes a datagram at a time."""
+"""A server's state machine, of any design, as an object that handles one datagram at a time."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ class RpcServer:
         self.make_room(1)
         length = min(len(datagram), BUFFER_BYTES)
         self._request_bytes[:length] = np.frombuffer(datagram, np.uint8, length)
-        answered = self._machine.handle(self.state, self._request, length, arrival, self._answer)
-        if answered == COMMAND:
+        outcome = self._machine.handle(self.state, self._request, length, arrival, self._answer)
+        if outcome == COMMAND:
             self.count_misdirected()
-        if answered <= 0:
+        if outcome <= 0:
             return None
         self._machine.stamp(self.state, self._answer, self._clock() - read, read - arrival)
-        octets = self._answer_bytes[:answered].tobytes()
+        octets = self._answer_bytes[:outcome].tobytes()
         return job_of(octets), octets
 
     def replay_notes(self, notes: NDArray[np.uint8], at: int) -> tuple[int, int]:
@@ -109,8 +109,8 @@ class RpcServer:
             self._full_logs.append(contacts)
 
     def take_full_logs(self) -> list[NDArray[np.void]]:
-        full, self._full_logs = self._full_logs, []
-        return full
+        logs, self._full_logs = self._full_logs, []
+        return logs
 
     def collect_contacts(self) -> list[NDArray[np.void]]:
         last = np.array(self.state.contacts[: self.state.header.contacts])

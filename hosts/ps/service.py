@@ -1,7 +1,7 @@
 """A configured service time: the cost of an RPC on another server, with any number of cores.
 
-An RPC occupies the first core to become free for `ns_per_rpc` + lanes * `ns_per_lane`. Its answer is
-held until then, while the loop polls. The real work on an RPC is part of this time, unless it takes longer.
+An RPC occupies the core that becomes free first, for `ns_per_rpc` + lanes * `ns_per_lane`. Its answer is held
+until that time has passed, while the loop polls. The real work is part of this time, unless it takes longer.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ class _Cost:
 
     ns_per_rpc: int
     ns_per_lane: int
-    held: int  # number of answers held
+    n_held: int  # number of answers held
     start: int  # when the current RPC starts
-    due: int
+    due: int  # when it ends, and its answer is sent
 
 
 class _HeldAnswer:
     is_held: int
-    due: int
+    due: int  # when it is sent, in ns
     fd: int
     octets: int
-    name: Annotated[Octets, NAME_BYTES]
+    name: Annotated[Octets, NAME_BYTES]  # struct sockaddr_in of its destination
 
 
 class Service(NamedTuple):
     header: _Cost
     free_at: Ints  # int64[cores]: when each core becomes free, in ns
-    held: Records[_HeldAnswer]  # [BURST]
+    held_answers: Records[_HeldAnswer]  # [BURST]
     answers: Records[Rpc]  # [BURST]
 
 
@@ -54,12 +54,12 @@ def is_configured(service: Service) -> bool:
 
 @compiled
 def free_slots(service: Service) -> int:
-    return int64(BURST - service.header.held)
+    return int64(BURST - service.header.n_held)
 
 
 @compiled
 def assign_core(service: Service, read: int, lanes: int) -> None:
-    """Assign an RPC read at `read`, of `lanes` not served by the switch, to the first free core."""
+    """Assign an RPC read at `read` (ns), with `lanes` that the switch did not serve, to a core."""
     first = int64(0)
     for core in range(1, len(service.free_at)):
         if service.free_at[core] < service.free_at[first]:
@@ -73,30 +73,30 @@ def assign_core(service: Service, read: int, lanes: int) -> None:
 @compiled
 def next_slot(service: Service) -> int:
     at = int64(0)
-    while service.held[at].is_held:
+    while service.held_answers[at].is_held:
         at += 1
     return at
 
 
 @compiled
 def hold(service: Service, at: int, fd: int, octets: int, name: Octets) -> None:
-    held = service.held[at]
-    held.is_held, held.due, held.fd, held.octets = 1, service.header.due, fd, octets
+    entry = service.held_answers[at]
+    entry.is_held, entry.due, entry.fd, entry.octets = 1, service.header.due, fd, octets
     for i in range(NAME_BYTES):
-        held.name[i] = name[i]
-    service.header.held += 1
+        entry.name[i] = name[i]
+    service.header.n_held += 1
 
 
 @compiled
 def release(service: Service, udp: Udp) -> None:
-    if service.header.held == 0:
+    if service.header.n_held == 0:
         return
     now = clock(udp, MONOTONIC)
     answers = int64(service.answers.ctypes.data)
     for at in range(BURST):
-        held = service.held[at]
-        if held.is_held and held.due <= now:
-            queue(udp, answers + at * BUFFER_BYTES, int64(held.octets), int64(held.name.ctypes.data))
-            flush(udp, int64(held.fd))
-            held.is_held = 0
-            service.header.held -= 1
+        entry = service.held_answers[at]
+        if entry.is_held and entry.due <= now:
+            queue(udp, answers + at * BUFFER_BYTES, int64(entry.octets), int64(entry.name.ctypes.data))
+            flush(udp, int64(entry.fd))
+            entry.is_held = 0
+            service.header.n_held -= 1

@@ -82,7 +82,7 @@ def table_bits(keys: int) -> int:
     return max(int(np.ceil(np.log2(max(keys, 1) / _LOAD_FACTOR))), 1)
 
 
-def keys_of(share: Share) -> tuple[Places, Keys]:
+def places_and_keys(share: Share) -> tuple[Places, Keys]:
     if len(share.table):
         # In a stack of shares each table is as long as the longest.
         places = np.flatnonzero(share.table[: share.header.places] != NO_KEY_U64)
@@ -97,7 +97,7 @@ def keys_of(share: Share) -> tuple[Places, Keys]:
 def places_of(share: Share, keys: Keys) -> Places:
     """Return the place of each key [n]; `places` for a key of another share."""
     places = np.empty(len(keys), np.int64)
-    # Copied, as numba would compile the function once more for read-only, mapped keys.
+    # Copied, because numba would compile the function once more for read-only, mapped keys.
     locate_all(share, np.array(keys, dtype=np.uint64), places)
     return places
 
@@ -111,8 +111,8 @@ def keys_at(share: Share, places: Places) -> Keys:
     words = np.searchsorted(share.ranks.before, places, side="right") - 1
     bits = np.unpackbits(share.ranks.bits[words].view(np.uint8), bitorder="little").reshape(-1, 32)
     before = bits.cumsum(axis=1, dtype=np.uint8) <= (places - share.ranks.before[words])[:, np.newaxis]
-    ranked: Keys = (32 * words + before.sum(axis=1)).astype(np.uint64)
-    return ranked
+    dense_keys: Keys = (32 * words + before.sum(axis=1)).astype(np.uint64)
+    return dense_keys
 
 
 @compiled
@@ -141,7 +141,7 @@ def locate(share: Share, key: Key) -> int:
 
 @compiled
 def first_slot_of(share: Share, key: Key) -> int:
-    # The key is hashed twice, as the hashes that chose the PS have some bits in common within a share.
+    # The key is hashed twice, because the hashes that chose the PS have some bits in common within a share.
     mixed = hash_of(key)
     return int64((mixed ^ (mixed >> _HALF)) * _FACTOR >> np.uint64(share.header.shift))
 

@@ -9,17 +9,17 @@ from numpy.typing import NDArray
 
 from foundation.protocol.codec import Keys, Values
 from hosts.ps.rpcs import Job
-from hosts.ps.share import Places, Share, keys_of, places_of
+from hosts.ps.share import Places, Share, places_and_keys, places_of
 from hosts.ps.values import AWAY, Cell
 from nativekit.records import Records, RecordTable
 
 
 class ShareContents(NamedTuple):
-    """All parameters of a share, each [n]."""
+    """All parameters of a share, each column [n]."""
 
     keys: Keys
     values: Values
-    owned: NDArray[np.bool_]
+    owned: NDArray[np.bool_]  # whether this server owns the key; otherwise the switch does
     updates: NDArray[np.uint32]
     sums: Values
     """Sums of the updates applied here, mod 2^32; without an optimiser these are the values."""
@@ -68,7 +68,7 @@ class Store:
 
     def contents(self) -> ShareContents:
         """Return all parameters, owned or given to the switch."""
-        places, keys = keys_of(self._share)
+        places, keys = places_and_keys(self._share)
         cells = self._cells[places]
         sums = cells.value if self._width == 1 else self._all_cells.applied[places * self._width + 1]
         return ShareContents(

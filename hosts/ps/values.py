@@ -20,7 +20,7 @@ from hosts.ps.optimise import (
     width_of,
 )
 from hosts.ps.rpcs import PsHeader, PsState
-from hosts.ps.share import Share, keys_of, locate
+from hosts.ps.share import Share, locate, places_and_keys
 from nativekit.bits import popcount, swap32, swap64
 from nativekit.compile import compiled, int64
 from nativekit.records import Ints, Records, RecordTable, UInt32, checked, records
@@ -85,7 +85,7 @@ def make_cells(jobs: int, share: Share, rules: Records[Rule] = _NO_RULES) -> Rec
     cells: RecordTable[Cell] = records((jobs, (share.header.places + 1) * width), CELL)
     cells["updates"][:, -width] = AWAY
     if len(rules) and rules["initial"].any():
-        places, keys = keys_of(share)
+        places, keys = places_and_keys(share)
         rule = np.searchsorted(rules["first"], keys, side="right") - 1
         cells["number"][:, places * width + 1] = rules["initial"][rule]
     return cells
@@ -98,8 +98,9 @@ def lanes_to_serve(h: Header) -> int:
 
 @compiled
 def locate_lanes(server: ValuesState, rpc: Rpc, count: int, wanted: int) -> None:
-    """Write the cell indices of wanted keys to `header.at`, in one loop so that cache misses overlap."""
-    # Unwanted lanes and keys of other shares get the place after the share, whose keys are refused.
+    """Write the cell indices of `wanted` lanes to `header.at`, in one loop so that cache misses overlap."""
+    # Other lanes, and keys of other shares, get the place after the share, which is never owned: a PS
+    # refuses them.
     at, width = server.header.at, int64(server.header.width)
     outside = int64(server.share.header.places)
     for lane in range(count):
@@ -158,20 +159,20 @@ def push(server: ValuesState, j: int, h: Header, rpc: Rpc) -> int:
 @compiled
 def _add(cell: Cell, delta: int) -> int:
     """Add a delta to a value; bit 31 of the result tells whether the sum has overflowed."""
-    held = int64(cell.value)
-    total = held + delta & ALL
+    before = int64(cell.value)
+    total = before + delta & ALL
     cell.value = total
     cell.updates += 1
-    return (held ^ total) & (delta ^ total)
+    return (before ^ total) & (delta ^ total)
 
 
 @compiled
 def _optimise(server: ValuesState, j: int, h: Header, rpc: Rpc) -> int:
     applied, remaining = int64(0), lanes_to_serve(h)
     while remaining:
-        done = _optimise_table(server, j, h, rpc, remaining)
-        applied |= done
-        remaining &= ~done
+        newly_applied = _optimise_table(server, j, h, rpc, remaining)
+        applied |= newly_applied
+        remaining &= ~newly_applied
         for lane in range(h.count if remaining else 0):
             if server.cells[j, server.header.at[lane]].updates >= AWAY:
                 remaining &= ~(1 << lane)
@@ -186,13 +187,13 @@ def _optimise_table(server: ValuesState, j: int, h: Header, rpc: Rpc, remaining:
     rule_at = rule_index_of(server.rules, swap64(rpc.keys[first_lane]))
     rule, begin, end = server.rules[rule_at], server.rules[rule_at].first, last_key_of(server.rules, rule_at)
     kind, cells, places = int64(rule.kind), server.cells[j], server.header.at
-    n, done, overflow = int64(0), int64(0), int64(0)
+    n, applied, overflow = int64(0), int64(0), int64(0)
     for lane in range(h.count):
         key, at = swap64(rpc.keys[lane]), int64(places[lane])
         cell = cells[at]
         # A cell of this batch has the bit AWAY until it is written back.
         if remaining >> lane & 1 and begin <= key and key <= end and cell.updates < AWAY:
-            done |= 1 << lane
+            applied |= 1 << lane
             units = swap32(rpc.words[2 * h.count + lane])
             cells[at + 1].applied += units
             if kind == ADD:
@@ -216,20 +217,20 @@ def _optimise_table(server: ValuesState, j: int, h: Header, rpc: Rpc, remaining:
         cells[at + 1].number = batch.first[k]
         if kind >= IS_FTRL:
             cells[at + 2].number = batch.second[k]
-    return done
+    return applied
 
 
 @compiled
 def _set_words(server: ValuesState, j: int, h: Header, rpc: Rpc) -> int:
-    done = int64(0)
+    applied = int64(0)
     for lane in range(h.count):
         at = server.header.at[lane]
         cell = server.cells[j, at]
         if cell.updates < AWAY:
             key, bits = swap64(rpc.keys[lane]), swap32(rpc.words[2 * h.count + lane])
             _set_word(server, j, int64(at), h.flags & STATE, key, bits)
-            done |= 1 << lane
-    return done
+            applied |= 1 << lane
+    return applied
 
 
 @compiled

@@ -16,9 +16,9 @@ from foundation.protocol.header import FIRST, KEYS, LANES, NO_KEY, RESPONSE, SEC
 from hosts.hotset.ps.state import make_server
 from hosts.hotset.ps.store import HotsetStore
 from hosts.keys import KeySpace
-from hosts.ps.rpcs import CONTACTS, JOB_COUNTERS, slot_of
+from hosts.ps.rpcs import CONTACTS, JOB_COUNTERS, row_of
 from hosts.ps.server import RpcServer
-from hosts.ps.share import keys_at, keys_of, make_share, places_of
+from hosts.ps.share import keys_at, make_share, places_and_keys, places_of
 from nativekit.plain import plain
 from switch_harness.mutation import mutate
 from tests.harness.model_server import ModelServer, ModelStore
@@ -167,7 +167,7 @@ def test_keys_of_a_share_have_distinct_places(size: int, n_ps: int, spread: bool
         is_ours = np.isin(asked, space.all()) & (owners == ps)
         assert (places[~is_ours] == share.header.places).all()
         assert len(np.unique(places[is_ours])) == len(np.unique(asked[is_ours]))
-        known, found = keys_of(share)
+        known, found = places_and_keys(share)
         assert found.dtype == np.uint64
         assert sorted(found.tolist()) == sorted(set(asked[is_ours].tolist()))
         assert places_of(share, found).tolist() == known.tolist()
@@ -197,7 +197,7 @@ def test_more_callers_and_contacts_than_there_was_room_for() -> None:
 def test_callers_whose_rows_begin_at_the_same_place(as_plain: bool) -> None:
     """It is the last row of the table, so that probing wraps around."""
     twins = Twins(DENSE, as_plain)
-    rows, find = len(twins.server.state.callers), plain(slot_of)
+    rows, find = len(twins.server.state.callers), plain(row_of)
     first = next(
         worker for worker in range(1, rows) if find(twins.server.state.callers, 4, worker, 1) == rows - 1
     )

@@ -89,7 +89,7 @@ def test_workers_are_answered_each_on_its_own_socket(run: Any) -> None:
         call(two, request(Op.EMPTY, [], 64, 2, job=2))
         one.sendto(b"nonsense", (HOST, HOTLINE_PORT))
         call(one, request(Op.EMPTY, [], 65, 1))
-        peers = served.sockets.peers
+        peers = served.sockets.connected_workers
         assert peers == {one.getsockname(), two.getsockname()}
     assert served.core.malformed == 1
     counters = served.core.server.counters

@@ -85,7 +85,7 @@ def test_over_sockets(is_plain: bool) -> None:
         poll = stack.enter_context(select.epoll())
         poll.register(at_server.fileno(), select.EPOLLIN)
         sources = make_sources(poll.fileno(), addresses)
-        sources.state.port = at_server.fileno()
+        sources.state.data_socket = at_server.fileno()
         worker, server = make_numbers(1, 1, 1), make_mirror(0, 1, 1)
         boxes = [make_udp(clock_offset()) for _ in range(2)]
         worker.header.pending = 20
