@@ -101,7 +101,7 @@ def take(udp: Udp, fd: int, limit: int) -> int:
     """Read up to `limit` waiting datagrams into the inbox, without blocking; return the number."""
     state = udp.state
     n = int64(recvmmsg(fd, state.messages_in.ctypes.data, limit, _DONT_WAIT, 0))
-    for k in range(n):  # the kernel has overwritten these
+    for k in range(n):  # recvmmsg has overwritten these lengths
         message = state.messages_in[k]
         message.msg_namelen = NAME_BYTES
         message.msg_controllen = 8 * _CONTROL_WORDS
@@ -116,7 +116,7 @@ def length_of(udp: Udp, k: int) -> int:
 @compiled
 def arrival(udp: Udp, k: int, read: int) -> int:
     """Return when the kernel received datagram k of the inbox (monotonic, ns)."""
-    # As the offset of the clocks is measured once, a stamp may seem later than the reading.
+    # The clocks' offset is measured only once, so the kernel's timestamp may seem later than `read`.
     stamp = udp.state.control[k]
     return min(int64(stamp[2]) * NS + int64(stamp[3]) - int64(udp.state.offset), read)
 
@@ -139,7 +139,7 @@ def queue(udp: Udp, datagram: int, length: int, name: int) -> None:
 
 @compiled
 def flush(udp: Udp, fd: int) -> None:
-    """Send the queued datagrams; count those that the kernel does not accept as lost."""
+    """Send the queued datagrams; count those that the kernel does not accept in `unsent`."""
     state = udp.state
     first = int64(state.messages_out.ctypes.data)
     done = int64(0)

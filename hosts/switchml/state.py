@@ -31,9 +31,9 @@ class ReducerHeader:
     op: int
     iteration: int
     n_keys: int
-    calls: int
+    calls: int  # number of packets of the operation
     pending: int  # number of packets without a result
-    due: int
+    due: int  # time of the next `wake`
     number: int  # number of all-reduces so far
     first: int  # number of the first packet, counted across all-reduces
     chunks: int
@@ -42,17 +42,17 @@ class ReducerHeader:
     is_float: int
     next_ready: int  # index of the first slot in the ring
     ready: int  # number of slots in the ring
-    progress: int
+    progress: int  # time of the first transmission or of the last result; 0 before
     stall_timeout: int
-    stalled: int
+    stalled: int  # whether no result came for `stall_timeout`
     stalled_at: int
     incomplete: int  # number of results that lack the values of a worker
     backed_off_at: int
-    timeout: int
+    timeout: int  # retransmission timeout
     published_timers: int  # whether the timeout is constant, as published for SwitchML
     smoothed: float
     variation: float
-    rows: int
+    rows: int  # number of rows in the log
     unreplayed: int
     malformed: int
     unexpected: int
@@ -62,13 +62,13 @@ class ReducerHeader:
 class PacketSlot:
     """A slot of the window; times in ns."""
 
-    busy: int
+    busy: int  # whether its packet has no result yet
     packet: int  # number of its packet in the all-reduce
-    t0: int
-    sent: int
+    t0: int  # time of the first transmission
+    sent: int  # time of the last transmission
     deadline: int
     attempts: int
-    queued: int
+    queued: int  # whether it is in the ring
 
 
 class Reducer(NamedTuple):
@@ -87,7 +87,7 @@ class Reducer(NamedTuple):
     sums: NDArray[np.int32]  # [N]
     floats: NDArray[np.float32]
     """float32[N]: the addend of an all-reduce of floats, which the result replaces."""
-    scales: NDArray[np.float64]  # float64[N / VALUES]: scales of chunks that workers have agreed on
+    scales: NDArray[np.float64]  # float64[N / VALUES]: scale of each chunk, agreed on by all workers
     log: Records[Row]
 
 
@@ -104,17 +104,17 @@ def make_reducer(
         caller.job * WINDOW % SLOTS,
     )
     header.workers, header.due, header.timeout, header.stall_timeout = 1, NEVER, 5 * MINIMUM, STALL_TIMEOUT_NS
-    whole = -(-space.size // VALUES) * VALUES
+    padded_size = -(-space.size // VALUES) * VALUES
     return Reducer(
         header=header,
         slots=records(WINDOW, PacketSlot),
         sent=rpcs(WINDOW),
         ring=np.zeros(WINDOW, np.int64),
-        model=np.zeros(whole, np.uint32),
-        addend=np.zeros(whole, np.int32),
-        sums=np.zeros(whole, np.int32),
-        floats=np.zeros(whole, np.float32),
-        scales=np.zeros(whole // VALUES, np.float64),
+        model=np.zeros(padded_size, np.uint32),
+        addend=np.zeros(padded_size, np.int32),
+        sums=np.zeros(padded_size, np.int32),
+        floats=np.zeros(padded_size, np.float32),
+        scales=np.zeros(padded_size // VALUES, np.float64),
         log=records(rows, Row),
         **operand_arrays(largest),
     )

@@ -1,8 +1,8 @@
 """A SwitchML worker: an all-reduce, chunk by chunk, in a window that each result advances.
 
 The result of a packet triggers the packet one batch later. Consecutive packets use consecutive slots of the
-pool, in each of its two sets in turn. A packet of floats also has the exponent of the chunk a batch later, so
-that all workers know its scale before they send it; the first batch has exponents only.
+pool, in each of its two sets in turn. A packet of floats also has the exponent of the chunk one batch later,
+so that all workers know that chunk's scale before they send it; the first batch has exponents only.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from hosts.switchml.wire import (
     write_head,
     write_value,
 )
-from hosts.worker.timer import expired, sample
+from hosts.worker.timer import back_off, sample
 from hosts.worker.vectors import FLOATS
 from nativekit.compile import compiled, int64
 
 TIMEOUT = 1_000_000
-"""The published timeout, in ns."""
+"""Retransmission timeout of the published SwitchML, in ns."""
 
 
 @compiled
 def start(state: Reducer, op: int, iteration: int, n_keys: int) -> None:
-    """Begin an operation as `hosts.dense.vector.begin`, but an empty call adds up a whole chunk of zeros."""
+    """Begin an operation as `hosts.dense.vector.begin`, but an empty RPC sends a chunk of zeros."""
     header = state.header
     header.op, header.iteration, header.n_keys = op, iteration, n_keys
     size = n_keys
@@ -99,7 +99,7 @@ def transmit(state: Reducer, now: int) -> int:
         header.ready -= 1
         slot = state.slots[s]
         slot.queued = 0
-        if not slot.busy:  # it was answered in the meantime
+        if not slot.busy:  # its packet was answered in the meantime
             continue
         if slot.attempts == 0:
             _encode(state, int64(slot.packet), state.sent[s])
@@ -159,7 +159,7 @@ def wake(state: Reducer, now: int) -> None:
         slot = state.slots[s]
         if slot.busy and slot.attempts and slot.deadline <= now:
             if not header.published_timers:
-                expired(header, int64(slot.sent), now)
+                back_off(header, int64(slot.sent), now)
             slot.sent = now
             slot.attempts += 1
             header.retransmissions += 1

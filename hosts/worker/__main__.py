@@ -134,7 +134,7 @@ class WorkerProcess:
         discard_ns: int = 0,
         discard_steps: int = AFTER_ALL_STEPS,
     ) -> dict[str, object]:
-        """Run a block of steps; `period_ns` 0 is a closed loop."""
+        """Run a block of steps; a `period_ns` of 0 means a closed loop."""
         worker_job = self._job(job)
         start = start_ns or time.monotonic_ns()
         trainer = Trainer(
@@ -147,8 +147,8 @@ class WorkerProcess:
             time.monotonic_ns,
             self._config.worker,
         )
-        measured = (start + discard_ns, first_step + discard_steps)
-        origin = Origin(self._config.number, job, worker_job.arm, round, load, *measured)
+        measured_from = (start + discard_ns, first_step + discard_steps)
+        origin = Origin(self._config.number, job, worker_job.arm, round, load, *measured_from)
         answer = self._drive(trainer, worker_job, origin, lambda: print_json(progress=len(trainer.losses)))
         self._logs.write_operations(trainer.operations, origin)
         return {
@@ -172,10 +172,10 @@ class WorkerProcess:
         columns: dict[str, NDArray[np.generic]] = {}
         for job, worker_job in self._jobs.items():
             sums = worker_job.ledger.sums()
-            touched = np.flatnonzero(sums.sent | sums.unknown)
-            columns[f"job{job}_keys"] = self._trace.space.keys(touched)
-            columns[f"job{job}_sent"] = sums.sent[touched]
-            columns[f"job{job}_unknown"] = sums.unknown[touched]
+            positions = np.flatnonzero(sums.sent | sums.unknown)
+            columns[f"job{job}_keys"] = self._trace.space.keys(positions)
+            columns[f"job{job}_sent"] = sums.sent[positions]
+            columns[f"job{job}_unknown"] = sums.unknown[positions]
         save_arrays(Path(file), columns)
         return {}
 
@@ -187,7 +187,7 @@ class WorkerProcess:
 
     def flush(self) -> dict[str, object]:
         """Push the unreplayed updates; return the number of dropped rows."""
-        # Every block has written its logs before its command was answered.
+        # Earlier blocks wrote their logs before their commands were answered, so no other rows are pending.
         for job, worker_job in self._jobs.items():
             if worker_job.client.has_unreplayed:
                 self._drive(
@@ -233,18 +233,18 @@ class WorkerProcess:
         self, driver: Driver, worker_job: WorkerJob, origin: Origin, report: Callable[[], None]
     ) -> dict[str, object]:
         client = worker_job.client
-        cpu, queued = time.thread_time(), run_queue_ns()
-        before = client.counters
+        cpu_start_s, run_queue_start_ns = time.thread_time(), run_queue_ns()
+        counters_before = client.counters
         self._rpcs.begin(client)
         try:
             worker_job.socket.run(driver, client, report, lambda: self._rpcs.swap(client, origin))
         finally:
-            cpu = time.thread_time() - cpu
+            cpu_s = time.thread_time() - cpu_start_s
             self._rpcs.end(client, origin)
         return {
-            "cpu_s": cpu,
-            "runqueue_ns": run_queue_ns() - queued,
-            **{name: count - before[name] for name, count in client.counters.items()},
+            "cpu_s": cpu_s,
+            "runqueue_ns": run_queue_ns() - run_queue_start_ns,
+            **{name: count - counters_before[name] for name, count in client.counters.items()},
         }
 
 

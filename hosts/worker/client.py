@@ -58,7 +58,7 @@ class BaseClient:
         self.adopt(state)
 
     def adopt(self, state: ClientState) -> None:
-        """Continue in other arrays with the same content."""
+        """Replace the state by other arrays with the same content."""
         self.state = state
         self._header = state.header
         self._sent_bytes = state.sent.view(np.uint8).data
@@ -95,11 +95,11 @@ class BaseClient:
 
     @property
     def records(self) -> Records[Row]:
-        """The answered RPCs so far; see `take_records`."""
+        """Log rows of the RPCs answered since the last `take_records`."""
         return self.state.log[: self._header.rows]
 
     def take_records(self, fresh: Records[Row] | None = None) -> Records[Row]:
-        """Return the answered RPCs so far; the client continues in the array `fresh`."""
+        """Return the log rows, and continue the log in the array `fresh`; None makes an array of equal size."""
         answered = self.records
         if fresh is None:
             fresh = records(len(self.state.log), Row)
@@ -146,7 +146,7 @@ class BaseClient:
         self._machine.start(self.state, EMPTY, 0, ps)
 
     def hint(self, keys: Keys | None) -> None:
-        """Replace the hints by these keys, which the switch holds; most designs ignore them."""
+        """Replace the hints by these keys, which the switch holds; None clears them. Most designs ignore them."""
 
     def renew(self, epoch: int) -> None:
         """Continue with another epoch after a restart of the switch; most designs ignore it."""

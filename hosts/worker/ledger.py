@@ -1,7 +1,7 @@
 """The sums of a worker's pushes, in a file that survives the worker.
 
 The worker maps the file, so the kernel keeps what was written when the process is killed. An
-undo log makes it exact at every instant. Before a push its deltas are written to the log; each answer marks
+undo log keeps the sums exact at every instant. Before a push its deltas are written to the log; each answer marks
 its lanes there; when the push ends, the deltas are added to the sums and the log is closed. After a kill in a
 push the log separates answered lanes (`sent`) from the others, which may or may not have been applied
 (`unknown`). A crash of the machine may lose the ledger; only processes are expected to die.
@@ -44,7 +44,7 @@ class _LedgerArrays(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """A ledger as read: sums mod 2^32 by position in the key space, and numbers of pushed lanes."""
+    """Contents of a ledger: sums mod 2^32 by position in the key space, and numbers of pushed lanes."""
 
     job: int
     epoch: int
@@ -55,7 +55,7 @@ class Sums:
 
 
 class Ledger:
-    """Sums of one job at one worker over `size` parameters; a push has `capacity` distinct ones at most."""
+    """Sums of one job at one worker over `size` parameters; a push has at most `capacity` of them, all distinct."""
 
     def __init__(self, job: int, epoch: int, size: int, capacity: int, path: Path | None = None) -> None:
         n_bytes = sum(_sections(size, capacity))
@@ -70,7 +70,7 @@ class Ledger:
         self._head["magic"] = _MAGIC
 
     def open(self, positions: NDArray[np.integer], deltas: Values) -> NDArray[np.bool_]:
-        """Log a push of these distinct parameters [n] before it starts; return `answered` [n] to mark."""
+        """Log a push of these distinct parameters [n] before it starts; return `answered` [n] for the push to mark."""
         n = len(positions)
         if n > self._head["capacity"]:
             raise LedgerError(f"expected a push of at most {self._head['capacity']} parameters, got {n}")
@@ -128,18 +128,18 @@ def check_file(
         raise LedgerError(f"{path}: expected {expected} bytes for {size} parameters, got {n_bytes}")
 
 
-def mismatches(sent: Sequence[Values], unknown: Sequence[Values], held: Values) -> int:
-    """Return the number of keys whose `held` is not the sum of all `sent` plus any subset of `unknown`."""
-    unexplained = held - np.sum(sent, axis=0, dtype=np.uint32)
-    possible = [np.zeros_like(unexplained)]
+def mismatches(sent: Sequence[Values], unknown: Sequence[Values], values: Values) -> int:
+    """Return the number of keys whose value is not the sum of all `sent` plus any subset of `unknown`."""
+    remainder = values - np.sum(sent, axis=0, dtype=np.uint32)
+    possible = [np.zeros_like(remainder)]
     for deltas in unknown:
         if deltas.any():
             possible += [before + deltas for before in possible]
-    return int((~np.any([unexplained == each for each in possible], axis=0)).sum())
+    return int((~np.any([remainder == each for each in possible], axis=0)).sum())
 
 
 def reserve(path: Path, n_bytes: int) -> None:
-    """Create a file of zeros with its disk space allocated; a mapping without space ends in SIGBUS."""
+    """Create a file of zeros with its disk space allocated; writing to a mapping without disk space raises SIGBUS."""
     try:
         with path.open("wb") as file:
             os.posix_fallocate(file.fileno(), 0, n_bytes)

@@ -65,7 +65,7 @@ class JobSocket:
 
         `report` is called twice a second, `swap` when the client's log is full.
         """
-        # Commands that were read together with the one for this block cause no wake-up.
+        # Commands that were read together with the command for this block cause no wake-up.
         self._context.handle_urgent_commands()
         report_due = time.monotonic_ns() + _REPORT_NS
         while True:

@@ -14,8 +14,8 @@ from nativekit.records import Records
 from nativekit.reference import as_ref
 
 receive = WORKER_OPS.receive
-Machine: TypeAlias = WorkerOps[Any]  # of any state: each call looks up the functions of its class
-"""Prefetch functions are the defaults, as Python does not call them."""
+Machine: TypeAlias = WorkerOps[Any]  # of any state: each call looks up the functions of the state's class
+"""Its prefetch functions are the defaults, because Python does not call them."""
 _NAMES = WorkerOps._fields[: WorkerOps._fields.index("prefetch_next")]
 
 

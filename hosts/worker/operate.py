@@ -40,13 +40,13 @@ SEND_BURST = 8
 """Maximum size of a burst: few datagrams, so that answers wait briefly and requests leave soon after `t0`."""
 _CHECK_NS = 1_000_000  # interval, in ns, of checks for signals and commands while the loop is busy
 _POLLIN = 1
-_POLLED = 3
+_N_POLLFDS = 3
 
 
 class _WireState:
     """Arguments of ppoll, the socket, and the time of the last check, in ns."""
 
-    polled: Annotated[NDArray[np.int32], 2 * _POLLED]
+    pollfds: Annotated[NDArray[np.int32], 2 * _N_POLLFDS]
     """Three struct pollfd: socket, commands, signals."""
     timeout: Annotated[Ints, 2]  # a struct timespec
     fd: int
@@ -62,13 +62,13 @@ def make_wire(fd: int, peers: Sequence[tuple[str, int]], commands: int, signals:
     """Make the wire of a non-blocking socket; `commands` and `signals` end the loop when readable."""
     state = one(_WireState)
     state.fd = fd
-    state.polled[::2] = fd, commands, signals
+    state.pollfds[::2] = fd, commands, signals
     return Wire(state, socket_names(peers))
 
 
 @loop(worker_states)
 def operate(calls: WorkerState, udp: Udp, wire: Wire, until: int) -> int:
-    """Run the current operation to its end, or receive until a time (monotonic, ns)."""
+    """Run the current operation, if any, until it ends or until a time (monotonic, ns); return the reason."""
     calls, udp, wire = as_ref(calls), as_ref(udp), as_ref(wire)
     header = calls.header
     is_running = header.pending != 0
@@ -77,12 +77,12 @@ def operate(calls: WorkerState, udp: Udp, wire: Wire, until: int) -> int:
             return FULL
         now = clock(udp, MONOTONIC)
         wake(calls, now)
-        busy = send_some(calls, udp, wire) + receive_some(calls, udp, wire)
+        n_datagrams = send_some(calls, udp, wire) + receive_some(calls, udp, wire)
         if is_running and header.pending == 0:
             return ENDED
         if now >= until:
             return TIMED_OUT
-        if busy == 0:
+        if n_datagrams == 0:
             if wait(wire, min(int64(header.due), until) - clock(udp, MONOTONIC)):
                 return INTERRUPTED
         elif now - wire.state.checked_at >= _CHECK_NS:
@@ -124,10 +124,10 @@ def receive_some(calls: WorkerState, udp: Udp, wire: Wire) -> int:
 def wait(wire: Wire, timeout_ns: int) -> bool:
     """Sleep until a datagram comes, at most `timeout_ns`; return whether a signal or command came."""
     state = wire.state
-    polled = state.polled
-    for k in range(_POLLED):
-        polled[2 * k + 1] = _POLLIN
+    pollfds = state.pollfds
+    for k in range(_N_POLLFDS):
+        pollfds[2 * k + 1] = _POLLIN
     timeout_ns = max(timeout_ns, 0)
     state.timeout[0], state.timeout[1] = timeout_ns // NS, timeout_ns % NS
-    ready = int64(ppoll(polled.ctypes.data, _POLLED, state.timeout.ctypes.data, 0))
-    return ready < 0 or polled[3] >> 16 != 0 or polled[5] >> 16 != 0
+    ready = int64(ppoll(pollfds.ctypes.data, _N_POLLFDS, state.timeout.ctypes.data, 0))
+    return ready < 0 or pollfds[3] >> 16 != 0 or pollfds[5] >> 16 != 0

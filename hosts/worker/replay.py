@@ -17,7 +17,7 @@ from foundation.protocol.codec import Values
 from hosts.worker.ledger import LedgerError, check_file, reserve
 
 ACKNOWLEDGED, UNREPLAYED = 0, 1
-"""Rows of a replay log: updates that the current switch acknowledged, and those that a lost one did."""
+"""Rows of a replay log: updates that the current switch acknowledged, and those that a lost switch had."""
 _MAGIC = 0x676F6C79616C7066
 _HEAD = np.dtype([(name, "<i8") for name in ("magic", "size", "capacity", "switch", "noted", "taken")])
 """The current part has `noted` keys; `taken` is 1 if they are removed from the unreplayed updates."""
@@ -31,7 +31,7 @@ class UnackedUpdates(NamedTuple):
     """Updates that a worker has to replay, uint32[size] by position."""
 
     sure: Values  # updates that are known to be lost
-    unknown: Values  # deltas whose replay was not acknowledged: each is added once or not at all
+    unknown: Values  # deltas whose replay was not acknowledged: each was added once or not at all
 
 
 class Part(NamedTuple):
@@ -58,7 +58,7 @@ class ReplayLog:
 
     @classmethod
     def in_file(cls, size: int, capacity: int, switch: int, path: Path) -> ReplayLog:
-        """Open or create the log; another switch's updates become unreplayed. Raises `LedgerError`."""
+        """Open or create the log; updates of another switch become unreplayed. Raises `LedgerError`."""
         n_bytes = sum(_sections(size, capacity))
         if not path.exists():
             reserve(path, n_bytes)
@@ -117,7 +117,7 @@ class ReplayLog:
             missing = ~part.answered[:n]
             unknown[at[missing]] = deltas[missing]
         else:
-            # Some of the part may have been removed.
+            # Some of the part may have been removed from the unreplayed updates.
             sure[at] = deltas
         if self.switch != switch:
             sure += self.sums[ACKNOWLEDGED]
@@ -144,7 +144,7 @@ class Renewable(Protocol):
 
 
 def renew(client: Renewable, log: ReplayLog | None, epoch: int, switch: int) -> None:
-    """Continue with switch number `switch`; a command for the same or an earlier one changes nothing."""
+    """Continue with switch number `switch`; change nothing if `log` has this number or a later one."""
     if log is not None and log.switch >= switch:
         return
     client.renew(epoch)

@@ -36,7 +36,7 @@ class RpcsState(WindowState, Protocol):
 
     @property
     def calls(self) -> Records[RpcCall]:
-        """The calls; a slot's `call` is an index of them."""
+        """The RPCs of the operation; a slot's `call` is an index into them."""
 
     @property
     def positions(self) -> Ints:

@@ -33,7 +33,7 @@ def sample(header: TimeoutState, round_trip: int) -> None:
 
 
 @compiled
-def expired(header: TimeoutState, sent: int, now: int) -> None:
+def back_off(header: TimeoutState, sent: int, now: int) -> None:
     """Double the timeout after an RPC sent at `sent` timed out, once for all RPCs in flight together."""
     if sent >= header.backed_off_at:
         header.backed_off_at = now

@@ -11,7 +11,7 @@ from foundation.logs.columns import Row
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import RESPONSE, SLOT_MASK, WINDOW, Header
 from foundation.protocol.rpc import Rpc
-from hosts.worker.timer import MINIMUM, expired, sample
+from hosts.worker.timer import MINIMUM, back_off, sample
 from nativekit.bits import popcount
 from nativekit.compile import compiled, int64
 from nativekit.records import Int32, Ints, Records, dtype_of
@@ -24,16 +24,16 @@ class WindowHeader:
     worker: int
     epoch: int
     window: int  # number of slots in use
-    issued: int
+    issued: int  # number of RPCs issued so far
     free: int  # number of entries in the array `free`
     resends: int
     queued_resends: int  # number of slots in the ring, whose first is at index `resends`
     backed_off_at: int
-    timeout: int
-    due: int
+    timeout: int  # retransmission timeout
+    due: int  # time of the next `wake`
     smoothed: float
     variation: float
-    rows: int
+    rows: int  # number of rows in the log
     malformed: int
     unexpected: int
     retransmissions: int
@@ -45,13 +45,13 @@ class Slot:
 
     seq: int
     number: int  # number of RPCs issued before it
-    call: int
-    t0: int
-    sent: int
+    call: int  # index of the RPC in the operation
+    t0: int  # time of the first transmission
+    sent: int  # time of the last transmission
     deadline: int
-    busy: Int32
-    queued: Int32
-    length: Int32
+    busy: Int32  # whether its RPC is outstanding
+    queued: Int32  # whether it is in the ring of retransmissions
+    length: Int32  # bytes of the request
     attempts: Int32
 
 
@@ -95,21 +95,21 @@ def open_window(header: WindowHeader, caller: Caller, window: int) -> Ints:
 
 @compiled
 def next_resend(state: WindowState) -> int:
-    """Return the slot that has waited longest to be retransmitted, or NOTHING."""
+    """Dequeue and return the slot that has waited longest to be retransmitted, or NOTHING."""
     header = state.header
     while header.queued_resends:
         s = int64(state.resends[header.resends])
         header.resends = (header.resends + 1) % WINDOW
         header.queued_resends -= 1
         state.slots[s].queued = 0
-        if state.slots[s].busy:  # otherwise it was answered in the meantime
+        if state.slots[s].busy:  # otherwise its RPC was answered in the meantime
             return s
     return NOTHING
 
 
 @compiled
 def take_slot(state: WindowState, call: int, now: int) -> int:
-    """Take a free slot, which must exist, for call number `call`, sent now; return it."""
+    """Take a free slot, which must exist, for call number `call`, sent now; return its index."""
     header = state.header
     header.free -= 1
     seq = int64(state.free[header.free])
@@ -144,7 +144,7 @@ def retransmit(state: WindowState, now: int) -> None:
     for s in range(WINDOW):
         slot = state.slots[s]
         if slot.busy and slot.deadline <= now:
-            expired(header, int64(slot.sent), now)
+            back_off(header, int64(slot.sent), now)
             slot.sent = now
             slot.attempts += 1
             header.retransmissions += 1

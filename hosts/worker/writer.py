@@ -15,7 +15,7 @@ from hosts.worker.logs import Origin
 from nativekit.records import Records, records
 
 ROWS = 1 << 16
-"""Rows of an array: a block of the default run has fewer, and is written at its end."""
+"""Rows of an array: a block of the default run has fewer, which are written when it ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class RpcWriter:
     ) -> None:
         self._write = write
         self._rows = rows
-        self._spare = [_allocated(rows), _allocated(rows)]
+        self._spare = [_allocate(rows), _allocate(rows)]
         self._backlog: Backlog[_Batch] = Backlog(limit)
 
     @property
@@ -43,10 +43,10 @@ class RpcWriter:
         return self._backlog.dropped
 
     def begin(self, client: BaseClient) -> None:
-        client.take_records(self._fresh())
+        client.take_records(self._next_array())
 
     def swap(self, client: BaseClient, origin: Origin) -> None:
-        self._take(client, self._fresh(), origin)
+        self._take(client, self._next_array(), origin)
 
     def end(self, client: BaseClient, origin: Origin) -> None:
         self._take(client, records(0, Row), origin)
@@ -58,19 +58,19 @@ class RpcWriter:
     def _take(self, client: BaseClient, fresh: Records[Row], origin: Origin) -> None:
         array = client.state.log
         batch = _Batch(client.take_records(fresh), array)
-        if not self._backlog.put(batch, lambda taken: self._write(taken.rows, origin)):
+        if not self._backlog.put(batch, lambda each: self._write(each.rows, origin)):
             self._recycle([batch])
 
-    def _fresh(self) -> Records[Row]:
+    def _next_array(self) -> Records[Row]:
         self._recycle(self._backlog.take_written())
         # A slow writer gets more arrays, up to the backlog's limit, rather than a blocked worker.
-        return self._spare.pop() if self._spare else _allocated(self._rows)
+        return self._spare.pop() if self._spare else _allocate(self._rows)
 
     def _recycle(self, written: list[_Batch]) -> None:
         self._spare += [batch.array for batch in written]
 
 
-def _allocated(rows: int) -> Records[Row]:
+def _allocate(rows: int) -> Records[Row]:
     """Return an array whose memory is already mapped."""
     array = records(rows, Row)
     array.view(np.uint8)[:] = 0

@@ -1,7 +1,7 @@
 """Data files as workloads: libsvm training sets, and users' access logs.
 
 An access log is replayed: the same keys in the same mini-batches, with synthetic deltas. Integer keys of one
-table are unchanged, so their lanes and shares are the real ones.
+table are unchanged, so they hash to the same lanes and servers as in the application.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def load_training_set(path: Path, workers: int, samples_per_step: int) -> Trace:
     ]
     batches = [slice(start[first], start[first + samples_per_step]) for first in order]
     distinct = [np.unique(position[entries], return_inverse=True) for entries in batches]
-    picked = (np.array(order)[:, None] + np.arange(samples_per_step)).ravel()
+    sample_order = (np.array(order)[:, None] + np.arange(samples_per_step)).ravel()
     return Trace(
         name=path.name,
         workers=workers,
@@ -79,8 +79,8 @@ def load_training_set(path: Path, workers: int, samples_per_step: int) -> Trace:
         position=np.concatenate([positions for positions, _ in distinct]).astype(np.uint32),
         samples=Samples(
             batch_start=_starts([samples_per_step] * len(batches)),
-            label=np.array(labels, dtype=np.uint8)[picked],
-            length=length[picked],
+            label=np.array(labels, dtype=np.uint8)[sample_order],
+            length=length[sample_order],
             entry_start=_starts([entries.stop - entries.start for entries in batches]),
             column=np.concatenate([column for _, column in distinct]).astype(np.uint32),
             x=np.concatenate([x[entries] for entries in batches]),

@@ -87,14 +87,14 @@ class PowerLaw:
 
 def calibrate(shape: Shape) -> tuple[PowerLaw, int]:
     """Return law and draws per mini-batch that give a shape's keys and share. Raises `DataError`."""
-    wanted = float(shape.keys_per_step)
+    target_keys = float(shape.keys_per_step)
     edges = _bins(shape.parameters, shape.hot)
 
     def draws_for(law: PowerLaw) -> int:
         def keys(draws: float) -> float:
             return float(law.updates(round(draws), edges).sum())
 
-        return round(_bisect(keys, wanted, wanted, 100 * wanted))
+        return round(_bisect(keys, target_keys, target_keys, 100 * target_keys))
 
     def hot_share(exponent: float) -> float:
         law = PowerLaw(shape.parameters, exponent)
@@ -106,7 +106,7 @@ def calibrate(shape: Shape) -> tuple[PowerLaw, int]:
     draws = draws_for(law)
     keys = float(law.updates(draws, edges).sum())
     if (
-        abs(keys - wanted) > _TOLERANCE * wanted
+        abs(keys - target_keys) > _TOLERANCE * target_keys
         or abs(hot_share(law.exponent) - shape.hot_share) > _TOLERANCE
     ):
         raise DataError(
@@ -122,10 +122,10 @@ def _bins(size: int, hot: int) -> NDArray[np.int64]:
     return np.unique(np.concatenate([head, [hot], tail]))
 
 
-def _bisect(rising: Callable[[float], float], target: float, low: float, high: float) -> float:
+def _bisect(increasing: Callable[[float], float], target: float, low: float, high: float) -> float:
     for _ in range(30):
         middle = (low + high) / 2
-        low, high = (middle, high) if rising(middle) < target else (low, middle)
+        low, high = (middle, high) if increasing(middle) < target else (low, middle)
     return (low + high) / 2
 
 

@@ -53,7 +53,7 @@ class Trace:
     space: KeySpace
     key_start: NDArray[np.int64]
     """[workers * steps + 1]: first parameter of each mini-batch, worker by worker."""
-    position: NDArray[np.uint32]
+    position: NDArray[np.uint32]  # [lanes]: position of each parameter in the key space
     samples: Samples | None = None
 
     @property
@@ -79,7 +79,7 @@ class Trace:
         return MiniBatch(positions, label, sample, data.column[entries], x)
 
     def compacted(self) -> Trace:
-        """Return the trace over only the parameters that it has; their keys are unchanged."""
+        """Return the trace with a key space of only the parameters that occur in it; their keys are unchanged."""
         keys, position = np.unique(self.position, return_inverse=True)
         space = KeySpace(len(keys), self.space.keys(keys))
         return replace(self, space=space, position=position.astype(np.uint32))
