@@ -4,9 +4,9 @@
 release is Debian 13 (trixie). It needs root, debootstrap (from apt), util-linux and 5 GB in --folder, and the
 standard library only. Package mirror, proxies and pip's indexes are those of the machine's configuration.
 
-The commands are in mount and PID namespaces of their own, whose root is the new one by pivot_root: with
-chroot Mininet's hosts, which enter a namespace again, would be back in the machine's root. All mounts are in
-these namespaces, so they end with the last process. The network is the machine's: set-up installs packages.
+The commands run in mount and PID namespaces of their own, which get the new root by pivot_root: after chroot,
+Mininet's hosts, which enter a namespace again, would be back in the machine's root. All mounts are in these
+namespaces, so they end with the last process. The network is the machine's: set-up downloads packages.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _ENVIRONMENT = re.compile(
 _ACQUIRE = re.compile(r"Acquire::(http|https|Check-|Retries|ForceIPv)", re.I)
 _NAMESPACES = ("unshare", "--mount", "--pid", "--fork", "--kill-child")
 _GRACE_S = 30.0  # time for a command to end in order after Ctrl-C
-_TERMINAL_S, _FILE_S = 0.2, 60.0  # between two lines of progress
+_TERMINAL_S, _FILE_S = 0.2, 60.0  # time between two lines of progress, on a terminal and in a file
 _WIDTH = 78
 
-# Arguments: a Python, the root, folders and files to bind read-only, `--`, and the command. It is the first
-# process of its namespaces, so it runs the command as a child. Ubuntu 26.04 has the program
+# Arguments: a Python, the root, folders and files to bind read-only, `--`, and the command. The shell is the
+# first process of its namespaces, so it runs the command as a child. Ubuntu 26.04 has the program
 # pivot_root in a package that is not always there, so the C library's function is called.
 _ENTER = """
 set -eu
@@ -137,15 +137,15 @@ def apt_settings() -> str:
 def local_indexes(pip_settings: str) -> list[str]:
     # A local index has links to files beside its folder, so the parent folder is returned.
     indexes = [str(Path(path).parent) for path in re.findall(r"file://(/[^\s']+)", pip_settings)]
-    named = [*indexes, *re.findall(r"(?<=[\s'=])(/[^\s']+)", pip_settings)]
-    return list(dict.fromkeys(path for path in named if Path(path).exists()))
+    paths = [*indexes, *re.findall(r"(?<=[\s'=])(/[^\s']+)", pip_settings)]
+    return list(dict.fromkeys(path for path in paths if Path(path).exists()))
 
 
 class Progress:
     def __init__(self, name: str, log: Path, is_terminal: bool) -> None:
         self._name, self._log, self._is_terminal = name, log, is_terminal
         self._last = ""
-        # Not by Thread.join: when Ctrl-C interrupts that, Python before 3.13 takes the thread for ended.
+        # Instead of Thread.join: if Ctrl-C interrupts it, Python before 3.13 considers the thread ended.
         self._ended = Event()
         self._begun = time.monotonic()
 
@@ -173,8 +173,8 @@ class Progress:
             process.wait()
             self._clear()
         seconds = time.monotonic() - self._begun
-        ended = "done" if process.returncode == 0 else f"failed with status {process.returncode}"
-        print(f"  {ended} after {seconds:.0f} s", flush=True)
+        outcome = "done" if process.returncode == 0 else f"failed with status {process.returncode}"
+        print(f"  {outcome} after {seconds:.0f} s", flush=True)
         if process.returncode:
             print(*self._log.read_text(errors="replace").splitlines()[-30:], sep="\n", file=sys.stderr)
         return process.returncode
@@ -306,8 +306,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--logs", type=Path, default=HERE / "build/fresh-root", help="log folder (build/fresh-root)"
     )
     parser.add_argument("--keep", action="store_true", help="do not remove the root at the end")
-    given = parser.parse_args(arguments)
-    logs = given.logs.absolute() / f"{given.release}-{time.strftime('%Y%m%d-%H%M%S')}"
+    options = parser.parse_args(arguments)
+    logs = options.logs.absolute() / f"{options.release}-{time.strftime('%Y%m%d-%H%M%S')}"
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     folder: Path | None = None
@@ -317,16 +317,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for program in ("debootstrap", "unshare", "git"):
             if shutil.which(program) is None:
                 raise FreshRootError(f"expected the program {program}: install it with apt")
-        if given.mirror:
-            components = "main universe" if given.ubuntu else "main"
-            sources = [Source(given.mirror, given.release, components)]
+        if options.mirror:
+            components = "main universe" if options.ubuntu else "main"
+            sources = [Source(options.mirror, options.release, components)]
         else:
-            sources = machine_sources(given.release, "ubuntu" if given.ubuntu else "debian")
+            sources = machine_sources(options.release, "ubuntu" if options.ubuntu else "debian")
         logs.mkdir(parents=True)
-        folder = Path(tempfile.mkdtemp(prefix="hotline-fresh-root-", dir=given.folder))
-        root = FreshRoot(folder / given.release, logs)
-        root.make(given.release, sources, given.ubuntu, given.keyring)
-        failed = [command for command in given.commands if root.run(command) != 0]
+        folder = Path(tempfile.mkdtemp(prefix="hotline-fresh-root-", dir=options.folder))
+        root = FreshRoot(folder / options.release, logs)
+        root.make(options.release, sources, options.ubuntu, options.keyring)
+        failed = [command for command in options.commands if root.run(command) != 0]
     except FreshRootError as error:
         print(f"fresh_root: {error}", file=sys.stderr)
         return 2
@@ -334,14 +334,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"fresh_root: interrupted; logs: {logs}", file=sys.stderr)
         return 130
     finally:
-        if folder is not None and given.keep:
+        if folder is not None and options.keep:
             print(f"root: {folder}")
         elif folder is not None:
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)
             print(f"remove the root in {folder}", flush=True)
             subprocess.run(["rm", "-rf", "--one-file-system", folder], check=True)
-    print(f"{len(given.commands) - len(failed)} of {len(given.commands)} commands succeeded; logs: {logs}")
+    print(
+        f"{len(options.commands) - len(failed)} of {len(options.commands)} commands succeeded; logs: {logs}"
+    )
     return 1 if failed else 0
 
 

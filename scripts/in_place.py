@@ -18,21 +18,21 @@ _SWITCH = Path(__file__).parents[1] / "softswitch" / "src"
 
 
 def build_editable(wheel_directory: str, *arguments: Any) -> str:
-    """Build setuptools' wheel, and put the sources of the switch on the path, which simulations import."""
+    """Build setuptools' wheel, and put the switch's sources, which simulations import, on `sys.path`."""
     name: str = build_meta.build_editable(wheel_directory, *arguments)
     add_file(Path(wheel_directory, name), "hotline_softswitch_in_place.pth", f"{_SWITCH}\n")
     return name
 
 
 def add_file(wheel: Path, name: str, text: str) -> None:
-    with ZipFile(wheel) as built:
-        contents = {each: built.read(each) for each in built.namelist()}
+    with ZipFile(wheel) as source:
+        contents = {each: source.read(each) for each in source.namelist()}
     digest = urlsafe_b64encode(sha256(text.encode()).digest()).rstrip(b"=").decode()
     (record,) = (each for each in contents if each.endswith(".dist-info/RECORD"))
     contents[record] = f"{name},sha256={digest},{len(text.encode())}\n".encode() + contents[record]
-    with ZipFile(wheel, "w") as written:
+    with ZipFile(wheel, "w") as target:
         for each, data in {name: text.encode(), **contents}.items():
-            written.writestr(each, data)
+            target.writestr(each, data)
 
 
 get_requires_for_build_editable = build_meta.get_requires_for_build_editable

@@ -1,4 +1,4 @@
-"""Generate the files `constants.p4`, which P4 shares with Python; `scripts/p4` runs it before it compiles."""
+"""Generate the files `constants.p4` from Python's constants; `scripts/p4` runs this before it compiles."""
 
 from __future__ import annotations
 

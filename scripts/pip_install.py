@@ -1,7 +1,7 @@
 """Run `pip install` with one line of progress: `/usr/bin/python3 scripts/pip_install.py PYTHON ARGUMENT...`.
 
-pip itself is silent with --quiet, and prints hundreds of lines without. Needs the standard library only, as
-nothing is installed yet.
+pip itself is silent with --quiet, and prints hundreds of lines without it. This script needs the standard
+library only, because nothing is installed yet.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class SimulationConfig(Config):
     workers: int = Field(default=4, ge=1, le=MAX_HOSTS - 1)
     servers: int = Field(default=2, ge=1, le=SERVER_ROWS)
     arms: tuple[str, ...] = Field(default_factory=lambda given: _arms(given.get("design", DEFAULT)))
-    """Arms that are measured. Repeats are left out, as there is no noise that they could show."""
+    """Arms that are measured. Repeats are left out, because there is no noise that they could show."""
     loads: tuple[float, ...] = (0.5,)
     budget_s: float = Field(default=15.0, gt=0, allow_inf_nan=False)
     """Computing time of all rounds if their number is not given, s: each RPC counts as 10 µs."""
@@ -75,7 +75,7 @@ class SimulationConfig(Config):
     hosts: Hosts = Hosts()
     max_load: float | None = Field(default=None, gt=0, le=1)
     """Maximum offered rate, as a fraction of the lowest capacity of all arms, whatever `rate` is."""
-    offered: dict[str, float] = Field(default_factory=dict)
+    offered: dict[str, float] = Field(default_factory=dict)  # load -> offered rate, steps/s
 
     @property
     def block_budget_s(self) -> float:

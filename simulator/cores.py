@@ -29,7 +29,7 @@ def make_ready(world: World, a: int, now: int) -> None:
 
 @compiled
 def occupy_core(world: World, a: int, now: int, until: int) -> None:
-    """Keep running agent `a` busy until a time; then it goes on, or yields after its time slice."""
+    """Occupy the core of running agent `a` until a time; then it goes on, or yields after its time slice."""
     agent = world.agents[a]
     core = world.cores[agent.core]
     agent.used_ns += until - now
@@ -47,7 +47,7 @@ def yield_core(world: World, a: int, now: int) -> None:
 
 @compiled
 def block(world: World, a: int, now: int, until: int) -> None:
-    """Block running agent `a` until a frame comes or the alarm at time `until`."""
+    """Block the running agent `a` until a frame comes or the alarm at time `until`."""
     agent = world.agents[a]
     agent.state = BLOCKED
     if until < agent.alarm:
@@ -72,9 +72,9 @@ def fire_alarm(world: World, a: int, now: int) -> None:
 
 
 @compiled
-def _disturbance(world: World, busy: int) -> int:
+def _disturbance(world: World, busy_ns: int) -> int:
     every = int64(world.costs.noise_every)
-    if every == 0 or next_random(world.header) * every >= busy:
+    if every == 0 or next_random(world.header) * every >= busy_ns:
         return 0
     return int64(-np.log(1.0 - next_random(world.header)) * float(world.costs.noise))
 

@@ -58,7 +58,7 @@ class Network(Strict):
     queue_kb: float = Field(default=1024.0, gt=0, le=_MAX_KB)
     """Capacity of the queue before a cable, in 1,024 bytes; frames beyond it are dropped."""
     mark_kb: float | None = Field(default=None, ge=0, le=_MAX_KB)
-    """Queue length from which frames of an ECN-capable transport are marked; None marks none."""
+    """Queue length, in 1,024 bytes, from which ECN-capable frames are marked; None marks none."""
     loss: float = Field(default=0.0, ge=0, lt=1)
     duplication: float = Field(default=0.0, ge=0, lt=1)
     reordering: float = Field(default=0.0, ge=0, lt=1)
@@ -87,7 +87,7 @@ class Network(Strict):
     @field_validator("rate_mbit", "uplink_mbit")
     @classmethod
     def _check_rate(cls, mbit: float | None) -> float | None:
-        # Below, the duration of a frame overflows a clock that counts picoseconds.
+        # Below this rate, the duration of a frame overflows a clock that counts picoseconds.
         if mbit and mbit < _MIN_MBIT:
             raise ValueError(f"expected 0 (unlimited) or at least {_MIN_MBIT}, got {mbit:g}")
         return mbit
@@ -117,11 +117,11 @@ class Hosts(Strict):
     """A worker's time for each operation: packing, and half of the computing and ledger entries of a step."""
     cold_ns: int = Field(default=0, ge=0, le=_MAX_NS)
     """Extra time of an operation that wakes an idle core with cold caches."""
-    push_ns: int = Field(default=0, ge=0, le=_MAX_NS)
+    push_ns: int = Field(default=0, ge=0, le=_MAX_NS)  # extra time of a push at its worker
     serve_ns: int = Field(default=300, ge=0, le=_MAX_NS)
     """`PS_proc`: a server's time for each request."""
     lane_ns: int = Field(default=35, ge=0, le=_MAX_NS)
-    """Extra time for each of its lanes that the switch has not served."""
+    """Extra time for each lane of a request that the switch has not served."""
     connection_ns: int = Field(default=0, ge=0, le=_MAX_NS)
     """Time for each connection that a PS polls before a burst, as if it scanned its sockets ([DDL] Fig. 9).
     With the proxy it has one connection, otherwise one for each worker."""
@@ -180,7 +180,7 @@ def measured_times(run: Path, arm: str | None = None) -> tuple[NDArray[np.int64]
 def _measured_times(
     run: Path, arm: str | None, _modified_ns: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    # Cached, as each simulation of a run reads them.
+    # Cached, because each simulation of a run reads them.
     try:
         rows = pl.scan_parquet(run / "rpc.parquet").filter(pl.col("measured"))
         is_of_arm = (pl.col("arm") == (arm or "")).alias("is_of_arm")
@@ -192,7 +192,7 @@ def _measured_times(
     at = (np.arange(QUANTILES) + 0.5) / QUANTILES
     serve = found["ps_proc_us"].filter(found["ps_proc_us"] > 0).to_numpy()
     if not len(serve):
-        raise DataError(f"{run}: no measured RPC in it that a PS answered")
+        raise DataError(f"{run}: expected a measured RPC that a PS answered")
     times = (np.quantile(each, at) * 1e3 for each in (found["w_proc_us"].to_numpy(), serve))
     receive, serve_ns = (np.rint(each).astype(np.int64) for each in times)
     return receive, serve_ns
@@ -227,8 +227,8 @@ def uplinks_of(network: Network, workers: int) -> Records[Link]:
 
 def switch_times_of(network: Network) -> tuple[int, int]:
     """Return a frame's time through the switch, ns, and the minimum time between two frames, ps."""
-    between = round(_PS_PER_S / (network.switch_mpps * 1e6)) if network.switch_mpps else 0
-    return round(network.switch_us * 1e3), between
+    gap_ps = round(_PS_PER_S / (network.switch_mpps * 1e6)) if network.switch_mpps else 0
+    return round(network.switch_us * 1e3), gap_ps
 
 
 def outages_of(network: Network, workers: int) -> Records[Outage]:

@@ -99,7 +99,7 @@ class BaseClient:
         return self.state.log[: self._header.rows]
 
     def take_records(self, fresh: Records[Row] | None = None) -> Records[Row]:
-        """Return the log rows, and continue the log in the array `fresh`; None makes an array of equal size."""
+        """Return the log rows, and continue the log in the array `fresh`, or in a new one of equal size."""
         answered = self.records
         if fresh is None:
             fresh = records(len(self.state.log), Row)
@@ -146,7 +146,7 @@ class BaseClient:
         self._machine.start(self.state, EMPTY, 0, ps)
 
     def hint(self, keys: Keys | None) -> None:
-        """Replace the hints by these keys, which the switch holds; None clears them. Most designs ignore them."""
+        """Replace the hints by these keys, which the switch holds, or clear them; most designs do nothing."""
 
     def renew(self, epoch: int) -> None:
         """Continue with another epoch after a restart of the switch; most designs ignore it."""

@@ -1,8 +1,8 @@
 """The sums of a worker's pushes, in a file that survives the worker.
 
-The worker maps the file, so the kernel keeps what was written when the process is killed. An
-undo log keeps the sums exact at every instant. Before a push its deltas are written to the log; each answer marks
-its lanes there; when the push ends, the deltas are added to the sums and the log is closed. After a kill in a
+The worker maps the file, so the kernel keeps what was written when the process is killed. An undo log keeps
+the sums exact at every instant. Before a push its deltas are written to the log; each answer marks its lanes
+there; when the push ends, the deltas are added to the sums and the log is closed. After a kill in a
 push the log separates answered lanes (`sent`) from the others, which may or may not have been applied
 (`unknown`). A crash of the machine may lose the ledger; only processes are expected to die.
 """
@@ -55,7 +55,7 @@ class Sums:
 
 
 class Ledger:
-    """Sums of one job at one worker over `size` parameters; a push has at most `capacity` of them, all distinct."""
+    """Sums of one job at one worker over `size` parameters; a push has at most `capacity` distinct ones."""
 
     def __init__(self, job: int, epoch: int, size: int, capacity: int, path: Path | None = None) -> None:
         n_bytes = sum(_sections(size, capacity))
@@ -70,7 +70,7 @@ class Ledger:
         self._head["magic"] = _MAGIC
 
     def open(self, positions: NDArray[np.integer], deltas: Values) -> NDArray[np.bool_]:
-        """Log a push of these distinct parameters [n] before it starts; return `answered` [n] for the push to mark."""
+        """Log a push of distinct parameters [n] before it starts; return its `answered` [n] to mark."""
         n = len(positions)
         if n > self._head["capacity"]:
             raise LedgerError(f"expected a push of at most {self._head['capacity']} parameters, got {n}")
@@ -139,7 +139,7 @@ def mismatches(sent: Sequence[Values], unknown: Sequence[Values], values: Values
 
 
 def reserve(path: Path, n_bytes: int) -> None:
-    """Create a file of zeros with its disk space allocated; writing to a mapping without disk space raises SIGBUS."""
+    """Create a file of zeros with allocated disk space, without which writing to a mapping raises SIGBUS."""
     try:
         with path.open("wb") as file:
             os.posix_fallocate(file.fileno(), 0, n_bytes)

@@ -16,7 +16,7 @@ _BATCHES = 256
 
 
 def restrict_to_hottest(trace: Trace, limit: int) -> Trace:
-    """Return the trace with only the `limit` parameters that are in most mini-batches; ties go to the first."""
+    """Return the trace with only the `limit` most frequent parameters, the lower positions in a tie."""
     if trace.space.size <= limit:
         return trace
     counts = np.bincount(trace.position, minlength=trace.space.size)

@@ -79,7 +79,7 @@ class Trace:
         return MiniBatch(positions, label, sample, data.column[entries], x)
 
     def compacted(self) -> Trace:
-        """Return the trace with a key space of only the parameters that occur in it; their keys are unchanged."""
+        """Return the trace with a key space of only the parameters that it uses; their keys are unchanged."""
         keys, position = np.unique(self.position, return_inverse=True)
         space = KeySpace(len(keys), self.space.keys(keys))
         return replace(self, space=space, position=position.astype(np.uint32))

@@ -17,7 +17,7 @@ Limit = Literal["servers", "workers", "waiting"]
 
 
 class Utilization(Strict):
-    workers: float
+    workers: float  # fraction of their CPU time, from 0 to 1
     servers: float
 
     @property
@@ -56,19 +56,19 @@ def compare_arms(config: SimulationConfig, record: RunRecord, summary: Summary) 
     differences = load.differences[lead.name]
     cores, share = cores_of(config), config.hosts.server_share
     # In a simulated part servers are slower than in the cluster, so times of operations are left out.
-    compared = [metric.name for metric in shown_in("cluster") if share == 1 or metric.kind != "time"]
+    metric_names = [metric.name for metric in shown_in("cluster") if share == 1 or metric.kind != "time"]
 
     def result_of(arm: str) -> ArmResult:
         assert record.simulation is not None
-        closed = record.simulation.arms[arm]
+        closed_loop = record.simulation.arms[arm]
         blocks = [block for block in record.blocks if block.arm == arm]
         cpu_us = of_blocks(blocks, (WORKER_CPU, PS_CPU))
         worker_s, server_s = cpu_us[WORKER_CPU.name] / 1e6, cpu_us[PS_CPU.name] / 1e6
         return ArmResult(
             capacity=record.capacity[arm] / share,
             at_capacity=Utilization(
-                workers=closed.workers_busy * config.workers / cores["workers"],
-                servers=closed.servers_busy * config.servers / cores["servers"],
+                workers=closed_loop.workers_busy * config.workers / cores["workers"],
+                servers=closed_loop.servers_busy * config.servers / cores["servers"],
             ),
             at_rate=Utilization(
                 workers=min(1.0, worker_s * rate / cores["workers"]),
@@ -83,7 +83,7 @@ def compare_arms(config: SimulationConfig, record: RunRecord, summary: Summary) 
         rounds=load.rounds,
         baseline=result_of(baseline.name),
         offload=result_of(lead.name),
-        differences={name: differences[name] for name in compared if name in differences},
+        differences={name: differences[name] for name in metric_names if name in differences},
     )
 
 

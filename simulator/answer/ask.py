@@ -58,15 +58,15 @@ def answer(cluster: Cluster, reporter: Reporter, max_rpcs: float = MAX_RPCS) -> 
         ages = temporary.record.staleness.get(COLLECT)
     counter = PackingCounter(config, trace)
     top_k = min(cluster.top_k, counter.keys_with_updates)
-    counts_of = _count(
+    counts_by_size = _count(
         counter,
         sizes_for(top_k, min(counter.keys_with_updates, DEVICES[cluster.switch].hot_keys)),
         reporter,
     )
-    model = CapacityModel(config, sides.baseline, counts_of[0], sides.offload, counts_of[top_k])
-    uplinks = uplink_gains(model, counts_of[0], counts_of[top_k], cluster)
-    simulated = {0: sides.baseline.capacity, top_k: sides.offload.capacity}
-    sizes, checks = _check(config, trace, model, counts_of, simulated, reporter)
+    model = CapacityModel(config, sides.baseline, counts_by_size[0], sides.offload, counts_by_size[top_k])
+    uplinks = uplink_gains(model, counts_by_size[0], counts_by_size[top_k], cluster)
+    simulated_capacities = {0: sides.baseline.capacity, top_k: sides.offload.capacity}
+    sizes, checks = _check(config, trace, model, counts_by_size, simulated_capacities, reporter)
     part_check = (
         None if config.workers == cluster.workers else _check_part(cluster, config, data, sides, reporter)
     )
@@ -92,32 +92,35 @@ def answer(cluster: Cluster, reporter: Reporter, max_rpcs: float = MAX_RPCS) -> 
 
 
 def _count(counter: PackingCounter, sizes: Sequence[int], reporter: Reporter) -> dict[int, PackingCounts]:
-    counts_of = dict[int, PackingCounts]()
+    counts_by_size = dict[int, PackingCounts]()
     with reporter.phase("sizes", 1.0) as phase:
         for top_k in sizes:
-            counts_of[top_k] = counter.count(top_k)
-            phase.update(len(counts_of) / len(sizes))
-    return counts_of
+            counts_by_size[top_k] = counter.count(top_k)
+            phase.update(len(counts_by_size) / len(sizes))
+    return counts_by_size
 
 
 def _check(
-    config: SimulationConfig, trace: Trace, model: CapacityModel, counts_of: dict[int, PackingCounts],
-    simulated: dict[int, float], reporter: Reporter,
+    config: SimulationConfig, trace: Trace, model: CapacityModel, counts_by_size: dict[int, PackingCounts],
+    simulated_capacities: dict[int, float], reporter: Reporter,
 ) -> tuple[list[Size], tuple[Check, ...]]:  # fmt: skip
     checks = list[Check]()
 
     def sizes() -> list[Size]:
-        return [model.size(top_k, counts, simulated.get(top_k)) for top_k, counts in counts_of.items()]
+        return [
+            model.size(top_k, counts, simulated_capacities.get(top_k))
+            for top_k, counts in counts_by_size.items()
+        ]
 
     while len(checks) < _MAX_CHECKS and (not checks or checks[-1].has_failed):
-        calculated = {size.top_k: size for size in sizes() if size.top_k}
-        sufficient = smallest_sufficient(calculated.values()).top_k
-        if (top_k := next_to_check(list(simulated), sufficient, list(calculated))) is None:
+        calculated_sizes = {size.top_k: size for size in sizes() if size.top_k}
+        sufficient = smallest_sufficient(calculated_sizes.values()).top_k
+        if (top_k := next_to_check(list(simulated_capacities), sufficient, list(calculated_sizes))) is None:
             break
-        checked = config.model_copy(update={"top_k": top_k})
-        simulated[top_k] = capacities(checked, trace, reporter)[1]
-        checks.append(Check(top_k, calculated[top_k].capacity, simulated[top_k]))
-        model.calibrate(counts_of[top_k], simulated[top_k])
+        config_to_check = config.model_copy(update={"top_k": top_k})
+        simulated_capacities[top_k] = capacities(config_to_check, trace, reporter)[1]
+        checks.append(Check(top_k, calculated_sizes[top_k].capacity, simulated_capacities[top_k]))
+        model.calibrate(counts_by_size[top_k], simulated_capacities[top_k])
     return sizes(), tuple(checks)
 
 

@@ -22,19 +22,19 @@ from simulator.costs import costs_of, uplink_mbit
 from softswitch.queues.fifo import WIRE_OVERHEAD
 
 MIN_GAIN = 0.03
-"""Fraction of the capacity that a larger hot set has to add to be recommended_top_k."""
+"""Minimum gain in capacity, as a fraction of it, with which a larger hot set is recommended."""
 MAX_ERROR = 0.1
 """Largest error of a check, above which calculated capacities are called estimates."""
 _NORM = 8
 """Exponent of the p-norm; `test_answer_grid.py` compares it with simulations."""
 _MIN_PACKETS = 0.05
-"""Packets to servers, as a fraction of those without offload, from which a packet's cost can be derived."""
+"""Minimum packets to servers, as a fraction of those without offload, to derive a packet's cost from."""
 
 
 class Check(NamedTuple):
     top_k: int
-    calculated: float
-    simulated: float
+    calculated: float  # capacity, steps/s
+    simulated: float  # capacity, steps/s
 
     @property
     def error(self) -> float:
@@ -61,8 +61,8 @@ class CapacityModel:
         costs, cores = costs_of(config.hosts), cores_of(config)
         share = config.hosts.server_share
         self._workers, self._servers = cores["workers"] / share, cores["servers"]
-        self._rpc = (int(costs.encode) + int(costs.send) + float(costs.receive.mean())) / 1e3
-        self._lane = share * int(costs.lane) / 1e3
+        self._rpc_us = (int(costs.encode) + int(costs.send) + float(costs.receive.mean())) / 1e3
+        self._lane_us = share * int(costs.lane) / 1e3
         self._uplinks_mbit = _uplinks_mbit(config)
         first = self._derive(baseline, baseline_counts)
         other = self._derive(offload, offload_counts)
@@ -88,27 +88,27 @@ class CapacityModel:
             simulated=simulated,
         )
 
-    def capacity(self, counts: PackingCounts, uplinks: float = 1.0) -> float:
-        return self._uncalibrated_capacity(counts, uplinks) * _interpolated(self._ratios, counts.served)
+    def capacity(self, counts: PackingCounts, uplink_factor: float = 1.0) -> float:
+        return self._uncalibrated_capacity(counts, uplink_factor) * _interpolated(self._ratios, counts.served)
 
     def _derive(self, side: ArmResult, counts: PackingCounts) -> _Costs:
         worker_us = 1e6 * side.at_capacity.workers * self._workers / side.capacity
         server_us = 1e6 * side.at_capacity.servers * self._servers / side.capacity
-        packet = (server_us - self._lane * counts.lanes) / max(counts.to_servers, 1.0)
-        return _Costs(counts.served, worker_us - self._rpc * counts.rpcs, max(packet, 0.0))
+        packet = (server_us - self._lane_us * counts.lanes) / max(counts.to_servers, 1.0)
+        return _Costs(counts.served, worker_us - self._rpc_us * counts.rpcs, max(packet, 0.0))
 
     def _worker_us(self, counts: PackingCounts) -> float:
         steps = {served: each.step for served, each in self._costs.items()}
-        return _interpolated(steps, counts.served) + self._rpc * counts.rpcs
+        return _interpolated(steps, counts.served) + self._rpc_us * counts.rpcs
 
     def _server_us(self, counts: PackingCounts) -> float:
         packets = {served: each.packet for served, each in self._costs.items()}
-        return _interpolated(packets, counts.served) * counts.to_servers + self._lane * counts.lanes
+        return _interpolated(packets, counts.served) * counts.to_servers + self._lane_us * counts.lanes
 
-    def _uncalibrated_capacity(self, counts: PackingCounts, uplinks: float = 1.0) -> float:
+    def _uncalibrated_capacity(self, counts: PackingCounts, uplink_factor: float = 1.0) -> float:
         times = [self._worker_us(counts) / self._workers, self._server_us(counts) / self._servers]
         if self._uplinks_mbit is not None:
-            times.append(8 * _bytes_to_switch(counts) / (uplinks * self._uplinks_mbit))
+            times.append(8 * _bytes_to_switch(counts) / (uplink_factor * self._uplinks_mbit))
         return 1e6 / float(np.linalg.norm(np.array(times), _NORM))
 
 
@@ -140,7 +140,7 @@ def smallest_sufficient(sizes: Iterable[Size]) -> Size:
 
 
 def next_to_check(simulated: Sequence[int], sufficient: int, sizes: Sequence[int]) -> int | None:
-    """Return the next size to simulate: `sufficient` or the next larger one, else the next smaller one."""
+    """Return the next size to simulate: the next from `sufficient` on, else the next below it, or None."""
     remaining = [size for size in sizes if size not in simulated]
     larger = sorted(size for size in remaining if size >= sufficient)
     smaller = sorted((size for size in remaining if size < sufficient), reverse=True)

@@ -25,21 +25,21 @@ _ROUNDS, _ROUNDS_TO_CORRECT = 10, 2
 
 def simulate_dedicated_switch(run: Path, record: RunRecord, summary: Summary) -> Virtual:
     hosts, load = costs_of_run(run, record, summary), next(iter(summary.loads))
-    shared = _config_like(record, load, hosts, _ROUNDS_TO_CORRECT)
-    trace, hot_set = trace_of(run, shared), run / HOT_SET
+    shared_config = _config_like(record, load, hosts, _ROUNDS_TO_CORRECT)
+    trace, hot_set = trace_of(run, shared_config), run / HOT_SET
 
-    def simulated(config: SimulationConfig) -> AbstractContextManager[TemporaryRun]:
+    def simulate(config: SimulationConfig) -> AbstractContextManager[TemporaryRun]:
         existing_hot_set = hot_set if hot_set.exists() else None
         return temporary_run(config, trace, quiet_reporter(), hot_set=existing_hot_set)
 
-    with simulated(shared) as temporary:
+    with simulate(shared_config) as temporary:
         hosts = correct_costs(hosts, step_costs_of(run, record, summary), step_costs_of(*temporary))
-    shared = _config_like(record, load, hosts, _ROUNDS)
-    dedicated = _config_like(record, load, on_dedicated_cores(hosts), _ROUNDS, network=SWITCH)
+    shared_config = _config_like(record, load, hosts, _ROUNDS)
+    dedicated_config = _config_like(record, load, on_dedicated_cores(hosts), _ROUNDS, network=SWITCH)
     # Simulations release the GIL.
     with ThreadPoolExecutor(2) as pool:
         (shared_differences, shared_capacity), (dedicated_differences, dedicated_capacity) = pool.map(
-            lambda config: _differences_and_capacity(simulated(config)), (shared, dedicated)
+            lambda config: _differences_and_capacity(simulate(config)), (shared_config, dedicated_config)
         )
     return Virtual(
         load=load,
@@ -69,7 +69,7 @@ def _config_like(
 ) -> SimulationConfig:
     offered = {"loads": (float(load),), "offered": {load: record.offered_rate[load]}}
     short = {"rounds": rounds, "block_ms": 1, "discard_ms": 0}
-    # Taken from the record, as choosing them again takes half a second.
+    # Taken from the record, because choosing them again takes half a second.
     training = {name: record.workload.get(name) for name in ("learning_rate", "scale")}
     arms = tuple(arm.name for arm in baseline_and_lead(record.design))
     return config_like(record, hosts, arms, **offered, **short, **training, **others)

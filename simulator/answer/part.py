@@ -16,7 +16,7 @@ MAX_RPCS = 90_000
 
 class PartCheck(Strict):
     workers: int
-    baseline: float
+    baseline: float  # capacity of the whole cluster, steps/s
     offload: float
     error: float
     """Larger of the relative deviations of the answer's capacities from `baseline` and `offload`."""
@@ -24,13 +24,15 @@ class PartCheck(Strict):
 
 def max_workers(cluster: Cluster, keys_per_step: float, max_rpcs: float = MAX_RPCS) -> int:
     """Return how many workers send at most `max_rpcs` RPCs in a step and have routes in the switch."""
-    of_server = keys_per_step / cluster.servers
-    rpcs = len(TRANSFERS) * cluster.servers * max(1 - math.exp(-of_server), of_server / LANES + 0.5)
+    keys_per_server = keys_per_step / cluster.servers
+    rpcs = (
+        len(TRANSFERS) * cluster.servers * max(1 - math.exp(-keys_per_server), keys_per_server / LANES + 0.5)
+    )
     return max(2, min(int(max_rpcs / rpcs), MAX_HOSTS - cluster.servers))
 
 
 def part_of(cluster: Cluster, limit: int) -> Part:
-    """Return the largest part of at most `limit` workers, which is less than a rack if need be."""
+    """Return the largest part of at most `limit` workers, which is less than one rack if racks are larger."""
     if cluster.workers <= limit:
         return whole_cluster(cluster)
     if cluster.rack is None:

@@ -20,7 +20,7 @@ _LIMITS: dict[tuple[Limit, ...], str] = {
     ("servers",): "the servers' cores are the bottleneck",
     ("workers",): "the workers' cores are the bottleneck",
     ("servers", "workers"): "the cores of both are the bottleneck",
-    ("waiting",): "no core is the bottleneck, as each worker waits for its answers",
+    ("waiting",): "no core is the bottleneck, because each worker waits for its answers",
 }
 _TOLERANCE = 0.03
 
@@ -49,10 +49,10 @@ def sentences(
         yield _part(cluster, config, part_check)
     yield _rate(cluster, sides)
     yield from differences(sides)
-    yield _busy("Without the hot set", sides.baseline)
-    yield _busy("With it", sides.offload)
+    yield _utilization("Without the hot set", sides.baseline)
+    yield _utilization("With it", sides.offload)
     if ages is not None:
-        yield _collected(config, ages)
+        yield _collection(config, ages)
     yield from _sizes(sizes, sufficient)
     yield _checks(checks)
     yield _data(cluster, keys)
@@ -70,7 +70,7 @@ def _rate(cluster: Cluster, sides: OffloadComparison) -> str:
     what = f"the hot set against none, {pluralize(sides.rounds, 'round')} [95 % interval]"
     at = f"At {sides.rate:,.0f} steps/s of all workers"
     if cluster.rate is None:
-        return f"{at}, half of what they get {name}; {what}:"
+        return f"{at}, half of their capacity {name}; {what}:"
     if cluster.rate <= sides.rate:
         return f"{at}; {what}:"
     asked, higher = f"{cluster.rate:,.0f} steps/s", max(sides.offload.capacity, sides.baseline.capacity)
@@ -93,7 +93,7 @@ def differences(sides: OffloadComparison) -> Iterator[str]:
             yield from texts("cluster_changes", subject, better, list(tones), changes)
 
 
-def _busy(name: str, side: ArmResult) -> str:
+def _utilization(name: str, side: ArmResult) -> str:
     return (
         f"{name} the servers' cores are busy {_percent(side.at_rate.servers)} of the time at that rate, the "
         f"workers' {_percent(side.at_rate.workers)}; at the {side.capacity:,.0f} steps/s that it carries "
@@ -101,7 +101,7 @@ def _busy(name: str, side: ArmResult) -> str:
     )
 
 
-def _collected(config: SimulationConfig, ages: Staleness) -> str:
+def _collection(config: SimulationConfig, ages: Staleness) -> str:
     collection = config.collection
     return (
         f"Servers optimise with {config.optimiser}. With the hot set they collect gradients from the switch, "
@@ -142,7 +142,7 @@ def _checks(checks: Sequence[Check]) -> str:
         for each in checks
     )
     if checks[-1].has_failed:
-        return f"{calculated}, and are estimates, as checks failed: {found}."
+        return f"{calculated}, and are estimates, because checks failed: {found}."
     return f"{calculated}, and checked: {found}."
 
 
@@ -171,8 +171,8 @@ def _passes(switch: Device) -> str:
     if switch.passes == 1:
         return ""
     return (
-        f", as an RPC goes through it {switch.passes} times, with {switch.lanes} lanes each time; it holds "
-        f"{switch.hot_keys:,} hot keys"
+        f", because an RPC goes through it {switch.passes} times, with {switch.lanes} lanes each time; it "
+        f"holds {switch.hot_keys:,} hot keys"
     )
 
 
@@ -214,7 +214,7 @@ def _part(cluster: Cluster, config: SimulationConfig, check: PartCheck) -> str:
     checked = f"{check.workers:,} workers give {check.offload:,.0f} steps/s and {check.baseline:,.0f} without"
     error = f"({100 * check.error:+.0f} %)"
     if abs(check.error) > MAX_ERROR:
-        return f"{found}; they are estimates, as {checked} {error}. Latencies are not given."
+        return f"{found}; they are estimates, because {checked} {error}. Latencies are not given."
     return f"{found}; checked: {checked} {error}. Latencies are not given."
 
 

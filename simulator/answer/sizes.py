@@ -23,46 +23,48 @@ _MEASURED_BATCHES = 40
 
 
 class PackingCounts(NamedTuple):
-    """Means per step, pull and push; `served` is the switch's share of lanes, `lanes` those of servers."""
+    """Means per step, pull and push together."""
 
-    served: float
+    served: float  # share of the keys that the switch serves
     rpcs: float
-    to_servers: float
-    lanes: float
+    to_servers: float  # packets to servers
+    lanes: float  # keys that servers serve
     keys: float
 
 
 class Size(Strict):
     top_k: int
-    served: float
+    served: float  # share of the keys that the switch serves
     rpcs_per_step: float
     ps_packets_per_step: float
     worker_cpu_us: float
     """CPU time of a step of all workers in a closed loop; `ps_cpu_us` is that of all servers."""
     ps_cpu_us: float
-    capacity: float
-    simulated: float | None = None
+    capacity: float  # calculated, steps/s
+    simulated: float | None = None  # simulated capacity, steps/s
 
 
 class PackingCounter:
     def __init__(self, config: SimulationConfig, trace: Trace) -> None:
         first = steps_to_profile(config, trace)
-        profiled, others = _batches(trace, 0, first), _batches(trace, first, trace.steps)
+        profile_batches, other_batches = _batches(trace, 0, first), _batches(trace, first, trace.steps)
         # A short log is measured on the steps that the keys are chosen from, as in the simulation.
-        others = others if len(others) else profiled
+        other_batches = other_batches if len(other_batches) else profile_batches
         updates = np.zeros(trace.space.size, np.int64)
-        for batch in profiled:
+        for batch in profile_batches:
             updates[_positions(trace, batch)] += 1
         self.keys_with_updates = int((updates > 0).sum())
         self._rank = np.empty(len(updates), np.int64)
         self._rank[np.argsort(-updates, kind="stable")] = np.arange(len(updates))
         self._rank[updates == 0] = len(updates)
         self._trace, self._servers = trace, config.servers
-        self._measured = others[:: max(1, len(others) // _MEASURED_BATCHES)][:_MEASURED_BATCHES]
+        self._measured_batches = other_batches[:: max(1, len(other_batches) // _MEASURED_BATCHES)][
+            :_MEASURED_BATCHES
+        ]
 
     def count(self, top_k: int) -> PackingCounts:
         trace, hot = self._trace, self._rank < top_k
-        operations = [_positions(trace, batch) for batch in self._measured]
+        operations = [_positions(trace, batch) for batch in self._measured_batches]
         packed = count_rpcs(
             trace.space, self._servers, trace.space.keys(np.flatnonzero(hot)), operations, trace.largest_batch
         )

@@ -3,11 +3,11 @@
 It covers what in-ATP/ATP (ddca27f) does in `p4src/p4ml.p4`, in one pass instead of two:
 
 - A first copy claims its cell if the cell has no owner or its own job and sequence number. Otherwise it
-  goes on to the server, marked as collided and else unchanged.
+  goes on to the server, marked as collided but otherwise unchanged.
 - A worker's bit is set in the cell's bitmap. If it was not set, the cell counts the packet and adds its
-  values; the first one overwrites them. If the count is then the number of workers, the sums go to the
-  server. A packet whose bit was set is answered with them if the cell is complete; otherwise nothing
-  happens.
+  values; those of the first packet overwrite the old ones. If the count is then the number of workers, the
+  sums go to the server. A packet whose bit was set is answered with the sums if the cell is complete;
+  otherwise nothing happens.
 - A resent packet does not claim. From its own cell it takes the partial sum to the server, and frees the
   cell.
 - The server's acknowledgement frees its cell, and goes to all workers. A request for floats frees nothing.
@@ -78,22 +78,22 @@ class SwitchModel:
             return None
         if age > 0:
             cell.free()
-        if not self._claims(cell, packet):
+        if not self._claim(cell, packet):
             return Output(False, packet if packet.has(RESEND) else _with(packet, COLLISION))
         return self._aggregate(cell, packet, is_marked or packet.has(ECN))
 
     def _age(self, cell: Cell, packet: AtpPacket) -> int:
-        """Return how much newer the packet's tensor is than the cell's, if they have the same owner."""
+        """Return by how much the packet's tensor is newer; 0 without `check`, or if owners differ."""
         if not self.check or cell.owner != owner_of(packet):
             return 0
-        ahead = (packet.key - cell.key) & MASK
-        return ahead - ((ahead & HALF) << 1)
+        difference = (packet.key - cell.key) & MASK
+        return difference - ((difference & HALF) << 1)
 
     def _is_owner(self, cell: Cell, packet: AtpPacket) -> bool:
         return cell.owner == owner_of(packet) and self._age(cell, packet) == 0
 
-    def _claims(self, cell: Cell, packet: AtpPacket) -> bool:
-        """Return whether the packet is for this cell, whose owner it becomes; a resent one frees the cell."""
+    def _claim(self, cell: Cell, packet: AtpPacket) -> bool:
+        """Claim an unowned cell, or free it for a resent packet; return whether the packet is for it."""
         is_owner = self._is_owner(cell, packet)
         if packet.has(RESEND):
             if is_owner:

@@ -4,16 +4,16 @@ It covers the loop of in-ATP/ATP's `server/ParameterServer.cc` (ddca27f) for one
 
 - A packet with another key than the tensor's begins a new tensor, if the old one is complete. Otherwise its
   key is ignored.
-- A packet with all bits replaces the sums, whatever has been counted. Another one is added, unless one of
-  its bits has been counted.
+- A packet with all bits replaces the sums, whatever has been counted. Any other packet is added, unless one
+  of its bits has been counted.
 - When a sequence number is complete, each packet of it is answered with an acknowledgement: the packet with
-  the sums. If one was collided, the acknowledgement names a new cell, from a shuffled list.
+  the sums. If one of them was marked as collided, the acknowledgement names a new cell, from a shuffled list.
 - A sum at an end of the range, or a packet of floats that is not resent, makes the server ask all workers for
   floats. Floats are then added as integers are.
 
 Three bugs of the original are not reproduced. Every other repeated acknowledgement has its values in the
-wrong byte order, as the sums are converted in place. A partial sum at an end of the range counts as a float.
-And a late packet of integers causes sums of floats to be acknowledged as integers.
+wrong byte order, because the sums are converted in place. A partial sum at an end of the range counts as a
+float. And a late packet of integers causes sums of floats to be acknowledged as integers.
 
 With `check`, packets of an older tensor are answered from that tensor, or dropped.
 """
@@ -63,9 +63,9 @@ class ServerModel:
     check: bool = False
     tensor: Tensor = field(default_factory=lambda: Tensor(-1, 0, []))
     previous: Tensor = field(default_factory=lambda: Tensor(-1, 0, []))
-    """The tensor before it, from which `check` answers late packets."""
-    declared: set[int] = field(default_factory=set)
-    renamed: dict[int, int] = field(default_factory=dict)
+    """The tensor before `tensor`, from which `check` answers late packets."""
+    declared: set[int] = field(default_factory=set)  # cells that packets have named, or that are assigned
+    renamed: dict[int, int] = field(default_factory=dict)  # collided cell -> new cell
     next_spare: int = 0
 
     def copy(self) -> ServerModel:
@@ -95,8 +95,8 @@ class ServerModel:
         return self._acknowledge(chunk, packet) if tensor.is_chunk_complete(chunk) else None
 
     def _tensor_of(self, packet: AtpPacket) -> Tensor | None:
-        begins = packet.key > self.tensor.key if self.check else packet.key != self.tensor.key
-        if begins and (self.check or self.tensor.is_complete):
+        is_new = packet.key > self.tensor.key if self.check else packet.key != self.tensor.key
+        if is_new and (self.check or self.tensor.is_complete):
             self.previous = self.tensor
             chunks = [Chunk() for _ in range(chunks_of(packet))]
             self.tensor = Tensor(packet.key, packet.workers, chunks)
@@ -120,7 +120,7 @@ class ServerModel:
         return packet._replace(bitmap=1, flags=flags, length=length, values=chunk.values)
 
     def _replacement_of(self, cell: int) -> int:
-        """Return the cell that a collided one is replaced with; the same if none is left."""
+        """Return the cell that replaces a collided one; `cell` itself if no spare cell is left."""
         while cell not in self.renamed and self.next_spare < len(self.spare):
             spare = self.spare[self.next_spare]
             self.next_spare += 1

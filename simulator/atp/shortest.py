@@ -47,7 +47,7 @@ class Step(NamedTuple):
     is_duplicate: bool = False  # whether it is a first copy, and has arrived before
     is_held: bool = False
     delays_output: bool = False  # whether the frame that the switch sends to the server is held up
-    lost_to: tuple[int, ...] = ()
+    lost_to: tuple[int, ...] = ()  # workers that do not get the acknowledgement
 
     def __str__(self) -> str:
         name = f"{chr(ord('A') + self.worker)}{self.tensor}.{self.sequence}"
@@ -74,7 +74,7 @@ class State(NamedTuple):
     windows: tuple[WindowModel, ...]  # each worker's latest tensor, numbered from 1
     arrived: frozenset[tuple[int, int, int]] = frozenset()
     """Worker, tensor and sequence number of the first copies that have arrived."""
-    held: tuple[tuple[Step, AtpPacket], ...] = ()
+    delayed: tuple[tuple[Step, AtpPacket], ...] = ()  # frames held up on the way to the server
     steps: tuple[Step, ...] = ()
     sums: tuple[tuple[int, int, int, int], ...] = ()
     """Worker, tensor, sequence number and sum of the last step."""
@@ -85,7 +85,7 @@ class State(NamedTuple):
         cells = tuple(_cell_key(cell) for cell in self.switch.memory)
         server = tuple(map(_tensor_key, (self.server.tensor, self.server.previous)))
         windows = tuple((each.key, tuple(each.results)) for each in self.windows)
-        return cells, server, windows, self.arrived, tuple(sorted(packet for _, packet in self.held))
+        return cells, server, windows, self.arrived, tuple(sorted(packet for _, packet in self.delayed))
 
 
 def _cell_key(cell: Cell) -> Hashable:
@@ -128,11 +128,11 @@ def successors(setting: Setting, state: State) -> Iterator[State]:
             yield after._replace(steps=(*state.steps, step))
             continue
         if Fault.HELD in setting.faults:
-            held = (*state.held, (step, output.packet))
-            yield after._replace(steps=(*state.steps, step._replace(delays_output=True)), held=held)
+            delayed = (*state.delayed, (step, output.packet))
+            yield after._replace(steps=(*state.steps, step._replace(delays_output=True)), delayed=delayed)
         yield from _serve(setting, after, step, output.packet)
-    for at, (step, packet) in enumerate(state.held):
-        delivered = state._replace(held=state.held[:at] + state.held[at + 1 :], sums=())
+    for at, (step, packet) in enumerate(state.delayed):
+        delivered = state._replace(delayed=state.delayed[:at] + state.delayed[at + 1 :], sums=())
         yield from _serve(setting, delivered, step._replace(is_held=True), packet)
 
 
@@ -158,11 +158,11 @@ def _serve(setting: Setting, state: State, step: Step, packet: AtpPacket) -> Ite
         return
     switch = state.switch.copy()
     switch.take(answer)
-    everyone = range(setting.workers)
+    workers = range(setting.workers)
     can_lose = Fault.LOST in setting.faults
-    for lost in chain.from_iterable(combinations(everyone, n) for n in range(setting.workers * can_lose + 1)):
+    for lost in chain.from_iterable(combinations(workers, n) for n in range(setting.workers * can_lose + 1)):
         windows, sums = list(map(_copy, state.windows)), []
-        for worker in everyone:
+        for worker in workers:
             window, before = windows[worker], len(windows[worker].results)
             if worker in lost:
                 continue
@@ -195,7 +195,7 @@ def violations(setting: Setting, state: State) -> Iterator[Violation]:
     elif not all(window.key == setting.tensors and window.is_done for window in state.windows):
         if not _can_end(setting, state):
             yield Violation.STALLED
-    elif not state.held and any(cell.owner for cell in state.switch.memory):
+    elif not state.delayed and any(cell.owner for cell in state.switch.memory):
         yield Violation.LEAKED
 
 

@@ -52,7 +52,7 @@ def with_published_timers(subject: Subject) -> Subject:
 
 
 def occupy_cells(switch: SimulatedSwitch, share: float) -> float:
-    """Make another job the owner of a share of all cells; packets that find none go to the server."""
+    """Give a share of all cells to another job; return 1.0: packets without a cell go to the server."""
     chance = np.random.default_rng(1)
     for cell in chance.permutation(CELLS)[: round(share * CELLS)].tolist():
         switch.pipeline.write_register("HotlineIngress.claim.owners", cell, OTHER_OWNER)

@@ -1,9 +1,9 @@
 """A plain model of ATP's worker, which the compiled worker is tested against.
 
 It covers in-ATP/ATP's `client/p4ml_manager.cc` (ddca27f) for one thread: packets are sent while they are at
-most a window ahead of those that are acknowledged without a gap. An acknowledgement after a gap has the
-packets of the gap resent, once; a timeout has the first one resent. After each window of packets its size
-is halved if the last acknowledgement of it had seen congestion, else it grows by 1,500 bytes.
+most a window ahead of those that are acknowledged without a gap. An acknowledgement after a gap makes
+the worker resend the packets of the gap, once; a timeout, the first of them. After each window of packets the
+window is halved if its last acknowledgement reports congestion; otherwise it grows by 1,500 bytes.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ FRAME, GROWTH = 308, 1_500
 
 @dataclass
 class WindowModel:
-    key: int
-    total: int
+    key: int  # the tensor's number
+    total: int  # number of packets of the tensor
     places: list[int]
     """The cell of each place in the window; collisions change it. Its length is the largest window."""
     is_adaptive: bool = False
@@ -27,12 +27,12 @@ class WindowModel:
     window: int = 0
     last: int = 0
     """The last sequence number of those that are acknowledged without a gap."""
-    sent: int = 0
-    resent: int = 0
+    sent: int = 0  # the last sequence number sent
+    resent: int = 0  # the last sequence number resent because of a gap
     results: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    floats: set[int] = field(default_factory=set)
-    declared: set[int] = field(default_factory=set)
-    end_of_window: int = 0
+    floats: set[int] = field(default_factory=set)  # sequence numbers that are sent as floats
+    declared: set[int] = field(default_factory=set)  # the initial cells
+    end_of_window: int = 0  # the sequence number after which the window's size changes
 
     def __post_init__(self) -> None:
         self.window = self.window or len(self.places)

@@ -58,7 +58,7 @@ def measure(
     subject: Subject, workers: int, servers: int, values: int, network: Network, *, hosts: Hosts = IDEAL,
     chunk_size: int | None = None, window: int | None = None, occupied: float = 0.0, seed: int = 1,
 ) -> Reduced:  # fmt: skip
-    """Simulate one all-reduce that all workers start together; another job occupies a share of the memory."""
+    """Simulate one all-reduce of workers that start together; another job has a share `occupied` of cells."""
     size = chunk_size or subject.chunk_size
     packets = window or largest_window(subject.load(workers, servers), network, size)
     design, arm = subject.design, subject.arm
@@ -68,12 +68,12 @@ def measure(
         design, arm, switch, KeySpace(values), 1, workers, servers, network,
         hosts, seed,
     )  # fmt: skip
-    ended = all_reduce_once(subject, simulated, workers, values, packets, size, seed)
+    end_ns = all_reduce_once(subject, simulated, workers, values, packets, size, seed)
     world, cables = simulated.world, (simulated.world.up, simulated.world.down)
     up, down = (link.bytes / values for link in cables)
     return Reduced(
         workers=workers, servers=servers, values=values, chunk_size=size, window=packets,
-        seconds=float(ended.max()) / 1e9,
+        seconds=float(end_ns.max()) / 1e9,
         limit_s=int(max(link.carried.max() for link in cables)) / 1e9,
         payload_limit_s=payload_s(subject, workers, servers, values, int(world.up.ps_per_byte[0])),
         worker_up=float(up[:workers].mean()),
@@ -97,13 +97,13 @@ def all_reduce_once(
     clients = cast(list[VectorClient], simulated.clients)
     chance = np.random.default_rng(seed)
     vectors = [chance.standard_normal(values, np.float32) for _ in clients]
-    ended = np.zeros(len(clients), np.int64)
+    end_ns = np.zeros(len(clients), np.int64)
 
-    def ask(w: int) -> None:
+    def start_next(w: int) -> None:
         client = clients[w]
         client.take_records()
         if client.rpcs_of_operation:
-            ended[w] = max(simulated.now, 1)
+            end_ns[w] = max(simulated.now, 1)
         else:
             subject.set_up(client, window, chunk_size)
             client.all_reduce(vectors[w], workers)
@@ -111,18 +111,18 @@ def all_reduce_once(
 
     for w in range(len(clients)):
         wake_agent(simulated.pinned_ref, w)
-    run_network(simulated, ask)
+    run_network(simulated, start_next)
     for first in range(0, len(clients), workers):
         of_job = slice(first, first + workers)
         results = [client.result for client in clients[of_job]]
         are_identical = all((each == results[0]).all() for each in results)
-        if not (ended[of_job].all() and are_identical and subject.is_sum(results[0], vectors[of_job])):
-            missing = np.count_nonzero(ended[of_job] == 0)
+        if not (end_ns[of_job].all() and are_identical and subject.is_sum(results[0], vectors[of_job])):
+            missing = np.count_nonzero(end_ns[of_job] == 0)
             raise SimulationError(
                 f"{subject.arm.name}, job {first // workers}: expected the same correct sum at {workers} "
                 f"workers; {missing} have none"
             )
-    return ended
+    return end_ns
 
 
 def payload_s(subject: Subject, workers: int, servers: int, values: int, ps_per_byte: int) -> float:

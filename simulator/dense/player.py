@@ -1,4 +1,4 @@
-"""Play a schedule of all-reduces with the real agents and P4 program, and check sums against NumPy's."""
+"""Play a schedule of all-reduces with the real agents and P4 program, and compare their sums with NumPy's."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Verdict(Enum):
     EQUAL = "equal"
     """Every worker has every sum, and all are equal bit for bit."""
     STALLED = "stalled and reported"
-    """No sum is wrong; some are missing, and every live worker without them has reported it in time."""
+    """No sum is wrong; some are missing, and every live worker without one has reported the stall in time."""
     WRONG = "wrong"
     SILENT = "stalled in silence"
 
@@ -96,16 +96,16 @@ def vectors_of(schedule: AllReduceSchedule, integer_bits: int = 32) -> list[list
 
 
 def _run_until(played: PlayedSchedule, until: int) -> None:
-    run_network(played.testbed.network, lambda w: _ask(played, w), until)
+    run_network(played.testbed.network, lambda w: _start_next(played, w), until)
 
 
-def run_network(network: SimulatedNetwork, ask: Callable[[int], None], until: int = NEVER) -> None:
-    """Handle all events before a time; call `ask` with each worker whose operation has ended."""
+def run_network(network: SimulatedNetwork, start_next: Callable[[int], None], until: int = NEVER) -> None:
+    """Handle all events before a time; call `start_next` with each worker whose operation has ended."""
     while True:
         reason = run(network.pinned_ref, until)
         w = int(network.world.header.agent)
         if reason == DRIVER_DUE:
-            ask(w)
+            start_next(w)
         elif reason == LOG_FULL:
             network.clients[w].take_records()
         elif reason == OUT_OF_ROOM:
@@ -116,7 +116,7 @@ def run_network(network: SimulatedNetwork, ask: Callable[[int], None], until: in
         raise SimulationError("events never end")
 
 
-def _ask(played: PlayedSchedule, w: int) -> None:
+def _start_next(played: PlayedSchedule, w: int) -> None:
     network, results = played.testbed.network, played.results[w]
     client = cast(VectorClient, network.clients[w])
     client.take_records()

@@ -34,7 +34,7 @@ class AllReduceSchedule:
     extra_delay_us: int = 0
     cable_us: int | None = None
     """When the cable of worker `target` fails, for `duration_us`; None means never."""
-    restarted_us: int | None = None
+    restarted_us: int | None = None  # when the switch restarts
     server_restarted_us: int | None = None
     killed_us: int | None = None
     duration_us: int = 0

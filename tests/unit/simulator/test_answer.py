@@ -122,7 +122,7 @@ def test_a_log_of_the_user_limits_the_size_of_the_hot_set(tmp_path: Path) -> Non
     assert f"With {known} hot keys in the switch" in made["headline"]
     assert made["sizes"][-1]["served"] > 0.95
     assert f"A step has 100 keys on average, those of {log}." in made["sentences"]
-    assert "half of what they get" in made["sentences"][0]
+    assert "half of their capacity" in made["sentences"][0]
 
 
 def _skewed(size: int) -> Any:

@@ -80,7 +80,7 @@ def test_a_run_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         measured_times(tmp_path / "nowhere")
     rows = {"arm": ["baseline"], "w_proc_us": [1.0], "ps_proc_us": [0.0], "measured": [True]}
     pl.DataFrame(rows).write_parquet(tmp_path / "rpc.parquet")
-    with pytest.raises(DataError, match="no measured RPC in it that a PS answered"):
+    with pytest.raises(DataError, match="expected a measured RPC that a PS answered"):
         measured_times(tmp_path)
 
 
