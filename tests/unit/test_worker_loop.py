@@ -112,7 +112,7 @@ def test_a_wait_polls_three_descriptors_with_the_given_timeout() -> None:
     for timeout_ns, reported in ((1_500_000_007, [1, 500_000_007]), (20, [0, 20]), (-3, [0, 0])):
         assert not plain(wait, {ppoll: lambda *_: 0})(wire, timeout_ns)
         assert wire.state.timeout.tolist() == reported
-    assert wire.state.polled.tolist() == [5, select.POLLIN, 6, select.POLLIN, 7, select.POLLIN]
+    assert wire.state.pollfds.tolist() == [5, select.POLLIN, 6, select.POLLIN, 7, select.POLLIN]
 
 
 def test_operations_run_to_their_end(bench: Bench) -> None:
