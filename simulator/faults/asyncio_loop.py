@@ -16,7 +16,7 @@ class _NoSelector:
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """An event loop that runs what is due when it is called, and never waits."""
+    """An event loop in simulated time: `run_due` runs the callbacks that are due, and never waits."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,16 +43,16 @@ class VirtualLoop(asyncio.BaseEventLoop):
         finally:
             asyncio._set_running_loop(outer)
 
-    def due(self) -> int:
+    def next_due(self) -> int:
         """Return when the next callback is due, ns; NEVER if there is none."""
-        loop: Any = self  # likewise
+        loop: Any = self  # as in `run_due`
         while loop._scheduled and loop._scheduled[0]._cancelled:
             loop._run_once()
         # Rounded up, so that the callback is due at that time.
         return int(loop._scheduled[0]._when * _NS) + 1 if loop._scheduled else NEVER
 
     def _has_work(self) -> bool:
-        loop: Any = self  # likewise
+        loop: Any = self  # as in `run_due`
         scheduled = loop._scheduled
         return bool(loop._ready) or bool(scheduled and scheduled[0]._when <= self.time())
 

@@ -22,7 +22,7 @@ from simulator.faults.schedule import WORKERS, FaultSchedule
 from simulator.faults.switch import ControllerSession
 from simulator.faults.testbed import SimulatedTestbed
 
-_RENEWAL_NS = 2_000_000
+_MAX_RENEWAL_NS = 2_000_000
 """Maximum delay of a control message to a worker, ns."""
 _NS = 1_000_000_000
 _POLL_S = 0.0005
@@ -32,7 +32,7 @@ class SchedulePlayer(Protocol):
     testbed: SimulatedTestbed
     schedule: FaultSchedule
     random: Random
-    wanted: list[int]
+    wanted_keys: list[int]
 
     def call_later(self, after_ns: int, callback: Callable[[], None]) -> None: ...
 
@@ -59,7 +59,7 @@ class SimulatedCluster:
 
     @property
     def hot_sets(self) -> Mapping[int, Sequence[int]]:
-        return {self.jobs[0]: self._player.wanted}
+        return {self.jobs[0]: self._player.wanted_keys}
 
     # -- the switch
 
@@ -92,7 +92,7 @@ class SimulatedCluster:
         return Controller(switch=self._player.session())
 
     def rows(self, epoch: int) -> Sequence[Row]:
-        """Return the arm's rows; workers that restarted have other epochs than `epoch`."""
+        """Return the arm's rows; `epoch` is that of all callers but the workers, which have their own."""
         return [
             replace(row, epoch=epoch if row.worker >= PS_CALLER_BASE else self.epochs[row.worker - 1])
             if isinstance(row, Worker)
@@ -104,31 +104,31 @@ class SimulatedCluster:
         """Send the new epoch to each worker, to arrive after a random delay unless the worker has died."""
         for w in range(WORKERS):
             renewal = partial(self._renew, w, self._incarnations[w], epoch, self.restarts)
-            self._player.call_later(self._player.random.randrange(_RENEWAL_NS), renewal)
+            self._player.call_later(self._player.random.randrange(_MAX_RENEWAL_NS), renewal)
         settle = CONTROL.for_design(self._testbed.design).settle
         if settle is not ControllerOps._field_defaults["settle"] and self._settled_restarts < self.restarts:
-            switch = self._settled_restarts = self.restarts
+            switch_number = self._settled_restarts = self.restarts
 
             def begin() -> None:
-                self._player.start_task(self._settle(settle, epoch, switch))
+                self._player.start_task(self._settle(settle, epoch, switch_number))
 
             self._player.call_later(0, begin)
 
     async def _settle(
-        self, settle: Callable[[Controller, int, int], Awaitable[None]], epoch: int, switch: int
+        self, settle: Callable[[Controller, int, int], Awaitable[None]], epoch: int, switch_number: int
     ) -> None:
-        """Make servers apply replayed updates once all workers have replayed; return if one never will."""
+        """Make servers apply replayed updates after all workers' replays; return if a worker is lost."""
         # Wait, because a second controller would supersede the one that restores the switch.
-        while not (self.liveness.all_up and self._has_replayed(switch)):
+        while not (self.liveness.all_up and self._has_replayed(switch_number)):
             await asyncio.sleep(_POLL_S)
-            if self.restarts != switch or self._is_worker_lost():
+            if self.restarts != switch_number or self._is_worker_lost():
                 return
 
-        async def work() -> None:
+        async def settle_once() -> None:
             async with self.controller() as controller:
                 await settle(controller, self.jobs[0], epoch)
 
-        await self._player.retry(work)
+        await self._player.retry(settle_once)
 
     def _is_worker_lost(self) -> bool:
         """Return whether a worker is dead and will not be restarted."""
@@ -137,19 +137,19 @@ class SimulatedCluster:
             each.kind == killed and dead[each.target] for each in self._player.schedule.injections
         )
 
-    def _has_replayed(self, switch: int) -> bool:
+    def _has_replayed(self, switch_number: int) -> bool:
         states = self._testbed.operations.progress.state
         return not self._testbed.dead[:WORKERS].any() and all(
-            client.log is not None and client.log.switch == switch and not client.has_unreplayed
+            client.log is not None and client.log.switch == switch_number and not client.has_unreplayed
             and states[w] != REPLAYING
             for w, client in enumerate(self._testbed.network.clients)
         )  # fmt: skip
 
-    def _renew(self, w: int, incarnation: int, epoch: int, switch: int) -> None:
+    def _renew(self, w: int, incarnation: int, epoch: int, switch_number: int) -> None:
         if incarnation == self._incarnations[w] and not self._testbed.dead[w]:
             client = self._testbed.network.clients[w]
-            renew(client, client.log, epoch, switch)
-            self._testbed.ask(w)
+            renew(client, client.log, epoch, switch_number)
+            self._testbed.wake_driver(w)
 
     # -- workers and servers
 

@@ -11,13 +11,13 @@ from simulator.faults.kills import Kill, draw_kills
 from simulator.faults.kinds import KINDS, NETWORK, kinds_of
 from simulator.faults.schedule import ARMS, RPCS, SERVERS, WORKERS, FaultInjection, FaultSchedule
 
-_MAX_AT_ONCE = 3
-# Restore time of a switch, of which the gaps between kills are fractions.
+_MAX_INJECTIONS = 3
+# Assumed restore time of a switch; the gaps between kills are given as fractions of it.
 _RESTORE_US = 5_000
 
 
 def draw_faults(fault: str, arm: str, seed: int) -> FaultSchedule:
-    """Return the schedule of a fault that a seed determines; it does not depend on the arm's name."""
+    """Return the schedule that a fault, an arm's job and a seed determine; the arm's name does not matter."""
     random = Random(f"{fault} {ARMS[arm].job} {seed}")
     schedule = FaultSchedule(
         fault, arm, random.getrandbits(62),
@@ -36,7 +36,7 @@ def draw_faults(fault: str, arm: str, seed: int) -> FaultSchedule:
     if fault != "everything":
         return replace(schedule, injections=(_injection(fault, random),))
     kinds = [kind for kind in kinds_of(design(ARMS[arm].design)) if kind != WORKER_KILLED.name]
-    injections = [_injection(random.choice(kinds), random) for _ in range(random.randint(2, _MAX_AT_ONCE))]
+    injections = [_injection(random.choice(kinds), random) for _ in range(random.randint(2, _MAX_INJECTIONS))]
     rates = {kind: random.choice([0.0, 0.01, 0.1]) for kind in NETWORK}
     return replace(schedule, injections=tuple(sorted(injections, key=lambda each: each.after)), **rates)
 

@@ -14,10 +14,10 @@ _NS_PER_US = 1_000
 
 
 def history_of(operations: Operations) -> list[dict[str, object]]:
-    """Return operations by invocation time; `completed_us` is None if an operation did not complete.
+    """Return operations in order of invocation; `completed_us` is None if an operation did not complete.
 
-    `keys` has the values that were pushed, or that a completed pull has returned; `unknown` has the keys of a
-    push that were not acknowledged.
+    `keys` maps keys to the values that were pushed, or that a completed pull has returned; `unknown` lists
+    the keys of a push that were not acknowledged.
     """
     rows = [
         _row(operations, w, k)

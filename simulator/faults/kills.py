@@ -1,4 +1,4 @@
-"""Sequences of kills, in virtual time or of real processes, also during the recovery from earlier ones."""
+"""Random sequences of process kills; a kill may come during the recovery from an earlier one."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from experiment.faults import SERVER_KILLED, SWITCH_KILLED, WORKER_KILLED, Proce
 
 _GAPS = (0.0, 0.2, 0.6, 1.2)
 _MAX_KILLS = 5
-_WORKER_PROBABILITY = 0.25
+_WORKER_KILL_PROBABILITY = 0.25
 
 
 class Kill(NamedTuple):
     kind: ProcessKill
-    target: int
+    target: int  # index of the process among those of its kind, from 0
     gap: float  # time until the next kill, as a fraction of a switch's restore time
 
     @property
@@ -27,7 +27,7 @@ def draw_kills(seed: int, workers: int, servers: int) -> tuple[Kill, ...]:
     processes = [(SWITCH_KILLED, 0), *((SERVER_KILLED, p) for p in range(servers))]
     victims = [processes[0], *random.choices(processes, k=random.randint(1, _MAX_KILLS - 1))]
     random.shuffle(victims)
-    if random.random() < _WORKER_PROBABILITY:
+    if random.random() < _WORKER_KILL_PROBABILITY:
         victims.append((WORKER_KILLED, random.randrange(workers)))
     return tuple(
         Kill(kind, target, random.choice(_GAPS) * (0.5 + random.random())) for kind, target in victims

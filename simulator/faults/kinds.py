@@ -29,20 +29,20 @@ _POLL_NS = 500_000
 
 class Fault(ABC):
     name: ClassVar[str]
-    row: ClassVar[str]
-    targets: ClassVar[int] = SERVERS
+    row: ClassVar[str]  # description in the table of docs/reliability.md
+    targets: ClassVar[int] = SERVERS  # number of possible targets
     needs: ClassVar[Need | None] = None
 
     def __init__(self, player: Player, injection: FaultInjection) -> None:
         self._player, self._injection, self._testbed = player, injection, player.testbed
-        self._answered_before = player.answered()
+        self._answered_before = player.count_answered()
         self.has_taken_effect = False
 
     @abstractmethod
     def inject(self) -> None:
         """Begin the fault as soon as its target is up, and schedule its end."""
 
-    def clear(self) -> None:  # noqa: B027  # many end by themselves
+    def clear(self) -> None:  # noqa: B027  # many faults end by themselves
         """Undo the fault, unless it ends by itself."""
 
     def took_effect(self) -> bool:
@@ -140,14 +140,14 @@ class ServerRestarted(Fault):
 
     def _kill(self) -> None:
         p = self._injection.target
-        # The journal may be empty, if the checkpoint was just made.
+        # A checkpoint just before the kill leaves the journal empty.
         self._testbed.servers[p].maybe_checkpoint(self._player.random)
         self._player.cluster.kill_server(p)
         self._frames = self._received()
         self.clear_after(self._duration_ns)
 
     def clear(self) -> None:
-        # Frames that arrived in the meantime were lost.
+        # Frames that arrived while the server was dead are lost.
         self._has_missed_frames = self._received() > self._frames
         self._player.cluster.start_server(self._injection.target)
         self._player.send_from(self._injection.target)
@@ -185,20 +185,20 @@ class ControllerKilled(Fault):
     needs = "switch state"
 
     def inject(self) -> None:
-        self._wanted = _another_hot_set(self._player)
-        _while_moving(self._player, self._wanted, self._die)
+        self._next_hot_set = _another_hot_set(self._player)
+        _act_during_load(self._player, self._next_hot_set, self._kill_controller)
 
     def took_effect(self) -> bool:
         return self._is_interrupted
 
-    def _die(self, session: ControllerSession, task: asyncio.Task[object]) -> None:
+    def _kill_controller(self, session: ControllerSession, task: asyncio.Task[object]) -> None:
         self._is_interrupted = not task.done()
         self._player.kill(session, task)
         self._player.call_later(self._duration_ns, self._start_successor)
 
     def _start_successor(self) -> None:
         player = self._player
-        player.wanted = player.random.choice([self._wanted, _another_hot_set(player)])
+        player.wanted_keys = player.random.choice([self._next_hot_set, _another_hot_set(player)])
         player.start_task(player.load_wanted_keys()).add_done_callback(lambda _: self.end())
 
 
@@ -207,14 +207,14 @@ class SecondController(Fault):
     needs = "switch state"
 
     def inject(self) -> None:
-        _while_moving(self._player, _another_hot_set(self._player), self._supersede)
+        _act_during_load(self._player, _another_hot_set(self._player), self._supersede)
 
     def took_effect(self) -> bool:
-        return self._first.done() and isinstance(self._first.exception(), NotPrimary)
+        return self._first_load.done() and isinstance(self._first_load.exception(), NotPrimary)
 
     def _supersede(self, _: ControllerSession, task: asyncio.Task[object]) -> None:
-        player, self._first = self._player, task
-        player.wanted = _another_hot_set(player)
+        player, self._first_load = self._player, task
+        player.wanted_keys = _another_hot_set(player)
         player.start_task(player.load_wanted_keys()).add_done_callback(lambda _: self.end())
 
 
@@ -224,7 +224,7 @@ class HotSetChanges(Fault):
 
     def inject(self) -> None:
         player = self._player
-        player.wanted, self._entries_before = _another_hot_set(player), self._entries()
+        player.wanted_keys, self._entries_before = _another_hot_set(player), self._entries()
         player.start_task(player.load_wanted_keys()).add_done_callback(lambda _: self.end())
 
     def took_effect(self) -> bool:
@@ -247,7 +247,7 @@ class DiskFull(Fault):
         return int(self._agent.waiting) > 0
 
 
-def _while_moving(
+def _act_during_load(
     player: Player, keys: list[int], action: Callable[[ControllerSession, asyncio.Task[object]], None]
 ) -> None:
     """Call `action` in the middle of a controller's load; load again if a load ends before that point."""
@@ -258,17 +258,17 @@ def _while_moving(
     fired: list[bool] = []
 
     def check_progress() -> None:
-        if session.written > threshold and not fired:
+        if session.updates_written > threshold and not fired:
             fired.append(True)
             player.call_later(player.random.randrange(200_000), lambda: action(session, task))
 
-    def ended(_: object) -> None:
+    def reload_if_not_fired(_: object) -> None:
         if not fired:
-            player.call_later(MS, lambda: _while_moving(player, _another_hot_set(player), action))
+            player.call_later(MS, lambda: _act_during_load(player, _another_hot_set(player), action))
 
     session.on_write = check_progress
     task = player.start_task(player.load(session, keys))
-    task.add_done_callback(ended)
+    task.add_done_callback(reload_if_not_fired)
 
 
 def _another_hot_set(player: Player) -> list[int]:
@@ -301,19 +301,21 @@ FAULTS: Mapping[str, str] = {
 
 
 def kinds_of(design: Design) -> Mapping[str, type[Fault]]:
-    is_met = {
+    needs_met = {
         None: True,
         "durability": design.is_durable,
         "switch state": SWITCH_STATE_OPS.module_for(design) is not None,
     }
-    return {name: kind for name, kind in KINDS.items() if is_met[kind.needs]}
+    return {name: kind for name, kind in KINDS.items() if needs_met[kind.needs]}
 
 
 def faults_of(design: Design) -> tuple[str, ...]:
     applicable = kinds_of(design)
-    kills = {kind.name for kind in PROCESS_KILLS} <= set(applicable)
+    can_kill_all = {kind.name for kind in PROCESS_KILLS} <= set(applicable)
     return tuple(
-        name for name in FAULTS if name in applicable or (name not in KINDS and (name != "kills" or kills))
+        name
+        for name in FAULTS
+        if name in applicable or (name not in KINDS and (name != "kills" or can_kill_all))
     )
 
 

@@ -34,17 +34,17 @@ class Failure(Strict):
 class Tally(Strict):
     schedules: int = 0
     happened: int = 0
-    """Schedules whose fault took effect while RPCs were answered."""
+    """Schedules whose faults took effect, and in which RPCs were answered after the first fault began."""
     redrawn: int = 0
     """Further schedules that were drawn because a fault had no effect; they were checked too."""
     rpcs: int = 0
-    during: int = 0
-    sent: int = 0
+    during: int = 0  # RPCs answered after the first fault began
+    sent: int = 0  # lanes of pushes that were acknowledged
     lost: int = 0
-    """Keys whose final value is too small; `doubled`: too large."""
+    """Keys whose final value is too small; `doubled` counts those whose final value is too large."""
     doubled: int = 0
-    misread: int = 0
-    stuck: int = 0
+    misread: int = 0  # pulled values out of bounds
+    stuck: int = 0  # schedules that did not come to rest
     recovery_ms: tuple[float, ...] = ()
     failures: tuple[Failure, ...] = Field(default=(), max_length=_MAX_FAILURES)
 
@@ -88,8 +88,8 @@ def play_rows(
     tallies: dict[MatrixRow, list[Tally]] = {row: [] for row in rows}
     done, total = 0, schedules * len(rows)
     progress(0, total)
-    for number, text in run_in_parallel(play_seeds, tasks, scheduler, processes):
-        fault, arm, _, n = tasks[number]
+    for task_number, text in run_in_parallel(play_seeds, tasks, scheduler, processes):
+        fault, arm, _, n = tasks[task_number]
         tallies[fault, arm].append(Tally.model_validate_json(text))
         done += n
         progress(done, total)

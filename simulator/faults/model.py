@@ -1,6 +1,6 @@
 """A plain model of what must hold for a history, without any of the agents' code.
 
-As in Jepsen, operations are invoked and completed at times of one clock, some never. A key's final value is
+As in Jepsen, operations are invoked and completed on one clock; some never complete. A key's final value is
 the sum of all acknowledged pushes to it, modulo 2^32; a push that a killed worker got no answer to may have
 been added once, or not at all. A pull returns at least the sum of pushes acknowledged before its invocation,
 and at most the sum of those invoked before its completion (the bounds of Jepsen's counter). Where servers
@@ -29,14 +29,14 @@ from simulator.faults.operations import (
 )
 
 _MAX_UNKNOWN = 12
-"""Unacknowledged pushes of a key whose subsets are tried: each doubles their number."""
+"""Maximum number of a key's unacknowledged pushes whose 2^n subsets are tried."""
 NO_BLIND_SPANS = np.array([[0, 0]], np.int64)
 
 
 class Judgement(NamedTuple):
-    sent: int
-    lost: int
-    doubled: int
+    sent: int  # lanes of pushes that were acknowledged
+    lost: int  # keys whose final value is too small
+    doubled: int  # keys whose final value is too large
     early: int  # pulled values that lack an acknowledged push
     late: int  # pulled values that contain more than the pushes invoked before
 
@@ -56,8 +56,8 @@ def judge(
 
     `uncertain` are further (key, delta) pairs that may or may not have been added.
     `blind` are intervals, int64[n, 2], in which a pull may lack acknowledged pushes: from a switch's death
-    until its updates have been replayed. `publishes` tells whether servers publish values: then a pull in an
-    interval has no bounds, as a push without an answer may be in a value twice until it is settled.
+    until its updates have been replayed. `publishes` tells whether servers publish values: then a pull in
+    such an interval has no bounds, because an unanswered push may be in a value twice until it is settled.
     """
     sums, unknown, sent = _sums(operations)
     for key, delta in uncertain:
@@ -79,10 +79,10 @@ def judge(
 
 def _sums(operations: Operations) -> tuple[NDArray[np.int64], dict[int, list[int]], int]:
     sums = np.zeros(KEYS, np.int64)
-    others = np.full((4096, 2), -1, np.int64)
-    sent, n_others = (int(number) for number in _add_up(*operations, sums, others))
+    unacked = np.full((4096, 2), -1, np.int64)
+    sent, n_unacked = (int(number) for number in _add_up(*operations, sums, unacked))
     unknown: dict[int, list[int]] = {}
-    for key, delta in others[:n_others].tolist():
+    for key, delta in unacked[:n_unacked].tolist():
         unknown.setdefault(key, []).append(delta)
     return sums, unknown, sent
 
@@ -94,9 +94,9 @@ def _add_up(
     history: RecordTable[Operation],
     _pulled: Words,
     sums: Ints,
-    others: Ints,
+    unacked: Ints,
 ) -> Ints:
-    sent, n_others = int64(0), int64(0)
+    sent, n_unacked = int64(0), int64(0)
     for w in range(len(progress)):
         for k in range(int64(progress[w].operations)):
             operation = history[w, k]
@@ -105,10 +105,10 @@ def _add_up(
                     if _has(operation.added, key):
                         sums[key] += delta_of(header, w, k, key)
                         sent += 1
-                    elif _has(operation.mask, key) and n_others < len(others):
-                        others[n_others, 0], others[n_others, 1] = key, delta_of(header, w, k, key)
-                        n_others += 1
-    return np.array([sent, n_others])
+                    elif _has(operation.mask, key) and n_unacked < len(unacked):
+                        unacked[n_unacked, 0], unacked[n_unacked, 1] = key, delta_of(header, w, k, key)
+                        n_unacked += 1
+    return np.array([sent, n_unacked])
 
 
 @entry_point
@@ -122,7 +122,7 @@ def _pulls_out_of_bounds(
 ) -> Ints:
     counts = np.zeros(2, np.int64)
     for w in range(len(progress)):
-        seen = np.zeros(KEYS, np.int64)
+        previous = np.zeros(KEYS, np.int64)
         for k in range(int64(progress[w].operations)):
             pull = history[w, k]
             if pull.kind != PULL or pull.completed == 0:
@@ -132,18 +132,18 @@ def _pulls_out_of_bounds(
                 for j in range(int64(progress[v].operations)):
                     push = history[v, j]
                     if push.kind == PUSH and push.invoked < pull.completed:
-                        before = push.completed != 0 and push.completed <= pull.invoked
+                        is_before = push.completed != 0 and push.completed <= pull.invoked
                         for key in range(KEYS):
                             if _has(push.mask & pull.mask, key):
                                 delta = delta_of(header, v, j, key)
                                 high[key] += delta
-                                low[key] += delta if before else 0
-            is_blind = _is_within(blind, int64(pull.invoked), int64(pull.completed))
+                                low[key] += delta if is_before else 0
+            is_blind = _overlaps(blind, int64(pull.invoked), int64(pull.completed))
             for key in range(KEYS):
                 if _has(pull.mask, key):
                     value = int64(pulled[w, k, key])
-                    lower = seen[key] if publishes else low[key]
-                    seen[key] = value
+                    lower = previous[key] if publishes else low[key]
+                    previous[key] = value
                     counts[0] += value < lower and not is_blind
                     counts[1] += value > high[key] and not (is_blind and publishes)
     return counts
@@ -155,8 +155,8 @@ def _has(mask: np.uint64, key: int) -> bool:
 
 
 @compiled
-def _is_within(blind: Ints, begin: int, end: int) -> bool:
-    is_within = False
+def _overlaps(blind: Ints, begin: int, end: int) -> bool:
+    is_overlap = False
     for n in range(len(blind)):
-        is_within |= begin < blind[n, 1] and end > blind[n, 0]
-    return is_within
+        is_overlap |= begin < blind[n, 1] and end > blind[n, 0]
+    return is_overlap

@@ -1,8 +1,8 @@
 """Workers' operations under faults: random pulls and pushes, one after the other, and their history.
 
-All of it is compiled, as a million schedules are played. Pushed values follow from seed, worker, operation
-and key, so that the model can compute them; the history is Jepsen's: invocations and completions on one
-clock.
+All of it is compiled, because a million schedules are played. Pushed values follow from seed, worker,
+operation and key, so that the model can compute them; the history is Jepsen's: invocations and
+completions on one clock.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ KEYS = 64
 OPERATIONS = 256
 EXTREMES = np.array([0, 1, 2**31 - 1, 2**31, 2**32 - 1], np.int64)
 IDLE, IN_OPERATION, REPLAYING = 0, 1, 2
-"""State of a worker: between two operations; in one; replaying what a lost switch had acknowledged."""
+"""State of a worker: between operations; in an operation; replaying what a lost switch had acknowledged."""
 RPCS_REACHED, SERVER_LOG_FULL = -1, -2
 """Further reasons why the loop ends: `header.until` RPCs have been answered; server `header.agent` has a full
 log."""
@@ -39,7 +39,7 @@ class OperationsHeader:
     begin_ns: int  # CPU time before the first RPC of an operation
     think_ns: int  # maximum pause between two operations of a worker
     until: int  # number of answered RPCs at which the loop returns
-    answered: int
+    answered: int  # number of answered RPCs
     is_closing: int  # whether no operation begins any more
     is_extreme: int  # whether pushed values are those of `EXTREMES`
     pulls: float  # probability that an operation is a pull
@@ -50,13 +50,13 @@ class OperationsHeader:
 
 class WorkerProgress:
     state: int
-    operations: int
-    due: int
-    completed: int
+    operations: int  # number of invoked operations
+    due: int  # when the next operation begins, ns
+    completed: int  # number of completed operations
 
 
 class Operation:
-    """An operation of a worker; times in ns, 0 if it has not completed."""
+    """An operation of a worker; times in ns. `completed` is 0 if the operation has not completed."""
 
     kind: int
     invoked: int
@@ -85,10 +85,10 @@ def make_operations(workers: int) -> Operations:
 def delta_of(header: OperationsHeader, w: int, k: int, key: int) -> int:
     at = np.uint64((w * OPERATIONS + k) * KEYS + key + 1)
     h = mix64(header.seed + at * np.uint64(0x9E3779B97F4A7C15))
-    chosen = int64(h >> np.uint64(40))
+    bits = int64(h >> np.uint64(40))
     if not header.is_extreme:
-        return 1 + chosen % 1000
-    return int64(EXTREMES[chosen % len(EXTREMES)]) if chosen & 0x10000 else int64(h) & ALL
+        return 1 + bits % 1000
+    return int64(EXTREMES[bits % len(EXTREMES)]) if bits & 0x10000 else int64(h) & ALL
 
 
 @entry_point
@@ -104,7 +104,7 @@ def run_operations(world: World, operations: Operations, until: int) -> int:
             _count_answered(world, operations, agent)
         elif reason == DRIVER_DUE:
             _count_answered(world, operations, agent)
-            _ask_worker(world, operations, agent)
+            _wake_driver(world, operations, agent)
             if header.answered >= header.until:
                 return RPCS_REACHED
         else:
@@ -119,7 +119,7 @@ def _count_answered(world: World, operations: Operations, w: int) -> None:
 
 
 @compiled
-def _ask_worker(world: World, operations: Operations, w: int) -> None:
+def _wake_driver(world: World, operations: Operations, w: int) -> None:
     header, worker, calls = operations.header, operations.progress[w], row(world.calls, w)
     now = int64(world.header.now)
     if calls.header.pending == 0 and worker.state != IDLE:

@@ -1,4 +1,4 @@
-"""The table of docs/reliability.md, between two markers of the page."""
+"""Write the table of docs/reliability.md, which is between two markers of the page."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ MS = 1_000_000
 _TIMEOUT_NS = 1_000_000 * MS
 _SLICE_NS = 5 * MS
 _MAX_CLOSING_NS = 60_000 * MS
-"""Time limit of a schedule's end, if servers also act without requests; beyond it the schedule is stuck."""
+"""Time limit for coming to rest, if servers also act without requests; beyond it the schedule is stuck."""
 
 
 class InjectedFault(Protocol):
@@ -46,10 +46,10 @@ class Outcome(NamedTuple):
     took_effect: bool
     rpcs: int
     during: int
-    """RPCs that were answered between a fault and the recovery; all RPCs if the network has faults."""
+    """RPCs that were answered after the first fault began; all RPCs if only frames are affected."""
     recovery_ms: float
-    """Time from the end of the last fault until all operations pending then had completed."""
-    at_rest: bool
+    """Time from the end of the last fault until all operations pending at that time had completed."""
+    at_rest: bool  # whether everything ended in time; False means that the schedule is stuck
     judgement: Judgement
 
     @property
@@ -62,20 +62,20 @@ class Player:
         self.testbed, self.schedule = testbed, schedule
         self._kinds = kinds
         self.random = Random(schedule.seed)
-        self.wanted = self.random.sample(range(KEYS), schedule.hot)
-        testbed.reset(schedule, self.wanted)
+        self.wanted_keys = self.random.sample(range(KEYS), schedule.hot)
+        testbed.reset(schedule, self.wanted_keys)
         self.loop = VirtualLoop()
         self.tasks: set[asyncio.Task[object]] = set()
         self.sessions: list[ControllerSession] = []
         self.cluster = SimulatedCluster(self)
-        self.injections = list(schedule.injections)
+        self.injections = list(schedule.injections)  # those that are still to come
         self.active_faults = 0
         self.faults: list[InjectedFault] = []
-        self.recoveries: list[tuple[int, int]] = []
-        self.worker_restarts: list[tuple[int, int]] = []
-        self.blind_spans: list[list[int]] = []
+        self.recoveries: list[tuple[int, int]] = []  # time, ns, and RPCs answered before the fault
+        self.worker_restarts: list[tuple[int, int]] = []  # worker and time, ns
+        self.blind_spans: list[list[int]] = []  # begin and end, ns
         self.is_closing = False
-        self._hold_deadline_ns, self._is_held = _TIMEOUT_NS, False
+        self._closing_deadline_ns, self._is_exchange_suspended = _TIMEOUT_NS, False
         self._timers: list[tuple[int, int, Callable[[], None]]] = []
         self._order = count()
 
@@ -84,7 +84,7 @@ class Player:
     def run(self) -> Outcome:
         try:
             for w in range(WORKERS):
-                self.testbed.ask(w)
+                self.testbed.wake_driver(w)
             self._recovery = self.start_task(supervise_switch(self.cluster))
             self._set_rpc_target()
             at_rest = self._run_loop()
@@ -102,7 +102,7 @@ class Player:
             elif reason == RPCS_REACHED:
                 self._on_rpcs_reached()
             elif reason == SERVER_LOG_FULL:
-                self._make_room(int(testbed.world.header.agent) - WORKERS)
+                self._empty_server_log(int(testbed.world.header.agent) - WORKERS)
             elif reason == OUT_OF_ROOM:
                 return False
             elif reason == NO_EVENTS and until == _TIMEOUT_NS:
@@ -113,24 +113,24 @@ class Player:
                 return False
             else:
                 testbed.now = until
-                self._do_due(until)
+                self._run_due_callbacks(until)
 
     @property
     def _servers_are_passive(self) -> bool:
         """Whether servers act on requests only, so that no event remains after workers' operations."""
-        return self._is_held or self.testbed.switch.state_ops.hold is None
+        return self._is_exchange_suspended or self.testbed.switch.state_ops.hold is None
 
     def _run_while_servers_act(self, until: int) -> int:
         """Run until a time; return NO_EVENTS if only servers' spontaneous actions remain."""
         testbed = self.testbed
         while True:
-            part = min(until, testbed.now + _SLICE_NS)
-            reason = testbed.run(part)
-            if reason != TIME_REACHED or part == until:
+            slice_end = min(until, testbed.now + _SLICE_NS)
+            reason = testbed.run(slice_end)
+            if reason != TIME_REACHED or slice_end == until:
                 return reason
             if until == _TIMEOUT_NS and self._operations_ended():
                 return NO_EVENTS
-            testbed.now = part
+            testbed.now = slice_end
 
     def _operations_ended(self) -> bool:
         calls, progress = self.testbed.world.calls.header, self.testbed.operations.progress
@@ -144,7 +144,7 @@ class Player:
             for w in range(WORKERS)
         )
 
-    def _make_room(self, p: int) -> None:
+    def _empty_server_log(self, p: int) -> None:
         server = self.testbed.servers[p]
         server.state.header.contacts = 0
         if int(server.state.header.noted) and not server.checkpoint():
@@ -154,9 +154,9 @@ class Player:
         dues = [server.due for server in self.testbed.servers if not self._is_dead(WORKERS + server.p)]
         if self._timers:
             dues.append(self._timers[0][0])
-        return max(min(self.loop.due(), *dues), self.testbed.now) if dues else self.loop.due()
+        return max(min(self.loop.next_due(), *dues), self.testbed.now) if dues else self.loop.next_due()
 
-    def _do_due(self, now: int) -> None:
+    def _run_due_callbacks(self, now: int) -> None:
         while self._timers and self._timers[0][0] <= now:
             heapq.heappop(self._timers)[2]()
         for server in self.testbed.servers:
@@ -212,12 +212,12 @@ class Player:
 
     # -- faults
 
-    def answered(self) -> int:
+    def count_answered(self) -> int:
         return int(self.testbed.operations.header.answered) + int(self.testbed.world.calls.header.rows.sum())
 
-    def mark_recovered(self, before: int) -> None:
+    def mark_recovered(self, answered_before: int) -> None:
         self.active_faults -= 1
-        self.recoveries.append((self.testbed.now, before))
+        self.recoveries.append((self.testbed.now, answered_before))
         self._set_rpc_target()
 
     def _stop_operations(self) -> None:
@@ -227,10 +227,10 @@ class Player:
         for links in (world.up, world.down):
             links.impaired = 0
         self.is_closing = True
-        self._hold_deadline_ns = self.testbed.now + _MAX_CLOSING_NS
+        self._closing_deadline_ns = self.testbed.now + _MAX_CLOSING_NS
         self.testbed.operations.header.is_closing = 1
         for w in range(WORKERS):
-            self.testbed.ask(w)
+            self.testbed.wake_driver(w)
         if self.testbed.has_switch_parameters and (self.testbed.moving_entries() or self.schedule.injections):
             self.start_task(self.load_wanted_keys())
         if self.testbed.switch.state_ops.hold is not None:
@@ -240,8 +240,8 @@ class Player:
         """Stop exchanges between servers and the switch as soon as everything else has ended."""
         if self._has_ended():
             self.testbed.hold()
-            self._is_held = True
-        elif self.testbed.now < self._hold_deadline_ns:
+            self._is_exchange_suspended = True
+        elif self.testbed.now < self._closing_deadline_ns:
             self.call_later(MS, self._hold_at_rest)
 
     def _is_dead(self, a: int) -> bool:
@@ -259,9 +259,9 @@ class Player:
             await controller.load(self.testbed.arm.job, keys)
 
     async def load_wanted_keys(self) -> None:
-        # Another controller that becomes primary meanwhile may load other keys, or admit a worker; either way
-        # it finishes the moves in progress.
-        await self.retry(lambda: self.load(self.session(), self.wanted))
+        # Another controller that becomes primary meanwhile may load other keys, or admit a worker; in both
+        # cases it finishes the moves in progress.
+        await self.retry(lambda: self.load(self.session(), self.wanted_keys))
 
     def kill(self, session: ControllerSession, task: asyncio.Task[object]) -> None:
         """Kill a controller: nothing that it does from now on has an effect."""
@@ -290,15 +290,15 @@ class Player:
 
     def _has_ended(self) -> bool:
         calls, progress = self.testbed.world.calls.header, self.testbed.operations.progress
-        idle = all(
+        is_idle = all(
             self._is_dead(w)
             or (calls.pending[w] == 0 and not calls.unreplayed[w] and progress.state[w] == IDLE)
             for w in range(WORKERS)
         )
         tasks = self.tasks - {self._recovery}
         return (
-            idle
-            and not self._recovery.done()  # it ends only with an error
+            is_idle
+            and not self._recovery.done()  # the recovery task ends only with an error
             and all(task.done() for task in tasks)
             and self.cluster.liveness.all_up
             and not self.testbed.moving_entries()
@@ -311,14 +311,14 @@ class Player:
             if error is not None and not isinstance(error, ControllerError):
                 raise error
         history, progress = testbed.operations.history, testbed.operations.progress
-        recovered = max(
+        recovery_ns = max(
             (self._first_completed_after(w, end) - end for w, end in self.worker_restarts), default=0
         )
         for end, _ in self.recoveries:
             for w in range(WORKERS):
                 operations = history[w, : int(progress.operations[w])]
                 pending = operations.completed[(operations.invoked <= end) & (operations.completed > end)]
-                recovered = max(recovered, int(pending.max(initial=end)) - end)
+                recovery_ns = max(recovery_ns, int(pending.max(initial=end)) - end)
         world = testbed.world
         network = [
             sum(int(links[kind.counter].sum()) for links in (world.up, world.down)) > 0
@@ -326,8 +326,10 @@ class Player:
             if getattr(self.schedule, kind.name)
         ]
         evidence = [*(fault.has_taken_effect for fault in self.faults), *network]
-        rpcs = self.answered()
-        during = rpcs - min(before for _, before in self.recoveries) if self.recoveries else 0
+        rpcs = self.count_answered()
+        during = (
+            rpcs - min(answered_before for _, answered_before in self.recoveries) if self.recoveries else 0
+        )
         blind_spans = (
             np.array(self.blind_spans, np.int64).reshape(-1, 2) if self.blind_spans else NO_BLIND_SPANS
         )
@@ -335,11 +337,11 @@ class Player:
             took_effect=bool(evidence) and all(evidence) and during > 0 and rpcs >= self.schedule.rpcs,
             rpcs=rpcs,
             during=during,
-            recovery_ms=recovered / MS,
+            recovery_ms=recovery_ns / MS,
             at_rest=at_rest,
             judgement=judge(
                 testbed.operations,
-                testbed.held() + self._unreplayed(),
+                testbed.current_values() + self._unreplayed(),
                 blind_spans,
                 testbed.unknown,
                 testbed.switch.state_ops.hold is not None,

@@ -19,11 +19,11 @@ class FaultInjection:
     after: int
     """Number of RPCs that are answered before the injection."""
     duration_us: int
-    target: int
+    target: int  # index of the worker, server or host that the fault affects, from 0
     amount: int = 0
     """Extra delay of frames, µs; other kinds ignore it."""
     after_previous_us: int | None = None
-    """Time after the previous injection, instead of a number of RPCs."""
+    """Time after the previous injection, which replaces `after`; None means that `after` applies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +35,12 @@ class FaultSchedule:
     loss: float = 0.0
     duplication: float = 0.0
     reordering: float = 0.0
-    extra_delay_us: int = 0
-    delay_us: int = 5
-    think_us: int = 200
-    pulls: float = 0.3
-    share: float = 0.2
-    hot: int = 24
+    extra_delay_us: int = 0  # maximum extra delay of a reordered frame
+    delay_us: int = 5  # propagation delay of a cable
+    think_us: int = 200  # maximum pause between two operations of a worker
+    pulls: float = 0.3  # probability that an operation is a pull
+    share: float = 0.2  # probability that an operation includes a given key
+    hot: int = 24  # number of keys in the first hot set
     is_extreme: bool = False
     """Whether pushes have the extreme values of 32 bits; pulls are not judged then."""
     injections: tuple[FaultInjection, ...] = ()
@@ -54,7 +54,7 @@ class FaultSchedule:
 
     @classmethod
     def from_json(cls, text: str) -> FaultSchedule:
-        given = json.loads(text)
-        if message := renamed_arm([given["arm"]]) or find_old("field", SCHEDULE_FIELDS, given):
+        fields = json.loads(text)
+        if message := renamed_arm([fields["arm"]]) or find_old("field", SCHEDULE_FIELDS, fields):
             raise ValueError(message)
-        return cls(**{**given, "injections": tuple(FaultInjection(**each) for each in given["injections"])})
+        return cls(**{**fields, "injections": tuple(FaultInjection(**each) for each in fields["injections"])})

@@ -46,7 +46,7 @@ class RestartableServer:
         self._service = UdpEndpoint(service.mac, service.address, HOTLINE_PORT)
         self._core: Core[UdpEndpoint] | None = None
         self.due = NEVER
-        """When `wake` is due, as of the latest `frames_to_send`."""
+        """When `wake` is due, ns; `frames_to_send` updates it."""
         self._checkpoint: dict[str, bytes] = {}
         self._initially_in_switch = np.zeros(0, np.uint64)
 
@@ -91,7 +91,7 @@ class RestartableServer:
         self.core.wake(now)
 
     def checkpoint(self) -> bool:
-        """Make a checkpoint, which empties the journal; return False if it is not possible now."""
+        """Make a checkpoint, which empties the journal; return False if the server is not idle."""
         if not self.core.is_idle:
             return False
         self._checkpoint = dict(self.core.checkpoint())
@@ -103,7 +103,7 @@ class RestartableServer:
             self.checkpoint()
 
     def recover(self, journal: bytes) -> None:
-        """Restart after a kill, in zeroed arrays, from the checkpoint and the journal."""
+        """Restart after a kill from the checkpoint and the journal; the caller has reset the arrays."""
         self._core = None
         if not self._checkpoint:
             self._state_ops.release_to_switch(self.store, self._initially_in_switch)

@@ -18,7 +18,7 @@ _SEARCH = settings(
 
 
 def shrink(testbed: SimulatedTestbed, failing: FaultSchedule) -> FaultSchedule:
-    """Return a simpler schedule that fails, with fewer injections, network faults, keys and RPCs, in turn."""
+    """Return a simpler failing schedule: reduce injections first, then network faults, keys and RPCs."""
     for k in range(len(list(_candidates(failing)))):
         candidates = list(_candidates(failing))[k]
         try:
@@ -36,9 +36,9 @@ def _candidates(schedule: FaultSchedule) -> Iterator[st.SearchStrategy[FaultSche
         )
     )
     yield st.tuples(st.booleans(), st.booleans(), st.booleans()).map(
-        lambda on: replace(
-            schedule, loss=on[0] * schedule.loss, duplication=on[1] * schedule.duplication,
-            reordering=on[2] * schedule.reordering,
+        lambda is_on: replace(
+            schedule, loss=is_on[0] * schedule.loss, duplication=is_on[1] * schedule.duplication,
+            reordering=is_on[2] * schedule.reordering,
         )
     )  # fmt: skip
     yield st.sampled_from([0.02, schedule.share]).map(lambda share: replace(schedule, share=share))

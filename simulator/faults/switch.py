@@ -29,7 +29,7 @@ from softswitch.p4runtime.messages import p4i, p4r
 R = TypeVar("R", bound=Row)
 _MAX_ROWS = 64
 """Maximum rows of a table: enough for a fault schedule, and few, so that a restart is fast."""
-_WINDOW = 64
+_WINDOW = 64  # cells of an exactly-once register for each row
 _MAX_BATCH = 16
 """Maximum updates of a Write that take effect together; a controller may die between two such batches."""
 _MAX_PAUSE_S = 200e-6
@@ -69,7 +69,7 @@ class RestartableSwitch(SimulatedSwitch):
         self.is_off = False
         self.restarts = 0
         self.primary: ControllerSession | None = None
-        self.sessions = 0
+        self.sessions = 0  # number of epochs given to controllers
         self._empty = self.image()
 
     def image(self) -> Words:
@@ -110,7 +110,7 @@ class ControllerSession(SwitchClient):
         self._packet_out = packet_out
         self._incarnation = switch.restarts
         self.is_killed = False
-        self.written = 0
+        self.updates_written = 0
         self.on_write: Callable[[], None] = lambda: None
         self.packet_ins: asyncio.Queue[bytes] = asyncio.Queue()
 
@@ -153,7 +153,7 @@ class ControllerSession(SwitchClient):
                 return
             batch = updates[at : at + self._random.randint(1, _MAX_BATCH)]
             self._simulated.write(batch)
-            self.written += len(batch)
+            self.updates_written += len(batch)
             at += len(batch)
             self.on_write()
         await self._pause()

@@ -44,7 +44,7 @@ _UNRESET_FIELDS = {"calls": ("sent", "log", "space"), "servers": ("contacts", "j
 
 
 class SimulatedTestbed:
-    """Three workers, two servers and a switch, in one arm. `compiled` replaces the design's program."""
+    """Three workers, two servers and a switch, in one arm. `compiled`, if given, replaces its program."""
 
     def __init__(self, arm: Arm, compiled: CompiledConfig | None = None) -> None:
         self.arm = arm
@@ -166,7 +166,7 @@ class SimulatedTestbed:
 
     # -- agents
 
-    def ask(self, w: int) -> None:
+    def wake_driver(self, w: int) -> None:
         wake_agent(self._pinned_world, w)
 
     def kill_agent(self, a: int) -> None:
@@ -190,8 +190,8 @@ class SimulatedTestbed:
     def restart_worker(self, w: int, epoch: int, switch: int) -> None:
         log = self.logs[w]
         log.restore(switch)
-        make = type(self._clients[w])
-        fresh = make(
+        client_class = type(self._clients[w])
+        fresh = client_class(
             Caller(self.arm.job, w + 1, epoch), SERVERS, self.space, lambda: self.now, largest=KEYS, log=log
         )
         fresh_state = fresh.state
@@ -229,12 +229,12 @@ class SimulatedTestbed:
 
     # -- values
 
-    def held(self) -> NDArray[np.uint32]:
+    def current_values(self) -> NDArray[np.uint32]:
         switch = self.switch
         total = switch.state_ops.values(switch.pipeline, switch.entries, self.space)
         for server in self.servers:
-            held = server.store.contents()
-            total[self.space.positions(held.keys)] += held.sums
+            contents = server.store.contents()
+            total[self.space.positions(contents.keys)] += contents.sums
         return total
 
     @property
@@ -256,7 +256,7 @@ def _arrays(world: World) -> Iterator[NDArray[np.generic]]:
 
 
 def _field(records: object, name: str) -> NDArray[np.int64]:
-    """Return a field of records as an array, which Python reads ten times faster."""
+    """Return a field of records as an array, which Python reads ten times faster than the records."""
     return np.asarray(records)[name].reshape(-1)
 
 
@@ -265,10 +265,10 @@ def _octets_of(array: NDArray[np.generic]) -> NDArray[np.uint8]:
 
 
 def _flat(
-    tuples: Any, without: Sequence[str]
+    tuples: Any, excluded: Sequence[str]
 ) -> Iterator[NDArray[np.generic]]:  # `tuples` has the state class of any design
     for name, field in tuples._asdict().items():
-        if isinstance(field, Share) or name in without:
+        if isinstance(field, Share) or name in excluded:
             continue
         yield field
 

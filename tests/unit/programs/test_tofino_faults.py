@@ -32,7 +32,13 @@ def end_of(testbed: SimulatedTestbed, schedule: FaultSchedule) -> list[Any]:
     outcome = play_schedule(testbed, schedule)
     world = testbed.world
     cables = [np.array(links).tolist() for links in (world.up, world.down)]
-    return [outcome, history_of(testbed.operations), testbed.held().tolist(), cables, contents(testbed)]
+    return [
+        outcome,
+        history_of(testbed.operations),
+        testbed.current_values().tolist(),
+        cables,
+        contents(testbed),
+    ]
 
 
 @pytest.mark.no_cover

@@ -84,7 +84,9 @@ def test_a_schedule_is_a_history(fault: str) -> None:
     for _ in range(2):
         play_schedule(testbed, draw_faults("everything", "offload-proxy", 5))
         outcome = play_schedule(testbed, schedule)
-        found.append((outcome, testbed.operations.history.tobytes(), testbed.now, testbed.held().tolist()))
+        found.append(
+            (outcome, testbed.operations.history.tobytes(), testbed.now, testbed.current_values().tolist())
+        )
         assert max(testbed.operations.progress.operations) > 3
     assert found[0] == found[1]
 
@@ -148,7 +150,7 @@ def test_during_and_recovery_are_counted_from_injection_and_end(
     made, mark_recovered = Fault.__init__, Player.mark_recovered
 
     def seen(fault: Fault, player: Player, injection: Any) -> None:
-        injected.append(player.answered())
+        injected.append(player.count_answered())
         made(fault, player, injection)
 
     def healed(player: Player, before: int) -> None:
