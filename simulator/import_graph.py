@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def needed_by(modules: Iterable[str], root: Path = ROOT) -> dict[str, Path]:
-    """Return the files of these modules and of all that they import statically below `root`, by module."""
+    """Return the files below `root` of these modules and of all modules that they import, by module name."""
     found: dict[str, Path] = {}
     pending, seen = list(modules), set[str]()
     while pending:
@@ -54,5 +54,5 @@ def _imports(source: bytes) -> frozenset[str]:
 def _statements(block: Iterable[Any]) -> Iterator[ast.stmt]:  # also exception handlers and match cases
     for statement in block:
         yield statement
-        for inside in ("body", "orelse", "finalbody", "handlers", "cases"):
-            yield from _statements(getattr(statement, inside, ()))
+        for attribute in ("body", "orelse", "finalbody", "handlers", "cases"):
+            yield from _statements(getattr(statement, attribute, ()))

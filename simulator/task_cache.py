@@ -11,7 +11,7 @@ from controller.dask_cluster import run_in_parallel
 from foundation.logs.parts import write_into_folder
 from foundation.settings import Strict
 
-TaskProgress = Callable[[int, int, str], None]
+TaskProgress = Callable[[int, int, str], None]  # results so far, tasks, name of the latest task
 
 
 class CachedResult(Strict):
@@ -27,30 +27,30 @@ class Task:
     name: str
     file: Path
     fingerprint: str
-    text: str
+    text: str  # input of the function that computes the result
 
 
 def run_cached(
     function: Callable[[str], str], kind: type[D], tasks: Sequence[Task], scheduler: str | None,
     processes: int, progress: TaskProgress,
 ) -> list[D]:  # fmt: skip
-    """Run the tasks without a cached result, cache each result as soon as it is there, and return all.
+    """Run the tasks without a cached result, cache each result when it is available, and return all results.
 
-    `function` makes JSON of a task's text. `scheduler` is the address of a dask.distributed cluster whose
-    workers have this project; None runs `processes` processes on this machine. Raises `ClusterError`, and the
-    error of the first task that fails.
+    `function` maps a task's text to its result as JSON. `scheduler` is the address of a dask.distributed
+    cluster whose workers have this project; None runs `processes` processes on this machine. Raises
+    `ClusterError` if no process can run tasks, and otherwise the error of the first task that fails.
     """
-    found = {task.file: result for task in tasks if (result := _cached(kind, task))}
-    remaining = [task for task in tasks if task.file not in found]
-    progress(len(found), len(tasks), "")
+    results = {task.file: result for task in tasks if (result := _cached(kind, task))}
+    remaining = [task for task in tasks if task.file not in results]
+    progress(len(results), len(tasks), "")
     if remaining:
         texts = [(task.text,) for task in remaining]
         for number, text in run_in_parallel(function, texts, scheduler, min(processes, len(remaining))):
             task = remaining[number]
             write_into_folder(task.file, text + "\n")
-            found[task.file] = kind.model_validate_json(text)
-            progress(len(found), len(tasks), task.name)
-    return [found[task.file] for task in tasks]
+            results[task.file] = kind.model_validate_json(text)
+            progress(len(results), len(tasks), task.name)
+    return [results[task.file] for task in tasks]
 
 
 def _cached(kind: type[D], task: Task) -> D | None:

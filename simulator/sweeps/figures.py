@@ -27,24 +27,24 @@ _BASE_WORKERS = 16
 
 def figures_of(swept: Sequence[Sweep], results: SweepResults) -> Iterator[Figure]:
     for sweep in swept:
-        found = [results[sweep.name, point.name] for point in sweep.points]
-        yield overview(sweep, found)
+        points = [results[sweep.name, point.name] for point in sweep.points]
+        yield overview(sweep, points)
         if sweep.name == "clusters":
-            yield utilisation(sweep, found)
-            yield callers(sweep, found)
-            yield cost(sweep, found)
+            yield utilisation(sweep, points)
+            yield callers(sweep, points)
+            yield cost(sweep, points)
         if sweep.name == "training":
-            yield training(sweep, found)
-            yield communication(sweep, found)
+            yield training(sweep, points)
+            yield communication(sweep, points)
         if sweep.name == "incast":
-            yield drops(sweep, found)
+            yield drops(sweep, points)
 
 
-def _lines(sweep: Sweep, found: Sequence[CachedPoint], metric: Metric) -> list[Series]:
+def _lines(sweep: Sweep, points: Sequence[CachedPoint], metric: Metric) -> list[Series]:
     x = _x(sweep)
     return [
-        Series(arm, x, _values(found, arm, metric), colour_of(arm, number), dash=number % 2)
-        for number, arm in enumerate(_arms(found))
+        Series(arm, x, _values(points, arm, metric), colour_of(arm, number), dash=number % 2)
+        for number, arm in enumerate(_arms(points))
     ]
 
 
@@ -52,35 +52,35 @@ def _x(sweep: Sweep) -> Values:
     return np.array([point.x for point in sweep.points], dtype=np.float64)
 
 
-def _values(found: Sequence[CachedPoint], arm: str, metric: Metric) -> Values:
-    values = [metric(cached.result.arms[arm]) for cached in found]
+def _values(points: Sequence[CachedPoint], arm: str, metric: Metric) -> Values:
+    values = [metric(cached.result.arms[arm]) for cached in points]
     return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
 
 
-def _arms(found: Sequence[CachedPoint]) -> list[str]:
+def _arms(points: Sequence[CachedPoint]) -> list[str]:
     return [
-        arm.name for arm in arms_in_order(set.intersection(*(set(cached.result.arms) for cached in found)))
+        arm.name for arm in arms_in_order(set.intersection(*(set(cached.result.arms) for cached in points)))
     ]
 
 
-def overview(sweep: Sweep, found: Sequence[CachedPoint]) -> Figure:
+def overview(sweep: Sweep, points: Sequence[CachedPoint]) -> Figure:
     return Figure(
         f"sweep-{sweep.name}",
         sweep.title,
         Axis(sweep.axis, is_log=len(sweep.points) > 1 and min(_x(sweep)) > 0),
         Axis("in the unit in each panel's title", is_log=True),
-        [Panel(what, _lines(sweep, found, metric)) for what, metric in METRICS.items()],
+        [Panel(title, _lines(sweep, points, metric)) for title, metric in METRICS.items()],
         caption="Simulated. Half load is half of the capacity of the slowest arm.",
     )
 
 
-def training(sweep: Sweep, found: Sequence[CachedPoint]) -> Figure:
+def training(sweep: Sweep, points: Sequence[CachedPoint]) -> Figure:
     """Plot [DDL] Fig. 1: training time against workers; the ideal is 16 workers on 16/n of the data."""
     x = _x(sweep)
     base = next(number for number, point in enumerate(sweep.points) if point.x == _BASE_WORKERS)
     lines, facts = [], dict[Fact, float]()
-    for number, arm in enumerate(_arms(found)):
-        rate = _values(found, arm, lambda arm: arm.capacity)
+    for number, arm in enumerate(_arms(points)):
+        rate = _values(points, arm, lambda arm: arm.capacity)
         lines.append(Series(arm, x, 1e6 / rate, colour_of(arm, number), dash=number % 2))
         facts |= {(arm, f"{workers:.0f}"): float(speed) for workers, speed in zip(x, rate / x, strict=True)}
         if arm_of(arm).reference is None:
@@ -98,18 +98,18 @@ def training(sweep: Sweep, found: Sequence[CachedPoint]) -> Figure:
     )
 
 
-def communication(sweep: Sweep, found: Sequence[CachedPoint]) -> Figure:
+def communication(sweep: Sweep, points: Sequence[CachedPoint]) -> Figure:
     return Figure(
         "fig-01-share",
         "Communication's share of training time",
         Axis("workers", is_log=True),
         Axis("share of a step", is_share=True),
-        [Panel(sweep.title, _lines(sweep, found, lambda arm: arm.simulated.communication))],
+        [Panel(sweep.title, _lines(sweep, points, lambda arm: arm.simulated.communication))],
         caption="[DDL] Fig. 1, as a share.",
     )
 
 
-def utilisation(sweep: Sweep, found: Sequence[CachedPoint]) -> Figure:
+def utilisation(sweep: Sweep, points: Sequence[CachedPoint]) -> Figure:
     panels: dict[str, Metric] = {
         "workers": lambda arm: arm.simulated.workers_busy,
         "servers": lambda arm: arm.simulated.servers_busy,
@@ -119,13 +119,13 @@ def utilisation(sweep: Sweep, found: Sequence[CachedPoint]) -> Figure:
         "CPU utilisation of S1 to S6",
         Axis("workers, four to a server"),
         Axis("share of the time", is_share=True),
-        [Panel(title, _lines(sweep, found, metric)) for title, metric in panels.items()],
-        caption="[DDL] Fig. 8: with scale it falls on workers and rises on servers, to 90 %. Every worker "
-        "pulls and pushes as fast as it can.",
+        [Panel(title, _lines(sweep, points, metric)) for title, metric in panels.items()],
+        caption="[DDL] Fig. 8: with scale, utilisation falls on workers and rises on servers, to 90 %. "
+        "Every worker pulls and pushes as fast as it can.",
     )
 
 
-def callers(sweep: Sweep, found: Sequence[CachedPoint]) -> Figure:
+def callers(sweep: Sweep, points: Sequence[CachedPoint]) -> Figure:
     """Plot [DDL] Fig. 7b: unique workers that call a server within 1,000 µs."""
     panels: dict[str, Metric] = {"p50": lambda arm: arm.callers_p50, "p99": lambda arm: arm.callers_p99}
     return Figure(
@@ -133,12 +133,12 @@ def callers(sweep: Sweep, found: Sequence[CachedPoint]) -> Figure:
         "Workers that call one server within 1,000 µs, S1 to S6",
         Axis("workers, four to a server"),
         Axis("unique workers in a window"),
-        [Panel(title, _lines(sweep, found, metric)) for title, metric in panels.items()],
-        caption="[DDL] Fig. 7b: 50 to 200. Windows without a request do not count.",
+        [Panel(title, _lines(sweep, points, metric)) for title, metric in panels.items()],
+        caption="[DDL] Fig. 7b: 50 to 200 workers. Windows without a request do not count.",
     )
 
 
-def drops(sweep: Sweep, found: Sequence[CachedPoint]) -> Figure:
+def drops(sweep: Sweep, points: Sequence[CachedPoint]) -> Figure:
     def share(arm: SweptArm) -> float:
         return arm.simulated.dropped / max(arm.simulated.frames, 1)
 
@@ -147,15 +147,15 @@ def drops(sweep: Sweep, found: Sequence[CachedPoint]) -> Figure:
         "Incast: frames that find a queue full",
         Axis("workers", is_log=True),
         Axis("share of all frames", is_share=True),
-        [Panel(sweep.title, _lines(sweep, found, share))],
-        caption="Each is sent again after 20 ms or more; none is lost or counted twice.",
+        [Panel(sweep.title, _lines(sweep, points, share))],
+        caption="Each dropped frame is sent again after 20 ms or more; no update is lost or counted twice.",
     )
 
 
-def cost(sweep: Sweep, found: Sequence[CachedPoint]) -> Figure:
+def cost(sweep: Sweep, points: Sequence[CachedPoint]) -> Figure:
     x = np.array([point.config.workers + point.config.servers for point in sweep.points], dtype=np.float64)
-    loop = np.array([1e6 * cached.cost.loop_s / cached.result.rpcs for cached in found])
-    whole = np.array([1e6 * cached.cost.real_s / cached.result.rpcs for cached in found])
+    loop = np.array([1e6 * cached.cost.loop_s / cached.result.rpcs for cached in points])
+    whole = np.array([1e6 * cached.cost.real_s / cached.result.rpcs for cached in points])
     return Figure(
         "cost",
         "CPU time to simulate an RPC of S1 to S6",

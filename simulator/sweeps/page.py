@@ -18,7 +18,7 @@ from simulator.sweeps.spread import SweepResults
 _READING = (
     "The same P4 program and agents as in a real run, on a virtual clock, with cables, cores and CPU times "
     "of agents as configured (docs/simulator.md).",
-    "Capacity is the step rate of all workers together when each begins a step at the end of the one before.",
+    "Capacity is the step rate of all workers together when each begins a step as soon as it ends one.",
 )
 
 
@@ -40,23 +40,23 @@ def write_page(swept: Sequence[Sweep], results: SweepResults, folder: Path) -> P
 
 
 def table(sweep: Sweep, results: SweepResults) -> Table:
-    found = {point.name: results[sweep.name, point.name] for point in sweep.points}
-    base = reference_of(name for cached in found.values() for name in cached.result.arms)
+    points = {point.name: results[sweep.name, point.name] for point in sweep.points}
+    base = reference_of(name for cached in points.values() for name in cached.result.arms)
     others = [
         arm for arm in measured_arms(base.design) if arm.reference is not None and not arm.is_repetition
     ]
-    rows: list[Row] = [_row(name, cached, base.name, others) for name, cached in found.items()]
-    changes = [f"{what}: {arm.name}" for what, arm in _changes(others)]
+    rows: list[Row] = [_row(name, cached, base.name, others) for name, cached in points.items()]
+    changes = [f"{label}: {arm.name}" for label, arm in _changes(others)]
     head = (sweep.axis, f"steps/s: {base.name}", *changes, "RPCs", "lanes")
     return Table(f"{sweep.title}: against {base.name}", head, rows)
 
 
-_CHANGED = {"steps/s": "capacity", "pull": "pull_mean", "servers' CPU": "ps_cpu_us_per_step"}
+_CHANGE_METRICS = {"steps/s": "capacity", "pull": "pull_mean", "servers' CPU": "ps_cpu_us_per_step"}
 
 
 def _changes(arms: Sequence[Arm]) -> Iterator[tuple[str, Arm]]:
-    for what, metric in _CHANGED.items():
-        yield from ((what, arm) for arm in arms if metric == "capacity" or arm in arms_in_answer(arm.design))
+    for label, metric in _CHANGE_METRICS.items():
+        yield from ((label, arm) for arm in arms if metric == "capacity" or arm in arms_in_answer(arm.design))
 
 
 def _row(name: str, cached: CachedPoint, base: str, others: Sequence[Arm]) -> Row:
@@ -64,12 +64,15 @@ def _row(name: str, cached: CachedPoint, base: str, others: Sequence[Arm]) -> Ro
     return (
         name,
         plain(f"{arms[base].capacity:,.0f}"),
-        *(plain(change(arms.get(arm.name), arms[base], _CHANGED[what])) for what, arm in _changes(others)),
+        *(
+            plain(change(arms.get(arm.name), arms[base], _CHANGE_METRICS[label]))
+            for label, arm in _changes(others)
+        ),
         plain(f"{cached.result.rpcs:,}"),
         plain(f"{cached.result.sent:,} sent, {cached.result.lost:,} lost"),
     )
 
 
 def change(arm: SweptArm | None, base: SweptArm, metric: str) -> str:
-    without, value = getattr(base, metric), getattr(arm, metric, None)
-    return f"{100 * (value / without - 1):+.0f} %" if without and value is not None else "–"
+    base_value, value = getattr(base, metric), getattr(arm, metric, None)
+    return f"{100 * (value / base_value - 1):+.0f} %" if base_value and value is not None else "–"

@@ -29,12 +29,12 @@ class Sweep:
 TABLE_2 = ((80, 20), (120, 30), (160, 40), (200, 50), (240, 60), (280, 70))
 """[DDL] Table 2: workers and servers of S1 to S6."""
 COMPUTE_MS = 15
-"""Computing time of a step in the sweep `training`; the paper does not give it. With this value, 20
+"""Computing time of a step in the sweep `training`, which the paper does not give. With this value, 20
 servers carry 512 workers at half of the ideal speed, as in the paper."""
 _BASE = SimulationConfig(workers=80, servers=20, rounds=3, block_steps=1, trace_steps=14)
 """[DDL]'s cluster, with few steps: points differ by much more than their rounds do."""
 _UP_TO_320 = (10, 20, 40, 80, 160, 320)
-_RACK = 8
+_RACK = 8  # workers behind the uplink of a rack
 
 
 def sweeps(names: Sequence[str]) -> list[Sweep]:
@@ -60,11 +60,11 @@ def _sweep(
     changes: Callable[[float], Changes],
     base: SimulationConfig = _BASE,
 ) -> Sweep:
-    points = (Point(name, f"{value:.12g}", value, changed(base, changes(value))) for value in values)
+    points = (Point(name, f"{value:.12g}", value, with_changes(base, changes(value))) for value in values)
     return Sweep(name, title, axis, tuple(points))
 
 
-def changed(base: SimulationConfig, changes: Changes) -> SimulationConfig:
+def with_changes(base: SimulationConfig, changes: Changes) -> SimulationConfig:
     values = base.model_dump()
     for setting, value in changes.items():
         *tables, last = setting.split(".")
@@ -78,7 +78,7 @@ def changed(base: SimulationConfig, changes: Changes) -> SimulationConfig:
 def _clusters() -> Sweep:
     name = "clusters"
     points = (
-        Point(name, f"S{k}", workers, changed(_BASE, {"workers": workers, "servers": servers}))
+        Point(name, f"S{k}", workers, with_changes(_BASE, {"workers": workers, "servers": servers}))
         for k, (workers, servers) in enumerate(TABLE_2, start=1)
     )
     return Sweep(name, "[DDL] Table 2: clusters S1 to S6", "workers, four to a server", tuple(points))

@@ -23,8 +23,8 @@ from simulator.task_cache import CachedResult
 
 
 class SweptArm(Strict):
-    capacity: float
-    step_ms: float
+    capacity: float  # steps/s of all workers together
+    step_ms: float  # mean duration of a worker's step at capacity
     pull_mean: float | None
     """Latency in µs, like the next three fields; None if nothing was measured."""
     pull_p99: float | None
@@ -62,7 +62,7 @@ class CachedPoint(CachedResult):
 
 
 def fingerprint(config: SimulationConfig) -> str:
-    """Return a digest of design, settings, program and code: points with equal ones have equal results."""
+    """Return a digest of design, settings, program and code: points with equal digests have equal results."""
     settings = config.model_dump_json(exclude={"runs"})
     return hashlib.sha256(f"{digest(config.design)} {settings}".encode()).hexdigest()[:16]
 
@@ -95,11 +95,11 @@ def simulate_point(text: str, scratch: str | None = None) -> str:
 def summarize_run(run: Run) -> PointResult:
     folder, record, summary = run
     assert record.simulation is not None
-    pushes = _closed_push_p99(folder)
+    push_p99s = _closed_push_p99(folder)
     callers = concurrency_of(of_run(folder))
     return PointResult(
         arms={
-            arm: _arm(arm, record, summary, pushes[arm], callers[(arm,)]) for arm in record.simulation.arms
+            arm: _arm(arm, record, summary, push_p99s[arm], callers[(arm,)]) for arm in record.simulation.arms
         },
         sent=summary.updates.sent,
         lost=summary.updates.lost,
@@ -110,10 +110,12 @@ def summarize_run(run: Run) -> PointResult:
     )
 
 
-def _arm(arm: str, record: RunRecord, summary: Summary, pushes: float, callers: Distribution) -> SweptArm:
+def _arm(
+    arm: str, record: RunRecord, summary: Summary, closed_push_p99: float, callers: Distribution
+) -> SweptArm:
     assert record.simulation is not None
-    found = next(iter(summary.loads.values())).arms[arm]
-    latencies = {op: found.op_latency_us[op] for op in ("pull", "push")}
+    arm_summary = next(iter(summary.loads.values())).arms[arm]
+    latencies = {op: arm_summary.op_latency_us[op] for op in ("pull", "push")}
     return SweptArm(
         capacity=record.capacity[arm],
         step_ms=1e3 * record.config["workers"] / record.capacity[arm],
@@ -121,10 +123,10 @@ def _arm(arm: str, record: RunRecord, summary: Summary, pushes: float, callers: 
         pull_p99=latencies["pull"].p99,
         push_mean=latencies["push"].mean,
         push_p99=latencies["push"].p99,
-        closed_push_p99=pushes,
-        rpcs_per_step=found.rpcs_per_step,
-        ps_packets_per_step=found.ps_packets_per_step,
-        ps_cpu_us_per_step=1e6 * found.ps_cpu_s / found.steps,
+        closed_push_p99=closed_push_p99,
+        rpcs_per_step=arm_summary.rpcs_per_step,
+        ps_packets_per_step=arm_summary.ps_packets_per_step,
+        ps_cpu_us_per_step=1e6 * arm_summary.ps_cpu_s / arm_summary.steps,
         callers_p50=callers.quantile(0.5),
         callers_p99=callers.quantile(0.99),
         simulated=record.simulation.arms[arm],

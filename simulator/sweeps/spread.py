@@ -27,10 +27,10 @@ def simulate_points(
         )
         for point in points
     ]  # fmt: skip
-    with ExitStack() as opened:
-        # Created here, as killed processes leave their files behind.
-        here = scheduler is None
-        scratch = opened.enter_context(TemporaryDirectory(prefix="hotline-sweep-")) if here else None
+    with ExitStack() as stack:
+        # This process creates the folder, and removes also the files of killed processes.
+        is_local = scheduler is None
+        scratch = stack.enter_context(TemporaryDirectory(prefix="hotline-sweep-")) if is_local else None
         results = run_cached(
             partial(simulate_point, scratch=scratch), CachedPoint, tasks, scheduler, processes, progress
         )

@@ -15,7 +15,7 @@ from foundation.designs.registry import DEFAULT, NAMES, design
 from simulator.config import SimulationConfig
 from simulator.import_graph import ROOT, needed_by
 from simulator.sweeps import point
-from simulator.sweeps.plan import changed
+from simulator.sweeps.plan import with_changes
 from simulator.sweeps.point import digest, fingerprint
 from simulator.switch_state import modules_of
 
@@ -112,9 +112,9 @@ def test_a_designs_own_modules_are_its_points(copy: Path, whole: dict[str, str])
 
 
 def test_settings_and_design_are_part_of_it() -> None:
-    configs = (SMALL, changed(SMALL, {"seed": 2}), SimulationConfig(design="none"))
+    configs = (SMALL, with_changes(SMALL, {"seed": 2}), SimulationConfig(design="none"))
     made = [fingerprint(config) for config in configs]
-    assert len(set(made)) == 3 and fingerprint(changed(SMALL, {"runs": "elsewhere"})) == made[0]
+    assert len(set(made)) == 3 and fingerprint(with_changes(SMALL, {"runs": "elsewhere"})) == made[0]
 
 
 def test_an_import_inside_a_function_and_of_a_package_counts(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from simulator.config import DDL, SimulationConfig, SimulationError
 from simulator.experiment import quiet_reporter, temporary_run
 from simulator.sweeps.figures import communication, cost, drops, figures_of, training, utilisation
 from simulator.sweeps.page import table
-from simulator.sweeps.plan import COMPUTE_MS, TABLE_2, Point, Sweep, changed, points_of, sweeps, vary
+from simulator.sweeps.plan import COMPUTE_MS, TABLE_2, Point, Sweep, points_of, sweeps, vary, with_changes
 from simulator.sweeps.point import (
     CachedPoint,
     PointCost,
@@ -126,7 +126,7 @@ def test_impossible_values_are_refused() -> None:
         vary(DDL, "network.rate", [5])
     with pytest.raises(SimulationError, match=r"top_k: expected distinct values, got 5, 7, 5"):
         vary(DDL, "top_k", [5, 7, 5])
-    assert changed(DDL, {"network.rate_mbit": 5, "top_k": 7}).network.rate_mbit == 5
+    assert with_changes(DDL, {"network.rate_mbit": 5, "top_k": 7}).network.rate_mbit == 5
 
 
 # -- simulation
@@ -164,7 +164,7 @@ def test_results_are_the_same_wherever_a_point_is_simulated(tmp_path: Path) -> N
 
 
 def test_the_result_of_a_run_agrees_with_its_logs() -> None:
-    config = changed(point(40).config, {"workers": 6, "loads": [0.1]})
+    config = with_changes(point(40).config, {"workers": 6, "loads": [0.1]})
     with temporary_run(config, None, quiet_reporter()) as made:
         result, blocks = summarize_run(made), made.record.blocks
         operations = pl.read_parquet(made.run / "operations.parquet")
@@ -203,7 +203,7 @@ def test_the_result_of_a_run_agrees_with_its_logs() -> None:
 def test_the_result_has_loads_of_links_and_cores() -> None:
     """Servers that take a millisecond an RPC; queues that a burst does not fit into."""
     changes = {"hosts.serve_ns": 1_000_000, "network.queue_kb": 1, "network.rate_mbit": 20}
-    with temporary_run(changed(point(40).config, changes), None, quiet_reporter()) as made:
+    with temporary_run(with_changes(point(40).config, changes), None, quiet_reporter()) as made:
         arm = summarize_run(made).arms[BASELINE.name].simulated
     assert 0.7 < arm.servers_busy <= 1 and 0.001 < arm.workers_busy < 0.2
     assert 0 < arm.dropped < arm.frames / 2 and arm.lost == arm.marked == 0
@@ -221,7 +221,7 @@ def test_finished_work_is_not_repeated(tmp_path: Path, monkeypatch: pytest.Monke
     result_file(points[0], tmp_path).write_text("{}")
     simulate_points(points, tmp_path, None, 1, no_progress)
     assert done == ["20", "40", "20"]
-    other = Point("top_k", "40", 40, changed(points[1].config, {"seed": 2}))
+    other = Point("top_k", "40", 40, with_changes(points[1].config, {"seed": 2}))
     simulate_points([points[0], other], tmp_path, None, 1, no_progress)
     assert done == ["20", "40", "20", "40"]
     monkeypatch.setattr("simulator.sweeps.point.digest", lambda design: "of other code")
@@ -346,7 +346,7 @@ def numbers(values: object) -> list[float]:
 
 def test_training_time_is_plotted_with_the_ideal_scaling_of_16_workers() -> None:
     """The baseline doubles its steps/s only once, where there are eight times as many workers."""
-    base = [Point("training", str(n), n, changed(DDL, {"workers": n})) for n in (16, 32, 128)]
+    base = [Point("training", str(n), n, with_changes(DDL, {"workers": n})) for n in (16, 32, 128)]
     found = [
         a_result(point.config, baseline=an_arm(rate), offload=an_arm(2 * rate))
         for point, rate in zip(base, (1_000, 1_600, 2_000), strict=True)
