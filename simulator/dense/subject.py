@@ -16,7 +16,7 @@ from simulator.dense.schedule import ScheduleRange
 from simulator.simulated_switch import SimulatedSwitch
 
 STALL_TIMEOUT_NS = 100_000_000_000
-"""Stall timeout of schedules; every frame arrives earlier at any loss rate, as it is resent every second."""
+"""Stall timeout in schedules. Frames are resent every second, so each arrives in time at any loss rate."""
 RANGE = ScheduleRange(
     "dense", workers=(2, 2, 3, 4, 7), windows=(1, 2, 4, 64), chunk_sizes=(64, 64, 100), max_values=600
 )
@@ -31,17 +31,17 @@ class Subject:
     design: Design
     arm: Arm
     range: ScheduleRange
-    chunk_sizes: tuple[int, int]
-    chunk_size: int
+    chunk_sizes: tuple[int, int]  # minimum and maximum number of values of a packet
+    chunk_size: int  # default number of values of a packet
     load: Callable[[int, int], float]
-    """(workers, servers): values on the busiest link in one direction, for each value of the vector."""
+    """(workers, servers): values that the busiest link carries in one direction, per value of the vector."""
     set_up: Callable[[VectorClient, int, int], None]
     """(client, window, chunk size): configure a worker's client while it is idle."""
     is_near: Callable[[Vector, Sequence[Vector]], bool]
     """Whether a result, float32[n], is the sum of vectors within the design's error bound."""
     stall_timeout_ns: int = STALL_TIMEOUT_NS
     """Time without progress after which a worker reports a stall, in schedules."""
-    max_values: int | None = None
+    max_values: int | None = None  # maximum size of a vector in studies; None means unlimited
     occupy: Callable[[SimulatedSwitch, float], float] = _needs_no_memory
     """(switch, share): let another job occupy a share of the switch's memory; return the share of a window
     that still fits."""

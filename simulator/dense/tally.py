@@ -14,7 +14,7 @@ from simulator.dense.player import Verdict, play
 from simulator.dense.schedule import FAULTS, draw_all_reduces
 from simulator.dense.subject import PSDENSE, RING, Subject
 
-SHOWN = (Verdict.EQUAL, Verdict.STALLED, Verdict.WRONG)
+TABLE_VERDICTS = (Verdict.EQUAL, Verdict.STALLED, Verdict.WRONG)
 
 
 @dataclass
@@ -22,7 +22,7 @@ class VerdictCounts:
     fault: str
     subject: Subject
     counts: dict[Verdict, int] = field(default_factory=lambda: dict.fromkeys(Verdict, 0))
-    first: dict[Verdict, int] = field(default_factory=dict)
+    first_seeds: dict[Verdict, int] = field(default_factory=dict)
 
     @property
     def arm(self) -> str:
@@ -31,12 +31,12 @@ class VerdictCounts:
     def play(self, seed: int) -> None:
         verdict = play(self.subject, draw_all_reduces(self.subject.range, self.fault, seed)).verdict
         self.counts[verdict] += 1
-        self.first.setdefault(verdict, seed)
+        self.first_seeds.setdefault(verdict, seed)
 
     def to_dict(self) -> dict[str, object]:
         counts = {verdict.value: count for verdict, count in self.counts.items()}
-        first = {verdict.value: seed for verdict, seed in self.first.items()}
-        return {"fault": self.fault, "arm": self.arm, "schedules": counts, "first_seed": first}
+        first_seeds = {verdict.value: seed for verdict, seed in self.first_seeds.items()}
+        return {"fault": self.fault, "arm": self.arm, "schedules": counts, "first_seed": first_seeds}
 
 
 def count_verdicts(fault: str, subject: Subject, first_seed: int, schedules: int) -> VerdictCounts:
@@ -48,11 +48,11 @@ def count_verdicts(fault: str, subject: Subject, first_seed: int, schedules: int
 
 def table_lines(rows: list[VerdictCounts]) -> list[str]:
     arms = list(dict.fromkeys(row.arm for row in rows))
-    heads = [f"{arm}: {verdict.value}" for arm in arms for verdict in SHOWN]
-    lines = [f"| fault | {' | '.join(heads)} |", f"|---|{'---:|' * len(heads)}"]
+    headings = [f"{arm}: {verdict.value}" for arm in arms for verdict in TABLE_VERDICTS]
+    lines = [f"| fault | {' | '.join(headings)} |", f"|---|{'---:|' * len(headings)}"]
     for fault in dict.fromkeys(row.fault for row in rows):
         of_fault = {row.arm: row for row in rows if row.fault == fault}
-        numbers = [f"{of_fault[arm].counts[verdict]:,}" for arm in arms for verdict in SHOWN]
+        numbers = [f"{of_fault[arm].counts[verdict]:,}" for arm in arms for verdict in TABLE_VERDICTS]
         lines.append(f"| {FAULTS[fault]} | {' | '.join(numbers)} |")
     return lines
 
@@ -74,8 +74,8 @@ def table_command(subjects: Sequence[Subject]) -> click.Command:
         faults = subjects[0].range.faults
         rows = [VerdictCounts(fault, subject) for fault in faults for subject in subjects]
         steps = [(row, seed + k) for k in range(schedules) for row in rows]
-        for row, number in track(steps, "schedules", console=Console(stderr=True), transient=True):
-            row.play(number)
+        for row, schedule_seed in track(steps, "schedules", console=Console(stderr=True), transient=True):
+            row.play(schedule_seed)
         click.echo(json.dumps([row.to_dict() for row in rows]) if as_json else "\n".join(table_lines(rows)))
         raise SystemExit(any(row.counts[Verdict.SILENT] for row in rows))
 

@@ -23,11 +23,11 @@ TESTBED_HOSTS = Costs(
 )  # fmt: skip
 TESTBED_SERVERS = 2
 _US = 1_000
-_NOT_READ = {
+_NOT_RESET = {
     "frames", "heap", "inbox", "burst", "deferred", "waiting", "port_queues", "header", "costs", "heads",
 }  # fmt: skip
-"""Arrays of a world that nothing reads before they are written, or that do not change."""
-_NOT_READ_OF_AGENTS = {"sent", "early", "log"}
+"""Arrays of a world that are written before they are read, or do not change; `reset` restores `header`."""
+_NOT_RESET_OF_AGENTS = {"sent", "early", "log"}
 
 
 def switch_of(design: Design, arm: Arm, workers: int, servers: int) -> SimulatedSwitch:
@@ -42,7 +42,7 @@ class AllReduceTestbed:
         design, arm = subject.design, subject.arm
         self._switch = switch_of(design, arm, workers, TESTBED_SERVERS)
         self._provisioned_image = self._switch.pipeline.memory_image()
-        # Each schedule sets the faults of links; the world needs a record for one outage.
+        # Each schedule sets the faults of links; this outage only makes the world allocate a record for one.
         network = Network(outages=(LinkOutage(host="w1", from_ms=0, duration_ms=1),))
         space = KeySpace(subject.range.max_values)
         self.network = SimulatedNetwork(
@@ -88,16 +88,16 @@ def all_reduce_testbed(subject: Subject, workers: int) -> AllReduceTestbed:
 
 
 def _arrays(world: World) -> Iterator[NDArray[np.generic]]:
-    for name, found in world._asdict().items():
+    for name, field in world._asdict().items():
         if name in ("calls", "servers"):
-            yield from _leaves(found)
-        elif name not in _NOT_READ:
-            yield found
+            yield from _leaves(field)
+        elif name not in _NOT_RESET:
+            yield field
 
 
 def _leaves(state: Any) -> Iterator[NDArray[np.generic]]:  # a `NamedTuple` of arrays
-    for name, found in state._asdict().items():
-        if hasattr(found, "_asdict"):
-            yield from _leaves(found)
-        elif name not in _NOT_READ_OF_AGENTS and found.flags.writeable:
-            yield found
+    for name, field in state._asdict().items():
+        if hasattr(field, "_asdict"):
+            yield from _leaves(field)
+        elif name not in _NOT_RESET_OF_AGENTS and field.flags.writeable:
+            yield field

@@ -4,7 +4,7 @@ It covers what p4lang/p4app-switchML (b5c74a0) does in `bitmap_checker`, `worker
 `exponents` and, by the entries of its controller, in `next_step_selector`:
 
 - A packet sets its worker's bit in its set, and clears it in the other one.
-- If no bit was set, the packet is the first, and writes its values. If its own was set, it is a
+- If no bit was set, the packet is the first, and writes its values. If its worker's bit was set, it is a
   retransmission, and only reads.
 - The count of a pool entry goes from the number of workers down to 0, and begins again there. Retransmissions
   do not count. So bitmap and count store the same fact twice, and can disagree.
@@ -28,7 +28,7 @@ HALF = 2**31
 
 
 class Answer(NamedTuple):
-    is_multicast: bool  # whether it goes to all workers, or only to the sender of the request
+    is_multicast: bool  # whether the answer goes to all workers, or only to the sender of the request
     packet: SwitchMLPacket
 
 
@@ -36,11 +36,11 @@ class Answer(NamedTuple):
 class PoolEntry:
     bitmap: int = 0
     missing: int = 0
-    """Number of workers until the entry is full; also 0 before its first packet."""
+    """Number of workers whose packets are missing; also 0 before the first packet."""
     values: tuple[int, ...] = NO_VALUES
     exponents: tuple[int, int] = (0, 0)
-    number: int = 0
-    begun_us: int = 0
+    number: int = 0  # number of the latest chunk plus 1; 0 before the first packet; set only with `check`
+    begun_us: int = 0  # when the first packet arrived
 
 
 @dataclass
@@ -49,8 +49,8 @@ class SwitchModel:
     slots: int
     check: bool = False
     patience_us: int = 0
-    """Age of an entry after which a retransmission completes it without the missing workers; 0 is never.
-    Their number is the second exponent of the answer. It needs `check`."""
+    """Age of an entry after which a retransmission completes it without the missing workers; 0 means never.
+    The number of missing workers is the second exponent of the answer. Requires `check`."""
     sets: tuple[list[PoolEntry], list[PoolEntry]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -71,35 +71,35 @@ class SwitchModel:
             entry.number = (packet.chunk + 1) & MASK
 
         bit = 1 << worker
-        before = 0 if is_new_chunk else entry.bitmap
-        entry.bitmap = before | bit
+        bits_before = 0 if is_new_chunk else entry.bitmap
+        entry.bitmap = bits_before | bit
         if not self.check:
             other.bitmap &= ~bit
-        was_missing = 0 if is_new_chunk else entry.missing
+        missing_before = 0 if is_new_chunk else entry.missing
         # With `check`, a full entry may have been completed without this worker.
-        is_retransmit = bool(before & bit) or (self.check and before != 0 and was_missing == 0)
+        is_retransmit = bool(bits_before & bit) or (self.check and bits_before != 0 and missing_before == 0)
 
-        self._add(entry, packet, before, is_retransmit, now_us)
-        if is_retransmit and was_missing and self._is_overdue(entry, now_us):
-            entry.exponents = (entry.exponents[0], was_missing)
+        self._add(entry, packet, bits_before, is_retransmit, now_us)
+        if is_retransmit and missing_before and self._is_overdue(entry, now_us):
+            entry.exponents = (entry.exponents[0], missing_before)
             entry.missing = 0
-            return Answer(True, _read(entry, packet))
+            return Answer(True, _with_sums(entry, packet))
         if not is_retransmit:
-            entry.missing = (was_missing or self.workers) - 1
-        is_last = not is_retransmit and (was_missing == 1 or self.workers == 1)
-        if is_last or (is_retransmit and was_missing == 0):
-            return Answer(is_last, _read(entry, packet))
+            entry.missing = (missing_before or self.workers) - 1
+        is_last = not is_retransmit and (missing_before == 1 or self.workers == 1)
+        if is_last or (is_retransmit and missing_before == 0):
+            return Answer(is_last, _with_sums(entry, packet))
         return None
 
     def _add(
-        self, entry: PoolEntry, packet: SwitchMLPacket, before: int, is_retransmit: bool, now_us: int
+        self, entry: PoolEntry, packet: SwitchMLPacket, bits_before: int, is_retransmit: bool, now_us: int
     ) -> None:
-        if before == 0:
+        if bits_before == 0:
             entry.values, entry.exponents = packet.values, packet.exponents
             entry.begun_us = now_us
         elif not is_retransmit:
             sums = zip(entry.values, packet.values, strict=True)
-            entry.values = tuple((held + value) & MASK for held, value in sums)
+            entry.values = tuple((total + value) & MASK for total, value in sums)
             first, second = zip(entry.exponents, packet.exponents, strict=True)
             entry.exponents = max(first), max(second)
 
@@ -107,5 +107,5 @@ class SwitchModel:
         return bool(self.patience_us) and now_us - entry.begun_us >= self.patience_us
 
 
-def _read(entry: PoolEntry, packet: SwitchMLPacket) -> SwitchMLPacket:
+def _with_sums(entry: PoolEntry, packet: SwitchMLPacket) -> SwitchMLPacket:
     return packet._replace(values=entry.values, exponents=entry.exponents)

@@ -30,18 +30,18 @@ class State(NamedTuple):
 
     @property
     def key(self) -> Hashable:
-        """Equal for states with the same future."""
+        """Hash key, equal for states that react equally to all further arrivals."""
         entries = [
             (each.bitmap, each.missing, each.values[0], each.number)
             for entries in self.switch.sets
             for each in entries
         ]
-        taken = [tuple(sorted((n, r.values[0]) for n, r in each.results.items())) for each in self.windows]
-        return tuple(entries), tuple(taken)
+        results = [tuple(sorted((n, r.values[0]) for n, r in each.results.items())) for each in self.windows]
+        return tuple(entries), tuple(results)
 
 
 def addend(worker: int, chunk: int) -> int:
-    """Return what a worker adds in a chunk; sums of different addends are different."""
+    """Return the value that a worker adds in a chunk; different sets of addends have different sums."""
     return 1 << (8 * worker + 2 * chunk)
 
 
@@ -52,24 +52,28 @@ def request(window: WindowModel, worker: int, chunk: int) -> SwitchMLPacket:
 def shortest_counterexamples(
     workers: int = 2, window: int = 1, check: bool = False, max_arrivals: int = MAX_ARRIVALS
 ) -> list[tuple[Arrival, ...]]:
-    """Return the shortest schedules, of up to `max_arrivals`, that give a wrong sum, one for each state."""
+    """Return the shortest schedules with a wrong sum; [] if none has at most `max_arrivals` arrivals."""
     windows = tuple(WindowModel(0, CHUNKS, window) for _ in range(workers))
     states = [State(SwitchModel(workers, window, check=check), windows)]
     seen = {states[0].key}
     for _ in range(max_arrivals):
-        after = [each for state in states for each in _next(state)]
-        wrong = [each.arrivals for each in after if any(is_wrong(one, workers) for one in each.windows)]
+        successors = [each for state in states for each in _successors(state)]
+        wrong = [
+            each.arrivals
+            for each in successors
+            if any(is_wrong(window_after, workers) for window_after in each.windows)
+        ]
         if wrong:
             return wrong
         states = []
-        for each in after:
+        for each in successors:
             if each.key not in seen:
                 seen.add(each.key)
                 states.append(each)
     return []
 
 
-def _next(state: State) -> Iterator[State]:
+def _successors(state: State) -> Iterator[State]:
     for worker, window in enumerate(state.windows):
         for chunk in sorted({*window.outstanding, *window.results}):
             switch, windows = _copy(state.switch), tuple(map(_copy_window, state.windows))

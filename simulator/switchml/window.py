@@ -1,7 +1,7 @@
 """A plain model of a SwitchML worker's window, which the compiled worker is tested against.
 
 An all-reduce has `total` packets, of which one batch is in flight. The result of packet n triggers packet
-n + batch. So a worker reuses a slot only after it has the result of the turn before last.
+n + batch. So a worker reuses a slot only after it has the result of its previous packet in that slot.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class WindowModel:
     window: int
     base: int = 0
     batch: int = 0
-    """Packets in flight, at most a window. Floats need one batch more, which has exponents only."""
+    """Packets in flight, at most `window`. Floats need a further batch, which has exponents only."""
     results: dict[int, SwitchMLPacket] = field(default_factory=dict)
     outstanding: set[int] = field(default_factory=set)
 

@@ -19,7 +19,7 @@ def some_and_many(schedules: int, soaked: int) -> pytest.MarkDecorator:
 def check_verdicts(subject: Subject, fault: str, first: int, schedules: int, allowed: set[Verdict]) -> None:
     found = count_verdicts(fault, subject, first, schedules)
     assert sum(found.counts.values()) == schedules
-    assert {verdict for verdict, count in found.counts.items() if count} <= allowed, found.first
+    assert {verdict for verdict, count in found.counts.items() if count} <= allowed, found.first_seeds
 
 
 def check_history(subject: Subject, fault: str) -> None:
