@@ -23,7 +23,7 @@ WORKERS, SERVERS = 4, 2
 KEYS = 6_000
 SLOTS = 64
 """Slots of each lane that the two jobs share: 2,048 keys."""
-QUOTA = 1_024
+QUOTA = 1_024  # keys
 KEYS_A_STEP = 100
 PERIOD_NS = 1_000_000
 NOISY_PUSHES_A_PERIOD = 10
@@ -61,16 +61,16 @@ def hot_sets(case: str, rates: Mapping[int, Rates]) -> dict[int, list[int]]:
     if case == "with a quota":
         return _choose(jobs, {}, {QUIET: QUOTA, NOISY: 0})
     if case == "all slots taken":
-        # The noisy job has loaded its hot set before, and `hotline follow` does not change it.
+        # The noisy job has loaded its hot set first, and `hotline follow` does not change that hot set.
         loaded = _choose({NOISY: jobs[NOISY]}, {}, {})
         return loaded | _choose({QUIET: jobs[QUIET]}, {NOISY: slots_of(loaded[NOISY])}, {})
     return {NOISY: []} | _choose({QUIET: jobs[QUIET]}, {}, {})
 
 
 def _choose(
-    jobs: Mapping[int, HotSetState], held: Mapping[int, Slots], quotas: Mapping[int, int]
+    jobs: Mapping[int, HotSetState], occupied: Mapping[int, Slots], quotas: Mapping[int, int]
 ) -> dict[int, list[int]]:
-    changes, _ = choose_for_jobs(jobs, held, quotas, np.full(LANES, SLOTS, np.int64))
+    changes, _ = choose_for_jobs(jobs, occupied, quotas, np.full(LANES, SLOTS, np.int64))
     return {job: list(change.filling) for job, change in changes.items()}
 
 
@@ -103,8 +103,8 @@ def main(steps: int) -> None:
     )
     click.echo("|---" * (1 + 3 * len(NETWORKS)) + "|")
     for case in CASES:
-        found = [measure(case, network, steps) for network in NETWORKS.values()]
-        cells = [f"{each.hit_share:.1%} | {each.median_us:.1f} | {each.p99_us:.1f}" for each in found]
+        results = [measure(case, network, steps) for network in NETWORKS.values()]
+        cells = [f"{each.hit_share:.1%} | {each.median_us:.1f} | {each.p99_us:.1f}" for each in results]
         click.echo(f"| {case} | {' | '.join(cells)} |")
 
 

@@ -31,7 +31,7 @@ class Load:
 
 
 class Pushes:
-    """A driver that pushes at even intervals, and measures from when a push was due until it is answered."""
+    """A driver that pushes at even intervals, and measures from when a push is due until its last answer."""
 
     def __init__(self, client: VirtualClient, keys: NDArray[np.int64], first_ns: int, period_ns: int) -> None:
         self.latencies_ns: list[int] = []
@@ -100,23 +100,23 @@ def push_all(
         neighbours=arms[1:],
     )  # fmt: skip
     drivers = []
-    for at, (job, load) in enumerate(loads.items()):
+    for k, (job, load) in enumerate(loads.items()):
         chosen = np.array(hot[job], np.uint64)
         switch.load(job, hot[job])
-        for store in simulated.stores[at * servers : (at + 1) * servers]:
+        for store in simulated.stores[k * servers : (k + 1) * servers]:
             switch.state_ops.release_to_switch(store, chosen)
         for w in range(workers):
-            client = simulated.clients[at * workers + w]
+            client = simulated.clients[k * workers + w]
             client.hint(chosen)
-            # Workers do not begin at the same time.
+            # Spread the workers' first pushes over a period.
             drivers.append(Pushes(client, load.keys[w], load.period_ns * (w + 1) // workers, load.period_ns))
     drive(simulated, drivers, [WorkerClock() for _ in drivers], costs, lambda a: _take_log(simulated, a))
     return {
-        job: _pushed(
-            load, drivers[at * workers : (at + 1) * workers],
-            sum(int(each.jobs.applied_lanes.sum()) for each in simulated.servers[at * servers :][:servers]),
+        job: _result_of_job(
+            load, drivers[k * workers : (k + 1) * workers],
+            sum(int(each.jobs.applied_lanes.sum()) for each in simulated.servers[k * servers :][:servers]),
         )
-        for at, (job, load) in enumerate(loads.items())
+        for k, (job, load) in enumerate(loads.items())
     }  # fmt: skip
 
 
@@ -126,7 +126,7 @@ def rates_of(load: Load, steps: float = 1.0) -> Rates:
     return Rates(keys.astype(np.uint64), counts * steps / load.keys.shape[1])
 
 
-def _pushed(load: Load, drivers: Sequence[Pushes], at_servers: int) -> PushedJob:
+def _result_of_job(load: Load, drivers: Sequence[Pushes], at_servers: int) -> PushedJob:
     return PushedJob(
         1 - at_servers / max(load.keys.size, 1),
         np.concatenate([np.array(driver.latencies_ns, np.int64) for driver in drivers]),

@@ -43,7 +43,7 @@ class Shared(Strict):
 
     @property
     def fairness(self) -> float:
-        """Return Jain's index: 1 if all jobs are equally fast, 1 / n if one of n has all."""
+        """Return Jain's index: 1 if all n jobs are equally fast, 1 / n if one job has all the goodput."""
         return float(np.sum(self.goodputs) ** 2 / (len(self.goodputs) * np.sum(np.square(self.goodputs))))
 
 
@@ -74,7 +74,7 @@ def share(
         neighbours=arms[1:],
     )  # fmt: skip
     ended = all_reduce_once(subject, simulated, workers, values, window, subject.chunk_size, 1)
-    return _shared(_in_switch(subject, switch), values, ended.reshape(jobs, workers))
+    return _result(_in_switch(subject, switch), values, ended.reshape(jobs, workers))
 
 
 def share_hot_set(jobs: int, workers: int, values: int, network: Network, slots: int = MAX_SLOTS) -> Shared:
@@ -88,18 +88,18 @@ def share_hot_set(jobs: int, workers: int, values: int, network: Network, slots:
         job: Load(draw_keys(rng, rng.permutation(1 / np.arange(1, HOT_KEYS + 1)), shape))
         for job, shape in enumerate([(workers, steps, KEYS_A_STEP)] * jobs, start=1)
     }
-    contenders = {
+    states = {
         job: HotSetState(rates_of(load), np.empty(0, np.uint64), Rule(HOT_KEYS))
         for job, load in loads.items()
     }
-    changes, _ = choose_for_jobs(contenders, {}, {}, np.full(LANES, slots // LANES, np.int64))
+    changes, _ = choose_for_jobs(states, {}, {}, np.full(LANES, slots // LANES, np.int64))
     chosen = {job: list(change.filling) for job, change in changes.items()}
     pushed = push_all(loads, chosen, HOT_KEYS, HOT_SERVERS, network, IDEAL).values()
     in_switch = float(np.mean([each.hit_share for each in pushed]))
-    return _shared(in_switch, steps * KEYS_A_STEP, np.array([each.ended_ns for each in pushed]))
+    return _result(in_switch, steps * KEYS_A_STEP, np.array([each.ended_ns for each in pushed]))
 
 
-def _shared(
+def _result(
     in_switch: float, values: int, ended_ns: np.ndarray[tuple[int, int], np.dtype[np.int64]]
 ) -> Shared:
     """Return the goodput of each job's slowest worker; `ended_ns` is [jobs, workers]."""

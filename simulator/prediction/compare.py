@@ -39,7 +39,7 @@ class DifferencePrediction(NamedTuple):
     load: str
     arm: str
     metric: str
-    measured: float
+    measured: float  # relative change from the arm's reference
     predicted: float
 
     @property

@@ -40,11 +40,12 @@ class StepCosts(NamedTuple):
 
 
 class _Arm(NamedTuple):
+    # All fields are per step, all agents together.
     worker_us: float
     server_us: float
-    program_us: tuple[float, float] | None  # workers', servers'; None if not in the kernel
+    program_us: tuple[float, float] | None  # for frames of workers, of servers; None if not measured
     rpcs: float
-    packets: float
+    packets: float  # packets that servers receive
 
 
 def costs_of_run(run: Path, record: RunRecord, summary: Summary) -> Hosts:
@@ -84,9 +85,9 @@ def _arm(run: Path, record: RunRecord, summary: Summary, arm: str) -> _Arm:
 
 
 def _waits_us(run: Path) -> float:
-    alone = pl.scan_parquet(run / "rpc.parquet").filter(pl.col("op") == "empty")
-    found: tuple[float | None, float | None] = alone.select(_WAITS.median()).collect().row(0)
-    worker_us, server_us = found
+    empty_rpcs = pl.scan_parquet(run / "rpc.parquet").filter(pl.col("op") == "empty")
+    medians: tuple[float | None, float | None] = empty_rpcs.select(_WAITS.median()).collect().row(0)
+    worker_us, server_us = medians
     if worker_us is None or server_us is None:
         raise AnalysisError(f"{run}: expected empty RPCs (empty_rpcs), which measure idle cores, got none")
     return (worker_us + server_us) / 2
@@ -97,17 +98,17 @@ def _program(baseline: _Arm, lead: _Arm) -> dict[str, int]:
     if baseline.program_us is None or lead.program_us is None:
         return {}
     frame_us = sum(baseline.program_us) / (baseline.rpcs + baseline.packets)
-    answered = lead.rpcs - lead.packets
+    hits = lead.rpcs - lead.packets
     of_workers, of_servers = lead.program_us
-    hit_us = (of_workers - frame_us * lead.rpcs) / answered if answered > 0 else 0.0
+    hit_us = (of_workers - frame_us * lead.rpcs) / hits if hits > 0 else 0.0
     answer_us = of_servers / lead.packets - frame_us if lead.packets > 0 else 0.0
     times_us = {"program_ns": frame_us, "hit_ns": max(0.0, hit_us), "answer_ns": max(0.0, answer_us)}
     return {name: round(1e3 * us) for name, us in times_us.items()}
 
 
 def step_costs_of(run: Path, record: RunRecord, summary: Summary) -> StepCosts:
-    found = _arm(run, record, summary, baseline_and_lead(record.design)[0].name)
-    return StepCosts(found.worker_us, found.server_us, found.rpcs)
+    baseline = _arm(run, record, summary, baseline_and_lead(record.design)[0].name)
+    return StepCosts(baseline.worker_us, baseline.server_us, baseline.rpcs)
 
 
 def correct_costs(hosts: Hosts, measured: StepCosts, simulated: StepCosts) -> Hosts:

@@ -22,7 +22,7 @@ FitProgress = Callable[[int, int], None]
 
 class CostRange(NamedTuple):
     low: float
-    start: float
+    start: float  # initial value of the fit
     high: float
 
 
@@ -47,7 +47,7 @@ WEIGHTS = {
 """Weights of logarithmic errors; tail latencies vary more between runs than means."""
 _KERNEL_COSTS = ("program_ns", "hit_ns", "answer_ns")
 _GRADIENT_STEP = 0.25
-"""Relative change of a cost for its gradient; the effect of a smaller one is less than the noise."""
+"""Relative change of a cost for its gradient; the effect of a smaller change is less than the noise."""
 _SHORT_RUN = {
     "rounds": 5, "block_ms": 280, "discard_ms": 30, "block_steps": 1, "profile_lanes": 100_000,
     "trace_steps": 600,
@@ -57,15 +57,15 @@ _SHORT_RUN = {
 class Fit(NamedTuple):
     hosts: Hosts
     unexplained: Mapping[str, float]
-    """CPU time of workers, or servers, that is not for operations, µs a second."""
+    """CPU time of all workers, or all servers, that is not for operations, µs a second."""
     cells: Mapping[LoadAndArm, Mapping[str, tuple[float, float]]]  # (measured, simulated)
     capacity: Mapping[str, tuple[float, float]]  # by arm: (measured, simulated)
 
 
 class Target(NamedTuple):
     cells: Mapping[LoadAndArm, Mapping[str, float]]
-    rates: Mapping[str, float]
-    capacity: Mapping[str, float]
+    rates: Mapping[str, float]  # steps/s, by load
+    capacity: Mapping[str, float]  # steps/s, by arm
 
     def unexplained(self, found: Observed) -> dict[str, float]:
         """Return the CPU time that a simulation does not explain, µs a second, equal at all loads."""

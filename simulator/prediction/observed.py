@@ -14,14 +14,14 @@ from foundation.logs.columns import TRANSFERS, load_name
 LATENCIES = ("pull_mean", "pull_p99", "push_mean", "push_p99")
 """Latencies of an operation, µs."""
 CPU = ("worker_cpu", "ps_cpu")
-"""CPU times of a step, all workers or servers together, µs."""
+"""CPU times of a step, of all workers or of all servers together, µs."""
 LoadAndArm = tuple[str, str]
 
 
 class Observed(NamedTuple):
-    cells: dict[LoadAndArm, dict[str, float]]
-    signs: dict[tuple[LoadAndArm, str], int]
-    capacity: dict[str, float]
+    cells: dict[LoadAndArm, dict[str, float]]  # values of metrics
+    signs: dict[tuple[LoadAndArm, str], int]  # 1 or -1 for a significant difference from the reference
+    capacity: dict[str, float]  # steps/s, by arm
 
 
 def observed_in(run: Path) -> Observed:

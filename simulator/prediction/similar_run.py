@@ -16,7 +16,7 @@ _REAL_RUN_SETTINGS = (
 
 
 def config_like(record: RunRecord, hosts: Hosts, arms: Sequence[str], **changes: object) -> SimulationConfig:
-    """Return a run's configuration, with shared cores and no repeats; raise `AnalysisError` if simulated."""
+    """Return a run's settings, with shared cores and no repeats; raise `AnalysisError` for simulated runs."""
     if record.simulation is not None:
         raise AnalysisError("expected a real run to compare with, got a simulated one")
     settings = {name: value for name, value in record.config.items() if name not in _REAL_RUN_SETTINGS}
@@ -38,5 +38,5 @@ def shared_cores(record: RunRecord) -> dict[str, int]:
     }
 
 
-def _cores(placed: object) -> int:
-    return len(placed) if isinstance(placed, list) and placed else 1
+def _cores(placement: object) -> int:
+    return len(placement) if isinstance(placement, list) and placement else 1
