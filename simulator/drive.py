@@ -48,7 +48,7 @@ def drive(
         reason = _run(network, NEVER)
         w = int(network.world.header.agent)
         if reason == DRIVER_DUE:
-            remaining -= _ask(network, w, drivers[w], clocks[w], hosts)
+            remaining -= _wake_driver(network, w, drivers[w], clocks[w], hosts)
         elif reason == LOG_FULL:
             take_log(w)
         elif reason == OUT_OF_ROOM:
@@ -62,13 +62,13 @@ def drive(
 
 
 def _run(network: SimulatedNetwork, until: int) -> int:
-    begun = time.perf_counter_ns()
+    begin_ns = time.perf_counter_ns()
     reason: int = run(network.pinned_ref, until)
-    network.loop_ns += time.perf_counter_ns() - begun
+    network.loop_ns += time.perf_counter_ns() - begin_ns
     return reason
 
 
-def _ask(network: SimulatedNetwork, w: int, driver: Driver, clock: WorkerClock, hosts: Hosts) -> bool:
+def _wake_driver(network: SimulatedNetwork, w: int, driver: Driver, clock: WorkerClock, hosts: Hosts) -> bool:
     client = network.clients[w]
     client.copy_answered()
     clock.now = now = network.now
@@ -80,8 +80,8 @@ def _ask(network: SimulatedNetwork, w: int, driver: Driver, clock: WorkerClock, 
 
 
 def _begin_cost_ns(network: SimulatedNetwork, w: int, hosts: Hosts) -> int:
-    pushes, is_cold = network.clients[w].pushes, bool(network.world.agents[w].cold)
-    duration: int = hosts.begin_ns + pushes * hosts.push_ns + is_cold * hosts.cold_ns
+    is_push, is_cold = network.clients[w].is_push, bool(network.world.agents[w].cold)
+    duration: int = hosts.begin_ns + is_push * hosts.push_ns + is_cold * hosts.cold_ns
     return duration
 
 

@@ -15,7 +15,7 @@ def push_event(world: World, time: int, kind: int, target: int, frame: int) -> N
     header.events += 1
     while at:
         parent = (at - 1) >> 2
-        if heap[parent].time <= time:  # the earlier pushed goes first
+        if heap[parent].time <= time:  # of equal times, the event pushed earlier comes first
             break
         _copy(heap[at], heap[parent])
         at = parent

@@ -38,10 +38,10 @@ def _release_to_switch(store: HotsetStore, keys: Keys) -> None:
 
 
 def read_registers(register: str) -> Callable[[CompiledPipeline, Iterable[HotParam], KeySpace], Values]:
-    """Return a function that reads the cells of entries in each lane's register of that name."""
+    """Return a function that reads the cells of entries in each lane's register named `register`."""
 
     def values(pipeline: CompiledPipeline, entries: Iterable[HotParam], space: KeySpace) -> Values:
-        held = np.zeros(space.size, np.uint32)
+        result = np.zeros(space.size, np.uint32)
         by_lane: dict[int, list[HotParam]] = {}
         for param in entries:
             by_lane.setdefault(param.lane, []).append(param)
@@ -49,8 +49,8 @@ def read_registers(register: str) -> Callable[[CompiledPipeline, Iterable[HotPar
             slots = [param.slot for param in params]
             cells = pipeline.read_register(f"{INGRESS}aggregate_{lane:02d}.{register}", 0, max(slots) + 1)
             keys = np.array([param.key for param in params], np.uint64)
-            held[space.positions(keys)] = np.array(cells, np.uint32)[slots]
-        return held
+            result[space.positions(keys)] = np.array(cells, np.uint32)[slots]
+        return result
 
     return values
 

@@ -1,4 +1,4 @@
-"""The ledger of all pushes of an arm. Workers share it, as no process of a simulated run dies."""
+"""The ledger of all pushes of an arm. Workers share it, because no simulated process dies."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def free_frame(world: World, f: int) -> None:
 
 @compiled
 def defer(world: World, a: int, f: int) -> None:
-    """Defer frame `f` to Python, which acts for host `a`, or for the controller."""
+    """Defer frame `f` to Python, which acts for host `a`, or for the controller if `a` is ABSENT."""
     header = world.header
     world.deferred[header.deferred, 0], world.deferred[header.deferred, 1] = a, f
     header.deferred += 1
@@ -65,26 +65,26 @@ def address_of(frame: Frame) -> int:
 
 @compiled
 def send_over_link(world: World, link: Link, f: int, now: int, kind: int, target: int) -> None:
-    """Put frame `f` into the queue of a link at `now`; unless it is lost, its arrival becomes an event."""
+    """Queue frame `f` on a link at `now`; unless it is lost, add the event of its arrival."""
     frame = world.frames[f]
     length = int64(frame.length)
     link.frames += 1
     link.bytes += length
-    begins = max(int64(link.free_at), now)
-    queued = 0 if link.ps_per_byte == 0 else (begins - now) * 1000 // int64(link.ps_per_byte)
-    if queued + length > link.limit:
+    begin = max(int64(link.free_at), now)
+    queued_bytes = 0 if link.ps_per_byte == 0 else (begin - now) * 1000 // int64(link.ps_per_byte)
+    if queued_bytes + length > link.limit:
         link.dropped += 1
         link.dropped_bytes += length
         free_frame(world, f)
         return
-    link.longest = max(int64(link.longest), queued + length)
-    link.waited += begins - now
-    if queued > link.mark and mark_congestion(frame.head):
+    link.longest = max(int64(link.longest), queued_bytes + length)
+    link.waited += begin - now
+    if queued_bytes > link.mark and mark_congestion(frame.head):
         link.marked += 1
-    leaves = begins + (length + WIRE_OVERHEAD) * int64(link.ps_per_byte) // 1000
-    link.free_at = leaves
-    link.carried += leaves - begins
-    arrives = leaves + int64(link.delay)
+    departure = begin + (length + WIRE_OVERHEAD) * int64(link.ps_per_byte) // 1000
+    link.free_at = departure
+    link.carried += departure - begin
+    arrival = departure + int64(link.delay)
     if link.down:
         _lose(world, link, f)
         return
@@ -99,11 +99,11 @@ def send_over_link(world: World, link: Link, f: int, now: int, kind: int, target
             copy.length = length
             link.doubled += 1
             link.doubled_bytes += length
-            push_event(world, arrives, kind, target, other)
+            push_event(world, arrival, kind, target, other)
         if next_random(world.header) < link.reordering:
             link.late += 1
-            arrives += int64(next_random(world.header) * link.late_ns)
-    push_event(world, arrives, kind, target, f)
+            arrival += int64(next_random(world.header) * link.late_ns)
+    push_event(world, arrival, kind, target, f)
 
 
 @compiled
@@ -115,13 +115,13 @@ def _lose(world: World, link: Link, f: int) -> None:
 
 @compiled
 def mark_congestion(head: Octets) -> bool:
-    """Set ECN's *congestion experienced*; return False if the transport does not know ECN (RFC 3168)."""
+    """Set ECN's *congestion experienced*; return False if the packet is not ECN-capable (RFC 3168)."""
     bits = int64(head[_TOS]) & 3
     if bits == 0:
         return False
     if bits != 3:
         head[_TOS] |= 3
-        # RFC 1624: HC' = ~(~HC + ~m + m') with m the word of the byte.
+        # RFC 1624: HC' = ~(~HC + ~m + m') where m is the 16-bit word that contains the ECN bits.
         old = int64(head[_TOS - 1]) << 8 | int64(head[_TOS]) & ~3 | bits
         new = int64(head[_TOS - 1]) << 8 | int64(head[_TOS])
         total = (~(int64(head[_CHECKSUM]) << 8 | int64(head[_CHECKSUM + 1])) & 0xFFFF) + (~old & 0xFFFF) + new
@@ -131,6 +131,7 @@ def mark_congestion(head: Octets) -> bool:
 
 @compiled
 def fill_head(head: Octets, payload_bytes: int) -> None:
+    # Set IPv4's length and checksum, and UDP's length; UDP's checksum 0 means that there is none.
     total = int64(0)
     head[16], head[17] = 28 + payload_bytes >> 8, 28 + payload_bytes & 0xFF
     head[_CHECKSUM] = head[_CHECKSUM + 1] = 0

@@ -1,4 +1,4 @@
-"""Write rows to a switch in this process, by the P4Runtime messages that other switches get over gRPC."""
+"""Write rows to a switch in this process, as the P4Runtime messages that other switches get over gRPC."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from softswitch.errors import StateError
 from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.plain.request import Request
 
-_SMALL_WRITE = 64
+_SMALL_WRITE = 64  # maximum updates of a write whose encoding is cached
 _CACHED_UPDATES = 1024
 
 

@@ -38,10 +38,10 @@ RPC_S = 10e-6
 
 
 class ClosedLoop(NamedTuple):
-    rate: float
-    workers_busy: float
+    rate: float  # steps/s of all workers together
+    workers_busy: float  # share of time that a worker uses the CPU, on average
     servers_busy: float
-    communication: float
+    communication: float  # share of step time in pulls and pushes
 
 
 @dataclass(slots=True)
@@ -67,7 +67,7 @@ class SimulatedSession(Session):
         return self.now_ns
 
     def spent_s(self) -> float:
-        """Return what counts against `budget_s`: RPCs, so that a run does not depend on the machine."""
+        """Return the assumed CPU time of the RPCs: unlike a measured time, it is the same on all machines."""
         return self.rpcs() * RPC_S
 
     @asynccontextmanager
@@ -143,11 +143,11 @@ class SimulatedSession(Session):
         return {}
 
     def run_queues_ns(self) -> dict[str, int]:
-        waited: dict[str, int] = {}
+        totals: dict[str, int] = {}
         for arm in self.arms.values():
             for name, ns in arm.network.queued_ns().items():
-                waited[name] = waited.get(name, 0) + ns
-        return waited
+                totals[name] = totals.get(name, 0) + ns
+        return totals
 
     async def new_operations(self) -> pl.DataFrame:
         return self.logs.new_operations()
@@ -166,7 +166,7 @@ class SimulatedSession(Session):
         }
 
     async def load(self, keys: Sequence[int]) -> None:
-        """Load the hot set without simulating the table writes, as no event has happened in the arms yet."""
+        """Load the hot set without simulating the table writes, because the arms have had no event yet."""
         wanted = np.array(keys, np.uint64)
         arms = self.config.offloaded
         with self.reporter.phase("load", len(arms)) as phase:
@@ -233,14 +233,14 @@ def _operation_ns(trainer: Trainer) -> dict[str, int]:
     return totals
 
 
-def _counted_steps(trainer: Trainer) -> int:
+def _count_middle_steps(trainer: Trainer) -> int:
     """Count steps without the first, which all workers begin at once, and the last, which some end early."""
     steps = len(trainer.losses)
     return steps - 2 if steps > 2 else steps
 
 
 def _rate(trainers: Sequence[Trainer]) -> float:
-    return sum(1e9 * _counted_steps(trainer) / _operation_ns(trainer)["step"] for trainer in trainers)
+    return sum(1e9 * _count_middle_steps(trainer) / _operation_ns(trainer)["step"] for trainer in trainers)
 
 
 def _communication(trainers: Sequence[Trainer]) -> float:
@@ -248,16 +248,16 @@ def _communication(trainers: Sequence[Trainer]) -> float:
     return sum(ns["pull"] + ns["push"] for ns in totals) / sum(ns["step"] for ns in totals)
 
 
-def _simulated_arm(closed: ClosedLoop, network: SimulatedNetwork) -> records.SimulatedArm:
+def _simulated_arm(closed_loop: ClosedLoop, network: SimulatedNetwork) -> records.SimulatedArm:
     world = network.world
     cables = (world.up, world.down, world.racks_up, world.racks_down)
-    counted = {
+    frame_counts = {
         name: sum(int(links[name].sum()) for links in cables)
         for name in ("frames", "dropped", "lost", "marked")
     }
     return records.SimulatedArm(
-        **{name: share for name, share in closed._asdict().items() if name != "rate"},
-        **counted,
+        **{name: share for name, share in closed_loop._asdict().items() if name != "rate"},
+        **frame_counts,
         longest_kb=max(int(links.longest.max()) for links in cables if len(links)) / 1024,
         retransmissions=sum(network.retransmissions()),
     )

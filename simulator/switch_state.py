@@ -32,7 +32,7 @@ class SwitchStateOps(NamedTuple):
     """(store, keys): transfer to the switch those of these keys that the server owns."""
     values: Callable[[CompiledPipeline, Entries, KeySpace], Values]
     """(pipeline, entries, space): values of these entries by position in the key space, 0 elsewhere."""
-    overflows: Callable[[CompiledPipeline], int]
+    overflows: Callable[[CompiledPipeline], int]  # (pipeline): number of additions that overflowed
     hold: Callable[[Any], None] | None = None
     """(store): suspend a server's exchange with the switch; None if its design has no such exchange."""
     publish: Callable[[Any, int], None] = lambda store, now: None

@@ -45,7 +45,7 @@ def step_worker(world: World, w: int, now: int) -> int:
 
 @compiled
 def _step_idle(world: World, w: int, calls: WorkerState, now: int) -> int:
-    """Receive late answers between operations, and send what follows; the driver is asked when it is due."""
+    """Receive late answers between operations, and send resulting frames; report when the driver is due."""
     agent = world.agents[w]
     if agent.until <= now:
         return NEEDS_DRIVER
@@ -78,14 +78,14 @@ def _receive_some(world: World, w: int, calls: WorkerState, now: int) -> int:
     n = min(int64(world.agents[w].waiting), BURST)
     if n == 0:
         return now
-    read = now + int64(world.costs.burst)
+    read_at = now + int64(world.costs.burst)
     for _ in range(n):
         f = take_frame(world, w)
         frame = world.frames[f]
         duration = draw_duration(world, world.costs.receive)
-        logged = receive(calls, frame.rpc, int64(frame.length) - HEAD_BYTES, int64(frame.arrival), read)
-        if logged != NOTHING:
-            calls.log[logged].w_proc = duration
+        log_row = receive(calls, frame.rpc, int64(frame.length) - HEAD_BYTES, int64(frame.arrival), read_at)
+        if log_row != NOTHING:
+            calls.log[log_row].w_proc = duration
         free_frame(world, f)
-        read += duration
-    return read
+        read_at += duration
+    return read_at

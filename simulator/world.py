@@ -67,7 +67,7 @@ class VirtualClient(BaseClient):
     """A mixin for clients whose state is a row of a world's arrays, none of which may be replaced."""
 
     _answered: NDArray[np.bool_] = np.zeros(0, np.bool_)
-    """The caller's `answered` of the latest push, until its values are copied; then empty."""
+    """The caller's `answered` of the latest push, until its values are snapshot; then empty."""
 
     def push(
         self, iteration: int, positions: NDArray[np.integer], deltas: Values, answered: NDArray[np.bool_]
@@ -77,7 +77,7 @@ class VirtualClient(BaseClient):
         super().push(iteration, positions, deltas, self.state.answered)
 
     @property
-    def pushes(self) -> bool:
+    def is_push(self) -> bool:
         return bool(self._header.op == PUSH)
 
     def copy_answered(self) -> None:
@@ -86,9 +86,9 @@ class VirtualClient(BaseClient):
             self._answered = self._answered[:0]
 
     def take_records(self, fresh: Records[Row] | None = None) -> Records[Row]:
-        taken = self.records.copy()
+        snapshot = self.records.copy()
         self._header.rows = 0
-        return taken
+        return snapshot
 
 
 class SimulatedNetwork:
@@ -194,14 +194,14 @@ class SimulatedNetwork:
                 wake_agent(self.pinned_ref, len(self.clients) + p)
 
     def worker_used_ns(self) -> list[int]:
-        used: list[int] = self.world.agents.used_ns[: len(self.clients)].tolist()
-        return used
+        times: list[int] = self.world.agents.used_ns[: len(self.clients)].tolist()
+        return times
 
     def server_used_ns(self) -> int:
         return int(self.world.agents.used_ns[len(self.clients) :].sum())
 
     def queued_ns(self) -> dict[str, int]:
-        """Return how long each agent was ready and had no core, ns."""
+        """Return how long each agent was ready to run but had no core, ns."""
         workers = [f"worker-{number}" for number in range(1, len(self.clients) + 1)]
         names = [*workers, *(f"ps-{number}" for number in range(len(self.servers)))]
         return dict(zip(names, self.world.agents.queued_ns.tolist(), strict=True))
@@ -216,8 +216,8 @@ class SimulatedNetwork:
         server.header.contacts = 0
 
     def pop_contacts(self, p: int) -> list[NDArray[np.void]]:
-        taken, self._contacts[p] = self._contacts[p], []
-        return taken
+        contacts, self._contacts[p] = self._contacts[p], []
+        return contacts
 
     def make_room(self) -> None:
         world, n = self.world, len(self.world.frames)
@@ -286,8 +286,8 @@ def _header(
 
 
 def frames_for(n: int) -> Records[Frame]:
-    made: Records[Frame] = records(n, FRAME)
-    return made
+    array: Records[Frame] = records(n, FRAME)
+    return array
 
 
 def _ports(workers: int, servers: int, rack: int) -> NDArray[np.int64]:
@@ -344,8 +344,8 @@ def _heads_of_job(design: Design, arm: Arm, job: int, workers: int, servers: int
     ]
     numbers = range(job * servers + 1, (job + 1) * servers + 1)
     of_servers, services = (
-        [UdpEndpoint(host.mac, host.address, design.udp_port) for host in map(place, numbers)]
-        for place in (addressing.server, addressing.service if design.has_services else addressing.server)
+        [UdpEndpoint(host.mac, host.address, design.udp_port) for host in map(host_of, numbers)]
+        for host_of in (addressing.server, addressing.service if design.has_services else addressing.server)
     )
     placeholder = of_workers[0]
     sources = _octets([frames.build(UdpFrame(each, placeholder, b"")) for each in of_workers + of_servers])

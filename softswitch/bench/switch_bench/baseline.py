@@ -1,8 +1,8 @@
 """Baselines of the switch: loops that do only the work that moving frames from ring to ring needs.
 
-`C_LOOP` is what one would write in C for that alone (numba's machine code is LLVM's, as clang's is): wait,
-take what is in the ring, send it from where it lies. `PORT_LOOP` is the switch's own loop around a packet
-function that only copies. Both read from the frame itself which port it goes to.
+`C_LOOP` is what an engineer would write in C for that work alone (numba's machine code is LLVM's, as clang's
+is): wait, take the frames in the ring, send them without copying. `PORT_LOOP` is the switch's own loop around
+a packet function that only copies. Both read a frame's egress port from the frame.
 """
 
 import ctypes
@@ -66,14 +66,14 @@ Port = Any  # a _PORT record
 
 @compiled
 def flush(port: Port) -> None:
-    """Send what is queued; what the interface does not take is lost."""
+    """Send the queued frames; frames that the interface does not accept are lost."""
     sendmmsg(port.fd, port.messages.ctypes.data, port.queued, _MSG_DONTWAIT)
     port.queued = 0
 
 
 @compiled
 def move_burst(loop: Loop, port: Port) -> None:
-    """Send the frames that wait in a port's ring, 32 at most, and give their slots back."""
+    """Send the frames that wait in a port's ring, at most `BURST`, and return their slots to the kernel."""
     count = 0
     while count < BURST:
         slot = port.ring + (port.head + count) % port.slots * port.slot_size
@@ -156,7 +156,7 @@ def _copy(
 
 
 class _Copier:
-    """A pipeline without P4. Its state is the offset at which a frame names its port."""
+    """A pipeline without P4. Its state is the offset of the egress port in a frame."""
 
     waiting_bytes = 0
 
