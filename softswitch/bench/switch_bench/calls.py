@@ -20,8 +20,8 @@ _OUT_BYTES = 1 << 17
 _REPEATS = 5
 
 
-def installed(setup: Setup) -> CompiledPipeline:
-    """Return a pipeline of a program, with its entries."""
+def install_program(setup: Setup) -> CompiledPipeline:
+    """Return a compiled pipeline of the program, with its table entries."""
     control = ControlledPipeline(pipeline_config(setup.program.json), CompiledPipeline, lambda: 0)
     if any(control.write(p4r.WriteRequest(updates=setup.updates))):
         raise BenchError(f"{setup.program.json.name}: the pipeline refused entries of the bench")
@@ -29,7 +29,7 @@ def installed(setup: Setup) -> CompiledPipeline:
 
 
 def ns_per_packet(pipeline: CompiledPipeline, workload: Workload, calls: int) -> list[float]:
-    """Return the CPU time of a call, ns, in each of a few repeats; every frame must come out."""
+    """Return the CPU time of a call, ns, in each repeat. Raises BenchError if a frame is dropped."""
     numbers = FIRST_SEQ + np.arange(_REPEATS * calls, dtype=np.int64)
     runs = [(numbers[k * calls : (k + 1) * calls], workload.stamp.seq, 4) for k in range(_REPEATS)]
     frames = np.array([bytearray(frame) for frame in workload.frames], np.uint8)
@@ -40,7 +40,7 @@ def ns_per_packet(pipeline: CompiledPipeline, workload: Workload, calls: int) ->
 def ns_per_key(
     pipeline: CompiledPipeline, frame: bytes, keys: NDArray[np.int64], offset: int, size: int
 ) -> list[float]:
-    """Return the CPU time of a call, ns, in each of a few repeats; each call has the next of `keys`."""
+    """Return the CPU time of a call, ns, in each of a few repeats; each call's frame has the next key."""
     frames = np.array([bytearray(frame)], np.uint8)
     return [_time(pipeline, frames, keys, offset, size) for _ in range(_REPEATS)]
 
@@ -53,7 +53,7 @@ def _time(
         pipeline.process_address, pipeline.state_address, frames, numbers, offset, size, out, clock
     )
     if outputs != len(numbers):
-        raise BenchError(f"{outputs} of {len(numbers)} frames came out of the packet function")
+        raise BenchError(f"the packet function output {outputs} of {len(numbers)} frames, expected all")
     return float(ns) / len(numbers)
 
 
@@ -68,7 +68,7 @@ def call_all(
     out: NDArray[np.uint8],
     clock: NDArray[np.int64],
 ) -> tuple[int, int]:
-    """Write each number into a frame and call the packet function; returns outputs and CPU time, ns."""
+    """Write each number into a frame and call the packet function; return output count and CPU time, ns."""
     clock_gettime(_THREAD_CPUTIME, clock.ctypes.data)
     begin = clock[0] * 1_000_000_000 + clock[1]
     outputs, template = int64(0), 0

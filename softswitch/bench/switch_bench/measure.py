@@ -1,4 +1,4 @@
-"""Measure one running switch: its loss-free throughput, and its latency well below that."""
+"""Measure one running switch: its loss-free throughput, and its latency at lower rates."""
 
 import time
 from typing import NamedTuple
@@ -26,7 +26,7 @@ class Figures(NamedTuple):
 
 
 class ThroughputTest:
-    """Trials on one running switch with one workload, which the generator has loaded."""
+    """Trials on one running switch with the workload that was loaded into the generator before."""
 
     def __init__(self, generator: Generator, scale: Scale) -> None:
         self._generator = generator

@@ -11,7 +11,7 @@ from switch_bench.errors import BenchError
 NAMESPACE = "hotline-bench"
 HERE, THERE = "198.18.0.1", "198.18.0.2"
 """Addresses of the switch's and the host's end of `line`, of the range for benchmarks (RFC 2544)."""
-_NO_IPV6 = "net.ipv6.conf.{}.disable_ipv6=1"  # no frames but the bench's
+_NO_IPV6 = "net.ipv6.conf.{}.disable_ipv6=1"  # otherwise the kernel sends IPv6 frames of its own
 _CLONE_NEWNET = 0x40000000
 _libc = ctypes.CDLL(None, use_errno=True)
 

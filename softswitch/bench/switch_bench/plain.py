@@ -25,7 +25,7 @@ SHORT = range(17, 24)
 """Lengths of the few prefixes of `routes` that are shorter than 24 bits."""
 FIRST_MAC = 1 << 41
 _ETHERNET = bytes.fromhex("020000000001 020000000101 0800")
-"""To the router, from the first host."""
+"""Ethernet header of a frame from the first host to the router."""
 _IPV4 = struct.Struct("!BBHHHBBH4s4s")
 _UDP = struct.Struct("!HHHH")
 _IPV4_VERSION_AND_LENGTH, _TTL, _PROTOCOL_UDP = 0x45, 64, 17
@@ -77,7 +77,7 @@ def hosts(count: int) -> Iterator[p4r.Update]:
 
 
 def frame_to(source: str, destination: str, egress: int = 0) -> bytes:
-    """Return a UDP frame of FRAME_BYTES to an IPv4 address, stamped with the port that it has to leave by."""
+    """Return a UDP frame of FRAME_BYTES to an IPv4 address, with its expected egress port in its stamp."""
     payload = bytearray(FRAME_BYTES - _FRAME_OVERHEAD)
     struct.pack_into("!H", payload, _STAMP.egress - _FRAME_OVERHEAD, egress)
     udp_bytes = _UDP.size + len(payload)
@@ -88,7 +88,7 @@ def frame_to(source: str, destination: str, egress: int = 0) -> bytes:
 
 
 def deletions_of(updates: Sequence[p4r.Update]) -> list[p4r.Update]:
-    """Return the updates that delete what these insert."""
+    """Return updates that delete the entries which `updates` insert."""
     deletions = []
     for update in updates:
         deletion = p4r.Update(type=p4r.Update.DELETE)

@@ -28,7 +28,7 @@ def choose_cores() -> Cores:
 
 @contextmanager
 def pinned(cores: Iterable[int]) -> Iterator[None]:
-    """Keep this thread on some cores; what it starts inherits them."""
+    """Pin this thread to cores during the block; threads and processes that it starts inherit them."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores)
     try:

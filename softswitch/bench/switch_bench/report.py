@@ -25,7 +25,7 @@ def machine() -> str:
 def placed(
     cores: Cores, generating: str = "generator and sink", measured: str = "softswitch and C loop"
 ) -> str:
-    """Describe the placement of switch, traffic and sinks on cores."""
+    """Describe which cores the traffic (`generating`), the targets (`measured`) and BMv2 run on."""
     bmv2 = " and ".join(map(str, cores.bmv2))
     return f"{generating} on core {cores.generator}, {measured} on {cores.softswitch}, BMv2 on {bmv2}"
 

@@ -12,9 +12,9 @@ class Scale(NamedTuple):
     trial_seconds: float
     latency_seconds: float
     calls: int  # of the packet function
-    entries: tuple[int, ...]
-    ports: tuple[int, ...]
-    writes: int
+    entries: tuple[int, ...]  # sizes of tables
+    ports: tuple[int, ...]  # numbers of ports of a switch
+    writes: int  # table writes whose rate is measured
     stored: int  # entries whose memory is measured
     soak_seconds: float
     is_quick: bool

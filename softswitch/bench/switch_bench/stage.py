@@ -32,7 +32,7 @@ class Stage:
     """Prints what is being measured, on a terminal."""
 
     def shuffled(self, targets: Sequence[T], times: int = 1) -> Iterator[T]:
-        """Yield all targets in random order once for each round, or for `times` as many rounds."""
+        """Yield all targets `times * rounds` times over, each time in a new random order."""
         for _ in range(times * self.scale.rounds):
             yield from self.order.sample(targets, len(targets))
 

@@ -24,7 +24,7 @@ _CPU_PORT = 255
 
 
 class RunningSwitch(NamedTuple):
-    """A switch without a program yet, and its primary controller."""
+    """Process ID of a running switch, and the client that is its primary controller."""
 
     pid: int
     client: P4RuntimeClient
@@ -39,12 +39,12 @@ def switches() -> list[str]:
 @contextmanager
 def running(name: str, ports: Sequence[int], cores: Cores) -> Iterator[RunningSwitch]:
     """Run a switch until the block ends."""
-    with started(name, ports, cores) as switch, P4RuntimeClient(switch.address) as client:
+    with running_process(name, ports, cores) as switch, P4RuntimeClient(switch.address) as client:
         yield RunningSwitch(switch.process.pid, client)
 
 
 @contextmanager
-def started(
+def running_process(
     name: str,
     ports: Sequence[int],
     cores: Cores,

@@ -1,4 +1,4 @@
-"""Compiled generator and sink in one thread: sends paced frames and, in between, takes what comes back.
+"""Compiled generator and sink in one thread: sends paced frames and receives between sends.
 
 A frame carries its number, the port that it has to leave by and its send time (CLOCK_REALTIME, ns); its
 latency ends where the kernel has put it into a sink's ring, so it includes no wake-up of the sink.
@@ -25,8 +25,8 @@ _SPIN_NS = 25_000  # at shorter intervals the generator spins
 _PAUSE_NS = 5_000
 _MAX_SINKS = 64
 _NOT_RECEIVED = -1
-OPEN = 1 << 40
-"""No window: sending does not wait for frames to come out."""
+NO_WINDOW = 1 << 40
+"""Window that is never full: sending does not wait for frames to be received."""
 
 _SINK = np.dtype([("port", "i8"), ("ring", "i8"), ("slots", "i8"), ("slot_size", "i8"), ("head", "i8")])
 _TRAFFIC = np.dtype(
@@ -58,13 +58,13 @@ class Trial(NamedTuple):
 
     sent: int
     received: int
-    misrouted: int  # came out of another port than the frame names
+    misrouted: int  # frames from another port than their stamp's
     rate: float  # frames sent a second
     latencies_us: NDArray[np.float64]  # [received]
 
     @property
     def lost(self) -> int:
-        """Frames that did not come out of the port that they name."""
+        """Number of frames that were not received from the port in their stamp."""
         return self.sent - self.received
 
     def percentile(self, q: float) -> float:
@@ -99,8 +99,8 @@ class Generator:
         for name, offset in workload.stamp._asdict().items():
             traffic[f"{name}_at"] = offset
 
-    def run(self, count: int, rate: float, window: int = OPEN) -> Trial:
-        """Send `count` frames at `rate`/s, never more than `window` ahead of those that came out."""
+    def run(self, count: int, rate: float, window: int = NO_WINDOW) -> Trial:
+        """Send `count` frames at `rate`/s, with at most `window` frames in flight."""
         traffic = self._traffic
         latencies = np.full(count, _NOT_RECEIVED, np.int32)
         traffic["run"] = traffic["run"] % RUNS + 1
@@ -153,8 +153,8 @@ def send_some(traffic: Traffic, first: int, count: int) -> int:
 
 
 @compiled
-def take_from(traffic: Traffic, sink: Sink, latencies: NDArray[np.int32]) -> int:
-    """Note the latency (ns) of each frame of this run in a sink's ring; returns how many there were."""
+def receive_from(traffic: Traffic, sink: Sink, latencies: NDArray[np.int32]) -> int:
+    """Record the latency (ns) of each frame of this run in a sink's ring; return their number."""
     received = 0
     while True:
         slot = sink.ring + sink.head % sink.slots * sink.slot_size
@@ -164,10 +164,10 @@ def take_from(traffic: Traffic, sink: Sink, latencies: NDArray[np.int32]) -> int
         if header.tp_snaplen >= traffic.t0_at + 8:
             frame = carray(pointer(slot + header.tp_mac), header.tp_snaplen, np.uint8)
             index = read_number(frame, traffic.seq_at, 4) - FIRST_SEQ
-            ours = read_number(frame, traffic.run_at, 4) == traffic.run and 0 <= index < len(latencies)
-            if ours and read_number(frame, traffic.egress_at, 2) != sink.port:
+            is_of_run = read_number(frame, traffic.run_at, 4) == traffic.run and 0 <= index < len(latencies)
+            if is_of_run and read_number(frame, traffic.egress_at, 2) != sink.port:
                 traffic.misrouted += 1
-            elif ours and latencies[index] == _NOT_RECEIVED:
+            elif is_of_run and latencies[index] == _NOT_RECEIVED:
                 arrival = int64(header.tp_sec) * 1_000_000_000 + int64(header.tp_nsec)
                 latencies[index] = min(max(0, arrival - read_number(frame, traffic.t0_at, 8)), 0x7FFFFFFF)
                 received += 1
@@ -185,7 +185,7 @@ def pause(traffic: Traffic) -> None:
 
 @entry_point
 def exchange(traffic: Traffic, latencies: NDArray[np.int32]) -> int:
-    """Send a frame for each element and take what comes back; return the time from first to last, ns."""
+    """Send a frame for each latency and receive; return the time in ns from the first send to the last."""
     start = now_ns(traffic, _MONOTONIC)
     sent, received = int64(0), int64(0)
     last_send = last_activity = start
@@ -198,7 +198,7 @@ def exchange(traffic: Traffic, latencies: NDArray[np.int32]) -> int:
             last_send = last_activity = now
         new = int64(0)
         for k in range(traffic.sink_count):
-            new += take_from(traffic, traffic.sinks[k], latencies)
+            new += receive_from(traffic, traffic.sinks[k], latencies)
         if new:
             received += new
             last_activity = now

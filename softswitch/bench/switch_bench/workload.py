@@ -50,7 +50,7 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Frames of one size (at least a burst of them), sent in turn, and the ports that they leave by."""
+    """Frames of one size (at least `ports.layout.BURST`), sent in turn, and the ports that they leave by."""
 
     name: str
     frames: Sequence[bytes]

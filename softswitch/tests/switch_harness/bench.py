@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from switch_bench.calls import installed
+from switch_bench.calls import install_program
 from switch_bench.processes import Cores
 from switch_bench.scale import QUICK
 from switch_bench.stage import Stage
@@ -35,7 +35,7 @@ def number(frame: bytes, offset: int, size: int) -> int:
 
 def check_frames(setup: Setup, workload: Workload, count: int) -> None:
     """Check that the first frames leave by the ports that they name, with their stamps, by all of them."""
-    pipeline = installed(setup)
+    pipeline = install_program(setup)
     egress = set()
     for k in range(count):
         (output,) = pipeline.process(INGRESS, stamped(workload, k), 0, 3)

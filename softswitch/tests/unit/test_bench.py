@@ -12,7 +12,7 @@ import pytest
 from softswitch.errors import SwitchEnded
 from switch_bench import plain, switches
 from switch_bench.baseline import C_LOOP
-from switch_bench.calls import installed, ns_per_packet
+from switch_bench.calls import install_program, ns_per_packet
 from switch_bench.errors import BenchError
 from switch_bench.processes import Cores
 from switch_bench.results import Result, at_least, at_most
@@ -39,15 +39,15 @@ def test_every_frame_leaves_by_the_port_that_it_names_with_its_stamp(case: str) 
 def test_routes_are_as_many_as_asked_for_and_all_match() -> None:
     setup, prefixes = plain.routes(1000)
     assert len(setup.updates) == len(set(prefixes.tolist())) == 1000
-    pipeline = installed(setup)
+    pipeline = install_program(setup)
     for prefix in prefixes.tolist():
         address = ".".join(map(str, prefix.to_bytes(4, "big")))
         assert len(pipeline.process(INGRESS, plain.frame_to("10.0.0.1", address), 0, 3)) == 1
 
 
 def test_a_measurement_of_frames_that_are_dropped_is_refused() -> None:
-    with pytest.raises(BenchError, match="0 of 10 frames came out"):
-        ns_per_packet(installed(Setup(plain.L3, [])), plain.l3(), 10)
+    with pytest.raises(BenchError, match="output 0 of 10 frames"):
+        ns_per_packet(install_program(Setup(plain.L3, [])), plain.l3(), 10)
 
 
 def test_ratios_are_of_pairs_and_goals_of_medians() -> None:
@@ -114,7 +114,7 @@ def test_bench_has_the_bmv2_that_is_named(
     cores = Cores(0, 0, (0,))
     assert {"softswitch", "BMv2"} <= set(switches.switches()) <= {"softswitch", switches.KERNEL, "BMv2"}
     message = r"^the switch ended with code 3: fake: .* -i 1@hb-s1 "
-    with pytest.raises(SwitchEnded, match=message), switches.started("BMv2", [1], cores):
+    with pytest.raises(SwitchEnded, match=message), switches.running_process("BMv2", [1], cores):
         raise AssertionError("it runs")
     monkeypatch.delenv("HOTLINE_BMV2")
     monkeypatch.setenv("PATH", "/nowhere")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from switch_bench import plain
-from switch_bench.calls import installed, ns_per_key, ns_per_packet
+from switch_bench.calls import install_program, ns_per_key, ns_per_packet
 from switch_bench.results import Goal, Result
 from switch_bench.stage import Stage
 from switch_bench.switches import SOFTSWITCH
 from switch_bench.workload import Setup, Workload
 
 _MAC_BYTES = 6
-_IPV4_ADDRESSES, _IPV4_BYTES = 26, 8  # where source and destination lie in a frame
+_IPV4_ADDRESSES, _IPV4_BYTES = 26, 8  # offset and size of source and destination in a frame
 
 
 def function(stage: Stage) -> list[Result]:
@@ -39,16 +39,16 @@ def packets(
 ) -> Result:
     """Measure the CPU time of a packet of a workload."""
     stage.announce(what)
-    return packet_function(what, ns_per_packet(installed(setup), workload, stage.scale.calls), goals)
+    return packet_function(what, ns_per_packet(install_program(setup), workload, stage.scale.calls), goals)
 
 
 def _exact(stage: Stage, entries: int) -> Result:
     what = f"one exact table, {entries:,} entries"
     stage.announce(what)
-    pipeline = installed(Setup(plain.L2, list(plain.hosts(entries))))
-    picked = np.random.default_rng(1).integers(entries, size=stage.scale.calls)
+    pipeline = install_program(Setup(plain.L2, list(plain.hosts(entries))))
+    host_numbers = np.random.default_rng(1).integers(entries, size=stage.scale.calls)
     return packet_function(
-        what, ns_per_key(pipeline, plain.l3().frames[0], plain.FIRST_MAC + picked, 0, _MAC_BYTES)
+        what, ns_per_key(pipeline, plain.l3().frames[0], plain.FIRST_MAC + host_numbers, 0, _MAC_BYTES)
     )
 
 
@@ -56,9 +56,9 @@ def _lpm(stage: Stage, entries: int) -> Result:
     what = f"L3 forwarding, {entries:,} routes of {len(plain.SHORT) + 1} lengths"
     stage.announce(what)
     setup, prefixes = plain.routes(entries)
-    pipeline = installed(setup)
+    pipeline = install_program(setup)
     addresses = prefixes[np.random.default_rng(1).integers(entries, size=stage.scale.calls)]
-    # The source is the destination's complement: so the header's checksum is the same for all.
+    # The source is the complement of the destination, so that all frames have the same header checksum.
     pairs = (~addresses & 0xFFFFFFFF) << 32 | addresses
     frame = plain.frame_to("0.0.0.0", "255.255.255.255")
     return packet_function(
@@ -67,5 +67,5 @@ def _lpm(stage: Stage, entries: int) -> Result:
 
 
 def packet_function(what: str, values: list[float], goals: tuple[Goal, ...] = ()) -> Result:
-    """Return a line with the CPU times of the packet function."""
+    """Return the result line of the packet function's CPU times (`values`, ns)."""
     return Result("function", f"packet function, {what}", "ns", {SOFTSWITCH: values}, goals)

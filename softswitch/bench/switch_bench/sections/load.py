@@ -17,7 +17,7 @@ from switch_bench.errors import BenchError
 from switch_bench.network import host_interface, inside
 from switch_bench.results import LOAD_S, Result
 from switch_bench.stage import Stage
-from switch_bench.switches import BMV2, KERNEL, SOFTSWITCH, started
+from switch_bench.switches import BMV2, KERNEL, SOFTSWITCH, running_process
 from switch_bench.workload import FIRST_SEQ, Setup, Workload
 
 NOTHING_CACHED, NEW_PROGRAM, SEEN_PROGRAM = (
@@ -38,7 +38,7 @@ def load(stage: Stage) -> list[Result]:
 
 
 def measure_load(stage: Stage, setup: Setup, workload: Workload) -> list[Result]:
-    """Measure the time in s from the start of the process, and from the load of the JSON."""
+    """Measure the times in s from process start, and from loading the JSON, to the first packet."""
     starts: dict[str, dict[str, list[float]]] = {}
     with stage.traffic(_PORTS), tempfile.TemporaryDirectory() as folder:
         # Copies of the packages, since numba keeps the code of the port loop beside its source.
@@ -74,11 +74,11 @@ def first_packet(
     setup: Setup,
     workload: Workload,
 ) -> tuple[float, float]:
-    """Run a switch in a folder; return the time in s to its first packet: from its start, from its JSON."""
+    """Run a switch in a folder; return the times in s from its start, and from its JSON, to a packet."""
     frame = _first_frame(workload)
     config, entries = pipeline_config(setup.program.json), encode_writes(setup.updates)
     begin = time.monotonic()
-    starting = started(name, range(1, _PORTS + 1), stage.cores, environment, folder)
+    starting = running_process(name, range(1, _PORTS + 1), stage.cores, environment, folder)
     with (
         starting as switch,
         P4RuntimeClient(switch.address) as client,
@@ -103,12 +103,12 @@ def _first_frame(workload: Workload) -> bytes:
 @contextmanager
 def _socket(port: int) -> Iterator[socket.socket]:
     with inside():
-        opened = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
-    with opened:
-        opened.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
-        opened.bind((host_interface(port), _ETH_P_ALL))
-        opened.settimeout(0.001)
-        yield opened
+        packet_socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+    with packet_socket:
+        packet_socket.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
+        packet_socket.bind((host_interface(port), _ETH_P_ALL))
+        packet_socket.settimeout(0.001)
+        yield packet_socket
 
 
 def _send_until_received(source: socket.socket, sink: socket.socket, frame: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Where a packet's time goes: loops that do more and more of the work, by the CPU time of their core."""
+"""CPU time of the parts of packet processing, from targets that each do one part more than the previous."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WINDOW = 512  # frames in flight: enough for full bursts, but fewer than a ring
 
 
 class Step(NamedTuple):
-    """A part of the work on a packet, and the target that does it and all parts before."""
+    """A part of the work on a packet, and the target that does this part and all parts before it."""
 
     what: str
     target: str
@@ -51,7 +51,7 @@ def steps_without_program(workload: Workload) -> list[Step]:
 
 
 def measure_steps(stage: Stage, steps: Sequence[Step]) -> list[Result]:
-    """Measure the CPU time of a packet in each step, with a full window, and what the step adds."""
+    """Measure the CPU time of a packet in each step, with a full window, and its increase by the step."""
     costs: dict[int, list[float]] = defaultdict(list)
     with stage.traffic(_PORTS) as generator:
         for k in stage.shuffled(range(len(steps))):

@@ -1,4 +1,4 @@
-"""A long run at the highest loss-free rate, while tables are written: it loses and misroutes nothing."""
+"""Count lost and misrouted frames of a long run at the highest loss-free rate, while tables are written."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _GOALS = {"lost": LOST, "misrouted": LOST}
 
 
 class SoakRun(NamedTuple):
-    """One run: its frames, and the table writes that the switch did during it."""
+    """One run: its frames, the number of table writes meanwhile, and its duration."""
 
     trial: Trial
     written: int
@@ -33,7 +33,7 @@ class SoakRun(NamedTuple):
 
 
 def soak(stage: Stage) -> list[Result]:
-    """Find the rate while a writer runs; where a long run at that rate loses a frame, try a little less."""
+    """Find the loss-free rate while a writer runs; while a long run loses frames, repeat it 5 % slower."""
     with (
         stage.traffic(_PORTS) as generator,
         stage.switch(SOFTSWITCH, _PORTS, plain.l3_setup(_PORTS)) as switch,
@@ -46,18 +46,18 @@ def soak(stage: Stage) -> list[Result]:
         while attempts < _ATTEMPTS:
             attempts += 1
             stage.announce(f"{rate:,.0f} packets/s for {stage.scale.soak_seconds:.0f} s")
-            soaked = soak_at(generator, switch.client, rate, stage.scale.soak_seconds)
-            if soaked.trial.lost == 0:
+            soak_run = soak_at(generator, switch.client, rate, stage.scale.soak_seconds)
+            if soak_run.trial.lost == 0:
                 break
             rate *= _STEP
     what = f"soak, {stage.scale.soak_seconds:.0f} s, L3 to {_PORTS - 1} ports"
     values = {
-        "rate": ("packets/s", soaked.trial.rate),
-        "table writes meanwhile": ("writes/s", soaked.written / soaked.seconds),
-        "packets sent": ("packets", soaked.trial.sent),
+        "rate": ("packets/s", soak_run.trial.rate),
+        "table writes meanwhile": ("writes/s", soak_run.written / soak_run.seconds),
+        "packets sent": ("packets", soak_run.trial.sent),
         "runs until one lost nothing, each 5 % slower": ("runs", attempts),
-        "lost": ("packets", soaked.trial.lost),
-        "misrouted": ("packets", soaked.trial.misrouted),
+        "lost": ("packets", soak_run.trial.lost),
+        "misrouted": ("packets", soak_run.trial.misrouted),
     }
     return [
         Result("soak", f"{what}: {name}", unit, {SOFTSWITCH: [value]}, _GOALS.get(name, ()))
