@@ -19,11 +19,11 @@ def user_cache() -> Path:
 
 
 def _private_folder() -> Path:
-    """Return a temporary folder of this user's, the same in all processes unless another user has made it."""
+    """Return this user's temporary folder; if another user owns it or may write to it, return a new one."""
     folder = Path(tempfile.gettempdir()) / f"hotline-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
-    found = folder.lstat()
-    if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022:
+    status = folder.lstat()
+    if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022:
         return folder
     return Path(tempfile.mkdtemp(prefix="hotline-"))
 

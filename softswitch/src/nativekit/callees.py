@@ -48,12 +48,12 @@ class _CalleeLowering(NativeLowering):
         lower(state)
         state.flags = flags
         lowered = state["cr"]
-        described = lowered.fndesc
+        descriptor = lowered.fndesc
         # The dispatcher requires a Python function object; the address of its machine code is 0.
         function = _numba._dynfunc.make_function(
-            described.lookup_module(), described.qualname, "", 0, lowered.env, (state.library,)
+            descriptor.lookup_module(), descriptor.qualname, "", 0, lowered.env, (state.library,)
         )
-        state.targetctx.insert_user_function(function, described, [state.library])
+        state.targetctx.insert_user_function(function, descriptor, [state.library])
         state.reload_init.extend(state.library._reload_init)
         state["cr"] = lowered._replace(cfunc=function)
         return True

@@ -44,7 +44,7 @@ class Generic:
     def register(self, owner: type, implementation: Compiled) -> None:
         # Call this at import only, since cached machine code contains the implementations. Numba treats
         # named tuples as equal if their class names, field names and field types are equal.
-        if any(known.__name__ == owner.__name__ for known in self._implementations):
+        if any(registered.__name__ == owner.__name__ for registered in self._implementations):
             raise ValueError(f"{self.name} has an implementation for a class {owner.__name__} already")
         self._implementations[owner] = implementation
 
@@ -62,7 +62,7 @@ class _GenericType(types.Callable, types.Opaque):
     def key(self) -> int:
         return id(self.generic)
 
-    def _dispatched(self, state: Kind) -> Kind:
+    def _implementation_type(self, state: Kind) -> Kind:
         kind = state.pointee if isinstance(state, Reference) else state
         if not isinstance(kind, types.BaseNamedTuple):
             raise errors.TypingError(f"{self.generic.name}: expected a named tuple, got {state}")
@@ -72,13 +72,13 @@ class _GenericType(types.Callable, types.Opaque):
             raise errors.TypingError(str(error)) from error
 
     def get_call_type(self, context: TypingContext, args: Sequence[Kind], kws: Kind) -> Signature:
-        return self._dispatched(args[0]).get_call_type(context, args, kws)
+        return self._implementation_type(args[0]).get_call_type(context, args, kws)
 
     def get_call_signatures(self) -> tuple[tuple[()], bool]:
         return (), True
 
     def get_impl_key(self, sig: Signature) -> object:
-        return self._dispatched(sig.args[0]).get_impl_key(sig)
+        return self._implementation_type(sig.args[0]).get_impl_key(sig)
 
 
 extending.register_model(_GenericType)(models.OpaqueModel)

@@ -21,13 +21,13 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 _WIDTHS = {"int64": ctypes.c_ssize_t, "int32": ctypes.c_int32, "uint32": ctypes.c_uint32}
 
 
-def plain(function: F, instead: Mapping[Compiled, Function] | None = None) -> F:
+def plain(function: F, replacements: Mapping[Compiled, Function] | None = None) -> F:
     """Return a compiled function, and all compiled functions that it calls, as plain Python.
 
-    Integers wrap as in compiled code. `instead` maps compiled functions to Python functions that replace
+    Integers wrap as in compiled code. `replacements` maps compiled functions to Python functions that replace
     them.
     """
-    body = _Namespaces(instead or {}).function(function)
+    body = _Namespaces(replacements or {}).function(function)
 
     @functools.wraps(body)
     def call(*args: object) -> object:
@@ -38,8 +38,8 @@ def plain(function: F, instead: Mapping[Compiled, Function] | None = None) -> F:
 
 
 class _Namespaces:
-    def __init__(self, instead: Mapping[Compiled, Function]) -> None:
-        self._instead = {id(compiled): replacement for compiled, replacement in instead.items()}
+    def __init__(self, replacements: Mapping[Compiled, Function]) -> None:
+        self._replacements = {id(compiled): replacement for compiled, replacement in replacements.items()}
         self._copies: dict[int, dict[str, object]] = {}
 
     def function(self, compiled: Compiled) -> Function:
@@ -59,8 +59,8 @@ class _Namespaces:
         return self._copies[id(original)]
 
     def _plain_form(self, value: object) -> Function | None:
-        if id(value) in self._instead:
-            return self._instead[id(value)]
+        if id(value) in self._replacements:
+            return self._replacements[id(value)]
         if hasattr(value, "plain"):
             return cast(Function, value.plain)
         if isinstance(value, types.ExternalFunction):

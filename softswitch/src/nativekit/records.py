@@ -108,7 +108,7 @@ def _field_of(hint: Any) -> tuple[Any, ...]:  # a hint may be anything
     return (dtypes[0] if dtypes else _element_of(inner), shape if isinstance(shape, tuple) else (shape,))
 
 
-def _element_of(array: Any) -> Any:  # likewise
+def _element_of(array: Any) -> Any:  # any hint of an array
     if get_origin(array) is Records:
         return dtype_of(get_args(array)[0])
     # From numpy 2.5 on, NDArray is an alias with one parameter; before, it is an ndarray of shape and dtype.
@@ -124,8 +124,8 @@ def record(*fields: Any) -> Dtype:  # any field specification of numpy
 
 
 def checked(dtype: Dtype) -> Dtype:
-    # Plain Python would read numpy's own attribute of that name.
     """Return the dtype; raise `ValueError` if plain Python cannot read all of its fields as attributes."""
+    # For a field with the name of an attribute of `np.record`, plain Python reads that attribute.
     clashing = [name for name in dtype.names or () if hasattr(np.record, name)]
     if clashing:
         raise ValueError(f"fields {', '.join(clashing)}: numpy's records have attributes of these names")
@@ -138,7 +138,7 @@ def records(shape: int, dtype: type[R]) -> Records[R]: ...
 def records(shape: tuple[int, int], dtype: type[R]) -> RecordTable[R]: ...
 @overload
 def records(shape: int | Sequence[int], dtype: Dtype) -> Any: ...  # of unknown fields
-def records(shape: int | Sequence[int], dtype: Any) -> Any:  # as the overloads say
+def records(shape: int | Sequence[int], dtype: Any) -> Any:  # typed by the overloads
     """Return an array of zeroed records; for a dtype, type checkers accept any field name."""
     return zeros(shape, dtype if isinstance(dtype, np.dtype) else dtype_of(dtype)).view(np.recarray)
 

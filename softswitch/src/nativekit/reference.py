@@ -53,7 +53,7 @@ class Reference(types.Type):
 
     @property
     def key(self) -> object:
-        """The key of the pointee's type: two classes may share the name."""
+        """The key of the pointee's type, since types of two classes may have the same name."""
         return self.pointee.key
 
     def index_of(self, field: str) -> int:
@@ -116,7 +116,7 @@ def _as_ref_plain(value: T) -> T:
 
 @leaf(_as_ref_plain)
 def as_ref(_typing: TypingContext, value: Kind) -> Generated:
-    """Return a reference to the tuple, valid during one call from Python, whose caller holds the arrays."""
+    """Return a reference to the tuple for one call from Python, whose caller keeps the arrays alive."""
 
     def code(context: Context, builder: ir.IRBuilder, _signature: Signature, values: Values) -> Value:
         if not isinstance(value, types.BaseNamedTuple):
