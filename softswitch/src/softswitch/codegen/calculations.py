@@ -25,16 +25,17 @@ class Calculations:
     def __init__(self, packet: Packet) -> None:
         self.packet, self.b = packet, packet.b
 
-    def emit(self, number: int, valid: int | None = None) -> llvm.Value:
-        """Return the result as an `i64`; `valid` is a header that is known to be valid here."""
+    def emit(self, number: int, valid_header: int | None = None) -> llvm.Value:
+        """Return the result as an `i64`; `valid_header` is known to be valid here."""
         calculation = self.packet.program.calculations[number]
         runs = [
-            _InputRun(self.packet, header, parts, valid) for header, parts in self._by_header(calculation)
+            _InputRun(self.packet, header, parts, valid_header)
+            for header, parts in self._by_header(calculation)
         ]
         is_sum = isinstance(calculation.function, InternetChecksum) and not calculation.payload
-        if is_sum and all(run.fits_words for run in runs):
+        if is_sum and all(run.is_whole_words for run in runs):
             return self._sum_of_words(runs)
-        return self._of_bytes(calculation, runs)
+        return self._hash_bytes(calculation, runs)
 
     def _by_header(self, calculation: ir.Calculation) -> list[tuple[int | None, list[Part]]]:
         parts: list[tuple[int | None, Part]] = []
@@ -66,14 +67,14 @@ class Calculations:
 
     # -- any algorithm over bytes
 
-    def _of_bytes(self, calculation: ir.Calculation, runs: list[_InputRun]) -> llvm.Value:
+    def _hash_bytes(self, calculation: ir.Calculation, runs: list[_InputRun]) -> llvm.Value:
         b = self.b
         max_bits = sum(run.bits for run in runs)
         target = target_of(b.module)
         with b.goto_entry_block():
             size = max_bits // 8 + 8 + (_MAX_PAYLOAD_BYTES if calculation.payload else 0)
             buffer = target.reserve(b, llvm.ArrayType(I8, size))
-        if all(run.whole_bytes for run in runs):
+        if all(run.is_whole_bytes for run in runs):
             end = buffer
             for run in runs:
                 end = target.black_box(b, run.append(end))
@@ -98,8 +99,8 @@ class Calculations:
         free_bits: llvm.Value = integer(width, width)
         for run in runs:
             remaining = b.sub(free_bits, integer(width, run.bits))
-            with_run = b.or_(joined, target.shift(b, "shl", resize(b, run.joined(), width), remaining))
-            present = run.present()
+            with_run = b.or_(joined, target.shift(b, "shl", resize(b, run.concatenate(), width), remaining))
+            present = run.is_present()
             joined = b.select(present, with_run, joined)
             free_bits = target.black_box(b, b.select(present, remaining, free_bits))
         store_bits(b, buffer, joined, width // 8)
@@ -118,9 +119,11 @@ class Calculations:
 
 
 class _InputRun:
-    def __init__(self, packet: Packet, header: int | None, parts: list[Part], valid: int | None) -> None:
+    def __init__(
+        self, packet: Packet, header: int | None, parts: list[Part], valid_header: int | None
+    ) -> None:
         self.packet, self.b = packet, packet.b
-        self.header = None if header == valid else header
+        self.header = None if header == valid_header else header
         self.parts = parts
         self.bits = sum(width for _, width in parts)
         self.has_varbit = any(self._is_varbit(part) for part, _ in parts)
@@ -129,14 +132,14 @@ class _InputRun:
         return isinstance(part, ir.FieldRef) and self.packet.program.type_of(part).varbit
 
     @property
-    def whole_bytes(self) -> bool:
+    def is_whole_bytes(self) -> bool:
         return self.bits % 8 == 0
 
     @property
-    def fits_words(self) -> bool:
+    def is_whole_words(self) -> bool:
         return self.bits % 16 == 0 and not self.has_varbit
 
-    def present(self) -> llvm.Value:
+    def is_present(self) -> llvm.Value:
         return integer(1, 1) if self.header is None else self.packet.is_valid(self.header)
 
     def _values(self, parts: list[Part]) -> list[tuple[llvm.Value, int]]:
@@ -145,7 +148,7 @@ class _InputRun:
             for p, w in parts
         ]
 
-    def joined(self) -> llvm.Value:
+    def concatenate(self) -> llvm.Value:
         return join(self.b, self._values(self.parts))
 
     def sum(self) -> llvm.Value:
@@ -162,14 +165,14 @@ class _InputRun:
                     piece = b.lshr(joined, integer(width, shift)) if shift else joined
                     total = b.add(total, resize(b, resize(b, piece, 16), 64))
                 pending = []
-        return total if self.header is None else b.select(self.present(), total, integer(64, 0))
+        return total if self.header is None else b.select(self.is_present(), total, integer(64, 0))
 
     def append(self, end: llvm.Value) -> llvm.Value:
         if self.header is None:
             return self._append(end)
         b = self.b
         before = b.block
-        with b.if_then(self.present()):
+        with b.if_then(self.is_present()):
             appended = self._append(end)
             inside = b.block
         following = b.phi(end.type)
@@ -204,16 +207,16 @@ def emit_verify(packet: Packet, calculations: Calculations) -> None:
     packet.store_standard(Standard.CHECKSUM_ERROR, integer(1, 0))
     for checksum in packet.program.verify:
         with b.if_then(_applies(packet, checksum)):
-            expected = calculations.emit(checksum.calculation, valid=checksum.target.header)
-            found = resize(b, packet.load(checksum.target), 64)
-            with b.if_then(b.icmp_unsigned("!=", expected, found)):
+            expected = calculations.emit(checksum.calculation, valid_header=checksum.target.header)
+            actual = resize(b, packet.load(checksum.target), 64)
+            with b.if_then(b.icmp_unsigned("!=", expected, actual)):
                 packet.store_standard(Standard.CHECKSUM_ERROR, integer(1, 1))
 
 
 def emit_update(packet: Packet, calculations: Calculations) -> None:
     for checksum in packet.program.update:
         with packet.b.if_then(_applies(packet, checksum)):
-            value = calculations.emit(checksum.calculation, valid=checksum.target.header)
+            value = calculations.emit(checksum.calculation, valid_header=checksum.target.header)
             packet.store(checksum.target, value)
 
 

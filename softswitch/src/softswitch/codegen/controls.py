@@ -50,7 +50,7 @@ class _ControlEmitter:
     def table(self, layout: TableLayout) -> None:
         table = layout.table
         if not table.key and table.default_is_const and table.default is not None:
-            self._constant_action(table, table.default)
+            self._emit_constant_action(table, table.default)
             return
         b = self.b
         record, is_hit = self._find(layout)
@@ -61,15 +61,15 @@ class _ControlEmitter:
             profile = self.actions.layout.profiles[table.profile]
             at, parameters = profile.action, profile.parameters
         action = b.load(word(b, record, at), typ=I64)
-        nothing = b.append_basic_block(f"{table.name}_nothing")
-        choice = b.switch(action, nothing)
+        no_action = b.append_basic_block(f"{table.name}_nothing")
+        choice = b.switch(action, no_action)
         for index in dict.fromkeys(table.actions):
             block = b.append_basic_block()
             choice.add_case(integer(WORD, self._number(table, index)), block)
             b.position_at_end(block)
-            self._action(layout, index, word(b, record, parameters), is_hit)
-        b.position_at_end(nothing)
-        self._without_action(table, is_hit)
+            self._emit_action(layout, index, word(b, record, parameters), is_hit)
+        b.position_at_end(no_action)
+        self._emit_no_action(table, is_hit)
 
     def _number(self, table: ir.Table, action: int) -> int:
         """Return an action's number in records; all tables of a profile share the profile's numbers."""
@@ -78,7 +78,7 @@ class _ControlEmitter:
             return action
         return program.profile_actions[table.profile][program.actions[action].name]
 
-    def _constant_action(self, table: ir.Table, default: ir.Invocation) -> None:
+    def _emit_constant_action(self, table: ir.Table, default: ir.Invocation) -> None:
         """Emit only the action of a table without key and with a constant default (p4c's `tbl_...`)."""
         action = self.packet.program.actions[default.action]
         widths = zip(default.args, action.parameters, strict=True)
@@ -95,21 +95,21 @@ class _ControlEmitter:
         is_hit = b.not_(is_null(b, found))
         if table.has_counter or table.meter or table.has_idle_timeout:
             with b.if_then(is_hit):
-                self._note_hit(layout, found)
+                self._update_entry(layout, found)
         default = word(b, self.state, layout.default)
         return b.select(is_hit, found, default), is_hit
 
-    def _note_hit(self, layout: TableLayout, record: llvm.Value) -> None:
+    def _update_entry(self, layout: TableLayout, record: llvm.Value) -> None:
         table, externs = layout.table, self.actions.externs
         if table.has_counter:
-            externs.count_in(word(self.b, record, layout.counter))
+            externs.count_at(word(self.b, record, layout.counter))
         if table.meter:
-            colour = externs.meter_in(word(self.b, record, layout.meter), table.meter.counts_bytes)
+            colour = externs.execute_meter_at(word(self.b, record, layout.meter), table.meter.counts_bytes)
             self.packet.store(table.meter.target, colour)
         if table.has_idle_timeout:
             self.b.store(self.actions.now, word(self.b, record, layout.last_hit))
 
-    def _action(self, layout: TableLayout, index: int, data: llvm.Value, is_hit: llvm.Value) -> None:
+    def _emit_action(self, layout: TableLayout, index: int, data: llvm.Value, is_hit: llvm.Value) -> None:
         b, table = self.b, layout.table
         action = self.packet.program.actions[index]
         parameters: list[llvm.Value] = []
@@ -119,15 +119,15 @@ class _ControlEmitter:
             parameters.append(resize(b, value, width))
             offset += words
         exits = self.actions.emit(action, parameters)
-        remains = b.append_basic_block()
-        b.cbranch(exits, self.done, remains)
-        b.position_at_end(remains)
+        not_exited = b.append_basic_block()
+        b.cbranch(exits, self.done, not_exited)
+        b.position_at_end(not_exited)
         if table.branches_on_hit:
             b.cbranch(is_hit, self.block(table.next_on_hit), self.block(table.next_on_miss))
         else:
             b.branch(self.block(table.next_nodes[index]))
 
-    def _without_action(self, table: ir.Table, is_hit: llvm.Value) -> None:
+    def _emit_no_action(self, table: ir.Table, is_hit: llvm.Value) -> None:
         """Branch to the next node after a miss without a default action, or a hit of an empty group."""
         without = self.block(table.next_without_action)
         on_hit = self.block(table.next_on_hit) if table.branches_on_hit else without

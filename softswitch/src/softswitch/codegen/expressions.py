@@ -127,8 +127,10 @@ class Arithmetic:
                 return b.not_(self.modulo(operand, width))
             case ir.Binary(ir.Op.AND, left, right):
                 bounds = (self.interval(left), self.interval(right))
-                enough = min([width, *(side.bits for side in bounds if side.low >= 0)])
-                return resize(b, b.and_(self.modulo(left, enough), self.modulo(right, enough)), width)
+                needed_bits = min([width, *(side.bits for side in bounds if side.low >= 0)])
+                return resize(
+                    b, b.and_(self.modulo(left, needed_bits), self.modulo(right, needed_bits)), width
+                )
             case ir.Binary(ir.Op.SHL, left, right):
                 return self._shift_left(left, right, width)
             case ir.Binary(ir.Op.SHR, left, right):
@@ -169,11 +171,11 @@ class Arithmetic:
         one, other = self.interval(left), self.interval(right)
         signed = min(one.low, other.low) < 0
         width = Interval(min(one.low, other.low), max(one.high, other.high)).bits
-        values = [self._extended(side, interval, width) for side, interval in ((left, one), (right, other))]
+        values = [self._extend(side, interval, width) for side, interval in ((left, one), (right, other))]
         compare = self.b.icmp_signed if signed else self.b.icmp_unsigned
         return compare(COMPARISONS[op], *values)
 
-    def _extended(self, expression: ir.Expression, interval: Interval, width: int) -> llvm.Value:
+    def _extend(self, expression: ir.Expression, interval: Interval, width: int) -> llvm.Value:
         value = self.modulo(expression, interval.bits)
         if interval.low < 0 and interval.bits < width:
             return self.b.sext(value, llvm.IntType(width))
@@ -183,7 +185,7 @@ class Arithmetic:
         b = self.b
         inner = self.interval(operand)
         working_width = Interval(min(inner.low, bounds.low), max(inner.high, bounds.high)).bits + 1
-        value = self._extended(operand, inner, working_width)
+        value = self._extend(operand, inner, working_width)
         for exceeds, bound in ((">", bounds.high), ("<", bounds.low)):
             limit = integer(working_width, bound)
             value = b.select(b.icmp_signed(exceeds, value, limit), limit, value)
@@ -207,9 +209,9 @@ class Arithmetic:
     def _shift_left(self, left: ir.Expression, right: ir.Expression, width: int) -> llvm.Value:
         b = self.b
         value = self.modulo(left, width)
-        amount, amounts = self.exact(right)
+        amount, amount_interval = self.exact(right)
         working_width = max(width, amount.type.width, width.bit_length() + 1)
-        amount = (resize if amounts.low >= 0 else sign_extend)(b, amount, working_width)
+        amount = (resize if amount_interval.low >= 0 else sign_extend)(b, amount, working_width)
         shifted = resize(
             b, target_of(b.module).shift(b, "shl", resize(b, value, working_width), amount), width
         )
@@ -219,12 +221,12 @@ class Arithmetic:
     def _shift_right(self, left: ir.Expression, right: ir.Expression, width: int) -> llvm.Value:
         b = self.b
         value, interval = self.exact(left)
-        amount, amounts = self.exact(right)
+        amount, amount_interval = self.exact(right)
         working_width = max(value.type.width, amount.type.width, value.type.width.bit_length() + 1)
-        amount = (resize if amounts.low >= 0 else sign_extend)(b, amount, working_width)
+        amount = (resize if amount_interval.low >= 0 else sign_extend)(b, amount, working_width)
         limit = integer(working_width, working_width - 1)
         if interval.low < 0:
-            wide = self._extended(left, interval, working_width)
+            wide = self._extend(left, interval, working_width)
             clamped = b.select(b.icmp_unsigned("<", amount, limit), amount, limit)
             shifted = target_of(b.module).shift(b, "ashr", wide, clamped)
             return (

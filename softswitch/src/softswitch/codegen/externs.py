@@ -42,9 +42,9 @@ class Externs:
 
     def count(self, counter: int, index: ir.Expression) -> None:
         with self._in_range(index, self.packet.program.counters[counter].size) as cell:
-            self.count_in(self._cell(self.layout.counters[counter], cell))
+            self.count_at(self._cell(self.layout.counters[counter], cell))
 
-    def count_in(self, cell: llvm.Value) -> None:
+    def count_at(self, cell: llvm.Value) -> None:
         """Add this packet to the (packets, bytes) words at `cell`; BMv2 counts the length on arrival."""
         b = self.b
         length = resize(b, self.packet.get("ingress_length"), WORD)
@@ -67,10 +67,10 @@ class Externs:
 
     def write_register(self, write: ir.RegisterWrite) -> None:
         declared = self.packet.program.registers[write.register]
-        written = self.packet.arithmetic.modulo(write.value, declared.width)
+        value = self.packet.arithmetic.modulo(write.value, declared.width)
         with self._in_range(write.index, declared.size) as cell:
             address, width = self._register_cell(write.register, cell)
-            self.b.store(resize(self.b, written, width), address, align=min(width // 8, WORD_BYTES))
+            self.b.store(resize(self.b, value, width), address, align=min(width // 8, WORD_BYTES))
 
     def _register_cell(self, register: int, cell: llvm.Value) -> tuple[llvm.Value, int]:
         size = self.layout.register_bytes(self.packet.program.registers[register].width)
@@ -83,9 +83,9 @@ class Externs:
         with self._in_range(execute.index, declared.size) as cell:
             first = self.b.mul(cell, integer(WORD, METER_WORDS))
             meter = word(self.b, word(self.b, self.state, self.layout.meters[execute.meter]), first)
-            self.packet.store(execute.target, self.meter_in(meter, declared.counts_bytes))
+            self.packet.store(execute.target, self.execute_meter_at(meter, declared.counts_bytes))
 
-    def meter_in(self, meter: llvm.Value, counts_bytes: bool) -> llvm.Value:
+    def execute_meter_at(self, meter: llvm.Value, counts_bytes: bool) -> llvm.Value:
         length = resize(self.b, self.packet.get("ingress_length"), WORD)
         amount = length if counts_bytes else integer(WORD, 1)
         return self.b.call(meter_function(self.b.module), [meter, self.now, amount])
@@ -114,6 +114,6 @@ class Externs:
             count = b.add(b.sub(high, low), integer(WORD, 1))
             product = target_of(b.module).multiply(b, resize(b, mixed, 2 * WORD), resize(b, count, 2 * WORD))
             scaled = resize(b, b.lshr(product, integer(2 * WORD, WORD)), WORD)
-            everything = b.icmp_unsigned("==", count, integer(WORD, 0))
-            value = b.add(low, b.select(everything, mixed, scaled))
+            is_full_range = b.icmp_unsigned("==", count, integer(WORD, 0))
+            value = b.add(low, b.select(is_full_range, mixed, scaled))
             self.packet.store(statement.target, value)

@@ -31,7 +31,7 @@ class Variable:
 
 
 class OpaqueVariable(Variable):
-    """A variable that the kernel's verifier does not track, since it would explore each of its values."""
+    """A variable that the kernel's verifier does not track, since it would explore each value separately."""
 
     def _reserve(self, name: str) -> llvm.Value:
         return target_of(self.b.module).reserve(self.b, self.kind, name)

@@ -51,7 +51,7 @@ class Packet(Storage):
             yield Instance(self.program.stacks[ref.stack].headers[0], ref.stack, position)
 
     def _position(self, element: ir.Element) -> tuple[llvm.Value, llvm.Value]:
-        """Return a computed position, 0 if it is outside, and an `i1`: whether it is inside."""
+        """Return an element's position (0 if outside the stack), and an `i1`: whether it is in the stack."""
         size = len(self.program.stacks[element.stack].headers)
         index, interval = self.arithmetic.exact(element.index)
         width = max(index.type.width, size.bit_length() + 1)
@@ -143,7 +143,7 @@ class Packet(Storage):
             return
         if declared.signed and value.type.width > declared.stored_bits:
             fits = self.b.icmp_unsigned("<=", value, integer(value.type.width, declared.max_value))
-            value = self._wrapped_unless(fits, value, declared)
+            value = self._wrap_unless(fits, value, declared)
         value = resize(self.b, value, declared.stored_bits)
         if isinstance(ref, ir.FieldRef):
             self.b.store(value, self._slot(self.instance(ref.header), ref.field))
@@ -163,10 +163,10 @@ class Packet(Storage):
                     ir.Binary(ir.Op.LE, expression, ir.Constant(declared.max_value)),
                 )
             )
-            value = self._wrapped_unless(fits, value, declared)
+            value = self._wrap_unless(fits, value, declared)
         self.store(ref, value)
 
-    def _wrapped_unless(self, fits: llvm.Value, value: llvm.Value, declared: ir.FieldType) -> llvm.Value:
+    def _wrap_unless(self, fits: llvm.Value, value: llvm.Value, declared: ir.FieldType) -> llvm.Value:
         """Return the value in the stored bits; if it does not fit, sign-extend its low `width` bits."""
         bits = declared.stored_bits
         wrapped = sign_extend(self.b, resize(self.b, value, declared.width), bits)
@@ -179,7 +179,7 @@ class Packet(Storage):
         return self.load(self.program.standard(name))
 
     def set_valid(self, instance: Instance) -> None:
-        """Make an invalid header valid, with zero fields, and the packet longer (BMv2 `add_header`)."""
+        """Make an invalid header valid with all fields 0, and the packet longer (BMv2 `add_header`)."""
         with self.b.if_then(self.b.not_(self.is_valid_at(instance))):
             for number in range(len(self.program.headers[instance.header].fields)):
                 kind = self._kind(instance.header, number)
@@ -280,7 +280,7 @@ class Packet(Storage):
         self._make_valid(instance)
 
     def _load_run(self, instance: Instance, address: llvm.Value, numbers: range) -> llvm.Value:
-        """Load some of a header's fields, each stored before the next is read, to keep the stack small."""
+        """Load fields of a header; store each run before reading the next, to keep the stack frame small."""
         fields = self.program.headers[instance.header].fields
         for bits, run in runs([fields[n].width for n in numbers]):
             widths = [fields[numbers[position]].width for position in run]

@@ -18,7 +18,7 @@ from softswitch.v1model import MAX_VARBIT_BITS, CoreError, Standard
 
 
 def emit_parser(actions: ActionEmitter) -> None:
-    """Emit the parser; then the cursor is at the first unparsed byte, and `parser_error` is set."""
+    """Emit the parser, which moves the cursor to the first unparsed byte and sets `parser_error`."""
     _ParserEmitter(actions).emit()
 
 
@@ -76,23 +76,23 @@ class _ParserEmitter:
                 self._extract(operation)
             case ir.Advance(bits):
                 value, _ = self.packet.arithmetic.exact(bits)
-                self._take(resize(self.b, self._whole_bytes(value), 32))
+                self._advance(resize(self.b, self._to_bytes(value), 32))
             case ir.Verify(condition, error):
                 code = self.packet.arithmetic.modulo(error, 32)
                 self.packet.require(self.packet.arithmetic.truth(condition), self._stop(code))
             case statement:
                 self.actions.statement(statement)
 
-    def _whole_bytes(self, bits: llvm.Value) -> llvm.Value:
+    def _to_bytes(self, bits: llvm.Value) -> llvm.Value:
         """Convert bits to bytes, or end with PARSER_INVALID_ARGUMENT if they are not whole bytes."""
         width = max(bits.type.width, 8)
         bits = resize(self.b, bits, width)
-        part = self.b.and_(bits, integer(width, 7))
-        whole = self.b.icmp_unsigned("==", part, integer(width, 0))
-        self.packet.require(whole, self._failure(CoreError.PARSER_INVALID_ARGUMENT))
+        remainder = self.b.and_(bits, integer(width, 7))
+        is_whole = self.b.icmp_unsigned("==", remainder, integer(width, 0))
+        self.packet.require(is_whole, self._failure(CoreError.PARSER_INVALID_ARGUMENT))
         return self.b.lshr(bits, integer(width, 3))
 
-    def _take(self, size: llvm.Value) -> llvm.Value:
+    def _advance(self, size: llvm.Value) -> llvm.Value:
         b, packet = self.b, self.packet
         assert packet.too_short is not None
         cursor = packet.get("cursor")
@@ -118,17 +118,17 @@ class _ParserEmitter:
         b, packet = self.b, self.packet
         fixed = integer(32, self.program.headers[instance.header].bits // 8)
         if extract.varbit_bits is None:
-            packet.extract(instance, self._take(fixed))
+            packet.extract(instance, self._advance(fixed))
             return
-        varbit = self._whole_bytes(self._varbit_bits(extract.varbit_bits))
+        varbit = self._to_bytes(self._varbit_bits(extract.varbit_bits))
         # BMv2 adds the varbit field's previous width, which is 0 unless the header was extracted before.
-        checked = b.add(packet.header_bytes(instance), varbit)
+        total_bytes = b.add(packet.header_bytes(instance), varbit)
         assert packet.too_short is not None
         remaining = b.sub(packet.get("ingress_length"), packet.get("cursor"))
-        packet.require(b.icmp_unsigned(">=", remaining, checked), packet.too_short)
-        fits = b.icmp_unsigned("<=", checked, integer(32, extract.max_bytes))
+        packet.require(b.icmp_unsigned(">=", remaining, total_bytes), packet.too_short)
+        fits = b.icmp_unsigned("<=", total_bytes, integer(32, extract.max_bytes))
         packet.require(fits, self._failure(CoreError.HEADER_TOO_SHORT))
-        packet.extract(instance, self._take(b.add(fixed, varbit)), varbit)
+        packet.extract(instance, self._advance(b.add(fixed, varbit)), varbit)
 
     def _varbit_bits(self, bits: ir.Expression) -> llvm.Value:
         """Return a varbit field's length in bits, clamped to the largest `int` as in BMv2."""
@@ -181,7 +181,7 @@ class _ParserEmitter:
         index = b.phi(I64)
         index.add_incoming(integer(64, 0), before)
         target_of(b.module).loop_guard(b)
-        probed = b.block
+        probe_end = b.block
         b.cbranch(b.icmp_unsigned("<", index, count), compare, after)
         b.position_at_end(compare)
         equal: llvm.Value = integer(1, 1)
@@ -193,7 +193,7 @@ class _ParserEmitter:
         b.cbranch(equal, after, probe)
         b.position_at_end(after)
         found = b.phi(llvm.IntType(1))
-        found.add_incoming(integer(1, 0), probed)
+        found.add_incoming(integer(1, 0), probe_end)
         found.add_incoming(integer(1, 1), compare)
         return found
 

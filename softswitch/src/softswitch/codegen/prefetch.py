@@ -33,10 +33,10 @@ class PlacedPrefetch(NamedTuple):
     position: int
     buckets: int
 
-    def distance(self, before: PlacedPrefetch) -> int | None:
-        """Return the words from `before`, or None unless it is this prefetch for the previous element."""
-        is_next = self.prefetch == before.prefetch and self.position == before.position + 1
-        return self.buckets - before.buckets if is_next else None
+    def distance(self, previous: PlacedPrefetch) -> int | None:
+        """Return the words from `previous`; None if that is not this prefetch for the preceding element."""
+        is_next = self.prefetch == previous.prefetch and self.position == previous.position + 1
+        return self.buckets - previous.buckets if is_next else None
 
 
 def emit_prefetches(

@@ -1,7 +1,7 @@
 """Decide which look-ups to prefetch at which node of a control, so that their cache misses overlap.
 
-A look-up's key is often known long before the look-up: p4c copies it from the packet just before. Where
-several look-ups are known at one node, and only the validity of headers decides whether they are executed,
+A look-up's key is often known long before the look-up, since p4c only copies it from the packet. Where the
+keys of several look-ups are known at one node, and only the validity of headers decides whether they run,
 their buckets are prefetched there (`prefetch`). A prefetch cannot change a result.
 """
 
@@ -37,19 +37,19 @@ def plan_prefetches(program: ir.Program, control: ir.Control) -> dict[str, list[
     for name in graph.order:
         known = graph.known_before(name)
         if known:
-            if not _common(known, groups[-1]) or not graph.leads_to(last, name):
+            if not _common_node(known, groups[-1]) or not graph.leads_to(last, name):
                 groups.append([])
             groups[-1].append(known)
             last = name
     found: dict[str, list[KnownLookup]] = {}
     for group in groups:
-        at = _common(group[-1], group) if len(group) >= _MIN_LOOKUPS else None
+        at = _common_node(group[-1], group) if len(group) >= _MIN_LOOKUPS else None
         if at is not None:
             found.setdefault(at, []).extend(known[at] for known in group)
     return found
 
 
-def _common(known: Mapping[str, KnownLookup], group: Sequence[Mapping[str, KnownLookup]]) -> str | None:
+def _common_node(known: Mapping[str, KnownLookup], group: Sequence[Mapping[str, KnownLookup]]) -> str | None:
     return next((node for node in known if all(node in other for other in group)), None)
 
 
@@ -97,7 +97,7 @@ class _Graph:
             known[name] = lookup
             if name not in self._dominator:
                 break
-            lookup = self._at_dominator(name, lookup)
+            lookup = self._lookup_at_dominator(name, lookup)
             name = self._dominator[name]
         return known
 
@@ -110,7 +110,7 @@ class _Graph:
                 stack += self._predecessors[node]
         return name in seen
 
-    def _at_dominator(self, name: str, lookup: KnownLookup) -> KnownLookup | None:
+    def _lookup_at_dominator(self, name: str, lookup: KnownLookup) -> KnownLookup | None:
         dominator = self._dominator[name]
         between = self._between(name)
         if any(self._writes(node) & lookup.key_fields for node in between):
@@ -118,12 +118,12 @@ class _Graph:
         leading = {node for node in _successors(self._nodes[dominator]) if node in between or node == name}
         node = self._nodes[dominator]
         if isinstance(node, ir.Conditional):
-            is_sure = {node.if_true, node.if_false} <= leading
-            return lookup if is_sure or isinstance(node.condition, ir.IsValid) else None
+            is_certain = {node.if_true, node.if_false} <= leading
+            return lookup if is_certain or isinstance(node.condition, ir.IsValid) else None
         if not node.key and node.default_is_const and node.default is not None:
-            return _before_action(self._program.actions[node.default.action], lookup)
-        is_sure = leading == set(_successors(node))
-        return lookup if is_sure and not self._writes(dominator) & lookup.key_fields else None
+            return _lookup_before_action(self._program.actions[node.default.action], lookup)
+        is_certain = leading == set(_successors(node))
+        return lookup if is_certain and not self._writes(dominator) & lookup.key_fields else None
 
     def _between(self, name: str) -> set[str]:
         found: set[str] = set()
@@ -140,7 +140,9 @@ class _Graph:
         if isinstance(node, ir.Conditional):
             return set()
         actions = (self._program.actions[index] for index in node.actions)
-        return {field for action in actions for statement in action.body for field in _written(statement)}
+        return {
+            field for action in actions for statement in action.body for field in _target_fields(statement)
+        }
 
 
 def _successors(node: Node) -> list[str]:
@@ -151,7 +153,7 @@ def _successors(node: Node) -> list[str]:
     return [name for name in dict.fromkeys(following) if name is not None]
 
 
-def _before_action(action: ir.Action, lookup: KnownLookup) -> KnownLookup | None:
+def _lookup_before_action(action: ir.Action, lookup: KnownLookup) -> KnownLookup | None:
     for statement in reversed(action.body):
         match statement:
             case ir.Assign(ir.FieldRef() as target, ir.FieldRef() as value):
@@ -164,9 +166,9 @@ def _before_action(action: ir.Action, lookup: KnownLookup) -> KnownLookup | None
     return lookup
 
 
-def _written(statement: ir.Statement) -> Iterator[ir.FieldRef]:
+def _target_fields(statement: ir.Statement) -> Iterator[ir.FieldRef]:
     if isinstance(statement, ir.If):
-        yield from (*_written(statement.then), *_written(statement.otherwise))
+        yield from (*_target_fields(statement.then), *_target_fields(statement.otherwise))
     target = getattr(statement, "target", None)
     if isinstance(target, ir.FieldRef):
         yield target

@@ -72,7 +72,7 @@ class _Search:
         return self.b.icmp_unsigned(">", rank, self.best_rank.get())
 
     def _follow_chain(self) -> None:
-        """Take the first record whose ranges match, unless the best one so far has a higher rank."""
+        """Set `best` to the chain's first record whose ranges match, if its rank exceeds `best_rank`."""
         b, table = self.b, self.table
         with repeat_while(b, lambda: b.not_(is_null(b, self.record.get()))) as done:
             record = self.record.get()
@@ -96,9 +96,9 @@ class _Search:
         at, offset = table.bounds, 0
         for position in table.ranges:
             words = words_of(table.table.key[position].width)
-            value = self._joined(self.values[offset : offset + words])
+            value = self._join(self.values[offset : offset + words])
             low, high = (
-                self._joined([b.load(word(b, record, first + i), typ=I64) for i in range(words)])
+                self._join([b.load(word(b, record, first + i), typ=I64) for i in range(words)])
                 for first in (at, at + words)
             )
             inside = b.and_(b.icmp_unsigned(">=", value, low), b.icmp_unsigned("<=", value, high))
@@ -107,5 +107,5 @@ class _Search:
             offset += words
         return within
 
-    def _joined(self, words: list[llvm.Value]) -> llvm.Value:
+    def _join(self, words: list[llvm.Value]) -> llvm.Value:
         return join(self.b, [(part, WORD) for part in reversed(words)])

@@ -107,12 +107,12 @@ class ActionEmitter:
             case ir.CountLoop(message):
                 target_of(self.b.module).loop_guard(self.b)
                 self._loops.set(self.b.add(self._loops.get(), integer(32, 1)))
-                full = self.b.icmp_unsigned("==", self._loops.get(), integer(32, MAX_LOOPS))
-                self._fail_if(full, message)
+                is_at_limit = self.b.icmp_unsigned("==", self._loops.get(), integer(32, MAX_LOOPS))
+                self._fail_if(is_at_limit, message)
             case other:
-                self._forwarding(other)
+                self._forwarding_statement(other)
 
-    def _forwarding(self, statement: ir.Statement) -> None:
+    def _forwarding_statement(self, statement: ir.Statement) -> None:
         packet, arithmetic, b = self.packet, self.packet.arithmetic, self.b
         match statement:
             case ir.MarkToDrop(egress_spec, mcast_grp):

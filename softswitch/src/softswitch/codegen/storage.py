@@ -1,6 +1,6 @@
 """Storage of a packet in flight: fields and validity of headers, stack positions, and scalars.
 
-Each is a stack slot that LLVM promotes to a register. Where packets are copied (`traffic`) the slots are one
+Each is an `alloca` that LLVM promotes to a register. Where packets are copied (`traffic`) the slots are one
 struct. Elements of header stacks are in arrays, since they are accessed at computed positions.
 """
 
@@ -20,9 +20,9 @@ SCALARS = {
     "port": I32,  # on which the frame arrived
     "egress_port": I32,
     "cut": I32,  # maximum length in bytes, set by truncate
-    "clone_session": I32,  # plus 1; 0 is none
-    "clone_list": I32,
-    "resubmit_list": I32,  # plus 1, as the next two; 0 is none
+    "clone_session": I32,  # session plus 1; 0 is none
+    "clone_list": I32,  # number of the field list
+    "resubmit_list": I32,  # field list plus 1, like the next two; 0 is none
     "recirculate_list": I32,
     "digest": I32,
 }
@@ -55,7 +55,7 @@ class Storage:
         self.type = llvm.LiteralStructType(self._kinds)
         if copied:
             self.memory = target_of(b.module).reserve(b, self.type)
-            slots = [self._part(number) for number in range(len(self._kinds))]
+            slots = [self._slot_address(number) for number in range(len(self._kinds))]
         else:
             slots = [opaque_pointer(b.alloca(kind)) for kind in self._kinds]
             for kind, slot in zip(self._kinds, slots, strict=True):
@@ -82,11 +82,11 @@ class Storage:
             )
         return numbers
 
-    def _part(self, number: int) -> llvm.Value:
+    def _slot_address(self, number: int) -> llvm.Value:
         indices = [integer(32, 0), integer(32, number)]
         return self.b.gep(self.memory, indices, inbounds=True, source_etype=self.type)
 
-    # -- the whole, where it is one struct
+    # -- the whole struct, if there is one
 
     def size(self) -> llvm.Value:
         return self._offset_of_slot(None)

@@ -38,13 +38,13 @@ def emit_lookup(packet: Packet, state: llvm.Value, table: TableLayout) -> llvm.V
     parts = [_with_validity_check(packet.program, part) for part in key_sources(table.table.key)]
     words = key_words(packet, parts)
     if table.is_ranked:
-        bounded = [w for i in table.ranges for w in split(b, _value(packet, parts[i]))]
-        return call_find_ranked(b, state, table, [*words, *bounded])
+        range_words = [w for i in table.ranges for w in split(b, _value(packet, parts[i]))]
+        return call_find_ranked(b, state, table, [*words, *range_words])
     return call_find(b, state, table, words)
 
 
 def _with_validity_check(program: ir.Program, part: KeySource) -> KeySource:
-    """Add the header whose validity has to be tested, as its field may not be 0 while it is invalid."""
+    """Add the header whose validity to test, if its field can differ from 0 while the header is invalid."""
     if isinstance(part.source, ir.FieldRef) and part.source in program.stale_fields:
         return part._replace(header=part.source.header)
     return part

@@ -13,7 +13,7 @@ from softswitch.v1model import Standard
 
 
 def emit_enqueue(actions: ActionEmitter) -> None:
-    """Output the packet and continue with the next one; drop it if it does not fit into the output."""
+    """Output the packet, or drop it if it does not fit into the output; continue with the next packet."""
     b, packet = actions.b, actions.packet
     payload = resize(b, b.sub(packet.get("ingress_length"), packet.get("cursor")), 64)
     before = b.add(packet.size(), integer(64, QUEUE_HEAD_BYTES))
@@ -36,8 +36,8 @@ def emit_enqueue(actions: ActionEmitter) -> None:
 def _length(packet: Packet) -> llvm.Value:
     """Return the packet's current length in bytes; the length that BMv2 tracks can be negative."""
     b, length, cut = packet.b, packet.get("length"), packet.get("cut")
-    counted = b.select(b.icmp_signed("<", length, integer(32, 0)), integer(32, 0), length)
-    return b.select(b.icmp_unsigned("<", counted, cut), counted, cut)
+    nonnegative = b.select(b.icmp_signed("<", length, integer(32, 0)), integer(32, 0), length)
+    return b.select(b.icmp_unsigned("<", nonnegative, cut), nonnegative, cut)
 
 
 def emit_dequeue(packet: Packet, record: llvm.Value, now: llvm.Value) -> None:
@@ -46,8 +46,8 @@ def emit_dequeue(packet: Packet, record: llvm.Value, now: llvm.Value) -> None:
     payload = byte_offset(b, record, b.add(packet.size(), integer(64, QUEUE_HEAD_BYTES)))
     cursor = b.zext(packet.get("cursor"), I64)
     packet.set("frame", b.gep(payload, [b.neg(cursor)], source_etype=I8))  # only the payload is read from it
-    waited = b.sub(resize(b, now, 32), resize(b, packet.load_standard(Standard.ENQ_TIMESTAMP), 32))
-    packet.store_standard(Standard.DEQ_TIMEDELTA, waited)
+    queueing_time = b.sub(resize(b, now, 32), resize(b, packet.load_standard(Standard.ENQ_TIMESTAMP), 32))
+    packet.store_standard(Standard.DEQ_TIMEDELTA, queueing_time)
     for name in (Standard.ENQ_QDEPTH, Standard.DEQ_QDEPTH):
         depth = b.load(byte_offset(b, record, offset_of(name.value)), typ=I32, align=4)
         packet.store_standard(name, depth)
