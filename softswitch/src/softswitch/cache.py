@@ -64,7 +64,7 @@ def cached_object(inputs: Sequence[str], make: Callable[[], bytes]) -> bytes:
 
 
 def _store(path: Path, code: bytes) -> None:
-    """Store object code atomically; ignore errors, after which it is only compiled again."""
+    """Store object code atomically; ignore errors, since code that is not cached is compiled again."""
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:

@@ -52,27 +52,27 @@ def check_member(
 def check_group(
     profile: ir.ActionProfile,
     number: int,
-    listed: Sequence[int],
+    group_members: Sequence[int],
     members: Collection[int],
     groups: Collection[int],
     members_of_other_groups: int,
 ) -> None:
-    for member in listed:
+    for member in group_members:
         check_use(profile, UseMember(member), members)
     _check_room(profile, "group", number, groups)
     limit = GROUP_MEMBERS_PER_MEMBER * profile.size
-    if members_of_other_groups + len(listed) > limit:
+    if members_of_other_groups + len(group_members) > limit:
         raise TableFull(f"action profile {profile.name} is full: its groups hold {limit} members")
 
 
-def check_use(profile: ir.ActionProfile, use: UseMember | UseGroup, known: Collection[int]) -> None:
-    if use[0] not in known:
+def check_use(profile: ir.ActionProfile, use: UseMember | UseGroup, existing: Collection[int]) -> None:
+    if use[0] not in existing:
         kind = "member" if isinstance(use, UseMember) else "group"
         raise StateError(f"action profile {profile.name} has no {kind} {use[0]}")
 
 
-def _check_room(profile: ir.ActionProfile, kind: str, number: int, known: Collection[int]) -> None:
-    if number not in known and len(known) >= profile.size:
+def _check_room(profile: ir.ActionProfile, kind: str, number: int, existing: Collection[int]) -> None:
+    if number not in existing and len(existing) >= profile.size:
         text = f"it holds its {pluralize(profile.size, kind)}"
         raise TableFull(f"action profile {profile.name} has no room for {kind} {number}: {text}")
 

@@ -56,21 +56,21 @@ from softswitch.v1model import DROP_PORT
     "impairments",
     multiple=True,
     metavar="PORT:in|out:loss=P,dup=P,reorder=P,seed=N",
-    help="Lose, duplicate or reorder frames; repeat it for each port and direction.",
+    help="Lose, duplicate or reorder frames; repeat the option for each port and direction.",
 )
 @click.option(
     "--port-rate",
     "port_rates",
     multiple=True,
     metavar="PORT=RATE",
-    help="Maximum rate of a port, as 1=1000pps or 1=10mbit; *=RATE is for all. Repeat it for each.",
+    help="Maximum rate of a port, such as 1=1000pps or 1=10mbit; *=RATE is for all. Repeat the option.",
 )
 @click.option(
     "--port-queue",
     "port_queues",
     multiple=True,
     metavar="PORT=DEPTH",
-    help="Depth of a port's queue, as 1=64 packets or 1=64kb; 64 packets by default.",
+    help="Depth of a port's queue, such as 1=64 packets or 1=64kb; 64 packets by default.",
 )
 @click.option(
     "--counters",
@@ -102,7 +102,7 @@ from softswitch.v1model import DROP_PORT
     "--pin",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Keep forwarding after the switch ends; the next one with DIR resumes its tables and registers.",
+    help="Keep forwarding after the switch ends; the next switch with DIR resumes its tables and registers.",
 )
 @click.option(
     "--unpin",
@@ -121,7 +121,7 @@ from softswitch.v1model import DROP_PORT
     "trace_filters",
     multiple=True,
     metavar="NAME=PATTERN",
-    help="Trace only these events, as table=ipv4_lpm or kind=drop; repeat it for more.",
+    help="Trace only these events, such as table=ipv4_lpm or kind=drop; repeat the option for more.",
 )
 @click.option(
     "--dp-grpc-server-addr",
@@ -163,7 +163,7 @@ def command(
     busy_poll: bool,
     log_level: str,
 ) -> None:
-    """Run PROGRAM (BMv2 JSON, as p4c-bm2-ss prints it) on some ports, under P4Runtime.
+    """Run PROGRAM (BMv2 JSON, the output of p4c-bm2-ss) on ports, controlled over P4Runtime.
 
     As with simple_switch_grpc, a `--` may stand before the options of the target. SIGUSR1 prints the counters
     of the ports, which are logged at the end too, at level `info`.
@@ -177,28 +177,29 @@ def command(
         raise click.UsageError("--p4info goes with PROGRAM")
     credentials = _credentials(tls_cert, tls_key, tls_ca)
     logging.basicConfig(level=log_level.upper(), format="softswitch: %(levelname)s: %(message)s")
-    numbered = by_port("-i", interfaces, parse_interface)
-    impaired = by_port("--impair", impairments, parse_impairment)
-    wanted = Datapath(datapath)
-    if wanted is Datapath.SOCKETS and hook != TCX:
+    port_interfaces = by_port("-i", interfaces, parse_interface)
+    port_impairments = by_port("--impair", impairments, parse_impairment)
+    datapath_mode = Datapath(datapath)
+    if datapath_mode is Datapath.SOCKETS and hook != TCX:
         raise click.UsageError(f"--hook {hook} goes with --datapath kernel or auto")
-    if rps_cpu is not None and (wanted is Datapath.SOCKETS or hook == "xdp"):
-        what = "--datapath sockets" if wanted is Datapath.SOCKETS else "--hook xdp"
+    if rps_cpu is not None and (datapath_mode is Datapath.SOCKETS or hook == "xdp"):
+        what = "--datapath sockets" if datapath_mode is Datapath.SOCKETS else "--hook xdp"
         raise click.UsageError(f"--rps-cpu goes with --datapath kernel or auto, not with {what}")
-    if wanted is Datapath.SOCKETS and pin is not None:
+    if datapath_mode is Datapath.SOCKETS and pin is not None:
         raise click.UsageError("--pin goes with --datapath kernel or auto")
     rates = by_port("--port-rate", port_rates, parse_port_rate)
     depths = by_port("--port-queue", port_queues, parse_port_queue)
     for flag, given in (("--port-rate", rates), ("--port-queue", depths)):
-        if given and (wanted is Datapath.KERNEL or pin is not None):
+        if given and (datapath_mode is Datapath.KERNEL or pin is not None):
             what = "--pin" if pin is not None else "--datapath kernel"
             raise click.UsageError(f"{flag} goes with --datapath sockets or auto, not with {what}")
-    shapes = shapes_of(numbered, rates, depths)
+    shapes = shapes_of(port_interfaces, rates, depths)
     if trace_filters and trace is None:
         raise click.UsageError("--trace-filter goes with --trace")
-    if trace is not None and (wanted is Datapath.KERNEL or pin is not None):
+    if trace is not None and (datapath_mode is Datapath.KERNEL or pin is not None):
         raise click.UsageError(
-            f"--trace goes with sockets, not with {'--pin' if pin else '--datapath kernel'}"
+            "--trace goes with --datapath sockets or auto, "
+            f"not with {'--pin' if pin else '--datapath kernel'}"
         )
     if dp_grpc_server_addr is not None:
         _refuse_with_frames(
@@ -207,7 +208,7 @@ def command(
                 "--impair": impairments,
                 "--port-rate": port_rates,
                 "--port-queue": port_queues,
-                "--datapath": wanted is not Datapath.AUTO,
+                "--datapath": datapath_mode is not Datapath.AUTO,
                 "--pin": pin,
                 "--trace": trace,
                 "--rps-cpu": rps_cpu is not None,
@@ -218,16 +219,16 @@ def command(
         Settings(
             program=program,
             p4info=p4info,
-            ports=numbered,
+            ports=port_interfaces,
             device_id=device_id,
             addresses=(grpc_server_addr,),
             credentials=credentials,
             priority_queues=priority_queues,
             cpu_port=cpu_port,
-            impairments=impaired,
+            impairments=port_impairments,
             shapes=shapes,
             counters=counters,
-            datapath=wanted,
+            datapath=datapath_mode,
             hook=hook,
             pin=pin,
             rps_cpu=rps_cpu,

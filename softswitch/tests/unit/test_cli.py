@@ -169,11 +169,11 @@ def test_errors_are_one_line(monkeypatch: pytest.MonkeyPatch, arguments: list[st
         ),
         (
             ["--no-p4", "--datapath", "kernel", "--trace", "trace.jsonl"],
-            "--trace goes with sockets, not with --datapath kernel",
+            "--trace goes with --datapath sockets or auto, not with --datapath kernel",
         ),
         (
             ["--no-p4", "--pin", "/nowhere", "--trace", "trace.jsonl"],
-            "--trace goes with sockets, not with --pin",
+            "--trace goes with --datapath sockets or auto, not with --pin",
         ),
         (
             ["--no-p4", "--dp-grpc-server-addr", "127.0.0.1:0", "-i", "1@veth0"],

@@ -19,7 +19,7 @@ from softswitch.settings import FrameTransport, Settings, by_port, parse_interfa
 from softswitch.v1model import DROP_PORT
 
 VERSION, JSON_VERSION = "1.15.5", "2.24"
-"""Version of the BMv2 that this replaces, and of the BMv2 JSON that it reads."""
+"""Version of BMv2 that softswitch replaces, and newest version of BMv2 JSON that it reads."""
 MAX_PRIORITY_QUEUES = 8
 """Maximum number of queues of a port: a packet's `priority` has three bits."""
 

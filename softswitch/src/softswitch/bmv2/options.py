@@ -52,9 +52,7 @@ GENERAL = (
     Option(("--log-file-max-files",), "N", "Number of rotated files.", more={"type": int}),
     Option(("--no-p4",), None, "Wait for a program over P4Runtime."),
     Option(("--thrift-port",), "N", "Serve P4Runtime at this port too.", more={"type": int}),
-    Option(
-        ("-v", "--version"), None, "Print the versions of the BMv2 that this replaces, and of softswitch."
-    ),
+    Option(("-v", "--version"), None, "Print the version of BMv2 that softswitch replaces, and its own."),
     Option(("--json-version",), None, "Print the newest version of BMv2 JSON that is supported."),
     Option(("--max-port-count",), "N", warning="there are 64 ports at most", more={"type": int}),
     Option(("--nanolog",), "ADDRESS", warning="there is no event log over nanomsg"),
@@ -126,15 +124,15 @@ def parse(program: str, arguments: Sequence[str]) -> argparse.Namespace:
     target_parser = _parser(program, TARGET[program])
     if values.program is None:
         target_parser.add_argument("program", nargs="?")
-    more, unknown = target_parser.parse_known_args(target)
+    target_values, unknown = target_parser.parse_known_args(target)
     _refuse(unknown, ())
-    found = argparse.Namespace(**{**vars(values), **vars(more)})
-    found.warnings = [
+    merged = argparse.Namespace(**{**vars(values), **vars(target_values)})
+    merged.warnings = [
         f"{option.names[-1]}: {option.warning}"
         for option in (*GENERAL, *TARGET[program])
-        if option.warning is not None and getattr(found, _dest(option)) not in (None, False)
+        if option.warning is not None and getattr(merged, _dest(option)) not in (None, False)
     ]
-    return found
+    return merged
 
 
 def help_of(program: str) -> str:
@@ -147,11 +145,11 @@ def help_of(program: str) -> str:
 def _parser(program: str, options: Iterable[Option]) -> _Parser:
     parser = _Parser(prog=program, add_help=False)
     for option in options:
-        shown = option.help if option.warning is None else f"Without effect: {option.warning}."
+        help_text = option.help if option.warning is None else f"Without effect: {option.warning}."
         if option.argument is None:
-            parser.add_argument(*option.names, action="store_true", help=shown)
+            parser.add_argument(*option.names, action="store_true", help=help_text)
         else:
-            parser.add_argument(*option.names, metavar=option.argument, help=shown, **option.more)
+            parser.add_argument(*option.names, metavar=option.argument, help=help_text, **option.more)
     return parser
 
 

@@ -37,14 +37,14 @@ class CommandGroup:
     def data_of(self, action: Action, words: list[str]) -> list[str]:
         if len(words) != len(action.parameters):
             raise CommandError(f"Error: Action {action.name} needs {len(action.parameters)} parameters")
-        found = []
+        values = []
         for word, parameter in zip(words, action.parameters, strict=True):
             try:
-                found.append(f"{parse_value(word, parameter.width):#x}")
+                values.append(f"{parse_value(word, parameter.width):#x}")
             except ValueError as error:
                 text = f"Invalid runtime data: Error while parsing {word} - {error}"
                 raise CommandError(text, word) from None
-        return found
+        return values
 
 
 def exact_words(line: str, count: int) -> list[str]:

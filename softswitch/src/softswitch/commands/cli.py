@@ -28,7 +28,12 @@ _HISTORY_LINES = 10_000
 )
 @click.option("--thrift-port", type=int, metavar="N", help="The switch's port, as in simple_switch_CLI.")
 @click.option("--thrift-ip", metavar="HOST", help="The switch's host, as in simple_switch_CLI.")
-@click.option("--json", "program", type=click.Path(path_type=Path), help="Names from this BMv2 JSON.")
+@click.option(
+    "--json",
+    "program",
+    type=click.Path(path_type=Path),
+    help="Take names of tables and actions from this BMv2 JSON.",
+)
 @click.option("--pre", metavar="KIND", help="Ignored: groups work as with SimplePreLAG.")
 def command(
     files: Sequence[Path],
@@ -107,7 +112,7 @@ def _read(path: Path) -> str:
 
 
 def _pipe(shell: Shell, handle_error: Callable[[FileError], None]) -> None:
-    """Execute standard input, and print a prompt before each line, which BMv2's scripts look for."""
+    """Execute standard input, and print the prompt, which BMv2's scripts look for, before each line."""
     print(INTRO)
 
     def print_error(error: FileError) -> None:
