@@ -56,13 +56,13 @@ class DeviceCommands(CommandGroup):
         """Show some basic info about the switch: switch_info"""
         exact_words(line, 0)
         info = self.switch.info()
-        shown = {
+        rows = {
             "device_id": info["device_id"],
             "switch": f"softswitch {info['version']}",
             "p4info": "loaded" if info["has_p4info"] else None,
         }
-        width = 5 + max(map(len, shown))
-        self.say_all(f"{name:{width}}: {value}" for name, value in shown.items())
+        width = 5 + max(map(len, rows))
+        self.say_all(f"{name:{width}}: {value}" for name, value in rows.items())
 
     # -- ports and queues
 

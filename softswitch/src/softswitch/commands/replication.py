@@ -35,7 +35,7 @@ class ReplicationCommands(CommandGroup):
         words = min_words(line, 1)
         rid = parse_int(words[0], "rid")
         ports, lags = _ports_and_lags(words[1:])
-        self.say(f"Creating node with rid {rid} , port map {_bits(ports)} and lag map {_bits(lags)}")
+        self.say(f"Creating node with rid {rid} , port map {_bit_map(ports)} and lag map {_bit_map(lags)}")
         self.say(f"node was created with handle {self.switch.mc_node_create(rid, ports, lags)}")
 
     def do_mc_node_update(self, line: str) -> None:
@@ -45,7 +45,7 @@ class ReplicationCommands(CommandGroup):
         words = min_words(line, 2)
         node = parse_int(words[0], "node handle")
         ports, lags = _ports_and_lags(words[1:])
-        self.say(f"Updating node {node} with port map {_bits(ports)} and lag map {_bits(lags)}")
+        self.say(f"Updating node {node} with port map {_bit_map(ports)} and lag map {_bit_map(lags)}")
         self.switch.mc_node_update(node, ports, lags)
 
     def do_mc_node_associate(self, line: str) -> None:
@@ -70,8 +70,8 @@ class ReplicationCommands(CommandGroup):
     def do_mc_set_lag_membership(self, line: str) -> None:
         """Set lag membership of port list: mc_set_lag_membership <lag index> <space-separated port list>"""
         words = min_words(line, 2)
-        lag, ports = parse_int(words[0], "lag index"), _numbers(words[1:], "lag")
-        self.say(f"Setting lag membership: {lag} <- {_bits(ports)}")
+        lag, ports = parse_int(words[0], "lag index"), _parse_numbers(words[1:], "lag")
+        self.say(f"Setting lag membership: {lag} <- {_bit_map(ports)}")
         self.switch.mc_set_lag(lag, ports)
 
     def do_mc_dump(self, line: str) -> None:
@@ -86,12 +86,12 @@ class ReplicationCommands(CommandGroup):
             for node in group["nodes"]:
                 self.say(
                     f"  -> (L1h={node['handle']}, rid={node['rid']}) "
-                    f"-> (ports=[{_joined(node['ports'])}], lags=[{_joined(node['lags'])}])"
+                    f"-> (ports=[{_join(node['ports'])}], lags=[{_join(node['lags'])}])"
                 )
         self.say("==========")
         self.say("LAGS")
         for lag in multicast["lags"]:
-            self.say(f"lag({lag['lag']}) -> ports=[{_joined(lag['ports'])}]")
+            self.say(f"lag({lag['lag']}) -> ports=[{_join(lag['ports'])}]")
         self.say("==========")
 
     # -- mirroring
@@ -128,11 +128,11 @@ def _group_and_node(line: str) -> tuple[int, int]:
 
 
 def _ports_and_lags(words: list[str]) -> tuple[list[int], list[int]]:
-    at = words.index("|") if "|" in words else len(words)
-    return _numbers(words[:at], "port"), _numbers(words[at + 1 :], "lag")
+    bar = words.index("|") if "|" in words else len(words)
+    return _parse_numbers(words[:bar], "port"), _parse_numbers(words[bar + 1 :], "lag")
 
 
-def _numbers(words: Sequence[str], what: str) -> list[int]:
+def _parse_numbers(words: Sequence[str], what: str) -> list[int]:
     numbers: list[int] = []
     for word in words:
         number = int(word) if word.isascii() and word.isdigit() else -1
@@ -144,10 +144,10 @@ def _numbers(words: Sequence[str], what: str) -> list[int]:
     return sorted(numbers)
 
 
-def _bits(numbers: Sequence[int]) -> str:
-    """Return numbers as BMv2 prints them: a bit map in binary."""
+def _bit_map(numbers: Sequence[int]) -> str:
+    """Return the bit map of the numbers in binary, as BMv2 prints it."""
     return f"{sum(1 << number for number in numbers):b}" if numbers else ""
 
 
-def _joined(numbers: Sequence[int]) -> str:
+def _join(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, numbers))

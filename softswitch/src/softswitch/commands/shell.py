@@ -17,7 +17,7 @@ from softswitch.commands.tables import TableCommands
 from softswitch.errors import SwitchError
 from softswitch.runtime.interface import Runtime
 
-COMMENTS = ("#", "//")
+COMMENT_PREFIXES = ("#", "//")
 PROMPT = "RuntimeCmd: "
 INTRO = "Control utility for runtime P4 table manipulation"
 
@@ -31,7 +31,7 @@ class FileError(SwitchError):
 
 
 class Shell(ProfileCommands, TableCommands, CellCommands, ReplicationCommands, DeviceCommands, cmd.Cmd):
-    """All commands on a switch. They print with `say`; `runs_shell` allows the command `shell`."""
+    """All commands on a switch, which print with `say`; `runs_shell` allows the command `shell`."""
 
     prompt, intro = PROMPT, INTRO
 
@@ -43,8 +43,9 @@ class Shell(ProfileCommands, TableCommands, CellCommands, ReplicationCommands, D
     # -- running lines
 
     def run(self, line: str) -> bool:
+        # Raises SwitchError, which `onecmd` prints.
         stripped = line.strip()
-        if not stripped or stripped.startswith(COMMENTS):
+        if not stripped or stripped.startswith(COMMENT_PREFIXES):
             return False
         return bool(super().onecmd(stripped))
 
@@ -89,8 +90,8 @@ class Shell(ProfileCommands, TableCommands, CellCommands, ReplicationCommands, D
         """Run a shell command: shell <command>"""
         if not self._runs_shell:
             raise CommandError("Error: shell commands are not allowed here")
-        done = subprocess.run(line, shell=True, stdout=subprocess.PIPE, text=True, check=False)
-        self.say(done.stdout)
+        process = subprocess.run(line, shell=True, stdout=subprocess.PIPE, text=True, check=False)
+        self.say(process.stdout)
 
     def do_greet(self, line: str) -> None:
         """Say hello: greet"""
@@ -113,21 +114,20 @@ class Shell(ProfileCommands, TableCommands, CellCommands, ReplicationCommands, D
             return []
 
     def _completions(self, words: list[str]) -> Iterable[str]:
-        command, *given = words
-        named = next(
-            (named for start, named in self._names_by_prefix.items() if command.startswith(start)), None
+        command, *arguments = words
+        get_objects = next(
+            (get for prefix, get in self._objects_by_prefix.items() if command.startswith(prefix)), None
         )
-        if named is None:
+        if get_objects is None:
             return []
-        things = named()
-        if not given:
-            return things
-        thing = things.get(given[0])
-        takes_action = command in _TAKES_ACTION and len(given) == 1
-        return getattr(thing, "actions", {}) if takes_action else []
+        objects = get_objects()
+        if not arguments:
+            return objects
+        takes_action = command in _COMMANDS_WITH_ACTION and len(arguments) == 1
+        return getattr(objects.get(arguments[0]), "actions", {}) if takes_action else []
 
     @property
-    def _names_by_prefix(self) -> dict[str, Callable[[], Mapping[str, object]]]:
+    def _objects_by_prefix(self) -> dict[str, Callable[[], Mapping[str, object]]]:
         program = self.program
         return {
             "table_": lambda: program.tables.all,
@@ -140,7 +140,7 @@ class Shell(ProfileCommands, TableCommands, CellCommands, ReplicationCommands, D
         }
 
 
-_TAKES_ACTION = {
+_COMMANDS_WITH_ACTION = {
     "table_add",
     "table_set_default",
     "table_modify",

@@ -56,8 +56,8 @@ class TableCommands(CommandGroup):
         table = self.program.tables[words[0]]
         action = self.program.action_of(table.actions, words[1], f"Table {words[0]}")
         priority = _pop_priority(table, words)
-        key, after = _split(words[2:])
-        matches = _matches(table, key)
+        key, after = _split_at_arrow(words[2:])
+        matches = _parse_matches(table, key)
         data = self.data_of(action, after)
         self.say(f"Adding entry to {table.kind} match table {words[0]}")
         self.say(f"{'match key:':20} {key_line(table, matches)}")
@@ -93,7 +93,7 @@ class TableCommands(CommandGroup):
         words = min_words(line, 1)
         table = self.program.tables[words[0]]
         priority = _pop_priority(table, words)
-        entry = self.switch.table_find(table.name, _matches(table, words[1:]), priority)
+        entry = self.switch.table_find(table.name, _parse_matches(table, words[1:]), priority)
         self.say(f"Deleting entry {entry['handle']} from {words[0]}")
         self.switch.table_delete(table.name, entry["handle"])
 
@@ -155,7 +155,7 @@ class TableCommands(CommandGroup):
         words = min_words(line, 1)
         table = self.program.tables[words[0]]
         priority = _pop_priority(table, words)
-        entry = self.switch.table_find(table.name, _matches(table, words[1:]), priority)
+        entry = self.switch.table_find(table.name, _parse_matches(table, words[1:]), priority)
         self.say_all(entry_lines(table, entry))
 
     # -- defaults
@@ -202,16 +202,16 @@ class TableCommands(CommandGroup):
         handle>
         """
         name, text = exact_words(line, 2)
-        doing = TableAction(member=parse_int(text, "handle"))
-        self.switch.table_set_default(self._indirect_table(name).name, doing)
+        table_action = TableAction(member=parse_int(text, "handle"))
+        self.switch.table_set_default(self._indirect_table(name).name, table_action)
 
     def do_table_indirect_set_default_with_group(self, line: str) -> None:
         """Set default group for indirect match table: table_indirect_set_default_with_group <table name>
         <group handle>
         """
         name, text = exact_words(line, 2)
-        doing = TableAction(group=parse_int(text, "handle"))
-        self.switch.table_set_default(self._indirect_table(name, needs_selector=True).name, doing)
+        table_action = TableAction(group=parse_int(text, "handle"))
+        self.switch.table_set_default(self._indirect_table(name, needs_selector=True).name, table_action)
 
     def do_table_indirect_reset_default(self, line: str) -> None:
         """Reset default entry for indirect match table: table_indirect_reset_default <table name>"""
@@ -222,14 +222,14 @@ class TableCommands(CommandGroup):
         words = min_words(line, 2)
         table = self._indirect_table(words[0], is_group)
         priority = _pop_priority(table, words)
-        key, after = _split(words[1:])
+        key, after = _split_at_arrow(words[1:])
         if len(after) != 1:
             raise CommandError("Error: Invalid arguments, could not find handle")
-        handle, matches = parse_int(after[0], "handle"), _matches(table, key)
+        handle, matches = parse_int(after[0], "handle"), _parse_matches(table, key)
         self.say(f"Adding entry to indirect match table {table.name}")
-        doing = TableAction(group=handle) if is_group else TableAction(member=handle)
-        added = self.switch.table_add(table.name, matches, priority, doing)
-        self.say(f"Entry has been added with handle {added}")
+        table_action = TableAction(group=handle) if is_group else TableAction(member=handle)
+        new_handle = self.switch.table_add(table.name, matches, priority, table_action)
+        self.say(f"Entry has been added with handle {new_handle}")
 
     def _indirect_table(self, name: str, needs_selector: bool = False) -> Table:
         table = self.program.tables[name]
@@ -255,14 +255,14 @@ def _pop_priority(table: Table, words: list[str]) -> int:
         raise CommandError(text, last) from None
 
 
-def _split(words: list[str]) -> tuple[list[str], list[str]]:
+def _split_at_arrow(words: list[str]) -> tuple[list[str], list[str]]:
     if ARROW not in words:
         return words, []
-    at = words.index(ARROW)
-    return words[:at], words[at + 1 :]
+    arrow = words.index(ARROW)
+    return words[:arrow], words[arrow + 1 :]
 
 
-def _matches(table: Table, words: list[str]) -> list[str]:
+def _parse_matches(table: Table, words: list[str]) -> list[str]:
     if len(words) != len(table.key):
         raise CommandError(f"Error: Table {table.name} needs {len(table.key)} key fields")
     return [parse_match(field, word) for field, word in zip(table.key, words, strict=True)]
