@@ -13,5 +13,5 @@ from switch_harness.twins import Twins
 @contextmanager
 def twins(program: Path, cpu_port: int | None = None) -> Iterator[Twins]:
     """Start twins with a program, given by its path without suffix."""
-    with bmv2.connected(cpu_port) as (client, ports):
+    with bmv2.running_switch(cpu_port) as (client, ports):
         yield Twins(program, client, ports)

@@ -24,24 +24,24 @@ from softswitch.pipeline import (
 
 
 @contextmanager
-def connected(cpu_port: int | None = None) -> Iterator[tuple[P4RuntimeClient, Dataplane]]:
+def running_switch(cpu_port: int | None = None) -> Iterator[tuple[P4RuntimeClient, Dataplane]]:
     with processes.reserved_port() as port:
-        data = f"127.0.0.1:{port}"
-        options = ["--dp-grpc-server-addr", data]
+        address = f"127.0.0.1:{port}"
+        options = ["--dp-grpc-server-addr", address]
         with processes.bmv2(cpu_port=cpu_port, target_options=options) as switch:
             try:
-                with P4RuntimeClient(switch.address) as client, closing(Dataplane(data)) as ports:
+                with P4RuntimeClient(switch.address) as client, closing(Dataplane(address)) as ports:
                     yield client, ports
             except TargetError as error:
-                ended = switch.ended()
-                if ended is None:
+                exit_error = switch.ended()
+                if exit_error is None:
                     raise
-                raise ended from error
+                raise exit_error from error
 
 
 @contextmanager
-def running(config: p4r.ForwardingPipelineConfig) -> Iterator[Bmv2]:
-    with connected() as (client, ports):
+def open_bmv2(config: p4r.ForwardingPipelineConfig) -> Iterator[Bmv2]:
+    with running_switch() as (client, ports):
         client.set_pipeline(config)
         ports.wait_until_started()
         yield Bmv2(client, ports, config.p4info)
@@ -52,7 +52,7 @@ class Bmv2:
         self._client = client
         self._ports = ports
         self._encoder = EntityEncoder(p4info)
-        self._replicating: set[tuple[str, int]] = set()
+        self._existing: set[tuple[str, int]] = set()  # ("group" or "session", number)
 
     def process(self, port: int, frame: bytes, _t_in: int, _now: int) -> list[Output]:
         """Process a frame; BMv2 has its own clock, so the times are ignored."""
@@ -79,12 +79,12 @@ class Bmv2:
     # -- counters, meters, registers
 
     def entry_counter(self, entry: EntryKey) -> CounterValue:
-        (found,) = self._client.read(self._encoder.entry_counter(entry))
-        return _value(found.direct_counter_entry.data)
+        (entity,) = self._client.read(self._encoder.entry_counter(entry))
+        return _counter_value(entity.direct_counter_entry.data)
 
     def read_counter(self, name: str, start: int, stop: int) -> list[CounterValue]:
-        found = self._client.read(*(self._encoder.counter(name, index) for index in range(start, stop)))
-        return [_value(each.counter_entry.data) for each in found]
+        entities = self._client.read(*(self._encoder.counter(name, index) for index in range(start, stop)))
+        return [_counter_value(entity.counter_entry.data) for entity in entities]
 
     def write_counter(self, name: str, index: int, value: CounterValue) -> None:
         self._modify(self._encoder.counter(name, index, value))
@@ -109,16 +109,16 @@ class Bmv2:
     def write_clone_session(self, session: int, replicas: Sequence[Replica], length: int = 0) -> None:
         self._replicate(clone_session(session, replicas, length), bool(replicas), ("session", session))
 
-    def _replicate(self, entity: p4r.Entity, has_replicas: bool, identity: tuple[str, int]) -> None:
-        was_there = identity in self._replicating
+    def _replicate(self, entity: p4r.Entity, has_replicas: bool, key: tuple[str, int]) -> None:
+        exists = key in self._existing
         if has_replicas:
-            kind = p4r.Update.MODIFY if was_there else p4r.Update.INSERT
+            kind = p4r.Update.MODIFY if exists else p4r.Update.INSERT
             self._client.write(p4r.Update(type=kind, entity=entity))
-            self._replicating.add(identity)
-        elif was_there:
+            self._existing.add(key)
+        elif exists:
             self._client.write(p4r.Update(type=p4r.Update.DELETE, entity=entity))
-            self._replicating.remove(identity)
+            self._existing.remove(key)
 
 
-def _value(data: p4r.CounterData) -> CounterValue:
+def _counter_value(data: p4r.CounterData) -> CounterValue:
     return CounterValue(data.packet_count, data.byte_count)

@@ -1,4 +1,4 @@
-"""A P4Runtime client with one stream, which is primary; its errors carry the switch's messages."""
+"""A P4Runtime client that is the primary controller; its errors contain the switch's messages."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from softswitch.processes import DEVICE_ID
 
 BATCH = 1_000
 """Updates in one Write: some 60 kB, far below the 4 MB that gRPC accepts."""
-RECONNECT_SOON = [("grpc.initial_reconnect_backoff_ms", 50), ("grpc.max_reconnect_backoff_ms", 200)]
+RECONNECT_OPTIONS = [("grpc.initial_reconnect_backoff_ms", 50), ("grpc.max_reconnect_backoff_ms", 200)]
 """Channel options: retry the connection to a starting switch after 50 to 200 ms; gRPC's default is 1 s."""
 _ELECTION_ID = p4r.Uint128(low=1)
 _IN_FLIGHT = 2  # the switch executes one batch while the next is sent
-_TIMEOUT = 60.0
+_TIMEOUT_S = 60.0
 _WRITE = "/p4.v1.P4Runtime/Write"
 
 R = TypeVar("R")
@@ -60,11 +60,11 @@ def encode_writes(updates: Sequence[p4r.Update], size: int = BATCH) -> list[byte
 
 
 class P4RuntimeClient:
-    """A primary controller, which waits until the switch answers. Calls raise P4RuntimeError."""
+    """A primary controller; `with` waits until the switch answers. Calls raise P4RuntimeError."""
 
     def __init__(self, address: str) -> None:
         self.packets: queue.SimpleQueue[p4r.PacketIn] = queue.SimpleQueue()
-        self._channel = grpc.insecure_channel(address, RECONNECT_SOON)
+        self._channel = grpc.insecure_channel(address, RECONNECT_OPTIONS)
         self._stub = client_methods(self._channel)
         # A stub for requests that `encode_writes` has serialized.
         raw = self._channel.unary_unary(_WRITE, lambda data: data, lambda data: data)
@@ -75,11 +75,11 @@ class P4RuntimeClient:
 
     def __enter__(self) -> P4RuntimeClient:
         try:
-            self._wait_until_it_answers()
+            self._wait_until_ready()
             self._reader.start()
             arbitration = p4r.MasterArbitrationUpdate(device_id=DEVICE_ID, election_id=_ELECTION_ID)
             self._requests.put(p4r.StreamMessageRequest(arbitration=arbitration))
-            if not self._is_primary.wait(_TIMEOUT):
+            if not self._is_primary.wait(_TIMEOUT_S):
                 raise P4RuntimeError("no answer to the arbitration")
         except BaseException:
             self.__exit__()
@@ -92,9 +92,9 @@ class P4RuntimeClient:
         if self._reader.is_alive():
             self._reader.join()
 
-    def _wait_until_it_answers(self) -> None:
-        """Wait with a call: without one, a channel that was connected does not connect again."""
-        deadline = time.monotonic() + _TIMEOUT
+    def _wait_until_ready(self) -> None:
+        """Wait for the answer to a call: a channel that lost its connection reconnects only for a call."""
+        deadline = time.monotonic() + _TIMEOUT_S
         while True:
             remaining = deadline - time.monotonic()
             try:
@@ -103,7 +103,7 @@ class P4RuntimeClient:
             except grpc.RpcError as error:
                 assert isinstance(error, grpc.Call)
                 if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
-                    raise P4RuntimeError(f"no answer over P4Runtime within {_TIMEOUT:.0f} s") from None
+                    raise P4RuntimeError(f"no answer over P4Runtime within {_TIMEOUT_S:.0f} s") from None
                 if error.code() is not grpc.StatusCode.UNAVAILABLE:
                     return  # an error is an answer, too
 
@@ -124,10 +124,10 @@ class P4RuntimeClient:
             action=p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT,
             config=config,
         )
-        _call(lambda: self._stub.SetForwardingPipelineConfig(request, timeout=_TIMEOUT))
+        _call(lambda: self._stub.SetForwardingPipelineConfig(request, timeout=_TIMEOUT_S))
 
     def write(self, *updates: p4r.Update) -> None:
-        """Apply updates in order; the error is that of the first that was refused."""
+        """Apply updates in order; raise the error of the first update that the switch refused."""
         self.send(encode_writes(updates))
 
     def send(self, requests: Iterable[bytes]) -> None:
@@ -135,13 +135,13 @@ class P4RuntimeClient:
         for request in requests:
             if len(in_flight) == _IN_FLIGHT:
                 _call(in_flight.popleft().result)
-            in_flight.append(self._write(request, timeout=_TIMEOUT))
+            in_flight.append(self._write(request, timeout=_TIMEOUT_S))
         for future in in_flight:
             _call(future.result)
 
     def read(self, *queries: p4r.Entity) -> list[p4r.Entity]:
         request = p4r.ReadRequest(device_id=DEVICE_ID, entities=queries)
-        answers = _call(lambda: list(self._stub.Read(request, timeout=_TIMEOUT)))
+        answers = _call(lambda: list(self._stub.Read(request, timeout=_TIMEOUT_S)))
         return [found for answer in answers for found in answer.entities]
 
     def packet_out(self, payload: bytes, *metadata: int) -> None:
@@ -160,7 +160,7 @@ def _call(do: Callable[[], R]) -> R:
 
 
 def to_p4runtime_error(error: grpc.RpcError) -> P4RuntimeError:
-    """Return the first error in the details of a call (P4Runtime 1.4 §12.3), else that of the call itself."""
+    """Return the first error in a call's details (P4Runtime 1.4 §12.3), or else the call's own status."""
     assert isinstance(error, grpc.Call)
     for key, value in error.trailing_metadata() or ():
         if key == DETAILS_KEY:

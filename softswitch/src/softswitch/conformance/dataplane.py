@@ -8,19 +8,19 @@ from collections.abc import Sequence
 import grpc
 from google.protobuf.message import Message
 
-from softswitch.conformance.client import RECONNECT_SOON, to_p4runtime_error
+from softswitch.conformance.client import RECONNECT_OPTIONS, to_p4runtime_error
 from softswitch.conformance.errors import P4RuntimeError
 from softswitch.frames.dataplane import Packet, packet_stream
 from softswitch.pipeline import Output
 from softswitch.processes import DEVICE_ID
 
-_TIMEOUT = 30.0
-_POLL_SECONDS = 0.01
+_TIMEOUT_S = 30.0
+_POLL_S = 0.01
 
 
 class Dataplane:
     def __init__(self, address: str) -> None:
-        self._channel = grpc.insecure_channel(address, RECONNECT_SOON)
+        self._channel = grpc.insecure_channel(address, RECONNECT_OPTIONS)
         self._open = packet_stream(self._channel)
 
     def close(self) -> None:
@@ -28,7 +28,7 @@ class Dataplane:
 
     def wait_until_started(self) -> None:
         """Wait until BMv2 accepts packets (until then: UNAVAILABLE); raise P4RuntimeError after a timeout."""
-        deadline = time.monotonic() + _TIMEOUT
+        deadline = time.monotonic() + _TIMEOUT_S
         while True:
             try:
                 self._exchange([])
@@ -36,7 +36,7 @@ class Dataplane:
             except grpc.RpcError as error:
                 if _code(error) is not grpc.StatusCode.UNAVAILABLE or time.monotonic() > deadline:
                     raise P4RuntimeError(f"no packets can be sent: {to_p4runtime_error(error)}") from None
-            time.sleep(_POLL_SECONDS)
+            time.sleep(_POLL_S)
 
     def process(self, port: int, frame: bytes) -> list[Output]:
         return self.process_all(port, [frame])
@@ -50,7 +50,7 @@ class Dataplane:
     def _exchange(self, packets: list[Message]) -> list[Output]:
         # BMv2 ends the stream after the last packet has left the switch (PacketStream in switch_runner.cpp),
         # so no output is missed, and no timeout is needed.
-        answers = self._open(iter(packets), timeout=_TIMEOUT, wait_for_ready=True)
+        answers = self._open(iter(packets), timeout=_TIMEOUT_S, wait_for_ready=True)
         return [Output(answer.port, answer.packet) for answer in answers]
 
 

@@ -1,10 +1,10 @@
 """The kernel datapath's pipeline without interfaces: its input and output are in a mailbox.
 
-    port, length, t_in, now     64-bit words; then one for the result, the number of records
+    port, length, t_in, now     64-bit words, followed by a word for the result, the number of records
     frame                       `FRAME_BYTES`
     records                     `OUT_BYTES` (`memory.output`)
 
-BPF_PROG_TEST_RUN runs it, with any frame and any time; tests compare it with the interpreter.
+BPF_PROG_TEST_RUN runs the pipeline, with any frame and any time; tests compare it with the interpreter.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from softswitch.memory.output import read_records
 from softswitch.pipeline import Output
 
 _HEAD = struct.Struct("<QQQQQ")
-FRAME = 64
+FRAME_OFFSET = 64
 FRAME_BYTES = 1 << 16
-OUT = FRAME + FRAME_BYTES
+OUT_OFFSET = FRAME_OFFSET + FRAME_BYTES
 OUT_BYTES = 1 << 21
-MAILBOX_BYTES = OUT + OUT_BYTES
-_COUNT = 32
+MAILBOX_BYTES = OUT_OFFSET + OUT_BYTES
+_COUNT_OFFSET = 32
 _XDP_DROP = 1
 
 
@@ -39,13 +39,13 @@ def build_direct(program: ir.Program, layout: Layout, priority_queues: int = 1) 
     builder = Builder("direct", _XDP_DROP, reads_clock=False)
     builder.add_program(program, layout, priority_queues)
     b, base = builder.b, builder.base
-    box = byte_offset(b, byte_offset(b, base, builder.word(MAILBOX)), control.MAILBOX_BYTES)
-    port, length, t_in, now = (b.load(byte_offset(b, box, 8 * n), typ=I64) for n in range(4))
+    mailbox = byte_offset(b, byte_offset(b, base, builder.word(MAILBOX)), control.MAILBOX_BYTES)
+    port, length, t_in, now = (b.load(byte_offset(b, mailbox, 8 * n), typ=I64) for n in range(4))
     count = builder.process(
-        resize(b, port, 32), byte_offset(b, box, FRAME), resize(b, length, 32), t_in, now,
-        byte_offset(b, box, OUT), integer(32, OUT_BYTES),
+        resize(b, port, 32), byte_offset(b, mailbox, FRAME_OFFSET), resize(b, length, 32), t_in, now,
+        byte_offset(b, mailbox, OUT_OFFSET), integer(32, OUT_BYTES),
     )  # fmt: skip
-    b.store(b.zext(count, I64), byte_offset(b, box, _COUNT))
+    b.store(b.zext(count, I64), byte_offset(b, mailbox, _COUNT_OFFSET))
     b.ret(builder.lost)
     return builder.finish()
 
@@ -54,20 +54,20 @@ class DirectPipeline(KernelPipeline):
     def __init__(self, program: ir.Program, priority_queues: int = 1) -> None:
         super().__init__(program, build_direct, bpf.XDP, MAILBOX_BYTES, priority_queues)
         start = self.arena.mailbox + control.MAILBOX_BYTES
-        self._box = self.arena.view(start, MAILBOX_BYTES).view(np.uint8)
+        self._mailbox = self.arena.view(start, MAILBOX_BYTES).view(np.uint8)
         self._run = bpf.TestRun(self.descriptor, bpf.XDP)
 
     def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]:
-        put(self._box, port, frame, t_in, now)
+        _write_input(self._mailbox, port, frame, t_in, now)
         self._run(bytes(64))
-        return self._outputs(take(self._box))
+        return self._outputs(_read_output(self._mailbox))
 
 
-def put(box: npt.NDArray[np.uint8], port: int, frame: bytes, t_in: int, now: int) -> None:
-    box[: _HEAD.size] = np.frombuffer(_HEAD.pack(port, len(frame), t_in, now, 0), np.uint8)
-    box[FRAME : FRAME + len(frame)] = np.frombuffer(frame, np.uint8)
+def _write_input(mailbox: npt.NDArray[np.uint8], port: int, frame: bytes, t_in: int, now: int) -> None:
+    mailbox[: _HEAD.size] = np.frombuffer(_HEAD.pack(port, len(frame), t_in, now, 0), np.uint8)
+    mailbox[FRAME_OFFSET : FRAME_OFFSET + len(frame)] = np.frombuffer(frame, np.uint8)
 
 
-def take(box: npt.NDArray[np.uint8]) -> Iterator[tuple[int, bytes]]:
-    *_, count = _HEAD.unpack(box[: _HEAD.size].tobytes())
-    return read_records(box[OUT : OUT + OUT_BYTES].data, count)
+def _read_output(mailbox: npt.NDArray[np.uint8]) -> Iterator[tuple[int, bytes]]:
+    *_, count = _HEAD.unpack(mailbox[: _HEAD.size].tobytes())
+    return read_records(mailbox[OUT_OFFSET : OUT_OFFSET + OUT_BYTES].data, count)

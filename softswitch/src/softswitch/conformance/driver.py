@@ -33,9 +33,9 @@ class StfDriver:
         self._target = target
         self._names = names
         self._replication = CliReplication(target)
-        self._added: list[EntryWrite] = []
+        self._added_entries: list[EntryWrite] = []
         self._handles: dict[str, EntryWrite] = {}
-        self._rates: dict[tuple[str, int], MeterConfig] = {}
+        self._meter_configs: dict[tuple[str, int], MeterConfig] = {}
         self._outputs: list[Output] = []
         self._now = 0
 
@@ -61,28 +61,30 @@ class StfDriver:
             case stf.SetDefault(table, call):
                 self._target.set_default(*self._names.default(table, call))
             case stf.RemoveAll():
-                self._write([entry._replace(change=Change.DELETE, action=None) for entry in self._added])
-                self._added.clear()
+                self._write(
+                    [entry._replace(change=Change.DELETE, action=None) for entry in self._added_entries]
+                )
+                self._added_entries.clear()
             case stf.CheckCounter():
                 self._check_counter(statement)
             case stf.CounterRead(counter, index):
-                _LOG.info("%s[%d] is %s", counter, index, self._counter(counter, index))
+                _LOG.info("%s[%d] is %s", counter, index, self._read_counter(counter, index))
             case stf.CounterWrite(counter, index, packets, octets):
                 name = self._names.counter(counter)
                 self._target.write_counter(name, index, CounterValue(packets, octets))
             case stf.RegisterRead() | stf.RegisterWrite() | stf.RegisterReset():
-                self._register(statement)
+                self._execute_register(statement)
             case stf.MeterGetRates() | stf.MeterSetRates():
-                self._meter(statement)
+                self._execute_meter(statement)
             case _:
-                self._replicate(statement)
+                self._execute_replication(statement)
 
     # -- tables and counters
 
     def _add(self, add: stf.Add) -> None:
         entry = self._names.entry(add)
         self._write([entry])
-        self._added.append(entry)
+        self._added_entries.append(entry)
         if add.handle is not None:
             self._handles[add.handle] = entry
 
@@ -93,9 +95,9 @@ class StfDriver:
 
     def _check_counter(self, check: stf.CheckCounter) -> None:
         if isinstance(check.cell, int):
-            value = self._counter(check.counter, check.cell)
+            value = self._read_counter(check.counter, check.cell)
         else:
-            value = self._entry_counter(check.counter, check.cell)
+            value = self._read_entry_counter(check.counter, check.cell)
         got = value.packets if check.unit == "packets" else value.bytes
         if not _COMPARE[check.comparison](got, check.value):
             raise Mismatch(
@@ -103,13 +105,13 @@ class StfDriver:
                 f"{check.value}, got {got}"
             )
 
-    def _counter(self, counter: str, index: int) -> CounterValue:
+    def _read_counter(self, counter: str, index: int) -> CounterValue:
         cells = self._target.read_counter(self._names.counter(counter), index, index + 1)
         if not cells:
             raise StfError(f"counter {counter} has no cell {index}")
         return cells[0]
 
-    def _entry_counter(self, counter: str, handle: str) -> CounterValue:
+    def _read_entry_counter(self, counter: str, handle: str) -> CounterValue:
         if handle not in self._handles:
             raise StfError(f"no entry was added with handle {handle}")
         entry = self._handles[handle]
@@ -118,7 +120,7 @@ class StfDriver:
 
     # -- registers and meters
 
-    def _register(self, statement: stf.RegisterRead | stf.RegisterWrite | stf.RegisterReset) -> None:
+    def _execute_register(self, statement: stf.RegisterRead | stf.RegisterWrite | stf.RegisterReset) -> None:
         name, size = self._names.register(statement.register)
         match statement:
             case stf.RegisterReset():
@@ -131,24 +133,24 @@ class StfDriver:
                 _check_index("register", name, index, size)
                 self._target.write_register(name, index, value)
 
-    def _meter(self, statement: stf.MeterGetRates | stf.MeterSetRates) -> None:
+    def _execute_meter(self, statement: stf.MeterGetRates | stf.MeterSetRates) -> None:
         name, size = self._names.meter(statement.meter)
         if statement.index is not None:
             _check_index("meter", name, statement.index, size)
         match statement:
             case stf.MeterGetRates(_, index):
-                _LOG.info("%s[%d] is %s", name, index, self._rates.get((name, index)))
+                _LOG.info("%s[%d] is %s", name, index, self._meter_configs.get((name, index)))
             case stf.MeterSetRates(_, index, committed, peak):
                 config = MeterConfig(
                     _per_second(committed.rate), committed.burst, _per_second(peak.rate), peak.burst
                 )
                 for cell in range(size) if index is None else (index,):
                     self._target.write_meter(name, cell, config)
-                    self._rates[name, cell] = config
+                    self._meter_configs[name, cell] = config
 
     # -- replication
 
-    def _replicate(self, statement: stf.Statement) -> None:
+    def _execute_replication(self, statement: stf.Statement) -> None:
         match statement:
             case stf.McGroupCreate(group):
                 self._replication.create_group(group)

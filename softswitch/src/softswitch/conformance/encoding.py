@@ -55,14 +55,14 @@ class EntityEncoder:
             return update
         self._fill(update.entity.table_entry, EntryKey(write.table, write.key, write.priority))
         if write.action is not None:
-            self._invoke(update.entity.table_entry, write.action)
+            self._set_action(update.entity.table_entry, write.action)
         return update
 
     def default(self, table: str, action: EntryAction | None) -> p4r.Entity:
         """Return a table's default entry; an action of None resets it (P4Runtime 1.4 §9.1.4)."""
         entry = p4r.TableEntry(table_id=self._tables[table].preamble.id, is_default_action=True)
         if action is not None:
-            self._invoke(entry, action)
+            self._set_action(entry, action)
         return p4r.Entity(table_entry=entry)
 
     def entry(self, key: EntryKey) -> p4r.TableEntry:
@@ -76,9 +76,9 @@ class EntityEncoder:
         return action
 
     def _fill(self, entry: p4r.TableEntry, key: EntryKey) -> None:
-        declared = self._tables[key.table]
-        entry.table_id, entry.priority = declared.preamble.id, key.priority
-        for field, match in zip(declared.match_fields, key.key, strict=True):
+        table = self._tables[key.table]
+        entry.table_id, entry.priority = table.preamble.id, key.priority
+        for field, match in zip(table.match_fields, key.key, strict=True):
             _add_match(entry, field, match)
 
     def _call(self, action: p4r.Action, call: ActionCall) -> None:
@@ -86,7 +86,7 @@ class EntityEncoder:
         for number, value in zip(self._parameters[call.name], call.args, strict=True):
             action.params.add(param_id=number, value=_octets(value))
 
-    def _invoke(self, entry: p4r.TableEntry, action: EntryAction) -> None:
+    def _set_action(self, entry: p4r.TableEntry, action: EntryAction) -> None:
         match action:
             case UseMember(member):
                 entry.action.action_profile_member_id = member
@@ -125,7 +125,7 @@ class EntityEncoder:
         return p4r.Entity(direct_counter_entry=entry)
 
     def meter(self, name: str, index: int, config: MeterConfig | None) -> p4r.Entity:
-        """Return the rates of a meter's cell; with None every packet is green."""
+        """Return the rates of a meter's cell; a config of None makes every packet green."""
         cell = p4r.Index(index=index)
         entry = p4r.MeterEntry(meter_id=self._ids[name], index=cell, config=_rates(config))
         return p4r.Entity(meter_entry=entry)

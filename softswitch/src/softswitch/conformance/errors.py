@@ -1,4 +1,4 @@
-"""Errors of conformance runs and of their targets; the text of each is one clear line."""
+"""Errors of conformance runs and of their targets; the text of each is one line."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from softswitch.errors import SwitchError
 
 
 class ConformanceError(SwitchError):
-    """Base of the errors that the runner reports."""
+    """Base of the errors in STF files and of failed expectations."""
 
 
 class StfError(ConformanceError):
@@ -22,7 +22,7 @@ class TargetError(SwitchError):
 
 
 class P4RuntimeError(TargetError):
-    """The switch refused a call, or did not answer; `code` is a `google.rpc.Code`, 0 without one."""
+    """The switch refused a call, or did not answer; `code` is its `google.rpc.Code`, 0 if there is none."""
 
     def __init__(self, message: str, code: int = 0) -> None:
         super().__init__(message)

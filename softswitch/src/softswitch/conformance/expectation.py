@@ -1,8 +1,8 @@
 """Comparison of expected frames with a switch's outputs, by the rules of p4c's BMv2 runner.
 
 On every port that a file names, in a packet or an expectation, exactly the expected frames must leave, in
-this order; other ports may send anything. Bytes after the expected ones are not compared, unless a `$` ends
-them.
+this order; other ports may send anything. An expectation that ends with `$` allows no further bytes;
+otherwise the bytes after the expected ones are not compared.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from softswitch.conformance.errors import Mismatch
 from softswitch.conformance.statements import Expect, NoPacket, NumberedStatement, Packet
 from softswitch.pipeline import Output
 
-SHOWN = 512
+MAX_PRINTED_DIGITS = 512
 
 
 def check(vectors: Iterable[NumberedStatement], outputs: Sequence[Output]) -> None:
@@ -29,7 +29,9 @@ def check(vectors: Iterable[NumberedStatement], outputs: Sequence[Output]) -> No
             no_packet_line = number
     if no_packet_line is not None and outputs:
         port, frame = outputs[0]
-        raise Mismatch(f"line {no_packet_line}: expected no packet, got on port {port} {_cut(frame.hex())}")
+        raise Mismatch(
+            f"line {no_packet_line}: expected no packet, got on port {port} {_truncate(frame.hex())}"
+        )
     for port, wanted in sorted(expected.items()):
         _check_port(port, wanted, [output.frame for output in outputs if output.port == port])
 
@@ -37,9 +39,9 @@ def check(vectors: Iterable[NumberedStatement], outputs: Sequence[Output]) -> No
 def _check_port(port: int, wanted: list[tuple[int, Expect]], got: list[bytes]) -> None:
     for index, (expected, frame) in enumerate(zip_longest(wanted, got), start=1):
         if expected is None:
-            problem = f"unexpected packet {_cut(frame.hex())}"
+            problem = f"unexpected packet {_truncate(frame.hex())}"
         elif frame is None:
-            problem = f"missing packet {_cut(expected[1].data or 'of any content')}"
+            problem = f"missing packet {_truncate(expected[1].data or 'of any content')}"
         else:
             problem = _difference(expected[1], frame.hex())
         if problem:
@@ -53,17 +55,17 @@ def _difference(expected: Expect, got: str) -> str:
         return ""
     wanted = expected.data
     digits = enumerate(zip(wanted, got, strict=False))
-    differing = next((at for at, (want, have) in digits if want not in ("*", have)), None)
-    if differing is not None:
-        reason = f"differs at byte {differing // 2}"
+    position = next((index for index, (want, have) in digits if want not in ("*", have)), None)
+    if position is not None:
+        reason = f"differs at byte {position // 2}"
     elif len(got) < len(wanted):
         reason = "too short"
     elif expected.exact and len(got) > len(wanted):
         reason = "too long"
     else:
         return ""
-    return f"{reason}: expected {_cut(wanted)}{'$' if expected.exact else ''}, got {_cut(got)}"
+    return f"{reason}: expected {_truncate(wanted)}{'$' if expected.exact else ''}, got {_truncate(got)}"
 
 
-def _cut(digits: str) -> str:
-    return digits if len(digits) <= SHOWN else f"{digits[:SHOWN]}…"
+def _truncate(digits: str) -> str:
+    return digits if len(digits) <= MAX_PRINTED_DIGITS else f"{digits[:MAX_PRINTED_DIGITS]}…"

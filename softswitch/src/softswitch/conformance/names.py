@@ -35,12 +35,12 @@ class Names:
 
     def entry(self, add: Add) -> EntryWrite:
         table = self._table(add.table)
-        given: dict[int, MatchValue] = {}
+        values: dict[int, MatchValue] = {}
         for name, value in add.key:
-            given[_field(table, name).id] = value
-        key = tuple(_match(field, given.get(field.id)) for field in table.match_fields)
+            values[_field(table, name).id] = value
+        key = tuple(_match(field, values.get(field.id)) for field in table.match_fields)
         has_priority = any(field.match_type in _PRIORITY_KINDS for field in table.match_fields)
-        # STF counts from 0, P4Runtime from 1.
+        # Priorities start at 0 in STF, and at 1 in P4Runtime.
         priority = (add.priority or 0) + 1 if has_priority else 0
         action = self._call(table, add.call)
         return EntryWrite(Change.INSERT, table.preamble.name, key, action, priority)
@@ -71,34 +71,34 @@ class Names:
     def _call(self, table: p4i.Table, call: Call) -> ActionCall:
         actions = [self._actions[ref.id] for ref in table.action_refs]
         action = _find(f"action of table {table.preamble.name}", call.action, actions)
-        given = dict(call.args)
-        unknown = set(given) - {parameter.name for parameter in action.params}
+        arguments = dict(call.args)
+        unknown = set(arguments) - {parameter.name for parameter in action.params}
         if unknown:
             raise StfError(f"action {action.preamble.name} has no parameter {', '.join(sorted(unknown))}")
         args = []
         for parameter in action.params:
-            if parameter.name not in given:
+            if parameter.name not in arguments:
                 raise StfError(f"action {action.preamble.name} needs parameter {parameter.name}")
             args.append(
-                _exact_value(given[parameter.name], parameter.bitwidth, f"parameter {parameter.name}")
+                _exact_value(arguments[parameter.name], parameter.bitwidth, f"parameter {parameter.name}")
             )
         return ActionCall(action.preamble.name, tuple(args))
 
 
-def _find(kind: str, name: str, things: Iterable[N]) -> N:
-    by_name = {thing.preamble.name: thing for thing in things}
+def _find(kind: str, name: str, objects: Iterable[N]) -> N:
+    by_name = {each.preamble.name: each for each in objects}
     if name in by_name:
         return by_name[name]
-    found = [full for full in by_name if full.endswith(name)]
-    if len(found) == 1:
-        return by_name[found[0]]
-    if found:
-        raise StfError(f"{kind} {name} is ambiguous: {', '.join(sorted(found))}")
+    candidates = [full for full in by_name if full.endswith(name)]
+    if len(candidates) == 1:
+        return by_name[candidates[0]]
+    if candidates:
+        raise StfError(f"{kind} {name} is ambiguous: {', '.join(sorted(candidates))}")
     raise StfError(f"the program has no {kind} {name}; it has {', '.join(sorted(by_name)) or 'none'}")
 
 
 def _field(table: p4i.Table, name: str) -> p4i.MatchField:
-    """Return the field called `name`; `s$0.f` means `s[0].f`, a header's name means its validity bit."""
+    """Return the field called `name`; `s$0.f` means `s[0].f`, a header's name alone means its validity."""
     name = re.sub(r"\$([0-9]+)", r"[\1]", name)
     by_name = {field.name: field for field in table.match_fields}
     valid = re.sub(r"(^|\.)valid$", r"\1$valid$", name)
@@ -113,14 +113,14 @@ def _field(table: p4i.Table, name: str) -> p4i.MatchField:
 
 def _match(field: p4i.MatchField, value: MatchValue | None) -> Match:
     what, width = f"match field {field.name}", field.bitwidth
-    everything = (1 << width) - 1
+    all_ones = (1 << width) - 1
     match field.match_type, value:
         case p4i.MatchField.EXACT, None:
             return 0
         case p4i.MatchField.EXACT, Number():
             return _exact_value(value, width, what)
         case p4i.MatchField.OPTIONAL, Number():
-            return Masked(_exact_value(value, width, what), everything)
+            return Masked(_exact_value(value, width, what), all_ones)
         case ((p4i.MatchField.LPM | p4i.MatchField.TERNARY | p4i.MatchField.OPTIONAL), None):
             return Masked(0, 0)
         case p4i.MatchField.LPM, Prefix(number, length):
@@ -129,12 +129,12 @@ def _match(field: p4i.MatchField, value: MatchValue | None) -> Match:
             return _prefix(value, _prefix_length(value, width, what), width, what)
         case p4i.MatchField.TERNARY, Number():
             # As in p4c's runner, digits that were not written are not compared.
-            mask = everything if value.mask is None else value.mask
+            mask = all_ones if value.mask is None else value.mask
             return _masked(value.value, mask, width, what)
         case p4i.MatchField.TERNARY, MaskedValue(number, mask_number):
             return _masked(number.value, _exact_value(mask_number, width, what), width, what)
         case p4i.MatchField.RANGE, None:
-            return Between(0, everything)
+            return Between(0, all_ones)
         case p4i.MatchField.RANGE, Number():
             return Between(_exact_value(value, width, what), value.value)
         case p4i.MatchField.RANGE, Span(low, high):
@@ -179,6 +179,6 @@ def _prefix_length(number: Number, width: int, what: str) -> int:
 
 def _prefix(number: Number, length: int, width: int, what: str) -> Masked:
     if length > width:
-        raise StfError(f"{what}: the prefix is longer than its {pluralize(width, 'bit')}")
+        raise StfError(f"{what}: the prefix is longer than the field's {pluralize(width, 'bit')}")
     mask = ((1 << length) - 1) << width - length
     return _masked(number.value, mask, width, what)

@@ -15,20 +15,20 @@ class Pair(NamedTuple):
 
 
 def pairs_in(programs: Iterable[Path], vectors: Iterable[Path]) -> tuple[list[Pair], list[Path]]:
-    """Return pairs by name, and the files of vectors without a program.
+    """Return the pairs, matched by name, and the STF files without a program.
 
     `NAME.stf` and `NAME.CASE.stf` belong to `NAME.json`, or to `FOLDER-NAME.json` if programs of several
-    folders were compiled into one. Raises ConformanceError if there is no such folder.
+    folders were compiled into one folder. Raises ConformanceError if a folder does not exist.
     """
     compiled = {path.stem: path for folder in programs for path in _files(folder, "*.json")}
-    found, unmatched = [], []
+    pairs, unmatched = [], []
     for path in (path for folder in vectors for path in _files(folder, "**/*.stf")):
-        program = next((compiled[name] for name in _names(path) if name in compiled), None)
+        program = next((compiled[name] for name in _program_names(path) if name in compiled), None)
         if program is None:
             unmatched.append(path)
         else:
-            found.append(Pair(program, path))
-    return found, unmatched
+            pairs.append(Pair(program, path))
+    return pairs, unmatched
 
 
 def _files(folder: Path, pattern: str) -> list[Path]:
@@ -37,7 +37,7 @@ def _files(folder: Path, pattern: str) -> list[Path]:
     return sorted(folder.glob(pattern))
 
 
-def _names(path: Path) -> Iterator[str]:
+def _program_names(path: Path) -> Iterator[str]:
     yield f"{path.parent.name}-{path.stem}"
     yield path.stem
     yield path.stem.partition(".")[0]

@@ -46,7 +46,7 @@ class CliReplication:
         self._write_session(session, (Replica(port, 0),))
 
     def mirror_to_group(self, session: int, group: int) -> None:
-        """Create or replace a clone session with a group's replicas; later changes of the group update it."""
+        """Write a clone session with a group's replicas; later changes of the group update the session."""
         self._check_group(group)
         self._session_groups[session] = group
         self._write_session(session, self._replicas(group))
@@ -63,8 +63,8 @@ class CliReplication:
 
     def _write(self, group: int) -> None:
         self._target.write_multicast_group(group, self._replicas(group))
-        for session, mirrored in self._session_groups.items():
-            if mirrored == group:
+        for session, source in self._session_groups.items():
+            if source == group:
                 self._write_session(session, self._replicas(group))
 
     def _write_session(self, session: int, replicas: tuple[Replica, ...]) -> None:

@@ -21,7 +21,7 @@ _LOG = logging.getLogger("conformance")
 class Outcome(Enum):
     PASS = "pass"
     FAIL = "fail"
-    REFUSED = "refused"
+    REFUSED = "refused"  # the target does not support the program or a statement
 
 
 class Verdict(NamedTuple):
@@ -32,7 +32,7 @@ class Verdict(NamedTuple):
 
 
 def run(opener: Opener, program: Path, vectors: Path) -> Verdict:
-    """Run a file; return all errors in the verdict, so that the next file can be run."""
+    """Run a file; every error becomes the verdict, so that the caller can run the next file."""
     try:
         _run(opener, program, vectors)
     except Unsupported as error:

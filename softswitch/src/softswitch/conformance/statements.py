@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A literal of `bits` bits. `*` digits are 0 in `value` and `mask`; a decimal number has no mask."""
+    """A literal of `bits` bits; `*` digits are 0 in `value` and `mask`. Decimals have no mask or bits."""
 
     value: int
     mask: int | None = None
@@ -37,7 +37,7 @@ class MaskedValue:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The match `low->high`, both included."""
+    """The match `low->high`, with both bounds included."""
 
     low: Number
     high: Number
@@ -60,7 +60,7 @@ class Packet:
 
 @dataclass(frozen=True, slots=True)
 class Expect:
-    """A frame expected on a port: hex digits and `*`, None for any; bytes may follow unless `exact`."""
+    """Expect a frame: hex digits and `*`, None for any. More bytes may follow unless `exact`."""
 
     port: int
     data: str | None
@@ -100,7 +100,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class CheckCounter:
-    """Compare a cell, given by its index or, if direct, by its entry's handle; `unit` is packets or bytes."""
+    """Compare a cell, given by its index or its entry's handle (direct); `unit` is packets or bytes."""
 
     counter: str
     cell: int | str
@@ -189,7 +189,7 @@ class RegisterReset:
 
 
 class Rate(NamedTuple):
-    """The rate and burst `rate:burst`, in packets or bytes per µs, and in packets or bytes."""
+    """`rate:burst`: the rate in packets or bytes per µs, and the burst in packets or bytes."""
 
     rate: float
     burst: int
@@ -239,5 +239,5 @@ Statement = (
 
 
 class NumberedStatement(NamedTuple):
-    number: int
+    number: int  # of the line, from 1
     statement: Statement

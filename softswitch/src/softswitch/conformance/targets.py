@@ -20,20 +20,20 @@ Opener = Callable[[p4r.ForwardingPipelineConfig], AbstractContextManager[Target]
 """Opens a target with a program; raises Unsupported or SwitchError if the target does not accept it."""
 
 
-def _in_process(pipeline: Callable[[Program], Target]) -> Opener:
+def _in_process_opener(pipeline: Callable[[Program], Target]) -> Opener:
     @contextmanager
-    def opened(config: p4r.ForwardingPipelineConfig) -> Iterator[Target]:
+    def open_target(config: p4r.ForwardingPipelineConfig) -> Iterator[Target]:
         try:
             target = pipeline(load_program(config.p4_device_config))
         except UnsupportedConstruct as error:
             raise Unsupported(str(error)) from error
         yield target
 
-    return opened
+    return open_target
 
 
 @contextmanager
-def _in_kernel(config: p4r.ForwardingPipelineConfig) -> Iterator[Target]:
+def _open_in_kernel(config: p4r.ForwardingPipelineConfig) -> Iterator[Target]:
     try:
         pipeline = DirectPipeline(load_program(config.p4_device_config))
     except (KernelError, UnsupportedConstruct) as error:
@@ -45,8 +45,8 @@ def _in_kernel(config: p4r.ForwardingPipelineConfig) -> Iterator[Target]:
 
 
 TARGETS: dict[str, Opener] = {
-    "interpreter": _in_process(InterpretedPipeline),
-    "compiled": _in_process(CompiledPipeline),
-    "kernel": _in_kernel,
-    "bmv2": bmv2.running,
+    "interpreter": _in_process_opener(InterpretedPipeline),
+    "compiled": _in_process_opener(CompiledPipeline),
+    "kernel": _open_in_kernel,
+    "bmv2": bmv2.open_bmv2,
 }

@@ -89,12 +89,12 @@ class Tokens:
         text = self._take(what, "hex", "binary", "decimal")
         if kind == "decimal":
             return Number(int(text))
-        base, bits_each = _BASES[kind]
+        base, bits_per_digit = _BASES[kind]
         digits = text[2:]
-        top = f"{base - 1:x}"
+        max_digit = f"{base - 1:x}"
         value = int(digits.replace("*", "0"), base)
-        mask = int("".join("0" if digit == "*" else top for digit in digits), base)
-        return Number(value, mask, bits_each * len(digits))
+        mask = int("".join("0" if digit == "*" else max_digit for digit in digits), base)
+        return Number(value, mask, bits_per_digit * len(digits))
 
     def integer(self, what: str = "a number") -> int:
         number = self.number(what)
