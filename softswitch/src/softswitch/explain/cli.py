@@ -27,10 +27,16 @@ INTERRUPTED = 130
 
 @click.command()
 @click.argument("program", required=False, type=click.Path(path_type=Path))
-@click.option("--packet", "packets", multiple=True, metavar="HEX", help="A frame; repeat it for more.")
-@click.option("--pcap", type=click.Path(path_type=Path), metavar="FILE", help="The frames of a capture.")
 @click.option(
-    "--port", type=click.IntRange(0, DROP_PORT), default=1, show_default=True, help="Their ingress port."
+    "--packet", "packets", multiple=True, metavar="HEX", help="A frame; repeat the option for more."
+)
+@click.option("--pcap", type=click.Path(path_type=Path), metavar="FILE", help="A capture with the frames.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, DROP_PORT),
+    default=1,
+    show_default=True,
+    help="Ingress port of the frames.",
 )
 @click.option(
     "--commands",
@@ -42,10 +48,14 @@ INTERRUPTED = 130
     "--from",
     "address",
     metavar="HOST:PORT",
-    help="Use the program and state of the switch that serves P4Runtime there.",
+    help="Use the program and state of the switch that serves P4Runtime at this address.",
 )
 @click.option(
-    "--device-id", type=click.IntRange(min=0), default=1, show_default=True, help="That switch's ID."
+    "--device-id",
+    type=click.IntRange(min=0),
+    default=1,
+    show_default=True,
+    help="Device ID of the switch of --from.",
 )
 @click.option("--priority-queues", type=click.IntRange(1, 8), default=1, show_default=True)
 @click.option(
@@ -53,10 +63,11 @@ INTERRUPTED = 130
     "filters",
     multiple=True,
     metavar="NAME=PATTERN",
-    help=f"Show only these events, such as table=ipv4_lpm; NAME is {', '.join(NAMES)}. Repeat it for more.",
+    help=f"Show only these events, such as table=ipv4_lpm; NAME is {', '.join(NAMES)}. "
+    "Repeat the option for more.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each event.")
-@click.option("--all", "everything", is_flag=True, help="Also show steps without effect.")
+@click.option("--all", "show_all", is_flag=True, help="Also show steps without effect.")
 def command(
     program: Path | None,
     packets: Sequence[str],
@@ -68,25 +79,25 @@ def command(
     priority_queues: int,
     filters: Sequence[str],
     as_json: bool,
-    everything: bool,
+    show_all: bool,
 ) -> None:
-    """Explain what PROGRAM (BMv2 JSON, as p4c-bm2-ss prints it) does to packets.
+    """Explain what PROGRAM (BMv2 JSON, as p4c-bm2-ss writes it) does to packets.
 
     Packets go through the program one after another, and read what earlier ones have written to registers.
-    No switch has to run, and a running switch is not affected.
+    No switch needs to run, and a running switch is not affected.
     """
     if program is None and address is None:
-        raise click.UsageError("give PROGRAM, or --from for a switch that runs one")
+        raise click.UsageError("give PROGRAM, or --from for a switch that runs a program")
     if commands is not None and address is not None:
         raise click.UsageError("give either --commands or --from")
     if bool(packets) == (pcap is not None):
         raise click.UsageError("give either --packet or --pcap")
-    chosen = [parse_filter(text) for text in filters]
-    given = [Frame(0, parse_packet(text)) for text in packets]
+    selected_filters = [parse_filter(text) for text in filters]
+    packet_frames = [Frame(0, parse_packet(text)) for text in packets]
     recorders: list[Recorder] = []
 
     def make(loaded: Program) -> InterpretedPipeline:
-        for each in chosen:
+        for each in selected_filters:
             each.check(loaded)
         recorders.append(Recorder(loaded))
         return InterpretedPipeline(loaded, priority_queues, recorders[0])
@@ -101,14 +112,14 @@ def command(
         except ProgramError as error:
             raise SwitchError(f"{program}: {error}") from error
         pipeline = make(loaded) if commands is None else run_commands(data, make, commands)
-    done = 0
+    frame_count = 0
     try:
-        for time, frame in given if pcap is None else _with_progress(pcap):
+        for time, frame in packet_frames if pcap is None else _with_progress(pcap):
             pipeline.process(port, frame, time, time)
-            show(recorders[0].take(), chosen, as_json, everything)
-            done += 1
+            show(recorders[0].take(), selected_filters, as_json, show_all)
+            frame_count += 1
     except KeyboardInterrupt:
-        print(f"softswitch: interrupted after {pluralize(done, 'packet')}", file=sys.stderr)
+        print(f"softswitch: interrupted after {pluralize(frame_count, 'packet')}", file=sys.stderr)
         sys.exit(INTERRUPTED)
 
 
@@ -128,7 +139,7 @@ def _read(path: Path) -> bytes:
 
 
 def _with_progress(pcap: Path) -> Iterator[Frame]:
-    """Yield the frames; show progress if stderr is a terminal and stdout, which would interfere, is not."""
+    """Yield the frames; show progress if stderr is a terminal and stdout, which would mix with it, is not."""
     if not sys.stderr.isatty() or sys.stdout.isatty() or not pcap.is_file():
         yield from (frame for frame, _ in read_pcap(pcap))
         return

@@ -31,8 +31,8 @@ def run_commands(data: bytes, make: _Make, path: Path) -> InterpretedPipeline:
         assert pipelines.bare is not None
         runtime = SwitchRuntime[Any](pipelines, ports, device_id=0)
         Shell(runtime, say=lambda _: None, runs_shell=False).run_all(lines, str(path), _raise)
-        found: InterpretedPipeline = pipelines.bare.pipeline
-        return found
+        pipeline: InterpretedPipeline = pipelines.bare.pipeline
+        return pipeline
 
 
 def _raise(error: FileError) -> None:

@@ -262,7 +262,7 @@ class Log(Event):
 
 
 KINDS: dict[str, type[Event]] = {kind.KIND: kind for kind in Event.__subclasses__()}
-_NAMED = (Value, KeyPart)
+_RECORDS = (Value, KeyPart)
 
 
 def to_dict(event: Event) -> dict[str, object]:
@@ -276,6 +276,6 @@ def to_json(event: Event) -> str:
 
 
 def _plain(value: object) -> object:
-    if isinstance(value, _NAMED):
+    if isinstance(value, _RECORDS):
         return value._asdict()
     return [_plain(each) for each in value] if isinstance(value, tuple) else value

@@ -1,4 +1,4 @@
-"""Filters of a trace's events, NAME=PATTERN[,PATTERN...] (docs/explain.md): an event must pass all."""
+"""Filters of a trace's events, NAME=PATTERN[,PATTERN...] (docs/explain.md). Events must pass all filters."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from softswitch import ir
 from softswitch.errors import SwitchError
 from softswitch.explain import events as ev
 
-SHOWN = 12
+MAX_LISTED_VALUES = 12
 
 
 def _extern(event: ev.Event) -> list[str]:
-    named = ev.Register | ev.Counter | ev.Meter | ev.Hash | ev.Digest
-    return [event.name] if isinstance(event, named) else []
+    types_with_name = ev.Register | ev.Counter | ev.Meter | ev.Hash | ev.Digest
+    return [event.name] if isinstance(event, types_with_name) else []
 
 
 def _header(event: ev.Event) -> list[str]:
@@ -34,24 +34,30 @@ def _port(event: ev.Event) -> list[str]:
     return [str(event.port)] if isinstance(event, ev.Begin | ev.Queue | ev.Send) else []
 
 
-class _Name(NamedTuple):
-    """A property of events. `known` lists the values that a program allows; None if they are numbers."""
+class _Property(NamedTuple):
+    """A property of events. `allowed_values` lists the values that a program allows, None for numbers."""
 
     values_of: Callable[[ev.Event], list[str]]
-    known: Callable[[ir.Program], Iterable[str]] | None
+    allowed_values: Callable[[ir.Program], Iterable[str]] | None
 
 
-NAMES: dict[str, _Name] = {
-    "kind": _Name(lambda event: [event.KIND], lambda _: ev.KINDS),
-    "part": _Name(lambda event: [event.context.part], lambda program: _parts(program)),
-    "parser": _Name(lambda event: [event.context.state], lambda program: (s.name for s in program.parser)),
-    "table": _Name(lambda event: [event.context.table], lambda program: program.tables),
-    "action": _Name(lambda event: [event.context.action], lambda program: (a.name for a in program.actions)),
-    "extern": _Name(_extern, lambda program: _externs(program)),
-    "header": _Name(_header, lambda program: (h.name for h in program.headers)),
-    "field": _Name(_field, lambda program: (f"{h.name}.{f.name}" for h in program.headers for f in h.fields)),
-    "port": _Name(_port, None),
-    "packet": _Name(lambda event: [str(event.context.packet)], None),
+NAMES: dict[str, _Property] = {
+    "kind": _Property(lambda event: [event.KIND], lambda _: ev.KINDS),
+    "part": _Property(lambda event: [event.context.part], lambda program: _parts(program)),
+    "parser": _Property(
+        lambda event: [event.context.state], lambda program: (s.name for s in program.parser)
+    ),
+    "table": _Property(lambda event: [event.context.table], lambda program: program.tables),
+    "action": _Property(
+        lambda event: [event.context.action], lambda program: (a.name for a in program.actions)
+    ),
+    "extern": _Property(_extern, lambda program: _externs(program)),
+    "header": _Property(_header, lambda program: (h.name for h in program.headers)),
+    "field": _Property(
+        _field, lambda program: (f"{h.name}.{f.name}" for h in program.headers for f in h.fields)
+    ),
+    "port": _Property(_port, None),
+    "packet": _Property(lambda event: [str(event.context.packet)], None),
 }
 
 
@@ -74,14 +80,16 @@ class Filter(NamedTuple):
         return any(_matches(text, pattern) for text in values for pattern in self.patterns)
 
     def check(self, program: ir.Program) -> None:
-        known = NAMES[self.name].known
-        if known is None:
+        allowed_values = NAMES[self.name].allowed_values
+        if allowed_values is None:
             return
-        names = list(dict.fromkeys(known(program)))
+        names = list(dict.fromkeys(allowed_values(program)))
         for pattern in self.patterns:
             if not any(_matches(name, pattern) for name in names):
-                more = f", … ({len(names)} in all)" if len(names) > SHOWN else ""
-                choices = f"there are {', '.join(names[:SHOWN])}{more}" if names else "it has none"
+                suffix = f", … ({len(names)} in all)" if len(names) > MAX_LISTED_VALUES else ""
+                choices = (
+                    f"there are {', '.join(names[:MAX_LISTED_VALUES])}{suffix}" if names else "it has none"
+                )
                 raise SwitchError(f"filter {self}: the program has no {self.name} {pattern!r}: {choices}")
 
     def __str__(self) -> str:
@@ -96,8 +104,8 @@ def parse_filter(text: str) -> Filter:
         raise SwitchError(
             f"filter {text!r}: expected NAME=PATTERN with a name of {', '.join(NAMES)}: {example}"
         )
-    if NAMES[name].known is None and not all(pattern.isdecimal() for pattern in patterns):
-        raise SwitchError(f"filter {text!r}: expected numbers, as {name}=1")
+    if NAMES[name].allowed_values is None and not all(pattern.isdecimal() for pattern in patterns):
+        raise SwitchError(f"filter {text!r}: expected numbers, such as {name}=1")
     return Filter(name, patterns)
 
 

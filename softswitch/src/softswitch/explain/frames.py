@@ -12,15 +12,15 @@ from softswitch.errors import SwitchError
 from softswitch.messages import pluralize
 
 MAX_FRAME_BYTES = 65_535
-_ETHERNET = 1
-_TICKS = {0xA1B2C3D4: 1, 0xA1B23C4D: 1000}
-"""Ticks per µs by the magic number of a capture."""
+_LINKTYPE_ETHERNET = 1
+_TICKS_PER_US = {0xA1B2C3D4: 1, 0xA1B23C4D: 1000}
+"""Ticks of a time's fraction per µs, by the magic number of a capture."""
 _PCAPNG = 0x0A0D0D0A
 _HEADER_BYTES, _RECORD_BYTES = 24, 16
 
 
 class Frame(NamedTuple):
-    """A frame and its time of arrival, µs since the first one."""
+    """A frame and its time of arrival in µs since the first frame."""
 
     time: int
     data: bytes
@@ -30,13 +30,13 @@ def parse_packet(text: str) -> bytes:
     """Parse `0800 45 00`, `08:00:45:00` or `0x08004500`; raises SwitchError."""
     digits = re.sub(r"[\s:]", "", text).removeprefix("0x")
     shown = text if len(text) <= 40 else text[:40] + "…"
-    wrong = re.search(r"[^0-9a-fA-F]", digits)
-    if wrong:
-        place = f"{wrong[0]!r} is digit {wrong.start() + 1}"
+    invalid = re.search(r"[^0-9a-fA-F]", digits)
+    if invalid:
+        place = f"{invalid[0]!r} is digit {invalid.start() + 1}"
         raise SwitchError(f"--packet {shown}: {place}: hexadecimal digits expected, two a byte")
     if len(digits) % 2 or not digits:
-        have = pluralize(len(digits), "hexadecimal digit")
-        raise SwitchError(f"--packet {shown!r}: {have}: two a byte expected, for at least one byte")
+        count = pluralize(len(digits), "hexadecimal digit")
+        raise SwitchError(f"--packet {shown!r}: {count}: two a byte expected, for at least one byte")
     data = bytes.fromhex(digits)
     if len(data) > MAX_FRAME_BYTES:
         raise SwitchError(f"--packet {shown}: {len(data)} bytes: a frame has {MAX_FRAME_BYTES} at most")
@@ -44,7 +44,7 @@ def parse_packet(text: str) -> bytes:
 
 
 def read_pcap(path: Path) -> Iterator[tuple[Frame, int]]:
-    """Yield the frames of a capture, each with the position in the file after it; raises SwitchError."""
+    """Yield the frames of a capture, each with the file position of its end; raises SwitchError."""
     try:
         with path.open("rb") as file:
             yield from _read(path, file)
@@ -54,25 +54,29 @@ def read_pcap(path: Path) -> Iterator[tuple[Frame, int]]:
 
 def _read(path: Path, file: BinaryIO) -> Iterator[tuple[Frame, int]]:
     head = file.read(_HEADER_BYTES)
-    order, ticks = _format(path, head)
+    order, ticks_per_us = _format(path, head)
     (link,) = struct.unpack_from(order + "I", head, 20)
-    if link & 0xFFFF != _ETHERNET:
+    if link & 0xFFFF != _LINKTYPE_ETHERNET:
         raise SwitchError(f"{path}: link type {link & 0xFFFF}: frames of Ethernet (link type 1) expected")
     first, number = None, 0
     while record := file.read(_RECORD_BYTES):
         number += 1
         where = f"{path}: frame {number}"
         if len(record) < _RECORD_BYTES:
-            raise SwitchError(f"{where}: the file ends in its header: the capture is cut off")
-        seconds, parts, length, whole = struct.unpack(order + "4I", record)
-        if whole > MAX_FRAME_BYTES or length > whole:
-            raise SwitchError(f"{where}: {length} of {whole} bytes: a frame has {MAX_FRAME_BYTES} at most")
-        data = file.read(length)
-        if len(data) < length:
-            raise SwitchError(f"{where}: {len(data)} of its {length} bytes: the capture is cut off")
-        if length < whole:
-            raise SwitchError(f"{where}: only {length} of its {whole} bytes were captured: `tcpdump -s 0`")
-        time = seconds * 1_000_000 + parts // ticks
+            raise SwitchError(f"{where}: the file ends in the frame's header: the capture is cut off")
+        seconds, fraction, captured_length, frame_length = struct.unpack(order + "4I", record)
+        if frame_length > MAX_FRAME_BYTES or captured_length > frame_length:
+            raise SwitchError(
+                f"{where}: {captured_length} of {frame_length} bytes: a frame has {MAX_FRAME_BYTES} at most"
+            )
+        data = file.read(captured_length)
+        if len(data) < captured_length:
+            raise SwitchError(f"{where}: {len(data)} of its {captured_length} bytes: the capture is cut off")
+        if captured_length < frame_length:
+            raise SwitchError(
+                f"{where}: only {captured_length} of its {frame_length} bytes were captured: `tcpdump -s 0`"
+            )
+        time = seconds * 1_000_000 + fraction // ticks_per_us
         first = time if first is None else first
         yield Frame(max(0, time - first), data), file.tell()
 
@@ -82,8 +86,8 @@ def _format(path: Path, head: bytes) -> tuple[str, int]:
         if len(head) < _HEADER_BYTES:
             break
         (magic,) = struct.unpack_from(order + "I", head)
-        if magic in _TICKS:
-            return order, _TICKS[magic]
+        if magic in _TICKS_PER_US:
+            return order, _TICKS_PER_US[magic]
         if magic == _PCAPNG:
             raise SwitchError(f"{path}: pcapng: a pcap is expected (`editcap -F pcap IN OUT`)")
     found = f"begins with {head[:4].hex()}" if head else "is empty"

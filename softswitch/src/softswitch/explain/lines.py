@@ -10,7 +10,7 @@ import click
 from softswitch.explain import events as ev
 from softswitch.messages import pluralize
 
-NAMED_IDLE = 3
+MAX_NAMED_TABLES = 3
 """Maximum number of idle tables that are named; more are only counted."""
 
 
@@ -24,7 +24,7 @@ class Text:
     def __str__(self) -> str:
         return self.text
 
-    def shown(self, part: str | None = None) -> str:
+    def styled(self, part: str | None = None) -> str:
         return click.style(
             self.text if part is None else part, bold=self.bold or None, dim=self.dim or None, fg=self.colour
         )
@@ -39,8 +39,8 @@ def idle_line(events: Sequence[ev.Event]) -> Text:
     conditions = sum(isinstance(e, ev.Condition) for e in events)
     parts = []
     if tables:
-        named = f": {', '.join(tables)}" if len(tables) <= NAMED_IDLE else ""
-        parts.append(f"{pluralize(len(tables), 'table')} without a match{named}")
+        names = f": {', '.join(tables)}" if len(tables) <= MAX_NAMED_TABLES else ""
+        parts.append(f"{pluralize(len(tables), 'table')} without a match{names}")
     if conditions:
         parts.append(f"{pluralize(conditions, 'condition')} that did not hold")
     if others := len(events) - len(tables) - conditions:
@@ -48,7 +48,7 @@ def idle_line(events: Sequence[ev.Event]) -> Text:
     return Text("… " + ", ".join(parts), dim=True)
 
 
-def one_line(event: ev.Event) -> Text:
+def event_line(event: ev.Event) -> Text:
     match event:
         case ev.Begin(_, origin, _, port, data):
             return Text(f"{origin}: {pluralize(len(data) // 2, 'byte')} from port {port}", dim=True)
@@ -95,7 +95,7 @@ def _control_line(event: ev.Event) -> Text | None:
         case ev.Condition(_, text, holds):
             return Text(f"if {text or '…'}: {'true' if holds else 'false'}", dim=True)
         case ev.Table(context):
-            return Text(_table(context, event), bold=True, colour="yellow" if event.hit else None)
+            return Text(_table_text(context, event), bold=True, colour="yellow" if event.hit else None)
         case ev.Assign(_, name, _, before, after):
             return Text(f"{name.removeprefix('scalars.')} = {after}  (was {before})")
         case ev.Validity(_, header, valid):
@@ -105,7 +105,7 @@ def _control_line(event: ev.Event) -> Text | None:
     return None
 
 
-def _table(context: ev.Context, table: ev.Table) -> str:
+def _table_text(context: ev.Context, table: ev.Table) -> str:
     key = ", ".join(
         f"{name} {value}" + ("" if entry_value in (None, value) else f" ({kind} {entry_value})")
         for name, value, kind, entry_value in table.key
@@ -115,8 +115,8 @@ def _table(context: ev.Context, table: ev.Table) -> str:
     details += [f"priority {table.priority}"] if table.priority is not None else []
     outcome = ("hit" if table.hit else "miss") if table.key else ""
     data = ", ".join(f"{name} {value}" for name, value in table.data)
-    does = f"{context.action}({data})" if context.action else "nothing"
-    words = [f"table {context.table}", f"[{key}]" if key else "", outcome, *details, "→", does]
+    effect = f"{context.action}({data})" if context.action else "nothing"
+    words = [f"table {context.table}", f"[{key}]" if key else "", outcome, *details, "→", effect]
     return " ".join(word for word in words if word)
 
 

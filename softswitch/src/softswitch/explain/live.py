@@ -1,7 +1,7 @@
 """`softswitch --trace`: the switch forwards with the interpreter, and writes its events to a file.
 
-The ports call the packet function by address, like that of a compiled pipeline; here it is a Python
-callback. So rings, queues, impairments and counters work as without a trace.
+The ports call a pipeline's packet function by its address, which here is that of a Python callback. So
+rings, queues, impairments and counters work as they do without a trace.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class TracedPipeline(InterpretedPipeline):
         self._trace, self._buffered = trace, buffered
         self._lock = threading.RLock()
         self._queues: dict[tuple[int, int], dict[int, WaitingPacket]] = {}
-        """Waiting packets by port and priority, in order, each by the ID in its queue record."""
+        """Waiting packets by port and priority, in order of arrival, each by the ID in its queue record."""
         self._ids = itertools.count()
         self._function = PROCESS_CTYPE(self._process)
         self._mutex_memory = Memory(0)
@@ -122,35 +122,35 @@ class TracedPipeline(InterpretedPipeline):
             ctypes.memmove(out, data, len(data))
             return len(records)
         except Exception:  # the caller is machine code, which cannot report it
-            _LOG.exception("a packet of port %d is lost", port)
+            _LOG.exception("a packet from port %d is lost", port)
             return 0
 
     def _run(self, port: int, data: bytes, t_in: int, now: int) -> PassResult:
         if port == DEPARTS:
-            return self.leave(self._dequeued(data), _depths(data), now)
+            return self.leave(self._dequeue(data), _depths(data), now)
         if self._buffered:
             return self.enter(port, data, t_in, now)
         return PassResult(self.process(port, data, t_in, now), [])
 
     def _records(self, result: PassResult) -> list[bytes]:
         notices = (_notice(each) for each in self.take_notices())
-        waiting = (self._queued(each) for each in result.waiting)
+        waiting = (self._enqueue(each) for each in result.waiting)
         return [*(_record(port, frame) for port, frame in result.outputs), *waiting, *notices]
 
-    def _queued(self, waiting: WaitingPacket) -> bytes:
-        number = next(self._ids)
-        self._queues.setdefault((waiting.port, waiting.priority), {})[number] = waiting
+    def _enqueue(self, waiting: WaitingPacket) -> bytes:
+        packet_id = next(self._ids)
+        self._queues.setdefault((waiting.port, waiting.priority), {})[packet_id] = waiting
         head = np.zeros(1, QUEUE_HEAD)
         head["port"], head["priority"], head["length"] = waiting[:3]
-        return _record(WAITING, head.tobytes() + number.to_bytes(_ID_BYTES, "little"))
+        return _record(WAITING, head.tobytes() + packet_id.to_bytes(_ID_BYTES, "little"))
 
-    def _dequeued(self, record: bytes) -> WaitingPacket:
-        """Remove and return the packet of a record; the ports have dropped earlier ones of its queue."""
-        number = int.from_bytes(record[QUEUE_HEAD_BYTES:][:_ID_BYTES], "little")
-        queue = next(queue for queue in self._queues.values() if number in queue)
-        for before in [each for each in queue if each < number]:
-            self.report_dropped(queue.pop(before), "the queue of its port was full")
-        return queue.pop(number)
+    def _dequeue(self, record: bytes) -> WaitingPacket:
+        """Remove and return the packet of a record; the ports have dropped earlier packets of its queue."""
+        packet_id = int.from_bytes(record[QUEUE_HEAD_BYTES:][:_ID_BYTES], "little")
+        queue = next(queue for queue in self._queues.values() if packet_id in queue)
+        for earlier in [each for each in queue if each < packet_id]:
+            self.report_dropped(queue.pop(earlier), "the queue of its port was full")
+        return queue.pop(packet_id)
 
 
 def _locked(
@@ -164,6 +164,7 @@ def _locked(
     return locked
 
 
+# Every public method of the control plane takes the lock.
 for _name, _method in list(vars(InterpretedPipeline).items()):
     if _name in vars(ControlPlane) and callable(_method) and not _name.startswith("_"):
         setattr(TracedPipeline, _name, _locked(_method))

@@ -17,7 +17,7 @@ from softswitch.pipeline import DigestMessage, EntryKey, Notice, UseGroup, UseMe
 from softswitch.v1model import Colour, CoreError
 
 SWITCH, PARSER, VERIFY, UPDATE, DEPARSER = "switch", "parser", "verify", "update", "deparser"
-_AS_PARENT = (Origin.REPLICA, Origin.EGRESS_CLONE)
+_INHERITING_ORIGINS = (Origin.REPLICA, Origin.EGRESS_CLONE)
 """Origins of packets that start with the headers and metadata of their parent."""
 
 
@@ -49,23 +49,23 @@ class _PacketTrace:
 
 
 class Recorder(Observer[Packet]):
-    """Collects events until `take`; `numbers` are those of the frames, from 1 by default."""
+    """An observer that collects events until `take`; `numbers` yields the frames' numbers, by default from 1."""
 
     def __init__(self, program: ir.Program, numbers: Iterator[int] | None = None) -> None:
         self._program = program
         self._errors = {code: name for name, code in program.errors.items()}
         self._states_without_key = {state.name for state in program.parser if not state.key}
         self._events: list[ev.Event] = []
-        self._waiting: list[tuple[type[ev.Event], tuple[Any, ...]]] = []  # fields of any kind
+        self._pending: list[tuple[type[ev.Event], tuple[Any, ...]]] = []  # fields of any kind
         """Class and fields of events whose context, the statement or table, is not known yet."""
-        self._entry: tuple[tuple[int, ...], EntryKey | None] = ((), None)
-        self._use: UseMember | UseGroup | None = None
+        self._lookup: tuple[tuple[int, ...], EntryKey | None] = ((), None)
+        self._chosen_use: UseMember | UseGroup | None = None
         self._traces: dict[int, _PacketTrace] = {}
         self._numbers = itertools.count(1) if numbers is None else numbers
 
     def take(self) -> list[ev.Event]:
-        taken, self._events = self._events, []
-        return taken
+        events, self._events = self._events, []
+        return events
 
     # -- collecting
 
@@ -78,15 +78,15 @@ class Recorder(Observer[Packet]):
     def _emit_switch_changes(self, packet: Packet) -> _PacketTrace:
         trace = self._trace(packet)
         context = ev.Context(trace.family.packet, trace.copy, SWITCH)
-        self._events += trace.shadow.changes(packet, context)
+        self._events += trace.shadow.take_changes(packet, context)
         return trace
 
     def _emit_step(self, packet: Packet, source: str | None = None) -> None:
         trace = self._trace(packet)
         context = trace.context(source)
-        self._events += (kind(context, *rest) for kind, rest in self._waiting)
-        self._waiting.clear()
-        self._events += trace.shadow.changes(packet, context)
+        self._events += (kind(context, *rest) for kind, rest in self._pending)
+        self._pending.clear()
+        self._events += trace.shadow.take_changes(packet, context)
 
     def _name(self, ref: ir.FieldRef) -> str:
         header = self._program.headers[ref.header]
@@ -99,9 +99,9 @@ class Recorder(Observer[Packet]):
             trace = _PacketTrace(_CopyFamily(next(self._numbers)), 0, Shadow(packet))
             next(trace.family.copies)
         else:
-            before = self._emit_switch_changes(parent)
-            shadow = before.shadow.copied() if origin in _AS_PARENT else Shadow(packet)
-            trace = _PacketTrace(before.family, next(before.family.copies), shadow)
+            source = self._emit_switch_changes(parent)
+            shadow = source.shadow.copy() if origin in _INHERITING_ORIGINS else Shadow(packet)
+            trace = _PacketTrace(source.family, next(source.family.copies), shadow)
         self._traces[id(packet)] = trace
         weakref.finalize(packet, self._traces.pop, id(packet), None)
         original = None if parent is None else self._trace(parent).copy
@@ -157,7 +157,7 @@ class Recorder(Observer[Packet]):
         )
         context, length = trace.context(), packet.position - start
         self._emit(ev.Extract(context, declared.name, start, length, values))
-        trace.shadow.note_extraction(packet, header)
+        trace.shadow.update_extracted(packet, header)
         self._emit_step(packet)
 
     def advanced(self, packet: Packet, start: int) -> None:
@@ -188,36 +188,36 @@ class Recorder(Observer[Packet]):
         trace = self._emit_switch_changes(packet)
         trace.move_to(trace.part)
         trace.table = table
-        self._entry, self._use = (key, entry), None
+        self._lookup, self._chosen_use = (key, entry), None
 
     def chose(self, packet: Packet, use: UseMember | UseGroup, call: str | None) -> None:
-        self._use = use
+        self._chosen_use = use
 
     def applies(self, packet: Packet, table: ir.Table, invocation: ir.Invocation | None) -> None:
         trace = self._trace(packet)
-        values, entry = self._entry
+        values, entry = self._lookup
         data: tuple[ev.Value, ...] = ()
         if invocation is not None:
             trace.action = self._program.actions[invocation.action]
             names = trace.action.data or tuple(map(str, range(len(invocation.args))))
             data = tuple(ev.Value(name, hex(arg)) for name, arg in zip(names, invocation.args, strict=True))
-        found = ev.Table(
+        event = ev.Table(
             trace.context(),
             _key(table, values, entry),
             entry is not None,
             entry.priority if entry is not None and table.has_priority else None,
-            self._use.member if isinstance(self._use, UseMember) else None,
-            self._use.group if isinstance(self._use, UseGroup) else None,
+            self._chosen_use.member if isinstance(self._chosen_use, UseMember) else None,
+            self._chosen_use.group if isinstance(self._chosen_use, UseGroup) else None,
             data,
         )
-        self._emit(found)
+        self._emit(event)
         self._emit_step(packet)
 
     # -- statements
 
     def executed(self, packet: Packet, statement: ir.Statement, position: int = 0) -> None:
         if (request := _request(packet, statement)) is not None:
-            self._waiting.append((ev.Request, request))
+            self._pending.append((ev.Request, request))
         self._emit_step(packet, self._source(packet, position))
 
     def branched(self, packet: Packet, position: int, value: int) -> None:
@@ -232,28 +232,28 @@ class Recorder(Observer[Packet]):
 
     def read_register(self, packet: Packet, register: int, index: int, value: int | None) -> None:
         name, content = self._program.registers[register].name, _hex(value)
-        self._waiting.append((ev.Register, ("read", name, index, content, content)))
+        self._pending.append((ev.Register, ("read", name, index, content, content)))
 
     def wrote_register(
         self, packet: Packet, register: int, index: int, before: int | None, value: int
     ) -> None:
         after = None if before is None else hex(value)
         name = self._program.registers[register].name
-        self._waiting.append((ev.Register, ("write", name, index, _hex(before), after)))
+        self._pending.append((ev.Register, ("write", name, index, _hex(before), after)))
 
     def counted(self, packet: Packet, name: str, index: int | None, cell: list[int] | None) -> None:
-        self._waiting.append((ev.Counter, (name, index, *(cell or (None, None)))))
+        self._pending.append((ev.Counter, (name, index, *(cell or (None, None)))))
 
     def metered(self, packet: Packet, name: str, index: int | None, colour: Colour | None) -> None:
-        shade = None if colour is None else colour.name.lower()
-        self._waiting.append((ev.Meter, (name, index, shade)))
+        colour_name = None if colour is None else colour.name.lower()
+        self._pending.append((ev.Meter, (name, index, colour_name)))
 
     def calculated(self, packet: Packet, calculation: ir.Calculation, data: bytes, value: int) -> None:
-        what = (calculation.name, calculation.algorithm, data.hex(), hex(value))
-        self._waiting.append((ev.Hash, what))
+        values = (calculation.name, calculation.algorithm, data.hex(), hex(value))
+        self._pending.append((ev.Hash, values))
 
     def drew(self, packet: Packet, low: int, high: int, value: int | None) -> None:
-        self._waiting.append((ev.Random, (low, high, value)))
+        self._pending.append((ev.Random, (low, high, value)))
 
     def notified(self, packet: Packet, notice: Notice) -> None:
         """Emit a digest, which is sent after ingress, or a log message, which belongs to a statement."""
@@ -263,7 +263,7 @@ class Recorder(Observer[Packet]):
             name = self._program.digests[notice.digest].name
             self._emit(ev.Digest(trace.context(), name, tuple(map(hex, notice.values))))
         else:
-            self._waiting.append((ev.Log, (notice.text, notice.failed)))
+            self._pending.append((ev.Log, (notice.text, notice.failed)))
 
     def verified(self, packet: Packet, checksum: ir.Checksum, expected: int) -> None:
         self._record_checksum(packet, checksum, VERIFY, expected)
@@ -276,8 +276,8 @@ class Recorder(Observer[Packet]):
         if part == VERIFY:
             self._emit_switch_changes(packet)
         trace.move_to(part)
-        what = (part, self._name(checksum.target), hex(value), hex(expected), value == expected)
-        self._waiting.append((ev.Checksum, what))
+        values = (part, self._name(checksum.target), hex(value), hex(expected), value == expected)
+        self._pending.append((ev.Checksum, values))
         self._emit_step(packet, self._program.calculations[checksum.calculation].location)
 
 

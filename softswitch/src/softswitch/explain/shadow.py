@@ -20,21 +20,22 @@ class Shadow:
         self.varbits = list(packet.varbits)
         self.cursors = list(packet.cursors)
 
-    def copied(self) -> Shadow:
+    def copy(self) -> Shadow:
         copy = object.__new__(Shadow)
         copy._program = self._program
         copy.fields = [list(values) for values in self.fields]
         copy.valid, copy.varbits, copy.cursors = list(self.valid), list(self.varbits), list(self.cursors)
         return copy
 
-    def note_extraction(self, packet: Packet, header: int) -> None:
+    def update_extracted(self, packet: Packet, header: int) -> None:
         self.fields[header] = list(packet.fields[header])
         self.valid[header], self.varbits[header] = packet.valid[header], packet.varbits[header]
         for stack in self._program.stacks:
             if header in stack.headers:
                 self.cursors[stack.cursor] = packet.cursors[stack.cursor]
 
-    def changes(self, packet: Packet, context: Context) -> Iterator[Event]:
+    def take_changes(self, packet: Packet, context: Context) -> Iterator[Event]:
+        # Each change counts as reported once its event is yielded.
         if self.cursors != packet.cursors:
             yield from self._cursor_changes(packet, context)
         if self.valid != packet.valid:

@@ -30,7 +30,7 @@ class Switch:
         options = [("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES)]
         self._channel = grpc.insecure_channel(address, options)
         self.tables = self  # `carry_over` asks tables for `has_initial_default`
-        self._changed: set[int] = set()
+        self._changed_defaults: set[int] = set()  # IDs of tables
 
     def __enter__(self) -> Switch:
         return self
@@ -57,12 +57,16 @@ class Switch:
         initial_defaults, _ = fresh.read(_DEFAULTS)
         current_defaults, _ = self.read(_DEFAULTS)
         initial = dict(_by_table(initial_defaults))
-        self._changed = {table for table, entry in _by_table(current_defaults) if initial.get(table) != entry}
-        if lost := carry_over(self, fresh):
-            _LOG.warning("%s: %s cannot be copied", self._address, pluralize(len(lost), "entity", "entities"))
+        self._changed_defaults = {
+            table for table, entry in _by_table(current_defaults) if initial.get(table) != entry
+        }
+        if not_copied := carry_over(self, fresh):
+            _LOG.warning(
+                "%s: %s cannot be copied", self._address, pluralize(len(not_copied), "entity", "entities")
+            )
 
     def has_initial_default(self, table_id: int) -> bool:
-        return table_id not in self._changed
+        return table_id not in self._changed_defaults
 
     def read(self, request: p4r.ReadRequest) -> tuple[Iterator[p4r.ReadResponse], list[Refusal | None]]:
         """Return the entities that a request selects; kinds that the switch refuses to read are logged."""
@@ -73,9 +77,9 @@ class Switch:
             f"{_SERVICE}Read", p4r.ReadRequest.SerializeToString, p4r.ReadResponse.FromString
         )
         for entity in request.entities:
-            one = p4r.ReadRequest(device_id=self._device_id, entities=[entity])
+            single = p4r.ReadRequest(device_id=self._device_id, entities=[entity])
             try:
-                yield from call(one, timeout=_TIMEOUT_S)
+                yield from call(single, timeout=_TIMEOUT_S)
             except grpc.RpcError as error:
                 if error.code() is grpc.StatusCode.UNAVAILABLE:
                     raise self._error(error) from None
@@ -91,11 +95,13 @@ class Switch:
 def from_switch(
     address: str, device_id: int, make: Callable[[Program], InterpretedPipeline], program: bytes | None
 ) -> InterpretedPipeline:
-    """Return a pipeline with a switch's program and state. Raises SwitchError if `program` is another one."""
+    """Return a pipeline with a switch's program and state. Raises SwitchError if `program` is different."""
     with Switch(address, device_id) as switch:
         config = switch.config()
         if program is not None and program != config.p4_device_config:
-            raise SwitchError(f"{address}: the switch runs another program; omit PROGRAM to explain it")
+            raise SwitchError(
+                f"{address}: the switch runs another program; omit PROGRAM to use the switch's program"
+            )
         try:
             fresh = ControlledPipeline(config, make, lambda: 0)
         except Refusal as error:

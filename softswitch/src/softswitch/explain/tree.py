@@ -14,7 +14,7 @@ import click
 
 from softswitch.explain import events as ev
 from softswitch.explain.filters import Filter, select
-from softswitch.explain.lines import Text, idle_line, one_line, part_line
+from softswitch.explain.lines import Text, event_line, idle_line, part_line
 from softswitch.messages import pluralize
 
 BYTES_PER_LINE = 32
@@ -34,47 +34,49 @@ class Node:
         return self.children[-1]
 
 
-def show(events: Sequence[ev.Event], filters: Sequence[Filter], as_json: bool, everything: bool) -> None:
-    chosen = select(events, filters)
+def show(events: Sequence[ev.Event], filters: Sequence[Filter], as_json: bool, show_all: bool) -> None:
+    selected = select(events, filters)
     if as_json:
-        for event in chosen:
+        for event in selected:
             click.echo(ev.to_json(event))
         return
     width = max(_MIN_WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else 0
-    for line in draw(make_tree(chosen, everything or bool(filters)), width):
+    for line in draw(make_tree(selected, show_all or bool(filters)), width):
         click.echo(line)
 
 
-def make_tree(events: Sequence[ev.Event], everything: bool = False) -> list[Node]:
-    """Return a tree for each packet; with `everything` nothing is summarized or omitted."""
-    return [_packet(list(each), everything) for _, each in groupby(events, lambda e: e.context.packet)]
+def make_tree(events: Sequence[ev.Event], show_all: bool = False) -> list[Node]:
+    """Return a tree for each packet; with `show_all` nothing is summarized or omitted."""
+    return [_packet_tree(list(each), show_all) for _, each in groupby(events, lambda e: e.context.packet)]
 
 
 def draw(roots: Iterable[Node], width: int = 0) -> Iterator[str]:
     """Yield the lines of trees; sources end at column `width`, or follow the text if it is 0."""
     for root in roots:
-        yield root.text.shown()
+        yield root.text.styled()
         yield from _draw(root.children, "", width)
 
 
 def _draw(nodes: Sequence[Node], indent: str, width: int) -> Iterator[str]:
     for node in nodes:
-        last = node is nodes[-1]
-        head = indent + ("└─ " if last else "├─ ")
-        below = indent + ("   " if last else "│  ")
-        hang = below + ("│  " if node.children else "   ") + "  "
+        is_last = node is nodes[-1]
+        head = indent + ("└─ " if is_last else "├─ ")
+        child_indent = indent + ("   " if is_last else "│  ")
+        hanging_indent = child_indent + ("│  " if node.children else "   ") + "  "
         first, *rest = [str(node.text)]
         if width:
-            taken = len(node.source) + 2 if node.source else 0
-            first, *rest = _wrapped(str(node.text), width - len(head) - taken, width - len(hang))
+            source_width = len(node.source) + 2 if node.source else 0
+            first, *rest = _wrap(
+                str(node.text), width - len(head) - source_width, width - len(hanging_indent)
+            )
         gap = max(2, width - len(head) - len(first) - len(node.source))
         source = " " * gap + click.style(node.source, dim=True) if node.source else ""
-        yield click.style(head, dim=True) + node.text.shown(first) + source
-        yield from (click.style(hang, dim=True) + node.text.shown(line) for line in rest)
-        yield from _draw(node.children, below, width)
+        yield click.style(head, dim=True) + node.text.styled(first) + source
+        yield from (click.style(hanging_indent, dim=True) + node.text.styled(line) for line in rest)
+        yield from _draw(node.children, child_indent, width)
 
 
-def _wrapped(text: str, width: int, other_width: int) -> list[str]:
+def _wrap(text: str, width: int, other_width: int) -> list[str]:
     first = textwrap.wrap(text, max(width, MIN_TEXT_WIDTH), break_long_words=False, break_on_hyphens=False)[0]
     others = text[len(first) :].lstrip()
     return [
@@ -85,55 +87,55 @@ def _wrapped(text: str, width: int, other_width: int) -> list[str]:
     ]
 
 
-def _packet(events: list[ev.Event], everything: bool) -> Node:
+def _packet_tree(events: list[ev.Event], show_all: bool) -> Node:
     arrival = next((e for e in events if isinstance(e, ev.Begin) and e.parent is None), None)
     text = f"packet {events[0].context.packet}"
     if arrival is not None:
         text += f": {pluralize(len(arrival.data) // 2, 'byte')} from port {arrival.port}"
     root = Node(Text(text, bold=True))
-    if not everything:
+    if not show_all:
         events = [e for e in events if not (isinstance(e, ev.Assign) and TEMPORARY.fullmatch(e.field))]
     for copy in sorted({event.context.copy for event in events}):
         of_copy = [event for event in events if event.context.copy == copy]
-        below = root
+        parent = root
         if copy:
             begin = of_copy[0] if isinstance(of_copy[0], ev.Begin) else None
-            below = root.add(part_line(f"copy {copy}" + ("" if begin is None else _origin(begin))))
+            parent = root.add(part_line(f"copy {copy}" + ("" if begin is None else _origin_text(begin))))
         for part, step in groupby(of_copy, lambda e: e.context.part):
-            _part(below, part, list(step), everything)
+            _add_part(parent, part, list(step), show_all)
     return root
 
 
-def _origin(begin: ev.Begin) -> str:
+def _origin_text(begin: ev.Begin) -> str:
     return f": {begin.origin} of {'the frame' if begin.parent == 0 else f'copy {begin.parent}'}"
 
 
-def _part(parent: Node, part: str, events: list[ev.Event], everything: bool) -> None:
+def _add_part(parent: Node, part: str, events: list[ev.Event], show_all: bool) -> None:
     events = [e for e in events if not isinstance(e, ev.Begin | ev.Enter)]
     if part == "switch":
         for kind, same_kind in groupby(events, type):
-            _switch(parent, kind, list(same_kind))
+            _add_switch_events(parent, kind, list(same_kind))
         return
     if not events:
         return
     node = parent.add(part_line(part))
     idle: list[list[ev.Event]] = []
     for step in _steps(events):
-        if not everything and _is_idle(step):
+        if not show_all and _is_idle(step):
             idle.append(step)
             continue
-        _flush(node, idle)
-        _add_step(node, step, everything)
-    _flush(node, idle)
+        _add_idle_line(node, idle)
+        _add_step(node, step, show_all)
+    _add_idle_line(node, idle)
 
 
-def _switch(parent: Node, kind: type[ev.Event], events: list[ev.Event]) -> None:
+def _add_switch_events(parent: Node, kind: type[ev.Event], events: list[ev.Event]) -> None:
     if kind is ev.Assign:
         values = [f"{e.field.rpartition('.')[2]} {e.after}" for e in events if isinstance(e, ev.Assign)]
         parent.add(Text(f"metadata  {', '.join(values)}", dim=True))
         return
     for event in events:
-        node = parent.add(one_line(event), event.context.source)
+        node = parent.add(event_line(event), event.context.source)
         if isinstance(event, ev.Send):
             for at in range(0, len(event.data), 2 * BYTES_PER_LINE):
                 node.add(Text(f"{at // 2:4}  {event.data[at : at + 2 * BYTES_PER_LINE]}", dim=True))
@@ -163,28 +165,28 @@ def _is_idle(step: list[ev.Event]) -> bool:
     return len(step) == 1 and isinstance(first, ev.Table) and not first.hit
 
 
-def _flush(node: Node, idle: list[list[ev.Event]]) -> None:
+def _add_idle_line(node: Node, idle: list[list[ev.Event]]) -> None:
     if idle:
         node.add(idle_line([step[0] for step in idle]))
     idle.clear()
 
 
-def _add_step(parent: Node, step: list[ev.Event], everything: bool) -> None:
+def _add_step(parent: Node, step: list[ev.Event], show_all: bool) -> None:
     first, node = step[0], parent
     context = first.context
     if context.state:
         node = parent.add(_state_line(step))
         step = [e for e in step if not isinstance(e, ev.State | ev.Select)]
     elif isinstance(first, ev.Table):
-        if "." in context.table or first.key or everything:  # else p4c generated it for statements
-            node = parent.add(one_line(first), context.source)
+        if "." in context.table or first.key or show_all:  # else p4c generated it for statements
+            node = parent.add(event_line(first), context.source)
         step = step[1:]
     elif context.table:
         node = parent.add(Text(f"table {context.table}", bold=True), "")
     invalidated = {e.header for e in step if isinstance(e, ev.Validity) and not e.valid}
     for kind, group in groupby(step, type):
         events = list(group)
-        if kind is ev.Validity and not everything:
+        if kind is ev.Validity and not show_all:
             for valid, changes in groupby(events, lambda e: isinstance(e, ev.Validity) and e.valid):
                 changed = list(changes)
                 names = ", ".join(e.header for e in changed if isinstance(e, ev.Validity))
@@ -192,8 +194,8 @@ def _add_step(parent: Node, step: list[ev.Event], everything: bool) -> None:
             continue
         for event in events:
             is_hidden = isinstance(event, ev.Assign) and event.field.rpartition(".")[0] in invalidated
-            if not is_hidden or everything:
-                node.add(one_line(event), event.context.source)
+            if not is_hidden or show_all:
+                node.add(event_line(event), event.context.source)
 
 
 def _state_line(step: list[ev.Event]) -> Text:
