@@ -8,7 +8,7 @@ from softswitch.interpreter.packet import Packet
 
 
 def calculate(packet: Packet, calculation: ir.Calculation) -> int:
-    """Return the hash of the inputs of valid headers, concatenated and padded with 0 to whole bytes."""
+    """Hash the inputs whose headers are valid, joined and padded with 0 to whole bytes; then the payload."""
     joined, width = 0, 0
     for part in calculation.inputs:
         bits, part_width = _input(packet, part)
@@ -40,7 +40,7 @@ def verify_checksums(packet: Packet) -> bool:
 
 
 def _matches(packet: Packet, checksum: ir.Checksum) -> bool:
-    if not _applies(packet, checksum):
+    if not _is_enabled(packet, checksum):
         return True
     expected = calculate(packet, packet.program.calculations[checksum.calculation])
     packet.observer.verified(packet, checksum, expected)
@@ -49,11 +49,11 @@ def _matches(packet: Packet, checksum: ir.Checksum) -> bool:
 
 def update_checksums(packet: Packet) -> None:
     for checksum in packet.program.update:
-        if _applies(packet, checksum):
+        if _is_enabled(packet, checksum):
             calculation = packet.program.calculations[checksum.calculation]
             packet.set(checksum.target, calculate(packet, calculation))
             packet.observer.updated(packet, checksum)
 
 
-def _applies(packet: Packet, checksum: ir.Checksum) -> bool:
+def _is_enabled(packet: Packet, checksum: ir.Checksum) -> bool:
     return packet.valid[checksum.target.header] and bool(evaluate(packet, checksum.condition))

@@ -23,11 +23,11 @@ class Controls:
         }
 
     def run(self, packet: Packet, control: ir.Control) -> None:
-        """Run the control's nodes; `exit` leaves it at the end of the action."""
+        """Run the control's nodes; `exit` leaves the control at the end of the action."""
         name = control.start
         packet.observer.enters(packet, control)
-        packet.exited = False
-        while name is not None and not packet.exited:
+        packet.has_exited = False
+        while name is not None and not packet.has_exited:
             node = control.nodes[name]
             if isinstance(node, ir.Conditional):
                 value = evaluate(packet, node.condition)
@@ -70,7 +70,7 @@ class Controls:
             return resolved
         assert table.profile is not None
         selector = self._program.profiles[table.profile].selector
-        selected = 0 if selector is None else calculate(packet, self._program.calculations[selector])
-        action = self.profiles[table.profile].choose(resolved, selected)
+        hash_value = 0 if selector is None else calculate(packet, self._program.calculations[selector])
+        action = self.profiles[table.profile].choose(resolved, hash_value)
         packet.observer.chose(packet, resolved, action and action.name)
         return action and self._program.invocation(table, action.name, action.args)

@@ -1,7 +1,7 @@
 """Evaluate expressions on integers of unlimited width. BMv2: expressions.cpp, data.h.
 
-Where BMv2 crashes or depends on memory contents, this is defined: division by 0 yields 0, `/` and `%` round
-down, a shift by `MAX_EXPRESSION_BITS` or more (or by a negative amount) shifts out all bits, and an
+Where BMv2 crashes or depends on memory contents, this module defines: division by 0 yields 0, `/` and `%`
+round down, a shift by `MAX_EXPRESSION_BITS` or more (or by a negative amount) shifts out all bits, and an
 element outside a stack reads as 0 and ignores stores.
 """
 

@@ -1,7 +1,7 @@
 """Callbacks for the events of packets in the interpreter.
 
-An observer must change nothing. It is called after each event, so the packet has its new state; only
-`applies` is called before the action runs.
+An observer must not change what it is passed. It is called after each event, so the packet has its new
+state; only `applies` is called before the action runs.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Observer(Generic[P]):
     def read_register(self, packet: P, register: int, index: int, value: int | None) -> None: ...
 
     def wrote_register(self, packet: P, register: int, index: int, before: int | None, value: int) -> None:
-        """Handle a register's value that was written; `before` is the old one."""
+        """Handle a value that was written to a register; `before` is the old value."""
 
     def counted(self, packet: P, name: str, index: int | None, cell: list[int] | None) -> None:
         """Handle a counted packet; `index` is None for an entry's direct counter."""

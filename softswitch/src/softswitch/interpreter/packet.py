@@ -26,7 +26,7 @@ class Packet:
     """Port at which the frame arrived, unchanged by resubmit and recirculate."""
     frame: bytes
     ingress_length: int
-    """Length on arrival, which counters and meters use."""
+    """Length on arrival in bytes, which counters and meters use."""
     length: int
     observer: Observer[Packet] = NULL_OBSERVER
     position: int = 0
@@ -35,11 +35,12 @@ class Packet:
     valid: list[bool] = field(default_factory=list)
     varbits: list[int] = field(default_factory=list)
     """Current width in bits of each header's varbit field."""
-    cursors: list[int] = field(default_factory=list)
+    cursors: list[int] = field(default_factory=list)  # `nextIndex` of each header stack
     args: tuple[int, ...] = ()
-    exited: bool = False
-    truncated: int | None = None
+    has_exited: bool = False
+    truncated: int | None = None  # maximum length to send, in bytes
     clone: CloneRequest | None = None
+    # Each request has the number of its field list.
     resubmit: int | None = None
     recirculate: int | None = None
     digest: int | None = None

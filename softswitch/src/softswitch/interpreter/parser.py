@@ -1,7 +1,7 @@
 """Run the parser. An error keeps the headers parsed so far, and the packet continues. BMv2: parser.cpp.
 
-Where BMv2 has no limit or reads beyond the packet, this is defined: at most `MAX_PARSER_STEPS` states are
-visited, and a lookahead beyond the end is PacketTooShort.
+Where BMv2 has no limit or reads beyond the packet, this module defines: at most `MAX_PARSER_STEPS` states
+are visited, and a lookahead beyond the end is PacketTooShort.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def parse(
 ) -> int:
     """Fill the headers from `packet.frame`; return the error code.
 
-    `value_sets` has each set's members, joined as keys of a select are; `execute` runs a statement.
+    `value_sets` has each set's members, each joined like a select's key; `execute` runs a statement.
     """
     error = _run(packet, value_sets, execute)
     packet.observer.parsed(packet, error)
@@ -50,16 +50,16 @@ def _run(
                 break
             packet.observer.reached(packet, state)
             for operation in program.parser[state].operations:
-                _operate(packet, operation, execute)
+                _run_operation(packet, operation, execute)
             state = _select(packet, program.parser[state], value_sets)
-    except ParserError as stopped:
-        return program.errors[stopped.error.value]
-    except VerifyFailed as failed:
-        return failed.code
+    except ParserError as parser_error:
+        return program.errors[parser_error.error.value]
+    except VerifyFailed as verify_failed:
+        return verify_failed.code
     return program.errors[CoreError.NO_ERROR.value]
 
 
-def _operate(
+def _run_operation(
     packet: Packet,
     operation: ir.Extract | ir.Advance | ir.Verify | ir.Statement,
     execute: Callable[[Packet, ir.Statement], None],
@@ -129,14 +129,14 @@ def _varbit_width(packet: Packet, header: int, operation: ir.Extract) -> int:
 def _select(packet: Packet, state: ir.ParserState, value_sets: Sequence[Sequence[int]]) -> int | None:
     parts = [_key_part(packet, part) for part in state.key]
     key = ir.join_key([bits for bits, _ in parts], [width for _, width in parts])
-    next_state = next((case.state for case in state.cases if _is_taken(case, key, value_sets)), None)
+    next_state = next((case.state for case in state.cases if _case_matches(case, key, value_sets)), None)
     packet.observer.selected(packet, key, next_state)
     return next_state
 
 
-def _is_taken(case: ir.Case, key: int, value_sets: Sequence[Sequence[int]]) -> bool:
-    wanted = [case.value] if case.value_set is None else value_sets[case.value_set]
-    return key & case.mask in {value & case.mask for value in wanted}
+def _case_matches(case: ir.Case, key: int, value_sets: Sequence[Sequence[int]]) -> bool:
+    values = [case.value] if case.value_set is None else value_sets[case.value_set]
+    return key & case.mask in {value & case.mask for value in values}
 
 
 def _key_part(packet: Packet, part: ir.KeyPart) -> tuple[int, int]:

@@ -38,7 +38,7 @@ from softswitch.pipeline import (
 
 
 class InterpretedPipeline:
-    """A `BufferedPipeline` in plain Python; methods without docstrings are documented there.
+    """A `BufferedPipeline` in plain Python; that class documents the methods without docstrings.
 
     A packet whose `priority` is not less than `priority_queues` is dropped. `observer` gets all events.
     """
@@ -71,8 +71,8 @@ class InterpretedPipeline:
         self._traffic.report_dropped(waiting, reason)
 
     def take_notices(self) -> list[Notice]:
-        taken, self._externs.notices = self._externs.notices, []
-        return taken
+        notices, self._externs.notices = self._externs.notices, []
+        return notices
 
     def seed_random(self, seed: int) -> None:
         self._externs.random.state = seed & UINT64

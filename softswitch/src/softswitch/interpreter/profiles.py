@@ -16,11 +16,11 @@ class ProfileState:
         self._members: dict[int, ActionCall] = {}
         self._groups: dict[int, tuple[int, ...]] = {}
 
-    def choose(self, resolved: UseMember | UseGroup, selected: int) -> ActionCall | None:
+    def choose(self, resolved: UseMember | UseGroup, hash_value: int) -> ActionCall | None:
         if isinstance(resolved, UseMember):
             return self._members[resolved.member]
         members = self._groups[resolved.group]
-        return self._members[members[selected % len(members)]] if members else None
+        return self._members[members[hash_value % len(members)]] if members else None
 
     def write_member(self, member: int, action: ActionCall | None) -> None:
         if action is None:
@@ -33,10 +33,10 @@ class ProfileState:
         if members is None:
             self._groups.pop(group, None)
             return
-        others = sum(len(listed) for number, listed in self._groups.items() if number != group)
+        others = sum(len(other_members) for number, other_members in self._groups.items() if number != group)
         checks.check_group(self._profile, group, members, self._members, self._groups, others)
         self._groups[group] = tuple(members)
 
     def check_use(self, use: UseMember | UseGroup) -> None:
-        known = self._members if isinstance(use, UseMember) else self._groups
-        checks.check_use(self._profile, use, known)
+        existing = self._members if isinstance(use, UseMember) else self._groups
+        checks.check_use(self._profile, use, existing)

@@ -1,7 +1,7 @@
 """Run statements of actions. BMv2: simple_switch/primitives.cpp, core/primitives.cpp.
 
 A failed `assert` or `assume`, at which BMv2 exits, drops the packet. An index of a counter,
-meter or register is modulo 2^32, as in BMv2.
+meter or register is reduced modulo 2^32, as in BMv2.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class PacketDropped(Exception):
 
 
 def run(externs: Externs, packet: Packet, body: Sequence[ir.Statement]) -> None:
-    """Run an action's body; `exit` takes effect at its end, as in BMv2."""
-    position = loops = 0
+    """Run an action's body; `exit` takes effect at the end of the body, as in BMv2."""
+    position = iterations = 0
     while position < len(body):
         statement = body[position]
         position += 1
@@ -40,8 +40,8 @@ def run(externs: Externs, packet: Packet, body: Sequence[ir.Statement]) -> None:
                 packet.observer.branched(packet, position - 1, value)
                 position = position if value else to
             case ir.CountLoop(message):
-                loops += 1
-                if loops == MAX_LOOPS:
+                iterations += 1
+                if iterations == MAX_LOOPS:
                     _fail(externs, packet, message)
             case _:
                 at = position - 1
@@ -56,7 +56,7 @@ def execute(externs: Externs, packet: Packet, statement: ir.Statement) -> None:
         case ir.If(condition, then, otherwise):
             execute(externs, packet, then if evaluate(packet, condition) else otherwise)
         case ir.Exit():
-            packet.exited = True
+            packet.has_exited = True
         case (
             ir.AssignVarbit()
             | ir.AssignHeader()
@@ -131,21 +131,21 @@ def _call_extern(externs: Externs, packet: Packet, statement: ir.Statement) -> N
                 assign(packet, target, old)
         case ir.RegisterWrite(register, index, value):
             at = evaluate(packet, index) & UINT32
-            stored = evaluate(packet, value) & ((1 << program.registers[register].width) - 1)
+            new = evaluate(packet, value) & ((1 << program.registers[register].width) - 1)
             old = _cell(externs.registers[register], at)
             if old is not None:
-                externs.registers[register][at] = stored
-            packet.observer.wrote_register(packet, register, at, old, stored)
+                externs.registers[register][at] = new
+            packet.observer.wrote_register(packet, register, at, old, new)
         case ir.Hash(target, base, calculation, size):
-            hashed = calculate(packet, program.calculations[calculation])
+            hash_value = calculate(packet, program.calculations[calculation])
             modulus = evaluate(packet, size) & UINT64 or 1
-            assign(packet, target, (hashed % modulus + evaluate(packet, base)) & UINT64)
+            assign(packet, target, (hash_value % modulus + evaluate(packet, base)) & UINT64)
         case ir.Random(target, low, high):
             first, last = evaluate(packet, low) & UINT64, evaluate(packet, high) & UINT64
-            drawn = externs.random.draw(first, last) if first <= last else None
-            packet.observer.drew(packet, first, last, drawn)
-            if drawn is not None:
-                assign(packet, target, drawn)
+            number = externs.random.draw(first, last) if first <= last else None
+            packet.observer.drew(packet, first, last, number)
+            if number is not None:
+                assign(packet, target, number)
         case ir.LogMessage(message, values):
             text = format_message(program.messages[message], (evaluate(packet, v) for v in values))
             _notify(externs, packet, LogRecord(text))
