@@ -26,7 +26,7 @@ class GrpcStream:
     def __init__(self, address: str, device_id: int) -> None:
         self.address, self._device_id = address, device_id
         self._lock = threading.Lock()
-        self._responses: SimpleQueue[Any] | None = None  # to the client; None ends the stream
+        self._responses: SimpleQueue[Any] | None = None  # to the client; an item None ends the stream
         self._ports: FramePorts
         self._server = grpc.server(ThreadPoolExecutor(_THREADS), options=[("grpc.so_reuseport", 0)])
 
@@ -81,7 +81,7 @@ class GrpcStream:
             for request in requests:
                 if request.device_id == self._device_id and request.packet:
                     self._ports.receive(request.port, request.packet, request.id)
-        except grpc.RpcError:  # the client has gone
+        except grpc.RpcError:  # the client has disconnected
             pass
         finally:
             responses.put(None)

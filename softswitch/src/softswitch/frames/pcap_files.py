@@ -33,7 +33,7 @@ _RECORD_BYTES = 16
 
 
 def read_frames(file: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
-    """Yield time in ns and bytes of each frame. Raises SwitchError if it is no valid pcap file."""
+    """Yield time in ns and bytes of each frame. Raises SwitchError if `file` is no valid pcap file."""
     header = file.read(_HEADER_BYTES)
     if len(header) < _HEADER_BYTES or header[:4] not in _FORMATS:
         raise SwitchError(f"{name}: expected a pcap file, got {header[:4].hex() or 'an empty one'}")
@@ -57,7 +57,7 @@ class PcapFiles:
         self._names, self._delay_s, self._folder = names, max(0, delay_s), folder
         self.address = str(folder.absolute())
         self._outputs: dict[int, int] = {}
-        self._opened = ExitStack()
+        self._output_files = ExitStack()
         self._closing = threading.Event()
         self._ports: FramePorts
         self._thread = threading.Thread(target=self._run, name="pcap-files", daemon=True)
@@ -65,7 +65,7 @@ class PcapFiles:
     def open(self, ports: FramePorts) -> None:
         self._ports = ports
         with ExitStack() as undo:
-            undo.callback(self._opened.close)
+            undo.callback(self._output_files.close)
             for port, name in self._names.items():
                 if not (path := self._folder / f"{name}_in.pcap").exists():
                     raise SwitchError(f"--use-files: {path}: there is no such file")
@@ -80,30 +80,30 @@ class PcapFiles:
             )
         except OSError as error:
             raise SwitchError(f"--use-files: {path}: {error.strerror}") from None
-        self._opened.callback(os.close, descriptor)
+        self._output_files.callback(os.close, descriptor)
         os.write(descriptor, file_header())
         return descriptor
 
     def send(self, port: int, frame: bytes, tag: int) -> bool:
         if port not in self._outputs:
             return False
-        at = time.time_ns()
-        head = struct.pack("<IIII", at // 10**9, at % 10**9 // 1000, len(frame), len(frame))
+        now_ns = time.time_ns()
+        head = struct.pack("<IIII", now_ns // 10**9, now_ns % 10**9 // 1000, len(frame), len(frame))
         return os.write(self._outputs[port], head + frame) == len(head) + len(frame)
 
     def close(self) -> None:
         """Stop; a thread that is blocked by a pipe without a writer lasts until the process ends."""
         self._closing.set()
-        self._opened.close()
+        self._output_files.close()
 
     def _run(self) -> None:
         self._ports.started.wait()  # p4c's STF runner needs the writers of pipes to block until then
         if self._closing.is_set():
             return
         try:
-            with ExitStack() as opened:
+            with ExitStack() as input_files:
                 paths = {port: self._folder / f"{name}_in.pcap" for port, name in self._names.items()}
-                files = {port: opened.enter_context(path.open("rb")) for port, path in paths.items()}
+                files = {port: input_files.enter_context(path.open("rb")) for port, path in paths.items()}
                 if not self._closing.wait(self._delay_s):
                     self._merge({port: read_frames(file, file.name) for port, file in files.items()})
         except (SwitchError, OSError) as error:
