@@ -21,14 +21,13 @@ from softswitch.pipeline import Output, PassResult, QueueDepths, WaitingPacket
 from softswitch.state.memory import Memory
 from softswitch.state.pipeline import StatePipeline
 
-OUT_CAPACITY = 1 << 21
+OUT_CAPACITY = 1 << 21  # bytes of output records
 
 
 class CompiledPipeline(StatePipeline):
     """A `Pipeline` in machine code, and a `BufferedPipeline` if it is `buffered`.
 
-    `code` may be shared with other pipelines of the same program; it determines whether the pipeline is
-    buffered.
+    `code` may be shared with other pipelines of the same program; if it is given, `buffered` is ignored.
     """
 
     def __init__(
@@ -93,7 +92,7 @@ class CompiledPipeline(StatePipeline):
 
     def _run(self, port: int, data: bytes, t_in: int, now: int) -> PassResult:
         waiting: list[WaitingPacket] = []
-        rest: list[tuple[int, bytes]] = []
+        others: list[tuple[int, bytes]] = []
         with self._memory.locked():
             count = self.code.process(
                 self.state_address, port, data, len(data), t_in, now, self._out, OUT_CAPACITY
@@ -102,5 +101,5 @@ class CompiledPipeline(StatePipeline):
                 if kind == WAITING:
                     waiting.append(WaitingPacket(*read_queue_head(record), record))
                 else:
-                    rest.append((kind, record))
-            return PassResult(self._outputs(rest), waiting)
+                    others.append((kind, record))
+            return PassResult(self._outputs(others), waiting)

@@ -43,15 +43,15 @@ LivePipeline: TypeAlias = "CompiledPipeline | AttachedPipeline | TracedPipeline"
 
 
 class SwitchPorts:
-    """The switch's ports (`softswitch.p4runtime.pipelines.Ports`) on one datapath or the other.
+    """The switch's ports (`softswitch.p4runtime.pipelines.Ports`) in the kernel or on packet sockets.
 
     With `shapes`, or if an interface is shaped when the switch starts (`softswitch.ports.backpressure`), all
     ports have queues before egress (`softswitch.queues`), and the datapath is the sockets. `pcap` is a folder
     for files of each port's frames. With a `trace`, packets pass the interpreter, which reports what it does.
     `rps_cpu` is the CPU on which the kernel runs the program (`softswitch.kernel.steering`).
 
-    `reason` says why the sockets are the datapath; None if they are not. Raises PortError if a port cannot be
-    opened, KernelError if the datapath must be the kernel and cannot be.
+    `reason` says why the sockets are the datapath; None if the kernel is. Raises PortError if a port cannot
+    be opened, KernelError if only the kernel is allowed and cannot be used.
     """
 
     def __init__(
@@ -75,15 +75,15 @@ class SwitchPorts:
         warm_tables()  # this is slow, and would delay the first program
         self._names, self._cpu_port = ports, cpu_port
         self._impairments, self._busy_poll, self._shapes = impairments, busy_poll, shapes
-        self._buffers = bool(shapes)
-        self._running: CompiledPipeline | TracedPipeline | None = None
-        self._earlier_counters: SwitchCounters | None = None
+        self._has_queues = bool(shapes)
+        self._running_pipeline: CompiledPipeline | TracedPipeline | None = None
+        self._earlier_counters: SwitchCounters | None = None  # of port loops that were replaced
         # Packet sockets forward only while the process runs.
         self._wanted = wanted if pin is None else Datapath.KERNEL
         self._priority_queues, self._hook, self._pcap = priority_queues, hook, pcap
         self._trace, self._rps_cpu = trace, rps_cpu
         self._backpressure = {} if self._wanted is Datapath.KERNEL else _backpressure(ports, impairments)
-        self._kernel_obstacle = self.reason = self._why_not()
+        self._kernel_obstacle = self.reason = self._why_not_kernel()
         if self._wanted is Datapath.KERNEL and self.reason:
             raise KernelError(f"the kernel cannot be the datapath: {self.reason}")
         self._pins: Pins | None = None
@@ -105,7 +105,7 @@ class SwitchPorts:
                 self._use_sockets()
             undo.pop_all()
 
-    def _why_not(self) -> str | None:
+    def _why_not_kernel(self) -> str | None:
         if self._wanted is Datapath.SOCKETS:
             return "asked for"
         if self._impairments:
@@ -134,9 +134,9 @@ class SwitchPorts:
         return Datapath.SOCKETS if self._kernel is None else Datapath.KERNEL
 
     def make(self, program: ir.Program) -> LivePipeline:
-        """Return a pipeline for the datapath; raises KernelError if it must be the kernel and cannot be."""
+        """Return a pipeline for the datapath. Raises KernelError if only the kernel is allowed and fails."""
         if self._kernel_obstacle is not None:
-            buffered = self._buffers or bool(self._backpressure)
+            buffered = self._has_queues or bool(self._backpressure)
             if self._trace is not None:
                 from softswitch.explain.live import TracedPipeline  # imported only for tracing
 
@@ -156,8 +156,8 @@ class SwitchPorts:
 
     @property
     def pinned_folder(self) -> Path | None:
-        pinned = None if self._pins is None else self._pins.pinned
-        return None if pinned is None else pinned.folder
+        generation = None if self._pins is None else self._pins.pinned
+        return None if generation is None else generation.folder
 
     def make_pinned(self, program: ir.Program) -> LivePipeline:
         assert self._pins is not None
@@ -173,7 +173,7 @@ class SwitchPorts:
             self._use_kernel().start(pipeline)
         else:
             self._use_sockets().start(pipeline)
-            self._running = pipeline
+            self._running_pipeline = pipeline
 
     def _use_kernel(self) -> KernelPorts:
         if self._sockets is not None:
@@ -193,7 +193,7 @@ class SwitchPorts:
             self._sockets = self._make_loop(self._names)
         return self._sockets
 
-    def _make_loop(self, names: Mapping[int, str], before: PortLoop | None = None) -> PortLoop:
+    def _make_loop(self, names: Mapping[int, str], predecessor: PortLoop | None = None) -> PortLoop:
         return PortLoop(
             names,
             self._cpu_port,
@@ -204,14 +204,14 @@ class SwitchPorts:
             self._priority_queues,
             self._backpressure,
             self._pcap,
-            before,
+            predecessor,
         )
 
     @property
-    def _used(self) -> KernelPorts | PortLoop:
-        used = self._kernel or self._sockets
-        assert used is not None
-        return used
+    def _active_ports(self) -> KernelPorts | PortLoop:
+        ports = self._kernel or self._sockets
+        assert ports is not None
+        return ports
 
     # -- changes by commands
 
@@ -241,13 +241,13 @@ class SwitchPorts:
         old = self._need_sockets("adding and removing ports")
         check_ports(names, self._cpu_port, self._impairments, self._shapes)
         self._backpressure = _backpressure(names, self._impairments)
-        new = self._make_loop(names, before=old)
+        new = self._make_loop(names, predecessor=old)
         old.stop()
         self._earlier_counters = plus(self._earlier_counters, old.counters())
         old.close()
         self._names, self._sockets = names, new
-        if self._running is not None:
-            new.start(self._running)
+        if self._running_pipeline is not None:
+            new.start(self._running_pipeline)
 
     def set_queues(self, port: int | None, priority: int | None, rate: int | None, depth: int | None) -> None:
         """Set rates or depths of queues (`Runtime.queue_set`); a switch without queues creates them."""
@@ -259,28 +259,28 @@ class SwitchPorts:
             raise SwitchError(f"Error: rate: expected 0 (unlimited) to {MAX_RATE} packets/s, got {rate}")
         if depth is not None and not 1 <= depth <= MAX_PACKETS:
             raise SwitchError(f"Error: depth: expected 1 to {MAX_PACKETS} packets, got {depth}")
-        code, running = None, self._running
+        code, running = None, self._running_pipeline
         if running is not None and not running.waiting_bytes:
-            changed = _need_compiled(running, "rates and depths of queues")
-            code = MachineCode(changed.program, self._priority_queues, buffered=True)
-        self._buffers = True
+            compiled = _need_compiled(running, "rates and depths of queues")
+            code = MachineCode(compiled.program, self._priority_queues, buffered=True)
+        self._has_queues = True
         self._kernel_obstacle = self._kernel_obstacle or "only the sockets support rates and queues of ports"
-        pauses = code is not None or (depth is not None and not loop.has_room(depth, port, priority))
-        if pauses:
+        must_stop = code is not None or (depth is not None and not loop.has_room(depth, port, priority))
+        if must_stop:
             loop.stop()
         if code is not None:
-            changed.use_code(code, changed.program)
+            compiled.use_code(code, compiled.program)
         if rate is not None:
             loop.set_rate(rate, port, priority)
         if depth is not None:
             loop.set_depth(depth, port, priority)
-        if pauses and running is not None:
+        if must_stop and running is not None:
             loop.start(running)
 
     def set_crc(self, calculation: str, crc: Crc) -> None:
         loop = self._need_sockets("changing parameters of CRCs")
-        assert self._running is not None
-        running = _need_compiled(self._running, "parameters of CRCs")
+        assert self._running_pipeline is not None
+        running = _need_compiled(self._running_pipeline, "parameters of CRCs")
         code = running.code_with_crc(calculation, crc)
         loop.stop()
         running.use_code(*code)
@@ -294,19 +294,19 @@ class SwitchPorts:
         return self._sockets
 
     def stop(self) -> None:
-        self._used.stop()
+        self._active_ports.stop()
 
     def close(self) -> None:
-        self._used.close()
+        self._active_ports.close()
         self._control_sockets.close()
         if self._pins is not None:
             self._pins.close()
 
     def now(self) -> int:
-        return self._used.now()
+        return self._active_ports.now()
 
     def counters(self) -> SwitchCounters:
-        return plus(self._earlier_counters, self._used.counters())
+        return plus(self._earlier_counters, self._active_ports.counters())
 
     def describe(self) -> list[str]:
         return describe(self.counters())
@@ -332,8 +332,8 @@ def _backpressure(
     ports: Mapping[int, str], impairments: Mapping[tuple[int, Direction], Impairment]
 ) -> dict[int, bool]:
     """Return the ports of shaped interfaces, and whether their send buffers must be small."""
-    # An interface that delays packets keeps them all in its send buffer, which must be large. Ports with
-    # outgoing impairments are left out: one packet may become several.
+    # An interface that delays packets keeps all delayed packets in its send buffer, which must be large.
+    # Ports with outgoing impairments are left out, because one packet may become several.
     kinds = shaped(ports.values())
     return {
         number: DELAYS not in kinds[name]

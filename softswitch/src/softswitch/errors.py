@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 
 class SwitchError(Exception):
-    """Base of all errors that the switch reports; its text is one clear line."""
+    """Base of all errors that the switch reports; its text is one line."""
 
 
 class ProgramError(SwitchError):
@@ -49,7 +49,7 @@ class TableFull(StateError):
 
 
 class SwitchEnded(SwitchError):
-    """A switch process ended without a command."""
+    """A switch process ended although no command had stopped it."""
 
 
 class Bmv2NotFound(SwitchError):
