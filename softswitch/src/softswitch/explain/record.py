@@ -49,7 +49,7 @@ class _PacketTrace:
 
 
 class Recorder(Observer[Packet]):
-    """An observer that collects events until `take`; `numbers` yields the frames' numbers, by default from 1."""
+    """An observer that collects events until `take`; `numbers` are frame numbers (None: from 1)."""
 
     def __init__(self, program: ir.Program, numbers: Iterator[int] | None = None) -> None:
         self._program = program
