@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from switch_bench.calls import installed
+from switch_bench.calls import install_program
 from switch_bench.switches import SOFTSWITCH
 from switch_bench.workload import INGRESS, Setup, Workload
 from switch_harness.bench import check_frames, model_stage, stamped
@@ -28,7 +28,7 @@ def test_every_frame_leaves_by_the_port_that_it_names_with_its_stamp(case: str) 
 
 def test_hit_frames_are_answered_and_cold_ones_pass() -> None:
     hit, cold = (
-        installed(setup).process(INGRESS, stamped(workload, 0), 0, 3)[0]
+        install_program(setup).process(INGRESS, stamped(workload, 0), 0, 3)[0]
         for setup, workload in (
             (hotline.setup(entries=64), hotline.hot()),
             (hotline.setup_of_cold(), hotline.cold()),

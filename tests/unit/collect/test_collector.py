@@ -24,7 +24,7 @@ JOB, EPOCH = 1, 5
 SPACE = KeySpace(64)
 MINE = [key for key in range(64) if ps_of(key, 2) == 0]
 MS = 1_000_000
-upper_age_of, class_of, interval = schedule.upper_age_of, plain(schedule.class_of), plain(schedule.interval)
+upper_age_of, bin_of, interval = schedule.upper_age_of, plain(schedule.bin_of), plain(schedule.interval)
 
 
 class Bench:
@@ -251,9 +251,9 @@ def test_keys_leave_only_between_collections() -> None:
 
 def test_an_age_is_in_the_class_below_its_limit() -> None:
     for age in (8, 15, 16, 1_000, 999_999, 50_000_000, 3_000_000_000):
-        limit = float(upper_age_of(np.array([class_of(age)]))[0])
+        limit = float(upper_age_of(np.array([bin_of(age)]))[0])
         assert age < limit <= age * 1.13 + 1
-    assert class_of(0) == class_of(8) and class_of(1 << 62) == AGES - 1
+    assert bin_of(0) == bin_of(8) and bin_of(1 << 62) == AGES - 1
 
 
 def test_keys_are_collected_the_sooner_the_faster_they_change() -> None:

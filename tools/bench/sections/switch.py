@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from foundation.protocol.header import LANES
-from switch_bench.calls import installed, ns_per_packet
+from switch_bench.calls import install_program, ns_per_packet
 from switch_bench.errors import BenchError
 from switch_bench.results import Result
 from switch_bench.sections import forwarding as plain_forwarding
@@ -71,7 +71,7 @@ def _lanes(stage: Stage, lanes: int) -> Result:
     stage.announce(f"compiled for {lanes} lanes")
     with _compiled_for(lanes) as program:
         setup = hotline.setup(program, lanes)
-        values = ns_per_packet(installed(setup), hotline.hot(lanes), stage.scale.calls)
+        values = ns_per_packet(install_program(setup), hotline.hot(lanes), stage.scale.calls)
     return packet_function(f"our program, compiled for {lanes} lanes, all hit", values)
 
 
