@@ -9,7 +9,7 @@ class FrameFault(NamedTuple):
     name: str
     option: str  # key in the softswitch's `--impair`
     row: str  # label in the table of docs/reliability.md
-    counter: str  # counter of such frames in the simulator's record of a link
+    counter: str  # field of `simulator.state.Link` that counts such frames
 
 
 class ProcessKill(NamedTuple):
@@ -22,7 +22,7 @@ class ProcessKill(NamedTuple):
 FRAME_FAULTS = (
     FrameFault("loss", "loss", "frames are lost, 1 to 30 %", "lost"),
     FrameFault("duplication", "dup", "frames come twice, 1 to 30 %", "doubled"),
-    FrameFault("reordering", "reorder", "frames come up to 5 ms later, 1 to 30 %", "late"),
+    FrameFault("reordering", "reorder", "frames come up to 5 ms later, 1 to 30 %", "delayed"),
 )
 WORKER_KILLED = ProcessKill("worker killed", "worker-", 1, "a worker dies")
 SERVER_KILLED = ProcessKill(

@@ -22,8 +22,8 @@ def make_ready(world: World, a: int, now: int) -> None:
         return
     agent.queued_at = now
     _enqueue(world, a)
-    agent.cold = world.cores[agent.core].running == ABSENT
-    if agent.cold:
+    agent.woke_idle_core = world.cores[agent.core].running == ABSENT
+    if agent.woke_idle_core:
         _run_next(world, int64(agent.core), now, int64(world.costs.idle))
 
 

@@ -237,7 +237,8 @@ def outages_of(network: Network, workers: int) -> Records[Outage]:
         outage.host = host_of(given.host, workers)
         outage.begins, outage.lasts = round(given.from_ms * 1e6), round(given.duration_ms * 1e6)
         outage.every = round((given.every_ms or 0) * 1e6)
-        outage.late, outage.down = round((given.extra_delay_us or 0) * 1e3), given.extra_delay_us is None
+        outage.extra_delay_ns = round((given.extra_delay_us or 0) * 1e3)
+        outage.drops_frames = given.extra_delay_us is None
     return outages
 
 
@@ -251,8 +252,8 @@ def links_of(network: Network, hosts: int) -> Records[Link]:
     links.delay = round(network.delay_us * 1e3)
     links.ps_per_byte = 0 if network.rate_mbit == 0 else round(8 * _PS_PER_S / (network.rate_mbit * 1e6))
     links.limit = round(network.queue_kb * 1024)
-    links.mark = NEVER if network.mark_kb is None else round(network.mark_kb * 1024)
-    links.late_ns = round(network.extra_delay_us * 1e3)
+    links.ecn_threshold = NEVER if network.mark_kb is None else round(network.mark_kb * 1024)
+    links.max_extra_delay_ns = round(network.extra_delay_us * 1e3)
     set_frame_faults(links, network.loss, network.duplication, network.reordering)
     return links
 

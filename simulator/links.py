@@ -77,15 +77,15 @@ def send_over_link(world: World, link: Link, f: int, now: int, kind: int, target
         link.dropped_bytes += length
         free_frame(world, f)
         return
-    link.longest = max(int64(link.longest), queued_bytes + length)
-    link.waited += begin - now
-    if queued_bytes > link.mark and mark_congestion(frame.head):
+    link.longest_queue = max(int64(link.longest_queue), queued + length)
+    link.waited += begins - now
+    if queued > link.ecn_threshold and mark_congestion(frame.head):
         link.marked += 1
-    departure = begin + (length + WIRE_OVERHEAD) * int64(link.ps_per_byte) // 1000
-    link.free_at = departure
-    link.carried += departure - begin
-    arrival = departure + int64(link.delay)
-    if link.down:
+    leaves = begins + (length + WIRE_OVERHEAD) * int64(link.ps_per_byte) // 1000
+    link.free_at = leaves
+    link.carried += leaves - begins
+    arrives = leaves + int64(link.delay)
+    if link.down_count:
         _lose(world, link, f)
         return
     if link.impaired:
@@ -101,9 +101,9 @@ def send_over_link(world: World, link: Link, f: int, now: int, kind: int, target
             link.doubled_bytes += length
             push_event(world, arrival, kind, target, other)
         if next_random(world.header) < link.reordering:
-            link.late += 1
-            arrival += int64(next_random(world.header) * link.late_ns)
-    push_event(world, arrival, kind, target, f)
+            link.delayed += 1
+            arrives += int64(next_random(world.header) * link.max_extra_delay_ns)
+    push_event(world, arrives, kind, target, f)
 
 
 @compiled
@@ -178,5 +178,5 @@ def end_outage(world: World, k: int) -> None:
 def _apply_outage(world: World, outage: Outage, sign: int) -> None:
     # Outages of a cable may overlap: each adds its own change, and removes only that.
     for link in (world.up[outage.host], world.down[outage.host]):
-        link.delay += sign * outage.late
-        link.down += sign * outage.down
+        link.delay += sign * outage.extra_delay_ns
+        link.down_count += sign * outage.drops_frames

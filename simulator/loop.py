@@ -109,7 +109,7 @@ def resume_worker(world: World, w: int, at: int, until: int) -> None:
     agent, now = world.agents[w], int64(world.header.now)
     agent.phase = SENDS
     is_idle = world.calls.header[w].pending == 0
-    agent.until = until if is_idle else now
+    agent.driver_due = until if is_idle else now
     if is_idle and at == now:
         block(world, w, now, until)
     else:
@@ -119,5 +119,5 @@ def resume_worker(world: World, w: int, at: int, until: int) -> None:
 @entry_point
 def wake_agent(world: World, a: int) -> None:
     world = as_ref(world)
-    world.agents[a].until = int64(world.header.now)
+    world.agents[a].driver_due = int64(world.header.now)
     make_ready(world, a, int64(world.header.now))

@@ -43,9 +43,9 @@ def step_server(world: World, a: int, now: int) -> int:
         else:
             block(world, a, now, int64(server.header.due))
         return CONTINUED
-    polled = int64(costs.connection) * int64(world.header.connections)
-    taken, answers = now + polled + int64(costs.serve_burst), int64(0)
-    read = taken
+    poll_ns = int64(costs.connection) * int64(world.header.connections)
+    burst_read_at, answers = now + poll_ns + int64(costs.serve_burst), int64(0)
+    finished_at = burst_read_at
     for _ in range(n):
         f = take_frame(world, a)
         if is_rpc_answer(world.frames[f].head):
@@ -57,7 +57,7 @@ def step_server(world: World, a: int, now: int) -> int:
         duration = draw_duration(world, costs.serve) + int64(costs.lane) * lanes(server, frame.rpc)
         length = handle(server, frame.rpc, int64(frame.length) - HEAD_BYTES, arrival, answer.rpc)
         if length > 0:
-            stamp(server, answer.rpc, duration, read - arrival)
+            stamp(server, answer.rpc, duration, finished_at - arrival)
             swap_endpoints(answer.head, frame.head)
             fill_head(answer.head, length)
             answer.length = HEAD_BYTES + length
@@ -69,9 +69,9 @@ def step_server(world: World, a: int, now: int) -> int:
             defer(world, a, f)
         else:
             free_frame(world, f)
-        read += duration
-    share_cpu(server, read - taken)
-    until = send_burst(world, a, answers, read, int64(costs.serve_send))
+        finished_at += duration
+    share_cpu(server, finished_at - burst_read_at)
+    until = send_burst(world, a, answers, finished_at, int64(costs.serve_send))
     occupy_core(world, a, now, _send_pending(world, a, server, until))
     return CONTINUED
 

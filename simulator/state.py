@@ -76,10 +76,10 @@ class Link:
     delay: int
     ps_per_byte: int
     limit: int  # bytes, as all lengths of queues
-    mark: int
-    late_ns: int
+    ecn_threshold: int  # bytes in the queue above which frames are marked
+    max_extra_delay_ns: int  # of a reordered frame
     impaired: int
-    down: int
+    down_count: int  # number of outages under way that drop all frames
     free_at: int
     loss: float
     duplication: float
@@ -92,11 +92,11 @@ class Link:
     lost_bytes: int
     doubled: int
     doubled_bytes: int
-    late: int
+    delayed: int  # number of reordered frames
     marked: int
     delivered: int
     delivered_bytes: int
-    longest: int
+    longest_queue: int  # bytes
     waited: int  # time in the queue, of all frames, ns
     carried: int  # time on the wire, of all frames, ns
 
@@ -106,8 +106,8 @@ class Outage:
     begins: int
     lasts: int
     every: int  # period after which it happens again; 0 means once
-    late: int
-    down: int
+    extra_delay_ns: int
+    drops_frames: int
 
 
 class Agent:
@@ -116,9 +116,9 @@ class Agent:
     core: int
     state: int
     phase: int
-    busy: int
+    sent: int  # number of frames that a worker's latest burst has sent
     alarm: int
-    until: int
+    driver_due: int  # when an idle worker's driver is due
     first: int  # start and length of the ring of its frames
     waiting: int
     overflown: int
@@ -127,7 +127,7 @@ class Agent:
     queued_at: int
     queued_ns: int
     slowdown: float  # factor of the time that it takes to wake up
-    cold: int
+    woke_idle_core: int
     dead: int
     stalled: int  # time before which a server does nothing
 
@@ -174,13 +174,13 @@ class WorldHeader:
     rack: int
     connections: int
     agent: int
-    process: int
-    memory: int
+    packet_function: int  # address of the program's code
+    memory: int  # address of the program's state
     out: int
     out_bytes: int
     passes: int
     delivered: int
-    is_off: int
+    is_switch_off: int
     refused: int
     deferred: int
     switch_latency: int
@@ -214,7 +214,7 @@ class World(NamedTuple):
     cables."""
     waiting: Octets  # uint8[slots, bytes]: the record of each packet in these queues
     deferred: Ints
-    """int64[MAX_DEFERRED, 2]: host, ABSENT for the switch's CPU port, and frame that is deferred to
+    """int64[MAX_DEFERRED, 2]: host (ABSENT for the switch's CPU port) and number of each frame deferred to
     Python."""
     agents: Records[Agent]
     inbox: Ints  # int64[n, 2^k]: rings of frames that wait for each agent

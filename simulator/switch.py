@@ -38,7 +38,7 @@ def pass_through(world: World, h: int, f: int, now: int) -> int:
 def pass_once(world: World, port: int, f: int, arrival: int, now: int) -> int:
     """Run the program at `now` on a frame that reached the switch at `arrival`."""
     frame = world.frames[f]
-    if world.header.is_off:
+    if world.header.is_switch_off:
         world.header.refused += 1
         free_frame(world, f)
         return now
@@ -92,7 +92,7 @@ def send_queued_packet(world: World, q: int, now: int) -> None:
 def _process(world: World, port: int, address: int, length: int, arrival: int, now: int) -> int:
     header = world.header
     count: int = call_process(
-        int64(header.process), int64(header.memory), np.uint32(port), address, np.uint32(length),
+        int64(header.packet_function), int64(header.memory), np.uint32(port), address, np.uint32(length),
         np.uint64(arrival // _NS_PER_US), np.uint64(now // _NS_PER_US), int64(header.out),
         np.uint32(header.out_bytes),
     )  # fmt: skip

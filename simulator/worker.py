@@ -29,14 +29,14 @@ def step_worker(world: World, w: int, now: int) -> int:
         return _step_idle(world, w, calls, now)
     if agent.phase == SENDS:
         wake(calls, now)
-        agent.phase, agent.busy = RECEIVES, 0
+        agent.phase, agent.sent = RECEIVES, 0
         until = _send_some(world, w, calls, now)
-        if agent.busy:
+        if agent.sent:
             occupy_core(world, w, now, until)
             return CONTINUED
     until = _receive_some(world, w, calls, now)
     agent.phase = SENDS
-    if until > now or agent.busy:
+    if until > now or agent.sent:
         occupy_core(world, w, now, until)
     else:
         block(world, w, now, int64(calls.header.due))
@@ -47,13 +47,13 @@ def step_worker(world: World, w: int, now: int) -> int:
 def _step_idle(world: World, w: int, calls: WorkerState, now: int) -> int:
     """Receive late answers between operations, and send resulting frames; report when the driver is due."""
     agent = world.agents[w]
-    if agent.until <= now:
+    if agent.driver_due <= now:
         return NEEDS_DRIVER
     until = _send_some(world, w, calls, _receive_some(world, w, calls, now))
-    if until > now or agent.busy:
+    if until > now or agent.sent:
         occupy_core(world, w, now, until)
     else:
-        block(world, w, now, int64(agent.until))
+        block(world, w, now, int64(agent.driver_due))
     return CONTINUED
 
 
@@ -69,7 +69,7 @@ def _send_some(world: World, w: int, calls: WorkerState, now: int) -> int:
         datagram = int64(calls.sent.ctypes.data) + s * BUFFER_BYTES
         world.burst[n] = build_frame(world, w, peer(calls, s), datagram, octets(calls, s))
         n += 1
-    world.agents[w].busy = n
+    world.agents[w].sent = n
     return send_burst(world, w, n, now, int64(costs.send))
 
 

@@ -279,7 +279,8 @@ def _header(
     header = one(WorldHeader)
     header.workers, header.servers, header.random = workers, servers, np.uint64(seed)
     header.rack, header.connections = network.rack or 0, 1 if arm.settings.proxies else workers
-    header.process, header.memory = switch.pipeline.process_address, switch.pipeline.state_address
+    header.packet_function = switch.pipeline.process_address
+    header.memory = switch.pipeline.state_address
     header.out, header.out_bytes = out.ctypes.data, len(out)
     header.switch_latency, header.switch_ps = switch_times_of(network)
     return header
@@ -309,7 +310,7 @@ def _at_port(ports: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _agents(workers: int, servers: int, hosts: Hosts) -> Records[Agent]:
     agents = records(workers + servers, Agent)
-    agents.alarm = agents.until = NEVER
+    agents.alarm = agents.driver_due = NEVER
     worker_cores = hosts.worker_cores or workers
     agents.core[:workers] = np.arange(workers) % worker_cores
     agents.core[workers:] = worker_cores + np.arange(servers) % (hosts.server_cores or servers)

@@ -62,7 +62,7 @@ class AllReduceTestbed:
             record_of(world)[name] = self._initial_header[name]
         for links in (world.up, world.down):
             links.delay = schedule.delay_us * _US
-            links.late_ns = schedule.extra_delay_us * _US
+            links.max_extra_delay_ns = schedule.extra_delay_us * _US
             set_frame_faults(links, schedule.loss, schedule.duplication, schedule.reordering)
         world.header.random = np.uint64(schedule.seed)
         for client in self.network.clients:

@@ -69,7 +69,7 @@ class SimulatedCluster:
 
     def kill_switch(self, boot_ns: int) -> None:
         """Kill the switch; the next process answers RPCs `boot_ns` after it has started."""
-        self._testbed.switch.is_off, self._testbed.world.header.is_off = True, 1
+        self._testbed.switch.is_off, self._testbed.world.header.is_switch_off = True, 1
         self._boot_ns = boot_ns
         self._switch_ended.set()
 
@@ -86,7 +86,7 @@ class SimulatedCluster:
 
     async def until_switch_answers(self) -> None:
         await asyncio.sleep(self._boot_ns / _NS)
-        self._testbed.switch.is_off, self._testbed.world.header.is_off = False, 0
+        self._testbed.switch.is_off, self._testbed.world.header.is_switch_off = False, 0
 
     def controller(self) -> AbstractAsyncContextManager[Controller]:
         return Controller(switch=self._player.session())

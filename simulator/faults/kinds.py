@@ -98,7 +98,7 @@ class CableDown(CableSlow):
 
     def _change(self, sign: int) -> None:
         for link in self._links:
-            link.down += sign
+            link.down_count += sign
 
 
 class WorkerKilled(Fault):

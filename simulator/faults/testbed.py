@@ -102,7 +102,7 @@ class SimulatedTestbed:
             record_of(world)[name] = self._initial_header[name]
         for links in (world.up, world.down):
             links.delay = schedule.delay_us * 1_000
-            links.late_ns = schedule.extra_delay_us * 1_000
+            links.max_extra_delay_ns = schedule.extra_delay_us * 1_000
             set_frame_faults(links, schedule.loss, schedule.duplication, schedule.reordering)
         world.header.random = np.uint64(schedule.seed)
         operations.progress[...] = np.zeros(1, operations.progress.dtype)[0]
@@ -214,7 +214,7 @@ class SimulatedTestbed:
 
     def _restart(self, a: int) -> None:
         agent = self.world.agents[a]
-        agent.dead = agent.phase = agent.stalled = agent.until = 0
+        agent.dead = agent.phase = agent.stalled = agent.driver_due = 0
         _make_ready(self._pinned_world, a, self.now)
 
     def wake(self, a: int) -> None:

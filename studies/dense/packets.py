@@ -77,7 +77,7 @@ def simulate_rings(
         rings.start_times.min(axis=1) / 1e3,
         rings.end_times.max(axis=1) / 1e3,
         int(rings.up.frames.sum()),
-        int(max(link.longest.max() for link in links)),
+        int(max(link.longest_queue.max() for link in links)),
     )
 
 

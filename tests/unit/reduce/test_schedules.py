@@ -36,7 +36,7 @@ def test_faults_do_happen(subject: Subject) -> None:
         for link in (world.up, world.down):
             lost += int(link.lost.sum())
             doubled += int(link.doubled.sum())
-            late += int(link.late.sum())
+            late += int(link.delayed.sum())
     assert again and lost and doubled and late
 
 

@@ -88,10 +88,10 @@ def test_links_are_in_picoseconds_a_byte_and_in_bytes() -> None:
     links = links_of(Network(rate_mbit=10_000, delay_us=2.5, queue_kb=64, mark_kb=16, loss=0.1), 3)
     assert len(links) == 3
     for link in links:
-        assert (link.ps_per_byte, link.delay, link.limit, link.mark) == (800, 2_500, 65_536, 16_384)
+        assert (link.ps_per_byte, link.delay, link.limit, link.ecn_threshold) == (800, 2_500, 65_536, 16_384)
         assert link.impaired and link.loss == 0.1
     free = links_of(Network(rate_mbit=0), 1)[0]
-    assert (free.ps_per_byte, free.mark, free.impaired) == (0, NEVER, 0)
+    assert (free.ps_per_byte, free.ecn_threshold, free.impaired) == (0, NEVER, 0)
 
 
 def test_a_rack_has_all_that_its_workers_have_together_or_what_is_given() -> None:
@@ -113,9 +113,9 @@ def test_outages_are_of_hosts_by_their_names() -> None:
     late = LinkOutage(host="p1", from_ms=0, duration_ms=2, every_ms=10, extra_delay_us=1.5)
     first, other = outages_of(Network(outages=(down, late)), 4)
     assert (first.host, first.begins, first.lasts, first.every) == (1, 1_000_000, 500_000, 0)
-    assert (first.late, first.down) == (0, 1)
+    assert (first.extra_delay_ns, first.drops_frames) == (0, 1)
     assert (other.host, other.begins, other.lasts, other.every) == (4, 0, 2_000_000, 10_000_000)
-    assert (other.late, other.down) == (1_500, 0)
+    assert (other.extra_delay_ns, other.drops_frames) == (1_500, 0)
 
 
 def outage(host: str, **changes: int) -> dict[str, Any]:

@@ -73,7 +73,7 @@ def test_a_frame_takes_its_bytes_its_way_and_waits_for_those_before() -> None:
     for now in (0, 0, 10_000_000):
         put(found, link, 76, now)
     assert [time for time, _ in taken(found)] == [150_000, 250_000, 10_150_000]
-    assert (link.waited, link.longest, link.frames, link.bytes) == (100_000, 176, 3, 228)
+    assert (link.waited, link.longest_queue, link.frames, link.bytes) == (100_000, 176, 3, 228)
 
 
 def test_what_does_not_fit_the_queue_is_dropped() -> None:
@@ -103,10 +103,10 @@ def test_faults_happen_as_often_as_they_should_and_every_frame_is_accounted_for(
             found.free[found.header.free] = f
             found.header.free += 1
     assert link.frames + link.doubled == len(arrived) + link.lost and found.header.free == 64
-    shares = (link.lost / 2000, link.doubled / 1600, link.late / 1600)
+    shares = (link.lost / 2000, link.doubled / 1600, link.delayed / 1600)
     assert shares == pytest.approx((0.2, 0.3, 0.25), abs=0.04)
     assert {time for time in arrived if time != 1_000} and max(arrived) < 6_000
-    assert sum(time > 1_000 for time in arrived) <= link.late
+    assert sum(time > 1_000 for time in arrived) <= link.delayed
 
 
 @given(st.integers(0, 1500))
@@ -146,4 +146,4 @@ def test_frames_that_know_ecn_are_marked_in_a_long_queue() -> None:
     sent = [put(found, link, 100, 0) for _ in range(5)]
     # Before them wait 0, 124, 248, 372 and 496 bytes, of which 256 are no congestion.
     assert [int(found.frames[f].head[15]) for f in sent] == [2, 2, 2, 3, 3]
-    assert (link.marked, link.mark) == (2, 256) and links_of(Network(), 1)[0].mark == NEVER
+    assert (link.marked, link.ecn_threshold) == (2, 256) and links_of(Network(), 1)[0].ecn_threshold == NEVER

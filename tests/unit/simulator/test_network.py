@@ -163,7 +163,7 @@ def pass_by_python(world: World, port: int, f: int, received: int, now: int) -> 
     length = int(frame.length)
     octets = ctypes.string_at(frame.head.ctypes.data, length)
     out = (ctypes.c_char * OUT_CAPACITY)()
-    count = PROCESS_CTYPE(int(world.header.process))(
+    count = PROCESS_CTYPE(int(world.header.packet_function))(
         int(world.header.memory), port, octets, length, received // 1000, now // 1000, out, OUT_CAPACITY
     )
     plain(free_frame)(world, f)
@@ -298,7 +298,7 @@ def test_workers_of_a_rack_share_a_port(arm: Arm) -> None:
     assert (testbed.network.world.calls.header.retransmissions == 0).all()
     # A frame takes twice as long on an uplink as on the way to it, so that it waits there; not for others.
     length = FRAME["head"].shape[0] + BUFFER_BYTES
-    assert (world.racks_up.longest[:2] > length).all() and (world.racks_up.waited > 0).all()
+    assert (world.racks_up.longest_queue[:2] > length).all() and (world.racks_up.waited > 0).all()
     assert (world.racks_down.frames > 0).all()
 
 
