@@ -27,7 +27,7 @@ def warm_worker(name: str = DEFAULT) -> None:
     make = AGENTS.for_design(chosen).client
     client = make(Caller(0, 1, 0), 1, KeySpace(1), lambda: 0)
     client.join(2)
-    client.empty(0)
+    client.start_empty_rpc(0)
     client.transmit()
     client.receive(b"", 0, 0)
     due = client.deadline()
@@ -53,7 +53,7 @@ def warm_ps(name: str = DEFAULT) -> None:
         state = AGENTS.for_design(chosen).server(0, 2, space, [0])
         AGENTS.for_design(chosen).warm_server(state)
     if chosen.is_durable:
-        RpcServer(state, lambda: 0).replay_notes(np.zeros(0, np.uint8), 0)
+        RpcServer(state, lambda: 0).replay_journal(np.zeros(0, np.uint8), 0)
     serve(state, make_service(), make_udp(0), make_sources(_NO_FILE), 0)
 
 

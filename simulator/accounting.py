@@ -6,7 +6,7 @@ from simulator.drive import pass_time
 from simulator.session import SimulatedSession
 
 _DRAIN_NS = 100_000_000
-"""Time within which exchanges between servers and the switch end, once servers begin no more."""
+"""Time in ns for exchanges under way to finish, after servers have stopped starting new ones."""
 
 
 def account(session: SimulatedSession) -> Accounting:
@@ -22,7 +22,7 @@ def account(session: SimulatedSession) -> Accounting:
         ages = [each._asdict() for store in arm.network.stores if (each := store.copy_ages())]
         if ages:
             session.record.staleness[arm.network.arm.name] = Staleness.of(ages)
-        sums = arm.switch.held(arm.network.arm.job, session.trace.space)
+        sums = arm.switch.stored_values(arm.network.arm.job, session.trace.space)
         for store in arm.network.stores:
             stored = store.contents()
             sums[session.trace.space.positions(stored.keys)] += stored.sums

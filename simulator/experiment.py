@@ -50,8 +50,8 @@ async def simulate(config: SimulationConfig, data: Trace | None, run: Path, repo
     with reporter.phase("workload", 1.0) as phase:
         trace = data or generate_trace(config, phase.update)
     training = choose_training(config, trace)
-    known = trace.space.size if config.data is not None else config.workload.parameters
-    record.workload = dict(describe(trace, training, known, config.is_lockstep, config.optimiser))
+    parameters = trace.space.size if config.data is not None else config.workload.parameters
+    record.workload = dict(describe(trace, training, parameters, config.is_lockstep, config.optimiser))
     with reporter.phase("network"):
         session = open_session(config, run, record, reporter, trace, training)
     await prepare(design(config.design), session, trace)

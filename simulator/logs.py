@@ -30,7 +30,7 @@ class BlockLog:
         if a < len(self._network.clients):
             self._rows.append((a + 1, self._network.clients[a].take_records()))
         else:
-            self._network.collect_contacts(a - len(self._network.clients))
+            self._network.collect_connection_records(a - len(self._network.clients))
 
     def all_rows(self) -> tuple[NDArray[np.void], NDArray[np.int64]]:
         for w in range(len(self._network.clients)):
@@ -72,9 +72,9 @@ class SimulatedLogs:
     def write_servers(self, networks: Sequence[SimulatedNetwork]) -> None:
         for ps, log in enumerate(self._servers):
             for network in networks:
-                network.collect_contacts(ps)
-                for contacts in network.pop_contacts(ps):
-                    log.write_connections(contacts)
+                network.collect_connection_records(ps)
+                for connection_records in network.pop_connection_records(ps):
+                    log.write_connections(connection_records)
             log.send_updates({network.arm.job: network.stores[ps] for network in networks})
 
 

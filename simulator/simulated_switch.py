@@ -54,7 +54,7 @@ class SimulatedSwitch:
         self.install(rows_to_load)
         self._loaded.setdefault(job, []).extend(rows_to_load)
 
-    def held(self, job: int, space: KeySpace) -> Values:
+    def stored_values(self, job: int, space: KeySpace) -> Values:
         return self.state_ops.values(self.pipeline, self._loaded.get(job, []), space)
 
     def overflows(self) -> int:

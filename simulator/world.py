@@ -161,7 +161,7 @@ class SimulatedNetwork:
             agents.store(server, arms[p * len(arms) // servers].job, has_replay_logs)
             for p, server in enumerate(self.servers)
         ]
-        self._contacts: list[list[NDArray[np.void]]] = [[] for _ in self.servers]
+        self._connection_records: list[list[NDArray[np.void]]] = [[] for _ in self.servers]
 
     @property
     def now(self) -> int:
@@ -210,14 +210,16 @@ class SimulatedNetwork:
         counts: list[int] = self.world.calls.header.retransmissions.tolist()
         return counts
 
-    def collect_contacts(self, p: int) -> None:
+    def collect_connection_records(self, p: int) -> None:
         server = self.servers[p]
-        self._contacts[p].append(np.array(server.contacts[: server.header.contacts]))
-        server.header.contacts = 0
+        self._connection_records[p].append(
+            np.array(server.connection_records[: server.header.connection_records])
+        )
+        server.header.connection_records = 0
 
-    def pop_contacts(self, p: int) -> list[NDArray[np.void]]:
-        contacts, self._contacts[p] = self._contacts[p], []
-        return contacts
+    def pop_connection_records(self, p: int) -> list[NDArray[np.void]]:
+        taken, self._connection_records[p] = self._connection_records[p], []
+        return taken
 
     def make_room(self) -> None:
         world, n = self.world, len(self.world.frames)

@@ -92,7 +92,7 @@ def train_closed_loop(
         if agent < len(trainers):
             simulated.clients[agent].take_records()
         else:
-            simulated.collect_contacts(agent - len(trainers))
+            simulated.collect_connection_records(agent - len(trainers))
 
     drive(simulated, trainers, clocks, costs, drain_logs)
     steps_of = [[operation for operation in each.operations if operation.op == "step"] for each in trainers]

@@ -31,7 +31,7 @@ from hosts.atp.wire import (
 )
 from hosts.dense.wire import add_words
 from hosts.keys import KeySpace
-from hosts.ps.rpcs import Contact, Job, PsHeader, find_job, make_jobs, share_cpu
+from hosts.ps.rpcs import ConnectionRecord, Job, PsHeader, find_job, make_jobs, share_cpu
 from hosts.ps.share import Share, make_share
 from hosts.ps.values import Cell, make_cells
 from nativekit.compile import compiled, int64
@@ -73,8 +73,8 @@ class AtpServer(NamedTuple):
     renamed: NDArray[np.int32]  # int32[jobs, CELLS]: a collided cell's replacement plus 1; 0 for none
     spare: NDArray[np.int32]  # int32[jobs, CELLS]: the cells in the order in which they replace others
     cells: RecordTable[Cell]
-    """[jobs, places + 1]: a share of one parameter, all 0, because workers hold the parameters."""
-    contacts: Records[Contact]  # [1], not used
+    """[jobs, places + 1]: a share of one parameter, all 0, as workers hold the parameters."""
+    connection_records: Records[ConnectionRecord]  # [1], not used
     share: Share
 
 
@@ -99,7 +99,7 @@ def make_server(
         np.zeros((len(jobs), CELLS), np.int32),
         np.array([np.random.default_rng([ps, job]).permutation(CELLS) for job in jobs], np.int32),
         make_cells(len(jobs), share),
-        records(1, Contact),
+        records(1, ConnectionRecord),
         share,
     )
 

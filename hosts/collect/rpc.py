@@ -9,7 +9,7 @@ from hosts.collect.collector import receive
 from hosts.collect.state import CHANGED, CollectServer
 from hosts.hotset.ps.rpc import handle as handle_request
 from hosts.ps.journal import FROM_WORKER, note
-from hosts.ps.rpcs import NEW, STALE, admit, end_turn, find_job, write_answer
+from hosts.ps.rpcs import NEW, STALE, admit, find_job, record_result, write_answer
 from hosts.ps.values import AWAY, lanes_to_serve, locate_lanes
 from nativekit.bits import popcount, swap32
 from nativekit.compile import compiled, int64
@@ -39,13 +39,13 @@ def handle(server: CollectServer, rpc: Rpc, length: int, arrival: int, answer: R
 @compiled
 def take_replay(server: CollectServer, rpc: Rpc, h: Header, length: int, arrival: int, answer: Rpc) -> int:
     """Store a worker's replayed updates until all workers have replayed (`Command.SETTLE`)."""
-    j, c, turn_kind = admit(server, h, length, arrival)
-    if turn_kind == STALE:
+    j, c, request_kind = admit(server, h, length, arrival)
+    if request_kind == STALE:
         return NO_REPLY
     added = int64(server.callers[c].added[h.seq & SLOT_MASK])
-    if turn_kind == NEW:
+    if request_kind == NEW:
         added = add_unsettled(server, j, h, rpc)
-        end_turn(server, j, c, h, added, lanes_to_serve(h) & ~added)
+        record_result(server, j, c, h, added, lanes_to_serve(h) & ~added)
         if server.header.is_durable:
             note(server, FROM_WORKER, rpc, length)
     return write_answer(answer, rpc, h, lanes_to_serve(h) & ~added)

@@ -17,7 +17,7 @@ from hosts.hotset.ps.state import needs_room as hotset_needs_room
 from hosts.keys import KeySpace
 from hosts.ps.journal import NOTE_BYTES
 from hosts.ps.optimise import Batch, Rule, make_rules, width_of
-from hosts.ps.rpcs import CALLERS, CONTACTS, CallerRow, Contact, Job, make_jobs
+from hosts.ps.rpcs import CALLERS, CONNECTION_RECORDS, CallerRow, ConnectionRecord, Job, make_jobs
 from hosts.ps.share import Share, make_share
 from hosts.ps.values import Cell, make_cells
 from nativekit.compile import compiled, int64
@@ -112,7 +112,7 @@ class CollectServer(NamedTuple):
     queued: Ints  # int64[jobs * LANES]: sizes of the queues
     copies: RecordTable[Copy]  # [jobs, places + 1]
     ages: Ints  # int64[jobs * AGES]: number of copies by their age when they were replaced
-    contacts: Records[Contact]
+    connection_records: Records[ConnectionRecord]
     journal: Octets
     rules: Records[Rule]
     batch: Batch
@@ -142,7 +142,8 @@ def make_server(
         requests=rpcs(n_jobs * COLLECTIONS + 1),
         queues=records((n_jobs * LANES, min(places, MAX_QUEUED)), QueueEntry),
         queued=np.zeros(n_jobs * LANES, np.int64), copies=records((n_jobs, places), Copy),
-        ages=np.zeros(n_jobs * AGES, np.int64), contacts=records(CONTACTS, Contact),
+        ages=np.zeros(n_jobs * AGES, np.int64),
+        connection_records=records(CONNECTION_RECORDS, ConnectionRecord),
         journal=np.zeros(journal_bytes, np.uint8), rules=rules, batch=one(Batch), share=share,
     )  # fmt: skip
 

@@ -13,18 +13,18 @@ from hosts.keys import KeySpace
 from hosts.ps.optimise import Batch, Rule, make_rules, width_of
 from hosts.ps.rpcs import (
     CALLERS,
-    CONTACTS,
+    CONNECTION_RECORDS,
     NEW,
     STALE,
     CallerRow,
-    Contact,
+    ConnectionRecord,
     Job,
     admit,
     charge,
     check_version,
-    end_turn,
     make_jobs,
     needs_room,
+    record_result,
     share_cpu,
     stamp,
     unserved_lanes,
@@ -41,7 +41,7 @@ class ValuesServer(NamedTuple):
     jobs: Records[Job]
     callers: Records[CallerRow]
     cells: RecordTable[Cell]
-    contacts: Records[Contact]
+    connection_records: Records[ConnectionRecord]
     rules: Records[Rule]
     batch: Batch
     share: Share
@@ -62,7 +62,7 @@ def make_values_server(
         make_jobs(jobs),
         records(CALLERS, CallerRow),
         cells,
-        records(CONTACTS, Contact),
+        records(CONNECTION_RECORDS, ConnectionRecord),
         rules,
         one(Batch),
         share,
@@ -75,19 +75,21 @@ def handle(server: ValuesServer, rpc: Rpc, length: int, arrival: int, answer: Rp
     if status <= 0:
         return status
     h = decode(rpc)
-    j, c, turn_kind = admit(server, h, length, arrival)
-    if turn_kind == STALE:
+    j, c, request_kind = admit(server, h, length, arrival)
+    if request_kind == STALE:
         return NO_REPLY
     refused, added = int64(0), int64(0)
     if h.op == PULL:
         refused = pull(server, j, h, rpc, answer)
     elif h.op == PUSH:
         added = (
-            push(server, j, h, rpc) if turn_kind == NEW else int64(server.callers[c].added[h.seq & SLOT_MASK])
+            push(server, j, h, rpc)
+            if request_kind == NEW
+            else int64(server.callers[c].added[h.seq & SLOT_MASK])
         )
         refused = lanes_to_serve(h) & ~added
-    if turn_kind == NEW:
-        end_turn(server, j, c, h, added, refused)
+    if request_kind == NEW:
+        record_result(server, j, c, h, added, refused)
     return write_answer(answer, rpc, h, refused)
 
 

@@ -130,8 +130,8 @@ class PsProcess:
     def flush(self) -> dict[str, object]:
         """Write the logs so far; return the number of dropped rows."""
         self._logs.settle()
-        for contacts in self.core.server.collect_contacts():
-            self._logs.write_connections(contacts)
+        for connection_records in self.core.server.collect_connection_records():
+            self._logs.write_connections(connection_records)
         self._logs.send_updates(self.core.stores)
         return {"dropped_rows": self._logs.dropped_rows}
 

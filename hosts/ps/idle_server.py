@@ -8,7 +8,7 @@ from typing import NamedTuple
 from foundation.designs.interface import NEVER, NO_REPLY, ServerOps, register_server_ops
 from foundation.protocol.rpc import Rpc
 from hosts.keys import KeySpace
-from hosts.ps.rpcs import Contact, Job, PsHeader, make_jobs
+from hosts.ps.rpcs import ConnectionRecord, Job, PsHeader, make_jobs
 from hosts.ps.share import Share, make_share
 from hosts.ps.values import Cell, make_cells
 from nativekit.compile import compiled
@@ -21,7 +21,7 @@ class IdleServer(NamedTuple):
     header: PsHeader
     jobs: Records[Job]
     cells: RecordTable[Cell]  # [jobs, places + 1], of a share of one parameter
-    contacts: Records[Contact]  # [1], not used
+    connection_records: Records[ConnectionRecord]  # [1], not used
     share: Share
 
 
@@ -31,7 +31,9 @@ def make_idle_server(
     share = make_share(KeySpace(1), ps, n_ps)
     header = one(PsHeader)
     header.ps, header.due = ps, NEVER
-    return IdleServer(header, make_jobs(jobs), make_cells(len(jobs), share), records(1, Contact), share)
+    return IdleServer(
+        header, make_jobs(jobs), make_cells(len(jobs), share), records(1, ConnectionRecord), share
+    )
 
 
 @compiled

@@ -42,8 +42,8 @@ class PsLogs:
 
     def write_connections_in_background(self, parts: Sequence[NDArray[np.void]]) -> None:
         self._backlog.take_written()
-        for contacts in parts:
-            self._backlog.put(contacts, self.write_connections)
+        for connection_records in parts:
+            self._backlog.put(connection_records, self.write_connections)
 
     def settle(self) -> None:
         self._backlog.settle()
@@ -51,13 +51,13 @@ class PsLogs:
     def close(self) -> None:
         self._backlog.close()
 
-    def write_connections(self, contacts: NDArray[np.void]) -> None:
+    def write_connections(self, connection_records: NDArray[np.void]) -> None:
         self._connections.write(
             {
-                "time_us": (contacts["arrival"] + self._offset) // _NS_PER_US,
+                "time_us": (connection_records["arrival"] + self._offset) // _US,
                 "ps": self._ps,
-                "worker": contacts["worker"],
-                "job": contacts["job"],
+                "worker": connection_records["worker"],
+                "job": connection_records["job"],
             }
         )
 

@@ -36,8 +36,8 @@ def _handle(
 
 
 @loop(server_states)
-def replay_notes(
-    server: ServerState, requests: Records[Rpc], answers: Records[Rpc], notes: Octets, progress: Ints
+def replay_journal(
+    server: ServerState, requests: Records[Rpc], answers: Records[Rpc], notes: Octets, done: Ints
 ) -> None:
     """Handle the journalled requests of workers up to a note of another source, or until there is no room.
 

@@ -34,7 +34,7 @@ class PsHeader:
     malformed: int
     foreign: int  # number of datagrams of another protocol version
     misdirected: int
-    contacts: int  # number of rows used in the array `contacts`
+    connection_records: int  # number of rows used in the array `connection_records`
     callers: int  # number of rows used in the table `callers`
     noted: int  # number of bytes used in the journal
     due: int  # when `wake` is due next, in ns
@@ -62,17 +62,19 @@ class CallerRow:
     job: int
     worker: int
     epoch: int
-    turns: Annotated[Words, WINDOW]  # the last turn of each slot
-    added: Annotated[Words, WINDOW]  # bitmap of the lanes that were added in that turn
+    turns: Annotated[Words, WINDOW]  # of each slot: the turn, seq >> WINDOW_BITS, of its last request
+    added: Annotated[Words, WINDOW]  # of each slot: bitmap of the lanes that its last request added
 
 
-class Contact:
+class ConnectionRecord:
+    """A row of the log `connections`: a request that has arrived."""
+
     arrival: int
     worker: Int32
     job: Int32
 
 
-JOB, CALLER, CONTACT = dtype_of(Job), dtype_of(CallerRow), dtype_of(Contact)
+JOB, CALLER, CONNECTION_RECORD = dtype_of(Job), dtype_of(CallerRow), dtype_of(ConnectionRecord)
 assert JOB.names is not None and JOB.names[2:] == JOB_COUNTERS
 
 
@@ -84,8 +86,8 @@ class JobsState(ServerState, Protocol):
     def jobs(self) -> Records[Job]: ...
 
     @property
-    def contacts(self) -> Records[Contact]:
-        """Contact[n]: the connection log, of which the first `header.contacts` rows are in use."""
+    def connection_records(self) -> Records[ConnectionRecord]:
+        """The connection log [n], of which the first `header.connection_records` rows are in use."""
 
 
 class PsState(JobsState, Protocol):
@@ -104,9 +106,9 @@ def make_jobs(jobs: Sequence[int]) -> Records[Job]:
 
 
 STALE, DUPLICATE, NEW = 0, 1, 2
-"""Kinds of requests: one that is not answered; a duplicate of its slot's last request; a new request."""
-CALLERS = 1024  # initial number of rows of the table `callers`
-CONTACTS = 1 << 16  # minimum number of rows of the array `contacts`
+"""Kinds of requests: not answered; a copy of the last one of its slot; the next one of its slot."""
+CALLERS = 1024
+CONNECTION_RECORDS = 1 << 16
 _MAX_FOREIGN_REPORTS = 8
 """Number of foreign datagrams that are reported; others are only counted, and cannot block the server."""
 
@@ -140,7 +142,7 @@ def admit(server: PsState, h: Header, length: int, arrival: int) -> tuple[int, i
     job, turn, last = server.jobs[j], h.seq >> WINDOW_BITS, int64(server.callers[c].turns[h.seq & SLOT_MASK])
     job.packets += 1
     job.bytes += length
-    note_contact(server, arrival, h)
+    add_connection_record(server, arrival, h)
     if turn < last or turn == 0:
         job.stale += 1
         return j, c, STALE
@@ -153,7 +155,7 @@ def admit(server: PsState, h: Header, length: int, arrival: int) -> tuple[int, i
 
 
 @compiled
-def end_turn(server: PsState, j: int, c: int, h: Header, added: int, refused: int) -> None:
+def record_result(server: PsState, j: int, c: int, h: Header, added: int, refused: int) -> None:
     slot, caller = h.seq & SLOT_MASK, server.callers[c]
     caller.turns[slot] = h.seq >> WINDOW_BITS
     caller.added[slot] = added
@@ -161,10 +163,10 @@ def end_turn(server: PsState, j: int, c: int, h: Header, added: int, refused: in
 
 
 @compiled
-def note_contact(server: PsState, arrival: int, h: Header) -> None:
-    contact = server.contacts[server.header.contacts]
-    contact.arrival, contact.worker, contact.job = arrival, h.worker, h.job
-    server.header.contacts += 1
+def add_connection_record(server: PsState, arrival: int, h: Header) -> None:
+    connection = server.connection_records[server.header.connection_records]
+    connection.arrival, connection.worker, connection.job = arrival, h.worker, h.job
+    server.header.connection_records += 1
 
 
 @compiled
@@ -210,7 +212,7 @@ def share_cpu(server: JobsState, ns: int) -> None:
 def needs_room(server: PsState, datagrams: int) -> bool:
     # Each datagram may come from a new caller, and ask about another new caller.
     header = server.header
-    if header.contacts + datagrams > len(server.contacts):
+    if header.connection_records + datagrams > len(server.connection_records):
         return True
     return is_full(int64(header.callers) + 2 * datagrams, len(server.callers))
 
@@ -258,14 +260,16 @@ _row_of = plain(row_of)
 _is_full = plain(is_full)
 
 
-def with_room(server: P, datagrams: int) -> tuple[P, Records[Contact]]:
-    """Return the state with room for that many datagrams, and the contacts [n] removed from it."""
-    contacts = server.contacts[: server.header.contacts]
-    server.header.contacts = 0
-    server = with_arrays(server, contacts=records(max(CONTACTS, datagrams), Contact))
+def with_room(server: P, datagrams: int) -> tuple[P, Records[ConnectionRecord]]:
+    """Return the state with room for that many datagrams, and the connection records [n] removed from it."""
+    connection_records = server.connection_records[: server.header.connection_records]
+    server.header.connection_records = 0
+    server = with_arrays(
+        server, connection_records=records(max(CONNECTION_RECORDS, datagrams), ConnectionRecord)
+    )
     while _is_full(int(server.header.callers) + 2 * datagrams, len(server.callers)):
-        server = with_arrays(server, callers=_rehash(server.callers))
-    return server, contacts
+        server = with_arrays(server, callers=_rehashed(server.callers))
+    return server, connection_records
 
 
 def _rehash(callers: Records[CallerRow]) -> Records[CallerRow]:

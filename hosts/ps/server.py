@@ -13,7 +13,7 @@ from foundation.designs.interface import COMMAND
 from foundation.protocol.header import offset_of
 from foundation.protocol.rpc import BUFFER_BYTES, rpcs
 from hosts.ps.journal import add_note
-from hosts.ps.machine import COMPILED, plain_machine, replay_notes
+from hosts.ps.machine import COMPILED, plain_machine, replay_journal
 from hosts.ps.rpcs import JobsState, with_room
 from nativekit.plain import plain
 
@@ -41,7 +41,7 @@ class RpcServer:
         self._full_logs: list[NDArray[np.void]] = []
         self._clock = clock
         self._machine = plain_machine() if as_plain else COMPILED
-        self._replay_notes = plain(replay_notes) if as_plain else replay_notes
+        self._replay_journal = plain(replay_journal) if as_plain else replay_journal
         self._request: Any = rpcs(1)  # machines take the first datagram of an array
         self._answer: Any = rpcs(1)  # likewise
         self._request_bytes = self._request.view(np.uint8)
@@ -76,7 +76,7 @@ class RpcServer:
         octets = self._answer_bytes[:outcome].tobytes()
         return job_of(octets), octets
 
-    def replay_notes(self, notes: NDArray[np.uint8], at: int) -> tuple[int, int]:
+    def replay_journal(self, notes: NDArray[np.uint8], at: int) -> tuple[int, int]:
         """Replay workers' requests from offset `at` of the notes on, without answering.
 
         Return the offset of the first note of another source, or the end, and the number of replayed notes.
@@ -85,7 +85,7 @@ class RpcServer:
         while progress[0] != before:
             self.make_room(1)
             before = progress[0]
-            self._replay_notes(self.state, self._request, self._answer, notes, progress)
+            self._replay_journal(self.state, self._request, self._answer, notes, progress)
         return int(progress[0]), int(progress[1])
 
     def note(self, source: int, datagram: bytes | memoryview) -> None:
@@ -105,14 +105,14 @@ class RpcServer:
     def make_room(self, datagrams: int) -> None:
         """Make room for that many datagrams of any callers; the notes must be persisted."""
         if self._machine.needs_room(self.state, datagrams):
-            self.state, contacts = with_room(self.state, datagrams)
-            self._full_logs.append(contacts)
+            self.state, connection_records = with_room(self.state, datagrams)
+            self._full_logs.append(connection_records)
 
     def take_full_logs(self) -> list[NDArray[np.void]]:
         logs, self._full_logs = self._full_logs, []
         return logs
 
-    def collect_contacts(self) -> list[NDArray[np.void]]:
-        last = np.array(self.state.contacts[: self.state.header.contacts])
-        self.state.header.contacts = 0
+    def collect_connection_records(self) -> list[NDArray[np.void]]:
+        last = np.array(self.state.connection_records[: self.state.header.connection_records])
+        self.state.header.connection_records = 0
         return [*self.take_full_logs(), last]

@@ -31,7 +31,7 @@ from hosts.dense.wire import (
     write_words,
 )
 from hosts.keys import KeySpace
-from hosts.ps.rpcs import Contact, Job, PsHeader, find_job, make_jobs, share_cpu
+from hosts.ps.rpcs import ConnectionRecord, Job, PsHeader, find_job, make_jobs, share_cpu
 from hosts.ps.share import Share, make_share
 from hosts.ps.values import Cell, make_cells
 from hosts.udp import BURST
@@ -81,7 +81,7 @@ class Adder(NamedTuple):
     out: Records[Outgoing]  # [BURST]: their destinations; workers are numbered across all jobs
     cells: RecordTable[Cell]
     """[jobs, places + 1]: a share of one parameter, all 0, as workers hold the parameters."""
-    contacts: Records[Contact]  # [1], not used
+    connection_records: Records[ConnectionRecord]  # [1], not used
     share: Share
 
 
@@ -99,7 +99,7 @@ def make_adder(ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journal
         rpcs(BURST),
         records(BURST, Outgoing),
         make_cells(len(jobs), share),
-        records(1, Contact),
+        records(1, ConnectionRecord),
         share,
     )
 

@@ -141,7 +141,7 @@ class BaseClient:
         """All parameters [size] by position in the key space, if workers hold them; None in most designs."""
         return None
 
-    def empty(self, ps: int) -> None:
+    def start_empty_rpc(self, ps: int) -> None:
         """Start an empty RPC to a PS ([DDL] Fig. 9); the client must be idle."""
         self._machine.start(self.state, EMPTY, 0, ps)
 

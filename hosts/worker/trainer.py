@@ -186,4 +186,4 @@ class EmptyCalls(_ClosedLoop):
             if target is None:
                 self.finished = True
             else:
-                self._client.empty(target)
+                self._client.start_empty_rpc(target)

@@ -146,7 +146,7 @@ class Player:
 
     def _empty_server_log(self, p: int) -> None:
         server = self.testbed.servers[p]
-        server.state.header.contacts = 0
+        server.state.header.connection_records = 0
         if int(server.state.header.noted) and not server.checkpoint():
             self.testbed.world.agents.stalled[WORKERS + p] = self.testbed.now + 100_000
 
@@ -341,7 +341,7 @@ class Player:
             at_rest=at_rest,
             judgement=judge(
                 testbed.operations,
-                testbed.current_values() + self._unreplayed(),
+                testbed.stored_values() + self._unreplayed(),
                 blind_spans,
                 testbed.unknown,
                 testbed.switch.state_ops.hold is not None,

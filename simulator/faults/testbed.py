@@ -40,7 +40,10 @@ assert FRAME.fields is not None
 _HEAD_AT = int(FRAME.fields["head"][1])
 _NOT_RESET = ("frames", "heap", "inbox", "burst", "deferred", "waiting")
 """Arrays that nothing reads before they are written."""
-_UNRESET_FIELDS = {"calls": ("sent", "log", "space"), "servers": ("contacts", "journal", "requests")}
+_UNRESET_FIELDS = {
+    "calls": ("sent", "log", "space"),
+    "servers": ("connection_records", "journal", "requests"),
+}
 
 
 class SimulatedTestbed:
@@ -229,7 +232,7 @@ class SimulatedTestbed:
 
     # -- values
 
-    def current_values(self) -> NDArray[np.uint32]:
+    def stored_values(self) -> NDArray[np.uint32]:
         switch = self.switch
         total = switch.state_ops.values(switch.pipeline, switch.entries, self.space)
         for server in self.servers:

@@ -139,4 +139,4 @@ def _take_log(network: SimulatedNetwork, agent: int) -> None:
     if agent < workers:
         network.clients[agent].take_records()
     else:
-        network.collect_contacts(agent - workers)
+        network.collect_connection_records(agent - workers)

@@ -174,7 +174,7 @@ def compile_agents(design: str) -> None:
     answered = server.handle(bytes(sent[0]), 0, 0, UdpEndpoint("", "", 0))
     assert answered is not None
     client.receive(answered[1], 0, 0)
-    client.empty(0)
+    client.start_empty_rpc(0)
     server.stores[1].values(server.stores[1].locate(space.all()))
     server.stores[1].contents()
     state, machine = server.server.state, server.server._machine

@@ -129,7 +129,7 @@ class ModelClient:
         self._deltas, self._answered = deltas, answered
         self._start(Op.PUSH, iteration)
 
-    def empty(self, ps: int) -> None:
+    def start_empty_rpc(self, ps: int) -> None:
         job, worker, epoch = self._caller
         header = Header(op=Op.EMPTY, job=job, worker=worker, epoch=epoch, ps=ps)
         self._op = Op.EMPTY

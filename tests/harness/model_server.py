@@ -84,7 +84,7 @@ class ModelServer:
         self._clock = clock
         self._rows: dict[tuple[int, int, int], _CallerSlots] = {}
         self.counters = {job: JobCounters() for job in stores}
-        self.contacts = array("q")
+        self.connection_records = array("q")
         """The connection log: arrival (ns), worker and job of each request; the owner takes it away."""
         self.malformed = 0
         self.misdirected = 0
@@ -103,7 +103,7 @@ class ModelServer:
             return None
         counters.packets += 1
         counters.bytes += len(datagram)
-        self.contacts.extend((arrival, header.worker, job))
+        self.connection_records.extend((arrival, header.worker, job))
         slot, turn = header.seq & SLOT_MASK, header.seq >> WINDOW_BITS
         row = self._rows.setdefault((job, header.worker, header.epoch), _CallerSlots())
         last = row.turns[slot]

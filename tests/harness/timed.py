@@ -108,7 +108,7 @@ class Timed:
     def empty(self, job: int, ps: int, start: int, times: Times) -> None:
         client = self.clients[job]
         self.now = start
-        client.empty(ps)
+        client.start_empty_rpc(ps)
         self._exchange(client, ByClass(times, times, times), (), lambda header: False)
 
     def _exchange(

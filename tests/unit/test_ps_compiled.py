@@ -16,7 +16,7 @@ from foundation.protocol.header import FIRST, KEYS, LANES, NO_KEY, RESPONSE, SEC
 from hosts.hotset.ps.state import make_server
 from hosts.hotset.ps.store import HotsetStore
 from hosts.keys import KeySpace
-from hosts.ps.rpcs import CONTACTS, JOB_COUNTERS, row_of
+from hosts.ps.rpcs import CONNECTION_RECORDS, JOB_COUNTERS, slot_of
 from hosts.ps.server import RpcServer
 from hosts.ps.share import keys_at, make_share, places_and_keys, places_of
 from nativekit.plain import plain
@@ -71,10 +71,10 @@ class Twins:
             assert sorted(at.tolist()) == np.flatnonzero(model.in_share).tolist()
             for column, expected in zip(held[1:4], (model.values, model.owned, model.updates), strict=True):
                 assert column.tolist() == expected[at].tolist()
-        contacts = np.concatenate(self.server.collect_contacts())
-        logged = np.array(self.model.contacts).reshape(-1, 3)
-        assert [list(contact) for contact in contacts.tolist()] == logged.tolist()
-        del self.model.contacts[:]
+        connection_records = np.concatenate(self.server.collect_connection_records())
+        logged = np.array(self.model.connection_records).reshape(-1, 3)
+        assert [list(connection) for connection in connection_records.tolist()] == logged.tolist()
+        del self.model.connection_records[:]
         assert self.server.malformed == self.model.malformed
         assert self.server.misdirected == self.model.misdirected
 
@@ -186,10 +186,10 @@ def test_more_callers_and_contacts_than_there_was_room_for() -> None:
     twins.check()
 
     many = rpc(Op.EMPTY, **again, seq=128)
-    for _ in range(CONTACTS + 10):
+    for _ in range(CONNECTION_RECORDS + 10):
         twins.server.handle(many, 5, 5)
-    parts = twins.server.collect_contacts()
-    assert sum(map(len, parts)) == CONTACTS + 10 and len(parts) == 2
+    parts = twins.server.collect_connection_records()
+    assert sum(map(len, parts)) == CONNECTION_RECORDS + 10 and len(parts) == 2
     assert {int(row.arrival) for part in parts for row in part} == {5}
 
 

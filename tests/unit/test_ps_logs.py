@@ -12,7 +12,7 @@ import pytest
 
 from foundation.errors import HotlineError
 from hosts.ps.logs import PsLogs
-from hosts.ps.rpcs import CONTACT
+from hosts.ps.rpcs import CONNECTION_RECORD
 
 OFFSET = 1_000_000
 
@@ -23,15 +23,15 @@ def logs(tmp_path: Path) -> Iterator[PsLogs]:
         yield opened
 
 
-def contacts(*workers: int) -> np.ndarray[tuple[int], np.dtype[np.void]]:
-    found = np.zeros(len(workers), CONTACT)
+def connection_records(*workers: int) -> np.ndarray[tuple[int], np.dtype[np.void]]:
+    found = np.zeros(len(workers), CONNECTION_RECORD)
     found["worker"], found["job"], found["arrival"] = workers, 2, 5_000
     return found
 
 
 def test_all_parts_are_there_in_order(logs: PsLogs, tmp_path: Path) -> None:
-    logs.write_connections_in_background([contacts(1, 2), contacts(3)])
-    logs.write_connections_in_background([contacts(4)])
+    logs.write_connections_in_background([connection_records(1, 2), connection_records(3)])
+    logs.write_connections_in_background([connection_records(4)])
     logs.settle()
     there = pl.read_parquet(tmp_path / "connections-ps-7-*.parquet")
     assert there["worker"].to_list() == [1, 2, 3, 4]
@@ -39,12 +39,12 @@ def test_all_parts_are_there_in_order(logs: PsLogs, tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_written_is_raised_once(logs: PsLogs, tmp_path: Path) -> None:
-    logs.write_connections_in_background([contacts(1)])
+    logs.write_connections_in_background([connection_records(1)])
     logs.settle()
     for file in tmp_path.iterdir():
         file.unlink()
     tmp_path.rmdir()
-    logs.write_connections_in_background([contacts(2)])
+    logs.write_connections_in_background([connection_records(2)])
     with pytest.raises((OSError, HotlineError)):
         logs.settle()
     logs.settle()

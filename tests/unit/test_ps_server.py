@@ -140,9 +140,9 @@ def test_times_travel_back() -> None:
     assert out is not None
     answer = codec.parse(bytes(out[1])).header
     assert (answer.ps_queue, answer.ps_proc, answer.t0, bench.counters.proc_wall_ns) == (200, 200, 9, 200)
-    (contacts,) = bench.ps.server.collect_contacts()
-    assert contacts.tolist() == [(100, 7, 1)]
-    assert [len(part) for part in bench.ps.server.collect_contacts()] == [0]
+    (connection_records,) = bench.ps.server.collect_connection_records()
+    assert connection_records.tolist() == [(100, 7, 1)]
+    assert [len(part) for part in bench.ps.server.collect_connection_records()] == [0]
 
 
 def test_seed_gives_away_and_collect_takes_home() -> None:

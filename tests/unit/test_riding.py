@@ -178,7 +178,7 @@ def test_logs_and_counters_agree_to_the_integer() -> None:
     pipeline = network.switch.pipeline
     hot = chance.choice(network.space.size, 150, replace=False).tolist()
     network.load(*hot)
-    before = contacts(network)
+    before = connection_records(network)
     sent = {Op.PULL: 0, Op.PUSH: 0}
     for number in range(12):
         network.hint(*chance.choice(network.space.size, 200, replace=False).tolist(), *hot[: 10 * number])
@@ -194,7 +194,7 @@ def test_logs_and_counters_agree_to_the_integer() -> None:
     # A PS gets the RPCs that the switch does not answer, and reports what it has added.
     whole = log["served"] == log["lanes"]
     assert 0 < whole.sum() < len(log) - ((log["served"] > 0) & ~whole).sum()
-    assert contacts(network) - before == (~whole).sum()
+    assert connection_records(network) - before == (~whole).sum()
     pushed = log[log["op"] == Op.PUSH]
     added = [server.server.counters[JOB] for server in network.servers]
     applied, refused = (sum(int(each[name]) for each in added) for name in ("applied_lanes", "refused_lanes"))
@@ -204,8 +204,8 @@ def test_logs_and_counters_agree_to_the_integer() -> None:
     network.check()
 
 
-def contacts(network: SteppedTestbed) -> int:
-    return sum(int(server.server.state.header.contacts) for server in network.servers)
+def connection_records(network: SteppedTestbed) -> int:
+    return sum(int(server.server.state.header.connection_records) for server in network.servers)
 
 
 @SWITCHES

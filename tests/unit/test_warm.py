@@ -22,7 +22,7 @@ from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
 from hosts.ps import share
 from hosts.ps.loop import ServerSockets
-from hosts.ps.rpcs import CONTACTS
+from hosts.ps.rpcs import CONNECTION_RECORDS
 from hosts.ps.serve import make_sources, serve
 from hosts.ps.service import make_service
 from hosts.sockets import clock_offset, open_udp
@@ -101,6 +101,6 @@ def run_a_ps(folder: Path) -> None:
             (push,) = core.transmit()
             core.receive_rpc_answer(bytes(push), 5)
             core.wake(core.deadline() or 0)
-            core.server.make_room(CONTACTS)
+            core.server.make_room(CONNECTION_RECORDS)
             serve(core.server.state, make_service(), make_udp(0), make_sources(-1), 0)
     assert [entry.signatures for entry in PS] == signatures

@@ -43,7 +43,7 @@ class Bench:
         return int(self.client.state.header.timeout)
 
     def round_trip(self, took: int) -> None:
-        self.client.empty(0)
+        self.client.start_empty_rpc(0)
         (request,) = self.sent()
         self.now += took
         self.answer(request)
@@ -131,7 +131,7 @@ def test_an_rpc_sent_before_a_backoff_says_nothing_about_the_new_timeout() -> No
 
 def test_karn_what_was_sent_twice_is_no_sample() -> None:
     bench = Bench()
-    bench.client.empty(0)
+    bench.client.start_empty_rpc(0)
     (request,) = bench.sent()
     bench.now += 100 * MS - 1
     bench.client.wake(bench.now)
@@ -229,7 +229,7 @@ def test_an_answer_that_answers_nothing_changes_nothing() -> None:
 def test_the_record_has_the_papers_metrics() -> None:
     bench = Bench()
     bench.now = 1000
-    bench.client.empty(0)
+    bench.client.start_empty_rpc(0)
     (request,) = bench.sent()
     assert request.header == Header(op=Op.EMPTY, job=1, worker=2, epoch=3, seq=64, t0=1000)
     answer = wire.reply(request.header, ps_proc=10, ps_queue=20, residence=3)

@@ -59,7 +59,7 @@ class Three:
         if kind < 0.1:
             ps = random.randrange(self.n_ps)
             for client in self.clients:
-                client.empty(ps)
+                client.start_empty_rpc(ps)
             return
         positions = np.array(random.sample(range(SIZE), random.choice([1, 40, SIZE])))
         deltas = np.array([random.getrandbits(32) for _ in positions], np.uint32)

@@ -122,7 +122,7 @@ def test_operations_run_to_their_end(bench: Bench) -> None:
     client.push(6, POSITIONS, POSITIONS.astype(np.uint32) + np.uint32(2**31), bench.answered)
     assert bench.run() == ENDED and bench.answered.all()
     assert bench.server.pushed == {key: 2**31 + key for key in range(SIZE)}
-    client.empty(0)
+    client.start_empty_rpc(0)
     assert bench.run() == ENDED and client.idle
     rows = client.records
     assert rows["op"].tolist() == [Op.PULL] * 7 + [Op.PUSH] * 7 + [Op.EMPTY]
@@ -244,7 +244,7 @@ def test_a_datagram_that_only_scapy_refuses_is_counted_as_malformed(monkeypatch:
     with ExitStack() as stack:
         bench = Bench(stack, "scapy")
         monkeypatch.setattr(scapy_layer, "parse", refuse)
-        bench.client.empty(0)
+        bench.client.start_empty_rpc(0)
         while bench.client.malformed < 2:
             assert bench.run(0.2) == TIMED_OUT
         assert not bench.client.idle

@@ -111,20 +111,20 @@ class OffloadingServer(Core[ReplyTo]):
             self.server.make_room(len(parts["callers"]) // CALLER.itemsize)
             restore_checkpoint(self.server.state, self._movers, parts, self.persisted)
         state.header.is_durable = 0
-        for notes in journal:
-            n_notes += self._replay_notes(np.array(np.frombuffer(notes, np.uint8)))
-        self.server.collect_contacts()
+        for part in journal:
+            notes += self._replay_journal(np.array(np.frombuffer(part, np.uint8)))
+        self.server.collect_connection_records()
         self.server.state.header.is_durable = 1
         if n_notes or parts:
             for store in self.stores.values():
                 store.restart_counts()
         return n_notes
 
-    def _replay_notes(self, notes: NDArray[np.uint8]) -> int:
-        at, n_replayed = 0, 0
+    def _replay_journal(self, notes: NDArray[np.uint8]) -> int:
+        at, number = 0, 0
         while at < len(notes):
-            at, n_requests = self.server.replay_notes(notes, at)
-            n_replayed += n_requests
+            at, taken = self.server.replay_journal(notes, at)
+            number += taken
             for _ in self.transmit():
                 pass
             if at < len(notes):

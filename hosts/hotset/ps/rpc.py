@@ -16,7 +16,7 @@ from foundation.protocol.header import HEADER_BYTES, SLOT_MASK, WINDOW_BITS, Hea
 from foundation.protocol.rpc import ALL, CONTROL, EMPTY, PULL, PUSH, Rpc, decode
 from hosts.hotset.ps.state import OffloadingState
 from hosts.ps.journal import FROM_WORKER, note
-from hosts.ps.rpcs import NEW, STALE, admit, check_version, end_turn, find_caller, write_answer
+from hosts.ps.rpcs import NEW, STALE, admit, check_version, find_caller, record_result, write_answer
 from hosts.ps.values import lanes_to_serve, pull, push
 from nativekit.compile import compiled, int64
 
@@ -29,10 +29,10 @@ def handle(server: OffloadingState, rpc: Rpc, length: int, arrival: int, answer:
     if length >= HEADER_BYTES and rpc.op == CONTROL:
         return COMMAND
     h = decode(rpc)
-    j, c, turn_kind = admit(server, h, length, arrival)
-    if turn_kind == STALE:
+    j, c, request_kind = admit(server, h, length, arrival)
+    if request_kind == STALE:
         return NO_REPLY
-    slot, caller, is_new = h.seq & SLOT_MASK, server.callers[c], turn_kind == NEW
+    slot, caller, is_new = h.seq & SLOT_MASK, server.callers[c], request_kind == NEW
     refused, added = int64(0), int64(0)
     if h.op == PULL:
         refused = pull(server, j, h, rpc, answer)
@@ -42,7 +42,7 @@ def handle(server: OffloadingState, rpc: Rpc, length: int, arrival: int, answer:
     elif h.op == EMPTY and h.iteration:
         refused = ALL & ~close_turn(server, h)
     if is_new:
-        end_turn(server, j, c, h, added, refused)
+        record_result(server, j, c, h, added, refused)
     if header.is_durable and ((is_new and h.op == PUSH) or (h.op == EMPTY and h.iteration)):
         note(server, FROM_WORKER, rpc, length)
     return write_answer(answer, rpc, h, refused)

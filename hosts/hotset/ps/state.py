@@ -12,7 +12,7 @@ from foundation.optimisers import TableOptimiser
 from hosts.keys import KeySpace
 from hosts.ps.journal import NOTE_BYTES, Journalled
 from hosts.ps.optimise import Batch, Rule, make_rules, width_of
-from hosts.ps.rpcs import CALLERS, CONTACTS, CallerRow, Contact, Job, make_jobs
+from hosts.ps.rpcs import CALLERS, CONNECTION_RECORDS, CallerRow, ConnectionRecord, Job, make_jobs
 from hosts.ps.rpcs import needs_room as rpcs_need_room
 from hosts.ps.share import Share, make_share
 from hosts.ps.values import Cell, ValuesHeader, ValuesState, make_cells
@@ -36,7 +36,7 @@ class Server(NamedTuple):
     cells: RecordTable[Cell]
     at_switch: Words
     """uint32[jobs, places + 1]: the part of each value that the switch was given and has not returned."""
-    contacts: Records[Contact]
+    connection_records: Records[ConnectionRecord]
     journal: Octets
     rules: Records[Rule]
     batch: Batch
@@ -55,7 +55,8 @@ def make_server(
     header.width = width_of(rules)
     return Server(
         header, make_jobs(jobs), records(CALLERS, CallerRow), cells,
-        np.zeros((len(jobs), share.header.places + 1), np.uint32), records(CONTACTS, Contact),
+        np.zeros((len(jobs), share.header.places + 1), np.uint32),
+        records(CONNECTION_RECORDS, ConnectionRecord),
         np.zeros(journal_bytes, np.uint8), rules, one(Batch), share,
     )  # fmt: skip
 

@@ -119,8 +119,8 @@ def make_run(folder: Path) -> GoldenRun:
         for number in range(ROUNDS)
         for position, arm in enumerate(ARMS)
     ]
-    for contacts in world.server.server.collect_contacts():
-        ps_logs.write_connections(contacts)
+    for connection_records in world.server.server.collect_connection_records():
+        ps_logs.write_connections(connection_records)
     ps_logs.send_updates(world.server.stores)
     merge_logs(parts, folder)
     record = RunRecord(

@@ -150,7 +150,7 @@ def test_a_call_that_is_sent_again_counts_from_its_first_transmission(tmp_path: 
     world = Timed(3, 1, 2, [1], BATCH)
     client = world.clients[1]
     world.now = 1_000_000
-    client.empty(1)
+    client.start_empty_rpc(1)
     first = client.transmit()
     due = client.deadline()
     assert first is not None and due is not None

@@ -35,7 +35,7 @@ def end_of(testbed: SimulatedTestbed, schedule: FaultSchedule) -> list[Any]:
     return [
         outcome,
         history_of(testbed.operations),
-        testbed.current_values().tolist(),
+        testbed.stored_values().tolist(),
         cables,
         contents(testbed),
     ]

@@ -100,10 +100,10 @@ def test_pushes_add_to_every_workers_model_and_pulls_read_it(design: Design) -> 
         client.pull(3, positions)
         assert client.idle and client.values.tolist() == [12, 120, 2**32 - 12]
     assert np.all(answered)
-    testbed.clients[0].empty(0)
+    testbed.clients[0].start_empty_rpc(0)
     assert not testbed.clients[0].idle  # a barrier
     for client in testbed.clients[1:]:
-        client.empty(0)
+        client.start_empty_rpc(0)
     testbed.settle()
 
 

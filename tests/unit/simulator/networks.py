@@ -87,17 +87,17 @@ class RandomTestbed:
         if a < len(self.network.clients):
             self.network.clients[a].take_records()
         else:
-            self.network.collect_contacts(a - len(self.network.clients))
+            self.network.collect_connection_records(a - len(self.network.clients))
 
     def settle(self) -> None:
         pass_time(self.network, self.network.now + 10_000_000_000)
 
-    def held(self) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
-        held = self.switch.held(self.network.arm.job, self.space)
+    def stored_values(self) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
+        values = self.switch.stored_values(self.network.arm.job, self.space)
         for store in self.network.stores:
             stored = store.contents()
-            held[self.space.positions(stored.keys)] += stored.values
-        return held
+            values[self.space.positions(stored.keys)] += stored.values
+        return values
 
     def state(self) -> bytes:
         world = self.network.world

@@ -85,7 +85,7 @@ def test_a_schedule_is_a_history(fault: str) -> None:
         play_schedule(testbed, draw_faults("everything", "offload-proxy", 5))
         outcome = play_schedule(testbed, schedule)
         found.append(
-            (outcome, testbed.operations.history.tobytes(), testbed.now, testbed.current_values().tolist())
+            (outcome, testbed.operations.history.tobytes(), testbed.now, testbed.stored_values().tolist())
         )
         assert max(testbed.operations.progress.operations) > 3
     assert found[0] == found[1]

@@ -32,7 +32,7 @@ async def nothing(*_: Any) -> None:
 
 
 def forget_notes_of_workers(patched: pytest.MonkeyPatch) -> None:
-    def replay_notes(server: RpcServer, notes: Any, at: int) -> tuple[int, int]:
+    def replay_journal(server: RpcServer, notes: Any, at: int) -> tuple[int, int]:
         while at < len(notes):
             source, _, behind = read_note(notes, at)
             if source != FROM_WORKER:
@@ -40,7 +40,7 @@ def forget_notes_of_workers(patched: pytest.MonkeyPatch) -> None:
             at = behind
         return at, 0
 
-    patched.setattr(RpcServer, "replay_notes", replay_notes)
+    patched.setattr(RpcServer, "replay_journal", replay_journal)
 
 
 def forget_notes_of(source: int) -> Break:

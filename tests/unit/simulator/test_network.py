@@ -57,7 +57,7 @@ def operate_to_rest(testbed: RandomTestbed, count: int, lanes: int = 0) -> None:
     """Let each worker do so many operations, and check that every pushed value is held at the end."""
     testbed.operate(count)
     testbed.settle()
-    assert (testbed.held() == testbed.ledger.sums).all() and testbed.ledger.lanes > lanes
+    assert (testbed.stored_values() == testbed.ledger.sums).all() and testbed.ledger.lanes > lanes
     check_conservation(testbed)
 
 
@@ -76,8 +76,8 @@ def test_every_push_is_held_once(arm: Arm, network: Network) -> None:
         assert testbed.network.world.down.dropped.sum() == 0 == testbed.network.world.down.waited.sum()
     if arm.settings.aggregates:
         # The switch holds what is hot.
-        assert testbed.switch.held(arm.job, testbed.space)[::2].any()
-        assert not testbed.switch.held(arm.job, testbed.space)[1::2].any()
+        assert testbed.switch.stored_values(arm.job, testbed.space)[::2].any()
+        assert not testbed.switch.stored_values(arm.job, testbed.space)[1::2].any()
 
 
 @pytest.mark.parametrize("arm", [BASELINE, OFFLOAD], ids=lambda arm: arm.name)

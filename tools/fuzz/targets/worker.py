@@ -44,7 +44,7 @@ class Bench:
         )
         self.worker.hint(POSITIONS[::3].astype(np.uint64))
         if operation == EMPTY:
-            self.worker.empty(1)
+            self.worker.start_empty_rpc(1)
         elif operation == PULL:
             self.worker.pull(1, POSITIONS)
         else:
