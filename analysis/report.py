@@ -135,7 +135,7 @@ def write_report(run: Path, record: RunRecord, summary: Summary, progress: Progr
         losses=[line for name in summary.loads for line in worse_metrics(summary, name)],
         no_losses=_line("nothing_worse", summary=summary),
         facts=[*fact_sentences(summary), *caveats(is_virtual)],
-        reading=reading(summary, is_virtual),
+        how_to_read=how_to_read(summary, is_virtual),
         glossary=glossary(summary.run_arms),
         plots=[plot(figure) for figure in drawn],
         record=record.model_dump_json(indent=2, exclude={"blocks", "repeated_blocks"}),
@@ -159,7 +159,7 @@ def write_cluster_report(source: Source, report: Path, progress: Progress = no_p
         provenance=_logged(source),
         paper=[paper],
         plots=[plot(figure) for figure in drawn],
-        reading=texts("how_to_read_logs"),
+        how_to_read=texts("how_to_read_logs"),
     )
     write_text(report, build(page))
     return paper
@@ -176,7 +176,7 @@ def what_was_run(record: RunRecord, summary: Summary) -> list[tuple[str, str]]:
     return pairs("what_was_run", record, _frame_us(record), summary=summary)
 
 
-def reading(summary: Summary, is_virtual: bool) -> list[str]:
+def how_to_read(summary: Summary, is_virtual: bool) -> list[str]:
     return texts("how_to_read", is_virtual, summary=summary)
 
 

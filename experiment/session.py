@@ -37,9 +37,9 @@ class PlannedBlock:
     no delays."""
     round: int = -1
     load: float = 0.0
-    discarded: int = AFTER_ALL_STEPS
-    """Steps of each worker after which all are measured, even if `discard_ms` is not over: a closed loop may
-    be faster than expected."""
+    max_discarded_steps: int = AFTER_ALL_STEPS
+    """Maximum number of steps that each worker discards, even if `discard_ms` has not elapsed: a closed loop
+    may be faster than expected."""
 
 
 class BlockResult(BaseModel):
@@ -106,8 +106,8 @@ class Session(ABC):
         """Return the time of the clock that paces steps, in ns."""
 
     @abstractmethod
-    def spent_s(self) -> float:
-        """Return the time that counts against `budget_s`, in s."""
+    def budget_clock_s(self) -> float:
+        """Return the clock that `budget_s` is measured with, in s; only differences have a meaning."""
 
     # -- steps
 
@@ -141,7 +141,7 @@ class Session(ABC):
 
     @abstractmethod
     async def new_operations(self) -> pl.DataFrame:
-        """Return the operations that workers logged since the last call, without repeated blocks."""
+        """Return the operations logged since the last call, not `measured` in blocks that were run again."""
 
     @abstractmethod
     async def server_use(self) -> dict[str, ServerUse]:

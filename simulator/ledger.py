@@ -27,7 +27,6 @@ class WorkerLedger:
         self._answered = np.zeros(0, np.bool_)
 
     def open(self, positions: NDArray[np.integer], deltas: Values) -> NDArray[np.bool_]:
-        """Begin a push of distinct parameters [n]; return `answered` [n], which the client fills in."""
         self._positions, self._deltas = positions.astype(np.int64), deltas
         self._answered = np.zeros(len(positions), np.bool_)
         return self._answered

@@ -66,8 +66,8 @@ class SimulatedSession(Session):
     def clock_ns(self) -> int:
         return self.now_ns
 
-    def spent_s(self) -> float:
-        """Return the assumed CPU time of the RPCs: unlike a measured time, it is the same on all machines."""
+    def budget_clock_s(self) -> float:
+        """Return what counts against `budget_s`: RPCs, so that a run does not depend on the machine."""
         return self.rpcs() * RPC_S
 
     @asynccontextmanager
@@ -111,7 +111,7 @@ class SimulatedSession(Session):
                 (network.server_used_ns() - server_ns_before) / (len(network.servers) * duration),
                 _communication(trainers),
             )
-        measured_step = planned.first_step + planned.discarded
+        measured_step = planned.first_step + planned.max_discarded_steps
         origin = Origin(0, arm.job, arm.name, planned.round, planned.load, 0, measured_step)
         measured_from = [start + self.config.discard_ms * 1_000_000 for start in starts]
         self.logs.write(log, origin, measured_from, [trainer.operations for trainer in trainers])

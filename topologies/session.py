@@ -61,7 +61,7 @@ class RealSession(Session):
     def clock_ns(self) -> int:
         return time.monotonic_ns()
 
-    def spent_s(self) -> float:
+    def budget_clock_s(self) -> float:
         return self.clock_ns() / 1e9
 
     @asynccontextmanager
@@ -71,9 +71,9 @@ class RealSession(Session):
             return
         await self._command(lambda controller: self._control.publish(controller, arm.job))
         yield
-        await self._hold(arm)
+        await self._stop_exchanges(arm)
 
-    async def _hold(self, arm: Arm) -> None:
+    async def _stop_exchanges(self, arm: Arm) -> None:
         if self._collects(arm):
             await self._command(lambda controller: self._control.hold(controller, arm))
 
@@ -105,7 +105,7 @@ class RealSession(Session):
             "round": planned.round,
             "load": planned.load,
             "discard_ns": self.config.discard_ms * 1_000_000,
-            "discard_steps": planned.discarded,
+            "discard_steps": planned.max_discarded_steps,
         }
         steps, period_ns = planned.steps, planned.period_ns
         step_s = 10 * period_ns / 1e9 or MAX_STEP_S[self.config.codec]
@@ -129,10 +129,11 @@ class RealSession(Session):
             await self._load_under_training(keys, lambda moved, _: phase.update(moved))
             if not self.config.has_room_for_profile:
                 await self._load_jobs({profile.job: []})
-            # No job uses them yet, so the switch can add entries of one while those of others are encoded.
+            # The arms' jobs have not started, so the switch can insert one job's entries while the next job's
+            # are encoded.
             await self._load_jobs({arm.job: keys for arm in arms}, show_progress_of_arms)
         for arm in (profile, *arms):
-            await self._hold(arm)
+            await self._stop_exchanges(arm)
             command = {"cmd": "hint", "job": arm.job, "file": str(self.hot_set)}
             await call_all(self.workers, command)
 

@@ -56,7 +56,7 @@ class Page:
     losses: Sequence[Sentence] = ()
     no_losses: str = ""
     facts: Sequence[str] = ()
-    reading: Sequence[str] = ()
+    how_to_read: Sequence[str] = ()
     glossary: Sequence[tuple[str, str]] = field(default_factory=glossary)
     record: str = ""
 

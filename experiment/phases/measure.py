@@ -43,7 +43,7 @@ async def measure(session: Session, halfway: Callable[[], Awaitable[None]]) -> N
     """Run rounds at the offered rates; call `halfway` once, between two rounds, if the run goes on then."""
     config = session.config
     rng = random.Random(config.seed)
-    rounds = RoundCount(config, session.spent_s)
+    rounds = RoundCount(config, session.budget_clock_s)
     is_halfway = False
     with session.reporter.phase("measure", 1.0) as phase:
         while session.record.ended_by is None:
@@ -59,9 +59,9 @@ async def measure(session: Session, halfway: Callable[[], Awaitable[None]]) -> N
                 session.record.ended_by = "script"
             if session.record.ended_by is None and not is_halfway and rounds.is_halfway:
                 is_halfway = True
-                begun = session.spent_s()
+                begun = session.budget_clock_s()
                 await halfway()
-                rounds.exclude(session.spent_s() - begun)
+                rounds.exclude(session.budget_clock_s() - begun)
 
 
 def _show_first_numbers(session: Session, rounds: RoundCount) -> None:

@@ -46,7 +46,8 @@ class OperationRecord(NamedTuple):
 
 
 class PushLedger(Protocol):
-    def open(self, positions: NDArray[np.integer], deltas: Values) -> NDArray[np.bool_]: ...
+    def open(self, positions: NDArray[np.integer], deltas: Values) -> NDArray[np.bool_]:
+        """Begin a push of distinct parameters [n]; return flags [n] that the client sets on answers."""
 
     def close(self) -> None: ...
 

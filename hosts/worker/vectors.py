@@ -1,4 +1,4 @@
-"""A worker's calls in designs whose workers add up whole vectors together, for Python."""
+"""Python client of the all-reduce designs, in which all workers add up whole vectors."""
 
 from __future__ import annotations
 
@@ -108,4 +108,6 @@ def check_below(vector: Vector, limit: float, name: str) -> None:
     wrong = np.flatnonzero(~(np.abs(vector) < np.float32(limit)))
     if len(wrong):
         at = int(wrong[0])
-        raise ValueError(f"value {at}: expected a finite number below {name}, got {vector[at]}")
+        raise ValueError(
+            f"value {at}: expected a finite number with a magnitude below {name}, got {vector[at]}"
+        )

@@ -15,7 +15,7 @@ from simulator.sweeps.plan import Sweep
 from simulator.sweeps.point import CachedPoint, SweptArm
 from simulator.sweeps.spread import SweepResults
 
-_READING = (
+_HOW_TO_READ = (
     "The same P4 program and agents as in a real run, on a virtual clock, with cables, cores and CPU times "
     "of agents as configured (docs/simulator.md).",
     "Capacity is the step rate of all workers together when each begins a step as soon as it ends one.",
@@ -32,7 +32,7 @@ def write_page(swept: Sequence[Sweep], results: SweepResults, folder: Path) -> P
         title="Simulated sweeps",
         plots=[plot(figure) for figure in figures],
         tables=tables,
-        reading=_READING,
+        how_to_read=_HOW_TO_READ,
     )
     report = folder / "report.html"
     write_text(report, build(page))

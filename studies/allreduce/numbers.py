@@ -76,7 +76,7 @@ class Octets(Strict):
 class TrainingRow(Strict):
     question: str
     arm: str
-    waits: bool
+    waits: bool  # whether workers wait for each other
     steps_per_s: float
     step_us: float
     bytes_per_step: float

@@ -14,7 +14,7 @@ from studies.allreduce.plan import MEMORY
 from studies.allreduce.point import DELAY_US, QUEUE_KB, SWITCH_MPPS, SWITCH_US
 from studies.report import write_report
 
-_READING = (
+_HOW_TO_READ = (
     "A simulation with the P4 programs and agents of real runs. The dedicated switch delays a frame by "
     f"{SWITCH_US:g} µs and takes {SWITCH_MPPS:,.0f} million frames a second. A cable delays a frame by "
     f"{DELAY_US:g} µs, and up to {QUEUE_KB:,.0f} KiB wait before it.",
@@ -41,7 +41,7 @@ def write_page(numbers: Numbers, provenance: Sequence[tuple[str, str]], folder: 
         provenance=provenance,
         plots=[plot(figure) for figure in figures],
         tables=tables_of(numbers),
-        reading=_READING,
+        how_to_read=_HOW_TO_READ,
     )
     return write_report(page, figures, folder, numbers)
 

@@ -8,7 +8,7 @@ SMOOTHED_BINS = 5
 
 
 class TrainingResult(Strict):
-    waits: bool
+    waits: bool  # whether workers wait for each other
     keys_per_step: float
     parameters: int
     step_us: float

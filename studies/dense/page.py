@@ -24,13 +24,13 @@ _GLOSSARY = (
         "a published time of a step, split by the multiply-adds of the layers, which were not measured",
     ),
 )
-_READING_WHATIF = (
+_HOW_TO_READ_WHATIF = (
     "T is the time of a step on one worker. All-reduces run one after the other, each as soon as its buffer "
     "is ready; the time they take after the end of backward is added to T. Bandwidth is used fully unless a "
     "curve is given, compression takes no time, and start-ups are counted only if given ([BOTTLENECK]).",
     "With a switch that sums, each gradient goes up once while the sum comes down, and no worker adds.",
 )
-_READING_OVERLAP = (
+_HOW_TO_READ_OVERLAP = (
     "A single all-reduce of s bytes takes α + β·s. While k of them transfer bytes, each takes f(k) times as "
     "long for its bytes; start-ups do not interfere. Each buffer is sent as soon as it is ready and there is "
     "room, in the order of backward.",
@@ -59,7 +59,7 @@ def write_whatif(
         provenance=[*_sources(models), *network.describe(), ("buffers", fusion.describe())],
         tables=[("Required network", [_requirements(requirements, target)])],
         plots=[plot(figure) for figure in figures],
-        reading=_READING_WHATIF,
+        how_to_read=_HOW_TO_READ_WHATIF,
         glossary=_GLOSSARY,
     )
     return write_report(page, figures, folder)
@@ -78,7 +78,7 @@ def write_overlap(
         provenance=[*_sources(models), *network.describe()],
         tables=[("Time of a step", [times_table(times)])],
         plots=[plot(figure) for figure in figures],
-        reading=_READING_OVERLAP,
+        how_to_read=_HOW_TO_READ_OVERLAP,
         glossary=_GLOSSARY,
     )
     return write_report(page, figures, folder)

@@ -12,7 +12,7 @@ from studies.optimisers.plan import TITLES
 from studies.optimisers.training import SERVERS, WORKERS, DataName
 from studies.report import write_report
 
-_READING = (
+_HOW_TO_READ = (
     f"A simulation with the P4 programs and agents of real runs: {WORKERS} workers and {SERVERS} servers, "
     "each with a core of its own, and a dedicated switch.",
     "The learning rate and the hot set are chosen on half of each data set; losses are of the other half. "
@@ -31,7 +31,7 @@ def write_page(numbers: Numbers, provenance: Sequence[tuple[str, str]], folder: 
         provenance=provenance,
         plots=[plot(figure) for figure in figures],
         tables=tables_of(numbers),
-        reading=_READING,
+        how_to_read=_HOW_TO_READ,
     )
     return write_report(page, figures, folder, numbers)
 

@@ -11,7 +11,7 @@ from analysis.figures.model import Fact, Figure
 from analysis.figures.source import of_run
 from analysis.page.build import Page, build, drawings, glossary
 from analysis.page.plots import plot
-from analysis.report import caveats, differences, measured_answer, paper_table, reading, what_was_run
+from analysis.report import caveats, differences, how_to_read, measured_answer, paper_table, what_was_run
 from analysis.wording import Row, Table, plain
 from foundation.designs.hotset import BASELINE, OFFLOAD
 from foundation.logs.parts import write_text
@@ -64,7 +64,7 @@ def _page(
         differences=list(differences(first.summary, name)),
         no_losses="Which metrics are worse is in the table above.",
         facts=caveats(is_virtual=False),
-        reading=reading(first.summary, is_virtual=False),
+        how_to_read=how_to_read(first.summary, is_virtual=False),
         glossary=glossary(first.summary.run_arms),
         plots=[plot(figure) for figure in ordered],
     )
@@ -127,5 +127,5 @@ def write_map(
     write_figures(found, folder)
     page = folder / "map.html"
     ordered = [plot(figure) for figure in found]
-    write_text(page, build(Page(title="When does offload pay?", plots=ordered, reading=())))
+    write_text(page, build(Page(title="When does offload pay?", plots=ordered, how_to_read=())))
     return offload_map, page

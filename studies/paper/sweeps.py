@@ -59,8 +59,8 @@ def by_workers(runs: Sequence[MeasuredRun]) -> Figure:
         Axis("change, in % of the baseline", is_share=True),
         [Panel(TITLES[quantity], [_change(ordered, metric)]) for quantity, metric in CHANGE_METRICS.items()],
         kind="points",
-        caption="The number of workers changes how long requests and answers wait, but not the packing. "
-        "Bars are 95 % intervals; below 0, offload is an improvement.",
+        caption="The number of workers changes how long requests and answers wait, but not the packing "
+        "of keys into RPCs. Bars are 95 % intervals; below 0, offload is an improvement.",
     )
 
 

@@ -13,7 +13,7 @@ from studies.policies.rules import POLICIES
 from studies.policies.table import cells, columns, printed_sizes, write_table
 from studies.report import write_report
 
-_READING = (
+_HOW_TO_READ = (
     "A policy decides which keys the switch holds. All policies replay the same accesses in the same order: "
     "by iteration, then worker, then key. An access hits if its key is in the switch. A key enters the "
     "switch together with an access to it, which carries its value; a key that a policy selects at the end "
@@ -71,7 +71,7 @@ def _page(study: Study, plots: list[Plot]) -> Page:
         answers=[answer_of(study)],
         provenance=_provenance(study),
         tables=[("Policies", tables_of(study))],
-        reading=_READING,
+        how_to_read=_HOW_TO_READ,
         glossary=_GLOSSARY,
     )
 

@@ -35,7 +35,7 @@ class IdleSession(Session):
     def clock_ns(self) -> int:
         return self.now_ns
 
-    def spent_s(self) -> float:
+    def budget_clock_s(self) -> float:
         return self.now_ns / 1e9
 
     async def run_steps(

@@ -43,7 +43,10 @@ class Callers:
         self._issued = 0
 
     def call(self, requests: Requests, count: int) -> Trial:
-        """Issue `count` RPCs, await the answers; cycle through more than CALLERS * WINDOW requests."""
+        """Issue `count` RPCs and await the answers.
+
+        `requests` are reused in turn; there must be more than CALLERS * WINDOW of them.
+        """
         first, self._issued = self._issued, self._issued + count
         answered, ns = exchange(self._udp, self._wire, requests.rpcs, requests.octets, first, count)
         if answered != count:

@@ -45,7 +45,7 @@ class ScriptSession(RealSession):
             "round": planned.round,
             "load": planned.load,
             "discard_ns": self.config.discard_ms * 1_000_000,
-            "discard_steps": planned.discarded,
+            "discard_steps": planned.max_discarded_steps,
         }
         connected = [worker for worker in arm.joined_workers if not worker.has_left.is_set()]
         await command_workers(connected, "begin_block", COMMAND_S, **block)

@@ -65,7 +65,7 @@ def reserved_port(shared: int = socket.SO_REUSEPORT) -> Iterator[int]:
 
 
 def switch_command(
-    program: Sequence[str],
+    executable: Sequence[str],
     address: str,
     interfaces: Mapping[int, str] = {},
     *,
@@ -73,20 +73,20 @@ def switch_command(
     options: Sequence[str] = WITHOUT_PROGRAM,
     target_options: Sequence[str] = (),
 ) -> list[str]:
-    """Return the command line of a switch, by default without a program; `interfaces` are by port number."""
+    """Return the command line of a switch, by default without a P4 program; `interfaces` are by port number."""
     ports = [word for port, interface in interfaces.items() for word in ("-i", f"{port}@{interface}")]
     cpu = [] if cpu_port is None else ["--cpu-port", str(cpu_port)]
     # BMv2 requires "--" before the options of its target; softswitch accepts it.
     return [
-        *program, *options, "--device-id", str(DEVICE_ID), *ports,
+        *executable, *options, "--device-id", str(DEVICE_ID), *ports,
         "--", "--grpc-server-addr", address, *cpu, *target_options,
     ]  # fmt: skip
 
 
 @cache
-def has_thrift(program: str) -> bool:
-    """Return whether a BMv2 was built with Thrift, which setting rates and depths of its queues needs."""
-    done = subprocess.run([program, "--help"], capture_output=True, text=True, check=False)
+def has_thrift(executable: str) -> bool:
+    """Return whether BMv2 was built with Thrift, which is needed to set the rates and depths of its queues."""
+    done = subprocess.run([executable, "--help"], capture_output=True, text=True, check=False)
     return "--thrift-port" in done.stdout + done.stderr
 
 
@@ -191,15 +191,15 @@ def bmv2(
     target_options: Sequence[str] = (),
     cores: Iterable[int] | None = None,
 ) -> Iterator[SwitchProcess]:
-    program, thrift_port = find_bmv2(), None
+    executable, thrift_port = find_bmv2(), None
     options: Sequence[str] = WITHOUT_PROGRAM
     with ExitStack() as reserved:
         address = f"127.0.0.1:{reserved.enter_context(reserved_port())}"
-        if has_thrift(program):  # by default each BMv2 uses port 9090
+        if has_thrift(executable):  # by default each BMv2 uses port 9090
             thrift_port = reserved.enter_context(reserved_port(socket.SO_REUSEADDR))
             options = (*options, "--thrift-port", str(thrift_port))
         command = switch_command(
-            [program],
+            [executable],
             address,
             interfaces,
             cpu_port=cpu_port,

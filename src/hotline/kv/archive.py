@@ -1,7 +1,7 @@
 """The .npz archive of a worker's tables.
 
-A table is an array NAME [rows, dim]. With an optimiser there are NAME.first and NAME.second, the words of its
-state, and NAME.steps.
+A table is an array NAME [rows, dim]. With an optimiser there are NAME.first and NAME.second, the arrays of its
+state [rows, dim], and NAME.steps.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from hotline.kv.calls import InvalidArgument
 from topologies.embedding_tables import Table
 
 Floats = NDArray[np.float32]
-_WORDS = {"first": FIRST, "second": SECOND}
+_STATE_FLAGS = {"first": FIRST, "second": SECOND}
 
 
 class SavedTable(NamedTuple):
     values: Floats
     states: Mapping[int, Floats]
-    """Words of the optimiser's state [rows, dim] by flag; empty without an optimiser."""
+    """Arrays of the optimiser's state [rows, dim], by header flag; empty without an optimiser."""
     steps: int
 
     @property
@@ -34,9 +34,9 @@ class SavedTable(NamedTuple):
 
 
 def state_arrays(name: str, states: Sequence[Floats], steps: int) -> dict[str, Any]:
-    """Return an archive's arrays of a table's optimiser: its words of state [rows, dim], and its steps."""
-    words = {f"{name}.{word}": state for word, state in zip(_WORDS, states, strict=True)}
-    return {**words, f"{name}.steps": np.array(steps)}
+    """Return an archive's arrays of a table's optimiser: its state [rows, dim] each, and its steps."""
+    arrays = {f"{name}.{part}": state for part, state in zip(_STATE_FLAGS, states, strict=True)}
+    return {**arrays, f"{name}.steps": np.array(steps)}
 
 
 def load_archive(path: str | os.PathLike[str], tables: Mapping[str, Table]) -> dict[str, SavedTable]:
@@ -52,7 +52,7 @@ def load_archive(path: str | os.PathLike[str], tables: Mapping[str, Table]) -> d
 def _table_of(
     path: str | os.PathLike[str], table: Table, arrays: Mapping[str, NDArray[np.generic]]
 ) -> SavedTable:
-    names = [table.name, *(f"{table.name}.{word}" for word in _WORDS if table.optimiser is not None)]
+    names = [table.name, *(f"{table.name}.{part}" for part in _STATE_FLAGS if table.optimiser is not None)]
     found: list[Floats] = []
     for name in names:
         array = arrays.get(name)
@@ -63,4 +63,4 @@ def _table_of(
             )
         found.append(array.astype(np.float32))
     steps = arrays.get(f"{table.name}.steps", np.array(0))
-    return SavedTable(found[0], dict(zip(_WORDS.values(), found[1:], strict=False)), int(steps))
+    return SavedTable(found[0], dict(zip(_STATE_FLAGS.values(), found[1:], strict=False)), int(steps))

@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from analysis.record import AgentCost, CapacityCheck, ProgramUse
-from analysis.report import answers, caveats, durability, fact_sentences, reading, what_was_run, worse_metrics
+from analysis.report import (
+    answers,
+    caveats,
+    durability,
+    fact_sentences,
+    how_to_read,
+    what_was_run,
+    worse_metrics,
+)
 from analysis.summary import ProgramShare, Summary
 from analysis.wording import texts
 from simulator.answer.arm_results import ArmResult, OffloadComparison, Utilization
@@ -154,9 +162,9 @@ def test_how_to_read_it_depends_on_what_was_run() -> None:
         a_summary(NO_ROUND, reports=5),
         run_summary({"ring": 8_000.0}),
     )
-    assert len({reading(each, is_virtual=False)[0] for each in (paced, script, vectors)}) == 3
+    assert len({how_to_read(each, is_virtual=False)[0] for each in (paced, script, vectors)}) == 3
     # In virtual time there is no noise, and nothing to say of it.
-    real, virtual = reading(paced, is_virtual=False), reading(paced, is_virtual=True)
+    real, virtual = how_to_read(paced, is_virtual=False), how_to_read(paced, is_virtual=True)
     assert (len(real), len(virtual), real[0]) == (3, 2, virtual[0])
     assert caveats(is_virtual=False)[1:] == caveats(is_virtual=True)[1:]
 

@@ -320,7 +320,11 @@ def test_who_waits_in_vain_says_so() -> None:
         (np.ones(SIZE + 80, np.float32), 2, "expected a vector of 1 to 310 values, got 380"),
         (np.ones(3, np.float64), 2, "expected a vector of float32 or int32, got float64"),
         (np.ones(3, np.float32), 1, "expected 2 to 32 workers, got 1"),
-        (np.array([1, np.nan], np.float32), 2, "value 1: expected a finite number below .*, got nan"),
+        (
+            np.array([1, np.nan], np.float32),
+            2,
+            "value 1: expected a finite number with a magnitude below .*, got nan",
+        ),
         (np.array([1, -MAX_SUM // 2 - 1], np.int32), 2, "value 1: expected an integer from -1073741823 to"),
     ],
 )

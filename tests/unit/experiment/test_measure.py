@@ -68,7 +68,7 @@ class PlayedSession(IdleSession):
         )
         return [ran] * WORKERS
 
-    def spent_s(self) -> float:
+    def budget_clock_s(self) -> float:
         return time.monotonic()
 
     def read_machine(self) -> MachineCounters:

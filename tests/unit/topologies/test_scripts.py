@@ -99,7 +99,7 @@ async def test_a_block_ends_when_all_workers_together_have_done_its_steps(tmp_pa
     played, reported = Played(tmp_path, each_tells=(2, 8)), []
     session = session_of(played, tmp_path)
     ran = await session.run_steps(
-        PlannedBlock(OFFLOAD, 0, 5, round=2, load=0.0, discarded=3),
+        PlannedBlock(OFFLOAD, 0, 5, round=2, load=0.0, max_discarded_steps=3),
         lambda name, steps: reported.append((name, steps)),
     )
     assert [each.steps for each in ran] == [2, 8] and ran[0].updates_sent == 40

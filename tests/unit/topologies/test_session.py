@@ -126,7 +126,7 @@ async def test_steps_have_their_time(settings: dict[str, Any], period_ns: int, s
 async def test_a_block_gets_its_discarded_time_and_steps() -> None:
     worker = CommandLog()
     session = real_session(Config(discard_ms=30), workers=[worker])
-    await session.run_steps(PlannedBlock(arm("baseline"), first_step=100, steps=8, discarded=2))
+    await session.run_steps(PlannedBlock(arm("baseline"), first_step=100, steps=8, max_discarded_steps=2))
     asked = {
         name: worker.commands[0][name] for name in ("first_step", "steps", "discard_ns", "discard_steps")
     }

@@ -111,7 +111,7 @@ class Calculations:
         b, packet = self.b, self.packet
         cursor = packet.get("cursor")
         size = b.sub(packet.get("ingress_length"), cursor)
-        for limit in (packet.get("cut"), integer(32, _MAX_PAYLOAD_BYTES)):
+        for limit in (packet.get("truncated_length"), integer(32, _MAX_PAYLOAD_BYTES)):
             size = b.select(b.icmp_unsigned("<", size, limit), size, limit)
         size = resize(b, size, 64)
         packet.copy_bytes(end, byte_offset(b, packet.get("frame"), resize(b, cursor, 64)), size)

@@ -36,7 +36,7 @@ def emit_deparser(actions: ActionEmitter, traffic: Traffic) -> None:
     if recirculates:
         with b.if_then(recirculated):
             traffic.recirculate(start, length)
-    cut = resize(b, packet.get("cut"), 64)
-    length = b.select(b.icmp_unsigned("<", length, cut), length, cut)
+    limit = resize(b, packet.get("truncated_length"), 64)
+    length = b.select(b.icmp_unsigned("<", length, limit), length, limit)
     actions.output.finish(packet.get("egress_port"), length)
     b.branch(traffic.next_block)

@@ -146,10 +146,10 @@ class ActionEmitter:
     def _truncate(self, length: ir.Expression) -> None:
         value, _ = self.packet.arithmetic.exact(length)
         width = max(value.type.width, 32)
-        cut = resize(self.b, self.packet.get("cut"), width)
+        limit = resize(self.b, self.packet.get("truncated_length"), width)
         value = resize(self.b, value, width)
-        smaller = self.b.select(self.b.icmp_unsigned("<", value, cut), value, cut)
-        self.packet.set("cut", resize(self.b, smaller, 32))
+        smaller = self.b.select(self.b.icmp_unsigned("<", value, limit), value, limit)
+        self.packet.set("truncated_length", resize(self.b, smaller, 32))
 
 
 def _blocks(b: llvm.IRBuilder, body: Sequence[ir.Statement]) -> dict[int, llvm.Block]:

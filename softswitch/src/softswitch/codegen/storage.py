@@ -19,10 +19,10 @@ SCALARS = {
     "length": I32,  # as BMv2 updates it in add_header and remove_header
     "port": I32,  # on which the frame arrived
     "egress_port": I32,
-    "cut": I32,  # maximum length in bytes, set by truncate
-    "clone_session": I32,  # session plus 1; 0 is none
-    "clone_list": I32,  # number of the field list
-    "resubmit_list": I32,  # field list plus 1, like the next two; 0 is none
+    "truncated_length": I32,  # maximum length in bytes, set by truncate
+    "clone_session": I32,  # plus 1; 0 is none
+    "clone_list": I32,
+    "resubmit_list": I32,  # plus 1, as the next two; 0 is none
     "recirculate_list": I32,
     "digest": I32,
 }
@@ -108,7 +108,7 @@ class Storage:
         values = {"frame": frame, "ingress_length": length, "length": length, "port": port}
         for name, value in values.items():
             self.set(name, value)
-        self.set("cut", integer(32, NOT_TRUNCATED))
+        self.set("truncated_length", integer(32, NOT_TRUNCATED))
 
     def get(self, name: str) -> llvm.Value:
         return self.b.load(self._scalars[name], typ=self._scalar_kinds[name])

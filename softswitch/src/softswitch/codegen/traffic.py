@@ -238,11 +238,11 @@ class Traffic:
                         packet.store(ref, self.saved.load_stored(ref))
         packet.store_standard(Standard.INSTANCE_TYPE, integer(32, kind))
 
-    def _reset_requests(self, cut: llvm.Value) -> None:
+    def _reset_requests(self, truncated_length: llvm.Value) -> None:
         """Reset what was requested for the original, as a copy is a new packet in BMv2."""
         for name in ("clone_session", "resubmit_list", "recirculate_list", "digest"):
             self.packet.set(name, integer(32, 0))
-        self.packet.set("cut", cut)
+        self.packet.set("truncated_length", truncated_length)
 
     def _queue(self, queue: PassQueue, run: llvm.Value) -> None:
         queue.push(run)

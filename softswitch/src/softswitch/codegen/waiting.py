@@ -35,9 +35,9 @@ def emit_enqueue(actions: ActionEmitter) -> None:
 
 def _length(packet: Packet) -> llvm.Value:
     """Return the packet's current length in bytes; the length that BMv2 tracks can be negative."""
-    b, length, cut = packet.b, packet.get("length"), packet.get("cut")
-    nonnegative = b.select(b.icmp_signed("<", length, integer(32, 0)), integer(32, 0), length)
-    return b.select(b.icmp_unsigned("<", nonnegative, cut), nonnegative, cut)
+    b, length, limit = packet.b, packet.get("length"), packet.get("truncated_length")
+    counted = b.select(b.icmp_signed("<", length, integer(32, 0)), integer(32, 0), length)
+    return b.select(b.icmp_unsigned("<", counted, limit), counted, limit)
 
 
 def emit_dequeue(packet: Packet, record: llvm.Value, now: llvm.Value) -> None:

@@ -14,7 +14,7 @@ from softswitch.state.pool import RunPool
 
 
 class Replication:
-    """Multicast groups and clone sessions; each is a run of replicas, keyed by the offset of its word."""
+    """Multicast groups and clone sessions: runs of replicas, by the offset of the word that points to each."""
 
     def __init__(self, layout: ReplicationLayout, memory: Memory) -> None:
         self._layout = layout
@@ -30,7 +30,7 @@ class Replication:
         self._write(self._layout.sessions + SESSION_WORDS * session, replicas, length)
 
     def _write(self, at: int, replicas: Sequence[Replica], *after: int) -> None:
-        """Replace the run whose word is at an offset, and store `after` in the next word."""
+        """Replace the run that the word at offset `at` points to, and store `after` in the next word."""
         values = [pack_halves(replica.port, replica.instance) for replica in replicas]
         with self._memory.control:
             check_replicas(self._pool.used - self._pool.length(at) + len(values))
