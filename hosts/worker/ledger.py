@@ -70,7 +70,7 @@ class Ledger:
         self._head["magic"] = _MAGIC
 
     def open(self, positions: NDArray[np.integer], deltas: Values) -> NDArray[np.bool_]:
-        """Log a push of these distinct parameters [n] before it starts; return flags `answered` [n] to set."""
+        """Log a push of these distinct parameters [n] before it starts; return flags `answered` [n]."""
         n = len(positions)
         if n > self._head["capacity"]:
             raise LedgerError(f"expected a push of at most {self._head['capacity']} parameters, got {n}")

@@ -73,7 +73,7 @@ def switch_command(
     options: Sequence[str] = WITHOUT_PROGRAM,
     target_options: Sequence[str] = (),
 ) -> list[str]:
-    """Return the command line of a switch, by default without a P4 program; `interfaces` are by port number."""
+    """Return a switch's command line, by default without a P4 program; `interfaces` are by port number."""
     ports = [word for port, interface in interfaces.items() for word in ("-i", f"{port}@{interface}")]
     cpu = [] if cpu_port is None else ["--cpu-port", str(cpu_port)]
     # BMv2 requires "--" before the options of its target; softswitch accepts it.
@@ -85,7 +85,7 @@ def switch_command(
 
 @cache
 def has_thrift(executable: str) -> bool:
-    """Return whether BMv2 was built with Thrift, which is needed to set the rates and depths of its queues."""
+    """Return whether BMv2 was built with Thrift, which sets the rates and depths of its queues."""
     done = subprocess.run([executable, "--help"], capture_output=True, text=True, check=False)
     return "--thrift-port" in done.stdout + done.stderr
 

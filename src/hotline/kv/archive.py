@@ -1,7 +1,7 @@
 """The .npz archive of a worker's tables.
 
-A table is an array NAME [rows, dim]. With an optimiser there are NAME.first and NAME.second, the arrays of its
-state [rows, dim], and NAME.steps.
+A table is an array NAME [rows, dim]. With an optimiser there are NAME.first and NAME.second, the arrays of
+its state [rows, dim], and NAME.steps.
 """
 
 from __future__ import annotations

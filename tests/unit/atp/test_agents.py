@@ -323,7 +323,7 @@ def test_who_waits_in_vain_says_so() -> None:
         (
             np.array([1, np.nan], np.float32),
             2,
-            "value 1: expected a finite number with a magnitude below .*, got nan",
+            "value 1: .* magnitude below .*, got nan",
         ),
         (np.array([1, -MAX_SUM // 2 - 1], np.int32), 2, "value 1: expected an integer from -1073741823 to"),
     ],

@@ -166,7 +166,7 @@ def test_a_wait_without_an_answer_is_an_error(design: Design) -> None:
         (
             np.array([1, np.nan], np.float32),
             2,
-            "value 1: expected a finite number with a magnitude below .*, got nan",
+            "value 1: .* magnitude below .*, got nan",
         ),
         (np.array([1, 2, -(2.0**126)], np.float32), 2, r"value 2: expected .*, got -8\.5"),
     ],

@@ -209,7 +209,7 @@ def test_the_published_timeout_is_constant() -> None:
         (
             np.array([1, np.nan], np.float32),
             2,
-            "value 1: expected a finite number with a magnitude below .*, got nan",
+            "value 1: .* magnitude below .*, got nan",
         ),
         (np.array([1, 2, -(2.0**127)], np.float32), 2, r"value 2: expected .*, got -1\.7"),
     ],

@@ -27,7 +27,7 @@ SCALARS = {
     "digest": I32,
 }
 NOT_TRUNCATED = (1 << 32) - 1
-"""`cut` of a packet that is not truncated."""
+"""`truncated_length` of a packet that is not truncated."""
 
 
 class Storage:

@@ -33,7 +33,7 @@ GET_SMP_PROCESSOR_ID = 8
 
 
 class Bpf(Target):
-    """Code for the kernel. Egress reads the kernel's clock if `reads_clock`; otherwise it is passed the time."""
+    """Code for the kernel. Egress reads the kernel's clock with `reads_clock`; otherwise it gets the time."""
 
     pointer = llvm.PointerType(addrspace=1)
     max_arguments = 5

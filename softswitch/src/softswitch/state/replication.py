@@ -14,7 +14,7 @@ from softswitch.state.pool import RunPool
 
 
 class Replication:
-    """Multicast groups and clone sessions: runs of replicas, by the offset of the word that points to each."""
+    """Multicast groups and clone sessions: runs of replicas by the offset of the word pointing to each."""
 
     def __init__(self, layout: ReplicationLayout, memory: Memory) -> None:
         self._layout = layout
