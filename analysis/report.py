@@ -84,6 +84,7 @@ def result(record: RunRecord, summary: Summary) -> Result:
     every, predicted = answers(summary), predict(summary) if summary.is_sound else None
     rows = forest(summary, predicted)
     context = {"summary": summary, "run": facts(summary)}
+    errors = [] if predicted is None else _prediction_errors(summary, predicted)
     notes = texts("first_screen_notes", answer(summary), bool(rows), predicted is not None, **context)
     return Result(
         title=_line("result_title", record, summary=summary),
@@ -91,12 +92,16 @@ def result(record: RunRecord, summary: Summary) -> Result:
         is_trusted=every[0].is_trusted,
         rows=rows,
         sentences=() if rows else every[0].sentences,
-        warnings=sentences("warnings", [] if predicted is None else _misses(summary, predicted), **context),
+        warnings=sentences(
+            "warnings", [] if predicted is None else _prediction_errors(summary, predicted), **context
+        ),
         notes=notes,
     )
 
 
-def _misses(summary: Summary, predicted: Prediction) -> list[tuple[Metric, Comparison, Comparison]]:
+def _prediction_errors(
+    summary: Summary, predicted: Prediction
+) -> list[tuple[Metric, Comparison, Comparison]]:
     measured = answer(summary).claims
     return [check for check in predicted.misses if not measured[check[0].name].is_noise]
 
@@ -132,8 +137,8 @@ def write_report(run: Path, record: RunRecord, summary: Summary, progress: Progr
         tables=[("What durability costs", [durability(summary)])] if summary.durable else (),
         reference=summary.reference.name,
         differences=[table for name in summary.loads for table in differences(summary, name)],
-        losses=[line for name in summary.loads for line in worse_metrics(summary, name)],
-        no_losses=_line("nothing_worse", summary=summary),
+        worse_metrics=[line for name in summary.loads for line in worse_metrics(summary, name)],
+        nothing_worse=_line("nothing_worse", summary=summary),
         facts=[*fact_sentences(summary), *caveats(is_virtual)],
         how_to_read=how_to_read(summary, is_virtual),
         glossary=glossary(summary.run_arms),
@@ -156,7 +161,7 @@ def write_cluster_report(source: Source, report: Path, progress: Progress = no_p
     paper = paper_table(source, drawn, None)
     page = Page(
         title=f"RPCs of {source.name}",
-        provenance=_logged(source),
+        provenance=_log_summary(source),
         paper=[paper],
         plots=[plot(figure) for figure in drawn],
         how_to_read=texts("how_to_read_logs"),
@@ -184,7 +189,7 @@ def caveats(is_virtual: bool) -> list[str]:
     return texts("caveats", is_virtual)
 
 
-def _logged(source: Source) -> list[tuple[str, str]]:
+def _log_summary(source: Source) -> list[tuple[str, str]]:
     found = source.rpc.select(
         rows=pl.len(),
         workers=pl.col("worker").n_unique(),

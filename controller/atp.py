@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from controller.controller import Controller
 from controller.forwarding import routes
-from controller.multicast import group_of, receivers
+from controller.multicast import multicast_group, receivers
 from controller.tables import Row, Settings
 from foundation.designs.atp import settings_of
 from foundation.designs.interface import LOCKSTEP_WORKERS, Arm, ControllerOps, Hosts
@@ -54,7 +54,7 @@ def job_rows(hosts: Hosts, number: int, arm: Arm) -> Iterator[Settings]:
     settings = settings_of(arm)
     yield AtpJob(arm.job, settings.check, settings.ecn_depth)
     for server in range(1, hosts.servers + 1):
-        yield AckGroup(arm.job, hosts.server_port(hosts.server(server, number)), group_of(number))
+        yield AckGroup(arm.job, hosts.server_port(hosts.server(server, number)), multicast_group(number))
     yield from receivers(hosts, number)
 
 

@@ -22,20 +22,20 @@ class Receiver(Row):
     addr: Ipv4
 
 
-def group_of(number: int) -> int:
-    return number + 1
+def multicast_group(job_number: int) -> int:
+    return job_number + 1
 
 
 def receiver_of(hosts: Hosts, number: int, worker: int) -> int:
-    """Return the receiver number of a worker, which counts from 0, in job `number`."""
+    """Return the receiver number of worker `worker` (from 0) of job `number` (from 0)."""
     return number * hosts.workers + worker + 1
 
 
 def receivers(hosts: Hosts, number: int) -> Iterator[Settings]:
     replicas = []
     for worker in range(hosts.workers):
-        place, receiver = hosts.worker(worker + 1, number), receiver_of(hosts, number, worker)
-        host = addressing.worker(place)
+        global_worker, receiver = hosts.worker(worker + 1, number), receiver_of(hosts, number, worker)
+        host = addressing.worker(global_worker)
         yield Receiver(receiver, host.mac, host.address)
-        replicas.append(Replica(hosts.worker_port(place), receiver))
-    yield Group(group_of(number), tuple(replicas))
+        replicas.append(Replica(hosts.worker_port(global_worker), receiver))
+    yield Group(multicast_group(number), tuple(replicas))

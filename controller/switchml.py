@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from controller.controller import Controller
 from controller.forwarding import routes
-from controller.multicast import group_of, receiver_of, receivers
+from controller.multicast import multicast_group, receiver_of, receivers
 from controller.tables import Ipv4, Row, Settings
 from foundation.designs.interface import Arm, ControllerOps, Hosts
 from foundation.designs.switchml import settings_of
@@ -52,7 +52,7 @@ def _job(hosts: Hosts, number: int, arm: Arm) -> Iterator[Settings]:
             dst_addr=addressing.service(hosts.server(1, number)).address,
             src_port=addressing.worker_udp_port(arm.job),
             receiver=receiver_of(hosts, number, worker),
-            group=group_of(number),
+            group=multicast_group(number),
             worker=1 << worker,
             worker_count=hosts.workers,
             filter_stale=settings.check,

@@ -46,7 +46,7 @@ class _AgentProcess:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
         self.ended = asyncio.Event()
-        self.successor: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self.has_successor: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self.error: str | None = None
         self._pending: deque[_PendingAnswer] = deque()
         self.first = self.expect()
@@ -71,9 +71,9 @@ class _AgentProcess:
     def pending_answers(self) -> list[asyncio.Future[Message | None]]:
         return [pending.answer for pending in self._pending]
 
-    def set_successor(self, successor: bool) -> None:
-        if not self.successor.done():
-            self.successor.set_result(successor)
+    def resolve_successor(self, has_successor: bool) -> None:
+        if not self.has_successor.done():
+            self.has_successor.set_result(has_successor)
 
     async def _read(self) -> None:
         assert self.process.stdout is not None
@@ -228,7 +228,7 @@ class Agent:
                 await self._restart()
         finally:
             self._is_watched = False
-            self._current.set_successor(successor=False)
+            self._current.resolve_successor(has_successor=False)
 
     async def quit(self) -> None:
         """End the process by closing its input, or else by SIGKILL; at once if it is not ready yet."""
@@ -257,7 +257,7 @@ class Agent:
             self.restarts += 1
             ended = self._current
             await self._begin()
-            ended.set_successor(successor=True)
+            ended.resolve_successor(has_successor=True)
             try:
                 await self.ready(_RESTART_S)
             except AgentFailed:
@@ -280,7 +280,7 @@ class Agent:
         return answer.done()
 
     async def _has_successor(self, current: _AgentProcess) -> bool:
-        return self._restarts_after_death and self._is_watched and await asyncio.shield(current.successor)
+        return self._restarts_after_death and self._is_watched and await asyncio.shield(current.has_successor)
 
     def _check(self, answer: Message | None) -> Message:
         if answer is None:

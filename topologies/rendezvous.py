@@ -56,12 +56,12 @@ class Terms:
     epoch: int
     design: str
     window: int
-    peers: list[tuple[str, int]]
+    servers: list[tuple[str, int]]
     workers: list[tuple[str, int]]
     arm: str
     seed: int
     parts: str | None = None
-    """Folder of the workers' logs in a run, which also delays calls between blocks; otherwise None."""
+    """Folder of the workers' logs; None outside a run. A run also delays calls between blocks."""
 
 
 class ReportLog:
@@ -296,8 +296,13 @@ class Rendezvous:
 
     def mark_table_set(self, worker: JoinedWorker, name: str) -> None:
         session = self._session_of(worker)
-        if session.setters.get(name) != worker.rank:
-            raise RequestRefused(f"table {name} is not set by worker {worker.rank}")
+        setter = session.setters.get(name)
+        if setter is None:
+            raise RequestRefused(f"expected init before table {name} is set")
+        if setter != worker.rank:
+            raise RequestRefused(
+                f"expected table {name} to be set by worker {setter}, got it from worker {worker.rank}"
+            )
         if not session.tables_set[name].done():
             session.tables_set[name].set_result(None)
 
@@ -315,7 +320,7 @@ class Rendezvous:
             "epoch": terms.epoch,
             "design": terms.design,
             "window": terms.window,
-            "peers": terms.peers,
+            "peers": terms.servers,
             "arm": terms.arm,
             "seed": terms.seed,
             "parts": terms.parts,

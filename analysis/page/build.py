@@ -53,8 +53,8 @@ class Page:
     tables: Sequence[tuple[str, Sequence[Table]]] = ()
     reference: str = ""
     differences: Sequence[Table] = ()
-    losses: Sequence[Sentence] = ()
-    no_losses: str = ""
+    worse_metrics: Sequence[Sentence] = ()
+    nothing_worse: str = ""
     facts: Sequence[str] = ()
     how_to_read: Sequence[str] = ()
     glossary: Sequence[tuple[str, str]] = field(default_factory=glossary)

@@ -74,13 +74,15 @@ def plot(figure: Figure) -> Plot:
         {
             "name": figure.name,
             "title": figure.title,
-            "x": _axis(figure.x, names=not bars and _has_names(figure), values=_values_on_x(figure)),
-            "y": _axis(figure.y, names=bars, is_reversed=bars),
+            "x": _axis(
+                figure.x, is_categorical=not bars and _has_categories(figure), values=_values_on_x(figure)
+            ),
+            "y": _axis(figure.y, is_categorical=bars, is_reversed=bars),
             "panels": [
                 {
                     "title": panel.title,
                     "traces": list(_traces(panel.series, figure)),
-                    **({} if panel.x is None else {"x": _axis(panel.x, names=False)}),
+                    **({} if panel.x is None else {"x": _axis(panel.x, is_categorical=False)}),
                 }
                 for panel in figure.panels
                 if panel.series
@@ -89,13 +91,13 @@ def plot(figure: Figure) -> Plot:
     )
 
 
-def _axis(axis: Axis, names: bool, is_reversed: bool = False, values: Values | None = None) -> Spec:
+def _axis(axis: Axis, is_categorical: bool, is_reversed: bool = False, values: Values | None = None) -> Spec:
     return {
         "title": axis.title,
         "is_share": axis.is_share,
-        "names": names,
+        "is_categorical": is_categorical,
         "reversed": is_reversed,
-        "reach": axis.limits or (None if axis.is_log or values is None else _limits_from_0(values)),
+        "range": axis.limits or (None if axis.is_log or values is None else _limits_from_0(values)),
     }
 
 
@@ -107,14 +109,14 @@ def _limits_from_0(values: Values) -> tuple[float, float] | None:
 
 
 def _values_on_x(figure: Figure) -> Values | None:
-    if figure.kind not in ("steps", "lines", "points") or _has_names(figure):
+    if figure.kind not in ("steps", "lines", "points") or _has_categories(figure):
         return None
     arrays = [np.asarray(each.x, dtype=np.float64) for panel in figure.panels for each in panel.series]
     found: Values = np.concatenate(arrays) if arrays else np.zeros(0)
     return found[np.isfinite(found)]
 
 
-def _has_names(figure: Figure) -> bool:
+def _has_categories(figure: Figure) -> bool:
     return any(
         len(each.x) > 0 and isinstance(each.x[0], str) for panel in figure.panels for each in panel.series
     )

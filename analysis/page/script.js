@@ -5,11 +5,11 @@ const css = (name) => getComputedStyle(document.documentElement).getPropertyValu
 
 function axis(of, isLog) {
   return {
-    title: { text: of.title, standoff: 8 }, type: of.names ? "category" : isLog ? "log" : "linear",
+    title: { text: of.title, standoff: 8 }, type: of.is_categorical ? "category" : isLog ? "log" : "linear",
     tickformat: of.is_share ? ".0%" : undefined, exponentformat: "none", separatethousands: true,
     dtick: isLog ? 1 : undefined,
     gridcolor: css("--line"), zerolinecolor: css("--line"), automargin: true, fixedrange: true,
-    autorange: of.reversed ? "reversed" : !of.reach, range: of.reach ?? undefined,
+    autorange: of.reversed ? "reversed" : !of.range, range: of.range ?? undefined,
   };
 }
 

@@ -35,7 +35,7 @@ def read_data(config: Config, reporter: Reporter) -> Trace | None:
     try:
         with reporter.phase("data"):
             found = files.load(config.data, config.workers, config.read_options, reporter.message)
-            trace = for_design(config, found)
+            trace = restrict_for_lockstep(config, found)
     except DataError as error:
         reporter.stop()
         raise PreflightError(f"DATA={error}") from None
@@ -109,12 +109,12 @@ def _origin(configured: float | None) -> str:
     return "chosen from the data" if configured is None else "as configured"
 
 
-def for_design(config: Config, trace: Trace) -> Trace:
+def restrict_for_lockstep(config: Config, trace: Trace) -> Trace:
     return restrict_to_hottest(trace, config.top_k) if config.is_lockstep else trace
 
 
 def generate_trace(config: Config, progress: Callable[[float], None]) -> Trace:
     trace = generate(config.workload.shape(), config.workers, config.trace_steps, config.seed, progress)
-    trace = for_design(config, trace)
+    trace = restrict_for_lockstep(config, trace)
     # Agents and ledgers allocate every parameter of every job.
     return trace.compacted() if trace.space.size > _MAX_DENSE else trace

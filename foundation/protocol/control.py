@@ -3,8 +3,8 @@
 After the header: command (1 B), status (1 B, 0 in a request), zero (2 B), n (4 B), n keys of 8 B, and in the
 answer to VALUES or BUSIEST n values of 4 B. The header's job and ps identify the keys' owner; its seq is the
 number of the command. A command is idempotent: the controller repeats it until an answer with the same seq
-comes. As for RPCs, a number is turn * SLOTS + slot, and a slot's next turn comes only after the answer to the
-last. So a number below the latest of its slot is a late copy, however far other slots have got.
+comes. The seq is turn * SLOTS + slot. A slot sends its next command only after its previous one is answered,
+so a seq below the slot's latest is a late copy.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ class Command(IntEnum):
     HELLO = 4
     """Check that the PS is running."""
     RENEW = 5
-    """Tell the PS the epoch of its RPCs in the current switch; the epoch is the only key. If the PS had
-    another epoch, that switch is gone: the PS reclaims the values that it held
+    """Tell the PS the epoch of its RPCs in the current switch; the epoch is the only key. If the PS's epoch
+    differs, the switch of the old epoch is lost, and the PS reclaims the values which that switch held
     (`hosts.hotset.ps.store.HotsetStore.restore`)."""
     BUSIEST = 6
     """Return the most updated keys, most updates first, with the updates since rank 0 was last requested.
 
     The command's two keys are the first rank to return, and the number of keys to be ranked. The answer has
-    as many ranks as a datagram takes. Rank 0 is the sum over all keys, as NO_KEY. The ranking stays until
-    rank 0 is requested again."""
+    as many ranks as a datagram takes. Rank 0 has key NO_KEY, and as its count the sum over all keys. The
+    ranking stays until rank 0 is requested again."""
     PUBLISH = 7
     """Collect all gradients that the switch has added so far, and publish the values, in design `collect`."""
     HOLD = 8
     """Collect nothing until a SEED, COLLECT, PUBLISH or RENEW; answered when no collection is under way."""
     SETTLE = 9
-    """Apply the updates that workers replayed for lost switches, as all have replayed. The only key is the
+    """Apply the replayed updates of lost switches. Sent once all workers have replayed. The only key is the
     PS's epoch in the switch that replaced these; with another epoch it changes nothing."""
 
 

@@ -2,8 +2,8 @@
 
 The exponent e of a chunk is the smallest with all values below 2^e; workers agree on the largest of their
 exponents. As in p4lang/p4app-switchML's `cpu_exponent_quantizer_ppp.cc`, in single precision. Two things
-differ at the edges: where their scale is infinite, for chunks below about 2^-97, this one is the largest
-float; and no integer exceeds INT32_MAX / n, so that no sum of n integers overflows.
+differ at the edges: where p4app-switchML's scale overflows to infinity (chunks below about 2^-97), this scale
+is the largest float; and no integer exceeds INT32_MAX / n, so that no sum of n integers overflows.
 """
 
 from __future__ import annotations

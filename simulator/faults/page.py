@@ -19,12 +19,12 @@ RowCells = Mapping[str, Any]  # JSON: strings, numbers and a mapping
 
 
 def renew_table(page: Path, rows: Sequence[RowCells], duration_s: float) -> None:
-    before, after = around_table(page)
+    before, after = split_at_table(page)
     table = "\n".join(table_of(rows, duration_s))
     write_text(page, f"{before}{BEGIN}\n\n{table}\n\n{END}{after}")
 
 
-def around_table(page: Path) -> tuple[str, str]:
+def split_at_table(page: Path) -> tuple[str, str]:
     try:
         before, begin, rest = page.read_text().partition(BEGIN)
     except OSError as error:

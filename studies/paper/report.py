@@ -62,7 +62,7 @@ def _page(
         tables=[("Fig. 9: what a connection costs", [slopes(fig_9)]), ("All runs", [_run_table(runs)])],
         reference=first.summary.reference.name,
         differences=list(differences(first.summary, name)),
-        no_losses="Which metrics are worse is in the table above.",
+        nothing_worse="Which metrics are worse is in the table above.",
         facts=caveats(is_virtual=False),
         how_to_read=how_to_read(first.summary, is_virtual=False),
         glossary=glossary(first.summary.run_arms),

@@ -91,7 +91,7 @@ class LoopbackCluster:
         self.servers = []
 
 
-class Meeting:
+class RunningRendezvous:
     """A rendezvous with its loop in a thread; `cluster` replaces the default `LoopbackCluster`."""
 
     def __init__(self, place: Path, size: int, cluster: Any = None) -> None:
@@ -134,8 +134,8 @@ class Meeting:
 
 
 @contextmanager
-def meeting(folder: Path, size: int = 2, cluster: Any = None) -> Iterator[Meeting]:
-    made = Meeting(folder / "up.sock", size, cluster)
+def running_rendezvous(folder: Path, size: int = 2, cluster: Any = None) -> Iterator[RunningRendezvous]:
+    made = RunningRendezvous(folder / "up.sock", size, cluster)
     try:
         yield made
     finally:

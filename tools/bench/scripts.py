@@ -16,7 +16,7 @@ from foundation.protocol import addressing
 from foundation.protocol.header import HOTLINE_PORT, WINDOW
 from hosts.sockets import Address
 from switch_bench.processes import thread_cpu_seconds
-from tests.harness.loopback import meeting
+from tests.harness.loopback import running_rendezvous
 from tools.bench.requests import EPOCH, JOB
 from tools.bench.servers import parameter_server
 from tools.bench.state_machines import batches_of
@@ -79,7 +79,7 @@ def script(parameters: int, dim: int, rows: int, core: int) -> Iterator[Script]:
     """Run a script with a table of `parameters` values in rows of `dim`, and a PS on `core`."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        meeting(Path(folder), cluster=_OnePs(core)) as met,
-        hotline.Worker({"table": (parameters // dim, dim)}, connect=met.place) as kv,
+        running_rendezvous(Path(folder), cluster=_OnePs(core)) as running,
+        hotline.Worker({"table": (parameters // dim, dim)}, connect=running.place) as kv,
     ):
         yield Script(kv, rows)

@@ -63,12 +63,12 @@ def faults(
     """Inject faults, and check that no update is lost or doubled.
 
     FAULT is a name such as "switch restarted"; without one, all are played. An unknown name prints a list
-    of all. Exits with 1 if a schedule fails, and writes its shortest part that fails to a file, for
+    of all. Exits with 1 if a schedule fails, and writes the shortest failing part of it to a file for
     --replay.
     """
     from foundation.logs.parts import write_into_folder
     from simulator.faults.matrix import as_rows, play_rows
-    from simulator.faults.page import around_table, renew_table
+    from simulator.faults.page import renew_table, split_at_table
 
     with one_line_errors():
         if replay is not None:
@@ -76,7 +76,7 @@ def faults(
             return
         rows = _rows(names, arms)
         if page is not None:
-            around_table(page)  # fail before the schedules take their minutes
+            split_at_table(page)  # fail early: the schedules take minutes
         begun = time.monotonic()
         with progress_bar("playing") as progress:
             found = play_rows(rows, schedules, seed, scheduler, processes, progress)

@@ -172,4 +172,4 @@ def test_an_axis_does_not_magnify_values_that_are_alike(
 ) -> None:
     panel = Panel("all", (Series("baseline", np.array(values), np.linspace(0, 1, len(values))),))
     figure = Figure("sizes", "Sizes", Axis("B"), Axis("share"), (panel,), "steps")
-    assert plot(figure).spec["x"]["reach"] == limits
+    assert plot(figure).spec["x"]["range"] == limits

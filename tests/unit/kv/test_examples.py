@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.harness.extras import needs_torch
-from tests.harness.loopback import meeting
+from tests.harness.loopback import running_rendezvous
 
 RunExample = Callable[..., tuple[str, list[dict[str, Any]]]]
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -22,12 +22,12 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
 def run_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunExample:
     def run(name: str, *arguments: str) -> tuple[str, list[dict[str, Any]]]:
         command = [sys.executable, str(EXAMPLES / name), *arguments]
-        with meeting(tmp_path) as met:
-            monkeypatch.setenv("HOTLINE_CONNECT", str(met.place))
+        with running_rendezvous(tmp_path) as running:
+            monkeypatch.setenv("HOTLINE_CONNECT", str(running.place))
             workers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
             printed = [worker.communicate()[0] for worker in workers]
         assert [worker.returncode for worker in workers] == [0, 0]
-        return "".join(printed), met.reports
+        return "".join(printed), running.reports
 
     return run
 

@@ -21,7 +21,7 @@ from hotline.kv.connection import ClusterLost
 from hotline.kv.engine import InvalidCall
 from switch_harness.effort import examples
 from switch_harness.waiting import PATIENCE_S, wait_for
-from tests.harness.loopback import JOB, Meeting, meeting
+from tests.harness.loopback import JOB, RunningRendezvous, running_rendezvous
 from topologies.joined_worker import JoinedWorker
 
 TABLES = {"rows": (30, 2)}
@@ -30,23 +30,23 @@ F32 = np.float32
 
 
 @pytest.fixture
-def met(tmp_path: Path) -> Iterator[Meeting]:
-    with meeting(tmp_path) as made:
+def running(tmp_path: Path) -> Iterator[RunningRendezvous]:
+    with running_rendezvous(tmp_path) as made:
         made.cluster.parts = str(tmp_path)
         yield made
 
 
-def join(met: Meeting, rank: int = 0) -> tuple[hotline.Worker, JoinedWorker]:
-    worker = hotline.Worker(TABLES, scale=1.0, connect=met.place, rank=rank)
-    return worker, next(joined for joined in met.joined_workers if joined.rank == rank)
+def join(running: RunningRendezvous, rank: int = 0) -> tuple[hotline.Worker, JoinedWorker]:
+    worker = hotline.Worker(TABLES, scale=1.0, connect=running.place, rank=rank)
+    return worker, next(joined for joined in running.joined_workers if joined.rank == rank)
 
 
-def opened(met: Meeting, joined: JoinedWorker, **values: object) -> None:
-    assert met.send_command(joined, "begin_block", **{**OPENING, **values}) == {}
+def opened(running: RunningRendezvous, joined: JoinedWorker, **values: object) -> None:
+    assert running.send_command(joined, "begin_block", **{**OPENING, **values}) == {}
 
 
-def shut(met: Meeting, joined: JoinedWorker) -> dict[str, Any]:
-    reported = met.send_command(joined, "end_block")
+def shut(running: RunningRendezvous, joined: JoinedWorker) -> dict[str, Any]:
+    reported = running.send_command(joined, "end_block")
     assert reported is not None
     return reported
 
@@ -62,15 +62,15 @@ def sent(folder: Path, epoch: int = 1, worker: int = 1) -> list[int]:
     return found
 
 
-def test_calls_wait_for_a_block_and_for_the_next(met: Meeting, tmp_path: Path) -> None:
-    kv, joined = join(met)
+def test_calls_wait_for_a_block_and_for_the_next(running: RunningRendezvous, tmp_path: Path) -> None:
+    kv, joined = join(running)
     calling = threading.Thread(target=lambda: kv.wait(push(kv, [1, 2])))
     calling.start()
-    assert shut(met, joined) == {}  # none has been open
+    assert shut(running, joined) == {}  # none has been open
     assert calling.is_alive()
-    opened(met, joined)
+    opened(running, joined)
     calling.join(PATIENCE_S)
-    reported = shut(met, joined)
+    reported = shut(running, joined)
     assert (reported["steps"], reported["updates_sent"], reported["max_lateness_ns"], reported["loss"]) == (
         1,
         4,
@@ -80,18 +80,18 @@ def test_calls_wait_for_a_block_and_for_the_next(met: Meeting, tmp_path: Path) -
     assert reported["cpu_s"] > 0 and reported["retransmissions"] >= 0
     again = threading.Thread(target=push, args=(kv, [3]))
     again.start()
-    assert shut(met, joined) == {} and again.is_alive()
-    opened(met, joined)
+    assert shut(running, joined) == {} and again.is_alive()
+    opened(running, joined)
     again.join(PATIENCE_S)
     kv.close()
     assert sent(tmp_path) == [0, 0, 1, 1, 1, 1, 1, 1, *[0] * 52]
 
 
 def test_a_step_is_a_push_with_the_pulls_before_it_and_tables_are_set_outside_of_steps(
-    met: Meeting, tmp_path: Path
+    running: RunningRendezvous, tmp_path: Path
 ) -> None:
-    kv, joined = join(met)
-    opened(met, joined)
+    kv, joined = join(running)
+    opened(running, joined)
     kv.init(np.ones((30, 2), F32))
     out = np.zeros((3, 2), F32)
     kv.pull([4, 5, 6], out)
@@ -99,7 +99,7 @@ def test_a_step_is_a_push_with_the_pulls_before_it_and_tables_are_set_outside_of
     kv.wait(push(kv, [4, 5]))
     kv.wait(push(kv, [6]))
     kv.read()
-    reported = shut(met, joined)
+    reported = shut(running, joined)
     assert (reported["steps"], reported["updates_sent"]) == (2, 6)
     rows = pl.read_parquet(tmp_path / f"operations-worker-1-job-{JOB}-0.parquet")
     assert rows["op"].to_list() == ["push", "pull", "pull", "push", "step", "push", "step", "pull"]
@@ -114,10 +114,12 @@ def test_a_step_is_a_push_with_the_pulls_before_it_and_tables_are_set_outside_of
     kv.close()
 
 
-def test_what_was_called_before_a_block_is_timed_from_its_beginning(met: Meeting, tmp_path: Path) -> None:
+def test_what_was_called_before_a_block_is_timed_from_its_beginning(
+    running: RunningRendezvous, tmp_path: Path
+) -> None:
     """Time outside of blocks is no latency. A block's first part, in time or in steps, is not measured."""
-    kv, joined = join(met)
-    opened(met, joined)
+    kv, joined = join(running)
+    opened(running, joined)
     started, go_on = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -128,7 +130,7 @@ def test_what_was_called_before_a_block_is_timed_from_its_beginning(met: Meeting
     last = push(kv, [2])
     assert started.wait(PATIENCE_S)
     ending: list[dict[str, Any]] = []
-    shutting = threading.Thread(target=lambda: ending.append(shut(met, joined)))
+    shutting = threading.Thread(target=lambda: ending.append(shut(running, joined)))
     shutting.start()
     engine = kv._engine
     assert engine is not None
@@ -136,18 +138,18 @@ def test_what_was_called_before_a_block_is_timed_from_its_beginning(met: Meeting
     go_on.set()
     shutting.join(PATIENCE_S)
     assert ending[0]["steps"] == 1
-    opened(met, joined, discard_ns=10**12)
+    opened(running, joined, discard_ns=10**12)
     kv.wait(last)
-    assert shut(met, joined)["steps"] == 1
+    assert shut(running, joined)["steps"] == 1
     begun, late = (
         pl.read_parquet(tmp_path / f"operations-worker-1-job-{JOB}-{part}.parquet") for part in (0, 1)
     )
     assert late["scheduled_us"][0] > begun["end_us"][-1]
     assert begun["measured"].all() and not late["measured"].any()
-    opened(met, joined, discard_ns=10**12, discard_steps=1)
+    opened(running, joined, discard_ns=10**12, discard_steps=1)
     for key in (3, 4, 5):
         kv.wait(push(kv, [key]))
-    assert shut(met, joined)["steps"] == 3
+    assert shut(running, joined)["steps"] == 3
     fast = pl.read_parquet(tmp_path / f"operations-worker-1-job-{JOB}-2.parquet")
     assert fast.filter(pl.col("op") == "step")["measured"].to_list() == [False, True, True]
     kv.close()
@@ -164,9 +166,9 @@ def test_whatever_is_shut_out_is_pushed_once(
     tmp_path_factory: pytest.TempPathFactory, pushes: list[tuple[set[int], int]], blocks: int
 ) -> None:
     folder = tmp_path_factory.mktemp("run")
-    with meeting(folder) as met:
-        met.cluster.parts = str(folder)
-        kv, joined = join(met)
+    with running_rendezvous(folder) as running:
+        running.cluster.parts = str(folder)
+        kv, joined = join(running)
         expected = np.zeros((30, 2), int)
 
         def train() -> None:
@@ -180,9 +182,9 @@ def test_whatever_is_shut_out_is_pushed_once(
         for keys, value in pushes:
             expected[sorted(keys)] += value
         for _ in range(blocks):
-            if met.send_command(joined, "begin_block", **OPENING) is not None:
-                steps += (met.send_command(joined, "end_block") or {}).get("steps", 0)
-        met.send_command(joined, "begin_block", **OPENING)
+            if running.send_command(joined, "begin_block", **OPENING) is not None:
+                steps += (running.send_command(joined, "end_block") or {}).get("steps", 0)
+        running.send_command(joined, "begin_block", **OPENING)
         training.join(PATIENCE_S)
         assert not training.is_alive()
         steps += (joined.final_report["last_block"] or {}).get("steps", 0)
@@ -190,25 +192,27 @@ def test_whatever_is_shut_out_is_pushed_once(
         assert steps == len(pushes) and joined.final_report["dropped_rows"] == 0
 
 
-def test_it_reports_its_progress_and_its_results_when_it_leaves_in_a_block(met: Meeting) -> None:
-    kv, joined = join(met)
-    opened(met, joined)
+def test_it_reports_its_progress_and_its_results_when_it_leaves_in_a_block(
+    running: RunningRendezvous,
+) -> None:
+    kv, joined = join(running)
+    opened(running, joined)
     push(kv, [1])
     kv.wait(push(kv, [2]))
     wait_for(lambda: joined.steps >= 1)
     kv.close()
     wait_for(joined.has_left.is_set)
     assert (joined.final_report["last_block"]["steps"], joined.final_report["dropped_rows"]) == (2, 0)
-    assert met.send_command(joined, "end_block") is None
+    assert running.send_command(joined, "end_block") is None
 
 
 @pytest.mark.parametrize("error", [None, LookupError("mine")])
 def test_a_script_that_ends_between_blocks_delivers_in_its_next_one_unless_it_has_failed(
-    met: Meeting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception | None
+    running: RunningRendezvous, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception | None
 ) -> None:
-    kv, joined = join(met)
+    kv, joined = join(running)
     monkeypatch.setattr(worker, "EXIT_S", PATIENCE_S)
-    opened(met, joined)
+    opened(running, joined)
     started, go_on = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -218,7 +222,7 @@ def test_a_script_that_ends_between_blocks_delivers_in_its_next_one_unless_it_ha
     kv.push([1], np.ones((1, 2), F32), callback=hold)
     push(kv, [2, 3])
     assert started.wait(PATIENCE_S)
-    shutting = threading.Thread(target=shut, args=(met, joined))
+    shutting = threading.Thread(target=shut, args=(running, joined))
     shutting.start()
     engine = kv._engine
     assert engine is not None
@@ -229,7 +233,7 @@ def test_a_script_that_ends_between_blocks_delivers_in_its_next_one_unless_it_ha
         losses: list[str | None] = []
         ending = threading.Thread(target=lambda: losses.append(kv.end(None)))
         ending.start()
-        opened(met, joined)
+        opened(running, joined)
         ending.join(PATIENCE_S)
         assert losses == [None] and sent(tmp_path) == [0, 0, 1, 1, 1, 1, 1, 1, *[0] * 52]
         assert joined.final_report["last_block"]["steps"] == 1
@@ -239,19 +243,21 @@ def test_a_script_that_ends_between_blocks_delivers_in_its_next_one_unless_it_ha
         wait_for(lambda: joined.is_lost)
 
 
-def test_hints_come_from_a_hot_set_and_an_unreadable_one_is_reported(met: Meeting, tmp_path: Path) -> None:
-    kv, joined = join(met)
+def test_hints_come_from_a_hot_set_and_an_unreadable_one_is_reported(
+    running: RunningRendezvous, tmp_path: Path
+) -> None:
+    kv, joined = join(running)
     hot = tmp_path / "hotset.parquet"
     pl.DataFrame({"key": [1, 2]}).write_parquet(hot)
-    assert met.send_command(joined, "hint", file=str(hot)) == {}
-    reported = met.send_command(joined, "hint", file=str(tmp_path / "none.parquet"))
+    assert running.send_command(joined, "hint", file=str(hot)) == {}
+    reported = running.send_command(joined, "hint", file=str(tmp_path / "none.parquet"))
     assert reported is not None and "none.parquet" in reported["error"]
-    assert met.send_command(joined, "flush") == {"dropped_rows": 0}
+    assert running.send_command(joined, "flush") == {"dropped_rows": 0}
     kv._leave(is_in_order=False)
 
 
-def test_who_waits_for_a_block_hears_that_the_servers_are_gone(met: Meeting) -> None:
-    kv, _ = join(met)
+def test_who_waits_for_a_block_hears_that_the_servers_are_gone(running: RunningRendezvous) -> None:
+    kv, _ = join(running)
     heard: list[BaseException] = []
 
     def call() -> None:
@@ -262,14 +268,16 @@ def test_who_waits_for_a_block_hears_that_the_servers_are_gone(met: Meeting) -> 
 
     calling = threading.Thread(target=call)
     calling.start()
-    met.break_session("server ps-0 has ended")
+    running.break_session("server ps-0 has ended")
     calling.join(PATIENCE_S)
     assert "ps-0" in str(heard[0])
     kv._leave(is_in_order=False)
 
 
-def test_a_run_sets_the_rank_and_arm_of_a_script(met: Meeting, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOTLINE_CONNECT", str(met.place))
+def test_a_run_sets_the_rank_and_arm_of_a_script(
+    running: RunningRendezvous, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOTLINE_CONNECT", str(running.place))
     monkeypatch.setenv("HOTLINE_RANK", "1")
     kv = hotline.Worker(TABLES)
     assert (kv.rank, kv.size, kv.arm, kv.seed) == (1, 2, "here", 1)

@@ -13,7 +13,7 @@ import hotline
 from experiment.config import Config
 from hotline.kv.calls import InvalidArgument
 from tests.harness import torch_optimisers
-from tests.harness.loopback import Meeting, meeting
+from tests.harness.loopback import RunningRendezvous, running_rendezvous
 from tests.harness.torch_optimisers import DIM, ROWS, SCALE
 from topologies.embedding_tables import TableError, make_tables
 from topologies.fleet import check_design
@@ -22,13 +22,13 @@ F32 = np.float32
 
 
 @pytest.fixture
-def met(tmp_path: Path) -> Iterator[Meeting]:
-    with meeting(tmp_path, size=1) as met:
-        yield met
+def running(tmp_path: Path) -> Iterator[RunningRendezvous]:
+    with running_rendezvous(tmp_path, size=1) as running:
+        yield running
 
 
-def worker(met: Meeting, optimiser: Any, tables: Any = None) -> hotline.Worker:
-    return hotline.Worker(tables or {"rows": (ROWS, DIM)}, SCALE, met.place, optimiser=optimiser)
+def worker(running: RunningRendezvous, optimiser: Any, tables: Any = None) -> hotline.Worker:
+    return hotline.Worker(tables or {"rows": (ROWS, DIM)}, SCALE, running.place, optimiser=optimiser)
 
 
 def gradients(step: torch_optimisers.Step) -> Any:
@@ -36,10 +36,10 @@ def gradients(step: torch_optimisers.Step) -> Any:
 
 
 @pytest.mark.parametrize("text", torch_optimisers.OPTIMISERS)
-def test_one_worker_trains_step_for_step_as_pytorch(met: Meeting, text: str) -> None:
+def test_one_worker_trains_step_for_step_as_pytorch(running: RunningRendezvous, text: str) -> None:
     """Gradients are whole units, so only float32's rounding remains; another table's pushes do not count."""
     tables = {"rows": (ROWS, DIM), "sums": (4, 1), "others": (3, 2)}
-    with worker(met, {"rows": text, "others": "adam"}, tables) as kv:
+    with worker(running, {"rows": text, "others": "adam"}, tables) as kv:
         assert kv.init(torch_optimisers.start(), "rows")
         kv.init(np.ones((4, 1), F32), "sums")
         for number, step in enumerate(torch_optimisers.steps(), start=1):
@@ -54,9 +54,11 @@ def test_one_worker_trains_step_for_step_as_pytorch(met: Meeting, text: str) -> 
 
 
 @pytest.mark.parametrize("text", [*torch_optimisers.OPTIMISERS, "ftrl(l1=0.01)"])
-def test_training_goes_on_alike_where_states_are_loaded(tmp_path: Path, met: Meeting, text: str) -> None:
+def test_training_goes_on_alike_where_states_are_loaded(
+    tmp_path: Path, running: RunningRendezvous, text: str
+) -> None:
     steps, saved = torch_optimisers.steps(), tmp_path / "model.npz"
-    with worker(met, text) as kv:
+    with worker(running, text) as kv:
         kv.init(torch_optimisers.start())
         for step in steps[:6]:
             kv.push(step.rows, gradients(step))
@@ -64,24 +66,24 @@ def test_training_goes_on_alike_where_states_are_loaded(tmp_path: Path, met: Mee
         for step in steps[6:]:
             kv.push(step.rows, gradients(step))
         expected = kv.read()
-    with worker(met, text) as kv:
+    with worker(running, text) as kv:
         assert kv.load(saved)
         for step in steps[6:]:
             kv.push(step.rows, gradients(step))
         assert kv.read().tobytes() == expected.tobytes()
 
 
-def test_an_archive_that_does_not_fit_is_named(tmp_path: Path, met: Meeting) -> None:
+def test_an_archive_that_does_not_fit_is_named(tmp_path: Path, running: RunningRendezvous) -> None:
     saved = tmp_path / "model.npz"
-    with worker(met, None) as kv:
+    with worker(running, None) as kv:
         kv.push([1], np.ones((1, DIM), F32))
         kv.save(saved)
-    with worker(met, "adam") as kv:
+    with worker(running, "adam") as kv:
         with pytest.raises(InvalidArgument, match=r"expected 'rows.first' as float32 \(5, 3\), got none$"):
             kv.load(saved)
         with pytest.raises(InvalidArgument, match=r"nowhere.npz: expected an archive of kv.save: "):
             kv.load(tmp_path / "nowhere.npz")
-    with worker(met, None) as kv:
+    with worker(running, None) as kv:
         kv.load(saved)
         assert kv.read()[1].tolist() == [1] * DIM
 

@@ -17,7 +17,7 @@ import hotline
 from hosts.worker import ledger
 from hotline.kv import launch
 from switch_harness.waiting import PATIENCE_S, wait_for
-from tests.harness.loopback import JOB, Meeting, meeting
+from tests.harness.loopback import JOB, RunningRendezvous, running_rendezvous
 
 ROWS, PUSHES = 20_000, 50
 BEGIN = f"""
@@ -44,18 +44,18 @@ def forked(act):
 
 
 @pytest.fixture
-def met(tmp_path: Path) -> Iterator[Meeting]:
-    with meeting(tmp_path) as made:
+def running(tmp_path: Path) -> Iterator[RunningRendezvous]:
+    with running_rendezvous(tmp_path) as made:
         yield made
 
 
 @contextmanager
-def started(met: Meeting, code: str) -> Iterator[subprocess.Popen[str]]:
+def started(running: RunningRendezvous, code: str) -> Iterator[subprocess.Popen[str]]:
     """A script of rank 0."""
     script = subprocess.Popen(
         [sys.executable, "-c", BEGIN + code],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env={**os.environ, "HOTLINE_CONNECT": str(met.place)},
+        env={**os.environ, "HOTLINE_CONNECT": str(running.place)},
     )  # fmt: skip
     try:
         yield script
@@ -69,9 +69,9 @@ def ended(script: subprocess.Popen[str]) -> tuple[int, str]:
     return script.returncode, errors
 
 
-def other(met: Meeting) -> hotline.Worker:
+def other(running: RunningRendezvous) -> hotline.Worker:
     """A worker that keeps the session alive, and can see what arrived."""
-    return hotline.Worker({"rows": (ROWS, 1)}, scale=1.0, connect=met.place, rank=1)
+    return hotline.Worker({"rows": (ROWS, 1)}, scale=1.0, connect=running.place, rank=1)
 
 
 @pytest.mark.parametrize(
@@ -93,26 +93,28 @@ def other(met: Meeting) -> hotline.Worker:
         ),
     ],
 )
-def test_what_was_pushed_is_delivered_however_a_script_ends(met: Meeting, code: str, status: int) -> None:
-    with other(met) as kv, started(met, code) as script:
+def test_what_was_pushed_is_delivered_however_a_script_ends(
+    running: RunningRendezvous, code: str, status: int
+) -> None:
+    with other(running) as kv, started(running, code) as script:
         returned, errors = ended(script)
         assert returned == status and "not delivered" not in errors
         assert ("mine" in errors) == ("mine" in code)
         assert (kv.read() == PUSHES).all()
-        [first] = [joined for joined in met.joined_workers if joined.rank == 0]
+        [first] = [joined for joined in running.joined_workers if joined.rank == 0]
         wait_for(first.has_left.is_set)
         assert first.is_lost == ("mine" in code)
 
 
 def test_a_script_of_a_run_delivers_and_writes_its_logs_when_its_block_comes(
-    met: Meeting, tmp_path: Path
+    running: RunningRendezvous, tmp_path: Path
 ) -> None:
-    met.cluster.parts = str(tmp_path)
-    with started(met, "join(); push(); print('pushed', flush=True)") as script:
-        wait_for(lambda: met.joined_workers != [])
-        [joined] = met.joined_workers
+    running.cluster.parts = str(tmp_path)
+    with started(running, "join(); push(); print('pushed', flush=True)") as script:
+        wait_for(lambda: running.joined_workers != [])
+        [joined] = running.joined_workers
         block = {"start_ns": 0, "round": 1, "load": 0.0, "discard_ns": 0, "discard_steps": 0}
-        assert met.send_command(joined, "begin_block", **block) == {}
+        assert running.send_command(joined, "begin_block", **block) == {}
         assert ended(script) == (0, "")
     assert joined.final_report["last_block"]["steps"] == PUSHES and not joined.is_lost
     sums = ledger.read(tmp_path / f"ledger-worker-1-job-{JOB}-epoch-1.bin")
@@ -128,29 +130,29 @@ def test_a_script_of_a_run_delivers_and_writes_its_logs_when_its_block_comes(
     ],
 )
 def test_a_script_that_cannot_deliver_says_how_much_and_fails(
-    met: Meeting, code: str, status: int, reason: str
+    running: RunningRendezvous, code: str, status: int, reason: str
 ) -> None:
     begin = (
         "from hotline.kv import worker\nworker.EXIT_S = 0.1\njoin(); print('joined', flush=True); input()\n"
     )
-    with started(met, begin + code) as script:
+    with started(running, begin + code) as script:
         assert script.stdout is not None and script.stdout.readline() == "joined\n"
-        for server in met.cluster.servers:
+        for server in running.cluster.servers:
             server.mute = True
         _, errors = script.communicate("\n", timeout=PATIENCE_S)
         assert script.returncode == status
         assert f"worker 0 ended with {ROWS * PUSHES:,} pushed values not delivered: {reason}" in errors
         assert ("call kv.close()" in errors) == (status == 1)
-        [first] = met.joined_workers
+        [first] = running.joined_workers
         wait_for(first.has_left.is_set)
         assert first.is_lost
 
 
-def test_ctrl_c_ends_a_wait_of_the_main_thread(met: Meeting) -> None:
+def test_ctrl_c_ends_a_wait_of_the_main_thread(running: RunningRendezvous) -> None:
     """It waits in a barrier, in a system call that Polars's signal handler would let the kernel restart."""
-    with started(met, "import polars; join(); kv.barrier()") as script:
-        wait_for(lambda: met.rendezvous.workers == 1)
-        session = met.rendezvous._session
+    with started(running, "import polars; join(); kv.barrier()") as script:
+        wait_for(lambda: running.rendezvous.workers == 1)
+        session = running.rendezvous._session
         assert session is not None
         wait_for(lambda: len(session.barrier) == 1 and is_in_futex(script.pid))
         script.send_signal(signal.SIGINT)
@@ -165,19 +167,19 @@ def is_in_futex(pid: int) -> bool:
 
 @pytest.mark.parametrize("end", ["os._exit(0)", "os.kill(os.getpid(), signal.SIGKILL)"])
 def test_a_process_that_vanishes_is_noticed(
-    met: Meeting, end: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    running: RunningRendezvous, end: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with other(met), started(met, f"join(); push(); {end}") as script:
+    with other(running), started(running, f"join(); push(); {end}") as script:
         ended(script)
-        wait_for(lambda: met.rendezvous.vanished == 1)
+        wait_for(lambda: running.rendezvous.vanished == 1)
     assert "worker 0 has ended without leaving: its last pushes may be lost" in caplog.text
-    monkeypatch.setenv("HOTLINE_CONNECT", str(met.place))
+    monkeypatch.setenv("HOTLINE_CONNECT", str(running.place))
     monkeypatch.setattr(launch, "is_alive", lambda pid: False)
     assert "1 worker ended without leaving, so its last pushes may be lost" in launch.down()
 
 
-def test_a_handler_of_the_script_s_stays(rig_handler: list[int], met: Meeting) -> None:
-    with other(met):
+def test_a_handler_of_the_script_s_stays(rig_handler: list[int], running: RunningRendezvous) -> None:
+    with other(running):
         os.kill(os.getpid(), signal.SIGTERM)
     assert rig_handler == [signal.SIGTERM]
 
@@ -190,10 +192,10 @@ def rig_handler() -> Iterator[list[int]]:
     signal.signal(signal.SIGTERM, before)
 
 
-def test_the_default_action_of_sigterm_returns_with_the_last_worker(met: Meeting) -> None:
+def test_the_default_action_of_sigterm_returns_with_the_last_worker(running: RunningRendezvous) -> None:
     before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
-        with other(met), pytest.raises(SystemExit) as ended_by:
+        with other(running), pytest.raises(SystemExit) as ended_by:
             os.kill(os.getpid(), signal.SIGTERM)
         assert ended_by.value.code == 128 + signal.SIGTERM
         assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
@@ -201,8 +203,8 @@ def test_the_default_action_of_sigterm_returns_with_the_last_worker(met: Meeting
         signal.signal(signal.SIGTERM, before)
 
 
-def test_a_forked_process_cannot_use_its_parents_worker(met: Meeting) -> None:
-    with other(met) as kv:
+def test_a_forked_process_cannot_use_its_parents_worker(running: RunningRendezvous) -> None:
+    with other(running) as kv:
         reading, writing = os.pipe()
         if (pid := os.fork()) == 0:
             try:

@@ -15,7 +15,7 @@ from foundation.errors import HotlineError
 from hotline.kv.connection import Connection, NotConnected
 from hotline.kv.launch import down
 from switch_harness.waiting import PATIENCE_S, wait_for
-from tests.harness.loopback import Meeting, meeting
+from tests.harness.loopback import RunningRendezvous, running_rendezvous
 from topologies.embedding_tables import Tables
 from topologies.rendezvous import Terms
 
@@ -23,16 +23,16 @@ TABLES = {"a": [3, 1, 1.0]}
 
 
 @pytest.fixture
-def met(tmp_path: Path) -> Iterator[Meeting]:
-    with meeting(tmp_path) as made:
+def running(tmp_path: Path) -> Iterator[RunningRendezvous]:
+    with running_rendezvous(tmp_path) as made:
         yield made
 
 
-def answers_to(met: Meeting, *lines: bytes) -> list[dict[str, Any]]:
+def answers_to(running: RunningRendezvous, *lines: bytes) -> list[dict[str, Any]]:
     """Return the answer to each line."""
     with socket.socket(socket.AF_UNIX) as sock:
         sock.settimeout(PATIENCE_S)
-        sock.connect(str(met.place))
+        sock.connect(str(running.place))
         found = []
         with sock.makefile("rb") as answers:
             for line in lines:
@@ -53,43 +53,45 @@ def answers_to(met: Meeting, *lines: bytes) -> list[dict[str, Any]]:
         b'{"id": 1, "cmd": ["join"]}',
     ],
 )
-def test_an_invalid_request_gets_an_error_and_the_next_is_served(met: Meeting, line: bytes) -> None:
-    [answer] = answers_to(met, line)
+def test_an_invalid_request_gets_an_error_and_the_next_is_served(
+    running: RunningRendezvous, line: bytes
+) -> None:
+    [answer] = answers_to(running, line)
     assert answer["id"] == 1 and answer["error"] and "gone" not in answer
-    [joined] = answers_to(met, json.dumps({"id": 2, "cmd": "join", "tables": TABLES}).encode())
+    [joined] = answers_to(running, json.dumps({"id": 2, "cmd": "join", "tables": TABLES}).encode())
     assert (joined["rank"], joined["size"]) == (0, 2)
 
 
-def test_lines_that_are_no_requests_end_nothing(met: Meeting) -> None:
+def test_lines_that_are_no_requests_end_nothing(running: RunningRendezvous) -> None:
     with socket.socket(socket.AF_UNIX) as sock:
-        sock.connect(str(met.place))
+        sock.connect(str(running.place))
         sock.sendall(b"no JSON\n[]\n" + b"x" * 100_000)
-    [found] = answers_to(met, b'{"id": 5, "cmd": "who"}')
+    [found] = answers_to(running, b'{"id": 5, "cmd": "who"}')
     assert found == {"id": 5, "pid": os.getpid(), "workers": 0}
 
 
 def test_a_failed_start_of_servers_is_reported_and_may_be_repeated(
-    met: Meeting, monkeypatch: pytest.MonkeyPatch
+    running: RunningRendezvous, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begin = met.cluster.begin
+    begin = running.cluster.begin
 
     async def fails(tables: Tables) -> Terms:
         raise HotlineError(f"no memory for {tables.size} parameters")
 
-    monkeypatch.setattr(met.cluster, "begin", fails)
-    connection = Connection(met.place)
+    monkeypatch.setattr(running.cluster, "begin", fails)
+    connection = Connection(running.place)
     with pytest.raises(NotConnected, match="no memory for 3 parameters"):
         connection.ask("join", tables=TABLES, rank=None)
-    monkeypatch.setattr(met.cluster, "begin", begin)
+    monkeypatch.setattr(running.cluster, "begin", begin)
     assert connection.ask("join", tables=TABLES, rank=None)["rank"] == 0
     connection.close()
-    wait_for(lambda: met.rendezvous.workers == 0)
+    wait_for(lambda: running.rendezvous.workers == 0)
 
 
-def test_a_client_without_workers_may_end_it(met: Meeting) -> None:
-    connection = Connection(met.place)
+def test_a_client_without_workers_may_end_it(running: RunningRendezvous) -> None:
+    connection = Connection(running.place)
     assert connection.ask("down") == {"id": 1, "pid": os.getpid(), "workers": 0, "vanished": 0}
-    assert met.rendezvous.end_requested.is_set()
+    assert running.rendezvous.end_requested.is_set()
     connection.close()
 
 

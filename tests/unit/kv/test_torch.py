@@ -16,7 +16,7 @@ import hotline
 from hotline.kv.calls import InvalidArgument
 from hotline.kv.engine import InvalidCall
 from tests.harness.extras import NO_TORCH
-from tests.harness.loopback import meeting
+from tests.harness.loopback import running_rendezvous
 from tests.harness.torch_optimisers import torch_optimiser
 
 torch = pytest.importorskip("torch", reason=NO_TORCH)
@@ -27,7 +27,7 @@ F32 = np.float32
 
 @pytest.fixture
 def kv(tmp_path: Path) -> Iterator[hotline.Worker]:
-    with meeting(tmp_path, size=1) as met, worker(met.place) as kv:
+    with running_rendezvous(tmp_path, size=1) as running, worker(running.place) as kv:
         kv.init(weights())
         yield kv
 
@@ -113,8 +113,8 @@ def test_one_worker_trains_step_for_step_as_pytorch(
 def test_one_worker_trains_as_pytorchs_optimisers(tmp_path: Path, text: str) -> None:
     """Gradients are rounded by at most 2⁻²², which changes a row by less than 4 · 2⁻²² in each push."""
     with (
-        meeting(tmp_path, size=1) as met,
-        hotline.Worker({"rows": (ROWS, DIM)}, 2.0**21, met.place, optimiser=text) as kv,
+        running_rendezvous(tmp_path, size=1) as running,
+        hotline.Worker({"rows": (ROWS, DIM)}, 2.0**21, running.place, optimiser=text) as kv,
     ):
         kv.init(weights())
         bags, reference = Bags(7), plain(mode="sum")
@@ -196,8 +196,8 @@ def test_four_asynchronous_workers_reach_pytorchs_loss(tmp_path: Path) -> None:
         optimiser.zero_grad()
         bags.loss(reference, batch).backward()
         optimiser.step()
-    with meeting(tmp_path, size=4) as met, ExitStack() as stack:
-        workers = [stack.enter_context(worker(met.place)) for _ in range(4)]
+    with running_rendezvous(tmp_path, size=4) as running, ExitStack() as stack:
+        workers = [stack.enter_context(worker(running.place)) for _ in range(4)]
 
         def train(kv: hotline.Worker) -> Any:
             kv.init(weights())

@@ -26,7 +26,7 @@ from hotline.kv.connection import ClusterLost, NotConnected
 from hotline.kv.engine import InvalidCall, ServerTimeout, WorkerClosed
 from switch_harness.effort import examples
 from switch_harness.waiting import PATIENCE_S, wait_for
-from tests.harness.loopback import JOB, NET, Meeting, meeting
+from tests.harness.loopback import JOB, NET, RunningRendezvous, running_rendezvous
 from topologies import rendezvous
 from topologies.embedding_tables import TableError
 
@@ -38,19 +38,19 @@ F32 = np.float32
 class Rig:
     """Two workers, and what they are connected to."""
 
-    def __init__(self, met: Meeting, stack: ExitStack) -> None:
-        self.met, self._stack = met, stack
+    def __init__(self, running: RunningRendezvous, stack: ExitStack) -> None:
+        self.running, self._stack = running, stack
 
     def worker(self, tables: Any = TABLES, scale: Any = SCALE, **more: Any) -> hotline.Worker:
-        made = hotline.Worker(tables, scale, connect=self.met.place, **more)
+        made = hotline.Worker(tables, scale, connect=self.running.place, **more)
         self._stack.callback(made._leave)
         return made
 
 
 @pytest.fixture
 def rig(tmp_path: Path) -> Iterator[Rig]:
-    with meeting(tmp_path) as met, ExitStack() as stack:
-        yield Rig(met, stack)
+    with running_rendezvous(tmp_path) as running, ExitStack() as stack:
+        yield Rig(running, stack)
 
 
 def ones(*shape: int) -> Any:
@@ -218,7 +218,7 @@ def test_tables_that_are_not_there_are_named_with_those_that_are(rig: Rig) -> No
         with pytest.raises(InvalidCall) as refused:
             kv.report(loss=0.5, accuracy=wrong)
         assert str(refused.value) == f"report: expected a finite number as accuracy, got {wrong!r}"
-    assert rig.met.reports == []
+    assert rig.running.reports == []
 
 
 def test_a_table_is_set_once_and_before_it_is_pushed_to(rig: Rig) -> None:
@@ -255,14 +255,14 @@ def test_the_model_is_saved_and_each_session_begins_with_zeros(rig: Rig, tmp_pat
     with np.load(tmp_path / "model.npz") as saved:
         assert {name: saved[name].shape for name in saved.files} == {"users": (20, 3), "items": (12, 1)}
         assert saved["users"].sum() == saved["users"][3].sum() == 3.0
-    assert rig.met.reports == [{"rank": 0, "report": 0, "loss": 0.5, "accuracy": 0.75}]
-    wait_for(lambda: rig.met.rendezvous.workers == 0)
+    assert rig.running.reports == [{"rank": 0, "report": 0, "loss": 0.5, "accuracy": 0.75}]
+    wait_for(lambda: rig.running.rendezvous.workers == 0)
     with rig.worker({"users": (5, 1)}, 4.0) as kv:
         assert kv.rank == 0 and not kv.read().any()
     with pytest.raises(WorkerClosed):
         kv.push([1], ones(1))
     kv.close()
-    assert rig.met.cluster.sessions == 2
+    assert rig.running.cluster.sessions == 2
 
 
 def test_ranks_are_given_once_and_tables_are_alike(rig: Rig) -> None:
@@ -295,7 +295,7 @@ def test_barriers_wait_for_all_and_fail_when_a_worker_has_gone(rig: Rig) -> None
     with ThreadPoolExecutor() as pool:
         list(pool.map(lambda kv: kv.barrier(), workers))
         waiting = pool.submit(workers[0].barrier)
-        session = rig.met.rendezvous._session
+        session = rig.running.rendezvous._session
         assert session is not None
         wait_for(lambda: len(session.barrier) == 1)
         workers[1]._connection.close()  # as if its process had ended
@@ -334,10 +334,10 @@ def test_a_note_names_the_workers_that_a_barrier_waits_for(
 def test_a_server_that_does_not_answer_is_named(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "SERVER_TIMEOUT_S", 0.2)
     kv = rig.worker()
-    rig.met.cluster.servers[1].mute = True
+    rig.running.cluster.servers[1].mute = True
     ts = kv.push(np.arange(12), ones(12), "items")
     with pytest.raises(
-        ServerTimeout, match=rf"server 1 \(127\.0\.0\.1:{rig.met.cluster.servers[1].address[1]}\)"
+        ServerTimeout, match=rf"server 1 \(127\.0\.0\.1:{rig.running.cluster.servers[1].address[1]}\)"
     ):
         kv.wait(ts)
     with pytest.raises(ServerTimeout):
@@ -347,11 +347,11 @@ def test_a_server_that_does_not_answer_is_named(rig: Rig, monkeypatch: pytest.Mo
 @pytest.mark.parametrize("end", ["broken", "ended"])
 def test_waiting_callers_are_notified_of_the_end(rig: Rig, end: str) -> None:
     kv = rig.worker()
-    for server in rig.met.cluster.servers:
+    for server in rig.running.cluster.servers:
         server.mute = True
     ts = kv.push([1], ones(1), "items")
     breaks: Callable[[], None] = (
-        rig.met.end if end == "ended" else lambda: rig.met.break_session("ps-1 ended with code -9")
+        rig.running.end if end == "ended" else lambda: rig.running.break_session("ps-1 ended with code -9")
     )
     ends = threading.Thread(target=breaks)
     ends.start()
@@ -368,7 +368,7 @@ def test_ctrl_c_in_wait_is_heard_at_once(rig: Rig) -> None:
 
     def interrupt() -> None:
         nonlocal since
-        for server in rig.met.cluster.servers:
+        for server in rig.running.cluster.servers:
             server.mute = True
         since = time.monotonic()
         os.kill(os.getpid(), signal.SIGINT)
@@ -377,7 +377,7 @@ def test_ctrl_c_in_wait_is_heard_at_once(rig: Rig) -> None:
     with pytest.raises(KeyboardInterrupt), kv:
         kv.wait(kv.push([1], ones(1), "items"))
     assert time.monotonic() - since < 1
-    wait_for(lambda: rig.met.rendezvous.workers == 0)
+    wait_for(lambda: rig.running.rendezvous.workers == 0)
 
 
 def test_a_port_that_is_taken_is_reported(rig: Rig) -> None:
@@ -385,4 +385,4 @@ def test_a_port_that_is_taken_is_reported(rig: Rig) -> None:
         taken.bind((f"{NET}.1", addressing.worker_udp_port(JOB)))
         with pytest.raises(NotConnected, match=rf"UDP port {addressing.worker_udp_port(JOB)} of {NET}\.1"):
             rig.worker()
-    wait_for(lambda: rig.met.rendezvous.workers == 0)
+    wait_for(lambda: rig.running.rendezvous.workers == 0)

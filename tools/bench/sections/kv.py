@@ -20,7 +20,7 @@ from tools.bench.stepper import Stepper, stepping
 _PARAMETERS = 900_000
 _ROWS = 3_000
 _DIMS = (16, 64)
-_TIMES = 3
+_REPEATS = 3
 _WARMUP_STEPS = 50
 _VALUES_A_SECOND = 1_000_000  # about, both ways
 _WORKER_PORT = 20_002
@@ -29,12 +29,12 @@ _WORKER_PORT = 20_002
 def kv(stage: Stage) -> list[Result]:
     with pinned({stage.cores.generator}):
         return [
-            *results_of(_in_turn(stage)),
-            *(_rate(dim, _alone(stage, dim)) for dim in _DIMS),
+            *results_of(_measure_alternating(stage)),
+            *(_rate(dim, _measure_library(stage, dim)) for dim in _DIMS),
         ]
 
 
-def _in_turn(stage: Stage) -> Mapping[str, Sequence[StepTimes]]:
+def _measure_alternating(stage: Stage) -> Mapping[str, Sequence[StepTimes]]:
     times: dict[str, list[StepTimes]] = defaultdict(list)
     with ExitStack() as opened:
         scripts = opened.enter_context(script(_PARAMETERS, 1, _ROWS, stage.cores.softswitch))
@@ -43,21 +43,23 @@ def _in_turn(stage: Stage) -> Mapping[str, Sequence[StepTimes]]:
         stepper = opened.enter_context(stepping(sock, SERVER, _PARAMETERS, _ROWS, folder))
         scripts.run(_WARMUP_STEPS)
         stepper.run(_WARMUP_STEPS)
-        for target in stage.shuffled([LIBRARY, BUILT_IN], _TIMES):
+        for target in stage.shuffled([LIBRARY, BUILT_IN], _REPEATS):
             stage.announce(f"{target}: {_ROWS:,} keys a step")
             steps = _steps(stage, 1)
-            times[target].append(scripts.run(steps) if target == LIBRARY else _times(stepper, steps))
+            times[target].append(
+                scripts.run(steps) if target == LIBRARY else _measure_stepper(stepper, steps)
+            )
     return times
 
 
-def _times(stepper: Stepper, steps: int) -> StepTimes:
-    """Return times without the thread that writes the worker's log, as a script writes none."""
+def _measure_stepper(stepper: Stepper, steps: int) -> StepTimes:
+    """Return step times without the CPU time of the log-writer thread, as a script writes no log."""
     wall, cpu = time.perf_counter(), time.thread_time()
     stepper.run(steps)
     return StepTimes((time.perf_counter() - wall) / steps * 1e6, (time.thread_time() - cpu) / steps * 1e6, 0)
 
 
-def _alone(stage: Stage, dim: int) -> list[StepTimes]:
+def _measure_library(stage: Stage, dim: int) -> list[StepTimes]:
     stage.announce(f"{LIBRARY}: {_ROWS:,} rows of {dim}")
     with script(_PARAMETERS, dim, _ROWS, stage.cores.softswitch) as scripts:
         scripts.run(2)

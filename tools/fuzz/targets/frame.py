@@ -1,5 +1,6 @@
-"""Fuzz the switch with frames: the P4 program, interpreted (its lines guide the search) and compiled, agrees.
+"""Fuzz the switch with frames: the interpreter and the compiled code must agree.
 
+Line coverage of the interpreter guides the search.
 The parts of an input are frames, the first byte of each selects its port. Whatever the switch aggregates or
 forwards as an RPC must be one for the agents' codec too.
 """
@@ -35,7 +36,7 @@ KEYS = [next(key for key in range(10_000) if lane_of(key) == lane) for lane in r
 STATES = ("hot", "reserved", "draining", "parked")
 SLOT = 5
 FIRST_CELLS = 1024
-"""Number of a counter's first cells, which are compared, as the entries count in no others."""
+"""Number of cells of each counter to compare; the entries use no later ones."""
 ROWS = (max(testnet.row_of(job, caller) for job in testnet.JOBS for caller in testnet.CALLERS) + 1) << 6
 CELLS = testnet.INGRESS + "exactly_once.cells"
 
@@ -151,5 +152,5 @@ TOKENS = tuple(
     for number in (PS_CALLER_BASE, CONTROLLER_CALLER, HOTLINE_PORT, 0x0800, 0x4011, 0x4500)
 )
 SOURCES = tuple(f"softswitch/interpreter/{name}.py" for name in ("parser", "controls", "deparser", "tables"))
-"""Without expressions and statements, of which every packet evaluates some."""
+"""Interpreter modules whose coverage guides the search; every packet executes expressions and statements."""
 TARGET = Target("frame", run, SOURCES, seeds, TOKENS)

@@ -29,7 +29,7 @@ CHANGED, RAW, LATER, RENEWED, KINDS = range(5)
 
 
 class Bench:
-    """A worker that has sent the requests of one operation; every third key is hinted."""
+    """A worker that has sent the requests of one operation; every third key is marked as hot."""
 
     def __init__(self, operation: int, machine: Machine) -> None:
         self.now, self.epoch = 0, EPOCH
@@ -115,12 +115,12 @@ def seeds() -> list[bytes]:
     served, refused = b"\xff" * 4 + bytes(4), bytes(4) + b"\x0f" * 4
     all_of = [bytes([CHANGED, n]) + bitmaps for n in range(4) for bitmaps in (served, refused)]
     renewed = bytes([RENEWED])
-    later_ones = [bytes([CHANGED, n]) + refused for n in range(4, 9)]
+    resent_refused = [bytes([CHANGED, n]) + refused for n in range(4, 9)]
     later, raw = bytes([LATER]), bytes([RAW]) + answer(Bench(PULL, COMPILED).sent[0])
     return [
         *(bytes([operation]) + MARK.join(all_of) for operation in range(OPERATIONS)),
         bytes([PUSH]) + MARK.join([all_of[1], later, later, all_of[0], all_of[0]]),
-        bytes([PUSH]) + MARK.join([all_of[0], renewed, *later_ones, all_of[2], renewed, *later_ones]),
+        bytes([PUSH]) + MARK.join([all_of[0], renewed, *resent_refused, all_of[2], renewed, *resent_refused]),
         bytes([PULL]) + MARK.join([raw, raw, all_of[0] + bytes([offset_of("t0"), 1, 2])]),
     ]
 

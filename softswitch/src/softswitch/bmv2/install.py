@@ -39,7 +39,10 @@ def main(arguments: list[str]) -> None:
 
 
 def install(folder: Path) -> None:
-    """Write all scripts, or raise SwitchError before any if softswitch did not write an existing one."""
+    """Write all scripts.
+
+    Raises SwitchError, before writing any, if a file of that name exists that softswitch did not write.
+    """
     for name in PROGRAMS:
         if (path := folder / name).exists() and not _is_softswitch(path):
             raise SwitchError(

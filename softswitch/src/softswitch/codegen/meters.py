@@ -12,7 +12,7 @@ from softswitch.v1model import Colour
 
 
 def meter_function(module: llvm.Module) -> llvm.Function:
-    """Return `meter(meter, now, amount)`, which returns a `Colour`; its words are in `memory.layout`."""
+    """Return `meter(meter, now, amount)`, which returns a `Colour`; `memory.layout` defines its state."""
     if "meter" in module.globals:
         return module.globals["meter"]
     kind = llvm.FunctionType(I8, [target_of(module).pointer, I64, I64])

@@ -91,5 +91,5 @@ class GrpcStream:
             context.abort(StatusCode.INVALID_ARGUMENT, "Invalid device id")
         if request.oper_status not in (STATUS_DOWN, STATUS_UP):
             context.abort(StatusCode.INVALID_ARGUMENT, "Invalid oper status")
-        self._ports.set_up(request.port, request.oper_status == STATUS_UP)
+        self._ports.set_link_state(request.port, request.oper_status == STATUS_UP)
         return Empty()

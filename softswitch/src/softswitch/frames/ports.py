@@ -59,7 +59,7 @@ class FramePorts:
         self._pipeline: CompiledPipeline | None = None
         self._received, self._sent = Counter[int](), Counter[int]()
         self._discarded, self._unsent, self._oversize = Counter[int](), Counter[int](), Counter[int]()
-        self._lost_notices = 0
+        self._lost_notices = 0  # digests and log records that did not fit into the control plane's socket
         self._down = set[int]()
         self.on_status: Callable[[int, bool], None] = lambda _port, _is_up: None
         """Called with the status of a port when it is set, in any thread."""
@@ -153,7 +153,7 @@ class FramePorts:
     def now(self) -> int:
         return (time.time_ns() - self._start_ns) // 1000
 
-    def set_up(self, port: int, is_up: bool) -> None:
+    def set_link_state(self, port: int, is_up: bool) -> None:
         (self._down.discard if is_up else self._down.add)(port)
         self.on_status(port, is_up)
 

@@ -56,15 +56,15 @@ class Memory:
                 self.waiting[0] = 0
 
     def read(self, first: int, stop: int, unit: int = 1) -> Words:
-        """Return a copy of words, with the lock held; each run of `unit` words is read atomically."""
+        """Return a copy of words; the caller holds `locked`. Each run of `unit` words is read atomically."""
         return self.words[first:stop].copy()
 
     def store(self, at: int, values: Sequence[int] | Words) -> None:
-        """Change words, with the lock held."""
+        """Change words; the caller holds `locked`."""
         self.words[at : at + len(values)] = values
 
     def store_bytes(self, at: int, data: bytes) -> None:
-        """Change bytes, with the lock held; packets may change other bytes of the same word concurrently."""
+        """Change bytes; the caller holds `locked`. Packets may change the word's other bytes concurrently."""
         self.map[at : at + len(data)] = data
 
     @contextmanager

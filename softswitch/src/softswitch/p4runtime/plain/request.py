@@ -16,14 +16,18 @@ _MAX_SCANNED_BYTES = 1 << 24
 
 
 @dataclass(frozen=True)
-class Scanned:
-    data: npt.NDArray[np.uint8]
-    updates: npt.NDArray[np.int64]
-    values: npt.NDArray[np.int64]
+class ScannedUpdates:
+    data: npt.NDArray[np.uint8]  # the request
+    updates: npt.NDArray[np.int64]  # [updates, UPDATE_COLUMNS], see `plain.scan`
+    values: npt.NDArray[np.int64]  # [values, VALUE_COLUMNS] or more rows, see `plain.scan`
 
 
 class Request:
-    """A Write request. `scanned` has its updates if they are plain, `head` the rest; else `head` has all."""
+    """A Write request.
+
+    If the scanner supports all updates (see `plain.scan`), `scanned` has them and `head` the other fields;
+    otherwise `scanned` is None and `head` is the whole message.
+    """
 
     head: p4r.WriteRequest
 
@@ -37,7 +41,7 @@ class Request:
     def whole(self) -> p4r.WriteRequest:
         return p4r.WriteRequest.FromString(self.data)
 
-    def _scan(self) -> Scanned | None:
+    def _scan(self) -> ScannedUpdates | None:
         if len(self.data) > _MAX_SCANNED_BYTES:
             return None
         data = np.frombuffer(self.data, dtype=np.uint8)
@@ -51,4 +55,4 @@ class Request:
         if size < 0:
             return None
         self.head = p4r.WriteRequest.FromString(head[:size].tobytes())
-        return Scanned(data, updates, values)
+        return ScannedUpdates(data, updates, values)

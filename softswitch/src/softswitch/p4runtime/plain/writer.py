@@ -13,7 +13,7 @@ from softswitch.memory.rows import Words
 from softswitch.p4runtime.codecs.fields import Field
 from softswitch.p4runtime.entities.store import Stores, TableStore
 from softswitch.p4runtime.plain.encode import WORD, ActionRow, FieldRow, TableRow, encode
-from softswitch.p4runtime.plain.request import Scanned
+from softswitch.p4runtime.plain.request import ScannedUpdates
 from softswitch.pipeline import ActionCall
 from softswitch.state.entries import Offsets
 
@@ -73,7 +73,7 @@ class PlainWriter:
         self._actions = filled(ActionRow, actions)
         self._fields = filled(FieldRow, fields)
 
-    def operations(self, scanned: Scanned, watched: Collection[str]) -> Operations | None:
+    def operations(self, scanned: ScannedUpdates, watched: Collection[str]) -> Operations | None:
         """Return the operations of updates; None unless all are plain and none is of a `watched` table."""
         if not self._stores or any(self._extras) or (watched and not self._names.isdisjoint(watched)):
             return None
