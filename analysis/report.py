@@ -92,9 +92,7 @@ def result(record: RunRecord, summary: Summary) -> Result:
         is_trusted=every[0].is_trusted,
         rows=rows,
         sentences=() if rows else every[0].sentences,
-        warnings=sentences(
-            "warnings", [] if predicted is None else _prediction_errors(summary, predicted), **context
-        ),
+        warnings=sentences("warnings", errors, **context),
         notes=notes,
     )
 
