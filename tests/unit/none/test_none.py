@@ -122,7 +122,7 @@ def test_a_pull_brings_what_was_pushed_in_as_few_rpcs_as_hold_it() -> None:
 
 def test_an_empty_rpc_is_answered() -> None:
     testbed = ServerTestbed(SPACES[0], 1, workers=1)
-    testbed.clients[0].empty(2)
+    testbed.clients[0].start_empty_rpc(2)
     testbed.settle(0.0)
     [row] = testbed.clients[0].records
     assert (row.ps, row.lanes) == (2, 0)
