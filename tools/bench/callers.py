@@ -43,10 +43,7 @@ class Callers:
         self._issued = 0
 
     def call(self, requests: Requests, count: int) -> Trial:
-        """Issue `count` RPCs and await the answers.
-
-        `requests` are reused in turn; there must be more than CALLERS * WINDOW of them.
-        """
+        """Issue `count` RPCs and await the answers; reuse `requests`, more than CALLERS * WINDOW, in turn."""
         first, self._issued = self._issued, self._issued + count
         answered, ns = exchange(self._udp, self._wire, requests.rpcs, requests.octets, first, count)
         if answered != count:

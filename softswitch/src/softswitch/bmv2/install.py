@@ -39,10 +39,7 @@ def main(arguments: list[str]) -> None:
 
 
 def install(folder: Path) -> None:
-    """Write all scripts.
-
-    Raises SwitchError, before writing any, if a file of that name exists that softswitch did not write.
-    """
+    """Write all scripts. Raises SwitchError before writing any if one would replace a file of another program."""
     for name in PROGRAMS:
         if (path := folder / name).exists() and not _is_softswitch(path):
             raise SwitchError(

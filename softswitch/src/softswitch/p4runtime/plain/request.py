@@ -23,13 +23,9 @@ class ScannedUpdates:
 
 
 class Request:
-    """A Write request.
+    """A Write request; `scanned` is None if the scanner does not support all updates (see `plain.scan`)."""
 
-    If the scanner supports all updates (see `plain.scan`), `scanned` has them and `head` the other fields;
-    otherwise `scanned` is None and `head` is the whole message.
-    """
-
-    head: p4r.WriteRequest
+    head: p4r.WriteRequest  # without the updates in `scanned`, or the whole message
 
     def __init__(self, data: bytes) -> None:
         self.data = data
