@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> None:
 
 
 def install(folder: Path) -> None:
-    """Write all scripts. Raises SwitchError before writing any if one would replace a file of another program."""
+    """Write all scripts. Raises SwitchError before any if softswitch did not write a file of that name."""
     for name in PROGRAMS:
         if (path := folder / name).exists() and not _is_softswitch(path):
             raise SwitchError(
