@@ -77,14 +77,14 @@ def send_over_link(world: World, link: Link, f: int, now: int, kind: int, target
         link.dropped_bytes += length
         free_frame(world, f)
         return
-    link.longest_queue = max(int64(link.longest_queue), queued + length)
-    link.waited += begins - now
-    if queued > link.ecn_threshold and mark_congestion(frame.head):
+    link.longest_queue = max(int64(link.longest_queue), queued_bytes + length)
+    link.waited += begin - now
+    if queued_bytes > link.ecn_threshold and mark_congestion(frame.head):
         link.marked += 1
-    leaves = begins + (length + WIRE_OVERHEAD) * int64(link.ps_per_byte) // 1000
-    link.free_at = leaves
-    link.carried += leaves - begins
-    arrives = leaves + int64(link.delay)
+    departure = begin + (length + WIRE_OVERHEAD) * int64(link.ps_per_byte) // 1000
+    link.free_at = departure
+    link.carried += departure - begin
+    arrival = departure + int64(link.delay)
     if link.down_count:
         _lose(world, link, f)
         return
@@ -102,8 +102,8 @@ def send_over_link(world: World, link: Link, f: int, now: int, kind: int, target
             push_event(world, arrival, kind, target, other)
         if next_random(world.header) < link.reordering:
             link.delayed += 1
-            arrives += int64(next_random(world.header) * link.max_extra_delay_ns)
-    push_event(world, arrives, kind, target, f)
+            arrival += int64(next_random(world.header) * link.max_extra_delay_ns)
+    push_event(world, arrival, kind, target, f)
 
 
 @compiled

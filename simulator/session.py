@@ -256,8 +256,8 @@ def _simulated_arm(closed_loop: ClosedLoop, network: SimulatedNetwork) -> record
         for name in ("frames", "dropped", "lost", "marked")
     }
     return records.SimulatedArm(
-        **{name: share for name, share in closed._asdict().items() if name != "rate"},
-        **counted,
+        **{name: share for name, share in closed_loop._asdict().items() if name != "rate"},
+        **frame_counts,
         longest_kb=max(int(links.longest_queue.max()) for links in cables if len(links)) / 1024,
         retransmissions=sum(network.retransmissions()),
     )

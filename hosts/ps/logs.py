@@ -54,7 +54,7 @@ class PsLogs:
     def write_connections(self, connection_records: NDArray[np.void]) -> None:
         self._connections.write(
             {
-                "time_us": (connection_records["arrival"] + self._offset) // _US,
+                "time_us": (connection_records["arrival"] + self._offset) // _NS_PER_US,
                 "ps": self._ps,
                 "worker": connection_records["worker"],
                 "job": connection_records["job"],

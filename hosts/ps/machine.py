@@ -37,7 +37,7 @@ def _handle(
 
 @loop(server_states)
 def replay_journal(
-    server: ServerState, requests: Records[Rpc], answers: Records[Rpc], notes: Octets, done: Ints
+    server: ServerState, requests: Records[Rpc], answers: Records[Rpc], notes: Octets, progress: Ints
 ) -> None:
     """Handle the journalled requests of workers up to a note of another source, or until there is no room.
 

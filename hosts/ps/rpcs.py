@@ -268,7 +268,7 @@ def with_room(server: P, datagrams: int) -> tuple[P, Records[ConnectionRecord]]:
         server, connection_records=records(max(CONNECTION_RECORDS, datagrams), ConnectionRecord)
     )
     while _is_full(int(server.header.callers) + 2 * datagrams, len(server.callers)):
-        server = with_arrays(server, callers=_rehashed(server.callers))
+        server = with_arrays(server, callers=_rehash(server.callers))
     return server, connection_records
 
 

@@ -16,7 +16,7 @@ from foundation.protocol.header import FIRST, KEYS, LANES, NO_KEY, RESPONSE, SEC
 from hosts.hotset.ps.state import make_server
 from hosts.hotset.ps.store import HotsetStore
 from hosts.keys import KeySpace
-from hosts.ps.rpcs import CONNECTION_RECORDS, JOB_COUNTERS, slot_of
+from hosts.ps.rpcs import CONNECTION_RECORDS, JOB_COUNTERS, row_of
 from hosts.ps.server import RpcServer
 from hosts.ps.share import keys_at, make_share, places_and_keys, places_of
 from nativekit.plain import plain

@@ -112,7 +112,7 @@ class OffloadingServer(Core[ReplyTo]):
             restore_checkpoint(self.server.state, self._movers, parts, self.persisted)
         state.header.is_durable = 0
         for part in journal:
-            notes += self._replay_journal(np.array(np.frombuffer(part, np.uint8)))
+            n_notes += self._replay_journal(np.array(np.frombuffer(part, np.uint8)))
         self.server.collect_connection_records()
         self.server.state.header.is_durable = 1
         if n_notes or parts:
@@ -121,10 +121,10 @@ class OffloadingServer(Core[ReplyTo]):
         return n_notes
 
     def _replay_journal(self, notes: NDArray[np.uint8]) -> int:
-        at, number = 0, 0
+        at, n_replayed = 0, 0
         while at < len(notes):
-            at, taken = self.server.replay_journal(notes, at)
-            number += taken
+            at, n_handled = self.server.replay_journal(notes, at)
+            n_replayed += n_handled
             for _ in self.transmit():
                 pass
             if at < len(notes):
