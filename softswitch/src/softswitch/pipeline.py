@@ -21,7 +21,7 @@ class Output(NamedTuple):
 
 
 class WaitingPacket(NamedTuple):
-    """A packet on its way to egress: port and priority of its queue, length in bytes, pipeline's data."""
+    """A packet on its way to egress: port and priority of its queue, length in bytes, the pipeline's data."""
 
     port: int
     priority: int
@@ -152,7 +152,7 @@ class ControlPlane(Protocol):
     Names are the fully qualified P4 names of BMv2 JSON and P4Info. The caller assigns the numbers of members,
     groups, multicast groups and clone sessions. What `softswitch.checks` refuses, such as an unknown
     reference or an entry beyond the table's size, raises `StateError` or `TableFull` and changes nothing. The
-    caller must not remove what an entry or group refers to.
+    caller must not remove a member or group that an entry or group refers to.
     """
 
     @property
@@ -240,7 +240,7 @@ class Pipeline(ControlPlane, Protocol):
     def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]:
         """Run one frame; return the frames that leave.
 
-        `t_in` is its time of arrival and `now` the time in egress, both in µs since start.
+        `t_in` is its time of arrival and `now` its time in egress, both in µs since start.
         """
 
     def take_notices(self) -> list[Notice]:
@@ -250,7 +250,7 @@ class Pipeline(ControlPlane, Protocol):
 
 
 class BufferedPipeline(Pipeline, Protocol):
-    """A pipeline whose caller provides the queues from ingress to egress; `process` takes them as empty."""
+    """A pipeline whose caller provides the queues before egress; `process` assumes that they are empty."""
 
     def enter(self, port: int, frame: bytes, t_in: int, now: int) -> PassResult:
         """Run a frame that arrived at `t_in` up to the queues, at `now`; both in µs since start."""

@@ -1,4 +1,4 @@
-"""A switch's lifecycle: it listens at once (clients give up after 10 s), and forwards once it is compiled."""
+"""A switch's lifecycle: it listens at once (clients wait only 10 s), and forwards once it has compiled."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from softswitch.datapath import LivePipeline
 
 GRPC_LOGGER = "grpc._cython.cygrpc"
-_RPCS_END_S = 1.0
+_RPC_END_TIMEOUT_S = 1.0
 # Table entries are many long-lived objects: collect cycles rarely.
 GC_THRESHOLDS = (100_000, 50, 100)
 T = TypeVar("T")
@@ -66,11 +66,11 @@ async def serve(
     server.extra_handlers.append(runtime_handlers(runtime, server.changed))
     port = await server.start(first, settings.credentials, *more)
     try:
-        making, stopped = in_thread(make), asyncio.ensure_future(stop.wait())
-        await asyncio.wait((making, stopped), return_when=asyncio.FIRST_COMPLETED)
-        if not making.done():
+        machine_future, stop_task = in_thread(make), asyncio.ensure_future(stop.wait())
+        await asyncio.wait((machine_future, stop_task), return_when=asyncio.FIRST_COMPLETED)
+        if not machine_future.done():
             return False
-        with contextlib.closing(making.result()) as machine:
+        with contextlib.closing(machine_future.result()) as machine:
             server.begin()
             runtime.set_result(machine.runtime)
             loop.add_signal_handler(signal.SIGUSR1, machine.report)
@@ -80,7 +80,7 @@ async def serve(
                 f"{pluralize(len(settings.ports), 'port')}, P4Runtime on {first.rpartition(':')[0]}:{port}"
             )
             print(f"softswitch: ready: {ready}", file=sys.stderr, flush=True)
-            await stopped
+            await stop_task
             await _end(server)
     finally:
         await server.stop()
@@ -110,7 +110,7 @@ async def _end(server: P4RuntimeServer[LivePipeline]) -> None:
     await server.stop()
     # Wait for gRPC's tasks: a task of a client that has just disconnected prints a traceback if cancelled.
     if rest := asyncio.all_tasks() - {asyncio.current_task()}:
-        await asyncio.wait(rest, timeout=_RPCS_END_S)
+        await asyncio.wait(rest, timeout=_RPC_END_TIMEOUT_S)
 
 
 def is_not_cancellation(record: logging.LogRecord) -> bool:

@@ -42,7 +42,7 @@ class FrameTransport(NamedTuple):
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of a switch; without a `program` it gets one over P4Runtime."""
+    """The settings of a switch, which gets its program over P4Runtime if `program` is None."""
 
     program: Path | None = None
     p4info: Path | None = None
@@ -82,6 +82,6 @@ def by_port(option: str, texts: Iterable[str], parse: Callable[[str], tuple[K, V
     for text in texts:
         key, value = parse(text)
         if key in found:
-            raise SwitchError(f"{option} {text}: that port has one already")
+            raise SwitchError(f"{option} {text}: the option is given twice for this port")
         found[key] = value
     return found

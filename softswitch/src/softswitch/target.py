@@ -104,7 +104,7 @@ def target_of(module: llvm.Module) -> Target:
 
 
 def pass_words(b: llvm.IRBuilder, words: Sequence[llvm.Value], before: int) -> list[llvm.Value]:
-    """Return words as arguments that follow `before` other ones; in memory if there would be too many."""
+    """Return words as arguments after `before` other arguments; in memory if there would be too many."""
     target = target_of(b.module)
     if not _by_memory(target, len(words), before):
         return list(words)

@@ -18,7 +18,7 @@ _PROTOBUF = "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION"
 
 
 def main() -> None:
-    fast_protobuf()
+    select_fast_protobuf()
     module = SUBCOMMANDS.get(sys.argv[1]) if len(sys.argv) > 1 else None
     if module is None:
         import_module("softswitch.cli").main()
@@ -26,7 +26,7 @@ def main() -> None:
         import_module(module).main(sys.argv[2:])
 
 
-def fast_protobuf() -> None:
+def select_fast_protobuf() -> None:
     """Select protobuf's compiled implementation, before it is imported.
 
     The environment may select the slow Python one, which controllers with messages of an old protoc need.

@@ -97,7 +97,7 @@ def test_frames_come_over_what_bmv2_takes(tmp_path: Path) -> None:
         ([PROGRAM, "--", "--drop-port", "100"], "--drop-port 100: expected 511"),
         ([PROGRAM, "--device-id", "-1"], "--device-id -1: expected 0 or more"),
         ([PROGRAM, "--pcap", "/nowhere"], "--pcap /nowhere: there is no such folder"),
-        ([PROGRAM, "-i", "1@a", "-i", "1@b"], "-i 1@b: that port has one already"),
+        ([PROGRAM, "-i", "1@a", "-i", "1@b"], "-i 1@b: the option is given twice for this port"),
         ([PROGRAM, "--use-files", "0", "--packet-in", "a"], "--use-files and --packet-in are exclusive"),
         ([PROGRAM, "-i", "s1-eth1"], "expected PORT@INTERFACE, as 1@s1-eth1, got 's1-eth1'"),
         (

@@ -102,7 +102,7 @@ def next_line(switch: subprocess.Popen[str]) -> str:
             "1:1 : '{': Expected identifier or number, got {.",
         ),
         (["--no-p4", "-i", "s1-eth1"], "expected PORT@INTERFACE, as 1@s1-eth1, got 's1-eth1'"),
-        (["--no-p4", "-i", "1@lo", "-i", "1@eth0"], "-i 1@eth0: that port has one already"),
+        (["--no-p4", "-i", "1@lo", "-i", "1@eth0"], "-i 1@eth0: the option is given twice for this port"),
         (["--no-p4", "-i", "1@nowhere"], "port 1: there is no interface 'nowhere' here"),
         (
             ["--no-p4", "--impair", "1:in:loss=2"],
@@ -110,7 +110,7 @@ def next_line(switch: subprocess.Popen[str]) -> str:
         ),
         (
             ["--no-p4", "--impair", "1:in:loss=0.1", "--impair", "1:in:dup=0.1"],
-            "--impair 1:in:dup=0.1: that port has one already",
+            "--impair 1:in:dup=0.1: the option is given twice for this port",
         ),
         (
             ["--no-p4", "--port-rate", "1:1000pps"],
@@ -128,7 +128,7 @@ def next_line(switch: subprocess.Popen[str]) -> str:
         ),
         (
             ["--no-p4", "--port-rate", "1=1mbit", "--port-rate", "01=2mbit"],
-            "--port-rate 01=2mbit: that port has one already",
+            "--port-rate 01=2mbit: the option is given twice for this port",
         ),
         (
             ["--no-p4", "--port-queue", "7=64"],
@@ -256,7 +256,7 @@ def test_what_was_lost_is_among_what_the_signal_prints(
     machine._settings = Settings(counters=file)
     machine.report()
     assert capsys.readouterr().err == (
-        "softswitch: digests and log records lost (not taken in time): 7\n"
+        "softswitch: digests and log records lost (not read in time): 7\n"
         "softswitch: messages to controllers lost (not read in time): 9\n"
     )
     written = json.loads(file.read_bytes())
@@ -311,7 +311,7 @@ def test_calls_that_have_just_ended_are_waited_for_but_not_for_ever(
     monkeypatch: pytest.MonkeyPatch, turns: float, cancelled: bool
 ) -> None:
     """Cancelled with the loop, a call of gRPC's prints a traceback."""
-    monkeypatch.setattr(life, "_RPCS_END_S", 0.1 if cancelled else 60.0)
+    monkeypatch.setattr(life, "_RPC_END_TIMEOUT_S", 0.1 if cancelled else 60.0)
     monkeypatch.setattr(life, "gc", SimpleNamespace(freeze=lambda: None, set_threshold=lambda *_: None))
     server: Any = Ending(turns)
     machine: Any = SimpleNamespace(report=None, close=lambda: None, runtime=None)

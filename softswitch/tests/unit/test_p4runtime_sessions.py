@@ -9,7 +9,7 @@ from softswitch.p4runtime import sessions
 from softswitch.p4runtime.sessions import Sessions, Stream
 
 WAITING = 3
-LOST = "a controller reads too slowly: 3 messages wait for it, others are lost"
+LOST = "a controller reads too slowly: 3 messages wait for it, further ones are lost"
 
 
 def bid(election_id: int, role: str = "") -> p4r.MasterArbitrationUpdate:

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 class Stream:
     def __init__(self) -> None:
         self.waiting: asyncio.Queue[p4r.StreamMessageResponse] = asyncio.Queue()
-        self.lost = 0
+        self.lost_messages = 0
 
     def send(self, response: p4r.StreamMessageResponse) -> None:
         self.waiting.put_nowait(response)
@@ -36,9 +36,9 @@ class Sessions:
         self._post(self._arbiter.update(stream, message))
 
     def leave(self, stream: Stream) -> None:
-        if stream.lost:
-            lost = pluralize(stream.lost, "message")
-            log.warning("lost %s to a controller that reads too slowly", lost)
+        if stream.lost_messages:
+            messages = pluralize(stream.lost_messages, "message")
+            log.warning("lost %s to a controller that reads too slowly", messages)
         self._post(self._arbiter.leave(stream))
 
     def check_write(self, role: str, election_id: int | None) -> None:
@@ -49,7 +49,7 @@ class Sessions:
             raise denied(f"{what} is for the primary controller only")
 
     def broadcast(self, response: p4r.StreamMessageResponse) -> None:
-        """Send to all primary controllers; drop and count it for one whose queue is full."""
+        """Send to each primary controller; where its queue is full, drop and count the message."""
         for stream in self._primaries:
             if stream.waiting.qsize() < MAX_WAITING:
                 stream.send(response)
@@ -57,16 +57,16 @@ class Sessions:
                 self._drop(stream)
 
     def _drop(self, stream: Stream) -> None:
-        if not stream.lost:
+        if not stream.lost_messages:
             log.warning(
-                "a controller reads too slowly: %d messages wait for it, others are lost", MAX_WAITING
+                "a controller reads too slowly: %d messages wait for it, further ones are lost", MAX_WAITING
             )
-        stream.lost += 1
+        stream.lost_messages += 1
         self.lost_messages += 1
 
     def _post(self, notices: Notices[Stream]) -> None:
         for stream, response in notices:
             stream.send(response)
-        before, self._primaries = self._primaries, self._arbiter.primaries
-        if self._primaries != before:
+        old_primaries, self._primaries = self._primaries, self._arbiter.primaries
+        if self._primaries != old_primaries:
             self._on_primaries_changed()

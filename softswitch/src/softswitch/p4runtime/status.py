@@ -14,7 +14,7 @@ DETAILS_KEY = "grpc-status-details-bin"
 
 
 class Refusal(SwitchError):
-    """A request, or an update or query of a batch, is answered with an error code."""
+    """The error code and message that answer a request, or one update or query of a batch."""
 
     def __init__(self, code: StatusCode, message: str) -> None:
         super().__init__(message)
@@ -40,8 +40,8 @@ def denied(message: str) -> Refusal:
 def batch_status(what: str, failures: Sequence[Refusal | None]) -> rpc_status.Status:
     """Return the status of a batch with failures: UNKNOWN, with one `p4.v1.Error` for each element.
 
-    `what` names an element ("update", "entity"). The text has the first failure, for clients that do not show
-    details.
+    `what` names an element ("update", "entity"). Its message has the first failure, for clients that do not
+    show details.
     """
     failed = [
         (position, failure) for position, failure in enumerate(failures, start=1) if failure is not None

@@ -15,7 +15,7 @@ def load_credentials(cert: Path, key: Path, clients_ca: Path | None = None) -> g
     chain, private = _read(cert), _read(key)
     authority = None if clients_ca is None else _read(clients_ca)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    try:  # gRPC would only report that it cannot listen
+    try:  # check the files, because gRPC would only report that it cannot listen
         context.load_cert_chain(cert, key)
     except ssl.SSLError as error:
         raise SwitchError(f"{cert} and {key} are not certificate and key in PEM: {error.reason}") from None

@@ -25,19 +25,19 @@ _EAGAIN, _ENOBUFS = errno.EAGAIN, errno.ENOBUFS
 
 
 @compiled
-def is_full(reason: int) -> bool:
-    return reason in (_EAGAIN, _ENOBUFS)
+def is_buffer_full(error: int) -> bool:
+    return error in (_EAGAIN, _ENOBUFS)
 
 
 @compiled
 def can_wait(switch: Switch, p: int, length: int) -> bool:
-    """Return whether a refused frame can wait; it may be too large if the MTU was raised."""
+    """Return whether a port can store a refused frame, which may be too large if the MTU was raised."""
     port = switch.ports[p]
     return bool(port.backpressure and not port.pending_length and length <= switch.frame_bytes)
 
 
 @compiled
-def wait(switch: Switch, p: int, address: int, length: int) -> None:
+def store_pending(switch: Switch, p: int, address: int, length: int) -> None:
     port = switch.ports[p]
     memcpy(port.pending, address, length)
     port.pending_length = length
@@ -55,7 +55,7 @@ def retry(switch: Switch) -> None:
             if send(port.fd, port.pending, port.pending_length, _MSG_DONTWAIT) >= 0:
                 port.tx += 1
                 port.pending_length = 0
-            elif is_full(carray(pointer(errno_location()), 1, np.int32)[0]):
+            elif is_buffer_full(carray(pointer(errno_location()), 1, np.int32)[0]):
                 switch.retry_at = queue_clock(switch) + RETRY_NS
             else:
                 port.tx_dropped += 1

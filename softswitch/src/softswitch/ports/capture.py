@@ -26,7 +26,7 @@ def file_header() -> bytes:
 
 def open_files(folder: Path, interface: str, opened: contextlib.ExitStack) -> tuple[int, int]:
     """Create an interface's files; return descriptors (IN, OUT), which `opened` closes. Raises PortError."""
-    made = []
+    descriptors = []
     for name in (f"{interface}_in.pcap", f"{interface}_out.pcap"):
         path = folder / name
         try:
@@ -37,8 +37,8 @@ def open_files(folder: Path, interface: str, opened: contextlib.ExitStack) -> tu
             os.write(descriptor, file_header())
         except OSError as error:
             raise PortError(f"{path}: {error.strerror}") from None
-        made.append(descriptor)
-    return made[0], made[1]
+        descriptors.append(descriptor)
+    return descriptors[0], descriptors[1]
 
 
 @compiled

@@ -1,7 +1,7 @@
 """Queues between ingress and egress: enqueue and dequeue packets, and set a timer for the next departure.
 
-Compiled code. The clock of the queues is CLOCK_MONOTONIC, which is never set back; timestamps of packets are
-of the switch's own clock.
+Compiled code. The clock of the queues is CLOCK_MONOTONIC, which is never set back; timestamps of packets
+come from another clock (`forwarding.now_us`).
 """
 
 from nativekit.compile import carray, compiled, int64
@@ -44,7 +44,7 @@ def enqueue(switch: Switch, queues: Queues, record: int, length: int) -> None:
 
 @compiled
 def dequeue(switch: Switch, queues: Queues) -> int:
-    """Dequeue the next packet that may depart; return the address of its record with its depths, or 0."""
+    """Dequeue the next packet that may depart; return its record's address, with depths filled in, or 0."""
     s = NONE if next_departure(queues) == NEVER else take(queues, queue_clock(switch))
     if s == NONE:
         return int64(0)

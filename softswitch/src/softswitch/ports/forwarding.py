@@ -1,8 +1,8 @@
 """The compiled forwarding loop: wait, read frames from the rings, run the pipeline, send.
 
-A burst has the frames that wait at one port, 32 at most. It runs under the pipeline's mutex; its outputs are
-queued by egress port (`sending`) and sent after the mutex is released. With a buffered pipeline, packets wait
-in queues between ingress and egress (`departures`); without queues (None) that part is not compiled. Only
+A burst has the frames that wait at one port, 32 at most. It is processed under the pipeline's mutex; outputs
+are queued by egress port (`sending`) and sent after the mutex is released. With a buffered pipeline, packets
+wait in queues before egress (`departures`); without queues (None) that part is not compiled. Only
 `epoll_wait` blocks: a frame that its egress port refuses is dropped and counted, so that a slow port never
 delays the others.
 """
@@ -43,7 +43,7 @@ from softswitch.ports.layout import (
     Switch,
 )
 from softswitch.ports.reorder_buffer import append, clear, impair, recycle, release
-from softswitch.ports.sending import leave, send_all, send_queue
+from softswitch.ports.sending import queue_frame, send_all, send_queue
 from softswitch.ports.sockets import (
     TP_STATUS_GSO_TCP,
     TP_STATUS_KERNEL,
@@ -76,7 +76,7 @@ def now_us(switch: Switch) -> int:
 
 @compiled
 def restore_vlan_tag(frame: int, tci: int, tpid: int) -> int:
-    """Insert the VLAN tag that the kernel removed after the MACs; return the frame's new address."""
+    """Insert, after the MACs, the VLAN tag that the kernel removed; return the frame's new address."""
     tagged = frame - VLAN_TAG
     memmove(tagged, frame, 12)
     tag = carray(pointer(tagged + 12), VLAN_TAG, np.uint8)
@@ -183,7 +183,7 @@ def run_pipeline(
     now: int,
     used: int,
 ) -> int:
-    """Process a frame or a departing packet, and queue its outputs; return the bytes in use of the buffer."""
+    """Process a frame or a departing packet, queue its outputs; return the output buffer's bytes in use."""
     out = switch.out
     outputs = call_process(
         switch.process, switch.state, port, address, length, t_in, now, out + used, OUT_BYTES - used
@@ -192,7 +192,7 @@ def run_pipeline(
         record = carray(pointer(out + used), 1, HEAD)[0]
         length = int64(record.length)
         if record.kind < WAITING:
-            leave(switch, int64(record.kind), out + used + HEAD_BYTES, length, now)
+            queue_frame(switch, int64(record.kind), out + used + HEAD_BYTES, length, now)
         elif record.kind == WAITING:
             if queues is not None:
                 enqueue(switch, queues, out + used, length)
@@ -204,7 +204,7 @@ def run_pipeline(
 
 @compiled
 def make_room(switch: Switch, used: int) -> int:
-    """Send the outputs if another frame's might not fit in the buffer; return the bytes in use afterwards."""
+    """Unlock, send and lock again if a frame's outputs might not fit; return the buffer's bytes in use."""
     if used <= OUT_BYTES - OUT_MARGIN:
         return used
     pthread_mutex_unlock(switch.mutex)
@@ -215,7 +215,7 @@ def make_room(switch: Switch, used: int) -> int:
 
 @compiled
 def depart(switch: Switch, queues: Queues, used: int) -> int:
-    """Process at most BURST packets that may depart now, as each may enqueue others; return bytes in use."""
+    """Process up to BURST packets that may depart now (each may enqueue others); return bytes in use."""
     for _ in range(BURST):
         record = dequeue(switch, queues)
         if not record:
@@ -250,7 +250,7 @@ def serve_queues(switch: Switch, queues: Queues) -> None:
     if switch.backpressure:
         retry(switch)
         resume(switch, queues)
-    for _ in range(BURST):  # a port with backpressure sends one in each turn
+    for _ in range(BURST):  # a port with backpressure sends one packet in each iteration
         if not is_due(switch, queues):
             break
         lock(switch)
@@ -330,11 +330,11 @@ def run(switch: Switch, queues: Queues | None) -> int:
     Return STOPPED, or a reason for a warning, after which the caller calls again: NOTICES_LOST, or the index
     of a port that has received its first frame that was too large.
     """
-    has_reordered = switch.impaired != 0
+    has_held_frames = switch.impaired != 0
     while True:
         if queues is not None and switch.buffered:
             serve_queues(switch, queues)
-        timeout = 0 if switch.busy_poll else 1 if has_reordered else -1
+        timeout = 0 if switch.busy_poll else 1 if has_held_frames else -1
         ready = epoll_wait(switch.epoll, switch.events.ctypes.data, MAX_PORTS + 2, timeout)
         for k in range(ready):
             event = switch.events[k]
@@ -346,11 +346,11 @@ def run(switch: Switch, queues: Queues | None) -> int:
             if event.events & _EPOLLERR:
                 clear_error(switch, p)
             if event.events & _EPOLLIN:
-                unwarned = switch.ports[p].rx_oversize == 0
+                had_no_oversize = switch.ports[p].rx_oversize == 0
                 serve(switch, queues, p)
-                if unwarned and switch.ports[p].rx_oversize:
+                if had_no_oversize and switch.ports[p].rx_oversize:
                     return p
         if switch.impaired:
-            has_reordered = release_reordered(switch, queues)
+            has_held_frames = release_reordered(switch, queues)
         if switch.lost_notices > switch.reported_notices and now_us(switch) >= switch.report_at:
             return NOTICES_LOST

@@ -18,10 +18,10 @@ class Direction(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Impairment:
-    """Probabilities from 0 to 1, each drawn for every frame, and the seed of the draws.
+    """Probabilities from 0 to 1, each applied to every frame, and the seed of the random draws.
 
     A reordered frame is held until one to four later ones have passed it, or for 5 ms. The sequence of
-    draws depends on seed, port and direction, and not on frames of other ports.
+    draws depends on seed, port and direction, but not on frames of other ports.
     """
 
     loss: float = 0.0
@@ -67,5 +67,5 @@ def _probability(text: str, name: str, value: str) -> float:
 
 def _seed(text: str, value: str) -> int:
     if not value.isdecimal():
-        raise PortError(f"impairment {text!r}: seed is {value!r}, expected a number of 0 or more")
+        raise PortError(f"impairment {text!r}: seed is {value!r}, expected an integer of 0 or more")
     return int(value)

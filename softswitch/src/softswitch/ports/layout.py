@@ -17,7 +17,7 @@ REORDER_SLOTS = 16
 """Frames that one reorder buffer can hold; while it is full, frames pass in order."""
 
 BURST = 32
-"""Frames that one port's turn processes at most."""
+"""Maximum number of frames that are received from one port before the next port is served."""
 DEPTH = 128
 """Maximum frames in an egress port's send batch, and in an ingress port's burst with its duplicates."""
 
@@ -49,23 +49,23 @@ class Port:
     number: int
     fd: int
     ring: int  # address of the first slot; 0 for the CPU port, which has no ring
-    slots: int
-    slot_size: int
-    head: int
+    slots: int  # number of slots of the ring
+    slot_size: int  # bytes
+    head: int  # next slot to read
     tail: int  # next slot to return to the kernel
-    impaired: Annotated[Ints, 2]
+    impaired: Annotated[Ints, 2]  # whether there is a reorder buffer, by direction
     capture: Annotated[Ints, 2]  # descriptor of the pcap file by direction; -1 without one
     backpressure: int
     """Whether a frame that the interface refuses waits until it is accepted (`ports.backpressure`)."""
-    pending: int
+    pending: int  # address of the memory for the frame that waits
     pending_length: int  # bytes of the frame that waits; 0 if none does
-    rx: int
-    tx: int
+    rx: int  # frames
+    tx: int  # frames
     discarded: int  # frames received while no pipeline ran
     tx_dropped: int
     rx_oversize: int
     tx_oversize: int
-    largest: int
+    largest: int  # length of the largest oversize frame received, bytes
 
 
 class EpollEvent:
@@ -82,15 +82,15 @@ class ReorderBuffer:
     loss: float
     duplicate: float
     reorder: float
-    random: np.uint64
-    held: int
+    random: np.uint64  # state of the generator
+    held: int  # frames in the buffer now
     lost: int
     duplicated: int
     reordered: int
 
 
 class ReorderSlot:
-    state: int
+    state: int  # FREE, HELD or LEAVING
     address: int
     length: int
     time: int  # time of arrival, µs since start
@@ -107,30 +107,30 @@ class Switch:
 
     epoll: int
     busy_poll: int
-    impaired: int
+    impaired: int  # whether any port is
     start_ns: int  # CLOCK_REALTIME at the switch's start
     process: int  # address of the pipeline's packet function
-    state: int
-    mutex: int
+    state: int  # address of the pipeline's state
+    mutex: int  # address of its pthread_mutex_t
     waiting: int  # address of the number of threads that wait for the mutex
     out: int  # address of the output buffer, of OUT_BYTES
     cpu_frames: int  # address of BURST * frame_bytes for frames from the CPU port
-    frame_bytes: int
-    no_such_port: int
-    buffered: int
+    frame_bytes: int  # maximum length of a frame
+    no_such_port: int  # frames sent to ports that do not exist
+    buffered: int  # whether the pipeline has queues before egress
     entered: int  # time at which the last frame entered ingress, µs; lower bound of egress times
     records: int  # address of the packets in the queues, `record_bytes` for each slot
     record_bytes: int
     timer: int
     alarm: int  # time that the timer is set to, ns
-    backpressure: int
+    backpressure: int  # whether any port has it
     retry_at: int
     """Time at which pending frames are sent again, ns of the queues' clock; NEVER without any."""
     itimerspec: Annotated[Ints, 4]
     notice_fd: int
-    lost_notices: int  # notices that the control plane did not take in time
+    lost_notices: int  # notices that the control plane did not read in time
     reported_notices: int
-    report_at: int  # time of the next report at the earliest, µs since start
+    report_at: int  # earliest time of the next report, µs since start
     clock: Annotated[Ints, 2]
     pcap_record: Annotated[NDArray[np.uint32], 4]
     iovec: Annotated[Ints, 4]
@@ -139,7 +139,7 @@ class Switch:
     ports: Annotated[Records[Port], MAX_PORTS]
     index_of: Annotated[Ints, PORT_NUMBERS]
     """Index of a port by its number; NO_PORT if there is none."""
-    queued: Annotated[Ints, MAX_PORTS]
+    queued: Annotated[Ints, MAX_PORTS]  # frames in `queue`, by port
     burst: Annotated[Records[Frame], DEPTH]
     queue: Annotated[RecordTable[Frame], FRAME, (MAX_PORTS, DEPTH)]
     messages: Annotated[NDArray[np.void], MMSGHDR, (MAX_PORTS, DEPTH)]

@@ -45,7 +45,7 @@ from softswitch.v1model import PORT_NUMBERS
 _LOG = logging.getLogger(__name__)
 REPORT_INTERVAL_US = 10_000_000  # between two warnings of lost notices
 _NS = 1_000_000_000
-_CPU_FRAME_BYTES = 2048  # where no interface's MTU says how large a frame may be
+_CPU_FRAME_BYTES = 2048  # maximum frame of a switch without interfaces, whose MTU would limit it
 
 
 class NativePipeline(Protocol):
@@ -84,10 +84,10 @@ class PortLoop:
     received on `cpu_port`, and frames for `cpu_port` can be read from it. Digests and log records can be read
     from `notice_socket`, one per datagram (`CompiledPipeline.decode_notice`). Both sockets are those of
     `control_sockets`, if given. `shapes` gives rate and depth of the queues that a buffered pipeline has
-    before egress, one for each port and priority; by default 64 packets and no rate. `backpressure` maps the
-    ports whose packets wait while the interface refuses them to whether their send buffer is to be small.
+    before egress, one for each port and priority; by default 64 packets and no rate limit. `backpressure` has
+    the ports whose packets wait while the interface refuses them, each with whether its send buffer is small.
     `pcap` is a folder for files of all frames. `before` is the loop that this one replaces: its clock, and
-    the settings of its queues for ports of both, are copied. Raises PortError if a port cannot be opened.
+    the queue settings of the ports that both have, are copied. Raises PortError if a port cannot be opened.
     """
 
     def __init__(
@@ -133,14 +133,14 @@ class PortLoop:
             self._fill(self._switch, busy_poll)
             if before is not None:
                 self._switch["start_ns"] = before._switch["start_ns"]
-                same = [
+                common_ports = [
                     (self._numbers.index(n), p) for p, n in enumerate(before._numbers) if n in self._numbers
                 ]
-                self._make_room(int(before._queues.queues["max_packets"].sum()))
-                copy_settings(self._queues, before._queues, same)
+                self._resize_queues(int(before._queues.queues["max_packets"].sum()))
+                copy_settings(self._queues, before._queues, common_ports)
             self._reorder_frames = self._impair(self._switch, impairments)
             self._pending_frames = self._enable_backpressure(self._switch, backpressure)
-            self._captured = 0 if pcap is None else self._capture(self._switch, pcap, opened)
+            self._captured_ports = 0 if pcap is None else self._capture(self._switch, pcap, opened)
             self._compile()
             self._opened = opened.pop_all()
 
@@ -151,7 +151,7 @@ class PortLoop:
         self.close()
 
     def start(self, pipeline: NativePipeline) -> None:
-        """Forward through `pipeline` from now on; frames received before are dropped."""
+        """Forward through `pipeline`, without frames received before; raises PortError if running already."""
         if self._thread is not None:
             raise PortError("the ports are already running; stop them first")
         for part in ("process", "state", "mutex", "waiting"):
@@ -173,33 +173,35 @@ class PortLoop:
     def set_rate(self, rate: int, port: int | None, priority: int | None) -> None:
         """Set the rate of queues in packets/s from the next packet on; 0 is unlimited, None selects all."""
         gap = _NS // rate if rate else 0
-        for queue in self._chosen(port, priority):
+        for queue in self._select_queues(port, priority):
             queue.gap = gap
 
     def has_room(self, depth: int, port: int | None, priority: int | None) -> bool:
         """Return whether queues can be set to this depth, in packets, while the loop runs."""
-        return self._needed(depth, port, priority) <= len(self._queues.slots)
+        return self._slots_needed(depth, port, priority) <= len(self._queues.slots)
 
     def set_depth(self, depth: int, port: int | None, priority: int | None) -> None:
         """Set the depth of queues in packets; unless `has_room`, the loop must not be running."""
         if not self.has_room(depth, port, priority):
             assert self._thread is None
-            self._make_room(self._needed(depth, port, priority))
-        for queue in self._chosen(port, priority):
+            self._resize_queues(self._slots_needed(depth, port, priority))
+        for queue in self._select_queues(port, priority):
             queue.max_packets, queue.max_bytes = packet_depth(depth)
 
-    def _needed(self, depth: int, port: int | None, priority: int | None) -> int:
-        chosen = self._chosen(port, priority)
-        others = int(self._queues.queues["max_packets"].sum()) - sum(int(each.max_packets) for each in chosen)
-        return others + depth * len(chosen)
+    def _slots_needed(self, depth: int, port: int | None, priority: int | None) -> int:
+        selected = self._select_queues(port, priority)
+        others = int(self._queues.queues["max_packets"].sum()) - sum(
+            int(each.max_packets) for each in selected
+        )
+        return others + depth * len(selected)
 
-    def _make_room(self, slots: int) -> None:
+    def _resize_queues(self, slots: int) -> None:
         old = self._queues
         self._queues = make_queues(self._shapes, old.queues.shape[1], slots)
         copy_settings(self._queues, old, [(p, p) for p in range(len(old.ports))])
         self._queues.queues["dropped"] = old.queues["dropped"]
 
-    def _chosen(self, port: int | None, priority: int | None) -> list[Queue]:
+    def _select_queues(self, port: int | None, priority: int | None) -> list[Queue]:
         ports = range(len(self._numbers)) if port is None else [self._numbers.index(port)]
         priorities = range(self._queues.queues.shape[1]) if priority is None else [priority]
         return [self._queues.queues[p, k] for p in ports for k in priorities]
@@ -220,7 +222,7 @@ class PortLoop:
     def describe(self) -> list[str]:
         return describe(self.counters())
 
-    def now(self) -> int:
+    def now(self) -> int:  # µs since the switch's start
         return (time.time_ns() - int(self._switch["start_ns"])) // 1000
 
     def _run(self, _pipeline: NativePipeline) -> None:  # the argument keeps the pipeline's memory alive
@@ -230,7 +232,7 @@ class PortLoop:
             else:
                 self._report_oversize(reason)
         self._report_lost_notices()
-        self._report_cut_captures()
+        self._report_truncated_captures()
 
     def _queues_in_use(self) -> Queues | None:
         return self._queues if self._uses_queues else None
@@ -241,17 +243,17 @@ class PortLoop:
             return
         self._switch["reported_notices"], self._switch["report_at"] = lost, self.now() + REPORT_INTERVAL_US
         _LOG.warning(
-            "lost %s that the control plane did not take in time, %d since the start",
+            "lost %s that the control plane did not read in time, %d since the start",
             pluralize(lost - reported, "digest or log record", "digests and log records"),
             lost,
         )
 
-    def _report_cut_captures(self) -> None:
-        for port in self._switch["ports"][: self._captured]:
+    def _report_truncated_captures(self) -> None:
+        for port in self._switch["ports"][: self._captured_ports]:
             if NO_FILE in port["capture"]:
                 name = self._names[int(port["number"])]
                 _LOG.warning(
-                    "port %d (%s): its pcap files end early, as a write failed", port["number"], name
+                    "port %d (%s): its pcap files end early, because a write failed", port["number"], name
                 )
 
     def _report_oversize(self, p: int) -> None:
@@ -335,15 +337,17 @@ class PortLoop:
                 ) from None
             self._switch["records"], self._switch["record_bytes"] = self._records.ctypes.data, size
 
-    def _enable_backpressure(self, switch: np.void, small: Mapping[int, bool]) -> NDArray[np.uint8]:
-        frames = np.zeros((len(small), self._frame_bytes), np.uint8)
-        for memory, (number, is_small) in zip(frames, small.items(), strict=True):
+    def _enable_backpressure(
+        self, switch: np.void, has_small_buffer: Mapping[int, bool]
+    ) -> NDArray[np.uint8]:
+        frames = np.zeros((len(has_small_buffer), self._frame_bytes), np.uint8)
+        for memory, (number, is_small) in zip(frames, has_small_buffer.items(), strict=True):
             p = self._numbers.index(number)
             port = switch["ports"][p]
             port["backpressure"], port["pending"] = 1, memory.ctypes.data
             if is_small:
                 self._sockets[p].socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
-        switch["backpressure"] = len(small) > 0
+        switch["backpressure"] = len(has_small_buffer) > 0
         return frames
 
     def _capture(self, switch: np.void, folder: Path, opened: contextlib.ExitStack) -> int:

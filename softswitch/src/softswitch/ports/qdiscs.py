@@ -23,7 +23,7 @@ _ANSWER_BYTES = 1 << 16
 
 
 class Qdisc(NamedTuple):
-    """A queueing discipline of an interface, given by its index; drops of a root include its children's."""
+    """A queueing discipline of an interface (by index); a root's `dropped` packets include its children's."""
 
     interface: int
     is_root: bool
@@ -32,12 +32,12 @@ class Qdisc(NamedTuple):
 
 
 def qdiscs() -> Iterator[Qdisc]:
-    for kind, message in _answers(_GET_QDISC, _QDISC.pack(0, 0, 0, 0, 0)):
-        if kind == _NEW_QDISC:
+    for message_type, message in _answers(_GET_QDISC, _QDISC.pack(0, 0, 0, 0, 0)):
+        if message_type == _NEW_QDISC:
             _, interface, _, parent, _ = _QDISC.unpack_from(message)
-            found = dict(_attributes(message[_QDISC.size :]))
-            name = found.get(_KIND, b"").rstrip(b"\0").decode()
-            dropped = _COUNTS.unpack_from(found[_STATISTICS])[2] if _STATISTICS in found else 0
+            attributes = dict(_attributes(message[_QDISC.size :]))
+            name = attributes.get(_KIND, b"").rstrip(b"\0").decode()
+            dropped = _COUNTS.unpack_from(attributes[_STATISTICS])[2] if _STATISTICS in attributes else 0
             yield Qdisc(interface, parent == _ROOT, name, dropped)
 
 
@@ -47,7 +47,7 @@ def shaped(interfaces: Collection[str]) -> dict[str, frozenset[str]]:
     for each in qdiscs():
         if (name := names.get(each.interface, "")) in interfaces:
             kinds[name] = kinds.get(name, frozenset()) | {each.kind}
-    return {name: found for name, found in kinds.items() if found & SHAPERS}
+    return {name: used for name, used in kinds.items() if used & SHAPERS}
 
 
 def _answers(request: int, body: bytes) -> Iterator[tuple[int, bytes]]:
@@ -56,10 +56,10 @@ def _answers(request: int, body: bytes) -> Iterator[tuple[int, bytes]]:
         while True:
             data = netlink.recv(_ANSWER_BYTES)
             while data:
-                size, kind, *_ = _HEAD.unpack_from(data)
-                if kind == _DONE:
+                size, message_type, *_ = _HEAD.unpack_from(data)
+                if message_type == _DONE:
                     return
-                yield kind, data[_HEAD.size : size]
+                yield message_type, data[_HEAD.size : size]
                 data = data[_aligned(size) :]
 
 

@@ -27,11 +27,11 @@ class PortCounters(NamedTuple):
     tx_dropped: int  # the interface refused the frame (slow, down)
     rx_oversize: int  # larger than a ring slot, or merged by offloads
     tx_oversize: int  # larger than the interface's MTU
-    lost: int  # by impairment, in both directions; so are the next two
+    lost: int  # by impairment, in both directions, as are `duplicated` and `reordered`
     duplicated: int
     reordered: int
     queue_dropped: int = 0  # packets before egress: their queue was full, or the pipeline was stopped
-    program_ns: int = 0  # CPU time of the kernel's program for `rx`, ns; 0 with the datapath `sockets`
+    program_ns: int = 0  # CPU time of the kernel's program for all of `rx`, ns; 0 with the datapath `sockets`
     program_runs: tuple[int, ...] = ()  # frames of `rx` that the kernel's program processed, by CPU
 
 
@@ -76,7 +76,7 @@ def _sum(before: PortCounters, now: PortCounters) -> PortCounters:
 
 _REASONS = {
     "rx_dropped": "dropped on arrival (no room, or no program)",
-    "tx_dropped": "not taken by the interface (slow, or down)",
+    "tx_dropped": "refused by the interface (slow, or down)",
     "rx_oversize": "too large to receive",
     "tx_oversize": "too large to send",
     "queue_dropped": "dropped by the queue (full, or the program ended)",
@@ -91,7 +91,7 @@ def describe(counters: SwitchCounters) -> list[str]:
     if counters.no_such_port:
         lines.append(f"sent to ports that the switch does not have: {counters.no_such_port}")
     if counters.lost_notices:
-        lines.append(f"digests and log records lost (not taken in time): {counters.lost_notices}")
+        lines.append(f"digests and log records lost (not read in time): {counters.lost_notices}")
     if counters.lost_messages:
         lines.append(f"messages to controllers lost (not read in time): {counters.lost_messages}")
     return lines

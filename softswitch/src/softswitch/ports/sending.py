@@ -7,7 +7,7 @@ import numpy as np
 from nativekit.compile import carray, compiled
 from nativekit.libc import MMSGHDR, errno_location, sendmmsg
 from nativekit.memory import pointer
-from softswitch.ports.backpressure import can_wait, is_full, wait
+from softswitch.ports.backpressure import can_wait, is_buffer_full, store_pending
 from softswitch.ports.capture import NO_FILE, capture
 from softswitch.ports.layout import DEPTH, NO_PORT, OUT, REORDER_SLOTS, Switch
 from softswitch.ports.reorder_buffer import append, impair, recycle
@@ -20,7 +20,7 @@ _EAGAIN, _EMSGSIZE = errno.EAGAIN, errno.EMSGSIZE
 
 @compiled
 def send_queue(switch: Switch, p: int) -> None:
-    """Send the frames queued for a port; drop and count those it refuses, unless backpressure applies."""
+    """Send the frames queued for a port; drop and count those that its interface refuses, or store one."""
     port = switch.ports[p]
     messages = switch.messages[p].ctypes.data
     queued = switch.queued[p]
@@ -33,17 +33,17 @@ def send_queue(switch: Switch, p: int) -> None:
             port.tx += sent
             done += sent
             continue
-        reason = carray(pointer(errno_location()), 1, np.int32)[0]
-        if reason == _EMSGSIZE:
+        error = carray(pointer(errno_location()), 1, np.int32)[0]
+        if error == _EMSGSIZE:
             port.tx_oversize += 1
             done += 1
-        elif can_wait(switch, p, switch.queue[p][done].length) and is_full(reason):
-            wait(switch, p, switch.queue[p][done].address, switch.queue[p][done].length)
+        elif can_wait(switch, p, switch.queue[p][done].length) and is_buffer_full(error):
+            store_pending(switch, p, switch.queue[p][done].address, switch.queue[p][done].length)
             done += 1
         else:
-            lost = queued - done if reason == _EAGAIN else 1
-            port.tx_dropped += lost
-            done += lost
+            dropped = queued - done if error == _EAGAIN else 1
+            port.tx_dropped += dropped
+            done += dropped
     switch.queued[p] = 0
     if port.impaired[OUT]:
         recycle(switch.reorder_slots[p, OUT])
@@ -57,7 +57,7 @@ def send_all(switch: Switch) -> None:
 
 
 @compiled
-def leave(switch: Switch, number: int, address: int, length: int, now: int) -> None:
+def queue_frame(switch: Switch, number: int, address: int, length: int, now: int) -> None:
     p = switch.index_of[number] if number < PORT_NUMBERS else NO_PORT
     if p == NO_PORT:
         switch.no_such_port += 1

@@ -37,12 +37,12 @@ def _parse(option: str, text: str, parse: Callable[[str], T], example: str) -> t
 def shapes_of(
     ports: Iterable[int], rates: Mapping[str, Rate], depths: Mapping[str, Depth]
 ) -> dict[int, Shape]:
-    named = {int(name) for name in (*rates, *depths) if name != ALL}
-    wanted = named.union(ports) if ALL in (*rates, *depths) else named
+    explicit_ports = {int(name) for name in (*rates, *depths) if name != ALL}
+    shaped_ports = explicit_ports.union(ports) if ALL in (*rates, *depths) else explicit_ports
     return {
         port: Shape(
             rates.get(str(port), rates.get(ALL, UNLIMITED)),
             depths.get(str(port), depths.get(ALL, DEFAULT_DEPTH)),
         )
-        for port in sorted(wanted)
+        for port in sorted(shaped_ports)
     }

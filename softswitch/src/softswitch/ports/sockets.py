@@ -25,7 +25,7 @@ It holds the frames that arrive while another thread, such as the control plane'
 """
 _MIN_RING_BYTES = 1 << 21
 _ALL_RINGS_BYTES = 1 << 27
-_CONTROL_BUFFER_BYTES = 1 << 21  # some thousand frames in each direction
+_CONTROL_BUFFER_BYTES = 1 << 21  # about a thousand frames in each direction
 
 TPACKET2_HDR = np.dtype(
     [
@@ -100,7 +100,7 @@ class PortSocket:
         except OSError as error:
             self.socket.close()
             raise PortError(
-                f"port {port} ({interface}): receive ring not set up: {error.strerror}"
+                f"port {port} ({interface}): cannot set up the receive ring: {error.strerror}"
             ) from error
 
     def _configure(self, index: int, ring_bytes: int) -> None:
@@ -138,17 +138,17 @@ class ControlSockets:
     def __init__(self) -> None:
         self.cpu_socket, self.switch_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.notice_socket, self.notice_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-        for end in self._all():
+        for end in self._ends():
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _CONTROL_BUFFER_BYTES)
 
-    def _all(self) -> tuple[socket.socket, ...]:
+    def _ends(self) -> tuple[socket.socket, ...]:
         return self.cpu_socket, self.switch_end, self.notice_socket, self.notice_end
 
     def end_receive(self) -> None:
         self.switch_end.shutdown(socket.SHUT_RD)
 
     def close(self) -> None:
-        for end in self._all():
+        for end in self._ends():
             end.close()
 
 

@@ -1,8 +1,8 @@
 """Compiled functions that enqueue and dequeue packets; they read no clock and allocate nothing.
 
 As in BMv2 (queueing.h, QueueingLogicPriRL) a packet's earliest departure is set on arrival, from the rate of
-its priority; of the packets that may depart, the one of the highest priority does. A port with a rate in bits
-is also a link, which each packet occupies for its time on the wire.
+its priority; of the packets that may depart, the one of the highest priority leaves. A port with a rate in
+bits is also a link, which each packet occupies for its time on the wire.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from softswitch.queues.state import NEVER, NONE, Queue, Queues
 
 WIRE_OVERHEAD = 24
 """Bytes of preamble, checksum and inter-frame gap of a frame (IEEE 802.3)."""
-_BITS_NS = 8 * 10**9
+_BITS_NS = 8 * 10**9  # time of a byte at 1 bit/s, ns
 
 
 @compiled
@@ -43,14 +43,14 @@ def put(queues: Queues, p: int, priority: int, length: int, now: int) -> int:
 @compiled
 def next_departure(queues: Queues) -> int:
     """Return the earliest time at which a packet may depart, in ns; NEVER if none waits."""
-    p = _earliest(queues)
+    p = _earliest_port(queues)
     return NEVER if p == NONE else int64(queues.ports[p].due)
 
 
 @compiled
 def take(queues: Queues, now: int) -> int:
     """Dequeue the next packet that may depart; return its slot, unchanged until the next `put`, or NONE."""
-    p = _earliest(queues)
+    p = _earliest_port(queues)
     return NONE if p == NONE else take_from(queues, p, now)
 
 
@@ -126,10 +126,10 @@ def _schedule(queues: Queues, p: int) -> None:
 
 
 @compiled
-def _earliest(queues: Queues) -> int:
-    found: int = int64(NONE)
+def _earliest_port(queues: Queues) -> int:
+    port: int = int64(NONE)
     due: int = int64(NEVER)
     for p in range(len(queues.ports)):
         if queues.ports[p].due < due:
-            found, due = p, int64(queues.ports[p].due)
-    return found
+            port, due = p, int64(queues.ports[p].due)
+    return port

@@ -10,7 +10,7 @@ from softswitch.errors import SwitchError
 MIN_FRAME_BYTES = 60
 """Length of the shortest Ethernet frame without checksum; it bounds the packets of a queue sized in bytes."""
 MAX_PACKETS = 1 << 16
-MAX_RATE = 10**12
+MAX_RATE = 10**12  # packets/s or bit/s
 _RATES = {"pps": 1, "bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
 _SIZES = {"b": 1, "kb": 1 << 10, "mb": 1 << 20}  # as in tc(8)
 
@@ -23,7 +23,7 @@ class Rate(NamedTuple):
 
 
 class Depth(NamedTuple):
-    """Limits of one priority's queue, in packets and in bytes of all of them."""
+    """Limits of one priority's queue, in packets and in their total bytes."""
 
     packets: int
     bytes: int
@@ -35,11 +35,11 @@ class Shape(NamedTuple):
 
 
 UNLIMITED = Rate()
-_ANY_BYTES = 1 << 62
+_UNLIMITED_BYTES = 1 << 62
 
 
 def packet_depth(packets: int) -> Depth:
-    return Depth(packets, _ANY_BYTES)
+    return Depth(packets, _UNLIMITED_BYTES)
 
 
 def byte_depth(size: int) -> Depth:

@@ -18,7 +18,7 @@ _NS = 10**9
 
 
 class Pool:
-    free: int
+    free: int  # first free slot; NONE if all are used
 
 
 class Port:
@@ -37,13 +37,13 @@ class Queue:
     first: int  # first slot; NONE if the queue is empty
     last: int
     last_due: int  # `due` of the packet that was queued last, in ns
-    dropped: int
+    dropped: int  # packets
 
 
 class Slot:
     port: int
     priority: int
-    length: int
+    length: int  # bytes
     due: int  # time from which the packet may depart, in ns
     following: int  # next slot of the queue or of the free list; NONE at the end
     enq_qdepth: int  # number of other packets in its queue on arrival
@@ -62,23 +62,23 @@ class Queues(NamedTuple):
 def make_queues(shapes: Sequence[Shape], priorities: int = 1, slots: int = 0) -> Queues:
     """Return empty queues for ports of these shapes, with at least `slots` slots in total."""
     count = max(slots, priorities * sum(shape.depth.packets for shape in shapes))
-    made = Queues(
+    empty = Queues(
         pool=one(Pool),
         ports=records(len(shapes), Port),
         queues=records((len(shapes), priorities), Queue),
         slots=records(count, Slot),
     )
     for p, (rate, depth) in enumerate(shapes):
-        made.ports[p].bits = rate.bits
-        queues = made.queues[p]
+        empty.ports[p].bits = rate.bits
+        queues = empty.queues[p]
         queues["max_packets"], queues["max_bytes"] = depth
         queues["gap"] = _NS // rate.packets if rate.packets else 0
-    made.ports["due"], made.ports["free_at"], made.queues["last_due"] = NEVER, _LONG_AGO, _LONG_AGO
-    made.queues["first"] = made.queues["last"] = NONE
-    made.slots["following"] = np.arange(1, count + 1)
-    made.slots["following"][-1:] = NONE
-    made.pool.free = 0 if count else NONE
-    return made
+    empty.ports["due"], empty.ports["free_at"], empty.queues["last_due"] = NEVER, _LONG_AGO, _LONG_AGO
+    empty.queues["first"] = empty.queues["last"] = NONE
+    empty.slots["following"] = np.arange(1, count + 1)
+    empty.slots["following"][-1:] = NONE
+    empty.pool.free = 0 if count else NONE
+    return empty
 
 
 def copy_settings(queues: Queues, old: Queues, ports: Sequence[tuple[int, int]]) -> None:

@@ -22,7 +22,7 @@ _RATES = 2
 class RuntimeCalls(Generic[PL]):
     def __init__(self, pipelines: Pipelines[PL]) -> None:
         self._pipelines = pipelines
-        self._ready: ControlledPipeline[PL] | None = None
+        self._ready: ControlledPipeline[PL] | None = None  # loaded, but not swapped in yet
 
     def control(self) -> ControlledPipeline[PL]:
         control = self._ready or self._pipelines.active
@@ -44,7 +44,7 @@ class RuntimeCalls(Generic[PL]):
 
 def update(control: ControlledPipeline[PL], kind: int, entity: p4r.Entity) -> None:
     message = p4r.Update(type=kind, entity=entity)  # type: ignore[arg-type]  # an enum's value
-    for refusal in control.write(p4r.WriteRequest(updates=[message], atomicity=_EACH)):
+    for refusal in control.write(p4r.WriteRequest(updates=[message], atomicity=_CONTINUE_ON_ERROR)):
         if refusal is not None:
             raise refusal
 
@@ -93,4 +93,4 @@ def _per_second(rate: float) -> float:
     return whole if abs(per_second - whole) <= 1e-9 * whole else per_second
 
 
-_EACH = p4r.WriteRequest.CONTINUE_ON_ERROR
+_CONTINUE_ON_ERROR = p4r.WriteRequest.CONTINUE_ON_ERROR

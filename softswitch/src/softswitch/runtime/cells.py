@@ -46,14 +46,14 @@ class Cells(Tables[PL]):
 
     def register_read(self, register: str, index: int | None) -> list[str]:
         control = self.control()
-        array = _named(REGISTER, control.p4info.registers, register)
+        array = _find_array(REGISTER, control.p4info.registers, register)
         cells = _indices(REGISTER, array, index)
         values = control.pipeline.read_register(register, cells.start, cells.stop)
         return [f"{value:#x}" for value in values]
 
     def register_write(self, register: str, index: int | None, value: str) -> None:
         control = self.control()
-        array = _named(REGISTER, control.p4info.registers, register)
+        array = _find_array(REGISTER, control.p4info.registers, register)
         _indices(REGISTER, array, index)
         try:
             number = int(value, 0) & (1 << array.shape.width) - 1
@@ -68,13 +68,13 @@ class Cells(Tables[PL]):
 
     def counter_read(self, counter: str, index: int) -> Count:
         control = self.control()
-        cells = _indices(COUNTER, _named(COUNTER, control.p4info.counters, counter), index)
+        cells = _indices(COUNTER, _find_array(COUNTER, control.p4info.counters, counter), index)
         (value,) = control.pipeline.read_counter(counter, cells.start, cells.stop)
         return _count(value)
 
     def counter_write(self, counter: str, index: int | None, packets: int, octets: int) -> None:
         control = self.control()
-        array = _named(COUNTER, control.p4info.counters, counter)
+        array = _find_array(COUNTER, control.p4info.counters, counter)
         _indices(COUNTER, array, index)
         entry = p4r.CounterEntry(counter_id=array.id, data=_data(packets, octets))
         if index is not None:
@@ -101,13 +101,13 @@ class Cells(Tables[PL]):
 
     def meter_rates(self, meter: str, index: int) -> list[Rate]:
         control = self.control()
-        array = _named(METER, control.p4info.meters, meter)
+        array = _find_array(METER, control.p4info.meters, meter)
         _indices(METER, array, index)
         return rates_of(control.meters.config(array, index))
 
     def meter_set_rates(self, meter: str, index: int | None, rates: list[Rate]) -> None:
         control, config = self.control(), config_of(rates)
-        array = _named(METER, control.p4info.meters, meter)
+        array = _find_array(METER, control.p4info.meters, meter)
         cells = _indices(METER, array, index)
         if not has_integer_rates(config):
             batch = self.require_unpinned("a rate with a fraction of a packet or byte per second").batch()
@@ -154,12 +154,12 @@ class Cells(Tables[PL]):
 
     def value_set(self, name: str) -> list[str]:
         control = self.control()
-        info = _named(VALUE_SET, control.p4info.value_sets, name)
-        return [f"{_joined(info, member):#x}" for member in control.value_sets.members(info.id)]
+        info = _find_array(VALUE_SET, control.p4info.value_sets, name)
+        return [f"{_join(info, member):#x}" for member in control.value_sets.members(info.id)]
 
     def value_set_write(self, name: str, values: list[str]) -> None:
         control = self.control()
-        info = _named(VALUE_SET, control.p4info.value_sets, name)
+        info = _find_array(VALUE_SET, control.p4info.value_sets, name)
         entry = p4r.ValueSetEntry(value_set_id=info.id)
         for text in values:
             member = value_of(text, sum(field.width for field in info.key.fields), f"value set {name}")
@@ -170,7 +170,7 @@ class Cells(Tables[PL]):
             raise RuntimeRefusal(VALUE_SET, "ERROR", str(refusal)) from None
 
 
-def _named(kind: str, arrays: Mapping[int, N], name: str) -> N:
+def _find_array(kind: str, arrays: Mapping[int, N], name: str) -> N:
     for array in arrays.values():
         if array.name == name:
             return array
@@ -197,7 +197,7 @@ def _count(value: CounterValue) -> Count:
     return Count(packets=value.packets, bytes=value.bytes)
 
 
-def _joined(info: ValueSetInfo, member: Sequence[int]) -> int:
+def _join(info: ValueSetInfo, member: Sequence[int]) -> int:
     joined = 0
     for value, field in zip(member, info.key.fields, strict=True):
         joined = joined << field.width | value

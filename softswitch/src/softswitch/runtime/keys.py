@@ -37,10 +37,10 @@ def match_of(field: MatchField, text: str) -> Match:
             if low > high:
                 raise _bad(f"{location}: {text} starts after its end")
             return Between(low, high)
-    value, given = (value_of(part, field.width, location) for part in _parts(text, "&&&", location))
-    if field.kind is MatchKind.OPTIONAL and given not in (0, full):
+    value, mask = (value_of(part, field.width, location) for part in _parts(text, "&&&", location))
+    if field.kind is MatchKind.OPTIONAL and mask not in (0, full):
         raise _bad(f"{location}: the field is optional: expected mask 0x0 or {full:#x}, got {text}")
-    return Masked(value & given, given)
+    return Masked(value & mask, mask)
 
 
 def match_text(field: MatchField, match: Match) -> str:

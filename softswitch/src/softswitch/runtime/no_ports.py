@@ -49,4 +49,4 @@ class NoPorts:
 
 
 def _needs_switch(what: str) -> SwitchError:
-    return SwitchError(f"Error: {what} needs a running switch, but this program runs without one")
+    return SwitchError(f"Error: {what} needs a running switch, but the P4 program runs without a switch")

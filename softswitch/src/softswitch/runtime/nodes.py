@@ -17,7 +17,7 @@ from softswitch.runtime.interface import Lag, McGroup, Multicast, Node
 from softswitch.runtime.refusals import RuntimeRefusal
 
 PRE = "PRE"
-_LAG_HASH = 0xFF  # BMv2's, for all packets
+_LAG_HASH = 0xFF  # the hash that BMv2 uses for all packets
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Nodes:
     nodes: dict[int, _Node] = field(default_factory=dict)
     groups: dict[int, list[int]] = field(default_factory=dict)
     lags: dict[int, list[int]] = field(default_factory=dict)
-    mirrored: dict[int, int] = field(default_factory=dict)
+    group_of_session: dict[int, int] = field(default_factory=dict)
     _free: NumberAllocator = field(default_factory=NumberAllocator)
 
     def node(self, handle: int) -> _Node:
@@ -58,11 +58,11 @@ class Nodes:
         return group
 
     def associate(self, group: int, handle: int) -> None:
-        node, listed = self.node(handle), self.group(group)
+        node, handles = self.node(handle), self.group(group)
         if node.group is not None:
             text = f"node {handle} is in multicast group {node.group} already"
             raise RuntimeRefusal(PRE, "ERROR", text)
-        listed.append(handle)
+        handles.append(handle)
         node.group = group
 
     def dissociate(self, handle: int) -> int | None:
@@ -73,16 +73,16 @@ class Nodes:
         return group
 
     def replicas(self, group: int) -> list[Replica]:
-        found = []
+        replicas = []
         for handle in self.groups.get(group, []):
             node = self.nodes[handle]
-            picked = [self._pick(lag) for lag in node.lags]
-            found += [
-                Replica(port, node.rid) for port in (*node.ports, *(p for p in picked if p is not None))
+            lag_ports = [self._pick_port(lag) for lag in node.lags]
+            replicas += [
+                Replica(port, node.rid) for port in (*node.ports, *(p for p in lag_ports if p is not None))
             ]
-        return found
+        return replicas
 
-    def _pick(self, lag: int) -> int | None:
+    def _pick_port(self, lag: int) -> int | None:
         ports = self.lags.get(lag)
         return ports[_LAG_HASH % len(ports)] if ports else None
 
@@ -98,17 +98,19 @@ class Nodes:
                 self.destroy(handle)
             for rid, copies in groupby(replicas, key=lambda replica: replica.instance):
                 self.associate(group, self.create(rid, [copy.port for copy in copies], []))
-        self.mirrored = {session: group for session, group in self.mirrored.items() if session in sessions}
+        self.group_of_session = {
+            session: group for session, group in self.group_of_session.items() if session in sessions
+        }
 
     def describe(self) -> Multicast:
         return Multicast(
             groups=[
-                McGroup(group=group, nodes=[self._described(handle) for handle in handles])
+                McGroup(group=group, nodes=[self._describe_node(handle) for handle in handles])
                 for group, handles in self.groups.items()
             ],
             lags=[Lag(lag=lag, ports=ports) for lag, ports in self.lags.items()],
         )
 
-    def _described(self, handle: int) -> Node:
+    def _describe_node(self, handle: int) -> Node:
         node = self.nodes[handle]
         return Node(handle=handle, rid=node.rid, ports=node.ports, lags=node.lags)

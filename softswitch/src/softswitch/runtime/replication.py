@@ -61,9 +61,9 @@ class Replication(RuntimeCalls[PL]):
     def mc_node_update(self, node: int, ports: list[int], lags: list[int]) -> None:
         control, nodes = self._replication()
         _check_ports(ports)
-        changed = nodes.node(node)
-        changed.ports, changed.lags = sorted(ports), sorted(lags)
-        _put(control, nodes, changed.group)
+        stored_node = nodes.node(node)
+        stored_node.ports, stored_node.lags = sorted(ports), sorted(lags)
+        _put(control, nodes, stored_node.group)
 
     def mc_node_destroy(self, node: int) -> None:
         control, nodes = self._replication()
@@ -103,11 +103,11 @@ class Replication(RuntimeCalls[PL]):
             raise RuntimeRefusal(MIRRORING, "ERROR", "expected either a port or a multicast group")
         if port is not None:
             _check_ports([port])
-            nodes.mirrored.pop(session, None)
+            nodes.group_of_session.pop(session, None)
             _put_mirror(control, session, [Replica(port)])
         else:
             assert group is not None
-            nodes.mirrored[session] = group
+            nodes.group_of_session[session] = group
             _put_mirror(control, session, nodes.replicas(group))
 
     def mirror_delete(self, session: int) -> None:
@@ -118,17 +118,17 @@ class Replication(RuntimeCalls[PL]):
         except Refusal as refusal:
             raise RuntimeRefusal(MIRRORING, "SESSION_NOT_FOUND", str(refusal)) from None
         batch.apply()
-        nodes.mirrored.pop(session, None)
+        nodes.group_of_session.pop(session, None)
 
     def mirror(self, session: int) -> Mirror:
         """Return the destination of a session; if P4Runtime created it, the first port."""
         control, nodes = self._replication()
         entry = control.replication.sessions.entries.get(session)
         if entry is None:
-            text = f"clone session {session} is not there"
+            text = f"there is no clone session {session}"
             raise RuntimeRefusal(MIRRORING, "SESSION_NOT_FOUND", text)
-        if session in nodes.mirrored:
-            return Mirror(port=None, group=nodes.mirrored[session])
+        if session in nodes.group_of_session:
+            return Mirror(port=None, group=nodes.group_of_session[session])
         return Mirror(port=next((replica.port for replica in entry[1]), None), group=None)
 
     # -- helpers
@@ -158,7 +158,7 @@ def _put(control: ControlledPipeline[PL], nodes: Nodes, group: int | None) -> No
 
 
 def _put_mirrors(control: ControlledPipeline[PL], nodes: Nodes, group: int) -> None:
-    for session, destination in nodes.mirrored.items():
+    for session, destination in nodes.group_of_session.items():
         if destination == group:
             _put_mirror(control, session, nodes.replicas(group))
 

@@ -22,16 +22,16 @@ _Handler = Callable[[bytes, Context], Awaitable[bytes]]
 
 
 def runtime_handlers(
-    runtime: asyncio.Future[Runtime], changed: Callable[[], None] = lambda: None
+    runtime: asyncio.Future[Runtime], on_changed: Callable[[], None] = lambda: None
 ) -> grpc.GenericRpcHandler:
-    """Return gRPC handlers that wait for `runtime`, and call `changed` on the same thread after each RPC."""
+    """Return gRPC handlers that wait for `runtime`, and call `on_changed` on their thread after each RPC."""
     handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
-        name: grpc.unary_unary_rpc_method_handler(_handler(runtime, name, changed)) for name in METHODS
+        name: grpc.unary_unary_rpc_method_handler(_handler(runtime, name, on_changed)) for name in METHODS
     }
     return grpc.method_handlers_generic_handler(SERVICE, handlers)
 
 
-def _handler(runtime: asyncio.Future[Runtime], name: str, changed: Callable[[], None]) -> _Handler:
+def _handler(runtime: asyncio.Future[Runtime], name: str, on_changed: Callable[[], None]) -> _Handler:
     async def handle(request: bytes, context: Context) -> bytes:
         method = getattr(await asyncio.shield(runtime), name)
         signature, kinds = _signature(method)
@@ -45,7 +45,7 @@ def _handler(runtime: asyncio.Future[Runtime], name: str, changed: Callable[[], 
             answer = method(**bound.arguments)
         except SwitchError as error:
             await context.abort(StatusCode.FAILED_PRECONDITION, str(error))
-        changed()
+        on_changed()
         return json.dumps({"answer": answer}).encode()
 
     return handle
@@ -57,7 +57,7 @@ def _signature(method: Callable[..., object]) -> tuple[inspect.Signature, dict[s
 
 
 def check_type(value: object, kind: Any, name: str) -> None:  # a type expression
-    """Raise TypeError if a JSON value is not of a type: a plain one, a list, a union, or a `TypedDict`."""
+    """Raise TypeError unless a JSON value has type `kind`: a class, a list, an optional, or a `TypedDict`."""
     if get_origin(kind) is UnionType:
         if value is None and NoneType in get_args(kind):
             return

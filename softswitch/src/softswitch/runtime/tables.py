@@ -30,7 +30,7 @@ class Tables(RuntimeCalls[PL]):
             raise RuntimeRefusal(TABLE, "NO_TABLE_KEY", f"table {table} has no key, only a default action")
         (existing,) = control.pipeline.find_entries([store.entry_key(key)])
         if existing is not None:
-            text = f"table {table} has an entry {_shown(match, priority, store)} already"
+            text = f"table {table} has an entry {_format_key(match, priority, store)} already"
             raise RuntimeRefusal(TABLE, "DUPLICATE_ENTRY", text)
         entry = _message(store, key)
         fill_action(control, store, doing, entry)
@@ -84,7 +84,7 @@ class Tables(RuntimeCalls[PL]):
         key = _key(store, match, priority)
         handle = control.handles.of(table, key)
         if handle is None:
-            text = f"table {table} has no entry {_shown(match, priority, store)}"
+            text = f"table {table} has no entry {_format_key(match, priority, store)}"
             raise RuntimeRefusal(TABLE, "BAD_MATCH_KEY", text)
         return self.table_entry(table, handle)
 
@@ -122,7 +122,7 @@ class Tables(RuntimeCalls[PL]):
         )
         self._write(control, MODIFY, entry)
 
-    # -- for other calls
+    # -- used by other calls
 
     def key_of(self, control: ControlledPipeline[PL], table: str, handle: int) -> Key:
         key = control.handles.key(table, handle)
@@ -175,7 +175,7 @@ def _key(store: TableStore, match: list[str], priority: int) -> Key:
     return Key(matches, TOP_PRIORITY - priority)
 
 
-def _shown(match: list[str], priority: int, store: TableStore) -> str:
+def _format_key(match: list[str], priority: int, store: TableStore) -> str:
     return " ".join(match) + (f" of priority {priority}" if store.has_priority else "")
 
 

@@ -16,7 +16,7 @@ from softswitch.state.memory import Memory
 
 
 def meter_words(config: MeterConfig | None) -> list[int]:
-    """Encode a meter with full buckets; None is one that is always green (BMv2 meters.cpp `set_rate`)."""
+    """Encode a meter with full buckets; None gives one that is always green (BMv2 meters.cpp `set_rate`)."""
     if config is None:
         return [0] * METER_WORDS
     words = [1]
@@ -69,7 +69,7 @@ class Cells:
         return [int.from_bytes(cell, "little") for cell in cells]
 
     def _read(self, cells: CellArray, size: int, start: int, stop: int) -> list[bytes]:
-        """Return the bytes of cells `start` to `stop`; each cell is read atomically."""
+        """Return the bytes of cells `start` to `stop` - 1; each cell is read atomically."""
         if start >= stop:
             return []
         first, end = cells.at(start), cells.at(stop - 1) + size

@@ -52,7 +52,7 @@ class Entries:
         self._counts = np.array([each.header + ENTRIES for each in layout.tables.values()], dtype=np.int64)
         self._install_const_entries()
         # Compile these functions now: later they would be compiled with the mutex held, which stops packets.
-        self._look_up(self._encoded([]))
+        self._look_up(self._encode_keys([]))
         self.apply_all_or_none(*_flat([]))
 
     def _install_const_entries(self) -> None:
@@ -68,7 +68,7 @@ class Entries:
     # -- writes
 
     def write(self, writes: Sequence[EntryWrite]) -> list[Exception | None]:
-        results = self._run([self._encode(write) for write in writes])
+        results = self._run([self._encode(entry) for entry in writes])
         if not results.any():
             return [None] * len(writes)
         return [
@@ -141,7 +141,7 @@ class Entries:
 
     # -- finding entries: encoded before the lock is taken, looked up by compiled code while it is held
 
-    def _encoded(self, entries: Sequence[EntryKey]) -> tuple[Words, Offsets]:
+    def _encode_keys(self, entries: Sequence[EntryKey]) -> tuple[Words, Offsets]:
         ops = [
             [self._rows[e.table], *match_words(self._layout.tables[e.table], e.key, e.priority)]
             for e in entries
@@ -158,7 +158,7 @@ class Entries:
     @contextmanager
     def _record(self, entry: EntryKey) -> Iterator[int]:
         """Yield the word offset of an entry's record with the lock held; raise `EntryMissing`."""
-        encoded = self._encoded([entry])
+        encoded = self._encode_keys([entry])
         with self._memory.locked():
             record = int(self._look_up(encoded)[0])
             if record < 0:
@@ -184,7 +184,7 @@ class Entries:
             self._memory.store(at, words)
 
     def last_hits(self, entries: Sequence[EntryKey]) -> list[int]:
-        encoded = self._encoded(entries)
+        encoded = self._encode_keys(entries)
         offsets = np.array([self._layout.tables[e.table].last_hit for e in entries], dtype=np.int64)
         with self._memory.locked():
             records = self._look_up(encoded)
@@ -198,14 +198,16 @@ class Entries:
         return int(self._memory.words[self._layout.tables[table].header + ENTRIES])
 
     def find(self, entries: Sequence[EntryKey]) -> list[StoredEntry | None]:
-        encoded = self._encoded(entries)
+        encoded = self._encode_keys(entries)
         layouts = [self._layout.tables[entry.table] for entry in entries]
         with self._memory.locked():
             copies = [
                 self._copy(layout, int(record))
                 for layout, record in zip(layouts, self._look_up(encoded), strict=True)
             ]
-        return [copy and self._stored(layout, *copy) for layout, copy in zip(layouts, copies, strict=True)]
+        return [
+            copy and self._decode_entry(layout, *copy) for layout, copy in zip(layouts, copies, strict=True)
+        ]
 
     def _copy(
         self, layout: TableLayout, record: int
@@ -235,26 +237,26 @@ class Entries:
         rows = (record.tolist() for record in live)
         action, group = layout.action, layout.field_words
         return (
-            self._stored(
+            self._decode_entry(
                 layout, row, masks[row[group]].tolist() if layout.is_ranked else [], uses.get(row[action])
             )
             for row in rows
         )
 
-    def _group_masks(self, layout: TableLayout) -> npt.NDArray[np.uint64]:
+    def _group_masks(self, layout: TableLayout) -> npt.NDArray[np.uint64]:  # the lock must be held
         if not layout.is_ranked:
             return np.zeros((0, 0), dtype=np.uint64)
         groups = self._memory.words[layout.groups : layout.groups + layout.table.size * layout.group_stride]
         used = int(self._memory.words[layout.header + USED])
         return groups.reshape(-1, layout.group_stride)[:used, : layout.field_words].copy()
 
-    def _stored(
+    def _decode_entry(
         self, layout: TableLayout, record: list[int], mask: list[int], use: MemberOrGroup | None
     ) -> StoredEntry:
         table = layout.table
         return StoredEntry(
             key=read_key(layout, record, mask),
-            action=use or self._call(layout, record),
+            action=use or self._decode_action(layout, record),
             priority=record[layout.rank] - 1 if table.has_priority else 0,
             counter=CounterValue(*record[layout.counter : layout.counter + 2])
             if table.has_counter
@@ -262,7 +264,7 @@ class Entries:
             last_hit=record[layout.last_hit] if table.has_idle_timeout else 0,
         )
 
-    def _call(self, layout: TableLayout, record: list[int]) -> ActionCall:
+    def _decode_action(self, layout: TableLayout, record: list[int]) -> ActionCall:
         invocation = read_data(self._program, [record[layout.action], *record[layout.parameters :]])
         return ActionCall(self._program.actions[invocation.action].name, invocation.args)
 

@@ -61,8 +61,8 @@ class StatePipeline:
 
     def take_notice_records(self) -> list[bytes]:
         """Return the notices since the last call as records, which `decode_notice` decodes."""
-        taken, self._notices = self._notices, []
-        return taken
+        records, self._notices = self._notices, []
+        return records
 
     def decode_notice(self, record: bytes) -> Notice:
         """Decode a record without padding."""

@@ -14,10 +14,10 @@ class RunPool:
         self._first, self._size = first, size
         self._runs: dict[int, tuple[int, int]] = {}
         self._end = 0
-        self.used = 0
+        self.used = 0  # words of all runs
 
     def put(self, key: int, values: list[int]) -> list[int]:
-        """Replace the run of a key, for which there must be room; return all keys whose `word` changed."""
+        """With the lock held, replace a key's run, which must fit; return all keys whose `word` changed."""
         self.remove(key)
         moved: list[int] = []
         if self._end + len(values) > self._size:

@@ -19,16 +19,16 @@ class Slots:
     """Assigns slots to numbers: the slot that was freed last, or else the lowest unused one."""
 
     def __init__(self) -> None:
-        self.slot: dict[int, int] = {}
+        self.by_number: dict[int, int] = {}
         self._free: list[int] = []
 
     def take(self, number: int) -> int:
-        if number not in self.slot:
-            self.slot[number] = self._free.pop() if self._free else len(self.slot)
-        return self.slot[number]
+        if number not in self.by_number:
+            self.by_number[number] = self._free.pop() if self._free else len(self.by_number)
+        return self.by_number[number]
 
     def release(self, number: int) -> int | None:
-        slot = self.slot.pop(number, None)
+        slot = self.by_number.pop(number, None)
         if slot is not None:
             self._free.append(slot)
         return slot
@@ -52,7 +52,7 @@ class Profile:
                 if slot is not None:
                     del self.uses[member_reference(slot)]
                 return
-            invocation = check_member(self._program, self._number, member, action, self._members.slot)
+            invocation = check_member(self._program, self._number, member, action, self._members.by_number)
             words = data_words(self._program, invocation)
             slot = self._members.take(member)
             self.uses[member_reference(slot)] = UseMember(member)
@@ -65,14 +65,14 @@ class Profile:
             if members is None:
                 self._remove_group(group)
                 return
-            others = self._pool.used - self._pool.length(group)
-            slots, profile = self._members.slot, self._layout.profile
-            check_group(profile, group, members, slots, self._groups.slot, others)
+            other_words = self._pool.used - self._pool.length(group)
+            slots, profile = self._members.by_number, self._layout.profile
+            check_group(profile, group, members, slots, self._groups.by_number, other_words)
             references = [member_reference(slots[member]) for member in members]
             self.uses[group_reference(self._groups.take(group))] = UseGroup(group)
             with self._memory.locked():
                 for number in self._pool.put(group, references):
-                    self._set_run(self._groups.slot[number], self._pool.word(number))
+                    self._set_run(self._groups.by_number[number], self._pool.word(number))
 
     def _remove_group(self, group: int) -> None:
         self._pool.remove(group)
@@ -87,6 +87,6 @@ class Profile:
 
     def reference(self, use: MemberOrGroup) -> int:
         is_member = isinstance(use, UseMember)
-        slots = self._members.slot if is_member else self._groups.slot
+        slots = self._members.by_number if is_member else self._groups.by_number
         check_use(self._layout.profile, use, slots)
         return (member_reference if is_member else group_reference)(slots[use[0]])

@@ -1,4 +1,4 @@
-"""Compiled functions for ranked tables (`memory.layout`); match words are key, mask words, rank, bounds."""
+"""Compiled functions for ranked tables (`memory.layout`); match words: key and mask words, rank, bounds."""
 
 from __future__ import annotations
 
@@ -53,18 +53,18 @@ def _new_group(state: Words, table: Row, op: Words, start: int) -> int:
 
 @compiled
 def _join_group(state: Words, table: Row, number: int, rank: np.uint64) -> None:
-    """Increment a group's entries, and keep the groups in order of descending rank."""
+    """Increment a group's number of entries, and keep the groups in order of descending rank."""
     group = table.groups + number * table.group_stride
-    highest = group + table.group_rank
+    rank_at = group + table.group_rank
     store_word(state, table, group + table.group_entries, state[group + table.group_entries] + ONE)
-    store_word(state, table, highest, max(state[highest], rank))
+    store_word(state, table, rank_at, max(state[rank_at], rank))
     order = table.order
     position = 0
     while int64(state[order + position]) != number:
         position += 1
     while position > 0:
         before = int64(state[order + position - 1])
-        if state[table.groups + before * table.group_stride + table.group_rank] >= state[highest]:
+        if state[table.groups + before * table.group_stride + table.group_rank] >= state[rank_at]:
             break
         store_word(state, table, order + position, np.uint64(before))
         position -= 1
@@ -73,10 +73,10 @@ def _join_group(state: Words, table: Row, number: int, rank: np.uint64) -> None:
 
 @compiled
 def _leave_group(state: Words, table: Row, number: int) -> None:
-    """Decrement a group's entries, and remove an empty group; its highest rank remains an upper bound."""
-    entries = table.groups + number * table.group_stride + table.group_entries
-    store_word(state, table, entries, state[entries] - ONE)
-    if state[entries] == 0:
+    """Decrement a group's number of entries; remove it if empty, else keep its rank as an upper bound."""
+    count_at = table.groups + number * table.group_stride + table.group_entries
+    store_word(state, table, count_at, state[count_at] - ONE)
+    if state[count_at] == 0:
         last = int64(state[table.header + GROUPS]) - 1
         order = table.order
         position = 0
@@ -89,7 +89,7 @@ def _leave_group(state: Words, table: Row, number: int) -> None:
 
 @compiled
 def _find_in_group(state: Words, table: Row, op: Words, start: int, group: int) -> int:
-    """Look up the masked key words and the group's number, joined in the default record's unused key."""
+    """Look up masked key words and the group's number, combined in the default record's unused key."""
     key = table.header + HEADER_WORDS
     for i in range(table.field_words):
         state[key + i] = op[start + i]
@@ -116,12 +116,12 @@ def _link(state: Words, table: Row, position: int, before: int, number: int) -> 
 @compiled
 def _is_entry(state: Words, table: Row, number: int, op: Words, start: int) -> bool:
     record = record_at(table, number)
-    given = start + 2 * table.field_words
-    if state[record + table.rank] != op[given]:
+    rank_at = start + 2 * table.field_words
+    if state[record + table.rank] != op[rank_at]:
         return False
     same = True
     for i in range(table.bound_words):
-        same = same and state[record + table.bounds + i] == op[given + 1 + i]
+        same = same and state[record + table.bounds + i] == op[rank_at + 1 + i]
     return same
 
 

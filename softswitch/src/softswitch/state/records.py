@@ -60,8 +60,8 @@ def store_word(state: Words, table: Row, at: int, value: int | np.integer) -> No
 
 @compiled
 def hash_key(key: Words, start: int, key_words: int) -> np.uint64:
-    found: np.uint64 = _hash_at(address(key, start), key_words)
-    return found
+    value: np.uint64 = _hash_at(address(key, start), key_words)
+    return value
 
 
 @compiled
@@ -83,8 +83,8 @@ def point_bucket(state: Words, table: Row, position: int, number: int) -> None:
 
 @compiled
 def find(state: Words, table: Row, key: Words, start: int) -> int:
-    """Return the bucket with the key at `key[start:]`, or -1 - the empty bucket where it belongs."""
-    found: int = _find_at(
+    """Return the bucket of the key at `key[start:]`, or -1 - b if it is missing and belongs in bucket b."""
+    position: int = _find_at(
         address(state, table.buckets),
         table.mask,
         address(state, table.records),
@@ -92,7 +92,7 @@ def find(state: Words, table: Row, key: Words, start: int) -> int:
         address(key, start),
         table.key_words,
     )
-    return found
+    return position
 
 
 @compiled
@@ -102,8 +102,8 @@ def empty_bucket(state: Words, table: Row, position: int) -> None:
     gap = position
     scan = (position + 1) & mask
     while state[buckets + scan] != 0:
-        moved = record_at(table, bucket_record(state, table, scan))
-        ideal = int64(hash_key(state, moved, table.key_words) & np.uint64(mask))
+        record = record_at(table, bucket_record(state, table, scan))
+        ideal = int64(hash_key(state, record, table.key_words) & np.uint64(mask))
         if ((scan - ideal) & mask) >= ((scan - gap) & mask):
             store_word(state, table, buckets + gap, state[buckets + scan])
             gap = scan
@@ -116,7 +116,7 @@ def empty_bucket(state: Words, table: Row, position: int) -> None:
 
 @compiled
 def take_record(state: Words, table: Row) -> int:
-    """Return the number of a free record, zeroed and counted as an entry."""
+    """Allocate a record, zero it and count it as an entry; return its number."""
     header = table.header
     number = int64(state[header + FREE])
     if number != 0:

@@ -2,7 +2,7 @@
 
 A batch is one call that holds the mutex, so the data plane sees all of it or nothing and never waits for
 Python. An operation is a run of words: change, table row, match words, action, data words. The match words of
-an exact table are its key words; `ranked` has those of others.
+an exact table are its key words; `state.ranked` describes those of a ranked table.
 """
 
 from __future__ import annotations
@@ -114,10 +114,10 @@ def can_apply_all(
     entries: npt.NDArray[np.int64],
     seen: npt.NDArray[np.int32],
 ) -> bool:
-    """Return whether `write_entries` would apply all operations on exact tables, no two of them on one key.
+    """Return whether `write_entries` would apply all operations on exact tables, no two with the same key.
 
-    `entries` has the number of entries of each table, by row, and is changed. `seen` is zeroed; its size is a
-    power of two, at least twice the number of operations.
+    `entries` has the number of entries of each table, by row, and is changed. `seen` must be zeroed; its
+    size is a power of two, at least twice the number of operations.
     """
     mask = len(seen) - 1
     for i in range(len(starts) - 1):

@@ -28,13 +28,13 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def p4_switch(pytestconfig: pytest.Config) -> Iterator[MakeSwitch]:
     """Make switches, `p4_switch(program, p4info)`, that are closed when the test ends."""
-    covered = pytestconfig.stash[_COVERAGE]
+    coverages = pytestconfig.stash[_COVERAGE]
     with ExitStack() as opened:
 
         def make(program: str | Path, p4info: str | Path | None = None) -> Switch:
             switch = opened.enter_context(Switch(program, p4info))
             name = str(program)
-            opened.callback(lambda: covered.setdefault(name, switch.coverage).merge(switch.coverage))
+            opened.callback(lambda: coverages.setdefault(name, switch.coverage).merge(switch.coverage))
             return switch
 
         yield make

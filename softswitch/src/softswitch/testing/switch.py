@@ -25,7 +25,7 @@ _PACKET_GAP_US = 1000
 
 
 class Switch:
-    """A program with its entries, to which frames are given one by one; methods raise `SwitchError`.
+    """A program with its entries, which processes frames one by one; refused calls raise `SwitchError`.
 
     `program` is BMv2 JSON and `p4info` its P4Info, which only `write` needs. Times are in µs.
     """
@@ -39,8 +39,8 @@ class Switch:
             if p4info is None:
                 self._pipelines.load_bare(data)
             else:
-                described = read_p4info(Path(p4info))
-                self._pipelines.load(p4r.ForwardingPipelineConfig(p4info=described, p4_device_config=data))
+                info = read_p4info(Path(p4info))
+                self._pipelines.load(p4r.ForwardingPipelineConfig(p4info=info, p4_device_config=data))
         except SwitchError as error:
             self.close()
             raise SwitchError(f"{program}: {error}") from error
@@ -78,7 +78,7 @@ class Switch:
         return list(self._messages)
 
     def write(self, request: str) -> None:
-        """Write a P4Runtime `WriteRequest` in protobuf's text format; the first refused update raises."""
+        """Apply a P4Runtime `WriteRequest` in protobuf's text format; raise the first refusal."""
         try:
             message = text_format.Parse(request, p4r.WriteRequest())
         except text_format.ParseError as error:
@@ -108,8 +108,8 @@ class Switch:
         """
         got = self.process(port, frame, time)
         if sorted(got) != sorted(expected):
-            wanted = _describe(expected)
-            raise AssertionError(f"expected {wanted}, got {_describe(got)}\n{self.explain()}")
+            text = f"expected {_describe(expected)}, got {_describe(got)}"
+            raise AssertionError(f"{text}\n{self.explain()}")
 
 
 def _describe(outputs: Sequence[tuple[int, bytes]]) -> str:

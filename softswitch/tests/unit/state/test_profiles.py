@@ -26,7 +26,7 @@ def test_slots_are_given_in_order_and_given_again() -> None:
     assert slots.release(50) == 1
     assert slots.release(50) is None
     assert slots.release(70) == 0
-    assert slots.slot == {60: 2}
+    assert slots.by_number == {60: 2}
     assert [slots.take(number) for number in (1, 2, 3)] == [0, 1, 3]
 
 
