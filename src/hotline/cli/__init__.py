@@ -7,7 +7,7 @@ from hotline.cli.interruption import end_at_ctrl_c, raise_at_ctrl_c
 
 def main() -> None:
     end_at_ctrl_c()
-    # Else gRPC prints every connection that ends.
+    # Otherwise gRPC prints a line for every connection that ends.
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     # This import takes most of a second; Ctrl-C is handled already.
     from hotline.cli.commands import hotline

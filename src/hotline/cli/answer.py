@@ -101,9 +101,9 @@ def answer(
     from simulator.config import load_hosts
 
     if oversubscription is not None and racks is None:
-        raise click.UsageError(f"--oversubscription ({oversubscription:g}) goes with --racks")
+        raise click.UsageError(f"--oversubscription ({oversubscription:g}) needs --racks")
     with one_line_errors():
-        found = answer_for(
+        result = answer_for(
             Reporter(RunConsole()) if sys.stderr.isatty() else None,
             workers=workers,
             servers=servers,
@@ -121,22 +121,22 @@ def answer(
             switch=switch,
             optimiser=optimiser,
         )
-    print_notes(found.notes)
+    print_notes(result.notes)
     if as_json:
-        click.echo(found.model_dump_json(indent=2))
+        click.echo(result.model_dump_json(indent=2))
     else:
-        _print(found)
+        _print(result)
 
 
-def _print(found: ClusterAnswer) -> None:
+def _print(result: ClusterAnswer) -> None:
     from hotline.results.answer import table
 
     console = Console()
     console.width = min(console.width, _WIDTH) if console.is_terminal else _WIDTH
-    console.print(Text(found.headline, style="bold"))
-    for sentence in found.sentences:
+    console.print(Text(result.headline, style="bold"))
+    for sentence in result.sentences:
         console.print(Padding(Text(f"• {sentence}"), (0, 0, 0, 1)))
-    sizes = table(found)
+    sizes = table(result)
     console.print(f"\n{sizes.title}")
     rows: list[list[object]] = [[*number_cells(*row)] for row in sizes.texts()]
     console.print(plain_table(list(sizes.columns), rows))

@@ -44,7 +44,7 @@ class _Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, context: click.Context) -> object:
-        """Run a command; turn Ctrl-C into one line and exit code 130, where Click has "Aborted!" and 1."""
+        """Run a command; on Ctrl-C print one line and exit with 130, not with Click's "Aborted!" and 1."""
         try:
             return super().invoke(context)
         except click.NoSuchOption as error:

@@ -32,7 +32,7 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Print what would 
 scheduler_option = click.option(
     "--scheduler",
     metavar="ADDRESS",
-    help="Count updates on the dask.distributed cluster at ADDRESS (tcp://HOST:PORT), which can read LOGs.",
+    help="Count updates on the dask.distributed cluster at ADDRESS (tcp://HOST:PORT); it must see the LOGs.",
 )
 simulation_scheduler_option = click.option(
     "--scheduler",
@@ -118,7 +118,7 @@ def on_switch(
     primary: bool = True,
     retry_hint: Callable[[], str | None] = lambda: None,
 ) -> T:
-    """Run an action on its own connection; `retry_hint` returns the command to repeat after Ctrl-C."""
+    """Run an action on a new connection; `retry_hint` returns the command to repeat after Ctrl-C."""
 
     async def run() -> T:
         async with Controller(address, device_id=device_id, primary=primary) as controller:

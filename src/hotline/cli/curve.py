@@ -24,7 +24,7 @@ from hotline.results.curve import curve as curve_of
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _LOG = click.Path(path_type=Path)
-_BAR = 30
+_BAR_WIDTH = 30
 
 
 @click.command()
@@ -58,57 +58,57 @@ def curve(
 ) -> None:
     """Draw the share of updates that the top-k keys take, and choose a k.
 
-    LOGs, folders and patterns are added up: files that `hotline hotset build` reads, or of any format of
-    docs/logs.md, where each mini-batch updates its keys once.
+    Updates of all LOGs, folders and patterns are summed. Files are those that `hotline hotset build` reads,
+    or of any format of docs/logs.md, where each mini-batch updates its keys once.
     """  # fmt: skip
     with one_line_errors():
         if output is not None:
             curves.check_suffix(output)
             check_output(output, files)
-        found = curve_of(
+        result = curve_of(
             files, top_k=top_k, jobs=jobs, job=job, columns=columns, batch=batch, skip_bad=skip_bad,
             scheduler=scheduler,
         )  # fmt: skip
         if output is not None:
-            curves.write(found.coverage, found.marks, output)
-    print_notes(found.notes)
+            curves.write(result.coverage, result.marks, output)
+    print_notes(result.notes)
     if as_json:
-        print_json(_json(found))
+        print_json(_json(result))
     else:
-        _print(found)
+        _print(result)
 
 
-def _print(found: Curve) -> None:
-    click.echo(found.title)
+def _print(result: Curve) -> None:
+    click.echo(result.title)
     table = Table(box=None, pad_edge=False)
     table.add_column("top-k", justify="right")
     table.add_column("share", justify="right")
     table.add_column("")
     table.add_column("")
-    for k, share, mark in found.rows():
-        table.add_row(f"{k:,}", f"{share:.1%}", Bar(1, 0, share, width=_BAR), mark)
+    for k, share, mark in result.rows():
+        table.add_row(f"{k:,}", f"{share:.1%}", Bar(1, 0, share, width=_BAR_WIDTH), mark)
     Console().print(table)
-    if found.tables:
-        by_table = table_of(found.tables)
+    if result.tables:
+        by_table = table_of(result.tables)
         rows = [[name, *number_cells(*cells)] for name, *cells in by_table.texts()]
         Console().print(plain_table(list(by_table.columns), rows))
-    click.echo(found.advice)
+    click.echo(result.advice)
 
 
-def _json(found: Curve) -> dict[str, object]:
-    coverage = found.coverage
+def _json(result: Curve) -> dict[str, object]:
+    coverage = result.coverage
 
     def at(k: int) -> dict[str, object]:
         return {"top_k": k, "share": coverage.share(k)}
 
-    by_table = {"tables": [each._asdict() for each in found.tables]} if found.tables else {}
+    by_table = {"tables": [each._asdict() for each in result.tables]} if result.tables else {}
     return {
         "updates": coverage.updates,
         "keys": coverage.keys,
-        "jobs": found.jobs,
+        "jobs": result.jobs,
         "knee": at(coverage.knee),
         "limit": at(coverage.limit),
-        "chosen": at(found.chosen),
-        "curve": curves.table(coverage, found.marks).to_dicts(),
+        "chosen": at(result.chosen),
+        "curve": curves.table(coverage, result.marks).to_dicts(),
         **by_table,
     }

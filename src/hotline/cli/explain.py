@@ -54,7 +54,7 @@ def explain(
 ) -> None:
     """Explain what the switch does to one RPC.
 
-    RPC is push or pull, of a worker, with keys that the switch holds. Tables are filled as in a run.
+    RPC is a worker's push or pull of keys that the switch holds. Tables are filled as in a run.
     Needs no running switch. `softswitch explain` explains programs and frames of your own
     (softswitch/docs/explain.md).
     """
@@ -66,26 +66,26 @@ def explain(
         raise click.BadParameter(f"{cold} of {keys} keys cannot be cold", param_hint="'--cold'")
     with one_line_errors():
         try:
-            chosen = [parse_filter(text) for text in filters]
-            for each in chosen:
+            selected = [parse_filter(text) for text in filters]
+            for each in selected:
                 each.check(program())
         except SwitchError as error:
             raise HotlineError(str(error)) from error
         events = explain_rpc(_OPS[rpc], keys, cold)
         if svg is None:
-            show(events, chosen, as_json, everything)
+            show(events, selected, as_json, everything)
             return
-        trees = make_tree(select(events, chosen), everything)
+        trees = make_tree(select(events, selected), everything)
         _picture(svg, f"hotline explain {rpc}", list(draw(trees, PICTURE_WIDTH)))
 
 
 def _picture(file: Path, title: str, lines: list[str]) -> None:
-    with Path("/dev/null").open("w") as nowhere:
-        console = Console(record=True, width=PICTURE_WIDTH, file=nowhere)
+    with Path("/dev/null").open("w") as devnull:
+        console = Console(record=True, width=PICTURE_WIDTH, file=devnull)
         for line in lines:
             console.print(Text.from_ansi(line), soft_wrap=True)
-    drawn = console.export_svg(title=title)
+    text = console.export_svg(title=title)
     try:
-        file.write_text(_FONTS.sub("", drawn))
+        file.write_text(_FONTS.sub("", text))
     except OSError as error:
         raise HotlineError(f"{file}: {error.strerror}") from None

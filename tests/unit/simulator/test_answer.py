@@ -375,7 +375,7 @@ def test_full_uplinks_take_the_gain_away() -> None:
 
 def test_oversubscription_needs_racks() -> None:
     result = invoke("answer", "--workers", 4, "--servers", 2, "--oversubscription", 4)
-    assert result.exit_code == 2 and "--oversubscription (4) goes with --racks" in result.output
+    assert result.exit_code == 2 and "--oversubscription (4) needs --racks" in result.output
 
 
 def test_agents_have_own_cores_and_the_switch_is_a_device() -> None:
