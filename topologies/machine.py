@@ -1,4 +1,4 @@
-"""Versions of the software that a run uses, and the kernel's figures of a process."""
+"""Report the versions of a run's software, and the kernel's statistics of a process."""
 
 from __future__ import annotations
 
@@ -49,5 +49,5 @@ def _mininet_version() -> str:
 
 
 def _output(*command: str) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return (done.stdout or done.stderr).strip().partition("\n")[0]
+    completed = subprocess.run(command, capture_output=True, text=True, check=False)
+    return (completed.stdout or completed.stderr).strip().partition("\n")[0]

@@ -36,10 +36,10 @@ def network(
     lg.propagate = False
     mininet = Mininet(controller=None, build=False, ipBase=f"10.0.0.0/{addressing.PREFIX_LENGTH}")
     try:
-        built = _build(mininet, config, placement, log_dir, worker_class)
+        built_network = _build(mininet, config, placement, log_dir, worker_class)
         mininet.build()
         mininet.start()
-        yield built
+        yield built_network
     finally:
         mininet.stop()
 

@@ -1,4 +1,4 @@
-"""Mininet nodes: hosts with static neighbours, and a switch class for each target, with equal options."""
+"""Mininet nodes: hosts with static neighbours, and a switch class per target, all with the same options."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from topologies.signals import STOP
 Counters = dict[str, Any]  # JSON (`softswitch.ports.report.SwitchCounters`)
 _START_S = 30.0
 _RESTART_S = 120.0
-"""A restart competes with the run for CPU time."""
+"""Longer than `_START_S`, since a restart competes with the run for CPU time."""
 _STOP_S = 5.0
 _COUNTERS_S = 1.0
 _POLL_S = 0.05
@@ -40,11 +40,11 @@ class TestbedHost(Host):  # type: ignore[misc]  # Mininet has no types
     """A host with a static neighbour entry for every endpoint, since the switch answers no ARP."""
 
     @property
-    def without_ipv6(self) -> str:
-        """Interface on which IPv6 is disabled, or "all" for all that the host has."""
+    def interface_without_ipv6(self) -> str:
+        """Interface on which IPv6 is disabled, or "all" for all interfaces of the host."""
         return "all"
 
-    def config(self, neighbours: Iterable[Endpoint] = (), **params: Any) -> None:  # Mininet's
+    def config(self, neighbours: Iterable[Endpoint] = (), **params: Any) -> None:  # Mininet's parameters
         STOP.raise_if_requested()
         super().config(**params)
         interface = self.defaultIntf().name
@@ -53,7 +53,7 @@ class TestbedHost(Host):  # type: ignore[misc]  # Mininet has no types
             for each in neighbours
             if each.address != self.IP()
         ]
-        self.cmd(f"sysctl -qw net.ipv6.conf.{self.without_ipv6}.disable_ipv6=1")
+        self.cmd(f"sysctl -qw net.ipv6.conf.{self.interface_without_ipv6}.disable_ipv6=1")
         # The switch forwards frames unchanged, so their checksums must be complete.
         self.cmd(f"ethtool -K {interface} tx off")
         self.cmd("ip -batch - <<'END'\n" + "\n".join(entries) + "\nEND")
@@ -62,16 +62,16 @@ class TestbedHost(Host):  # type: ignore[misc]  # Mininet has no types
 class ScriptHost(TestbedHost):
     """A worker's address in the root namespace; only packets sent from it go to the testbed."""
 
-    def __init__(self, name: str, **params: Any) -> None:  # Mininet's
+    def __init__(self, name: str, **params: Any) -> None:  # Mininet's parameters
         super().__init__(name, inNamespace=False, **params)
         self._address: str | None = None
 
     @property
-    def without_ipv6(self) -> str:
-        """The interface to the testbed's switch: the machine may use IPv6 on its others."""
+    def interface_without_ipv6(self) -> str:
+        """The interface to the testbed's switch: the machine may use IPv6 on its other interfaces."""
         return str(self.defaultIntf().name)
 
-    def config(self, neighbours: Iterable[Endpoint] = (), **params: Any) -> None:  # Mininet's
+    def config(self, neighbours: Iterable[Endpoint] = (), **params: Any) -> None:  # Mininet's parameters
         ip = params.pop("ip")
         super().config(neighbours, **params)
         self._address = ip.partition("/")[0]
@@ -88,7 +88,7 @@ class TargetSwitch(Switch):  # type: ignore[misc]  # Mininet has no types
 
     def __init__(
         self, name: str, *, port: int, log_dir: Path, cpu: int | None, impairment: str | None,
-        datapath: str, **params: Any,  # Mininet's
+        datapath: str, **params: Any,  # Mininet's parameters
     ) -> None:  # fmt: skip
         super().__init__(name, **params)
         self.address = f"127.0.0.1:{port}"
@@ -98,7 +98,7 @@ class TargetSwitch(Switch):  # type: ignore[misc]  # Mininet has no types
         self.datapath = datapath
         self.running: SwitchProcess | None = None
         self.is_listening = False
-        """Whether it handles the signal that asks for counters, which would end the process before."""
+        """Whether the process handles SIGUSR1, which asks for counters; SIGUSR1 would end it before."""
         self.restarts = 0
 
     @property
@@ -111,15 +111,15 @@ class TargetSwitch(Switch):  # type: ignore[misc]  # Mininet has no types
     def start(self, controllers: Sequence[object]) -> None:
         for interface in self.interfaces().values():
             self.cmd(f"sysctl -qw net.ipv6.conf.{interface}.disable_ipv6=1")
-        starting = self._launch()
+        process = self._launch()
         try:
-            starting.wait_until_it_listens(_START_S)
+            process.wait_until_it_listens(_START_S)
         except SwitchEnded as error:
             raise self._failure(error) from None
         self.is_listening = True
 
     def restart(self) -> None:
-        """Start another process after the previous one has ended; `until_it_listens` waits for it."""
+        """Start a new process after the previous one has ended; then await `until_it_listens`."""
         if self.running is not None:
             self.running.output.close()
         self.restarts += 1
@@ -133,9 +133,9 @@ class TargetSwitch(Switch):  # type: ignore[misc]  # Mininet has no types
 
     async def until_it_listens(self) -> None:
         assert self.running is not None
-        until = time.monotonic() + _RESTART_S
+        deadline = time.monotonic() + _RESTART_S
         while not self.running.listens():
-            if time.monotonic() > until:
+            if time.monotonic() > deadline:
                 raise SwitchFailed(f"{self.name} does not listen after {_RESTART_S:.0f} s ({self.log})")
             await asyncio.sleep(_POLL_S)
         self.is_listening = True
@@ -148,11 +148,11 @@ class TargetSwitch(Switch):  # type: ignore[misc]  # Mininet has no types
         super().stop(deleteIntfs)
 
     async def wait_until_failed(self) -> None:
-        """Wait until the process ends without having been stopped, and raise that as SwitchFailed."""
+        """Wait until the process ends although nothing has stopped it, and then raise SwitchFailed."""
         assert self.running is not None
-        while (ended := self.running.ended()) is None:
+        while (error := self.running.ended()) is None:
             await asyncio.sleep(_POLL_S)
-        raise self._failure(ended)
+        raise self._failure(error)
 
     def counters(self) -> Counters | None:
         return None
@@ -160,8 +160,8 @@ class TargetSwitch(Switch):  # type: ignore[misc]  # Mininet has no types
     def interfaces(self) -> dict[int, str]:
         return {port: str(interface) for port, interface in sorted(self.intfs.items()) if port > 0}
 
-    def _failure(self, ended: SwitchEnded) -> SwitchFailed:
-        return SwitchFailed(f"{self.name}: {ended} ({self.log})")
+    def _failure(self, error: SwitchEnded) -> SwitchFailed:
+        return SwitchFailed(f"{self.name}: {error} ({self.log})")
 
 
 class SoftSwitch(TargetSwitch):
@@ -173,8 +173,8 @@ class SoftSwitch(TargetSwitch):
             options += [
                 option
                 for port in self.interfaces()
-                for way in ("in", "out")
-                for option in ("--impair", f"{port}:{way}:{self.impairment}")
+                for direction in ("in", "out")
+                for option in ("--impair", f"{port}:{direction}:{self.impairment}")
             ]
         return switch_command(SOFTSWITCH, self.address, self.interfaces(), cpu_port=CPU_PORT, options=options)
 
@@ -182,15 +182,15 @@ class SoftSwitch(TargetSwitch):
         running = self.running
         if running is None or not self.is_listening or running.ended() is not None:
             return None
-        before = self._counters.stat().st_ino  # changes when the file is replaced
+        old_inode = self._counters.stat().st_ino  # changes when the file is replaced
         running.process.send_signal(signal.SIGUSR1)
         deadline = time.monotonic() + _COUNTERS_S
-        while self._counters.stat().st_ino == before:
+        while self._counters.stat().st_ino == old_inode:
             if time.monotonic() > deadline:
                 return None
             time.sleep(_COUNTERS_S / 200)
-        found: Counters = json.loads(self._counters.read_bytes())
-        return found
+        counters: Counters = json.loads(self._counters.read_bytes())
+        return counters
 
     @property
     def _counters(self) -> Path:
@@ -204,9 +204,9 @@ class Bmv2Switch(TargetSwitch):
     _NOTIFICATIONS = Path(f"/tmp/bmv2-{DEVICE_ID}-notifications.ipc")
 
     def command(self) -> list[str]:
-        quiet = [*WITHOUT_PROGRAM, "--log-level", "off"]
+        options = [*WITHOUT_PROGRAM, "--log-level", "off"]
         return switch_command(
-            [find_bmv2()], self.address, self.interfaces(), cpu_port=CPU_PORT, options=quiet
+            [find_bmv2()], self.address, self.interfaces(), cpu_port=CPU_PORT, options=options
         )
 
     def stop(self, deleteIntfs: bool = True) -> None:

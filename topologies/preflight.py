@@ -47,8 +47,8 @@ def check_conflicts(config: Config) -> None:
     existing = [name for name in switch_interfaces(config.workers, config.servers) if interface_exists(name)]
     if existing:
         raise PreflightError(
-            f"interface {existing[0]} exists and is not of a Hotline run: another Mininet is running, or a "
-            "killed one has left it; `sudo mn -c` removes it"
+            f"interface {existing[0]} exists and does not belong to a Hotline run: another Mininet is "
+            "running, or a killed one has left it; `sudo mn -c` removes it"
         )
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

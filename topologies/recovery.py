@@ -26,7 +26,7 @@ class RecoverableRun:
         return dict(self._session.hot_sets)
 
     async def until_switch_ends(self) -> None:
-        """Wait for the end of the switch's process; raise SwitchFailed if there are no replay logs."""
+        """Wait for the end of the switch's process; raise SwitchFailed if workers keep no replay logs."""
         try:
             await self._switch.wait_until_failed()
         except SwitchFailed as error:

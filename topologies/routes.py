@@ -11,7 +11,7 @@ _TABLES = 0x486F0000
 
 
 def add(address: str, network: str, interface: str) -> None:
-    """Give an interface an address, and route packets from it to the network (ADDRESS/BITS)."""
+    """Give an interface an address, and route packets from that address to the network (ADDRESS/BITS)."""
     # A /32, because the machine may have a route of its own to the network.
     _ip("address", "replace", f"{address}/32", "dev", interface)
     number = _TABLES + (int(ip_interface(address)) & 0xFFFF)
@@ -22,7 +22,7 @@ def add(address: str, network: str, interface: str) -> None:
 
 
 def remove(address: str | None = None) -> None:
-    """Remove the rule of an address, or all of our rules; the routes go with the interfaces."""
+    """Remove the rule of an address, or all of our rules; routes are removed with their interfaces."""
     selector = [] if address is None else ["from", address]
     while _ip("rule", "delete", "pref", _PREFERENCE, *selector) == 0:
         pass

@@ -38,12 +38,12 @@ class RemovedRun:
 
 @dataclass(slots=True)
 class LockRecord:
-    """Contents of the lock file, which stay there if the run is killed."""
+    """Contents of the lock file, which remain in it if the run is killed."""
 
     interfaces: Sequence[str] = ()
     run: str | None = None
     ended_by: str | None = None
-    """Command that ends what holds the lock; None if it ends by itself."""
+    """Command that ends the holder of the lock; None if the holder ends by itself."""
     pid: int = field(default_factory=os.getpid)
     since: float = field(default_factory=time.time)
     """Start of the run, Unix time in s."""
@@ -74,7 +74,7 @@ class RunLock:
 def hold_run_lock(
     interfaces: Sequence[str], lock: Path = LOCK, ended_by: str | None = None
 ) -> Iterator[RunLock]:
-    """Remove a killed run, then hold the run lock and mark started processes; raises `PreflightError`."""
+    """Hold the lock, remove a killed run, mark new processes; raise `PreflightError` if the lock is held."""
     with lock.open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -84,9 +84,13 @@ def hold_run_lock(
                 raise PreflightError(
                     f"`hotline up` is running ({holder}); `{holder.ended_by}` ends it"
                 ) from None
-            raise PreflightError(f"a run is going on ({holder or lock}); one at a time") from None
-        killed = _read(lock)
-        removed = remove_killed_run(killed.interfaces, killed.run) if killed else remove_killed_run()
+            raise PreflightError(
+                f"a run is going on ({holder or lock}); only one can run at a time"
+            ) from None
+        killed_run = _read(lock)
+        removed = (
+            remove_killed_run(killed_run.interfaces, killed_run.run) if killed_run else remove_killed_run()
+        )
         record = LockRecord(interfaces=list(interfaces), ended_by=ended_by)
         record.write(file)
         os.environ[MARK] = str(os.getpid())
@@ -109,23 +113,23 @@ def remove_killed_run(interfaces: Sequence[str] = (), run: str | None = None) ->
     processes = _kill_marked_processes()
     restore_affinities()
     # A namespace is removed, with its ends of the veth pairs, a moment after its last process.
-    present = [name for name in interfaces if interface_exists(name)]
-    for name in present:
+    existing = [name for name in interfaces if interface_exists(name)]
+    for name in existing:
         subprocess.run(["ip", "link", "delete", name], check=False, capture_output=True)
-    return RemovedRun(processes, tuple(present), Path(run) if run and Path(run).is_dir() else None)
+    return RemovedRun(processes, tuple(existing), Path(run) if run and Path(run).is_dir() else None)
 
 
 def marked_processes() -> list[int]:
-    """Return the process ids of any run, without this process and other PID namespaces (containers)."""
+    """Return the ids of marked processes, except this one and those in other PID namespaces (containers)."""
     mark = f"{MARK}=".encode()
-    here = os.readlink("/proc/self/ns/pid")
+    own_namespace = os.readlink("/proc/self/ns/pid")
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
         try:
             environment = (entry / "environ").read_bytes()
-            if os.readlink(entry / "ns" / "pid") != here:
+            if os.readlink(entry / "ns" / "pid") != own_namespace:
                 continue
         except OSError:
             continue
@@ -140,15 +144,15 @@ def interface_exists(name: str) -> bool:
 
 def _kill_marked_processes() -> int:
     deadline = time.monotonic() + _KILL_S
-    ended: set[int] = set()
-    while alive := {process for process in ended.union(marked_processes()) if is_alive(process)}:
+    killed: set[int] = set()
+    while alive := {process for process in killed.union(marked_processes()) if is_alive(process)}:
         if time.monotonic() > deadline:
             raise PreflightError(f"processes {', '.join(map(str, sorted(alive)))} of a killed run do not end")
         for process in alive:
             _kill(process)
-        ended |= alive
+        killed |= alive
         time.sleep(0.02)
-    return len(ended)
+    return len(killed)
 
 
 def _kill(process: int) -> None:

@@ -21,7 +21,7 @@ from topologies.session import RealSession
 
 log = logging.getLogger(__name__)
 
-_PATIENCE_S, _PATIENCE_PER_RPC_S = 30.0, 0.1
+_TIMEOUT_S, _TIMEOUT_PER_RPC_S = 30.0, 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,24 +52,24 @@ async def agent_cluster(
 
 async def _traffic(session: RealSession, trace: Trace) -> None:
     await prepare(design(session.config.design), session, trace)
-    before = session.switch_threads()
-    probed = await probe(session)
-    idle = quiet_threads(before, session.switch_threads())
-    with isolated(session.placement.rest, idle):
-        await calibrate(session, probed)
+    threads_before = session.switch_threads()
+    probed_capacities = await probe(session)
+    idle_threads = quiet_threads(threads_before, session.switch_threads())
+    with isolated(session.placement.rest, idle_threads):
+        await calibrate(session, probed_capacities)
         await measure(session, partial(check_capacity, session, "middle"))
         await check_capacity(session, "end")
         await measure_empty_rpcs(session)
     if session.next_step > trace.steps:
         log.warning(
-            "the run took %d steps of a trace of %d: it was repeated, with the part that chose the hot set",
+            "the run took %d steps of a trace of %d: it repeated steps from which the hot set was chosen",
             session.next_step,
             trace.steps,
         )
 
 
 async def measure_empty_rpcs(session: RealSession) -> None:
-    """Run `empty_rpcs` RPCs without lanes for the baseline, one worker at a time: their fixed cost."""
+    """Measure an RPC's fixed cost: each worker in turn sends the baseline `empty_rpcs` RPCs without lanes."""
     if not session.config.empty_rpcs:
         return
     command = {
@@ -77,7 +77,7 @@ async def measure_empty_rpcs(session: RealSession) -> None:
         "job": reference_of(session.config.arms).job,
         "count": session.config.empty_rpcs,
     }
-    timeout_s = _PATIENCE_S + _PATIENCE_PER_RPC_S * session.config.empty_rpcs
+    timeout_s = _TIMEOUT_S + _TIMEOUT_PER_RPC_S * session.config.empty_rpcs
     with session.reporter.phase("empty RPCs", len(session.workers)) as phase:
         for done, worker in enumerate(session.workers, start=1):
             await call_all([worker], command, timeout_s)

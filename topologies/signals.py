@@ -1,6 +1,6 @@
-"""Handle SIGINT, SIGTERM and SIGHUP at once, wherever the run is, and end it within three seconds.
+"""Handle SIGINT, SIGTERM and SIGHUP at once, whatever the run is doing, and end the run within three seconds.
 
-A thread handles the signals, since the main thread may be deep in a library; this module imports nothing that
+A thread handles the signals, since the main thread may be busy in a library; this module imports nothing that
 takes time. The first signal cancels the run. If that takes too long, or a second signal comes, the process
 exits by force: it removes what the next run would have to remove, and prints where the results so far are.
 """
@@ -20,18 +20,18 @@ from typing import NoReturn
 
 INTERRUPTED = 130
 """Exit code after an interruption."""
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_PATIENCE_S = 2.3
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_TIMEOUT_S = 2.3
 _ECHO_S = 0.5
 """Window for the same signal from sudo, which forwards what the terminal has already sent."""
 _SHOW_S = 0.2
 _STDERR = 2
 _MARK = 0
-"""Byte that is no signal number; all signals before it have been handled."""
+"""Byte that is no signal number: when it is read, all signals before it have been handled."""
 _SHOW_CURSOR = "\x1b[?25h"
 
 
-def _nothing() -> None: ...
+def _do_nothing() -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class SignalActions:
 
     describe: Callable[[], str]
     cancel: Callable[[], None] | None = None
-    clean_up: Callable[[], None] = _nothing
+    clean_up: Callable[[], None] = _do_nothing
 
 
 class Stop:
@@ -61,7 +61,7 @@ class Stop:
         wake_reader, self._wake = os.pipe()
         os.set_blocking(self._wake, False)
         signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
-        for number in _ENDING:
+        for number in _SIGNALS:
             # Under nohup SIGHUP stays ignored.
             if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, _defer_to_thread)
@@ -69,33 +69,33 @@ class Stop:
 
     @contextmanager
     def on_signal(self, actions: SignalActions) -> Iterator[None]:
-        before = self._actions
+        previous = self._actions
         self._set_actions(actions)
         try:
             yield
         finally:
-            self._set_actions(before)
+            self._set_actions(previous)
 
     @contextmanager
     def for_command_line(self) -> Iterator[None]:
         """Leave Ctrl-C to a command line that blocks the loop; other signals raise CancelledError."""
         signal.signal(signal.SIGINT, signal.default_int_handler)
         for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, _cancel)
+            signal.signal(number, _raise_cancelled)
         self._has_command_line = True
         try:
-            with self.on_signal(replace(self._actions, cancel=_nothing)):
+            with self.on_signal(replace(self._actions, cancel=_do_nothing)):
                 yield
         finally:
             self._catch_up()
             self._has_command_line = False
-            for number in _ENDING:
+            for number in _SIGNALS:
                 signal.signal(number, _defer_to_thread)
 
     def raise_if_requested(self) -> None:
         """Raise CancelledError if a signal has come; for code that blocks the event loop for long."""
         if self.requested:
-            _cancel()
+            _raise_cancelled()
 
     def exit(self, code: int) -> NoReturn:
         """End the process without waiting for threads."""
@@ -105,43 +105,43 @@ class Stop:
         sys.exit(code)
 
     def _catch_up(self) -> None:
-        """Wait until the thread has seen all signals so far: the command line's Ctrl-C is not the run's."""
+        """Wait until the thread has seen all signals so far: a command line's Ctrl-C must not end the run."""
         if self._wake is not None:
             self._has_caught_up.clear()
             os.write(self._wake, bytes([_MARK]))
-            self._has_caught_up.wait(_PATIENCE_S)
+            self._has_caught_up.wait(_TIMEOUT_S)
 
     def _set_actions(self, actions: SignalActions) -> None:
         with self._exit_lock:
             self._actions = actions
 
     def _handle_signals(self, wake_reader: int) -> None:
-        first: float | None = None
+        first_at: float | None = None
         while True:
-            timeout_s = None if first is None else max(0.0, first + _PATIENCE_S - time.monotonic())
+            timeout_s = None if first_at is None else max(0.0, first_at + _TIMEOUT_S - time.monotonic())
             if not select.select([wake_reader], [], [], timeout_s)[0]:
-                self._force()
+                self._exit_by_force()
             number = os.read(wake_reader, 1)[0]
             if number == _MARK:
                 self._has_caught_up.set()
             now = time.monotonic()
-            is_own = number in _ENDING and not (self._has_command_line and number == signal.SIGINT)
-            if not is_own or (first is not None and now - first < _ECHO_S):
+            is_for_run = number in _SIGNALS and not (self._has_command_line and number == signal.SIGINT)
+            if not is_for_run or (first_at is not None and now - first_at < _ECHO_S):
                 continue
             cancel = self._actions.cancel
-            if first is not None or cancel is None:
-                self._force()
+            if first_at is not None or cancel is None:
+                self._exit_by_force()
                 continue
-            first, self.requested = now, True
-            showing = threading.Thread(target=self.show, args=("hotline: stopping …",), daemon=True)
-            showing.start()
-            showing.join(_SHOW_S)
+            first_at, self.requested = now, True
+            show_thread = threading.Thread(target=self.show, args=("hotline: stopping …",), daemon=True)
+            show_thread.start()
+            show_thread.join(_SHOW_S)
             with suppress(RuntimeError):  # the loop has just ended
                 cancel()
 
-    def _force(self) -> None:
-        """End the process from the signal thread, after cleaning up; the main thread cannot end it then."""
-        if not self._exit_lock.acquire(timeout=_PATIENCE_S):
+    def _exit_by_force(self) -> None:
+        """Clean up and end the process from the signal thread, unless the main thread has begun to end it."""
+        if not self._exit_lock.acquire(timeout=_TIMEOUT_S):
             return
         try:
             self._actions.clean_up()
@@ -168,7 +168,7 @@ def _defer_to_thread(number: int, frame: object) -> None:
     """Do nothing: Python writes to the wake-up descriptor only for signals with a Python handler."""
 
 
-def _cancel(*_: object) -> NoReturn:
+def _raise_cancelled(*_: object) -> NoReturn:
     # Imported here, since importing asyncio would delay the first handler.
     from asyncio import CancelledError
 

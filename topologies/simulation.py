@@ -25,13 +25,13 @@ def can_be_simulated(record: RunRecord) -> bool:
     config = record.config
     if not config["simulate_dedicated_switch"]:
         return False
-    is_plain = config["codec"] == "fast" and not any(config["faults"].values())
+    is_fast_without_faults = config["codec"] == "fast" and not any(config["faults"].values())
     has_default_servers = (
         config["recovery"]["journal_sync"] is None and config["server"] == ServerCost().model_dump()
     )
     lead = lead_arm(record.design)
-    has_both = lead is not None and {lead.name, lead.reference} <= set(config["arms"])
-    return is_plain and has_default_servers and has_both and config["empty_rpcs"] > 0
+    has_both_arms = lead is not None and {lead.name, lead.reference} <= set(config["arms"])
+    return is_fast_without_faults and has_default_servers and has_both_arms and config["empty_rpcs"] > 0
 
 
 def add_simulation(run: Path, describe: Callable[[], str], module: str) -> bool:

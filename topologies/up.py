@@ -105,11 +105,11 @@ class UpBackend:
         except BaseException:
             await self._quit_servers()
             raise
-        deaths = [
+        failure_waits = [
             self._network.switch.wait_until_failed(),
             *(each.wait_until_failed() for each in self._servers),
         ]
-        self._watches = [asyncio.ensure_future(self._watch(death)) for death in deaths]
+        self._watches = [asyncio.ensure_future(self._watch(wait)) for wait in failure_waits]
         return session_terms(self._config, self._arm)
 
     async def end(self) -> None:
@@ -159,9 +159,9 @@ class UpBackend:
         await switch.until_it_listens()
         await self.prepare()
 
-    async def _watch(self, death: Coroutine[object, None, None]) -> None:
+    async def _watch(self, wait: Coroutine[object, None, None]) -> None:
         try:
-            await death
+            await wait
         except HotlineError as error:
             assert self.rendezvous is not None
             self.rendezvous.mark_broken(str(error))
@@ -199,7 +199,7 @@ async def serve(config: Config, socket: Path) -> None:
                 switch=net.address,
             )
             await rendezvous.end_requested.wait()
-            log.info("going down")
+            log.info("shutting down")
 
 
 def _down_command() -> str:
@@ -219,7 +219,7 @@ def main(settings: Sequence[str]) -> int:
         interfaces = addressing.switch_interfaces(config.workers, config.servers)
         with hold_run_lock(interfaces, ended_by=_down_command()) as run_lock:
             preflight.check_conflicts(config)
-            routes.remove()  # those of a killed process
+            routes.remove()  # the rules of a killed process
             folder = folder_of(config)
             run_lock.set_folder(folder)
             for name in ("logs", "parts"):

@@ -52,7 +52,7 @@ class ScriptArm:
     async def begin(self, tables: Tables) -> Terms:
         if self._has_begun:
             raise RunFailed(
-                f"arm {self.arm.name}: all workers have left, and with them the model: "
+                f"arm {self.arm.name}: all workers have left, and none can join again: "
                 "make only one hotline.Worker in each script"
             )
         await self._start_servers(tables)
@@ -91,11 +91,13 @@ class ScriptArm:
             await self._changed.wait()
 
     async def check(self) -> None:
-        """Raise `AgentFailed` for a worker with a lost connection; the delay lets its process end first."""
-        lost = [script for script in self.scripts if script.joined_worker and script.joined_worker.is_lost]
-        if lost:
+        """Raise `AgentFailed` for a worker with a lost connection, after giving its process time to end."""
+        disconnected = [
+            script for script in self.scripts if script.joined_worker and script.joined_worker.is_lost
+        ]
+        if disconnected:
             await asyncio.sleep(_END_S)
-            raise lost[0].failure()
+            raise disconnected[0].failure()
 
     @property
     def steps(self) -> int:

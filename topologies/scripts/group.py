@@ -43,15 +43,15 @@ class _SharedServers:
         self._context = context
         self.agents: list[Agent] = []
         self._tables: Tables | None = None
-        self._starting = asyncio.Lock()
+        self._start_lock = asyncio.Lock()
 
     @property
     def parameters(self) -> int:
         return 0 if self._tables is None else self._tables.size
 
     async def start(self, tables: Tables) -> None:
-        """Start the servers, unless they run; raise `RunFailed` for other tables than in another arm."""
-        async with self._starting:
+        """Start the servers, unless they are running; raise `RunFailed` if another arm has other tables."""
+        async with self._start_lock:
             if self._tables is None:
                 check_design(self._context.config, tables)
                 self._tables = tables
@@ -69,7 +69,7 @@ class _SharedServers:
 
 @asynccontextmanager
 async def script_group(context: RunContext) -> AsyncIterator[ScriptGroup]:
-    """Start a process for each worker and arm, and wait until all have joined; end all at the end."""
+    """Start a process for each worker and arm, and wait until all have joined; end all processes on exit."""
     config, run, net = context.config, context.run, context.network
     chown_to_sudo_user(run / "parts")  # scripts run as that user, and write there
     servers = _SharedServers(context)
@@ -126,9 +126,9 @@ async def _end_scripts(arms: Sequence[ScriptArm]) -> None:
 
 @contextmanager
 def _without_session_log() -> Iterator[None]:
-    before = rendezvous.log.level
+    level = rendezvous.log.level
     rendezvous.log.setLevel(logging.WARNING)
     try:
         yield
     finally:
-        rendezvous.log.setLevel(before)
+        rendezvous.log.setLevel(level)

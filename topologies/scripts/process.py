@@ -17,7 +17,7 @@ from topologies.rendezvous import RANK_VARIABLE, SOCKET_VARIABLE
 
 _LAST_LINES = 12
 _GRACE_S = 0.5
-"""Time in which the failures that follow from a failure become visible, in s."""
+"""Time after a failure for the failures of other processes that it causes, in s."""
 _TERM_S, _KILL_S = 1.0, 5.0
 
 
@@ -28,7 +28,7 @@ class Script:
         self.gone_at: float | None = None
         """When the process ended or its worker left, whichever was first, on the loop's clock in s."""
         self._process: asyncio.subprocess.Process
-        self._ended: asyncio.Task[int] | None = None
+        self._exit_task: asyncio.Task[int] | None = None
 
     async def start(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         with self.log.open("wb") as output:
@@ -40,7 +40,7 @@ class Script:
                 env=dict(environment),
                 start_new_session=True,
             )
-        self._ended = asyncio.ensure_future(self._process.wait())
+        self._exit_task = asyncio.ensure_future(self._process.wait())
 
     @property
     def pid(self) -> int:
@@ -48,7 +48,7 @@ class Script:
 
     @property
     def has_failed(self) -> bool:
-        status = None if self._ended is None else self._process.returncode
+        status = None if self._exit_task is None else self._process.returncode
         return status is not None and (status != 0 or self.joined_worker is None)
 
     @property
@@ -59,16 +59,16 @@ class Script:
         self.gone_at = self.gone_at or asyncio.get_running_loop().time()
 
     async def until_it_fails(self) -> None:
-        """Return after a failure and a grace period for others; never return if the script ends well."""
-        assert self._ended is not None, "it has not been started"
-        await asyncio.shield(self._ended)
+        """Return `_GRACE_S` after the script has failed; never return if it ends without a failure."""
+        assert self._exit_task is not None, "it has not been started"
+        await asyncio.shield(self._exit_task)
         self.mark_gone()
         if not self.has_failed:
             await asyncio.Event().wait()
         await asyncio.sleep(_GRACE_S)
 
     def failure(self) -> AgentFailed:
-        status = None if self._ended is None else self._process.returncode
+        status = None if self._exit_task is None else self._process.returncode
         if status is None:
             how = "goes on after an error has closed the connection of its hotline.Worker"
         elif status:
@@ -77,7 +77,7 @@ class Script:
             how = "ended without making a hotline.Worker: it has to make one, and to push with it"
         else:
             how = (
-                "ended with status 0 before its hotline.Worker had left, as by os._exit: "
+                "ended with status 0 before its hotline.Worker had left, for example by os._exit: "
                 "its last pushes may be lost; call kv.close() first"
             )
         lines = self.log.read_text(errors="replace").rstrip().splitlines() if self.log.exists() else []
@@ -86,14 +86,14 @@ class Script:
         return AgentFailed(f"{who}, {how} ({self.log}){output}")
 
     async def end(self) -> None:
-        if self._ended is None:
+        if self._exit_task is None:
             return
         for number, timeout_s in ((signal.SIGTERM, _TERM_S), (signal.SIGKILL, _KILL_S)):
-            if self._ended.done():
+            if self._exit_task.done():
                 break
             self._signal(number)
-            await asyncio.wait([self._ended], timeout=timeout_s)
-        self._signal(signal.SIGKILL)  # what the script has left running
+            await asyncio.wait([self._exit_task], timeout=timeout_s)
+        self._signal(signal.SIGKILL)  # child processes that the script has left running
 
     def _signal(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError, PermissionError):
@@ -116,9 +116,14 @@ def command_of(script: Sequence[str], pid: int, cpu: int | None) -> list[str]:
 
 def environment_of(rendezvous: Path, rank: int) -> dict[str, str]:
     """Return the environment of a script: rendezvous, rank, and by default one thread for libraries."""
-    found = {"OMP_NUM_THREADS": "1", **os.environ, SOCKET_VARIABLE: str(rendezvous), RANK_VARIABLE: str(rank)}
-    found["PYTHONUNBUFFERED"] = "1"
+    environment = {
+        "OMP_NUM_THREADS": "1",
+        **os.environ,
+        SOCKET_VARIABLE: str(rendezvous),
+        RANK_VARIABLE: str(rank),
+    }
+    environment["PYTHONUNBUFFERED"] = "1"
     if uid := os.environ.get("SUDO_UID"):
         user = pwd.getpwuid(int(uid))
-        found |= {"HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name}
-    return found
+        environment |= {"HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name}
+    return environment

@@ -39,18 +39,18 @@ async def _traffic(session: ScriptSession, scripts: ScriptGroup) -> None:
     """Run all phases. Scripts set their own pace, so no loads are calibrated."""
     first = session.config.every_arm[0]
     with session.reporter.phase("first steps"):
-        observed = await session.observe(first, WARM_UP_STEPS)
+        observed_workload = await session.observe(first, WARM_UP_STEPS)
     session.record.workload = {
         "name": Path(session.config.script_command[0]).name,
         "parameters": scripts.space.size,
-        "lanes_per_step": observed.lanes / observed.steps / session.config.workers,
+        "lanes_per_step": observed_workload.lanes / observed_workload.steps / session.config.workers,
         "trains": True,
     }
-    await prepare(design(session.config.design), session, observed)
+    await prepare(design(session.config.design), session, observed_workload)
     with isolated(session.placement.rest):
-        probed = await probe(session)
+        probed_capacities = await probe(session)
         _check_has_not_ended(session)
-        await calibrate(session, probed)
+        await calibrate(session, probed_capacities)
         _check_has_not_ended(session)
         await measure(session, _no_check)
     for arm in scripts.arms:
@@ -58,11 +58,11 @@ async def _traffic(session: ScriptSession, scripts: ScriptGroup) -> None:
 
 
 def _check_has_not_ended(session: ScriptSession) -> None:
-    ended = [arm.name for arm in session.config.measured if session.has_ended(arm)]
-    if ended:
+    ended_arms = [arm.name for arm in session.config.measured if session.has_ended(arm)]
+    if ended_arms:
         raise RunFailed(
-            f"script: it has ended in arm {', '.join(ended)} before anything was measured; "
-            "let it take more steps: 1,000 pushes of each worker, or as many as half a minute takes"
+            f"script: it has ended in arm {', '.join(ended_arms)} before anything was measured; "
+            "let it take more steps: at least 1,000 pushes of each worker, or half a minute of pushes"
         )
 
 

@@ -1,4 +1,4 @@
-"""The session of a run whose workers are scripts: their calls pass in a block, and wait between blocks."""
+"""The session of a run whose workers are scripts: their calls proceed in a block, and wait between blocks."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from topologies.scripts.arm import ScriptArm
 from topologies.scripts.worker import COMMAND_S, command_workers
 from topologies.session import RealSession
 
-_PATIENCE_S = 120.0
-"""Time for a block in addition to its steps', in s: a table may have to be initialised first."""
+_EXTRA_TIMEOUT_S = 120.0
+"""Timeout of a block beyond the time for its steps, in s: a table may have to be initialised first."""
 MAX_STEPS = 10_000
 """Maximum number of steps per worker from which the hot set is chosen."""
 
@@ -28,7 +28,7 @@ class ObservedWorkload(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class ScriptSession(RealSession):
-    """A session whose steps are scripts' pushes. A worker goes on after its share: barriers may need it."""
+    """A session whose steps are scripts' pushes. Workers may exceed their share: others may need them."""
 
     arms: Sequence[ScriptArm]
 
@@ -37,7 +37,7 @@ class ScriptSession(RealSession):
     ) -> list[BlockResult]:
         """Let the arm's calls through until enough steps are done or its scripts have ended."""
         arm = self._script_arm(planned.arm)
-        wanted = planned.steps * arm.size
+        total_steps = planned.steps * arm.size
         for worker in arm.joined_workers:
             worker.steps = 0
         block = {
@@ -49,22 +49,22 @@ class ScriptSession(RealSession):
         }
         connected = [worker for worker in arm.joined_workers if not worker.has_left.is_set()]
         await command_workers(connected, "begin_block", COMMAND_S, **block)
-        await self._until_done(arm, wanted, on_progress)
+        await self._until_done(arm, total_steps, on_progress)
         answers = await command_workers(connected, "end_block", COMMAND_S)
-        final = [worker.final_report.pop("last_block", None) for worker in connected]
-        return [BlockResult.model_validate(each) for each in (*answers, *final) if each]
+        final_blocks = [worker.final_report.pop("last_block", None) for worker in connected]
+        return [BlockResult.model_validate(each) for each in (*answers, *final_blocks) if each]
 
-    async def _until_done(self, arm: ScriptArm, wanted: int, on_progress: OnProgress | None) -> None:
+    async def _until_done(self, arm: ScriptArm, total_steps: int, on_progress: OnProgress | None) -> None:
         def show() -> None:
             if on_progress is not None:
-                on_progress(arm.arm.name, min(arm.steps, wanted))
+                on_progress(arm.arm.name, min(arm.steps, total_steps))
 
-        timeout_s = _PATIENCE_S + wanted / arm.size * MAX_STEP_S[self.config.codec]
+        timeout_s = _EXTRA_TIMEOUT_S + total_steps / arm.size * MAX_STEP_S[self.config.codec]
         try:
-            await asyncio.wait_for(arm.until_done(wanted, show), timeout_s)
+            await asyncio.wait_for(arm.until_done(total_steps, show), timeout_s)
         except asyncio.TimeoutError:
             raise AgentFailed(
-                f"script, arm {arm.arm.name}: {arm.steps} of {wanted} steps within {timeout_s:.0f} s; "
+                f"script, arm {arm.arm.name}: {arm.steps} of {total_steps} steps within {timeout_s:.0f} s; "
                 "a step is a push: do all workers push, and call barrier equally often?"
             ) from None
 
@@ -72,7 +72,7 @@ class ScriptSession(RealSession):
         return self._script_arm(arm).has_ended
 
     async def observe(self, arm: Arm, steps: int) -> ObservedWorkload:
-        """Let an arm's scripts take steps, and return the observed lanes; raise `RunFailed` if none push."""
+        """Let an arm's scripts take steps, and extrapolate to `MAX_STEPS`; raise `RunFailed` if none push."""
         results = await self.run_steps(PlannedBlock(arm, self.take_steps(steps), steps))
         if not any(each.updates_sent for each in results):
             raise RunFailed(

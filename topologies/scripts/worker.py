@@ -26,17 +26,17 @@ class ScriptWorker:
     async def call(
         self, command: Message, timeout_s: float = COMMAND_S, on_progress: OnProgress | None = None
     ) -> Message:
-        """Execute `hint` for a job, or `flush` for all, which writes logs and counts dropped rows."""
+        """Send `hint` for one job, or `flush` for all jobs, which writes logs and returns `dropped_rows`."""
         if command["cmd"] == "hint":
             worker = self._scripts[command["job"]].joined_worker
             await command_workers([worker] if worker else [], "hint", timeout_s, file=command["file"])
             return {}
         if command["cmd"] != "flush":
-            raise ValueError(f"scripts know no {command['cmd']}")
+            raise ValueError(f"expected the command hint or flush, got {command['cmd']!r}")
         joined_workers = self._joined_workers
         answers = await command_workers(joined_workers, "flush", timeout_s)
-        final = [worker.final_report for worker in joined_workers if worker.has_left.is_set()]
-        return {"dropped_rows": sum(each.get("dropped_rows", 0) for each in (*answers, *final))}
+        final_reports = [worker.final_report for worker in joined_workers if worker.has_left.is_set()]
+        return {"dropped_rows": sum(each.get("dropped_rows", 0) for each in (*answers, *final_reports))}
 
     async def send(self, command: Message) -> None:
         """Do nothing: scripts keep no replay logs, and without them the switch is not restarted."""
@@ -50,15 +50,15 @@ class ScriptWorker:
         return [worker for worker in workers if worker is not None]
 
     async def wait_until_failed(self) -> None:
-        failing = [asyncio.ensure_future(script.until_it_fails()) for script in self._scripts.values()]
+        watches = [asyncio.ensure_future(script.until_it_fails()) for script in self._scripts.values()]
         try:
-            done, _ = await asyncio.wait(failing, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(watches, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for each in failing:
+            for each in watches:
                 each.cancel()
-            await asyncio.gather(*failing, return_exceptions=True)
-        failed = [arm for arm, watch in zip(self._arms, failing, strict=True) if watch in done]
-        raise first_failure(failed[0].scripts)
+            await asyncio.gather(*watches, return_exceptions=True)
+        failed_arms = [arm for arm, watch in zip(self._arms, watches, strict=True) if watch in done]
+        raise first_failure(failed_arms[0].scripts)
 
 
 async def command_workers(
@@ -69,9 +69,11 @@ async def command_workers(
     if not pending:
         return []
     await asyncio.wait(pending, timeout=timeout_s)
-    late = [worker.rank + 1 for worker, each in zip(joined_workers, pending, strict=True) if not each.done()]
-    if late:
-        names = ", ".join(map(str, late))
+    late_workers = [
+        worker.rank + 1 for worker, each in zip(joined_workers, pending, strict=True) if not each.done()
+    ]
+    if late_workers:
+        names = ", ".join(map(str, late_workers))
         raise AgentFailed(f"script, worker {names}: no answer to {command!r} within {timeout_s:.0f} s")
     answers = [answer for each in pending if (answer := each.result()) is not None]
     for answer in answers:

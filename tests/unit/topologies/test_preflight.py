@@ -132,7 +132,7 @@ def test_paths_and_cpus_that_are_not_there(tmp_path: Path, config: Config, messa
 
 def test_a_stale_mininet(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preflight, "interface_exists", lambda name: name == "s1-eth3")
-    with pytest.raises(PreflightError, match="interface s1-eth3 exists and is not of a Hotline run"):
+    with pytest.raises(PreflightError, match="interface s1-eth3 exists and does not belong to a Hotline run"):
         preflight.check_conflicts(Config())
 
 

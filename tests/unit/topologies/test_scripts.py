@@ -121,7 +121,7 @@ async def test_a_block_whose_workers_leave_ends_with_what_they_have_done(tmp_pat
 
 
 async def test_a_block_without_progress_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_module, "_PATIENCE_S", -4.9)
+    monkeypatch.setattr(session_module, "_EXTRA_TIMEOUT_S", -4.9)
     session = session_of(Played(tmp_path, each_tells=(3, 0)), tmp_path)
     with pytest.raises(AgentFailed, match=r"arm offload: 3 of 10 steps"):
         await session.run_steps(PlannedBlock(OFFLOAD, 0, 5))

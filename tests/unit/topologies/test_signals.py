@@ -134,7 +134,7 @@ def test_what_does_not_stop_in_time_is_left_by_force(tmp_path: Path) -> None:
 def test_a_second_signal_hurries_and_still_clears_up(tmp_path: Path) -> None:
     file = tmp_path / "cleared"
     # It would wait for long.
-    program = "import topologies.signals; topologies.signals._PATIENCE_S = 1000.0\n" + STUCK
+    program = "import topologies.signals; topologies.signals._TIMEOUT_S = 1000.0\n" + STUCK
     with playing(program.format(file=str(file))) as process:
         process.send_signal(signal.SIGINT)
         time.sleep(BEHIND_THE_ECHO_S)  # what is sought is a signal that comes later
