@@ -1,4 +1,4 @@
-"""[DDL] Fig. 7: the interval between a worker's calls of a server, and the concurrent workers of a server."""
+"""[DDL] Fig. 7: the interval between a worker's calls to a server, and the concurrent workers of a server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import polars as pl
 from analysis.figures.distribution import Distribution, discrete_distributions, distributions
 from analysis.figures.latency import CDF, cdf_series
 from analysis.figures.model import Axis, Fact, Figure, Panel
-from analysis.figures.source import IN_A_BLOCK, Curve, Source, curves, in_blocks
+from analysis.figures.source import BLOCK_COLUMNS, Curve, Source, curves, in_blocks
 
 WINDOW_US = 1000
 """Window for concurrency in µs, t_window in [DDL]."""
@@ -34,7 +34,7 @@ def intervals(sources: Sequence[Source]) -> Figure:
 def interval_of(curve: Curve) -> Distribution | None:
     rows = curve.source.rpc.filter(pl.col("arm") == curve.arm)
     columns = rows.collect_schema().names()
-    group_columns = ["worker", "ps", *(name for name in IN_A_BLOCK if name in columns)]
+    group_columns = ["worker", "ps", *(name for name in BLOCK_COLUMNS if name in columns)]
     # Hashes take less memory than names.
     rows = rows.select(pl.struct(group_columns).hash().alias("group"), pl.col("worker").hash(), "t_send_us")
     number = rows.select(pl.len()).collect(engine="streaming").item()
@@ -72,7 +72,7 @@ def concurrency(sources: Sequence[Source]) -> Figure:
         CDF,
         [Panel("all servers", [cdf_series(curve, each) for curve, each in found])],
         kind="steps",
-        caption="[DDL] Fig. 7b: 50 to 200, of 80 workers and more. Windows without a request do not count.",
+        caption="[DDL] Fig. 7b: 50 to 200, of 80 or more workers. Windows without a request do not count.",
         facts=_facts(found),
     )
 

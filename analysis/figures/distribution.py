@@ -48,7 +48,7 @@ def distributions(rows: pl.LazyFrame, value: str, by: Sequence[str]) -> dict[Key
 
 
 def discrete_distributions(rows: pl.LazyFrame, value: str, by: Sequence[str]) -> dict[Key, Distribution]:
-    """Return those of a column of integers >= 0 with few different values, each of which is an edge."""
+    """Return distributions of a column of integers >= 0 with few different values; each value is an edge."""
     column = pl.col(value).cast(pl.Int64)
     return {
         key: _distribution(np.append(edges[0] - 1, edges).astype(np.float64), counts, total)

@@ -33,8 +33,8 @@ def write_figure(figure: Figure, folder: Path) -> list[Path]:
                 figure.table().write_csv(partial)
             else:
                 # Without a date, so that the same data give the same file.
-                when = {"CreationDate": None} if path.suffix == ".pdf" else {}
-                drawing.savefig(partial, format=path.suffix[1:], dpi=_DPI, metadata=when)
+                metadata = {"CreationDate": None} if path.suffix == ".pdf" else {}
+                drawing.savefig(partial, format=path.suffix[1:], dpi=_DPI, metadata=metadata)
     return paths
 
 
@@ -69,8 +69,8 @@ def draw(figure: Figure) -> Drawing:
 
 
 def _columns(labels: Sequence[str], drawing: Drawing) -> int:
-    room = int(_LETTERS_PER_INCH * drawing.get_figwidth() / (max(map(len, labels)) + _HANDLE_LETTERS))
-    return max(1, min(len(labels), room, 6))
+    max_columns = int(_LETTERS_PER_INCH * drawing.get_figwidth() / (max(map(len, labels)) + _HANDLE_LETTERS))
+    return max(1, min(len(labels), max_columns, 6))
 
 
 def _lines(axis: Axes, series: Iterable[Series]) -> None:
@@ -107,7 +107,7 @@ def _bars(axis: Axes, series: Iterable[Series]) -> None:
 def _map(axis: Axes, series: Iterable[Series]) -> None:
     for each in series:
         if each.z is not None:
-            shown = axis.pcolormesh(
+            mesh = axis.pcolormesh(
                 each.x,
                 each.y,
                 100 * each.z,
@@ -116,7 +116,7 @@ def _map(axis: Axes, series: Iterable[Series]) -> None:
                 vmax=_MAP_LIMIT_PERCENT,
                 shading="nearest",
             )
-            axis.figure.colorbar(shown, ax=axis, label="change, %", extend="both")
+            axis.figure.colorbar(mesh, ax=axis, label="change, %", extend="both")
             axis.contour(each.x, each.y, each.z, levels=[0.0], colors="black", linewidths=1)
         else:
             axis.plot(each.x, each.y, "o", color=each.colour, markersize=4)
@@ -127,8 +127,8 @@ def _map(axis: Axes, series: Iterable[Series]) -> None:
 def _heights(axis: Axes, series: Iterable[Series]) -> None:
     for each in series:
         assert each.z is not None
-        shown = axis.pcolormesh(each.x, each.y, each.z, cmap="viridis", vmin=0, vmax=1, shading="nearest")
-        axis.figure.colorbar(shown, ax=axis, label=each.name)
+        mesh = axis.pcolormesh(each.x, each.y, each.z, cmap="viridis", vmin=0, vmax=1, shading="nearest")
+        axis.figure.colorbar(mesh, ax=axis, label=each.name)
         if each.level is not None and each.z.min() < each.level < each.z.max():
             line = axis.contour(each.x, each.y, each.z, levels=[each.level], colors="black", linewidths=1.5)
             axis.clabel(line, fmt=f"{each.level:g}", fontsize="small")
@@ -160,18 +160,18 @@ def _format_number(value: float, _: object) -> str:
 def _label(axis: Axes, panel: Panel, figure: Figure) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator, PercentFormatter
 
-    for side, described, drawn in (
+    for side, model, drawn_axis in (
         ("x", panel.x or figure.x, axis.xaxis),
         ("y", figure.y, axis.yaxis),
     ):
-        if described.is_log:
+        if model.is_log:
             getattr(axis, f"set_{side}scale")("log")
-            drawn.set_major_locator(LogLocator(numticks=8))
-            drawn.set_minor_locator(NullLocator())
-            drawn.set_major_formatter(FuncFormatter(_format_number))
-        if described.is_share:
-            drawn.set_major_formatter(PercentFormatter(1, symbol=" %"))
-        getattr(axis, f"set_{side}label")(described.title)
+            drawn_axis.set_major_locator(LogLocator(numticks=8))
+            drawn_axis.set_minor_locator(NullLocator())
+            drawn_axis.set_major_formatter(FuncFormatter(_format_number))
+        if model.is_share:
+            drawn_axis.set_major_formatter(PercentFormatter(1, symbol=" %"))
+        getattr(axis, f"set_{side}label")(model.title)
     if figure.y.is_share and figure.kind in ("lines", "steps"):
         axis.set_ylim(0, 1)
     axis.grid(alpha=0.25)

@@ -105,7 +105,7 @@ def breakdown(sources: Sequence[Source]) -> Figure:
         Axis(""),
         panels,
         kind="bars",
-        caption="[DDL] Fig. 5: PS_proc and N_tx dominate. A metric's mean, divided by that of the latency.",
+        caption="[DDL] Fig. 5: PS_proc and N_tx dominate. A metric's mean, divided by the mean latency.",
         facts={
             (curve.name, op, metric): mean
             for curve in curves(sources)
@@ -132,12 +132,12 @@ def completion(sources: Sequence[Source]) -> Figure:
         "Completion time of pulls and pushes",
         LATENCY,
         CDF,
-        [Panel(title, panels[title]) for title in sorted(panels, key=_load_first)],
+        [Panel(title, panels[title]) for title in sorted(panels, key=_by_load_and_op)],
         caption="All RPCs of an operation, from its scheduled start to its last response.",
     )
 
 
-def _load_first(title: str) -> tuple[str, str]:
+def _by_load_and_op(title: str) -> tuple[str, str]:
     op, _, load = title.partition(", ")
     return load, op
 

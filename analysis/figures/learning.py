@@ -18,7 +18,7 @@ def reported_losses(sources: Sequence[Source]) -> Figure:
             curve.dash,
         )
         for curve in curves(sources, with_null=len(sources) == 1)
-        if (losses := curve.source.reported.get(curve.arm))
+        if (losses := curve.source.loss_curves.get(curve.arm))
     ]
     return Figure(
         "loss",

@@ -19,7 +19,7 @@ Kind = Literal["lines", "steps", "points", "bars", "map", "heights", "spans"]
 
 COLOURS = dict(zip(METRICS, ("#9ecae1", "#4292c6", "#e6550d", "#fdae6b", "#a5a5a5"), strict=True))
 """Metric -> colour, readable on white and on black."""
-_OTHERS = ("#3b7dd8", "#e07b1a", "#2c9a57", "#9467bd", "#c44e52", "#17a2b8", "#8c6d31", "#7f7f7f")
+_OTHER_COLOURS = ("#3b7dd8", "#e07b1a", "#2c9a57", "#9467bd", "#c44e52", "#17a2b8", "#8c6d31", "#7f7f7f")
 DASHES = ("solid", "dash", "dot", "dashdot")
 
 
@@ -97,4 +97,6 @@ class Figure:
 
 def colour_of(name: str, number: int) -> str:
     arms = all_arms()
-    return arms[name].colour if name in arms else COLOURS.get(name, _OTHERS[number % len(_OTHERS)])
+    return (
+        arms[name].colour if name in arms else COLOURS.get(name, _OTHER_COLOURS[number % len(_OTHER_COLOURS)])
+    )

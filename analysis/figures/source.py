@@ -17,7 +17,7 @@ from foundation.logs.cluster import CLUSTER, ClusterLogs
 from foundation.logs.columns import LOGS
 from foundation.logs.counts import Counts
 
-IN_A_BLOCK = ("round", "load")
+BLOCK_COLUMNS = ("round", "load")
 """Columns that identify a run's blocks; times of different blocks are not compared."""
 
 
@@ -32,7 +32,7 @@ class Source:
     arms: tuple[str, ...]
     operations: pl.LazyFrame | None = None
     record: RunRecord | None = None
-    reported: Curves = field(default_factory=dict)
+    loss_curves: Curves = field(default_factory=dict)
 
     def counts(self) -> Counts | None:
         return Counts.of_logs(self.updates, self.job) if self.updates else None
@@ -65,7 +65,7 @@ def of_run(run: Path) -> Source:
         arms=arms,
         operations=pl.scan_parquet(logs["operations"]).filter(pl.col("measured") & (pl.col("round") >= 0)),
         record=record,
-        reported=read_curves(run),
+        loss_curves=read_curves(run),
     )
 
 
