@@ -47,7 +47,7 @@ class Claim:
 
     @property
     def null_reach(self) -> float:
-        """Largest distance from 0 in the interval of the null; 0 without one."""
+        """Largest distance from 0 in the interval of `null`; 0 without an interval."""
         if self.null is None or self.null.ratio_low is None or self.null.ratio_high is None:
             return 0.0
         return max(abs(self.null.ratio_low), abs(self.null.ratio_high))
@@ -87,8 +87,12 @@ def claims(summary: Summary, load: str, arm: str) -> dict[str, Claim]:
     load_summary = summary.loads[load]
     changes = load_summary.differences.get(arm, {})
     baseline = arm_of(arm).reference or ""
-    noise = repetition_of(baseline)
-    null = {} if noise is None or noise.name == arm else load_summary.differences.get(noise.name, {})
+    repetition = repetition_of(baseline)
+    null = (
+        {}
+        if repetition is None or repetition.name == arm
+        else load_summary.differences.get(repetition.name, {})
+    )
     disturbed = load_summary.invalidated_by.get(arm, {})
     return {
         metric.name: Claim(
@@ -182,14 +186,14 @@ class Answer:
     claims: Claims
     others: Sequence[tuple[Arm, Claims]] = ()
     missing_null: Arm | None = None
-    """Repetition of the baseline that was not run, so that noise is unknown."""
+    """Repetition of the baseline if it was not run, so that noise is unknown; else None."""
 
 
 def answer(summary: Summary) -> Answer:
     load, lead = next(iter(summary.loads)), summary.lead
     if lead is None:
         return Answer(load, None, Recommendation.NO_LEAD, {})
-    found, learned = claims(summary, load, lead.name), claim_of_learning(summary, lead.name)
+    found, learning_claim = claims(summary, load, lead.name), claim_of_learning(summary, lead.name)
     null = repetition_of(lead.reference)
     # Simulated runs have no noise.
     lacks_null = (
@@ -199,7 +203,7 @@ def answer(summary: Summary) -> Answer:
         load,
         lead,
         recommend(found, lead.name in summary.capacity),
-        found | ({} if learned is None else {LOSS.name: learned}),
+        found | ({} if learning_claim is None else {LOSS.name: learning_claim}),
         [
             (arm, dict(_operations(summary, load, arm)))
             for arm in arms_in_answer(lead.design)
@@ -221,13 +225,13 @@ def rows_of(summary: Summary, load: str, arms: Sequence[Arm]) -> Iterator[Row]:
     if len(summary.run_arms) == 1:
         yield from _rows_of_baseline(summary, load)
     changes = [summary.loads[load].differences[arm.name] for arm in arms]
-    of_arms = [claims(summary, load, arm.name) for arm in arms]
+    claims_of_arms = [claims(summary, load, arm.name) for arm in arms]
     for metric in shown_in("differences"):
         found = [each.get(metric.name) for each in changes]
         # The difference of a repetition is noise, neither better nor worse.
         tones: list[Tone] = [
             "" if arm.is_repetition else tone_of(each, metric)
-            for arm, each in zip(arms, of_arms, strict=True)
+            for arm, each in zip(arms, claims_of_arms, strict=True)
         ]
         known = [each for each in found if each is not None]
         if known:

@@ -32,17 +32,17 @@ def compare_runs(runs: Sequence[Path]) -> list[ComparedRun]:
     """Compare two or more runs at the loads that all of them have. Raises `AnalysisError`."""
     records = {run: read_record(run) for run in runs}
     found = {run: rounds_of(run, record) for run, record in records.items()}
-    common = [load for load in found[runs[0]] if all(load in loads for loads in found.values())]
-    if not common:
+    common_loads = [load for load in found[runs[0]] if all(load in loads for loads in found.values())]
+    if not common_loads:
         loads_by_run = "; ".join(f"{run}: {', '.join(loads)}" for run, loads in found.items())
         raise AnalysisError(f"the runs have no load in common ({loads_by_run})")
     first = found[runs[0]]
     return [
         ComparedRun(
             run.resolve().name,
-            {load: rate for load, rate in records[run].offered_rate.items() if load in common},
-            {load: _changes(loads[load], first[load]) for load in common},
-            {load: differences(loads[load]) for load in common},
+            {load: rate for load, rate in records[run].offered_rate.items() if load in common_loads},
+            {load: _changes(loads[load], first[load]) for load in common_loads},
+            {load: differences(loads[load]) for load in common_loads},
         )
         for run, loads in found.items()
     ]

@@ -16,7 +16,7 @@ from foundation.designs.interface import Arm
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """The change of the capacity (steps/s); its interval is the model's error, as there are no rounds."""
+    """Capacities in steps/s, and their ratio with bounds by the model's error, since there are no rounds."""
 
     lead: float
     reference: float
@@ -46,14 +46,14 @@ def predict(summary: Summary) -> Prediction | None:
     if found is None or lead is None or lead.reference is None or found.load not in summary.loads:
         return None
     measured = summary.loads[found.load].differences.get(lead.name, {})
-    known = [
+    known_metrics = [
         metric
         for metric in answered()
         if metric.name in found.own and metric.name in found.shared and metric.name in measured
     ]
     claims = {
         name: Claim(metric, widen(found.own[name], found.shared[name], measured[name]))
-        for metric in known
+        for metric in known_metrics
         for name in [metric.name]
     }
     dedicated_ratio, shared_ratio, measured_ratio = (

@@ -19,11 +19,11 @@ STEAL = 0.02
 """Maximum share of a block's CPU time for the hypervisor."""
 OTHERS = 0.05
 """Maximum share of a block's CPU time for other processes; the kernel's threads count as the run's."""
-UNUSUAL = 3.0
+UNUSUAL_FACTOR = 3.0
 MIN_EARLIER_BLOCKS = 3
-WAITING = 0.1
+NORMAL_WAITING = 0.1
 """Share of a block up to which waiting for a CPU is always normal."""
-RETRANSMISSIONS = 10
+NORMAL_RETRANSMISSIONS = 10
 """Number of retransmissions up to which they are always normal."""
 MAX_DISTURBED_SHARE = 0.2
 """Share of disturbed blocks above which the metrics that the disturbance affects are invalid."""
@@ -48,9 +48,11 @@ def reasons(block: Block, earlier: Iterable[Block], cpus: int) -> list[str]:
         found.append("others' CPU")
     if block.restarts:
         found.append("restart")
-    usual = list(earlier)
-    if len(usual) >= MIN_EARLIER_BLOCKS:
-        found += [name for name, sizes_of in _SYMPTOMS.items() if _is_unusual(block, usual, sizes_of)]
+    earlier_blocks = list(earlier)
+    if len(earlier_blocks) >= MIN_EARLIER_BLOCKS:
+        found += [
+            name for name, sizes_of in _SYMPTOMS.items() if _is_unusual(block, earlier_blocks, sizes_of)
+        ]
     return found
 
 
@@ -65,13 +67,13 @@ class Disturbed(BaseModel):
 def invalidated_kinds(blocks: Sequence[Block]) -> dict[Kind, Disturbed]:
     found: dict[Kind, Disturbed] = {}
     for kind, affected_by in AFFECTED_BY.items():
-        reasons = [
+        reasons_by_block = [
             [reason for reason in block.disturbed if affected_by is None or reason in affected_by]
             for block in blocks
         ]
-        disturbed = sum(map(bool, reasons))
+        disturbed = sum(map(bool, reasons_by_block))
         if disturbed > MAX_DISTURBED_SHARE * len(blocks):
-            counts = Counter(reason for each in reasons for reason in each)
+            counts = Counter(reason for each in reasons_by_block for reason in each)
             found[kind] = Disturbed(
                 blocks=len(blocks), disturbed=disturbed, reasons=dict(counts.most_common())
             )
@@ -83,19 +85,20 @@ Sizes = dict[str, tuple[float, float]]
 
 
 def _is_unusual(block: Block, earlier: list[Block], sizes_of: Callable[[Block], Sizes]) -> bool:
-    before = [sizes_of(each) for each in earlier]
+    earlier_sizes = [sizes_of(each) for each in earlier]
     return any(
-        size > floor and size > UNUSUAL * median(sizes.get(name, (0.0, 0.0))[0] for sizes in before)
+        size > floor
+        and size > UNUSUAL_FACTOR * median(sizes.get(name, (0.0, 0.0))[0] for sizes in earlier_sizes)
         for name, (size, floor) in sizes_of(block).items()
     )
 
 
 _SYMPTOMS: dict[str, Callable[[Block], Sizes]] = {
-    "pressure": lambda block: {"": (_share(block, block.pressure_ms), WAITING)},
+    "pressure": lambda block: {"": (_share(block, block.pressure_ms), NORMAL_WAITING)},
     "run queue": lambda block: {
-        name: (_share(block, ms), WAITING) for name, ms in block.run_queue_ms.items()
+        name: (_share(block, ms), NORMAL_WAITING) for name, ms in block.run_queue_ms.items()
     },
-    "retransmissions": lambda block: {"": (block.retransmissions, RETRANSMISSIONS)},
+    "retransmissions": lambda block: {"": (block.retransmissions, NORMAL_RETRANSMISSIONS)},
     "lateness": lambda block: {"": (block.max_lateness_ns, block.period_ns)},
 }
 

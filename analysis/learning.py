@@ -95,9 +95,9 @@ def _half_width(log_losses: Mapping[str, float], arm: Arm, baseline: Arm, alpha:
     freedom = sum(len(values) - 1 for values in losses.values())
     if not freedom:
         return None
-    squares = sum(float(np.var(values)) * len(values) for values in losses.values())
+    sum_of_squares = sum(float(np.var(values)) * len(values) for values in losses.values())
     # The difference of two trainings has twice the variance of one.
-    return float(stdtrit(freedom, 1 - alpha / 2)) * sqrt(2 * squares / freedom)
+    return float(stdtrit(freedom, 1 - alpha / 2)) * sqrt(2 * sum_of_squares / freedom)
 
 
 def read_curves(run: Path) -> Curves:

@@ -41,13 +41,13 @@ class BlockLatency:
     w_queue_us: float | None
 
 
-def run_folder(given: Path | None, runs: Path) -> Path | None:
-    if given is not None:
-        read_record(given)
-        return given.resolve()
-    # Until the active run ends, `latest` is the one before.
+def run_folder(run: Path | None, runs: Path) -> Path | None:
+    if run is not None:
+        read_record(run)
+        return run.resolve()
+    # Until the active run ends, `latest` is the previous run.
     found = [record.parent for record in runs.glob("*/run.json") if (record.parent / "parts").is_dir()]
-    newest = max(found, key=lambda run: run.stat().st_mtime_ns, default=runs / "latest")
+    newest = max(found, key=lambda folder: folder.stat().st_mtime_ns, default=runs / "latest")
     return newest.resolve() if newest.is_dir() else None
 
 
@@ -56,11 +56,11 @@ def has_ended(run: Path) -> bool:
 
 
 class LiveLatencies:
-    """Reader of the part files in a run's folder `parts`; reads each once, without rows outside of rounds."""
+    """Reader of the part files in a run's folder `parts`. It reads a file once, and only rows of rounds."""
 
     def __init__(self, parts: Path) -> None:
         self._parts = parts
-        self._seen: set[Path] = set()
+        self._seen_files: set[Path] = set()
         self._operations: dict[str, dict[int, pl.DataFrame]] = defaultdict(dict)
         self._rpcs: dict[str, pl.DataFrame] = defaultdict(lambda: pl.DataFrame(schema=_SCHEMAS["rpc"]))
         """Arm -> RPCs of its newest block, and of a block whose operations have not been read yet."""
@@ -68,7 +68,7 @@ class LiveLatencies:
 
     def read(self) -> list[BlockLatency]:
         changed: set[str] = set()
-        # Operations first: a worker writes the RPCs before them.
+        # Read operations first: a worker writes a block's RPCs before its operations.
         for rows in self._read_new("operations"):
             arm = rows.item(0, "arm")
             self._operations[arm][rows.item(0, "worker")] = rows
@@ -83,11 +83,11 @@ class LiveLatencies:
 
     def _read_new(self, log: str) -> Iterator[pl.DataFrame]:
         found = set(self._parts.glob(f"{log}-worker-*.parquet"))
-        of_worker = defaultdict(list)
-        for file in found - self._seen:
-            of_worker[file.name.rpartition("-")[0]].append(file)
-        self._seen |= found
-        for files in of_worker.values():
+        files_of_worker = defaultdict(list)
+        for file in found - self._seen_files:
+            files_of_worker[file.name.rpartition("-")[0]].append(file)
+        self._seen_files |= found
+        for files in files_of_worker.values():
             # Part numbers have no leading zeros.
             for file in sorted(files, key=lambda file: (len(file.name), file.name))[-_MAX_PARTS:]:
                 rows = _read(file, _SCHEMAS[log])
@@ -96,10 +96,10 @@ class LiveLatencies:
 
     def _update(self, arm: str) -> None:
         parts = list(self._operations[arm].values())
-        newest = max(parts, key=_begun_us)
+        newest = max(parts, key=_start_us)
         operations = pl.concat(rows for rows in parts if _block(rows) == _block(newest))
         # A repeated block has the same round and load as the first attempt, whose RPCs were sent earlier.
-        self._rpcs[arm] = self._rpcs[arm].filter(pl.col("t_send_us") >= _begun_us(operations))
+        self._rpcs[arm] = self._rpcs[arm].filter(pl.col("t_send_us") >= _start_us(operations))
         self._newest[arm] = _latency(arm, operations, self._rpcs[arm])
 
 
@@ -116,7 +116,7 @@ def _block(rows: pl.DataFrame) -> tuple[int, float]:
     return rows.item(0, "round"), rows.item(0, "load")
 
 
-def _begun_us(operations: pl.DataFrame) -> int:
+def _start_us(operations: pl.DataFrame) -> int:
     found: int = operations.select(pl.col("scheduled_us").min()).item()
     return found
 

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict
 from analysis.record import Block
 from analysis.statistics import ALPHA, Comparison, Rounds, compare_paired
 from foundation.designs.arms import arms_by_reference, arms_in_order
-from foundation.logs.columns import METRICS as FIVE
+from foundation.logs.columns import METRICS as RPC_METRICS
 from foundation.logs.columns import OPS
 
 Kind = Literal["count", "cpu", "time", "learning"]
@@ -34,7 +34,7 @@ terminal, and the table of the cost of durability."""
 Amount = Callable[[Block], float]
 """Returns the amount of a block, over all its steps; NaN if it is unknown."""
 MIN_ROUNDS_FOR_PRECISION = 10
-"""Rounds before which no run ends for its precision: with fewer, narrow intervals are more often chance."""
+"""Minimum number of rounds to end a run for its precision: with fewer, narrow intervals may be chance."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,7 +153,7 @@ METRICS = {metric.name: metric for metric in (
            subject="workers", noun="CPU without the switch's program"),
     *(Metric(name, name, "", "time", pl.col(f"{name}_us").cast(pl.Float64).mean(), "rpc", format=",.1f",
              place=f"metrics_us.{name}", is_compared=False, shown=("breakdown",))
-      for name in (*FIVE, "switch")),
+      for name in (*RPC_METRICS, "switch")),
     *(Metric(name, label, unit, "time", quantity, per=per, format=form,
              place=f"durability.{name}", is_compared=False, shown=("durability",))
       for name, label, unit, form, quantity, per in (
@@ -209,14 +209,14 @@ def estimates(
     rounds = complete_rounds(measured_rows("operations", operations), arms)
     if not rounds:
         return {}
-    wanted = [metric for metric in METRICS.values() if metric.is_compared]
-    of_operations = by_round("operations", operations, arms, rounds, wanted)
-    of_rpcs = {} if rpc is None else by_round("rpc", rpc, arms, rounds, wanted)
+    metrics = [metric for metric in METRICS.values() if metric.is_compared]
+    of_operations = by_round("operations", operations, arms, rounds, metrics)
+    of_rpcs = {} if rpc is None else by_round("rpc", rpc, arms, rounds, metrics)
     return {
         arm: {
             **of_operations[arm],
             **of_rpcs.get(arm, {}),
-            **_block_values_by_round(arm, blocks, rounds, wanted),
+            **_block_values_by_round(arm, blocks, rounds, metrics),
         }
         for arm in arms
     }
@@ -229,7 +229,7 @@ def differences(
         arm.name: {
             metric: compare_paired(values, reference, alpha)
             for metric, values in metrics[arm.name].items()
-            if _known(values) and _known(reference := metrics[baseline].get(metric))
+            if _is_known(values) and _is_known(reference := metrics[baseline].get(metric))
         }
         for baseline, arms in arms_by_reference(metrics).items()
         if baseline in metrics
@@ -237,7 +237,7 @@ def differences(
     }
 
 
-def _known(values: Rounds | None) -> TypeGuard[Rounds]:
+def _is_known(values: Rounds | None) -> TypeGuard[Rounds]:
     return values is not None and bool(np.isfinite(values).all())
 
 
@@ -259,8 +259,8 @@ def by_round(
     values = log_expressions(log, metrics)
     found = measured_rows(log, rows).group_by(pl.col("arm").cast(pl.String), "round").agg(values)
     schema = {"arm": pl.String, "round": pl.Int32}
-    every = pl.DataFrame([*product(arms, rounds)], schema, orient="row")
-    joined = every.join(found, on=[*schema], how="left", maintain_order="left").fill_null(nan)
+    all_rounds = pl.DataFrame([*product(arms, rounds)], schema, orient="row")
+    joined = all_rounds.join(found, on=[*schema], how="left", maintain_order="left").fill_null(nan)
     of_arm = joined.partition_by("arm", include_key=False, as_dict=True)
     return {arm: {each.name: each.to_numpy() for each in of_arm[arm,].drop("round")} for arm in arms}
 

@@ -68,12 +68,14 @@ def _offload(arms: Sequence[str], summary: Summary) -> Sequence[Finding]:
     def row(quantity: str, paper: str, metric: str) -> Finding:
         return Finding(quantity, paper, tuple(reduction(arm, metric) for arm in columns(arms)))
 
-    served = "–" if summary.hot_update_share is None else percent(summary.hot_update_share)
+    served_share = "–" if summary.hot_update_share is None else percent(summary.hot_update_share)
     return [
         Finding(
             "reads and writes that the switch serves",
             "half (proposed)",
-            tuple(served if summary.lead and arm == summary.lead.name else "–" for arm in columns(arms)),
+            tuple(
+                served_share if summary.lead and arm == summary.lead.name else "–" for arm in columns(arms)
+            ),
         ),
         row("reduction of PS_proc (CPU time)", "about 50 % (proposed)", "ps_proc_cpu_us_per_step"),
         row("reduction of packets to the servers", "not reported", "ps_packets_per_step"),

@@ -43,17 +43,17 @@ class ServerUse(_Model):
     proc_wall_ns: int = 0
     proc_cpu_ns: int = 0
     cpu_s: float = 0.0
-    """CPU time of the whole processes in s. It and the counters below are of all jobs together."""
+    """CPU time of the whole processes in s. This and the counters below are totals of all jobs."""
     commits: int = 0
     commit_ns: int = 0
     delayed: int = 0
-    """Datagrams that waited for a commit; those of a burst wait together."""
+    """Number of datagrams that waited for a commit; those of a burst wait together."""
     delay_ns: int = 0
-    """Sum of their waits, which is part of their PS_proc and not of `proc_wall_ns`."""
+    """Sum of these datagrams' waits, in ns, which PS_proc includes and `proc_wall_ns` does not."""
 
 
 ANY = "any"
-"""Placement without a CPU of its own."""
+"""Placement of a process that may run on any CPU."""
 _STRAY = 0.01
 """Share of the program's time on other CPUs up to which it is ignored."""
 
@@ -61,8 +61,8 @@ _STRAY = 0.01
 class ProgramUse(_Model):
     """CPU time of the kernel's program, in s, by the CPUs on which it ran.
 
-    On its senders' CPUs it is part of their CPU time. On other CPUs it is part of the CPU time of any process
-    that ran there, or of none.
+    On a sender's CPU it is part of the sender's CPU time. On other CPUs it is part of the CPU time of any
+    process that ran there, or of none.
     """
 
     workers: float
@@ -145,7 +145,7 @@ class Staleness(_Model):
     oldest_ms: float
     bound_ms: float
     late: int
-    """Copies that were older than `bound_ms`."""
+    """Number of copies that were older than `bound_ms`."""
     rpcs: int
 
     @classmethod
@@ -250,7 +250,7 @@ class RunRecord(_Model):
     ended_by: End | None = None
     alpha: float = ALPHA
     """Error rate of the intervals of differences at the first load, which depends on the look at which rounds
-    ended. At other loads it is `ALPHA`: no look sees them."""
+    ended. At other loads it is `ALPHA`, since looks use the first load only."""
     capacity_checks: list[CapacityCheck] = Field(default_factory=list)
     accounting: Accounting | None = None
     staleness: dict[str, Staleness] = Field(default_factory=dict)

@@ -25,7 +25,7 @@ SUBSETS = 4095
 """Maximum number of subsets: all of 12 rounds; of more rounds a random sample."""
 ALPHA = 0.05
 """Error rate of an interval: the probability that it excludes the true value. A run that may stop at several
-looks has smaller ones (`analysis.stopping`)."""
+looks uses smaller error rates (`analysis.stopping`)."""
 _ROUNDING = 1e-12
 MIN_ROUNDS = 6
 """Minimum number of rounds for an interval at `ALPHA`. n rounds have 2^n - 1 subsets; with 5 rounds the
@@ -71,7 +71,7 @@ def min_rounds(alpha: float) -> int:
 
 
 def compare_paired(arm: Rounds, baseline: Rounds, alpha: float = ALPHA) -> Comparison:
-    """Compare two arms' (rounds,); no intervals below `min_rounds(alpha)` rounds, no ratio to 0."""
+    """Compare two arms' rounds. Bounds are None below `min_rounds(alpha)` rounds, ratios for baseline 0."""
     if (arm > 0).all() and (baseline > 0).all():
         return _geometric(arm, baseline, alpha)
     return _arithmetic(arm, baseline, alpha)
@@ -119,7 +119,7 @@ def _arithmetic(arm: Rounds, baseline: Rounds, alpha: float) -> Comparison:
 
 
 def compare_unpaired(other: Rounds, first: Rounds) -> Comparison:
-    """Compare two runs' (rounds,) by Welch's interval; none below `MIN_ROUNDS` rounds, no ratio with a 0."""
+    """Compare two runs, by Welch's interval from `MIN_ROUNDS` rounds on; ratios are None if a round is 0."""
     if not ((other > 0).all() and (first > 0).all()):
         return _arithmetic_unpaired(other, first)
     logs, reference = np.log(other), np.log(first)
@@ -163,7 +163,7 @@ def _bounds(differences: Rounds, alpha: float) -> tuple[float, float] | tuple[No
 
 
 def interval(differences: Rounds, alpha: float = ALPHA) -> tuple[float, float]:
-    """Return the interval of the centre of symmetry of differences, (rounds,) of at least `min_rounds`."""
+    """Return the interval of the differences' centre of symmetry, for `min_rounds(alpha)` rounds or more."""
     counts = subsets(len(differences))
     return typical_interval((counts @ differences) / counts.sum(axis=1), alpha)
 
@@ -173,10 +173,10 @@ def subsets(rounds: int) -> npt.NDArray[np.float64]:
     """Return the rounds of each subset as 0 or 1, (subsets, rounds): all but the empty one, or a sample."""
     if 2**rounds - 1 <= SUBSETS:
         return (np.arange(1, 2**rounds)[:, None] >> np.arange(rounds) & 1).astype(np.float64)
-    drawn = np.random.default_rng(0).integers(0, 2, (SUBSETS, rounds))
+    sample = np.random.default_rng(0).integers(0, 2, (SUBSETS, rounds))
     # Replace empty subsets, which have no mean.
-    drawn[~drawn.any(axis=1)] = 1
-    return drawn.astype(np.float64)
+    sample[~sample.any(axis=1)] = 1
+    return sample.astype(np.float64)
 
 
 def typical_interval(estimates: Estimates, alpha: float = ALPHA) -> tuple[float, float]:

@@ -26,7 +26,7 @@ class Look(NamedTuple):
 
 
 LOOKS = (Look(12, 0.02), Look(18, 0.01), Look(27, 0.02))
-NARROW = 0.03
+DEFAULT_GOAL = 0.03
 """Half width of an interval, as a share of the baseline, that decides a metric without a goal of its own."""
 
 State = Literal["decided", "futile", "open"]
@@ -42,8 +42,8 @@ def reason_to_stop(
 
 
 def _claims(differences: Mapping[str, Mapping[str, Comparison]], arm: str) -> Iterator[Claim]:
-    noise = repetition_of(arm_of(arm).reference)
-    null = {} if noise is None else differences.get(noise.name, {})
+    repetition = repetition_of(arm_of(arm).reference)
+    null = {} if repetition is None else differences.get(repetition.name, {})
     for metric in answered():
         found = differences.get(arm, {}).get(metric.name)
         if found is not None and found.ratio is not None:
@@ -52,8 +52,8 @@ def _claims(differences: Mapping[str, Mapping[str, Comparison]], arm: str) -> It
 
 def state_of(claim: Claim, rounds: int) -> State:
     # A claim is futile if it would be undecided at the last look, too, with the same estimate and intervals
-    # narrower by the square root of the rounds.
-    half_width, goal = claim.change.half_width, claim.metric.goal or NARROW
+    # narrowed by the square root of the ratio of rounds.
+    half_width, goal = claim.change.half_width, claim.metric.goal or DEFAULT_GOAL
     if half_width is None:
         return "open"
     if claim.sign or half_width <= goal:

@@ -99,10 +99,10 @@ def drawings(summary: Summary, record: RunRecord) -> list[Drawing]:
 def forest_plot(rows: Sequence[ForestRow]) -> Markup:
     if not rows:
         return Markup()
-    reach = span(rows)
+    limit = span(rows)
 
     def at(share: float) -> float:
-        return round(50 + 50 * max(-1.0, min(1.0, share / reach)), 2)
+        return round(50 + 50 * max(-1.0, min(1.0, share / limit)), 2)
 
     has_dedicated = any(row.dedicated for row in rows)
     return _render("forest.html.j2", rows=rows, at=at, has_dedicated=has_dedicated)
