@@ -217,8 +217,8 @@ async def test_a_script_whose_worker_vanished_is_not_said_to_have_made_none(
     (tmp_path / "logs").mkdir()
     played = Played(tmp_path, each_tells=(3, 9_000))
     script = await started(played.arm.scripts[0], "print('done')")
-    assert script._ended is not None
-    await script._ended
+    assert script._exit_task is not None
+    await script._exit_task
     played.arm.joined_workers[0].mark_left(is_in_order=False)
     with pytest.raises(AgentFailed, match=r"(?s)worker 1 .* os\._exit.* last pushes .*lost.* done"):
         await session_of(played, tmp_path).run_steps(PlannedBlock(OFFLOAD, 0, 5))
