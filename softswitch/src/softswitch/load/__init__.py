@@ -48,9 +48,9 @@ def _program(text: Json) -> ir.Program:
             calculations.append(load_calculation(scope, item["selector"], item["name"]))
         selector = len(calculations) - 1 if "selector" in item else None
         profiles.append(ir.ActionProfile(item["name"], item["max_size"], selector))
-    numbers = Names("action profile", ((profile.name, i) for i, profile in enumerate(profiles)))
-    states, start = load_parser(scope, _named(text, "parser"))
-    deparser = _named(text, "deparser")
+    profile_index = Names("action profile", ((profile.name, i) for i, profile in enumerate(profiles)))
+    states, start = load_parser(scope, _item_named(text, "parser"))
+    deparser = _item_named(text, "deparser")
     return ir.Program(
         headers=scope.headers,
         stacks=tuple(scope.stacks),
@@ -61,8 +61,8 @@ def _program(text: Json) -> ir.Program:
         value_sets=load_value_sets(scope, states),
         verify=tuple(load_checksum(scope, item) for item in text["checksums"] if item["verify"]),
         actions=tuple(load_action(scope, item) for item in text["actions"]),
-        ingress=load_control(scope, pipelines["ingress"], numbers),
-        egress=load_control(scope, pipelines["egress"], numbers),
+        ingress=load_control(scope, pipelines["ingress"], profile_index),
+        egress=load_control(scope, pipelines["egress"], profile_index),
         update=tuple(load_checksum(scope, item) for item in text["checksums"] if item["update"]),
         deparser_body=tuple(
             statement for p in deparser.get("primitives", []) for statement in load_statement(scope, p, [])
@@ -80,8 +80,8 @@ def _program(text: Json) -> ir.Program:
     )
 
 
-def _named(text: Json, kind: str) -> Json:
-    """Return the parser or deparser named `kind`, which simple_switch runs; without one, the first."""
+def _item_named(text: Json, kind: str) -> Json:
+    """Return the parser or deparser named `kind`, which simple_switch runs, or else the first."""
     items: list[Json] = text[f"{kind}s"]
     if not items:
         raise ProgramError(f"{kind}s: expected one, there is none")

@@ -11,13 +11,15 @@ from softswitch.load.scope import Json, Scope, source_line
 
 def load_calculation(scope: Scope, item: Json, name: str) -> ir.Calculation:
     if item["algo"] not in ALGORITHMS:
-        known = ", ".join(ALGORITHMS)
-        raise UnsupportedConstruct(f"hash algorithm `{item['algo']}` (supported: {known})", source_line(item))
-    payload = [part["type"] == "payload" for part in item["input"]]
-    if True in payload[:-1]:
+        supported = ", ".join(ALGORITHMS)
+        raise UnsupportedConstruct(
+            f"hash algorithm `{item['algo']}` (supported: {supported})", source_line(item)
+        )
+    is_payload = [part["type"] == "payload" for part in item["input"]]
+    if True in is_payload[:-1]:
         raise UnsupportedConstruct(f"calculation `{name}` with inputs after the payload", source_line(item))
     inputs = tuple(_input(scope, part, name) for part in item["input"] if part["type"] != "payload")
-    return ir.Calculation(name, item["algo"], inputs, any(payload), source_line(item))
+    return ir.Calculation(name, item["algo"], inputs, any(is_payload), source_line(item))
 
 
 def _input(scope: Scope, item: Json, name: str) -> ir.CalculationInput:
@@ -33,8 +35,8 @@ def _input(scope: Scope, item: Json, name: str) -> ir.CalculationInput:
 
 def load_checksum(scope: Scope, item: Json) -> ir.Checksum:
     condition = item.get("if_cond")
-    read = Expressions(scope, source_line(item))
-    condition = ir.Constant(1) if condition is None else read.value(condition)
+    expressions = Expressions(scope, source_line(item))
+    condition = ir.Constant(1) if condition is None else expressions.value(condition)
     return ir.Checksum(scope.field(item["target"]), scope.calculation_index[item["calculation"]], condition)
 
 

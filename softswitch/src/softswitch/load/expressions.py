@@ -20,7 +20,7 @@ HEADER_TYPES = ("header", "header_union")
 
 
 class Expressions:
-    """Loader of one state's, table's or action's expressions; `parameters` are widths of run-time data."""
+    """Loader of a state's, table's or action's expressions; `parameters` are widths in bits."""
 
     def __init__(self, scope: Scope, where: str, parameters: list[int] | None = None) -> None:
         self.scope = scope
@@ -49,21 +49,21 @@ class Expressions:
                 return ir.Lookahead(*value)
             case "local" | "runtime_data":
                 if value >= len(self.parameters):
-                    known = len(self.parameters)
+                    count = len(self.parameters)
                     raise ProgramError(
-                        f"{self.where}: expected the index of one of {known} action parameters, got {value}"
+                        f"{self.where}: expected the index of one of {count} action parameters, got {value}"
                     )
                 return ir.Parameter(value, self.parameters[value])
         raise UnsupportedConstruct(f"an expression of type `{kind}`", self.where)
 
     def target(self, item: Json) -> ir.LValue:
-        read = self.value(item)
-        if isinstance(read, ir.FieldRef | ir.ElementField):
-            return read
+        lvalue = self.value(item)
+        if isinstance(lvalue, ir.FieldRef | ir.ElementField):
+            return lvalue
         raise UnsupportedConstruct(f"assignment to `{item.get('value')}` ({item['type']})", self.where)
 
     def header(self, item: Json) -> ir.HeaderRef:
-        inner = _unwrapped(item)
+        inner = _unwrap(item)
         if inner.get("type") == "header":
             return self.scope.header_index[inner["value"]]
         if inner.get("type") == "stack_field" and inner["value"][1] == "last":
@@ -79,7 +79,7 @@ class Expressions:
         return str(item["value"])
 
     def _stack(self, item: Json) -> int:
-        inner = _unwrapped(item)
+        inner = _unwrap(item)
         if inner.get("type") != "header_stack" or inner["value"] not in self.scope.stack_index:
             raise UnsupportedConstruct(f"a computed position in `{inner.get('value')}`", self.where)
         return self.scope.stack_index[inner["value"]]
@@ -112,10 +112,10 @@ class Expressions:
                 if isinstance(header, int):
                     return ir.IsValid(header)
             case "valid_union":
-                members = self.scope.union_members[self.name(_unwrapped(item["right"]), "header_union")]
-                return _any(ir.IsValid(member) for member in members)
-            case "==" | "!=" if _unwrapped(item["left"]).get("type") in HEADER_TYPES:
-                equal = self._equal_headers(_unwrapped(item["left"]), _unwrapped(item["right"]))
+                members = self.scope.union_members[self.name(_unwrap(item["right"]), "header_union")]
+                return _or(ir.IsValid(member) for member in members)
+            case "==" | "!=" if _unwrap(item["left"]).get("type") in HEADER_TYPES:
+                equal = self._equal_headers(_unwrap(item["left"]), _unwrap(item["right"]))
                 return equal if op == "==" else ir.Unary(ir.Op.NOT, equal)
         if op in CASTS:
             width = self.value(item["right"])
@@ -133,9 +133,9 @@ class Expressions:
 
     def _field_at(self, header: ir.HeaderRef, field: int) -> ir.LValue:
         index = header if isinstance(header, int) else self.scope.stacks[header.stack].headers[0]
-        known = len(self.scope.headers[index].fields)
-        if field >= known:
-            raise ProgramError(f"{self.where}: expected the index of one of {known} fields, got {field}")
+        count = len(self.scope.headers[index].fields)
+        if field >= count:
+            raise ProgramError(f"{self.where}: expected the index of one of {count} fields, got {field}")
         return ir.FieldRef(index, field) if isinstance(header, int) else ir.ElementField(header, field)
 
     def _equal_headers(self, left: Json, right: Json) -> ir.Expression:
@@ -145,7 +145,7 @@ class Expressions:
             one, other = (self.scope.union_members[name] for name in names)
             if len(one) != len(other):
                 raise ProgramError(f"{self.where}: expected unions of one type, got {' and '.join(names)}")
-            return _any(self._equal(*pair) for pair in zip(one, other, strict=True))
+            return _or(self._equal(*pair) for pair in zip(one, other, strict=True))
         return self._equal(*(self.scope.header_index[name] for name in names))
 
     def _equal(self, left: int, right: int) -> ir.Expression:
@@ -156,20 +156,20 @@ class Expressions:
             raise UnsupportedConstruct("comparison of headers with a varbit field", self.where)
         same = [ir.Binary(ir.Op.EQ, ir.FieldRef(left, i), ir.FieldRef(right, i)) for i in range(len(fields))]
         conditions: list[ir.Expression] = [ir.IsValid(left), ir.IsValid(right), *same]
-        return reduce(_both, conditions)
+        return reduce(_and, conditions)
 
 
-def _unwrapped(item: Json) -> Json:
+def _unwrap(item: Json) -> Json:
     while item.get("type") == "expression":
         item = item["value"]
     return item
 
 
-def _both(left: ir.Expression, right: ir.Expression) -> ir.Expression:
+def _and(left: ir.Expression, right: ir.Expression) -> ir.Expression:
     return ir.Binary(ir.Op.BOOL_AND, left, right)
 
 
-def _any(conditions: Iterable[ir.Expression]) -> ir.Expression:
+def _or(conditions: Iterable[ir.Expression]) -> ir.Expression:
     return reduce(lambda left, right: ir.Binary(ir.Op.BOOL_OR, left, right), conditions)
 
 

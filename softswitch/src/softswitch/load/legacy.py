@@ -48,34 +48,34 @@ _OPERATIONS = {
     "add": "+", "subtract": "-", "bit_xor": "^", "bit_or": "|", "bit_and": "&", "shift_left": "<<",
     "shift_right": ">>",
 }  # fmt: skip
-_RENAMED = {"modify_field": "assign", "copy_header": "assign_header"}
+_NEW_NAMES = {"modify_field": "assign", "copy_header": "assign_header"}
 _DEFAULT_SIZE = 1024
 """Capacity of action profiles and value sets that declare none; BMv2 limits neither."""
 
 
 def modernize(text: Json) -> None:
     """Bring `text`, which `load.schema` has checked, to today's form, in place."""
-    _defaults(text, **{key: [] for key in _LISTS})
+    _set_defaults(text, **{key: [] for key in _LISTS})
     _check_ids(text)
     _complete_errors(text)
     for header in text["headers"]:
-        _defaults(header, metadata=False)
+        _set_defaults(header, metadata=False)
     _complete_standard_metadata(text)
     for parser in text["parsers"]:
         for state in parser["parse_states"]:
             _modernize_state(state)
     for deparser in text["deparsers"]:
-        _defaults(deparser, primitives=[], order=[])
+        _set_defaults(deparser, primitives=[], order=[])
     for array in text["counter_arrays"] + text["meter_arrays"]:
-        _defaults(array, size=0)
-    for declared in text["parse_vsets"]:
-        _defaults(declared, max_size=_DEFAULT_SIZE)
-    for listed in text["learn_lists"] + text["field_lists"]:
-        _defaults(listed, name="", elements=[])
+        _set_defaults(array, size=0)
+    for value_set in text["parse_vsets"]:
+        _set_defaults(value_set, max_size=_DEFAULT_SIZE)
+    for field_list in text["learn_lists"] + text["field_lists"]:
+        _set_defaults(field_list, name="", elements=[])
     for item in text["actions"]:
-        _defaults(item, runtime_data=[], primitives=[])
+        _set_defaults(item, runtime_data=[], primitives=[])
         for data in item["runtime_data"]:
-            _defaults(data, name="")
+            _set_defaults(data, name="")
     for item in _primitives(text):
         _modernize_primitive(item)
     for pipeline in text["pipelines"]:
@@ -84,14 +84,14 @@ def modernize(text: Json) -> None:
         _modernize_checksum(text, checksum)
 
 
-def _defaults(item: Json, **values: object) -> None:
+def _set_defaults(item: Json, **values: object) -> None:
     for key, value in values.items():
         if item.get(key) is None:
             item[key] = value
 
 
 def _check_ids(text: Json) -> None:
-    """Refuse IDs that several objects of a kind have; one without an ID has 0, as in BMv2."""
+    """Refuse IDs that several objects of a kind have; an object without an ID has 0, as in BMv2."""
     kinds = {key: text[key] for key in _WITH_IDS}
     for parser in text["parsers"]:
         kinds[f"parse_states of {parser.get('name', 'parser')}"] = parser["parse_states"]
@@ -99,16 +99,16 @@ def _check_ids(text: Json) -> None:
         for key in ("tables", "conditionals", "action_profiles"):
             kinds[f"{key} of {pipeline['name']}"] = pipeline.get(key) or []
     for kind, items in kinds.items():
-        known: set[int] = set()
+        used_ids: set[int] = set()
         for item in items:
             number = item.get("id") or 0
-            if number in known:
+            if number in used_ids:
                 raise ProgramError(f"{kind}: expected unique IDs, got {number} twice")
-            known.add(number)
+            used_ids.add(number)
 
 
 def _complete_errors(text: Json) -> None:
-    """Add the core library's errors that the JSON lacks, after its own (ErrorCodeMap::add_core)."""
+    """Append the core library's errors that the JSON lacks (ErrorCodeMap::add_core)."""
     known = {name for name, _ in text["errors"]}
     missing = [name for name in _CORE_ERRORS if name not in known]
     first = max((code for _, code in text["errors"]), default=-1) + 1
@@ -118,8 +118,8 @@ def _complete_errors(text: Json) -> None:
 def _complete_standard_metadata(text: Json) -> None:
     """Give the switch all fields that it uses, under their names in `standard_metadata`.
 
-    A field that an old program has in `intrinsic_metadata` or `queueing_metadata` gets an alias. One that it
-    has nowhere is added, so that nothing but the switch itself sees it.
+    A field that an old program has in `intrinsic_metadata` or `queueing_metadata` gets an alias. A field
+    that the program has nowhere is added, and only the switch itself uses it.
     """
     types = {item["name"]: item for item in text["header_types"]}
     fields = {
@@ -136,7 +136,7 @@ def _complete_standard_metadata(text: Json) -> None:
         if field not in fields.get(header, ()):
             raise ProgramError(f"field_aliases: expected a field for `{alias}`, got `{header}.{field}`")
     aliases = {alias: target for alias, target in text["field_aliases"]}
-    declared = next(item for item in text["headers"] if item["name"] == STANDARD_METADATA)
+    standard_metadata = next(item for item in text["headers"] if item["name"] == STANDARD_METADATA)
     for name, (header, width) in _OPTIONAL_STANDARD.items():
         if name.value in fields[STANDARD_METADATA]:
             continue
@@ -144,14 +144,14 @@ def _complete_standard_metadata(text: Json) -> None:
         if target[1] in fields.get(target[0], ()):
             text["field_aliases"].append([f"{STANDARD_METADATA}.{name.value}", target])
         else:
-            types[declared["header_type"]]["fields"].append([name.value, width, False])
+            types[standard_metadata["header_type"]]["fields"].append([name.value, width, False])
 
 
 def _modernize_state(state: Json) -> None:
-    _defaults(state, parser_ops=[], transition_key=[], transitions=[])
+    _set_defaults(state, parser_ops=[], transition_key=[], transitions=[])
     cases, default = [], None
     for case in state["transitions"]:
-        _defaults(case, type="hexstr")
+        _set_defaults(case, type="hexstr")
         if case["type"] == "hexstr" and case.get("value") == "default":
             case["type"] = "default"
         case.setdefault("mask", None)
@@ -178,10 +178,10 @@ def _primitives(text: Json) -> Iterator[Json]:
 
 
 def _modernize_primitive(item: Json) -> None:
-    _defaults(item, parameters=[])
+    _set_defaults(item, parameters=[])
     op, parameters = item["op"], item["parameters"]
-    if op in _RENAMED:
-        item["op"] = _RENAMED[op]
+    if op in _NEW_NAMES:
+        item["op"] = _NEW_NAMES[op]
     elif op in _UPDATES and len(parameters) == 2:
         target, value = parameters
         item.update(op="assign", parameters=[target, _operation(_UPDATES[op], target, value)])
@@ -195,13 +195,13 @@ def _operation(op: str, left: Json, right: Json) -> Json:
 
 
 def _modernize_pipeline(text: Json, pipeline: Json) -> None:
-    _defaults(pipeline, tables=[], conditionals=[], action_profiles=[], action_calls=[])
+    _set_defaults(pipeline, tables=[], conditionals=[], action_profiles=[], action_calls=[])
     pipeline.setdefault("init_table", None)
     for conditional in pipeline["conditionals"]:
         conditional.setdefault("true_next", None)
         conditional.setdefault("false_next", None)
     for profile in pipeline["action_profiles"]:
-        _defaults(profile, max_size=_DEFAULT_SIZE)
+        _set_defaults(profile, max_size=_DEFAULT_SIZE)
         if profile.get("selector", 0) is None:
             del profile["selector"]
     names = {item["id"]: item["name"] for item in text["actions"]}
@@ -216,10 +216,11 @@ def _table_of_call(names: dict[int, str], call: Json) -> Json:
     action = call["action_id"]
     if action not in names:
         raise ProgramError(f"action call {call['name']}: expected the ID of an action, got {action}")
-    name, after = names[action], call.get("next_node")
+    name, next_node = names[action], call.get("next_node")
     return {
         "name": call["name"], "type": "simple", "match_type": "exact", "key": [], "max_size": 1,
-        "action_ids": [action], "actions": [name], "next_tables": {name: after}, "base_default_next": after,
+        "action_ids": [action], "actions": [name], "next_tables": {name: next_node},
+        "base_default_next": next_node,
         "default_entry": {
             "action_id": action, "action_const": True, "action_data": [], "action_entry_const": True,
         },
@@ -227,16 +228,16 @@ def _table_of_call(names: dict[int, str], call: Json) -> Json:
 
 
 def _modernize_table(names: dict[int, str], pipeline: Json, table: Json) -> None:
-    _defaults(table, key=[], with_counters=False)
+    _set_defaults(table, key=[], with_counters=False)
     if "max_size" not in table and "entries" not in table:
         raise ProgramError(f"table {table['name']}: expected `max_size` or `entries`, there is neither")
     table.setdefault("base_default_next", None)
-    _defaults(table, max_size=0)
+    _set_defaults(table, max_size=0)
     for key in ("action_ids", "entries"):
         if key in table:
-            _defaults(table, **{key: []})
+            _set_defaults(table, **{key: []})
     for entry in table.get("entries", []):
-        _defaults(entry, priority=0)
+        _set_defaults(entry, priority=0)
     if "entries" in table:
         table["max_size"] = len(table["entries"])
     if "action_ids" not in table:
@@ -249,28 +250,28 @@ def _modernize_table(names: dict[int, str], pipeline: Json, table: Json) -> None
         if part["match_type"] == "valid":
             _modernize_valid(table, position, part)
     old = table.get("act_prof_name")
-    indirect = table["type"] in ("indirect", "indirect_ws")
-    if indirect and table.get("action_profile") is None and old is not None:
+    is_indirect = table["type"] in ("indirect", "indirect_ws")
+    if is_indirect and table.get("action_profile") is None and old is not None:
         table["action_profile"] = old
         profile: Json = {"name": old, "max_size": table["max_size"]}
         if table["type"] == "indirect_ws" and table.get("selector") is not None:
             profile["selector"] = table["selector"]
         pipeline["action_profiles"].append(profile)
-    if indirect and table.get("action_profile") is None:
+    if is_indirect and table.get("action_profile") is None:
         raise ProgramError(f"table {table['name']}: expected `action_profile`, there is none")
 
 
 def _action_id(names: dict[int, str], table: str, name: str) -> int:
-    found = [number for number, known in names.items() if known == name]
-    if len(found) != 1:
-        raise ProgramError(f"table {table}: expected one action `{name}`, there are {len(found)}")
-    return found[0]
+    ids = [number for number, action in names.items() if action == name]
+    if len(ids) != 1:
+        raise ProgramError(f"table {table}: expected one action `{name}`, there are {len(ids)}")
+    return ids[0]
 
 
 def _modernize_valid(table: Json, position: int, part: Json) -> None:
     """Turn a `valid` key into an exact key on `$valid$`, also in the constant entries."""
     header = part["target"]
-    _defaults(part, name=header)
+    _set_defaults(part, name=header)
     part.update(match_type="exact", target=[header, "$valid$"])
     for entry in table.get("entries", []):
         match = entry["match_key"][position : position + 1]
@@ -279,15 +280,15 @@ def _modernize_valid(table: Json, position: int, part: Json) -> None:
 
 
 def _modernize_checksum(text: Json, checksum: Json) -> None:
-    _defaults(checksum, update=True, verify=True)
+    _set_defaults(checksum, update=True, verify=True)
     if checksum["type"] != "ipv4":
         return
     header, field = checksum["target"]
     calculation: dict[str, Any] = {"name": f"{checksum['name']}.ipv4", "algo": "csum16", "input": []}
     types = {item["name"]: item for item in text["header_types"]}
-    for declared in text["headers"]:
-        if declared["name"] == header and declared["header_type"] in types:
-            fields = [name for name, *_ in types[declared["header_type"]]["fields"] if name != field]
+    for instance in text["headers"]:
+        if instance["name"] == header and instance["header_type"] in types:
+            fields = [name for name, *_ in types[instance["header_type"]]["fields"] if name != field]
             calculation["input"] = [{"type": "field", "value": [header, name]} for name in fields]
     text["calculations"].append(calculation)
     valid = {"type": "field", "value": [header, "$valid$"]}

@@ -15,9 +15,9 @@ Operation = ir.Extract | ir.Advance | ir.Verify | ir.Statement
 
 def load_parser(scope: Scope, item: Json) -> tuple[tuple[ir.ParserState, ...], int]:
     """Return the states, and the position of the start state; p4c has inlined sub-parsers."""
-    numbers = Names("parser state", ((state["name"], i) for i, state in enumerate(item["parse_states"])))
-    states = tuple(_state(scope, state, numbers) for state in item["parse_states"])
-    return states, numbers[item["init_state"]]
+    state_index = Names("parser state", ((state["name"], i) for i, state in enumerate(item["parse_states"])))
+    states = tuple(_state(scope, state, state_index) for state in item["parse_states"])
+    return states, state_index[item["init_state"]]
 
 
 def load_value_sets(scope: Scope, states: tuple[ir.ParserState, ...]) -> tuple[ir.ValueSet, ...]:
@@ -43,15 +43,15 @@ def part_width(scope: Scope, part: ir.KeyPart) -> int:
             return width
 
 
-def _state(scope: Scope, item: Json, numbers: dict[str, int]) -> ir.ParserState:
+def _state(scope: Scope, item: Json, state_index: dict[str, int]) -> ir.ParserState:
     name = item["name"]
-    read = Expressions(scope, f"parser state {name}")
-    key = tuple(_key_part(read, part) for part in item["transition_key"])
+    expressions = Expressions(scope, f"parser state {name}")
+    key = tuple(_key_part(expressions, part) for part in item["transition_key"])
     return ir.ParserState(
         name=name,
         operations=_operations(scope, item["parser_ops"], name),
         key=key,
-        cases=tuple(_case(scope, case, numbers, name) for case in item["transitions"]),
+        cases=tuple(_case(scope, case, state_index, name) for case in item["transitions"]),
     )
 
 
@@ -63,33 +63,37 @@ def _operations(scope: Scope, items: list[Json], state: str) -> tuple[Operation,
 def _operation(scope: Scope, item: Json, state: str) -> list[Operation]:
     where = source_line(item) or f"parser state {state}"
     parameters = item["parameters"]
-    read = Expressions(scope, where)
+    expressions = Expressions(scope, where)
     match item["op"]:
         case "extract":
             return [_extract(scope, parameters[0], where)]
         case "extract_VL":
             extract = _extract(scope, parameters[0], where)
             return [
-                replace(extract, varbit_bits=read.value(parameters[1]), max_bytes=_max_bytes(scope, extract))
+                replace(
+                    extract,
+                    varbit_bits=expressions.value(parameters[1]),
+                    max_bytes=_max_bytes(scope, extract),
+                )
             ]
         case "set":
-            return [_set(scope, read, *parameters)]
+            return [_set(scope, expressions, *parameters)]
         case "advance":
-            return [ir.Advance(read.value(parameters[0]))]
+            return [ir.Advance(expressions.value(parameters[0]))]
         case "shift":
             return [ir.Advance(ir.Constant(8 * parameters[0]))]
         case "verify":
-            return [ir.Verify(read.value(parameters[0]), read.value(parameters[1]))]
+            return [ir.Verify(expressions.value(parameters[0]), expressions.value(parameters[1]))]
         case "primitive":
             return [*load_statement(scope, parameters[0], [], where)]
     raise UnsupportedConstruct(f"parser operation `{item['op']}`", where)
 
 
-def _set(scope: Scope, read: Expressions, target: Json, source: Json) -> ir.Statement:
+def _set(scope: Scope, expressions: Expressions, target: Json, source: Json) -> ir.Statement:
     if target["type"] == "field" and target["value"][1] == "$valid$":
         header = scope.header(target["value"][0])
-        return ir.If(read.value(source), ir.SetValid(header), ir.SetInvalid(header))
-    to, value = read.target(target), read.value(source)
+        return ir.If(expressions.value(source), ir.SetValid(header), ir.SetInvalid(header))
+    to, value = expressions.target(target), expressions.value(source)
     if isinstance(to, ir.FieldRef) and scope.headers[to.header].fields[to.field].varbit:
         assert isinstance(value, ir.FieldRef)
         return ir.AssignVarbit(to, value)
@@ -114,15 +118,15 @@ def _max_bytes(scope: Scope, extract: ir.Extract) -> int:
     return scope.headers[header].max_bytes
 
 
-def _key_part(read: Expressions, item: Json) -> ir.KeyPart:
-    part = read.value(item)
+def _key_part(expressions: Expressions, item: Json) -> ir.KeyPart:
+    part = expressions.value(item)
     if isinstance(part, ir.FieldRef | ir.ElementField | ir.Lookahead):
         return part
-    raise UnsupportedConstruct(f"select on `{item['type']}`", read.where)
+    raise UnsupportedConstruct(f"select on `{item['type']}`", expressions.where)
 
 
-def _case(scope: Scope, item: Json, numbers: dict[str, int], state: str) -> ir.Case:
-    target = numbers.get(item["next_state"])  # an unknown name accepts, as in BMv2
+def _case(scope: Scope, item: Json, state_index: dict[str, int], state: str) -> ir.Case:
+    target = state_index.get(item["next_state"])  # an unknown name accepts, as in BMv2
     mask = -1 if item["mask"] is None else int(item["mask"], 16)
     match item["type"]:
         case "default":

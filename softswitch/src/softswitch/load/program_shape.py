@@ -1,6 +1,6 @@
 """The shape of a BMv2 JSON: which keys its parts have, of which types, and which keys may be missing.
 
-Missing keys are those that BMv2's P4Objects.cpp does not need; `load.legacy` fills them in.
+Keys that may be missing are those that BMv2's P4Objects.cpp does not need; `load.legacy` fills them in.
 """
 
 from __future__ import annotations
@@ -10,23 +10,23 @@ from softswitch.load.schema import (
     Shape,
     check,
     count,
-    expected,
     flag,
     header_field,
     hexstr,
     integer,
+    mismatch,
     name,
     one_of,
     operation,
-    typed,
+    typed_value,
 )
 
-_CALL = {"op": str, "parameters?": [typed], "source_info?": SOURCE_INFO}
-_LIST = {"name?": str, "id": integer, "elements?": [typed]}
+_CALL = {"op": str, "parameters?": [typed_value], "source_info?": SOURCE_INFO}
+_LIST = {"name?": str, "id": integer, "elements?": [typed_value]}
 
 
 def _check_hash_input(value: object, place: str) -> None:
-    typed(value, place)
+    typed_value(value, place)
     assert isinstance(value, dict)
     if value["type"] == "hexstr":
         check(value, {"bitwidth": count}, place)
@@ -43,8 +43,9 @@ def _check_extract(value: object, place: str) -> None:
 
 
 _PARSER_OPERATIONS: dict[str, Shape] = {
-    "extract": (_check_extract,), "extract_VL": (_check_extract, typed), "set": (typed, typed),
-    "verify": (typed, one_of(count, typed)), "primitive": (_CALL,), "shift": (count,), "advance": (typed,),
+    "extract": (_check_extract,), "extract_VL": (_check_extract, typed_value),
+    "set": (typed_value, typed_value), "verify": (typed_value, one_of(count, typed_value)),
+    "primitive": (_CALL,), "shift": (count,), "advance": (typed_value,),
 }  # fmt: skip
 
 
@@ -88,7 +89,7 @@ def _key_part(value: object, place: str) -> None:
 
 def _match_type(value: object, place: str) -> None:
     if value not in ("exact", "lpm", "ternary", "range"):
-        raise expected("exact, lpm, ternary or range", value, place)
+        raise mismatch("exact, lpm, ternary or range", value, place)
 
 
 def _next_tables(value: object, place: str) -> None:
@@ -137,7 +138,7 @@ _PIPELINE = {
     "action_calls?": [{"name": str, "action_id": integer, "next_node?": str}],
 }  # fmt: skip
 _STATE = {
-    "name": str, "id?": integer, "parser_ops?": [_parser_operation], "transition_key?": [typed],
+    "name": str, "id?": integer, "parser_ops?": [_parser_operation], "transition_key?": [typed_value],
     "transitions?": [_transition],
 }  # fmt: skip
 PROGRAM = {

@@ -28,7 +28,7 @@ def check(value: object, shape: Shape, place: str) -> None:
             check(part, shape[0], f"{place}[{number}]")
     elif isinstance(shape, tuple):
         if not isinstance(value, list) or len(value) != len(shape):
-            raise expected(f"a list of {len(shape)}", value, place)
+            raise mismatch(f"a list of {len(shape)}", value, place)
         for number, (part, each) in enumerate(zip(value, shape, strict=True)):
             check(part, each, f"{place}[{number}]")
     elif isinstance(shape, type):
@@ -49,10 +49,10 @@ def _check_key(value: dict[str, object], key: str, shape: Shape, place: str) -> 
 
 def _check_type(value: object, kind: type, place: str) -> None:
     if not isinstance(value, kind):
-        raise expected(_NAMES[kind], value, place)
+        raise mismatch(_NAMES[kind], value, place)
 
 
-def expected(what: str, value: object, place: str) -> ProgramError:
+def mismatch(what: str, value: object, place: str) -> ProgramError:
     text = repr(value)
     return ProgramError(f"{place}: expected {what}, got {text if len(text) <= 60 else text[:57] + '...'}")
 
@@ -60,29 +60,29 @@ def expected(what: str, value: object, place: str) -> ProgramError:
 def integer(value: object, place: str) -> None:
     """Check a number of 32 bits; as in BMv2, false is 0 and true 1."""
     if not isinstance(value, int) or not -(1 << 31) <= value < 1 << 31:
-        raise expected("an integer of 32 bits", value, place)
+        raise mismatch("an integer of 32 bits", value, place)
 
 
 def count(value: object, place: str) -> None:
     if not isinstance(value, int) or not 0 <= value < 1 << 31:
-        raise expected("an integer from 0 to 2147483647", value, place)
+        raise mismatch("an integer from 0 to 2147483647", value, place)
 
 
 def flag(value: object, place: str) -> None:
     """Check a truth value; as in BMv2, that is any number, or null."""
     if value is not None and not isinstance(value, int | float):
-        raise expected("true or false", value, place)
+        raise mismatch("true or false", value, place)
 
 
 def name(value: object, place: str) -> None:
-    """Check a text that is only shown, which may be a number."""
+    """Check a text that is used only in messages; it may be a number."""
     if value is not None and not isinstance(value, str | int | float):
-        raise expected("a string", value, place)
+        raise mismatch("a string", value, place)
 
 
 def _position(value: object, place: str) -> None:
     if not isinstance(value, int | float) or not 0 <= value < 1 << 32:
-        raise expected("an integer from 0 to 4294967295", value, place)
+        raise mismatch("an integer from 0 to 4294967295", value, place)
 
 
 SOURCE_INFO = {"filename?": name, "line?": _position, "column?": _position, "source_fragment?": name}
@@ -91,14 +91,14 @@ SOURCE_INFO = {"filename?": name, "line?": _position, "column?": _position, "sou
 def _width(value: object, place: str) -> None:
     count(value, place)
     if value == 0:
-        raise expected("a width above 0", value, place)
+        raise mismatch("a width above 0", value, place)
 
 
 def hexstr(value: object, place: str) -> None:
     try:
         int(str(value) if isinstance(value, str) else "", 16)
     except ValueError:
-        raise expected("a hexadecimal number", value, place) from None
+        raise mismatch("a hexadecimal number", value, place) from None
 
 
 def one_of(*shapes: Shape) -> Callable[[object, str], None]:
@@ -117,7 +117,7 @@ def one_of(*shapes: Shape) -> Callable[[object, str], None]:
 
 def header_field(value: object, place: str) -> None:
     if not isinstance(value, list) or not 2 <= len(value) <= 4:
-        raise expected("[name, width, signed]", value, place)
+        raise mismatch("[name, width, signed]", value, place)
     check(value[0], str, f"{place}[0]")
     if value[1] != "*":
         count(value[1], f"{place}[1]")
@@ -128,8 +128,8 @@ def header_field(value: object, place: str) -> None:
 _UNARY = ("~", "not", "d2b", "b2d", "valid", "valid_union", "last_stack_index", "size")
 
 
-def typed(value: object, place: str) -> None:
-    """Check a `{type, value}` object, and all inside it if it is an expression; null is not an operand."""
+def typed_value(value: object, place: str) -> None:
+    """Check a `{type, value}` object, and the operands of an expression, where null is not allowed."""
     check(value, {"type": str}, place)
     assert isinstance(value, dict)
     kind = value["type"]
@@ -140,24 +140,24 @@ def typed(value: object, place: str) -> None:
 
 
 def _vector(value: object, place: str) -> None:
-    if value != {}:  # as p4c prints an empty one
-        check(value, [typed], place)
+    if value != {}:  # p4c prints an empty vector as an object
+        check(value, [typed_value], place)
 
 
 def operation(value: object, place: str) -> None:
     if isinstance(value, dict) and "op" not in value:
-        return typed(value, place)
+        return typed_value(value, place)
     check(value, {"op": str}, place)
     assert isinstance(value, dict)
     op = value["op"]
     if op in ("access_field", "access_union_header"):
-        check(value, {"left": typed, "right": count}, place)
+        check(value, {"left": typed_value, "right": count}, place)
     elif op in _UNARY or (op in ("+", "-") and value.get("left") is None):
-        check(value, {"left?": dict, "right": typed}, place)
+        check(value, {"left?": dict, "right": typed_value}, place)
     elif op == "?":
-        check(value, {"cond": typed, "left": typed, "right": typed}, place)
+        check(value, {"cond": typed_value, "left": typed_value, "right": typed_value}, place)
     else:
-        check(value, {"left": typed, "right": typed}, place)
+        check(value, {"left": typed_value, "right": typed_value}, place)
 
 
 _VALUES: dict[str, Shape] = {

@@ -19,14 +19,14 @@ class Names(dict[K, V]):
         self._kind = kind
         for name, value in items:
             if name in self:
-                raise ProgramError(f"expected one {kind} `{_dotted(name)}`, there are several")
+                raise ProgramError(f"expected one {kind} `{_dotted_name(name)}`, there are several")
             self[name] = value
 
     def __missing__(self, name: K) -> V:
-        raise ProgramError(f"expected a declared {self._kind}, got `{_dotted(name)}`")
+        raise ProgramError(f"expected a declared {self._kind}, got `{_dotted_name(name)}`")
 
 
-def _dotted(name: object) -> str:
+def _dotted_name(name: object) -> str:
     return ".".join(map(str, name)) if isinstance(name, tuple) else str(name)
 
 
@@ -49,11 +49,11 @@ class Scope:
             ir.Header(item["name"], types[item["header_type"]], bool(item["metadata"]))
             for item in text["headers"]
         )
-        for used in text["header_stacks"]:
-            types[used["header_type"]]
+        for stack in text["header_stacks"]:
+            types[stack["header_type"]]  # raises ProgramError if it is not declared
         for union in text["header_union_types"]:
-            for _, used in union["headers"]:
-                types[used]
+            for _, header_type in union["headers"]:
+                types[header_type]
         self.header_index = Names("header", ((h.name, i) for i, h in enumerate(self.headers)))
         self.field_index = Names(
             "field",
@@ -158,22 +158,22 @@ def _positions(kind: str, names: Iterable[K]) -> Names[K, int]:
 
 def _fields(item: Json) -> list[ir.FieldType]:
     """Load the fields of a header type; a varbit field gets what the others leave of `max_length` bytes."""
-    fixed = sum(width for _, width, *_ in item["fields"] if width != "*")
+    fixed_bits = sum(width for _, width, *_ in item["fields"] if width != "*")
     fields = []
-    before = 0
+    offset = 0
     for name, width, *signed in item["fields"]:
         if width == "*":
-            if before % 8 or fixed % 8:
+            if offset % 8 or fixed_bits % 8:
                 raise UnsupportedConstruct(
                     f"varbit field `{item['name']}.{name}` that does not start at a whole byte"
                 )
-            longest = item.get("max_length")
-            if longest is None or longest * 8 < fixed:
+            max_bytes = item.get("max_length")
+            if max_bytes is None or max_bytes * 8 < fixed_bits:
                 raise ProgramError(
-                    f"{item['name']}: expected a `max_length` of at least its other fields, got {longest}"
+                    f"{item['name']}: expected a `max_length` of at least its other fields, got {max_bytes}"
                 )
-            fields.append(ir.FieldType(name, longest * 8 - fixed, varbit=True))
+            fields.append(ir.FieldType(name, max_bytes * 8 - fixed_bits, varbit=True))
         else:
             fields.append(ir.FieldType(name, width, signed=any(signed)))
-            before += width
+            offset += width
     return fields

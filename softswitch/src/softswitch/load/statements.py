@@ -12,7 +12,7 @@ from softswitch.load.expressions import Expressions
 from softswitch.load.scope import Json, Scope, source_line
 from softswitch.v1model import STANDARD_METADATA, Standard
 
-_JUMPS = {"_jump": 0, "_jump_if_zero": 1}
+_JUMPS = {"_jump": 0, "_jump_if_zero": 1}  # number of conditions
 
 
 def load_action(scope: Scope, item: Json) -> ir.Action:
@@ -29,18 +29,18 @@ def load_action(scope: Scope, item: Json) -> ir.Action:
         body += statements
         locations += [source_line(primitive)] * len(statements)
     starts.append(len(body))
-    resolved = (_resolved(statement, starts) for statement in body)
+    resolved_body = (_resolve_target(statement, starts) for statement in body)
     names = tuple(data["name"] for data in item["runtime_data"])
-    return ir.Action(item["name"], tuple(parameters), tuple(resolved), tuple(locations), names)
+    return ir.Action(item["name"], tuple(parameters), tuple(resolved_body), tuple(locations), names)
 
 
 def _load_jump(scope: Scope, item: Json, parameters: list[int], number: int) -> list[ir.Statement]:
     """Load a jump whose target is still the position of a primitive; `number` is that of the jump."""
     where = source_line(item)
-    read = Expressions(scope, where, parameters)
+    expressions = Expressions(scope, where, parameters)
     if not item["parameters"]:
         raise ProgramError(f"{where}: `{item['op']}`: expected the primitive to jump to, there is none")
-    *condition, to = (read.value(parameter) for parameter in item["parameters"])
+    *condition, to = (expressions.value(parameter) for parameter in item["parameters"])
     if not isinstance(to, ir.Constant):
         raise UnsupportedConstruct("jump to a computed primitive", where)
     if len(condition) != _JUMPS[item["op"]] or to.value < 0:
@@ -53,7 +53,7 @@ def _load_jump(scope: Scope, item: Json, parameters: list[int], number: int) -> 
     return [ir.CountLoop(scope.add_message(text)), jump]
 
 
-def _resolved(statement: ir.Statement, starts: list[int]) -> ir.Statement:
+def _resolve_target(statement: ir.Statement, starts: list[int]) -> ir.Statement:
     """Change a jump's target from a primitive to a statement; targets past the last one end the action."""
     if isinstance(statement, ir.Jump | ir.JumpIfZero):
         return replace(statement, to=starts[min(statement.to, len(starts) - 1)])
@@ -82,7 +82,7 @@ class _Primitives:
         self._scope = scope
         self._item = item
         self._where = where
-        self._read = Expressions(scope, where, parameters)
+        self._expressions = Expressions(scope, where, parameters)
 
     def no_op(self) -> list[ir.Statement]:
         return []
@@ -93,10 +93,10 @@ class _Primitives:
     # -- assignment
 
     def assign(self, target: Json, value: Json) -> list[ir.Statement]:
-        return [ir.Assign(self._read.target(target), self._read.value(value))]
+        return [ir.Assign(self._expressions.target(target), self._expressions.value(value))]
 
     def assign_VL(self, target: Json, source: Json) -> list[ir.Statement]:
-        copy, original = self._read.target(target), self._read.target(source)
+        copy, original = self._expressions.target(target), self._expressions.target(source)
         if not isinstance(copy, ir.FieldRef) or not isinstance(original, ir.FieldRef):
             raise UnsupportedConstruct("assignment of a varbit field of a stack's element", self._where)
         return [ir.AssignVarbit(copy, original)]
@@ -109,23 +109,26 @@ class _Primitives:
         while inner.get("type") == "expression":
             inner = inner["value"]
         if inner.get("op") == "?":
-            condition = self._read.value(inner["cond"])
+            condition = self._expressions.value(inner["cond"])
             return ir.If(condition, self._copy(target, inner["left"]), self._copy(target, inner["right"]))
-        return ir.AssignHeader(self._read.header(target), self._read.header(source))
+        return ir.AssignHeader(self._expressions.header(target), self._expressions.header(source))
 
     def assign_union(self, target: Json, source: Json) -> list[ir.Statement]:
         copies, originals = (
-            self._scope.union_members[self._read.name(side, "header_union")] for side in (target, source)
+            self._scope.union_members[self._expressions.name(side, "header_union")]
+            for side in (target, source)
         )
         if len(copies) != len(originals):
             raise ProgramError(f"{self._where}: expected two unions of one type to assign")
         return [ir.AssignHeader(*pair) for pair in zip(copies, originals, strict=True)]
 
     def assign_header_stack(self, target: Json, source: Json) -> list[ir.Statement]:
-        return self._copy_stacks(*(self._read.name(side, "header_stack") for side in (target, source)))
+        return self._copy_stacks(*(self._expressions.name(side, "header_stack") for side in (target, source)))
 
     def assign_union_stack(self, target: Json, source: Json) -> list[ir.Statement]:
-        return self._copy_stacks(*(self._read.name(side, "header_union_stack") for side in (target, source)))
+        return self._copy_stacks(
+            *(self._expressions.name(side, "header_union_stack") for side in (target, source))
+        )
 
     def _copy_stacks(self, target: str, source: str) -> list[ir.Statement]:
         """Copy element by element, and within an element member by member, as BMv2 does."""
@@ -142,10 +145,10 @@ class _Primitives:
     # -- headers
 
     def add_header(self, header: Json) -> list[ir.Statement]:
-        return [ir.SetValid(self._read.header(header))]
+        return [ir.SetValid(self._expressions.header(header))]
 
     def remove_header(self, header: Json) -> list[ir.Statement]:
-        return [ir.SetInvalid(self._read.header(header))]
+        return [ir.SetInvalid(self._expressions.header(header))]
 
     def push(self, stack: Json, count: Json) -> list[ir.Statement]:
         return self._shift(stack, self._literal(count))
@@ -156,16 +159,16 @@ class _Primitives:
     def _shift(self, stack: Json, count: int) -> list[ir.Statement]:
         if count == 0:
             return []
-        name = self._read.name(stack, "header_stack", "header_union_stack")
+        name = self._expressions.name(stack, "header_stack", "header_union_stack")
         stacks = self._scope.stacks_of(name)
         size = len(self._scope.stacks[stacks[0]].headers)
-        origins = _shift_sources(size, count)
+        sources = _shift_sources(size, count)
         shifted_in = tuple(i for i in range(size) if not 0 <= i - count < size)
         is_of_unions = name in self._scope.union_stacks
-        return [ir.Shift(stacks, count, origins, () if is_of_unions else shifted_in)]
+        return [ir.Shift(stacks, count, sources, () if is_of_unions else shifted_in)]
 
     def _literal(self, item: Json) -> int:
-        value = self._read.value(item)
+        value = self._expressions.value(item)
         if isinstance(value, ir.Constant):
             return value.value
         raise UnsupportedConstruct("push or pop by a computed count", self._where)
@@ -175,35 +178,47 @@ class _Primitives:
     def count(self, counter: Json, index: Json) -> list[ir.Statement]:
         return [
             ir.Count(
-                self._scope.counter_index[self._read.name(counter, "counter_array")], self._read.value(index)
+                self._scope.counter_index[self._expressions.name(counter, "counter_array")],
+                self._expressions.value(index),
             )
         ]
 
     def execute_meter(self, meter: Json, index: Json, target: Json) -> list[ir.Statement]:
-        at = self._scope.meter_index[self._read.name(meter, "meter_array")]
-        return [ir.ExecuteMeter(at, self._read.value(index), self._read.target(target))]
+        at = self._scope.meter_index[self._expressions.name(meter, "meter_array")]
+        return [ir.ExecuteMeter(at, self._expressions.value(index), self._expressions.target(target))]
 
     def register_read(self, target: Json, register: Json, index: Json) -> list[ir.Statement]:
-        at = self._scope.register_index[self._read.name(register, "register_array")]
-        return [ir.RegisterRead(self._read.target(target), at, self._read.value(index))]
+        at = self._scope.register_index[self._expressions.name(register, "register_array")]
+        return [ir.RegisterRead(self._expressions.target(target), at, self._expressions.value(index))]
 
     def register_write(self, register: Json, index: Json, value: Json) -> list[ir.Statement]:
-        at = self._scope.register_index[self._read.name(register, "register_array")]
-        return [ir.RegisterWrite(at, self._read.value(index), self._read.value(value))]
+        at = self._scope.register_index[self._expressions.name(register, "register_array")]
+        return [ir.RegisterWrite(at, self._expressions.value(index), self._expressions.value(value))]
 
     def modify_field_with_hash_based_offset(
         self, target: Json, base: Json, calculation: Json, size: Json
     ) -> list[ir.Statement]:
-        at = self._scope.calculation_index[self._read.name(calculation, "calculation")]
-        return [ir.Hash(self._read.target(target), self._read.value(base), at, self._read.value(size))]
+        at = self._scope.calculation_index[self._expressions.name(calculation, "calculation")]
+        return [
+            ir.Hash(
+                self._expressions.target(target),
+                self._expressions.value(base),
+                at,
+                self._expressions.value(size),
+            )
+        ]
 
     def modify_field_rng_uniform(self, target: Json, low: Json, high: Json) -> list[ir.Statement]:
-        return [ir.Random(self._read.target(target), self._read.value(low), self._read.value(high))]
+        return [
+            ir.Random(
+                self._expressions.target(target), self._expressions.value(low), self._expressions.value(high)
+            )
+        ]
 
     # -- forwarding
 
     def mark_to_drop(self, header: Json) -> list[ir.Statement]:
-        return self._drop(self._read.name(header, "header"))
+        return self._drop(self._expressions.name(header, "header"))
 
     def drop(self) -> list[ir.Statement]:
         return self._drop(STANDARD_METADATA)
@@ -221,10 +236,10 @@ class _Primitives:
         return found
 
     def clone_ingress_pkt_to_egress(self, session: Json, fields: Json) -> list[ir.Statement]:
-        return [ir.Clone(self._read.value(session), self._field_list(fields))]
+        return [ir.Clone(self._expressions.value(session), self._field_list(fields))]
 
     def clone_egress_pkt_to_egress(self, session: Json, fields: Json) -> list[ir.Statement]:
-        return [ir.Clone(self._read.value(session), self._field_list(fields))]
+        return [ir.Clone(self._expressions.value(session), self._field_list(fields))]
 
     def resubmit(self, fields: Json) -> list[ir.Statement]:
         return [ir.Resubmit(self._field_list(fields))]
@@ -239,21 +254,21 @@ class _Primitives:
         return [ir.Digest(self._scope.digest_index[self._literal(fields)])]
 
     def truncate(self, length: Json) -> list[ir.Statement]:
-        return [ir.Truncate(self._read.value(length))]
+        return [ir.Truncate(self._expressions.value(length))]
 
     # -- messages
 
     def log_msg(self, text: Json, values: Json | None = None) -> list[ir.Statement]:
         if values is not None and values["type"] != "parameters_vector":
             raise ProgramError(f"{self._where}: expected a `parameters_vector`, got a `{values['type']}`")
-        listed: list[Json] = [] if values is None else values["value"] or []
-        read = tuple(self._read.value(value) for value in listed)
-        return [ir.LogMessage(self._scope.add_message(self._read.name(text, "string")), read)]
+        items: list[Json] = [] if values is None else values["value"] or []
+        arguments = tuple(self._expressions.value(value) for value in items)
+        return [ir.LogMessage(self._scope.add_message(self._expressions.name(text, "string")), arguments)]
 
     def _assertion(self, name: str, condition: Json) -> list[ir.Statement]:
         location = f" ({self._where})" if self._where else ""
         message = self._scope.add_message(f"{name} failed{location}: the packet is dropped")
-        return [ir.Assert(self._read.value(condition), message)]
+        return [ir.Assert(self._expressions.value(condition), message)]
 
     def assume(self, condition: Json) -> list[ir.Statement]:
         return self._assertion("assume", condition)
@@ -267,7 +282,7 @@ class _Primitives:
 
 def _shift_sources(size: int, count: int) -> tuple[int, ...]:
     """Return the position from which BMv2's swaps (stacks.cpp, StackP4_16) copy each element."""
-    # BMv2 invalidates the elements that are shifted in if they are headers, but not unions.
+    # BMv2 invalidates the elements that are shifted in if they are headers, but not if they are unions.
     order = list(range(size))
     if count > 0:
         swaps = [(i, i - count) for i in range(size - 1, count - 1, -1)]
