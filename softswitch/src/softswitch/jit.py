@@ -39,7 +39,7 @@ class MachineCode:
         self.layout: Layout = make_layout(program)
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
-        # libgcc has the division of 128-bit integers; on systems without it, the C library has it.
+        # libgcc defines the division of 128-bit integers; on systems without libgcc, the C library does.
         with contextlib.suppress(RuntimeError):
             llvm.load_library_permanently("libgcc_s.so.1")
         target = llvm.Target.from_default_triple().create_target_machine(
@@ -63,11 +63,11 @@ class MachineCode:
         self, program: ir.Program, priority_queues: int, buffered: bool, target: llvm.TargetMachine
     ) -> bytes:
         """Return the size in bytes of a packet in flight (`_HEAD`), followed by the object code."""
-        module, packet = build_module(program, self.layout, priority_queues, buffered)
+        module, packet_type = build_module(program, self.layout, priority_queues, buffered)
         module.triple, module.data_layout = target.triple, str(target.target_data)
         source = str(module)
         code = cached_object((source, *_host()), lambda: _compile(source, target))
-        return _HEAD.pack(packet.get_abi_size(target.target_data)) + code
+        return _HEAD.pack(packet_type.get_abi_size(target.target_data)) + code
 
 
 def _host() -> tuple[str, ...]:

@@ -18,13 +18,13 @@ def integer(width: int, value: int) -> llvm.Constant:
 
 
 def resize(b: llvm.IRBuilder, value: llvm.Value, width: int) -> llvm.Value:
-    have = value.type.width
-    if have == width:
+    current = value.type.width
+    if current == width:
         return value
     if width == 0:
         return integer(0, 0)
     kind = llvm.IntType(width)
-    return b.trunc(value, kind) if have > width else b.zext(value, kind)
+    return b.trunc(value, kind) if current > width else b.zext(value, kind)
 
 
 def sign_extend(b: llvm.IRBuilder, value: llvm.Value, width: int) -> llvm.Value:
@@ -34,7 +34,7 @@ def sign_extend(b: llvm.IRBuilder, value: llvm.Value, width: int) -> llvm.Value:
 
 
 def opaque_pointer(pointer: llvm.Value) -> llvm.Value:
-    """Give a pointer LLVM's opaque pointer type; llvmlite still types those that it creates."""
+    """Give a pointer LLVM's opaque pointer type; llvmlite still creates typed pointers."""
     pointer.type = llvm.PointerType()
     return pointer
 

@@ -1,4 +1,4 @@
-"""Table entries (BMv2: match_tables.cpp); the oldest of equal rank wins, which BMv2 leaves undefined."""
+"""Table entries (BMv2: match_tables.cpp). Of matches of equal rank the oldest wins; BMv2 has no rule."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ class TableState:
 
     def look_up(self, packet: Packet) -> Entry | None:
         values = tuple(_key_value(packet, part) for part in self._table.key)
-        entry = self._matching(values) if values else None
-        found = None if entry is None else EntryKey(self._table.name, entry.key, entry.priority)
-        packet.observer.looked_up(packet, self._table, values, found)
+        entry = self._best_match(values) if values else None
+        entry_key = None if entry is None else EntryKey(self._table.name, entry.key, entry.priority)
+        packet.observer.looked_up(packet, self._table, values, entry_key)
         return entry
 
-    def _matching(self, values: tuple[int, ...]) -> Entry | None:
+    def _best_match(self, values: tuple[int, ...]) -> Entry | None:
         if self._table.is_exact:
             return self._entries.get((values, self._table.rank(values, 0)))
         matching = [
@@ -71,10 +71,10 @@ class TableState:
 
     def check(self, write: EntryWrite) -> None:
         if write.action is not None:
-            self._resolved(write.action)
+            self._resolve(write.action)
 
     def write(self, write: EntryWrite) -> None:
-        """Apply an update; if it raises, nothing has changed."""
+        """Apply an update; an exception means that nothing has changed."""
         name = self._table.name
         found = self.find(write.key, write.priority)
         if write.change is Change.INSERT and found:
@@ -92,7 +92,7 @@ class TableState:
     def _put(self, key: Key, priority: int, action: EntryAction) -> None:
         """Add an entry, or change its action; its counter and meter are unchanged."""
         identity = self._identity(key, priority)
-        new = Entry(identity[0], priority, action, self._resolved(action))
+        new = Entry(identity[0], priority, action, self._resolve(action))
         entry = self._entries.setdefault(identity, new)
         entry.action, entry.resolved = new.action, new.resolved
 
@@ -102,7 +102,7 @@ class TableState:
 
     def set_default(self, action: EntryAction | None) -> None:
         check_default(self._table, action)
-        self.default = self._table.default if action is None else self._resolved(action)
+        self.default = self._table.default if action is None else self._resolve(action)
 
     def entry(self, key: Key, priority: int) -> Entry:
         found = self.find(key, priority)
@@ -123,7 +123,7 @@ class TableState:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def _resolved(self, action: EntryAction) -> ResolvedAction:
+    def _resolve(self, action: EntryAction) -> ResolvedAction:
         resolved = check_action(self._program, self._table, action)
         if not isinstance(resolved, ir.Invocation):
             assert self._profile is not None
@@ -132,7 +132,7 @@ class TableState:
 
 
 def _key_value(packet: Packet, part: ir.KeyField) -> int:
-    """Return the bit pattern that a key field matches, unsigned."""
+    """Return the unsigned bit pattern to which a key field is compared."""
     if isinstance(part.source, ir.IsValid):
         return evaluate(packet, part.source)
     if not packet.valid[part.source.header]:

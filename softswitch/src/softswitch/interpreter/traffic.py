@@ -1,7 +1,7 @@
-"""Traffic manager: what simple_switch does around ingress and egress, from frame to frames.
+"""Traffic manager: parse, replicate, queue and deparse packets around ingress and egress.
 
-BMv2: simple_switch.cpp. Where its threads may interleave, the order is defined here: egress of all copies of
-a packet precedes the next packet that was resubmitted or recirculated. One frame causes at most `MAX_PASSES`
+Where threads of BMv2's simple_switch may interleave, the order is defined here: egress of all copies of a
+packet precedes the next packet that was resubmitted or recirculated. One frame causes at most `MAX_PASSES`
 passes through ingress or egress; remaining packets are dropped. Queues of ports, which the caller provides,
 lie between `enter` and `leave`; for `process` they are always empty, so their depths and times are 0.
 """
@@ -70,7 +70,7 @@ class TrafficManager:
         waiting: list[WaitingPacket] = []
         self._begin(now)
         self._receive(port, frame, t_in)
-        self._pass_all(lambda queued: waiting.append(_waiting(queued)))
+        self._pass_all(lambda queued: waiting.append(_waiting_packet(queued)))
         return PassResult([], waiting)
 
     def leave(self, packet: WaitingPacket, depths: QueueDepths, now: int) -> PassResult:
@@ -78,7 +78,7 @@ class TrafficManager:
         waiting: list[WaitingPacket] = []
         self._begin(now)
         outputs = self._pass_egress(QueuedPacket(packet.port, packet.packet), depths)
-        self._pass_all(lambda queued: waiting.append(_waiting(queued)), MAX_PASSES - 1)
+        self._pass_all(lambda queued: waiting.append(_waiting_packet(queued)), MAX_PASSES - 1)
         return PassResult(outputs, waiting)
 
     def report_dropped(self, packet: WaitingPacket, reason: str) -> None:
@@ -126,8 +126,8 @@ class TrafficManager:
             packet.set_standard(Standard.PARSER_ERROR, self._parse(packet))
             packet.set_standard(Standard.CHECKSUM_ERROR, int(not verify_checksums(packet)))
             self._controls.run(packet, self._program.ingress)
-        except PacketDropped as failed:
-            self._observer.dropped(packet, str(failed))
+        except PacketDropped as error:
+            self._observer.dropped(packet, str(error))
             return
         self._clone_from_ingress(packet)
         self._send_digest(packet)
@@ -154,8 +154,8 @@ class TrafficManager:
         self._observer.begins(clone, Origin.INGRESS_CLONE, packet)
         try:
             self._parse(clone)
-        except PacketDropped as failed:
-            self._observer.dropped(clone, str(failed))
+        except PacketDropped as error:
+            self._observer.dropped(clone, str(error))
             return
         clone.reset_metadata(packet, request.field_list)
         clone.set_standard(Standard.INSTANCE_TYPE, InstanceType.INGRESS_CLONE)
@@ -163,7 +163,9 @@ class TrafficManager:
 
     def _send_digest(self, packet: Packet) -> None:
         if packet.digest is not None:
-            values = tuple(_digested(packet, value) for value in self._program.digests[packet.digest].values)
+            values = tuple(
+                _digest_value(packet, value) for value in self._program.digests[packet.digest].values
+            )
             notice = DigestMessage(packet.digest, values)
             self._externs.notices.append(notice)
             self._observer.notified(packet, notice)
@@ -185,7 +187,7 @@ class TrafficManager:
     def _replicate(
         self, packet: Packet, replicas: Sequence[Replica], source: str, length: int | None = None
     ) -> None:
-        """Queue a copy for each replica; copies are truncated only to `length`."""
+        """Queue a copy for each replica, truncated to `length` bytes; earlier truncations do not apply."""
         if not replicas:
             self._observer.dropped(packet, f"{source} has no replicas")
         for replica in replicas:
@@ -227,15 +229,15 @@ class TrafficManager:
                 self._observer.dropped(packet, f"egress_spec is {DROP_PORT} at the end of egress")
                 return []
             frame = _deparse(packet, self._execute)
-        except PacketDropped as failed:
-            self._observer.dropped(packet, str(failed))
+        except PacketDropped as error:
+            self._observer.dropped(packet, str(error))
             return []
         if packet.recirculate is not None:
             self._recirculate(packet, frame, packet.recirculate)
             return []
-        sent = frame[: packet.truncated]
-        self._observer.sent(packet, port, sent)
-        return [Output(port, sent)]
+        output = Output(port, frame[: packet.truncated])
+        self._observer.sent(packet, port, output.frame)
+        return [output]
 
     def _clone_from_egress(self, packet: Packet) -> None:
         if packet.clone is None:
@@ -248,7 +250,7 @@ class TrafficManager:
         self._mirror(clone, request.session)
 
     def _recirculate(self, packet: Packet, frame: bytes, field_list: int) -> None:
-        """Recirculate a frame if it fits with all headers valid: compiled code checks before deparsing."""
+        """Recirculate a frame; as in compiled code, the limit is for its length with all headers valid."""
         if self._recirculated_bytes + _largest_frame(packet) > MAX_RECIRCULATED_BYTES:
             self._observer.dropped(packet, f"one frame recirculates {MAX_RECIRCULATED_BYTES} bytes at most")
             return
@@ -261,8 +263,8 @@ class TrafficManager:
         self._ingress.append(copy)
 
 
-def _waiting(queued: QueuedPacket) -> WaitingPacket:
-    """Return a waiting packet, with the length to which it is truncated; BMv2's length can be negative."""
+def _waiting_packet(queued: QueuedPacket) -> WaitingPacket:
+    """Return a waiting packet, with its length after truncation; a length as in BMv2 can be negative."""
     port, packet = queued
     length = max(0, packet.length)
     if packet.truncated is not None:
@@ -270,7 +272,7 @@ def _waiting(queued: QueuedPacket) -> WaitingPacket:
     return WaitingPacket(port, packet.get_standard(Standard.PRIORITY), length, packet)
 
 
-def _digested(packet: Packet, value: ir.FieldRef | ir.SizedConstant) -> int:
+def _digest_value(packet: Packet, value: ir.FieldRef | ir.SizedConstant) -> int:
     return packet.bits(value) if isinstance(value, ir.FieldRef) else value.value
 
 

@@ -1,4 +1,4 @@
-"""The parser: states of operations and a select."""
+"""Parser states: each runs operations, then selects the next state by a key."""
 
 from __future__ import annotations
 
@@ -84,5 +84,5 @@ class ValueSet:
 
     @property
     def bits(self) -> int:
-        """Width of a member in bits, joined as a select's key is (`join_key`)."""
+        """Width in bits of a member, whose parts are joined by `join_key`."""
         return sum(padded_width(width) for width in self.widths)

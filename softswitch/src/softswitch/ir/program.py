@@ -76,7 +76,7 @@ class Program:
 
     @cached_property
     def siblings(self) -> dict[int, tuple[int, ...]]:
-        """Other members of the union of each member: only one is valid at a time (P4_16 §8.20)."""
+        """For each member of a union, the other members; at most one is valid at a time (P4_16 §8.20)."""
         return {
             member: tuple(other for other in union if other != member)
             for union in self.unions
@@ -86,11 +86,11 @@ class Program:
     @cached_property
     def statements(self) -> tuple[Statement | Extract | Advance | Verify, ...]:
         bodies = [*(a.body for a in self.actions), *(s.operations for s in self.parser), self.deparser_body]
-        found = [statement for body in bodies for statement in body]
-        for statement in found:
+        statements = [statement for body in bodies for statement in body]
+        for statement in statements:
             if isinstance(statement, If):
-                found += [statement.then, statement.otherwise]
-        return tuple(found)
+                statements += [statement.then, statement.otherwise]
+        return tuple(statements)
 
     @cached_property
     def stale_fields(self) -> StaleFields:
@@ -125,7 +125,7 @@ class Program:
 
     @cached_property
     def profile_actions(self) -> tuple[dict[str, int], ...]:
-        """Actions of each profile's members by name; p4c declares an action once for each table."""
+        """For each profile, its actions' indices by name; p4c declares an action once for each table."""
         return tuple(
             {
                 self.actions[index].name: index

@@ -14,7 +14,7 @@ from softswitch.ir.statements import AssignHeader, SetInvalid, Shift
 
 
 class StaleFields:
-    """The set of fields that may be stale; `written` has the fields that the switch itself writes."""
+    """The set of fields that may be stale; `written` are fields that the switch writes outside statements."""
 
     def __init__(
         self,
@@ -25,14 +25,14 @@ class StaleFields:
         written: Iterable[FieldRef],
     ) -> None:
         self._stacks = stacks
-        self._metadata = {number for number, header in enumerate(headers) if header.metadata}
+        self._metadata = {index for index, header in enumerate(headers) if header.metadata}
         self._invalidated = {member for union in unions for member in union}
         self._assigned = {(ref.header, ref.field) for ref in written}
         for statement in statements:
             self._add(statement)
         for stack in stacks:  # push and pop move the elements
-            numbers = {number for header, number in self._assigned if header in stack.headers}
-            self._assigned |= {(header, number) for header in stack.headers for number in numbers}
+            fields = {field for header, field in self._assigned if header in stack.headers}
+            self._assigned |= {(header, field) for header in stack.headers for field in fields}
 
     def __contains__(self, ref: FieldRef) -> bool:
         if ref.header in self._metadata:
@@ -42,9 +42,9 @@ class StaleFields:
     def _add(self, statement: object) -> None:
         match statement:
             case SetInvalid(header) | AssignHeader(header, _):
-                self._invalidated.update(self._named(header))
+                self._invalidated.update(self._possible_headers(header))
             case Shift(stacks):
-                self._invalidated.update(h for number in stacks for h in self._stacks[number].headers)
+                self._invalidated.update(h for stack in stacks for h in self._stacks[stack].headers)
             case _:
                 self._assigned.update(self._targets(getattr(statement, "target", None)))
 
@@ -53,8 +53,8 @@ class StaleFields:
             case FieldRef(header, field):
                 yield header, field
             case ElementField(element, field):
-                yield from ((header, field) for header in self._named(element))
+                yield from ((header, field) for header in self._possible_headers(element))
 
-    def _named(self, header: HeaderRef) -> tuple[int, ...]:
-        """Return the headers that a reference may mean: all of a stack for a computed position."""
+    def _possible_headers(self, header: HeaderRef) -> tuple[int, ...]:
+        """Return the headers to which a reference may resolve: all of a stack for a computed position."""
         return self._stacks[header.stack].headers if isinstance(header, Element) else (header,)

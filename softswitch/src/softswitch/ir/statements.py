@@ -39,14 +39,14 @@ class CopyCursor:
 
 @dataclass(frozen=True, slots=True)
 class SetValid:
-    """Make a header valid. If it was not, its fields become 0 and the packet longer."""
+    """Make a header valid. If the header was invalid, its fields become 0 and the packet longer."""
 
     header: HeaderRef
 
 
 @dataclass(frozen=True, slots=True)
 class SetInvalid:
-    """Make a header invalid, and the packet shorter if it was valid."""
+    """Make a header invalid, and the packet shorter if the header was valid."""
 
     header: HeaderRef
 
@@ -208,7 +208,7 @@ class JumpIfZero:
 
 @dataclass(frozen=True, slots=True)
 class CountLoop:
-    """Count a backward jump, the next statement; the `MAX_LOOPS`-th logs the message and drops the packet."""
+    """Count the backward jump that follows; at the `MAX_LOOPS`-th, log the message and drop the packet."""
 
     message: int
 

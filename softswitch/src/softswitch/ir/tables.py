@@ -132,7 +132,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class ActionProfile:
-    """Members, each an action, and groups of members if a `selector` calculation selects one by hash."""
+    """A table of members, each an action; with a `selector` (a calculation), also of groups of members."""
 
     name: str
     size: int
