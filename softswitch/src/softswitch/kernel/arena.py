@@ -7,7 +7,7 @@ INTERFACE_OF, COUNTERS     by port
 CONSTANTS   arrays that the code reads
 STATE       the block of `memory.layout`
 mailbox     requests of the control plane and of the direct front end (`MAILBOX`)
-areas       one for each CPU: its frames by port (`Arena.runs`), and packets during processing
+areas       one for each CPU: its number of frames by port (`Arena.runs`), and packets in processing
             (`Bpf.reserve`)
 """
 
@@ -42,9 +42,9 @@ SLOT_BITS = 12
 INTERFACE_OF = PORT_OF + 8 * (1 << SLOT_BITS)
 COUNTERS = INTERFACE_OF + 8 * PORT_NUMBERS
 COUNTER_BYTES = 64
-RECEIVED, SENT, UNSENT, OVERSIZE_IN, LARGEST, OVERSIZE_OUT = range(0, 48, 8)
+RECEIVED, SENT, UNSENT, OVERSIZE_IN, OVERSIZE_BYTES, OVERSIZE_OUT = range(0, 48, 8)
 RUNS, RUNS_BYTES = 0, 8 * PORT_NUMBERS
-"""Offset and size of the frames by port in each CPU's area."""
+"""Offset and size, in bytes, of the number of frames by port in each CPU's area."""
 CONSTANTS = COUNTERS + COUNTER_BYTES * PORT_NUMBERS
 CONSTANT_BYTES = 1 << 16
 STATE = (CONSTANTS + CONSTANT_BYTES + 4095) // 4096 * 4096
@@ -60,7 +60,7 @@ _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 
 
 class Arena:
-    """Memory for the state, a mailbox and areas, open until `close`: zeroed, or restored if it is pinned."""
+    """Memory for the state, a mailbox and areas, open until `close`; zeroed unless restored from a pin."""
 
     def __init__(
         self, state_bytes: int, mailbox_bytes: int, area_bytes: int, generation: Generation | None = None
@@ -70,14 +70,16 @@ class Arena:
         areas = self.mailbox + _whole_pages(mailbox_bytes)
         stride = _whole_pages(area_bytes)
         self.size = areas + cpus * stride
-        wanted = 0 if generation is None else generation.address
-        create = partial(bpf.create_map, bpf.ARENA, 0, 0, self.size // _PAGE, bpf.MMAPABLE, extra=wanted)
-        self.descriptor = create() if generation is None else generation.map("arena", create)
+        fixed_address = 0 if generation is None else generation.address
+        create = partial(
+            bpf.create_map, bpf.ARENA, 0, 0, self.size // _PAGE, bpf.MMAPABLE, extra=fixed_address
+        )
+        self.descriptor = create() if generation is None else generation.open_map("arena", create)
         self.is_restored = generation is not None and generation.is_restored
-        # Programs cannot use a page that no process has touched: they read 0 and lose writes.
-        flags = mmap.MAP_SHARED | mmap.MAP_POPULATE | (_MAP_FIXED_NOREPLACE if wanted else 0)
+        # Programs cannot use a page that no process has accessed: they read 0, and their writes are lost.
+        flags = mmap.MAP_SHARED | mmap.MAP_POPULATE | (_MAP_FIXED_NOREPLACE if fixed_address else 0)
         address = _libc.mmap(
-            wanted or None, self.size, mmap.PROT_READ | mmap.PROT_WRITE, flags, self.descriptor, 0
+            fixed_address or None, self.size, mmap.PROT_READ | mmap.PROT_WRITE, flags, self.descriptor, 0
         )
         if address in (None, ctypes.c_void_p(-1).value):
             bpf.close(self.descriptor)
@@ -102,7 +104,7 @@ class Arena:
         return np.frombuffer(self._memory, dtype=np.uint64, count=size // 8, offset=offset)
 
     def runs(self) -> npt.NDArray[np.uint64]:
-        """Return the frames that each CPU has processed; shape (CPUs, ports)."""
+        """Return the number of frames that each CPU has processed; shape (CPUs, ports)."""
         areas = self.view(self._areas, self._cpus * self._stride).reshape(self._cpus, self._stride // 8)
         return areas[:, RUNS // 8 : (RUNS + RUNS_BYTES) // 8]
 
@@ -119,12 +121,12 @@ class Arena:
             interface_of[port] = index
         words = self.words
         words[MULTIPLIER // 8] = multiplier
-        # Programs may be running; for them an entry with the same value does not change.
+        # Programs may run meanwhile; for them, overwriting an entry with the same value changes nothing.
         words[PORT_OF // 8 : INTERFACE_OF // 8] = port_of
         words[INTERFACE_OF // 8 : COUNTERS // 8] = interface_of
 
     def close(self) -> None:
-        """Close the map; loaded programs keep it, and views keep the memory."""
+        """Close the descriptor; loaded programs keep the map open, and views keep the memory mapped."""
         bpf.close(self.descriptor)
 
 

@@ -40,30 +40,30 @@ def compile_module(module: str, area_bytes: int) -> tuple[bytes, int]:
     The area grows by what does not fit on BPF's stack (`spills`). Raises KernelError.
     """
     code = link(cached_object((module, compiler.VERSION), lambda: _compile(module)))
-    code, used = move_spills(code, area_bytes)
-    return place_may_goto(code), area_bytes + used
+    code, spill_bytes = move_spills(code, area_bytes)
+    return place_may_goto(code), area_bytes + spill_bytes
 
 
 def _compile(module: str) -> bytes:
     """Return object code, compiled in a subprocess since LLVM's BPF back end aborts on errors."""
     command = [sys.executable, "-m", compiler.__name__]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(command, input=module.encode(), capture_output=True, env=environment, check=False)
-    if done.returncode != 0 or not done.stdout:
-        lines = done.stderr.decode(errors="replace").strip().splitlines() or ["LLVM gave no object code"]
+    result = subprocess.run(command, input=module.encode(), capture_output=True, env=environment, check=False)
+    if result.returncode != 0 or not result.stdout:
+        lines = result.stderr.decode(errors="replace").strip().splitlines() or ["LLVM gave no object code"]
         raise AssemblyError(_reason(lines))
-    return done.stdout
+    return result.stdout
 
 
 def _reason(lines: Sequence[str]) -> str:
-    """Return LLVM's message without its location; in a Python traceback it is the line after the frames."""
-    outside = [line for line in lines if not line.startswith((" ", "Traceback"))]
-    error = (outside or lines)[0]
-    found = re.search(r"in function .*?: (.*)", error)
-    return f"LLVM's BPF back end gave up: {found[1].rstrip('.') if found else error}"
+    """Return LLVM's message without its location; in a Python traceback, the message follows the frames."""
+    messages = [line for line in lines if not line.startswith((" ", "Traceback"))]
+    error = (messages or lines)[0]
+    match = re.search(r"in function .*?: (.*)", error)
+    return f"LLVM's BPF back end gave up: {match[1].rstrip('.') if match else error}"
 
 
-def with_maps(code: bytes, descriptors: Mapping[int, int]) -> bytes:
+def insert_map_descriptors(code: bytes, descriptors: Mapping[int, int]) -> bytes:
     out = bytearray(code)
     for at, each in wide_loads(code):
         if each.immediate in descriptors:
@@ -140,8 +140,8 @@ def _relocate(
         at = start[section.info] + offset
         if kind != _R_BPF_64_32 or defined_in not in start:
             strings = sections[symbols.link].offset
-            called = data[strings + name : data.index(b"\0", strings + name)].decode()
-            raise AssemblyError(f"LLVM needs `{called or section.name}`, which BPF does not have")
+            symbol_name = data[strings + name : data.index(b"\0", strings + name)].decode()
+            raise AssemblyError(f"LLVM needs `{symbol_name or section.name}`, which BPF does not have")
         (addend,) = struct.unpack_from("<i", code, at + 4)
         target = start[defined_in] + value + (addend + 1) * SIZE
         struct.pack_into("<i", code, at + 4, (target - at) // SIZE - 1)

@@ -88,16 +88,16 @@ def load(kind: int, code: bytes, name: str) -> int:
 def _load(kind: int, code: bytes, name: str, log: bytearray | bytes) -> int:
     instructions = ctypes.create_string_buffer(code, len(code))
     licence = ctypes.create_string_buffer(b"GPL")
-    shown = (ctypes.c_char * len(log)).from_buffer(log) if isinstance(log, bytearray) else None
+    log_buffer = (ctypes.c_char * len(log)).from_buffer(log) if isinstance(log, bytearray) else None
     attribute = struct.pack(
         "IIQQIIQII16s",
         kind,
         len(code) // _INSTRUCTION_BYTES,
         ctypes.addressof(instructions),
         ctypes.addressof(licence),
-        1 if shown else 0,
+        1 if log_buffer else 0,
         len(log),
-        ctypes.addressof(shown) if shown else 0,
+        ctypes.addressof(log_buffer) if log_buffer else 0,
         0,
         0,
         name.encode()[:15],
@@ -124,7 +124,7 @@ class TestRun:
         return TestRunResult(code, self._out.raw[:size], duration)
 
     def compiled(self, size: int, interface: int = 1) -> CompiledRun:
-        """Return what compiled code needs to run frames of one size; valid as long as this object exists."""
+        """Return what runs frames of `size` bytes from compiled code; valid while this object exists."""
         self._prepare(size, interface, 1)
         addresses = (ctypes.addressof(buffer) for buffer in (self._attribute, self._in))
         return CompiledRun(_SYSCALL[platform.machine()], _TEST_RUN, *addresses)
@@ -143,10 +143,10 @@ class TestRun:
 
 
 class CompiledRun(NamedTuple):
-    number: int
+    number: int  # of the system call
     command: int
-    attribute: int
-    frame: int
+    attribute: int  # address
+    frame: int  # address
 
 
 class TestRunResult(NamedTuple):

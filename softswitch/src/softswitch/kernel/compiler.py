@@ -11,7 +11,7 @@ import llvmlite.binding as llvm
 CPU = "v3"
 FEATURES = "+allows-misaligned-mem-access"
 STACK_BYTES = 1 << 15
-"""Stack that LLVM may use: far more than BPF has (`spills`)."""
+"""Size of the stack that LLVM may use: far more than BPF has (`spills`)."""
 VERSION = f"{llvmlite.__version__} {CPU} {FEATURES} {STACK_BYTES}"
 
 
@@ -25,8 +25,8 @@ def compile_object(source: str) -> bytes:
     llvm.set_option("softswitch", f"-bpf-stack-size={STACK_BYTES}")
     target = machine()
     # LLVM would replace stores and loops by calls of memset and memcpy, which BPF does not have.
-    defined = r"^(define [^{]*?)(?= section| noinline| alwaysinline|$)"
-    text = re.sub(defined, r'\1 "no-builtins"', source, flags=re.M)
+    definition = r"^(define [^{]*?)(?= section| noinline| alwaysinline|$)"
+    text = re.sub(definition, r'\1 "no-builtins"', source, flags=re.M)
     module = llvm.parse_assembly(text)
     module.triple, module.data_layout = target.triple, str(target.target_data)
     module.verify()

@@ -1,15 +1,15 @@
 """Control-plane reads and writes, which a small BPF program executes under the lock of packet processing.
 
 This process must never hold that lock, since a packet on its CPU would wait for it forever. So changes go
-into a journal in the mailbox, consistent reads are copied to it, and BPF_PROG_TEST_RUN runs the program. Its
-type is `XDP`, so that no softirq interrupts it.
+into a journal in the mailbox, consistent reads are copied to it, and BPF_PROG_TEST_RUN runs the program. The
+program has the type `XDP`, so that no softirq interrupts it.
 
     entries, first, words       number of journal entries; first word of the state to copy, and how many
     journal                     (word of the state, mask, value) each, `JOURNAL_ENTRIES` at most
     copy                        `COPY_WORDS` at most
 
 The program also counts the entries that it has applied. So a control plane that is rebuilt by replaying its
-requests (`pins`) knows how many of them had been applied, even if the previous process was killed in a batch.
+requests (`pins`) knows how many entries were applied, even if the previous process was killed in a batch.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from softswitch.codegen.loops import Variable, repeat_while
 from softswitch.errors import KernelError
 from softswitch.kernel import bpf
 from softswitch.kernel.arena import APPLIED, MAILBOX, STATE, Arena
-from softswitch.kernel.assembler import with_maps
+from softswitch.kernel.assembler import insert_map_descriptors
 from softswitch.kernel.program import Builder
 from softswitch.kernel.target import ARENA_MAP
 from softswitch.llvmir import I64, byte_offset, integer, word
@@ -43,7 +43,7 @@ _COPY = _JOURNAL + _ENTRY_WORDS * JOURNAL_ENTRIES
 COPY_WORDS = 1 << 15
 MAILBOX_BYTES = (_COPY + COPY_WORDS) * WORD_BYTES
 _XDP_DROP = 1
-_FRAME = bytes(64)  # a test run needs one
+_FRAME = bytes(64)  # a test run needs a frame
 _NO_ENTRIES = np.empty((0, _ENTRY_WORDS), dtype=np.uint64)
 
 
@@ -62,7 +62,7 @@ def control_code() -> bytes:
 
 def _work_function(builder: Builder) -> llvm.Function:
     """Return `work(state, mailbox)`, which returns the number of journal entries."""
-    # A separate function, since a loop that the kernel ends returns from its function.
+    # A separate function, because a function returns when the kernel ends one of its loops.
     pointer = builder.target.pointer
     function = llvm.Function(builder.module, llvm.FunctionType(I64, [pointer, pointer]), "work")
     function.linkage = "internal"
@@ -71,20 +71,20 @@ def _work_function(builder: Builder) -> llvm.Function:
     state, box = function.args
     one = integer(64, 1)
     count, first, words = (b.load(word(b, box, n), typ=I64) for n in (_ENTRIES, _FIRST, _WORDS))
-    done = Variable(b, I64)
-    with repeat_while(b, lambda: b.icmp_unsigned("<", done.get(), count)):
-        at = b.add(b.mul(done.get(), integer(64, _ENTRY_WORDS)), integer(64, _JOURNAL))
+    position = Variable(b, I64)
+    with repeat_while(b, lambda: b.icmp_unsigned("<", position.get(), count)):
+        at = b.add(b.mul(position.get(), integer(64, _ENTRY_WORDS)), integer(64, _JOURNAL))
         entry = word(b, box, at)
         offset, mask, value = (b.load(word(b, entry, n), typ=I64) for n in range(_ENTRY_WORDS))
-        changed = word(b, state, offset)
-        unchanged = b.and_(b.load(changed, typ=I64), b.not_(mask))
-        b.store(b.or_(unchanged, b.and_(value, mask)), changed)
-        done.set(b.add(done.get(), one))
-    done.set(integer(64, 0))
-    with repeat_while(b, lambda: b.icmp_unsigned("<", done.get(), words)):
-        value = b.load(word(b, state, b.add(first, done.get())), typ=I64)
-        b.store(value, word(b, box, b.add(done.get(), integer(64, _COPY))))
-        done.set(b.add(done.get(), one))
+        target = word(b, state, offset)
+        unchanged = b.and_(b.load(target, typ=I64), b.not_(mask))
+        b.store(b.or_(unchanged, b.and_(value, mask)), target)
+        position.set(b.add(position.get(), one))
+    position.set(integer(64, 0))
+    with repeat_while(b, lambda: b.icmp_unsigned("<", position.get(), words)):
+        value = b.load(word(b, state, b.add(first, position.get())), typ=I64)
+        b.store(value, word(b, box, b.add(position.get(), integer(64, _COPY))))
+        position.set(b.add(position.get(), one))
     b.ret(count)
     return function
 
@@ -92,7 +92,7 @@ def _work_function(builder: Builder) -> llvm.Function:
 class ArenaMemory(Memory):
     """The state in an arena. Packets see the changes of a `locked` block atomically, at its end.
 
-    A batch of more than `JOURNAL_ENTRIES` words is applied in several steps.
+    A batch of more than `JOURNAL_ENTRIES` words is applied in several steps, each atomic.
     """
 
     def __init__(self, arena: Arena, size: int) -> None:
@@ -101,11 +101,13 @@ class ArenaMemory(Memory):
         self._box = arena.view(arena.mailbox, MAILBOX_BYTES)
         self._copy = np.zeros(len(self.words), dtype=np.uint64)
         """State as written by the control plane; words that packets write (such as counters) are stale."""
-        self._log = np.zeros(1 + LOG_ENTRIES, dtype=np.int64)
+        self._log = np.zeros(1 + LOG_ENTRIES, dtype=np.int64)  # count, then words changed by compiled code
         self.log_address = self._log.ctypes.data
         self._last = np.empty(len(self.words), dtype=np.int32)  # by word, its last position in the log
         self._pending: list[npt.NDArray[np.uint64]] = []
-        self._program = bpf.load(bpf.XDP, with_maps(control_code(), {ARENA_MAP: arena.descriptor}), "control")
+        self._program = bpf.load(
+            bpf.XDP, insert_map_descriptors(control_code(), {ARENA_MAP: arena.descriptor}), "control"
+        )
         self._run = bpf.TestRun(self._program, bpf.XDP)
         self._unreplayed = int(arena.words[APPLIED // 8])
         """Entries that the previous control plane has applied and this one has not replayed yet."""
@@ -164,21 +166,21 @@ class ArenaMemory(Memory):
         with self.control:
             self._log[0] = 0
             yield self._copy
-            changed = self._changed()
-            self._pending.append(_journal(changed.view(np.uint64), WORD_MASK, self._copy[changed]))
+            changed = self._changed_words()
+            self._pending.append(_journal_entries(changed.view(np.uint64), WORD_MASK, self._copy[changed]))
             self._publish()
 
-    def _changed(self) -> npt.NDArray[np.int64]:
+    def _changed_words(self) -> npt.NDArray[np.int64]:
         """Return the words in the log without duplicates: each at its last position, which avoids sorting."""
         log = self._log[1 : 1 + self._log[0]]
         positions = np.arange(len(log), dtype=np.int32)
         self._last[log] = positions
-        once: npt.NDArray[np.int64] = log[self._last[log] == positions]
-        return once
+        unique: npt.NDArray[np.int64] = log[self._last[log] == positions]
+        return unique
 
     def _record(self, offsets: Words, masks: Words | int, values: Words) -> None:
         self._copy[offsets] = self._copy[offsets] & ~np.uint64(masks) | values & np.uint64(masks)
-        self._pending.append(_journal(offsets, masks, values))
+        self._pending.append(_journal_entries(offsets, masks, values))
 
     def _publish(self) -> None:
         pending, self._pending = self._pending, []
@@ -204,7 +206,7 @@ class ArenaMemory(Memory):
         bpf.close(self._program)
 
 
-def _journal(offsets: Words, masks: Words | int, values: Words) -> Words:
+def _journal_entries(offsets: Words, masks: Words | int, values: Words) -> Words:
     entries = np.empty((len(offsets), _ENTRY_WORDS), dtype=np.uint64)
     entries[:, 0], entries[:, 1], entries[:, 2] = offsets, masks, values
     return entries

@@ -33,9 +33,9 @@ def set_persistent(descriptor: int, is_persistent: bool = True) -> None:
 
 def set_flag(name: str, flag: int, is_on: bool = True) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        named = name.encode()
-        before: int = struct.unpack_from(
-            "H", fcntl.ioctl(any_socket, _SIOCGIFFLAGS, struct.pack("16s16x", named)), 16
+        encoded_name = name.encode()
+        old_flags: int = struct.unpack_from(
+            "H", fcntl.ioctl(any_socket, _SIOCGIFFLAGS, struct.pack("16s16x", encoded_name)), 16
         )[0]
-        after = before | flag if is_on else before & ~flag
-        fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sH14x", named, after))
+        new_flags = old_flags | flag if is_on else old_flags & ~flag
+        fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sH14x", encoded_name, new_flags))

@@ -24,28 +24,28 @@ TYPE, _TYPE_BYTES = 12, 2
 VLAN_TAG = 4
 _TAGGED = int.from_bytes(b"\x81\x00", sys.byteorder)
 _REDIRECT, _CHECK_MTU = 23, 163  # helper functions
-_Do = Callable[[list[llvm.Value], llvm.Value, int], None]
+_EmitPart = Callable[[list[llvm.Value], llvm.Value, int], None]
 
 
 class Frame(ABC):
-    """The frame that a program was called with; failed operations branch to the block `failed`."""
+    """The frame that a program was called with; failed operations branch to the block `on_failure`."""
 
     name: ClassVar[str]
-    kind: ClassVar[int]
-    lost: ClassVar[int]
-    passed: ClassVar[int]
-    data: ClassVar[int]
+    kind: ClassVar[int]  # type of the program
+    drop_code: ClassVar[int]
+    pass_code: ClassVar[int]
+    data: ClassVar[int]  # this and the following: offsets of fields of the context
     data_end: ClassVar[int]
     interface: ClassVar[int]
 
-    def __init__(self, builder: Builder, failed: llvm.Block) -> None:
+    def __init__(self, builder: Builder, on_failure: llvm.Block) -> None:
         self._builder, self.b = builder, builder.b
         self._context = builder.context
-        self.failed = failed
+        self.on_failure = on_failure
         self._offset = OpaqueVariable(self.b, I64, name="offset")
 
     def field(self, offset: int) -> llvm.Value:
-        """Return the current value of a field of the context, of 32 bits."""
+        """Return the current value of a 32-bit field of the context."""
         return self._builder.target.load_opaque(self.b, byte_offset(self.b, self._context, offset), I32)
 
     def _address(self, offset: int) -> llvm.Value:
@@ -65,8 +65,8 @@ class Frame(ABC):
         """Make all bytes contiguous and writable."""
 
     @abstractmethod
-    def restore_vlan_tags(self, room: llvm.Value) -> None:
-        """Insert the VLAN tags that the kernel has removed; `room` is memory for the frame's front."""
+    def restore_vlan_tags(self, scratch: llvm.Value) -> None:
+        """Insert the VLAN tags that the kernel has removed; `scratch` is memory for the first bytes."""
 
     @abstractmethod
     def grow_front(self, size: llvm.Value) -> None: ...
@@ -82,15 +82,15 @@ class Frame(ABC):
     @abstractmethod
     def send_copy(self, interface: llvm.Value) -> None: ...
 
-    def require_mtu(self, interface: llvm.Value, room: llvm.Value, too_large: llvm.Block) -> None:
+    def require_mtu(self, interface: llvm.Value, scratch: llvm.Value, too_large: llvm.Block) -> None:
         """Branch to `too_large` if the frame without its first VLAN tag exceeds an interface's MTU."""
         # Packet sockets have the same limit.
         b = self.b
-        tagged, retry, fits = (b.append_basic_block(name) for name in ("beyond", "without_tag", "fits_mtu"))
-        b.cbranch(self._is_beyond_mtu(interface, 0), tagged, fits).set_weights([1, 1 << 20])
-        b.position_at_end(tagged)
-        self.load(room, integer(64, TYPE + _TYPE_BYTES))
-        kind = b.load(byte_offset(b, room, TYPE), typ=llvm.IntType(16), align=1)
+        beyond, retry, fits = (b.append_basic_block(name) for name in ("beyond", "without_tag", "fits_mtu"))
+        b.cbranch(self._is_beyond_mtu(interface, 0), beyond, fits).set_weights([1, 1 << 20])
+        b.position_at_end(beyond)
+        self.load(scratch, integer(64, TYPE + _TYPE_BYTES))
+        kind = b.load(byte_offset(b, scratch, TYPE), typ=llvm.IntType(16), align=1)
         b.cbranch(b.icmp_unsigned("==", kind, integer(16, _TAGGED)), retry, too_large)
         b.position_at_end(retry)
         b.cbranch(self._is_beyond_mtu(interface, -VLAN_TAG), too_large, fits)
@@ -109,7 +109,7 @@ class Frame(ABC):
     def _check(self, code: llvm.Value) -> None:
         b = self.b
         good = b.append_basic_block("done")
-        b.cbranch(b.icmp_unsigned("==", resize(b, code, 32), integer(32, 0)), good, self.failed)
+        b.cbranch(b.icmp_unsigned("==", resize(b, code, 32), integer(32, 0)), good, self.on_failure)
         b.position_at_end(good)
 
     # -- bytes
@@ -141,8 +141,8 @@ class Frame(ABC):
 
         self._each_part(size, [target, source], copy)
 
-    def _each_part(self, size: llvm.Value, starts: list[llvm.Value], do: _Do) -> None:
-        """Call `do` for each part of `size` bytes, with addresses in the frame, offset and width in bits."""
+    def _each_part(self, size: llvm.Value, starts: list[llvm.Value], emit: _EmitPart) -> None:
+        """Call `emit` per part of `size` bytes, with addresses in the frame, offset, and width in bits."""
         # Data and end are loaded again for each part, so that the verifier knows them and LLVM spills
         # neither.
         b = self.b
@@ -170,7 +170,7 @@ class Frame(ABC):
             width = min(step, 8) * 8
             for part in range(0, step, 8):
                 parts = [b.gep(frame, [integer(64, part)], source_etype=I8) for frame in frames]
-                do(parts, b.add(offset, integer(64, part)), width)
+                emit(parts, b.add(offset, integer(64, part)), width)
             self._offset.set(following)
             b.branch(head)
             b.position_at_end(after)
@@ -183,7 +183,7 @@ _CLONE_REDIRECT, _VLAN_POP, _CHANGE_TAIL, _PULL_DATA, _CHANGE_HEAD = 13, 19, 38,
 class Skb(Frame):
     """A frame at tcx, whose first VLAN tag the kernel stores outside of the bytes."""
 
-    name, kind, lost, passed = "tcx", bpf.SCHED_CLS, 2, 0xFFFF_FFFF  # TC_ACT_SHOT, TCX_NEXT
+    name, kind, drop_code, pass_code = "tcx", bpf.SCHED_CLS, 2, 0xFFFF_FFFF  # TC_ACT_SHOT, TCX_NEXT
     interface, data, data_end = 40, 76, 80
 
     def length(self) -> llvm.Value:
@@ -198,21 +198,21 @@ class Skb(Frame):
         with b.if_then(b.icmp_unsigned("<", linear, self.length()), likely=False):
             self._check(call_helper(b, _PULL_DATA, I64, self._context, self.length()))
 
-    def restore_vlan_tags(self, room: llvm.Value) -> None:
+    def restore_vlan_tags(self, scratch: llvm.Value) -> None:
         """Insert the removed tags: popping one makes the kernel extract the next one from the frame."""
         b, end = self.b, OpaqueVariable(self.b, I64, integer(64, TYPE), name="end")
         with b.if_then(self._has_tag(), likely=False):
             with repeat_while(b, self._has_tag):
-                tag = byte_offset(b, room, end.get())
+                tag = byte_offset(b, scratch, end.get())
                 protocol, tci = (resize(b, self.field(o), 16) for o in (_VLAN_PROTO, _VLAN_TCI))
                 b.store(protocol, tag, align=1)  # already in network order
                 b.store(b.bswap(tci), byte_offset(b, tag, 2), align=1)
                 self._check(call_helper(b, _VLAN_POP, I64, self._context))
                 end.set(b.add(end.get(), integer(64, VLAN_TAG)))
             self.make_linear()
-            self.load(room, integer(64, TYPE))
+            self.load(scratch, integer(64, TYPE))
             self.grow_front(b.sub(end.get(), integer(64, TYPE)))
-            self.store(room, end.get())
+            self.store(scratch, end.get())
 
     def _has_tag(self) -> llvm.Value:
         return self.b.icmp_unsigned("!=", self.field(_VLAN_PRESENT), integer(32, 0))
@@ -234,12 +234,12 @@ _ADJUST_HEAD, _ADJUST_TAIL = 44, 65  # helper functions
 class XdpFrame(Frame):
     """A frame at the driver, or before the traffic control layer (generic XDP). It cannot be copied."""
 
-    name, kind, lost, passed = "xdp", bpf.XDP, 1, 2  # XDP_DROP, XDP_PASS
+    name, kind, drop_code, pass_code = "xdp", bpf.XDP, 1, 2  # XDP_DROP, XDP_PASS
     data, data_end, interface = 0, 4, 12
 
     def length(self) -> llvm.Value:
         length = self.b.sub(self._address(self.data_end), self._address(self.data))
-        # Otherwise LLVM adds to pointers one by one, which the verifier refuses.
+        # Without `black_box`, LLVM adds to the pointers one by one, which the verifier refuses.
         return self._builder.target.black_box(self.b, length)
 
     def is_segmented(self) -> llvm.Value:
@@ -249,7 +249,7 @@ class XdpFrame(Frame):
     def make_linear(self) -> None:
         """Do nothing: the frame is contiguous."""
 
-    def restore_vlan_tags(self, _room: llvm.Value) -> None:
+    def restore_vlan_tags(self, _scratch: llvm.Value) -> None:
         """Do nothing: removed tags are not visible to XDP."""
 
     def grow_front(self, size: llvm.Value) -> None:
@@ -261,5 +261,5 @@ class XdpFrame(Frame):
         self._check(call_helper(self.b, _ADJUST_TAIL, I64, self._context, self.b.sext(more, I64)))
 
     def send_copy(self, interface: llvm.Value) -> None:
-        """Raise KernelError: the kernel has no helper function for it."""
+        """Raise KernelError: the kernel has no helper function that copies XDP frames."""
         raise KernelError("XDP cannot send one frame to several ports (clone, multicast): use tcx")

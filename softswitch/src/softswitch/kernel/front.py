@@ -36,7 +36,7 @@ _SLACK = 64
 
 
 class FrontOutput(OutputWriter):
-    """Records without payloads; the sizes of headers and payload are at `lengths` in the CPU's area."""
+    """Records without payloads; `lengths` is the offset in the CPU's area of headers' and payload's sizes."""
 
     def __init__(
         self, packet: Packet, memory: llvm.Value, capacity: llvm.Value, target: Bpf, lengths: int
@@ -58,7 +58,7 @@ def build_front(
     reads_clock: bool = True,
     frame: type[Frame] = Skb,
 ) -> Code:
-    """Return the program for frames of a type; without a clock, times are read from `arena.CLOCK`."""
+    """Return the program for a type of frame; without `reads_clock`, it takes times from `arena.CLOCK`."""
     options = {"frame": frame.name, "priority queues": priority_queues, "reads the clock": reads_clock}
     return cached_code(
         program, options, lambda: _FrontEnd(program, layout, priority_queues, reads_clock, frame).build()
@@ -74,7 +74,7 @@ class _FrontEnd:
         reads_clock: bool,
         frame_type: type[Frame],
     ) -> None:
-        self.builder = builder = Builder(frame_type.name, frame_type.lost, reads_clock)
+        self.builder = builder = Builder(frame_type.name, frame_type.drop_code, reads_clock)
         self.b, self.target = builder.b, builder.target
         self.max_parsed_bytes, self.may_copy = max_parsed_bytes(program), needs_queues(program)
         self.has_notices = any(map(program.has, (ir.Digest, ir.LogMessage, ir.Assert, ir.CountLoop)))
@@ -89,12 +89,12 @@ class _FrontEnd:
         frame, out = (self.target.allocate(size) for size in (FRAME_BYTES + _SLACK, _OUT_BYTES + _SLACK))
         area = self.target.area(self.b)
         self.frame, self.out, self.lengths = (byte_offset(self.b, area, o) for o in (frame, out, lengths))
-        self.drop, failed = (self.b.append_basic_block(name) for name in ("drop", "failed"))
+        self.drop, on_failure = (self.b.append_basic_block(name) for name in ("drop", "failed"))
         self.port = OpaqueVariable(self.b, I64, name="port")
-        self.kernel = frame_type(builder, failed)
+        self.kernel_frame = frame_type(builder, on_failure)
         with self.b.goto_block(self.drop):
             self.b.ret(builder.lost)
-        with self.b.goto_block(failed):
+        with self.b.goto_block(on_failure):
             self._count(self.port.get(), arena.UNSENT)
             self.b.branch(self.drop)
 
@@ -105,14 +105,14 @@ class _FrontEnd:
         self._count(port, arena.RECEIVED)
         self._count_run(port)
         self._require_size(port)
-        self.kernel.restore_vlan_tags(self.frame)
-        self.kernel.make_linear()
-        length = self.kernel.length()
-        wanted = length
+        self.kernel_frame.restore_vlan_tags(self.frame)
+        self.kernel_frame.make_linear()
+        length = self.kernel_frame.length()
+        loaded_length = length
         if self.max_parsed_bytes is not None:
             limit = integer(64, self.max_parsed_bytes)
-            wanted = b.select(b.icmp_unsigned("<", length, limit), length, limit)
-        self.kernel.load(self.frame, wanted)
+            loaded_length = b.select(b.icmp_unsigned("<", length, limit), length, limit)
+        self.kernel_frame.load(self.frame, loaded_length)
         count = self.builder.process(
             resize(b, port, 32), self.frame, resize(b, length, 32), t_in, now, self.out,
             integer(32, _OUT_BYTES),
@@ -124,7 +124,7 @@ class _FrontEnd:
 
     def _port(self) -> llvm.Value:
         b = self.b
-        interface = b.zext(self.kernel.field(self.kernel.interface), I64)
+        interface = b.zext(self.kernel_frame.field(self.kernel_frame.interface), I64)
         product = b.mul(interface, self.builder.word(arena.MULTIPLIER))
         slot = b.lshr(b.and_(product, integer(64, (1 << 32) - 1)), integer(64, 32 - arena.SLOT_BITS))
         entry = self._word(arena.PORT_OF, slot)
@@ -134,12 +134,12 @@ class _FrontEnd:
         return port
 
     def _require_size(self, port: llvm.Value) -> None:
-        b, length = self.b, self.kernel.length()
-        is_segmented = self.kernel.is_segmented()
+        b, length = self.b, self.kernel_frame.length()
+        is_segmented = self.kernel_frame.is_segmented()
         is_large = b.icmp_unsigned(">", length, integer(64, MAX_FRAME_BYTES))
         with b.if_then(b.or_(is_segmented, is_large), likely=False):
             self._count(port, arena.OVERSIZE_IN)
-            b.store(length, self._counter(port, arena.LARGEST))
+            b.store(length, self._counter(port, arena.OVERSIZE_BYTES))
             b.branch(self.drop)
 
     def _word(self, offset: int, index: llvm.Value) -> llvm.Value:
@@ -187,7 +187,7 @@ class _FrontEnd:
         self._require(b.icmp_unsigned("!=", last, integer(64, 0)))
         interface = self._prepare(last, self.drop)
         self._count(self.port.get(), arena.SENT)
-        b.ret(self.kernel.send(interface))
+        b.ret(self.kernel_frame.send(interface))
 
     def _records(self, count: llvm.Value) -> Iterator[tuple[llvm.Value, llvm.Value, llvm.Value]]:
         b = self.b
@@ -205,36 +205,39 @@ class _FrontEnd:
         b = self.b
         with b.if_then(b.icmp_unsigned("!=", pending, integer(64, 0))):
             after = b.append_basic_block("copied")
-            otherwise, self.kernel.failed = self.kernel.failed, b.append_basic_block("not_copied")
-            with b.goto_block(self.kernel.failed):
+            on_failure, self.kernel_frame.on_failure = (
+                self.kernel_frame.on_failure,
+                b.append_basic_block("not_copied"),
+            )
+            with b.goto_block(self.kernel_frame.on_failure):
                 self._count(self.port.get(), arena.UNSENT)
                 b.branch(after)
             interface = self._prepare(pending, after)
-            self.kernel.send_copy(interface)
+            self.kernel_frame.send_copy(interface)
             self._count(self.port.get(), arena.SENT)
             b.branch(after)
             b.position_at_end(after)
-            self.kernel.failed = otherwise
+            self.kernel_frame.on_failure = on_failure
 
     def _prepare(self, pending: llvm.Value, otherwise: llvm.Block) -> llvm.Value:
         # Branches to `otherwise` if the port has no interface, or the frame is too large for it.
         b = self.b
-        some = b.append_basic_block("port")
+        has_interface = b.append_basic_block("port")
         record = byte_offset(b, self.out, b.sub(pending, integer(64, 1)))
         port = b.and_(b.zext(b.load(record, typ=I32), I64), integer(64, PORT_NUMBERS - 1))
         self.port.set(port)
         interface = self._word(arena.INTERFACE_OF, port)
         missing = b.append_basic_block("missing")
-        b.cbranch(b.icmp_unsigned("!=", interface, integer(64, 0)), some, missing)
+        b.cbranch(b.icmp_unsigned("!=", interface, integer(64, 0)), has_interface, missing)
         with b.goto_block(missing):
             b.atomic_rmw("add", self.builder.at(arena.NO_SUCH_PORT), integer(64, 1), "monotonic")
             b.branch(otherwise)
-        b.position_at_end(some)
+        b.position_at_end(has_interface)
         length = b.zext(b.load(byte_offset(b, record, 4), typ=I32), I64)
         data = byte_offset(b, record, HEAD_BYTES)
         if self.max_parsed_bytes is None:
             self._fit(length)
-            self.kernel.store(data, length)
+            self.kernel_frame.store(data, length)
         else:
             self._fit_front(data, length)
         self._require_mtu(interface, otherwise)
@@ -242,30 +245,30 @@ class _FrontEnd:
 
     def _require_mtu(self, interface: llvm.Value, otherwise: llvm.Block) -> None:
         too_large = self.b.append_basic_block("too_large")
-        self.kernel.require_mtu(interface, self.frame, too_large)
+        self.kernel_frame.require_mtu(interface, self.frame, too_large)
         with self.b.goto_block(too_large):
             self._count(self.port.get(), arena.OVERSIZE_OUT)
             self.b.branch(otherwise)
 
     def _fit(self, length: llvm.Value) -> None:
-        with self.b.if_then(self.b.icmp_unsigned("!=", self.kernel.length(), length)):
-            self.kernel.set_length(length)
+        with self.b.if_then(self.b.icmp_unsigned("!=", self.kernel_frame.length(), length)):
+            self.kernel_frame.set_length(length)
 
     def _fit_front(self, data: llvm.Value, length: llvm.Value) -> None:
         b = self.b
         headers, payload = (b.load(byte_offset(b, self.lengths, o), typ=I64) for o in (0, 8))
         front = b.select(b.icmp_unsigned("<", headers, length), headers, length)
         payload_size = b.sub(length, front)
-        old_front = b.sub(self.kernel.length(), payload)
+        old_front = b.sub(self.kernel_frame.length(), payload)
         with b.if_then(b.icmp_unsigned(">", front, old_front)):
-            self.kernel.grow_front(b.sub(front, old_front))
+            self.kernel_frame.grow_front(b.sub(front, old_front))
         moves = b.and_(
             b.icmp_unsigned("<", front, old_front), b.icmp_unsigned("!=", payload_size, integer(64, 0))
         )
         with b.if_then(moves):
-            self.kernel.move(target=front, source=old_front, size=payload_size)
+            self.kernel_frame.move(target=front, source=old_front, size=payload_size)
         self._fit(length)
-        self.kernel.store(data, front)
+        self.kernel_frame.store(data, front)
 
 
 def max_parsed_bytes(program: ir.Program) -> int | None:
@@ -288,15 +291,15 @@ def max_parsed_bytes(program: ir.Program) -> int | None:
         if size and is_in_cycle(program.parser, number):
             return None
         total += size
-    return total + max(map(_bytes_ahead, program.parser), default=0)
+    return total + max(map(_lookahead_bytes, program.parser), default=0)
 
 
-def _bytes_ahead(part: object) -> int:
+def _lookahead_bytes(part: object) -> int:
     maximum = 0
     if isinstance(part, ir.Lookahead):
         maximum = -(-(part.offset + part.width) // 8)
     if isinstance(part, tuple | list):
-        return max([maximum, *map(_bytes_ahead, part)])
+        return max([maximum, *map(_lookahead_bytes, part)])
     if is_dataclass(part):
-        return max([maximum, *(_bytes_ahead(getattr(part, field.name)) for field in fields(part))])
+        return max([maximum, *(_lookahead_bytes(getattr(part, field.name)) for field in fields(part))])
     return maximum

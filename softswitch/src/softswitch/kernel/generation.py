@@ -14,12 +14,12 @@ _FIRST_ADDRESS, _ADDRESS_SPAN, _ADDRESS_RANGES = 1 << 44, 1 << 32, 1 << 10
 
 
 class Generation:
-    """The pinned objects of one pipeline; it `is_restored` if another process has created them."""
+    """The pinned objects of one pipeline; `is_restored` is true if another process created them."""
 
     def __init__(self, folder: Path, number: int, is_restored: bool) -> None:
         self.number, self.is_restored = number, is_restored
         self.is_current = is_restored
-        """Whether packets are processed by it; otherwise it is removed with its pipeline."""
+        """Whether the pipeline processes packets; if not, closing the pipeline removes the generation."""
         self.folder = folder / str(number)
         self._objects = folder / OBJECTS / str(number)
         # An arena has the same address in every process that maps it.
@@ -28,7 +28,7 @@ class Generation:
             self.folder.mkdir()
             self._objects.mkdir()
 
-    def map(self, name: str, create: Callable[[], int]) -> int:
+    def open_map(self, name: str, create: Callable[[], int]) -> int:
         path = self._objects / name
         if self.is_restored:
             return bpf.open_pinned(path)

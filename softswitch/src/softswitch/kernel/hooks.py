@@ -39,13 +39,13 @@ class Hook(Enum):
         return bpf.attach(program, interface, bpf.XDP_HOOK, _DRIVER if self is Hook.XDP else _GENERIC)
 
     def entry(self, programs: int) -> int:
-        """Load a program that calls the one in a map (`bpf.set_program`), or drops; return its descriptor."""
+        """Load a program that tail-calls the program in a map, or else drops; return its file descriptor."""
         # The kernel accounts a tail call to its caller, so `bpf.usage` includes all frames.
         code = [
             struct.pack("<BBhiq", 0x18, 0x12, 0, programs, 0),  # r2: the map, by its file descriptor
             struct.pack("<BBhi", 0xB4, 3, 0, 0),  # r3: its first program
             struct.pack("<BBhi", 0x85, 0, 0, 12),  # tail call
-            struct.pack("<BBhi", 0xB4, 0, 0, self.frame.lost),
+            struct.pack("<BBhi", 0xB4, 0, 0, self.frame.drop_code),
             struct.pack("<BBhi", 0x95, 0, 0, 0),  # exit
         ]
         return bpf.load(self.frame.kind, b"".join(code), "port")

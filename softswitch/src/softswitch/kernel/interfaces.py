@@ -33,27 +33,27 @@ class Interface:
             self.index = socket.if_nametoindex(name)
         except OSError:
             raise PortError(f"port {port}: there is no interface {name!r} here") from None
-        with contextlib.ExitStack() as opened:
+        with contextlib.ExitStack() as resources:
             try:
                 if pins is None:
-                    self._socket = opened.enter_context(socket.socket(socket.AF_PACKET, socket.SOCK_RAW))
+                    self._socket = resources.enter_context(socket.socket(socket.AF_PACKET, socket.SOCK_RAW))
                     membership = struct.pack("iHH8s", self.index, _PROMISCUOUS, 0, b"")
                     self._socket.setsockopt(_SOL_PACKET, _ADD_MEMBERSHIP, membership)
                     self._program = hook.entry(programs)
-                    opened.callback(bpf.close, self._program)
-                    opened.callback(bpf.close, hook.attach(self._program, self.index))
+                    resources.callback(bpf.close, self._program)
+                    resources.callback(bpf.close, hook.attach(self._program, self.index))
                 else:
                     set_flag(name, PROMISCUOUS)
-                    self._program = self._pinned(port, programs, hook, pins)
-                    opened.callback(bpf.close, self._program)
+                    self._program = self._open_or_pin_program(port, programs, hook, pins)
+                    resources.callback(bpf.close, self._program)
             except PermissionError:
                 raise PortError(f"port {port} ({name}): it needs root or CAP_NET_RAW") from None
             except (bpf.BpfError, OSError) as error:
                 raise PortError(f"port {port} ({name}): {error}{hook.hint}") from error
-            self._opened = opened.pop_all()
+            self._resources = resources.pop_all()
 
-    def _pinned(self, port: int, programs: int, hook: Hook, pins: Pins) -> int:
-        program, link = (pins.objects(f"{what}-{port}") for what in ("program", "link"))
+    def _open_or_pin_program(self, port: int, programs: int, hook: Hook, pins: Pins) -> int:
+        program, link = (pins.open_object(f"{what}-{port}") for what in ("program", "link"))
         if program is not None and link is not None and bpf.linked_interface(link) == self.index:
             bpf.close(link)
             return program
@@ -68,7 +68,7 @@ class Interface:
         return program
 
     def close(self) -> None:
-        self._opened.close()
+        self._resources.close()
 
     def usage(self) -> bpf.Usage:
         return bpf.usage(self._program)
@@ -78,9 +78,9 @@ class CpuInterface(Interface):
     """A TAP device: it receives frames written to `descriptor`, and frames sent on it can be read there."""
 
     def __init__(self, port: int, programs: int, hook: Hook, pins: Pins | None = None) -> None:
-        pinned = None if pins is None else pins.load(CPU)
+        pinned_name = None if pins is None else pins.load(CPU)
         try:
-            self.descriptor, name = open_tap(pinned or "cpu%d")
+            self.descriptor, name = open_tap(pinned_name or "cpu%d")
         except OSError as error:
             raise PortError(f"port {port} (CPU): /dev/net/tun: {error.strerror}") from None
         try:
@@ -112,13 +112,13 @@ def _set_up(name: str) -> None:
 
 
 def tx_drops() -> Counter[str]:
-    """Return the frames dropped by each interface of this network namespace and its queueing discipline."""
-    found: Counter[str] = Counter()
+    """Return the number of frames that each interface of this namespace, or its root qdisc, has dropped."""
+    drops: Counter[str] = Counter()
     for line in Path("/proc/thread-self/net/dev").read_text().splitlines()[2:]:
         name, _, numbers = line.partition(":")
-        found[name.strip()] = int(numbers.split()[11])
+        drops[name.strip()] = int(numbers.split()[11])
     names = dict(socket.if_nameindex())
     for each in qdiscs():
         if each.is_root:  # its drops include those of its children
-            found[names.get(each.interface, "")] += each.dropped
-    return found
+            drops[names.get(each.interface, "")] += each.dropped
+    return drops

@@ -67,13 +67,13 @@ def emit_notice(builder: Builder, record: llvm.Value, size: llvm.Value) -> None:
 
 
 class NoticeRing:
-    """The consumer's end of the ring buffer; `descriptor` is readable while it has records."""
+    """The consumer's end of the ring buffer; `descriptor` is readable while the buffer has records."""
 
     def __init__(self, generation: Generation | None = None) -> None:
         buffers = partial(bpf.create_map, bpf.PERCPU_ARRAY, 4, MAX_RECORD_BYTES, 1)
         ring = partial(bpf.create_map, bpf.RINGBUF, 0, 0, RING_BYTES)
-        self.buffers = buffers() if generation is None else generation.map("buffers", buffers)
-        self.descriptor = ring() if generation is None else generation.map("notices", ring)
+        self.buffers = buffers() if generation is None else generation.open_map("buffers", buffers)
+        self.descriptor = ring() if generation is None else generation.open_map("notices", ring)
         page = mmap.PAGESIZE
         self._consumer = mmap.mmap(self.descriptor, page, mmap.MAP_SHARED)
         self._ring = mmap.mmap(

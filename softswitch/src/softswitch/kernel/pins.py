@@ -1,9 +1,9 @@
 """The folder of `--pin`: the datapath continues without the process, and the next process resumes it.
 
-lock            locked by the running switch; its process ID
+lock            locked by the running switch; contains its process ID
 bpf/switch      on a dedicated bpffs: the program array, and link and program of each port
 bpf/N           the maps of generation N: a pipeline and its control plane
-N               files of its control plane (`p4runtime.journal`)
+N               files of generation N's control plane (`p4runtime.journal`)
 current         N of the pipeline that processes packets
 *.json          values of the ports (`Pins.save`)
 """
@@ -26,7 +26,7 @@ from softswitch.kernel.devices import PROMISCUOUS, open_tap, set_flag, set_persi
 from softswitch.kernel.generation import OBJECTS, Generation
 from softswitch.kernel.steering import restore_masks
 
-CPU, STEERED, _SWITCH = "cpu", "steered", "switch"
+CPU, STEERING, _SWITCH = "cpu", "steered", "switch"
 """Names of saved values: the CPU port's device, `steering.Masks`, and the switch's identity."""
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -36,7 +36,7 @@ class Pins:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._last = 0
+        self._last_number = 0
         with contextlib.ExitStack() as undo:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
@@ -48,9 +48,9 @@ class Pins:
             self._objects = folder / OBJECTS
             self._switch = self._objects / "switch"
             self._mount()
-            current = self._current()
+            current = self._current_number()
             self.pinned = None if current is None else Generation(folder, current, is_restored=True)
-            self._tidy(current)
+            self._remove_stale(current)
             undo.pop_all()
 
     def _take_lock(self) -> None:
@@ -70,15 +70,15 @@ class Pins:
             reason = os.strerror(ctypes.get_errno())
             raise KernelError(f"--pin {self.folder}: mount bpffs on {self._objects}: {reason}")
 
-    def _current(self) -> int | None:
-        """Return the generation that processes packets; None if the machine has been rebooted since."""
+    def _current_number(self) -> int | None:
+        """Return the number of the current generation; None if there is none, as after a reboot."""
         with contextlib.suppress(OSError, ValueError):
             number = int((self.folder / "current").read_text())
             if (self._objects / str(number)).is_dir():
                 return number
         return None
 
-    def _tidy(self, current: int | None) -> None:
+    def _remove_stale(self, current: int | None) -> None:
         for number in self._numbers() - {current or 0}:
             Generation(self.folder, number, is_restored=True).remove()
         if current is None:
@@ -92,7 +92,7 @@ class Pins:
         for name in (self.identity() or {}).get("ports", {}).values():
             with contextlib.suppress(OSError):  # the interface no longer exists
                 set_flag(name, PROMISCUOUS, is_on=False)
-        restore_masks(self.load(STEERED) or {})
+        restore_masks(self.load(STEERING) or {})
         if (cpu := self.load(CPU)) is not None:
             with contextlib.suppress(OSError):
                 descriptor, _ = open_tap(cpu)
@@ -100,8 +100,8 @@ class Pins:
                 bpf.close(descriptor)
 
     def _numbers(self) -> set[int]:
-        found = [*self.folder.iterdir(), *self._objects.iterdir()]
-        return {int(path.name) for path in found if path.name.isdigit()}
+        paths = [*self.folder.iterdir(), *self._objects.iterdir()]
+        return {int(path.name) for path in paths if path.name.isdigit()}
 
     def check(self, **options: object) -> None:
         """Save version and options, or raise KernelError if the switch that pinned the folder had others."""
@@ -119,21 +119,21 @@ class Pins:
                 )
 
     def identity(self) -> dict[str, Any] | None:  # JSON
-        found: dict[str, Any] | None = self.load(_SWITCH)
-        return found
+        identity: dict[str, Any] | None = self.load(_SWITCH)
+        return identity
 
     def begin(self) -> Generation:
-        """Create a generation; its number is new, since the arena of a removed one may still be mapped."""
-        self._last = 1 + max({self._last, *self._numbers()})
-        return Generation(self.folder, self._last, is_restored=False)
+        """Create a generation; its number is new, since a removed generation's arena may still be mapped."""
+        self._last_number = 1 + max({self._last_number, *self._numbers()})
+        return Generation(self.folder, self._last_number, is_restored=False)
 
     def commit(self, generation: Generation) -> None:
         self._write("current", str(generation.number))
         generation.is_current = True
-        self._tidy(generation.number)
+        self._remove_stale(generation.number)
         self.pinned = generation
 
-    def objects(self, name: str) -> int | None:
+    def open_object(self, name: str) -> int | None:
         path = self._switch / name
         return bpf.open_pinned(path) if path.exists() else None
 
@@ -169,7 +169,7 @@ class Pins:
 
 
 def unpin(folder: Path) -> None:
-    """Remove what a switch has pinned in a folder; raises KernelError if none has, or if it is running."""
+    """Remove a switch's pinned objects and folder; raises KernelError if none exist, or the switch runs."""
     if not (folder / "lock").exists():
         raise KernelError(f"--unpin {folder}: no switch has pinned anything there")
     with contextlib.closing(Pins(folder)) as pins:

@@ -11,7 +11,7 @@ import numpy as np
 from softswitch import ir
 from softswitch.kernel import bpf, control, front
 from softswitch.kernel.arena import CONSTANTS, Arena
-from softswitch.kernel.assembler import with_maps
+from softswitch.kernel.assembler import insert_map_descriptors
 from softswitch.kernel.generation import Generation
 from softswitch.kernel.hooks import Hook
 from softswitch.kernel.notices import NoticeRing
@@ -47,7 +47,7 @@ class KernelPipeline(StatePipeline):
             RING_MAP: self.notices.descriptor,
             BUFFER_MAP: self.notices.buffers,
         }
-        self.descriptor = bpf.load(kind, with_maps(code.instructions, maps), "softswitch")
+        self.descriptor = bpf.load(kind, insert_map_descriptors(code.instructions, maps), "softswitch")
         super().__init__(program, layout, memory)
         self.close = weakref.finalize(
             self, _close, self.arena, memory, self.notices, self.descriptor, generation
@@ -73,9 +73,9 @@ def _close(
 class AttachedPipeline(KernelPipeline):
     """A program that processes the frames of interfaces (`ports`).
 
-    Without `reads_clock`, times are read from `arena.CLOCK`, for tests. With a `generation` it outlives this
-    process. If the generation is restored, replay all earlier requests first, which changes nothing in the
-    kernel, and then call `finish_replay`.
+    Without `reads_clock`, times are read from `arena.CLOCK`, for tests. With a `generation`, the program
+    outlives this process. If the generation is restored, replay all earlier requests first, which changes
+    nothing in the kernel, and then call `finish_replay`.
     """
 
     def __init__(

@@ -22,7 +22,7 @@ from softswitch.kernel import arena, bpf
 from softswitch.kernel.front import MAX_FRAME_BYTES
 from softswitch.kernel.hooks import Hook
 from softswitch.kernel.interfaces import CpuInterface, Interface, tx_drops
-from softswitch.kernel.pins import STEERED, Pins
+from softswitch.kernel.pins import STEERING, Pins
 from softswitch.kernel.pipeline import AttachedPipeline
 from softswitch.kernel.steering import Masks, restore_masks, steer
 from softswitch.ports.loop import check_ports
@@ -58,57 +58,57 @@ class KernelPorts:
         self._cpu_port = cpu_port
         self._pipeline: AttachedPipeline | None = None
         self._thread: threading.Thread | None = None
-        self._counted = np.zeros((PORT_NUMBERS, _WORDS), dtype=np.uint64)
-        self._runs = np.zeros((arena.possible_cpus(), PORT_NUMBERS), dtype=np.uint64)
-        self._lost = dict.fromkeys(_LOSSES, 0)
-        """Counters while no pipeline runs, like `_counted` and `_runs`."""
-        self._cpu_lost = self._notices_lost = 0
-        self._warned: set[int] = set()
-        with contextlib.ExitStack() as opened:
-            self._control = control_sockets or opened.enter_context(contextlib.closing(ControlSockets()))
+        self._saved_counters = np.zeros((PORT_NUMBERS, _WORDS), dtype=np.uint64)
+        self._saved_runs = np.zeros((arena.possible_cpus(), PORT_NUMBERS), dtype=np.uint64)
+        self._saved_losses = dict.fromkeys(_LOSSES, 0)
+        """Saved while no pipeline runs, like `_saved_counters` and `_saved_runs`."""
+        self._lost_cpu_frames = self._lost_notices = 0
+        self._warned_ports: set[int] = set()
+        with contextlib.ExitStack() as resources:
+            self._control = control_sockets or resources.enter_context(contextlib.closing(ControlSockets()))
             self.cpu_socket, self.notice_socket = self._control.cpu_socket, self._control.notice_socket
-            opened.callback(bpf.close, bpf.count_usage())
+            resources.callback(bpf.close, bpf.count_usage())
             self._programs = self._open_programs()
-            opened.callback(bpf.close, self._programs)
+            resources.callback(bpf.close, self._programs)
             self._interfaces: dict[int, Interface] = {}
             for number, name in ports.items():
-                opened_one = Interface(number, name, self._programs, hook, pins)
-                self._interfaces[number] = opened.enter_context(contextlib.closing(opened_one))
+                interface = Interface(number, name, self._programs, hook, pins)
+                self._interfaces[number] = resources.enter_context(contextlib.closing(interface))
             if cpu_port is not None:
-                self._cpu = opened.enter_context(
+                self._cpu = resources.enter_context(
                     contextlib.closing(CpuInterface(cpu_port, self._programs, hook, pins))
                 )
                 self._interfaces[cpu_port] = self._cpu
-            self._steer(rps_cpu, opened)
+            self._steer(rps_cpu, resources)
             self._initial_drops = self._initial_tx_drops()
             self._stop_event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-            opened.callback(os.close, self._stop_event)
-            self._opened = opened.pop_all()
+            resources.callback(os.close, self._stop_event)
+            self._resources = resources.pop_all()
 
     def _open_programs(self) -> int:
-        pinned = None if self._pins is None else self._pins.objects(_PROGRAMS)
+        pinned = None if self._pins is None else self._pins.open_object(_PROGRAMS)
         programs = bpf.create_map(bpf.PROGRAMS, 4, 4, 1) if pinned is None else pinned
         if self._pins is not None and pinned is None:
             self._pins.pin(_PROGRAMS, programs)
         return programs
 
-    def _steer(self, cpu: int | None, opened: contextlib.ExitStack) -> None:
-        """Undo the steering of a previous switch, then steer to `cpu` if there is one."""
-        before: Masks = (None if self._pins is None else self._pins.load(STEERED)) or {}
-        restore_masks(before)
+    def _steer(self, cpu: int | None, resources: contextlib.ExitStack) -> None:
+        """Undo the steering of a previous switch, then steer to `cpu` unless it is None."""
+        previous: Masks = (None if self._pins is None else self._pins.load(STEERING)) or {}
+        restore_masks(previous)
         names = [each.name for each in self._interfaces.values()]
-        before = {} if cpu is None else steer(names, cpu)
+        previous = {} if cpu is None else steer(names, cpu)
         if self._pins is None:
-            opened.callback(restore_masks, before)
+            resources.callback(restore_masks, previous)
         else:
-            self._pins.save(STEERED, before)
+            self._pins.save(STEERING, previous)
 
     def _initial_tx_drops(self) -> Counter[str]:
         pinned = None if self._pins is None else self._pins.load(_TX_DROPS)
-        before = tx_drops() if pinned is None else Counter(pinned)
+        initial = tx_drops() if pinned is None else Counter(pinned)
         if self._pins is not None and pinned is None:
-            self._pins.save(_TX_DROPS, before)
-        return before
+            self._pins.save(_TX_DROPS, initial)
+        return initial
 
     def __enter__(self) -> KernelPorts:
         return self
@@ -128,10 +128,10 @@ class KernelPorts:
             self._start_ns = int(words[arena.START_NS // 8])
         else:
             words[arena.START_NS // 8] = self._start_ns
-            self._counters_of(pipeline)[:] = self._counted
-            pipeline.arena.runs()[:] = self._runs
-            for name, place in _LOSSES.items():
-                words[place // 8] = self._lost[name]
+            self._counters_of(pipeline)[:] = self._saved_counters
+            pipeline.arena.runs()[:] = self._saved_runs
+            for name, offset in _LOSSES.items():
+                words[offset // 8] = self._saved_losses[name]
         pipeline.arena.connect({number: each.index for number, each in self._interfaces.items()})
         bpf.set_program(self._programs, pipeline.descriptor)
         if self._pins is not None and pipeline.generation is not None:
@@ -140,7 +140,7 @@ class KernelPorts:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop forwarding, unless the datapath is pinned, and drop received frames. May be repeated."""
+        """Stop the thread and, unless the datapath is pinned, drop all frames from now on. Idempotent."""
         pipeline, self._pipeline = self._pipeline, None
         if pipeline is None or self._thread is None:
             return
@@ -150,33 +150,33 @@ class KernelPorts:
         self._thread.join()
         os.eventfd_read(self._stop_event)
         self._thread = None
-        self._counted, self._lost = self._counters_of(pipeline).copy(), _losses(pipeline)
-        self._runs = pipeline.arena.runs().copy()
+        self._saved_counters, self._saved_losses = self._counters_of(pipeline).copy(), _losses(pipeline)
+        self._saved_runs = pipeline.arena.runs().copy()
 
     def close(self) -> None:
         self.stop()
-        self._opened.close()
+        self._resources.close()
 
     def now(self) -> int:
-        return (time.monotonic_ns() - self._start_ns) // 1000
+        return (time.monotonic_ns() - self._start_ns) // 1000  # µs
 
     # -- counters
 
     def counters(self) -> SwitchCounters:
-        # The kernel counts a run at its end, the programs at their beginning: read the kernel's first.
-        used = {number: interface.usage() for number, interface in self._interfaces.items()}
-        counted, runs, lost = self._counted, self._runs, self._lost
+        # The kernel counts a run at its end, a program at its beginning; so read the kernel's counts first.
+        usages = {number: interface.usage() for number, interface in self._interfaces.items()}
+        counts, runs, lost = self._saved_counters, self._saved_runs, self._saved_losses
         if self._pipeline is not None:
-            counted, lost = self._counters_of(self._pipeline).copy(), _losses(self._pipeline)
+            counts, lost = self._counters_of(self._pipeline).copy(), _losses(self._pipeline)
             runs = self._pipeline.arena.runs().copy()
         drops = tx_drops()
         ports: dict[int, PortCounters] = {}
         for number, interface in self._interfaces.items():
-            rx, sent, unsent, oversize, _, oversize_out = counted[number][:6].tolist()
+            rx, sent, unsent, oversize, _, oversize_out = counts[number][:6].tolist()
             dropped = max(0, drops[interface.name] - self._initial_drops[interface.name])
             is_cpu = interface is self._cpu
-            no_program = max(0, used[number].runs - rx)
-            rx_dropped = no_program + (self._cpu_lost if is_cpu else 0)
+            no_program = max(0, usages[number].runs - rx)
+            rx_dropped = no_program + (self._lost_cpu_frames if is_cpu else 0)
             ports[number] = PortCounters(
                 name="CPU" if is_cpu else interface.name,
                 rx=rx + rx_dropped,
@@ -188,13 +188,13 @@ class KernelPorts:
                 lost=0,
                 duplicated=0,
                 reordered=0,
-                program_ns=used[number].ns,
+                program_ns=usages[number].ns,
                 program_runs=tuple(runs[:, number].tolist()),
             )
         return SwitchCounters(
             ports=ports,
             no_such_port=lost["no_such_port"],
-            lost_notices=lost["lost_notices"] + self._notices_lost,
+            lost_notices=lost["lost_notices"] + self._lost_notices,
             datapath="kernel",
         )
 
@@ -222,34 +222,34 @@ class KernelPorts:
                 if self._stop_event in ready:
                     return
                 if pipeline.notices.descriptor in ready:
-                    self._notices(pipeline)
+                    self._forward_notices(pipeline)
                 if self._cpu is not None and self._control.switch_end.fileno() in ready:
-                    self._packets_out(self._cpu.descriptor)
+                    self._forward_packets_out(self._cpu.descriptor)
                 if self._cpu is not None and self._cpu.descriptor in ready:
-                    self._packets_in(self._cpu.descriptor)
+                    self._forward_packets_in(self._cpu.descriptor)
 
     def _warn_oversize(self, pipeline: AttachedPipeline) -> None:
-        counted = self._counters_of(pipeline)
-        for number in self._interfaces.keys() - self._warned:
-            if counted[number, arena.OVERSIZE_IN // 8]:
-                self._warned.add(number)
+        counts = self._counters_of(pipeline)
+        for number in self._interfaces.keys() - self._warned_ports:
+            if counts[number, arena.OVERSIZE_IN // 8]:
+                self._warned_ports.add(number)
                 _LOG.warning(
                     "port %d (%s): dropped a frame of %d B: it has more than %d B, or holds several segments "
                     "(segmentation offload? `ethtool -K ... tso off gso off`); later ones are only counted",
                     number,
                     self._interfaces[number].name,
-                    counted[number, arena.LARGEST // 8],
+                    counts[number, arena.OVERSIZE_BYTES // 8],
                     MAX_FRAME_BYTES,
                 )
 
-    def _notices(self, pipeline: AttachedPipeline) -> None:
+    def _forward_notices(self, pipeline: AttachedPipeline) -> None:
         for record in pipeline.notices.take():
             try:
                 self._control.notice_end.send(record, socket.MSG_DONTWAIT)
             except OSError:
-                self._notices_lost += 1
+                self._lost_notices += 1
 
-    def _packets_out(self, cpu: int) -> None:
+    def _forward_packets_out(self, cpu: int) -> None:
         for _ in range(_MAX_BURST):
             try:
                 frame = self._control.switch_end.recv(_MAX_FRAME_BYTES, socket.MSG_DONTWAIT)
@@ -258,9 +258,9 @@ class KernelPorts:
             try:
                 os.write(cpu, frame)
             except OSError:  # shorter than an Ethernet header
-                self._cpu_lost += 1
+                self._lost_cpu_frames += 1
 
-    def _packets_in(self, cpu: int) -> None:
+    def _forward_packets_in(self, cpu: int) -> None:
         for _ in range(_MAX_BURST):
             try:
                 frame = os.read(cpu, _MAX_FRAME_BYTES)
@@ -272,4 +272,4 @@ class KernelPorts:
 
 def _losses(pipeline: AttachedPipeline) -> dict[str, int]:
     words = pipeline.arena.words
-    return {name: int(words[place // 8]) for name, place in _LOSSES.items()}
+    return {name: int(words[offset // 8]) for name, offset in _LOSSES.items()}

@@ -37,7 +37,7 @@ def _try_arena() -> None:
 
 
 def _try_link(hook: Hook) -> None:
-    program = hook.constant(hook.frame.passed, "probe")
+    program = hook.constant(hook.frame.pass_code, "probe")
     try:
         bpf.close(hook.for_tap.attach(program, _LOOPBACK))
     finally:

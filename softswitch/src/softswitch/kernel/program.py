@@ -71,7 +71,7 @@ class Builder:
         return self.b.load(self.at(offset), typ=I64)
 
     def clock(self) -> tuple[llvm.Value, llvm.Value]:
-        """Return the frame's time of arrival and the current time; they are equal, except in tests."""
+        """Return the frame's time of arrival and the current time in µs; they are equal, except in tests."""
         if not self.target.reads_clock:
             return self.word(CLOCK), self.word(CLOCK + WORD_BYTES)
         now = self.target.read_clock(self.b)
@@ -99,18 +99,18 @@ class Builder:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the spin lock, which excludes other CPUs and the control plane's writes."""
-        # Softirqs do not nest on a CPU, so the holder always runs, and spinning is short. If it is not, the
-        # kernel ends the loop, and the packet is dropped.
+        # Softirqs do not nest on a CPU, so the holder always runs, and spinning is short. If the loop
+        # lasts too long, the kernel ends it, and the packet is dropped.
         b = self.b
-        spin, retry, taken = (b.append_basic_block(name) for name in ("spin", "retry", "taken"))
+        spin, retry, acquired = (b.append_basic_block(name) for name in ("spin", "retry", "acquired"))
         b.branch(spin)
         b.position_at_end(spin)
         previous = b.atomic_rmw("xchg", self.at(LOCK), integer(64, 1), "acquire")
-        b.cbranch(b.icmp_unsigned("==", previous, integer(64, 0)), taken, retry)
+        b.cbranch(b.icmp_unsigned("==", previous, integer(64, 0)), acquired, retry)
         b.position_at_end(retry)
         self.target.loop_guard(b)
         b.branch(spin)
-        b.position_at_end(taken)
+        b.position_at_end(acquired)
         yield
         b.atomic_rmw("xchg", self.at(LOCK), integer(64, 0), "release")
 

@@ -2,8 +2,8 @@
 
 LLVM may use a larger stack (`compiler.STACK_BYTES`). What does not fit is in the entry function, into which
 LLVM inlines nearly everything. The verifier knows the types of values on the stack, but takes all that is
-loaded from the arena for numbers. So a slot stays if it may hold an address of a frame, a map or the context;
-an address in the arena is cast again when it is loaded.
+loaded from the arena for numbers. So a slot stays on the stack if it may hold an address of a frame, a map or
+the context; an address in the arena is cast again when it is loaded.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _Type(Enum):
     ARENA = auto()
     """An address in the arena that loads and stores may use."""
     OTHER = auto()
-    """Any other address, or a value that depends on where the instruction was reached from."""
+    """Any other address, or a value whose type depends on the path to the instruction."""
 
 
 _State = dict[int, _Type]
@@ -59,21 +59,21 @@ _State = dict[int, _Type]
 
 
 def move_spills(code: bytes, area_offset: int) -> tuple[bytes, int]:
-    """Return code whose functions fit on BPF's stack, and the bytes that it uses from `area_offset`.
+    """Return code that fits on BPF's stack, and the size in bytes of its spills, at `area_offset` of an area.
 
     Raises AssemblyError if too much must be on the stack.
     """
-    decoded = decode(code)
-    starts = sorted({0, *_callees(decoded)})
-    functions = [decoded[a:b] for a, b in zip(starts, [*starts[1:], len(decoded)], strict=True)]
+    instructions = decode(code)
+    starts = sorted({0, *_callees(instructions)})
+    functions = [instructions[a:b] for a, b in zip(starts, [*starts[1:], len(instructions)], strict=True)]
     by_start = dict(zip(starts, functions, strict=True))
     room = STACK - max((_depth(by_start, start) for start in _callees(functions[0])), default=0)
     if _frame_bytes(functions[0]) <= room:
         return code, 0
-    function = _Function(decoded, len(functions[0]))
+    function = _Function(instructions, len(functions[0]))
     places = function.place(room)
     groups = [function.rewrite(position, places, area_offset) for position in range(function.size)]
-    groups += [[each] for each in decoded[function.size :]]
+    groups += [[each] for each in instructions[function.size :]]
     return encode(groups), places.area_bytes
 
 
@@ -83,8 +83,8 @@ def _callees(function: Sequence[Instruction]) -> set[int]:
 
 def _depth(functions: Mapping[int, Sequence[Instruction]], start: int) -> int:
     """Return the bytes of stack that a function needs with those that it calls."""
-    called = max((_depth(functions, each) for each in _callees(functions[start])), default=0)
-    return -(-_frame_bytes(functions[start]) // _FRAME_UNIT) * _FRAME_UNIT + called
+    callee_bytes = max((_depth(functions, each) for each in _callees(functions[start])), default=0)
+    return -(-_frame_bytes(functions[start]) // _FRAME_UNIT) * _FRAME_UNIT + callee_bytes
 
 
 def _frame_bytes(function: Sequence[Instruction]) -> int:
@@ -92,11 +92,11 @@ def _frame_bytes(function: Sequence[Instruction]) -> int:
 
 
 def _frame_offsets(each: Instruction) -> Iterator[int]:
-    if _frame_access(each):
+    if _accesses_frame(each):
         yield each.offset
 
 
-def _frame_access(each: Instruction) -> bool:
+def _accesses_frame(each: Instruction) -> bool:
     is_load = each.kind == _LDX and each.src == _FRAME_POINTER
     return is_load or (each.kind in (_ST, _STX) and each.dst == _FRAME_POINTER)
 
@@ -124,17 +124,17 @@ class _Places:
 class _Function:
     """The entry function, the first `size` instructions."""
 
-    def __init__(self, decoded: Sequence[Instruction], size: int) -> None:
-        self._code, self.size = decoded, size
-        self._constants = {i + 1 for i in range(size) if decoded[i].opcode == WIDE_LOAD}
-        self._referenced = {
-            i + 1: _slot_of(decoded[i + 1].immediate)
+    def __init__(self, instructions: Sequence[Instruction], size: int) -> None:
+        self._code, self.size = instructions, size
+        self._wide_load_ends = {i + 1 for i in range(size) if instructions[i].opcode == WIDE_LOAD}
+        self._address_slots = {
+            i + 1: _slot_of(instructions[i + 1].immediate)
             for i in range(size)
-            if decoded[i].opcode == MOVE and decoded[i].src == _FRAME_POINTER
+            if instructions[i].opcode == MOVE and instructions[i].src == _FRAME_POINTER
         }
         """Slots whose address is taken, by the position of the instruction that adds their offset."""
-        for position in self._referenced:
-            if decoded[position].opcode != ADD:
+        for position in self._address_slots:
+            if instructions[position].opcode != ADD:
                 raise AssemblyError("LLVM takes an address on the stack in an unexpected way")
         self._blocks = self._find_blocks()
         self._accessed_types = self._find_accessed_types()
@@ -142,21 +142,21 @@ class _Function:
         self._live = self._find_live()
 
     def place(self, room: int) -> _Places:
-        """Place the slots: addresses on the stack, as many as it has room for, all others in the arena."""
+        """Place the slots: as many addresses as fit on the stack, all others in the arena."""
         # The verifier follows each combination of the numbers that it knows on the stack, and refuses a
-        # program that takes a million steps. It knows none in the arena.
+        # program that takes a million steps. It knows no numbers in the arena.
         uses: Counter[int] = Counter()
-        fixed, numbers = set(self._referenced.values()), set()
+        fixed, numbers = set(self._address_slots.values()), set()
         for position in range(self.size):
             each = self._code[position]
-            if position in self._constants or not _frame_access(each):
+            if position in self._wide_load_ends or not _accesses_frame(each):
                 continue
             slot = _slot_of(each.offset)
             uses[slot] += 1
-            held = self._accessed_types.get(position)
-            if held is _Type.NUMBER:
+            accessed_type = self._accessed_types.get(position)
+            if accessed_type is _Type.NUMBER:
                 numbers.add(slot)
-            elif held is _Type.OTHER:
+            elif accessed_type is _Type.OTHER:
                 fixed.add(slot)
         free_slots = room // _SLOT - 2
         if len(fixed) > free_slots:
@@ -164,20 +164,20 @@ class _Function:
                 f"the program needs more addresses at once than fit on BPF's stack of {STACK} bytes"
             )
         addresses = sorted(uses.keys() - fixed - numbers, key=lambda slot: (-uses[slot], slot))
-        staying = [*sorted(fixed), *addresses][:free_slots]
-        moving = sorted(uses.keys() - set(staying))
-        stack = {slot: -_SLOT * (number + 3) for number, slot in enumerate(staying)}
-        area = {slot: _SLOT * number for number, slot in enumerate(moving)}
+        stack_slots = [*sorted(fixed), *addresses][:free_slots]
+        area_slots = sorted(uses.keys() - set(stack_slots))
+        stack = {slot: -_SLOT * (number + 3) for number, slot in enumerate(stack_slots)}
+        area = {slot: _SLOT * number for number, slot in enumerate(area_slots)}
         return _Places(stack, area, -_SLOT, -2 * _SLOT)
 
     def rewrite(self, position: int, places: _Places, area_offset: int) -> list[Instruction]:
         each = self._code[position]
         before = _prologue(places, area_offset) if position == 0 else []
-        if position in self._constants:
+        if position in self._wide_load_ends:
             return [each]
-        if position in self._referenced:
+        if position in self._address_slots:
             each.immediate = places.stack[_slot_of(each.immediate)] + each.immediate % _SLOT
-        if not _frame_access(each):
+        if not _accesses_frame(each):
             return [*before, each]
         slot, within = _slot_of(each.offset), each.offset % _SLOT
         if slot in places.stack:
@@ -200,12 +200,12 @@ class _Function:
         # If all are live, r6 to r9 hold values; r0 to r5 may be unreadable, since calls clobber them.
         base = dead[0] if dead else next(r for r in range(6, 10) if r != value)
         each.registers = each.src << 4 | base
-        stored = [instruction(LOAD, base, _FRAME_POINTER, places.address), each]
+        store = [instruction(LOAD, base, _FRAME_POINTER, places.address), each]
         if dead:
-            return stored
+            return store
         return [
             instruction(STORE, _FRAME_POINTER, base, places.scratch),
-            *stored,
+            *store,
             instruction(LOAD, base, _FRAME_POINTER, places.scratch),
         ]
 
@@ -216,7 +216,7 @@ class _Function:
         starts = {0, self.size}
         for position in range(self.size):
             each = self._code[position]
-            if position in self._constants or each.is_local_call:
+            if position in self._wide_load_ends or each.is_local_call:
                 continue
             if each.target is not None or each.opcode == EXIT:
                 starts |= {position + 1} if each.target is None else {position + 1, each.target}
@@ -225,29 +225,29 @@ class _Function:
 
     def _successors(self, block: range) -> list[int]:
         last = self._code[block[-1]]
-        if block[-1] in self._constants or last.is_local_call or last.target is None:
-            return [] if last.opcode == EXIT and block[-1] not in self._constants else [block.stop]
+        if block[-1] in self._wide_load_ends or last.is_local_call or last.target is None:
+            return [] if last.opcode == EXIT and block[-1] not in self._wide_load_ends else [block.stop]
         return [last.target] if last.opcode in (JUMP, LONG_JUMP) else [block.stop, last.target]
 
     def _find_accessed_types(self) -> dict[int, _Type]:
         before: dict[int, _State] = {}
-        held: dict[int, _Type] = {}
-        waiting: list[tuple[int, _State]] = [(0, {1: _Type.OTHER, _FRAME_POINTER: _Type.OTHER})]
-        while waiting:
-            start, arriving = waiting.pop()
-            if start in before and not _widen(before[start], arriving):
+        types: dict[int, _Type] = {}
+        worklist: list[tuple[int, _State]] = [(0, {1: _Type.OTHER, _FRAME_POINTER: _Type.OTHER})]
+        while worklist:
+            start, incoming = worklist.pop()
+            if start in before and not _widen(before[start], incoming):
                 continue
-            state = dict(before.setdefault(start, dict(arriving)))
+            state = dict(before.setdefault(start, dict(incoming)))
             block = self._blocks[start]
             for position in block:
                 each = self._code[position]
-                if position in self._constants:
+                if position in self._wide_load_ends:
                     continue
-                if _frame_access(each):
-                    held[position] = _accessed_type(each, state)
+                if _accesses_frame(each):
+                    types[position] = _accessed_type(each, state)
                 _execute(each, state)
-            waiting += [(following, state) for following in self._successors(block)]
-        return held
+            worklist += [(following, state) for following in self._successors(block)]
+        return types
 
     def _find_live(self) -> dict[int, int]:
         """Return the registers whose values are read after each store to the stack, as bits."""
@@ -261,7 +261,7 @@ class _Function:
                 for following in self._successors(block):
                     live |= before[following]
                 for position in reversed(block):
-                    if position in self._constants:
+                    if position in self._wide_load_ends:
                         continue
                     after[position] = live
                     used, defined = _registers(self._code[position])

@@ -29,28 +29,28 @@ def mask_of(cpu: int) -> str:
 
 
 def steer(names: Iterable[str], cpu: int, interfaces: Path | None = None) -> Masks:
-    """Process frames of interfaces on one CPU; return the previous masks; on PortError they are restored."""
-    before: Masks = {}
+    """Process frames of interfaces on one CPU; return the previous masks. Restore these on PortError."""
+    previous: Masks = {}
     try:
         for name in names:
-            for file in _queues(name, interfaces or INTERFACES):
-                before[str(file)] = file.read_text().strip()
+            for file in _rps_files(name, interfaces or INTERFACES):
+                previous[str(file)] = file.read_text().strip()
                 file.write_text(mask_of(cpu))
     except OSError as error:
-        restore_masks(before)
+        restore_masks(previous)
         raise PortError(
             f"--rps-cpu {cpu}: {error.filename}: {error.strerror}; --datapath sockets needs no such file"
         ) from None
-    return before
+    return previous
 
 
-def restore_masks(before: Masks) -> None:
-    for file, mask in before.items():
+def restore_masks(previous: Masks) -> None:
+    for file, mask in previous.items():
         with suppress(OSError):
             Path(file).write_text(mask)
 
 
-def _queues(name: str, interfaces: Path) -> list[Path]:
+def _rps_files(name: str, interfaces: Path) -> list[Path]:
     queues = interfaces / name / "queues"
     if not queues.is_dir():
         why = f"{interfaces} does not show interface {name}: it is in another network namespace"

@@ -68,9 +68,9 @@ def shift(b: llvm.IRBuilder, operation: str, value: llvm.Value, amount: llvm.Val
     amount = resize(b, amount, WORD)
     whole, part = b.lshr(amount, integer(WORD, 6)), b.and_(amount, integer(WORD, WORD - 1))
     for power in range((len(words) - 1).bit_length()):
-        wanted = b.trunc(b.lshr(whole, integer(WORD, power)), I1)
+        is_bit_set = b.trunc(b.lshr(whole, integer(WORD, power)), I1)
         moved = [*words[1 << power :], *[fill] * min(1 << power, len(words))]
-        words = [b.select(wanted, new, old) for new, old in zip(moved, words, strict=True)]
+        words = [b.select(is_bit_set, new, old) for new, old in zip(moved, words, strict=True)]
     into, out_of = (b.shl, b.lshr) if is_left else (b.lshr, b.shl)
     rest = b.sub(integer(WORD, WORD - 1), part)
     shifted = [
@@ -86,7 +86,7 @@ _BIAS = 1075
 
 
 def scaled(b: llvm.IRBuilder, number: llvm.Value, factor: llvm.Value) -> llvm.Value:
-    """Return floor(number x factor), rounded as a CPU rounds the product of doubles.
+    """Return floor(number x factor), where the product is rounded as a CPU rounds a product of doubles.
 
     `number` is below 2^53; `factor` has the bits of a finite double that is not negative.
     """
@@ -95,22 +95,24 @@ def scaled(b: llvm.IRBuilder, number: llvm.Value, factor: llvm.Value) -> llvm.Va
         return integer(WORD, value)
 
     exponent = b.lshr(factor, word(_FRACTION))
-    bits = b.or_(b.and_(factor, word((1 << _FRACTION) - 1)), word(1 << _FRACTION))
-    product = multiply(b, resize(b, number, 2 * WORD), resize(b, bits, 2 * WORD))
+    factor_significand = b.or_(b.and_(factor, word((1 << _FRACTION) - 1)), word(1 << _FRACTION))
+    product = multiply(b, resize(b, number, 2 * WORD), resize(b, factor_significand, 2 * WORD))
     low, high = resize(b, product, WORD), resize(b, b.lshr(product, integer(2 * WORD, WORD)), WORD)
     has_high = b.icmp_unsigned("!=", high, word(0))
-    used = b.select(
+    product_bits = b.select(
         has_high,
         b.sub(word(2 * WORD), b.ctlz(high, integer(1, 0))),
         b.sub(word(WORD), b.ctlz(low, integer(1, 0))),
     )
     # Round to 53 bits, ties to even.
-    excess = b.sub(used, word(_FRACTION + 1))
+    excess = b.sub(product_bits, word(_FRACTION + 1))
     rounds = b.icmp_signed(">", excess, word(0))
-    away = b.select(rounds, excess, word(1))
-    truncated = b.or_(b.lshr(low, away), b.shl(high, b.and_(b.sub(word(WORD), away), word(WORD - 1))))
-    rest = b.and_(low, b.sub(b.shl(word(1), away), word(1)))
-    half = b.shl(word(1), b.sub(away, word(1)))
+    dropped_bits = b.select(rounds, excess, word(1))
+    truncated = b.or_(
+        b.lshr(low, dropped_bits), b.shl(high, b.and_(b.sub(word(WORD), dropped_bits), word(WORD - 1)))
+    )
+    rest = b.and_(low, b.sub(b.shl(word(1), dropped_bits), word(1)))
+    half = b.shl(word(1), b.sub(dropped_bits, word(1)))
     is_odd = b.icmp_unsigned("!=", b.and_(truncated, word(1)), word(0))
     rounds_up = b.or_(b.icmp_unsigned(">", rest, half), b.and_(b.icmp_unsigned("==", rest, half), is_odd))
     significand = b.select(rounds, b.add(truncated, resize(b, rounds_up, WORD)), low)
