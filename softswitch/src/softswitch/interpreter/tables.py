@@ -67,7 +67,7 @@ class TableState:
             for (key, rank), entry in self._entries.items()
             if all(_matches(match, value) for match, value in zip(key, values, strict=True))
         ]
-        return max(matching, key=lambda found: found[0])[1] if matching else None
+        return max(matching, key=lambda ranked: ranked[0])[1] if matching else None
 
     def check(self, write: EntryWrite) -> None:
         if write.action is not None:
@@ -76,10 +76,10 @@ class TableState:
     def write(self, write: EntryWrite) -> None:
         """Apply an update; an exception means that nothing has changed."""
         name = self._table.name
-        found = self.find(write.key, write.priority)
-        if write.change is Change.INSERT and found:
+        entry = self.find(write.key, write.priority)
+        if write.change is Change.INSERT and entry:
             raise EntryExists(f"table {name} has an entry {write.key} already")
-        if write.change is not Change.INSERT and not found:
+        if write.change is not Change.INSERT and not entry:
             raise EntryMissing(f"table {name} has no entry {write.key}")
         if write.change is Change.DELETE:
             del self._entries[self._identity(write.key, write.priority)]
@@ -105,10 +105,10 @@ class TableState:
         self.default = self._table.default if action is None else self._resolve(action)
 
     def entry(self, key: Key, priority: int) -> Entry:
-        found = self.find(key, priority)
-        if found is None:
+        entry = self.find(key, priority)
+        if entry is None:
             raise EntryMissing(f"table {self._table.name} has no entry {key}")
-        return found
+        return entry
 
     def find(self, key: Key, priority: int) -> Entry | None:
         return self._entries.get(self._identity(key, priority))
@@ -143,8 +143,8 @@ def _key_value(packet: Packet, part: ir.KeyField) -> int:
 
 def _matches(match: ir.Match, value: int) -> bool:
     match match:
-        case ir.Masked(wanted, mask):
-            return value & mask == wanted
+        case ir.Masked(bits, mask):
+            return value & mask == bits
         case ir.Between(low, high):
             return low <= value <= high
     return value == match

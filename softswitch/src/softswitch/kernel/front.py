@@ -169,21 +169,20 @@ class _FrontEnd:
 
     def _send(self, count: llvm.Value) -> None:
         b = self.b
-        pending = OpaqueVariable(
-            b, I64, name="pending"
-        )  # 1 + offset of the record of a frame not sent yet; or 0
+        # 1 + offset of the record of a frame that has not been sent yet; 0 if there is none.
+        unsent_record = OpaqueVariable(b, I64, name="pending")
         for kind, record, at in self._records(count):
             is_frame = b.icmp_unsigned("<", kind, integer(32, LOG))
             with b.if_else(is_frame) as (frame, notice):
                 with frame:
                     if self.may_copy:
-                        self._send_copy(pending.get())
-                    pending.set(b.add(at, integer(64, 1)))
+                        self._send_copy(unsent_record.get())
+                    unsent_record.set(b.add(at, integer(64, 1)))
                 with notice:
                     if self.has_notices:
                         size = b.zext(b.load(byte_offset(b, record, 4), typ=I32), I64)
                         emit_notice(self.builder, record, b.add(size, integer(64, HEAD_BYTES)))
-        last = pending.get()
+        last = unsent_record.get()
         self._require(b.icmp_unsigned("!=", last, integer(64, 0)))
         interface = self._prepare(last, self.drop)
         self._count(self.port.get(), arena.SENT)
@@ -201,9 +200,9 @@ class _FrontEnd:
             used.set(b.add(at, b.add(padded, integer(64, HEAD_BYTES))))
             number.set(b.add(number.get(), integer(64, 1)))
 
-    def _send_copy(self, pending: llvm.Value) -> None:
+    def _send_copy(self, unsent_record: llvm.Value) -> None:
         b = self.b
-        with b.if_then(b.icmp_unsigned("!=", pending, integer(64, 0))):
+        with b.if_then(b.icmp_unsigned("!=", unsent_record, integer(64, 0))):
             after = b.append_basic_block("copied")
             on_failure, self.kernel_frame.on_failure = (
                 self.kernel_frame.on_failure,
@@ -212,18 +211,18 @@ class _FrontEnd:
             with b.goto_block(self.kernel_frame.on_failure):
                 self._count(self.port.get(), arena.UNSENT)
                 b.branch(after)
-            interface = self._prepare(pending, after)
+            interface = self._prepare(unsent_record, after)
             self.kernel_frame.send_copy(interface)
             self._count(self.port.get(), arena.SENT)
             b.branch(after)
             b.position_at_end(after)
             self.kernel_frame.on_failure = on_failure
 
-    def _prepare(self, pending: llvm.Value, otherwise: llvm.Block) -> llvm.Value:
+    def _prepare(self, unsent_record: llvm.Value, otherwise: llvm.Block) -> llvm.Value:
         # Branches to `otherwise` if the port has no interface, or the frame is too large for it.
         b = self.b
         has_interface = b.append_basic_block("port")
-        record = byte_offset(b, self.out, b.sub(pending, integer(64, 1)))
+        record = byte_offset(b, self.out, b.sub(unsent_record, integer(64, 1)))
         port = b.and_(b.zext(b.load(record, typ=I32), I64), integer(64, PORT_NUMBERS - 1))
         self.port.set(port)
         interface = self._word(arena.INTERFACE_OF, port)

@@ -30,7 +30,7 @@ _ALIGNMENT = 8
 
 def emit_notice(builder: Builder, record: llvm.Value, size: llvm.Value) -> None:
     b, target = builder.b, builder.target
-    after, lost, found, fits = (b.append_basic_block(n) for n in ("sent", "lost", "buffer", "fits"))
+    after, lost, has_buffer, fits = (b.append_basic_block(n) for n in ("sent", "lost", "buffer", "fits"))
     with b.goto_block(lost):
         b.atomic_rmw("add", builder.at(LOST_NOTICES), integer(64, 1), "monotonic")
         b.branch(after)
@@ -40,8 +40,8 @@ def emit_notice(builder: Builder, record: llvm.Value, size: llvm.Value) -> None:
         key = b.alloca(I32)
         b.store(integer(32, 0), key)
     buffer = call_helper(b, _MAP_LOOKUP, PLAIN, target.map(b, BUFFER_MAP), key)
-    b.cbranch(is_null(b, buffer), lost, found)
-    b.position_at_end(found)
+    b.cbranch(is_null(b, buffer), lost, has_buffer)
+    b.position_at_end(has_buffer)
     offset = OpaqueVariable(b, I64)
     head, body, copied = (b.append_basic_block(n) for n in ("words", "word", "copied"))
     b.branch(head)

@@ -105,14 +105,14 @@ class Pins:
 
     def check(self, **options: object) -> None:
         """Save version and options, or raise KernelError if the switch that pinned the folder had others."""
-        wanted = {"softswitch": source_digest(), **options}
+        identity = {"softswitch": source_digest(), **options}
         pinned = self.identity()
         if pinned is None:
-            self.save(_SWITCH, wanted)
+            self.save(_SWITCH, identity)
             return
-        for name, value in json.loads(json.dumps(wanted)).items():
+        for name, value in json.loads(json.dumps(identity)).items():
             if pinned.get(name) != value:
-                was, now = (f"{name} {shown}" for shown in (pinned.get(name), value))
+                was, now = (f"{name} {option}" for option in (pinned.get(name), value))
                 what = "another version of softswitch" if name == "softswitch" else f"{was}, not {now}"
                 raise KernelError(
                     f"--pin {self.folder}: it was pinned with {what}; `--unpin {self.folder}` removes it"

@@ -306,13 +306,13 @@ def _accessed_type(each: Instruction, state: _State) -> _Type:
     return state.get(_slot_of(each.offset) if each.kind == _LDX else each.src, _Type.NUMBER)
 
 
-def _widen(known: _State, new: _State) -> bool:
-    """Merge the types that another path brings to an instruction; return whether any has changed."""
+def _widen(merged: _State, new: _State) -> bool:
+    """Merge the types of another path to an instruction into `merged`; return whether that changed any."""
     changed = False
     for place, kind in new.items():
-        before = known.get(place)
+        before = merged.get(place)
         if before is not kind and before is not _Type.OTHER:
-            known[place] = kind if before is None else _Type.OTHER
+            merged[place] = kind if before is None else _Type.OTHER
             changed = True
     return changed
 

@@ -109,8 +109,8 @@ def _check_ids(text: Json) -> None:
 
 def _complete_errors(text: Json) -> None:
     """Append the core library's errors that the JSON lacks (ErrorCodeMap::add_core)."""
-    known = {name for name, _ in text["errors"]}
-    missing = [name for name in _CORE_ERRORS if name not in known]
+    names = {name for name, _ in text["errors"]}
+    missing = [name for name in _CORE_ERRORS if name not in names]
     first = max((code for _, code in text["errors"]), default=-1) + 1
     text["errors"] += [[name, code] for code, name in enumerate(missing, first)]
 

@@ -44,8 +44,8 @@ def _load_jump(scope: Scope, item: Json, parameters: list[int], number: int) -> 
     if not isinstance(to, ir.Constant):
         raise UnsupportedConstruct("jump to a computed primitive", where)
     if len(condition) != _JUMPS[item["op"]] or to.value < 0:
-        wanted = f"expected {_JUMPS[item['op']]} conditions and a target from 0 on"
-        raise ProgramError(f"{where}: `{item['op']}`: {wanted}, got {len(condition)} and {to.value}")
+        expected = f"expected {_JUMPS[item['op']]} conditions and a target from 0 on"
+        raise ProgramError(f"{where}: `{item['op']}`: {expected}, got {len(condition)} and {to.value}")
     jump = ir.JumpIfZero(condition[0], to.value) if condition else ir.Jump(to.value)
     if to.value > number:
         return [jump]
@@ -230,10 +230,10 @@ class _Primitives:
         return self._scope.field_index.get((header, Standard.MCAST_GRP.value))
 
     def _standard(self, header: str, field: Standard) -> ir.FieldRef:
-        found = self._scope.field_index.get((header, field.value))
-        if found is None:
+        ref = self._scope.field_index.get((header, field.value))
+        if ref is None:
             raise ProgramError(f"expected a header with the field `{field.value}`, got `{header}`")
-        return found
+        return ref
 
     def clone_ingress_pkt_to_egress(self, session: Json, fields: Json) -> list[ir.Statement]:
         return [ir.Clone(self._expressions.value(session), self._field_list(fields))]
