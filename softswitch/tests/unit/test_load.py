@@ -37,7 +37,7 @@ COMPUTED = {"type": "expression", "value": {"op": "access_field"}}
 CHANGES: list[tuple[Callable[[dict[str, Any]], object], str]] = [
     (
         lambda t: table(t, "L3Ingress.routes")["key"][0].update(target=COMPUTED),
-        r"l3.p4:\d+: a computed field \(which BMv2 does not",
+        r"l3.p4:\d+: a computed field as a key \(which BMv2 does not",
     ),
     (
         lambda t: state(t)["parser_ops"].append(

@@ -58,8 +58,8 @@ def _direct_meter(scope: Scope, name: str | None) -> ir.DirectMeter | None:
     if name is None:
         return None
     direct = (meter for meter in scope.text["meter_arrays"] if meter.get("is_direct"))
-    declared = Names("direct meter", ((meter["name"], meter) for meter in direct))[name]
-    return ir.DirectMeter(declared["type"] == "bytes", scope.field(declared["result_target"]))
+    meter_array = Names("direct meter", ((meter["name"], meter) for meter in direct))[name]
+    return ir.DirectMeter(meter_array["type"] == "bytes", scope.field(meter_array["result_target"]))
 
 
 def _key_field(scope: Scope, item: Json, table: str, where: str) -> ir.KeyField:
@@ -68,7 +68,7 @@ def _key_field(scope: Scope, item: Json, table: str, where: str) -> ir.KeyField:
     kind = MATCH_KINDS[item["match_type"]]
     mask = None if item.get("mask") is None else int(item["mask"], 16)
     if not isinstance(item["target"], list):
-        raise UnsupportedConstruct("a computed field (which BMv2 does not load here either)", where)
+        raise UnsupportedConstruct("a computed field as a key (which BMv2 does not load either)", where)
     header, field = item["target"]
     # Keys of tables that p4c generates (for `switch`) have no name.
     name = item.get("name", f"{header}.{field}")
@@ -81,9 +81,9 @@ def _key_field(scope: Scope, item: Json, table: str, where: str) -> ir.KeyField:
 
 def _const_entry(scope: Scope, item: Json, key: tuple[ir.KeyField, ...], table: Json) -> ir.ConstEntry:
     kinds = [match["match_type"] for match in item["match_key"]]
-    declared = [part["match_type"] for part in table["key"]]
-    if kinds != declared:
-        raise ProgramError(f"entry of table {table['name']}: expected the matches {declared}, got {kinds}")
+    expected = [part["match_type"] for part in table["key"]]
+    if kinds != expected:
+        raise ProgramError(f"entry of table {table['name']}: expected the matches {expected}, got {kinds}")
     parts = zip(item["match_key"], key, strict=True)
     matches = tuple(_match(match, part.width) for match, part in parts)
     # In BMv2 the smaller priority wins, in P4Runtime the larger.
@@ -133,16 +133,16 @@ def _next_names(node: ir.Table | ir.Conditional) -> tuple[str | None, ...]:
 
 
 def _check_flow(item: Json, nodes: dict[str, ir.Table | ir.Conditional]) -> None:
-    """Check that every node that follows another one exists, and that there is no cycle."""
-    following = {
+    """Check that all successors of nodes exist, and that there is no cycle."""
+    successors = {
         name: [each for each in _next_names(node) if each is not None] for name, node in nodes.items()
     }
     start = [item["init_table"]] if item["init_table"] else []
-    for name in chain(start, *following.values()):
+    for name in chain(start, *successors.values()):
         if name not in nodes:
             raise ProgramError(f"pipeline {item['name']}: expected one of its nodes, got `{name}`")
     try:
-        TopologicalSorter(following).prepare()
+        TopologicalSorter(successors).prepare()
     except CycleError as error:
         cycle = " -> ".join(error.args[1])
         raise ProgramError(f"pipeline {item['name']}: expected no cycle of nodes, got {cycle}") from None
