@@ -1,4 +1,4 @@
-"""The switch behind its P4Runtime service: its ports, and the program given at the start.
+"""The switch behind its P4Runtime service: its ports, and the program given on the command line.
 
 Modules that import or compile slowly are imported only from here.
 """
@@ -43,17 +43,17 @@ class Machine:
             _say("compiling the switch once, which takes 10 s of CPU time; P4Runtime calls wait")
             with compile_lock():
                 warm()
-        with ExitStack() as opened:
+        with ExitStack() as resources:
             trace = self._open_trace()
             if trace is not None:
-                opened.callback(trace.close)
+                resources.callback(trace.close)
             self.ports = self._open_ports(trace)
-            opened.callback(self.ports.close)
+            resources.callback(self.ports.close)
             server.attach(self.ports, self.ports.make, self.ports.folder_of)
             self.runtime = SwitchRuntime[LivePipeline](server.pipelines, self.ports, settings.device_id)
             self._load()
-            self._write(self.counters())
-            self._opened = opened.pop_all()
+            self._write_counters(self.counters())
+            self._resources = resources.pop_all()
         if settings.datapath is not Datapath.SOCKETS or settings.frames is not None:
             _say(self.ports.describe_datapath())
 
@@ -66,7 +66,7 @@ class Machine:
             print(f"softswitch: {line}", file=sys.stderr)
         sys.stderr.flush()
         try:
-            self._write(counters)
+            self._write_counters(counters)
         except SwitchError as error:  # the switch continues without the file
             _LOG.error("%s", error)
 
@@ -75,9 +75,9 @@ class Machine:
             self.ports.stop()
             for line in describe(self.counters()):
                 _LOG.info("%s", line)
-            self._write(self.counters())
+            self._write_counters(self.counters())
         finally:
-            self._opened.close()
+            self._resources.close()
 
     def _open_ports(self, trace: Trace | None) -> SwitchPorts | FramePorts:
         settings = self._settings
@@ -120,7 +120,7 @@ class Machine:
         _say(f"tracing packets to {file}; the interpreter runs them, which is slow")
         return Trace(file, filters)
 
-    def _write(self, counters: SwitchCounters) -> None:
+    def _write_counters(self, counters: SwitchCounters) -> None:
         if self._settings.counters is not None:
             counters.write(self._settings.counters)
 
@@ -148,21 +148,21 @@ class Machine:
     def _resume_pinned(
         self, ports: SwitchPorts, folder: Path, program: Path | None, p4info: Path | None
     ) -> None:
-        """Resume the program of a pinned datapath; `program` and `p4info`, if given, must equal its files."""
-        pinned = Journal(folder)
-        config = pinned.config()
-        unpin_hint = f"`--unpin {folder.parent}` removes it"
+        """Resume the program of a pinned datapath; `program` and `p4info` must be the pinned ones or None."""
+        journal = Journal(folder)
+        config = journal.config()
+        unpin_hint = f"`--unpin {folder.parent}` removes the pinned datapath"
         if program is not None and read_file(program) != config.p4_device_config:
             raise SwitchError(
                 f"{program}: expected the program pinned in {folder.parent}: "
-                f"`--no-p4` resumes that, {unpin_hint}"
+                f"`--no-p4` resumes it, {unpin_hint}"
             )
         if p4info is not None and read_p4info(p4info) != config.p4info:
             raise SwitchError(
                 f"{p4info}: expected the P4Info pinned in {folder.parent}: omit --p4info; {unpin_hint}"
             )
         try:
-            self._server.resume(pinned, ports.make_pinned)
+            self._server.resume(journal, ports.make_pinned)
         except (KernelError, Refusal) as error:
             raise SwitchError(f"--pin {folder.parent}: {error}; {unpin_hint}") from error
         _say(f"resumed the program pinned in {folder.parent}")

@@ -188,8 +188,8 @@ def test_a_program_without_control_goes_on_too(stack: ExitStack, tmp_path: Path)
     refused = subprocess.run(command, cwd=PROJECT, check=False, capture_output=True, text=True)
     assert refused.returncode == 1
     assert refused.stderr.endswith(
-        f"softswitch: error: {other}: expected the program pinned in {folder}: `--no-p4` resumes that, "
-        f"`--unpin {folder}` removes it\n"
+        f"softswitch: error: {other}: expected the program pinned in {folder}: `--no-p4` resumes it, "
+        f"`--unpin {folder}` removes the pinned datapath\n"
     )
 
 
