@@ -57,22 +57,22 @@ def _ranked_words(layout: TableLayout, key: tuple[ir.Match, ...], priority: int)
 
 
 def read_key(layout: TableLayout, record: Sequence[int], mask_words: Sequence[int]) -> tuple[ir.Match, ...]:
-    """Decode the match of a record; `mask_words` are those of its group if the table is ranked."""
+    """Decode the match of a record; `mask_words` hold the mask of its group (ranked tables only)."""
     value = join_words(record[: layout.field_words])
     mask = join_words(mask_words)
     bounds = layout.bounds
-    remaining = sum(part.width for part in layout.table.key)
+    shift = sum(part.width for part in layout.table.key)
     key: list[ir.Match] = []
     for part in layout.table.key:
-        remaining -= part.width
+        shift -= part.width
         ones = (1 << part.width) - 1
         if part.kind is ir.MatchKind.EXACT:
-            key.append(value >> remaining & ones)
+            key.append(value >> shift & ones)
         elif part.kind is ir.MatchKind.RANGE:
             count = words_of(part.width)
             low, high = (join_words(record[at : at + count]) for at in (bounds, bounds + count))
             key.append(ir.Between(low, high))
             bounds += 2 * count
         else:
-            key.append(ir.Masked(value >> remaining & ones, mask >> remaining & ones))
+            key.append(ir.Masked(value >> shift & ones, mask >> shift & ones))
     return tuple(key)

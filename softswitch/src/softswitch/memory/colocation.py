@@ -16,25 +16,25 @@ class ArrayRef(NamedTuple):
 
 
 class CellAccess(NamedTuple):
-    """An access to a cell; `index_source` is its index in terms of the fields' values before the action."""
+    """An access to a cell; `index_source` is the cell's index, computed from fields before the action."""
 
     array: ArrayRef
     index_source: ir.Expression
 
 
 def cell_accesses(action: ir.Action) -> Iterator[CellAccess]:
-    assigned: dict[ir.Expression, ir.Expression] = {}
+    assignments: dict[ir.Expression, ir.Expression] = {}
     for statement in action.body:
         match statement:
             case ir.RegisterRead(target, number, index):
-                yield CellAccess(ArrayRef(False, number), assigned.get(index, index))
-                assigned.pop(target, None)
+                yield CellAccess(ArrayRef(False, number), assignments.get(index, index))
+                assignments.pop(target, None)
             case ir.RegisterWrite(number, index, _):
-                yield CellAccess(ArrayRef(False, number), assigned.get(index, index))
+                yield CellAccess(ArrayRef(False, number), assignments.get(index, index))
             case ir.Count(number, index):
-                yield CellAccess(ArrayRef(True, number), assigned.get(index, index))
+                yield CellAccess(ArrayRef(True, number), assignments.get(index, index))
             case ir.Assign(ir.FieldRef() as target, value):
-                assigned[target] = value
+                assignments[target] = value
 
 
 def colocated_arrays(program: ir.Program) -> list[tuple[ArrayRef, ...]]:

@@ -1,7 +1,7 @@
 """The hash index of a table: hash the key, probe buckets linearly, compare the record's key.
 
-It exists once, as LLVM IR. The packet function calls it with a key in registers (`find_function`); numba
-links it into the control plane's compiled functions for a key in memory (`find_at_function`,
+The code exists once, as LLVM IR. The packet function calls it with a key in registers (`find_function`);
+numba links it into the control plane's compiled functions for a key in memory (`find_at_function`,
 `hash_at_function`).
 
 A bucket is tag << 32 | record number (counted from 1), or 0 if empty. The low bits of the hash give the first
@@ -63,13 +63,13 @@ class KeyAt:
         self._count = count
 
     def hash(self, b: llvm.IRBuilder) -> llvm.Value:
-        before = b.block
+        predecessor = b.block
         head, body, after = (b.append_basic_block(label) for label in ("hash", "mix", "hashed"))
         b.branch(head)
         b.position_at_end(head)
         position, hashed = b.phi(I64), b.phi(I64)
         for phi in (position, hashed):
-            phi.add_incoming(integer(WORD, 0), before)
+            phi.add_incoming(integer(WORD, 0), predecessor)
         b.cbranch(b.icmp_unsigned("<", position, self._count), body, after)
         b.position_at_end(body)
         last = b.sub(self._count, integer(WORD, 1))
@@ -81,12 +81,12 @@ class KeyAt:
         return hashed
 
     def equals(self, b: llvm.IRBuilder, record: llvm.Value) -> llvm.Value:
-        before = b.block
-        head, body, after = (b.append_basic_block(label) for label in ("left", "compare", "compared"))
+        predecessor = b.block
+        head, body, after = (b.append_basic_block(label) for label in ("next_word", "compare", "compared"))
         b.branch(head)
         b.position_at_end(head)
         position = b.phi(I64)
-        position.add_incoming(integer(WORD, 0), before)
+        position.add_incoming(integer(WORD, 0), predecessor)
         b.cbranch(b.icmp_unsigned("<", position, self._count), body, after)
         b.position_at_end(body)
         stored = b.load(word(b, record, position), typ=I64)
@@ -138,12 +138,12 @@ def emit_probe(b: llvm.IRBuilder, index: Index, key: SearchKey) -> Probe:
     hashed = key.hash(b)
     tag = b.lshr(hashed, integer(WORD, HALF))
     start = b.and_(hashed, index.mask)
-    before = b.block
+    predecessor = b.block
     b.branch(probe)
 
     b.position_at_end(probe)
     position = b.phi(I64)
-    position.add_incoming(start, before)
+    position.add_incoming(start, predecessor)
     bucket = b.load(word(b, index.buckets, position), typ=I64)
     b.cbranch(b.icmp_unsigned("==", bucket, integer(WORD, 0)), miss, full)
 
@@ -165,7 +165,7 @@ def record_address(b: llvm.IRBuilder, index: Index, number: llvm.Value) -> llvm.
     return word(b, index.records, b.mul(b.sub(number, integer(WORD, 1)), index.stride))
 
 
-# ---- the functions
+# ---- the look-up functions
 
 
 def call_find(
@@ -180,14 +180,14 @@ def call_find(
 
 
 def find_function(module: llvm.Module, key_words: int) -> llvm.Function:
-    """Return `find(buckets, mask, records, stride, key...)` -> record or null, one for each key size."""
+    """Return `find(buckets, mask, records, stride, key...)` -> record or null, for keys of this size."""
     function, is_new = _function(module, f"find_{key_words}", POINTER, [*_INDEX, *[I64] * key_words])
     if is_new:
         b = llvm.IRBuilder(function.append_basic_block("entry"))
-        found = emit_probe(b, Index(*function.args[:4]), KeyValues(function.args[4:]))
-        b.position_at_end(found.hit)
-        b.ret(found.record)
-        b.position_at_end(found.miss)
+        probe = emit_probe(b, Index(*function.args[:4]), KeyValues(function.args[4:]))
+        b.position_at_end(probe.hit)
+        b.ret(probe.record)
+        b.position_at_end(probe.miss)
         b.ret(null(POINTER))
     return function
 
@@ -202,10 +202,10 @@ def find_in_function(module: llvm.Module, layout: TableLayout, key_words: int) -
         buckets, *key = function.args
         records = word(b, buckets, layout.records - layout.buckets)
         index = Index(buckets, integer(WORD, layout.mask), records, integer(WORD, layout.stride))
-        found = emit_probe(b, index, KeyValues(receive_words(b, key, key_words, before=1)))
-        b.position_at_end(found.hit)
-        b.ret(found.record)
-        b.position_at_end(found.miss)
+        probe = emit_probe(b, index, KeyValues(receive_words(b, key, key_words, before=1)))
+        b.position_at_end(probe.hit)
+        b.ret(probe.record)
+        b.position_at_end(probe.miss)
         b.ret(null(target.pointer))
     return function
 
@@ -213,17 +213,17 @@ def find_in_function(module: llvm.Module, layout: TableLayout, key_words: int) -
 def find_at_function(module: llvm.Module) -> llvm.Function:
     """Return `find_at(buckets, mask, records, stride, key, words)`.
 
-    It returns the position of the key's bucket, or -1 - the position of the empty bucket where the key
-    belongs.
+    The function returns the position of the key's bucket, or -1 - p, where p is the position of the empty
+    bucket for the key.
     """
     function, is_new = _function(module, "find_at", I64, [*_INDEX, POINTER, I64])
     if is_new:
         b = llvm.IRBuilder(function.append_basic_block("entry"))
-        found = emit_probe(b, Index(*function.args[:4]), KeyAt(*function.args[4:]))
-        b.position_at_end(found.hit)
-        b.ret(found.position)
-        b.position_at_end(found.miss)
-        b.ret(b.sub(integer(WORD, -1), found.position))
+        probe = emit_probe(b, Index(*function.args[:4]), KeyAt(*function.args[4:]))
+        b.position_at_end(probe.hit)
+        b.ret(probe.position)
+        b.position_at_end(probe.miss)
+        b.ret(b.sub(integer(WORD, -1), probe.position))
     return function
 
 

@@ -22,7 +22,7 @@ the last hit (with an idle timeout), and the action's run-time data. In a table 
 action is a reference instead: 0 for none, the slot of a member + 1, or `GROUP` | the slot of a group.
 
     members   action | run-time data
-    groups    range of the pool of references to members: first << 32 | number
+    groups    range of the pool of references to members: first << 32 | count
     meter     configured | for peak and committed rate: tokens/us (double) | burst | tokens | total accrued
 
 What every packet may need comes first, in few cache lines and pages: headers, default records, small arrays.
@@ -44,7 +44,7 @@ from softswitch.memory.words import LOW, WORD, WORD_BYTES, WORD_MASK, words_of
 from softswitch.v1model import CLONE_SESSIONS, MULTICAST_GROUPS
 
 ENTRIES, FREE, USED, GROUPS, HEADER_WORDS = range(5)
-"""Words of a table's header: entries, first free record, records ever used, groups in use; then the size."""
+"""Words of a table's header (entries, first free record, records ever used, groups in use); header size."""
 BUCKET_WORDS = 4
 METER_WORDS = 1 + 2 * BUCKET_WORDS
 SESSION_WORDS = 2
@@ -78,7 +78,7 @@ FREED = WORD_MASK
 
 @dataclass(frozen=True)
 class TableLayout:
-    """Word offsets of one table. Those of a record's or group's parts are relative to it."""
+    """Word offsets of one table. Offsets of parts of a record or group are relative to its start."""
 
     table: ir.Table
     parameter_words: dict[int, tuple[int, ...]]
@@ -241,8 +241,8 @@ class ProfileLayout:
 class ReplicationLayout:
     """Word offsets of multicast groups and clone sessions.
 
-    Each is a run of replicas, first << 32 | number; a replica is port << 32 | instance. The second word of a
-    session is the length to truncate to, 0 for none.
+    Each is a run of replicas in the pool, first << 32 | count; a replica is port << 32 | instance. The second
+    word of a session is the length in bytes to truncate to, 0 for none.
     """
 
     multicast: int
@@ -304,7 +304,7 @@ class _Allocator:
         return first
 
     def take_lines(self, words: int) -> int:
-        """Allocate from the start of a cache line, `GAP_LINES` after the last one."""
+        """Allocate from the start of a cache line, `GAP_LINES` after the last line in use."""
         self.end = (-(-self.end // LINE_WORDS) + GAP_LINES) * LINE_WORDS
         return self.take(words)
 
@@ -318,8 +318,8 @@ class _ColocatedArrays:
         self._words = -(-self._step * declaration(program, arrays[0]).size // WORD_BYTES)
         self.is_small = self._words <= SMALL_WORDS
 
-    def allocate(self, at: _Allocator) -> Iterator[tuple[ArrayRef, CellArray]]:
-        first = (at.take if self.is_small else at.take_lines)(self._words) * WORD_BYTES
+    def allocate(self, allocator: _Allocator) -> Iterator[tuple[ArrayRef, CellArray]]:
+        first = (allocator.take if self.is_small else allocator.take_lines)(self._words) * WORD_BYTES
         for array, offset in zip(self._arrays, self._offsets, strict=False):
             yield array, CellArray(first + offset, self._step)
 
@@ -340,32 +340,34 @@ def _cell_bytes(program: ir.Program, array: ArrayRef) -> int:
 
 
 def make_layout(program: ir.Program) -> Layout:
-    at = _Allocator()
-    random = at.take(1)
+    allocator = _Allocator()
+    random = allocator.take(1)
     parameter_words = {
         index: tuple(words_of(width) for width in action.parameters)
         for index, action in enumerate(program.actions)
     }
     groups = [_ColocatedArrays(program, group) for group in _array_groups(program)]
-    cells = {array: each for group in groups if group.is_small for array, each in group.allocate(at)}
+    cells = {array: each for group in groups if group.is_small for array, each in group.allocate(allocator)}
     headers: dict[str, int] = {}
     for name, table in program.tables.items():
-        headers[name] = at.take(TableLayout(table, parameter_words, 0, 0).head_words)
-    cells |= {array: each for group in groups if not group.is_small for array, each in group.allocate(at)}
-    meters = tuple(at.take(METER_WORDS * meter.size) for meter in program.meters)
-    value_words = tuple(words_of(declared.bits) for declared in program.value_sets)
-    declared = zip(program.value_sets, value_words, strict=True)
-    value_sets = tuple(at.take(1 + words * value_set.size) for value_set, words in declared)
+        headers[name] = allocator.take(TableLayout(table, parameter_words, 0, 0).head_words)
+    cells |= {
+        array: each for group in groups if not group.is_small for array, each in group.allocate(allocator)
+    }
+    meters = tuple(allocator.take(METER_WORDS * meter.size) for meter in program.meters)
+    value_words = tuple(words_of(value_set.bits) for value_set in program.value_sets)
+    sets_and_words = zip(program.value_sets, value_words, strict=True)
+    value_sets = tuple(allocator.take(1 + words * value_set.size) for value_set, words in sets_and_words)
     tables: dict[str, TableLayout] = {}
     for name, table in program.tables.items():
-        tables[name] = TableLayout(table, parameter_words, headers[name], at.take_lines(0))
-        at.end = tables[name].end
+        tables[name] = TableLayout(table, parameter_words, headers[name], allocator.take_lines(0))
+        allocator.end = tables[name].end
     profiles: list[ProfileLayout] = []
     for number, profile in enumerate(program.profiles):
         users = [table for table in program.tables.values() if table.profile == number]
-        profiles.append(ProfileLayout(profile, max_data_words(parameter_words, *users), at.end))
-        at.end = profiles[-1].end
-    replication = ReplicationLayout(at.end)
+        profiles.append(ProfileLayout(profile, max_data_words(parameter_words, *users), allocator.end))
+        allocator.end = profiles[-1].end
+    replication = ReplicationLayout(allocator.end)
     counters = tuple(cells[ArrayRef(True, number)] for number in range(len(program.counters)))
     registers = tuple(cells[ArrayRef(False, number)] for number in range(len(program.registers)))
     return Layout(

@@ -2,9 +2,9 @@
 
     uint32 kind, uint32 length, data, padding to a multiple of 8
 
-The kind of a frame is its port; that of a packet between ingress and egress is `WAITING` (`memory.waiting`
-has its data). That of a digest is `DIGEST` + its position in the program, that of a log record `LOG` + the
-position of its text. The data of digests and log records are values: a word with the number of words that
+The kind of a frame is its port; that of a packet between ingress and egress is `WAITING` (see
+`memory.waiting`). That of a digest is `DIGEST` + its position in the program, that of a log record `LOG` +
+the position of its text. The data of digests and log records are values: a word with the number of words that
 follow, negated for a signed value, then these words, least significant first.
 """
 

@@ -1,4 +1,4 @@
-"""The packet function's signature, from which `codegen`, `jit` (ctypes) and `native` (numba) build theirs.
+"""The packet function's signature, from which `codegen`, `jit` (ctypes) and `native` (numba) build types.
 
     int32 process(void *state, uint32 port, const uint8 *frame, uint32 length,
                   uint64 t_in, uint64 now, uint8 *out, uint32 capacity)

@@ -11,13 +11,13 @@ from nativekit.records import Records, filled
 from softswitch.memory.layout import TableLayout
 
 LOG_ENTRIES = 1 << 25
-"""Capacity of the log in words; the updates of the largest message change fewer."""
+"""Capacity of the log in words: more than the updates of the largest message can change."""
 
 Words = npt.NDArray[np.uint64]
 
 
 class Row:
-    """Offsets and sizes of a table, copied from the attributes of `TableLayout` with these names; its log."""
+    """Offsets and sizes of a table, copied from the `TableLayout` attributes with these names, and `log`."""
 
     header: int
     buckets: int
