@@ -13,7 +13,7 @@ from softswitch.p4runtime.status import invalid, unimplemented
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A single value; `kind` is its field in `P4Data`. The width is 0 if only the program states it."""
+    """A single value; `kind` is its field in `P4Data`. The width in bits is 0 if only the program has it."""
 
     kind: str
     width: int
@@ -49,9 +49,9 @@ def shape_of(
             shapes = [shape_of(each, types, translations, location) for each in spec.tuple.members]
             return Struct("tuple", tuple(shapes))
         case "new_type":
-            new = types.new_types[spec.new_type.name]
-            if new.HasField("original_type"):
-                return shape_of(new.original_type, types, translations, location)
+            new_type = types.new_types[spec.new_type.name]
+            if new_type.HasField("original_type"):
+                return shape_of(new_type.original_type, types, translations, location)
             return Leaf("bitstring", 0, translations.of(spec.new_type))
         case kind:
             raise unimplemented(f"P4Info: {location}: values of type {kind} are not supported")
@@ -83,10 +83,10 @@ def value_of(shape: Leaf, data: p4d.P4Data, location: str) -> int:
 
 def _fill(shape: Shape, values: Iterator[int], data: p4d.P4Data) -> None:
     if isinstance(shape, Struct):
-        inside = getattr(data, shape.kind)
-        inside.SetInParent()
+        container = getattr(data, shape.kind)
+        container.SetInParent()
         for member in shape.members:
-            _fill(member, values, inside.members.add())
+            _fill(member, values, container.members.add())
     elif shape.kind == "bool":
         data.bool = bool(next(values))
     else:

@@ -34,33 +34,33 @@ class FieldGroup:
         self.location = location
         self.fields = tuple(fields)
         self.widths = tuple(field.width for field in fields)
-        self._shape = [(field.id, field.width) for field in fields]
+        self._ids_and_widths = [(field.id, field.width) for field in fields]
         self.is_translated = any(field.translation is not None for field in fields)
 
     def decode(self, given: Sequence[tuple[int, bytes]]) -> tuple[int, ...]:
-        """Return the integers of values by field ID, in declaration order; raises Refusal."""
-        if len(given) != len(self._shape):
-            raise self.mismatch([identity for identity, _ in given])
+        """Decode (field ID, value) pairs to integers in declaration order; raises Refusal."""
+        if len(given) != len(self._ids_and_widths):
+            raise self.mismatch_error([identity for identity, _ in given])
         if self.is_translated:
-            return self._decode(given)
+            return self._decode_in_any_order(given)
         numbers = []
-        for (identity, value), (wanted, width) in zip(given, self._shape, strict=True):
+        for (identity, value), (expected_id, width) in zip(given, self._ids_and_widths, strict=True):
             number = int.from_bytes(value, "big")
-            if identity != wanted or number >> width or not value:
-                return self._decode(given)
+            if identity != expected_id or number >> width or not value:
+                return self._decode_in_any_order(given)
             numbers.append(number)
         return tuple(numbers)
 
-    def _decode(self, given: Sequence[tuple[int, bytes]]) -> tuple[int, ...]:
+    def _decode_in_any_order(self, given: Sequence[tuple[int, bytes]]) -> tuple[int, ...]:
         by_id = dict(given)
         if by_id.keys() != {field.id for field in self.fields}:
-            raise self.mismatch([identity for identity, _ in given])
+            raise self.mismatch_error([identity for identity, _ in given])
         return tuple(f.decode(by_id[f.id], f"{self.location} {f.name}") for f in self.fields)
 
     def encode(self, numbers: Sequence[int]) -> list[tuple[int, bytes]]:
         return [(field.id, field.encode(value)) for field, value in zip(self.fields, numbers, strict=True)]
 
-    def mismatch(self, given: Sequence[int]) -> Refusal:
+    def mismatch_error(self, given: Sequence[int]) -> Refusal:
         names = {field.id: field.name for field in self.fields}
         seen = set()
         for identity in given:
@@ -69,9 +69,9 @@ class FieldGroup:
             if identity in seen:
                 return invalid(f"{self.location} {names[identity]} is given twice")
             seen.add(identity)
-        return self.missing(next(name for i, name in names.items() if i not in seen))
+        return self.missing_error(next(name for i, name in names.items() if i not in seen))
 
-    def missing(self, name: str) -> Refusal:
+    def missing_error(self, name: str) -> Refusal:
         return invalid(f"{self.location} {name} is missing; {self._expected}")
 
     @property

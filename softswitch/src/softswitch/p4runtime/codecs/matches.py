@@ -31,8 +31,8 @@ class MatchField(NamedTuple):
         return (1 << self.width) - 1
 
     @property
-    def anything(self) -> Match | None:
-        """The match of any value, which messages omit; None for an exact field."""
+    def wildcard(self) -> Match | None:
+        """The match that accepts any value, which messages omit; None for an exact field."""
         if self.kind is MatchKind.EXACT:
             return None
         return Between(0, self.full) if self.kind is MatchKind.RANGE else Masked(0, 0)
@@ -49,11 +49,12 @@ class MatchKey:
 
     def decode(self, given: Sequence[p4r.FieldMatch]) -> tuple[Match, ...]:
         if not self._is_exact:
-            return self._decode(given)
+            return self._decode_any_kind(given)
         try:
             return self._values.decode([(match.field_id, match.exact.value) for match in given])
         except Refusal:
-            return self._decode(given)  # raises, with an error that also covers another kind of match
+            # This raises, with an error that also covers another kind of match.
+            return self._decode_any_kind(given)
 
     def decode_exact(self, given: Sequence[p4r.FieldMatch]) -> tuple[int, ...]:
         assert self._is_exact
@@ -61,25 +62,25 @@ class MatchKey:
 
     def encode(self, matches: Sequence[Match], entry: p4r.TableEntry | p4r.ValueSetMember) -> None:
         for field, match in zip(self.fields, matches, strict=True):
-            if match != field.anything:
+            if match != field.wildcard:
                 _encode(field, match, entry.match.add(field_id=field.id))
 
     def show(self, matches: Sequence[Match]) -> str:
         """Return the text of matches for an error: `job=0x1, prefix=0xa000000/8`."""
         return ", ".join(f"{f.name}={_show(f, m)}" for f, m in zip(self.fields, matches, strict=True))
 
-    def _decode(self, given: Sequence[p4r.FieldMatch]) -> tuple[Match, ...]:
+    def _decode_any_kind(self, given: Sequence[p4r.FieldMatch]) -> tuple[Match, ...]:
         by_id = {match.field_id: match for match in given}
         if len(by_id) < len(given) or by_id.keys() - {field.id for field in self.fields}:
-            raise self._values.mismatch([match.field_id for match in given])
+            raise self._values.mismatch_error([match.field_id for match in given])
         return tuple(self._match(field, by_id.get(field.id)) for field in self.fields)
 
     def _match(self, field: MatchField, given: p4r.FieldMatch | None) -> Match:
         location = f"{self._values.location} {field.name}"
         if given is None:
-            if field.anything is None:
-                raise self._values.missing(field.name)
-            return field.anything
+            if field.wildcard is None:
+                raise self._values.missing_error(field.name)
+            return field.wildcard
         kind = given.WhichOneof("field_match_type")
         if kind != field.kind.value:
             raise invalid(f"{location}: expected a match of kind {field.kind.value}, got {kind or 'none'}")
@@ -89,19 +90,19 @@ class MatchKey:
             case MatchKind.OPTIONAL:
                 return Masked(field.value.decode(given.optional.value, location), field.full)
             case _ if field.translation is not None:
-                return _translated(field, field.translation, given, location)
+                return _decode_translated(field, field.translation, given, location)
             case MatchKind.LPM:
-                return _prefix(field, given.lpm, location)
+                return _decode_lpm(field, given.lpm, location)
             case MatchKind.TERNARY:
-                return _masked(field, given.ternary, location)
+                return _decode_ternary(field, given.ternary, location)
             case MatchKind.RANGE:
-                return _between(field, given.range, location)
+                return _decode_range(field, given.range, location)
 
 
-def _translated(
+def _decode_translated(
     field: MatchField, translation: Translation, given: p4r.FieldMatch, location: str
 ) -> Masked | Between:
-    """Decode a match, which must be of one value: numbers need not keep the prefixes of values (§18.3)."""
+    """Decode a match of one value; numbers need not have the prefixes of their values (§18.3)."""
     match field.kind:
         case MatchKind.LPM:
             value, is_exact = given.lpm.value, given.lpm.prefix_len in (translation.sdn_width, field.width)
@@ -117,7 +118,7 @@ def _translated(
     return Between(number, number) if field.kind is MatchKind.RANGE else Masked(number, field.full)
 
 
-def _prefix(field: MatchField, given: p4r.FieldMatch.LPM, location: str) -> Masked:
+def _decode_lpm(field: MatchField, given: p4r.FieldMatch.LPM, location: str) -> Masked:
     value, length = decode(given.value, field.width, location), given.prefix_len
     if length == 0:
         raise invalid(f"{location}: the prefix length is 0; to match any value, leave the field out")
@@ -128,13 +129,14 @@ def _prefix(field: MatchField, given: p4r.FieldMatch.LPM, location: str) -> Mask
         text = f"expected {value & mask:#x}, with no bits after the prefix, got {value:#x}/{length}"
         raise invalid(f"{location}: {text}")
     if value & ((1 << (-(-field.width // 8) * 8 - length)) - 1):
-        # PI's check_prefix_trailing_zeros (common.cpp) takes the field as wide as the bytes of its value.
+        # PI's check_prefix_trailing_zeros (common.cpp) checks all bits of the value's bytes, as if the field
+        # were that wide.
         text = f"padded to whole bytes has bits set after the first {length}"
         raise invalid(f"{location}: {value:#x}/{length} {text}; BMv2's P4Runtime server refuses it, too")
     return Masked(value, mask)
 
 
-def _masked(field: MatchField, given: p4r.FieldMatch.Ternary, location: str) -> Masked:
+def _decode_ternary(field: MatchField, given: p4r.FieldMatch.Ternary, location: str) -> Masked:
     value, mask = decode(given.value, field.width, location), decode(given.mask, field.width, location)
     if mask == 0:
         raise invalid(f"{location}: the mask is 0; to match any value, leave the field out")
@@ -144,7 +146,7 @@ def _masked(field: MatchField, given: p4r.FieldMatch.Ternary, location: str) -> 
     return Masked(value, mask)
 
 
-def _between(field: MatchField, given: p4r.FieldMatch.Range, location: str) -> Between:
+def _decode_range(field: MatchField, given: p4r.FieldMatch.Range, location: str) -> Between:
     low, high = decode(given.low, field.width, location), decode(given.high, field.width, location)
     if low > high:
         raise invalid(f"{location}: low {low:#x} is above high {high:#x}")
@@ -171,7 +173,7 @@ def _encode(field: MatchField, match: Match, message: p4r.FieldMatch) -> None:
 
 
 def _show(field: MatchField, match: Match) -> str:
-    if match == field.anything:
+    if match == field.wildcard:
         return "any"
     match match:
         case Between(low, high):

@@ -18,12 +18,12 @@ from softswitch.p4runtime.status import Refusal, invalid
 
 _MAPPINGS = "@p4runtime_translation_mappings"
 _INDEX_WIDTH = 32
-"""Bits of a type that only indices have, for which the JSON states no width."""
+"""Width in bits of a type that is used for indices only: the JSON does not state it."""
 _PAIR = re.compile(r'\{\s*(?:"((?:[^"\\]|\\.)*)"|(\w+))\s*,\s*(\w+)\s*,?\s*\}')
 
 
 class Translation:
-    """The mapping of a type of `width` bits; controllers have `sdn_width` bits, or strings if it is None."""
+    """The mapping of a type of `width` bits; controllers use `sdn_width` bits, or strings if that is None."""
 
     def __init__(self, name: str, spec: p4t.P4NewTypeSpec) -> None:
         self.name, self.width = name, 0
@@ -37,13 +37,17 @@ class Translation:
 
     def decode(self, value: bytes, location: str) -> int:
         key: bytes | int = value if self.sdn_width is None else decode(value, self.sdn_width, location)
-        found = self._numbers.get(key)
-        if found is None:
-            found = self._of_integer(key, location) if isinstance(key, int) else self._of_text(key, location)
-            self._add(key, found)
-        return found
+        number = self._numbers.get(key)
+        if number is None:
+            number = (
+                self._number_of_integer(key, location)
+                if isinstance(key, int)
+                else self._number_of_text(key, location)
+            )
+            self._add(key, number)
+        return number
 
-    def _of_integer(self, value: int, location: str) -> int:
+    def _number_of_integer(self, value: int, location: str) -> int:
         width = self.width or _INDEX_WIDTH
         if value >> width or value in self._values:
             problem = f"does not fit in bit<{width}>" if value >> width else "is the number of another value"
@@ -51,7 +55,7 @@ class Translation:
             raise invalid(f"{location}: {value:#x} {problem}; {hint}")
         return value
 
-    def _of_text(self, value: bytes, location: str) -> int:
+    def _number_of_text(self, value: bytes, location: str) -> int:
         if value.isdigit() and len(value) <= self.width:
             number = int(value)
             if value == b"%d" % number and not number >> self.width and number not in self._values:
@@ -63,8 +67,8 @@ class Translation:
         value = self._values.get(number, number if self.sdn_width is not None else b"%d" % number)
         return encode(value) if isinstance(value, int) else value
 
-    def index(self, given: int, location: str) -> int:
-        return self.decode(encode(given), location)
+    def cell_index(self, controller_index: int, location: str) -> int:
+        return self.decode(encode(controller_index), location)
 
     def controller_index(self, number: int) -> int | None:
         """Return the controller's index of a cell; None if that index is another cell's."""
@@ -100,8 +104,8 @@ def _pairs(annotations: Iterable[str], location: str) -> Iterable[tuple[str | in
     for text in annotations:
         if not text.startswith(_MAPPINGS):
             continue
-        inside = text.removeprefix(_MAPPINGS).strip("() \n")
-        for string, sdn_number, number in _PAIR.findall(inside):
+        pairs = text.removeprefix(_MAPPINGS).strip("() \n")
+        for string, sdn_number, number in _PAIR.findall(pairs):
             try:
                 value = int(sdn_number, 0) if sdn_number else re.sub(r"\\(.)", r"\1", string)
                 yield value, int(number, 0)
@@ -119,13 +123,13 @@ class Translations:
             if spec.HasField("translated_type")
         }
 
-    def of(self, named: p4t.P4NamedType, width: int = 0) -> Translation | None:
-        found = self._by_name.get(named.name)
-        if found is not None:
-            found.width = max(found.width, width)
-        return found
+    def of(self, type_name: p4t.P4NamedType, width: int = 0) -> Translation | None:
+        translation = self._by_name.get(type_name.name)
+        if translation is not None:
+            translation.width = max(translation.width, width)
+        return translation
 
-    def of_index(self, named: p4t.P4NamedType) -> Translation | None:
-        """Return the translation of an array's indices; strings have none, as messages have integers."""
-        found = self._by_name.get(named.name)
-        return found if found is not None and found.sdn_width is not None else None
+    def of_index(self, type_name: p4t.P4NamedType) -> Translation | None:
+        """Return the translation of an array's indices; None for strings, because messages have integers."""
+        translation = self._by_name.get(type_name.name)
+        return translation if translation is not None and translation.sdn_width is not None else None

@@ -19,7 +19,7 @@ def decode(value: bytes, width: int, location: str) -> int:
 
 
 def _width_error(value: bytes, width: int, location: str) -> Refusal:
-    # The code is INVALID_ARGUMENT, as in §9.1 and BMv2; §8.3 has OUT_OF_RANGE.
+    # The code is INVALID_ARGUMENT, as in §9.1 and BMv2; §8.3 asks for OUT_OF_RANGE.
     if not value:
         return invalid(f"{location}: the value is empty, bit<{width}> needs at least one byte")
     return invalid(f"{location}: 0x{value.hex()} does not fit in bit<{width}>")
