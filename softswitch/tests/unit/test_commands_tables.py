@@ -186,7 +186,7 @@ def test_idle_timeouts(entities: ShellSwitch) -> None:
     assert entities.does("table_set_timeout seen 0 1500") == ["Setting a 1500 ms timeout for entry 0"]
     entities.ports.now.now = 2_000_000
     assert entities.does("table_dump_entry seen 0")[-1] == "Life: 2000ms since hit, timeout is 1500ms"
-    assert [key.table for key in entities.control.timers.expired(2_000_000)] == ["Entities.seen"]
+    assert [key.table for key in entities.control.timers.restart_expired(2_000_000)] == ["Entities.seen"]
     assert entities.refuses("table_set_timeout metered 0 1") == (
         "Error: Table metered does not support entry timeouts"
     )

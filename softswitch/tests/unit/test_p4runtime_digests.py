@@ -67,8 +67,8 @@ def test_a_list_is_sent_when_its_oldest_message_has_waited_long_enough() -> None
     digests = configured(timeout=100)
     digests.learn(0, (1, 1), 50)
     digests.learn(0, (2, 1), 149)
-    assert (digests.next_deadline(), digests.due(149)) == (150, [])
-    (message,) = digests.due(150)
+    assert (digests.next_deadline(), digests.due_lists(149)) == (150, [])
+    (message,) = digests.due_lists(150)
     assert (macs(message), digests.next_deadline()) == ([1, 2], None)
 
 
@@ -139,7 +139,7 @@ def test_every_list_is_what_the_specification_says(
     for pause, event in events:
         now += pause
         while (end := digests.next_deadline()) is not None and end <= now:
-            sent += [macs(message) for message in digests.due(end)]
+            sent += [macs(message) for message in digests.due_lists(end)]
         if buffer and first + timeout <= now:
             flush(first + timeout)
         cache = [entry for entry in cache if now - entry[1] < ack]

@@ -17,18 +17,18 @@ def timers(hits: dict[EntryKey, int]) -> IdleTimers:
 def test_an_entry_that_is_never_hit_is_idle_again_and_again() -> None:
     idle = timers({})
     idle.start(A, SECOND * 1000, 500)
-    assert (idle.next_deadline(), idle.expired(SECOND + 499)) == (SECOND + 500, [])
-    assert idle.expired(SECOND + 500) == [A]
-    assert (idle.next_deadline(), idle.expired(2 * SECOND + 500)) == (2 * SECOND + 500, [A])
+    assert (idle.next_deadline(), idle.restart_expired(SECOND + 499)) == (SECOND + 500, [])
+    assert idle.restart_expired(SECOND + 500) == [A]
+    assert (idle.next_deadline(), idle.restart_expired(2 * SECOND + 500)) == (2 * SECOND + 500, [A])
 
 
 def test_a_hit_starts_the_timer_anew() -> None:
     hits = {A: SECOND // 2}
     idle = timers(hits)
     idle.start(A, SECOND * 1000, 0)
-    assert idle.expired(SECOND) == []
+    assert idle.restart_expired(SECOND) == []
     assert idle.next_deadline() == SECOND // 2 + SECOND
-    assert idle.expired(SECOND // 2 + SECOND) == [A]
+    assert idle.restart_expired(SECOND // 2 + SECOND) == [A]
 
 
 def test_stopped_and_restarted_timers() -> None:
@@ -39,7 +39,7 @@ def test_stopped_and_restarted_timers() -> None:
     idle.stop(A)
     assert idle.next_deadline() == 2 * SECOND
     idle.start(B, SECOND * 1000, 0)
-    assert (idle.expired(SECOND), idle.next_deadline()) == ([B], 2 * SECOND)
+    assert (idle.restart_expired(SECOND), idle.next_deadline()) == ([B], 2 * SECOND)
     idle.stop(B)
     assert idle.next_deadline() is None
 
@@ -60,7 +60,7 @@ def test_an_entry_is_idle_when_nothing_happened_for_its_timeout(steps: list[tupl
         now += pause
         while (end := idle.next_deadline()) is not None and end <= now:
             expired = end - active >= timeout
-            assert idle.expired(end) == ([A] if expired else [])
+            assert idle.restart_expired(end) == ([A] if expired else [])
             active = end if expired else active
         assert now - active < timeout
         if hit:

@@ -43,11 +43,11 @@ class EntityKind(Protocol):
     """One kind of `Entity`, with its own message type: adds checked writes to a batch and answers queries."""
 
     # Each kind takes messages of one type only, which its class narrows.
-    def write(self, kind: int, message: Any, batch: Batch) -> None:
+    def write(self, update_type: int, message: Any, batch: Batch) -> None:
         """Check one update and add it to the batch; raises `Refusal`, and then changes nothing."""
         ...
 
-    def read(self, wanted: Any) -> Iterator[p4r.Entity]:
+    def read(self, query: Any) -> Iterator[p4r.Entity]:
         """Check a query and return the entities that it selects, in their current state; raises `Refusal`."""
         ...
 
@@ -57,10 +57,10 @@ class ControlledPipeline(Generic[PL]):
 
     `config` is a message, or a loaded config that several pipelines share. `make` compiles the program to a
     pipeline; `clock` returns the pipeline's time, in µs since start. `down` is the set of ports that are
-    down; `port_changed` must be called when it changes.
+    down; `port_changed` must be called when that set changes.
 
     Entries that have only exact matches and an action are stored in the pipeline and nowhere else. So a
-    caller that writes no others may replace the pipeline's state, by `load_image` for example.
+    caller that writes no other entries may replace the pipeline's state, by `load_image` for example.
     """
 
     def __init__(
@@ -115,12 +115,12 @@ class ControlledPipeline(Generic[PL]):
     def adopt_config(self, config: p4r.ForwardingPipelineConfig) -> bool:
         """Replace the config and its cookie if program and P4Info are the same; return whether they are."""
         check_complete(config)
-        same_program = config.p4_device_config == self.config.p4_device_config
-        if same := same_program and config.p4info == self.config.p4info:
+        has_same_program = config.p4_device_config == self.config.p4_device_config
+        if is_same := has_same_program and config.p4info == self.config.p4info:
             if self._journal is not None:
                 self._journal.set_config(config)
             self.config = config
-        return same
+        return is_same
 
     def port_changed(self, port: int) -> None:
         self.profiles.port_changed(self.pipeline, port)
@@ -135,7 +135,7 @@ class ControlledPipeline(Generic[PL]):
     # -- writes
 
     def batch(self) -> Batch:
-        return Batch(self.pipeline, may_roll_back=False, on_written=self.handles.follow)
+        return Batch(self.pipeline, may_roll_back=False, on_written=self.handles.track)
 
     def write(self, request: p4r.WriteRequest) -> list[Refusal | None]:
         """Execute a batch of updates in order, as atomically as requested; return a result for each."""
@@ -148,7 +148,7 @@ class ControlledPipeline(Generic[PL]):
         if self._journal is not None:
             self._journal.add(self._clock(), request.data)
         if self._plain is not None and request.scanned is not None:
-            operations = self._plain.operations(request.scanned, self.handles.watched)
+            operations = self._plain.operations(request.scanned, self.handles.tracked_tables)
             if operations is not None and self._plain.apply_all_or_none(operations):
                 return [None] * len(request.scanned.updates)
         return self._write(request.whole)
@@ -156,7 +156,7 @@ class ControlledPipeline(Generic[PL]):
     def _write(self, request: p4r.WriteRequest) -> list[Refusal | None]:
         if request.atomicity == p4r.WriteRequest.CONTINUE_ON_ERROR:
             return self._write_each(request)
-        batch = Batch(self.pipeline, on_written=self.handles.follow)
+        batch = Batch(self.pipeline, on_written=self.handles.track)
         results = [self._accept(update, batch) for update in request.updates]
         if any(results):
             batch.roll_back()
@@ -171,7 +171,7 @@ class ControlledPipeline(Generic[PL]):
     def _write_each(self, request: p4r.WriteRequest) -> list[Refusal | None]:
         """Execute updates one by one; consecutive plain ones go to the pipeline together."""
         results: list[Refusal | None] = [None] * len(request.updates)
-        plain: list[tuple[int, EntryWrite]] = []
+        plain_writes: list[tuple[int, EntryWrite]] = []
         for index, update in enumerate(request.updates):
             try:
                 write = self.tables.plain_write(update)
@@ -179,21 +179,21 @@ class ControlledPipeline(Generic[PL]):
                 results[index] = refusal
                 continue
             if write is not None:
-                plain.append((index, write))
+                plain_writes.append((index, write))
                 continue
-            self._write_plain(plain, results)
-            plain = []
+            self._write_plain(plain_writes, results)
+            plain_writes = []
             batch = self.batch()
             results[index] = self._accept(update, batch)
             batch.apply()
-        self._write_plain(plain, results)
+        self._write_plain(plain_writes, results)
         return results
 
     def _write_plain(self, plain: list[tuple[int, EntryWrite]], results: list[Refusal | None]) -> None:
         if plain:
             writes = [write for _, write in plain]
             failures = self.pipeline.write_entries(writes)
-            self.handles.follow(writes, failures)
+            self.handles.track(writes, failures)
             for (index, write), failure in zip(plain, failures, strict=True):
                 results[index] = self.tables.plain_result(write, failure)
 

@@ -1,7 +1,7 @@
-"""`group_action` of P4Runtime 1.6: an action that runs before the member that a one-shot group picks.
+"""`group_action` of P4Runtime 1.6: an action that runs before that of the member a one-shot group selects.
 
-The data plane has one action a member. So for each action that P4Info allows there (scope `GROUP_ACTION`),
-and each other action of its table, the program gets an action that does both, with the data of both.
+The data plane has one action a member. So for each action of scope `GROUP_ACTION`, and each other action of
+its table, the program gets an action that runs both, with the parameters of both.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def group_action(message: p4r.ActionProfileActionSet) -> p4r.Action | None:
     return untyped.group_action if untyped.HasField("group_action") else None
 
 
-def composed(first: ActionCall, second: ActionCall) -> ActionCall:
+def compose_calls(first: ActionCall, second: ActionCall) -> ActionCall:
     return ActionCall(_name(first.name, second.name), (*first.args, *second.args))
 
 
@@ -56,23 +56,23 @@ def _name(first: str, second: str) -> str:
 
 
 def _sequence(first: ir.Action, second: ir.Action) -> ir.Action:
-    moved = _moved(second.body, len(first.parameters), len(first.body))
+    second_body = _shift_indices(second.body, len(first.parameters), len(first.body))
     return ir.Action(
         _name(first.name, second.name),
         (*first.parameters, *second.parameters),
-        (*first.body, *moved),
-        _padded(first.locations, len(first.body)) + _padded(second.locations, len(second.body)),
-        _padded(first.data, len(first.parameters)) + _padded(second.data, len(second.parameters)),
+        (*first.body, *second_body),
+        _pad(first.locations, len(first.body)) + _pad(second.locations, len(second.body)),
+        _pad(first.data, len(first.parameters)) + _pad(second.data, len(second.parameters)),
     )
 
 
-def _moved(node: Any, parameters: int, statements: int) -> Any:
+def _shift_indices(node: Any, parameters: int, statements: int) -> Any:
     """Return a part of an action body, parameter indices and jump targets increased by these numbers."""
     if type(node) is tuple:
-        return tuple(_moved(each, parameters, statements) for each in node)
+        return tuple(_shift_indices(each, parameters, statements) for each in node)
     if not is_dataclass(node) or isinstance(node, type):
         return node
-    values = {f.name: _moved(getattr(node, f.name), parameters, statements) for f in fields(node)}
+    values = {f.name: _shift_indices(getattr(node, f.name), parameters, statements) for f in fields(node)}
     if isinstance(node, ir.Parameter):
         values["index"] += parameters
     elif isinstance(node, ir.Jump | ir.JumpIfZero):
@@ -80,5 +80,5 @@ def _moved(node: Any, parameters: int, statements: int) -> Any:
     return type(node)(**values)
 
 
-def _padded(texts: Sequence[str], count: int) -> tuple[str, ...]:
+def _pad(texts: Sequence[str], count: int) -> tuple[str, ...]:
     return tuple(texts) if len(texts) == count else ("",) * count

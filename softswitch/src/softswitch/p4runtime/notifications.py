@@ -17,63 +17,63 @@ program_log = logging.getLogger("softswitch.program")
 
 
 class Notifications(Generic[PL]):
-    """Notifications of the pipeline that `running` returns, with an alarm on the event loop.
+    """Notifications of the pipeline that `get_running` returns, with an alarm on the event loop.
 
-    `send` sends a message to the primary controllers; `now` returns the time of the packets' clock, µs since
-    start.
+    `send` sends a message to the primary controllers; `now` returns the time of the packets' clock, in µs
+    since start.
     """
 
     def __init__(
         self,
-        running: Callable[[], ControlledPipeline[PL] | None],
+        get_running: Callable[[], ControlledPipeline[PL] | None],
         send: Callable[[p4r.StreamMessageResponse], None],
         now: Callable[[], int],
     ) -> None:
-        self._running = running
+        self._get_running = get_running
         self._send = send
         self._now = now
         self._alarm: asyncio.TimerHandle | None = None
 
-    def take(self, notice: Notice) -> None:
-        running = self._running()
+    def handle_notice(self, notice: Notice) -> None:
+        control = self._get_running()
         match notice:
             case LogRecord(text, failed):
                 program_log.log(logging.WARNING if failed else logging.INFO, "%s", text)
-            case DigestMessage(digest, values) if running is not None:
-                if full := running.digests.learn(digest, values, 1000 * self._now()):
-                    self._send_digest(full)
+            case DigestMessage(digest, values) if control is not None:
+                if digest_list := control.digests.learn(digest, values, 1000 * self._now()):
+                    self._send_digest(digest_list)
                 self.set_alarm()
 
     def forget_digests(self) -> None:
-        running = self._running()
-        if running is not None:
-            running.digests.forget()
+        control = self._get_running()
+        if control is not None:
+            control.digests.forget()
 
     def set_alarm(self) -> None:
-        """Set the alarm for the next digest list or idle timeout; call it when its time may have changed."""
+        """Set the alarm for the next digest list or idle timeout; to be called when its time may change."""
         self.stop()
-        running = self._running()
-        if running is None:
+        control = self._get_running()
+        if control is None:
             return
-        list_due, idle_due = running.digests.next_deadline(), running.timers.next_deadline()
-        due = [1000 * idle_due] if idle_due is not None else []
-        due += [list_due] if list_due is not None else []
-        if due:
-            delay = max(0, min(due) - 1000 * self._now()) / 1e9
-            self._alarm = asyncio.get_running_loop().call_later(delay, self._on_alarm, running)
+        list_deadline_ns, idle_deadline_us = control.digests.next_deadline(), control.timers.next_deadline()
+        deadlines_ns = [1000 * idle_deadline_us] if idle_deadline_us is not None else []
+        deadlines_ns += [list_deadline_ns] if list_deadline_ns is not None else []
+        if deadlines_ns:
+            delay = max(0, min(deadlines_ns) - 1000 * self._now()) / 1e9
+            self._alarm = asyncio.get_running_loop().call_later(delay, self._on_alarm, control)
 
     def stop(self) -> None:
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
 
-    def _on_alarm(self, running: ControlledPipeline[PL]) -> None:
+    def _on_alarm(self, control: ControlledPipeline[PL]) -> None:
         now = self._now()
-        for due in running.digests.due(1000 * now):
-            self._send_digest(due)
-        if idle := running.timers.expired(now):
+        for digest_list in control.digests.due_lists(1000 * now):
+            self._send_digest(digest_list)
+        if idle := control.timers.restart_expired(now):
             message = p4r.IdleTimeoutNotification(timestamp=time.time_ns())
-            message.table_entry.extend(map(running.tables.idle_entry, idle))
+            message.table_entry.extend(map(control.tables.idle_entry, idle))
             self._send(p4r.StreamMessageResponse(idle_timeout_notification=message))
         self.set_alarm()
 

@@ -83,7 +83,7 @@ class CounterInfo(NamedTuple):
     id: int
     name: str
     size: int
-    indices: Translation | None
+    index_translation: Translation | None
 
 
 class MeterInfo(NamedTuple):
@@ -91,7 +91,7 @@ class MeterInfo(NamedTuple):
     name: str
     size: int
     type: p4i.MeterSpec.Type.ValueType
-    indices: Translation | None
+    index_translation: Translation | None
 
 
 class RegisterInfo(NamedTuple):
@@ -99,7 +99,7 @@ class RegisterInfo(NamedTuple):
     name: str
     size: int
     shape: Leaf
-    indices: Translation | None
+    index_translation: Translation | None
 
 
 class ValueSetInfo(NamedTuple):
@@ -144,14 +144,16 @@ class P4Info:
         self.port_translation = next(iter(ports), None)
         """Translation of a packet-in's port, also used for replicas' ports, which have no type in P4Info."""
         self.registers = {r.preamble.id: self._register(r, register_widths) for r in message.registers}
-        index = translations.of_index
+        index_translation = translations.of_index
         self.counters = {
-            c.preamble.id: CounterInfo(c.preamble.id, c.preamble.name, c.size, index(c.index_type_name))
+            c.preamble.id: CounterInfo(
+                c.preamble.id, c.preamble.name, c.size, index_translation(c.index_type_name)
+            )
             for c in message.counters
         }
         self.meters = {
             m.preamble.id: MeterInfo(
-                m.preamble.id, m.preamble.name, m.size, m.spec.type, index(m.index_type_name)
+                m.preamble.id, m.preamble.name, m.size, m.spec.type, index_translation(m.index_type_name)
             )
             for m in message.meters
         }
@@ -163,10 +165,10 @@ class P4Info:
             name = table.preamble.name
             raise invalid(f"P4Info: table {name} refers to action {missing}, which is not there") from None
 
-    def _allowed(
-        self, tables: Iterable[int], *barred: p4i.ActionRef.Scope.ValueType
+    def _actions_of(
+        self, tables: Iterable[int], *excluded_scopes: p4i.ActionRef.Scope.ValueType
     ) -> dict[int, ActionInfo]:
-        return {a.id: a for table in tables for scope, a in self._refs[table] if scope not in barred}
+        return {a.id: a for table in tables for scope, a in self._refs[table] if scope not in excluded_scopes}
 
     def _table(self, table: p4i.Table) -> TableInfo:
         identity, name = table.preamble.id, table.preamble.name
@@ -181,9 +183,9 @@ class P4Info:
                 f"table {name}",
                 [_match_field(f"table {name}", f, self._translations) for f in table.match_fields],
             ),
-            entry_actions=self._allowed([identity], DEFAULT_ONLY, GROUP_ACTION),
-            default_actions=self._allowed([identity], TABLE_ONLY, GROUP_ACTION),
-            group_actions=self._allowed([identity], TABLE_AND_DEFAULT, TABLE_ONLY, DEFAULT_ONLY),
+            entry_actions=self._actions_of([identity], DEFAULT_ONLY, GROUP_ACTION),
+            default_actions=self._actions_of([identity], TABLE_ONLY, GROUP_ACTION),
+            group_actions=self._actions_of([identity], TABLE_AND_DEFAULT, TABLE_ONLY, DEFAULT_ONLY),
             is_const=table.is_const_table,
             is_default_const=table.const_default_action_id != 0,
             has_counter=identity in self._tables_with_counter,
@@ -199,9 +201,9 @@ class P4Info:
             name=profile.preamble.name,
             size=profile.size,
             has_selector=profile.with_selector,
-            # BMv2's server (PI) takes members with any action of its tables, whatever their scope.
-            actions=self._allowed(tables, GROUP_ACTION),
-            group_actions=self._allowed(tables, TABLE_AND_DEFAULT, TABLE_ONLY, DEFAULT_ONLY),
+            # BMv2's server (PI) takes members with any action of the profile's tables, whatever their scope.
+            actions=self._actions_of(tables, GROUP_ACTION),
+            group_actions=self._actions_of(tables, TABLE_AND_DEFAULT, TABLE_ONLY, DEFAULT_ONLY),
             max_group_size=profile.max_group_size,
             counts_members=profile.HasField("sum_of_members"),
             max_member_weight=profile.sum_of_members.max_member_weight,

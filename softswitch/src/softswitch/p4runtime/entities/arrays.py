@@ -25,7 +25,7 @@ class SizedArray(Protocol):
     def size(self) -> int: ...
 
     @property
-    def indices(self) -> Translation | None: ...
+    def index_translation(self) -> Translation | None: ...
 
 
 A = TypeVar("A", bound=SizedArray)
@@ -38,9 +38,9 @@ class Arrays(Generic[A]):
         self._arrays = arrays
         self._pipeline = pipeline
 
-    def _check_write(self, update: int, identity: int, message: CellEntry) -> tuple[A, range]:
+    def _check_write(self, update_type: int, identity: int, message: CellEntry) -> tuple[A, range]:
         array = self._array(identity)
-        if update != MODIFY:
+        if update_type != MODIFY:
             raise invalid(f"{self._kind} {array.name} can only be modified")
         return array, self._indices(array, message)
 
@@ -68,8 +68,8 @@ class Arrays(Generic[A]):
         index, location = message.index.index, f"{self._kind} {array.name}"
         if index < 0:
             raise invalid(f"{location}: index {index} is negative")
-        if array.indices is not None:
-            index = array.indices.index(index, location)
+        if array.index_translation is not None:
+            index = array.index_translation.cell_index(index, location)
         if index >= array.size:
             raise Refusal(
                 StatusCode.OUT_OF_RANGE,
@@ -80,6 +80,10 @@ class Arrays(Generic[A]):
     def _numbered(self, array: A, start: int, values: Iterable[V]) -> Iterator[tuple[int, V]]:
         """Yield cells from `start` on as (controllers' index, value); skip those without such an index."""
         for number, value in enumerate(values, start):
-            index = number if array.indices is None else array.indices.controller_index(number)
+            index = (
+                number
+                if array.index_translation is None
+                else array.index_translation.controller_index(number)
+            )
             if index is not None:
                 yield index, value

@@ -9,10 +9,10 @@ from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import denied, invalid, unimplemented
 
 
-def write_default(store: TableStore, kind: int, entry: p4r.TableEntry, batch: Batch) -> None:
+def write_default(store: TableStore, update_type: int, entry: p4r.TableEntry, batch: Batch) -> None:
     """Check a MODIFY and add it to the batch; without an action it restores the program's default entry."""
     table = store.table
-    if kind != MODIFY:
+    if update_type != MODIFY:
         raise invalid(f"table {store.name}: the default entry can only be modified")
     if entry.match or entry.priority:
         raise invalid(f"table {store.name}: the default entry has neither match fields nor priority")

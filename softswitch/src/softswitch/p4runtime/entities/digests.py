@@ -1,4 +1,4 @@
-"""Digests: writes and reads of `DigestEntry`, and lists to send (P4Runtime 1.4 §9.8). Times are ns."""
+"""Digests: writes and reads of `DigestEntry`, and lists to send (P4Runtime 1.4 §9.8). Times are in ns."""
 
 from __future__ import annotations
 
@@ -25,44 +25,44 @@ class _SentList(NamedTuple):
 
 @dataclass
 class _State:
-    gathered: dict[Values, None] = field(default_factory=dict)
-    first: int = 0  # time of the oldest of `gathered`
-    sent: dict[int, _SentList] = field(default_factory=dict)
-    cache: set[Values] = field(default_factory=set)  # of `sent`; not sent again before the ack
+    pending: dict[Values, None] = field(default_factory=dict)
+    first_time: int = 0  # time of the oldest of `pending`
+    unacked: dict[int, _SentList] = field(default_factory=dict)
+    unacked_values: set[Values] = field(default_factory=set)  # of `unacked`; not sent again before the ack
     list_id: int = 0
 
     def acknowledge(self, list_id: int) -> None:
         """Remove a list, so that its messages are sent again when they recur."""
-        if sent := self.sent.pop(list_id, None):
-            self.cache.difference_update(sent.values)
+        if sent_list := self.unacked.pop(list_id, None):
+            self.unacked_values.difference_update(sent_list.values)
 
-    def expire(self, before: int) -> None:
-        while self.sent and next(iter(self.sent.values())).time <= before:
-            self.acknowledge(next(iter(self.sent)))
+    def expire(self, until: int) -> None:
+        while self.unacked and next(iter(self.unacked.values())).time <= until:
+            self.acknowledge(next(iter(self.unacked)))
 
     def forget(self) -> None:
-        self.gathered.clear()
-        self.sent.clear()
-        self.cache.clear()
+        self.pending.clear()
+        self.unacked.clear()
+        self.unacked_values.clear()
 
 
 class DigestEntries:
     def __init__(self, digests: Mapping[int, DigestInfo], names: Sequence[str]) -> None:
         self._digests = digests
         by_name = {digest.name: digest for digest in digests.values()}
-        self._numbered = [by_name.get(name) for name in names]
+        self._by_number = [by_name.get(name) for name in names]
         self._configs: dict[int, Config] = {}
         self._states = {identity: _State() for identity in digests}
 
     # ---- DigestEntry
 
-    def write(self, kind: int, message: p4r.DigestEntry, batch: Batch) -> None:
+    def write(self, update_type: int, message: p4r.DigestEntry, batch: Batch) -> None:
         digest = self._digest(message.digest_id)
-        if kind == INSERT and digest.id in self._configs:
+        if update_type == INSERT and digest.id in self._configs:
             raise Refusal(StatusCode.ALREADY_EXISTS, f"digest {digest.name} is already configured")
-        if kind != INSERT:
+        if update_type != INSERT:
             self._check_configured(digest)
-        if kind == DELETE:
+        if update_type == DELETE:
             batch.put(self._configs, digest.id, None)
             batch.call_after_apply(self._states[digest.id].forget)
             return
@@ -72,58 +72,58 @@ class DigestEntries:
             raise invalid(f"digest {digest.name}: the configuration has a negative value")
         batch.put(self._configs, digest.id, config)
 
-    def read(self, wanted: p4r.DigestEntry) -> Iterator[p4r.Entity]:
-        if wanted.digest_id:
-            self._check_configured(self._digest(wanted.digest_id))
-        chosen = [wanted.digest_id] if wanted.digest_id else list(self._configs)
-        return iter([_entity(identity, self._configs[identity]) for identity in chosen])
+    def read(self, query: p4r.DigestEntry) -> Iterator[p4r.Entity]:
+        if query.digest_id:
+            self._check_configured(self._digest(query.digest_id))
+        digest_ids = [query.digest_id] if query.digest_id else list(self._configs)
+        return iter([_entity(identity, self._configs[identity]) for identity in digest_ids])
 
     # ---- digest lists
 
     def learn(self, number: int, values: Values, now: int) -> p4r.DigestList | None:
-        digest = self._numbered[number]
+        digest = self._by_number[number]
         if digest is None or digest.id not in self._configs:
             return None
         config, state = self._configs[digest.id], self._states[digest.id]
         state.expire(now - config.ack_timeout_ns)
-        if values in state.gathered or values in state.cache:
+        if values in state.pending or values in state.unacked_values:
             return None
-        if not state.gathered:
-            state.first = now
-        state.gathered[values] = None
-        if config.max_timeout_ns == 0 or 0 < config.max_list_size <= len(state.gathered):
-            return self._list(digest, now)
+        if not state.pending:
+            state.first_time = now
+        state.pending[values] = None
+        if config.max_timeout_ns == 0 or 0 < config.max_list_size <= len(state.pending):
+            return self._make_list(digest, now)
         return None
 
     def acknowledge(self, ack: p4r.DigestListAck) -> None:
         self._states[self._digest(ack.digest_id).id].acknowledge(ack.list_id)
 
-    def due(self, now: int) -> list[p4r.DigestList]:
+    def due_lists(self, now: int) -> list[p4r.DigestList]:
         return [
-            self._list(self._digests[identity], now)
+            self._make_list(self._digests[identity], now)
             for identity, state in self._states.items()
-            if state.gathered and self._deadline(identity) <= now
+            if state.pending and self._deadline(identity) <= now
         ]
 
     def next_deadline(self) -> int | None:
-        return min((self._deadline(i) for i, state in self._states.items() if state.gathered), default=None)
+        return min((self._deadline(i) for i, state in self._states.items() if state.pending), default=None)
 
     def forget(self) -> None:
         for state in self._states.values():
             state.forget()
 
     def _deadline(self, identity: int) -> int:
-        return self._states[identity].first + self._configs[identity].max_timeout_ns
+        return self._states[identity].first_time + self._configs[identity].max_timeout_ns
 
-    def _list(self, digest: DigestInfo, now: int) -> p4r.DigestList:
+    def _make_list(self, digest: DigestInfo, now: int) -> p4r.DigestList:
         state = self._states[digest.id]
         state.list_id += 1
         if self._configs[digest.id].ack_timeout_ns:
-            state.sent[state.list_id] = _SentList(tuple(state.gathered), now)
-            state.cache.update(state.gathered)
+            state.unacked[state.list_id] = _SentList(tuple(state.pending), now)
+            state.unacked_values.update(state.pending)
         message = p4r.DigestList(digest_id=digest.id, list_id=state.list_id)
-        message.data.extend(to_data(digest.shape, values) for values in state.gathered)
-        state.gathered.clear()
+        message.data.extend(to_data(digest.shape, values) for values in state.pending)
+        state.pending.clear()
         return message
 
     def _digest(self, identity: int) -> DigestInfo:

@@ -27,20 +27,22 @@ class DirectCounterEntries:
         self._stores = stores
         self._pipeline = pipeline
 
-    def write(self, kind: int, message: p4r.DirectCounterEntry, batch: Batch) -> None:
-        store, key = check_write(self._stores, kind, message.table_entry, batch, "counter", has_counter)
+    def write(self, update_type: int, message: p4r.DirectCounterEntry, batch: Batch) -> None:
+        store, key = check_write(
+            self._stores, update_type, message.table_entry, batch, "counter", has_counter
+        )
         step = set_counter(store, key, counter_value(message.data))
         if message.HasField("data"):
             batch.add(step)
 
-    def read(self, wanted: p4r.DirectCounterEntry) -> Iterator[p4r.Entity]:
-        found = read_direct(self._stores, self._pipeline, wanted.table_entry, "counter", has_counter)
-        return (_entity(one) for one in found)
+    def read(self, query: p4r.DirectCounterEntry) -> Iterator[p4r.Entity]:
+        entries = read_direct(self._stores, self._pipeline, query.table_entry, "counter", has_counter)
+        return (_entity(entry) for entry in entries)
 
 
-def _entity(found: SelectedEntry) -> p4r.Entity:
+def _entity(selected: SelectedEntry) -> p4r.Entity:
     entity = p4r.Entity()
     message = entity.direct_counter_entry
-    found.store.describe(found.key, message.table_entry)
-    message.data.packet_count, message.data.byte_count = found.entry.counter
+    selected.store.describe(selected.key, message.table_entry)
+    message.data.packet_count, message.data.byte_count = selected.entry.counter
     return entity

@@ -33,18 +33,18 @@ class DirectMeterEntries:
         self._stores = stores
         self._pipeline = pipeline
 
-    def write(self, kind: int, message: p4r.DirectMeterEntry, batch: Batch) -> None:
-        store, key = check_write(self._stores, kind, message.table_entry, batch, "meter", has_meter)
+    def write(self, update_type: int, message: p4r.DirectMeterEntry, batch: Batch) -> None:
+        store, key = check_write(self._stores, update_type, message.table_entry, batch, "meter", has_meter)
         _refuse_colors(message)
         config = meter_config(store, message.config) if message.HasField("config") else None
         extras = store.extras.get(key, NO_EXTRAS)._replace(meter=config)
         batch.put(store.extras, key, None if extras == NO_EXTRAS else extras)
         batch.add(set_meter(store, key, config))
 
-    def read(self, wanted: p4r.DirectMeterEntry) -> Iterator[p4r.Entity]:
-        _refuse_colors(wanted)
-        found = read_direct(self._stores, self._pipeline, wanted.table_entry, "meter", has_meter)
-        return (_entity(one) for one in found)
+    def read(self, query: p4r.DirectMeterEntry) -> Iterator[p4r.Entity]:
+        _refuse_colors(query)
+        entries = read_direct(self._stores, self._pipeline, query.table_entry, "meter", has_meter)
+        return (_entity(entry) for entry in entries)
 
 
 def _refuse_colors(message: p4r.DirectMeterEntry) -> None:
@@ -52,10 +52,10 @@ def _refuse_colors(message: p4r.DirectMeterEntry) -> None:
         raise unimplemented("counters of meter colors are not supported")
 
 
-def _entity(found: SelectedEntry) -> p4r.Entity:
+def _entity(selected: SelectedEntry) -> p4r.Entity:
     entity = p4r.Entity()
     message = entity.direct_meter_entry
-    found.store.describe(found.key, message.table_entry)
-    if found.extras.meter is not None:
-        encode_config(found.extras.meter, message.config)
+    selected.store.describe(selected.key, message.table_entry)
+    if selected.extras.meter is not None:
+        encode_config(selected.extras.meter, message.config)
     return entity

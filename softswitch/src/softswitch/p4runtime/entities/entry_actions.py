@@ -25,7 +25,7 @@ def decode_direct(table: TableInfo, given: p4r.TableAction, default: bool = Fals
 
 
 def prepare(store: TableStore, given: p4r.TableAction) -> Callable[[Batch], EntryAction]:
-    """Check an action, or raise Refusal; return a function that marks its member or group as used."""
+    """Check an action, or raise Refusal; return a function that counts its use and returns the action."""
     profile = store.profile
     if profile is None:
         call = decode_direct(store.table, given)
@@ -33,10 +33,10 @@ def prepare(store: TableStore, given: p4r.TableAction) -> Callable[[Batch], Entr
     match given.WhichOneof("type"):
         case "action_profile_member_id":
             profile.check_member(given.action_profile_member_id)
-            return partial(_mark_used, profile, UseMember(given.action_profile_member_id))
+            return partial(_add_use, profile, UseMember(given.action_profile_member_id))
         case "action_profile_group_id":
             profile.check_group(given.action_profile_group_id)
-            return partial(_mark_used, profile, UseGroup(given.action_profile_group_id))
+            return partial(_add_use, profile, UseGroup(given.action_profile_group_id))
         case "action_profile_action_set":
             return prepare_one_shot(profile, given.action_profile_action_set)
         case kind:
@@ -67,7 +67,7 @@ def encode(
             encode_call(actions, action, message.action)
 
 
-def _mark_used(profile: ProfileStore, action: EntryAction, batch: Batch) -> EntryAction:
+def _add_use(profile: ProfileStore, action: EntryAction, batch: Batch) -> EntryAction:
     _change_use(profile, action, 1, batch)
     return action
 

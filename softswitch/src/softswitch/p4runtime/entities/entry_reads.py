@@ -24,27 +24,29 @@ class SelectedEntry(NamedTuple):
     one_shots: OneShots
 
 
-def select(stores: Stores, pipeline: ControlPlane, wanted: p4r.TableEntry) -> Iterator[SelectedEntry]:
-    return chain.from_iterable([_select(store, pipeline, wanted) for store in stores.selected(wanted)])
+def select(stores: Stores, pipeline: ControlPlane, query: p4r.TableEntry) -> Iterator[SelectedEntry]:
+    return chain.from_iterable([_select(store, pipeline, query) for store in stores.selected(query)])
 
 
 def read_entries(
     stores: Stores,
     actions: Mapping[str, ActionInfo],
     pipeline: ControlPlane,
-    wanted: p4r.TableEntry,
+    query: p4r.TableEntry,
     now: int,
 ) -> Iterator[p4r.Entity]:
-    selected = stores.selected(wanted)
-    for store in selected:
-        _check(store, wanted)
-    if wanted.is_default_action:
-        defaults = [(store, *store.default[DEFAULT]) for store in selected]
-        return iter([_default(*each, actions) for each in defaults if _is_wanted(*each[1:], actions, wanted)])
+    selected_stores = stores.selected(query)
+    for store in selected_stores:
+        _check_query(store, query)
+    if query.is_default_action:
+        defaults = [(store, *store.default[DEFAULT]) for store in selected_stores]
+        return iter(
+            [_default_entity(*each, actions) for each in defaults if _is_selected(*each[1:], actions, query)]
+        )
     return (
-        _entity(found, actions, wanted, now)
-        for found in select(stores, pipeline, wanted)
-        if _is_wanted(found.entry.action, found.extras, actions, wanted)
+        _entity(entry, actions, query, now)
+        for entry in select(stores, pipeline, query)
+        if _is_selected(entry.entry.action, entry.extras, actions, query)
     )
 
 
@@ -53,74 +55,74 @@ def idle_time(extras: Extras, entry: StoredEntry, now: int) -> int:
     return max(0, now - max(extras.written_us, entry.last_hit))
 
 
-def _select(store: TableStore, pipeline: ControlPlane, wanted: p4r.TableEntry) -> Iterator[SelectedEntry]:
+def _select(store: TableStore, pipeline: ControlPlane, query: p4r.TableEntry) -> Iterator[SelectedEntry]:
     matches = None
     entries: Iterable[StoredEntry | None]
-    if wanted.match and (wanted.priority or not store.has_priority):
-        entries = pipeline.find_entries([store.entry_key(store.key(wanted))])
+    if query.match and (query.priority or not store.has_priority):
+        entries = pipeline.find_entries([store.entry_key(store.key(query))])
     else:
-        matches = store.table.key.decode(wanted.match) if wanted.match else None
+        matches = store.table.key.decode(query.match) if query.match else None
         entries = pipeline.read_entries(store.name)
     extras = dict(store.extras)
     one_shots = dict(store.profile.one_shots) if store.profile is not None else {}
     return (
         SelectedEntry(store, key, entry, extras.get(key, NO_EXTRAS), one_shots)
         for entry in entries
-        if entry is not None and wanted.priority in (0, entry.priority) and matches in (None, entry.key)
+        if entry is not None and query.priority in (0, entry.priority) and matches in (None, entry.key)
         for key in [Key(entry.key, entry.priority)]
     )
 
 
-def _check(store: TableStore, wanted: p4r.TableEntry) -> None:
-    """Raise Refusal for fields that the table cannot have; a query of all tables just leaves them unset."""
+def _check_query(store: TableStore, query: p4r.TableEntry) -> None:
+    """Raise Refusal for fields that the table cannot have; a query of all tables ignores them."""
     table, name = store.table, store.name
-    if wanted.is_default_action and wanted.HasField("time_since_last_hit"):
+    if query.is_default_action and query.HasField("time_since_last_hit"):
         raise invalid("default entries have no idle timeout")
-    if wanted.is_default_action and (wanted.HasField("counter_data") or wanted.HasField("meter_config")):
+    if query.is_default_action and (query.HasField("counter_data") or query.HasField("meter_config")):
         raise unimplemented("direct counters and meters of default entries are not supported")
-    if wanted.HasField("meter_counter_data"):
+    if query.HasField("meter_counter_data"):
         raise unimplemented("counters of meter colors are not supported")
-    if not wanted.table_id:
+    if not query.table_id:
         return
-    if wanted.HasField("counter_data") and not table.has_counter:
+    if query.HasField("counter_data") and not table.has_counter:
         raise invalid(f"table {name} has no direct counter")
-    if wanted.HasField("meter_config") and table.meter is None:
+    if query.HasField("meter_config") and table.meter is None:
         raise invalid(f"table {name} has no direct meter")
-    if wanted.HasField("time_since_last_hit") and not table.has_idle_timeout:
+    if query.HasField("time_since_last_hit") and not table.has_idle_timeout:
         raise invalid(f"table {name} has no idle timeouts")
 
 
-def _is_wanted(
-    action: EntryAction | None, extras: Extras, actions: Mapping[str, ActionInfo], wanted: p4r.TableEntry
+def _is_selected(
+    action: EntryAction | None, extras: Extras, actions: Mapping[str, ActionInfo], query: p4r.TableEntry
 ) -> bool:
     action_id = actions[action.name].id if isinstance(action, ActionCall) else 0
     return (
-        (not wanted.HasField("action") or wanted.action.action.action_id == action_id)
-        and wanted.metadata in (b"", extras.metadata)
-        and wanted.controller_metadata in (0, extras.controller_metadata)
+        (not query.HasField("action") or query.action.action.action_id == action_id)
+        and query.metadata in (b"", extras.metadata)
+        and query.controller_metadata in (0, extras.controller_metadata)
     )
 
 
 def _entity(
-    found: SelectedEntry, actions: Mapping[str, ActionInfo], wanted: p4r.TableEntry, now: int
+    selected: SelectedEntry, actions: Mapping[str, ActionInfo], query: p4r.TableEntry, now: int
 ) -> p4r.Entity:
-    store, key, entry, extras, one_shots = found
+    store, key, entry, extras, one_shots = selected
     entity = p4r.Entity()
     message = entity.table_entry
     store.describe(key, message)
     encode(entry.action, actions, one_shots, message.action)
     store.fill_extras(extras, message)
     message.is_const = store.table.is_const
-    if store.table.has_counter and wanted.HasField("counter_data"):
+    if store.table.has_counter and query.HasField("counter_data"):
         message.counter_data.packet_count, message.counter_data.byte_count = entry.counter
-    if extras.meter is not None and wanted.HasField("meter_config"):
+    if extras.meter is not None and query.HasField("meter_config"):
         encode_config(extras.meter, message.meter_config)
-    if store.table.has_idle_timeout and wanted.HasField("time_since_last_hit"):
+    if store.table.has_idle_timeout and query.HasField("time_since_last_hit"):
         message.time_since_last_hit.elapsed_ns = 1000 * idle_time(extras, entry, now)
     return entity
 
 
-def _default(
+def _default_entity(
     store: TableStore, action: EntryAction | None, extras: Extras, actions: Mapping[str, ActionInfo]
 ) -> p4r.Entity:
     entity = p4r.Entity()

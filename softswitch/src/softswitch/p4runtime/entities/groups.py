@@ -8,7 +8,7 @@ from grpc import StatusCode
 
 from softswitch.messages import pluralize
 from softswitch.p4runtime.batch import DELETE, INSERT, Batch
-from softswitch.p4runtime.entities.profiles import Pick, Profiles, ProfileStore, watched_port
+from softswitch.p4runtime.entities.profiles import GroupMember, Profiles, ProfileStore, watched_port
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import Refusal, invalid
 
@@ -17,7 +17,7 @@ class Groups:
     def __init__(self, profiles: Profiles) -> None:
         self._profiles = profiles
 
-    def write(self, kind: int, message: p4r.ActionProfileGroup, batch: Batch) -> None:
+    def write(self, update_type: int, message: p4r.ActionProfileGroup, batch: Batch) -> None:
         store = self._profiles[message.action_profile_id]
         group = message.group_id
         store.check_no_one_shots()
@@ -26,24 +26,24 @@ class Groups:
         if not group:
             raise invalid(f"action profile {store.name}: group ID 0 is reserved for wildcards")
         old = store.groups.get(group)
-        if kind == INSERT:
+        if update_type == INSERT:
             _check_insert(store, message)
         elif old is None:
-            raise store.missing("group", group)
-        if kind == DELETE:
+            raise store.missing_error("group", group)
+        if update_type == DELETE:
             _delete(store, group, batch)
         else:
             _put(store, old, message, batch)
 
-    def read(self, wanted: p4r.ActionProfileGroup) -> Iterator[p4r.Entity]:
-        stores = self._profiles.selected(wanted.action_profile_id, wanted.group_id, "group")
-        found = [
+    def read(self, query: p4r.ActionProfileGroup) -> Iterator[p4r.Entity]:
+        stores = self._profiles.selected(query.action_profile_id, query.group_id, "group")
+        messages = [
             message
             for store in stores
             for group, message in store.groups.items()
-            if wanted.group_id in (0, group)
+            if query.group_id in (0, group)
         ]
-        return (p4r.Entity(action_profile_group=message) for message in found)
+        return (p4r.Entity(action_profile_group=message) for message in messages)
 
 
 def _check_insert(store: ProfileStore, message: p4r.ActionProfileGroup) -> None:
@@ -58,7 +58,7 @@ def _check_insert(store: ProfileStore, message: p4r.ActionProfileGroup) -> None:
             f"got {message.max_size}"
         )
     if len(store.groups) >= store.size:
-        raise store.full("group")
+        raise store.full_error("group")
 
 
 def _put(
@@ -68,22 +68,22 @@ def _put(
     if old is not None and message.max_size != old.max_size:
         raise invalid(f"{location}: max_size cannot be changed from {old.max_size} to {message.max_size}")
     weights: dict[int, int] = {}
-    watched: dict[int, int | None] = {}
+    watched_ports: dict[int, int | None] = {}
     for member in message.members:
         if member.member_id in weights:
             raise invalid(f"{location}: member {member.member_id} is given twice, use its weight instead")
         store.check_member(member.member_id)
-        weights[member.member_id] = store.weight(member.weight)
-        watched[member.member_id] = watched_port(member, location, store.ports)
+        weights[member.member_id] = store.checked_weight(member.weight)
+        watched_ports[member.member_id] = watched_port(member, location, store.ports)
     store.check_group_size([*weights.values()], message.max_size or store.profile.max_group_size, group)
-    stored = p4r.ActionProfileGroup()
-    stored.CopyFrom(message)
-    _change_uses(store, old, stored, batch)
-    batch.put(store.groups, group, stored)
+    copy = p4r.ActionProfileGroup()
+    copy.CopyFrom(message)
+    _change_uses(store, old, copy, batch)
+    batch.put(store.groups, group, copy)
     batch.snapshot(store.numbers)
-    picked = store.numbers.set_group(group, weights)
-    batch.put(store.group_members, group, len(picked))
-    batch.put(store.picks, group, [Pick(member, watched[member]) for member in picked])
+    order = store.numbers.set_group(group, weights)
+    batch.put(store.member_counts, group, len(order))
+    batch.put(store.group_orders, group, [GroupMember(member, watched_ports[member]) for member in order])
     batch.add(lambda pipeline: store.write_group(pipeline, group))
 
 
@@ -94,8 +94,8 @@ def _delete(store: ProfileStore, group: int, batch: Batch) -> None:
     _change_uses(store, store.groups[group], None, batch)
     batch.put(store.groups, group, None)
     batch.snapshot(store.numbers)
-    batch.put(store.group_members, group, None)
-    batch.put(store.picks, group, None)
+    batch.put(store.member_counts, group, None)
+    batch.put(store.group_orders, group, None)
     store.numbers.remove_group(group)
     batch.add(lambda pipeline: pipeline.write_group(store.name, group, None))
 

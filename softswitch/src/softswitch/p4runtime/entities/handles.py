@@ -14,8 +14,8 @@ from softswitch.p4runtime.entities.store import Key
 from softswitch.pipeline import Change, EntryWrite, StoredEntry
 
 _NUMBER_BITS = 24
-_NUMBERS = (1 << _NUMBER_BITS) - 1
-_VERSIONS = 1 << 8
+_NUMBER_MASK = (1 << _NUMBER_BITS) - 1
+_VERSION_COUNT = 1 << 8
 
 
 class _Numbers:
@@ -32,7 +32,7 @@ class _Numbers:
     def remove(self, key: Key) -> None:
         number = self.numbers.pop(key)
         del self.keys[number]
-        self._versions[number] = (self._versions.get(number, 0) + 1) % _VERSIONS
+        self._versions[number] = (self._versions.get(number, 0) + 1) % _VERSION_COUNT
         self._free.give(number)
 
     def handle(self, number: int) -> int:
@@ -45,11 +45,11 @@ class Handles:
         self._tables: dict[str, _Numbers] = {}
 
     @property
-    def watched(self) -> Collection[str]:
-        """Tables that have been queried, whose writes must be passed to `follow`."""
+    def tracked_tables(self) -> Collection[str]:
+        """Tables that have been queried, whose writes must be passed to `track`."""
         return self._tables.keys()
 
-    def follow(self, writes: Sequence[EntryWrite], failures: Iterable[Exception | None]) -> None:
+    def track(self, writes: Sequence[EntryWrite], failures: Iterable[Exception | None]) -> None:
         if not self._tables:
             return
         for write, failure in zip(writes, failures, strict=True):
@@ -71,12 +71,12 @@ class Handles:
 
     def key(self, table: str, handle: int) -> Key | None:
         numbers = self._numbers(table)
-        number = handle & _NUMBERS
+        number = handle & _NUMBER_MASK
         return numbers.keys.get(number) if numbers.handle(number) == handle else None
 
     def is_expired(self, table: str, handle: int) -> bool:
         numbers = self._numbers(table)
-        number = handle & _NUMBERS
+        number = handle & _NUMBER_MASK
         return number in numbers.keys and numbers.handle(number) != handle
 
     def ordered(self, table: str) -> Iterator[tuple[int, Key]]:

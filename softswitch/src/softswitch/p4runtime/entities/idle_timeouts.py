@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from softswitch.pipeline import EntryKey
 
-MIN_TIMEOUT_US = 10_000  # shorter timeouts are raised to it
+MIN_TIMEOUT_US = 10_000  # shorter timeouts are raised to this value
 
 
 class _Timer(NamedTuple):
-    start: int
-    timeout: int
+    start_us: int
+    timeout_us: int
 
 
 class IdleTimers:
@@ -34,24 +34,24 @@ class IdleTimers:
         self._drop_stopped()
         return self._deadlines[0][0] if self._deadlines else None
 
-    def expired(self, now: int) -> list[EntryKey]:
-        """Return the entries whose idle timeout is over, and restart their timers."""
-        ended: list[tuple[EntryKey, _Timer]] = []
+    def restart_expired(self, now: int) -> list[EntryKey]:
+        """Restart the timers of entries whose idle timeout is over; return these entries."""
+        due: list[tuple[EntryKey, _Timer]] = []
         while (end := self.next_deadline()) is not None and end <= now:
             _, key, timer = heapq.heappop(self._deadlines)
-            ended.append((key, timer))
+            due.append((key, timer))
         expired = []
-        for (key, timer), hit in zip(ended, self._last_hits([key for key, _ in ended]), strict=True):
-            active = max(timer.start, hit)
-            if active + timer.timeout <= now:
+        for (key, timer), last_hit in zip(due, self._last_hits([key for key, _ in due]), strict=True):
+            last_active = max(timer.start_us, last_hit)
+            if last_active + timer.timeout_us <= now:
                 expired.append(key)
-                active = now
-            self._start(key, _Timer(active, timer.timeout))
+                last_active = now
+            self._start(key, _Timer(last_active, timer.timeout_us))
         return expired
 
     def _start(self, key: EntryKey, timer: _Timer) -> None:
         self._timers[key] = timer
-        heapq.heappush(self._deadlines, (timer.start + timer.timeout, key, timer))
+        heapq.heappush(self._deadlines, (timer.start_us + timer.timeout_us, key, timer))
 
     def _drop_stopped(self) -> None:
         while self._deadlines and self._timers.get(self._deadlines[0][1]) is not self._deadlines[0][2]:

@@ -21,33 +21,33 @@ class Members:
         self._profiles = profiles
         self._actions = actions
 
-    def write(self, kind: int, message: p4r.ActionProfileMember, batch: Batch) -> None:
+    def write(self, update_type: int, message: p4r.ActionProfileMember, batch: Batch) -> None:
         store = self._profiles[message.action_profile_id]
         member = message.member_id
         store.check_no_one_shots()
         if not member:
             raise invalid(f"action profile {store.name}: member ID 0 is reserved for wildcards")
-        if kind == DELETE:
+        if update_type == DELETE:
             _delete(store, member, batch)
             return
         if not message.HasField("action"):
             raise invalid(f"action profile {store.name}: the action of member {member} is missing")
         call = decode_call(store.profile.actions, message.action, f"action profile {store.name}")
-        if kind == INSERT:
+        if update_type == INSERT:
             _insert(store, member, batch)
         else:
             store.check_member(member)
         _put(store, member, call, batch)
 
-    def read(self, wanted: p4r.ActionProfileMember) -> Iterator[p4r.Entity]:
-        stores = self._profiles.selected(wanted.action_profile_id, wanted.member_id, "member")
-        found = [
+    def read(self, query: p4r.ActionProfileMember) -> Iterator[p4r.Entity]:
+        stores = self._profiles.selected(query.action_profile_id, query.member_id, "member")
+        members = [
             (store.profile.id, member, call)
             for store in stores
             for member, call in store.members.items()
-            if wanted.member_id in (0, member)
+            if query.member_id in (0, member)
         ]
-        return (self._entity(*item) for item in found)
+        return (self._entity(*item) for item in members)
 
     def _entity(self, profile: int, member: int, call: ActionCall) -> p4r.Entity:
         entity = p4r.Entity()
@@ -62,7 +62,7 @@ def _insert(store: ProfileStore, member: int, batch: Batch) -> None:
         text = f"action profile {store.name}: member {member} is already there"
         raise Refusal(StatusCode.ALREADY_EXISTS, text)
     if len(store.members) >= store.size:
-        raise store.full("member")
+        raise store.full_error("member")
     batch.snapshot(store.numbers)
     store.numbers.add_member(member)
 

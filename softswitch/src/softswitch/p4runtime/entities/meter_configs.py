@@ -24,7 +24,7 @@ def decode_config(given: p4r.MeterConfig, kind: p4i.MeterSpec.Type.ValueType, lo
 
 
 def encode_config(config: MeterConfig, message: p4r.MeterConfig) -> None:
-    """Fill in a configuration, rounded to integers per second, as messages have no fractions."""
+    """Fill in a configuration, rounded to integers per second, because messages have no fractions."""
     message.cir, message.cburst, message.pir, message.pburst = map(round, config)
 
 

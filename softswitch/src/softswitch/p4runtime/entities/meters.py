@@ -18,8 +18,8 @@ class MeterEntries(Arrays[MeterInfo]):
         super().__init__("meter", arrays, pipeline)
         self._configs: dict[tuple[int, int], MeterConfig] = {}
 
-    def write(self, kind: int, message: p4r.MeterEntry, batch: Batch) -> None:
-        array, indices = self._check_write(kind, message.meter_id, message)
+    def write(self, update_type: int, message: p4r.MeterEntry, batch: Batch) -> None:
+        array, indices = self._check_write(update_type, message.meter_id, message)
         _refuse_colors(message)
         config = None
         if message.HasField("config"):
@@ -39,11 +39,11 @@ class MeterEntries(Arrays[MeterInfo]):
     def config(self, array: MeterInfo, index: int) -> MeterConfig | None:
         return self._configs.get((array.id, index))
 
-    def read(self, wanted: p4r.MeterEntry) -> Iterator[p4r.Entity]:
-        _refuse_colors(wanted)
+    def read(self, query: p4r.MeterEntry) -> Iterator[p4r.Entity]:
+        _refuse_colors(query)
         cells = [
             (array.id, index, number)
-            for array, start, stop in self._chunks(wanted.meter_id, wanted)
+            for array, start, stop in self._chunks(query.meter_id, query)
             for index, number in self._numbered(array, start, range(start, stop))
         ]
         configs = dict(self._configs)

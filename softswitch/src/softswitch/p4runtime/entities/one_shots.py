@@ -8,8 +8,8 @@ from operator import itemgetter
 
 from softswitch.p4runtime.batch import Batch
 from softswitch.p4runtime.entities.actions import decode_call
-from softswitch.p4runtime.entities.profiles import OneShot, Pick, ProfileStore, watched_port
-from softswitch.p4runtime.group_actions import composed, group_action
+from softswitch.p4runtime.entities.profiles import GroupMember, OneShot, ProfileStore, watched_port
+from softswitch.p4runtime.group_actions import compose_calls, group_action
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import invalid
 from softswitch.pipeline import ActionCall, ControlPlane, EntryAction, UseGroup
@@ -18,18 +18,18 @@ from softswitch.pipeline import ActionCall, ControlPlane, EntryAction, UseGroup
 def prepare_one_shot(
     store: ProfileStore, message: p4r.ActionProfileActionSet
 ) -> Callable[[Batch], EntryAction]:
-    calls, weights, watched = _decode(store, message)
-    stored = p4r.ActionProfileActionSet()
-    stored.CopyFrom(message)
-    return partial(_add, store, stored, calls, weights, watched)
+    calls, weights, watched_ports = _decode(store, message)
+    copy = p4r.ActionProfileActionSet()
+    copy.CopyFrom(message)
+    return partial(_add, store, copy, calls, weights, watched_ports)
 
 
 def remove_one_shot(store: ProfileStore, group: int, batch: Batch) -> None:
     copies = store.one_shots[group].copies
     batch.snapshot(store.numbers)
     batch.put(store.one_shots, group, None)
-    batch.put(store.group_members, group, None)
-    batch.put(store.picks, group, None)
+    batch.put(store.member_counts, group, None)
+    batch.put(store.group_orders, group, None)
     store.numbers.groups.give(group)
     for numbers in copies:
         store.numbers.give(numbers)
@@ -47,21 +47,21 @@ def _add(
     message: p4r.ActionProfileActionSet,
     calls: Sequence[ActionCall],
     weights: Sequence[int],
-    watched: Sequence[int | None],
+    watched_ports: Sequence[int | None],
     batch: Batch,
 ) -> EntryAction:
     batch.snapshot(store.numbers)
     group = store.numbers.groups.take()
     copies = [store.numbers.take(weight) for weight in weights]
     batch.put(store.one_shots, group, OneShot(message, copies))
-    batch.put(store.group_members, group, sum(weights))
+    batch.put(store.member_counts, group, sum(weights))
     # In the pipeline, a member has the number of its first copy.
     numbered = [
-        (number, Pick(numbers[0], port))
-        for numbers, port in zip(copies, watched, strict=True)
+        (number, GroupMember(numbers[0], port))
+        for numbers, port in zip(copies, watched_ports, strict=True)
         for number in numbers
     ]
-    batch.put(store.picks, group, [pick for _, pick in sorted(numbered, key=itemgetter(0))])
+    batch.put(store.group_orders, group, [member for _, member in sorted(numbered, key=itemgetter(0))])
 
     def step(pipeline: ControlPlane) -> None:
         for numbers, call in zip(copies, calls, strict=True):
@@ -88,17 +88,17 @@ def _decode(
         counts_members = message.size_semantics == message.SUM_OF_MEMBERS
     given = message.action_profile_actions
     calls = [decode_call(store.profile.actions, each.action, location) for each in given]
-    if (first := group_action(message)) is not None:
-        before = decode_call(store.profile.group_actions, first, f"{location}, group_action")
-        calls = [composed(before, call) for call in calls]
-    weights = [store.weight(each.weight, counts_members) for each in given]
-    watched = [watched_port(each, location, store.ports) for each in given]
+    if (action := group_action(message)) is not None:
+        group_call = decode_call(store.profile.group_actions, action, f"{location}, group_action")
+        calls = [compose_calls(group_call, call) for call in calls]
+    weights = [store.checked_weight(each.weight, counts_members) for each in given]
+    watched_ports = [watched_port(each, location, store.ports) for each in given]
     size, limit = len(weights) if counts_members else sum(weights), store.profile.max_group_size
     if 0 < limit < size:
         raise invalid(f"{location}: a group of size {size} is larger than max_group_size, {limit}")
     store.check_group_size(weights, 0)
     if sum(len(shot.copies) for shot in store.one_shots.values()) + len(calls) > store.size:
-        raise store.full("member")
+        raise store.full_error("member")
     if len(store.one_shots) >= store.size:
-        raise store.full("group")
-    return calls, weights, watched
+        raise store.full_error("group")
+    return calls, weights, watched_ports

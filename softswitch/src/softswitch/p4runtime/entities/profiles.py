@@ -19,19 +19,19 @@ from softswitch.p4runtime.status import Refusal, invalid
 from softswitch.pipeline import ActionCall, ControlPlane
 from softswitch.v1model import DROP_PORT
 
-Watched = p4r.ActionProfileGroup.Member | p4r.ActionProfileAction
+WatchingMember = p4r.ActionProfileGroup.Member | p4r.ActionProfileAction
 
 
-class Pick(NamedTuple):
+class GroupMember(NamedTuple):
     """A member of a group in the pipeline, and the port that it watches, if any."""
 
     member: int
-    watched: int | None
+    watched_port: int | None
 
 
 class OneShot(NamedTuple):
     message: p4r.ActionProfileActionSet
-    copies: Sequence[Sequence[int]]  # [action][weight]: member numbers
+    copies: Sequence[Sequence[int]]  # [action][copy]: member numbers
 
 
 OneShots = Mapping[int, OneShot]
@@ -52,34 +52,34 @@ class ProfileStore:
         ports: Translation | None = None,
         down: Collection[int] = (),
     ) -> None:
-        self.ports, self._down = ports, down
-        self.picks: dict[int, Sequence[Pick]] = {}
+        self.ports, self._down_ports = ports, down
+        self.group_orders: dict[int, Sequence[GroupMember]] = {}
         self.profile = profile
         self.name = profile.name
         self.size = size
         self.members: dict[int, ActionCall] = {}
         self.groups: dict[int, p4r.ActionProfileGroup] = {}
         self.one_shots: dict[int, OneShot] = {}
-        self.group_members: dict[int, int] = {}  # number of members of each group or one-shot in the pipeline
+        self.member_counts: dict[int, int] = {}  # number of members of each group or one-shot in the pipeline
         self.member_uses: dict[int, int] = {}
         self.group_uses: dict[int, int] = {}
         self.numbers = MemberNumbers()
 
     def check_member(self, member: int) -> None:
         if member not in self.members:
-            raise self.missing("member", member)
+            raise self.missing_error("member", member)
 
     def check_group(self, group: int) -> None:
         if not self.profile.has_selector:
             raise invalid(f"action profile {self.name} has no selector, and so no groups")
         if group not in self.groups:
-            raise self.missing("group", group)
+            raise self.missing_error("group", group)
 
     def check_no_one_shots(self) -> None:
         if self.one_shots:
             raise invalid(f"action profile {self.name} has one-shot entries, so neither members nor groups")
 
-    def weight(self, weight: int, has_limit: bool = True) -> int:
+    def checked_weight(self, weight: int, has_limit: bool = True) -> int:
         """Return how many times a member is in a group; raises Refusal for a weight that is not allowed."""
         if self.profile.weights_disallowed:
             if weight:
@@ -97,34 +97,36 @@ class ProfileStore:
         return len(weights) if self.profile.counts_members else sum(weights)
 
     def check_group_size(self, weights: Sequence[int], limit: int, group: int | None = None) -> None:
-        """Raise Refusal if a group, new or not, is larger than `limit` (0: unlimited), or does not fit."""
+        """Raise Refusal if a group, new or not, exceeds `limit` (0: unlimited) or the room of the profile."""
         size = self.group_size(weights)
         if 0 < limit < size:
             text = f"action profile {self.name}: a group of size {size} is larger than {limit}"
             raise Refusal(StatusCode.RESOURCE_EXHAUSTED, text)
-        total = sum(weights) + sum(n for other, n in self.group_members.items() if other != group)
+        total = sum(weights) + sum(n for other, n in self.member_counts.items() if other != group)
         if total > GROUP_MEMBERS_PER_MEMBER * self.size:
-            most = GROUP_MEMBERS_PER_MEMBER * self.size
-            text = f"its groups have room for {most} members together, not {total}"
+            capacity = GROUP_MEMBERS_PER_MEMBER * self.size
+            text = f"its groups have room for {capacity} members together, not {total}"
             raise Refusal(StatusCode.RESOURCE_EXHAUSTED, f"action profile {self.name}: {text}")
 
     def write_group(self, pipeline: ControlPlane, group: int) -> None:
-        members = [pick.member for pick in self.picks[group] if pick.watched not in self._down]
+        members = [
+            each.member for each in self.group_orders[group] if each.watched_port not in self._down_ports
+        ]
         pipeline.write_group(self.name, group, members)
 
     def change_uses(self, uses: dict[int, int], identity: int, change: int, batch: Batch) -> None:
         batch.put(uses, identity, uses.get(identity, 0) + change or None)
 
-    def missing(self, kind: str, identity: int) -> Refusal:
+    def missing_error(self, kind: str, identity: int) -> Refusal:
         return Refusal(StatusCode.NOT_FOUND, f"action profile {self.name}: {kind} {identity} is not there")
 
-    def full(self, kind: str) -> Refusal:
+    def full_error(self, kind: str) -> Refusal:
         text = f"action profile {self.name} is full with {pluralize(self.size, kind)}"
         return Refusal(StatusCode.RESOURCE_EXHAUSTED, text)
 
 
 class Profiles:
-    """All action profiles; `down` has the ports that are down at present, and is updated elsewhere."""
+    """All action profiles; `down` has the ports that are down at present, and is updated by the caller."""
 
     def __init__(self, p4info: P4Info, program: Program, down: Collection[int] = ()) -> None:
         sizes = {profile.name: profile.size for profile in program.profiles}
@@ -144,19 +146,19 @@ class Profiles:
 
     def port_changed(self, pipeline: ControlPlane, port: int) -> None:
         for store in self._stores.values():
-            for group, picks in store.picks.items():
-                if any(pick.watched == port for pick in picks):
+            for group, members in store.group_orders.items():
+                if any(member.watched_port == port for member in members):
                     store.write_group(pipeline, group)
 
-    def selected(self, profile: int, inner_id: int, what: str) -> list[ProfileStore]:
+    def selected(self, profile: int, inner_id: int, kind: str) -> list[ProfileStore]:
         if profile:
             return [self[profile]]
         if inner_id:
-            raise invalid(f"a {what} ID is given without an action profile ID")
+            raise invalid(f"a {kind} ID is given without an action profile ID")
         return list(self._stores.values())
 
 
-def watched_port(member: Watched, location: str, ports: Translation | None) -> int | None:
+def watched_port(member: WatchingMember, location: str, ports: Translation | None) -> int | None:
     kind = member.WhichOneof("watch_kind")
     if kind is None:
         return None

@@ -16,8 +16,8 @@ class RegisterEntries(Arrays[RegisterInfo]):
     def __init__(self, arrays: Mapping[int, RegisterInfo], pipeline: ControlPlane) -> None:
         super().__init__("register", arrays, pipeline)
 
-    def write(self, kind: int, message: p4r.RegisterEntry, batch: Batch) -> None:
-        array, indices = self._check_write(kind, message.register_id, message)
+    def write(self, update_type: int, message: p4r.RegisterEntry, batch: Batch) -> None:
+        array, indices = self._check_write(update_type, message.register_id, message)
         value = value_of(array.shape, message.data, f"register {array.name}")
 
         def step(pipeline: ControlPlane) -> None:
@@ -26,10 +26,10 @@ class RegisterEntries(Arrays[RegisterInfo]):
 
         batch.add(step)
 
-    def read(self, wanted: p4r.RegisterEntry) -> Iterator[p4r.Entity]:
+    def read(self, query: p4r.RegisterEntry) -> Iterator[p4r.Entity]:
         chunks = [
             (array, start, self._pipeline.read_register(array.name, start, stop))
-            for array, start, stop in self._chunks(wanted.register_id, wanted)
+            for array, start, stop in self._chunks(query.register_id, query)
         ]
         return (
             _entity(array, index, value)

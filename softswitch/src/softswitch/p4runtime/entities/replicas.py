@@ -1,7 +1,7 @@
 """Replicas of multicast groups and clone sessions, in the order of BMv2 with PI as its P4Runtime server.
 
-BMv2 has a list of nodes, one for each instance, and each sends to its ports in ascending order. PI appends
-new nodes in the order of a hash table, and does not move those that remain (PI:
+BMv2 has a list of nodes, one for each instance, and each node sends to its ports in ascending order. PI
+appends new nodes in the order of a hash table, and does not move those that remain (PI:
 proto/frontend/src/pre_mc_mgr.cpp; BMv2: src/bm_sim/simple_pre_lag.cpp).
 """
 
@@ -20,13 +20,13 @@ _BUCKETS = (13, 29, 59, 127, 257, 541, 1109, 2357, 5087, 10273, 20753, 42043, 85
 """Sizes of a hash table of libstdc++, which grows when it has as many elements as buckets."""
 
 
-def copying_order(replicas: Iterable[Replica], before: Sequence[Replica] = ()) -> list[Replica]:
-    """Return the replicas in the order in which copies are sent; `before` is the previous order."""
+def copying_order(replicas: Iterable[Replica], old_order: Sequence[Replica] = ()) -> list[Replica]:
+    """Return the replicas in the order in which copies are sent; `old_order` is the previous order."""
     ports: dict[int, list[int]] = {}
     for port, instance in replicas:
         ports.setdefault(instance, []).append(port)
-    stored = [replica.instance for replica in before if replica.instance in ports]
-    nodes = dict.fromkeys(stored + _iteration_order(list(ports)))
+    old_nodes = [replica.instance for replica in old_order if replica.instance in ports]
+    nodes = dict.fromkeys(old_nodes + _iteration_order(list(ports)))
     return [Replica(port, node) for node in nodes for port in sorted(ports[node])]
 
 
@@ -36,14 +36,14 @@ def _iteration_order(keys: list[int]) -> list[int]:
     pending = keys
     for buckets in _BUCKETS:
         room = buckets - len(order)
-        order = _hashed(order + pending[:room], buckets)
+        order = _hash_order(order + pending[:room], buckets)
         pending = pending[room:]
         if not pending:
             break
     return order
 
 
-def _hashed(keys: Iterable[int], buckets: int) -> list[int]:
+def _hash_order(keys: Iterable[int], buckets: int) -> list[int]:
     chains: dict[int, list[int]] = {}
     for key in keys:
         chains.setdefault(key % buckets, []).append(key)

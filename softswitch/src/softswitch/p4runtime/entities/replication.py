@@ -22,7 +22,7 @@ MAX_CLASS = (1 << 8) - 1  # PSA's ClassOfService_t
 
 
 class _ReplicatedEntries(ABC, Generic[M]):
-    """Entries of one kind by ID, with their replicas; `counts` has the numbers of replicas of all kinds."""
+    """Entries of one kind by ID, with their replicas; `counts` has the number of replicas of every entry."""
 
     name: str
     max_id: int
@@ -41,31 +41,31 @@ class _ReplicatedEntries(ABC, Generic[M]):
 
     @abstractmethod
     def apply(self, pipeline: ControlPlane, message: M, replicas: list[Replica]) -> None:
-        """Write the replicas to the pipeline; they are empty after a DELETE."""
+        """Write the replicas to the pipeline; `replicas` is empty after a DELETE."""
 
     @abstractmethod
     def entry(self, message: M) -> p4r.PacketReplicationEngineEntry: ...
 
-    def write(self, kind: int, message: M, batch: Batch) -> None:
+    def write(self, update_type: int, message: M, batch: Batch) -> None:
         identity = self.identity(message)
         location = f"{self.name} {identity}"
         if not 0 < identity <= self.max_id:
             raise invalid(f"{location}: IDs go from 1 to {self.max_id}")
-        if kind == INSERT and identity in self.entries:
+        if update_type == INSERT and identity in self.entries:
             raise Refusal(StatusCode.ALREADY_EXISTS, f"{location} is already there")
-        if kind != INSERT:
+        if update_type != INSERT:
             self._check_exists(identity)
-        if kind == DELETE:
+        if update_type == DELETE:
             batch.put(self.entries, identity, None)
             batch.put(self._counts, (self.name, identity), None)
             batch.add(lambda pipeline: self.apply(pipeline, message, []))
             return
         self.check(message, location)
-        _, before = self.entries.get(identity, (None, []))
-        replicas = copying_order(decode_replicas(message.replicas, location, self._ports), before)
-        stored = type(message)()
-        stored.CopyFrom(message)
-        self.put(stored, replicas, batch)
+        _, old_order = self.entries.get(identity, (None, []))
+        replicas = copying_order(decode_replicas(message.replicas, location, self._ports), old_order)
+        copy = type(message)()
+        copy.CopyFrom(message)
+        self.put(copy, replicas, batch)
 
     def put(self, message: M, replicas: list[Replica], batch: Batch) -> None:
         key = (self.name, self.identity(message))
@@ -77,12 +77,12 @@ class _ReplicatedEntries(ABC, Generic[M]):
         batch.put(self._counts, key, len(replicas))
         batch.add(lambda pipeline: self.apply(pipeline, message, replicas))
 
-    def read(self, wanted: M) -> Iterator[p4r.Entity]:
-        identity = self.identity(wanted)
+    def read(self, query: M) -> Iterator[p4r.Entity]:
+        identity = self.identity(query)
         if identity:
             self._check_exists(identity)
-        chosen = [self.entries[identity]] if identity else list(self.entries.values())
-        return (p4r.Entity(packet_replication_engine_entry=self.entry(message)) for message, _ in chosen)
+        selected = [self.entries[identity]] if identity else list(self.entries.values())
+        return (p4r.Entity(packet_replication_engine_entry=self.entry(message)) for message, _ in selected)
 
     def _check_exists(self, identity: int) -> None:
         if identity not in self.entries:
@@ -108,7 +108,7 @@ class _MulticastGroups(_ReplicatedEntries[p4r.MulticastGroupEntry]):
 
 
 class _CloneSessions(_ReplicatedEntries[p4r.CloneSessionEntry]):
-    """The clone sessions; the class of service is stored without effect, as there are no queues for it."""
+    """The clone sessions; the class of service is stored without effect, because no queue uses it."""
 
     name, max_id = "clone session", CLONE_SESSIONS - 1
 
@@ -134,24 +134,24 @@ class PacketReplication:
         self.groups = _MulticastGroups(counts, ports)
         self.sessions = _CloneSessions(counts, ports)
 
-    def write(self, kind: int, message: p4r.PacketReplicationEngineEntry, batch: Batch) -> None:
+    def write(self, update_type: int, message: p4r.PacketReplicationEngineEntry, batch: Batch) -> None:
         match message.WhichOneof("type"):
             case "multicast_group_entry":
-                self.groups.write(kind, message.multicast_group_entry, batch)
+                self.groups.write(update_type, message.multicast_group_entry, batch)
             case "clone_session_entry":
-                self.sessions.write(kind, message.clone_session_entry, batch)
+                self.sessions.write(update_type, message.clone_session_entry, batch)
             case _:
-                raise _untyped()
+                raise _unset_type_error()
 
-    def read(self, wanted: p4r.PacketReplicationEngineEntry) -> Iterator[p4r.Entity]:
-        match wanted.WhichOneof("type"):
+    def read(self, query: p4r.PacketReplicationEngineEntry) -> Iterator[p4r.Entity]:
+        match query.WhichOneof("type"):
             case "multicast_group_entry":
-                return self.groups.read(wanted.multicast_group_entry)
+                return self.groups.read(query.multicast_group_entry)
             case "clone_session_entry":
-                return self.sessions.read(wanted.clone_session_entry)
+                return self.sessions.read(query.clone_session_entry)
             case _:
-                raise _untyped()
+                raise _unset_type_error()
 
 
-def _untyped() -> Refusal:
+def _unset_type_error() -> Refusal:
     return invalid("the packet replication engine entry is neither a multicast group nor a clone session")

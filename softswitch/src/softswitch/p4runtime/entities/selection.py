@@ -14,24 +14,24 @@ from copy import deepcopy
 
 class NumberAllocator:
     def __init__(self) -> None:
-        self._unused = 0
-        self._returned: list[int] = []
+        self._next = 0
+        self._freed: list[int] = []
 
     def take(self) -> int:
-        if self._returned:
-            return heapq.heappop(self._returned)
-        self._unused += 1
-        return self._unused - 1
+        if self._freed:
+            return heapq.heappop(self._freed)
+        self._next += 1
+        return self._next - 1
 
     def give(self, number: int) -> None:
-        heapq.heappush(self._returned, number)
+        heapq.heappush(self._freed, number)
 
 
 class MemberNumbers:
     """BMv2's numbers of the members of one profile, which determine the order of each group.
 
-    Arguments are the controller's IDs of members and groups. Those of one-shots have numbers only; `groups`
-    allocates the numbers of all groups.
+    Arguments are the controller's IDs of members and groups. Members of one-shots have no IDs, only numbers
+    (`take`); `groups` allocates the numbers of all groups.
     """
 
     def __init__(self) -> None:
@@ -42,8 +42,8 @@ class MemberNumbers:
         self._group_numbers: dict[int, int] = {}
 
     def snapshot(self) -> Callable[[], None]:
-        before = deepcopy(self.__dict__)
-        return lambda: self.__dict__.update(before)
+        saved = deepcopy(self.__dict__)
+        return lambda: self.__dict__.update(saved)
 
     def add_member(self, member: int) -> None:
         self._copies[member] = [self._free.take()]
@@ -53,21 +53,21 @@ class MemberNumbers:
 
     def set_group(self, group: int, weights: Mapping[int, int]) -> list[int]:
         """Set the members of a group and their weights; return them in the order in which they are picked."""
-        before = self._groups.get(group, {})
+        old_weights = self._groups.get(group, {})
         if group not in self._groups:
             self._group_numbers[group] = self.groups.take()
         for member in sorted(weights):
             copies = self._copies[member]
             copies += [self._free.take() for _ in range(weights[member] - len(copies))]
         self._groups[group] = dict(weights)
-        for member in sorted(before.keys() | weights.keys()):
-            self._purge(member)
+        for member in sorted(old_weights.keys() | weights.keys()):
+            self._free_surplus_copies(member)
         numbered = [(n, member) for member, w in weights.items() for n in self._copies[member][:w]]
         return [member for _, member in sorted(numbered)]
 
     def remove_group(self, group: int) -> None:
         for member in sorted(self._groups.pop(group)):
-            self._purge(member)
+            self._free_surplus_copies(member)
         self.groups.give(self._group_numbers.pop(group))
 
     def member_numbers(self) -> dict[int, int]:
@@ -83,7 +83,7 @@ class MemberNumbers:
         for number in numbers:
             self._free.give(number)
 
-    def _purge(self, member: int) -> None:
+    def _free_surplus_copies(self, member: int) -> None:
         copies = self._copies[member]
         maximum = max((weights.get(member, 0) for weights in self._groups.values()), default=0)
         while len(copies) > max(maximum, 1):

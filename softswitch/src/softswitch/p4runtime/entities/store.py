@@ -29,7 +29,7 @@ class Extras(NamedTuple):
     controller_metadata: int = 0
     idle_timeout_ns: int = 0
     meter: MeterConfig | None = None
-    written_us: int = 0  # time of the last write; 0 in a table without idle timeouts
+    written_us: int = 0  # time of the last write since start; 0 in a table without idle timeouts
 
 
 NO_EXTRAS = Extras()
@@ -49,16 +49,16 @@ class TableStore:
     """
 
     def __init__(self, table: TableInfo, program: Program, profiles: Profiles) -> None:
-        declared = program.tables[table.name]
+        program_table = program.tables[table.name]
         self.table = table
         self.name = table.name
-        self.size = declared.size
-        self.has_priority = declared.has_priority
+        self.size = program_table.size
+        self.has_priority = program_table.has_priority
         self.profile: ProfileStore | None = profiles[table.profile.id] if table.profile else None
         self.extras: dict[Key, Extras] = {}
-        self.initial_default = DefaultEntry(_call(program, declared.default))
+        self.initial_default = DefaultEntry(_call(program, program_table.default))
         self.default: dict[Key, DefaultEntry] = {DEFAULT: self.initial_default}
-        self.is_plain = bool(declared.key) and not (
+        self.is_plain = bool(program_table.key) and not (
             self.has_priority
             or table.is_const
             or table.profile
@@ -83,17 +83,17 @@ class TableStore:
         message.metadata, message.controller_metadata = extras.metadata, extras.controller_metadata
         message.idle_timeout_ns = extras.idle_timeout_ns
 
-    def exists(self, key: Key) -> Refusal:
-        return Refusal(StatusCode.ALREADY_EXISTS, f"{self._named(key)} is already there")
+    def exists_error(self, key: Key) -> Refusal:
+        return Refusal(StatusCode.ALREADY_EXISTS, f"{self._entry_text(key)} is already there")
 
     def missing(self, key: Key) -> Refusal:
-        return Refusal(StatusCode.NOT_FOUND, f"{self._named(key)} is not there")
+        return Refusal(StatusCode.NOT_FOUND, f"{self._entry_text(key)} is not there")
 
-    def full(self) -> Refusal:
+    def full_error(self) -> Refusal:
         text = f"table {self.name} is full with {pluralize(self.size, 'entry', 'entries')}"
         return Refusal(StatusCode.RESOURCE_EXHAUSTED, text)
 
-    def _named(self, key: Key) -> str:
+    def _entry_text(self, key: Key) -> str:
         priority = f", priority {key.priority}" if self.has_priority else ""
         return f"table {self.name}: entry {self.table.key.show(key.matches)}{priority}"
 
@@ -129,10 +129,10 @@ class Stores:
     def find_named(self, name: str) -> TableStore | None:
         return self._by_name.get(name)
 
-    def selected(self, wanted: p4r.TableEntry) -> list[TableStore]:
-        if wanted.table_id:
-            return [self[wanted.table_id]]
-        if wanted.match:
+    def selected(self, query: p4r.TableEntry) -> list[TableStore]:
+        if query.table_id:
+            return [self[query.table_id]]
+        if query.match:
             raise invalid("match fields are given without a table ID")
         return list(self._stores.values())
 

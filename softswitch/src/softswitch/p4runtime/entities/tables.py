@@ -28,7 +28,7 @@ from softswitch.pipeline import (
     StoredEntry,
 )
 
-Clock = Callable[[], int]
+Clock = Callable[[], int]  # returns µs since start
 CHANGES = {INSERT: Change.INSERT, MODIFY: Change.MODIFY, DELETE: Change.DELETE}
 MATCH, ACTION = (p4r.TableEntry.DESCRIPTOR.fields_by_name[name] for name in ("match", "action"))
 
@@ -53,25 +53,25 @@ class TableEntries:
         self._timers = timers
         self._clock = clock
 
-    def write(self, kind: int, entry: p4r.TableEntry, batch: Batch) -> None:
+    def write(self, update_type: int, entry: p4r.TableEntry, batch: Batch) -> None:
         store = self._stores[entry.table_id]
         if entry.is_const:
             raise invalid(f"table {store.name}: is_const must not be set in a write")
-        if kind != DELETE:
+        if update_type != DELETE:
             _check_fields(store, entry)
         if entry.is_default_action:
-            write_default(store, kind, entry, batch)
+            write_default(store, update_type, entry, batch)
         elif store.table.is_const:
-            _write_const(store, kind, entry, batch)
-        elif kind == INSERT:
+            _write_const(store, update_type, entry, batch)
+        elif update_type == INSERT:
             self._insert(store, entry, batch)
-        elif kind == MODIFY:
+        elif update_type == MODIFY:
             self._modify(store, entry, batch)
         else:
             self._delete(store, entry, batch)
 
-    def read(self, wanted: p4r.TableEntry) -> Iterator[p4r.Entity]:
-        return read_entries(self._stores, self._actions, self._pipeline, wanted, self._clock())
+    def read(self, query: p4r.TableEntry) -> Iterator[p4r.Entity]:
+        return read_entries(self._stores, self._actions, self._pipeline, query, self._clock())
 
     def idle_entry(self, entry_key: EntryKey) -> p4r.TableEntry:
         """Return an entry as it is reported after its idle timeout (P4Runtime 1.4 §16.4)."""
@@ -89,19 +89,19 @@ class TableEntries:
     # -- plain updates: match and action only, which the pipeline can check
 
     def plain_write(self, update: p4r.Update) -> EntryWrite | None:
-        """Return the write of a plain update, or None if it is not one; raises Refusal if it is malformed."""
+        """Return the write of a plain update, None for any other update; raises Refusal if malformed."""
         entry = update.entity.table_entry
         store = self._stores.find(entry.table_id)
-        kind = update.type
-        if store is None or not store.is_plain or kind not in CHANGES:
+        update_type = update.type
+        if store is None or not store.is_plain or update_type not in CHANGES:
             return None
         fields = entry.ListFields()  # in order of their numbers, table_id first
         has_action = len(fields) == 3 and fields[2][0] is ACTION
-        if not (has_action or (kind == DELETE and len(fields) == 2)) or fields[1][0] is not MATCH:
+        if not (has_action or (update_type == DELETE and len(fields) == 2)) or fields[1][0] is not MATCH:
             return None
         matches = store.table.key.decode(entry.match)
-        action = None if kind == DELETE else decode_direct(store.table, entry.action)
-        return EntryWrite(CHANGES[kind], store.name, matches, action)
+        action = None if update_type == DELETE else decode_direct(store.table, entry.action)
+        return EntryWrite(CHANGES[update_type], store.name, matches, action)
 
     def plain_result(self, write: EntryWrite, failure: Exception | None) -> Refusal | None:
         store = self._stores.named(write.table)
@@ -112,8 +112,8 @@ class TableEntries:
             store.extras.pop(key, None)
             return None
         if isinstance(failure, EntryExists):
-            return store.exists(key)
-        return store.missing(key) if isinstance(failure, EntryMissing) else store.full()
+            return store.exists_error(key)
+        return store.missing(key) if isinstance(failure, EntryMissing) else store.full_error()
 
     # -- all updates
 
@@ -122,21 +122,21 @@ class TableEntries:
         if not key.matches:
             raise invalid(f"table {store.name} has no key: only its default entry can be written")
         if batch.find(store.entry_key(key)) is not None:
-            raise store.exists(key)
-        action = prepare(store, entry.action)
-        written = _decode_data(store, entry, self._clock())
+            raise store.exists_error(key)
+        use_action = prepare(store, entry.action)
+        data = _decode_data(store, entry, self._clock())
         if batch.entry_count(store.name) >= store.size:
-            raise store.full()
-        self._put(store, Change.INSERT, key, action(batch), written, batch)
+            raise store.full_error()
+        self._put(store, Change.INSERT, key, use_action(batch), data, batch)
 
     def _modify(self, store: TableStore, entry: p4r.TableEntry, batch: Batch) -> None:
         key = store.key(entry)
         old = _existing_entry(store, key, batch)
-        action = prepare(store, entry.action) if entry.HasField("action") else None
-        written = _decode_data(store, entry, store.extras.get(key, NO_EXTRAS).written_us)
-        new = old.action if action is None else action(batch)
-        self._put(store, Change.MODIFY, key, new, written, batch)
-        if action is not None:
+        use_action = prepare(store, entry.action) if entry.HasField("action") else None
+        data = _decode_data(store, entry, store.extras.get(key, NO_EXTRAS).written_us)
+        new_action = old.action if use_action is None else use_action(batch)
+        self._put(store, Change.MODIFY, key, new_action, data, batch)
+        if use_action is not None:
             release(store, old.action, batch)
 
     def _delete(self, store: TableStore, entry: p4r.TableEntry, batch: Batch) -> None:
@@ -153,16 +153,16 @@ class TableEntries:
         change: Change,
         key: Key,
         action: EntryAction,
-        written: _EntryData,
+        data: _EntryData,
         batch: Batch,
     ) -> None:
-        extras, counter = written
-        was_metered = store.extras.get(key, NO_EXTRAS).meter is not None
+        extras, counter = data
+        had_meter = store.extras.get(key, NO_EXTRAS).meter is not None
         batch.put(store.extras, key, None if extras == NO_EXTRAS else extras)
         batch.write_entry(EntryWrite(change, store.name, key.matches, action, key.priority))
         if counter is not None:
             batch.add(set_counter(store, key, counter))
-        if was_metered or extras.meter is not None:
+        if had_meter or extras.meter is not None:
             batch.add(set_meter(store, key, extras.meter))
         if store.table.has_idle_timeout:
             batch.call_after_apply(lambda: self._set_timer(store, key, extras))
@@ -175,10 +175,10 @@ class TableEntries:
 
 
 def _existing_entry(store: TableStore, key: Key, batch: Batch) -> StoredEntry:
-    found = batch.find(store.entry_key(key))
-    if found is None:
+    entry = batch.find(store.entry_key(key))
+    if entry is None:
         raise store.missing(key)
-    return found
+    return entry
 
 
 def _decode_data(store: TableStore, entry: p4r.TableEntry, written_us: int) -> _EntryData:
@@ -192,8 +192,8 @@ def _decode_data(store: TableStore, entry: p4r.TableEntry, written_us: int) -> _
     return _EntryData(extras, counter_value(entry.counter_data) if entry.HasField("counter_data") else None)
 
 
-def _write_const(store: TableStore, kind: int, entry: p4r.TableEntry, batch: Batch) -> None:
-    if kind != MODIFY or entry.HasField("action"):
+def _write_const(store: TableStore, update_type: int, entry: p4r.TableEntry, batch: Batch) -> None:
+    if update_type != MODIFY or entry.HasField("action"):
         raise denied(f"table {store.name} has constant entries")
     key = store.key(entry)
     _existing_entry(store, key, batch)

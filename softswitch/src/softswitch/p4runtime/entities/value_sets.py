@@ -22,9 +22,9 @@ class ValueSetEntries:
         self._value_sets = value_sets
         self._members: dict[int, tuple[Member, ...]] = {identity: () for identity in value_sets}
 
-    def write(self, kind: int, message: p4r.ValueSetEntry, batch: Batch) -> None:
+    def write(self, update_type: int, message: p4r.ValueSetEntry, batch: Batch) -> None:
         value_set = self._value_set(message.value_set_id)
-        if kind != MODIFY:
+        if update_type != MODIFY:
             raise invalid(f"value set {value_set.name} can only be modified")
         if len(message.members) > value_set.size:
             text = f"{pluralize(len(message.members), 'member')} given, there is room for {value_set.size}"
@@ -38,9 +38,9 @@ class ValueSetEntries:
         batch.put(self._members, value_set.id, members)
         batch.add(lambda pipeline: pipeline.write_value_set(value_set.name, members))
 
-    def read(self, wanted: p4r.ValueSetEntry) -> Iterator[p4r.Entity]:
-        chosen = [self._value_set(wanted.value_set_id)] if wanted.value_set_id else self._value_sets.values()
-        return iter([_entity(value_set, self._members[value_set.id]) for value_set in chosen])
+    def read(self, query: p4r.ValueSetEntry) -> Iterator[p4r.Entity]:
+        selected = [self._value_set(query.value_set_id)] if query.value_set_id else self._value_sets.values()
+        return iter([_entity(value_set, self._members[value_set.id]) for value_set in selected])
 
     def members(self, identity: int) -> tuple[Member, ...]:
         return self._members[self._value_set(identity).id]
