@@ -42,7 +42,7 @@ class ActionRow:
 
 class TableRow:
     id: int
-    row: int
+    row: int  # number of the table in the pipeline (`memory.rows`)
     key_words: int
     first: int  # match fields: rows `first` to `end` - 1 of the fields
     end: int

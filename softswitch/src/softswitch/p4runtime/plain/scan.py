@@ -1,7 +1,7 @@
 """The bytes of a `WriteRequest`: where its updates have their values (protobuf's wire format).
 
-Only updates of entries with exact matches and an action, or without one to delete them, in the form of every
-encoder: each field once, in ascending order of its number. All others are left to protobuf.
+`scan` accepts only updates of entries with exact matches and an action (a DELETE may omit the action), whose
+encoding has each field once, in ascending order of field numbers. Other requests are left to protobuf.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Bytes = npt.NDArray[np.uint8]
 slower."""
 CHANGE, TABLE, FIRST_MATCH, ACTION, FIRST_PARAM, END = range(6)
 """Columns of an update: update type, table ID, its first value, action ID, the first of its parameters, and
-the first value of the next update. Without an action its ID is `NO_ACTION`."""
+the first value of the next update. Without an action, the action ID is `NO_ACTION`."""
 UPDATE_COLUMNS = 6
 IDENTITY, START, LENGTH = range(3)
 """Columns of a value: ID of match field or parameter, offset and length of its bytes."""
@@ -184,7 +184,7 @@ def count_updates(data: Bytes) -> int:
 def scan(data: Bytes, updates: Ints, values: Ints, head: Bytes) -> int:
     """Fill in the updates of a request that `count_updates` has counted, and their values.
 
-    Copies its other fields to `head`; returns the number of bytes copied, or -1 if an update is not plain.
+    Copies the request's other fields to `head`; returns the bytes copied, or -1 if an update is not plain.
     """
     at, number, used, size = int64(0), int64(0), int64(0), int64(0)
     address, stop = data.ctypes.data, len(data)

@@ -34,21 +34,21 @@ class TakesOperations(Protocol):
     def invocation(self, table: str, call: ActionCall) -> Invocation: ...
 
     def apply_all_or_none(self, ops: Words, starts: Offsets) -> bool:
-        """Apply operations as one batch, if all can be applied and no two have the same key."""
+        """Apply operations as one batch, unless one is invalid or a key recurs; return whether applied."""
         ...
 
 
 class PlainWriter:
     """Writes to the exact tables whose entries have no state outside of the pipeline (`TableStore`)."""
 
-    def __init__(self, stores: Stores, declared: Iterable[Table], pipeline: TakesOperations) -> None:
+    def __init__(self, stores: Stores, program_tables: Iterable[Table], pipeline: TakesOperations) -> None:
         self._pipeline = pipeline
         tables: list[tuple[int, ...]] = []
         actions: list[tuple[int, ...]] = []
         fields: list[tuple[int, int, int]] = []
         self._stores: list[TableStore] = []
         self._max_words = 2
-        for table in declared:
+        for table in program_tables:
             store = stores.find_named(table.name)
             if store is None or not _is_plain(store, table):
                 continue
@@ -110,12 +110,12 @@ def _is_plain(store: TableStore, table: Table) -> bool:
 
 def _fields(key: Iterable[Field]) -> list[tuple[int, int, int]]:
     """Return ID, width and shift of each field in the key, whose last field has the lowest bits."""
-    found: list[tuple[int, int, int]] = []
+    rows: list[tuple[int, int, int]] = []
     shift = 0
     for field in reversed(list(key)):
-        found.append((field.id, field.width, shift))
+        rows.append((field.id, field.width, shift))
         shift += field.width
-    return found[::-1]
+    return rows[::-1]
 
 
 def _extend(rows: list[tuple[int, int, int]], more: list[tuple[int, int, int]]) -> tuple[int, int]:
