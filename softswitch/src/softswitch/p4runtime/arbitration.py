@@ -1,4 +1,4 @@
-"""Arbitration: the primary of each role (P4Runtime 1.4 §5), without I/O: it returns the notices to send."""
+"""The primary of each role (P4Runtime 1.4 §5), without I/O: methods return the notices to send."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Notices = list[tuple[C, p4r.StreamMessageResponse]]
 
 @dataclass
 class _Role(Generic[C]):
-    """The connected controllers of a role with their election IDs; None for one without."""
+    """The connected controllers of a role with their election IDs; None for no election ID."""
 
     controllers: dict[C, int | None] = field(default_factory=dict)
 
@@ -51,20 +51,22 @@ class Arbiter(Generic[C]):
         name = message.role.name
         if message.role.HasField("config"):
             raise invalid(f"role {name!r}: role configurations are not supported, leave role.config unset")
-        known = self._role_of.get(controller)
+        current_role = self._role_of.get(controller)
         if message.device_id != self._device_id:
-            code = StatusCode.NOT_FOUND if known is None else StatusCode.FAILED_PRECONDITION
+            code = StatusCode.NOT_FOUND if current_role is None else StatusCode.FAILED_PRECONDITION
             raise Refusal(code, f"device {message.device_id} is not here, this is device {self._device_id}")
-        if known not in (None, name):
-            raise Refusal(StatusCode.FAILED_PRECONDITION, f"this stream's role is {known!r}, not {name!r}")
+        if current_role not in (None, name):
+            raise Refusal(
+                StatusCode.FAILED_PRECONDITION, f"this stream's role is {current_role!r}, not {name!r}"
+            )
         role = self._roles.setdefault(name, _Role())
         election_id = decode_uint128(message.election_id) if message.HasField("election_id") else None
         self._check_bid(role, controller, election_id)
-        before = role.primary
+        old_primary = role.primary
         role.controllers[controller] = election_id
         self._role_of[controller] = name
-        changed = role.primary is not before or role.primary is controller
-        return self._notices(name, list(role.controllers) if changed else [controller])
+        has_changed = role.primary is not old_primary or role.primary is controller
+        return self._notices(name, list(role.controllers) if has_changed else [controller])
 
     def leave(self, controller: C) -> Notices[C]:
         name = self._role_of.pop(controller, None)
@@ -82,8 +84,8 @@ class Arbiter(Generic[C]):
         primary_id = role.primary_id
         if election_id is None or election_id != primary_id:
             given = "no election ID" if election_id is None else f"election ID {election_id}"
-            owner = "there is no primary" if primary_id is None else f"the primary has {primary_id}"
-            raise denied(f"not primary: {given} is given, {owner}")
+            primary_text = "there is no primary" if primary_id is None else f"the primary has {primary_id}"
+            raise denied(f"not primary: {given} is given, {primary_text}")
 
     def is_primary(self, controller: C) -> bool:
         name = self._role_of.get(controller)

@@ -27,7 +27,7 @@ class Batch:
     """Updates of one Write: each is checked against the state after the previous ones.
 
     Changes of table entries, whose state is the pipeline's, are recorded here until they are applied; the
-    state of the server changes at once. So applying cannot fail, and an atomic batch with an error is rolled
+    server's state changes immediately. So applying cannot fail, and an atomic batch with an error is rolled
     back before the pipeline has been changed.
     """
 
@@ -37,7 +37,7 @@ class Batch:
         self._pipeline = pipeline
         self._on_written = on_written
         self._may_roll_back = may_roll_back
-        self._saved: set[int] = set()
+        self._snapshot_ids: set[int] = set()
         self._steps: list[EntryWrite | Step] = []
         self._after_apply: list[Callable[[], None]] = []
         self._undo: list[Callable[[], None]] = []
@@ -72,13 +72,13 @@ class Batch:
 
     def put(self, store: dict[K, V], key: K, value: V | None) -> None:
         if self._may_roll_back:
-            before = store.get(key)
-            self._undo.append(lambda: _put(store, key, before))
+            old = store.get(key)
+            self._undo.append(lambda: _put(store, key, old))
         _put(store, key, value)
 
     def snapshot(self, state: Restorable) -> None:
-        if self._may_roll_back and id(state) not in self._saved:
-            self._saved.add(id(state))
+        if self._may_roll_back and id(state) not in self._snapshot_ids:
+            self._snapshot_ids.add(id(state))
             self._undo.append(state.snapshot())
 
     def roll_back(self) -> None:

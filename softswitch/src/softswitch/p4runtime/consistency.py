@@ -13,13 +13,13 @@ from softswitch.p4runtime.status import Refusal, invalid
 
 
 def check(p4info: P4Info, program: Program) -> None:
-    """Raise Refusal if the program lacks an object of P4Info, or P4Info lacks a table."""
+    """Raise Refusal if the program lacks an object of P4Info or has another, or P4Info lacks a table."""
     for table in p4info.tables.values():
         _check_table(table, program)
-    described = {table.name for table in p4info.tables.values()}
+    p4info_tables = {table.name for table in p4info.tables.values()}
     for name, part in program.tables.items():
         # P4Info omits tables that p4c generates: those have no key, or they have constant entries.
-        if part.key and not part.const_entries and name not in described:
+        if part.key and not part.const_entries and name not in p4info_tables:
             raise invalid(f"P4Info lacks table {name}, which the program has")
     digests = {d.name: tuple(_width(program, value) for value in d.values) for d in program.digests}
     shapes: dict[str, tuple[Mapping[str, object], Mapping[str, object]]] = {
@@ -44,7 +44,10 @@ def check(p4info: P4Info, program: Program) -> None:
             {v.name: v.widths for v in program.value_sets},
         ),
         "digest": (
-            {d.name: _filled(widths(d.shape), digests.get(d.name, ())) for d in p4info.digests.values()},
+            {
+                d.name: _with_program_widths(widths(d.shape), digests.get(d.name, ()))
+                for d in p4info.digests.values()
+            },
             digests,
         ),
     }
@@ -55,23 +58,25 @@ def check(p4info: P4Info, program: Program) -> None:
 
 
 def _check_table(table: TableInfo, program: Program) -> None:
-    declared = program.tables.get(table.name)
-    if declared is None and not table.key.fields:
+    program_table = program.tables.get(table.name)
+    if program_table is None and not table.key.fields:
         return  # p4c has inlined it
-    if declared is None or [(f.width, _in_bmv2(f.kind)) for f in table.key.fields] != [
-        (part.width, _in_bmv2(part.kind)) for part in declared.key
+    if program_table is None or [(f.width, _bmv2_kind(f.kind)) for f in table.key.fields] != [
+        (part.width, _bmv2_kind(part.kind)) for part in program_table.key
     ]:
         raise _mismatch("table", table.name)
-    if declared.has_counter != table.has_counter:
+    if program_table.has_counter != table.has_counter:
         raise _mismatch("the direct counter of table", table.name)
-    if (declared.meter is None) != (table.meter is None):
+    if (program_table.meter is None) != (table.meter is None):
         raise _mismatch("the direct meter of table", table.name)
-    profile = None if declared.profile is None else program.profiles[declared.profile].name
+    profile = None if program_table.profile is None else program.profiles[program_table.profile].name
     if profile != (table.profile and table.profile.name):
         raise _mismatch("the action profile of table", table.name)
     allowed = (table.entry_actions, table.default_actions, table.group_actions)
-    listed = {a.name: a.params.widths for actions in allowed for a in actions.values()}
-    if listed != {program.actions[i].name: program.actions[i].parameters for i in declared.actions}:
+    p4info_actions = {a.name: a.params.widths for actions in allowed for a in actions.values()}
+    if p4info_actions != {
+        program.actions[i].name: program.actions[i].parameters for i in program_table.actions
+    }:
         raise _mismatch("the actions of table", table.name)
 
 
@@ -79,12 +84,12 @@ def _mismatch(kind: str, name: str) -> Refusal:
     return invalid(f"P4Info and program differ in {kind} {name}: they come from different compilations")
 
 
-def _in_bmv2(kind: MatchKind) -> MatchKind:
+def _bmv2_kind(kind: MatchKind) -> MatchKind:
     return MatchKind.TERNARY if kind is MatchKind.OPTIONAL else kind
 
 
-def _filled(described: tuple[int, ...], actual: tuple[int, ...]) -> tuple[int, ...]:
-    pairs = zip_longest(described, actual, fillvalue=0)
+def _with_program_widths(p4info_widths: tuple[int, ...], program_widths: tuple[int, ...]) -> tuple[int, ...]:
+    pairs = zip_longest(p4info_widths, program_widths, fillvalue=0)
     return tuple(described_width or actual_width for described_width, actual_width in pairs)
 
 

@@ -1,6 +1,6 @@
 """The program in a pipeline config: BMv2 JSON, plain or in the message that BMv2's clients wrap it in.
 
-The message, `p4.tmp.P4DeviceConfig` of PI's p4config.proto, is deprecated, but all tutorials send it.
+The message, `p4.tmp.P4DeviceConfig` of PI's p4config.proto, is deprecated, but P4's tutorials send it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _JSON = b"{"  # no message begins with it, or with white space before it
 
 
 def program_in(device_config: bytes) -> bytes:
-    """Return the BMv2 JSON in `p4_device_config`; raises ProgramError if it is an empty message."""
+    """Return the BMv2 JSON in `p4_device_config`; raises ProgramError for a message without it."""
     if device_config.lstrip().startswith(_JSON):
         return device_config
     try:

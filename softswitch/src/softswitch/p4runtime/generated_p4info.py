@@ -54,8 +54,8 @@ class _P4InfoBuilder:
         action = next(action for action in self._program.actions if action.name == name)
         message = self.message.actions.add()
         _name(message.preamble, identity, name)
-        named = zip(action.parameters, self._parameters[name], strict=True)
-        for i, (width, parameter) in enumerate(named, 1):
+        parameters = zip(action.parameters, self._parameters[name], strict=True)
+        for i, (width, parameter) in enumerate(parameters, 1):
             message.params.add(id=i, name=parameter, bitwidth=width)
 
     def _add_table(self, name: str) -> None:
@@ -65,8 +65,8 @@ class _P4InfoBuilder:
             message.match_fields.add(
                 id=i, name=field.name, bitwidth=field.width, match_type=_KINDS[field.kind]
             )
-        for listed in dict.fromkeys(self._program.actions[index].name for index in table.actions):
-            message.action_refs.add(id=self._actions[listed])
+        for action_name in dict.fromkeys(self._program.actions[index].name for index in table.actions):
+            message.action_refs.add(id=self._actions[action_name])
         if table.default is not None and table.default_is_const:
             default = self._program.actions[table.default.action].name
             message.const_default_action_id = self._actions[default]
@@ -89,27 +89,27 @@ class _P4InfoBuilder:
         for i, (name, identity) in enumerate(self._tables.items(), 1):
             table = self._program.tables[name]
             if table.has_counter:
-                direct = self.message.direct_counters.add(direct_table_id=identity)
-                _name(direct.preamble, _DIRECT_COUNTER << 24 | i, f"{name}.counter")
+                direct_counter = self.message.direct_counters.add(direct_table_id=identity)
+                _name(direct_counter.preamble, _DIRECT_COUNTER << 24 | i, f"{name}.counter")
             if table.meter is not None:
-                metered = self.message.direct_meters.add(direct_table_id=identity)
-                _name(metered.preamble, _DIRECT_METER << 24 | i, f"{name}.meter")
-        for identity, counter in _numbered(_COUNTER, self._program.counters):
+                direct_meter = self.message.direct_meters.add(direct_table_id=identity)
+                _name(direct_meter.preamble, _DIRECT_METER << 24 | i, f"{name}.meter")
+        for identity, counter in _with_ids(_COUNTER, self._program.counters):
             _name(self.message.counters.add(size=counter.size).preamble, identity, counter.name)
-        for identity, meter in _numbered(_METER, self._program.meters):
+        for identity, meter in _with_ids(_METER, self._program.meters):
             _name(self.message.meters.add(size=meter.size).preamble, identity, meter.name)
-        for identity, register in _numbered(_REGISTER, self._program.registers):
+        for identity, register in _with_ids(_REGISTER, self._program.registers):
             cells = self.message.registers.add(size=register.size)
             _name(cells.preamble, identity, register.name)
             cells.type_spec.bitstring.bit.bitwidth = register.width
-        for identity, value_set in _numbered(_VALUE_SET, self._program.value_sets):
+        for identity, value_set in _with_ids(_VALUE_SET, self._program.value_sets):
             members = self.message.value_sets.add(size=value_set.size)
             _name(members.preamble, identity, value_set.name)
             for i, width in enumerate(value_set.widths, 1):
                 members.match.add(id=i, name=f"part{i}", bitwidth=width, match_type=p4i.MatchField.EXACT)
 
 
-def _numbered(kind: int, items: tuple[T, ...]) -> Iterator[tuple[int, T]]:
+def _with_ids(kind: int, items: tuple[T, ...]) -> Iterator[tuple[int, T]]:
     return ((kind << 24 | i, item) for i, item in enumerate(items, 1))
 
 

@@ -22,7 +22,7 @@ BINARY_P4INFO = (".bin", ".binpb", ".pb")
 
 
 class LoadedConfig:
-    """The immutable program and P4Info of a config, parsed once for many pipelines. Raises Refusal."""
+    """The immutable program and P4Info of a config, parsed once; `__init__` raises Refusal if it is bad."""
 
     def __init__(self, message: p4r.ForwardingPipelineConfig) -> None:
         check_complete(message)

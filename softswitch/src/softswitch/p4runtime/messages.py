@@ -69,13 +69,13 @@ def method_handlers(
         make = getattr(grpc, f"{_KINDS[rpc.client_streaming, rpc.server_streaming]}_rpc_method_handler")
         parse = requests.get(rpc.name, GetMessageClass(rpc.input_type).FromString)
         handlers[rpc.name] = make(
-            _parsing(getattr(servicer, rpc.name), parse, rpc),
+            _with_parser(getattr(servicer, rpc.name), parse, rpc),
             response_serializer=GetMessageClass(rpc.output_type).SerializeToString,
         )
     return grpc.method_handlers_generic_handler(_SERVICE, handlers)
 
 
-def _parsing(method: Any, parse: Callable[[bytes], object], rpc: MethodDescriptor) -> Any:
+def _with_parser(method: Any, parse: Callable[[bytes], object], rpc: MethodDescriptor) -> Any:
     """Return a method for requests as bytes: gRPC itself answers UNKNOWN to bytes that it cannot parse."""
 
     async def request(data: bytes, context: Context) -> object:

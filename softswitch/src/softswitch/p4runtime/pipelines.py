@@ -92,14 +92,14 @@ class Pipelines(Generic[PL]):
 
     def load(self, config: p4r.ForwardingPipelineConfig) -> None:
         """Save and commit a config, as VERIFY_AND_COMMIT does; raises `Refusal`."""
-        self.saved = self._controlled(config)
+        self.saved = self._make_controlled(config)
         self._commit(self.saved)
 
     def load_bare(self, data: bytes) -> None:
         self.run_bare(self.make_bare(data))
 
     def make_bare(self, data: bytes) -> ControlledPipeline[PL]:
-        return self._controlled(_bare(data), p4r.ForwardingPipelineConfig(p4_device_config=data))
+        return self._make_controlled(_bare_config(data), p4r.ForwardingPipelineConfig(p4_device_config=data))
 
     def run_bare(self, control: ControlledPipeline[PL]) -> None:
         """Run a pipeline of `make_bare`; P4Runtime then has no config."""
@@ -121,7 +121,7 @@ class Pipelines(Generic[PL]):
             return self._ports.now() if at is None else at
 
         control = ControlledPipeline(
-            _bare(config.p4_device_config) if is_bare else config, make, clock, self._down
+            _bare_config(config.p4_device_config) if is_bare else config, make, clock, self._down
         )
         for at, request in journal.requests():  # noqa: B007  # the clock reads it
             with contextlib.suppress(Refusal):  # it was refused before, too
@@ -137,9 +137,9 @@ class Pipelines(Generic[PL]):
     def set(self, request: SetRequest) -> None:
         action = request.action
         if action == SetRequest.VERIFY:
-            self._controlled(request.config)
+            self._make_controlled(request.config)
         elif action == SetRequest.VERIFY_AND_SAVE:
-            self.saved = self._controlled(request.config)
+            self.saved = self._make_controlled(request.config)
         elif action == SetRequest.VERIFY_AND_COMMIT:
             self.load(request.config)
         elif action == SetRequest.COMMIT:
@@ -163,13 +163,13 @@ class Pipelines(Generic[PL]):
                 response.config.ClearField("p4_device_config")
         return response
 
-    def _controlled(
-        self, config: p4r.ForwardingPipelineConfig, journalled: p4r.ForwardingPipelineConfig | None = None
+    def _make_controlled(
+        self, config: p4r.ForwardingPipelineConfig, journal_config: p4r.ForwardingPipelineConfig | None = None
     ) -> ControlledPipeline[PL]:
-        """Make the pipeline of a config; its journal, if any, records `journalled`, or else `config`."""
+        """Make the pipeline of a config; its journal, if any, records `journal_config`, or else `config`."""
         control = ControlledPipeline(config, self._make, self._ports.now, self._down)
         if (folder := self._folder_of(control.pipeline)) is not None:
-            control.journal_writes(Journal(folder, journalled or config))
+            control.journal_writes(Journal(folder, journal_config or config))
         return control
 
     def _commit(self, control: ControlledPipeline[PL]) -> None:
@@ -185,18 +185,18 @@ class Pipelines(Generic[PL]):
             self.load(config)
             return
         if not self.saved.adopt_config(config):
-            fresh = self._controlled(config)
-            if refusals := carry_over(self.saved, fresh):
+            new = self._make_controlled(config)
+            if refusals := carry_over(self.saved, new):
                 lost = pluralize(len(refusals), "entity", "entities")
                 raise invalid(
                     f"{lost} cannot be preserved, the first: {refusals[0]}; VERIFY_AND_COMMIT drops them"
                 )
-            self.saved = fresh
+            self.saved = new
         if self.saved is not self.running:
             self._commit(self.saved)
 
 
-def _bare(data: bytes) -> p4r.ForwardingPipelineConfig:
+def _bare_config(data: bytes) -> p4r.ForwardingPipelineConfig:
     return generate_config(data, load_program(data))
 
 

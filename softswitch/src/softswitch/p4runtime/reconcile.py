@@ -14,7 +14,7 @@ from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import Refusal
 from softswitch.pipeline import ControlPlane
 
-BATCH = 1000
+BATCH_SIZE = 1000
 PL = TypeVar("PL", bound=ControlPlane)
 
 # In this order, entities are written before those that refer to them.
@@ -58,7 +58,7 @@ class State(Protocol):
 def carry_over(old: State, new: ControlledPipeline[PL]) -> list[Refusal]:
     updates = _updates(old)
     refusals: list[Refusal] = []
-    while batch := list(islice(updates, BATCH)):
+    while batch := list(islice(updates, BATCH_SIZE)):
         for update, refusal in zip(batch, _write(new, batch), strict=True):
             if refusal is not None and refusal.code is StatusCode.ALREADY_EXISTS:
                 update.type = MODIFY

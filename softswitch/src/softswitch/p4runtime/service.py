@@ -60,7 +60,9 @@ class P4RuntimeServer(Generic[PL]):
         self._is_attached = False
         self._begun = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop
-        self._notifications = Notifications(self._running, self._broadcast, lambda: self._ports.now())
+        self._notifications = Notifications(
+            self._running_pipeline, self._broadcast, lambda: self._ports.now()
+        )
         self._sessions = Sessions(device_id, self._notifications.forget_digests)
         self.extra_handlers: list[grpc.GenericRpcHandler] = []
         self._server: grpc.aio.Server | None = None
@@ -77,7 +79,7 @@ class P4RuntimeServer(Generic[PL]):
     def attach(
         self, ports: Ports[PL], make_pipeline: MakePipeline[PL], folder_of: FolderOf[PL] = lambda _: None
     ) -> None:
-        """Set the ports, from any thread."""
+        """Set the ports; callable from any thread."""
         self._ports = ports
         self.pipelines = Pipelines(ports, make_pipeline, folder_of)
         self._is_attached = True
@@ -111,7 +113,7 @@ class P4RuntimeServer(Generic[PL]):
         return port
 
     def begin(self) -> None:
-        """Serve all calls, after the ports are attached and a program is loaded."""
+        """Serve all calls, after `attach` and `load`; to be called in the event loop's thread."""
         loop = asyncio.get_running_loop()
         loop.add_reader(self._ports.cpu_socket.fileno(), self._packets_in)
         loop.add_reader(self._ports.notice_socket.fileno(), self._notices_in)
@@ -119,7 +121,7 @@ class P4RuntimeServer(Generic[PL]):
         self._begun.set()
 
     def port_status_changed(self, port: int, is_up: bool) -> None:
-        """Report from any thread that a port went down or up."""
+        """Report that a port went down or up; callable from any thread."""
         self._loop.call_soon_threadsafe(self.pipelines.set_port_status, port, is_up)
 
     def changed(self) -> None:
@@ -140,8 +142,8 @@ class P4RuntimeServer(Generic[PL]):
 
     async def Write(self, request: Request, context: Context) -> p4r.WriteResponse:
         """Apply a batch of updates (P4Runtime 1.4 §12)."""
-        async with _refusals(context):
-            await self._ready(request.head.device_id)
+        async with _abort_on_refusal(context):
+            await self._wait_until_begun(request.head.device_id)
             self._check_primary(request.head)
             results = self.pipelines.need_saved().write_bytes(request)
             self._notifications.set_alarm()
@@ -151,8 +153,8 @@ class P4RuntimeServer(Generic[PL]):
 
     async def Read(self, request: p4r.ReadRequest, context: Context) -> AsyncIterator[p4r.ReadResponse]:
         """Answer a batch of queries (P4Runtime 1.4 §13). Any role may read all entities."""
-        async with _refusals(context):
-            await self._ready(request.device_id)
+        async with _abort_on_refusal(context):
+            await self._wait_until_begun(request.device_id)
             responses, results = self.pipelines.need_saved().read(request)
         for response in responses:
             yield response
@@ -163,8 +165,8 @@ class P4RuntimeServer(Generic[PL]):
         self, request: SetRequest, context: Context
     ) -> p4r.SetForwardingPipelineConfigResponse:
         """Verify, save or commit a pipeline config (P4Runtime 1.4 §14)."""
-        async with _refusals(context):
-            await self._ready(request.device_id)
+        async with _abort_on_refusal(context):
+            await self._wait_until_begun(request.device_id)
             self._check_primary(request)
             self.pipelines.set(request)
             self._notifications.set_alarm()
@@ -174,20 +176,20 @@ class P4RuntimeServer(Generic[PL]):
         self, request: GetRequest, context: Context
     ) -> p4r.GetForwardingPipelineConfigResponse:
         """Return the saved pipeline config, or no config (P4Runtime 1.4 §15)."""
-        async with _refusals(context):
-            await self._ready(request.device_id)
+        async with _abort_on_refusal(context):
+            await self._wait_until_begun(request.device_id)
         return self.pipelines.get(request)
 
     async def Capabilities(
         self, request: p4r.CapabilitiesRequest, context: Context
     ) -> p4r.CapabilitiesResponse:
         """Return the API version (P4Runtime 1.5 §17)."""
-        async with _refusals(context):
+        async with _abort_on_refusal(context):
             if request.device_id:
                 self._check_device(request.device_id)
         return p4r.CapabilitiesResponse(p4runtime_api_version=API_VERSION)
 
-    async def _ready(self, device_id: int) -> None:
+    async def _wait_until_begun(self, device_id: int) -> None:
         self._check_device(device_id)
         await self._begun.wait()
 
@@ -209,7 +211,7 @@ class P4RuntimeServer(Generic[PL]):
         stream = Stream()
         sender = asyncio.create_task(_send(stream, context))
         try:
-            async with _refusals(context):
+            async with _abort_on_refusal(context):
                 async for request in requests:
                     if request.WhichOneof("update") != "arbitration":
                         await self._begun.wait()
@@ -249,24 +251,24 @@ class P4RuntimeServer(Generic[PL]):
         except OSError as error:
             raise invalid(f"packet-out of {pluralize(len(frame), 'byte')}: {error.strerror}") from None
 
-    def _running(self) -> ControlledPipeline[PL] | None:
+    def _running_pipeline(self) -> ControlledPipeline[PL] | None:
         return self.pipelines.running if self._is_attached else None
 
     def _packets_in(self) -> None:
         for frame in _datagrams(self._ports.cpu_socket):
-            running = self._running()
-            if running is None:
+            control = self._running_pipeline()
+            if control is None:
                 continue
             try:
-                self._broadcast(p4r.StreamMessageResponse(packet=running.packet_in.packet(frame)))
+                self._broadcast(p4r.StreamMessageResponse(packet=control.packet_in.packet(frame)))
             except ValueError as error:
                 log.warning("%s", error)
 
     def _notices_in(self) -> None:
         for data in _datagrams(self._ports.notice_socket):
-            running = self._running()
-            if running is not None:
-                self._notifications.take(running.pipeline.decode_notice(data))
+            control = self._running_pipeline()
+            if control is not None:
+                self._notifications.handle_notice(control.pipeline.decode_notice(data))
 
     def _broadcast(self, response: p4r.StreamMessageResponse) -> None:
         self._sessions.broadcast(response)
@@ -298,7 +300,7 @@ def _check_address(address: str) -> None:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         with socket.socket(family) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as gRPC's sockets
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as gRPC's sockets have
             probe.bind((host.strip("[]"), int(port)))
     except (ValueError, OverflowError):
         raise SwitchError(f"cannot listen on {address!r}: expected HOST:PORT") from None
@@ -312,7 +314,7 @@ async def _send(stream: Stream, context: Context) -> None:
 
 
 @asynccontextmanager
-async def _refusals(context: Context) -> AsyncIterator[None]:
+async def _abort_on_refusal(context: Context) -> AsyncIterator[None]:
     try:
         yield
     except Refusal as refusal:
