@@ -11,7 +11,7 @@ import pytest
 
 from foundation.logs import libsvm
 from foundation.protocol import control, header
-from tools.fuzz.loop import Fuzzer, shrunk, within_limits
+from tools.fuzz.loop import Fuzzer, shrink, within_limits
 from tools.fuzz.target import CORPUS, Finding, Target, attempt
 from tools.fuzz.targets import NAMES, target
 
@@ -61,7 +61,7 @@ def test_a_planted_bug_is_found(
     fuzzer = Fuzzer(target(name), seed=1)
     fuzzer.search(lambda: not fuzzer.findings and fuzzer.executions < 20_000)
     (finding,) = fuzzer.findings.values()
-    small = shrunk(fuzzer.target, finding)
+    small = shrink(fuzzer.target, finding)
     assert small.place == finding.place and len(small.data) <= len(finding.data)
 
 

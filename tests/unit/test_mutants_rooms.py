@@ -36,7 +36,7 @@ def test_parts_cover_the_suite_and_have_separate_folders() -> None:
 
 @pytest.mark.parametrize("text", ["0/2", "3/2", "1/0", "2", "1/2/3", "a/b"])
 def test_an_invalid_part(text: str) -> None:
-    with pytest.raises(click.BadParameter, match=f"{text}: K/N with K from 1 to N"):
+    with pytest.raises(click.BadParameter, match=f"{text}: expected K/N with K from 1 to N"):
         part_of(text)
 
 

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from tools.fuzz.loop import Fuzzer, shrunk, within_limits
+from tools.fuzz.loop import Fuzzer, shrink, within_limits
 from tools.fuzz.target import ROOT, Finding, Target
 from tools.fuzz.targets import NAMES, target
 
@@ -19,19 +19,23 @@ SECONDS = 10.0
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.fuzz", description=__doc__)
     parser.add_argument("targets", nargs="*", choices=[*NAMES, []], metavar="TARGET", help=", ".join(NAMES))
-    parser.add_argument("--seconds", type=float, help=f"for each target; {SECONDS:g} without --executions")
-    parser.add_argument("--executions", type=int, help="for each target, committed inputs included")
+    parser.add_argument(
+        "--seconds", type=float, help=f"time for each target; {SECONDS:g} without --executions"
+    )
+    parser.add_argument(
+        "--executions", type=int, help="executions for each target, those of committed inputs included"
+    )
     parser.add_argument("--seed", type=int, default=1, help="seed of the random numbers")
     parser.add_argument(
         "--keep", action="store_true", help="add inputs that reach new edges to the committed corpus"
     )
-    given = parser.parse_args()
-    seconds = SECONDS if given.seconds is None and given.executions is None else given.seconds
+    arguments = parser.parse_args()
+    seconds = SECONDS if arguments.seconds is None and arguments.executions is None else arguments.seconds
     found = 0
-    for name in given.targets or NAMES:
-        fuzzer = _search(target(name), given.seed, seconds, given.executions)
+    for name in arguments.targets or NAMES:
+        fuzzer = _search(target(name), arguments.seed, seconds, arguments.executions)
         found += len(fuzzer.findings)
-        if given.keep:
+        if arguments.keep:
             _add_to_corpus(fuzzer)
     return int(found > 0)
 
@@ -39,16 +43,16 @@ def main() -> int:
 def _search(chosen: Target, seed: int, seconds: float | None, executions: int | None) -> Fuzzer:
     begin = time.monotonic()
     fuzzer = Fuzzer(chosen, seed)
-    known = fuzzer.edges
+    edges_of_corpus = fuzzer.edges
     fuzzer.search(within_limits(seconds, executions, fuzzer))
     rate = fuzzer.executions / (time.monotonic() - begin)
     print(
         f"{chosen.name}: {fuzzer.executions:,} executions, {rate:,.0f}/s; {fuzzer.edges:,} edges, "
-        f"{fuzzer.edges - known:,} of them new; slowest {fuzzer.slowest[0] * 1e3:.0f} ms",
+        f"{fuzzer.edges - edges_of_corpus:,} of them new; slowest {fuzzer.slowest[0] * 1e3:.0f} ms",
         flush=True,
     )
     for finding in fuzzer.findings.values():
-        _report(chosen, shrunk(chosen, finding))
+        _report(chosen, shrink(chosen, finding))
     return fuzzer
 
 
@@ -63,9 +67,9 @@ def _add_to_corpus(fuzzer: Fuzzer) -> None:
     """Add inputs that reach new edges to the corpus; no committed input is removed."""
     folder: Path = fuzzer.target.corpus
     folder.mkdir(parents=True, exist_ok=True)
-    known = set(fuzzer.target.inputs())
-    for data in fuzzer.minimised():
-        if data not in known:
+    committed = set(fuzzer.target.inputs())
+    for data in fuzzer.minimise_corpus():
+        if data not in committed:
             (folder / _digest(data)).write_bytes(data)
 
 

@@ -24,19 +24,21 @@ def rpc(op: Op, keys: list[int], seq: int, served: int = 0, **changes: int) -> b
 
 
 def answer(request: bytes, served: int = 0, refused: int = 0) -> bytes:
-    """Return the answer to a request; a pull's has 7 in each lane."""
+    """Return the answer to a request; the answer to a pull has 7 in each lane."""
     header = codec.parse(request).header
     values = np.full(header.count, 7, np.uint32) if header.op == Op.PULL else None
     flags = RESPONSE | (0 if values is None else VALUES)
-    # The answer to an EMPTY is about the lanes of an earlier push, not about its own.
-    may_refuse = header.live if header.op != Op.EMPTY else 2**LANES - 1
-    answered = header._replace(flags=flags, served=served & header.live, refused=refused & may_refuse)
-    return bytes(codec.build(Message(answered, None, values)))
+    # The answer to an EMPTY is about the lanes of an earlier push, not about lanes of the EMPTY.
+    refusable_lanes = header.live if header.op != Op.EMPTY else 2**LANES - 1
+    answer_header = header._replace(
+        flags=flags, served=served & header.live, refused=refused & refusable_lanes
+    )
+    return bytes(codec.build(Message(answer_header, None, values)))
 
 
 def command(code: Command, keys: list[int], seq: int, status: Status | None = None) -> bytes:
-    made = Control(code, JOB, 0, 5, seq, np.array(keys, np.uint64))
+    message = Control(code, JOB, 0, 5, seq, np.array(keys, np.uint64))
     if status is not None:
         values = code is Command.VALUES and status is Status.OK
-        made = made.answer(status, made.keys.astype(np.uint32) if values else None)
-    return control.build(made)
+        message = message.answer(status, message.keys.astype(np.uint32) if values else None)
+    return control.build(message)

@@ -21,19 +21,20 @@ class Edges:
 
     def __init__(self, sources: Sequence[str]) -> None:
         self._sources = tuple(str(ROOT / source) for source in sources)
-        # By address, as hashing code is slow; the code is stored too, so that its address is not reused.
-        self._known: dict[int, tuple[CodeType, int]] = {}
+        # Address of a code object, because hashing code is slow -> the object, so that its address is not
+        # reused, and its number, which is 0 if it is not traced.
+        self._code_numbers: dict[int, tuple[CodeType, int]] = {}
         self._counts: dict[int, int] = {}
 
     def record(self, run: Callable[[], T]) -> tuple[T, frozenset[int]]:
         """Return the result of a call, and each edge that it took with the magnitude of its count."""
         self._counts = {}
-        before = sys.gettrace()
+        previous_trace = sys.gettrace()
         sys.settrace(self._enter)
         try:
             result = run()
         finally:
-            sys.settrace(before)
+            sys.settrace(previous_trace)
         max_magnitude = (1 << _COUNT_BITS) - 1
         return result, frozenset(
             edge << _COUNT_BITS | min(count.bit_length(), max_magnitude)
@@ -41,18 +42,21 @@ class Edges:
         )
 
     @staticmethod
-    def distinct(features: Iterable[int]) -> set[int]:
+    def without_counts(features: Iterable[int]) -> set[int]:
         return {feature >> _COUNT_BITS for feature in features}
 
     def _enter(self, frame: FrameType, event: str, arg: Any) -> Trace | None:
         code = frame.f_code
-        known = self._known.get(id(code))
-        if known is None:
+        code_and_number = self._code_numbers.get(id(code))
+        if code_and_number is None:
             is_traced = code.co_filename.startswith(self._sources)
-            known = self._known[id(code)] = code, len(self._known) + 1 if is_traced else 0
-        return self._lines(known[1], frame.f_lineno) if known[1] else None
+            code_and_number = self._code_numbers[id(code)] = (
+                code,
+                len(self._code_numbers) + 1 if is_traced else 0,
+            )
+        return self._trace_lines(code_and_number[1], frame.f_lineno) if code_and_number[1] else None
 
-    def _lines(self, number: int, line: int) -> Trace:
+    def _trace_lines(self, number: int, line: int) -> Trace:
         counts, base = self._counts, number << 2 * _LINE_BITS
 
         def trace(frame: FrameType, event: str, arg: Any) -> Trace:

@@ -18,13 +18,13 @@ class Fuzzer:
         self.target = target
         self.executions = 0
         self.corpus: list[bytes] = []
-        """Inputs that reached edges, or had an outcome, that no input before them did."""
-        self.accepted: list[bytes] = []
+        """Inputs that reached an edge, or had an outcome, that no earlier input had."""
+        self.accepted: list[bytes] = []  # inputs of the corpus that the target did not refuse
         self.findings: dict[tuple[str, str, int], Finding] = {}
         self.slowest = (0.0, b"")
         """Seconds, and the input that took them."""
         self._edges = Edges(target.sources)
-        self._seen: set[int] = set()
+        self._known_features: set[int] = set()
         self._outcomes: set[Hashable] = set()
         self._random = Random(seed)
         self._mutator = Mutator(self._random, (*target.tokens, MARK))
@@ -33,14 +33,14 @@ class Fuzzer:
 
     @property
     def edges(self) -> int:
-        return len(Edges.distinct(self._seen))
+        return len(Edges.without_counts(self._known_features))
 
     def feed(self, data: bytes) -> None:
         outcome, features = self.execute(data)
         if isinstance(outcome, Finding):
             self.findings.setdefault(outcome.place, outcome)
-        elif not features <= self._seen or outcome not in self._outcomes:
-            self._seen |= features
+        elif not features <= self._known_features or outcome not in self._outcomes:
+            self._known_features |= features
             self._outcomes.add(outcome)
             self.corpus.append(data)
             if not isinstance(outcome, Refusal):
@@ -49,9 +49,9 @@ class Fuzzer:
     def execute(self, data: bytes) -> tuple[Hashable | Finding, frozenset[int]]:
         self.executions += 1
         begin = time.perf_counter()
-        executed = self._edges.record(lambda: attempt(self.target, data))
+        result = self._edges.record(lambda: attempt(self.target, data))
         self.slowest = max(self.slowest, (time.perf_counter() - begin, data))
-        return executed
+        return result
 
     def search(self, may_continue: Callable[[], bool]) -> None:
         random = self._random
@@ -59,23 +59,23 @@ class Fuzzer:
             # Recent inputs have been mutated least often, and accepted inputs reach the deepest code.
             recent = self.corpus[-len(self.corpus) // 4 :]
             pool = random.choice([recent, self.accepted or recent, self.corpus])
-            # Short inputs run fast, and a mutation of theirs is likelier to have an effect.
+            # Short inputs run fast, and a mutation of a short input is likelier to have an effect.
             chosen = min(random.choices(pool, k=random.randint(1, 2)), key=len)
             self.feed(self._mutator.mutate(chosen, random.choice(self.corpus)))
 
-    def minimised(self) -> list[bytes]:
+    def minimise_corpus(self) -> list[bytes]:
         """Return inputs of the corpus, short ones first, that reach all its edges."""
         covered: set[int] = set()
         inputs = []
         for data in sorted(self.corpus, key=lambda data: (len(data), data)):
-            edges = Edges.distinct(self.execute(data)[1])
+            edges = Edges.without_counts(self.execute(data)[1])
             if not edges <= covered:
                 covered |= edges
                 inputs.append(data)
         return inputs
 
 
-def shrunk(target: Target, finding: Finding) -> Finding:
+def shrink(target: Target, finding: Finding) -> Finding:
     """Return the same finding with a shorter input, found by removing pieces."""
     attempts, size = _MAX_SHRINK_ATTEMPTS, max(len(finding.data) // 2, 1)
     while size and attempts:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from random import Random
 
-LARGEST = 4096
+MAX_BYTES = 4096  # of a mutated input
 _NUMBERS = (0, 1, 2, 3, 31, 32, 33, 63, 64, 65, 127, 128, 255, 256, 2**15, 2**16 - 1, 2**31 - 1, 2**31)
 _DIGITS = b"0123456789+-.eE_, :\n"
 _EXTREMES = tuple(
@@ -17,7 +17,7 @@ _WORD = re.compile(rb"[\w.+-]+")
 
 
 class Mutator:
-    """Draws changes; `tokens` are words of the format."""
+    """Mutates inputs by random changes; `tokens` are words of the format."""
 
     def __init__(self, random: Random, tokens: Sequence[bytes]) -> None:
         self._random = random
@@ -37,10 +37,10 @@ class Mutator:
             changed = bytearray(data[: self._at(data)] + other[self._at(other) :])
         for _ in range(1 << random.choice((0, 0, 1, 1, 2, 3))):
             random.choice(self._changes)(changed)
-        return bytes(changed[:LARGEST])
+        return bytes(changed[:MAX_BYTES])
 
     def _at(self, data: Sequence[int]) -> int:
-        """Return an offset; low ones are likelier, as headers are there."""
+        """Return an offset; low offsets are likelier, because headers are there."""
         length = len(data) if self._random.random() < 0.5 else min(len(data), 64)
         return self._random.randrange(length + 1)
 
@@ -73,7 +73,7 @@ class Mutator:
     def _double(self, data: bytearray) -> None:
         at = self._at(data)
         times = 1 << self._random.choice((0, 0, 0, 1, 5, 10))
-        data[at:at] = (data[at : at + self._length()] * times)[:LARGEST]
+        data[at:at] = (data[at : at + self._length()] * times)[:MAX_BYTES]
 
     def _move(self, data: bytearray) -> None:
         at, length = self._at(data), self._length()

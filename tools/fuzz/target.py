@@ -83,13 +83,13 @@ def attempt(target: Target, data: bytes) -> Hashable | Finding:
 
 
 def _words(text: str, data: bytes) -> Refusal:
-    """Check that a refusal is one line, and return its words that do not repeat the input."""
+    """Return a refusal's words that do not repeat the input; `AssertionError` if it is not one line."""
     assert text and text.isprintable(), f"a refusal must be one line of text, not {text!r}"
-    given = data.lower()
-    # The folder has another name in each process.
+    lowered_data = data.lower()
+    # The scratch folder has another name in each process.
     text = text.replace(str(scratch()), "")
     words = "".join(letter if letter.isalpha() else " " for letter in text).split()
-    return Refusal([word for word in words if word.lower().encode() not in given][:_MAX_WORDS])
+    return Refusal([word for word in words if word.lower().encode() not in lowered_data][:_MAX_WORDS])
 
 
 def parts(data: bytes, limit: int = 8) -> list[bytes]:

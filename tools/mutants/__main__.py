@@ -1,4 +1,4 @@
-"""`make mutants`: count the mutants of the code that the tests kill. Only a copy of the tree is mutated."""
+"""`make mutants`: mutate a copy of the tree, and count the mutants that the tests kill."""
 
 from __future__ import annotations
 
@@ -44,22 +44,22 @@ class Tally:
 
 
 @click.command()
-@click.option("--seed", default=1, show_default=True, help="Seed of the draw.")
+@click.option("--seed", default=1, show_default=True, help="Seed of the random selection.")
 @click.option("--draw", "number", default=200, show_default=True, help="Mutants of a room; 0: all.")
 @click.option("--again", is_flag=True, help="Only mutants not killed the last time.")
 @click.option("--part", default="1/1", show_default=True, help="K/N: the Kth of N parts, to run in parallel.")
 @click.argument("rooms", nargs=-1)
 def main(seed: int, number: int, again: bool, part: str, rooms: tuple[str, ...]) -> None:
-    """Mutate ROOMS (all, if none is named) and count what their tests kill.
+    """Mutate ROOMS (all, if none is named) and count the mutants that their tests kill.
 
-    Mutants not killed are written to build/mutants/ROOM.diff, of a part to build/mutants/KofN/ROOM.diff.
+    Mutants not killed are written to build/mutants/ROOM.diff, with --part to build/mutants/KofN/ROOM.diff.
     """
     selection, folder = part_of(part)
     results = RESULTS / folder
-    known = tomli.loads((Path(__file__).parent / "rooms.toml").read_text())
+    rooms_config = tomli.loads((Path(__file__).parent / "rooms.toml").read_text())
     for room in rooms:
-        if room not in known:
-            raise click.BadParameter(f"{room}: the rooms are {', '.join(known)}", param_hint="ROOMS")
+        if room not in rooms_config:
+            raise click.BadParameter(f"{room}: the rooms are {', '.join(rooms_config)}", param_hint="ROOMS")
     results.mkdir(parents=True, exist_ok=True)
     tallies = []
     with tempfile.TemporaryDirectory(prefix="mutants-") as copy:
@@ -67,14 +67,14 @@ def main(seed: int, number: int, again: bool, part: str, rooms: tuple[str, ...])
         _copy_tree(tree)
         _compile(tree)
         prepare(tree)
-        for room in rooms or known:
-            total, mutants = draw(tree, known[room]["sources"], number or None, seed)
+        for room in rooms or rooms_config:
+            total, mutants = draw(tree, rooms_config[room]["sources"], number or None, seed)
             tally = Tally(room, total, results / room)
             if again:
                 survivors = set(json.loads(tally.file(".json").read_text()))
                 mutants = [mutant for mutant in mutants if mutant.diff in survivors]
             tallies.append(tally)
-            _try(tree, mutants[selection], _stages(known[room]), tally)
+            _try(tree, mutants[selection], _stages(rooms_config[room]), tally)
     Console().print(_table(tallies, seed))
 
 
@@ -88,14 +88,14 @@ def _copy_tree(tree: Path) -> None:
 
 
 def _compile(tree: Path) -> None:
-    """Compile ahead, as tests of a loop that waits for a compiler would time out."""
+    """Compile ahead, because tests of a loop that waits for a compiler would time out."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(import_paths(tree))}
     for module in ("softswitch.warm", "hosts.warm"):
         subprocess.run([sys.executable, "-m", module], cwd=tree, env=environment, check=True)
 
 
 def _stages(room: dict[str, Any]) -> list[Tests]:
-    """Return the tests in stages; mutants of agents that survive as plain Python are run again, compiled."""
+    """Return the tests in stages; agents' mutants that survive as plain Python are run again, compiled."""
     if "plain" in room:
         return [Tests(room["plain"], Agents.PLAIN), Tests(room["tests"], Agents.COMPILED_AHEAD)]
     return [Tests(room["tests"])]
@@ -116,7 +116,7 @@ def _try(tree: Path, mutants: list[Mutant], stages: list[Tests], tally: Tally) -
             for tests, limit in zip(stages, timeouts_s, strict=True):
                 # A time-out is not replaced by a later stage's survival.
                 if found is not Outcome.KILLED:
-                    result = outcome(tree, mutant, _own_tests_first(tests, mutant), log, limit)
+                    result = outcome(tree, mutant, _put_own_tests_first(tests, mutant), log, limit)
                     found = found if result is Outcome.SURVIVED else result
             tally.outcomes[found] += 1
             if found is not Outcome.KILLED:
@@ -126,8 +126,8 @@ def _try(tree: Path, mutants: list[Mutant], stages: list[Tests], tally: Tally) -
             progress.update(bar, advance=1, description=description, refresh=True)
 
 
-def _own_tests_first(tests: Tests, mutant: Mutant) -> Tests:
-    """Return the tests with those of the mutated module first, as these kill most mutants."""
+def _put_own_tests_first(tests: Tests, mutant: Mutant) -> Tests:
+    """Return the tests with those of the mutated module first, because these kill most mutants."""
     stem = mutant.path.stem
     return replace(tests, names=sorted(tests.names, key=lambda name: stem not in name))
 

@@ -18,13 +18,13 @@ def interpret() -> None:
 
 
 def _interpreted(function: F) -> F:
-    made: list[Callable[..., Any]] = []
+    interpreted: list[Callable[..., Any]] = []
 
     @functools.wraps(function)
     def call(*args: Any) -> Any:
-        if not made:
-            made.append(plain(cast(Any, call)))
-        return made[0](*args)
+        if not interpreted:
+            interpreted.append(plain(cast(Any, call)))
+        return interpreted[0](*args)
 
     # `plain` reads the source of `py_func`, and replaces a called function by its attribute `plain`.
     cast(Any, call).py_func = function

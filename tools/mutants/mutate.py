@@ -1,7 +1,7 @@
 """Mutants of a module: mutmut's operators applied to its whole source, one place at a time."""
 
-# mutmut itself swaps functions by trampolines. That leaves out module and class bodies and decorated
-# functions, and numba could not compile it.
+# mutmut itself replaces functions by trampolines, which do not cover module and class bodies and decorated
+# functions, and which numba could not compile.
 from __future__ import annotations
 
 import random
@@ -38,7 +38,7 @@ def draw(tree: Path, sources: Sequence[str], number: int | None, seed: int) -> t
 
 
 def _changes(module: cst.Module) -> Iterator[tuple[cst.CSTNode, cst.CSTNode]]:
-    """Yield each node that an operator knows, with its mutations. Annotations are not evaluated."""
+    """Yield each mutation with its node; annotations are skipped, because they are not evaluated."""
     nodes: list[cst.CSTNode] = [module]
     while nodes:
         node = nodes.pop()

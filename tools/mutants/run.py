@@ -54,7 +54,7 @@ def prepare(tree: Path) -> None:
 class Agents(Enum):
     AS_THEY_ARE = "as they are"
     PLAIN = "as plain Python"
-    COMPILED_AHEAD = "compiled before the first test, whose time it would take"
+    COMPILED_AHEAD = "compiled before the first test, so that the test's time excludes compilation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +76,12 @@ def baseline(tests: Tests, log: Path, timeout_s: float) -> float:
 def outcome(tree: Path, mutant: Mutant, tests: Tests, log: Path, timeout_s: float) -> Outcome:
     """Return the outcome of the tests for a mutant; the module is restored afterwards."""
     path = tree / mutant.path
-    before = path.read_bytes()
+    original = path.read_bytes()
     path.write_text(mutant.source)
     try:
         return _run(tests, log, timeout_s)
     finally:
-        path.write_bytes(before)
+        path.write_bytes(original)
 
 
 def _run(tests: Tests, log: Path, timeout_s: float) -> Outcome:

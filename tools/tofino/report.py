@@ -1,6 +1,6 @@
 """Print the table of docs/tofino.md, a row for each output: `python -m tools.tofino.report OUTPUT...`.
 
-OUTPUT is the folder that p4c's Tofino backend was given with `-o`, run with `--verbose 2`.
+OUTPUT is the folder given by `-o` to p4c's Tofino backend, which has to run with `--verbose 2`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Use(NamedTuple):
 
 
 def use_of(output: Path) -> Use:
-    """Read the reports of a compilation; raise `ReportError`."""
+    """Read the reports of a compilation; raise `ReportError` if they are missing or invalid."""
     logs = output / "pipe" / "logs"
     try:
         metrics = json.loads((logs / "metrics.json").read_text())
@@ -47,7 +47,7 @@ def use_of(output: Path) -> Use:
 
 
 def _resources(log: str) -> tuple[int, dict[str, int]]:
-    """Return the stages up to the last one in use, and the totals of mau.resources.log's first table."""
+    """Return the number of stages up to the last used one, and totals of mau.resources.log's first table."""
     names: list[str] = []
     stages = 0
     for line in log.splitlines():

@@ -34,7 +34,7 @@ def run(data: bytes) -> Hashable:
         except DataError:
             assert "skipped" in found.notes[-1], "a row is bad, but none was skipped"
             raise
-        # Where RFC 4180 allows no quote, it depends on the parser whether one begins or ends a value.
+        # Parsers differ on whether a quote begins or ends a value where RFC 4180 allows no quote.
         if b'"' not in data:
             with patch.object(source, "BLOCK_BYTES", _SMALL_BLOCK), _read(path) as in_blocks:
                 assert _same(in_blocks, found), "the size of blocks changes the log"
@@ -73,8 +73,8 @@ def _same(one: Steps, other: Steps) -> bool:
 
 def seeds() -> list[bytes]:
     criteo = "\t".join(["1", *["2"] * 13, *["68fd1e64"] * 25, ""])
-    traced = np.zeros(3, RECORD)
-    traced["object"], traced["size"], traced["next"] = (5, 7, 5), 1, (2, -1, -1)
+    records = np.zeros(3, RECORD)
+    records["object"], records["size"], records["next"] = (5, 7, 5), 1, (2, -1, -1)
     return [
         b"iteration,worker,key\n1,1,5\n1,2,5\n2,1,18446744073709551614\n",
         b"iteration,worker,key,op\n1,1,5,push\n1,1,5,pull\n",
@@ -82,7 +82,7 @@ def seeds() -> list[bytes]:
         b'time,item_id,shop_id\n2,"a, ""b""",7\n1,c,7\n3,,8\n',
         f"{criteo}\n{criteo}\n".encode(),
         b"1 1:1 2:1\n0 3:0.5\n",
-        traced.tobytes(),
+        records.tobytes(),
         gzip.compress(b"key,time\n5,1\n6,2\n", mtime=0),
     ]
 

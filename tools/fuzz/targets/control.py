@@ -13,12 +13,13 @@ from tools.fuzz.target import Target
 
 
 def run(data: bytes) -> Hashable:
-    """Parse a datagram; one that is built from the result has the same content, also for Scapy."""
+    """Parse a datagram, and check that the one built from the result has the same content, also for Scapy."""
     found = control.parse(data)
     rebuilt = build(found)
     reparsed = control.parse(rebuilt)
     has_keys = not found.is_answer or found.values is not None
-    # The header has fields that a CONTROL does not use, and an answer without keys says how many there were.
+    # The header has fields that a CONTROL does not use, and an answer without keys may have a key count,
+    # which is not parsed.
     assert build(reparsed) == rebuilt and (rebuilt[HEADER_BYTES:] == data[HEADER_BYTES:] or not has_keys)
     assert (reparsed.identity, reparsed.command, reparsed.status) == (
         found.identity,
@@ -27,7 +28,7 @@ def run(data: bytes) -> Hashable:
     )
     dissected = Hotline(rebuilt)
     body = dissected[HotlineControl]
-    # Scapy's packets have a method `command`.
+    # Scapy's packets have a method `command`, so the field of this name needs `getfieldval`.
     fields = body.getfieldval("command"), body.status
     assert bytes(dissected) == rebuilt and fields == (found.command, found.status)
     if has_keys:

@@ -22,11 +22,11 @@ from tools.fuzz.datagrams import EPOCH, JOB, answer, command, rpc
 from tools.fuzz.target import MARK, Target, parts
 
 SIZE, PS, N_PS = 64, 0, 2
-JOURNAL = 1 << 16
-"""Size in bytes, so large that no input fills the journal."""
+JOURNAL_BYTES = 1 << 16
+"""Size of the journal, so large that no input fills it."""
 DENSE, SPARSE = KeySpace(SIZE), KeySpace(SIZE, np.arange(SIZE, dtype=np.uint64) * np.uint64(2**58))
-DATA, OWN, ANSWERED, LATER, KINDS = range(5)
-"""Kinds of events: a request, an answer to the PS's own RPC, the switch's answers, the next deadline."""
+DATA, OWN_ANSWER, SWITCH_ANSWERS, DEADLINE, KINDS = range(5)
+"""Kinds of events: a request, an answer to a PS's own RPC, answers of the switch, a deadline; their count."""
 OWNED_KEYS = [key for key in range(SIZE) if ps_of(key, N_PS) == PS][:4]
 OTHER_KEY = next(key for key in range(SIZE) if ps_of(key, N_PS) != PS)
 
@@ -37,9 +37,9 @@ class Bench:
     def __init__(self, space: KeySpace, as_plain: bool) -> None:
         self.now = 0
         self.ps: ParameterServer[int] = ParameterServer(
-            PS, N_PS, space, {JOB: 7}, lambda: self.now, as_plain, journal_bytes=JOURNAL
+            PS, N_PS, space, {JOB: 7}, lambda: self.now, as_plain, journal_bytes=JOURNAL_BYTES
         )
-        self.out: list[bytes] = []
+        self.outstanding: list[bytes] = []
         """Register RPCs that the switch has not answered."""
 
     def play(self, kind: int, data: bytes) -> object:
@@ -47,26 +47,26 @@ class Bench:
         ps, reply = self.ps, None
         if kind == DATA:
             reply = ps.handle(data, self.now, self.now, 0)
-        elif kind == OWN:
+        elif kind == OWN_ANSWER:
             ps.receive_rpc_answer(data, self.now)
-        elif kind == LATER and (due := ps.deadline()) is not None:
+        elif kind == DEADLINE and (due := ps.deadline()) is not None:
             self.now = due
             ps.wake(due)
-        elif kind == ANSWERED:
+        elif kind == SWITCH_ANSWERS:
             served = int.from_bytes(data[:4], "big")
-            waiting, self.out = self.out, []
+            waiting, self.outstanding = self.outstanding, []
             for request in waiting:
-                ps.receive_rpc_answer(_answered(request, served), self.now)
-        self.out += map(bytes, ps.transmit())
+                ps.receive_rpc_answer(_switch_answer(request, served), self.now)
+        self.outstanding += map(bytes, ps.transmit())
         state = ps.server.state
         return (
-            reply, [*self.out], list(ps.control_answers()), ps.malformed, state.cells.tobytes(),
+            reply, [*self.outstanding], list(ps.control_answers()), ps.malformed, state.cells.tobytes(),
             state.jobs.tobytes(), state.callers[state.callers.known == 1].tobytes(),
             int(state.header.misdirected), state.journal[: state.header.noted].tobytes(),
         )  # fmt: skip
 
 
-def _answered(request: bytes, served: int) -> bytes:
+def _switch_answer(request: bytes, served: int) -> bytes:
     """Return the answer of a switch that has entries for these lanes."""
     header = codec.parse(request).header
     values = np.arange(header.count, dtype=np.uint32) if header.op == Op.PULL else None
@@ -91,8 +91,15 @@ def run(data: bytes) -> Hashable:
     recovered.ps.recover({}, [state.journal[: state.header.noted].tobytes()])
     assert recovered.ps.server.state.cells.tobytes() == state.cells.tobytes(), "the recovered state differs"
     row = ps.server.counters[JOB]
-    seen = (ps.malformed, ps.server.misdirected, row.duplicates, row.stale, row.refused_lanes, row.overflows)
-    return tuple(bool(number) for number in seen)
+    counters = (
+        ps.malformed,
+        ps.server.misdirected,
+        row.duplicates,
+        row.stale,
+        row.refused_lanes,
+        row.overflows,
+    )
+    return tuple(bool(number) for number in counters)
 
 
 def _is_malformed(data: bytes) -> bool:
@@ -112,15 +119,15 @@ def script(*events: tuple[int, bytes], sparse: bool = False) -> bytes:
 def seeds() -> list[bytes]:
     push, pull = rpc(Op.PUSH, [*OWNED_KEYS, NO_KEY, OTHER_KEY], 64), rpc(Op.PULL, OWNED_KEYS, 65)
     large = rpc(Op.PUSH, OWNED_KEYS, 66)[:-4] + b"\x7f\xff\xff\xff"
-    again = large.replace((66).to_bytes(4, "big"), (67).to_bytes(4, "big"))
+    resent = large.replace((66).to_bytes(4, "big"), (67).to_bytes(4, "big"))
     seed, collect = (
         command(code, OWNED_KEYS[:2], n) for n, code in enumerate((Command.SEED, Command.COLLECT), 1)
     )
     values = command(Command.VALUES, OWNED_KEYS, 3)
-    served = (ANSWERED, b"\xff" * 4)
+    served = (SWITCH_ANSWERS, b"\xff" * 4)
     renew = command(Command.RENEW, [8], 4)
-    ask = rpc(Op.EMPTY, [], 64, iteration=64, t0=EPOCH, epoch=EPOCH + 1)
-    calls = [(DATA, data) for data in (push, push, pull, large, again)]
+    query = rpc(Op.EMPTY, [], 64, iteration=64, t0=EPOCH, epoch=EPOCH + 1)
+    calls = [(DATA, data) for data in (push, push, pull, large, resent)]
     return [
         script(*calls),
         *(script((DATA, command(code, [], 5)), served) for code in Command),
@@ -129,10 +136,14 @@ def seeds() -> list[bytes]:
         script(
             (DATA, push), (DATA, seed), served, (DATA, push), (DATA, collect), served, served, (DATA, values)
         ),
-        script((DATA, seed), (LATER, b""), (ANSWERED, bytes(4)), (DATA, command(Command.HELLO, [], 4))),
-        script((DATA, push), (DATA, ask), (DATA, seed), served, (DATA, renew), (DATA, ask), (DATA, push)),
         script(
-            (DATA, rpc(Op.EMPTY, [], 64)), (DATA, rpc(Op.PULL, OWNED_KEYS, 65, served=2)), (OWN, answer(pull))
+            (DATA, seed), (DEADLINE, b""), (SWITCH_ANSWERS, bytes(4)), (DATA, command(Command.HELLO, [], 4))
+        ),
+        script((DATA, push), (DATA, query), (DATA, seed), served, (DATA, renew), (DATA, query), (DATA, push)),
+        script(
+            (DATA, rpc(Op.EMPTY, [], 64)),
+            (DATA, rpc(Op.PULL, OWNED_KEYS, 65, served=2)),
+            (OWN_ANSWER, answer(pull)),
         ),
     ]
 

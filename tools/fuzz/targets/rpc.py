@@ -42,9 +42,11 @@ def _agents_accept(data: bytes) -> bool:
     header = cast(Any, decode).plain(ROW[0])
     unsigned = header._replace(t0=int(header.t0) % 2**64)
     assert unsigned == Header._make(LAYOUT.unpack_from(data)), "the agents decode a field differently"
-    is_right = bool(_well_formed(header, len(data)))
-    assert is_right == is_rpc(unsigned, len(data)), "the agents and `is_rpc` differ on what is well formed"
-    return is_right
+    is_well_formed = bool(_well_formed(header, len(data)))
+    assert is_well_formed == is_rpc(unsigned, len(data)), (
+        "the agents and `is_rpc` differ on what is well formed"
+    )
+    return is_well_formed
 
 
 def _same(one: Message, other: Message) -> bool:
@@ -55,9 +57,9 @@ def _same(one: Message, other: Message) -> bool:
 
 
 def seeds() -> list[bytes]:
-    some, every = [5, NO_KEY, 2**63], list(range(LANES))
-    requests = [rpc(op, keys, 64) for op in (Op.PULL, Op.PUSH) for keys in (some, every)]
-    requests += [rpc(Op.PULL, some, 65, served=0b100), rpc(Op.EMPTY, [], 66), rpc(Op.CONTROL, [], 67)]
+    some_lanes, all_lanes = [5, NO_KEY, 2**63], list(range(LANES))
+    requests = [rpc(op, keys, 64) for op in (Op.PULL, Op.PUSH) for keys in (some_lanes, all_lanes)]
+    requests += [rpc(Op.PULL, some_lanes, 65, served=0b100), rpc(Op.EMPTY, [], 66), rpc(Op.CONTROL, [], 67)]
     return requests + [answer(request, served=1, refused=4) for request in requests[:-1]]
 
 

@@ -31,12 +31,12 @@ def _counts_by_csv(data: bytes) -> dict[int, int]:
     text = re.sub("\r(?!\n)", " ", data.decode("utf-8-sig", "replace"))
     rows = filter(None, csv.reader(io.StringIO(text, newline=""), strict=True))
     names = next(rows)
-    counted: Counter[int] = Counter()
+    counts: Counter[int] = Counter()
     for row in rows:
         # If columns have the same name, the first is used.
         values = dict(reversed(list(zip(names, row, strict=False))))
-        counted[int(values["key"])] += int(values["updates"]) if {"key", "updates"} <= set(names) else 1
-    return {key: updates for key, updates in counted.items() if updates}
+        counts[int(values["key"])] += int(values["updates"]) if {"key", "updates"} <= set(names) else 1
+    return {key: updates for key, updates in counts.items() if updates}
 
 
 def seeds() -> list[bytes]:
