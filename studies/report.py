@@ -16,14 +16,14 @@ from foundation.logs.parts import write_text
 def write_report(
     page: Page, figures: Sequence[Figure], folder: Path, numbers: BaseModel | None = None
 ) -> Path:
-    """Write report.html, figures and, given `numbers`, numbers.json; return the report's path."""
+    """Write report.html, figures and, if given, numbers.json; return the report's path; raise `DataError`."""
     target, report = folder / "figures", folder / "report.html"
     try:
         target.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix="partial-", dir=folder) as partial:
-            written = write_figures(figures, Path(partial))
+            figure_files = write_figures(figures, Path(partial))
             write_text(Path(partial, report.name), build(page))
-            for path in written:
+            for path in figure_files:
                 path.replace(target / path.name)
             Path(partial, report.name).replace(report)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Train a model on a simulated network, by workers that begin a step as soon as their last one has ended."""
+"""Train a model on a simulated network; each worker begins a step as soon as its previous one has ended."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ BINS = 50
 
 
 class LossCurve(Strict):
-    """Mean losses of consecutive steps that began before the first worker finished its last one."""
+    """Mean losses of consecutive steps that began before the first worker finished its last step."""
 
     step: list[float]
-    """Mini-batches of all workers done so far."""
-    ms: list[float]
+    """Number of mini-batches that all workers together have finished."""
+    ms: list[float]  # simulated time at which the last of these mini-batches ended
     loss: list[float]
     """Mean log loss in nats, each before its update."""
 
 
-class Trained(NamedTuple):
+class TrainingResult(NamedTuple):
     durations: list[int]  # time of each step, ns
     first_end: int  # when the first worker finished its last step, ns
-    counted_end_times: NDArray[np.int64]  # of the steps that began before that, ns: [n]
+    counted_end_times: NDArray[np.int64]  # of the steps that began before `first_end`, ns: [n]
     counted_losses: NDArray[np.float64]  # losses of these steps, [n]
 
     @property
@@ -76,14 +76,14 @@ def train_closed_loop(
     models: Sequence[Model],
     costs: Costs,
     steps: range,
-    computing: Sequence[WorkerCost],
-) -> Trained:
+    compute_costs: Sequence[WorkerCost],
+) -> TrainingResult:
     """Train each worker's model on these steps of the trace, from time 0 on."""
     clocks, ledger = [WorkerClock() for _ in simulated.clients], PushLedger(trace.space.size)
     trainers = [
         Trainer(
             w + 1, client, trace, models[w], ledger.for_worker(),
-            Schedule(steps.start, len(steps), 0, 0), clocks[w].read, computing[w], clocks[w].spin,
+            Schedule(steps.start, len(steps), 0, 0), clocks[w].read, compute_costs[w], clocks[w].spin,
         )
         for w, client in enumerate(simulated.clients)
     ]  # fmt: skip
@@ -102,7 +102,7 @@ def train_closed_loop(
     first_end = int(end_times[:, -1].min())
     is_counted = np.array([[operation.start < first_end for operation in each] for each in steps_of])
     durations = [operation.end - operation.start for each in steps_of for operation in each]
-    return Trained(durations, first_end, end_times[is_counted], losses[is_counted])
+    return TrainingResult(durations, first_end, end_times[is_counted], losses[is_counted])
 
 
 def loss_curve(end_times: NDArray[np.int64], losses: NDArray[np.float64]) -> LossCurve:

@@ -40,7 +40,7 @@ def study(
 ) -> Study:
     """Study update logs or training sets, or a generated log, and cache the results in the folder `into`.
 
-    After Ctrl-C the folder has the finished parts and no unfinished ones. Raises `DataError`.
+    After Ctrl-C the folder has only finished parts. Raises `DataError` if files cannot be read or written.
     """
     fingerprint = _fingerprint(files, log_spec, settings)
     runs = list(_runs(settings))
@@ -55,8 +55,8 @@ def study(
         sampled = sample_steps(log)
         log_facts = facts or _facts(log, log_spec, sampled, settings)
         _write_cached(into / "facts.json", _CachedPart(fingerprint=fingerprint, facts=log_facts))
-        for done, (spec, sizes) in enumerate(remaining):
-            report_progress = _replay_progress(log, done, remaining, progress)
+        for index, (spec, sizes) in enumerate(remaining):
+            report_progress = _replay_progress(log, index, remaining, progress)
             outcomes = _outcomes(log, spec, sizes, sampled, log_facts, settings, report_progress)
             _write_cached(
                 _file_of(into, spec, sizes), _CachedPart(fingerprint=fingerprint, outcomes=outcomes)
@@ -117,19 +117,19 @@ def name_of(log_spec: LogSpec) -> str:
 
 
 def _replay_progress(
-    log: Log, done: int, remaining: Sequence[tuple[PolicySpec, tuple[int, ...]]], progress: StudyProgress
+    log: Log, index: int, runs: Sequence[tuple[PolicySpec, tuple[int, ...]]], progress: StudyProgress
 ) -> Callable[[int], None]:
     def length(spec: PolicySpec) -> int:
         return len(log.accesses) - (0 if spec.warms_up else log.split)
 
-    at = sum(length(spec) for spec, _ in remaining[:done])
-    total = sum(length(spec) for spec, _ in remaining)
+    replayed = sum(length(spec) for spec, _ in runs[:index])
+    total = sum(length(spec) for spec, _ in runs)
 
     def report_progress(accesses: int) -> None:
-        nonlocal at
-        at += accesses
-        title = remaining[done][0].title
-        progress(title if accesses else f"{title}: compiling (the first use takes a minute)", at, total)
+        nonlocal replayed
+        replayed += accesses
+        title = runs[index][0].title
+        progress(title if accesses else f"{title}: compiling (the first use takes a minute)", replayed, total)
 
     return report_progress
 

@@ -46,9 +46,9 @@ def columns_by_table(study: Study, size: int) -> list[str]:
 
 
 def rows_by_table(study: Study, size: int) -> Iterator[list[str]]:
-    shown = [each for name, each in study.at(size).items() if name in _POLICIES_BY_TABLE]
+    outcomes = [each for name, each in study.at(size).items() if name in _POLICIES_BY_TABLE]
     for index, (table, updates) in enumerate(zip(study.facts.tables, study.facts.table_updates, strict=True)):
-        shares = [f"{each.table_hits[index] / updates:.1%}" if updates else "–" for each in shown]
+        shares = [f"{each.table_hits[index] / updates:.1%}" if updates else "–" for each in outcomes]
         yield [table, f"{updates:,}", *shares]
 
 
@@ -114,7 +114,7 @@ def write_table(study: Study, folder: Path) -> list[Path]:
     try:
         axis = drawing.add_axes((0, 0, 1, 1))
         axis.set_axis_off()
-        drawn = axis.table(
+        table = axis.table(
             rows,
             colLabels=["policy", "keys", *columns(study)],
             colWidths=[width / sum(widths) for width in widths],
@@ -122,9 +122,9 @@ def write_table(study: Study, folder: Path) -> list[Path]:
             edges="horizontal",
             cellLoc="right",
         )
-        drawn.auto_set_font_size(False)
-        drawn.set_fontsize(8)
-        for (_, column), cell in drawn.get_celld().items():
+        table.auto_set_font_size(False)
+        table.set_fontsize(8)
+        for (_, column), cell in table.get_celld().items():
             if column == 0:
                 cell.get_text().set_horizontalalignment("left")
         with atomic_path(pdf) as partial:

@@ -14,9 +14,9 @@ from tools.bench import hotline
 from tools.bench.sections.switch import forwarding
 
 CASES: dict[str, Callable[[], tuple[Setup, Workload]]] = {
-    "hit": lambda: (hotline.setup(entries=64), hotline.hot()),
-    "8 lanes hit": lambda: (hotline.setup(entries=64), hotline.hot(live=8)),
-    "cold": lambda: (hotline.setup_of_cold(), hotline.cold()),
+    "hit": lambda: (hotline.setup(entries=64), hotline.hot_pushes()),
+    "8 lanes hit": lambda: (hotline.setup(entries=64), hotline.hot_pushes(live=8)),
+    "cold": lambda: (hotline.setup_without_hot_entries(), hotline.cold_pushes()),
 }
 """Built on demand, so that collection stays fast."""
 
@@ -30,8 +30,8 @@ def test_hit_frames_are_answered_and_cold_ones_pass() -> None:
     hit, cold = (
         install_program(setup).process(INGRESS, stamped(workload, 0), 0, 3)[0]
         for setup, workload in (
-            (hotline.setup(entries=64), hotline.hot()),
-            (hotline.setup_of_cold(), hotline.cold()),
+            (hotline.setup(entries=64), hotline.hot_pushes()),
+            (hotline.setup_without_hot_entries(), hotline.cold_pushes()),
         )
     )
     assert (len(hit.frame), len(cold.frame)) == (98, 482)

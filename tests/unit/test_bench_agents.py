@@ -27,7 +27,7 @@ from tools.bench.callers import Callers, Trial
 from tools.bench.echo import echo_server
 from tools.bench.requests import JOB, make_requests
 from tools.bench.results import AGENT, AGENTS, ECHO, HANDLE_US, OPTIMISER_COST
-from tools.bench.sections.agents import Served, Trials, results_of, server_sizes
+from tools.bench.sections.agents import ServerTrial, Trials, results_of, server_sizes
 from tools.bench.sections.optimisers import OPTIMISERS
 from tools.bench.servers import parameter_server
 from tools.bench.state_machines import (
@@ -170,10 +170,10 @@ def test_a_rate_is_rpcs_a_second() -> None:
 
 TRIALS = Trials(
     {
-        (AGENT, Op.PULL): [Served(80_000, 10), Served(90_000, 8), Served(70_000, 9)],
-        (ECHO, Op.PULL): [Served(100_000, 5), Served(100_000, 4), Served(100_000, 6)],
-        (AGENT, Op.PUSH): [Served(79_000, 10)] * 3,
-        (ECHO, Op.PUSH): [Served(100_000, 7), Served(100_000, 8), Served(100_000, 10)],
+        (AGENT, Op.PULL): [ServerTrial(80_000, 10), ServerTrial(90_000, 8), ServerTrial(70_000, 9)],
+        (ECHO, Op.PULL): [ServerTrial(100_000, 5), ServerTrial(100_000, 4), ServerTrial(100_000, 6)],
+        (AGENT, Op.PUSH): [ServerTrial(79_000, 10)] * 3,
+        (ECHO, Op.PUSH): [ServerTrial(100_000, 7), ServerTrial(100_000, 8), ServerTrial(100_000, 10)],
     },
     [Cost(10.2, 1), Cost(9, 2), Cost(16, 3)],
 )

@@ -44,7 +44,7 @@ def keys_of(frames: pushes.Pushes) -> NDArray[np.uint64]:
 
 
 def test_hot_keys_are_distinct_in_their_lanes_and_the_popular_ones_come_often() -> None:
-    frames = pushes.hits(1, 640)
+    frames = pushes.hot_pushes(1, 640)
     keys = keys_of(frames)
     assert (lanes_of(keys) == np.arange(LANES)).all()
     assert frames.ranks.max() < R1.hot
@@ -54,14 +54,16 @@ def test_hot_keys_are_distinct_in_their_lanes_and_the_popular_ones_come_often() 
 
 
 def test_jobs_take_turns_and_same_keys_come_again() -> None:
-    frames = pushes.hits(2, 6)
+    frames = pushes.hot_pushes(2, 6)
     assert (frames.ranks // R1.hot).tolist() == [[k % 2] * LANES for k in range(6)]
-    same = keys_of(pushes.same(2, 6))
+    same = keys_of(pushes.repeated_pushes(2, 6))
     assert (same[::2] == same[0]).all()
     assert (same[1::2] == same[1]).all()
 
 
-@pytest.mark.parametrize(("of", "size"), [(pushes.hits, 98), (pushes.same, 98), (pushes.cold, 482)])
+@pytest.mark.parametrize(
+    ("of", "size"), [(pushes.hot_pushes, 98), (pushes.repeated_pushes, 98), (pushes.cold_pushes, 482)]
+)
 @pytest.mark.parametrize("evicted", [False, True])
 def test_the_switch_answers_hits_and_passes_cold_frames(
     switch: CompiledPipeline, of: Callable[[int, int], pushes.Pushes], size: int, evicted: bool
@@ -77,7 +79,7 @@ def test_the_switch_answers_hits_and_passes_cold_frames(
 
 
 def test_frames_that_do_not_come_out_are_an_error(switch: CompiledPipeline) -> None:
-    frames = pushes.hits(1, 64)
+    frames = pushes.hot_pushes(1, 64)
     frames.frames[:, 12] = 0xFF  # of no IP packet
     with pytest.raises(BenchError, match="0 of 64 frames came out"):
         timed.sockets(switch)(frames, next(FIRST), False)

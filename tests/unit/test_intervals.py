@@ -17,7 +17,7 @@ from tools.bench.intervals import (
     cover,
     cover_until_narrow,
     main,
-    recorded,
+    recorded_null,
 )
 
 TRIALS = 400
@@ -73,7 +73,7 @@ def test_log_ratios_bear_half_the_width_of_sums_where_blocks_stall() -> None:
 
 def test_a_recorded_null_is_its_rounds_in_a_row_with_labels_at_random() -> None:
     arm, baseline = np.arange(10.0, 20), np.arange(30.0, 40)
-    draw = recorded(arm, baseline)
+    draw = recorded_null(arm, baseline)
     seen = set()
     for seed in range(20):
         one, other = draw(np.random.default_rng(seed), 4)

@@ -23,8 +23,9 @@ _ALL = (
 SECTIONS: dict[str, Section] = {section.__name__: section for section in _ALL}
 _HELP = """\
 Measure the softswitch, paired with BMv2 where it is installed and with a loop that does no P4 work,
-the agents, paired with an echo, servers with an optimiser, paired with one that adds, a script's worker,
-paired with the built-in one, the policies that select hot keys, and the analyses of dense training.
+the agents, paired with an echo, servers with an optimiser, paired with a server that only adds, the worker
+of a script, paired with the built-in worker, the policies that select hot keys, and the analyses of dense
+training.
 
 SECTIONS are measured, by default all. Needs root and two cores.
 """

@@ -28,38 +28,38 @@ class _HotParam(HotParam):
     TABLES = tuple(f"lookup_{lane:02d}.hot_params" for lane in range(_MAX_LANES))
 
 
-def hot(lanes: int = LANES, live: int | None = None) -> Workload:
+def hot_pushes(lanes: int = LANES, live: int | None = None) -> Workload:
     """Return pushes that the switch answers; `live` of a packet's lanes are filled, by default all."""
     return _pushes("hit", lanes, live or lanes, 0, INGRESS)
 
 
-def cold(lanes: int = LANES) -> Workload:
+def cold_pushes(lanes: int = LANES) -> Workload:
     """Return pushes that pass through to the parameter server: every lane looks up and misses."""
     return _pushes("cold", lanes, lanes, _COLD, PS_PORT)
 
 
 def setup(program: CompiledProgram = PROGRAM, lanes: int = LANES, entries: int = HOT_ENTRIES) -> Setup:
-    """Return a setup with one worker, known in every run, one PS, offload on, hot entries in all lanes."""
+    """Return a setup with one worker in every run, one PS, offload on, and hot entries in all lanes."""
     encoder = RowEncoder(read_p4info(program.path))
-    rows = [*network(), *_hot_rows(lanes, entries // lanes)]
+    rows = [*network_rows(), *_hot_rows(lanes, entries // lanes)]
     return Setup(program, [adopt(encoder.update(Update(Change.INSERT, row))) for row in rows])
 
 
-def setup_of_cold(program: CompiledProgram = PROGRAM) -> Setup:
+def setup_without_hot_entries(program: CompiledProgram = PROGRAM) -> Setup:
     return setup(program, entries=0)
 
 
 def hot_updates(setup: Setup) -> Sequence[p4r.Update]:
-    return setup.updates[len(list(network())) :]
+    return setup.updates[len(list(network_rows())) :]
 
 
-def network() -> Iterator[Row]:
+def network_rows() -> Iterator[Row]:
     yield Route(addressing.worker(_WORKER).mac, INGRESS)
     yield Route(addressing.server(1).mac, PS_PORT)
-    yield from of_job(_JOB, RUNS)
+    yield from job_rows(_JOB, RUNS)
 
 
-def of_job(job: int, runs: int = 1) -> Iterator[Row]:
+def job_rows(job: int, runs: int = 1) -> Iterator[Row]:
     host, ps, service = addressing.worker(_WORKER), addressing.server(1), addressing.service(1)
     yield Job(job, offload=True, proxy=True)
     yield Server(

@@ -2,7 +2,7 @@
 
 A null is two arms that do not differ: synthetic (quiet, with stalls, with long bad times), or arms *baseline*
 and *repeat* of run folders. Each method gets the block estimates of both arms, and should leave out a ratio
-of 1 in 5 % of cases. As the order of a round's blocks is random, the labels of a round may be swapped, so one
+of 1 in 5 % of cases. A round's blocks run in random order, so the labels of a round may be swapped, and one
 recording yields many nulls.
 
 A second table says how often a difference is claimed, with a third arm as *repeat*, for true differences of 0
@@ -64,8 +64,8 @@ def bca(arm: Rounds, baseline: Rounds) -> Bounds:
     """Return the bias-corrected and accelerated percentile interval (Efron 1987)."""
     found, estimate = _resampled(arm, baseline), arm.sum() / baseline.sum()
     bias = norm.ppf(np.clip((found < estimate).mean(), 1e-3, 1 - 1e-3))
-    left_out = (arm.sum() - arm) / (baseline.sum() - baseline)
-    spread = left_out.mean() - left_out
+    jackknife = (arm.sum() - arm) / (baseline.sum() - baseline)
+    spread = jackknife.mean() - jackknife
     acceleration = (spread**3).sum() / (6 * max((spread**2).sum(), 1e-300) ** 1.5)
     tails = [norm.cdf(bias + (bias + z) / (1 - acceleration * (bias + z))) for z in norm.ppf([0.025, 0.975])]
     low, high = np.quantile(found, tails)
@@ -83,9 +83,9 @@ def blocks_of_logs(arm: Rounds, baseline: Rounds) -> Bounds:
     """Return the interval of a moving-block bootstrap of the mean log ratio (Künsch 1989), expanded."""
     logs, n = np.log(arm / baseline), len(arm)
     starts = _generator().integers(0, n - BLOCK + 1, (RESAMPLES, -(-n // BLOCK)))
-    which = (starts[:, :, None] + np.arange(BLOCK)).reshape(RESAMPLES, -1)[:, :n]
+    indices = (starts[:, :, None] + np.arange(BLOCK)).reshape(RESAMPLES, -1)[:, :n]
     tail = norm.cdf(student.ppf(0.025, n - 1) * np.sqrt(n / (n - 1)))
-    low, high = _between(logs[which].mean(axis=1), tail)
+    low, high = _between(logs[indices].mean(axis=1), tail)
     return float(np.exp(low)), float(np.exp(high))
 
 
@@ -143,7 +143,7 @@ def bad_times(rng: np.random.Generator, rounds: int, arms: int) -> Iterator[Roun
 SYNTHETIC: dict[str, SyntheticArms] = {"quiet": quiet, "stalls": stalls, "bad times": bad_times}
 
 
-def _of_two(synthetic: SyntheticArms) -> Null:
+def _synthetic_null(synthetic: SyntheticArms) -> Null:
     def draw(rng: np.random.Generator, rounds: int) -> tuple[Rounds, Rounds]:
         arm, baseline = synthetic(rng, rounds, 2)
         return arm, baseline
@@ -151,16 +151,16 @@ def _of_two(synthetic: SyntheticArms) -> Null:
     return draw
 
 
-NULLS: dict[str, Null] = {name: _of_two(synthetic) for name, synthetic in SYNTHETIC.items()}
+NULLS: dict[str, Null] = {name: _synthetic_null(synthetic) for name, synthetic in SYNTHETIC.items()}
 
 
-def recorded(arm: Rounds, baseline: Rounds) -> Null:
+def recorded_null(arm: Rounds, baseline: Rounds) -> Null:
     def draw(rng: np.random.Generator, rounds: int) -> tuple[Rounds, Rounds]:
-        which = (rng.integers(len(arm)) + np.arange(rounds)) % len(arm)
-        swapped = rng.random(rounds) < 0.5
+        indices = (rng.integers(len(arm)) + np.arange(rounds)) % len(arm)
+        is_swapped = rng.random(rounds) < 0.5
         return (
-            np.where(swapped, baseline[which], arm[which]),
-            np.where(swapped, arm[which], baseline[which]),
+            np.where(is_swapped, baseline[indices], arm[indices]),
+            np.where(is_swapped, arm[indices], baseline[indices]),
         )
 
     return draw
@@ -171,7 +171,7 @@ class Coverage(NamedTuple):
     """Share of intervals that contain 1."""
     width: float
     """Median half width."""
-    rounds: float
+    rounds: float  # mean number
 
 
 def cover(method: Method, null: Null, rounds: int, trials: int, seed: int = 1) -> Coverage:
@@ -216,7 +216,7 @@ class ClaimRates(NamedTuple):
     by_interval: float
     """If the interval alone decides."""
     by_rule: float
-    """By the report's rule: *repeat* must also differ less."""
+    """By the report's rule: *repeat* must also differ less from the baseline than the arm."""
 
 
 def claim_rates(arms: SyntheticArms, rounds: int, trials: int, effect: float, seed: int = 1) -> ClaimRates:
@@ -257,14 +257,14 @@ def nulls_of(run: Path) -> Iterator[tuple[str, Null]]:
         wanted = [METRICS[name] for name in goals()]
         repeat, baseline = by_round("operations", at_load, arms, rounds, wanted).values()
         for metric in repeat:
-            yield f"{run.name}, {load:g}, {metric}", recorded(repeat[metric], baseline[metric])
+            yield f"{run.name}, {load:g}, {metric}", recorded_null(repeat[metric], baseline[metric])
 
 
 @click.command()
 @click.argument("runs", nargs=-1, type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--trials", default=1000, show_default=True, help="Number of nulls of each kind.")
 def main(runs: tuple[Path, ...], trials: int) -> None:
-    """Print how often each interval covers, on synthetic nulls and on those recorded in RUNS."""
+    """Print how often each method's interval contains the true ratio, for synthetic nulls and RUNS."""
     table = Table("null", "rounds", *METHODS)
     nulls = [*NULLS.items(), *(null for run in runs for null in nulls_of(run))]
     for name, null in nulls:
@@ -277,13 +277,13 @@ def main(runs: tuple[Path, ...], trials: int) -> None:
             found = [cover_until_narrow(f, null, ROUNDS[-1], trials, goal) for f in METHODS.values()]
             table.add_row(name, f"until ±{goal:.0%}", *map(_cell, found))
     Console(width=200).print(table)
-    of_claims = Table("claimed: by interval, by rule", "rounds", *(f"+{effect:.0%}" for effect in EFFECTS))
+    claims_table = Table("claimed: by interval, by rule", "rounds", *(f"+{effect:.0%}" for effect in EFFECTS))
     for name, synthetic in SYNTHETIC.items():
         for rounds in ROUNDS[:-1]:
             shares = [claim_rates(synthetic, rounds, trials, effect) for effect in EFFECTS]
             cells = [f"{each.by_interval:.1%}, {each.by_rule:.1%}" for each in shares]
-            of_claims.add_row(name, str(rounds), *cells)
-    Console(width=200).print(of_claims)
+            claims_table.add_row(name, str(rounds), *cells)
+    Console(width=200).print(claims_table)
 
 
 def _cell(found: Coverage) -> str:

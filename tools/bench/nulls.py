@@ -28,7 +28,7 @@ from experiment.phases.rounds import RoundCount
 from foundation.designs.hotset import BASELINE, OFFLOAD, PROXY, REPEAT
 from foundation.logs.columns import OPS
 
-Recorded = Mapping[str, Mapping[str, Rounds]]
+Recording = Mapping[str, Mapping[str, Rounds]]
 """Arm -> metric -> estimate of each round."""
 ARMS = (BASELINE.name, REPEAT.name, OFFLOAD.name)
 _SOURCES = (BASELINE.name, REPEAT.name, PROXY.name)
@@ -41,10 +41,10 @@ _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 class NullRun:
     ended_by: End
     rounds: int
-    claimed: frozenset[str]
+    claimed: frozenset[str]  # names of the metrics in which the run claims a difference
 
 
-def read(run: Path) -> Iterator[Recorded]:
+def read(run: Path) -> Iterator[Recording]:
     record = read_record(run)
     operations = pl.read_parquet(run / "operations.parquet").filter(pl.col("round") >= 0)
     for load in sorted({block.load for block in record.blocks}):
@@ -55,13 +55,13 @@ def read(run: Path) -> Iterator[Recorded]:
             yield {arm: found[arm] for arm in _SOURCES}
 
 
-def null_run(recorded: Recorded, rng: np.random.Generator) -> NullRun:
+def null_run(recording: Recording, rng: np.random.Generator) -> NullRun:
     config = Config(arms=ARMS, loads=(0.5,))
     count = RoundCount(config, lambda: 0.0)
     blocks, rows = list[Block](), list[pl.DataFrame]()
     ended_by: End | None = None
     while ended_by is None:
-        of_arms = dict(zip(ARMS, _draw(recorded, rng), strict=True))
+        of_arms = dict(zip(ARMS, _draw(recording, rng), strict=True))
         blocks += [_block(arm, count.done, values) for arm, values in of_arms.items()]
         rows.append(_operations(count.done, of_arms))
         ended_by = count.end(rows[-1], blocks)
@@ -74,8 +74,8 @@ def null_run(recorded: Recorded, rng: np.random.Generator) -> NullRun:
     return NullRun(ended_by, count.done, frozenset(each.metric.name for each in claims if each.sign))
 
 
-def _draw(recorded: Recorded, rng: np.random.Generator) -> Sequence[Mapping[str, float]]:
-    arms = [recorded[arm] for arm in rng.permutation(_SOURCES)]
+def _draw(recording: Recording, rng: np.random.Generator) -> Sequence[Mapping[str, float]]:
+    arms = [recording[arm] for arm in rng.permutation(_SOURCES)]
     number = rng.integers(len(next(iter(arms[0].values()))))
     return [
         {name: float(values[number] / (values.mean() or 1.0)) for name, values in arm.items()} for arm in arms
@@ -127,7 +127,7 @@ def rates(runs: Sequence[NullRun]) -> dict[str, float]:
 @click.option("--seed", default=1, show_default=True)
 def main(runs: Sequence[Path], number: int, seed: int) -> None:
     """Generate null runs from recorded ones, and print how often they claim a difference."""
-    recordings = [recorded for run in runs for recorded in read(run)]
+    recordings = [recording for run in runs for recording in read(run)]
     rng = np.random.default_rng(seed)
     null_runs = [null_run(recordings[k % len(recordings)], rng) for k in range(number)]
     table = Table("metric", "claimed falsely", box=None)
@@ -135,8 +135,8 @@ def main(runs: Sequence[Path], number: int, seed: int) -> None:
         table.add_row(name, f"{rate:.1%}")
     console = Console()
     console.print(table)
-    for reason, runs_of in Counter(run.ended_by for run in null_runs).items():
-        console.print(f"ended by {reason}: {runs_of:,} of {number:,} runs")
+    for reason, count in Counter(run.ended_by for run in null_runs).items():
+        console.print(f"ended by {reason}: {count:,} of {number:,} runs")
     console.print(f"mean rounds: {np.mean([run.rounds for run in null_runs]):.1f}")
 
 

@@ -35,48 +35,48 @@ class Pushes(NamedTuple):
 
 def hot_rows(jobs: int) -> list[Row]:
     """Return the rows that admit the pushes, and each job's hot set, with slots by falling popularity."""
-    rows: list[Row] = [*hotline.network()]
+    rows: list[Row] = [*hotline.network_rows()]
     keys = _keys()[: R1.hot]
-    used = [0] * LANES
+    used_slots = [0] * LANES
     for job in range(1, jobs + 1):
-        rows += hotline.of_job(job) if job > 1 else ()
+        rows += hotline.job_rows(job) if job > 1 else ()
         for key, lane in zip(keys.tolist(), lanes_of(keys).tolist(), strict=True):
-            rows.append(HotParam(job, key, lane, used[lane], State.HOT))
-            used[lane] += 1
+            rows.append(HotParam(job, key, lane, used_slots[lane], State.HOT))
+            used_slots[lane] += 1
     return rows
 
 
-def hits(jobs: int, count: int) -> Pushes:
+def hot_pushes(jobs: int, count: int) -> Pushes:
     """Return pushes of the jobs in turn, whose lanes are all filled with hot keys."""
     return _pushes(jobs, count, 0, INGRESS)
 
 
-def same(jobs: int, count: int) -> Pushes:
-    """Return the frames of `hits` with one push a job, whose 32 keys are repeated."""
-    one_a_job = hits(jobs, jobs)
+def repeated_pushes(jobs: int, count: int) -> Pushes:
+    """Return pushes of the jobs in turn, where each job repeats one push, so that it has 32 keys only."""
+    one_a_job = hot_pushes(jobs, jobs)
     turns = np.arange(count) % jobs
     return Pushes(one_a_job.frames[turns], one_a_job.ranks[turns])
 
 
-def cold(jobs: int, count: int) -> Pushes:
-    """Return pushes like those of `hits`, but with keys that are not hot."""
+def cold_pushes(jobs: int, count: int) -> Pushes:
+    """Return pushes like those of `hot_pushes`, but with keys that are not hot."""
     return _pushes(jobs, count, R1.hot, hotline.PS_PORT)
 
 
 def _pushes(jobs: int, count: int, first: int, egress: int) -> Pushes:
-    keys, each = _keys(), -(-count // jobs)
+    keys, per_job = _keys(), -(-count // jobs)
     frames, ranks = [], []
     for job in range(1, jobs + 1):
-        chosen = _ranks(each, _SEED + job) + first
+        chosen = _ranks(per_job, _SEED + job) + first
         template = np.frombuffer(hotline.push(LANES, np.arange(LANES, dtype=np.uint64), egress, job), _PUSH)
-        pushes = np.repeat(template, each)
+        pushes = np.repeat(template, per_job)
         pushes["rpc"]["epoch"], pushes["keys"] = 1, keys[chosen]
-        frames.append(pushes.view(np.uint8).reshape(each, -1))
+        frames.append(pushes.view(np.uint8).reshape(per_job, -1))
         ranks.append(chosen - first + (job - 1) * R1.hot)
-    return Pushes(_in_turn(frames, count), _in_turn(ranks, count))
+    return Pushes(_interleave(frames, count), _interleave(ranks, count))
 
 
-def _in_turn(parts: list[NDArray[N]], count: int) -> NDArray[N]:
+def _interleave(parts: list[NDArray[N]], count: int) -> NDArray[N]:
     rows: NDArray[N] = np.stack(parts, axis=1).reshape(len(parts) * len(parts[0]), -1)[:count]
     return rows
 

@@ -39,11 +39,11 @@ RATE = 150.0
 ROUNDS = 8
 
 Figures = dict[tuple[str, str], float]
-"""(figure, arm) -> value in one run; memory belongs to no arm."""
+"""(figure, arm) -> value in one run; for memory, which belongs to no arm, the arm is ""."""
 
 
 class Change(NamedTuple):
-    """The change of a figure by a setting, as a fraction, and the bounds of its interval."""
+    """The change of a figure by a setting, as a fraction (0.1 is +10 %), and the bounds of its interval."""
 
     ratio: float
     low: float
@@ -66,7 +66,7 @@ def make_passes(passes: int, rate: float, folder: Path) -> Iterator[dict[str, Fi
 
 
 def figures(run: Path) -> Figures:
-    """Return latencies and CPU times of a run in µs, and the memory of its largest process in MB."""
+    """Return latencies and CPU times of a run in µs, and the memory of its largest PS and worker in MB."""
     record, (load,) = read_record(run), read(run).loads.values()
     found: Figures = {}
     for arm in ARMS:
@@ -115,34 +115,36 @@ def main(passes: int, rate: float, folder: Path | None, as_json: bool) -> None:
     for found in make_passes(passes, rate, folder):
         passes_made.append(found)
         err.print(f"pass {len(passes_made)} of {passes}, runs in {folder}", highlight=False)
-    changed = changes(passes_made)
+    changes_by_setting = changes(passes_made)
     medians = {
         figure: float(np.median([found[WITHOUT][figure] for found in passes_made]))
         for figure in passes_made[0][WITHOUT]
     }
     if as_json:
-        print(json.dumps(_as_json(medians, changed), indent=2))
+        print(json.dumps(_as_json(medians, changes_by_setting), indent=2))
     else:
-        Console(width=130).print(_table(medians, changed))
+        Console(width=130).print(_table(medians, changes_by_setting))
 
 
-def _as_json(medians: Figures, changed: dict[str, dict[tuple[str, str], Change]]) -> list[dict[str, object]]:
+def _as_json(
+    medians: Figures, changes_by_setting: dict[str, dict[tuple[str, str], Change]]
+) -> list[dict[str, object]]:
     return [
         {
             "figure": title, "arm": arm, WITHOUT: medians[title, arm],
-            **{setting: change[title, arm]._asdict() for setting, change in changed.items()},
+            **{setting: change[title, arm]._asdict() for setting, change in changes_by_setting.items()},
         }
         for title, arm in medians
     ]  # fmt: skip
 
 
-def _table(medians: Figures, changed: dict[str, dict[tuple[str, str], Change]]) -> Table:
+def _table(medians: Figures, changes_by_setting: dict[str, dict[tuple[str, str], Change]]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     table.add_column("", no_wrap=True)
-    for name in (WITHOUT, *changed):
+    for name in (WITHOUT, *changes_by_setting):
         table.add_column(name, justify="right", no_wrap=True)
     for title, arm in medians:
-        cells = [_cell(change[title, arm]) for change in changed.values()]
+        cells = [_cell(change[title, arm]) for change in changes_by_setting.values()]
         table.add_row(f"{title}, {arm}" if arm else title, f"{medians[title, arm]:,.0f}", *cells)
     return table
 

@@ -44,11 +44,11 @@ NULL_SHARES = (0.02, 0.08)
 """Lowest and highest accepted share of null intervals that leave out 0."""
 MAX_METRIC_SHARE = 0.2
 """Largest accepted share for a single metric."""
-MIN_AGREEING = 0.85
+MIN_AGREEING = 0.85  # share of the pairs of runs
 MAX_FALSE_CLAIMS = 0.08
 """Largest accepted share of claims where nothing differs."""
 ALWAYS_CLAIMED = (PS_PACKETS, PS_CPU)
-"""Metrics that offload reduces clearly, so that every default run should claim it."""
+"""Metrics that offload reduces so clearly that every default run should claim the reduction."""
 
 
 class Tally(NamedTuple):
@@ -66,12 +66,12 @@ class Pair(NamedTuple):
     runs: tuple[int, int]
     load: str
     op: str
-    apart: float
-    widths: float
+    distance: float
+    joint_half_width: float
 
     @property
     def agrees(self) -> bool:
-        return self.apart <= self.widths
+        return self.distance <= self.joint_half_width
 
 
 def tallies(summaries: Sequence[Summary]) -> list[Tally]:
@@ -108,12 +108,12 @@ def claims_of_null(summaries: Sequence[Summary]) -> list[ClaimCounts]:
     return [ClaimCounts(metric, len(claimed), sum(claimed)) for metric, claimed in found.items()]
 
 
-def missing(summary: Summary, tight: Sequence[Metric] = ALWAYS_CLAIMED) -> list[str]:
-    """Return the metrics of `tight` for which a run claims no improvement by *offload* at its first load."""
+def missing_claims(summary: Summary, metrics: Sequence[Metric] = ALWAYS_CLAIMED) -> list[str]:
+    """Return the labels of `metrics` in which a run claims no improvement by *offload* at its first load."""
     found = claims(summary, next(iter(summary.loads)), OFFLOAD.name)
     return [
         in_sentences(metric.label)
-        for metric in tight
+        for metric in metrics
         if metric.name not in found or found[metric.name].tone != "better"
     ]
 
@@ -153,7 +153,7 @@ def print_null(summaries: Sequence[Summary], console: Console) -> bool:
     loads = sorted({tally.load for tally in found})
     table = _table("intervals of repeat that leave out 0", *(f"load {load}" for load in loads))
     for metric, of_load in by_metric.items():
-        table.add_row(metric, *(_of(of_load.get(load)) for load in loads))
+        table.add_row(metric, *(_tally_cell(of_load.get(load)) for load in loads))
     console.print(table)
     intervals, left_out = sum(each.intervals for each in found), sum(each.left_out for each in found)
     if not intervals:
@@ -163,8 +163,8 @@ def print_null(summaries: Sequence[Summary], console: Console) -> bool:
     is_met = NULL_SHARES[0] <= share <= NULL_SHARES[1] and worst <= MAX_METRIC_SHARE
     console.print(
         f"{left_out} of {pluralize(intervals, 'interval')} leave out 0: {share:.1%}, "
-        f"{NULL_SHARES[0]:.0%} to {NULL_SHARES[1]:.0%} wanted; of one metric {worst:.0%} at most, "
-        f"{MAX_METRIC_SHARE:.0%} wanted: {_met(is_met)}."
+        f"{NULL_SHARES[0]:.0%} to {NULL_SHARES[1]:.0%} wanted; for a single metric up to {worst:.0%}, "
+        f"at most {MAX_METRIC_SHARE:.0%} wanted: {_verdict(is_met)}."
     )
     return _print_claims(claims_of_null(summaries), console) and is_met
 
@@ -178,12 +178,12 @@ def _print_claims(found: Sequence[ClaimCounts], console: Console) -> bool:
     is_met = claimed <= MAX_FALSE_CLAIMS * sentences
     console.print(
         f"{claimed} of {pluralize(sentences, 'sentence')} claim a difference: "
-        f"{claimed / max(sentences, 1):.1%}, {MAX_FALSE_CLAIMS:.0%} at most wanted: {_met(is_met)}."
+        f"{claimed / max(sentences, 1):.1%}, at most {MAX_FALSE_CLAIMS:.0%} wanted: {_verdict(is_met)}."
     )
     return is_met
 
 
-def _met(is_met: bool) -> str:
+def _verdict(is_met: bool) -> str:
     return "met" if is_met else "missed"
 
 
@@ -205,20 +205,21 @@ def print_default(summaries: Sequence[Summary], console: Console) -> bool:
         verdicts.append(bool(found) and agree >= MIN_AGREEING * len(found))
         console.print(
             f"offload - baseline in {unit}: {agree} of {pluralize(len(found), 'comparison')} differ "
-            f"by at most √(h₁² + h₂²), {math.ceil(MIN_AGREEING * len(found))} wanted: {_met(verdicts[-1])}."
+            "by at most √(h₁² + h₂²), "
+            f"at least {math.ceil(MIN_AGREEING * len(found))} wanted: {_verdict(verdicts[-1])}."
         )
     return _print_missing(summaries, console) and verdicts[0]
 
 
 def _print_missing(summaries: Sequence[Summary], console: Console) -> bool:
-    found = {number: missing(summary) for number, summary in enumerate(summaries, start=1)}
+    found = {number: missing_claims(summary) for number, summary in enumerate(summaries, start=1)}
     without_claim = [f"run {number}: {', '.join(names)}" for number, names in found.items() if names]
     text = f" (not {'; '.join(without_claim)})" if without_claim else ""
-    tight = " and ".join(in_sentences(metric.label) for metric in ALWAYS_CLAIMED)
+    labels = " and ".join(in_sentences(metric.label) for metric in ALWAYS_CLAIMED)
     console.print(
         f"{len(found) - len(without_claim)} of {pluralize(len(found), 'run')} claim that "
-        f"{tight} are less with offload{text}, all wanted: "
-        f"{_met(not without_claim)}."
+        f"{labels} are less with offload{text}, all wanted: "
+        f"{_verdict(not without_claim)}."
     )
     return not without_claim
 
@@ -231,7 +232,7 @@ def _table(first: str, *others: str) -> Table:
     return table
 
 
-def _of(tally: Tally | None) -> str:
+def _tally_cell(tally: Tally | None) -> str:
     return "–" if tally is None else f"{tally.left_out} of {tally.intervals}"
 
 
@@ -268,7 +269,7 @@ def read(run: Path) -> Summary:
 @click.command()
 @click.argument("what", type=click.Choice(["null", "default"]))
 @click.argument("runs", nargs=-1, type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--number", type=click.IntRange(min=1), help="New runs; by default 20 for null, 5 for default.")
+@click.option("--number", type=click.IntRange(min=1), help="Number of new runs: 20 for null, else 5.")
 @click.option("--folder", type=click.Path(path_type=Path), help="Folder of new runs; by default temporary.")
 def main(what: str, runs: tuple[Path, ...], number: int | None, folder: Path | None) -> None:
     """Compare RUNS, or new runs, by the criteria of WHAT; exit with code 1 if they are not met."""

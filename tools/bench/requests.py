@@ -19,8 +19,8 @@ class Requests(NamedTuple):
     op: Op
     rpcs: Any
     """RPC[n]"""
-    octets: int
-    answer_octets: int
+    octets: int  # length of each request in bytes
+    answer_octets: int  # length of each answer in bytes
 
 
 def make_requests(op: Op, keys: Keys) -> Requests:
@@ -30,7 +30,7 @@ def make_requests(op: Op, keys: Keys) -> Requests:
     header = Header(op=op, flags=flags, job=JOB, worker=FIRST_WORKER, epoch=EPOCH, count=LANES, live=ALL)
     values = np.ones(LANES, np.uint32) if is_push else None
     datagram = codec.build(Message(header, keys[0], values))
-    made = rpcs(len(keys))
-    made.view(np.uint8).reshape(-1, BUFFER_BYTES)[:, : len(datagram)] = np.frombuffer(datagram, np.uint8)
-    made.keys[:] = keys.byteswap()
-    return Requests(op, made, len(datagram), HEADER_BYTES + (0 if is_push else LANES * VALUE_BYTES))
+    requests = rpcs(len(keys))
+    requests.view(np.uint8).reshape(-1, BUFFER_BYTES)[:, : len(datagram)] = np.frombuffer(datagram, np.uint8)
+    requests.keys[:] = keys.byteswap()
+    return Requests(op, requests, len(datagram), HEADER_BYTES + (0 if is_push else LANES * VALUE_BYTES))

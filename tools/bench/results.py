@@ -14,8 +14,8 @@ ADDITION = "addition"
 
 AGENTS = Targets(AGENT, (ECHO,))
 SCRIPTS = Targets(LIBRARY, (BUILT_IN,))
-COMPUTED = Targets(ONE_CORE, ())
-OPTIMISED = Targets(OPTIMISER, (ADDITION,))
+ONE_CORE_TARGETS = Targets(ONE_CORE, ())
+OPTIMISER_TARGETS = Targets(OPTIMISER, (ADDITION,))
 
 PACKETS_HIT = (at_least(15, BMV2), at_least(0.55, C_LOOP))
 PACKETS_COLD = (at_least(6, BMV2),)
@@ -27,7 +27,7 @@ HANDLE_US = {
 }
 """Goals by number of keys and whether they are hashed."""
 OPTIMISER_COST = {"adagrad": (at_most(1.6, ADDITION),), "adam": (at_most(2.2, ADDITION),)}
-SERVED = (at_least(0.8, ECHO),)
+SERVER_RATE = (at_least(0.8, ECHO),)
 WORKER_US = (at_most(1.7, ECHO),)
 ISSUE_US = (at_most(60),)
 LIBRARY_COST = (at_most(1.15, BUILT_IN),)

@@ -65,7 +65,7 @@ def available_bytes() -> int:
 
 def us_per_rpc(server: Server, requests: Requests) -> list[float]:
     """Return the CPU time of `handle` per RPC in µs, for each repeat; every request must be answered."""
-    clock, inbox, values = np.zeros(2, np.int64), rpcs(BURST), []
+    clock, inbox, times_us = np.zeros(2, np.int64), rpcs(BURST), []
     count = len(requests.rpcs)
     for _ in range(1 + _REPEATS):  # the first warms up
         first = int(server.jobs[0].rpcs)
@@ -73,8 +73,8 @@ def us_per_rpc(server: Server, requests: Requests) -> list[float]:
         answered, ns = handle_all(server, requests.rpcs, requests.octets, inbox, rpcs(1), first, clock)
         if answered != count:
             raise BenchError(f"{answered} of {count} RPCs were answered")
-        values.append(ns / count / 1e3)
-    return values[1:]
+        times_us.append(ns / count / 1e3)
+    return times_us[1:]
 
 
 @compiled
@@ -109,26 +109,26 @@ def handle_all(
 def us_per_operation(op: Op, parameters: int, lanes: int) -> list[float]:
     """Return the CPU time in µs to hash, pack and encode an operation's RPCs for one PS, with cold keys."""
     calls = make_calls(Caller(JOB, FIRST_WORKER, EPOCH), 1, KeySpace(parameters), lanes)
-    clock, batches, values = np.zeros(2, np.int64), batches_of(parameters, lanes), []
+    clock, batches, times_us = np.zeros(2, np.int64), batches_of(parameters, lanes), []
     for _ in range(1 + _REPEATS):  # the first warms up
         issued, ns = issue_all(calls, op, batches, clock)
         expected = len(batches) * -(-lanes // LANES)
         if issued != expected:
             raise BenchError(f"{issued} RPCs were issued, not {expected}")
-        values.append(ns / len(batches) / 1e3)
-    return values[1:]
+        times_us.append(ns / len(batches) / 1e3)
+    return times_us[1:]
 
 
 def batches_of(parameters: int, lanes: int) -> Any:
     """Return distinct parameters of a few operations, ascending in each: int64[operations, lanes]."""
     rng = np.random.default_rng(1)
-    picked = [np.sort(rng.choice(parameters, lanes, replace=False)) for _ in range(_OPERATIONS)]
-    return np.array(picked, np.int64)
+    positions = [np.sort(rng.choice(parameters, lanes, replace=False)) for _ in range(_OPERATIONS)]
+    return np.array(positions, np.int64)
 
 
 @entry_point
 def issue_all(calls: Calls, op: int, batches: Any, clock: Any) -> tuple[int, int]:
-    """Issue an operation for each batch, ending each RPC at once; return the RPCs and the CPU time in ns."""
+    """Issue an operation for each batch, ending each RPC at once; return their number and CPU time in ns."""
     calls = as_ref(calls)
     begin, issued = cpu_ns(clock), int64(0)
     for k in range(len(batches)):

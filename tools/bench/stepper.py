@@ -45,11 +45,11 @@ class Stepper:
         self._batches = batches
         self._deltas = np.ones(batches.shape[1], np.uint32)
         self._answered = np.zeros(batches.shape[1], np.bool_)
-        self._begun = self._operations = self._rpcs = 0
+        self._operations_begun = self._operations = self._rpcs = 0
 
     @property
     def finished(self) -> bool:
-        return self._begun == self._operations and self._client.idle
+        return self._operations_begun == self._operations and self._client.idle
 
     def deadline(self) -> int | None:
         return 0 if self._client.idle else self._client.deadline()
@@ -59,18 +59,18 @@ class Stepper:
         client.wake(now)
         if not client.idle or self.finished:
             return
-        step, is_push = divmod(self._begun, 2)
+        step, is_push = divmod(self._operations_begun, 2)
         keys = self._batches[step % len(self._batches)]
         if is_push:
             client.push(step, keys, self._deltas, self._answered)
         else:
             client.pull(step, keys)
-        self._begun += 1
+        self._operations_begun += 1
         self._rpcs += client.rpcs_of_operation
 
     def run(self, steps: int) -> Cost:
         client, writer, origin = self._client, self._writer, Origin(_WORKER, JOB, "baseline", 0, 0.0, 0)
-        self._begun, self._operations, self._rpcs = 0, 2 * steps, 0
+        self._operations_begun, self._operations, self._rpcs = 0, 2 * steps, 0
         writer.begin(client)
         process_s, thread_s = cpu_seconds(os.getpid()), time.thread_time()
         try:
@@ -86,14 +86,14 @@ class Stepper:
 def stepping(
     sock: socket.socket, server: Address, parameters: int, lanes: int, folder: Path
 ) -> Iterator[Stepper]:
-    """Run a worker of the only PS, at `server`, that logs to a folder."""
-    with ExitStack() as opened:
-        commands, end = os.pipe()  # no command is ever written
-        opened.callback(os.close, commands)
-        opened.callback(os.close, end)
-        signals = opened.enter_context(closing(SignalPipe()))
+    """Yield the stepper of a worker whose only PS is at `server`; the worker logs to `folder`."""
+    with ExitStack() as stack:
+        commands, write_end = os.pipe()  # no command is ever written
+        stack.callback(os.close, commands)
+        stack.callback(os.close, write_end)
+        signals = stack.enter_context(closing(SignalPipe()))
         logs = WorkerLogs(folder, _WORKER, clock_offset())
-        writer = opened.enter_context(closing(RpcWriter(logs.write_rpcs)))
+        writer = stack.enter_context(closing(RpcWriter(logs.write_rpcs)))
         space = KeySpace(parameters)
         client = HotsetClient(Caller(JOB, _WORKER, EPOCH), 1, space, time.monotonic_ns, largest=lanes)
         job_socket = JobSocket(

@@ -28,11 +28,11 @@ _LINE = 64
 _MONOTONIC = 1
 _OUT_BYTES = 1 << 17
 _FRAME_BYTES = 2048
-_EVICTING = np.ones(EVICTED_BYTES // 8, np.int64)
-_NOTHING = np.ones(0, np.int64)
+_EVICTION_BUFFER = np.ones(EVICTED_BYTES // 8, np.int64)
+_NO_BUFFER = np.ones(0, np.int64)
 
 _ATTRIBUTE_BYTES = 160
-_CODE, _SIZE_OUT, _DURATION = 1, 3, 9  # words of 4 bytes of the attribute of a test run
+_CODE, _SIZE_OUT, _DURATION = 1, 3, 9  # indices of 32-bit words in `bpf_attr.test`
 
 _syscall: Any = types.ExternalFunction("syscall", types.intp(*[types.intp] * 4))
 
@@ -40,11 +40,13 @@ _syscall: Any = types.ExternalFunction("syscall", types.intp(*[types.intp] * 4))
 def sockets(pipeline: CompiledPipeline) -> Run:
     out, frame = np.zeros(_OUT_BYTES, np.uint8), np.zeros(_FRAME_BYTES, np.uint8)
 
-    def run(pushes: Pushes, first: int, evicted: bool) -> NDArray[np.int64]:
+    def run(pushes: Pushes, first: int, evict: bool) -> NDArray[np.int64]:
         times_ns = np.zeros(len(pushes.frames), np.int64)
-        evicting = _EVICTING if evicted else _NOTHING
+        eviction_buffer = _EVICTION_BUFFER if evict else _NO_BUFFER
         code, state = pipeline.process_address, pipeline.state_address
-        sent = time_calls(code, state, pushes.frames, FIRST_SEQ + first, evicting, frame, out, times_ns)
+        sent = time_calls(
+            code, state, pushes.frames, FIRST_SEQ + first, eviction_buffer, frame, out, times_ns
+        )
         return check_count(times_ns, sent)
 
     return run
@@ -54,11 +56,13 @@ def kernel(pipeline: OnLoopback) -> Run:
     """Return test runs of the BPF program; the kernel measures their time."""
     pipeline.connect(INGRESS)
 
-    def run(pushes: Pushes, first: int, evicted: bool) -> NDArray[np.int64]:
+    def run(pushes: Pushes, first: int, evict: bool) -> NDArray[np.int64]:
         times_ns = np.zeros(len(pushes.frames), np.int64)
-        evicting = _EVICTING if evicted else _NOTHING
+        eviction_buffer = _EVICTION_BUFFER if evict else _NO_BUFFER
         call = pipeline.run.compiled(pushes.frames.shape[1], LOOPBACK)
-        sent = time_runs(*call, pipeline.redirected, pushes.frames, FIRST_SEQ + first, evicting, times_ns)
+        sent = time_runs(
+            *call, pipeline.redirected, pushes.frames, FIRST_SEQ + first, eviction_buffer, times_ns
+        )
         return check_count(times_ns, sent)
 
     return run
@@ -68,9 +72,9 @@ def c_loop(size: int) -> Run:
     """Return a lower bound: a loop that adds to one of `size` cache lines for each of a packet's lanes."""
     lines = np.zeros((size, _LINE // 8), np.int64)
 
-    def run(pushes: Pushes, first: int, evicted: bool) -> NDArray[np.int64]:
+    def run(pushes: Pushes, first: int, evict: bool) -> NDArray[np.int64]:
         times_ns = np.zeros(len(pushes.ranks), np.int64)
-        time_lines(lines, pushes.ranks, _EVICTING if evicted else _NOTHING, times_ns)
+        time_lines(lines, pushes.ranks, _EVICTION_BUFFER if evict else _NO_BUFFER, times_ns)
         return times_ns
 
     return run
@@ -83,11 +87,11 @@ def check_count(times_ns: NDArray[np.int64], sent: int) -> NDArray[np.int64]:
 
 
 @compiled
-def evict_caches(evicting: NDArray[np.int64]) -> Any:
+def evict_caches(eviction_buffer: NDArray[np.int64]) -> Any:
     total = int64(0)
-    for at in range(0, len(evicting), _LINE // 8):
-        evicting[at] += 1
-        total += evicting[at]
+    for at in range(0, len(eviction_buffer), _LINE // 8):
+        eviction_buffer[at] += 1
+        total += eviction_buffer[at]
     return total
 
 
@@ -109,15 +113,15 @@ def time_calls(
     state: int,
     frames: NDArray[np.uint8],
     first: int,
-    evicting: NDArray[np.int64],
+    eviction_buffer: NDArray[np.int64],
     frame: NDArray[np.uint8],
     out: NDArray[np.uint8],
     times_ns: NDArray[np.int64],
 ) -> int:
-    """Time the packet function on each frame, copied as from a ring; return how many came out."""
+    """Time the packet function on each frame, copied as from a ring; return the number of frames it sent."""
     clock, size, sent = np.zeros(2, np.int64), frames.shape[1], int64(0)
     for k in range(len(frames)):
-        evict_caches(evicting)
+        evict_caches(eviction_buffer)
         set_seq(frames[k], first + k)
         memcpy(frame.ctypes.data, frames[k].ctypes.data, size)
         begin = ns(clock)
@@ -137,15 +141,15 @@ def time_runs(
     redirected: int,
     frames: NDArray[np.uint8],
     first: int,
-    evicting: NDArray[np.int64],
+    eviction_buffer: NDArray[np.int64],
     times_ns: NDArray[np.int64],
 ) -> int:
-    """Time the frames by BPF_PROG_TEST_RUN (`bpf.CompiledRun`)."""
+    """Time the frames by BPF_PROG_TEST_RUN (`bpf.CompiledRun`); return how many were redirected."""
     sent = int64(0)
     words = carray(pointer(attribute), _ATTRIBUTE_BYTES // 4, np.uint32)
     capacity = words[_SIZE_OUT]
     for k in range(len(frames)):
-        evict_caches(evicting)
+        evict_caches(eviction_buffer)
         set_seq(frames[k], first + k)
         memcpy(frame, frames[k].ctypes.data, frames.shape[1])
         words[_SIZE_OUT] = capacity
@@ -159,12 +163,12 @@ def time_runs(
 def time_lines(
     lines: NDArray[np.int64],
     ranks: NDArray[np.int64],
-    evicting: NDArray[np.int64],
+    eviction_buffer: NDArray[np.int64],
     times_ns: NDArray[np.int64],
 ) -> None:
     clock = np.zeros(2, np.int64)
     for k in range(len(ranks)):
-        evict_caches(evicting)
+        evict_caches(eviction_buffer)
         begin = ns(clock)
         for rank in ranks[k]:
             lines[rank, 0] += 1

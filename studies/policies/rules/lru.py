@@ -39,7 +39,7 @@ class _Stack(NamedTuple):
     links: Links  # the list's head is the most recently used key
     lists: Ints
     level: Octets
-    """uint8[distinct]: smallest size that has the key; the number of sizes if none has."""
+    """uint8[distinct]: index of the smallest size that has the key; the number of sizes if none has it."""
     marks: Ints  # int64[sizes]: last key of each size, or NONE while the size is not full
     moves: Ints
 
@@ -77,15 +77,15 @@ def _to_front(stack: _Stack, key: int, level: int) -> None:
         unlink(links, lists, _STACK, key)
     push(links, lists, _STACK, key)
     stack.level[key] = 0
-    for size in range(level):
-        stack.moves[INSTALLS, size] += 1
-        last = marks[size]
+    for index in range(level):
+        stack.moves[INSTALLS, index] += 1
+        last = marks[index]
         if last != NONE:
-            stack.level[last] = size + 1
-            marks[size] = previous(links, last)
-            stack.moves[EVICTIONS, size] += 1
-        elif length(lists, _STACK) == sizes[size]:
-            marks[size] = tail(lists, _STACK)
+            stack.level[last] = index + 1
+            marks[index] = previous(links, last)
+            stack.moves[EVICTIONS, index] += 1
+        elif length(lists, _STACK) == sizes[index]:
+            marks[index] = tail(lists, _STACK)
     if length(lists, _STACK) > sizes[absent - 1]:
         unlink(links, lists, _STACK, tail(lists, _STACK))
 

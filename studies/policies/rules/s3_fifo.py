@@ -1,7 +1,7 @@
 """S3-FIFO (Yang et al., SOSP 2023): a small queue for new keys, a main one, and a ghost of keys that left.
 
-As in libCacheSim, a tenth of the slots is the small queue, the ghost has at most nine tenths as many keys as
-slots, a key moves to the main queue if it had two accesses in the small one, and the main queue is CLOCK with
+As in libCacheSim, the small queue has a tenth of the slots, the ghost at most 0.9 keys per slot of the cache,
+a key moves to the main queue if it had two accesses in the small one, and the main queue is CLOCK with
 two-bit counters. Until the first eviction new keys go to the main queue once the small one is full.
 """
 
@@ -26,7 +26,7 @@ SMALL, MAIN, GHOST = 0, 1, 2
 _ABSENT = -1
 SMALL_SHARE, GHOST_SHARE = 0.1, 0.9
 TO_MAIN = 2
-"""Accesses in the small queue from which a key goes on to the main one."""
+"""Minimum number of accesses in the small queue for a key to move to the main queue."""
 _MAX_COUNT = 3
 _HAS_EVICTED = 3  # index in `capacities`
 
@@ -98,7 +98,7 @@ def _put(state: _S3State, queue: int, key: int) -> None:
 
 @compiled
 def _evict_small(state: _S3State) -> None:
-    """Evict a key from the small queue; none if all of its keys go on to the main one."""
+    """Evict a key from the small queue, or none if all keys of the small queue move to the main queue."""
     while length(state.lists, SMALL) > 0:
         key = tail(state.lists, SMALL)
         unlink(state.links, state.lists, SMALL, key)

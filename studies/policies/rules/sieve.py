@@ -25,8 +25,8 @@ class _SieveState(NamedTuple):
     links: Links  # int32[2, distinct]: the queue; its head is the key installed last
     lists: Ints
     state_of: NDArray[np.int8]
-    """int8[distinct]: whether a key is cached, and was accessed since the hand passed it."""
-    hand: Ints  # int64[1]: the key from which the hand goes on, or NONE for the tail
+    """int8[distinct]: _ABSENT, _CACHED, or _VISITED if the key was accessed since the hand last passed it."""
+    hand: Ints  # int64[1]: the key at which the next eviction begins its search, or NONE for the tail
     size: Ints
     moves: Ints
 
@@ -76,6 +76,6 @@ def _evict(state: _SieveState) -> None:
 SIEVE = PolicySpec(
     "sieve",
     "SIEVE",
-    "a hand moves over a queue: a key not accessed since its last pass leaves",
+    "a hand moves over a queue and evicts keys not accessed since its last pass",
     make,
 )

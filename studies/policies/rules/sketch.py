@@ -45,8 +45,8 @@ def hash_key(key: int, seed: int) -> int:
 
 
 @compiled
-def to_bucket(hashed: int, buckets: int) -> int:
-    return (hashed * buckets) >> HASH_BITS
+def to_bucket(key_hash: int, buckets: int) -> int:
+    return (key_hash * buckets) >> HASH_BITS
 
 
 @compiled
@@ -65,7 +65,7 @@ def count_access(state: Sketch, key: int) -> None:
 
 @compiled
 def estimate(state: Sketch, key: int) -> int:
-    """Return an upper bound of a key's recent accesses, at most MAX_COUNT."""
+    """Return an estimate of a key's recent accesses, at most MAX_COUNT; hash collisions only raise it."""
     found = int64(MAX_COUNT)
     for row in range(ROWS):
         found = min(found, int64(state.counters[row, to_bucket(hash_key(key, row), state.counters.shape[1])]))

@@ -44,26 +44,26 @@ class _Counters(NamedTuple):
 
 
 def make(log: Log, sizes: Sequence[int]) -> Policy:
-    """Make counters that are cleared with each period; among equal counts the smaller key is selected."""
+    """Make the policy: each period begins without counts; among equal counts the smaller key is selected."""
     (size,), moves = sizes, no_moves(sizes)
     key_set = empty_set(len(log.keys), moves)
-    counters = _reset(make_slot_map(len(log.keys), COUNTERS_PER_KEY * size))
+    counters = _make_counters(make_slot_map(len(log.keys), COUNTERS_PER_KEY * size))
 
     def serve(accesses: Accesses, levels: Levels) -> None:
         _serve(key_set, counters, accesses, levels)
 
-    def select(before: NDArray[np.integer]) -> NDArray[np.int64]:
+    def select(previous: NDArray[np.integer]) -> NDArray[np.int64]:
         nonlocal counters
         used = int(counters.used[0])
         keys, counts = np.empty(used, np.int64), np.empty(used, np.int64)
         _read_and_clear(counters, keys, counts)
-        counters = _reset(counters.slots)
+        counters = _make_counters(counters.slots)
         return rank_by_count(keys, counts)[:size]
 
     return periodic_policy(key_set, serve, select)
 
 
-def _reset(slots: SlotMap) -> _Counters:
+def _make_counters(slots: SlotMap) -> _Counters:
     return _Counters(make_frequency_lists(len(slots.key_of)), slots, np.zeros(1, np.int64))
 
 

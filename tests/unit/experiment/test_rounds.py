@@ -17,7 +17,7 @@ from experiment.phases.rounds import RoundCount
 from tests.harness.arms import MEASURED as ARMS
 from tests.harness.records import a_block, operation_rows
 from tools.bench.nulls import ARMS as NULL_ARMS
-from tools.bench.nulls import Recorded, null_run, rates
+from tools.bench.nulls import Recording, null_run, rates
 
 Factor = Callable[[int, str], float]
 """Returns the factor of an arm's latency in a round."""
@@ -156,7 +156,7 @@ def test_the_spent_share_of_the_budget() -> None:
     assert (rounds.share_done(), rounds.has_time, rounds.planned) == (1, False, LOOKS[0].rounds)
 
 
-def recorded(rng: np.random.Generator, rounds: int) -> Recorded:
+def recorded(rng: np.random.Generator, rounds: int) -> Recording:
     """Draw heavy-tailed blocks: some rounds are slow for all arms, some blocks ten times slower."""
     metrics = ("pull_mean", "push_mean", "step_mean", "ps_cpu_us_per_step", "worker_cpu_us_per_step")
     of_round = rng.lognormal(0, 0.5, rounds)

@@ -23,7 +23,7 @@ from switch_bench.stage import Stage
 from tools.bench.callers import Callers
 from tools.bench.echo import echo_server
 from tools.bench.requests import Requests, make_requests
-from tools.bench.results import AGENT, AGENTS, ECHO, HANDLE_US, ISSUE_US, SERVED, WORKER_US
+from tools.bench.results import AGENT, AGENTS, ECHO, HANDLE_US, ISSUE_US, SERVER_RATE, WORKER_US
 from tools.bench.servers import parameter_server
 from tools.bench.state_machines import (
     available_bytes,
@@ -41,7 +41,7 @@ _KEYS = 900_000
 _STEP_KEYS = 3_000
 _RPCS = 40_000
 """Number of different RPCs: with 150 M keys, the parameters that they access exceed a CPU's cache."""
-_TIMES = 3
+_TRIALS = 3
 _WARMUP_RPCS = 10_000
 _RPCS_A_SECOND = 100_000  # about
 _ECHO_PORT = PS_RPC_PORT + 1
@@ -53,7 +53,7 @@ def server_sizes(scale: Scale) -> tuple[tuple[int, bool], ...]:
     return (_DENSE,) if scale.is_quick else (_DENSE, _LARGE, _LARGE_HASHED)
 
 
-class Served(NamedTuple):
+class ServerTrial(NamedTuple):
     """A server's rate in a trial, RPCs/s, and its CPU time per RPC, µs."""
 
     rate: float
@@ -61,7 +61,7 @@ class Served(NamedTuple):
 
 
 class Trials(NamedTuple):
-    served: Mapping[tuple[str, Op], Sequence[Served]]
+    served: Mapping[tuple[str, Op], Sequence[ServerTrial]]
     """Trials by AGENT or ECHO, and by the kind of RPC."""
     worker: Sequence[Cost]
 
@@ -86,8 +86,8 @@ def _handle(stage: Stage, parameters: int, hashed: bool) -> Iterator[Result]:
     if needed < available_bytes():
         space = space_of(parameters, hashed)
         server = server_of(space)
-        picked = np.random.default_rng(2).integers(parameters, size=(_RPCS, LANES))
-        keys = space.keys(picked)
+        positions = np.random.default_rng(2).integers(parameters, size=(_RPCS, LANES))
+        keys = space.keys(positions)
         del space
     for op in _OPS:
         samples = {} if server is None else {AGENT: us_per_rpc(server, make_requests(op, keys))}
@@ -102,13 +102,13 @@ def _issue(stage: Stage, op: Op) -> Result:
 
 
 def _trials(stage: Stage) -> Trials:
-    served: dict[tuple[str, Op], list[Served]] = defaultdict(list)
+    served: dict[tuple[str, Op], list[ServerTrial]] = defaultdict(list)
     worker: list[Cost] = []
     count = round(stage.scale.latency_seconds * _RPCS_A_SECOND)
     with _network(stage) as (servers, stepper):
         requests = {op: _requests(op) for op in _OPS}
         targets = [*((target, op) for target in servers for op in _OPS), None]
-        for each in stage.shuffled(targets, _TIMES):
+        for each in stage.shuffled(targets, _TRIALS):
             stage.announce("worker over veth" if each is None else f"{each[0]} over veth: {_name(each[1])}")
             if each is None:
                 stepper.run(_steps(_WARMUP_RPCS))
@@ -127,7 +127,7 @@ def results_of(trials: Trials) -> Iterator[Result]:
         what = f"PS over veth, {LANES}-lane {_name(op)}, {_KEYS:,} keys"
         rates = {target: [each.rate for each in rounds] for target, rounds in samples.items()}
         costs = {target: [each.cpu for each in rounds] for target, rounds in samples.items()}
-        yield _result(what, "RPCs/s", rates, SERVED)
+        yield _result(what, "RPCs/s", rates, SERVER_RATE)
         yield _result(f"{what}: CPU time an RPC", "µs", costs)
     what = f"worker over veth, {_STEP_KEYS:,} keys a step: CPU time an RPC"
     echo = [
@@ -144,28 +144,28 @@ class _Server(NamedTuple):
     expect: Callable[[Requests], None]
     """Called with the requests before they are sent."""
 
-    def call(self, requests: Requests, count: int) -> Served:
+    def call(self, requests: Requests, count: int) -> ServerTrial:
         self.expect(requests)
         before = self.cpu_seconds()
         trial = self.callers.call(requests, count)
-        return Served(trial.rate, (self.cpu_seconds() - before) / trial.rpcs * 1e6)
+        return ServerTrial(trial.rate, (self.cpu_seconds() - before) / trial.rpcs * 1e6)
 
 
 @contextmanager
 def _network(stage: Stage) -> Iterator[tuple[Mapping[str, _Server], Stepper]]:
     address, echo_address = (HERE, HOTLINE_PORT), (HERE, _ECHO_PORT)
-    with ExitStack() as opened:
-        opened.enter_context(line())
-        ps = opened.enter_context(parameter_server(address, _KEYS, stage.cores.softswitch))
-        echo = opened.enter_context(echo_server(echo_address, stage.cores.softswitch))
+    with ExitStack() as stack:
+        stack.enter_context(line())
+        ps = stack.enter_context(parameter_server(address, _KEYS, stage.cores.softswitch))
+        echo = stack.enter_context(echo_server(echo_address, stage.cores.softswitch))
         with inside():
             callers, worker = (
-                opened.enter_context(closing(open_udp((THERE, port))))
+                stack.enter_context(closing(open_udp((THERE, port))))
                 for port in (_CALLERS_PORT, _WORKER_PORT)
             )
-        opened.enter_context(pinned({stage.cores.generator}))
-        folder = Path(opened.enter_context(tempfile.TemporaryDirectory()))
-        stepper = opened.enter_context(stepping(worker, address, _KEYS, _STEP_KEYS, folder))
+        stack.enter_context(pinned({stage.cores.generator}))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        stepper = stack.enter_context(stepping(worker, address, _KEYS, _STEP_KEYS, folder))
         yield (
             {
                 AGENT: _Server(Callers(callers, address), lambda: cpu_seconds(ps), lambda _: None),

@@ -19,14 +19,14 @@ from studies.dense.whatif import PAPER_FUSION
 from switch_bench.processes import pinned
 from switch_bench.results import Goal, Result
 from switch_bench.stage import Stage
-from tools.bench.results import COMPUTED, MAP_S, ONE_CORE, SCHEDULERS_S
+from tools.bench.results import MAP_S, ONE_CORE, ONE_CORE_TARGETS, SCHEDULERS_S
 
 
 def dense(stage: Stage) -> list[Result]:
     with pinned({stage.cores.softswitch}):
         stage.announce("dense training: compiling")
         _compile()
-        return [_measured(stage, *each) for each in MEASURED]
+        return [_measure(stage, *each) for each in WORKLOADS]
 
 
 def map_of_one_model() -> None:
@@ -43,7 +43,7 @@ def frames_of_resnet50() -> None:
     compare_with_formula(open_model("resnet50"), Network(gbit=10), PAPER_FUSION, [4])
 
 
-MEASURED: tuple[tuple[str, Callable[[], None], tuple[Goal, ...]], ...] = (
+WORKLOADS: tuple[tuple[str, Callable[[], None], tuple[Goal, ...]], ...] = (
     ("what-if map of VGG-16, two ways to sum", map_of_one_model, MAP_S),
     ("all schedulers, BERT-Large's 398 tensors", schedulers_of_bert_large, SCHEDULERS_S),
     ("ResNet-50's buffers as frames, a ring of 4", frames_of_resnet50, ()),
@@ -58,11 +58,11 @@ def _compile() -> None:
     simulate_rings(np.array([8]), np.array([1.0]), 2, 10.0)
 
 
-def _measured(stage: Stage, what: str, work: Callable[[], None], goals: tuple[Goal, ...]) -> Result:
+def _measure(stage: Stage, what: str, work: Callable[[], None], goals: tuple[Goal, ...]) -> Result:
     stage.announce(f"dense training: {what}")
     seconds = []
     for _ in range(stage.scale.rounds):
-        begun = time.process_time()
+        start = time.process_time()
         work()
-        seconds.append(time.process_time() - begun)
-    return Result("dense", what, "s", {ONE_CORE: seconds}, goals, COMPUTED)
+        seconds.append(time.process_time() - start)
+    return Result("dense", what, "s", {ONE_CORE: seconds}, goals, ONE_CORE_TARGETS)

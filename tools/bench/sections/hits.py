@@ -29,7 +29,7 @@ _LOG = logging.getLogger("bench")
 _JOBS = (1, 4)
 _SAME, _HIT, _COLD = "the same 32 keys", "hit", "cold"
 _ROUNDS = 5
-"""Rounds per round of the scale, as one round is short."""
+"""Rounds of this section per round of the scale, because its rounds are short."""
 
 
 def hits(stage: Stage) -> list[Result]:
@@ -46,29 +46,29 @@ def _measure(stage: Stage, jobs: int, has_counters: bool) -> Iterator[Result]:
     stage.announce(f"hits, {name}")
     packets = stage.scale.calls // 80 // (64 * jobs) * (64 * jobs)  # whole multiples of a caller's window
     workloads = {
-        _SAME: pushes.same(jobs, packets),
-        _HIT: pushes.hits(jobs, packets),
-        _COLD: pushes.cold(jobs, packets),
+        _SAME: pushes.repeated_pushes(jobs, packets),
+        _HIT: pushes.hot_pushes(jobs, packets),
+        _COLD: pushes.cold_pushes(jobs, packets),
     }
-    cases = [(what, evicted) for what in workloads for evicted in (False, True)]
+    cases = [(what, evict) for what in workloads for evict in (False, True)]
     samples: dict[tuple[str, bool], dict[str, list[float]]] = {case: {} for case in cases}
     misses: dict[str, list[float]] = {}
     with _targets(stage, jobs) as targets:
         first = dict.fromkeys(targets, 0)
-        for what, evicted in cases * _ROUNDS * stage.scale.rounds:
+        for what, evict in cases * _ROUNDS * stage.scale.rounds:
             for target in stage.order.sample(list(targets), len(targets)):
-                with counters.count_events(has_counters and not evicted and target == SOFTSWITCH) as events:
-                    times_ns = targets[target](workloads[what], first[target], evicted)
+                with counters.count_events(has_counters and not evict and target == SOFTSWITCH) as events:
+                    times_ns = targets[target](workloads[what], first[target], evict)
                 first[target] += packets
-                samples[what, evicted].setdefault(target, []).append(float(np.median(times_ns)))
+                samples[what, evict].setdefault(target, []).append(float(np.median(times_ns)))
                 for event, count in events.items():
                     misses.setdefault(f"{what}: {event}", []).append(count / packets)
-    for what, evicted in cases:
-        caches = "caches evicted" if evicted else "caches warm"
-        yield Result("hits", f"32 lanes, {what}, {name}, {caches}", "ns", samples[what, evicted])
-    for evicted in (False, True):
-        caches = "caches evicted" if evicted else "caches warm"
-        ratios = _ratios(samples[_HIT, evicted], samples[_COLD, evicted])
+    for what, evict in cases:
+        caches = "caches evicted" if evict else "caches warm"
+        yield Result("hits", f"32 lanes, {what}, {name}, {caches}", "ns", samples[what, evict])
+    for evict in (False, True):
+        caches = "caches evicted" if evict else "caches warm"
+        ratios = _ratios(samples[_HIT, evict], samples[_COLD, evict])
         yield Result("hits", f"32 lanes, hit / cold, {name}, {caches}", "", ratios)
     for what, counts in misses.items():
         yield Result("hits", f"32 lanes, {what}, {name}, caches warm", "a packet", {SOFTSWITCH: counts})
@@ -86,20 +86,20 @@ def _ratios(hit: Mapping[str, list[float]], cold: Mapping[str, list[float]]) -> 
 def _targets(stage: Stage, jobs: int) -> Iterator[dict[str, timed.Run]]:
     config = LoadedConfig.read(hotline.PROGRAM.json, hotline.PROGRAM.p4info)
     rows = pushes.hot_rows(jobs)
-    with ExitStack() as opened:
+    with ExitStack() as stack:
         pipeline = CompiledPipeline(config.program)
         install(config, pipeline, rows)
         targets = {SOFTSWITCH: timed.sockets(pipeline)}
         if KERNEL in stage.switches():
             in_kernel = OnLoopback(config.program)
-            opened.callback(in_kernel.close)
+            stack.callback(in_kernel.close)
             install(config, in_kernel, rows)
             targets[KERNEL] = timed.kernel(in_kernel)
         yield targets | {C_LOOP: timed.c_loop(jobs * R1.hot)}
 
 
 def install(config: LoadedConfig, pipeline: ControlPlane, rows: Iterable[Row]) -> None:
-    """Insert rows into a pipeline; `BenchError` if it refuses one."""
+    """Insert rows into a pipeline; raise `BenchError` if it refuses a row."""
     try:
         RowWriter(ControlledPipeline(config, lambda _: pipeline, clock=lambda: 0)).insert(rows)
     except StateError as error:

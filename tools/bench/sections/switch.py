@@ -28,20 +28,20 @@ _P4SRC = Path(__file__).parents[3] / "p4src"
 
 
 def forwarding(stage: Stage) -> list[Result]:
-    hit, cold = Case(hotline.hot(), PACKETS_HIT), Case(hotline.cold(), PACKETS_COLD)
-    ours = compare(stage, "our program", hotline.setup(), [hit, cold])
-    return ours + plain_forwarding.forwarding(stage)
+    hit, cold = Case(hotline.hot_pushes(), PACKETS_HIT), Case(hotline.cold_pushes(), PACKETS_COLD)
+    results = compare(stage, "our program", hotline.setup(), [hit, cold])
+    return results + plain_forwarding.forwarding(stage)
 
 
 def function(stage: Stage) -> list[Result]:
     setup = hotline.setup()
     results = [
-        packets(stage, "our program, 32 lanes hit, same keys", setup, hotline.hot(), FUNCTION_NS),
-        packets(stage, "our program, 32 lanes cold", setup, hotline.cold()),
+        packets(stage, "our program, 32 lanes hit, same keys", setup, hotline.hot_pushes(), FUNCTION_NS),
+        packets(stage, "our program, 32 lanes cold", setup, hotline.cold_pushes()),
         *programs(stage),
     ]
     for live in (8, 16):
-        workload = hotline.hot(live=live)
+        workload = hotline.hot_pushes(live=live)
         results.append(packets(stage, f"our program, {live} of {LANES} lanes filled, hit", setup, workload))
     if shutil.which("p4c-bm2-ss"):
         results += [_lanes(stage, lanes) for lanes in (8, 16, 32, 64)]
@@ -49,22 +49,22 @@ def function(stage: Stage) -> list[Result]:
 
 
 def parts(stage: Stage) -> list[Result]:
-    hit, cold, setup = hotline.hot(), hotline.cold(), hotline.setup()
-    ours = [
+    hit, cold, setup = hotline.hot_pushes(), hotline.cold_pushes(), hotline.setup()
+    steps = [
         *steps_without_program(cold),
         Step("and our program, 32 lanes cold", SOFTSWITCH, setup, cold),
         Step("our program, 32 lanes hit: 98 B go back", SOFTSWITCH, setup, hit),
     ]
-    return [*plain_parts.parts(stage), *measure_steps(stage, ours)]
+    return [*plain_parts.parts(stage), *measure_steps(stage, steps)]
 
 
 def writes(stage: Stage) -> list[Result]:
     hot = hotline.hot_updates(hotline.setup())
-    return measure_writes(stage, [Insertions("hot set", hotline.setup_of_cold(), hot)])
+    return measure_writes(stage, [Insertions("hot set", hotline.setup_without_hot_entries(), hot)])
 
 
 def load(stage: Stage) -> list[Result]:
-    return measure_load(stage, hotline.setup_of_cold(), hotline.cold())
+    return measure_load(stage, hotline.setup_without_hot_entries(), hotline.cold_pushes())
 
 
 def _lanes(stage: Stage, lanes: int) -> Result:
