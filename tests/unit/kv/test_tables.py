@@ -40,7 +40,7 @@ WRONG: list[tuple[Any, Any, str]] = [
     ({"": (3, 1)}, 1.0, r"''"),
     ({"a": (3, 1)}, 0.0, r"a: .*scale above 0, got 0.0"),
     ({"a": (3, 1)}, float("nan"), r"a: .*scale above 0, got nan"),
-    ({"a": (3, 1)}, {"b": 1.0}, r"scale of b.* a"),
+    ({"a": (3, 1)}, {"b": 1.0}, r"scale of unknown table b.* a"),
     ({"a": (2**20, 1), "b": (2**20, 2**11)}, 1.0, rf"table b.*{MAX_PARAMETERS:,}"),
 ]
 
