@@ -32,7 +32,7 @@ _UNREPLAYED_FILES = ("ps-*.db*", "replay-worker-*.bin", "ledger-worker-*.bin")
 
 Values = npt.NDArray[np.uint32]
 """Values by position in the key space, uint32 (parameters,)."""
-Arrays = dict[str, npt.NDArray[Any]]  # of several types
+Arrays = dict[str, npt.NDArray[Any]]  # name -> array; their types differ
 
 
 async def account(session: RealSession, space: KeySpace, collector: Collector) -> Accounting:
@@ -45,7 +45,7 @@ async def _account(session: RealSession, space: KeySpace, collector: Collector) 
     answers = await session.flush_workers([worker for worker in session.workers if worker.alive])
     answers += await call_all([server for server in session.servers if server.alive], {"cmd": "flush"})
     dropped = sum(answer["dropped_rows"] for answer in answers)
-    changed: list[str] = []
+    changed_arms: list[str] = []
     control = CONTROL.for_design(design(session.config.design))
     with session.reporter.phase("accounting", len(session.config.every_arm)) as phase:
         is_lockstep = session.config.is_lockstep
@@ -57,10 +57,10 @@ async def _account(session: RealSession, space: KeySpace, collector: Collector) 
         servers = [] if is_lockstep else session.servers
         dumps = await gather_or_cancel(_dump(server, "dump", session) for server in servers)
         async with session.controller() as controller:
-            of_switch = await control.held(controller, session.config.every_arm)
+            switch_values = await control.held(controller, session.config.every_arm)
             for done, arm in enumerate(session.config.every_arm, start=1):
                 if await control.is_changed(controller, arm):
-                    changed.append(arm.name)
+                    changed_arms.append(arm.name)
                 sums = [
                     ledger.read(session.parts / f"ledger-worker-{number}-job-{arm.job}-epoch-{EPOCH}.bin")
                     for number in range(1, len(session.workers) + 1)
@@ -70,12 +70,12 @@ async def _account(session: RealSession, space: KeySpace, collector: Collector) 
                 unreplayed_sum, maybe_twice = unreplayed.of_job(arm.job, space.size)
                 # An acknowledged update that only its worker's replay log has is not missing.
                 uncertain = [*(each.unknown for each in sums), *(np.negative(each) for each in maybe_twice)]
-                at_switch = held_by_switch(of_switch.get(arm.name, {}), space)
-                held = [model[f"job{arm.job}"] for model in models]
+                at_switch = values_at_switch(switch_values.get(arm.name, {}), space)
+                final_values = [model[f"job{arm.job}"] for model in models]
                 if not is_lockstep:
-                    held = [held_by_servers(dumps, arm.job, space) + at_switch + unreplayed_sum]
+                    final_values = [values_at_servers(dumps, arm.job, space) + at_switch + unreplayed_sum]
                 sent_by = [each.sent for each in sums]
-                mismatched += sum(ledger.mismatches(sent_by, uncertain, each) for each in held)
+                mismatched += sum(ledger.mismatches(sent_by, uncertain, each) for each in final_values)
                 unknown += sum(int(np.count_nonzero(each)) for each in maybe_twice)
                 at_servers += sum(int(dump[f"job{arm.job}_updates"].sum()) for dump in dumps)
                 phase.update(done)
@@ -84,19 +84,19 @@ async def _account(session: RealSession, space: KeySpace, collector: Collector) 
     restarts = session.restarts()
     # In lockstep designs a row of a log does not say which workers' lanes were added.
     is_logged = all(worker.alive for worker in session.workers) and not (dropped or restarts or is_lockstep)
-    found = settle(lanes, is_logged)
-    found.overflows, found.changed_arms, found.dropped_rows = overflows, changed, dropped
-    found.restarts = restarts
-    found.unreplayed = unreplayed.found
-    found.collected, found.uncollected = collector.updates, at_servers - collector.updates
-    return found
+    accounting = settle(lanes, is_logged)
+    accounting.overflows, accounting.changed_arms, accounting.dropped_rows = overflows, changed_arms, dropped
+    accounting.restarts = restarts
+    accounting.unreplayed = unreplayed.found
+    accounting.collected, accounting.uncollected = collector.updates, at_servers - collector.updates
+    return accounting
 
 
 class UnreplayedUpdates:
     """Updates that only the replay logs of dead workers have; none if workers keep no replay logs."""
 
     def __init__(self, session: RealSession) -> None:
-        self._switch = session.network.switch.restarts
+        self._switch_restarts = session.network.switch.restarts
         self._logs = session.parts
         dead = [worker.name for worker in session.workers if not worker.alive]
         self._dead = dead if session.config.recovery.replay_log else []
@@ -107,28 +107,32 @@ class UnreplayedUpdates:
         """Return the sum of unreplayed updates [size], and per worker those perhaps applied twice [size]."""
         total, maybe_twice = np.zeros(size, np.uint32), []
         for name in self._dead:
-            sure, unknown = replay.read_unacked(self._logs / replay.file_name(name, job), self._switch)
-            total += sure
+            certain, unknown = replay.read_unacked(
+                self._logs / replay.file_name(name, job), self._switch_restarts
+            )
+            total += certain
             maybe_twice.append(unknown)
-            if keys := int(np.count_nonzero(sure)):
+            if keys := int(np.count_nonzero(certain)):
                 self.found[name] = self.found.get(name, 0) + keys
         return total, maybe_twice
 
 
-def held_by_servers(dumps: Iterable[dict[str, npt.NDArray[np.generic]]], job: int, space: KeySpace) -> Values:
-    held = np.zeros(space.size, dtype=np.uint32)
+def values_at_servers(
+    dumps: Iterable[dict[str, npt.NDArray[np.generic]]], job: int, space: KeySpace
+) -> Values:
+    sums = np.zeros(space.size, dtype=np.uint32)
     for dump in dumps:
-        held[space.positions(dump[f"job{job}_keys"].astype(np.uint64))] += dump[f"job{job}_sums"].astype(
+        sums[space.positions(dump[f"job{job}_keys"].astype(np.uint64))] += dump[f"job{job}_sums"].astype(
             np.uint32
         )
-    return held
+    return sums
 
 
-def held_by_switch(values: Mapping[int, int], space: KeySpace) -> Values:
-    held = np.zeros(space.size, dtype=np.uint32)
+def values_at_switch(values: Mapping[int, int], space: KeySpace) -> Values:
+    result = np.zeros(space.size, dtype=np.uint32)
     keys = np.array(list(values), dtype=np.uint64)
-    held[space.positions(keys)] = np.array(list(values.values()), dtype=np.int64).astype(np.uint32)
-    return held
+    result[space.positions(keys)] = np.array(list(values.values()), dtype=np.int64).astype(np.uint32)
+    return result
 
 
 async def _dump(agent: CommandTarget, command: str, session: RealSession) -> Arrays:
@@ -150,7 +154,7 @@ def preserve_unreplayed_updates(run: Path, record: RunRecord) -> None:
     for pattern in _UNREPLAYED_FILES:
         for file in parts.glob(pattern):
             file.rename(into / file.name)
-    sparse = run / "trace" / KEYS
-    if sparse.exists():
-        shutil.copyfile(sparse, into / KEYS)
+    keys_file = run / "trace" / KEYS
+    if keys_file.exists():
+        shutil.copyfile(keys_file, into / KEYS)
     log.warning("`./hotline recover %s --apply` adds these updates to the servers' files", run)

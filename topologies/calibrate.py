@@ -18,16 +18,16 @@ WARM_UP_STEPS = 8
 _CHECK_SHARE = 0.5
 """Duration of a capacity check as a share of the calibration's."""
 _STEPS, _COMPILED_STEPS = 2, 20
-"""Steps of 128 RPCs each: they take slow agents half a second or more, compiled ones 20 ms or more."""
+"""Steps of 128 RPCs each. Slow agents need half a second or more for them, compiled agents 20 ms or more."""
 
 
 async def probe(session: Session) -> dict[str, float]:
     return await capacities(session, "probe", WARM_UP_STEPS)
 
 
-async def calibrate(session: Session, probed: dict[str, float]) -> None:
+async def calibrate(session: Session, probed_capacity: dict[str, float]) -> None:
     """Run the same steps in all arms, so that their models agree, and set loads from the capacities."""
-    steps = _steps(session, capacity_of_baseline(probed), 1.0)
+    steps = _steps(session, capacity_of_baseline(probed_capacity), 1.0)
     record_capacity(session, await capacities(session, "calibrate", steps))
 
 
@@ -46,21 +46,21 @@ async def capacities(session: Session, phase: str, steps: int) -> dict[str, floa
     found: dict[str, float] = {}
     with session.reporter.phase(phase, len(arms)) as progress:
         for arm in arms:
-            found[arm.name] = await _rate(session, arm, first, steps)
+            found[arm.name] = await _steps_per_s(session, arm, first, steps)
             progress.update(len(found))
     return found
 
 
-async def _rate(session: Session, arm: Arm, first_step: int, steps: int) -> float:
+async def _steps_per_s(session: Session, arm: Arm, first_step: int, steps: int) -> float:
     async with session.active(arm):
-        begun_ns = session.clock_ns()
-        ran = await session.run_steps(PlannedBlock(arm, first_step, steps))
-        elapsed_ns = session.clock_ns() - begun_ns - START_AHEAD_NS
-    return 1e9 * sum(each.steps for each in ran) / elapsed_ns
+        start_ns = session.clock_ns()
+        results = await session.run_steps(PlannedBlock(arm, first_step, steps))
+        elapsed_ns = session.clock_ns() - start_ns - START_AHEAD_NS
+    return 1e9 * sum(each.steps for each in results) / elapsed_ns
 
 
 def measure_agent_costs(config: Config) -> dict[str, AgentCost]:
-    """Return codec -> cost of an RPC, of the run's and compiled agents; empty if servers need a switch."""
+    """Return codec -> cost of an RPC, for compiled agents and the run's; empty if servers need a switch."""
     chosen = design(config.design)
     warm(config.design)
     found: dict[str, AgentCost] = {}

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from experiment.session import MachineCounters
 
-_TICKS_S = os.sysconf("SC_CLK_TCK")
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _KTHREADD = 2
 """Parent of all kernel threads, whose CPU time counts as the run's."""
 
@@ -25,12 +25,12 @@ class ProcessTimes(NamedTuple):
 def read_contention(
     proc: Path = Path("/proc"), own: int | None = None, cpus: Iterable[int] | None = None
 ) -> MachineCounters:
-    """Read the counters. `own` is the run's first process, `cpus` are the CPUs that the run may use."""
-    wanted = os.sched_getaffinity(0) if cpus is None else set(cpus)
+    """Read the counters. `own` is the pid of the run's first process, `cpus` are the run's CPUs."""
+    allowed = os.sched_getaffinity(0) if cpus is None else set(cpus)
     return MachineCounters(
         at_ms=time.time_ns() / 1e6,
-        steal_ms=_steal_ms((proc / "stat").read_text(), wanted),
-        others_cpu_ms=others_ticks(_processes(proc), own or os.getpid()) * 1e3 / _TICKS_S,
+        steal_ms=_steal_ms((proc / "stat").read_text(), allowed),
+        others_cpu_ms=others_ticks(_processes(proc), own or os.getpid()) * 1e3 / _TICKS_PER_S,
         pressure_ms=_pressure_ms(proc / "pressure" / "cpu"),
     )
 
@@ -54,16 +54,16 @@ def kernel_threads(proc: Path = Path("/proc")) -> list[int]:
 
 
 def _steal_ms(stat: str, cpus: set[int]) -> float:
-    of_cpu = {
+    steal_ticks = {
         int(number): int(fields.split()[7]) for number, fields in re.findall(r"^cpu(\d+) (.*)$", stat, re.M)
     }
-    return sum(ticks for cpu, ticks in of_cpu.items() if cpu in cpus) * 1e3 / _TICKS_S
+    return sum(ticks for cpu, ticks in steal_ticks.items() if cpu in cpus) * 1e3 / _TICKS_PER_S
 
 
 def _pressure_ms(file: Path) -> float:
     try:
         found = re.search(r"^some .*\btotal=(\d+)", file.read_text(), re.M)
-    except OSError:  # without PSI, or not enabled
+    except OSError:  # the kernel has no PSI, or PSI is disabled
         return 0.0
     return int(found[1]) / 1e3 if found else 0.0
 
@@ -73,7 +73,7 @@ def _processes(proc: Path) -> Iterator[ProcessTimes]:
         if not entry.name.isdigit():
             continue
         try:
-            # The name, in parentheses, may contain anything.
+            # The process name, in parentheses, may contain anything.
             fields = (entry / "stat").read_text().rpartition(")")[2].split()
         except OSError:
             continue

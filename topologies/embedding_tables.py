@@ -1,4 +1,4 @@
-"""Map embedding tables to one dense key space: by name, and row by row of `dim` parameters."""
+"""Map embedding tables to one dense key space: tables by name, then rows of `dim` parameters each."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TableError(HotlineError):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table of `rows` × `dim` values, where 1.0 is `scale` units and `first` is the first parameter.
+    """A table of `rows` × `dim` values. 1.0 is `scale` units; `first` is the index of the first parameter.
 
     With an optimiser, values are float32, and gradients have `scale` units.
     """
@@ -41,14 +41,14 @@ class Table:
 
     def parameters(self, keys: NDArray[np.integer]) -> NDArray[np.int64]:
         """Return the parameters of rows [n], row by row [n * dim]."""
-        wide = np.asarray(keys, np.int64)
+        rows = np.asarray(keys, np.int64)
         if self.dim == 1:
-            return wide + self.first
-        return ((wide * self.dim + self.first)[:, None] + np.arange(self.dim)).reshape(-1)
+            return rows + self.first
+        return ((rows * self.dim + self.first)[:, None] + np.arange(self.dim)).reshape(-1)
 
     def __str__(self) -> str:
-        optimised = "" if self.optimiser is None else f" with {self.optimiser}"
-        return f"{self.rows:,} rows of {self.dim} at scale {self.scale:.10g}{optimised}"
+        suffix = "" if self.optimiser is None else f" with {self.optimiser}"
+        return f"{self.rows:,} rows of {self.dim} at scale {self.scale:.10g}{suffix}"
 
 
 class Tables(Mapping[str, Table]):
@@ -69,11 +69,13 @@ class Tables(Mapping[str, Table]):
         return sum(table.size for table in self.values())
 
     def named(self, name: str | None) -> Table:
-        """Return a table by name, or for None the only one; raise `TableError`, which lists the names."""
+        """Return a table by name, or for None the only table; otherwise raise `TableError` with all names."""
         if name is None and len(self) == 1:
             return next(iter(self.values()))
         if name is None:
-            raise TableError(f"expected the name of a table, as there are {len(self)}: {', '.join(self)}")
+            raise TableError(
+                f"expected the name of a table, because there are {len(self)}: {', '.join(self)}"
+            )
         if name not in self:
             raise TableError(f"unknown table {name!r}; expected one of {', '.join(self)}")
         return self[name]
@@ -110,7 +112,9 @@ def declare(declared: object) -> Tables:
         raise TableError(f"expected tables with a name and a size each, got {declared!r}")
     for name, each in declared.items():
         if not isinstance(each, list) or len(each) not in (3, 4):
-            raise TableError(f"table {name!r}: expected rows, dim, scale and an optimiser, got {each!r}")
+            raise TableError(
+                f"table {name!r}: expected rows, dim, scale and optionally an optimiser, got {each!r}"
+            )
     return make_tables(
         {name: (each[0], each[1]) for name, each in declared.items()},
         {name: each[2] for name, each in declared.items()},
@@ -138,7 +142,9 @@ def make_tables(
         tables[name] = table
         first += table.size
         if first > MAX_PARAMETERS:
-            raise TableError(f"table {name}: {first:,} values up to it; {MAX_PARAMETERS:,} are allowed")
+            raise TableError(
+                f"table {name}: expected at most {MAX_PARAMETERS:,} values up to this table, got {first:,}"
+            )
     return Tables(tables)
 
 

@@ -70,7 +70,7 @@ class Fleet:
 
 @asynccontextmanager
 async def fleet(context: RunContext, trace: Trace, training: Hyperparameters | None) -> AsyncIterator[Fleet]:
-    """Start all agents until they are ready, and quit them at the end; they train if `training` is given."""
+    """Start all agents, yield them when they are ready, and end them; they train if `training` is given."""
     started: list[Agent] = []
     net, logs = context.network, context.run / "logs"
     try:
@@ -139,7 +139,7 @@ def _worker_addresses(config: Config) -> list[str]:
 
 
 def service_endpoints(config: Config) -> list[addressing.Endpoint]:
-    """Return each server's endpoint for workers: the switch's service address if the design has those."""
+    """Return each server's endpoint for workers: the switch's service address if the design has services."""
     address_of = addressing.service if design(config.design).has_services else addressing.server
     return [address_of(number) for number in range(1, config.servers + 1)]
 

@@ -13,7 +13,7 @@ from topologies.disturbance import kernel_threads
 
 AFFINITY_FILE = Path("/run/hotline.affinity")
 """JSON: kernel thread -> its CPUs before the run."""
-_QUIET = 0.05
+_QUIET_SHARE = 0.05
 """Share of a process's CPU time below which a thread does not belong to its data path."""
 
 
@@ -31,12 +31,12 @@ def quiet_threads(before: Mapping[int, int], after: Mapping[int, int]) -> list[i
     """Return the threads with under 5 % of a process's CPU time between readings; none if it used none."""
     added = {thread: ns - before.get(thread, 0) for thread, ns in after.items()}
     total = sum(added.values())
-    return [thread for thread, ns in added.items() if ns < _QUIET * total]
+    return [thread for thread, ns in added.items() if ns < _QUIET_SHARE * total]
 
 
 @contextmanager
 def isolated(cpu: int | None, threads: Iterable[int] = (), file: Path = AFFINITY_FILE) -> Iterator[int]:
-    """Move this process, `threads` and unbound kernel threads to a CPU, if given; yield how many moved."""
+    """Move this process, `threads` and unbound kernel threads to `cpu` and back; yield their number."""
     if cpu is None:
         yield 0
         return

@@ -15,8 +15,8 @@ class JoinedWorker:
 
     rank: int
     writer: asyncio.StreamWriter
-    reports: int = 0
-    steps: int = 0
+    reports: int = 0  # number of reports received
+    steps: int = 0  # number of steps done, as last reported
     final_report: Message = field(default_factory=dict)
     has_left: asyncio.Event = field(default_factory=asyncio.Event)
     is_lost: bool = False

@@ -98,7 +98,7 @@ def _run(
                 publish()
             raise _add_hints(error, config) from error
         except Exception:
-            # A defect, whose traceback follows; the folder is readable nevertheless.
+            # This is a defect: its traceback follows, but the user still gets a readable run folder.
             _publish_folder(config)
             raise
         try:
@@ -126,12 +126,12 @@ async def _run_until_signal(
     def cancel() -> None:
         loop.call_soon_threadsafe(work.cancel)
 
-    stage = SignalActions(
+    actions = SignalActions(
         partial(_describe_results, run),
         cancel=cancel,
         clean_up=partial(_clean_up, config, run),
     )
-    with STOP.on_signal(stage):
+    with STOP.on_signal(actions):
         await work
 
 

@@ -21,8 +21,8 @@ class Edges:
 
     def __init__(self, sources: Sequence[str]) -> None:
         self._sources = tuple(str(ROOT / source) for source in sources)
-        # Address of a code object, because hashing code is slow -> the object, so that its address is not
-        # reused, and its number, which is 0 if it is not traced.
+        # Address of a code object -> the object, and its number, or 0 if the code is not traced. Addresses
+        # are the keys because hashing code is slow; storing the object prevents that its address is reused.
         self._code_numbers: dict[int, tuple[CodeType, int]] = {}
         self._counts: dict[int, int] = {}
 

@@ -17,7 +17,7 @@ from experiment.errors import AccountingError
 from experiment.phases.accounting import Lanes, check_accounting, served_pushes, settle
 from hosts.keys import KeySpace
 from hosts.worker.ledger import mismatches
-from topologies.accounting import held_by_servers, held_by_switch
+from topologies.accounting import values_at_servers, values_at_switch
 
 KEYS = 5
 values = arrays(np.uint32, KEYS)
@@ -58,13 +58,13 @@ def test_shares_of_servers_are_put_together_by_key() -> None:
         {"job4_keys": np.array(keys, np.uint64), "job4_sums": np.array(values, np.uint32)}
         for keys, values in (([10], [1]), ([2**63, 20], [2**32 - 1, 3]))
     ]
-    assert held_by_servers(dumps, 4, space).tolist() == [1, 3, 2**32 - 1]
+    assert values_at_servers(dumps, 4, space).tolist() == [1, 3, 2**32 - 1]
 
 
 def test_values_of_the_switch_are_signed() -> None:
-    held = held_by_switch({1: -1, 0: 5}, KeySpace(4))
+    held = values_at_switch({1: -1, 0: 5}, KeySpace(4))
     assert held.tolist() == [5, 2**32 - 1, 0, 0]
-    assert held_by_switch({}, KeySpace(2)).tolist() == [0, 0]
+    assert values_at_switch({}, KeySpace(2)).tolist() == [0, 0]
 
 
 def test_served_lanes_of_pushes_are_counted_over_all_parts(tmp_path: Path) -> None:
