@@ -71,7 +71,7 @@ def _lanes(stage: Stage, lanes: int) -> Result:
     stage.announce(f"compiled for {lanes} lanes")
     with _compiled_for(lanes) as program:
         setup = hotline.setup(program, lanes)
-        values = ns_per_packet(install_program(setup), hotline.hot(lanes), stage.scale.calls)
+        values = ns_per_packet(install_program(setup), hotline.hot_pushes(lanes), stage.scale.calls)
     return packet_function(f"our program, compiled for {lanes} lanes, all hit", values)
 
 
