@@ -15,7 +15,7 @@ COLUMNS = ("Gbit/s needed", "compression needed", "compression needed with a swi
 
 
 class Requirements(Strict):
-    """The bandwidth and compression that a scaling factor requires; None if the maximum is not enough."""
+    """The bandwidth and compression that a scaling factor requires; None if it exceeds the search range."""
 
     model: str
     is_estimate: bool
@@ -84,12 +84,12 @@ class StepTimes(Strict):
     at_once: dict[str, int]
     compute_ms: float
 
-    def speedup(self, name: str, than: str) -> float:
-        return self.step_ms[than] / self.step_ms[name]
+    def speedup(self, name: str, baseline: str) -> float:
+        return self.step_ms[baseline] / self.step_ms[name]
 
 
 def step_times(model: Model, network: AlphaBetaModel, schedules: Sequence[Schedule]) -> StepTimes:
-    """Return the step times of a model: backward ends with its last all-reduce if that is later."""
+    """Return the step times of a model; a step ends when backward and the last all-reduce have."""
     backward_us = model.layers.total_backward_us
     return StepTimes(
         model=model.label,

@@ -27,7 +27,7 @@ from hotline.cli.common import Number, json_option, on_switch, switch_options
     help="Id of the job; may be repeated.",
 )
 @click.option(
-    "--top-k", type=click.IntRange(1, MAX_KEYS), required=True, help="Number of hot keys, of each job."
+    "--top-k", type=click.IntRange(1, MAX_KEYS), required=True, help="Number of hot keys of each job."
 )
 @click.option(
     "--period-s",
@@ -56,12 +56,12 @@ def follow(
     """Keep the most updated keys of jobs in the switch.
 
     Training goes on meanwhile. At the end of each period, keys that are updated more often replace others, if
-    they are ahead by the margin and by more than chance. At the beginning a set that is too small is filled
-    from what the servers have counted so far. Prints one line, or with --json one object, for each period and
-    job.
+    the difference exceeds the margin and random variation. At the beginning a set that is too small is filled
+    from the updates that the servers have counted so far. Prints one line, or with --json one object, for
+    each period and job.
 
-    A job gets the slots of its quota (`hotline quota`) at the end of the period in which it wants them. What
-    jobs want beyond their quotas is shared equally between those that are followed.
+    A job gets the slots of its quota (`hotline quota`) at the end of the period in which it needs them. Slots
+    that jobs need beyond their quotas are shared equally among the jobs of this command.
 
     Ends at Ctrl-C, or when another command becomes the switch's primary controller.
     """
@@ -73,7 +73,7 @@ def follow(
         number = 0
         async for job_periods in periods_of(follower, period_s, periods):
             for period in job_periods:
-                click.echo(_as_json(number, period) if as_json else "; ".join(_line(number, period)))
+                click.echo(_as_json(number, period) if as_json else "; ".join(_line_parts(number, period)))
             number += 1
 
     def retry_hint() -> str | None:
@@ -86,7 +86,7 @@ def _as_json(number: int, period: Period) -> str:
     return json.dumps({"period": number} | asdict(period) | {"share": period.share})
 
 
-def _line(number: int, period: Period) -> Iterator[str]:
+def _line_parts(number: int, period: Period) -> Iterator[str]:
     keys = f"{period.keys_in:,} in, {period.keys_out:,} out: {pluralize(period.keys, 'key')}"
     yield f"{f'period {number}' if number else 'beginning'} of job {period.job}: {keys}"
     if period.updates is not None:

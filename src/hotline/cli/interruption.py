@@ -15,7 +15,7 @@ def end_at_ctrl_c() -> None:
     # SIGINT stays ignored in the background of a shell script.
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, _end)
-    # The script `hotline` has blocked it during the interpreter's start.
+    # The script `hotline` blocks SIGINT while the interpreter starts.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 

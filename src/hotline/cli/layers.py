@@ -23,7 +23,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     default=3,
     show_default=True,
     type=click.IntRange(0, 10_000),
-    help="Number of untimed steps before them.",
+    help="Number of untimed steps before the timed steps.",
 )
 @json_option
 def layers(script: Path, output: Path, steps: int, warm_up: int, as_json: bool) -> None:
@@ -38,19 +38,19 @@ def layers(script: Path, output: Path, steps: int, warm_up: int, as_json: bool) 
     with one_line_errors():
         check_suffix(output)
         with progress_bar("steps") as progress:
-            timed = run_interruptibly(lambda: layers_of_script(script, steps, warm_up, progress))
-        write_layers(timed, output)
-    assert timed.forward_us is not None
+            timings = run_interruptibly(lambda: layers_of_script(script, steps, warm_up, progress))
+        write_layers(timings, output)
+    assert timings.forward_us is not None
     totals = {
-        "layers": len(timed.names),
-        "bytes": timed.bytes,
-        "backward_ms": timed.total_backward_us / 1e3,
-        "forward_ms": float(timed.forward_us.sum()) / 1e3,
+        "layers": len(timings.names),
+        "bytes": timings.bytes,
+        "backward_ms": timings.total_backward_us / 1e3,
+        "forward_ms": float(timings.forward_us.sum()) / 1e3,
     }
     if as_json:
         print_json(totals)
         return
     click.echo(
-        f"{output}: {pluralize(len(timed.names), 'layer')}, {timed.bytes / 1e6:,.1f} MB of gradients, "
+        f"{output}: {pluralize(len(timings.names), 'layer')}, {timings.bytes / 1e6:,.1f} MB of gradients, "
         f"forward {totals['forward_ms']:,.1f} ms, backward {totals['backward_ms']:,.1f} ms"
     )

@@ -26,7 +26,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option(
     "--sample",
     type=Number(0, 1, min_open=True),
-    help="Share of the keys to sample (SHARDS), for large logs; errors are stated. [default: all, exactly]",
+    help="Share of the keys to sample (SHARDS), for large logs; prints the error. [default: all keys]",
 )
 @log_options
 @click.option(
@@ -43,8 +43,8 @@ def miss_ratio(
 ) -> None:  # fmt: skip
     """Compute the miss ratio of LRU caches of all sizes.
 
-    One curve is for all keys in one cache; each table has another, for a cache of its own. docs/logs.md has
-    the formats of logs.
+    One curve is for a cache of all keys; each table has another curve, for a cache of its keys alone.
+    docs/logs.md has the formats of logs.
     """
     from hotline.results.miss_ratio import miss_ratio as miss_ratio_of
     from studies.policies.miss_ratio.output import check_suffix, write, write_hugectr, write_torchrec
@@ -67,9 +67,11 @@ def miss_ratio(
 
 
 def _print(ratios: MissRatio) -> None:
-    from hotline.results.miss_ratio import error_of, table
+    from hotline.results.miss_ratio import error_sentences, table
 
-    found = table(ratios)
-    print_plain_table(list(found.columns), [[name, *number_cells(*cells)] for name, *cells in found.texts()])
-    for sentence in error_of(ratios):
+    ratio_table = table(ratios)
+    print_plain_table(
+        list(ratio_table.columns), [[name, *number_cells(*cells)] for name, *cells in ratio_table.texts()]
+    )
+    for sentence in error_sentences(ratios):
         click.echo(sentence)

@@ -109,33 +109,33 @@ def overlap(
         _gaps(network, as_json)
         return
     with one_line_errors():
-        opened = open_models(models or _MODELS, step_ms and step_ms * 1e3)
+        loaded_models = open_models(models or _MODELS, step_ms and step_ms * 1e3)
         if not tensors:
-            opened = [replace(model, layers=model.layers.by_module()) for model in opened]
+            loaded_models = [replace(model, layers=model.layers.by_module()) for model in loaded_models]
         with progress_bar("models") as progress:
             schedules = {}
-            for done, model in enumerate(opened):
-                progress(done, len(opened))
+            for done, model in enumerate(loaded_models):
+                progress(done, len(loaded_models))
                 schedules[model.name] = run_interruptibly(
                     lambda layers=model.layers: [  # type: ignore[misc]  # mypy knows no defaults of lambdas
                         SCHEDULERS[name](layers, network) for name in names or _SCHEDULERS
                     ]
                 )
-        times = [step_times(model, network, schedules[model.name]) for model in opened]
-        comparisons = _compare_packets(opened, network, schedules) if packets else []
+        times = [step_times(model, network, schedules[model.name]) for model in loaded_models]
+        comparisons = _compare_packets(loaded_models, network, schedules) if packets else []
         # Not in a thread: the interpreter aborts if it ends while a thread draws a figure.
-        page = into and write_overlap(opened, network, schedules, into)
+        page = into and write_overlap(loaded_models, network, schedules, into)
     if as_json:
         results = [each.model_dump() for each in times]
-        for result, of_model in zip(results, comparisons, strict=False):
-            result["packets_ms"] = {each.schedule.scheduler: each.packets_ms for each in of_model}
-            result["gradients_ms"] = {each.schedule.scheduler: each.model_ms for each in of_model}
+        for result, model_comparisons in zip(results, comparisons, strict=False):
+            result["packets_ms"] = {each.schedule.scheduler: each.packets_ms for each in model_comparisons}
+            result["gradients_ms"] = {each.schedule.scheduler: each.model_ms for each in model_comparisons}
         print_json(results)
         return
     click.echo("; ".join(f"{name}: {value}" for name, value in network.describe()))
     _print(times)
-    for model, of_model in zip(opened, comparisons, strict=False):
-        _print_comparison(model, of_model)
+    for model, model_comparisons in zip(loaded_models, comparisons, strict=False):
+        _print_comparison(model, model_comparisons)
     if page:
         click.echo(f"report: {page}")
 
@@ -147,7 +147,7 @@ def _print(times: list[StepTimes]) -> None:
         for each in times
     ]
     click.echo("\nms of a step")
-    print_plain_table(["model", *names, "computing alone"], rows)
+    print_plain_table(["model", *names, "without communication"], rows)
     first = names[0]
     if len(names) > 1:
         click.echo(f"\nspeedup over {first} (buffers, maximum number at once)")
@@ -158,8 +158,8 @@ def _print(times: list[StepTimes]) -> None:
         print_plain_table(["model", *names[1:]], speedups)
 
 
-def _speedup(times: StepTimes, name: str, than: str) -> str:
-    return f"{times.speedup(name, than):.2f} ({times.buffers[name]}, {times.at_once[name]})"
+def _speedup(times: StepTimes, name: str, baseline: str) -> str:
+    return f"{times.speedup(name, baseline):.2f} ({times.buffers[name]}, {times.at_once[name]})"
 
 
 def _compare_packets(
@@ -196,13 +196,13 @@ def _gaps(network: AlphaBetaModel, as_json: bool) -> None:
     from studies.dense.gaps import MODELS, gaps
 
     with progress_bar("random models") as progress:
-        gap_of = run_interruptibly(lambda: gaps(network, progress=progress))
+        gap_by_scheduler = run_interruptibly(lambda: gaps(network, progress=progress))
     if as_json:
-        print_json({name: asdict(gap) for name, gap in gap_of.items()})
+        print_json({name: asdict(gap) for name, gap in gap_by_scheduler.items()})
         return
     click.echo(f"delay against the optimum, over {MODELS:,} random models of 2 to 12 layers")
-    rows: list[list[object]] = [[name, *number_cells(*_cells(gap))] for name, gap in gap_of.items()]
-    print_plain_table(["scheduler", "mean", "p99", "largest", "is the optimum"], rows)
+    rows: list[list[object]] = [[name, *number_cells(*_cells(gap))] for name, gap in gap_by_scheduler.items()]
+    print_plain_table(["scheduler", "mean", "p99", "largest", "models at optimum"], rows)
 
 
 def _cells(gap: Gap) -> tuple[str, str, str, str]:

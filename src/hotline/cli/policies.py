@@ -63,7 +63,7 @@ _above_0 = partial(click.option, type=Number(min=0, min_open=True))
     type=Number(0, 1, min_open=True, max_open=True),
     default=0.5,
     show_default=True,
-    help="First part of the steps, from which fixed sets are chosen; the rest is scored.",
+    help="Share of the steps, from the first, from which fixed sets are chosen; the rest is scored.",
 )
 @_above_0(
     "--rate",
@@ -73,7 +73,7 @@ _above_0 = partial(click.option, type=Number(min=0, min_open=True))
 )
 @_above_0("--period-s", help="Length of a period in seconds. [default: 10, or a twentieth of a short log]")
 @_above_0(
-    "--writes-per-s", help="Table writes/s of the control plane. [default: what softswitch takes, 417,000]"
+    "--writes-per-s", help="Table writes/s of the control plane. [default: the rate of softswitch, 417,000]"
 )
 @click.option(
     "--servers",

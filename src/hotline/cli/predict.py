@@ -37,33 +37,37 @@ _run = click.argument("run", type=click.Path(path_type=Path, file_okay=False))
 def fit(run: Path, output: Path | None, evaluations: int, arms: str, as_json: bool) -> None:
     """Fit the costs of hosts to a run.
 
-    A simulation with these costs reproduces RUN's latencies, CPU time and capacity. They are printed as the
-    table [hosts] of `hotline simulate`. Takes some minutes.
+    A simulation with these costs reproduces RUN's latencies, CPU time and capacity. The costs are printed
+    as the table [hosts] of `hotline simulate`. Takes some minutes.
     """
     from foundation.logs.parts import write_text
     from simulator.prediction.fit import fit as fit_costs
 
     with one_line_errors():
         with progress_bar("simulating") as report:
-            found = run_interruptibly(lambda: fit_costs(run, arms.split(","), report, evaluations))
-        text = _toml(found.hosts)
+            fit_result = run_interruptibly(lambda: fit_costs(run, arms.split(","), report, evaluations))
+        text = _toml(fit_result.hosts)
         if output is not None:
             write_text(output, text)
     if as_json:
         print_json(
-            {"hosts": found.hosts.model_dump(mode="json"), "aside": found.unexplained, "cells": _cells(found)}
+            {
+                "hosts": fit_result.hosts.model_dump(mode="json"),
+                "aside": fit_result.unexplained,
+                "cells": _cells(fit_result),
+            }
         )
     elif output is None:
         click.echo(text, nl=False)
     else:
-        _print_fit(found)
+        _print_fit(fit_result)
 
 
 @click.command("predict")
 @_run
 @click.option(
     "--hosts",
-    "hosts_of",
+    "hosts_file",
     type=click.Path(path_type=Path, dir_okay=False),
     help="TOML file with the table [hosts], as `hotline fit` writes it for another run.",
 )
@@ -74,28 +78,32 @@ def fit(run: Path, output: Path | None, evaluations: int, arms: str, as_json: bo
     help="Compare with another real run instead: how well do runs predict each other?",
 )
 @json_option
-def predict(run: Path, hosts_of: Path | None, predictor: Path | None, as_json: bool) -> None:
+def predict(run: Path, hosts_file: Path | None, predictor: Path | None, as_json: bool) -> None:
     """Simulate a real run, and compare both arm by arm.
 
     RUN is simulated at the rates that it was offered. A prediction holds if means are within 15 % of RUN's,
-    p99 within 30 %, and differences have the same sign wherever RUN shows one.
+    p99 within 30 %, and differences have the same sign wherever RUN has a significant one.
     """
-    if (hosts_of is None) == (predictor is None):
+    if (hosts_file is None) == (predictor is None):
         raise click.UsageError("give either --hosts FILE or --from DIRECTORY, which RUN is compared with")
     with one_line_errors():
-        found = _simulated(run, hosts_of) if hosts_of is not None else _measured(run, predictor or run)
+        prediction = (
+            _compare_with_simulation(run, hosts_file)
+            if hosts_file is not None
+            else _compare_with_run(run, predictor or run)
+        )
     if as_json:
-        print_json(_as_json(found))
+        print_json(_as_json(prediction))
     else:
-        _print(found)
+        _print(prediction)
 
 
-def _simulated(run: Path, hosts_of: Path) -> Prediction:
+def _compare_with_simulation(run: Path, hosts_file: Path) -> Prediction:
     from experiment.progress import Reporter, RunConsole
     from simulator.config import load_hosts
     from simulator.prediction.compare import predict as simulate_run
 
-    hosts = load_hosts(hosts_of)
+    hosts = load_hosts(hosts_file)
     reporter = Reporter(RunConsole())
     try:
         return run_interruptibly(lambda: simulate_run(run, hosts, reporter))
@@ -103,7 +111,7 @@ def _simulated(run: Path, hosts_of: Path) -> Prediction:
         reporter.stop()
 
 
-def _measured(run: Path, other: Path) -> Prediction:
+def _compare_with_run(run: Path, other: Path) -> Prediction:
     from simulator.prediction.compare import compare
     from simulator.prediction.observed import observed_in
 
@@ -111,8 +119,8 @@ def _measured(run: Path, other: Path) -> Prediction:
 
 
 def _toml(hosts: Hosts) -> str:
-    given = hosts.model_dump(mode="json", exclude_none=True)
-    lines = [f"{name} = {_value(value)}\n" for name, value in given.items()]
+    costs = hosts.model_dump(mode="json", exclude_none=True)
+    lines = [f"{name} = {_value(value)}\n" for name, value in costs.items()]
     return "[hosts]\n" + "".join(lines)
 
 
@@ -122,18 +130,18 @@ def _value(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _cells(found: Fit) -> list[dict[str, Any]]:
+def _cells(fit_result: Fit) -> list[dict[str, Any]]:
     return [
         {"load": load, "arm": arm, "metric": metric, "measured": measured, "fitted": fitted}
-        for (load, arm), metrics in found.cells.items()
+        for (load, arm), metrics in fit_result.cells.items()
         for metric, (measured, fitted) in metrics.items()
     ] + [
         {"load": "", "arm": arm, "metric": "capacity", "measured": measured, "fitted": fitted}
-        for arm, (measured, fitted) in found.capacity.items()
+        for arm, (measured, fitted) in fit_result.capacity.items()
     ]
 
 
-def _print_fit(found: Fit) -> None:
+def _print_fit(fit_result: Fit) -> None:
     rows: list[list[object]] = [
         [
             each["load"],
@@ -143,7 +151,7 @@ def _print_fit(found: Fit) -> None:
             f"{each['fitted']:,.0f}",
             _percent(each["fitted"] / each["measured"] - 1),
         ]
-        for each in _cells(found)
+        for each in _cells(fit_result)
     ]
     print_table(
         "Measured, and simulated with the fitted costs: µs; capacity in steps/s",
@@ -156,16 +164,16 @@ def _percent(value: float) -> str:
     return f"{100 * value:+.0f} %"
 
 
-def _print(found: Prediction) -> None:
+def _print(prediction: Prediction) -> None:
     rows: list[list[object]] = [
         [
             *each[:3],
             f"{each.measured:,.0f}",
             f"{each.predicted:,.0f}",
             _percent(each.relative_error),
-            _word(each.holds),
+            _holds_or_fails(each.holds),
         ]
-        for each in found.latencies
+        for each in prediction.latencies
     ]
     columns = ["load", "arm", "metric", "measured", "predicted", "error", ""]
     print_table("Latency of operations, µs", columns, rows)
@@ -177,32 +185,33 @@ def _print(found: Prediction) -> None:
             _percent(each.measured),
             _percent(each.predicted),
             "",
-            _word(each.holds),
+            _holds_or_fails(each.holds),
         ]
-        for each in found.differences
+        for each in prediction.differences
     ]
     print_table("Significant differences from the baseline", columns, signs)
-    Console(stderr=True).print(_verdict(found))
+    Console(stderr=True).print(_verdict(prediction))
 
 
-def _word(holds: bool) -> str:
+def _holds_or_fails(holds: bool) -> str:
     return "holds" if holds else "fails"
 
 
-def _verdict(found: Prediction) -> str:
-    means = [each.holds for each in found.latencies if each.metric.endswith("mean")]
-    tails = [each.holds for each in found.latencies if each.metric.endswith("p99")]
-    signs = [each.holds for each in found.differences]
+def _verdict(prediction: Prediction) -> str:
+    means = [each.holds for each in prediction.latencies if each.metric.endswith("mean")]
+    tails = [each.holds for each in prediction.latencies if each.metric.endswith("p99")]
+    signs = [each.holds for each in prediction.differences]
     return (
         f"{sum(means)} of {len(means)} means within 15 %, {sum(tails)} of {len(tails)} p99 within 30 %, "
         f"{sum(signs)} of {len(signs)} signs"
     )
 
 
-def _as_json(found: Prediction) -> dict[str, Sequence[dict[str, object]]]:
+def _as_json(prediction: Prediction) -> dict[str, Sequence[dict[str, object]]]:
     return {
         "latencies": [
-            {**each._asdict(), "error": each.relative_error, "holds": each.holds} for each in found.latencies
+            {**each._asdict(), "error": each.relative_error, "holds": each.holds}
+            for each in prediction.latencies
         ],
-        "differences": [{**each._asdict(), "holds": each.holds} for each in found.differences],
+        "differences": [{**each._asdict(), "holds": each.holds} for each in prediction.differences],
     }

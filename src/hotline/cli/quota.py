@@ -24,14 +24,14 @@ from hotline.cli.common import (
 def quota(
     address: str, device_id: int, job: int | None, keys: int | None, share: float | None, as_json: bool
 ) -> None:
-    """Set the quota of a job, and show those of all.
+    """Set the quota of a job, and show the quotas of all jobs.
 
-    A job may have as many hot keys as its quota at any time, and more only while no other job needs the slots
-    within its own quota. Each lane has an equal part of a quota, which is rounded up to a multiple of 32. The
-    next `hotline load` or period of `hotline follow` applies it. It is lost when the switch restarts.
+    A job may have as many hot keys as its quota at any time, and more only while other jobs do not need
+    those slots for their quotas. Each lane has an equal part of a quota, which is rounded up to a multiple of
+    32. The next `hotline load` or period of `hotline follow` applies it. It is lost if the switch restarts.
     """
-    given = [value for value in (keys, share) if value is not None]
-    if len(given) != (job is not None):
+    quota_options = [value for value in (keys, share) if value is not None]
+    if len(quota_options) != (job is not None):
         raise click.UsageError("expected --job with --keys or --share, or none of the three")
 
     async def action(controller: Controller) -> SwitchStatus:

@@ -12,34 +12,40 @@ from hotline.cli.common import json_option, one_line_errors, plain_table, print_
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("--apply", is_flag=True, help="Add these updates to the servers' files.")
+@click.option("--apply", is_flag=True, help="Add the listed updates to the servers' files.")
 @json_option
 def recover(run: Path, apply: bool, as_json: bool) -> None:
     """List updates that only the replay logs of dead workers have.
 
-    The switch that held them is gone. RUN is the folder of a run that a worker's death has ended, with
-    [recovery] journal_sync and replay_log. Exits with 1 if the servers' values then differ from what workers
-    have pushed.
+    The switch that held them is gone. RUN is the folder of a run that a worker's death has ended, and
+    that had [recovery] journal_sync and replay_log on. Exits with 1 if the servers' values then differ from
+    what workers have pushed.
     """
     from hosts.offline_recovery import CrashedRun
 
     with one_line_errors():
         crashed_run = CrashedRun(run)
-        unacknowledged = crashed_run.unreplayed()
-        differ = crashed_run.recover() if apply else None
+        unreplayed_updates = crashed_run.unreplayed()
+        mismatched_keys = crashed_run.recover() if apply else None
         if as_json:
-            unreplayed = [each._asdict() for each in unacknowledged]
-            print_json({"unreplayed": unreplayed, **({} if differ is None else {"keys_that_differ": differ})})
+            unreplayed = [each._asdict() for each in unreplayed_updates]
+            print_json(
+                {
+                    "unreplayed": unreplayed,
+                    **({} if mismatched_keys is None else {"keys_that_differ": mismatched_keys}),
+                }
+            )
         else:
             rows: list[list[object]] = [
-                [updates.worker, updates.job, f"{updates.keys:,}"] for updates in unacknowledged
+                [updates.worker, updates.job, f"{updates.keys:,}"] for updates in unreplayed_updates
             ]
             Console().print(
                 plain_table(["worker", "job", "keys"], rows) if rows else "no update is unreplayed"
             )
-            if differ == 0:
-                click.echo(f"the servers' files in {crashed_run.folder} have all that workers have pushed")
-        if differ:
+            if mismatched_keys == 0:
+                click.echo(f"the servers' files in {crashed_run.folder} contain all pushed values")
+        if mismatched_keys:
             raise HotlineError(
-                f"{crashed_run.folder}: {pluralize(differ, 'key')} differ from what workers have pushed"
+                f"{crashed_run.folder}: {pluralize(mismatched_keys, 'key')} differ from "
+                "what workers have pushed"
             )

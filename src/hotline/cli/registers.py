@@ -33,12 +33,12 @@ def registers(
 ) -> None:
     """Read values that the switch holds for a job.
 
-    KEYs are read through the data plane; without any, all keys of the job. A value is 32-bit fixed point, as
-    it is on the wire, and beside it the model's weight: value / scale. The switch has no value for
-    a parked key; its PS has it.
+    KEYs are read through the data plane; without KEY, all keys of the job are read. A value is printed as
+    32-bit fixed point, as on the wire, and as the model's weight, which is value / scale. The switch has no
+    value for a parked key; its PS has it.
     """
-    found = on_switch(address, device_id, lambda controller: controller.registers(job, keys or None))
-    used = _scale_of_latest_run() if scale is None else scale
+    entries = on_switch(address, device_id, lambda controller: controller.registers(job, keys or None))
+    unit_scale = _scale_of_latest_run() if scale is None else scale
     # A run under way is not the latest yet, and may have another scale.
     origin = (
         f", the scale of {_RECORD.parent.resolve().name}; --scale for another run" if scale is None else ""
@@ -51,16 +51,18 @@ def registers(
             entry.param.slot,
             entry.param.state.value,
             entry.value,
-            None if entry.value is None or used is None else entry.value / used,
+            None if entry.value is None or unit_scale is None else entry.value / unit_scale,
         ]
-        for entry in found
+        for entry in entries
     ]
     if as_json:
         print_json([dict(zip(columns, row, strict=True)) for row in rows])
         return
     print_table(f"job {job}", columns, [[*row[:-2], *map(_number, row[-2:])] for row in rows])
     click.echo(
-        f"weight = value / {used:.7g}{origin}" if used else f"no weights: give --scale, as {_RECORD} has none"
+        f"weight = value / {unit_scale:.7g}{origin}"
+        if unit_scale
+        else f"no weights: give --scale, as {_RECORD} has none"
     )
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from analysis.metrics import Metric
     from analysis.statistics import Comparison
 
-# Imported in the commands: analysis takes a second, which other commands should not wait for.
+# The commands import analysis, not this module: it takes a second, which other commands would wait for.
 
 _RUN = click.Path(path_type=Path)
 _LATEST = Path("runs/latest")
@@ -38,9 +38,9 @@ _PAGE = Path("report.html")
 def report(run: Path | None, logs: Path | None, output: Path | None, as_json: bool) -> None:
     """Make the report of a run, or of a cluster's logs.
 
-    RUN is its folder; left out, runs/latest. Its numbers are printed, and go to its summary.json and
-    report.html. --logs takes a folder with rpc.csv or rpc.parquet, as docs/logs.md has it; it needs neither
-    switch nor root.
+    RUN is the run's folder, by default runs/latest. The numbers are printed, and written to summary.json and
+    report.html there. --logs takes a folder with rpc.csv or rpc.parquet, in the format of docs/logs.md; it
+    needs neither switch nor root.
     """
     if logs is not None and run is not None:
         raise click.UsageError(f"RUN ({run}) and --logs ({logs}): only one of them")
@@ -92,7 +92,7 @@ def figures(runs: tuple[Path, ...], output: Path, as_json: bool) -> None:
     """Write the figures of one or more runs: PDF, PNG and CSV.
 
     Several runs are drawn into one figure. NAME.csv is the data behind NAME.pdf. docs/figures.md says what
-    each shows; fig-04 and so on are the paper's.
+    each shows; fig-04 and so on are numbered as in Pan et al. (2020).
     """
     from analysis.figures.all import figures as all_figures
     from analysis.figures.files import write_figures
@@ -104,11 +104,11 @@ def figures(runs: tuple[Path, ...], output: Path, as_json: bool) -> None:
         except OSError as error:
             raise HotlineError(f"--output {output}: cannot be made: {error.strerror}") from error
         sources = [of_run(run) for run in runs]
-        written = run_interruptibly(lambda: write_figures(all_figures(sources, progress), output))
+        files = run_interruptibly(lambda: write_figures(all_figures(sources, progress), output))
     if as_json:
-        print_json({"figures": [str(path) for path in written]})
+        print_json({"figures": [str(path) for path in files]})
     else:
-        click.echo(f"{pluralize(len(written), 'file')} in {output}")
+        click.echo(f"{pluralize(len(files), 'file')} in {output}")
 
 
 @click.command()
@@ -124,30 +124,30 @@ def compare(runs: tuple[Path, ...], as_json: bool) -> None:
     if len(runs) < 2:
         raise click.UsageError(f"{runs[0]} alone has nothing to be compared with: expected two runs or more")
     with one_line_errors():
-        found = run_interruptibly(lambda: compare_runs(runs))
+        compared_runs = run_interruptibly(lambda: compare_runs(runs))
     if as_json:
-        print_json(to_jsonable_python({each.name: asdict(each) for each in found}))
+        print_json(to_jsonable_python({each.name: asdict(each) for each in compared_runs}))
         return
-    for load in found[0].changes:
-        _print_compared(load, found)
+    for load in compared_runs[0].changes:
+        _print_comparisons(load, compared_runs)
 
 
-def _print_compared(load: str, found: list[ComparedRun]) -> None:
+def _print_comparisons(load: str, compared_runs: list[ComparedRun]) -> None:
     from analysis.metrics import shown_in
     from foundation.designs.arms import arms_in_answer, lead_arm, reference_of
 
     # The table has selected metrics; --json has all.
     metrics = shown_in("compare")
-    names = [each.name for each in found]
+    names = [each.name for each in compared_runs]
     offered = ", ".join(
-        f"{each.name} {each.offered_rate[load]:,.1f}" for each in found if load in each.offered_rate
+        f"{each.name} {each.offered_rate[load]:,.1f}" for each in compared_runs if load in each.offered_rate
     )
-    of_load = capital(load_title(load))
-    click.echo(of_load + (f", steps/s offered: {offered}" if offered else ""))
-    base = reference_of(found[0].changes[load])
+    load_name = capital(load_title(load))
+    click.echo(load_name + (f", steps/s offered: {offered}" if offered else ""))
+    base = reference_of(compared_runs[0].changes[load])
     lead = lead_arm(base.design)
     for arm in (each.name for each in (base, *arms_in_answer(base.design))):
-        changes = [each.changes[load].get(arm, {}) for each in found]
+        changes = [each.changes[load].get(arm, {}) for each in compared_runs]
         rows = [
             [
                 metric.title,
@@ -158,18 +158,18 @@ def _print_compared(load: str, found: list[ComparedRun]) -> None:
             if metric.name in changes[0]
         ]
         if rows:
-            title = f"{of_load}, arm {arm}: {names[0]}, and the others against it"
+            title = f"{load_name}, arm {arm}: {names[0]}, and the others against it"
             print_table(title, ["", *names], rows)
     if lead is None:
         return
-    within_runs = [each.differences[load].get(lead.name, {}) for each in found]
+    within_runs = [each.differences[load].get(lead.name, {}) for each in compared_runs]
     rows = [
         [metric.title, *(_cell(metric, comparisons) for comparisons in within_runs)]
         for metric in metrics
         if any(metric.name in comparisons for comparisons in within_runs)
     ]
     if rows:
-        title = f"{of_load}: {lead.name} against {lead.reference}, in each run"
+        title = f"{load_name}: {lead.name} against {lead.reference}, in each run"
         print_table(title, ["", *names], rows)
 
 
@@ -179,7 +179,7 @@ def _cell(metric: Metric, comparisons: Mapping[str, Comparison]) -> Text:
     from analysis.terminal import styled
     from analysis.wording import difference
 
-    found = comparisons.get(metric.name)
-    if found is None or found.ratio is None:
+    comparison = comparisons.get(metric.name)
+    if comparison is None or comparison.ratio is None:
         return Text("–")
-    return styled((difference(found, Claim(metric, found).tone),))
+    return styled((difference(comparison, Claim(metric, comparison).tone),))

@@ -15,10 +15,10 @@ from hotline.cli.common import json_option, one_line_errors, print_json
 def run(settings: tuple[str, ...]) -> None:
     """Run the experiment on this machine (root).
 
-    Hosts, links and a switch are built with Mininet. Workers train with and without the switch's help, in
-    turns; the report is runs/latest/report.html. docs/guide.md says what each NAME sets: DESIGN, TARGET,
-    WORKERS, PS, TOP_K, ROUNDS, PRECISE, DATA, COLUMNS, BATCH, OPTIMISER, SCRIPT, CODEC, DATAPATH, PCAP, CLI,
-    SEED, and CONFIG, a TOML file like run.toml.
+    Hosts, links and a switch are built with Mininet. Workers train with and without offload, alternately; the
+    report is runs/latest/report.html. docs/guide.md says what each NAME sets: DESIGN, TARGET, WORKERS, PS,
+    TOP_K, ROUNDS, PRECISE, DATA, COLUMNS, BATCH, OPTIMISER, SCRIPT, CODEC, DATAPATH, PCAP, CLI, SEED, and
+    CONFIG, a TOML file like run.toml.
     """
     from topologies.signals import STOP
 
@@ -41,26 +41,26 @@ def up(file: Path | None, as_json: bool) -> None:
     from hotline.kv.launch import up as start
 
     with one_line_errors(), Console(stderr=True).status("starting switch and servers"):
-        found = start(file)
+        info = start(file)
     if as_json:
         print_json(
             {
-                "connect": found.connect, "workers": found.workers, "job": found.job,
-                "switch": found.switch, "folder": str(found.folder),
+                "connect": info.connect, "workers": info.workers, "job": info.job,
+                "switch": info.switch, "folder": str(info.folder),
             }
         )  # fmt: skip
         return
     click.echo(
-        f"up for {found.workers} workers at {found.connect}; {found.folder / 'up.log'} is its log\n"
-        f"connect:  kv = hotline.Worker(tables={{...}}, connect={found.connect!r})\n"
-        f"offload:  ./hotline load --switch {found.switch} --job {found.job} hot.parquet\n"
+        f"up for {info.workers} workers at {info.connect}; {info.folder / 'up.log'} is its log\n"
+        f"connect:  kv = hotline.Worker(tables={{...}}, connect={info.connect!r})\n"
+        f"offload:  ./hotline load --switch {info.switch} --job {info.job} hot.parquet\n"
         "end:      ./hotline down"
     )
 
 
 @click.command()
 def down() -> None:
-    """End what `hotline up` has started, and remove all of it (root)."""
+    """Stop the switch and servers of `hotline up`, and remove their network (root)."""
     from hotline.kv.launch import down as end
 
     with one_line_errors():

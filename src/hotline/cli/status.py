@@ -35,13 +35,13 @@ def status(address: str, device_id: int, in_full: bool, as_json: bool) -> None:
     Shows arms, entries by state, hit rate, RPCs and drops.
     Counters include all jobs, since the pipeline was committed.
     """
-    found = on_switch(address, device_id, Controller.status, primary=False)
+    switch_status = on_switch(address, device_id, Controller.status, primary=False)
     if as_json:
-        print_json(_as_json(found))
+        print_json(_as_json(switch_status))
         return
-    _print_summary(address, found)
+    _print_summary(address, switch_status)
     if in_full:
-        _print_details(found)
+        _print_details(switch_status)
 
 
 def _as_json(status: SwitchStatus) -> dict[str, object]:
@@ -93,10 +93,10 @@ def _counters(status: SwitchStatus) -> Iterator[str]:
     hits, misses = pluralize(lanes.hits, "hit"), pluralize(lanes.misses, "miss", "misses")
     yield f"lanes: {hits}, {misses}{rate}, {pluralize(lanes.overflows, 'overflow')}"
     yield f"RPCs: {', '.join(f'{packets:,} {outcome}' for outcome, packets in rpcs.items())}"
-    yield f"drops: {_dropped(status.counters.drops)}"
+    yield f"drops: {_drop_reasons(status.counters.drops)}"
 
 
-def _dropped(drops: Mapping[str, int]) -> str:
+def _drop_reasons(drops: Mapping[str, int]) -> str:
     reasons = [f"{packets:,} {reason}" for reason, packets in drops.items() if packets]
     return ", ".join(reasons) or "none"
 

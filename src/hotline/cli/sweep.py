@@ -51,23 +51,23 @@ def sweep(
     """Simulate the points of sweeps in parallel.
 
     SWEEP is clusters (S1 to S6 of Pan et al., 2020), training (Fig. 1), top-k, skew, bandwidth, incast or
-    connections; without one, all of them. Results are the same wherever they are simulated.
+    connections; without SWEEP, all of them. Results do not depend on where points are simulated.
     """
     from simulator.sweeps.page import write_page
     from simulator.sweeps.plan import points_of
     from simulator.sweeps.spread import simulate_points
 
     with one_line_errors():
-        swept = _select_sweeps(names, config, vary)
-        points = list(points_of(swept))
+        selected_sweeps = _select_sweeps(names, config, vary)
+        points = list(points_of(selected_sweeps))
         with named_progress_bar("simulating") as progress:
             results = simulate_points(points, into, scheduler, processes, progress)
-        page = run_interruptibly(lambda: write_page(swept, results, into))
+        page = run_interruptibly(lambda: write_page(selected_sweeps, results, into))
     if as_json:
-        print_json(_as_json(swept, results))
+        print_json(_as_json(selected_sweeps, results))
     else:
         click.echo(f"report: {page}")
-    _check(results)
+    _fail_if_updates_lost(results)
 
 
 def _select_sweeps(names: tuple[str, ...], config: Path | None, setting: str | None) -> list[Sweep]:
@@ -84,26 +84,28 @@ def _select_sweeps(names: tuple[str, ...], config: Path | None, setting: str | N
     base = DDL if config is None else load_config_as(SimulationConfig, [f"CONFIG={config}"])
     name, _, values = setting.partition("=")
     try:
-        found = [json.loads(value) for value in values.split(",")]
-        numbers = [value for value in found if isinstance(value, int | float) and not isinstance(value, bool)]
+        json_values = [json.loads(value) for value in values.split(",")]
+        numbers = [
+            value for value in json_values if isinstance(value, int | float) and not isinstance(value, bool)
+        ]
     except json.JSONDecodeError:
-        found, numbers = [values], []
-    if len(numbers) < len(found):
+        json_values, numbers = [values], []
+    if len(numbers) < len(json_values):
         raise click.UsageError(f"--vary {setting}: expected SETTING=V1,V2,... with numbers")
     return [vary(base, name, numbers)]
 
 
-def _as_json(swept: Sequence[Sweep], results: SweepResults) -> dict[str, object]:
+def _as_json(selected_sweeps: Sequence[Sweep], results: SweepResults) -> dict[str, object]:
     return {
         sweep.name: {
             point.name: {"x": point.x, **results[sweep.name, point.name].model_dump(mode="json")}
             for point in sweep.points
         }
-        for sweep in swept
+        for sweep in selected_sweeps
     }
 
 
-def _check(results: SweepResults) -> None:
+def _fail_if_updates_lost(results: SweepResults) -> None:
     for (sweep, point), cached in results.items():
         lost, keys = cached.result.lost, cached.result.mismatched_keys
         if lost or keys:

@@ -34,8 +34,8 @@ _SINGULAR = {"inserts": "insert", "modifies": "modify", "deletes": "delete"}
 def load(file: Path, address: str, device_id: int, job: int, dry_run: bool, as_json: bool) -> None:
     """Load a hot set into the switch for a job.
 
-    FILE is as `hotline hotset build` writes it. Only keys that differ are moved, and training continues. To
-    finish an interrupted load, load again.
+    FILE is as `hotline hotset build` writes it. Only keys by which FILE differs from the loaded set are
+    moved, and training continues. To finish an interrupted load, load again.
     """
     with one_line_errors():
         keys = hotsets.read(file)["key"].to_list()
@@ -89,7 +89,7 @@ def offload(state: str, address: str, device_id: int, job: int, dry_run: bool, a
 
     retry_hint = None if dry_run else f"offload {state}"
     before, plan = on_switch(address, device_id, action, primary=not dry_run, retry_hint=lambda: retry_hint)
-    _print_changes(_flag("offload", before.offload, on) | plan.summary(), dry_run, as_json)
+    _print_changes(_flag_change("offload", before.offload, on) | plan.summary(), dry_run, as_json)
 
 
 @click.command()
@@ -101,7 +101,7 @@ def offload(state: str, address: str, device_id: int, job: int, dry_run: bool, a
 def proxy(state: str, address: str, device_id: int, job: int, dry_run: bool, as_json: bool) -> None:
     """Turn the proxy of a job's connections on or off.
 
-    On, parameter servers see all workers as one connection; off, each as its own.
+    With the proxy on, parameter servers see all workers as one connection; with it off, each has its own.
     """
     on = state == "on"
 
@@ -113,10 +113,10 @@ def proxy(state: str, address: str, device_id: int, job: int, dry_run: bool, as_
 
     retry_hint = None if dry_run else f"proxy {state}"
     before = on_switch(address, device_id, action, primary=not dry_run, retry_hint=lambda: retry_hint)
-    _print_changes(_flag("proxy", before.proxy, on), dry_run, as_json)
+    _print_changes(_flag_change("proxy", before.proxy, on), dry_run, as_json)
 
 
-def _flag(name: str, before: bool, after: bool) -> dict[str, object]:
+def _flag_change(name: str, before: bool, after: bool) -> dict[str, object]:
     return {name: None if before == after else ON_OFF[after]}
 
 
@@ -129,8 +129,8 @@ def _print_changes(changes: dict[str, object], dry_run: bool, as_json: bool) -> 
         for what, change in changes.items()
         if change
     ]
-    did = "would do" if dry_run else "done"
-    click.echo(f"{did}: {', '.join(parts)}" if parts else "nothing to do")
+    prefix = "would do" if dry_run else "done"
+    click.echo(f"{prefix}: {', '.join(parts)}" if parts else "nothing to do")
 
 
 def _number(what: str, number: object) -> str:

@@ -113,7 +113,7 @@ def whatif(
 ) -> None:  # fmt: skip
     """Compute how much a better network would speed up dense training.
 
-    The same for compression, and for a switch that sums gradients.
+    Also computes the speed-up by compression, and by a switch that sums gradients.
 
     MODEL is a table of layers, CSV or Parquet with the columns layer,bytes,backward_us,forward_us, or
     resnet50, resnet101, resnet152, vgg16, densenet201, inceptionv4, bert-base, bert-large or dlrm. The
@@ -130,11 +130,11 @@ def whatif(
     rule = _fusion(fusion, cycle_ms, buffer_mib)
     with one_line_errors():
         network = _network(workers, gbit, compression, aggregation, servers, utilisation, startup_us)
-        opened = open_models(models or MEASURED, step_ms and step_ms * 1e3)
-        requirements = run_interruptibly(lambda: requirements_of(opened, network, rule, target))
-        comparisons = _compare_packets(opened, network, rule) if packets else []
+        loaded_models = open_models(models or MEASURED, step_ms and step_ms * 1e3)
+        requirements = run_interruptibly(lambda: requirements_of(loaded_models, network, rule, target))
+        comparisons = _compare_packets(loaded_models, network, rule) if packets else []
         # Not in a thread: the interpreter aborts if it ends while a thread draws a figure.
-        page = into and write_whatif(opened, network, rule, into, target)
+        page = into and write_whatif(loaded_models, network, rule, into, target)
     if as_json:
         rings = {"packets": [each.model_dump() for each in comparisons]} if packets else {}
         print_json({**_as_json(requirements, with_table=not models), **rings})
@@ -225,7 +225,9 @@ def _print(requirements: list[Requirements]) -> None:
     for each in requirements:
         click.echo(each.sentence)
         if each.is_estimate:
-            click.echo("  Its times are an estimate: a published step time, divided by the layers' FLOPs.")
+            click.echo(
+                "  Its times are an estimate: a published step time, split by the layers' shares of FLOPs."
+            )
 
 
 def _compare_packets(models: list[Model], network: Network, fusion: Fusion) -> list[FormulaComparison]:

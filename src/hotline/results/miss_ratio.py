@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _SHARES = (0.001, 0.01, 0.1, 0.5, 1.0)
-"""Sizes of the table, as shares of the keys."""
+"""Cache sizes in the table, as shares of the keys."""
 
 
 class MissRatio(MissRatios):
@@ -52,19 +52,19 @@ def miss_ratio(
     with TemporaryDirectory() as scratch:
         steps = read(Path(scratch))
         with progress_bar("accesses") as progress:
-            found = run_interruptibly(lambda: miss_ratios(steps, sample, progress))
-        return MissRatio.model_construct(**dict(found), top_k=tuple(top_k_shares(steps)))
+            ratios = run_interruptibly(lambda: miss_ratios(steps, sample, progress))
+        return MissRatio.model_construct(**dict(ratios), top_k=tuple(top_k_shares(steps)))
 
 
 def table(ratios: MissRatios) -> Table:
     titles = [f"{share:g} of the keys" for share in _SHARES]
     rows: list[Row] = [(each.table, *map(plain, _cells(each))) for each in ratios.curves]
-    notes = (*error_of(ratios), *ratios.notes)
+    notes = (*error_sentences(ratios), *ratios.notes)
     return Table(f"{ratios.name}: misses of LRU caches", ("table", "accesses", "keys", *titles), rows, notes)
 
 
-def error_of(ratios: MissRatios) -> tuple[str, ...]:
-    """Return the sentence on the error of sampled curves; none for exact ones."""
+def error_sentences(ratios: MissRatios) -> tuple[str, ...]:
+    """Return a sentence on the error of sampled curves; an empty tuple for exact curves."""
     if ratios.sample is None:
         return ()
     worst = max(each.max_error for each in ratios.curves)
