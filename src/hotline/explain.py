@@ -30,13 +30,13 @@ SLOT = 5
 
 
 def keys_of(lanes: int) -> list[int]:
-    found: dict[int, int] = {}
+    key_of_lane: dict[int, int] = {}
     key = 0
-    while len(found) < lanes:
+    while len(key_of_lane) < lanes:
         if (lane := lane_of(key)) < lanes:
-            found.setdefault(lane, key)
+            key_of_lane.setdefault(lane, key)
         key += 1
-    return [found[lane] for lane in range(lanes)]
+    return [key_of_lane[lane] for lane in range(lanes)]
 
 
 def program() -> Program:
@@ -51,9 +51,9 @@ def explain_rpc(op: Op, lanes: int, cold: int = 0) -> list[Event]:
     """
     pipeline, recorder = _switch(keys_of(lanes)[: lanes - cold])
     rpcs = [op] if op is Op.PUSH else [Op.PUSH, op]
-    for turn, each in enumerate(rpcs, start=1):
+    for number, each in enumerate(rpcs, start=1):
         recorder.take()
-        pipeline.process(HOSTS.worker_port(WORKER), _frame(each, keys_of(lanes), turn), t_in=0, now=3)
+        pipeline.process(HOSTS.worker_port(WORKER), _frame(each, keys_of(lanes), number), t_in=0, now=3)
     return recorder.take()
 
 
@@ -68,21 +68,21 @@ def _switch(hot: Sequence[int]) -> tuple[InterpretedPipeline, Recorder]:
     return control.pipeline, recorder
 
 
-def _frame(op: Op, keys: Sequence[int], turn: int) -> bytes:
+def _frame(op: Op, keys: Sequence[int], number: int) -> bytes:
     count = len(keys)
-    pushes = op is Op.PUSH
+    is_push = op is Op.PUSH
     header = Header(
         op=op,
-        flags=KEYS | VALUES if pushes else KEYS,
+        flags=KEYS | VALUES if is_push else KEYS,
         job=OFFLOAD_PROXY.job,
         worker=WORKER,
         epoch=EPOCH,
         ps=0,
         count=count,
-        seq=turn << WINDOW_BITS,
+        seq=number << WINDOW_BITS,
         live=(1 << count) - 1,
     )
-    values = np.arange(VALUE, VALUE + count, dtype=np.uint32) if pushes else None
+    values = np.arange(VALUE, VALUE + count, dtype=np.uint32) if is_push else None
     worker, service = addressing.worker(WORKER), addressing.service(1)
     source = frames.UdpEndpoint(worker.mac, worker.address, addressing.worker_udp_port(OFFLOAD_PROXY.job))
     destination = frames.UdpEndpoint(service.mac, service.address, HOTLINE_PORT)

@@ -45,18 +45,18 @@ class Run(NamedTuple):
 def run(**settings: object) -> Run:
     """Run the experiment on this machine, as `make run-topo` does: `run(workers=4, top_k=2000)`.
 
-    Needs root and Mininet, builds a network of its own, and shows progress on stderr. Raises `RunFailed`
+    Needs root and Mininet, builds a dedicated network, and shows progress on stderr. Raises `RunFailed`
     after an error, which is on stderr.
     """
-    given = [f"{name.upper()}={value}" for name, value in settings.items()]
-    runs = load_config(given).runs
-    if run_on_this_machine(given):
+    assignments = [f"{name.upper()}={value}" for name, value in settings.items()]
+    runs = load_config(assignments).runs
+    if run_on_this_machine(assignments):
         raise RunFailed("the run failed or was interrupted; stderr has the reason")
     return read(runs / "latest")
 
 
 def run_on_this_machine(settings: Sequence[str]) -> int:
-    # Imports Mininet, which a simulation does not need.
+    # This import loads Mininet, which a simulation does not need.
     from topologies.lifecycle import main
 
     return main(settings, predictor="simulator.answer")
@@ -65,28 +65,30 @@ def run_on_this_machine(settings: Sequence[str]) -> int:
 def simulate(config: Path | None = None, reporter: Reporter | None = None, **settings: object) -> Run:
     """Simulate a run: the same P4 program, the same agents, the same report, without root.
 
-    `config` is a TOML file (docs/simulator.md), which `settings` override. Without a file it is [DDL]'s
-    cluster: 80 workers and 20 parameter servers at 10 Gbit/s. The run's folder is made in `runs`, and removed
+    `config` is a TOML file (docs/simulator.md), which `settings` override. Without a file the cluster is
+    [DDL]'s: 80 workers and 20 parameter servers at 10 Gbit/s. The run's folder is made in `runs`, and removed
     after an error: `ConfigError`, `SimulationError` or `DataError`.
     """
     reporter = reporter or quiet_reporter()
     if config is None:
-        chosen = config_of(SimulationConfig, {**DDL.model_dump(exclude={"arms"}), **settings})
+        simulation_config = config_of(SimulationConfig, {**DDL.model_dump(exclude={"arms"}), **settings})
     else:
-        chosen = load_config_as(SimulationConfig, [f"CONFIG={config}"], settings)
-    folder = create_run_folder(chosen.runs, "simulated")
+        simulation_config = load_config_as(SimulationConfig, [f"CONFIG={config}"], settings)
+    folder = create_run_folder(simulation_config.runs, "simulated")
     try:
-        data = run_interruptibly(lambda: read_data(chosen, reporter))
-        record = run_interruptibly(lambda: asyncio.run(run_simulation(chosen, data, folder, reporter)))
+        data = run_interruptibly(lambda: read_data(simulation_config, reporter))
+        record = run_interruptibly(
+            lambda: asyncio.run(run_simulation(simulation_config, data, folder, reporter))
+        )
         with reporter.phase("report"):
-            finished = _write_report(folder, record, no_progress)
+            result = _write_report(folder, record, no_progress)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     finally:
         reporter.stop()
-    point_to_latest(chosen.runs)
-    return finished
+    point_to_latest(simulation_config.runs)
+    return result
 
 
 def read(folder: Path) -> Run:

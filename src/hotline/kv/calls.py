@@ -26,28 +26,28 @@ class Rows(NamedTuple):
 
 def check_keys(keys: ArrayLike, table: Table) -> Rows:
     """Return the caller's keys [n] in ascending order; raise `InvalidArgument` for invalid ones."""
-    found = np.asarray(keys)
-    if found.size == 0 and found.ndim == 1:
+    array = np.asarray(keys)
+    if array.size == 0 and array.ndim == 1:
         return Rows(np.zeros(0, np.int64), None)
-    if found.dtype.kind not in "iu":
-        raise InvalidArgument(f"table {table.name}: expected integer keys, got {found.dtype}")
-    if found.ndim != 1:
+    if array.dtype.kind not in "iu":
+        raise InvalidArgument(f"table {table.name}: expected integer keys, got {array.dtype}")
+    if array.ndim != 1:
         raise InvalidArgument(
-            f"table {table.name}: expected keys of one dimension, got the shape {found.shape}"
+            f"table {table.name}: expected keys of one dimension, got the shape {array.shape}"
         )
-    rows = as_contiguous(found, np.int64)
-    return Rows(rows, None) if are_ascending(rows, table.rows) else _sort(found, table)
+    rows = as_contiguous(array, np.int64)
+    return Rows(rows, None) if are_ascending(rows, table.rows) else _sort_keys(array, table)
 
 
-def _sort(found: NDArray[np.integer], table: Table) -> Rows:
-    order = np.argsort(found)
-    keys = found[order]
+def _sort_keys(array: NDArray[np.integer], table: Table) -> Rows:
+    order = np.argsort(array)
+    keys = array[order]
     duplicates = np.flatnonzero(keys[1:] == keys[:-1])
     if duplicates.size:
-        at, twice = int(duplicates[0]), sorted(order[duplicates[0] : duplicates[0] + 2].tolist())
+        at, indices = int(duplicates[0]), sorted(order[duplicates[0] : duplicates[0] + 2].tolist())
         raise InvalidArgument(
             f"table {table.name}: expected distinct keys, "
-            f"got {keys[at]} at indices {twice[0]} and {twice[1]}; "
+            f"got {keys[at]} at indices {indices[0]} and {indices[1]}; "
             "add up the values of equal keys before a push"
         )
     for at in (-1, 0):
@@ -60,7 +60,7 @@ def _sort(found: NDArray[np.integer], table: Table) -> Rows:
 
 
 def check_values(values: object, n: int, table: Table) -> NDArray[np.float32]:
-    """Return the values of n rows [n, dim], which may be NaN; raise `InvalidArgument` for another shape."""
+    """Return the values of n rows [n, dim], maybe NaN; raise `InvalidArgument` for another type or shape."""
     return _check_array(values, n, table, "values")
 
 
@@ -75,7 +75,7 @@ def check_finite(values: NDArray[np.float32], table: Table) -> None:
 
 
 def check_out(out: object, n: int, table: Table) -> NDArray[np.float32]:
-    """Return a view of the caller's output array [n, dim]; raise `InvalidArgument` for another shape."""
+    """Return a view of the caller's output array [n, dim]; raise `InvalidArgument` if it does not fit."""
     if not isinstance(out, np.ndarray):
         raise InvalidArgument(f"table {table.name}: expected a NumPy array as out, got {type(out).__name__}")
     if not out.flags.writeable:
@@ -83,16 +83,16 @@ def check_out(out: object, n: int, table: Table) -> NDArray[np.float32]:
     return _check_array(out, n, table, "out")
 
 
-def _check_array(array: object, n: int, table: Table, name: str) -> NDArray[np.float32]:
-    found = np.asarray(array)
-    if found.dtype != np.float32:
-        raise InvalidArgument(f"table {table.name}: expected {name} of float32, got {found.dtype}")
-    if found.shape == (n, table.dim):
-        return found
-    if table.dim == 1 and found.shape == (n,):
-        return found[:, None]
+def _check_array(values: object, n: int, table: Table, name: str) -> NDArray[np.float32]:
+    checked = np.asarray(values)
+    if checked.dtype != np.float32:
+        raise InvalidArgument(f"table {table.name}: expected {name} of float32, got {checked.dtype}")
+    if checked.shape == (n, table.dim):
+        return checked
+    if table.dim == 1 and checked.shape == (n,):
+        return checked[:, None]
     expected = f"({n},) or ({n}, 1)" if table.dim == 1 else f"({n}, {table.dim})"
-    raise InvalidArgument(f"table {table.name}: expected {name} of shape {expected}, got {found.shape}")
+    raise InvalidArgument(f"table {table.name}: expected {name} of shape {expected}, got {checked.shape}")
 
 
 def _index(row: int, column: int, table: Table) -> str:

@@ -23,7 +23,7 @@ _CONNECT_S = 5.0
 
 
 class NotConnected(HotlineError):
-    """No rendezvous at the socket, or one that refuses the worker."""
+    """No rendezvous listens at the socket, or it refuses the worker."""
 
 
 class ClusterLost(HotlineError):
@@ -37,30 +37,30 @@ class Connection:
         self._path = path
         self._on_lost = on_lost
         self._socket = _connect(path)
-        self._answered = threading.Condition()
+        self._condition = threading.Condition()
         self._answers: dict[int, Message] = {}
         self._last_id = 0
         self._error: ClusterLost | None = None
         self._is_closed = False
         self.commands: SimpleQueue[Message | None] = SimpleQueue()
-        """Commands of a run; None at the end."""
+        """Commands from the rendezvous during a run; None ends their listener."""
         self._reader = threading.Thread(target=self._read, name="hotline-connection", daemon=True)
         self._reader.start()
 
     def ask(self, command: str, timeout_s: float | None = None, **values: object) -> Message:
         """Send a request and return its answer.
 
-        Raises `NotConnected` if it is refused, and `ClusterLost` if a process has ended or `timeout_s` is
-        over. Ctrl-C ends the wait.
+        Raises `NotConnected` if the request is refused, and `ClusterLost` if a process has ended or no answer
+        comes within `timeout_s`. Ctrl-C ends the wait.
         """
-        with self._answered:
+        with self._condition:
             self._last_id += 1
             number = self._last_id
             self._send({"id": number, "cmd": command, **values})
             while number not in self._answers:
                 if self._error is not None:
                     raise self._error
-                if not self._answered.wait(timeout_s):
+                if not self._condition.wait(timeout_s):
                     raise ClusterLost(f"no answer to {command!r} from {self._path} in {timeout_s:.0f} s")
             answer = self._answers.pop(number)
         if "error" in answer:
@@ -68,7 +68,7 @@ class Connection:
         return answer
 
     def send(self, command: str, **values: object) -> None:
-        with self._answered:
+        with self._condition:
             self._send({"cmd": command, **values})
 
     def close(self) -> None:
@@ -83,24 +83,25 @@ class Connection:
         release(self._socket)
 
     def _send(self, message: Message) -> None:
+        # The caller holds `_condition`.
         if self._error is not None:
             raise self._error
         try:
             self._socket.sendall(json.dumps(message).encode() + b"\n")
         except OSError:
-            raise self._rendezvous_ended() from None
+            raise self._rendezvous_error() from None
 
     def _read(self) -> None:
         with suppress(OSError, ValueError), self._socket, self._socket.makefile("rb") as lines:
             for line in lines:
                 self._dispatch(json.loads(line))
-        self._fail(self._rendezvous_ended())
+        self._fail(self._rendezvous_error())
 
     def _dispatch(self, message: Message) -> None:
         if "id" in message:
-            with self._answered:
+            with self._condition:
                 self._answers[message["id"]] = message
-                self._answered.notify_all()
+                self._condition.notify_all()
         elif "command" in message:
             self.commands.put(message)
         elif "note" in message:
@@ -108,18 +109,18 @@ class Connection:
         elif "gone" in message:
             self._fail(ClusterLost(message["gone"]))
 
-    def _rendezvous_ended(self) -> ClusterLost:
+    def _rendezvous_error(self) -> ClusterLost:
         return ClusterLost(
             f"the rendezvous at {self._path} has ended, with the servers and the trained values; "
             "`sudo ./hotline up` starts it again"
         )
 
     def _fail(self, error: ClusterLost) -> None:
-        with self._answered:
+        with self._condition:
             if self._error is not None:
                 return
             self._error = error
-            self._answered.notify_all()
+            self._condition.notify_all()
         if not self._is_closed:
             self._on_lost(error)
 

@@ -42,26 +42,26 @@ def as_contiguous(array: NDArray[np.generic], dtype: type[S]) -> NDArray[S]:
 @entry_point
 def are_ascending(keys: Ints, rows: int) -> bool:
     """Return whether keys int64[n] are ascending, without duplicates, and below `rows`."""
-    ascending, before = True, int64(-1)
+    is_ascending, previous = True, int64(-1)
     for k in range(len(keys)):
-        ascending &= keys[k] > before
-        before = keys[k]
-    return ascending and before < rows
+        is_ascending &= keys[k] > previous
+        previous = keys[k]
+    return is_ascending and previous < rows
 
 
 @entry_point
 def to_units(values: Floats, scale: float, units: Units) -> int:
-    """Convert float32[n] to units int32[n] without branches; return how many saturated, or NOT_FINITE."""
+    """Convert float32[n] to units int32[n], clipped; return the number clipped, or NOT_FINITE."""
     smallest, largest = -(2.0**31), 2.0**31 - 1
-    is_finite, saturated = True, int64(0)
-    for k in range(len(units)):
+    is_finite, clipped_count = True, int64(0)
+    for k in range(len(units)):  # without branches
         value = values[k]
         is_finite &= value - value == 0
-        found = np.rint(np.float64(value) * scale)
-        saturated += (found > largest) | (found < smallest)
-        found = found if found < largest else largest
-        units[k] = np.int32(found if found > smallest else smallest)
-    return saturated if is_finite else NOT_FINITE
+        rounded = np.rint(np.float64(value) * scale)
+        clipped_count += (rounded > largest) | (rounded < smallest)
+        rounded = rounded if rounded < largest else largest
+        units[k] = np.int32(rounded if rounded > smallest else smallest)
+    return clipped_count if is_finite else NOT_FINITE
 
 
 @entry_point
@@ -74,8 +74,8 @@ def from_units(units: Units, scale: float, values: Floats) -> None:
 def to_fixed(values: NDArray[np.float32], scale: float) -> tuple[NDArray[np.uint32], int]:
     """Return values [n, dim] in units [n * dim], clipped to int32, and the number clipped or NOT_FINITE."""
     units = np.empty(values.size, np.int32)
-    saturated = to_units(as_contiguous(values, np.float32).reshape(-1), scale, units)
-    return units.view(np.uint32), saturated
+    clipped_count = to_units(as_contiguous(values, np.float32).reshape(-1), scale, units)
+    return units.view(np.uint32), clipped_count
 
 
 def from_fixed(units: NDArray[np.uint32], scale: float, out: NDArray[np.float32]) -> None:
@@ -90,7 +90,7 @@ def from_bits(words: NDArray[np.uint32], out: NDArray[np.float32]) -> None:
     out[...] = words.view(np.float32).reshape(out.shape)
 
 
-def warm() -> None:
+def compile_all() -> None:
     values, units = np.zeros(1, np.float32), np.zeros(1, np.int32)
     are_ascending(np.zeros(1, np.int64), 1)
     to_units(values, 1.0, units)

@@ -34,7 +34,7 @@ SERVER_TIMEOUT_S = 5.0
 _TICK_NS = 50_000_000
 """Interval at which the compiled loop returns to check for an error or `close`."""
 _NO_FILE = -1
-_MOD = 1 << 32
+_STEP_MODULUS = 1 << 32
 
 
 class InvalidCall(HotlineError):
@@ -60,17 +60,17 @@ class Operation:
     """Called with the words pulled [n]."""
     callback: Callable[[], object] | None = None
     is_training: bool = True
-    """Whether it is part of a step; initialising or reading a whole table is not."""
+    """Whether the operation is part of a step; initialising or reading a whole table is not."""
     step: int = 0
-    """Number of the push among those to its table, from 0."""
+    """Number of pushes to the table before this operation."""
     word_flags: int = 0
     """Flags `SET` and `STATE` of the header, to set words, and to set or pull an optimiser's state."""
-    submitted_ns: int = 0
+    submitted_ns: int = 0  # by the monotonic clock
 
 
 class OperationRecorder(Protocol):
     def begin_push(self, positions: NDArray[np.int64], deltas: NDArray[np.uint32]) -> NDArray[np.bool_]:
-        """Record that a push of these parameters [n] begins; return flags [n] to set for answered ones."""
+        """Record that a push of these parameters [n] begins; return flags [n] to set once answered."""
         ...
 
     def end_push(self) -> None: ...
@@ -92,7 +92,7 @@ class Engine:
     """
 
     def __init__(
-        self, caller: Caller, design_name: str, parameters: int, window: int, peers: Sequence[Address],
+        self, caller: Caller, design_name: str, parameters: int, window: int, servers: Sequence[Address],
         sock: socket.socket, make_recorder: Callable[[int], OperationRecorder] | None = None,
     ) -> None:  # fmt: skip
         self._max_chunk = min(MAX_CHUNK, parameters)
@@ -100,15 +100,15 @@ class Engine:
         self._is_open, self._is_busy = self._recorder is None, False
         self._pushes = 0
         self.client: BaseClient = AGENTS.for_design(design(design_name)).client(
-            caller, len(peers), KeySpace(parameters), time.monotonic_ns, window, largest=self._max_chunk
+            caller, len(servers), KeySpace(parameters), time.monotonic_ns, window, largest=self._max_chunk
         )
-        self._socket, self._peers = sock, peers
-        self._answered = np.zeros(self._max_chunk, np.bool_)
+        self._socket, self._servers = sock, servers
+        self._answered_flags = np.zeros(self._max_chunk, np.bool_)
         self._udp = make_udp(clock_offset())
-        self._wire = make_wire(sock.fileno(), peers, _NO_FILE, _NO_FILE)
-        self._changed = threading.Condition()
+        self._wire = make_wire(sock.fileno(), servers, _NO_FILE, _NO_FILE)
+        self._condition = threading.Condition()
         self._queue: deque[Operation] = deque()
-        self._submitted = self._done = 0
+        self._submitted_count = self._done_count = 0
         self._values_submitted = self._values_answered = 0
         self._callback_errors: dict[int, BaseException] = {}
         self._error: ClusterLost | None = None
@@ -120,49 +120,51 @@ class Engine:
 
     def submit(self, operation: Operation) -> int:
         """Queue an operation, and return its number. Raises `ClusterLost` or `WorkerClosed`."""
-        with self._changed:
+        with self._condition:
             self._check()
-            # Calls of a callback pass, as they are part of an operation under way.
+            # Calls from a callback do not wait, because they are part of an operation under way.
             while not self._is_open and threading.current_thread() is not self._thread:
-                self._changed.wait()
+                self._condition.wait()
                 self._check()
             operation.submitted_ns = time.monotonic_ns()
             self._queue.append(operation)
-            self._submitted += 1
+            self._submitted_count += 1
             if operation.deltas is not None:
                 self._values_submitted += operation.deltas.size
-            self._changed.notify_all()
-            return self._submitted - 1
+            self._condition.notify_all()
+            return self._submitted_count - 1
 
     def wait(self, number: int) -> None:
-        """Wait until an operation has ended; raise `ClusterLost`, or the error of its callback."""
+        """Wait until an operation has ended; raise `ClusterLost`, `InvalidCall` or its callback's error."""
         if threading.current_thread() is self._thread:
-            raise InvalidCall("wait: in a callback it would wait for itself; wait outside of it")
-        with self._changed:
-            if not 0 <= number < self._submitted:
-                known = f"0..{self._submitted - 1}" if self._submitted else "none"
-                raise InvalidCall(f"wait({number}): operations so far are {known}")
-            while self._done <= number:
+            raise InvalidCall(
+                "wait: a callback is part of its operation, so it cannot wait; wait outside of it"
+            )
+        with self._condition:
+            if not 0 <= number < self._submitted_count:
+                numbers = f"0..{self._submitted_count - 1}" if self._submitted_count else "none"
+                raise InvalidCall(f"wait({number}): operations so far are {numbers}")
+            while self._done_count <= number:
                 self._check()
-                self._changed.wait()
+                self._condition.wait()
             if number in self._callback_errors:
                 raise self._callback_errors.pop(number)
 
     def wait_for_all(self) -> None:
-        with self._changed:
-            last = self._submitted - 1
+        with self._condition:
+            last = self._submitted_count - 1
         if last >= 0:
             self.wait(last)
 
     def flush(self, timeout_s: float) -> None:
-        """Wait for all operations, up to `timeout_s` without pauses; raise `ClusterLost`."""
-        with self._changed:
-            while self._done < self._submitted and timeout_s > 0:
+        """Wait for all operations for up to `timeout_s`, not counting pauses; raise `ClusterLost`."""
+        with self._condition:
+            while self._done_count < self._submitted_count and timeout_s > 0:
                 self._check()
-                began, was_open = time.monotonic(), self._is_open
-                self._changed.wait(timeout_s)
+                start_s, was_open = time.monotonic(), self._is_open
+                self._condition.wait(timeout_s)
                 if was_open:
-                    timeout_s -= time.monotonic() - began
+                    timeout_s -= time.monotonic() - start_s
 
     @property
     def values_unanswered(self) -> int:
@@ -170,31 +172,31 @@ class Engine:
 
     @property
     def steps(self) -> int:
-        """Number of completed training pushes modulo 2^32, which is the step of the next one."""
-        return self._pushes % _MOD
+        """Number of completed training pushes modulo 2^32, which is the step of the next push."""
+        return self._pushes % _STEP_MODULUS
 
     def resume(self) -> None:
-        with self._changed:
+        with self._condition:
             self._is_open = True
-            self._changed.notify_all()
+            self._condition.notify_all()
 
     def pause(self) -> None:
         """Block new calls, and wait until no operation is under way."""
-        with self._changed:
+        with self._condition:
             self._is_open = False
             while self._is_busy:
-                self._changed.wait()
+                self._condition.wait()
 
     def fail(self, error: ClusterLost) -> None:
-        with self._changed:
+        with self._condition:
             self._error = self._error or error
-            self._changed.notify_all()
+            self._condition.notify_all()
 
     def close(self, timeout_s: float | None = None) -> None:
-        """End the thread and drop what is queued; wait up to `timeout_s` (None: forever) for a callback."""
-        with self._changed:
+        """End the thread, drop queued operations; wait up to `timeout_s` (None: forever) for a callback."""
+        with self._condition:
             self._is_closing = True
-            self._changed.notify_all()
+            self._condition.notify_all()
         if threading.current_thread() is not self._thread:
             self._thread.join(timeout_s)
         if not self._thread.is_alive():
@@ -205,6 +207,7 @@ class Engine:
         release(self._socket)
 
     def _check(self) -> None:
+        # Callers hold `_condition`, except for `_drive`.
         if self._is_closing:
             raise WorkerClosed("this worker has been closed")
         if self._error is not None:
@@ -218,24 +221,24 @@ class Engine:
                 except (ClusterLost, WorkerClosed):
                     raise
                 except Exception as error:
-                    self._callback_errors[self._done] = error
-                with self._changed:
-                    self._done += 1
+                    self._callback_errors[self._done_count] = error
+                with self._condition:
+                    self._done_count += 1
                     self._is_busy = False
-                    self._changed.notify_all()
+                    self._condition.notify_all()
         except ClusterLost as error:
             self.fail(error)
         except WorkerClosed:
             pass
         finally:
-            with self._changed:
+            with self._condition:
                 self._is_busy = False
-                self._changed.notify_all()
+                self._condition.notify_all()
 
     def _next(self) -> Operation | None:
-        with self._changed:
+        with self._condition:
             while not ((self._queue and self._is_open) or self._is_closing or self._error):
-                self._changed.wait()
+                self._condition.wait()
             if self._is_closing or self._error:
                 return None
             self._is_busy = True
@@ -255,11 +258,11 @@ class Engine:
         start_ns, rpcs, recorder = time.monotonic_ns(), 0, self._recorder
         for chunk in chunks:
             positions = operation.positions[chunk]
-            answered, is_update = self._answered, not operation.word_flags & SET
+            answered_flags, is_update = self._answered_flags, not operation.word_flags & SET
             if recorder is not None and is_update:
-                answered = recorder.begin_push(positions, deltas[chunk])
+                answered_flags = recorder.begin_push(positions, deltas[chunk])
             self.client.prepare(operation.step, operation.word_flags)
-            self.client.push(self.steps, positions, deltas[chunk], answered)
+            self.client.push(self.steps, positions, deltas[chunk], answered_flags)
             rpcs += self._drive()
             self._values_answered += len(positions)
             if recorder is not None and is_update:
@@ -282,15 +285,15 @@ class Engine:
 
     def _drive(self) -> int:
         client = self.client
-        rows, changed_ns = -1, 0
+        rows, last_progress_ns = -1, 0
         while not client.idle:
             now = time.monotonic_ns()
             reason = operate(client.state, self._udp, self._wire, now + _TICK_NS)
-            # Without the lock: the next tick is early enough.
+            # Without the lock: an error that is set meanwhile is raised at the next tick.
             self._check()
             if rows != (rows := int(client.state.header.rows)):
-                changed_ns = now
-            elif now - changed_ns > SERVER_TIMEOUT_S * 1e9:
+                last_progress_ns = now
+            elif now - last_progress_ns > SERVER_TIMEOUT_S * 1e9:
                 raise ServerTimeout(self._timeout_message())
             if reason == FULL:
                 self._swap_log()
@@ -305,8 +308,8 @@ class Engine:
     def _timeout_message(self) -> str:
         state = self.client.state
         busy = cast(WindowState, state).slots["busy"]  # designs of scripts have a window
-        awaited = {COMPILED.peer(state, slot) for slot in np.flatnonzero(busy).tolist()}
-        names = ", ".join(f"{peer} ({':'.join(map(str, self._peers[peer]))})" for peer in sorted(awaited))
+        silent_servers = {COMPILED.peer(state, slot) for slot in np.flatnonzero(busy).tolist()}
+        names = ", ".join(f"{ps} ({':'.join(map(str, self._servers[ps]))})" for ps in sorted(silent_servers))
         return (
             f"no answer for {SERVER_TIMEOUT_S:.0f} s from server {names}: it, or the switch before it, "
             "has ended; see `hotline up`'s log, close all workers, and start them again"

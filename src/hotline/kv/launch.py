@@ -40,14 +40,14 @@ class UpInfo:
 def up(file: Path | None = None) -> UpInfo:
     """Start switch and servers as a run.toml says; return when workers may join. Needs root.
 
-    Raises `HotlineError`, and leaves nothing running then.
+    Leaves nothing running if it raises `HotlineError`.
     """
     settings = [] if file is None else [f"CONFIG={file.resolve()}"]
     config = load_config(settings)
-    if (found := _ask_status()) is not None:
+    if (status := _ask_status()) is not None:
         raise HotlineError(
-            f"`hotline up` runs already: process {found['pid']}, with "
-            f"{pluralize(found['workers'], 'worker')}, at {socket_path()}; `./hotline down` ends it"
+            f"`hotline up` runs already: process {status['pid']}, with "
+            f"{pluralize(status['workers'], 'worker')}, at {socket_path()}; `./hotline down` ends it"
         )
     check(config)
     folder = folder_of(config)
@@ -59,31 +59,31 @@ def up(file: Path | None = None) -> UpInfo:
 
 
 def down() -> str:
-    """End `hotline up`, or remove what a killed one left behind; return a message that says what was done."""
-    found = _ask_status()
-    if found is None:
-        return _remove_killed()
+    """End `hotline up`, or remove what a killed `hotline up` left behind; return a message to print."""
+    status = _ask_status()
+    if status is None:
+        return _remove_remnants()
     connection = Connection(socket_path())
     try:
-        found = connection.ask("down")
+        status = connection.ask("down")
     except ClusterLost:  # it ended before it could answer
         pass
     finally:
         connection.close()
     deadline = time.monotonic() + _DOWN_TIMEOUT_S
-    while is_alive(found["pid"]):
+    while is_alive(status["pid"]):
         if time.monotonic() > deadline:
             raise HotlineError(
-                f"process {found['pid']} does not end: `sudo kill -9 {found['pid']}`, then `./hotline down`"
+                f"process {status['pid']} does not end: `sudo kill -9 {status['pid']}`, then `./hotline down`"
             )
         time.sleep(_POLL_S)
-    remarks = f"; {pluralize(found['workers'], 'worker')} had not left" if found["workers"] else ""
-    if vanished := found.get("vanished"):
+    remarks = f"; {pluralize(status['workers'], 'worker')} had not left" if status["workers"] else ""
+    if vanished := status.get("vanished"):
         remarks += (
             f"; {pluralize(vanished, 'worker')} ended without leaving, "
             f"so {'its' if vanished == 1 else 'their'} last pushes may be lost"
         )
-    return f"down: process {found['pid']} has ended{remarks}"
+    return f"down: process {status['pid']} has ended{remarks}"
 
 
 def _ask_status() -> dict[str, Any] | None:
@@ -99,17 +99,20 @@ def _ask_status() -> dict[str, Any] | None:
         connection.close()
 
 
-def _remove_killed() -> str:
-    nothing = f"nothing is up at {socket_path()}"
+def _remove_remnants() -> str:
+    message = f"nothing is up at {socket_path()}"
     if os.geteuid() != 0:
-        return nothing
+        return message
     with hold_run_lock([]) as run_lock:
         routes.remove()
         socket_path().unlink(missing_ok=True)
         if not run_lock.removed:
-            return nothing
-        what = [pluralize(run_lock.removed.processes, "process", "processes"), *run_lock.removed.interfaces]
-        return f"{nothing}; removed what a killed `hotline up` had left: {', '.join(what)}"
+            return message
+        remnants = [
+            pluralize(run_lock.removed.processes, "process", "processes"),
+            *run_lock.removed.interfaces,
+        ]
+        return f"{message}; removed what a killed `hotline up` had left: {', '.join(remnants)}"
 
 
 def _start(settings: list[str], log: Path, config: Config) -> dict[str, Any]:
@@ -134,9 +137,9 @@ def _start(settings: list[str], log: Path, config: Config) -> dict[str, Any]:
     if not line:
         last = log.read_text(errors="replace").strip().splitlines()[-1:]
         return {"error": f"`hotline up` ended with code {process.wait()}: {''.join(last)} ({log})"}
-    found: dict[str, Any] = json.loads(line)
-    if "error" in found:
+    reply: dict[str, Any] = json.loads(line)
+    if "error" in reply:
         process.wait()
     else:
         process.returncode = 0  # the process goes on without this parent; avoids a ResourceWarning
-    return found
+    return reply

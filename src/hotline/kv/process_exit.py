@@ -15,7 +15,7 @@ from typing import Protocol
 
 class OpenWorker(Protocol):
     def end(self, error: BaseException | None) -> str | None:
-        """Deliver and leave, after a script's `error` if any; return a sentence on values not delivered."""
+        """Deliver and leave, after a script's `error` if any; return a sentence if values are lost."""
         ...
 
     def abandon(self) -> None:
@@ -23,7 +23,7 @@ class OpenWorker(Protocol):
         ...
 
 
-_open: list[OpenWorker] = []
+_open_workers: list[OpenWorker] = []
 _FINALIZE_PRIORITY = 100
 """Priority among multiprocessing's finalizers: before those that join its helper threads."""
 
@@ -31,18 +31,18 @@ _FINALIZE_PRIORITY = 100
 def add(worker: OpenWorker, handles_sigterm: bool) -> None:
     """Register a worker that has joined; SIGTERM becomes `SystemExit` if it had its default action."""
     # Multiprocessing ends its processes by os._exit, after its own finalizers.
-    if not _open and parent_process() is not None:
+    if not _open_workers and parent_process() is not None:
         Finalize(None, _end_workers, exitpriority=_FINALIZE_PRIORITY)
-    _open.append(worker)
+    _open_workers.append(worker)
     if handles_sigterm and _is_main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _handle_sigterm)
 
 
 def remove(worker: OpenWorker) -> None:
     """Unregister a worker that leaves. After the last one SIGTERM has its default action again."""
-    if worker in _open:
-        _open.remove(worker)
-    if not _open and _is_main_thread() and signal.getsignal(signal.SIGTERM) is _handle_sigterm:
+    if worker in _open_workers:
+        _open_workers.remove(worker)
+    if not _open_workers and _is_main_thread() and signal.getsignal(signal.SIGTERM) is _handle_sigterm:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
@@ -51,9 +51,9 @@ def _is_main_thread() -> bool:
 
 
 def _handle_sigterm(number: int, frame: FrameType | None) -> None:
-    if _open:
+    if _open_workers:
         sys.exit(128 + number)
-    # No worker is open: it was the parent's, or another thread has closed it.
+    # No worker is open: the last one was the parent's, or another thread has closed it.
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
 
@@ -61,10 +61,10 @@ def _handle_sigterm(number: int, frame: FrameType | None) -> None:
 def _end_workers() -> None:
     """End all open workers. End the process with status 1 if values were lost and it would end with 0."""
     error: BaseException | None = getattr(sys, "last_value", None) or sys.exc_info()[1]
-    losses = [loss for worker in list(_open) if (loss := worker.end(error)) is not None]
-    for loss in losses:
-        print(f"hotline: {loss}", file=sys.stderr)
-    if losses and (error is None or isinstance(error, SystemExit)):
+    messages = [message for worker in list(_open_workers) if (message := worker.end(error)) is not None]
+    for message in messages:
+        print(f"hotline: {message}", file=sys.stderr)
+    if messages and (error is None or isinstance(error, SystemExit)):
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()
@@ -72,9 +72,9 @@ def _end_workers() -> None:
 
 
 def _abandon_workers() -> None:
-    for worker in _open:
+    for worker in _open_workers:
         worker.abandon()
-    _open.clear()
+    _open_workers.clear()
 
 
 atexit.register(_end_workers)

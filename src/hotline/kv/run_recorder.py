@@ -1,4 +1,4 @@
-"""Record a script's operations in a run: ledger, logs, and the figures of a block."""
+"""Record a script's operations in a run: ledger, logs, and the counters of a block."""
 
 from __future__ import annotations
 
@@ -36,32 +36,32 @@ class RunRecorder:
         self._ledger = Ledger(job, epoch, parameters, largest, path)
         self._logs = WorkerLogs(parts, self._worker, clock_offset(), job)
         self._rpcs = RpcWriter(self._logs.write_rpcs)
-        self._on_steps, self._reported_ns = on_steps, 0
+        self._on_steps, self._last_report_ns = on_steps, 0
         self._origin = Origin(self._worker, job, self._arm, -1, 0.0, 0)
         self._operations: list[OperationRecord] = []
-        self._begun_ns = 0
-        self._pulled: OperationRecord | None = None
-        """The first pull since the last push; `_rpcs_pulled` counts the RPCs of all of them."""
-        self._rpcs_pulled = 0
+        self._block_start_ns = 0
+        self._first_pull: OperationRecord | None = None
+        """The first pull since the last push; `_pull_rpcs` counts the RPCs of all pulls since then."""
+        self._pull_rpcs = 0
         self._steps = self._lanes = 0
-        self._cpu_s, self._queued_ns = 0.0, 0
-        self._before: dict[str, int] = {}
+        self._cpu_s, self._run_queue_ns = 0.0, 0
+        self._counters_before: dict[str, int] = {}
 
     def begin_block(
         self, client: BaseClient, step: int, round: int, load: float, discard_ns: int, discard_steps: int
     ) -> None:
-        self._begun_ns = time.monotonic_ns()
-        measured = (self._begun_ns + discard_ns, step + discard_steps)
-        self._origin = Origin(self._worker, self._job, self._arm, round, load, *measured)
-        self._operations, self._pulled, self._rpcs_pulled = [], None, 0
+        self._block_start_ns = time.monotonic_ns()
+        measured_from = (self._block_start_ns + discard_ns, step + discard_steps)
+        self._origin = Origin(self._worker, self._job, self._arm, round, load, *measured_from)
+        self._operations, self._first_pull, self._pull_rpcs = [], None, 0
         self._steps = self._lanes = 0
-        self._before = client.counters
+        self._counters_before = client.counters
         self._rpcs.begin(client)
-        self._cpu_s, self._queued_ns = time.process_time(), run_queue_ns()
+        self._cpu_s, self._run_queue_ns = time.process_time(), run_queue_ns()
 
     def end_block(self, client: BaseClient) -> dict[str, object]:
         """End the block and write its logs; return the fields of `experiment.session.BlockResult`."""
-        cpu_s, queued_ns = time.process_time() - self._cpu_s, run_queue_ns() - self._queued_ns
+        cpu_s, waited_ns = time.process_time() - self._cpu_s, run_queue_ns() - self._run_queue_ns
         self._rpcs.end(client, self._origin)
         self._logs.write_operations(self._operations, self._origin)
         return {
@@ -70,9 +70,9 @@ class RunRecorder:
             "loss": None,
             "updates_sent": self._lanes,
             "cpu_s": cpu_s,
-            "runqueue_ns": queued_ns,
+            "runqueue_ns": waited_ns,
             "pid": os.getpid(),
-            **{name: count - self._before[name] for name, count in client.counters.items()},
+            **{name: count - self._counters_before[name] for name, count in client.counters.items()},
         }
 
     @property
@@ -94,27 +94,27 @@ class RunRecorder:
     def record_operation(
         self, op: str, operation: Operation, iteration: int, start_ns: int, rpcs: int
     ) -> None:
-        # A call made before the block has waited for it; that wait is not latency.
-        due = max(operation.submitted_ns, self._begun_ns)
+        # A call submitted before the block has waited for its begin; that wait is not latency.
+        due = max(operation.submitted_ns, self._block_start_ns)
         now = time.monotonic_ns()
         record = OperationRecord(iteration, op, due, start_ns, now, rpcs)
         self._operations.append(record)
         if not operation.is_training:
             return
         if op == "pull":
-            self._pulled = self._pulled or record
-            self._rpcs_pulled += rpcs
+            self._first_pull = self._first_pull or record
+            self._pull_rpcs += rpcs
         else:
             self._end_step(record, len(operation.positions))
 
     def _end_step(self, push: OperationRecord, lanes: int) -> None:
-        first, rpcs = self._pulled or push, self._rpcs_pulled + push.rpcs
+        first, rpcs = self._first_pull or push, self._pull_rpcs + push.rpcs
         self._operations.append(
             OperationRecord(push.iteration, "step", first.scheduled, first.start, push.end, rpcs)
         )
-        self._pulled, self._rpcs_pulled = None, 0
+        self._first_pull, self._pull_rpcs = None, 0
         self._steps += 1
         self._lanes += lanes
-        if push.end - self._reported_ns >= _REPORT_NS:
-            self._reported_ns = push.end
+        if push.end - self._last_report_ns >= _REPORT_NS:
+            self._last_report_ns = push.end
             self._on_steps(self._steps)

@@ -26,7 +26,7 @@ from hotline.kv.archive import load_archive, state_arrays
 from hotline.kv.block_commands import BlockCommandListener
 from hotline.kv.calls import Rows, check_finite, check_keys, check_out, check_values
 from hotline.kv.connection import ClusterLost, Connection, NotConnected
-from hotline.kv.conversion import NOT_FINITE, from_bits, from_fixed, to_fixed, warm
+from hotline.kv.conversion import NOT_FINITE, compile_all, from_bits, from_fixed, to_fixed
 from hotline.kv.engine import MAX_CHUNK, Engine, InvalidCall, Operation, WorkerClosed
 from hotline.kv.run_recorder import RunRecorder
 from topologies.embedding_tables import DEFAULT_SCALE, Table, make_tables
@@ -51,11 +51,11 @@ class NotDelivered(HotlineError):
 class Worker:
     """One of `size` workers of a job, with tables that all of them push to and pull from.
 
-    `tables` is name -> (rows, dim). Values are fixed point in units of 1 / `scale`, which is one number or a
-    number by name. With an `optimiser`, a text such as "adagrad(lr=0.1)" or a text by name, servers apply it:
-    values are float32, and pushes are gradients in units of 1 / `scale` (docs/optimisers.md). All workers
-    declare the same tables. `connect` is the socket that `hotline up` has
-    printed. A run sets both `connect` and `rank` for the scripts that it starts.
+    `tables` is name -> (rows, dim). Values are fixed point in units of 1 / `scale`, which is a number, or
+    a dict with a number for each table. With an `optimiser`, a text such as "adagrad(lr=0.1)" or a dict with
+    a text for each table, servers apply it: values are float32, and pushes are gradients in units of
+    1 / `scale` (docs/optimisers.md). All workers declare the same tables. `connect` is the socket that
+    `hotline up` has printed. A run sets both `connect` and `rank` for the scripts that it starts.
 
     Calls return the number of an operation at once, and operations are executed in their order. Keys are
     integers [n], each once, in any order; values are float32 [n, dim], or [n] if dim is 1. Pushed arrays are
@@ -73,13 +73,13 @@ class Worker:
         self.tables = make_tables(tables, scale, optimiser)
         self.saturated = dict.fromkeys(self.tables, 0)
         """Table -> number of pushed values beyond int32, which were clipped to its limits."""
-        self._pushed: set[str] = set()
+        self._written_tables: set[str] = set()
         self._steps = dict.fromkeys(self.tables, 0)
         self._engine: Engine | None = None
         self._block_commands: BlockCommandListener | None = None
         self._is_closed, self._closed_message = False, "this worker has been closed"
         requested_rank = _rank_of_run() if rank is None else rank
-        warm()
+        compile_all()
         self._connection = Connection(socket_path(connect), self._on_lost)
         try:
             terms = self._connection.ask("join", tables=self.tables.declared(), rank=requested_rank)
@@ -112,9 +112,9 @@ class Worker:
         self._connection.send("steps", steps=steps)
 
     def init(self, values: Floats, table: str | None = None) -> bool:
-        """Set a table to values [rows, dim], if no other worker has; return whether these values were used.
+        """Set a table to values [rows, dim], unless another worker has; return whether this worker did.
 
-        It returns when the table is set. Call it before any push to the table.
+        Returns when the table is set. Call it before any push to the table.
         """
         return self._init(self.tables.named(table), values, {})
 
@@ -123,36 +123,36 @@ class Worker:
 
         All workers call it, instead of `init`; return whether this worker has set a table.
         """
-        found = load_archive(path, self.tables)
-        was_first = [self._init(table, *found[table.name].arrays) for table in self.tables.values()]
-        self._steps = {name: found[name].steps for name in self.tables}
-        return any(was_first)
+        archive = load_archive(path, self.tables)
+        were_set = [self._init(table, *archive[table.name].arrays) for table in self.tables.values()]
+        self._steps = {name: archive[name].steps for name in self.tables}
+        return any(were_set)
 
-    def _init(self, chosen: Table, values: Floats, states: Mapping[int, Floats]) -> bool:
-        checked = check_values(values, chosen.rows, chosen)
-        check_finite(checked, chosen)
-        if chosen.name in self._pushed:
+    def _init(self, target: Table, values: Floats, states: Mapping[int, Floats]) -> bool:
+        array = check_values(values, target.rows, target)
+        check_finite(array, target)
+        if target.name in self._written_tables:
             raise InvalidCall(
-                f"init of table {chosen.name}: it was set or pushed to before; use push to add to it"
+                f"init of table {target.name}: it was set or pushed to before; use push to add to it"
             )
-        self._pushed.add(chosen.name)
-        if not self._connection.ask("init", table=chosen.name)["is_first"]:
+        self._written_tables.add(target.name)
+        if not self._connection.ask("init", table=target.name)["is_first"]:
             return False
-        if chosen.optimiser is None:
-            for rows in _row_chunks(chosen):
-                self._open_engine.wait(self._submit(chosen, rows, checked[rows.keys], is_training=False))
+        if target.optimiser is None:
+            for rows in _row_chunks(target):
+                self._open_engine.wait(self._submit(target, rows, array[rows.keys], is_training=False))
         else:
-            for word, words in {0: checked, **states}.items():
-                self._set(chosen, words, word)
-        self._connection.ask("set", table=chosen.name)
+            for word, words in {0: array, **states}.items():
+                self._set(target, words, word)
+        self._connection.ask("set", table=target.name)
         return True
 
-    def _set(self, chosen: Table, values: Floats, word: int) -> None:
-        for rows in _row_chunks(chosen):
+    def _set(self, target: Table, values: Floats, word: int) -> None:
+        for rows in _row_chunks(target):
             words = np.ascontiguousarray(values[rows.keys]).reshape(-1).view(np.uint32)
             self._open_engine.wait(
                 self._open_engine.submit(
-                    Operation(chosen.parameters(rows.keys), words, is_training=False, word_flags=SET | word)
+                    Operation(target.parameters(rows.keys), words, is_training=False, word_flags=SET | word)
                 )
             )
 
@@ -163,44 +163,44 @@ class Worker:
 
         If the table has an optimiser, the values are gradients.
         """
-        chosen = self.tables.named(table)
-        rows = check_keys(keys, chosen)
-        return self._submit(chosen, rows, check_values(values, len(rows.keys), chosen), callback=callback)
+        target = self.tables.named(table)
+        rows = check_keys(keys, target)
+        return self._submit(target, rows, check_values(values, len(rows.keys), target), callback=callback)
 
     def pull(
         self, keys: ArrayLike, out: Floats, table: str | None = None, callback: Callback | None = None
     ) -> int:
         """Fetch rows [n] of a table into `out` [n, dim]; return the operation's number."""
-        chosen = self.tables.named(table)
-        rows = check_keys(keys, chosen)
-        return self._submit(chosen, rows, None, check_out(out, len(rows.keys), chosen), callback)
+        target = self.tables.named(table)
+        rows = check_keys(keys, target)
+        return self._submit(target, rows, None, check_out(out, len(rows.keys), target), callback)
 
     def push_pull(
         self, keys: ArrayLike, values: Floats, out: Floats, table: str | None = None,
         callback: Callback | None = None,
     ) -> int:  # fmt: skip
         """Push to rows, and then pull them; return the operation's number."""
-        chosen = self.tables.named(table)
-        rows = check_keys(keys, chosen)
-        pushed = check_values(values, len(rows.keys), chosen)
-        return self._submit(chosen, rows, pushed, check_out(out, len(rows.keys), chosen), callback)
+        target = self.tables.named(table)
+        rows = check_keys(keys, target)
+        pushed = check_values(values, len(rows.keys), target)
+        return self._submit(target, rows, pushed, check_out(out, len(rows.keys), target), callback)
 
     def wait(self, ts: int) -> None:
-        """Wait until an operation and all before it have ended: `out` is filled, its callback has run."""
+        """Wait until an operation and all before it have ended, `out` is filled and callbacks have run."""
         self._open_engine.wait(ts)
 
     def barrier(self) -> None:
-        """Wait until this worker's operations are done, and all `size` workers have called it."""
+        """Wait until this worker's operations are done, and all `size` workers have called `barrier`."""
         self._open_engine.wait_for_all()
         self._connection.ask("barrier")
 
     def report(self, loss: float, **more: float) -> None:
         """Report training metrics by name; `hotline up` appends them to `reports.jsonl`."""
-        reported = {"loss": loss, **more}
-        values = {name: _as_number(value) for name, value in reported.items()}
+        metrics = {"loss": loss, **more}
+        values = {name: _as_number(value) for name, value in metrics.items()}
         for name, value in values.items():
             if not isfinite(value):
-                raise InvalidCall(f"report: expected a finite number as {name}, got {reported[name]!r}")
+                raise InvalidCall(f"report: expected a finite number as {name}, got {metrics[name]!r}")
         self._check_open()
         self._connection.send("report", **values)
 
@@ -208,11 +208,11 @@ class Worker:
         """Return all rows of a table [rows, dim], after all of this worker's operations."""
         return self._read(self.tables.named(table))
 
-    def _read(self, chosen: Table, word: int = 0) -> Floats:
-        values = np.empty((chosen.rows, chosen.dim), np.float32)
-        for rows in _row_chunks(chosen):
+    def _read(self, target: Table, word: int = 0) -> Floats:
+        values = np.empty((target.rows, target.dim), np.float32)
+        for rows in _row_chunks(target):
             out = values[rows.keys[0] : rows.keys[-1] + 1]
-            self._open_engine.wait(self._submit(chosen, rows, None, out, is_training=False, word_flags=word))
+            self._open_engine.wait(self._submit(target, rows, None, out, is_training=False, word_flags=word))
         return values
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -226,8 +226,8 @@ class Worker:
 
     def parameters(self, keys: ArrayLike, table: str | None = None) -> NDArray[np.uint64]:
         """Return the keys of rows [n] in update logs and hot sets: a parameter for each value [n * dim]."""
-        chosen = self.tables.named(table)
-        return chosen.parameters(check_keys(keys, chosen).keys).astype(np.uint64)
+        target = self.tables.named(table)
+        return target.parameters(check_keys(keys, target).keys).astype(np.uint64)
 
     def close(self) -> None:
         """Wait until all operations are done, and leave; warn of saturated values. May be called again."""
@@ -256,7 +256,7 @@ class Worker:
         """Leave at the end of a script that does not call `close`, after `error` if that is not None.
 
         Operations under way are executed for up to `EXIT_S`. They are dropped after Ctrl-C, and after an
-        error in a run, which then has failed. Return a sentence about pushed values not delivered, or None.
+        error in a run, which fails the run. Return a sentence about pushed values not delivered, or None.
         """
         if self._is_closed:
             return None
@@ -272,12 +272,12 @@ class Worker:
                 reason = str(lost)
             except (KeyboardInterrupt, SystemExit):  # Ctrl-C or SIGTERM during the wait
                 pass
-        is_in_order = not has_failed and engine.values_unanswered == 0
-        self._leave(is_in_order, timeout_s=_LEAVE_S)
-        if not (missing := engine.values_unanswered):
+        is_orderly = not has_failed and engine.values_unanswered == 0
+        self._leave(is_orderly, timeout_s=_LEAVE_S)
+        if not (count := engine.values_unanswered):
             return None
         undelivered = (
-            f"worker {self.rank} ended with {pluralize(missing, 'pushed value')} not delivered: {reason}"
+            f"worker {self.rank} ended with {pluralize(count, 'pushed value')} not delivered: {reason}"
         )
         if has_failed:
             return undelivered
@@ -289,44 +289,44 @@ class Worker:
         self._is_closed = True
         self._closed_message = (
             f"this worker belongs to process {os.getppid()}, which has forked this one: "
-            "make a hotline.Worker here, or train there"
+            "make a hotline.Worker in this process, or train in the parent"
         )
         self._connection.abandon()
         if self._engine is not None:
             self._engine.abandon()
 
     def _submit(
-        self, chosen: Table, rows: Rows, values: Floats | None, out: Floats | None = None,
+        self, target: Table, rows: Rows, values: Floats | None, out: Floats | None = None,
         callback: Callback | None = None, is_training: bool = True, word_flags: int = 0,
     ) -> int:  # fmt: skip
         engine = self._open_engine
         deltas = None
         if values is not None:
-            ordered = values if rows.order is None else values[rows.order]
-            deltas, saturated = to_fixed(ordered, chosen.scale)
-            if saturated == NOT_FINITE:
-                check_finite(values, chosen)  # raises, with the position
-        on_values = None if out is None else _copy_into(chosen, rows, out)
+            sorted_values = values if rows.order is None else values[rows.order]
+            deltas, clipped_count = to_fixed(sorted_values, target.scale)
+            if clipped_count == NOT_FINITE:
+                check_finite(values, target)  # raises, with the position
+        on_values = None if out is None else _copier_into(target, rows, out)
         number = engine.submit(
             Operation(
-                chosen.parameters(rows.keys), deltas, on_values, callback, is_training,
-                step=self._steps[chosen.name], word_flags=word_flags,
+                target.parameters(rows.keys), deltas, on_values, callback, is_training,
+                step=self._steps[target.name], word_flags=word_flags,
             )
         )  # fmt: skip
         if values is not None:
-            self._steps[chosen.name] += 1
-            self.saturated[chosen.name] += saturated
-            self._pushed.add(chosen.name)
+            self._steps[target.name] += 1
+            self.saturated[target.name] += clipped_count
+            self._written_tables.add(target.name)
         return number
 
-    def _leave(self, is_in_order: bool = True, timeout_s: float | None = None) -> None:
+    def _leave(self, is_orderly: bool = True, timeout_s: float | None = None) -> None:
         if self._is_closed:
             return
         self._is_closed = True
         process_exit.remove(self)
         if self._engine is not None:
             self._engine.close(timeout_s)
-        last = {} if self._block_commands is None else self._block_commands.close()
+        block_fields = {} if self._block_commands is None else self._block_commands.close()
         saturated = {name: number for name, number in self.saturated.items() if number}
         for name, number in saturated.items():
             limit = 2**31 / self.tables[name].scale
@@ -334,8 +334,8 @@ class Worker:
                 "table %s: %d pushed values were beyond ±%g, and were clipped to it", name, number, limit
             )
         try:
-            if is_in_order:
-                self._connection.ask("leave", timeout_s, saturated=saturated, **last)
+            if is_orderly:
+                self._connection.ask("leave", timeout_s, saturated=saturated, **block_fields)
         except ClusterLost:
             log.debug("the rendezvous has gone, so leaving is not announced")
         finally:
@@ -368,7 +368,9 @@ def _rank_of_run() -> int | None:
     if rank is None:
         return None
     if not rank.isdecimal():
-        raise InvalidCall(f"{RANK_VARIABLE}={rank}: expected a rank, 0 or more, which only a run sets")
+        raise InvalidCall(
+            f"{RANK_VARIABLE}={rank}: expected an integer of at least 0; only a run sets this variable"
+        )
     return int(rank)
 
 
@@ -376,8 +378,8 @@ def _make_engine(
     terms: Mapping[str, Any], parameters: int, make_recorder: Callable[[int], RunRecorder] | None
 ) -> Engine:
     host, port = terms["address"]
-    peers = [(peer, number) for peer, number in terms["peers"]]
-    only_from = common_port(peers) if design(terms["design"]).has_services else None
+    servers = [(address, number) for address, number in terms["peers"]]
+    only_from = common_port(servers) if design(terms["design"]).has_services else None
     try:
         sock = open_udp((host, port), only_from=only_from)
     except OSError as error:
@@ -387,17 +389,17 @@ def _make_engine(
         ) from None
     try:
         caller = Caller(terms["job"], terms["rank"] + 1, terms["epoch"])
-        return Engine(caller, terms["design"], parameters, terms["window"], peers, sock, make_recorder)
+        return Engine(caller, terms["design"], parameters, terms["window"], servers, sock, make_recorder)
     except BaseException:
         sock.close()
         raise
 
 
-def _copy_into(chosen: Table, rows: Rows, out: Floats) -> Callable[[NDArray[np.uint32]], None]:
+def _copier_into(target: Table, rows: Rows, out: Floats) -> Callable[[NDArray[np.uint32]], None]:
     def on_values(units: NDArray[np.uint32]) -> None:
         ordered = out if rows.order is None else np.empty(out.shape, np.float32)
-        if chosen.optimiser is None:
-            from_fixed(units, chosen.scale, ordered)
+        if target.optimiser is None:
+            from_fixed(units, target.scale, ordered)
         else:
             from_bits(units, ordered)
         if ordered is not out:
@@ -406,6 +408,6 @@ def _copy_into(chosen: Table, rows: Rows, out: Floats) -> Callable[[NDArray[np.u
     return on_values
 
 
-def _row_chunks(chosen: Table) -> list[Rows]:
-    step = max(1, MAX_CHUNK // chosen.dim)
-    return [Rows(np.arange(at, min(at + step, chosen.rows)), None) for at in range(0, chosen.rows, step)]
+def _row_chunks(target: Table) -> list[Rows]:
+    step = max(1, MAX_CHUNK // target.dim)
+    return [Rows(np.arange(at, min(at + step, target.rows)), None) for at in range(0, target.rows, step)]

@@ -43,30 +43,30 @@ class Curve:
 
     @property
     def title(self) -> str:
-        found = self.coverage
-        return f"{self.name}: {pluralize(found.updates, 'update')} of {pluralize(found.keys, 'key')}"
+        coverage = self.coverage
+        return f"{self.name}: {pluralize(coverage.updates, 'update')} of {pluralize(coverage.keys, 'key')}"
 
     @property
     def advice(self) -> str:
         share = f"{self.chosen:,} keys take {self.coverage.share(self.chosen):.1%} of the updates"
         if self.chosen > self.coverage.limit:
-            each = "" if self.jobs == 1 else f" for each of {self.jobs} jobs"
-            return f"{share}, but the tables hold {self.coverage.limit:,}{each}"
+            per_job = "" if self.jobs == 1 else f" for each of {self.jobs} jobs"
+            return f"{share}, but the tables hold {self.coverage.limit:,}{per_job}"
         return share if self.is_access_log else f"{share}: `hotline hotset build --top-k {self.chosen}`"
 
     @property
     def marks(self) -> dict[int, str]:
-        """Values of k with a name: the knee, the tables' limit and the chosen one."""
-        found, marks = self.coverage, dict[int, str]()
-        for k, name in ((found.knee, "knee"), (found.limit, "table limit"), (self.chosen, "chosen")):
+        """Names of some values of k: the knee, the limit of the tables and the chosen k."""
+        coverage, marks = self.coverage, dict[int, str]()
+        for k, name in ((coverage.knee, "knee"), (coverage.limit, "table limit"), (self.chosen, "chosen")):
             marks[k] = f"{marks[k]}, {name}" if k in marks else name
         return marks
 
     def rows(self) -> list[tuple[int, float, str]]:
         """Return k, share and mark, for round values of k and those with a name."""
-        found, marks = self.coverage, self.marks
-        shown = sorted({*takewhile(lambda k: k < found.keys, _ROUND_VALUES), found.keys, *marks})
-        return [(k, found.share(k), marks.get(k, "")) for k in shown]
+        coverage, marks = self.coverage, self.marks
+        ks = sorted({*takewhile(lambda k: k < coverage.keys, _ROUND_VALUES), coverage.keys, *marks})
+        return [(k, coverage.share(k), marks.get(k, "")) for k in ks]
 
     def plot(self) -> Figure:
         """Draw the share of the updates against the number of keys."""
@@ -99,11 +99,11 @@ def curve(
     """Return the coverage curve of logs, as `hotline hotset curve` does; raises `DataError`."""
     paths, options = paths_of(files), read_options(columns, batch, skip_bad)
     with TemporaryDirectory() as scratch:
-        found, steps = _coverage(paths, job, options, Path(scratch), jobs, scheduler)
-        chosen = top_k or found.recommended_top_k
+        curve_coverage, steps = _coverage(paths, job, options, Path(scratch), jobs, scheduler)
+        chosen = top_k or curve_coverage.recommended_top_k
         tables = () if steps is None else tuple(shares_by_table(steps, chosen))
     notes = () if steps is None else steps.notes
-    return Curve(", ".join(map(str, paths)), found, chosen, jobs, tables, notes, steps is not None)
+    return Curve(", ".join(map(str, paths)), curve_coverage, chosen, jobs, tables, notes, steps is not None)
 
 
 def _coverage(

@@ -22,7 +22,7 @@ class _Pull(NamedTuple):
     keys: Tensor  # ascending keys [rows], each once
     places: Tensor  # index in `keys` of each key of the input, in the input's shape
     rows: Tensor  # float32 [rows, dim], complete when `wait` returns
-    ts: int
+    ts: int  # number of the operation, for `Worker.wait`
 
 
 class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is not installed it has no type
@@ -38,7 +38,7 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
     raise `InvalidCall`. `kv.init` initialises the table and `kv.read` reads it: there is no `weight`, and
     PyTorch's optimisers do not see the rows.
 
-    Each `backward` immediately steps the rows: by the table's optimiser at the servers, or else by SGD,
+    Each `backward` immediately updates the rows: by the table's optimiser at the servers, or else by SGD,
     for which -`lr` times the gradient is pushed. Gradients of the same row are added up before they
     are pushed, and what several workers push is added up at the servers. So neither momentum nor what changes
     gradients after `backward`, such as `clip_grad_norm_`, reaches the rows: clip in a hook of the output
@@ -53,13 +53,13 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
         table: str | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        chosen = kv.tables.named(table)
-        self.kv, self.table, self._optimiser = kv, chosen.name, chosen.optimiser
-        self.num_embeddings, self.embedding_dim = chosen.rows, chosen.dim
+        declared = kv.tables.named(table)
+        self.kv, self.table, self._optimiser = kv, declared.name, declared.optimiser
+        self.num_embeddings, self.embedding_dim = declared.rows, declared.dim
         for is_invalid, message in (
             (
-                (num_embeddings, embedding_dim) != (chosen.rows, chosen.dim),
-                f"{num_embeddings!r} × {embedding_dim!r}: it was declared as {chosen.rows} × {chosen.dim}",
+                (num_embeddings, embedding_dim) != (declared.rows, declared.dim),
+                f"{num_embeddings!r} × {embedding_dim!r}: the table is {declared.rows} × {declared.dim}",
             ),
             (max_norm is not None, f"expected max_norm None, got {max_norm}: servers only add to rows"),
             (scale_grad_by_freq, f"expected scale_grad_by_freq False, got {scale_grad_by_freq}"),
@@ -67,8 +67,8 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
             (not sparse, f"expected sparse True, got {sparse}: only rows that are used are pushed"),
             (_weight is not None, "_weight: rows are at the servers; kv.init sets them"),
             (
-                padding_idx is not None and not -chosen.rows <= padding_idx < chosen.rows,
-                f"padding_idx = {padding_idx}: the table has {chosen.rows} rows",
+                padding_idx is not None and not -declared.rows <= padding_idx < declared.rows,
+                f"padding_idx = {padding_idx}: the table has {declared.rows} rows",
             ),
             (
                 torch.device(device or "cpu").type != "cpu",
@@ -77,9 +77,9 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
             (dtype not in (None, torch.float32), f"expected dtype torch.float32, got {dtype}"),
         ):
             if is_invalid:
-                raise self._invalid(message)
+                raise self._invalid_call(message)
         self.mode, self.include_last_offset = mode, include_last_offset
-        self.padding_idx = None if padding_idx is None else padding_idx % chosen.rows
+        self.padding_idx = None if padding_idx is None else padding_idx % declared.rows
         self.lr = lr
         self._pulls: list[_Pull] = []
 
@@ -92,19 +92,19 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
     def lr(self, lr: float | None) -> None:
         if self._optimiser is not None:
             if lr is not None:
-                raise self._invalid(f"lr={lr!r} and {self._optimiser}, which has the rate; leave lr out")
+                raise self._invalid_call(f"lr={lr!r} and {self._optimiser}, which has the rate; leave lr out")
         elif lr is None:
-            raise self._invalid("expected lr, or a table with an optimiser")
+            raise self._invalid_call("expected lr, or a table with an optimiser")
         elif not isfinite(lr) or lr < 0:
-            raise self._invalid(f"expected a finite lr of at least 0, got {lr!r}")
+            raise self._invalid_call(f"expected a finite lr of at least 0, got {lr!r}")
         self._lr = None if lr is None else float(lr)
 
     def prefetch(self, input: Tensor) -> None:
         """Begin to pull the rows of an input for `forward`, with their present values; return at once."""
-        self._check(input)
+        self._check_input(input)
         if len(self._pulls) == MAX_PREFETCHED:
-            raise self._invalid(
-                f"prefetch: {MAX_PREFETCHED} inputs are prefetched already; call forward with one first"
+            raise self._invalid_call(
+                f"prefetch: {MAX_PREFETCHED} inputs are prefetched; first call forward with one of them"
             )
         self._pulls.append(self._pull(input))
 
@@ -115,8 +115,8 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
 
         Keys are int32 or int64; a bag may be empty, or have a key twice.
         """
-        self._check(input)
-        pull = self._prefetched(input) or self._pull(input)
+        self._check_input(input)
+        pull = self._take_prefetched(input) or self._pull(input)
         self.kv.wait(pull.ts)
         rows = pull.rows.requires_grad_()
         rows.register_hook(partial(self._push, pull.keys))
@@ -130,14 +130,14 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
     def extra_repr(self) -> str:
         return f"{self.num_embeddings}, {self.embedding_dim}, mode={self.mode!r}, table={self.table!r}"
 
-    def _prefetched(self, input: Tensor) -> _Pull | None:
+    def _take_prefetched(self, input: Tensor) -> _Pull | None:
         for at, pull in enumerate(self._pulls):
             if input.dtype == pull.input.dtype and torch.equal(input, pull.input):
                 del self._pulls[: at + 1]
                 return pull
         return None
 
-    def _check(self, input: Any) -> None:
+    def _check_input(self, input: Any) -> None:
         if not isinstance(input, Tensor) or input.dtype not in (torch.int32, torch.int64) or not input.is_cpu:
             what = f"{input.dtype} on {input.device}" if isinstance(input, Tensor) else type(input).__name__
             raise InvalidArgument(
@@ -158,13 +158,13 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
 
     def _push(self, keys: Tensor, gradient: Tensor) -> None:
         """Push the gradient, which `backward` has summed over all uses of these rows, or -`lr` times it."""
-        steps = gradient.detach()
+        deltas = gradient.detach()
         if self._lr is not None:
-            steps = steps * -self._lr
+            deltas = deltas * -self._lr
         if self.padding_idx is not None:
-            trained = keys != self.padding_idx
-            keys, steps = keys[trained], steps[trained]
-        self.kv.push(keys.numpy(), steps.numpy(), self.table)
+            is_trained = keys != self.padding_idx
+            keys, deltas = keys[is_trained], deltas[is_trained]
+        self.kv.push(keys.numpy(), deltas.numpy(), self.table)
 
-    def _invalid(self, message: str) -> InvalidCall:
+    def _invalid_call(self, message: str) -> InvalidCall:
         return InvalidCall(f"EmbeddingBag of table {self.table}: {message}")
