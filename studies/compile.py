@@ -20,7 +20,7 @@ _CALLED_MODULES = {  # modules of other packages that the compiled code of a stu
 
 
 def entry_point(function: F) -> F:
-    """Compile a function that Python calls, to run without the GIL; its code is cached on disk."""
+    """Compile a function that Python calls, to run without the GIL; the machine code is cached on disk."""
     study = Path(function.__code__.co_filename).relative_to(_STUDIES).parts[0]
     return cached_entry_point(function, _STUDIES / study, sources(study))
 

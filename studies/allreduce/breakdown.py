@@ -3,12 +3,12 @@
 The parts add up to the time of the last run:
 
 - *values*: transmission of the values alone on the busiest link, by calculation;
-- *headers*: its further busy time, with headers, acknowledgements, preambles and gaps;
+- *headers*: the further busy time of that link, with headers, acknowledgements, preambles and gaps;
 - *filling up*: filling the pipeline, with store and forward; cables and switch have no delay yet;
 - *a round trip*: at most one, from a worker to the switch or host that answers, by calculation;
 - *the window*: the rest of the delay of cables and switch: workers wait for results with a full window;
 - *hosts*: the agents' measured time per packet;
-- *retransmissions*: with lost frames.
+- *retransmissions*: the delay by lost frames.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ ONE_WAY_S = (2 * DELAY_US + SWITCH_US) / 1e6
 
 
 def parts_of(point: Reduce, runs: Mapping[str, Reduced]) -> dict[str, float]:
-    """Return the seconds of each part, from the runs of `studies.allreduce.plan.in_parts`."""
+    """Return the seconds of each part, from the runs of `studies.allreduce.plan.breakdown_points`."""
     ideal, latency, hosts, loss = (runs[name] for name in ("no-latency", "latency", "host-costs", "loss"))
-    delayed = latency.seconds - ideal.seconds
-    trip = min(round_trip_s(point), delayed)
-    found = (
+    delay_s = latency.seconds - ideal.seconds
+    trip_s = min(round_trip_s(point), delay_s)
+    seconds = (
         ideal.payload_limit_s,
         ideal.limit_s - ideal.payload_limit_s,
         ideal.seconds - ideal.limit_s,
-        trip,
-        delayed - trip,
+        trip_s,
+        delay_s - trip_s,
         hosts.seconds - latency.seconds,
         loss.seconds - hosts.seconds,
     )
-    return dict(zip(PARTS, found, strict=True))
+    return dict(zip(PARTS, seconds, strict=True))
 
 
 def round_trip_s(point: Reduce) -> float:

@@ -35,8 +35,8 @@ def figures_of(numbers: Numbers) -> Iterator[Figure]:
         Axis("share of the frames that are lost", is_log=True), goodput,
         list(_panels(numbers.goodput_by_loss, _MILLIONS)), kind="points",
         caption=f"{n}, {workers}. The leftmost points are without loss. Median of the seeds, and their "
-        "range. What is lost is sent again after 20 ms or more, or as the published code does: SwitchML's "
-        "after 1 ms, ATP's after 0.2 ms without any packet.",
+        "range. Lost packets are sent again after 20 ms or more, or after the published time-outs: "
+        "in SwitchML 1 ms, in ATP 0.2 ms without any packet.",
     )  # fmt: skip
     yield Figure(
         "allreduce-taken", "Goodput with another job at the switch",
@@ -58,7 +58,7 @@ def figures_of(numbers: Numbers) -> Iterator[Figure]:
             f"allreduce-{name}", title, Axis("jobs"), axis,
             list(_jobs_panels(numbers.jobs, column)),
             caption="Jobs of 4 workers at 100 Gbit/s, by the slots or cells of the switch that they share. "
-            "In the last panel all workers have one uplink, and memory is plenty.",
+            "In the last panel all workers share one uplink, and the memory is no limit.",
         )  # fmt: skip
     yield breakdown(numbers.limits, f"{n}, {workers}")
     yield from _loss_curves(numbers.training)
@@ -89,15 +89,13 @@ def _jobs_panels(rows: Sequence[JobsRow], column: str) -> Iterator[Panel]:
         ])  # fmt: skip
 
 
-def breakdown(limits: Sequence[Limit], what: str) -> Figure:
+def breakdown(limits: Sequence[Limit], subject: str) -> Figure:
     panels = []
     for gbit in dict.fromkeys(limit.gbit for limit in limits):
-        found = [limit for limit in limits if limit.gbit == gbit]
-        names = [limit.scheme for limit in found]
+        bars = [limit for limit in limits if limit.gbit == gbit]
+        names = [limit.scheme for limit in bars]
         series = [
-            Series(
-                part, names, np.array([limit.parts_ms[part] / limit.payload_ms for limit in found]), colour
-            )
+            Series(part, names, np.array([limit.parts_ms[part] / limit.payload_ms for limit in bars]), colour)
             for part, colour in zip(PARTS, COLOURS, strict=True)
             if part in LINK_PARTS
         ]
@@ -105,25 +103,25 @@ def breakdown(limits: Sequence[Limit], what: str) -> Figure:
     return Figure(
         "allreduce-parts", "What the time of an all-reduce is made of", Axis("times the limit for values"),
         Axis(""), panels, kind="bars",
-        caption=f"{what}; hosts take no time, and nothing is lost. The text below explains the parts.",
+        caption=f"{subject}; hosts take no time, and nothing is lost. The text below explains the parts.",
     )  # fmt: skip
 
 
 def _loss_curves(training: Sequence[TrainingRow]) -> Iterator[Figure]:
-    for name, along, title in (
+    for name, column, title in (
         ("allreduce-loss-steps", "step", "mini-batches of all workers"),
         ("allreduce-loss-time", "ms", "ms"),
     ):
         panels = []
         for question in dict.fromkeys(each.question for each in training):
-            found = [each for each in training if each.question == question]
+            rows = [each for each in training if each.question == question]
             panels.append(
                 Panel(question, [
                     Series(
-                        each.arm, np.array(each.loss_curve[along]), np.array(each.loss_curve["loss"]),
+                        each.arm, np.array(each.loss_curve[column]), np.array(each.loss_curve["loss"]),
                         ARMS[each.arm].colour, dash=0 if each.waits else 2,
                     )
-                    for each in found
+                    for each in rows
                 ])
             )  # fmt: skip
         yield Figure(

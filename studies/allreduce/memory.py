@@ -19,7 +19,7 @@ _OPTIONAL_REGISTERS = ("stale_chunk_filter.numbers", "slot_timeout.since", "clai
 class Memory(Strict):
     arm: str
     slots: int
-    values: int
+    values: int  # values of a slot
     value_bytes: int
     other_bytes: int
 
@@ -29,24 +29,38 @@ class Memory(Strict):
 
 
 def memories() -> list[Memory]:
-    switchml_registers = _registers(switchml.DESIGN)
-    checked = {name: n for name, n in switchml_registers.items() if "slot_timeout.since" not in name}
-    hot = _registers(hotset.DESIGN)
+    switchml_registers = _register_bytes(switchml.DESIGN)
+    checked_registers = {
+        name: n for name, n in switchml_registers.items() if "slot_timeout.since" not in name
+    }
+    hotset_registers = _register_bytes(hotset.DESIGN)
     entries = 2 * SLOTS
     return [
-        _memory("switchml", _published(switchml_registers), "value_", entries, VALUES),
-        _memory("switchml-checked", checked, "value_", entries, VALUES),
-        _memory("atp", _published(_registers(atp.DESIGN)), "value_", CELLS, atp_packet.VALUES),
-        _memory("atp-checked", _registers(atp.DESIGN), "value_", CELLS, atp_packet.VALUES),
-        _memory("offload", hot, "aggregate_", sum(".values" in name for name in hot) * _slots_of(hot), 1),
+        _memory("switchml", _without_optional_registers(switchml_registers), "value_", entries, VALUES),
+        _memory("switchml-checked", checked_registers, "value_", entries, VALUES),
+        _memory(
+            "atp",
+            _without_optional_registers(_register_bytes(atp.DESIGN)),
+            "value_",
+            CELLS,
+            atp_packet.VALUES,
+        ),
+        _memory("atp-checked", _register_bytes(atp.DESIGN), "value_", CELLS, atp_packet.VALUES),
+        _memory(
+            "offload",
+            hotset_registers,
+            "aggregate_",
+            sum(".values" in name for name in hotset_registers) * _slots_of(hotset_registers),
+            1,
+        ),
         *(
-            _memory(each.name, _registers(each), "", 0, 0)
+            _memory(each.name, _register_bytes(each), "", 0, 0)
             for each in (none.DESIGN, psdense.DESIGN, ring.DESIGN)
         ),
     ]
 
 
-def _published(registers: dict[str, int]) -> dict[str, int]:
+def _without_optional_registers(registers: dict[str, int]) -> dict[str, int]:
     return {name: n for name, n in registers.items() if not any(key in name for key in _OPTIONAL_REGISTERS)}
 
 
@@ -70,6 +84,6 @@ class _Program(TypedDict):
     register_arrays: list[_Register]
 
 
-def _registers(design: Design) -> dict[str, int]:
+def _register_bytes(design: Design) -> dict[str, int]:
     program: _Program = json.loads(design.program.read_bytes())
     return {each["name"]: each["size"] * each["bitwidth"] // 8 for each in program["register_arrays"]}

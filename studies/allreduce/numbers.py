@@ -14,12 +14,12 @@ from studies.allreduce.plan import (
     GBITS,
     Plan,
     base,
+    breakdown_points,
     by_length,
     by_loss,
+    by_occupied,
     by_size,
-    by_taken,
     by_workers,
-    in_parts,
     model_of,
     model_points,
     points_of,
@@ -31,7 +31,7 @@ from studies.allreduce.schemes import SCHEMES, WITH_PUBLISHED_TIMERS, Scheme
 from studies.allreduce.training_result import TrainingResult
 
 Results = Mapping[str, Reduced | TrainingResult | Shared]
-LEARNED_MARGIN = 0.1
+LEARNED_MARGIN = 0.1  # of the difference between the best loss and that of an untrained model
 
 
 class Line(Strict):
@@ -50,7 +50,7 @@ class Limit(Strict):
     servers: int
     values: int
     ms: float
-    """Time with hosts that take no time."""
+    """Time of the all-reduce if hosts take no time."""
     payload_ms: float
     """Lower limit by the transmission of the values alone."""
     limit_ms: float
@@ -86,7 +86,7 @@ class TrainingRow(Strict):
     ms_to_loss: float | None
     """Time until the loss was first at most `loss`; None if never."""
     loss: float
-    """Loss that counts as learned in this question."""
+    """Loss at which a model counts as trained in this question."""
     loss_curve: dict[str, list[float]]
 
 
@@ -109,13 +109,13 @@ class JobsRow(Strict):
     question: str
     scheme: str
     slots: int
-    """Slots or cells that they have."""
+    """Slots or cells of the switch that the jobs have."""
     jobs: list[int]
     goodput: list[float]
     """Mean values/s of a worker."""
     in_switch: list[float]
     """Share of the packets, or of the hot set's updates, that the switch adds up."""
-    fairness: list[float]
+    fairness: list[float]  # Jain's index
 
 
 class Numbers(Strict):
@@ -150,51 +150,51 @@ def run_plan(
 
 
 def numbers_of(plan: Plan, results: Results) -> Numbers:
-    def reduced(point: Point) -> Reduced:
-        found = results[point.name]
-        assert isinstance(found, Reduced)
-        return found
+    def result_of(point: Point) -> Reduced:
+        result = results[point.name]
+        assert isinstance(result, Reduced)
+        return result
 
     curves = [(scheme, gbit) for gbit in GBITS for scheme in SCHEMES]
     return Numbers(
         values=plan.values,
         workers=base(plan, SCHEMES[0], GBITS[0]).workers,
         goodput_by_workers=[
-            _line(scheme, g, by_workers(plan, scheme, g), "workers", reduced) for scheme, g in curves
+            _line(scheme, g, by_workers(plan, scheme, g), "workers", result_of) for scheme, g in curves
         ],
         goodput_by_packet=[
-            _line(scheme, g, by_size(plan, scheme, g), "chunk_size", reduced) for scheme, g in curves
+            _line(scheme, g, by_size(plan, scheme, g), "chunk_size", result_of) for scheme, g in curves
         ],
         goodput_by_loss=[
-            _loss_line(scheme, g, by_loss(plan, scheme, g), reduced)
+            _loss_line(scheme, g, by_loss(plan, scheme, g), result_of)
             for g in GBITS
             for scheme in (*SCHEMES, *WITH_PUBLISHED_TIMERS)
         ],
         goodput_by_taken=[
             Line(
                 scheme=scheme.name, gbit=g, x=list(points),
-                y=[reduced(each).values_per_s for each in points.values()],
+                y=[result_of(each).values_per_s for each in points.values()],
             )
             for scheme, g in curves
-            if (points := by_taken(plan, scheme, g))
+            if (points := by_occupied(plan, scheme, g))
         ],
         ms_by_length=[
             Line(
                 scheme=scheme.name, gbit=g,
                 x=[float(each.values) for each in by_length(plan, scheme, g)],
-                y=[1e3 * reduced(each).seconds for each in by_length(plan, scheme, g)],
+                y=[1e3 * result_of(each).seconds for each in by_length(plan, scheme, g)],
             )
             for scheme, g in curves
         ],
         octets=[
-            _octets(scheme, reduced(each))
+            _octets(scheme, result_of(each))
             for scheme in SCHEMES
             for each in by_size(plan, scheme, GBITS[0])
         ],
-        limits=[_limit(scheme, g, in_parts(plan, scheme, g), reduced) for scheme, g in curves],
+        limits=[_limit(scheme, g, breakdown_points(plan, scheme, g), result_of) for scheme, g in curves],
         memory=memories(),
         training=[each for question in trainings(plan) for each in _training_rows(plan, question, results)],
-        headlines=[each for scheme, g in curves for each in _model_steps(plan, scheme, g, reduced)],
+        headlines=[each for scheme, g in curves for each in _model_steps(plan, scheme, g, result_of)],
         jobs=[
             _jobs_row(question, row, results) for question, rows in sharings(plan).items() for row in rows
         ],
@@ -204,16 +204,16 @@ def numbers_of(plan: Plan, results: Results) -> Numbers:
 ReducedOf = Callable[[Point], Reduced]
 
 
-def _line(scheme: Scheme, gbit: float, points: Sequence[Reduce], x: str, reduced: ReducedOf) -> Line:
+def _line(scheme: Scheme, gbit: float, points: Sequence[Reduce], x: str, result_of: ReducedOf) -> Line:
     return Line(
         scheme=scheme.name, gbit=gbit,
         x=[float(getattr(each, x)) for each in points],
-        y=[reduced(each).values_per_s for each in points],
+        y=[result_of(each).values_per_s for each in points],
     )  # fmt: skip
 
 
-def _loss_line(scheme: Scheme, gbit: float, points: Sequence[Sequence[Reduce]], reduced: ReducedOf) -> Line:
-    rates = [sorted(reduced(each).values_per_s for each in seeds) for seeds in points]
+def _loss_line(scheme: Scheme, gbit: float, points: Sequence[Sequence[Reduce]], result_of: ReducedOf) -> Line:
+    rates = [sorted(result_of(each).values_per_s for each in seeds) for seeds in points]
     return Line(
         scheme=scheme.name, gbit=gbit,
         x=[seeds[0].loss for seeds in points],
@@ -223,16 +223,16 @@ def _loss_line(scheme: Scheme, gbit: float, points: Sequence[Sequence[Reduce]], 
     )  # fmt: skip
 
 
-def _octets(scheme: Scheme, found: Reduced) -> Octets:
+def _octets(scheme: Scheme, result: Reduced) -> Octets:
     return Octets(
-        scheme=scheme.name, workers=found.workers, servers=found.servers, chunk_size=found.chunk_size,
-        worker_up=found.worker_up, worker_down=found.worker_down,
-        server_up=found.server_up, server_down=found.server_down,
+        scheme=scheme.name, workers=result.workers, servers=result.servers, chunk_size=result.chunk_size,
+        worker_up=result.worker_up, worker_down=result.worker_down,
+        server_up=result.server_up, server_down=result.server_down,
     )  # fmt: skip
 
 
-def _limit(scheme: Scheme, gbit: float, points: Mapping[str, Reduce], reduced: ReducedOf) -> Limit:
-    runs = {name: reduced(point) for name, point in points.items()}
+def _limit(scheme: Scheme, gbit: float, points: Mapping[str, Reduce], result_of: ReducedOf) -> Limit:
+    runs = {name: result_of(point) for name, point in points.items()}
     delayed, parts = runs["latency"], parts_of(points["latency"], runs)
     return Limit(
         scheme=scheme.name, gbit=gbit, workers=delayed.workers, servers=delayed.servers,
@@ -245,11 +245,11 @@ def _limit(scheme: Scheme, gbit: float, points: Mapping[str, Reduce], reduced: R
 
 def _training_rows(plan: Plan, question: str, results: Results) -> list[TrainingRow]:
     jobs = trainings(plan)[question]
-    found = {job.arm: results[job.name] for job in jobs}
-    trained = {arm: each for arm, each in found.items() if isinstance(each, TrainingResult)}
-    best = min(each.last_loss for each in trained.values())
-    chance = next(iter(trained.values())).chance_loss
-    loss = best + LEARNED_MARGIN * (chance - best)
+    results_by_arm = {job.arm: results[job.name] for job in jobs}
+    trainings_by_arm = {arm: each for arm, each in results_by_arm.items() if isinstance(each, TrainingResult)}
+    best_loss = min(each.last_loss for each in trainings_by_arm.values())
+    untrained_loss = next(iter(trainings_by_arm.values())).chance_loss
+    loss = best_loss + LEARNED_MARGIN * (untrained_loss - best_loss)
     return [
         TrainingRow(
             question=question, arm=arm, waits=each.waits, steps_per_s=each.steps_per_s,
@@ -258,31 +258,31 @@ def _training_rows(plan: Plan, question: str, results: Results) -> list[Training
             last_loss=each.last_loss, ms_to_loss=each.ms_to(loss), loss=loss,
             loss_curve=each.loss_curve.model_dump(),
         )
-        for arm, each in trained.items()
+        for arm, each in trainings_by_arm.items()
     ]  # fmt: skip
 
 
 def _jobs_row(question: str, row: Sequence[Share], results: Results) -> JobsRow:
-    found = [results[point.name] for point in row]
-    shared = [each for each in found if isinstance(each, Shared)]
+    row_results = [results[point.name] for point in row]
+    shared_results = [each for each in row_results if isinstance(each, Shared)]
     return JobsRow(
         question=question, scheme=row[0].scheme, slots=row[0].slots, jobs=[point.jobs for point in row],
-        goodput=[each.mean for each in shared], in_switch=[each.in_switch for each in shared],
-        fairness=[each.fairness for each in shared],
+        goodput=[each.mean for each in shared_results], in_switch=[each.in_switch for each in shared_results],
+        fairness=[each.fairness for each in shared_results],
     )  # fmt: skip
 
 
-def _model_steps(plan: Plan, scheme: Scheme, gbit: float, reduced: ReducedOf) -> list[ModelStep]:
+def _model_steps(plan: Plan, scheme: Scheme, gbit: float, result_of: ReducedOf) -> list[ModelStep]:
     model = model_of(plan)
-    found = []
+    steps = []
     for point in model_points(plan, scheme, gbit):
         assert model is not None
-        all_reduce_ms, compute_ms = 1e3 * reduced(point).seconds, model.step_us / 1e3
-        found.append(
+        all_reduce_ms, compute_ms = 1e3 * result_of(point).seconds, model.step_us / 1e3
+        steps.append(
             ModelStep(
                 scheme=scheme.name, gbit=gbit, workers=point.workers, model=model.label,
                 compute_ms=compute_ms, all_reduce_ms=all_reduce_ms, after_ms=compute_ms + all_reduce_ms,
                 beside_ms=max(compute_ms, model.before_backward_us / 1e3 + all_reduce_ms),
             )
         )  # fmt: skip
-    return found
+    return steps

@@ -27,8 +27,9 @@ _HOW_TO_READ = (
     "numbers of chunks, which costs no byte on any link.",
     "Each part of the time is the difference between two runs. Values: transmission of the values alone on "
     "the busiest link. Headers: the same for headers, acknowledgements, preambles and gaps. Filling up: "
-    "until all links are busy. A round trip: one, to the switch or host that answers. The window: further "
-    "waiting for results. Hosts: the agents' measured time. Retransmissions: with 0.1 % of the frames lost.",
+    "the time until all links are busy. A round trip: at most one, to the switch or host that answers. "
+    "The window: further waiting for results. Hosts: the agents' measured time. Retransmissions: with 0.1 % "
+    "of the frames lost.",
     "R1's hot set: the model has the 20,000 most updated parameters. In offload and none a worker pulls and "
     "pushes those of its mini-batch. In the others a push is an all-reduce of all 20,000.",
 )
@@ -47,7 +48,7 @@ def write_page(numbers: Numbers, provenance: Sequence[tuple[str, str]], folder: 
 
 
 def tables_of(numbers: Numbers) -> list[tuple[str, Sequence[Table]]]:
-    found: list[tuple[str, Sequence[Table]]] = [
+    sections: list[tuple[str, Sequence[Table]]] = [
         ("Goodput", [
             goodput("Million values/s of a worker, by workers", numbers.goodput_by_workers),
             goodput("Million values/s of a worker, by frames lost", numbers.goodput_by_loss, "%"),
@@ -63,8 +64,8 @@ def tables_of(numbers: Numbers) -> list[tuple[str, Sequence[Table]]]:
         ("R1's hot set", [training(question, numbers) for question in _questions(numbers.training)]),
     ]  # fmt: skip
     if numbers.headlines:
-        found.append(("A step of training", [headlines(numbers)]))
-    return found
+        sections.append(("A step of training", [headlines(numbers)]))
+    return sections
 
 
 def goodput(title: str, lines: Sequence[Line], unit: str = "") -> Table:
@@ -153,7 +154,8 @@ def octets(numbers: Numbers) -> Table:
         "server, down",
     )  # fmt: skip
     note = (
-        "SwitchML's packet of 64 values has 308 bytes: 4.81 a value. Floats take a batch of exponents more."
+        "SwitchML's packet of 64 values has 308 bytes: 4.81 a value. Floats take one more batch, of "
+        "exponents."
     )
     return Table("Frame bytes a value, without preambles and gaps", head, rows, [note])
 
@@ -175,7 +177,7 @@ def memory(numbers: Numbers) -> Table:
 
 
 def training(question: str, numbers: Numbers) -> Table:
-    found = [each for each in numbers.training if each.question == question]
+    training_rows = [each for each in numbers.training if each.question == question]
     rows: list[Row] = [
         (
             each.arm,
@@ -186,11 +188,11 @@ def training(question: str, numbers: Numbers) -> Table:
                 "never" if each.ms_to_loss is None else f"{each.ms_to_loss:,.1f}",
             )),
         )
-        for each in found
+        for each in training_rows
     ]  # fmt: skip
     head = (
-        "", "workers", "steps/s of all", "µs a step", "bytes on a worker's cable a step", "frames on it",
-        "frames at servers", "loss at the end", f"ms to {found[0].loss:.3f}",
+        "", "workers", "steps/s of all", "µs a step", "bytes on a worker's cable a step", 
+        "frames on that cable", "frames at servers", "loss at the end", f"ms to {training_rows[0].loss:.3f}",
     )  # fmt: skip
     return Table(question, head, rows)
 
@@ -210,5 +212,5 @@ def headlines(numbers: Numbers) -> Table:
     return Table(f"{numbers.headlines[0].model}, {numbers.headlines[0].workers} workers", head, rows)
 
 
-def _questions(found: Sequence[TrainingRow]) -> list[str]:
-    return list(dict.fromkeys(each.question for each in found))
+def _questions(rows: Sequence[TrainingRow]) -> list[str]:
+    return list(dict.fromkeys(each.question for each in rows))

@@ -19,14 +19,14 @@ LOSSES = (0.0, 0.0001, 0.001, 0.01)
 BREAKDOWN_LOSS = 0.001
 SIZES = (64, 128, 256, 360)
 """Values per packet; a design with a fixed size has that one only."""
-TAKEN = (0.0, 0.25, 0.5, 0.75, 1.0)
+OCCUPIED_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 VALUE_BYTES = 4
 TRAINING_SERVERS = 2
-COMPUTE_US, STRAGGLER = 1_000.0, 4.0
+COMPUTE_US, STRAGGLER = 1_000.0, 4.0  # of a step; the straggler's time as a multiple
 SHARING_GBIT, SHARING_WORKERS = 100.0, 4
 """Bandwidth of cables, and workers of each job, for jobs that share a switch."""
 SLOTS = (20_000, 2_000, 500, 128, 0)
-"""Slots or cells that are left for these jobs."""
+"""Slots or cells that are left for the jobs that share a switch."""
 VECTOR_FACTOR = 10
 """Length of a vector, as a multiple of the values that a worker pushes to a hot set."""
 MEMORY, UPLINK = "the switch's memory", "one uplink"
@@ -35,14 +35,14 @@ BREAKDOWN_RUNS = ("no-latency", "latency", "host-costs", "loss")
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    workers: tuple[int, ...]
+    workers: tuple[int, ...]  # numbers of workers
     values: int
     lengths: tuple[int, ...]
-    seeds: int
-    steps: int
-    jobs: tuple[int, ...]
+    seeds: int  # number of seeds of an all-reduce with lost frames
+    steps: int  # steps of each worker in a training
+    jobs: tuple[int, ...]  # numbers of jobs that share a switch
     shared_values: int
-    """Length of the vector of each of these jobs."""
+    """Length of the vector of each job that shares a switch."""
     model: str | None
     """Table of layers whose gradients are reduced as one vector; None leaves it out."""
 
@@ -60,56 +60,56 @@ def base(plan: Plan, scheme: Scheme, gbit: float) -> Reduce:
     )  # fmt: skip
 
 
-def _changed(point: Reduce, **changes: object) -> Reduce:
+def _with_changes(point: Reduce, **changes: object) -> Reduce:
     return point.model_copy(update=changes)
 
 
 def by_workers(plan: Plan, scheme: Scheme, gbit: float) -> list[Reduce]:
-    return [_changed(base(plan, scheme, gbit), workers=workers) for workers in plan.workers]
+    return [_with_changes(base(plan, scheme, gbit), workers=workers) for workers in plan.workers]
 
 
 def by_size(plan: Plan, scheme: Scheme, gbit: float) -> list[Reduce]:
     smallest, largest = scheme.subject.chunk_sizes
     sizes = [size for size in SIZES if smallest < largest] or [largest]
-    return [_changed(base(plan, scheme, gbit), chunk_size=size) for size in sizes]
+    return [_with_changes(base(plan, scheme, gbit), chunk_size=size) for size in sizes]
 
 
 def by_loss(plan: Plan, scheme: Scheme, gbit: float) -> list[list[Reduce]]:
-    """Return all-reduces with each share of lost frames, each with all seeds or, if checked, with one."""
+    """Return all-reduces with each share of lost frames, with all seeds or, if the scheme is checked, one."""
     seeds = range(1, (1 if scheme.is_checked else plan.seeds) + 1)
     return [
-        [_changed(base(plan, scheme, gbit), loss=loss, seed=seed) for seed in (seeds if loss else (1,))]
+        [_with_changes(base(plan, scheme, gbit), loss=loss, seed=seed) for seed in (seeds if loss else (1,))]
         for loss in LOSSES
     ]
 
 
-def by_taken(plan: Plan, scheme: Scheme, gbit: float) -> dict[float, Reduce]:
+def by_occupied(plan: Plan, scheme: Scheme, gbit: float) -> dict[float, Reduce]:
     """Return all-reduces with another job at the switch, by that job's share of its memory.
 
     A scheme that uses no switch memory does not change; one that requires it is left out where the other job
-    has all. Empty for a checked scheme, which sends the same frames as the unchecked one.
+    has all memory. Empty for a checked scheme, which sends the same frames as the unchecked one.
     """
     if scheme.is_checked:
         return {}
-    alone = base(plan, scheme, gbit)
+    base_point = base(plan, scheme, gbit)
     if scheme.memory is SwitchMemory.NONE:
-        return dict.fromkeys(TAKEN, alone)
-    shares = TAKEN if scheme.memory is SwitchMemory.OPTIONAL else TAKEN[:-1]
-    return {share: _changed(alone, occupied=share) for share in shares}
+        return dict.fromkeys(OCCUPIED_SHARES, base_point)
+    shares = OCCUPIED_SHARES if scheme.memory is SwitchMemory.OPTIONAL else OCCUPIED_SHARES[:-1]
+    return {share: _with_changes(base_point, occupied=share) for share in shares}
 
 
 def by_length(plan: Plan, scheme: Scheme, gbit: float) -> list[Reduce]:
-    return [_changed(base(plan, scheme, gbit), values=values) for values in plan.lengths]
+    return [_with_changes(base(plan, scheme, gbit), values=values) for values in plan.lengths]
 
 
-def in_parts(plan: Plan, scheme: Scheme, gbit: float) -> dict[str, Reduce]:
+def breakdown_points(plan: Plan, scheme: Scheme, gbit: float) -> dict[str, Reduce]:
     latency = base(plan, scheme, gbit)
-    with_hosts = _changed(latency, hosts="measured")
+    with_hosts = _with_changes(latency, hosts="measured")
     runs = (
-        _changed(latency, has_latency=False),
+        _with_changes(latency, has_latency=False),
         latency,
         with_hosts,
-        _changed(with_hosts, loss=BREAKDOWN_LOSS),
+        _with_changes(with_hosts, loss=BREAKDOWN_LOSS),
     )
     return dict(zip(BREAKDOWN_RUNS, runs, strict=True))
 
@@ -125,27 +125,29 @@ def model_points(plan: Plan, scheme: Scheme, gbit: float) -> list[Reduce]:
     values = model.layers.bytes // VALUE_BYTES
     if values > (scheme.subject.max_values or values):
         return []
-    return [_changed(base(plan, scheme, gbit), values=values, workers=LAYER_WORKERS)]
+    return [_with_changes(base(plan, scheme, gbit), values=values, workers=LAYER_WORKERS)]
 
 
 def trainings(plan: Plan) -> dict[str, list[Train]]:
-    def jobs(gbit: float, hosts: str = "ideal", compute_us: float = 0.0, slow: float = 1.0) -> list[Train]:
+    def points(
+        gbit: float, hosts: str = "ideal", compute_us: float = 0.0, straggler: float = 1.0
+    ) -> list[Train]:
         return [
             Train.model_validate(
                 {
                     "arm": arm, "gbit": gbit, "workers": BASE_WORKERS, "servers": TRAINING_SERVERS,
-                    "steps": plan.steps, "hosts": hosts, "compute_us": compute_us, "straggler": slow,
+                    "steps": plan.steps, "hosts": hosts, "compute_us": compute_us, "straggler": straggler,
                 }
             )
             for arm in ARMS
         ]  # fmt: skip
 
     return {
-        "10 Gbit/s": jobs(10),
-        "100 Gbit/s": jobs(100),
-        "10 Gbit/s, with the agents' measured time": jobs(10, "measured"),
-        f"10 Gbit/s, computing {COMPUTE_US:,.0f} µs a step": jobs(10, "ideal", COMPUTE_US),
-        f"the same, one worker {STRAGGLER:g} times as slow": jobs(10, "ideal", COMPUTE_US, STRAGGLER),
+        "10 Gbit/s": points(10),
+        "100 Gbit/s": points(100),
+        "10 Gbit/s, with the agents' measured time": points(10, "measured"),
+        f"10 Gbit/s, computing {COMPUTE_US:,.0f} µs a step": points(10, "ideal", COMPUTE_US),
+        f"the same, one worker {STRAGGLER:g} times as slow": points(10, "ideal", COMPUTE_US, STRAGGLER),
     }
 
 
@@ -154,12 +156,13 @@ def sharings(plan: Plan) -> dict[str, list[list[Share]]]:
     schemes = {each.name: each.memory for each in SCHEMES if not each.is_checked}
     schemes[hotset.NAME] = SwitchMemory.OPTIONAL
 
-    def row(scheme: str, **shared: object) -> list[Share]:
+    def row(scheme: str, **resource: object) -> list[Share]:
         return [
             Share.model_validate(
                 {
                     "scheme": scheme, "gbit": SHARING_GBIT, "jobs": jobs, "workers": SHARING_WORKERS,
-                    "values": plan.shared_values // (VECTOR_FACTOR if scheme == hotset.NAME else 1), **shared,
+                    "values": plan.shared_values // (VECTOR_FACTOR if scheme == hotset.NAME else 1),
+                    **resource,
                 }
             )
             for jobs in plan.jobs
@@ -190,8 +193,8 @@ def _reductions(plan: Plan) -> Iterator[Reduce]:
         for gbit in GBITS:
             reductions: tuple[Iterable[Reduce], ...] = (
                 by_workers(plan, scheme, gbit), by_size(plan, scheme, gbit), *by_loss(plan, scheme, gbit),
-                by_taken(plan, scheme, gbit).values(), by_length(plan, scheme, gbit),
-                in_parts(plan, scheme, gbit).values(),
+                by_occupied(plan, scheme, gbit).values(), by_length(plan, scheme, gbit),
+                breakdown_points(plan, scheme, gbit).values(),
                 model_points(plan, scheme, gbit),
             )  # fmt: skip
             yield from chain(*reductions)

@@ -1,6 +1,6 @@
 """A point: a simulation whose result depends on its settings and the code only.
 
-It has an all-reduce, a training job, or several jobs at one switch.
+It simulates an all-reduce, a training job, or several jobs at one switch.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Reduce(Strict):
     workers: int
     values: int
     chunk_size: int
-    loss: float = 0.0
+    loss: float = 0.0  # share of the frames
     occupied: float = 0.0
     """Share of the switch's memory that another job has."""
     has_latency: bool = True
@@ -123,7 +123,7 @@ class Share(Strict):
     jobs: int
     workers: int
     values: int
-    """Values of a job's vector, or those that each worker pushes."""
+    """Values of a job's vector, or values that each worker pushes to the hot set."""
     slots: int = MAX_SLOTS
     """Slots or cells of the switch that the jobs have."""
     has_one_uplink: bool = False
@@ -201,14 +201,14 @@ def fingerprint(point: Point) -> str:
 
 @cache
 def digest(program: Path, modules: tuple[str, ...], root: Path = ROOT) -> str:
-    hashed = hashlib.sha256(program.read_bytes())
+    hasher = hashlib.sha256(program.read_bytes())
     for name, file in sorted(needed_by(modules, root).items()):
-        hashed.update(f"{name}\0".encode() + file.read_bytes())
-    return hashed.hexdigest()
+        hasher.update(f"{name}\0".encode() + file.read_bytes())
+    return hasher.hexdigest()
 
 
-def run_point(text: str) -> str:
-    point = _POINT.validate_json(text)
+def run_point(point_json: str) -> str:
+    point = _POINT.validate_json(point_json)
     start = time.perf_counter()
     result = point.run()
     wall_s = time.perf_counter() - start

@@ -50,7 +50,7 @@ WITH_PUBLISHED_TIMERS = (
     Scheme("switchml, 1 ms", switchml.with_published_timers(switchml.PUBLISHED), None, dash=2),
     Scheme("atp, 0.2 ms", atp.with_published_timers(atp.PUBLISHED), None, dash=2),
 )
-"""Schemes with the time-outs of their published code, which differ if frames are lost."""
+"""Schemes with the time-outs of their published code; results differ only if frames are lost."""
 _BY_NAME = {each.name: each for each in (*SCHEMES, *WITH_PUBLISHED_TIMERS)}
 
 

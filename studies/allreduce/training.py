@@ -2,8 +2,8 @@
 
 The model has the hot parameters only, and samples have their hot features only. In asynchronous designs,
 where the switch or servers store parameters, a worker pulls those of its mini-batch and pushes their deltas.
-In synchronous designs each worker has all parameters, and a push is an all-reduce of a vector as long as the
-model, in which all workers take part. All designs add the same fixed-point deltas.
+In synchronous designs each worker has all parameters, and a push is an all-reduce by all workers of a vector
+as long as the model. All designs add the same fixed-point deltas.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class Training(Strict):
     workers: int
     servers: int
     steps: int
-    compute_us: float = 0.0
-    straggler: float = 1.0
+    compute_us: float = 0.0  # of a step
+    straggler: float = 1.0  # factor of the first worker's compute time
     seed: int = 1
 
 
@@ -59,10 +59,12 @@ def train(job: Training, network: Network, costs: Costs, shape: Shape = R1) -> T
     trace = restrict_to_hot(generate(shape, job.workers, job.steps, job.seed), shape.hot)
     assert trace.samples is not None
     simulated = _simulation(design, arm, trace, job, network, costs)
-    chosen = choose(trace)
-    models = [LogisticRegression(chosen.scale, chosen.learning_rate) for _ in simulated.clients]
+    hyperparameters = choose(trace)
+    models = [
+        LogisticRegression(hyperparameters.scale, hyperparameters.learning_rate) for _ in simulated.clients
+    ]
     compute_us = [job.compute_us * (job.straggler if w == 0 else 1.0) for w in range(job.workers)]
-    trained = train_closed_loop(
+    outcome = train_closed_loop(
         simulated, trace, models, costs, range(job.steps),
         [WorkerCost(compute_ns=round(1e3 * us)) for us in compute_us],
     )  # fmt: skip
@@ -72,14 +74,14 @@ def train(job: Training, network: Network, costs: Costs, shape: Shape = R1) -> T
         waits=design.name in SYNCHRONOUS,
         keys_per_step=trace.lanes / steps,
         parameters=trace.space.size,
-        step_us=float(np.mean(trained.durations)) / 1e3,
-        steps_per_s=trained.steps_per_s,
+        step_us=float(np.mean(outcome.durations)) / 1e3,
+        steps_per_s=outcome.steps_per_s,
         bytes_per_step=sum(int(link.bytes[: job.workers].sum()) for link in cables) / steps,
         packets_per_step=sum(int(link.frames[: job.workers].sum()) for link in cables) / steps,
         server_packets_per_step=sum(int(link.frames[job.workers :].sum()) for link in cables) / steps,
         retransmissions=sum(simulated.retransmissions()),
         chance_loss=chance_loss(trace.samples),
-        loss_curve=trained.curve,
+        loss_curve=outcome.curve,
     )
 
 
@@ -95,10 +97,10 @@ def restrict_to_hot(trace: Trace, size: int) -> Trace:
     hot_before = np.append(0, np.cumsum(is_hot))
     samples, starts = trace.samples, trace.key_start
     batch = np.repeat(np.arange(len(starts) - 1), np.diff(samples.entry_start))
-    at = starts[batch] + samples.column
-    is_entry = is_hot[at]
-    sample = np.repeat(np.arange(len(samples.label)), samples.length)[is_entry]
-    column = hot_before[at] - hot_before[starts[batch]]
+    index = starts[batch] + samples.column
+    is_hot_entry = is_hot[index]
+    sample = np.repeat(np.arange(len(samples.label)), samples.length)[is_hot_entry]
+    column = hot_before[index] - hot_before[starts[batch]]
     return replace(
         trace,
         space=KeySpace(len(hot)),
@@ -108,9 +110,9 @@ def restrict_to_hot(trace: Trace, size: int) -> Trace:
             batch_start=samples.batch_start,
             label=samples.label,
             length=np.bincount(sample, minlength=len(samples.label)).astype(np.uint32),
-            entry_start=np.append(0, np.cumsum(is_entry))[samples.entry_start],
-            column=column[is_entry].astype(np.uint32),
-            x=None if samples.x is None else samples.x[is_entry],
+            entry_start=np.append(0, np.cumsum(is_hot_entry))[samples.entry_start],
+            column=column[is_hot_entry].astype(np.uint32),
+            x=None if samples.x is None else samples.x[is_hot_entry],
         ),
     )
 

@@ -1,4 +1,4 @@
-"""Studies of dense training: is the network its bottleneck [BOTTLENECK], which gradients to merge [ASC]."""
+"""Studies of dense training: whether the network limits it [BOTTLENECK], which gradients to merge [ASC]."""
 
 from __future__ import annotations
 

@@ -45,17 +45,17 @@ def resnet(blocks: tuple[int, int, int, int]) -> list[Tensor]:
     inputs, side = 64, 56
     for stage, (count, width) in enumerate(zip(blocks, (64, 128, 256, 512), strict=True), 1):
         for block in range(count):
-            before, side = side, side // 2 if stage > 1 and block == 0 else side
-            at = f"layer{stage}.{block}"
-            net.conv(f"{at}.conv1", inputs, width, (1, 1), before)
-            net.norm(f"{at}.bn1", width, before**2)
-            net.conv(f"{at}.conv2", width, width, (3, 3), side)
-            net.norm(f"{at}.bn2", width, side**2)
-            net.conv(f"{at}.conv3", width, 4 * width, (1, 1), side)
-            net.norm(f"{at}.bn3", 4 * width, side**2)
+            input_side, side = side, side // 2 if stage > 1 and block == 0 else side
+            prefix = f"layer{stage}.{block}"
+            net.conv(f"{prefix}.conv1", inputs, width, (1, 1), input_side)
+            net.norm(f"{prefix}.bn1", width, input_side**2)
+            net.conv(f"{prefix}.conv2", width, width, (3, 3), side)
+            net.norm(f"{prefix}.bn2", width, side**2)
+            net.conv(f"{prefix}.conv3", width, 4 * width, (1, 1), side)
+            net.norm(f"{prefix}.bn3", 4 * width, side**2)
             if block == 0:
-                net.conv(f"{at}.downsample.0", inputs, 4 * width, (1, 1), side)
-                net.norm(f"{at}.downsample.1", 4 * width, side**2)
+                net.conv(f"{prefix}.downsample.0", inputs, 4 * width, (1, 1), side)
+                net.norm(f"{prefix}.downsample.1", 4 * width, side**2)
             inputs = 4 * width
     net.linear("fc", inputs, 1000)
     return net.tensors
@@ -64,14 +64,14 @@ def resnet(blocks: tuple[int, int, int, int]) -> list[Tensor]:
 def vgg16() -> list[Tensor]:
     """Return VGG-16 with batch normalisation (torchvision's `vgg16_bn`), 224², 1,000 classes."""
     net = Builder()
-    inputs, at, side = 3, 0, 224
+    inputs, index, side = 3, 0, 224
     for width, count in ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3)):
         for _ in range(count):
-            net.conv(f"features.{at}", inputs, width, (3, 3), side)
-            net.add(f"features.{at}.bias", width)
-            net.norm(f"features.{at + 1}", width, side**2)
-            inputs, at = width, at + 3
-        at, side = at + 1, side // 2
+            net.conv(f"features.{index}", inputs, width, (3, 3), side)
+            net.add(f"features.{index}.bias", width)
+            net.norm(f"features.{index + 1}", width, side**2)
+            inputs, index = width, index + 3
+        index, side = index + 1, side // 2
     net.linear("classifier.0", 512 * 7 * 7, 4096)
     net.linear("classifier.3", 4096, 4096)
     net.linear("classifier.6", 4096, 1000)
@@ -86,11 +86,11 @@ def densenet201() -> list[Tensor]:
     channels, side, blocks = 64, 56, (6, 12, 48, 32)
     for block, count in enumerate(blocks, 1):
         for layer in range(1, count + 1):
-            at = f"features.denseblock{block}.denselayer{layer}"
-            net.norm(f"{at}.norm1", channels, side**2)
-            net.conv(f"{at}.conv1", channels, 4 * growth, (1, 1), side)
-            net.norm(f"{at}.norm2", 4 * growth, side**2)
-            net.conv(f"{at}.conv2", 4 * growth, growth, (3, 3), side)
+            prefix = f"features.denseblock{block}.denselayer{layer}"
+            net.norm(f"{prefix}.norm1", channels, side**2)
+            net.conv(f"{prefix}.conv1", channels, 4 * growth, (1, 1), side)
+            net.norm(f"{prefix}.norm2", 4 * growth, side**2)
+            net.conv(f"{prefix}.conv2", 4 * growth, growth, (3, 3), side)
             channels += growth
         if block < len(blocks):
             net.norm(f"features.transition{block}.norm", channels, side**2)
@@ -153,10 +153,10 @@ def inception_v4() -> list[Tensor]:
         ((256, _1, 17), (256, _17, 17), (320, _71, 17), (320, _3, 8)),
     )
     for number in range(3):
-        at = f"features.inception_c{number}"
+        prefix = f"features.inception_c{number}"
         _branches(
             net,
-            at,
+            prefix,
             1536,
             ((256, _1, 8),),
             ((384, _1, 8),),
@@ -166,7 +166,7 @@ def inception_v4() -> list[Tensor]:
         # The ends of two branches fork.
         for branch, channels in ((1, 384), (2, 512)):
             for fork, kernel in enumerate((_13, _31)):
-                _chain(net, f"{at}.branch{branch}.fork{fork}", channels, ((256, kernel, 8),))
+                _chain(net, f"{prefix}.branch{branch}.fork{fork}", channels, ((256, kernel, 8),))
     net.linear("last_linear", 1536, 1000)
     return net.tensors
 
@@ -185,25 +185,25 @@ def _chain(net: Builder, name: str, inputs: int, convs: _Branch) -> None:
 
 def bert(layers: int, hidden: int, length: int) -> list[Tensor]:
     """Return BERT for pre-training (Devlin et al. 2019), 30,522 tokens, sequences of `length`."""
-    # The decoder shares the embedding's weight, whose gradient is ready last; its multiply-adds are counted
-    # at its bias.
+    # The decoder shares the embedding's weight, whose gradient is ready last; the decoder's multiply-adds are
+    # counted at the decoder's bias.
     net, words = Builder(), 30_522
     net.add("bert.embeddings.word_embeddings.weight", words * hidden)
     net.add("bert.embeddings.position_embeddings.weight", 512 * hidden)
     net.add("bert.embeddings.token_type_embeddings.weight", 2 * hidden)
     net.norm("bert.embeddings.LayerNorm", hidden, length)
     for number in range(layers):
-        at = f"bert.encoder.layer.{number}"
+        prefix = f"bert.encoder.layer.{number}"
         for name in ("query", "key", "value"):
-            net.linear(f"{at}.attention.self.{name}", hidden, hidden, length)
-        # Scores and contexts, two products of length² × hidden, have no tensor: count them at this bias.
-        scores = net.tensors.pop()
-        net.add(scores.name, scores.values, 2.0 * length**2 * hidden)
-        net.linear(f"{at}.attention.output.dense", hidden, hidden, length)
-        net.norm(f"{at}.attention.output.LayerNorm", hidden, length)
-        net.linear(f"{at}.intermediate.dense", hidden, 4 * hidden, length)
-        net.linear(f"{at}.output.dense", 4 * hidden, hidden, length)
-        net.norm(f"{at}.output.LayerNorm", hidden, length)
+            net.linear(f"{prefix}.attention.self.{name}", hidden, hidden, length)
+        # Scores and contexts, two products of length² × hidden, have no tensor: count them at value's bias.
+        value_bias = net.tensors.pop()
+        net.add(value_bias.name, value_bias.values, 2.0 * length**2 * hidden)
+        net.linear(f"{prefix}.attention.output.dense", hidden, hidden, length)
+        net.norm(f"{prefix}.attention.output.LayerNorm", hidden, length)
+        net.linear(f"{prefix}.intermediate.dense", hidden, 4 * hidden, length)
+        net.linear(f"{prefix}.output.dense", 4 * hidden, hidden, length)
+        net.norm(f"{prefix}.output.LayerNorm", hidden, length)
     net.linear("bert.pooler.dense", hidden, hidden)
     net.linear("cls.predictions.transform.dense", hidden, hidden, length)
     net.norm("cls.predictions.transform.LayerNorm", hidden, length)

@@ -12,14 +12,14 @@ from studies.dense.layers import SUFFIXES, Layers, read_layers
 
 FOLDER = Path(__file__).parent / "models"
 BACKWARD_SHARE = 2 / 3
-"""Share of backward in an estimated step: it multiplies twice where forward multiplies once."""
+"""Share of backward in an estimated step: backward has two products for each product of forward."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
     title: str
     step_us: float
-    batch: int
+    batch: int  # samples
     source: str
     is_estimate: bool = True
     """Whether layer times are the step's, split by the layers' multiply-adds, instead of measured."""
@@ -104,16 +104,16 @@ def open_models(names: Sequence[str], step_us: float | None = None) -> list[Mode
         raise DenseError(f"--step-ms {step_us / 1e3:g}: expected one model, got {len(names)}")
     models = [open_model(name, step_us) for name in names]
     stems = [model.name for model in models]
-    for place, name in enumerate(stems):
-        if name in stems[:place]:
-            raise DenseError(f"{names[place]}: {name} was given before; expected distinct names of models")
+    for index, name in enumerate(stems):
+        if name in stems[:index]:
+            raise DenseError(f"{names[index]}: {name} was given before; expected distinct names of models")
     return models
 
 
 def _open_table(path: Path, step_us: float | None) -> Model:
     if path.suffix not in SUFFIXES and not path.exists():
-        known = shortened(", ".join(ORIGINS))
-        raise DenseError(f"{path}: neither a table ({' or '.join(SUFFIXES)}) nor one of {known}")
+        names = shortened(", ".join(ORIGINS))
+        raise DenseError(f"{path}: neither a table ({' or '.join(SUFFIXES)}) nor one of {names}")
     layers = read_layers(path)
     if step_us is None and layers.forward_us is None:
         raise DenseError(

@@ -10,7 +10,7 @@ from simulator.dense.measure import Reduced
 from studies.allreduce import AllReduceError
 from studies.allreduce.breakdown import PARTS, parts_of
 from studies.allreduce.memory import memories
-from studies.allreduce.plan import FULL, QUICK, Plan, base, by_size, in_parts, points_of
+from studies.allreduce.plan import FULL, QUICK, Plan, base, breakdown_points, by_size, points_of
 from studies.allreduce.point import Reduce, task_of
 from studies.allreduce.schemes import SCHEMES, scheme_of
 
@@ -32,7 +32,7 @@ def of(name: str, **changes: object) -> Reduce:
 def with_few_workers(name: str, gbit: float, workers: int) -> tuple[dict[str, Reduce], dict[str, Reduced]]:
     points = {
         part: point.model_copy(update={"workers": workers})
-        for part, point in in_parts(TINY, scheme_of(name), gbit).items()
+        for part, point in breakdown_points(TINY, scheme_of(name), gbit).items()
     }
     return points, {part: point.run() for part, point in points.items()}
 
