@@ -13,10 +13,10 @@ MIB = 2**20
 
 
 class Fusion(Strict):
-    """The bounds at which a buffer is sent, checked after each added layer; the rest is sent at the end."""
+    """Bounds at which a buffer is sent, checked after each layer; the last buffer is sent at the end."""
 
     cycle_us: float | None = Field(default=None, ge=0)
-    """Time of backward since the last buffer was sent."""
+    """Bound on the time of backward since the previous buffer was sent; None means no bound."""
     max_bytes: int | None = Field(default=None, ge=0)
     first_bytes: int | None = Field(default=None, ge=0)
     """Bound of the first buffer, in place of `max_bytes`."""
@@ -42,25 +42,25 @@ PRESETS = {
     "whole": Fusion(),
 }
 """Defaults of other software by name and version: Horovod up to 0.20, which [BOTTLENECK] uses, and from 0.21
-on; PyTorch 2's DistributedDataParallel; DeAR's code of 2023 (`dear/dear_dopt.py` at 43138d8), which closes a
-buffer before it reaches the bound and counts from the first layer on. `layers` sends each layer by itself,
-`whole` all at the end."""
+on; PyTorch 2's DistributedDataParallel; DeAR's code of 2023 (`dear/dear_dopt.py` at 43138d8), which, unlike
+`fuse`, closes a buffer before it reaches the bound and counts from the first layer on. `layers` sends each
+layer by itself, `whole` sends all layers at the end."""
 
 
 def fuse(layers: Layers, fusion: Fusion) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the buffers' bytes[b] in the order of sending, and when each is ready, in µs[b] of backward."""
+    """Return the buffers' bytes[b] in send order, and when they are ready, as times[b] in µs of backward."""
     sizes: list[int] = []
     times: list[float] = []
-    buffered, began = 0, 0.0
+    buffered, cycle_start = 0, 0.0
     in_order, ready = layers.in_send_order()
     for size, at in zip(in_order.tolist(), ready.tolist(), strict=True):
         buffered += size
         bound = fusion.first_bytes if not sizes and fusion.first_bytes is not None else fusion.max_bytes
-        late = fusion.cycle_us is not None and at - began >= fusion.cycle_us
-        if buffered and (late or (bound is not None and buffered >= bound)):
+        is_due = fusion.cycle_us is not None and at - cycle_start >= fusion.cycle_us
+        if buffered and (is_due or (bound is not None and buffered >= bound)):
             sizes.append(buffered)
             times.append(at)
-            buffered, began = 0, at
+            buffered, cycle_start = 0, at
     if buffered:
         sizes.append(buffered)
         times.append(layers.total_backward_us)

@@ -77,15 +77,15 @@ def layers_of(
     warm_up: int = 3,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Layers:
-    """Return mean times over the steps, in the order of forward (gradients become ready in reverse)."""
-    # The time between two hooks belongs to the second one's layer; a module's forward time is its first
-    # parameter's.
+    """Return the layers in forward order, with mean times over `steps`; `DenseError` if there are none."""
+    # The time between two hooks is assigned to the layer of the second hook, and a module's forward time to
+    # its first parameter. Gradients become ready in the reverse of the forward order.
     parameters = {name: each for name, each in model.named_parameters() if each.requires_grad}
     if not parameters:
         raise DenseError("expected a model with parameters that require gradients, got none")
-    wait = _synchronizer(next(iter(parameters.values())))
+    synchronize = _synchronizer(next(iter(parameters.values())))
     backward, forward = dict.fromkeys(parameters, 0.0), dict.fromkeys(parameters, 0.0)
-    clock = _Clock(wait)
+    clock = _Clock(synchronize)
     with _time_with_hooks(model, parameters, clock, forward, backward):
         for step in range(warm_up + steps):
             progress(step, warm_up + steps)
@@ -98,7 +98,7 @@ def layers_of(
             value = loss()
             clock.begin()
             value.backward()
-            wait()
+            synchronize()
     # A gradient that is accumulated twice is ready the second time.
     order = list(dict.fromkeys(reversed(clock.order)))
     order += [name for name in parameters if name not in order]

@@ -48,7 +48,7 @@ class Layers:
         return float(self.backward_us.sum())
 
     def in_send_order(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return each gradient's bytes[n], and when it is ready, in µs[n] of backward, last layer first."""
+        """Return bytes[n] and times[n] in µs of backward at which gradients are ready, last layer first."""
         return self.sizes[::-1], np.cumsum(self.backward_us[::-1])
 
     def gradients(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -61,14 +61,14 @@ class Layers:
 
     def by_module(self) -> Layers:
         modules = [name.removesuffix(".weight").removesuffix(".bias") for name in self.names]
-        begins = [i for i, name in enumerate(modules) if i == 0 or name != modules[i - 1]]
+        starts = [i for i, name in enumerate(modules) if i == 0 or name != modules[i - 1]]
 
         def summed(values: NDArray[np.float64]) -> NDArray[np.float64]:
-            return np.add.reduceat(values, begins)
+            return np.add.reduceat(values, starts)
 
         return Layers(
-            tuple(modules[i] for i in begins),
-            np.add.reduceat(self.sizes, begins),
+            tuple(modules[i] for i in starts),
+            np.add.reduceat(self.sizes, starts),
             summed(self.backward_us),
             None if self.forward_us is None else summed(self.forward_us),
         )
@@ -144,8 +144,10 @@ def _constraint(name: str) -> tuple[pl.Expr, str]:
     return column.is_finite() & column.is_between(0, MAX_US), "a time in µs from 0 to 10^9 expected"
 
 
-def _check(path: Path, raw: pl.DataFrame, typed: pl.DataFrame, names: tuple[str, ...], first: int) -> None:
-    line = "row" if first == 1 else "line"
+def _check(
+    path: Path, raw: pl.DataFrame, typed: pl.DataFrame, names: tuple[str, ...], first_number: int
+) -> None:
+    unit = "row" if first_number == 1 else "line"
     faults = typed.select((~_constraint(name)[0].fill_null(False)).alias(name) for name in names)
     wrong = faults.with_row_index("row").filter(pl.any_horizontal(names)).head(1)
     for row in wrong.iter_rows(named=True):
@@ -153,12 +155,12 @@ def _check(path: Path, raw: pl.DataFrame, typed: pl.DataFrame, names: tuple[str,
         value = raw[name][row["row"]]
         shown = "empty" if value in (None, "") else repr(value)
         raise DataError(
-            f"{path}, {line} {row['row'] + first}: column {name} is {shown}; {_constraint(name)[1]}"
+            f"{path}, {unit} {row['row'] + first_number}: column {name} is {shown}; {_constraint(name)[1]}"
         )
     repeated = typed.with_row_index("row").filter(~pl.col("layer").is_first_distinct()).head(1)
     for row in repeated.iter_rows(named=True):
         raise DataError(
-            f"{path}, {line} {row['row'] + first}: column layer is {row['layer']!r} again; "
+            f"{path}, {unit} {row['row'] + first_number}: column layer is {row['layer']!r} again; "
             "expected each layer once"
         )
     if not int(typed["bytes"].sum()):

@@ -70,7 +70,7 @@ class Network(Strict):
 def reduce_us(
     network: Network, size: ArrayLike, gbit: ArrayLike | None = None, compression: ArrayLike | None = None
 ) -> Values:
-    """Return the µs for `size` bytes; arrays broadcast; `gbit` and `compression` override `network`'s."""
+    """Return the µs to reduce `size` bytes; arrays broadcast; `gbit` and `compression` override `network`."""
     size = np.asarray(size, dtype=np.float64)
     rate = np.asarray(network.gbit if gbit is None else gbit, dtype=np.float64)
     ratio = np.asarray(network.compression if compression is None else compression, dtype=np.float64)
@@ -132,7 +132,7 @@ def read_utilisation(path: Path) -> tuple[tuple[float, float], ...]:
         rate, share = (_number(path, line, *given) for given in zip(columns, texts, strict=True))
         if not rate > (points[-1][0] if points else 0):
             raise DataError(
-                f"{path}, line {line}: column gbit is {rate:g}; more than in the line before expected"
+                f"{path}, line {line}: column gbit is {rate:g}; expected more than in the previous line"
             )
         if not 0 < share <= 1:
             raise DataError(f"{path}, line {line}: column utilisation is {share:g}; a share up to 1 expected")

@@ -28,7 +28,7 @@ PAYLOAD = MTU - _IP_UDP
 GOODPUT_SHARE = PAYLOAD / (PAYLOAD + HEAD_BYTES + WIRE_OVERHEAD)
 """Share of gradients in what a link carries, including headers, preamble and gap."""
 MIN_LINK_GBIT, MAX_LINK_GBIT = 0.001, 1000.0
-"""Range of the simulated links, whose clock ticks in ns."""
+"""Range of the simulated links' rates, limited by the resolution of simulated time, 1 ns."""
 WORKERS = (4, 8, 16)
 NODES = 8
 _QUEUE_KB = 1e6
@@ -37,11 +37,11 @@ _QUEUE_KB = 1e6
 @dataclass(frozen=True, slots=True)
 class RingResult:
     start_times: Values
-    """[b]: start at the first host."""
+    """[b]: start in µs at the first host."""
     end_times: Values
-    """[b]: time at which the last host has the sum."""
-    frames: int
-    longest_queue: int
+    """[b]: time in µs at which the last host has the sum."""
+    frames: int  # sent by hosts
+    longest_queue: int  # bytes
 
     @property
     def end_us(self) -> float:
@@ -61,13 +61,11 @@ def simulate_rings(
 ) -> RingResult:
     """Simulate all-reduces of buffers in a ring of `workers` at one switch, at most `at_once` at a time.
 
-    `startup_us` precedes each of the 2 · (workers - 1) steps; `delay_us` is that of each cable; `adds`
+    `startup_us` precedes each of the 2 · (workers - 1) steps; `delay_us` is the delay of each cable; `adds`
     includes the time of additions, which are of uncompressed gradients.
     """
     if not MIN_LINK_GBIT <= gbit <= MAX_LINK_GBIT:
-        raise DenseError(
-            f"frames are sent on links of {MIN_LINK_GBIT:g} to {MAX_LINK_GBIT:g} Gbit/s, not {gbit:g}"
-        )
+        raise DenseError(f"expected links of {MIN_LINK_GBIT:g} to {MAX_LINK_GBIT:g} Gbit/s, got {gbit:g}")
     parts = np.ceil(sizes / (workers * compression)).astype(np.int64)
     add_us = addition_us(sizes / workers) * adds
     rings = _make_rings(parts, add_us, ready_us, workers, gbit, delay_us)
@@ -100,9 +98,12 @@ def _make_rings(
         ready=np.rint(ready_us * 1e3).astype(np.int64),
         parts=parts,
         add=np.rint(add_us * 1e3).astype(np.int64),
-        **{name: np.zeros(per_host, np.int64) for name in ("due", "sent", "got", "start_times", "end_times")},
+        **{
+            name: np.zeros(per_host, np.int64)
+            for name in ("due", "sent", "received", "start_times", "end_times")
+        },
         **{name: np.zeros(workers, np.int64) for name in ("begun", "under_way", "busy")},
-        turn=np.full(workers, buffers - 1),
+        last_buffer=np.full(workers, buffers - 1),
     )
 
 
@@ -117,7 +118,7 @@ class FormulaComparison(Strict):
     """End if `GOODPUT_SHARE` of the bandwidth is used."""
     packets_ms: float
     frames: int
-    longest_queue: int
+    longest_queue: int  # bytes
 
     @property
     def deviation(self) -> float:
@@ -187,6 +188,6 @@ def compare_with_model(
 
 
 def link_of(network: AlphaBetaModel) -> tuple[float, float]:
-    """Return the Gbit/s, and the µs before each step, of a ring whose all-reduce takes α + β·s."""
+    """Return the Gbit/s, and the µs before each step, of a ring of `NODES` that takes α + β·s."""
     steps = 2 * (NODES - 1)
     return 8 * steps / NODES / network.beta_ns / GOODPUT_SHARE, network.alpha_us / steps

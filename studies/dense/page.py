@@ -21,7 +21,7 @@ _GLOSSARY = (
     ("buffer", "gradients that are sent together"),
     (
         "estimate",
-        "a published time of a step, split by the multiply-adds of the layers, which were not measured",
+        "a published time of a step, split by the layers' multiply-adds; the layers' times were not measured",
     ),
 )
 _HOW_TO_READ_WHATIF = (
@@ -32,10 +32,11 @@ _HOW_TO_READ_WHATIF = (
 )
 _HOW_TO_READ_OVERLAP = (
     "A single all-reduce of s bytes takes α + β·s. While k of them transfer bytes, each takes f(k) times as "
-    "long for its bytes; start-ups do not interfere. Each buffer is sent as soon as it is ready and there is "
-    "room, in the order of backward.",
+    "long for its bytes; start-ups do not interfere. Each buffer is sent as soon as it is ready and fewer "
+    "than the maximum number of all-reduces are under way, in the order of backward.",
     "MG-WFBP and ASC-WFBP merge as the later code of their authors does. That ASC-WFBP chooses the number "
-    "under way with the earliest end is our reading of its abstract. Best is a beam search over the model.",
+    "of concurrent all-reduces with the earliest end is our reading of its abstract. Best is the fastest of "
+    "the other schedules and those of a beam search in this model.",
 )
 
 

@@ -1,7 +1,7 @@
 """Ring all-reduces on simulated links: every frame of every step, from host to host.
 
 In each step a host sends a part of a buffer to the next host, which adds it and sends the sum in its next
-step. Steps that are due share a host's link frame by frame, in turn.
+step. The messages of steps that are due share a host's link round-robin, frame by frame.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class Rings(NamedTuple):
     add: Any  # int64[b]: time to add one part
     due: Any  # int64[b, n]: frames that each host may send by now, in all steps so far
     sent: Any  # int64[b, n]: frames sent
-    got: Any  # int64[b, n]: frames received
-    start_times: Any
+    received: Any  # int64[b, n]: frames received
+    start_times: Any  # int64[b, n]: start of each buffer's all-reduce at each host
     end_times: Any  # int64[b, n]: end of each buffer's all-reduce at each host
     begun: Any  # int64[n]: number of buffers begun, in order
     under_way: Any  # int64[n]: number of buffers begun and not finished
     busy: Any  # int64[n]: 1 while the host's link sends
-    turn: Any  # int64[n]: buffer of the frame sent last
+    last_buffer: Any  # int64[n]: buffer of the frame sent last
 
 
 @entry_point
@@ -53,6 +53,7 @@ def run_rings(rings: Any, payload: int, startup: int, at_once: int) -> None:
         for h in range(len(rings.up)):
             push_event(rings, int64(rings.ready[b]), READY, h, b)
     while header.events:
+        # For DUE, the event's `frame` is a buffer.
         now, kind = int64(heap[0].time), int64(heap[0].kind)
         h, f = int64(heap[0].target), int64(heap[0].frame)
         pop_event(rings)
@@ -65,8 +66,8 @@ def run_rings(rings: Any, payload: int, startup: int, at_once: int) -> None:
         elif kind == FREE:
             _send(rings, h, now, payload)
         elif kind == AT_SWITCH:
-            to = (h + 1) % len(rings.up)
-            send_over_link(rings, rings.down[to], f, now, AT_HOST, to)
+            next_host = (h + 1) % len(rings.up)
+            send_over_link(rings, rings.down[next_host], f, now, AT_HOST, next_host)
         else:
             b = int64(rings.frames[f].buffer)
             free_frame(rings, f)
@@ -94,20 +95,22 @@ def _begin(rings: Any, h: int, now: int, startup: int, at_once: int) -> None:
 def _send(rings: Any, h: int, now: int, payload: int) -> None:
     count = len(rings.ready)
     rings.busy[h] = 0
-    b = int64(rings.turn[h])
+    b = int64(rings.last_buffer[h])
     for _ in range(count):
         b = (b + 1) % count
         if rings.sent[b, h] < rings.due[b, h]:
             break
     if rings.sent[b, h] >= rings.due[b, h]:
         return
-    rings.turn[h] = b
+    rings.last_buffer[h] = b
     frames_per_step = _frames(rings, b, payload)
-    last = rings.sent[b, h] % frames_per_step == frames_per_step - 1
+    is_last = rings.sent[b, h] % frames_per_step == frames_per_step - 1
     rings.sent[b, h] += 1
     f = new_frame(rings)
     frame = rings.frames[f]
-    frame.length = HEAD_BYTES + (int64(rings.parts[b]) - (frames_per_step - 1) * payload if last else payload)
+    frame.length = HEAD_BYTES + (
+        int64(rings.parts[b]) - (frames_per_step - 1) * payload if is_last else payload
+    )
     frame.buffer = b
     send_over_link(rings, rings.up[h], f, now, AT_SWITCH, h)
     rings.busy[h] = 1
@@ -117,11 +120,11 @@ def _send(rings: Any, h: int, now: int, payload: int) -> None:
 @compiled
 def _receive(rings: Any, b: int, h: int, now: int, payload: int, startup: int, at_once: int) -> None:
     hosts = len(rings.up)
-    rings.got[b, h] += 1
+    rings.received[b, h] += 1
     frames_per_step = _frames(rings, b, payload)
-    if rings.got[b, h] % frames_per_step:
+    if rings.received[b, h] % frames_per_step:
         return
-    steps = rings.got[b, h] // frames_per_step
+    steps = rings.received[b, h] // frames_per_step
     add_ns = int64(rings.add[b]) if steps <= hosts - 1 else int64(0)
     if steps < 2 * (hosts - 1):
         push_event(rings, now + add_ns + startup, DUE, h, b)

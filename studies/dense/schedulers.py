@@ -2,7 +2,7 @@
 
 MG-WFBP and ASC-WFBP merge as the later code of their authors does (lzhangbv/dear_pytorch at 43138d8,
 `dear/hv_distributed_optimizer.py`, `_generate_groups_mgwfbp` and `_generate_groups_asc`). [ASC]'s full text
-was not available: that it chooses the number under way with the earliest end is our reading of its abstract.
+was not available: that it chooses the `at_once` with the earliest end is our reading of its abstract.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def mg_wfbp(layers: Layers, network: AlphaBetaModel) -> Schedule:
 
 
 def asc_wfbp(layers: Layers, network: AlphaBetaModel) -> Schedule:
-    """Merge if the next gradient is ready before the link is free, with several under way (ASC-WFBP)."""
+    """Merge if the next gradient is ready before the link is free; several all-reduces at once (ASC-WFBP)."""
     merged = Schedule("ASC-WFBP", _merged(layers, network, waits=False))
     schedules = [replace(merged, at_once=at_once) for at_once in range(1, network.max_at_once + 1)]
     return min(schedules, key=lambda schedule: simulate(layers, network, schedule).end_us)
@@ -60,17 +60,17 @@ SCHEDULERS: dict[str, Scheduler] = {
 
 
 def _merged(layers: Layers, network: AlphaBetaModel, waits: bool) -> tuple[int, ...]:
-    """Return `Schedule.last_gradients`[b] if each buffer is sent when the previous one has ended."""
+    """Return `Schedule.last_gradients`[b] of one all-reduce at a time; `waits` permits waits of up to α."""
     sizes, ready = (each.tolist() for each in layers.gradients())
-    last_gradients, free, buffered = list[int](), 0.0, 0
+    last_gradients, free_at, buffered = list[int](), 0.0, 0
     for i, next_ready in enumerate(ready[1:]):
         buffered += sizes[i]
-        start = max(free, ready[i])
+        start = max(free_at, ready[i])
         end = start + network.alone_us(buffered)
         merges = next_ready < end and (
             next_ready < start or (waits and next_ready - start < network.alpha_us)
         )
         if not merges and not (waits and buffered < MIN_BUFFER_BYTES):
             last_gradients.append(i)
-            free, buffered = end, 0
+            free_at, buffered = end, 0
     return (*last_gradients, len(sizes) - 1)

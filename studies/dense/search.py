@@ -16,11 +16,11 @@ from studies.dense.layers import Layers, Values
 MAX_LAYERS = 12
 """Maximum number of layers of an exhaustive search, which tries 2^11 ways to merge them."""
 MIN_WIDTH, MAX_WIDTH, _WORK = 8, 64, 2_000_000
-"""Bounds of the beam's width, and the number of steps to which it is adapted: width · n² for n layers."""
+"""Bounds of the beam's width, and the number of search steps, width · n² for n layers, that it aims at."""
 _TIE_WEIGHTS = (0.0, 1e-6)
 """Weights of a state's own end, which breaks ties; both are tried, since neither is always better."""
 _TOLERANCE = 1e-6
-"""Largest difference, in µs or bytes, of states that count as the same."""
+"""Largest difference, in µs or bytes, of states that count as equal."""
 
 
 def optimum(layers: Layers, network: AlphaBetaModel) -> Schedule:
@@ -123,12 +123,12 @@ def _beam(
                     end = (
                         drain(trial, under_way, under_way_later, start, network, no_times) + tie_weight * end
                     )
-                if end < states.ends[j, width - 1] and not _is_known(states, j, now, number, work):
+                if end < states.ends[j, width - 1] and not _is_duplicate(states, j, now, number, work):
                     _insert(states, j, end, now, number, work, i, w)
 
 
 @compiled
-def _is_known(states: _States, j: int, now: float, number: int, work: Values) -> bool:
+def _is_duplicate(states: _States, j: int, now: float, number: int, work: Values) -> bool:
     for k in range(states.ends.shape[1]):
         if states.ends[j, k] == np.inf:
             return False

@@ -32,8 +32,8 @@ def estimate(name: str) -> Layers:
     )
 
 
-def measured(name: str, log: Path) -> Layers:
-    """Convert a log of [BOTTLENECK]'s authors: lines `wait in µs,bytes` from the last tensor to the first."""
+def convert_log(name: str, log: Path) -> Layers:
+    """Convert a log of lines `wait in µs,bytes`, last tensor first; raises `DenseError` for other sizes."""
     tensors = ARCHITECTURES[name]()
     lines = log.read_text().split()
     rows = [line.split(",") for line in lines if line.count(",") == 1 and line[0].isdigit()]
@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> None:
         if origin.is_estimate:
             write_layers(estimate(name), FOLDER / f"{name}.csv")
         elif arguments:
-            write_layers(measured(name, Path(arguments[0]) / f"{name}.bk.log"), FOLDER / f"{name}.csv")
+            write_layers(convert_log(name, Path(arguments[0]) / f"{name}.bk.log"), FOLDER / f"{name}.csv")
 
 
 if __name__ == "__main__":

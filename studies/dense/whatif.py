@@ -25,7 +25,7 @@ PAPER_FUSION = PRESETS["horovod-0.20"]
 TARGET = 0.9
 CLAIMED_COMPRESSION = (2.0, 5.0)
 """Range of compression that suffices at 10 Gbit/s according to [BOTTLENECK]."""
-_HALVINGS = 60
+_BISECTIONS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +50,10 @@ SMALL_SETUP = Setup(10.0, workers=16)
 @dataclass(frozen=True, slots=True)
 class ModelRow:
     model: Model
-    messages: int
-    factors: tuple[float, ...]
-    small_factor: float
-    compression: float | None
+    messages: int  # number of buffers in a step
+    factors: tuple[float, ...]  # scaling factors with `SETUPS`
+    small_factor: float  # scaling factor with `SMALL_SETUP`
+    compression: float | None  # smallest ratio that reaches `TARGET` at 10 Gbit/s
 
     @property
     def is_as_claimed(self) -> bool:
@@ -114,7 +114,7 @@ def needed_compression(
 ) -> float | None:
     """Return the smallest compression from 1 to 100 with a scaling factor of `target`, or None."""
     return _smallest(
-        lambda times: scaling_factor(model, network, fusion, None, times),
+        lambda ratio: scaling_factor(model, network, fusion, None, ratio),
         target,
         MIN_COMPRESSION,
         MAX_COMPRESSION,
@@ -127,7 +127,7 @@ def _smallest(factor: Callable[[float], Values], target: float, low: float, high
     if factor(high) < target:
         return None
     below, above = log(low), log(high)
-    for _ in range(_HALVINGS):
+    for _ in range(_BISECTIONS):
         middle = (below + above) / 2
         below, above = (below, middle) if factor(exp(middle)) >= target else (middle, above)
     return exp(above)

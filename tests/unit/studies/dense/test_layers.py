@@ -16,7 +16,7 @@ from studies.dense import DenseError
 from studies.dense.architectures import ARCHITECTURES
 from studies.dense.catalogue import FOLDER, ORIGINS, open_model, open_models
 from studies.dense.layers import Layers, read_layers, write_layers
-from studies.dense.tables import estimate, measured
+from studies.dense.tables import convert_log, estimate
 from tests.unit.studies.dense.docs_tables import rows
 
 HEAD = "layer,bytes,backward_us,forward_us\n"
@@ -220,11 +220,11 @@ def test_a_log_of_the_authors_is_converted(tmp_path: Path) -> None:
     tensors = ARCHITECTURES["vgg16"]()
     lines = [f"{i}.5,{4 * tensor.values}" for i, tensor in enumerate(reversed(tensors))]
     log = table(tmp_path, "\n".join(["what, it is", "1", str(len(lines)), *lines]), "vgg16.bk.log")
-    layers = measured("vgg16", log)
+    layers = convert_log("vgg16", log)
     assert layers.names[-1] == "classifier.6.bias" and layers.backward_us[-1] == 0.5
     assert layers.sizes.tolist() == [4 * tensor.values for tensor in tensors]
     with pytest.raises(DenseError, match="expected the sizes of resnet50's tensors"):
-        measured("resnet50", log)
+        convert_log("resnet50", log)
 
 
 def test_third_party_tables_are_in_the_notice() -> None:
