@@ -1,7 +1,7 @@
-"""A small DLRM (Naumov et al. 2019) on synthetic clicks, whose parameters are all at the servers.
+"""A small DLRM (Naumov et al. 2019) on synthetic clicks; the servers have all of its parameters.
 
 A sample has numbers (dense features) and categories (sparse ones). The bottom MLP maps the numbers to a
-vector. The top MLP maps it, and all dot products of pairs of it and the embeddings, to the logit.
+vector. The top MLP maps this vector, and all dot products of two of it and the embeddings, to the logit.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ NUMBERS, DIM, BOTTOM, TOP = 4, 8, 16, 16
 """Dense features of a sample, length of an embedding, and units of the hidden layers."""
 ROWS = tuple(round(20 * 2.5**k) for k in range(8))
 """Number of embeddings of each category: from 20 to 12,207."""
-_SPREAD, _PLANTED = 0.3, 0.8
-"""Standard deviations of initial embeddings, and of their contributions to the logit of the labels."""
+_EMBEDDING_STD, _LABEL_STD = 0.3, 0.8
+"""Standard deviations of initial embeddings, and of a category value's part in the logit of the labels."""
 
 
 def _shapes(categories: int) -> list[tuple[int, ...]]:
@@ -47,11 +47,11 @@ def make_trace(workers: int, steps: int, batch: int, seed: int, rows: Sequence[i
     batches, dense, categories = workers * steps, dense_size(rows), len(rows)
     n = batches * batch
     numbers = random.normal(size=(n, NUMBERS))
-    popular = [1 / np.arange(1, size + 1) for size in rows]
-    chosen = np.stack([random.choice(len(p), n, p=p / p.sum()) for p in popular], 1)
+    popularities = [1 / np.arange(1, size + 1) for size in rows]
+    chosen = np.stack([random.choice(len(p), n, p=p / p.sum()) for p in popularities], 1)
     logit = numbers @ random.normal(0, 0.5, NUMBERS) - 1
     for k, size in enumerate(rows):
-        logit += random.normal(0, _PLANTED, size)[chosen[:, k]]
+        logit += random.normal(0, _LABEL_STD, size)[chosen[:, k]]
     first = dense + DIM * (np.cumsum((0, *rows[:-1])) + chosen)
     values = (first[:, :, None] + np.arange(DIM)).reshape(batches, -1)
     drawn = np.concatenate([np.broadcast_to(np.arange(dense), (batches, dense)), values], 1)
@@ -82,7 +82,7 @@ def make_trace(workers: int, steps: int, batch: int, seed: int, rows: Sequence[i
 class DLRM:
     """The model (`hosts.model.Model`); the servers' values are added to seeded initial parameters.
 
-    With a learning rate it pushes steps of SGD, which are added; without, gradients.
+    With a learning rate, workers push SGD steps, which servers add; without one, they push gradients.
     """
 
     def __init__(
@@ -95,21 +95,21 @@ class DLRM:
             random.normal(0, np.sqrt(2 / shape[0]), shape) if len(shape) == 2 else np.zeros(shape)
             for shape in self._shapes
         ]
-        tables = random.normal(0, _SPREAD, DIM * sum(rows))
+        tables = random.normal(0, _EMBEDDING_STD, DIM * sum(rows))
         self.initial: Floats = np.concatenate([*(layer.ravel() for layer in layers), tables])
 
     def step(self, batch: MiniBatch, values: Values) -> tuple[Values, float]:
         """Return the deltas, or gradients, and the mean log loss in nats."""
         if self._rate is None:
-            found = values.view(np.float32).astype(np.float64)
+            learned = values.view(np.float32).astype(np.float64)
         else:
-            found = values.view(np.int32) / self._scale
-        gradient, loss = self.gradient(batch, self.initial[batch.positions] + found)
+            learned = values.view(np.int32) / self._scale
+        gradient, loss = self.gradient(batch, self.initial[batch.positions] + learned)
         push = gradient if self._rate is None else -self._rate * gradient
         return to_fixed_point(push, self._scale), loss
 
     def gradient(self, batch: MiniBatch, weights: Floats) -> tuple[Floats, float]:
-        """Return the gradient of the mini-batch's mean log loss by its parameters, and the loss in nats."""
+        """Return the gradient of the mini-batch's mean log loss by `weights`, and the loss in nats."""
         assert batch.label is not None and batch.column is not None and batch.x is not None
         n, categories = len(batch.label), self._categories
         label = batch.label.astype(np.float64)

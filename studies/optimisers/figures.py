@@ -12,7 +12,7 @@ _COLOURS = {arm.label: arm.colour for arm in ARMS}
 _DASHES = {arm.label: 1 if arm.way.startswith("sgd") else 0 for arm in ARMS}
 _TIME, _UPDATES = Axis("ms, simulated"), Axis("mini-batches of all workers")
 _MAX_LOSS = 1.1
-"""Largest loss that is drawn, as a multiple of that of chance."""
+"""Largest loss that is drawn, as a multiple of the loss by chance."""
 METRIC_TITLES = {
     "servers": "servers' CPU for a step",
     "packets": "packets to servers",
@@ -35,8 +35,8 @@ def losses(numbers: Numbers) -> Figure:
         list(_loss_panels(numbers)),
         caption="Mean log loss of each fiftieth of the mini-batches, before their updates; a sample is "
         "trained once. Left: against simulated time, with workers that begin a step as soon as their last "
-        "one ends. Right: against the mini-batches of all workers. Each curve has the best of the learning "
-        "rates that were tried, as many for each. Losses above 1.1 times chance's are drawn at that value.",
+        "one ends. Right: against the mini-batches of all workers. Each curve has its best learning rate; "
+        "all curves tried as many. Losses above 1.1 times the loss by chance are drawn at that value.",
     )
 
 
@@ -48,9 +48,9 @@ def _loss_panels(numbers: Numbers) -> Iterator[Panel]:
 
 
 def _series(curve: Curve, along: str) -> Series:
-    found = curve.result.loss_curve
-    x = np.array(found.ms if along == "ms" else found.step)
-    loss = np.minimum(found.loss, _MAX_LOSS * curve.result.chance_loss)
+    loss_curve = curve.result.loss_curve
+    x = np.array(loss_curve.ms if along == "ms" else loss_curve.step)
+    loss = np.minimum(loss_curve.loss, _MAX_LOSS * curve.result.chance_loss)
     return Series(curve.label, x, loss, _COLOURS[curve.label], _DASHES[curve.label])
 
 
@@ -58,10 +58,10 @@ def offload_map(numbers: Numbers) -> Figure:
     """Draw what offload changes, over the share of hits and the budget."""
     hits = sorted({point.hit_share for point in numbers.points})
     bounds = sorted({point.budget.staleness_ms for point in numbers.points})
-    found = {(point.hit_share, point.budget.staleness_ms): point.worth for point in numbers.points}
+    worth_by_point = {(point.hit_share, point.budget.staleness_ms): point.worth for point in numbers.points}
 
     def surface(name: str) -> Series:
-        z = np.array([[getattr(found[hit, ms], name) for hit in hits] for ms in bounds])
+        z = np.array([[getattr(worth_by_point[hit, ms], name) for hit in hits] for ms in bounds])
         return Series("change", np.array(hits), np.array(bounds), z=z)
 
     shares = {point.budget.staleness_ms: point.budget.share_of_server for point in numbers.points}
@@ -73,6 +73,6 @@ def offload_map(numbers: Numbers) -> Figure:
         Axis("bound of staleness, ms", is_log=True),
         [Panel(title, [surface(name)]) for name, title in METRIC_TITLES.items()],
         kind="map",
-        caption="Green is better, red is worse, in % of what it is without the switch; at half of the "
-        f"capacity that servers alone have. Shares of a server's time for collections: {listed}.",
+        caption="Green is better, red is worse, in % of the value without the switch, at half of the "
+        f"capacity of servers alone. Shares of a server's time for collections: {listed}.",
     )

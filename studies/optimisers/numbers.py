@@ -11,7 +11,7 @@ from foundation.settings import Strict
 from hosts.config import Collection
 from simulator.task_cache import TaskProgress
 from studies.optimisers.offload import OffloadChanges
-from studies.optimisers.plan import ARMS, TITLES, Plan, data_of, offloads, trainings
+from studies.optimisers.plan import ARMS, TITLES, Plan, data_of, offload_jobs_of, tuning_jobs_of
 from studies.optimisers.point import CachedOffloadChanges, CachedTraining, Simulate, Train, run_points
 from studies.optimisers.training import DataName, Training, TrainingResult
 
@@ -57,44 +57,49 @@ def run_plan(
     except OSError as error:
         raise DataError(f"{folder}: cannot be made: {reason_of(error)}") from error
     data = data_of(plan, ratings)
-    tried = trainings(plan, data)
-    tuned = run_points(
-        CachedTraining, [Train(job=job) for job in tried], folder, scheduler, processes, progress
+    tuning_jobs = tuning_jobs_of(plan, data)
+    tuning_points = run_points(
+        CachedTraining, [Train(job=job) for job in tuning_jobs], folder, scheduler, processes, progress
     )
-    groups = _grouped(tried, [point.result for point in tuned], len(plan.factors))
-    best = [min(group, key=lambda each: each[1].last_loss)[0] for group in groups]
-    reported = run_points(
+    groups = _grouped(tuning_jobs, [point.result for point in tuning_points], len(plan.factors))
+    best_jobs = [min(group, key=lambda each: each[1].last_loss)[0] for group in groups]
+    reporting_points = run_points(
         CachedTraining,
-        [Train(job=job.model_copy(update={"is_tuning": False})) for job in best],
+        [Train(job=job.model_copy(update={"is_tuning": False})) for job in best_jobs],
         folder, scheduler, processes, progress,
     )  # fmt: skip
-    jobs = offloads(plan)
-    found = run_points(
-        CachedOffloadChanges, [Simulate(job=job) for job in jobs], folder, scheduler, processes, progress
+    offload_jobs = offload_jobs_of(plan)
+    offload_points = run_points(
+        CachedOffloadChanges,
+        [Simulate(job=job) for job in offload_jobs],
+        folder,
+        scheduler,
+        processes,
+        progress,
     )
     return Numbers(
         curves=[
             _curve(group, job, label, point.result)
             for group, job, label, point in zip(
-                groups, best, [arm.label for _ in data for arm in ARMS], reported, strict=True
+                groups, best_jobs, [arm.label for _ in data for arm in ARMS], reporting_points, strict=True
             )
         ],
         points=[
             MapPoint(hit_share=job.hit_share, budget=job.budget, worth=point.result)
-            for job, point in zip(jobs, found, strict=True)
+            for job, point in zip(offload_jobs, offload_points, strict=True)
         ],
     )
 
 
-_Tried = list[tuple[Training, TrainingResult]]
+_TuningResults = list[tuple[Training, TrainingResult]]
 
 
-def _grouped(jobs: Sequence[Training], results: Sequence[TrainingResult], size: int) -> list[_Tried]:
+def _grouped(jobs: Sequence[Training], results: Sequence[TrainingResult], size: int) -> list[_TuningResults]:
     pairs = iter(zip(jobs, results, strict=True))
     return [list(islice(pairs, size)) for _ in range(len(jobs) // size)]
 
 
-def _curve(group: _Tried, best: Training, label: str, result: TrainingResult) -> Curve:
+def _curve(group: _TuningResults, best: Training, label: str, result: TrainingResult) -> Curve:
     rates = [job.learning_rate for job, _ in group]
     return Curve(
         data=best.data.name,

@@ -16,11 +16,13 @@ _HOW_TO_READ = (
     f"A simulation with the P4 programs and agents of real runs: {WORKERS} workers and {SERVERS} servers, "
     "each with a core of its own, and a dedicated switch.",
     "The learning rate and the hot set are chosen on half of each data set; losses are of the other half. "
-    "Models begin with zeros, DLRM with seeded weights. The rate has the lowest loss in the last fifth.",
-    "With SGD workers push steps, which servers or the switch (hotset) add; with Adagrad, gradients.",
+    "Models begin with zeros, DLRM with seeded weights. The rate with the lowest loss in the last "
+    "fifth is used.",
+    "With SGD, workers push steps, which servers or the switch (hotset) add; with Adagrad, they push "
+    "gradients.",
     "Ratings from 4 on are clicks; a sample has its user, its item and a feature that all samples have. "
-    "DLRM has 4 numbers and 8 categories. All keys of the ratings are in the switch, and of the others the "
-    "20,000 that are updated most.",
+    "DLRM has 4 numbers and 8 categories. The switch holds all keys of the ratings, and the 20,000 most "
+    "updated keys of the other data sets.",
 )
 
 

@@ -20,8 +20,8 @@ BUDGETS = tuple(
 TRAINED_BUDGETS = (BUDGETS[0], BUDGETS[2], BUDGETS[3])
 FACTORS = (0.5, 1.0, 2.0)
 """Learning rates that are tried, as multiples of the middle one."""
-_SGD: dict[DataName, float] = {"clicks": 8.0, "ratings": 1.0, "dlrm": 0.8}
-_ADAGRAD: dict[DataName, float] = {"clicks": 0.2, "ratings": 0.2, "dlrm": 0.1}
+_SGD_RATES: dict[DataName, float] = {"clicks": 8.0, "ratings": 1.0, "dlrm": 0.8}
+_ADAGRAD_RATES: dict[DataName, float] = {"clicks": 0.2, "ratings": 0.2, "dlrm": 0.1}
 TITLES: dict[DataName, str] = {
     "clicks": "R1's clicks, logistic regression",
     "ratings": "ratings, logistic regression",
@@ -70,18 +70,18 @@ ARMS = (
 
 
 def data_of(plan: Plan, ratings: Path | None) -> list[tuple[Data, int]]:
-    """Return the data to train with the steps of each worker; raises `DataError` for bad ratings."""
+    """Return pairs of a data set and the steps of each worker; raises `DataError` for bad ratings."""
     clicks = Data(name="clicks", hot_keys=plan.shape.hot_parameters, shape=plan.shape)
-    found = [(clicks, plan.steps["clicks"])]
+    data = [(clicks, plan.steps["clicks"])]
     if ratings is not None:
         steps = min(plan.steps["ratings"], count_ratings(ratings) // (2 * WORKERS * RATINGS_BATCH))
-        found.append((Data(name="ratings", file=ratings, batch=RATINGS_BATCH), steps))
-    return [*found, (Data(name="dlrm", rows=plan.rows), plan.steps["dlrm"])]
+        data.append((Data(name="ratings", file=ratings, batch=RATINGS_BATCH), steps))
+    return [*data, (Data(name="dlrm", rows=plan.rows), plan.steps["dlrm"])]
 
 
-def tuning(plan: Plan, arm: Arm, data: Data, steps: int) -> list[Training]:
+def _tuning_jobs(plan: Plan, arm: Arm, data: Data, steps: int) -> list[Training]:
     """Return a training with each learning rate that is tried, on the tuning part of the data."""
-    middle = (_SGD if arm.way.startswith("sgd") else _ADAGRAD)[data.name]
+    middle = (_SGD_RATES if arm.way.startswith("sgd") else _ADAGRAD_RATES)[data.name]
     return [
         Training(
             data=data, way=arm.way, learning_rate=middle * factor, steps=steps, is_tuning=True,
@@ -91,7 +91,7 @@ def tuning(plan: Plan, arm: Arm, data: Data, steps: int) -> list[Training]:
     ]  # fmt: skip
 
 
-def offloads(plan: Plan) -> list[Offload]:
+def offload_jobs_of(plan: Plan) -> list[Offload]:
     return list(_offloads(plan))
 
 
@@ -104,5 +104,5 @@ def _offloads(plan: Plan) -> Iterator[Offload]:
             )  # fmt: skip
 
 
-def trainings(plan: Plan, data: Sequence[tuple[Data, int]]) -> list[Training]:
-    return [job for name, steps in data for arm in ARMS for job in tuning(plan, arm, name, steps)]
+def tuning_jobs_of(plan: Plan, data: Sequence[tuple[Data, int]]) -> list[Training]:
+    return [job for each, steps in data for arm in ARMS for job in _tuning_jobs(plan, arm, each, steps)]

@@ -12,7 +12,7 @@ from hosts.keys import KeySpace
 from hosts.workload.trace import Samples, Trace, distinct_columns
 
 _USER, _ITEM, _RATING = "user_id:token", "item_id:token", "rating:float"
-LIKED = 4.0
+MIN_CLICK_RATING = 4.0
 """Ratings from which a sample counts as a click."""
 
 
@@ -51,7 +51,7 @@ def ratings_trace(file: Path, workers: int, batch: int, seed: int) -> Trace:
         position=positions,
         samples=Samples(
             batch_start=starts,
-            label=(rows[_RATING].to_numpy()[order] >= LIKED).astype(np.uint8),
+            label=(rows[_RATING].to_numpy()[order] >= MIN_CLICK_RATING).astype(np.uint8),
             length=np.full(len(order), 3, np.uint32),
             entry_start=3 * starts,
             column=columns.ravel(),

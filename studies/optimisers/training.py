@@ -92,7 +92,7 @@ class TrainingResult(Strict):
     chance_loss: float
     keys_per_step: float
     hot_share: float
-    """Share of the updates to the keys of the hot set."""
+    """Share of the updates that go to keys of the hot set."""
     mean_loss: float
     last_loss: float
     """Mean log loss of the last fifth of the mini-batches, in nats, each before its update."""
@@ -109,14 +109,14 @@ class DataSet:
     hot: NDArray[np.int64]
     """Positions of the hot set."""
     hot_share: float
-    """Share of the reported updates that the hot set takes."""
+    """Share of the updates in the reporting part that go to keys of the hot set."""
     make_model: Callable[[float, float | None], Model]
     """(scale, learning rate): the model; without a rate, it pushes gradients."""
 
 
 @cache
 def load(data: Data, steps: int) -> DataSet:
-    """Load data: its first half is for tuning, and the hot set is chosen from it. Raises `DataError`."""
+    """Load data; the first half is for tuning, and determines the hot set. Raises `DataError`."""
     make_model: Callable[[float, float | None], Model] = LogisticRegression
     if data.name == "clicks":
         trace = generate(data.shape.shape(), WORKERS, 2 * steps, _SEED)
@@ -126,9 +126,11 @@ def load(data: Data, steps: int) -> DataSet:
     else:
         trace = dlrm.make_trace(WORKERS, 2 * steps, data.batch, _SEED, data.rows)
         make_model = partial(dlrm.DLRM, rows=data.rows)
-    tuned, reported = (_counts(trace, range(first, first + steps)) for first in (0, steps))
-    hot = np.sort(np.argsort(-tuned, kind="stable")[: min(data.hot_keys, np.count_nonzero(tuned))])
-    return DataSet(trace, hot, float(reported[hot].sum() / reported.sum()), make_model)
+    tuning_counts, reporting_counts = (_counts(trace, range(first, first + steps)) for first in (0, steps))
+    hot = np.sort(
+        np.argsort(-tuning_counts, kind="stable")[: min(data.hot_keys, np.count_nonzero(tuning_counts))]
+    )
+    return DataSet(trace, hot, float(reporting_counts[hot].sum() / reporting_counts.sum()), make_model)
 
 
 def _counts(trace: Trace, steps: range) -> NDArray[np.int64]:
@@ -150,7 +152,7 @@ def train(job: Training, network: Network, costs: Hosts) -> TrainingResult:
         adagrad = Adagrad(lr=job.learning_rate)
         tables.append(TableOptimiser(first=0, scale=GRADIENT_SCALE, optimiser=adagrad))
     settings = RunSettings() if job.budget is None else RunSettings(collection=job.budget)
-    simulated = make_network(
+    simulated_network = make_network(
         placement.design, placement.arm, trace, WORKERS, SERVERS, network, costs, _SEED,
         hot_keys=trace.space.keys(data.hot) if placement.has_hot_set else None,
         tables=tables, settings=settings,
@@ -158,24 +160,26 @@ def train(job: Training, network: Network, costs: Hosts) -> TrainingResult:
     hyperparameters = (GRADIENT_SCALE, None) if tables else (SCALE, job.learning_rate)
     models = [data.make_model(*hyperparameters) for _ in range(WORKERS)]
     steps = range(0, job.steps) if job.is_tuning else range(job.steps, 2 * job.steps)
-    trained = train_closed_loop(simulated, trace, models, costs, steps, [WorkerCost()] * WORKERS)
-    losses = trained.counted_losses[np.argsort(trained.counted_end_times, kind="stable")]
+    result = train_closed_loop(simulated_network, trace, models, costs, steps, [WorkerCost()] * WORKERS)
+    losses = result.counted_losses[np.argsort(result.counted_end_times, kind="stable")]
     return TrainingResult(
         chance_loss=chance_loss(trace.samples),
         keys_per_step=trace.lanes / (WORKERS * trace.steps),
         hot_share=data.hot_share,
         mean_loss=float(losses.mean()),
         last_loss=float(losses[-max(1, len(losses) // 5) :].mean()),
-        steps_per_s=trained.steps_per_s,
-        server_us_per_step=simulated.server_used_ns() / 1e3 / (WORKERS * job.steps),
-        ages=_ages(simulated),
-        loss_curve=trained.curve,
+        steps_per_s=result.steps_per_s,
+        server_us_per_step=simulated_network.server_used_ns() / 1e3 / (WORKERS * job.steps),
+        ages=_ages(simulated_network),
+        loss_curve=result.curve,
     )
 
 
-def _ages(simulated: SimulatedNetwork) -> Ages | None:
-    found = [ages._asdict() for store in simulated.stores if (ages := store.copy_ages()) is not None]
-    if not found:
+def _ages(simulated_network: SimulatedNetwork) -> Ages | None:
+    ages_by_server = [
+        ages._asdict() for store in simulated_network.stores if (ages := store.copy_ages()) is not None
+    ]
+    if not ages_by_server:
         return None
-    staleness = Staleness.of(found)
+    staleness = Staleness.of(ages_by_server)
     return Ages(p50=staleness.p50_ms, p99=staleness.p99_ms, late=staleness.late / max(staleness.copies, 1))
