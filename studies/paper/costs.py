@@ -2,7 +2,7 @@
 
 The CPU time per step of servers and workers, and the time of an operation, are sums of a cost per RPC that a
 server answers, per RPC that the switch answers, and per key. The fit minimizes relative squared errors, with
-costs of at least 0. Its error is measured by predicting each run from the others.
+costs of at least 0. The error is measured by predicting each run from the others.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ _OPERATIONS_PER_STEP = 2
 
 @dataclass(frozen=True, slots=True)
 class MeasuredPoint:
-    packed: Packing
-    without: dict[str, float]
-    with_offload: dict[str, float]
+    packing: Packing
+    without_offload: dict[str, float]  # µs by quantity
+    with_offload: dict[str, float]  # µs by quantity
 
     def ratio(self, quantity: str) -> float:
-        return self.with_offload[quantity] / self.without[quantity]
+        return self.with_offload[quantity] / self.without_offload[quantity]
 
 
-def measured_point(run: MeasuredRun, packed: Packing) -> MeasuredPoint:
+def measured_point(run: MeasuredRun, packing: Packing) -> MeasuredPoint:
     found = {quantity: run.difference(metric) for quantity, metric in METRICS.items()}
     return MeasuredPoint(
-        packed,
+        packing,
         {quantity: each.reference for quantity, each in found.items()},
         {quantity: each.value for quantity, each in found.items()},
     )
@@ -49,16 +49,16 @@ def measured_point(run: MeasuredRun, packed: Packing) -> MeasuredPoint:
 class Costs:
     """Costs of each quantity, in µs: [RPC at a server, RPC at the switch only, key]."""
 
-    by_metric: dict[str, Values]
+    by_quantity: dict[str, Values]
 
     @staticmethod
     def fit(points: Sequence[MeasuredPoint]) -> Costs:
-        """Fit costs to at least two runs, as each run has two measurements and there are three costs."""
+        """Fit costs to at least two runs, since each run has two measurements and there are three costs."""
         return Costs({quantity: _fit(points, quantity) for quantity in METRICS})
 
-    def ratio(self, quantity: str, packed: Packing) -> float:
-        without, with_offload = _features(packed)
-        return float(with_offload @ self.by_metric[quantity] / (without @ self.by_metric[quantity]))
+    def ratio(self, quantity: str, packing: Packing) -> float:
+        without, with_offload = _features(packing)
+        return float(with_offload @ self.by_quantity[quantity] / (without @ self.by_quantity[quantity]))
 
 
 def prediction_errors(points: Sequence[MeasuredPoint]) -> dict[str, float]:
@@ -67,7 +67,7 @@ def prediction_errors(points: Sequence[MeasuredPoint]) -> dict[str, float]:
             np.median(
                 [
                     abs(
-                        Costs.fit([*points[:k], *points[k + 1 :]]).ratio(quantity, point.packed)
+                        Costs.fit([*points[:k], *points[k + 1 :]]).ratio(quantity, point.packing)
                         - point.ratio(quantity)
                     )
                     for k, point in enumerate(points)
@@ -78,10 +78,12 @@ def prediction_errors(points: Sequence[MeasuredPoint]) -> dict[str, float]:
     }
 
 
-def _features(packed: Packing) -> tuple[Values, Values]:
+def _features(packing: Packing) -> tuple[Values, Values]:
     """Return [RPCs at servers, RPCs at the switch only, keys] of a step, without and with offload."""
-    without = np.array([packed.rpcs, 0.0, packed.keys])
-    with_offload = np.array([packed.to_servers, packed.rpcs_with_offload - packed.to_servers, packed.keys])
+    without = np.array([packing.rpcs, 0.0, packing.keys])
+    with_offload = np.array(
+        [packing.to_servers, packing.rpcs_with_offload - packing.to_servers, packing.keys]
+    )
     return _OPERATIONS_PER_STEP * without, _OPERATIONS_PER_STEP * with_offload
 
 
@@ -89,7 +91,9 @@ def _fit(points: Sequence[MeasuredPoint], quantity: str) -> Values:
     rows, targets = [], []
     for point in points:
         for features, measured in zip(
-            _features(point.packed), (point.without[quantity], point.with_offload[quantity]), strict=True
+            _features(point.packing),
+            (point.without_offload[quantity], point.with_offload[quantity]),
+            strict=True,
         ):
             rows.append(features / measured)
             targets.append(1.0)

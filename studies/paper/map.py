@@ -17,7 +17,7 @@ from studies.paper.packing import TOP_SHARE, Packing, pack_shape, pack_trace, sk
 
 SKEWS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
 KEYS = (125, 250, 500, 1000, 2000, 4000, 8000)
-PUBLISHED = {
+PUBLISHED_SKEWS = {
     "Criteo sample": 0.58,
     "rcv1": 0.34,
     "Meta's DLRM reuse histogram": 0.16,
@@ -36,8 +36,8 @@ _CAPTION = (
     "Skew is the share of the updates that the top 2 % of the parameters take. Green is a decrease "
     "and red an increase, in % of the value without offload. Dots are measured runs. Between them RPCs are "
     "counted by packing lanes, and the costs of an RPC and of a key are fitted to the runs; the error is the "
-    "median of predicting each run from the others. Published skews, not measured here: "
-    f"{', '.join(f'{name} {skew:g}' for name, skew in PUBLISHED.items())}."
+    "median error of predicting each run from the others. Published skews, not measured here: "
+    f"{', '.join(f'{name} {skew:g}' for name, skew in PUBLISHED_SKEWS.items())}."
 )
 
 
@@ -75,7 +75,7 @@ def draw_map(
     markers: Sequence[Marker] = (),
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> OffloadMap:
-    measured = [
+    points = [
         measured_point(
             run, pack_shape(run.config.workload.hot_share, run.config.workload.keys_per_step, servers)
         )
@@ -85,12 +85,12 @@ def draw_map(
     for done, (skew, keys) in enumerate((skew, keys) for skew in SKEWS for keys in KEYS):
         progress(done, len(SKEWS) * len(KEYS))
         packings[skew, keys] = pack_shape(skew, keys, servers)
-    costs = Costs.fit(measured)
-    return OffloadMap(_figure(runs, measured, packings, costs, markers), packings, costs)
+    costs = Costs.fit(points)
+    return OffloadMap(_figure(runs, points, packings, costs, markers), packings, costs)
 
 
 def relative_change(quantity: str, packing: Packing, costs: Costs) -> float:
-    """Return the change of a quantity by offload, relative to its value without; negative is a gain."""
+    """Return the change by offload, relative to the value without offload; negative is a gain."""
     if quantity == "packets":
         return packing.to_servers / packing.rpcs - 1
     return costs.ratio(quantity, packing) - 1
@@ -98,12 +98,12 @@ def relative_change(quantity: str, packing: Packing, costs: Costs) -> float:
 
 def _figure(
     runs: Sequence[MeasuredRun],
-    measured: Sequence[MeasuredPoint],
+    points: Sequence[MeasuredPoint],
     packings: dict[tuple[float, int], Packing],
     costs: Costs,
     markers: Sequence[Marker],
 ) -> Figure:
-    errors = prediction_errors(measured)
+    errors = prediction_errors(points)
     facts: dict[Fact, float] = {
         (quantity, f"{skew:g}", str(keys)): relative_change(quantity, packings[skew, keys], costs)
         for quantity in TITLES
@@ -120,7 +120,7 @@ def _figure(
                 f"{title}{f', predicted to ±{errors[quantity]:.0%}' if quantity in errors else ', counted'}",
                 [
                     _surface(quantity, facts),
-                    *_measured(quantity, runs, measured),
+                    *_measured_series(quantity, runs, points),
                     *(
                         Series(marker.name, np.array([marker.skew]), np.array([marker.keys]), "#7030a0")
                         for marker in markers
@@ -140,7 +140,9 @@ def _surface(quantity: str, facts: dict[Fact, float]) -> Series:
     return Series("change", np.array(SKEWS), np.array(KEYS, dtype=np.float64), z=grid)
 
 
-def _measured(quantity: str, runs: Sequence[MeasuredRun], points: Sequence[MeasuredPoint]) -> list[Series]:
+def _measured_series(
+    quantity: str, runs: Sequence[MeasuredRun], points: Sequence[MeasuredPoint]
+) -> list[Series]:
     if quantity not in METRICS:
         return []
     return [

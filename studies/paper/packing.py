@@ -23,30 +23,30 @@ _MEASURED_BATCHES = 60
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    keys: float
-    served: float  # share of the keys that the switch holds
+    keys: float  # mean keys of an operation
+    hot_share: float  # share of the keys that the switch holds
     rpcs: float
-    """RPCs without offload, all of which reach servers."""
+    """Mean RPCs of an operation without offload, all of which reach servers."""
     rpcs_with_offload: float
     to_servers: float  # RPCs with offload that reach servers
 
 
 def pack_trace(trace: Trace, top_k: int, servers: int) -> Packing:
     batches = len(trace.key_start) - 1
-    measured = min(_MEASURED_BATCHES, max(1, batches // 2))
-    split = trace.key_start[batches - measured]
+    measured_batches = min(_MEASURED_BATCHES, max(1, batches // 2))
+    split = trace.key_start[batches - measured_batches]
     counts = np.bincount(trace.position[:split], minlength=trace.space.size)
     hot = np.zeros(trace.space.size, np.bool_)
     hot[np.argsort(-counts, kind="stable")[:top_k]] = True
     hot &= counts > 0  # a parameter that was never updated is not in the hot set
-    starts = trace.key_start[batches - measured :]
+    starts = trace.key_start[batches - measured_batches :]
     operations = [trace.position[start:end] for start, end in pairwise(starts.tolist())]
     keys = float(np.mean([len(positions) for positions in operations]))
-    served = float(np.mean([np.count_nonzero(hot[positions]) for positions in operations]))
+    hot_keys = float(np.mean([np.count_nonzero(hot[positions]) for positions in operations]))
     rpcs, _ = _mean_rpcs(trace, servers, None, operations)
     return Packing(
         keys,
-        served / keys,
+        hot_keys / keys,
         rpcs,
         *_mean_rpcs(trace, servers, trace.space.keys(np.flatnonzero(hot)), operations),
     )
@@ -70,6 +70,6 @@ def pack_shape(skew: float, keys_per_step: int, servers: int, top_k: int = TOP) 
 
 
 def skew_of(trace: Trace) -> float:
-    """Return the share of the updates of the top 2 % of a trace's parameters."""
+    """Return the share of a trace's updates that go to the top 2 % of its parameters."""
     counts = np.sort(np.bincount(trace.position, minlength=trace.space.size))[::-1]
     return float(counts[: max(1, round(TOP_SHARE * len(counts)))].sum() / counts.sum())

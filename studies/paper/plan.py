@@ -19,7 +19,7 @@ _COMPARED_ARMS = [
 _KEYS, _STEPS = 3_000, 4_000
 """Keys per step and steps of the trace in the default run; short runs have fewer steps."""
 _TRACE_STEPS = 1_500
-_SHORT: Mapping[str, object] = {
+_SHORT_RUN: Mapping[str, object] = {
     "arms": _COMPARED_ARMS,
     "loads": [0.5],
     "rounds": 8,
@@ -28,8 +28,8 @@ _SHORT: Mapping[str, object] = {
     "simulate_dedicated_switch": False,
     "trace_steps": _TRACE_STEPS,
 }
-_QUICK: Mapping[str, object] = {
-    **_SHORT,
+_QUICK_RUN: Mapping[str, object] = {
+    **_SHORT_RUN,
     "rounds": 6,
     "profile_lanes": 300_000,
     "calibration_s": 0.5,
@@ -58,22 +58,22 @@ def map_stages(quick: bool) -> list[Stage]:
 
 
 def _main_stages(quick: bool) -> Iterator[Stage]:
-    yield Stage("r1", 55, {**_QUICK, "arms": _ALL_ARMS}) if quick else Stage("r1", 155)
+    yield Stage("r1", 55, {**_QUICK_RUN, "arms": _ALL_ARMS}) if quick else Stage("r1", 155)
     if not quick:
-        yield Stage("r2", 110, {**_SHORT, "arms": _ALL_ARMS, "trace_steps": 1000, "workload": _R2})
+        yield Stage("r2", 110, {**_SHORT_RUN, "arms": _ALL_ARMS, "trace_steps": 1000, "workload": _R2})
     fig_9 = {"rounds": 1, "max-connections": 1024} if quick else {"rounds": 6, "max-connections": 4096}
     yield Stage("connections", 50 if quick else 340, fig_9, is_run=False)
 
 
 def _map_stages(quick: bool) -> Iterator[Stage]:
-    short, seconds = (_QUICK, 38) if quick else (_SHORT, 52)
+    base, seconds = (_QUICK_RUN, 38) if quick else (_SHORT_RUN, 52)
     points = list(product((0.2, 0.6) if quick else (0.1, 0.3, 0.5, 0.7), (500, _KEYS)))
     if not quick:
         points.append((0.5, 1_200))
     for skew, keys in points:
         shape = {"parameters": PARAMETERS, "hot_parameters": TOP, "hot_share": skew, "keys_per_step": keys}
         steps = min(_STEPS, _TRACE_STEPS * _KEYS // keys)
-        settings = {**short, "top_k": TOP, "trace_steps": steps, "workload": shape}
+        settings = {**base, "top_k": TOP, "trace_steps": steps, "workload": shape}
         yield Stage(f"map-skew-{skew:g}-keys-{keys}", seconds, settings)
 
 
@@ -81,7 +81,7 @@ def _sweep_stages(quick: bool) -> Iterator[Stage]:
     if quick:
         return
     for top_k in (2_000, 8_000, 38_000, 100_000):
-        settings = {**_SHORT, "top_k": top_k}
+        settings = {**_SHORT_RUN, "top_k": top_k}
         yield Stage(f"top-k-{top_k}", 50 + top_k / 2_500, settings)
     yield from _scale_stages()
 
@@ -90,4 +90,4 @@ def _scale_stages() -> Iterator[Stage]:
     for workers, servers, seconds in ((1, 2, 63), (2, 2, 65), (8, 2, 75), (16, 4, 130)):
         steps = max(1_000, _STEPS // workers)
         setup = {"arms": _SCALE_ARMS, "workers": workers, "servers": servers, "trace_steps": steps}
-        yield Stage(f"scale-{workers}-{servers}", seconds, {**_SHORT, **setup})
+        yield Stage(f"scale-{workers}-{servers}", seconds, {**_SHORT_RUN, **setup})

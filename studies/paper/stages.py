@@ -32,12 +32,12 @@ def result_of(stage: Stage, folder: Path) -> Path:
 
 def is_done(stage: Stage, folder: Path) -> bool:
     result = result_of(stage, folder)
-    written = result / "report.html" if stage.is_run else result
+    output = result / "report.html" if stage.is_run else result
     try:
-        same = (folder / stage.name / "run.toml").read_text() == toml(_settings(stage, folder))
+        has_same_settings = (folder / stage.name / "run.toml").read_text() == toml(_settings(stage, folder))
     except OSError:
         return False
-    return same and written.exists()
+    return has_same_settings and output.exists()
 
 
 def run_stages(stages: Sequence[Stage], folder: Path, progress: Progress) -> None:
@@ -51,8 +51,8 @@ def run_stages(stages: Sequence[Stage], folder: Path, progress: Progress) -> Non
     progress(total, total, "report")
 
 
-def _report_elapsed(progress: Progress, before: float, total: float, stage: Stage, seconds: float) -> None:
-    progress(before + min(seconds, stage.seconds), total, stage.name)
+def _report_elapsed(progress: Progress, done: float, total: float, stage: Stage, seconds: float) -> None:
+    progress(done + min(seconds, stage.seconds), total, stage.name)
 
 
 def toml(settings: Mapping[str, object]) -> str:

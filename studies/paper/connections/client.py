@@ -20,7 +20,7 @@ from nativekit.libc import ppoll
 from nativekit.records import Ints, Records
 from nativekit.reference import as_ref
 from studies.paper.connections.process import Handlers, ProcessConfig, make_command
-from studies.paper.connections.waiting import PollFd, pollfds
+from studies.paper.connections.waiting import PollFd, make_poll_fds
 
 _TIMEOUT_S = 2
 _POLLIN = 1
@@ -39,7 +39,7 @@ def call_each(
     fds: Ints,
     sequence_numbers: Ints,
     order: Ints,
-    polled: Records[PollFd],
+    poll_fd: Records[PollFd],
     latencies: Ints,
 ) -> int:
     """Send an empty RPC from each caller in `order`[n], one at a time; return how many were answered in time.
@@ -59,8 +59,8 @@ def call_each(
         start = clock(udp, MONOTONIC)
         queue(udp, int64(request.ctypes.data), HEADER_BYTES, name_of(udp, 0))
         flush(udp, fd)
-        polled[0].fd, polled[0].events = fd, _POLLIN
-        if int64(ppoll(polled.ctypes.data, 1, timespec.ctypes.data, 0)) <= 0:
+        poll_fd[0].fd, poll_fd[0].events = fd, _POLLIN
+        if int64(ppoll(poll_fd.ctypes.data, 1, timespec.ctypes.data, 0)) <= 0:
             return k
         if take(udp, fd, 1) != 1:
             return k
@@ -78,7 +78,7 @@ class ClientProcess:
         self._sockets: list[socket.socket] = []
         # Turns of a window slot begin at 1, so the first sequence number is WINDOW.
         self._sequence_numbers: NDArray[np.int64] = np.full(config.callers, WINDOW, np.int64)
-        self._polled = pollfds([-1])
+        self._poll_fd = make_poll_fds([-1])
         self._commands = commands
         self.connect()
 
@@ -86,7 +86,7 @@ class ClientProcess:
         config = self._config
         for number in range(config.callers):
             self._sockets.append(open_udp((config.address, config.first_port + number)))
-        # The destination. A received datagram overwrites it with its source, which is the same address.
+        # The destination. Receiving overwrites it with the datagram's source, which is the same address.
         self._udp.state.names[0] = np.frombuffer(socket_name(config.service), np.uint8)
 
     def close(self) -> None:
@@ -101,7 +101,7 @@ class ClientProcess:
         order = np.concatenate([rng.permutation(callers) for _ in range(rounds)])[:rpcs].astype(np.int64)
         latencies = np.zeros(rpcs, np.int64)
         answered = call_each(
-            self._udp, self._request, fds, self._sequence_numbers, order, self._polled, latencies
+            self._udp, self._request, fds, self._sequence_numbers, order, self._poll_fd, latencies
         )
         if answered < rpcs:
             raise HotlineError(

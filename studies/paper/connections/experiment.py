@@ -102,12 +102,12 @@ def _peers(setting: Setting) -> Iterator[tuple[str, int]]:
 async def _agents(
     net: Network, placement: Placement, callers: int, log_dir: Path
 ) -> AsyncIterator[tuple[Agent, Agent]]:
-    shared = {"job": BASELINE.job, "epoch": EPOCH}
+    common = {"job": BASELINE.job, "epoch": EPOCH}
     server_config = {
         "address": addressing.server(1).address,
         "port": HOTLINE_PORT,
         "cpu": cpu_of(1, placement.servers),
-        **shared,
+        **common,
     }
     client_config = {
         "address": addressing.worker(1).address,
@@ -115,21 +115,21 @@ async def _agents(
         "callers": callers,
         "service": [addressing.service(1).address, HOTLINE_PORT],
         "cpu": cpu_of(1, placement.workers),
-        **shared,
+        **common,
     }
-    started: list[Agent] = []
+    agents: list[Agent] = []
     try:
         for name, host, agent_settings in (
             ("client", net.workers[0], client_config),
             ("server", net.servers[0], server_config),
         ):
             command = command_in(host.pid, f"studies.paper.connections.{name}")
-            started.append(await Agent.start(name, command, agent_settings, log_dir))
-        for agent in started:
+            agents.append(await Agent.start(name, command, agent_settings, log_dir))
+        for agent in agents:
             await agent.ready()
-        yield started[0], started[1]
+        yield agents[0], agents[1]
     finally:
-        for agent in started:
+        for agent in agents:
             await agent.quit()
 
 

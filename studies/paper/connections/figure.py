@@ -35,8 +35,8 @@ def delay_against_connections(file: Path) -> Figure:
         ],
         kind="points",
         caption="In [DDL] Fig. 9 the delay grows linearly. Servers scan their sockets, poll them, wait for "
-        "ready ones with epoll, or share one socket. Each point has the same number of RPCs, sent one at a "
-        "time. Empty RPCs have no keys, so offload cannot answer them in the switch.",
+        "ready ones with epoll, or have one socket for all callers. Each point has the same number of "
+        "RPCs, sent one at a time. Empty RPCs have no keys, so offload cannot answer them in the switch.",
         facts=dict(_slopes(rows)),
     )
 

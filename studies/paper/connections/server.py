@@ -16,7 +16,7 @@ from hosts.ps.service import make_service
 from hosts.sockets import Address, clock_offset, open_udp
 from hosts.udp import BURST, make_udp
 from studies.paper.connections.process import Handlers, ProcessConfig, make_command
-from studies.paper.connections.waiting import COMMAND, LOOPS, WAYS, WaitSet, pollfds
+from studies.paper.connections.waiting import COMMAND, LOOPS, WAYS, WaitSet, make_poll_fds
 
 
 class ServerConfig(ProcessConfig):
@@ -47,9 +47,9 @@ class ServerProcess:
             self._sockets.append(open_udp(local))
         else:
             for host, port in peers:
-                connected = open_udp(local, shared=True)
-                self._sockets.append(connected)
-                connected.connect((host, port))
+                sock = open_udp(local, shared=True)
+                self._sockets.append(sock)
+                sock.connect((host, port))
         self._wait_set = self._make_wait_set([each.fileno() for each in self._sockets], self._commands.fd)
         self._loop = LOOPS[way]
         return {"sockets": len(self._sockets)}
@@ -71,7 +71,7 @@ class ServerProcess:
             self._epoll.register(fd, select.EPOLLIN)
         sources = make_sources(self._epoll.fileno())
         sources.state.commands = command_fd
-        return WaitSet(pollfds([*sockets, command_fd]), sources)
+        return WaitSet(make_poll_fds([*sockets, command_fd]), sources)
 
     def close(self) -> None:
         self._epoll.close()

@@ -12,7 +12,7 @@ from foundation.designs.interface import Arm
 from studies.paper.connections.waiting import WAYS
 
 CONNECTIONS = (1, 4, 16, 64, 256, 1024, 4096)
-RPCS = 2048
+RPCS = 2048  # RPCs of a measurement
 ACTIVE_CALLERS = 16
 """Number of connections that call while the others are idle."""
 ARMS = tuple(arm for arm in measured_arms(NAME) if not arm.is_repetition)
@@ -24,7 +24,7 @@ class Setting:
     connections: int
     """Number of callers, each with its own connection unless the switch is a proxy."""
     active: bool
-    """Whether all of them call, or only `ACTIVE_CALLERS`."""
+    """Whether all callers call, or only `ACTIVE_CALLERS`."""
     arm: Arm
     """With a proxy, the switch merges the connections; with offload, it looks for hot keys."""
 
@@ -34,9 +34,9 @@ class Setting:
 
 
 def settings(connections: Sequence[int]) -> list[Setting]:
-    found = [Setting(*each) for each in product(WAYS, connections, (True, False), ARMS)]
+    combinations = [Setting(*each) for each in product(WAYS, connections, (True, False), ARMS)]
     return [
         each
-        for each in found
+        for each in combinations
         if each.active or (each.connections > ACTIVE_CALLERS and not each.arm.settings.aggregates)
     ]

@@ -36,22 +36,22 @@ class PollFd:
 
 
 class WaitSet(NamedTuple):
-    polled: Records[PollFd]  # [sockets + 1], standard input last
+    poll_fds: Records[PollFd]  # [sockets + 1], standard input last
     sources: Sources
 
 
-def pollfds(fds: list[int]) -> Records[PollFd]:
-    polled: Records[PollFd] = records(len(fds), checked(dtype_of(PollFd)))
-    polled["fd"] = fds
-    polled["events"] = _POLLIN
-    return polled
+def make_poll_fds(fds: list[int]) -> Records[PollFd]:
+    poll_fds: Records[PollFd] = records(len(fds), checked(dtype_of(PollFd)))
+    poll_fds["fd"] = fds
+    poll_fds["events"] = _POLLIN
+    return poll_fds
 
 
 @compiled
 def has_input(wait_set: WaitSet) -> bool:
-    last = len(wait_set.polled) - 1
+    last = len(wait_set.poll_fds) - 1
     timespec = np.zeros(2, np.int64)
-    base = int64(wait_set.polled.ctypes.data)
+    base = int64(wait_set.poll_fds.ctypes.data)
     return int64(ppoll(base + last * 8, 1, timespec.ctypes.data, 0)) > 0
 
 
@@ -59,15 +59,15 @@ def has_input(wait_set: WaitSet) -> bool:
 def scan(server: Server, service: Service, udp: Udp, wait_set: WaitSet) -> int:
     server, service = as_ref(server), as_ref(service)
     udp, wait_set = as_ref(udp), as_ref(wait_set)
-    sockets = len(wait_set.polled) - 1
+    sockets = len(wait_set.poll_fds) - 1
     scans = int64(0)
     while True:
         for k in range(sockets):
-            answer_burst(server, service, udp, wait_set.sources, int64(wait_set.polled[k].fd))
+            answer_burst(server, service, udp, wait_set.sources, int64(wait_set.poll_fds[k].fd))
             if needs_room(server, BURST):
                 return NEEDS_ROOM
         scans += 1
-        # Check after every scan of many sockets, since it takes long.
+        # Check after every scan of many sockets, since such a scan takes long.
         if (scans % _CHECK_EVERY == 0 or sockets >= _CHECK_EVERY or sockets == 0) and has_input(wait_set):
             return COMMAND
 
@@ -76,15 +76,15 @@ def scan(server: Server, service: Service, udp: Udp, wait_set: WaitSet) -> int:
 def poll(server: Server, service: Service, udp: Udp, wait_set: WaitSet) -> int:
     server, service = as_ref(server), as_ref(service)
     udp, wait_set = as_ref(udp), as_ref(wait_set)
-    sockets = len(wait_set.polled) - 1
+    sockets = len(wait_set.poll_fds) - 1
     while True:
-        ppoll(wait_set.polled.ctypes.data, sockets + 1, 0, 0)
+        ppoll(wait_set.poll_fds.ctypes.data, sockets + 1, 0, 0)
         for k in range(sockets):
-            if wait_set.polled[k].revents:
-                answer_burst(server, service, udp, wait_set.sources, int64(wait_set.polled[k].fd))
+            if wait_set.poll_fds[k].revents:
+                answer_burst(server, service, udp, wait_set.sources, int64(wait_set.poll_fds[k].fd))
                 if needs_room(server, BURST):
                     return NEEDS_ROOM
-        if wait_set.polled[sockets].revents:
+        if wait_set.poll_fds[sockets].revents:
             return COMMAND
 
 

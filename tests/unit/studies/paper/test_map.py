@@ -44,15 +44,15 @@ POINTS = [point(skew, keys) for skew in (0.1, 0.4, 0.7) for keys in (200, 3000)]
 def test_known_costs_are_found_and_predict_every_run() -> None:
     costs = Costs.fit(POINTS)
     for what, known in COST.items():
-        assert costs.by_metric[what] == pytest.approx(known, abs=1e-6)
+        assert costs.by_quantity[what] == pytest.approx(known, abs=1e-6)
     assert prediction_errors(POINTS) == pytest.approx(dict.fromkeys(METRICS, 0.0), abs=1e-6)
     unseen = point(0.55, 900)
-    assert costs.ratio("workers", unseen.packed) == pytest.approx(unseen.ratio("workers"))
+    assert costs.ratio("workers", unseen.packing) == pytest.approx(unseen.ratio("workers"))
 
 
 def test_no_cost_is_negative_and_errors_are_measured() -> None:
     crooked = [*POINTS, point(0.3, 1000, off=2.0)]
-    assert all((costs >= 0).all() for costs in Costs.fit(crooked).by_metric.values())
+    assert all((costs >= 0).all() for costs in Costs.fit(crooked).by_quantity.values())
     assert all(0 < found < 1 for found in prediction_errors(crooked).values())
 
 

@@ -24,7 +24,7 @@ def test_hot_keys_of_one_lane_take_an_rpc_each_and_cold_ones_share() -> None:
     cold = [key for key in chance.permutation(np.arange(5_000, 9_000)).tolist() if key not in hot]
     batches = [[*hot, *cold[40 * number : 40 * number + 40]] for number in range(80)]
     found = pack_trace(trace_of(batches), top_k=4, servers=1)
-    assert (found.keys, found.served) == (44, 4 / 44)
+    assert (found.keys, found.hot_share) == (44, 4 / 44)
     # 44 keys in RPCs of 32; two with the cold ones have room for two of a lane, and the third needs its own.
     assert (found.rpcs, found.rpcs_with_offload, found.to_servers) == (2, 3, 2)
 
@@ -33,7 +33,7 @@ def test_a_hot_set_is_chosen_from_other_mini_batches_than_it_is_counted_in() -> 
     """Keys that are hot only in the second half are not in the set."""
     first, second = keys_in_lane(8, 1), keys_in_lane(16, 2)[8:]
     found = pack_trace(trace_of([first] * 60 + [second] * 60), top_k=8, servers=1)
-    assert found.served == 0 and (found.rpcs, found.rpcs_with_offload, found.to_servers) == (1, 1, 1)
+    assert found.hot_share == 0 and (found.rpcs, found.rpcs_with_offload, found.to_servers) == (1, 1, 1)
 
 
 def test_two_servers_have_own_rpcs() -> None:
@@ -47,7 +47,7 @@ def test_generated_data_have_the_skew_that_was_asked_for(monkeypatch: pytest.Mon
     monkeypatch.setattr(packing, "_PROFILE_LANES", 200_000)
     found = pack_shape(0.5, 2000, 2)
     assert found.keys == pytest.approx(2000, rel=0.05)
-    assert 0.44 < found.served < 0.52
+    assert 0.44 < found.hot_share < 0.52
     assert found.to_servers < found.rpcs < found.rpcs_with_offload < 1.1 * found.rpcs
 
 
