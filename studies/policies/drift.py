@@ -22,8 +22,8 @@ _MIN_LOSS = 0.02
 def half_life(log: Log) -> float | None:
     """Return the steps after which the top k of a window have lost half of their lead; None without drift."""
     # The log is cut into 16 windows. The lead is the share of a window's updates that the top k of another
-    # one have, minus the share of k random keys. It falls with the time between the windows; the half-life is
-    # that of an exponential fitted to the mean lead by lag.
+    # window have, minus the share of k random keys. The lead falls with the time between the windows; the
+    # half-life is that of an exponential fitted to the mean lead by lag.
     windows = min(_WINDOWS, log.steps // 2)
     if windows < 3:
         return None
@@ -56,8 +56,8 @@ def recovery_time(over_time: Sequence[float], shift: float) -> float | None:
     bins = len(over_time)
     before = [share for at, share in enumerate(over_time) if (at + 1) / bins <= shift]
     goal = _RECOVERED_SHARE * float(np.mean(before)) if before else 0.0
-    recovered = (at for at, share in enumerate(over_time) if at / bins >= shift and share >= goal)
-    at = next(recovered, None)
+    recovered_bins = (at for at, share in enumerate(over_time) if at / bins >= shift and share >= goal)
+    at = next(recovered_bins, None)
     return None if at is None or not goal else at / bins - shift
 
 

@@ -82,7 +82,7 @@ def _over_time(study: Study) -> Figure:
     size, facts = shown_size(study), study.facts
     first, bins = facts.steps - facts.scored_steps, len(next(iter(study.outcomes)).over_time)
     middles = [first + (at + 0.5) * facts.scored_steps / bins for at in range(bins)]
-    series = [_series([outcomes], middles, outcomes.over_time) for outcomes in study.at(size).values()]
+    series = [_series([outcome], middles, outcome.over_time) for outcome in study.at(size).values()]
     return Figure(
         "policies-time",
         f"Updates that hit over time, with {size:,} keys",

@@ -85,6 +85,6 @@ def _exchanged_share(steps: int, spec: LogSpec) -> float:
 
 
 def _exchange(
-    key_of_rank: NDArray[np.uint32], exchanged: NDArray[np.bool_], random: np.random.Generator
+    key_of_rank: NDArray[np.uint32], is_exchanged: NDArray[np.bool_], random: np.random.Generator
 ) -> None:
-    key_of_rank[exchanged] = random.permutation(key_of_rank[exchanged])
+    key_of_rank[is_exchanged] = random.permutation(key_of_rank[is_exchanged])

@@ -18,8 +18,8 @@ _SEED = 1
 
 
 class RpcMeans(Strict):
-    rpcs: float
-    to_servers: float
+    rpcs: float  # RPCs per operation
+    to_servers: float  # RPCs per operation that reach a server
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def sample_steps(log: Log) -> Sample:
     space = KeySpace(0, np.unique(np.concatenate(list(keys.values()))))
     assert space.sparse is not None
     space = KeySpace(len(space.sparse), space.sparse)
-    positions = {step: space.positions(found) for step, found in keys.items()}
+    positions = {step: space.positions(updated_keys) for step, updated_keys in keys.items()}
     return Sample(steps, space, positions, max(map(len, positions.values())))
 
 
@@ -56,7 +56,9 @@ def _accesses_of(log: Log, step: int) -> NDArray[np.uint32]:
 
 def rpcs_without_offload(sample: Sample, servers: int) -> RpcMeans:
     return _mean_rpcs(
-        sample, servers, {step: np.zeros(len(at), np.bool_) for step, at in sample.positions.items()}
+        sample,
+        servers,
+        {step: np.zeros(len(positions), np.bool_) for step, positions in sample.positions.items()},
     )
 
 
@@ -75,6 +77,6 @@ def _mean_rpcs(sample: Sample, servers: int, hits: Mapping[int, NDArray[np.bool_
         (sample.positions[step], sample.space.keys(sample.positions[step][hits[step]]))
         for step in sample.steps
     )
-    counted: list[RpcCounts] = list(count_operations(sample.space, servers, operations, sample.max_keys))
-    rpcs, to_servers = np.mean(counted, axis=0).tolist()
+    counts: list[RpcCounts] = list(count_operations(sample.space, servers, operations, sample.max_keys))
+    rpcs, to_servers = np.mean(counts, axis=0).tolist()
     return RpcMeans(rpcs=rpcs, to_servers=to_servers)

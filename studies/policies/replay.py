@@ -30,7 +30,7 @@ class ReplayResult:
     """[sizes, tables]: scored updates that found their key in the switch."""
     moves: NDArray[np.int64]
     """[2, sizes]: installs and evictions in the scored part."""
-    sampled_levels: dict[int, NDArray[np.uint8]]
+    sampled_levels: dict[int, NDArray[np.uint8]]  # step -> level of each access
     cpu_s: float
     """CPU time in s of the policy alone, without compilation."""
     accesses_replayed: int
@@ -42,44 +42,50 @@ def replay(
     spec: PolicySpec,
     sizes: Sequence[int],
     period: int,
-    sampled: Sequence[int] = (),
+    sampled_steps: Sequence[int] = (),
     progress: Callable[[int], None] = lambda accesses: None,
 ) -> ReplayResult:
-    """Let a policy serve a log with periods of `period` steps; record the levels of steps in `sampled`."""
+    """Let a policy serve a log with periods of `period` steps; record the levels of `sampled_steps`."""
     _compile(spec, sizes)
-    began = time.thread_time()
+    start_s = time.thread_time()
     policy = spec.make(log, sizes)
-    cpu_s, accesses_replayed = time.thread_time() - began, 0
+    cpu_s, accesses_replayed = time.thread_time() - start_s, 0
     scored_steps = log.steps - log.training_steps
     tally = np.zeros((min(BINS, scored_steps), 2, len(sizes) + 1), np.int64)
     by_table = np.zeros((len(log.tables), len(sizes) + 1), np.int64)
     sampled_levels: dict[int, NDArray[np.uint8]] = {}
-    before = policy.moves.copy()
-    for first, last in log.spans(0 if spec.warms_up else log.training_steps, period):
-        starts = log.starts[first : last + 1]
+    moves_before = policy.moves.copy()
+    for first, end in log.spans(0 if spec.warms_up else log.training_steps, period):
+        starts = log.starts[first : end + 1]
         accesses = np.array(log.accesses[starts[0] : starts[-1]])
         levels = np.empty(len(accesses), np.uint8)
-        began = time.thread_time()
+        start_s = time.thread_time()
         policy.serve(accesses, levels)
-        if last % period == 0:
+        if end % period == 0:
             policy.end_period()
-        cpu_s += time.thread_time() - began
+        cpu_s += time.thread_time() - start_s
         accesses_replayed += len(accesses)
         if first >= log.training_steps:
             starts = starts - starts[0]
             _tally(tally, levels, accesses, starts, first - log.training_steps, scored_steps)
             if log.tables:
                 _tally_tables(by_table, levels, accesses, log.table_of)
-            for step in sampled:
-                if first <= step < last:
+            for step in sampled_steps:
+                if first <= step < end:
                     sampled_levels[step] = levels[starts[step - first] : starts[step - first + 1]]
-        elif last == log.training_steps:
-            before = policy.moves.copy()
+        elif end == log.training_steps:
+            moves_before = policy.moves.copy()
         progress(len(accesses))
     hits = np.cumsum(tally[:, :, :-1], axis=2).transpose(2, 0, 1)
     table_hits = np.cumsum(by_table[:, :-1], axis=1).T
     return ReplayResult(
-        hits, tally.sum(axis=2), table_hits, policy.moves - before, sampled_levels, cpu_s, accesses_replayed
+        hits,
+        tally.sum(axis=2),
+        table_hits,
+        policy.moves - moves_before,
+        sampled_levels,
+        cpu_s,
+        accesses_replayed,
     )
 
 

@@ -9,7 +9,7 @@ from foundation.settings import Strict
 from studies.policies.packets import RpcMeans
 
 WRITES_PER_MOVE = 2
-"""Table writes of an install (insert, turn hot) and of an eviction (turn draining, delete):
+"""Table writes of an install (insert, turn hot) and of an eviction (turn draining, delete); see
 `controller.hotset.migrate`."""
 DEFAULT_PERIOD_S = 10.0
 MIN_PERIODS = 20
@@ -55,7 +55,7 @@ class Facts(Strict):
     keys: int
     steps: int
     scored_steps: int
-    period: int
+    period: int  # steps
     half_life: float | None
     """Steps after which the top k of a window have lost half of their lead; None without drift."""
     without: RpcMeans
@@ -66,7 +66,7 @@ class Facts(Strict):
 
     @property
     def steps_after_shift(self) -> int | None:
-        """Steps after a shift within the scored part; None without one."""
+        """Steps after a shift within the scored part; None without such a shift."""
         if self.shift_at is None or self.shift_at <= self.steps - self.scored_steps:
             return None
         return self.steps - self.shift_at
@@ -84,11 +84,11 @@ class Outcome(Strict):
     pull_hits: int
     installs: int
     evictions: int
-    over_time: tuple[float, ...]
+    over_time: tuple[float, ...]  # share of the updates that hit, by section of the scored part
     packed: RpcMeans
-    spared: float
-    seconds: float
-    follows: bool | None
+    spared: float  # share of the packets without offload that servers are spared
+    seconds: float  # duration of the scored part at the rate of `Settings`
+    follows: bool | None  # result of `can_follow`
     updates_per_cpu_s: float
     table_hits: tuple[int, ...] = ()
     follows_after: int | None = None

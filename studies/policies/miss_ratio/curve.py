@@ -28,7 +28,7 @@ class MissRatioCurve(Strict):
     accesses: int
     keys: int
     first_accesses: int
-    """Accesses that miss in any cache; of a sample, estimated."""
+    """Accesses that miss in any cache; estimated if only a sample of the keys was read."""
     keys_per_step: float
     sizes: tuple[int, ...]
     miss_ratio: tuple[float, ...]
@@ -56,7 +56,7 @@ class MissRatios(Strict):
 
 
 def miss_ratios(steps: Steps, sample: float | None, progress: Progress) -> MissRatios:
-    """Return the curves of a log; `sample` is the share of keys to sample, None is exact."""
+    """Return the curves of a log; `sample` is the share of keys to sample, or None for exact curves."""
     passes = 2 if steps.tables else 1
     done = 0
 
@@ -79,11 +79,17 @@ def _curves(
     keys = np.bincount(group_of, minlength=groups)
     if sample is None:
         accesses = np.zeros(groups, np.int64)
-        found = list(reuse_histograms(_chunks(steps, report, group_of, accesses), group_of, groups))
+        histograms = list(reuse_histograms(_chunks(steps, report, group_of, accesses), group_of, groups))
         for group, name in enumerate(names):
             sizes = sizes_up_to(int(keys[group]))
-            ratio = 1 - np.cumsum(found[group])[sizes] / accesses[group] + found[group][0] / accesses[group]
-            yield _curve(name, steps, int(accesses[group]), int(keys[group]), found[group][0], sizes, ratio)
+            ratio = (
+                1
+                - np.cumsum(histograms[group])[sizes] / accesses[group]
+                + histograms[group][0] / accesses[group]
+            )
+            yield _curve(
+                name, steps, int(accesses[group]), int(keys[group]), histograms[group][0], sizes, ratio
+            )
         return
     yield from _sampled_curves(steps, group_of, names, sample, report)
 
@@ -94,32 +100,34 @@ def _sampled_curves(
 ) -> Iterator[MissRatioCurve]:  # fmt: skip
     """Yield the curves of sampled keys (SHARDS: Waldspurger et al., FAST 2015, with its adjustment).
 
-    Distances are those among sampled keys, divided by their share. The expected number of sampled accesses
-    less the actual one is added to the hits of the smallest size, as it is mostly due to a few frequent keys.
+    Distances are those among sampled keys, divided by `sample`. The expected number of sampled accesses
+    less the actual one is added to the hits of the smallest size: a few frequent keys cause most of it.
     """
     hashed = mix(steps.keys)
     is_sampled = hashed < np.uint64(min(int(sample * 2**64), 2**64 - 1))
     ids = np.cumsum(is_sampled, dtype=np.uint32) - 1
     groups, keys = len(names), np.bincount(group_of, minlength=len(names))
     sampled_groups = group_of[is_sampled]
-    part = (mix(hashed[is_sampled]) % np.uint64(SUBSAMPLES)).astype(np.uint16)
+    part_of = (mix(hashed[is_sampled]) % np.uint64(SUBSAMPLES)).astype(np.uint16)
     accesses = np.zeros(groups, np.int64)
 
-    def sampled() -> Iterator[Accesses]:
+    def sampled_chunks() -> Iterator[Accesses]:
         for chunk in _chunks(steps, report, group_of, accesses):
-            inside = chunk & KEY
-            yield ids[inside[is_sampled[inside]]]
+            chunk_keys = chunk & KEY
+            yield ids[chunk_keys[is_sampled[chunk_keys]]]
 
-    chunks = [chunk.copy() for chunk in sampled()]
+    chunks = [chunk.copy() for chunk in sampled_chunks()]
     histograms = list(reuse_histograms(chunks, sampled_groups, groups))
-    parts = list(reuse_histograms(chunks, sampled_groups * np.uint16(SUBSAMPLES) + part, groups * SUBSAMPLES))
+    parts = list(
+        reuse_histograms(chunks, sampled_groups * np.uint16(SUBSAMPLES) + part_of, groups * SUBSAMPLES)
+    )
     for group, name in enumerate(names):
         sizes = sizes_up_to(int(keys[group]))
         # In smaller caches a part of the sample would have less than one slot.
         sizes = sizes[sizes >= min(SUBSAMPLES / sample, sizes[-1])]
-        ratio = _scaled(histograms[group], sizes, sample, int(accesses[group]))
+        ratio = _scaled_miss_ratio(histograms[group], sizes, sample, int(accesses[group]))
         part_ratios = [
-            _scaled(each, sizes, sample / SUBSAMPLES, int(accesses[group]))
+            _scaled_miss_ratio(each, sizes, sample / SUBSAMPLES, int(accesses[group]))
             for each in parts[group * SUBSAMPLES : (group + 1) * SUBSAMPLES]
         ]
         error = _Z * np.std(part_ratios, axis=0, ddof=1) / np.sqrt(SUBSAMPLES)
@@ -127,7 +135,7 @@ def _sampled_curves(
         yield _curve(name, steps, int(accesses[group]), int(keys[group]), first, sizes, ratio, error)
 
 
-def _scaled(
+def _scaled_miss_ratio(
     counts: NDArray[np.int64], sizes: NDArray[np.int64], share: float, accesses: int
 ) -> NDArray[np.float64]:
     expected = share * accesses

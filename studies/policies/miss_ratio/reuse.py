@@ -75,14 +75,14 @@ def _measure(state: _Reuse, accesses: Accesses) -> None:
     for i in range(len(accesses)):
         key = int64(accesses[i]) & KEY
         group = int64(state.group_of[key])
-        counts = state.first_key[group] + group
+        offset = state.first_key[group] + group
         time = state.last[key]
         if time == _NEVER:
             state.now[_LIVE, group] += 1
-            state.counts[counts] += 1
+            state.counts[offset] += 1
         else:
             distance = state.now[_LIVE, group] - _rank(state, group, time)
-            state.counts[counts + 1 + distance] += 1
+            state.counts[offset + 1 + distance] += 1
             _flip(state, group, time, -1)
             state.last[key] = _NEVER
         if state.now[_NEXT, group] == (state.first_word[group + 1] - state.first_word[group]) << _BITS:
@@ -140,7 +140,7 @@ def _renumber(state: _Reuse, group: int) -> None:
         state.words[begin + (time >> _BITS)] |= np.uint64(1) << np.uint64(time & _WORD)
     for word in range(end - begin):
         state.tree[begin + word] += _popcount(state.words[begin + word])
-        above = word + 1 + ((word + 1) & -(word + 1))
-        if above <= end - begin:
-            state.tree[begin + above - 1] += state.tree[begin + word]
+        parent = word + 1 + ((word + 1) & -(word + 1))
+        if parent <= end - begin:
+            state.tree[begin + parent - 1] += state.tree[begin + word]
     state.now[_NEXT, group] = live

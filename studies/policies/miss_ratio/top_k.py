@@ -18,10 +18,10 @@ class TopKShares(NamedTuple):
     table: str
     accesses: int
     keys: int
-    shares: tuple[float, ...]
+    shares: tuple[float, ...]  # of accesses, for each of `GPU_CACHE_SHARES`
 
     def to_hugectr(self) -> dict[str, object]:
-        """Return keys and hit rate for each `gpucacheper`, as its inference settings name them."""
+        """Return keys and hit rate for each `gpucacheper`, named as in HugeCTR's inference settings."""
         return {
             "keys": self.keys,
             "lookups": self.accesses,
@@ -33,10 +33,10 @@ class TopKShares(NamedTuple):
 
 
 def top_k_shares(steps: Steps) -> Iterator[TopKShares]:
-    """Yield the shares of each table; of all keys for a log without tables."""
+    """Yield the shares of each table, or those of all keys for a log without tables."""
     counts = accesses_of(steps)
     for index, table in enumerate(steps.tables or (ALL,)):
-        # Sort in place, as 5e7 keys take 0.4 GB.
+        # Sort in place, since 5e7 keys take 0.4 GB.
         of_table = counts[steps.table_of == index] if steps.tables else counts
         of_table.sort()
         total = int(of_table.sum())

@@ -64,11 +64,12 @@ def belady(log: Log, sizes: Sequence[int], may_bypass: bool) -> Policy:
 
 
 def _first_accesses(log: Log, limit: int) -> Ints:
-    seen, chunks = log.counts > 0, []
+    # A key is pending if the training part accesses it, and the scored part has not accessed it so far.
+    is_pending, chunks = log.counts > 0, []
     at = log.split
     for chunk in log.chunks(log.split, len(log.accesses)):
         is_first = np.empty(len(chunk), np.bool_)
-        _mark_first_accesses(chunk, seen, is_first)
+        _mark_first_accesses(chunk, is_pending, is_first)
         chunks.append(np.flatnonzero(is_first) + at - log.split)
         at += len(chunk)
         if sum(map(len, chunks)) >= limit:
@@ -93,11 +94,13 @@ def make_times(span: int, sizes: Ints, moves: Ints, may_bypass: bool) -> Times:
 
 
 @entry_point
-def _mark_first_accesses(accesses: Accesses, seen: NDArray[np.bool_], is_first: NDArray[np.bool_]) -> None:
+def _mark_first_accesses(
+    accesses: Accesses, is_pending: NDArray[np.bool_], is_first: NDArray[np.bool_]
+) -> None:
     for i in range(len(accesses)):
         key = int64(accesses[i]) & KEY
-        is_first[i] = seen[key]
-        seen[key] = False
+        is_first[i] = is_pending[key]
+        is_pending[key] = False
 
 
 @entry_point

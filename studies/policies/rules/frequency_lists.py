@@ -1,7 +1,7 @@
 """Slots ordered by a count, with updates in constant time: a linked list per count, and the lists in order.
 
 (Shah, Mitra and Matani, 2010, for LFU; the stream summary of Metwally et al., ICDT 2005, for SpaceSaving.)
-Among slots of equal count, the one that reached it first comes first.
+Among slots of equal count, `lowest_slot` returns the slot that reached that count first.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class FrequencyLists(NamedTuple):
 
 
 def make_frequency_lists(slots: int) -> FrequencyLists:
-    count = slots + 1
-    links, lists = make_lists(slots, count)
-    order = np.full((count, 3), NONE, np.int64)
-    meta = np.array([NONE, count], np.int64)
-    return FrequencyLists(links, lists, np.full(slots, NONE, np.int32), order, np.arange(count), meta)
+    list_count = slots + 1
+    links, lists = make_lists(slots, list_count)
+    order = np.full((list_count, 3), NONE, np.int64)
+    meta = np.array([NONE, list_count], np.int64)
+    return FrequencyLists(links, lists, np.full(slots, NONE, np.int32), order, np.arange(list_count), meta)
 
 
 @compiled

@@ -52,8 +52,8 @@ def make(log: Log, sizes: Sequence[int]) -> Policy:
     cells = _Cells(np.zeros(shape, np.int64), np.zeros(shape, np.int64), DECAYS, np.zeros(1, np.int64))
 
     def select(before: NDArray[np.integer]) -> NDArray[np.int64]:
-        live = cells.counts > 0
-        ranked = rank_by_count(cells.keys[live], cells.counts[live])
+        is_used = cells.counts > 0
+        ranked = rank_by_count(cells.keys[is_used], cells.counts[is_used])
         _, first = np.unique(ranked, return_index=True)
         cells.counts[:] = 0
         return ranked[np.sort(first)[:size]]

@@ -99,5 +99,5 @@ def _age(state: _LfuState) -> None:
 
 
 LFU = PolicySpec(
-    "lfu", "LFU", "the least frequently used key leaves; counts are halved where they are 10 on average", make
+    "lfu", "LFU", "the least frequently used key leaves; counts are halved when their mean exceeds 10", make
 )

@@ -32,11 +32,11 @@ class _LirsState(NamedTuple):
     links: Links
     """int32[2, 2 * distinct]: key k is k in the stack, and distinct + k in the queue or among the ghosts."""
     lists: Ints
-    status: NDArray[np.int8]
+    status: NDArray[np.int8]  # int8[distinct]: _LIR, _HIR or _GHOST in the stack, else _OUTSIDE
     list_of: NDArray[np.int8]  # int8[distinct]: QUEUE, GHOSTS or -1
     lirs: Ints  # int64[2]: number of LIR keys, and its limit
     size: Ints  # int64[2]: slots of the queue, and of the cache
-    demotes: NDArray[np.bool_]
+    demotes: NDArray[np.bool_]  # bool[1]: `has_demotions` of `lirs`
     moves: Ints
 
 
@@ -106,7 +106,7 @@ def _become_lir(state: _LirsState, key: int) -> None:
 
 @compiled
 def _demote(state: _LirsState) -> None:
-    """Move the LIR key at the bottom of the stack to the queue unless there is room for another."""
+    """Move the LIR key at the bottom of the stack to the queue unless there is room for another LIR key."""
     if state.lirs[0] < state.lirs[1] or state.lirs[1] == 0:
         return
     key = tail(state.lists, STACK)
@@ -119,7 +119,7 @@ def _demote(state: _LirsState) -> None:
 
 @compiled
 def _evict(state: _LirsState) -> None:
-    """Evict the last key of the queue if it is full."""
+    """Evict the last key of the queue if the queue is full."""
     if length(state.lists, QUEUE) < state.size[0]:
         return
     key = tail(state.lists, QUEUE) - len(state.status)

@@ -1,7 +1,7 @@
 """Look-ahead: the next mini-batches are known, as a loader that prefetches knows them (BagPipe, SOSP 2023).
 
-Of the cached keys and the accessed one, a key without an access in the known mini-batches leaves first, the
-least recently used one of them; if there is none, that whose next access is latest, as Belady's optimum does.
+Of the cached keys and the accessed one, the least recently used key without an access in the known
+mini-batches is evicted; if there is none, the key whose next access is latest, as in Belady's optimum.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _install(state: _State, key: int, next_time: int) -> None:
 
 @compiled
 def _make_room(state: _State, log: Accesses, next_time: int) -> bool:
-    """Evict a key if a key with this next access needs its slot; return whether there is a free slot."""
+    """Make a free slot for a key accessed next at `next_time`; return False if that key is to be bypassed."""
     if state.times.used[_ONLY] + length(state.lists, _ONLY) < state.times.sizes[_ONLY]:
         return True
     if length(state.lists, _ONLY) > 0:

@@ -58,7 +58,7 @@ def test_packets_are_those_of_the_packing() -> None:
     assert log.training_steps <= min(sampled.steps) and max(sampled.steps) < log.steps
     gaps = np.diff(sampled.steps)
     assert gaps.min() >= 1 and gaps.max() <= 3 and len(set(gaps.tolist())) > 1
-    done = replay(log, TOP_K, (100, 1_000), period=100, sampled=sampled.steps)
+    done = replay(log, TOP_K, (100, 1_000), period=100, sampled_steps=sampled.steps)
     hot = log.keys[np.argsort(-log.counts, kind="stable")[:1_000]]
     space = KeySpace(len(log.keys), log.keys)
     batches = [
