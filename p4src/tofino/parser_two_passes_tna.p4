@@ -13,20 +13,26 @@ parser HotlineParser(packet_in packet, out headers_t hdr, out metadata_t meta,
         transition select(intrinsic.ingress_port) {
             SWITCH_CPU_PORT: parse_packet_out;
             RECIRCULATION_PORT: parse_second_pass;
-            default: parse_first_pass;
+            default: parse_ingress_port;
         }
     }
 
     state parse_packet_out {
         packet.extract(hdr.packet_out);
+        meta.ingress_port = SWITCH_CPU_PORT;
         transition select(hdr.packet_out.submit_to_ingress) {
             1: parse_first_pass;
             default: accept;
         }
     }
 
-    state parse_first_pass {
+    // The port is still in the parser's buffer, at one offset: not after a packet_out header.
+    state parse_ingress_port {
         meta.ingress_port = intrinsic.ingress_port;
+        transition parse_first_pass;
+    }
+
+    state parse_first_pass {
         meta.is_second = 0;
         meta.first_is_answered = 1;
         meta.first_served = 0;

@@ -253,7 +253,7 @@ def test_hints_come_from_a_hot_set_and_an_unreadable_one_is_reported(
     reported = running.send_command(joined, "hint", file=str(tmp_path / "none.parquet"))
     assert reported is not None and "none.parquet" in reported["error"]
     assert running.send_command(joined, "flush") == {"dropped_rows": 0}
-    kv._leave(is_in_order=False)
+    kv._leave(is_orderly=False)
 
 
 def test_who_waits_for_a_block_hears_that_the_servers_are_gone(running: RunningRendezvous) -> None:
@@ -271,7 +271,7 @@ def test_who_waits_for_a_block_hears_that_the_servers_are_gone(running: RunningR
     running.break_session("server ps-0 has ended")
     calling.join(PATIENCE_S)
     assert "ps-0" in str(heard[0])
-    kv._leave(is_in_order=False)
+    kv._leave(is_orderly=False)
 
 
 def test_a_run_sets_the_rank_and_arm_of_a_script(
@@ -281,7 +281,7 @@ def test_a_run_sets_the_rank_and_arm_of_a_script(
     monkeypatch.setenv("HOTLINE_RANK", "1")
     kv = hotline.Worker(TABLES)
     assert (kv.rank, kv.size, kv.arm, kv.seed) == (1, 2, "here", 1)
-    kv._leave(is_in_order=False)
+    kv._leave(is_orderly=False)
     monkeypatch.setenv("HOTLINE_RANK", "first")
     with pytest.raises(InvalidCall, match="HOTLINE_RANK=first"):
         hotline.Worker(TABLES)
