@@ -31,7 +31,7 @@ def test_flag_is_read(text: str, expected: object) -> None:
         ("1:in:loss=nan", "loss is 'nan', expected a probability"),
         ("1:in:loss", "loss is '', expected a probability"),
         ("1:in:loss=0.1,loss=0.2", "loss is given twice"),
-        ("1:in:loss=0.1,seed=-1", "seed is '-1', expected a number"),
+        ("1:in:loss=0.1,seed=-1", "seed is '-1', expected an integer of 0 or more"),
     ],
 )
 def test_bad_flag_is_named(text: str, message: str) -> None:
