@@ -18,7 +18,7 @@ class Atp(Aggregating):
     """The extensions of ATP that an arm uses, and its ECN threshold; ATP as published has no check."""
 
     check: bool = False
-    """Whether switch and servers compare the numbers of tensors, so that late packets change nothing."""
+    """Whether switch and servers compare tensor numbers, so that late packets change nothing."""
     ecn_depth: int = ECN_DEPTH
     """Minimum queue length of the switch, in packets, at which it marks packets."""
     published_timers: bool = False
@@ -31,14 +31,15 @@ PUBLISHED = Arm(
 )  # fmt: skip
 CHECKED = Arm(
     "atp-checked", 14, NAME, Atp(check=True), "#8a3d12",
-    about="in which switch and servers also compare the numbers of tensors",
+    about="in which switch and servers also compare tensor numbers, to ignore late packets",
     reference="atp",
 )  # fmt: skip
 
 DESIGN = Design(
     name=NAME,
     summary="the switch adds up dense vectors where cells are free, and servers do the rest",
-    promise="equal sums, or a stop that is reported; as published, a lost packet can make them wrong",
+    promise="all workers get equal sums, or an operation fails; "
+    "as published, a lost packet can make the sums wrong",
     program=Path(__file__).parents[2] / "p4src" / "compiled" / "atp.json",
     arms=(PUBLISHED, CHECKED),
     module=__name__,

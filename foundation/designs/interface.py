@@ -441,7 +441,7 @@ class Design:
     arms: tuple[Arm, ...]
     module: str
     parts: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """Module with the design's part in a room, by room, where the room does not know the design by its name
+    """Module with the design's part of a package, by package, if the package does not know the design by name
     (`foundation.designs.registry.Parts`): a design outside this repository names its modules here."""
     has_services: bool = False
     """Whether workers send to service addresses, which belong to the switch, instead of the servers'

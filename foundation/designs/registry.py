@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class DesignError(HotlineError):
-    """An unknown design, or a room without a part of a design."""
+    """An unknown design, or a package that lacks a part of a design."""
 
 
 def design(name: str) -> Design:
@@ -54,14 +54,14 @@ def known_names() -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Parts(Generic[T]):
-    """The parts that one room has of all designs: each is an attribute of a module, imported at first use."""
+    """One package's parts of all designs: each is an attribute of a module, imported at first use."""
 
-    room: str
+    package: str
     attribute: str
     modules: Mapping[str, str]
 
     def module_for(self, design: Design) -> str | None:
-        return design.parts.get(self.room, self.modules.get(design.name))
+        return design.parts.get(self.package, self.modules.get(design.name))
 
     def find(self, design: Design) -> T | None:
         module = self.module_for(design)
@@ -72,7 +72,7 @@ class Parts(Generic[T]):
         if found is None:
             names = ", ".join(self.modules)
             raise DesignError(
-                f"{self.room} has no part of design {design.name}: expected one of {names}, or a design "
-                f"whose `parts` name a module for {self.room}"
+                f"{self.package} has no part of design {design.name}: expected one of {names}, or a design "
+                f"whose `parts` name a module for {self.package}"
             )
         return found

@@ -41,7 +41,8 @@ CHECKED = Arm(
 DESIGN = Design(
     name=NAME,
     summary="the switch adds up dense vectors, chunk by chunk, and workers wait for each other",
-    promise="equal sums, or a stop that is reported; as published, late copies can make them wrong",
+    promise="all workers get equal sums, or an operation fails; "
+    "as published, late copies can make the sums wrong",
     program=Path(__file__).parents[2] / "p4src" / "compiled" / "switchml.json",
     arms=(PUBLISHED, CHECKED),
     module=__name__,
