@@ -72,7 +72,8 @@ def concurrency(sources: Sequence[Source]) -> Figure:
         CDF,
         [Panel("all servers", [cdf_series(curve, each) for curve, each in found])],
         kind="steps",
-        caption="[DDL] Fig. 7b: 50 to 200, of 80 or more workers. Windows without a request do not count.",
+        caption="[DDL] Fig. 7b: 50 to 200 workers, in clusters of 80 or more. "
+        "Windows without a request do not count.",
         facts=_facts(found),
     )
 

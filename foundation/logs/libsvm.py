@@ -16,7 +16,7 @@ from foundation.protocol.header import NO_KEY
 
 LABELS = {"-1": -1, "0": 0, "1": 1, "+1": 1, "-1.0": -1, "0.0": 0, "1.0": 1, "+1.0": 1}
 _LARGEST = float(np.finfo(np.float32).max)
-_FORMAT_HINT = "read as libsvm; a log is Parquet, or text with delimiters"
+_FORMAT_HINT = "the file was read as libsvm; an access log must be Parquet or delimited text"
 Sample = tuple[int, list[int], list[float]]
 
 

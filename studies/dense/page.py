@@ -35,8 +35,8 @@ _HOW_TO_READ_OVERLAP = (
     "long for its bytes; start-ups do not interfere. Each buffer is sent as soon as it is ready and fewer "
     "than the maximum number of all-reduces are under way, in the order of backward.",
     "MG-WFBP and ASC-WFBP merge as the later code of their authors does. That ASC-WFBP chooses the number "
-    "of concurrent all-reduces with the earliest end is our reading of its abstract. Best is the fastest of "
-    "the other schedules and those of a beam search in this model.",
+    "of concurrent all-reduces with the earliest end is our reading of its abstract. “Best” is the fastest, "
+    "in this model, of the other schedules and those that a beam search finds.",
 )
 
 

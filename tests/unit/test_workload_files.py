@@ -57,7 +57,7 @@ def test_libsvm(tmp_path: Path) -> None:
         ("1 1:nan\n", "the value is not finite"),
         ("1 1:1e39\n", "line 1: '1:1e39': the value is beyond 32-bit floats, which reach to 3.403e"),
         ("1 1:-1e39\n", "line 1: '1:-1e39': the value is beyond"),
-        ("a,b\n1,2\n", r"line 1: label 'a,b' .*; read as libsvm; a log is Parquet, or text with delimiters"),
+        ("a,b\n1,2\n", r"line 1: label 'a,b' .*; the file was read as libsvm; an access log must be Parquet"),
         ("1 2:1 1:1\n", "index 1 after 2; indices must increase"),
         ("1 18446744073709551615:1\n", "not below 2"),
         ("1 1:1\n", "expected at least 4 samples for 2 mini-batches, got 1"),

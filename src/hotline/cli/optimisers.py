@@ -17,7 +17,9 @@ from hotline.cli.common import (
 
 
 @click.command()
-@click.option("--quick", is_flag=True, help="Shorter trainings and fewer points of the map.")
+@click.option(
+    "--quick", is_flag=True, help="Shorter trainings, and fewer steps for each point of the gain map."
+)
 @click.option(
     "--ratings",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -32,8 +34,9 @@ def optimisers(
 ) -> None:
     """Compare SGD and Adagrad, with and without the switch.
 
-    Simulates training on clicks, of a small DLRM, and on your ratings: loss against time and updates, with
-    tuned learning rates, and the gain from offload by share of hits and budget of collections.
+    Simulates three trainings: on clicks, of a small DLRM, and on your ratings, if given. Reports the loss
+    against time and updates, with tuned learning rates, and maps the gain from offload by share of hits and
+    budget of collections.
     """
     from studies.optimisers.numbers import run_plan
     from studies.optimisers.page import write_page

@@ -63,7 +63,7 @@ _above_0 = partial(click.option, type=Number(min=0, min_open=True))
     type=Number(0, 1, min_open=True, max_open=True),
     default=0.5,
     show_default=True,
-    help="Share of the steps, from the first, from which fixed sets are chosen; the rest is scored.",
+    help="Fixed sets are chosen from this first share of the steps; all policies are scored on the rest.",
 )
 @_above_0(
     "--rate",
