@@ -2,7 +2,7 @@
 
 A program without the last four needs only `unicast`. In others, packets wait in two queues in the state's
 memory; egress has precedence over ingress. The semantics are those of BMv2's simple_switch.cpp, which uses
-threads and queues.
+threads and queues. `run` is a range of replicas, or 0 for a single packet (`PassQueue`).
 """
 
 from __future__ import annotations

@@ -83,8 +83,8 @@ class Send(Event):
 @dataclass(frozen=True)
 class Request(Event):
     KIND: ClassVar[str] = "request"
-    what: str
-    value: int | None
+    what: str  # an operation that an action asked for and that is done later, such as "clone"
+    value: int | None  # its session, length or list of fields
 
 
 # -- the parser
@@ -122,7 +122,7 @@ class Select(Event):
 class Parsed(Event):
     KIND: ClassVar[str] = "parsed"
     error: str
-    taken: int
+    taken: int  # bytes before the payload
 
 
 # -- controls
@@ -258,7 +258,7 @@ class Digest(Event):
 class Log(Event):
     KIND: ClassVar[str] = "log"
     text: str
-    failed: bool
+    failed: bool  # whether it is an `assert` or `assume` that drops the packet
 
 
 KINDS: dict[str, type[Event]] = {kind.KIND: kind for kind in Event.__subclasses__()}

@@ -36,7 +36,7 @@ _SLACK = 64
 
 
 class FrontOutput(OutputWriter):
-    """Records without payloads; `lengths` is the offset in the CPU's area of headers' and payload's sizes."""
+    """Writer of records without payloads; sizes of headers and payload go to the CPU's area at `lengths`."""
 
     def __init__(
         self, packet: Packet, memory: llvm.Value, capacity: llvm.Value, target: Bpf, lengths: int
@@ -238,7 +238,7 @@ class _FrontEnd:
             self._fit(length)
             self.kernel_frame.store(data, length)
         else:
-            self._fit_front(data, length)
+            self._fit_headers(data, length)
         self._require_mtu(interface, otherwise)
         return interface
 
@@ -253,21 +253,22 @@ class _FrontEnd:
         with self.b.if_then(self.b.icmp_unsigned("!=", self.kernel_frame.length(), length)):
             self.kernel_frame.set_length(length)
 
-    def _fit_front(self, data: llvm.Value, length: llvm.Value) -> None:
+    def _fit_headers(self, data: llvm.Value, length: llvm.Value) -> None:
         b = self.b
         headers, payload = (b.load(byte_offset(b, self.lengths, o), typ=I64) for o in (0, 8))
-        front = b.select(b.icmp_unsigned("<", headers, length), headers, length)
-        payload_size = b.sub(length, front)
-        old_front = b.sub(self.kernel_frame.length(), payload)
-        with b.if_then(b.icmp_unsigned(">", front, old_front)):
-            self.kernel_frame.grow_front(b.sub(front, old_front))
+        header_bytes = b.select(b.icmp_unsigned("<", headers, length), headers, length)
+        payload_size = b.sub(length, header_bytes)
+        old_header_bytes = b.sub(self.kernel_frame.length(), payload)
+        with b.if_then(b.icmp_unsigned(">", header_bytes, old_header_bytes)):
+            self.kernel_frame.grow_front(b.sub(header_bytes, old_header_bytes))
         moves = b.and_(
-            b.icmp_unsigned("<", front, old_front), b.icmp_unsigned("!=", payload_size, integer(64, 0))
+            b.icmp_unsigned("<", header_bytes, old_header_bytes),
+            b.icmp_unsigned("!=", payload_size, integer(64, 0)),
         )
         with b.if_then(moves):
-            self.kernel_frame.move(target=front, source=old_front, size=payload_size)
+            self.kernel_frame.move(target=header_bytes, source=old_header_bytes, size=payload_size)
         self._fit(length)
-        self.kernel_frame.store(data, front)
+        self.kernel_frame.store(data, header_bytes)
 
 
 def max_parsed_bytes(program: ir.Program) -> int | None:

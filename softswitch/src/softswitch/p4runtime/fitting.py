@@ -66,7 +66,7 @@ def _has_profile(program: Program, profile: p4i.ActionProfile) -> bool:
 
 
 def _name_digests(p4info: p4i.P4Info, program: Program) -> None:
-    """Give digests only in P4Info the names of those only in the program, if their numbers are equal."""
+    """Rename digests that only P4Info has to those that only the program has, if there are equally many."""
     p4info_names, program_names = {d.preamble.name for d in p4info.digests}, {d.name for d in program.digests}
     only_in_p4info = [d for d in p4info.digests if d.preamble.name not in program_names]
     only_in_program = [d.name for d in program.digests if d.name not in p4info_names]

@@ -1,4 +1,4 @@
-"""`group_action` of P4Runtime 1.6: an action that runs before that of the member a one-shot group selects.
+"""`group_action` of P4Runtime 1.6: a one-shot group's action, which runs before the selected member's.
 
 The data plane has one action a member. So for each action of scope `GROUP_ACTION`, and each other action of
 its table, the program gets an action that runs both, with the parameters of both.

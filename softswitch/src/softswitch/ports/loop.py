@@ -84,8 +84,8 @@ class PortLoop:
     received on `cpu_port`, and frames for `cpu_port` can be read from it. Digests and log records can be read
     from `notice_socket`, one per datagram (`CompiledPipeline.decode_notice`). Both sockets are those of
     `control_sockets`, if given. `shapes` gives rate and depth of the queues that a buffered pipeline has
-    before egress, one for each port and priority; by default 64 packets and no rate limit. `backpressure` has
-    the ports whose packets wait while the interface refuses them, each with whether its send buffer is small.
+    before egress, one for each port and priority; by default 64 packets and no rate limit. `backpressure`
+    maps each port whose packets wait while the interface refuses them to whether its send buffer is small.
     `pcap` is a folder for files of all frames. `before` is the loop that this one replaces: its clock, and
     the queue settings of the ports that both have, are copied. Raises PortError if a port cannot be opened.
     """

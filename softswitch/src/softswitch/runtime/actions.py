@@ -1,4 +1,4 @@
-"""Actions of entries and members: convert between the service's names and handles, and P4Runtime."""
+"""Convert actions of entries and members between the runtime service (names, handles) and P4Runtime (IDs)."""
 
 from __future__ import annotations
 

@@ -317,7 +317,10 @@ class Runtime(Protocol):
     def port_remove(self, port: int) -> None: ...
 
     def queue_set(self, port: int | None, priority: int | None, rate: int | None, depth: int | None) -> None:
-        """Set the rate (packets/s; 0: unlimited) or depth (packets) of queues; None selects all queues."""
+        """Set rate (packets/s; 0: unlimited) and depth (packets) of queues, each unless it is None.
+
+        A `port` or `priority` of None selects all.
+        """
         ...
 
     def time(self) -> Time: ...

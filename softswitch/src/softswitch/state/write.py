@@ -2,7 +2,8 @@
 
 A batch is one call that holds the mutex, so the data plane sees all of it or nothing and never waits for
 Python. An operation is a run of words: change, table row, match words, action, data words. The match words of
-an exact table are its key words; `state.ranked` describes those of a ranked table.
+an exact table are its key words; `state.ranked` describes those of a ranked table, which has
+also LPM, ternary, range or optional keys.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ def can_apply_all(
     entries: npt.NDArray[np.int64],
     seen: npt.NDArray[np.int32],
 ) -> bool:
-    """Return whether `write_entries` would apply all operations on exact tables, no two with the same key.
+    """Return whether each operation would succeed and their keys differ; all tables must be exact.
 
     `entries` has the number of entries of each table, by row, and is changed. `seen` must be zeroed; its
     size is a power of two, at least twice the number of operations.

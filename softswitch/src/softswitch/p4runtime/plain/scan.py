@@ -55,7 +55,7 @@ def _varint(data: int, at: int, stop: int) -> tuple[int, int]:
 
 @compiled
 def _varint_field(data: int, at: int, stop: int, tag: int) -> tuple[int, int]:
-    """Decode a varint with its tag: return its value and the next offset, -1 if it has none below 2^32."""
+    """Return value and next offset of a varint field; offset -1 for another tag or no value below 2^32."""
     if at >= stop or byte_at(data + at) != tag:
         return int64(-1), int64(-1)
     value, at = _varint(data, at + 1, stop)
