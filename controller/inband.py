@@ -103,7 +103,7 @@ class InBand:
         await self._command(command, server, [] if epoch is None else [epoch])
 
     async def busiest(self, server: Server, limit: int) -> tuple[Keys, Values]:
-        """Return keys [n], and updates since the last call: `NO_KEY` with the total, then the busiest."""
+        """Return keys [n] and updates since the last call: `NO_KEY` with the total, then the busiest."""
         pages: list[tuple[Keys, Values]] = []
         while not pages or len(pages[-1][0]) == control.MAX_VALUES_KEYS:
             arguments = [len(pages) * control.MAX_VALUES_KEYS, limit]
@@ -113,7 +113,7 @@ class InBand:
         return np.concatenate([keys for keys, _ in pages]), np.concatenate([counts for _, counts in pages])
 
     async def read(self, servers: Sequence[Server], keys: Sequence[int]) -> dict[int, int]:
-        """Return the signed 32-bit values of the `keys` in the switch; this caller must be privileged."""
+        """Return int32 values of `keys` in the switch, whose `workers` must have the caller as privileged."""
         if not keys:
             return {}
         array = np.array(keys, dtype=np.uint64)

@@ -20,9 +20,9 @@ from foundation.protocol.header import LANES
 class RpcOutcome(IntEnum):
     """Cells of counter `rpcs`."""
 
-    ANSWERED = 0
-    FORWARDED = 1
-    RELAYED = 2
+    ANSWERED = 0  # requests that the switch answered itself
+    FORWARDED = 1  # requests passed on to a server
+    RELAYED = 2  # servers' answers passed on to callers
     DUPLICATES = 3
     """Requests that the switch had seen before, which are also counted as answered or forwarded."""
 
@@ -114,7 +114,7 @@ async def read_status(switch: SwitchClient) -> SwitchStatus:
 
 
 async def read_pushes(switch: SwitchClient, params: Sequence[HotParam]) -> list[int]:
-    """Return how many lanes of workers' fresh pushes each entry's slot has served, for any key it has had."""
+    """Return, for each entry, how many pushes (no retransmissions) its slot has added, for any key."""
     slots: defaultdict[int, list[int]] = defaultdict(list)
     for param in params:
         slots[param.lane].append(param.slot)

@@ -17,8 +17,8 @@ from foundation.designs.arms import lead_arm
 from foundation.logs.columns import load_name
 
 _LATER_LOOKS_SHARE = 0.65
-"""Share of the budget within which a look after the first has to end. The first look claims large differences
-of packets, bytes and CPU time, and a default run is to end within 100 s."""
+"""Share of the budget within which a look after the first must end. Large differences in packets, bytes and
+CPU time are already significant at the first look, and this ends a default run within 100 s."""
 
 
 class RoundCount:

@@ -214,7 +214,7 @@ def deadline(state: VectorState) -> int:
 
 @compiled
 def take_next(state: VectorState, now: int) -> int:
-    """Take a free slot, which must exist, for the next chunk, which becomes its `call`; return its index."""
+    """Take a slot for the next chunk, whose number is its `call`; return its index. A slot must be free."""
     header = state.header
     s = take_slot(state, int64(header.unsent), now)
     header.unsent += 1

@@ -23,7 +23,7 @@ class UplinkGain(Strict):
 def uplink_gains(
     model: CapacityModel, baseline: PackingCounts, offload: PackingCounts, cluster: Cluster
 ) -> tuple[UplinkGain, ...]:
-    """Return the capacities by oversubscription, 1 to 1,024 and the cluster's; nothing without racks."""
+    """Return the capacities for oversubscriptions of 1 to 1,024 and the cluster's own; () without racks."""
     if cluster.racks is None:
         return ()
     return tuple(

@@ -52,7 +52,7 @@ def with_published_timers(subject: Subject) -> Subject:
 
 
 def occupy_cells(switch: SimulatedSwitch, share: float) -> float:
-    """Give a share of all cells to another job; return 1.0: packets without a cell go to the server."""
+    """Give another job a share of all cells; return 1.0, since a window still fits: servers add the rest."""
     chance = np.random.default_rng(1)
     for cell in chance.permutation(CELLS)[: round(share * CELLS)].tolist():
         switch.pipeline.write_register("HotlineIngress.claim.owners", cell, OTHER_OWNER)

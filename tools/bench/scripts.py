@@ -40,6 +40,8 @@ class StepTimes(NamedTuple):
 
 
 class Script:
+    """A training loop of one thread, which pushes and pulls `rows` rows of the only table in each step."""
+
     def __init__(self, kv: hotline.Worker, rows: int) -> None:
         (table,) = kv.tables.values()
         self._kv, self._batches = kv, batches_of(table.rows, rows)

@@ -1,4 +1,4 @@
-"""What can be fuzzed, and how an execution ends."""
+"""Fuzz targets, and the outcomes of an execution other than a result: a refusal or a finding."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from foundation.errors import HotlineError
 ROOT = Path(__file__).parents[2]
 CORPUS = Path(__file__).parent / "corpus"
 MARK = b"=//="
-"""Separates the parts of an input; it is found wherever a mutation has moved it."""
+"""Separator of the parts of an input. As there are no offsets, splitting works after mutations move parts."""
 _MAX_WORDS = 8
 """Number of first words that identify a refusal; a list may follow them."""
 

@@ -1,4 +1,4 @@
-"""A parameter server as one state machine: workers' RPCs, the controller's commands, its register RPCs."""
+"""A parameter server as one state machine: RPCs of workers, commands, RPCs to the switch's registers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OP_AT = offset_of("op")
 
 
 class OffloadingServer(Core[ReplyTo]):
-    """One PS of `n_ps`. `epochs` has the epoch of its own row in the switch for each job.
+    """One PS of `n_ps`. `epochs` maps each job to the epoch of this PS as a caller of the switch.
 
     With a journal it is durable. `replayed` says that workers write replay logs; `tables` has the optimisers.
     `state` is the state of a new PS; None makes one.

@@ -1,4 +1,4 @@
-"""A worker's calls for one job, whose keys can be in the switch; hints, and recovery from its restarts."""
+"""The worker's RPC client for one job with hot keys in the switch: hints, and recovery from its restarts."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def _encode(state: Calls, call: Call, rpc: Rpc, seq: int, now: int) -> int:
     op, iteration, t0 = int64(header.op), int64(header.iteration), now
     if op == PUSH and header.servers_own_parameters:
         iteration = int64(header.step)
-    if call.asked_seq:
+    if call.asked_seq:  # the call queries whether an earlier push was applied
         op, count, live, iteration, t0 = EMPTY, 0, 0, int64(call.asked_seq), int64(call.asked_epoch)
     elif header.registers:
         t0 = 0  # so that a PS repeats the same bytes after a restart

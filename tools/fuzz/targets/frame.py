@@ -92,6 +92,7 @@ def run(data: bytes) -> Hashable:
         assert outputs[0] == outputs[1], "interpreter and compiled code differ"
         after = switches.state(compiled)
         assert switches.state(interpreted) == after, "their values differ"
+        # A packet-out that bypasses ingress.
         is_raw = port == CPU_PORT and len(sent) > 1 and not sent[1] & frames.packet_out_header(None)[1]
         inside = sent[2:] if port == CPU_PORT else sent
         assert after == state or _is_request(inside), "a frame that is not a request changed the state"
@@ -103,7 +104,7 @@ def run(data: bytes) -> Hashable:
 
 
 def _is_request(sent: bytes) -> bool:
-    """Return whether a frame is a request to an agent's codec, with no lane marked as served."""
+    """Return whether the codec decodes a frame as a request with no lane marked as served."""
     try:
         header = unpack(frames.parse(sent).payload)
     except MalformedDatagram:
@@ -152,5 +153,5 @@ TOKENS = tuple(
     for number in (PS_CALLER_BASE, CONTROLLER_CALLER, HOTLINE_PORT, 0x0800, 0x4011, 0x4500)
 )
 SOURCES = tuple(f"softswitch/interpreter/{name}.py" for name in ("parser", "controls", "deparser", "tables"))
-"""Interpreter modules whose coverage guides the search; every packet executes expressions and statements."""
+"""Modules whose lines guide the search; every packet covers the others, `expressions` and `statements`."""
 TARGET = Target("frame", run, SOURCES, seeds, TOKENS)
