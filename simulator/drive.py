@@ -80,8 +80,8 @@ def _wake_driver(network: SimulatedNetwork, w: int, driver: Driver, clock: Worke
 
 
 def _begin_cost_ns(network: SimulatedNetwork, w: int, hosts: Hosts) -> int:
-    pushes, is_cold = network.clients[w].pushes, bool(network.world.agents[w].woke_idle_core)
-    duration: int = hosts.begin_ns + pushes * hosts.push_ns + is_cold * hosts.cold_ns
+    is_push, is_cold = network.clients[w].is_push, bool(network.world.agents[w].woke_idle_core)
+    duration: int = hosts.begin_ns + is_push * hosts.push_ns + is_cold * hosts.cold_ns
     return duration
 
 

@@ -356,7 +356,7 @@ def test_a_commit_may_take_as_long_as_we_say(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_run_waits_longer_for_its_own_switch_than_others_for_any(monkeypatch: pytest.MonkeyPatch) -> None:
     """The switch listens before its code is compiled."""
     monkeypatch.setattr(client, "_CONNECT_SECONDS", 0.1)
-    monkeypatch.setattr(client, "_OWN_SWITCH_SECONDS", 0.3)
+    monkeypatch.setattr(client, "_SWITCH_START_SECONDS", 0.3)
 
     async def scenario(port: int, exclusive: bool) -> None:
         async with Controller(f"127.0.0.1:{port}", exclusive=exclusive):
