@@ -60,7 +60,7 @@ def up(file: Path | None, as_json: bool) -> None:
 
 @click.command()
 def down() -> None:
-    """Stop the switch and servers of `hotline up`, and remove their network (root)."""
+    """Stop what `hotline up` started, and remove its network (root)."""
     from hotline.kv.launch import down as end
 
     with one_line_errors():
