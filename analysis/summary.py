@@ -163,7 +163,7 @@ class Summary(_Model):
     alpha: float = ALPHA
     budget_s: float | None = None
     widest: Width | None = None
-    """Of the widths of the intervals of pulls and pushes, the one that is farthest from its goal."""
+    """The interval width of pulls or pushes that is farthest from its goal."""
     repeated: dict[str, dict[str, int]] = {}
     capacity_checks: list[CapacityCheck] = []
     rpcs: int | None = None

@@ -36,7 +36,7 @@ def _do_nothing() -> None: ...
 
 @dataclass(frozen=True, slots=True)
 class SignalActions:
-    """What a signal does in one stage of a run. Without `cancel` the process exits by force at once."""
+    """Reactions to signals in one stage of a run. Without `cancel` the process exits by force at once."""
 
     describe: Callable[[], str]
     cancel: Callable[[], None] | None = None

@@ -23,7 +23,10 @@ def test_a_curve_is_read(tmp_path: Path) -> None:
         ("gbit,utilisation\n", "has no row"),
         ("gbit,utilisation\n10,\n", "line 2: column utilisation is empty"),
         ("gbit,utilisation\n10,x\n", "line 2: column utilisation is 'x'; a number expected"),
-        ("gbit,utilisation\n10,0.5\n10,0.6\n", "line 3: column gbit is 10; expected more than in the previous line"),
+        (
+            "gbit,utilisation\n10,0.5\n10,0.6\n",
+            "line 3: column gbit is 10; expected more than in the previous line",
+        ),
         ("gbit,utilisation\n10,95\n", "line 2: column utilisation is 95; a share up to 1"),
         ("gbit,utilisation\nnan,1\n", "line 2: column gbit is nan"),
     ],
