@@ -48,3 +48,15 @@ def test_the_statement_for_the_other_process_works() -> None:
         [sys.executable, "-c", warm._SUBPROCESS_SOURCE.format(source)], capture_output=True, text=True
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_switch_without_queues_does_not_compile_them() -> None:
+    code = (
+        "from softswitch.ports import forwarding; from softswitch.ports.loop import PortLoop; "
+        "from softswitch.queues import DEFAULT_DEPTH, Shape; from softswitch.queues.shape import UNLIMITED; "
+        "PortLoop({}, 1).close(); print([str(each[1]) for each in forwarding.run.signatures]); "
+        "PortLoop({}, 1, shapes={1: Shape(UNLIMITED, DEFAULT_DEPTH)}).close(); "
+        "print(len(forwarding.run.signatures))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["['none']", "2"]
