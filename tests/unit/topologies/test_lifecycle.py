@@ -72,7 +72,7 @@ def test_beyond_the_limit_the_error_names_the_faults(tmp_path: Path, monkeypatch
     failing(monkeypatch, AgentFailed("PS 1 did not answer"))
     run = create_run_folder(tmp_path, "softswitch")
     config = Config(runs=tmp_path, faults=Faults(loss=0.4, reordering=0.2))
-    message = r"^PS 1 did not answer \(0\.4 loss, 0\.2 reordering in force; runs end"
+    message = r"^PS 1 did not answer \(0\.4 loss, 0\.2 reordering in force; runs complete"
     with pytest.raises(RunFailed, match=message):
         lifecycle._run(config, None, run, quiet())
 

@@ -136,7 +136,7 @@ async def test_a_worker_that_ended_by_an_error_ends_the_run(
     played.arm.joined_workers[0].mark_left(is_in_order=False)
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "script-offload-1.log").write_text("key 7 is there twice\n")
-    with pytest.raises(AgentFailed, match=r"(?s)worker 1 .* offload, .* goes on .*key 7 is there twice"):
+    with pytest.raises(AgentFailed, match=r"(?s)worker 1 .* offload, goes on .*key 7 is there twice"):
         await session.run_steps(PlannedBlock(OFFLOAD, 0, 5))
 
 
