@@ -15,7 +15,7 @@ from nativekit.reference import as_ref
 
 receive = WORKER_OPS.receive
 Machine: TypeAlias = WorkerOps[Any]  # of any state: each call looks up the functions of the state's class
-"""Its prefetch functions are the defaults, because Python does not call them."""
+# Python does not call the prefetch functions, which come last.
 _NAMES = WorkerOps._fields[: WorkerOps._fields.index("prefetch_next")]
 
 

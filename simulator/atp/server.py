@@ -27,7 +27,7 @@ import numpy as np
 from hosts.atp.packet import ACK, COLLISION, NO_VALUES, OVERFLOW, RESEND, VALUES, AtpPacket
 from simulator.atp.rules import HALF, MASK
 
-RANGE_ENDS = {HALF - 1, HALF}
+SATURATED_VALUES = {HALF - 1, HALF}
 """The largest and the smallest 32-bit integer, as words."""
 
 
@@ -84,7 +84,7 @@ class ServerModel:
         chunk = tensor.chunks[packet.sequence - 1]
         chunk.is_collided |= packet.has(COLLISION)
         is_float, is_resent = packet.has(OVERFLOW), packet.has(RESEND)
-        is_overflow = is_float or not RANGE_ENDS.isdisjoint(packet.values)
+        is_overflow = is_float or not SATURATED_VALUES.isdisjoint(packet.values)
         if is_overflow and not chunk.is_float:
             chunk.is_float, chunk.bitmap = True, 0
         if (is_overflow and not (is_float and is_resent)) or (

@@ -301,12 +301,12 @@ FAULTS: Mapping[str, str] = {
 
 
 def kinds_of(design: Design) -> Mapping[str, type[Fault]]:
-    needs_met = {
+    is_supported = {
         None: True,
         "durability": design.is_durable,
         "switch state": SWITCH_STATE_OPS.module_for(design) is not None,
     }
-    return {name: kind for name, kind in KINDS.items() if needs_met[kind.needs]}
+    return {name: kind for name, kind in KINDS.items() if is_supported[kind.needs]}
 
 
 def faults_of(design: Design) -> tuple[str, ...]:
