@@ -27,22 +27,25 @@ from softswitch.state.memory import Memory
 
 _DELETION = bytes.fromhex("2211 0803 120d 120b 0801 1207 0801 1203 0a0101")
 _SUBPROCESS_SOURCE = (
-    "import sys; sys.path.insert(0, {!r}); from softswitch.warm import warm_entries, warm_scan; "
-    "warm_entries(); warm_scan()"
+    "import sys; sys.path.insert(0, {!r}); from softswitch.warm import warm_entries; warm_entries()"
 )
 
 
 def warm() -> None:
-    """Compile what a switch without queues needs to start; on two cores, half of it in another process."""
+    """Compile what a switch without queues, impairments and pcap files needs to start.
+
+    With two cores or more, another process compiles half of it.
+    """
     with _compile_in_subprocess(), _no_collection():
         PortLoop({}, cpu_port=1).close()
+        warm_scan()
         warm_encode()
     with _no_collection():
         warm_tables()
 
 
 def warm_all() -> None:
-    """Compile what any switch needs: the loop with queues, too."""
+    """Compile what any switch needs: the loop with queues, impairments and pcap files, too."""
     warm()
     with _no_collection():
         PortLoop({}, cpu_port=1, shapes={1: Shape(UNLIMITED, DEFAULT_DEPTH)}).close()
@@ -50,7 +53,7 @@ def warm_all() -> None:
 
 @contextlib.contextmanager
 def _compile_in_subprocess() -> Iterator[None]:
-    """Compile entries and scan in another process during the block; a failure there is ignored."""
+    """Compile code of entries in another process during the block; a failure there is ignored."""
     if len(os.sched_getaffinity(0)) == 1:
         yield
         return

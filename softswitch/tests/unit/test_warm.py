@@ -50,13 +50,18 @@ def test_the_statement_for_the_other_process_works() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_switch_without_queues_does_not_compile_them() -> None:
+def test_a_plain_switch_compiles_neither_queues_nor_impairments_nor_pcap_files() -> None:
     code = (
-        "from softswitch.ports import forwarding; from softswitch.ports.loop import PortLoop; "
-        "from softswitch.queues import DEFAULT_DEPTH, Shape; from softswitch.queues.shape import UNLIMITED; "
-        "PortLoop({}, 1).close(); print([str(each[1]) for each in forwarding.run.signatures]); "
-        "PortLoop({}, 1, shapes={1: Shape(UNLIMITED, DEFAULT_DEPTH)}).close(); "
-        "print(len(forwarding.run.signatures))"
+        "import numba\n"
+        "from softswitch.ports import capture, forwarding, reorder_buffer\n"
+        "from softswitch.ports.impairment import Direction, Impairment\n"
+        "from softswitch.ports.loop import PortLoop\n"
+        "uncached = numba.njit(error_model='numpy')(forwarding.run.py_func)\n"
+        "for impairments in ({}, {(1, Direction.IN): Impairment(loss=0.5)}):\n"
+        "    PortLoop({}, 1, impairments=impairments).close()\n"
+        "    uncached.compile(forwarding.run.signatures[-1])\n"
+        "    parts = (capture.capture, reorder_buffer.impair, forwarding.depart)\n"
+        "    print([bool(each.signatures) for each in parts])\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ["['none']", "2"]
+    assert done.stdout.splitlines() == ["[False, False, False]", "[True, True, True]"]

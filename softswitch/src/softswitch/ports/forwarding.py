@@ -2,9 +2,10 @@
 
 A burst has the frames that wait at one port, 32 at most. It is processed under the pipeline's mutex; outputs
 are queued by egress port (`sending`) and sent after the mutex is released. With a buffered pipeline, packets
-wait in queues before egress (`departures`); without queues (None) that part is not compiled. Only
+wait in queues before egress (`departures`). Only
 `epoll_wait` blocks: a frame that its egress port refuses is dropped and counted, so that a slow port never
-delays the others.
+delays the others. A switch without queues, impairments and pcap files passes None as `queues`: the code of
+all three is not compiled then, as the first start of an installation waits for the compilation.
 """
 
 import numpy as np
@@ -92,16 +93,18 @@ def note_oversize(port: Port, length: int) -> None:
 
 
 @compiled
-def enter(switch: Switch, p: int, address: int, length: int, t_in: int, count: int) -> int:
+def enter(
+    switch: Switch, queues: Queues | None, p: int, address: int, length: int, t_in: int, count: int
+) -> int:
     """Add an arrived frame to the burst, through the port's reorder buffer if any; return the new count."""
-    if not switch.ports[p].impaired[IN]:
+    if queues is None or not switch.ports[p].impaired[IN]:
         return append(switch.burst, count, address, length, t_in)
     buffer, slots = switch.reorder_buffers[p, IN], switch.reorder_slots[p, IN]
     return impair(buffer, slots, address, length, t_in, now_us(switch), switch.burst, count)
 
 
 @compiled
-def take_from_ring(switch: Switch, p: int) -> int:
+def take_from_ring(switch: Switch, queues: Queues | None, p: int) -> int:
     """Fill the burst with the frames in the port's ring, without copying them; return their number."""
     port = switch.ports[p]
     count: int = int64(0)
@@ -122,7 +125,7 @@ def take_from_ring(switch: Switch, p: int) -> int:
             address = restore_vlan_tag(address, header.tp_vlan_tci, header.tp_vlan_tpid)
             length += VLAN_TAG
         arrival = int64(header.tp_sec) * 1_000_000_000 + int64(header.tp_nsec)
-        count = enter(switch, p, address, length, (arrival - switch.start_ns) // 1_000, count)
+        count = enter(switch, queues, p, address, length, (arrival - switch.start_ns) // 1_000, count)
     return count
 
 
@@ -134,7 +137,7 @@ def return_slots(port: Port) -> None:
 
 
 @compiled
-def take_from_socket(switch: Switch, p: int) -> int:
+def take_from_socket(switch: Switch, queues: Queues | None, p: int) -> int:
     port = switch.ports[p]
     count: int = int64(0)
     for k in range(BURST):
@@ -146,15 +149,15 @@ def take_from_socket(switch: Switch, p: int) -> int:
         if length > switch.frame_bytes:
             note_oversize(port, length)
             continue
-        count = enter(switch, p, address, length, now_us(switch), count)
+        count = enter(switch, queues, p, address, length, now_us(switch), count)
     return count
 
 
 @compiled
-def take(switch: Switch, p: int) -> int:
+def take(switch: Switch, queues: Queues | None, p: int) -> int:
     if switch.ports[p].ring:
-        return take_from_ring(switch, p)
-    return take_from_socket(switch, p)
+        return take_from_ring(switch, queues, p)
+    return take_from_socket(switch, queues, p)
 
 
 @compiled
@@ -192,7 +195,7 @@ def run_pipeline(
         record = carray(pointer(out + used), 1, HEAD)[0]
         length = int64(record.length)
         if record.kind < WAITING:
-            queue_frame(switch, int64(record.kind), out + used + HEAD_BYTES, length, now)
+            queue_frame(switch, queues, int64(record.kind), out + used + HEAD_BYTES, length, now)
         elif record.kind == WAITING:
             if queues is not None:
                 enqueue(switch, queues, out + used, length)
@@ -203,12 +206,12 @@ def run_pipeline(
 
 
 @compiled
-def make_room(switch: Switch, used: int) -> int:
+def make_room(switch: Switch, queues: Queues | None, used: int) -> int:
     """Unlock, send and lock again if a frame's outputs might not fit; return the buffer's bytes in use."""
     if used <= OUT_BYTES - OUT_MARGIN:
         return used
     pthread_mutex_unlock(switch.mutex)
-    send_all(switch)
+    send_all(switch, queues)
     lock(switch)
     return int64(0)
 
@@ -220,7 +223,7 @@ def depart(switch: Switch, queues: Queues, used: int) -> int:
         record = dequeue(switch, queues)
         if not record:
             break
-        used = make_room(switch, used)
+        used = make_room(switch, queues, used)
         data, length = record + HEAD_BYTES, length_of(record)
         now = max(now_us(switch), int64(switch.entered))
         used = run_pipeline(switch, queues, int64(DEPARTS), data, length, int64(0), now, used)
@@ -232,7 +235,7 @@ def process_burst(switch: Switch, queues: Queues | None, port: int, count: int) 
     used: int = int64(0)
     lock(switch)
     for k in range(count):
-        used = make_room(switch, used)
+        used = make_room(switch, queues, used)
         frame = switch.burst[k]
         now = max(now_us(switch), frame.time)
         used = run_pipeline(switch, queues, port, frame.address, frame.length, frame.time, now, used)
@@ -240,7 +243,7 @@ def process_burst(switch: Switch, queues: Queues | None, port: int, count: int) 
             switch.entered = now
             used = depart(switch, queues, used)
     pthread_mutex_unlock(switch.mutex)
-    send_all(switch)
+    send_all(switch, queues)
     if queues is not None and switch.backpressure:
         resume(switch, queues)
 
@@ -256,7 +259,7 @@ def serve_queues(switch: Switch, queues: Queues) -> None:
         lock(switch)
         depart(switch, queues, int64(0))
         pthread_mutex_unlock(switch.mutex)
-        send_all(switch)
+        send_all(switch, queues)
         if not switch.backpressure:
             break
         resume(switch, queues)
@@ -267,18 +270,18 @@ def serve_queues(switch: Switch, queues: Queues) -> None:
 @compiled
 def serve(switch: Switch, queues: Queues | None, p: int) -> None:
     port = switch.ports[p]
-    count = take(switch, p)
-    if port.capture[IN] != NO_FILE:
+    count = take(switch, queues, p)
+    if queues is not None and port.capture[IN] != NO_FILE:
         capture(switch, p, IN, switch.burst, count)
     if count:
         process_burst(switch, queues, port.number, count)
     return_slots(port)
-    if port.impaired[IN]:
+    if queues is not None and port.impaired[IN]:
         recycle(switch.reorder_slots[p, IN])
 
 
 @compiled
-def release_reordered(switch: Switch, queues: Queues | None) -> bool:
+def release_reordered(switch: Switch, queues: Queues) -> bool:
     now = now_us(switch)
     remaining = 0
     for p in range(switch.port_count):
@@ -293,7 +296,7 @@ def release_reordered(switch: Switch, queues: Queues | None) -> bool:
         if port.impaired[OUT]:
             buffer, slots = switch.reorder_buffers[p, OUT], switch.reorder_slots[p, OUT]
             switch.queued[p] = release(buffer, slots, now, int64(0), switch.queue[p], int64(0))
-            send_queue(switch, p)
+            send_queue(switch, queues, p)
             remaining += buffer.held
     return remaining > 0
 
@@ -313,11 +316,13 @@ def discard(switch: Switch, queues: Queues | None) -> None:
         before = port.rx - 1
         while port.rx != before:
             before = port.rx
-            port.discarded += take(switch, p)
+            port.discarded += take(switch, queues, p)
             return_slots(port)
-            recycle(switch.reorder_slots[p, IN])
-        port.discarded += clear(switch.reorder_buffers[p, IN], switch.reorder_slots[p, IN])
-        port.tx_dropped += clear(switch.reorder_buffers[p, OUT], switch.reorder_slots[p, OUT])
+            if queues is not None:
+                recycle(switch.reorder_slots[p, IN])
+        if queues is not None:
+            port.discarded += clear(switch.reorder_buffers[p, IN], switch.reorder_slots[p, IN])
+            port.tx_dropped += clear(switch.reorder_buffers[p, OUT], switch.reorder_slots[p, OUT])
     if queues is not None:
         clear_queues(queues)
         drop_pending(switch, queues)
@@ -325,7 +330,7 @@ def discard(switch: Switch, queues: Queues | None) -> None:
 
 @entry_point
 def run(switch: Switch, queues: Queues | None) -> int:
-    """Forward until the stop event; `queues` are needed by buffered pipelines and ports with backpressure.
+    """Forward until the stop event.
 
     Return STOPPED, or a reason for a warning, after which the caller calls again: NOTICES_LOST, or the index
     of a port that has received its first frame that was too large.
@@ -350,7 +355,7 @@ def run(switch: Switch, queues: Queues | None) -> int:
                 serve(switch, queues, p)
                 if had_no_oversize and switch.ports[p].rx_oversize:
                     return p
-        if switch.impaired:
+        if queues is not None and switch.impaired:
             has_held_frames = release_reordered(switch, queues)
         if switch.lost_notices > switch.reported_notices and now_us(switch) >= switch.report_at:
             return NOTICES_LOST

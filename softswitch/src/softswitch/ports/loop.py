@@ -129,7 +129,7 @@ class PortLoop:
             unshaped = Shape(UNLIMITED, DEFAULT_DEPTH)
             self._shapes = [shapes.get(number, unshaped) for number in self._numbers]
             self._queues = make_queues(self._shapes, priority_queues)
-            self._uses_queues = bool(shapes or backpressure)
+            self._is_plain = not (shapes or backpressure or impairments or pcap)
             self._fill(self._switch, busy_poll)
             if before is not None:
                 self._switch["start_ns"] = before._switch["start_ns"]
@@ -235,7 +235,7 @@ class PortLoop:
         self._report_truncated_captures()
 
     def _queues_in_use(self) -> Queues | None:
-        return self._queues if self._uses_queues else None
+        return None if self._is_plain else self._queues
 
     def _report_lost_notices(self) -> None:
         lost, reported = int(self._switch["lost_notices"]), int(self._switch["reported_notices"])
@@ -286,7 +286,8 @@ class PortLoop:
     def _compile(self) -> None:
         """Compile the loop, or load it from the cache, by running it once with the stop event set.
 
-        There is a separate version for switches with queues. Frames that have arrived are dropped.
+        Switches with queues, impairments or pcap files have a version of their own. Frames that have arrived
+        are dropped.
         """
         # Frames may have arrived already, but no pipeline can process them: poll the stop event only.
         os.eventfd_write(self._stop_event, 1)
@@ -327,7 +328,7 @@ class PortLoop:
     def _make_records(self, waiting_bytes: int) -> None:
         self._switch["buffered"] = waiting_bytes > 0
         if waiting_bytes:
-            self._uses_queues = True
+            self._is_plain = False
             size, count = record_bytes(waiting_bytes + self._frame_bytes), len(self._queues.slots)
             try:
                 self._records = np.zeros(count * size, np.uint8)

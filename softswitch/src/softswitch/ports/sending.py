@@ -1,4 +1,7 @@
-"""Lists of outgoing frames, one per egress port, sent after the mutex is released. Compiled code."""
+"""Lists of outgoing frames, one per egress port, sent after the mutex is released. Compiled code.
+
+`queues` is None in a switch without queues, impairments and pcap files, as in `forwarding`.
+"""
 
 import errno
 
@@ -11,6 +14,7 @@ from softswitch.ports.backpressure import can_wait, is_buffer_full, store_pendin
 from softswitch.ports.capture import NO_FILE, capture
 from softswitch.ports.layout import DEPTH, NO_PORT, OUT, REORDER_SLOTS, Switch
 from softswitch.ports.reorder_buffer import append, impair, recycle
+from softswitch.queues.state import Queues
 from softswitch.v1model import PORT_NUMBERS
 
 _MMSGHDR_BYTES = MMSGHDR.itemsize
@@ -19,12 +23,12 @@ _EAGAIN, _EMSGSIZE = errno.EAGAIN, errno.EMSGSIZE
 
 
 @compiled
-def send_queue(switch: Switch, p: int) -> None:
+def send_queue(switch: Switch, queues: Queues | None, p: int) -> None:
     """Send the frames queued for a port; drop and count those that its interface refuses, or store one."""
     port = switch.ports[p]
     messages = switch.messages[p].ctypes.data
     queued = switch.queued[p]
-    if port.capture[OUT] != NO_FILE:
+    if queues is not None and port.capture[OUT] != NO_FILE:
         capture(switch, p, OUT, switch.queue[p], queued)
     done = 0
     while done < queued:
@@ -37,7 +41,9 @@ def send_queue(switch: Switch, p: int) -> None:
         if error == _EMSGSIZE:
             port.tx_oversize += 1
             done += 1
-        elif can_wait(switch, p, switch.queue[p][done].length) and is_buffer_full(error):
+        elif (
+            queues is not None and can_wait(switch, p, switch.queue[p][done].length) and is_buffer_full(error)
+        ):
             store_pending(switch, p, switch.queue[p][done].address, switch.queue[p][done].length)
             done += 1
         else:
@@ -45,27 +51,29 @@ def send_queue(switch: Switch, p: int) -> None:
             port.tx_dropped += dropped
             done += dropped
     switch.queued[p] = 0
-    if port.impaired[OUT]:
+    if queues is not None and port.impaired[OUT]:
         recycle(switch.reorder_slots[p, OUT])
 
 
 @compiled
-def send_all(switch: Switch) -> None:
+def send_all(switch: Switch, queues: Queues | None) -> None:
     for p in range(switch.port_count):
         if switch.queued[p]:
-            send_queue(switch, p)
+            send_queue(switch, queues, p)
 
 
 @compiled
-def queue_frame(switch: Switch, number: int, address: int, length: int, now: int) -> None:
+def queue_frame(
+    switch: Switch, queues: Queues | None, number: int, address: int, length: int, now: int
+) -> None:
     p = switch.index_of[number] if number < PORT_NUMBERS else NO_PORT
     if p == NO_PORT:
         switch.no_such_port += 1
         return
     if switch.queued[p] + 2 + REORDER_SLOTS > DEPTH:
-        send_queue(switch, p)
+        send_queue(switch, queues, p)
     queue, count = switch.queue[p], switch.queued[p]
-    if switch.ports[p].impaired[OUT]:
+    if queues is not None and switch.ports[p].impaired[OUT]:
         buffer, slots = switch.reorder_buffers[p, OUT], switch.reorder_slots[p, OUT]
         switch.queued[p] = impair(buffer, slots, address, length, now, now, queue, count)
     else:
