@@ -17,7 +17,7 @@ _PART_ROWS = 10_000_000
 
 
 def intervals(sources: Sequence[Source]) -> Figure:
-    found = [
+    distributions_of_curves = [
         (curve, distribution) for curve in curves(sources) if (distribution := interval_of(curve)) is not None
     ]
     return Figure(
@@ -25,9 +25,14 @@ def intervals(sources: Sequence[Source]) -> Figure:
         "Interval between two RPCs of one worker at one server",
         Axis("interval, µs", is_log=True),
         CDF,
-        [Panel("all servers", [cdf_series(curve, each) for curve, each in found])],
+        [
+            Panel(
+                "all servers",
+                [cdf_series(curve, distribution) for curve, distribution in distributions_of_curves],
+            )
+        ],
         caption="[DDL] Fig. 7a: mostly very short, and a few as long as a training step.",
-        facts=_facts(found),
+        facts=_facts(distributions_of_curves),
     )
 
 
@@ -37,8 +42,8 @@ def interval_of(curve: Curve) -> Distribution | None:
     group_columns = ["worker", "ps", *(name for name in BLOCK_COLUMNS if name in columns)]
     # Hashes take less memory than names.
     rows = rows.select(pl.struct(group_columns).hash().alias("group"), pl.col("worker").hash(), "t_send_us")
-    number = rows.select(pl.len()).collect(engine="streaming").item()
-    parts = number // _PART_ROWS + 1
+    row_count = rows.select(pl.len()).collect(engine="streaming").item()
+    parts = row_count // _PART_ROWS + 1
     gaps = [
         rows.filter(pl.col("worker") % parts == part)
         .select("group", "t_send_us")
@@ -53,35 +58,40 @@ def interval_of(curve: Curve) -> Distribution | None:
         .drop_nulls()
         for part in range(parts)
     ]
-    found = pl.concat(gaps).lazy().with_columns(arm=pl.lit(curve.arm))
-    return distributions(found, "interval_us", ["arm"]).get((curve.arm,))
+    rows_of_intervals = pl.concat(gaps).lazy().with_columns(arm=pl.lit(curve.arm))
+    return distributions(rows_of_intervals, "interval_us", ["arm"]).get((curve.arm,))
 
 
 def concurrency(sources: Sequence[Source]) -> Figure:
     """Return Fig. 7b: CDF of unique workers that call one PS within 1,000 µs, over windows with a call."""
-    of_source = {id(source): concurrency_of(source) for source in sources}
-    found = [
-        (curve, of_source[id(curve.source)][(curve.arm,)])
+    distributions_of_source = {id(source): concurrency_of(source) for source in sources}
+    distributions_of_curves = [
+        (curve, distributions_of_source[id(curve.source)][(curve.arm,)])
         for curve in curves(sources)
-        if (curve.arm,) in of_source[id(curve.source)]
+        if (curve.arm,) in distributions_of_source[id(curve.source)]
     ]
     return Figure(
         "fig-07b",
         "Workers that call one server within 1,000 µs",
         Axis("unique workers in a window"),
         CDF,
-        [Panel("all servers", [cdf_series(curve, each) for curve, each in found])],
+        [
+            Panel(
+                "all servers",
+                [cdf_series(curve, distribution) for curve, distribution in distributions_of_curves],
+            )
+        ],
         kind="steps",
         caption="[DDL] Fig. 7b: 50 to 200 workers, in clusters of 80 or more. "
         "Windows without a request do not count.",
-        facts=_facts(found),
+        facts=_facts(distributions_of_curves),
     )
 
 
-def _facts(found: Iterable[tuple[Curve, Distribution]]) -> dict[Fact, float]:
+def _facts(distributions_of_curves: Iterable[tuple[Curve, Distribution]]) -> dict[Fact, float]:
     return {
         (curve.name, name): distribution.quantile(q)
-        for curve, distribution in found
+        for curve, distribution in distributions_of_curves
         for name, q in (("p50", 0.5), ("p99", 0.99))
     }
 
@@ -89,8 +99,8 @@ def _facts(found: Iterable[tuple[Curve, Distribution]]) -> dict[Fact, float]:
 def concurrency_of(source: Source) -> dict[tuple[str, ...], Distribution]:
     if source.connections is None:
         return {}
-    number = source.connections.select(pl.len()).collect(engine="streaming").item()
-    parts = number // _PART_ROWS + 1
+    row_count = source.connections.select(pl.len()).collect(engine="streaming").item()
+    parts = row_count // _PART_ROWS + 1
     window = pl.col("time_us") // WINDOW_US
     windows = [
         source.connections.filter(window % parts == part)

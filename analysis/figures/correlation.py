@@ -24,9 +24,9 @@ def correlations(source: Source) -> dict[str, dict[tuple[str, str], float]]:
     # the RPC was sent, by its worker's clock. The workers' clocks must be synchronised.
     window = pl.col("t_send_us") // WINDOW_US
     at_server = source.rpc.filter(pl.col("ps_proc_us") > 0)
-    number = at_server.select(pl.len()).collect(engine="streaming").item()
+    rpc_count = at_server.select(pl.len()).collect(engine="streaming").item()
     # All RPCs of a sample of windows that fits into memory.
-    sample = at_server.filter(window % (number // _SAMPLE + 1) == 0)
+    sample = at_server.filter(window % (rpc_count // _SAMPLE + 1) == 0)
     rows = (
         sample.select(
             "arm",
@@ -54,7 +54,7 @@ def correlations(source: Source) -> dict[str, dict[tuple[str, str], float]]:
 
 
 def correlation_figure(source: Source) -> Figure:
-    found = correlations(source)
+    coefficients_by_arm = correlations(source)
     panels = [
         Panel(
             title,
@@ -65,7 +65,7 @@ def correlation_figure(source: Source) -> Figure:
                     np.array([coefficients[cause, metric] for cause in CAUSES]),
                     colour_of(arm, number),
                 )
-                for number, (arm, coefficients) in enumerate(found.items())
+                for number, (arm, coefficients) in enumerate(coefficients_by_arm.items())
             ],
         )
         for metric, title in METRICS.items()

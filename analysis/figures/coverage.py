@@ -14,15 +14,15 @@ PAPERS_TOP_K = 20_000
 
 
 def coverages(sources: Sequence[Source]) -> dict[str, Coverage]:
-    found = {source.name: source.counts() for source in sources}
-    return {name: coverage(counts) for name, counts in found.items() if counts is not None}
+    counts_by_source = {source.name: source.counts() for source in sources}
+    return {name: coverage(counts) for name, counts in counts_by_source.items() if counts is not None}
 
 
-def share_of_updates(found: dict[str, Coverage]) -> Figure:
+def share_of_updates(coverage_by_source: dict[str, Coverage]) -> Figure:
     series = []
-    for number, (name, each) in enumerate(found.items()):
-        points = each.points()
-        share = np.array([each.share(k) for k in points])
+    for number, (name, coverage_of_source) in enumerate(coverage_by_source.items()):
+        points = coverage_of_source.points()
+        share = np.array([coverage_of_source.share(k) for k in points])
         series.append(Series(name, np.array(points, dtype=np.float64), share, colour_of(name, number)))
     return Figure(
         "fig-10",
@@ -31,5 +31,8 @@ def share_of_updates(found: dict[str, Coverage]) -> Figure:
         Axis("share of all updates", is_share=True),
         [Panel("", series)],
         caption="[DDL] Fig. 10: the top 20,000 take 50 % of the updates in R1 and 70 % in R2.",
-        facts={(name,): each.share(PAPERS_TOP_K) for name, each in found.items()},
+        facts={
+            (name,): coverage_of_source.share(PAPERS_TOP_K)
+            for name, coverage_of_source in coverage_by_source.items()
+        },
     )

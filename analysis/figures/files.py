@@ -74,69 +74,73 @@ def _columns(labels: Sequence[str], drawing: Drawing) -> int:
 
 
 def _lines(axis: Axes, series: Iterable[Series]) -> None:
-    for each in series:
-        axis.plot(each.x, each.y, _DASHES[each.dash], label=each.name, color=each.colour, linewidth=1.4)
-        if each.low is not None and each.high is not None:
-            axis.fill_between(each.x, each.low, each.high, color=each.colour, alpha=0.2, linewidth=0)
+    for curve in series:
+        axis.plot(curve.x, curve.y, _DASHES[curve.dash], label=curve.name, color=curve.colour, linewidth=1.4)
+        if curve.low is not None and curve.high is not None:
+            axis.fill_between(curve.x, curve.low, curve.high, color=curve.colour, alpha=0.2, linewidth=0)
 
 
 def _steps(axis: Axes, series: Iterable[Series]) -> None:
-    for each in series:
-        axis.step(each.x, each.y, _DASHES[each.dash], where="post", label=each.name, color=each.colour)
+    for curve in series:
+        axis.step(curve.x, curve.y, _DASHES[curve.dash], where="post", label=curve.name, color=curve.colour)
 
 
 def _points(axis: Axes, series: Iterable[Series]) -> None:
-    for number, each in enumerate(series):
+    for number, curve in enumerate(series):
         marker = _MARKERS[number % len(_MARKERS)]
-        line = "" if len(each.x) and isinstance(each.x[0], str) else _DASHES[each.dash]
-        axis.plot(each.x, each.y, f"{marker}{line}", label=each.name, color=each.colour, markersize=5)
-        if each.low is not None and each.high is not None:
-            errors = np.array([each.y - each.low, each.high - each.y])
-            axis.errorbar(each.x, each.y, yerr=errors, fmt="none", ecolor=each.colour, capsize=2)
+        line = "" if len(curve.x) and isinstance(curve.x[0], str) else _DASHES[curve.dash]
+        axis.plot(curve.x, curve.y, f"{marker}{line}", label=curve.name, color=curve.colour, markersize=5)
+        if curve.low is not None and curve.high is not None:
+            errors = np.array([curve.y - curve.low, curve.high - curve.y])
+            axis.errorbar(curve.x, curve.y, yerr=errors, fmt="none", ecolor=curve.colour, capsize=2)
 
 
 def _bars(axis: Axes, series: Iterable[Series]) -> None:
     left: float | np.ndarray = 0.0
-    for each in series:
-        axis.barh(list(each.x), each.y, left=left, label=each.name, color=each.colour)
-        left = left + each.y
+    for stack in series:
+        axis.barh(list(stack.x), stack.y, left=left, label=stack.name, color=stack.colour)
+        left = left + stack.y
     if not axis.yaxis_inverted():
         axis.invert_yaxis()
 
 
 def _map(axis: Axes, series: Iterable[Series]) -> None:
-    for each in series:
-        if each.z is not None:
+    for layer in series:
+        if layer.z is not None:
             mesh = axis.pcolormesh(
-                each.x,
-                each.y,
-                100 * each.z,
+                layer.x,
+                layer.y,
+                100 * layer.z,
                 cmap="RdYlGn_r",
                 vmin=-_MAP_LIMIT_PERCENT,
                 vmax=_MAP_LIMIT_PERCENT,
                 shading="nearest",
             )
             axis.figure.colorbar(mesh, ax=axis, label="change, %", extend="both")
-            axis.contour(each.x, each.y, each.z, levels=[0.0], colors="black", linewidths=1)
+            axis.contour(layer.x, layer.y, layer.z, levels=[0.0], colors="black", linewidths=1)
         else:
-            axis.plot(each.x, each.y, "o", color=each.colour, markersize=4)
-            for x, y in zip(each.x, each.y, strict=True):
-                axis.annotate(each.name, (x, y), textcoords="offset points", xytext=(5, 3), fontsize=7)
+            axis.plot(layer.x, layer.y, "o", color=layer.colour, markersize=4)
+            for x, y in zip(layer.x, layer.y, strict=True):
+                axis.annotate(layer.name, (x, y), textcoords="offset points", xytext=(5, 3), fontsize=7)
 
 
 def _heights(axis: Axes, series: Iterable[Series]) -> None:
-    for each in series:
-        assert each.z is not None
-        mesh = axis.pcolormesh(each.x, each.y, each.z, cmap="viridis", vmin=0, vmax=1, shading="nearest")
-        axis.figure.colorbar(mesh, ax=axis, label=each.name)
-        if each.level is not None and each.z.min() < each.level < each.z.max():
-            line = axis.contour(each.x, each.y, each.z, levels=[each.level], colors="black", linewidths=1.5)
-            axis.clabel(line, fmt=f"{each.level:g}", fontsize="small")
+    for surface in series:
+        assert surface.z is not None
+        mesh = axis.pcolormesh(
+            surface.x, surface.y, surface.z, cmap="viridis", vmin=0, vmax=1, shading="nearest"
+        )
+        axis.figure.colorbar(mesh, ax=axis, label=surface.name)
+        if surface.level is not None and surface.z.min() < surface.level < surface.z.max():
+            line = axis.contour(
+                surface.x, surface.y, surface.z, levels=[surface.level], colors="black", linewidths=1.5
+            )
+            axis.clabel(line, fmt=f"{surface.level:g}", fontsize="small")
 
 
 def _spans(axis: Axes, series: Iterable[Series]) -> None:
-    for each in series:
-        axis.barh(list(each.x), each.y, left=each.low, color=each.colour)
+    for spans in series:
+        axis.barh(list(spans.x), spans.y, left=spans.low, color=spans.colour)
     if not axis.yaxis_inverted():
         axis.invert_yaxis()
 

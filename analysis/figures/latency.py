@@ -16,8 +16,8 @@ LATENCY = Axis("latency, µs", is_log=True)
 CDF = Axis("CDF", is_share=True)
 
 
-def cdf_series(curve: Curve, found: Distribution) -> Series:
-    return Series(curve.name, found.edges, found.share, curve.colour, curve.dash)
+def cdf_series(curve: Curve, distribution: Distribution) -> Series:
+    return Series(curve.name, distribution.edges, distribution.share, curve.colour, curve.dash)
 
 
 def latencies(sources: Sequence[Source]) -> Figure:
@@ -32,9 +32,9 @@ def latencies(sources: Sequence[Source]) -> Figure:
 
 
 def latencies_by_class(sources: Sequence[Source]) -> Figure:
-    with_classes = [source for source in sources if "class" in source.rpc.collect_schema()]
+    class_sources = [source for source in sources if "class" in source.rpc.collect_schema()]
     return _latencies(
-        with_classes,
+        class_sources,
         "class",
         CLASSES,
         name="fig-04-class",
@@ -46,14 +46,16 @@ def latencies_by_class(sources: Sequence[Source]) -> Figure:
 def _latencies(
     sources: Sequence[Source], column: str, values: Sequence[str], *, name: str, title: str, caption: str
 ) -> Figure:
-    found = {id(source): distributions(source.rpc, "latency_us", ["arm", column]) for source in sources}
+    distributions_of_source = {
+        id(source): distributions(source.rpc, "latency_us", ["arm", column]) for source in sources
+    }
     panels = [
         Panel(
             value.replace("_", "-"),
             [
-                cdf_series(curve, found[id(curve.source)][curve.arm, value])
+                cdf_series(curve, distributions_of_source[id(curve.source)][curve.arm, value])
                 for curve in curves(sources)
-                if (curve.arm, value) in found[id(curve.source)]
+                if (curve.arm, value) in distributions_of_source[id(curve.source)]
             ],
         )
         for value in values
@@ -61,12 +63,12 @@ def _latencies(
     facts: dict[Fact, float] = {
         (curve.name, value, quantile): distribution.quantile(q)
         for curve in curves(sources)
-        for (arm, value), distribution in found[id(curve.source)].items()
+        for (arm, value), distribution in distributions_of_source[id(curve.source)].items()
         if arm == curve.arm
         for quantile, q in (("p50", 0.5), ("p99", 0.99))
     }
-    shown = [panel for panel in panels if panel.series]
-    return Figure(name, title, LATENCY, CDF, shown, caption=caption, facts=facts)
+    nonempty_panels = [panel for panel in panels if panel.series]
+    return Figure(name, title, LATENCY, CDF, nonempty_panels, caption=caption, facts=facts)
 
 
 def mean_metrics(source: Source) -> dict[tuple[str, str], dict[str, float]]:
@@ -122,10 +124,10 @@ def completion(sources: Sequence[Source]) -> Figure:
     for curve in curves(runs, with_null=len(sources) == 1):
         assert curve.source.operations is not None
         operations = curve.source.operations.filter(pl.col("arm") == curve.arm)
-        for (load, op), found in distributions(operations, "latency_us", ["load", "op"]).items():
+        for (load, op), distribution in distributions(operations, "latency_us", ["load", "op"]).items():
             if op in TRANSFERS:
                 panels.setdefault(f"{op}, {load_title(load_name(float(load)))}", []).append(
-                    cdf_series(curve, found)
+                    cdf_series(curve, distribution)
                 )
     return Figure(
         "completion",

@@ -11,16 +11,16 @@ from foundation.logs.columns import TRANSFERS
 
 def response_sizes(sources: Sequence[Source]) -> Figure:
     """Return Fig. 6: CDF of the size of responses, in bytes of UDP payload."""
-    found = {
+    distributions_of_source = {
         id(source): discrete_distributions(source.rpc, "response_bytes", ["arm", "op"]) for source in sources
     }
     panels = [
         Panel(
             op,
             [
-                cdf_series(curve, found[id(curve.source)][curve.arm, op])
+                cdf_series(curve, distributions_of_source[id(curve.source)][curve.arm, op])
                 for curve in curves(sources)
-                if (curve.arm, op) in found[id(curve.source)]
+                if (curve.arm, op) in distributions_of_source[id(curve.source)]
             ],
         )
         for op in TRANSFERS
@@ -37,7 +37,7 @@ def response_sizes(sources: Sequence[Source]) -> Figure:
         facts={
             (curve.name, op, "p50"): distribution.quantile(0.5)
             for curve in curves(sources)
-            for (arm, op), distribution in found[id(curve.source)].items()
+            for (arm, op), distribution in distributions_of_source[id(curve.source)].items()
             if arm == curve.arm
         },
     )

@@ -101,11 +101,11 @@ def forest_plot(rows: Sequence[ForestRow]) -> Markup:
         return Markup()
     limit = span(rows)
 
-    def at(share: float) -> float:
+    def position_percent(share: float) -> float:
         return round(50 + 50 * max(-1.0, min(1.0, share / limit)), 2)
 
     has_dedicated = any(row.dedicated for row in rows)
-    return _render("forest.html.j2", rows=rows, at=at, has_dedicated=has_dedicated)
+    return _render("forest.html.j2", rows=rows, at=position_percent, has_dedicated=has_dedicated)
 
 
 def _render(name: str, **context: object) -> Markup:

@@ -49,18 +49,18 @@ class Plot:
 
 
 def _toggles(series: Sequence[Series]) -> tuple[Toggle, ...]:
-    found: dict[tuple[str, str], Toggle] = {}
-    for each in series:
-        found.setdefault((each.name, each.colour), Toggle(each.name, each.colour, _LINES[each.dash]))
-    return tuple(found.values())
+    toggles: dict[tuple[str, str], Toggle] = {}
+    for curve in series:
+        toggles.setdefault((curve.name, curve.colour), Toggle(curve.name, curve.colour, _LINES[curve.dash]))
+    return tuple(toggles.values())
 
 
 def plot(figure: Figure) -> Plot:
-    bars = figure.kind in ("bars", "spans")
+    has_bars = figure.kind in ("bars", "spans")
     series = [
-        each
+        curve
         for panel in figure.panels
-        for each in panel.series
+        for curve in panel.series
         if figure.kind not in ("map", "heights", "spans")
     ]
     scales = [Scale(side, axis.is_log) for side, axis in (("x", figure.x), ("y", figure.y)) if axis.is_log]
@@ -75,9 +75,9 @@ def plot(figure: Figure) -> Plot:
             "name": figure.name,
             "title": figure.title,
             "x": _axis(
-                figure.x, is_categorical=not bars and _has_categories(figure), values=_values_on_x(figure)
+                figure.x, is_categorical=not has_bars and _has_categories(figure), values=_values_on_x(figure)
             ),
-            "y": _axis(figure.y, is_categorical=bars, is_reversed=bars),
+            "y": _axis(figure.y, is_categorical=has_bars, is_reversed=has_bars),
             "panels": [
                 {
                     "title": panel.title,
@@ -111,19 +111,19 @@ def _limits_from_0(values: Values) -> tuple[float, float] | None:
 def _values_on_x(figure: Figure) -> Values | None:
     if figure.kind not in ("steps", "lines", "points") or _has_categories(figure):
         return None
-    arrays = [np.asarray(each.x, dtype=np.float64) for panel in figure.panels for each in panel.series]
-    found: Values = np.concatenate(arrays) if arrays else np.zeros(0)
-    return found[np.isfinite(found)]
+    arrays = [np.asarray(curve.x, dtype=np.float64) for panel in figure.panels for curve in panel.series]
+    values: Values = np.concatenate(arrays) if arrays else np.zeros(0)
+    return values[np.isfinite(values)]
 
 
 def _has_categories(figure: Figure) -> bool:
     return any(
-        len(each.x) > 0 and isinstance(each.x[0], str) for panel in figure.panels for each in panel.series
+        len(curve.x) > 0 and isinstance(curve.x[0], str) for panel in figure.panels for curve in panel.series
     )
 
 
-def _traces(many: Iterable[Series], figure: Figure) -> Iterator[Spec]:
-    for series in many:
+def _traces(series_list: Iterable[Series], figure: Figure) -> Iterator[Spec]:
+    for series in series_list:
         yield _trace(series, figure)
         if series.level is not None:
             yield _level_line(series.level, series)
@@ -146,10 +146,10 @@ def _trace(series: Series, figure: Figure) -> Spec:
             "y": x,
             "marker": {"color": series.colour},
         }
-    named = len(series.x) > 0 and isinstance(series.x[0], str)
+    has_names = len(series.x) > 0 and isinstance(series.x[0], str)
     trace = {
         "type": "scatter",
-        "mode": "markers" if named else "lines+markers" if kind == "points" else "lines",
+        "mode": "markers" if has_names else "lines+markers" if kind == "points" else "lines",
         "name": series.name,
         "x": x,
         "y": y,
@@ -254,10 +254,13 @@ def _rounded(values: Values | Sequence[str]) -> list[object]:
 
 
 def _numbers(figure: Figure) -> Table:
-    many = [(panel.title, series) for panel in figure.panels for series in panel.series]
+    series_by_panel = [(panel.title, series) for panel in figure.panels for series in panel.series]
     if figure.y.is_share and figure.kind in ("lines", "steps") and figure.y.title == "CDF":
         columns = ("", *_QUANTILES)
-        rows: list[Row] = [(_name(panel, each), *map(_cell, _quantiles(each))) for panel, each in many]
+        rows: list[Row] = [
+            (_name(panel, series_of_panel), *map(_cell, _quantiles(series_of_panel)))
+            for panel, series_of_panel in series_by_panel
+        ]
         return Table(f"{figure.x.title}, quantiles", columns, rows)
     if figure.kind in ("map", "heights"):
         return _map_table(figure)
@@ -266,18 +269,20 @@ def _numbers(figure: Figure) -> Table:
     key_axis, value_axis = (figure.y, figure.x) if figure.kind == "bars" else (figure.x, figure.y)
     rows = [
         (
-            f"{_name(panel, each)}: {_text(x, key_axis)}",
+            f"{_name(panel, series_of_panel)}: {_text(x, key_axis)}",
             (Span(text=_text(y, value_axis)),),
-            (Span(text=_interval(each, place, value_axis)),),
+            (Span(text=_interval(series_of_panel, point, value_axis)),),
         )
-        for panel, each in many
-        for place, (x, y) in _thinned(each)
+        for panel, series_of_panel in series_by_panel
+        for point, (x, y) in _thinned(series_of_panel)
     ]
     return Table(value_axis.title or figure.title, ("", value_axis.title, "95 % interval"), rows)
 
 
 def _map_table(figure: Figure) -> Table:
-    surfaces = [(panel.title, each) for panel in figure.panels for each in panel.series if each.z is not None]
+    surfaces = [
+        (panel.title, surface) for panel in figure.panels for surface in panel.series if surface.z is not None
+    ]
     sign = "+" if figure.kind == "map" else ""
     stride = -(-len(surfaces[0][1].y) // _MAX_MAP_ROWS)
     rows: list[Row] = [
@@ -285,9 +290,9 @@ def _map_table(figure: Figure) -> Table:
             f"{title}, {_text(y, figure.y)} {figure.y.title}",
             *((Span(text=f"{z:{sign}.0%}"),) for z in line[::stride]),
         )
-        for title, each in surfaces
-        if each.z is not None
-        for y, line in list(zip(each.y, each.z, strict=True))[::stride]
+        for title, surface in surfaces
+        if surface.z is not None
+        for y, line in list(zip(surface.y, surface.z, strict=True))[::stride]
     ]
     columns = ["", *(_text(x, figure.x) for x in list(surfaces[0][1].x)[::stride])]
     return Table(f"{figure.title}; columns: {figure.x.title}", columns, rows)
@@ -297,8 +302,8 @@ def _spans_table(figure: Figure) -> Table:
     rows: list[Row] = [
         (f"{panel.title}, {x}", (Span(text=_text(low, figure.x)),), (Span(text=_text(low + y, figure.x)),))
         for panel in figure.panels
-        for each in panel.series
-        for x, y, low in _thinned_spans(each)
+        for spans in panel.series
+        for x, y, low in _thinned_spans(spans)
     ]
     return Table(f"{figure.title}; {figure.x.title}", ("", "from", "to"), rows)
 
@@ -327,10 +332,10 @@ def _cell(value: float) -> tuple[Span, ...]:
     return (Span(text=f"{value:,.4g}" if value < 1000 else f"{value:,.0f}"),)
 
 
-def _interval(series: Series, place: int, axis: Axis) -> str:
+def _interval(series: Series, point: int, axis: Axis) -> str:
     if series.low is None or series.high is None:
         return "–"
-    return f"[{_text(series.low[place], axis)}, {_text(series.high[place], axis)}]"
+    return f"[{_text(series.low[point], axis)}, {_text(series.high[point], axis)}]"
 
 
 def _text(value: float | str, axis: Axis) -> str:
