@@ -110,23 +110,29 @@ def claims(summary: Summary, load: str, arm: str) -> dict[str, Claim]:
 
 
 def claim_of_learning(summary: Summary, arm: str) -> Claim | None:
-    found = summary.learning.get(arm)
-    return None if found is None else Claim(LOSS, found)
+    comparison = summary.learning.get(arm)
+    return None if comparison is None else Claim(LOSS, comparison)
 
 
-def claimed(found: Claims, subject: Subject) -> Iterator[tuple[Better, Tone, list[Claim]]]:
-    mentioned = [found[metric.name] for metric in mentioned_in("answer", subject) if metric.name in found]
+def claimed(claims_by_metric: Claims, subject: Subject) -> Iterator[tuple[Better, Tone, list[Claim]]]:
+    mentioned_claims = [
+        claims_by_metric[metric.name]
+        for metric in mentioned_in("answer", subject)
+        if metric.name in claims_by_metric
+    ]
     for better in ("less", "more"):
         for tone in ("better", "worse"):
-            group = [each for each in mentioned if (each.metric.better, each.tone) == (better, tone)]
+            group = [
+                claim for claim in mentioned_claims if (claim.metric.better, claim.tone) == (better, tone)
+            ]
             if group:
                 yield better, tone, group
 
 
-def groups_without_claim(found: Claims) -> list[list[Claim]]:
+def groups_without_claim(claims_by_metric: Claims) -> list[list[Claim]]:
     groups: list[list[Claim]] = []
     for metric in answered():
-        claim = found.get(metric.name)
+        claim = claims_by_metric.get(metric.name)
         if claim is None or claim.sign or (metric is LOSS and claim.verdict is Verdict.SAME):
             continue
         group = next((group for group in groups if _reason(group[0]) == _reason(claim)), [])
@@ -157,13 +163,13 @@ class Recommendation(str, Enum):
     UNDECIDED = "undecided"
 
 
-def recommend(found: Claims, was_run: bool) -> Recommendation:
-    if not found:
+def recommend(claims_by_metric: Claims, was_run: bool) -> Recommendation:
+    if not claims_by_metric:
         return Recommendation.NO_ROUND if was_run else Recommendation.NOT_RUN
-    if all(claim.verdict is Verdict.NO_INTERVAL for claim in found.values()):
+    if all(claim.verdict is Verdict.NO_INTERVAL for claim in claims_by_metric.values()):
         return Recommendation.FEW_ROUNDS
-    servers_tone = tone_of(found, PS_CPU)
-    tones = {tone_of(found, metric) for metric in mentioned_in("answer", "operations")}
+    servers_tone = tone_of(claims_by_metric, PS_CPU)
+    tones = {tone_of(claims_by_metric, metric) for metric in mentioned_in("answer", "operations")}
     any_faster, any_slower = "better" in tones, "worse" in tones
     if servers_tone == "better":
         if any_slower:
@@ -174,8 +180,8 @@ def recommend(found: Claims, was_run: bool) -> Recommendation:
     return Recommendation.NO if any_slower or servers_tone else Recommendation.UNDECIDED
 
 
-def tone_of(found: Claims, metric: Metric) -> Tone:
-    return found[metric.name].tone if metric.name in found else ""
+def tone_of(claims_by_metric: Claims, metric: Metric) -> Tone:
+    return claims_by_metric[metric.name].tone if metric.name in claims_by_metric else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +199,7 @@ def answer(summary: Summary) -> Answer:
     load, lead = next(iter(summary.loads)), summary.lead
     if lead is None:
         return Answer(load, None, Recommendation.NO_LEAD, {})
-    found, learning_claim = claims(summary, load, lead.name), claim_of_learning(summary, lead.name)
+    lead_claims, learning_claim = claims(summary, load, lead.name), claim_of_learning(summary, lead.name)
     null = repetition_of(lead.reference)
     # Simulated runs have no noise.
     lacks_null = (
@@ -202,8 +208,8 @@ def answer(summary: Summary) -> Answer:
     return Answer(
         load,
         lead,
-        recommend(found, lead.name in summary.capacity),
-        found | ({} if learning_claim is None else {LOSS.name: learning_claim}),
+        recommend(lead_claims, lead.name in summary.capacity),
+        lead_claims | ({} if learning_claim is None else {LOSS.name: learning_claim}),
         [
             (arm, dict(_operations(summary, load, arm)))
             for arm in arms_in_answer(lead.design)
@@ -214,8 +220,8 @@ def answer(summary: Summary) -> Answer:
 
 
 def _operations(summary: Summary, load: str, arm: Arm) -> Iterable[tuple[str, Claim]]:
-    found = claims(summary, load, arm.name)
-    return ((name, claim) for name, claim in found.items() if claim.metric.subject == "operations")
+    claims_of_arm = claims(summary, load, arm.name)
+    return ((name, claim) for name, claim in claims_of_arm.items() if claim.metric.subject == "operations")
 
 
 Row = tuple[Metric, float, list[tuple[Arm, Comparison | None, Tone]]]
@@ -227,15 +233,15 @@ def rows_of(summary: Summary, load: str, arms: Sequence[Arm]) -> Iterator[Row]:
     changes = [summary.loads[load].differences[arm.name] for arm in arms]
     claims_of_arms = [claims(summary, load, arm.name) for arm in arms]
     for metric in shown_in("differences"):
-        found = [each.get(metric.name) for each in changes]
+        comparisons = [item.get(metric.name) for item in changes]
         # The difference of a repetition is noise, neither better nor worse.
         tones: list[Tone] = [
-            "" if arm.is_repetition else tone_of(each, metric)
-            for arm, each in zip(arms, claims_of_arms, strict=True)
+            "" if arm.is_repetition else tone_of(item, metric)
+            for arm, item in zip(arms, claims_of_arms, strict=True)
         ]
-        known = [each for each in found if each is not None]
-        if known:
-            yield metric, known[0].reference, list(zip(arms, found, tones, strict=True))
+        present = [item for item in comparisons if item is not None]
+        if present:
+            yield metric, present[0].reference, list(zip(arms, comparisons, tones, strict=True))
 
 
 def _rows_of_baseline(summary: Summary, load: str) -> Iterator[Row]:

@@ -31,20 +31,24 @@ class ComparedRun:
 def compare_runs(runs: Sequence[Path]) -> list[ComparedRun]:
     """Compare two or more runs at the loads that all of them have. Raises `AnalysisError`."""
     records = {run: read_record(run) for run in runs}
-    found = {run: rounds_of(run, record) for run, record in records.items()}
-    common_loads = [load for load in found[runs[0]] if all(load in loads for loads in found.values())]
+    estimates_by_run = {run: rounds_of(run, record) for run, record in records.items()}
+    common_loads = [
+        load
+        for load in estimates_by_run[runs[0]]
+        if all(load in loads for loads in estimates_by_run.values())
+    ]
     if not common_loads:
-        loads_by_run = "; ".join(f"{run}: {', '.join(loads)}" for run, loads in found.items())
+        loads_by_run = "; ".join(f"{run}: {', '.join(loads)}" for run, loads in estimates_by_run.items())
         raise AnalysisError(f"the runs have no load in common ({loads_by_run})")
-    first = found[runs[0]]
+    first_estimates = estimates_by_run[runs[0]]
     return [
         ComparedRun(
             run.resolve().name,
             {load: rate for load, rate in records[run].offered_rate.items() if load in common_loads},
-            {load: _changes(loads[load], first[load]) for load in common_loads},
+            {load: _changes(loads[load], first_estimates[load]) for load in common_loads},
             {load: differences(loads[load]) for load in common_loads},
         )
-        for run, loads in found.items()
+        for run, loads in estimates_by_run.items()
     ]
 
 
@@ -54,28 +58,28 @@ def rounds_of(run: Path, record: RunRecord) -> Loads:
         if not file.exists():
             raise AnalysisError(f"{run}: has no {file.name}; a finished run has one")
     rows = {log: pl.scan_parquet(file).filter(pl.col("round") >= 0) for log, file in files.items()}
-    found = {}
+    estimates_by_load = {}
     for load in sorted({block.load for block in record.blocks}):
         at_load = pl.col("load").cast(pl.Float64).round(6) == round(load, 6)
         rows_at_load = {log: frame.filter(at_load).collect() for log, frame in rows.items()}
         blocks = [block for block in record.blocks if block.load == load]
         metrics = estimates(rows_at_load["rpc"], rows_at_load["operations"], blocks)
         if metrics:
-            found[load_name(load)] = metrics
-    if not found:
+            estimates_by_load[load_name(load)] = metrics
+    if not estimates_by_load:
         raise AnalysisError(f"{run}: no round is complete, so there is nothing to compare")
-    return found
+    return estimates_by_load
 
 
 def _changes(
-    other: dict[str, dict[str, Rounds]], first: dict[str, dict[str, Rounds]]
+    other_estimates: dict[str, dict[str, Rounds]], first_estimates: dict[str, dict[str, Rounds]]
 ) -> dict[str, dict[str, Comparison]]:
     return {
         arm: {
-            metric: compare_unpaired(values, first[arm][metric])
+            metric: compare_unpaired(values, first_estimates[arm][metric])
             for metric, values in metrics.items()
-            if metric in first[arm]
+            if metric in first_estimates[arm]
         }
-        for arm, metrics in other.items()
-        if arm in first
+        for arm, metrics in other_estimates.items()
+        if arm in first_estimates
     }

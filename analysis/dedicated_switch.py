@@ -42,42 +42,42 @@ class Prediction:
 
 
 def predict(summary: Summary) -> Prediction | None:
-    found, lead = summary.virtual, summary.lead
-    if found is None or lead is None or lead.reference is None or found.load not in summary.loads:
+    virtual, lead = summary.virtual, summary.lead
+    if virtual is None or lead is None or lead.reference is None or virtual.load not in summary.loads:
         return None
-    measured = summary.loads[found.load].differences.get(lead.name, {})
-    known_metrics = [
+    measured = summary.loads[virtual.load].differences.get(lead.name, {})
+    common_metrics = [
         metric
         for metric in answered()
-        if metric.name in found.own and metric.name in found.shared and metric.name in measured
+        if metric.name in virtual.own and metric.name in virtual.shared and metric.name in measured
     ]
     claims = {
-        name: Claim(metric, widen(found.own[name], found.shared[name], measured[name]))
-        for metric in known_metrics
+        name: Claim(metric, widen(virtual.own[name], virtual.shared[name], measured[name]))
+        for metric in common_metrics
         for name in [metric.name]
     }
     dedicated_ratio, shared_ratio, measured_ratio = (
         capacities[lead.name] / capacities[lead.reference]
-        for capacities in (found.own_capacity, found.shared_capacity, summary.capacity)
+        for capacities in (virtual.own_capacity, virtual.shared_capacity, summary.capacity)
     )
     error = abs(log(shared_ratio / measured_ratio))
     return Prediction(
-        load=found.load,
+        load=virtual.load,
         lead=lead,
         recommendation=recommend(claims, lead.name in summary.capacity),
         claims=claims,
         capacity=Capacity(
-            lead=found.own_capacity[lead.name],
-            reference=found.own_capacity[lead.reference],
+            lead=virtual.own_capacity[lead.name],
+            reference=virtual.own_capacity[lead.reference],
             ratio=dedicated_ratio,
             low=dedicated_ratio * exp(-error),
             high=dedicated_ratio * exp(error),
         ),
-        network=found.network,
+        network=virtual.network,
         checks=[
-            (metric, found.shared[metric.name], measured[metric.name])
+            (metric, virtual.shared[metric.name], measured[metric.name])
             for metric in answered()
-            if metric.kind != "count" and _has_ratio(found.shared, metric) and _has_ratio(measured, metric)
+            if metric.kind != "count" and _has_ratio(virtual.shared, metric) and _has_ratio(measured, metric)
         ],
     )
 

@@ -41,19 +41,19 @@ packets, and uses as much CPU time, as otherwise."""
 def reasons(block: Block, earlier: Iterable[Block], cpus: int) -> list[str]:
     """Return the reasons to repeat a block, if any; `earlier` are blocks of its arm at its load."""
     all_cpu = cpus * block.duration_ms
-    found = []
+    names = []
     if block.steal_ms > STEAL * all_cpu:
-        found.append("steal")
+        names.append("steal")
     if block.others_cpu_ms > OTHERS * all_cpu:
-        found.append("others' CPU")
+        names.append("others' CPU")
     if block.restarts:
-        found.append("restart")
+        names.append("restart")
     earlier_blocks = list(earlier)
     if len(earlier_blocks) >= MIN_EARLIER_BLOCKS:
-        found += [
+        names += [
             name for name, sizes_of in _SYMPTOMS.items() if _is_unusual(block, earlier_blocks, sizes_of)
         ]
-    return found
+    return names
 
 
 class Disturbed(BaseModel):
@@ -65,19 +65,19 @@ class Disturbed(BaseModel):
 
 
 def invalidated_kinds(blocks: Sequence[Block]) -> dict[Kind, Disturbed]:
-    found: dict[Kind, Disturbed] = {}
+    disturbed_by_kind: dict[Kind, Disturbed] = {}
     for kind, affected_by in AFFECTED_BY.items():
         reasons_by_block = [
             [reason for reason in block.disturbed if affected_by is None or reason in affected_by]
             for block in blocks
         ]
-        disturbed = sum(map(bool, reasons_by_block))
-        if disturbed > MAX_DISTURBED_SHARE * len(blocks):
+        disturbed_blocks = sum(map(bool, reasons_by_block))
+        if disturbed_blocks > MAX_DISTURBED_SHARE * len(blocks):
             counts = Counter(reason for each in reasons_by_block for reason in each)
-            found[kind] = Disturbed(
-                blocks=len(blocks), disturbed=disturbed, reasons=dict(counts.most_common())
+            disturbed_by_kind[kind] = Disturbed(
+                blocks=len(blocks), disturbed=disturbed_blocks, reasons=dict(counts.most_common())
             )
-    return found
+    return disturbed_by_kind
 
 
 Sizes = dict[str, tuple[float, float]]
@@ -85,7 +85,7 @@ Sizes = dict[str, tuple[float, float]]
 
 
 def _is_unusual(block: Block, earlier: list[Block], sizes_of: Callable[[Block], Sizes]) -> bool:
-    earlier_sizes = [sizes_of(each) for each in earlier]
+    earlier_sizes = [sizes_of(earlier_block) for earlier_block in earlier]
     return any(
         size > floor
         and size > UNUSUAL_FACTOR * median(sizes.get(name, (0.0, 0.0))[0] for sizes in earlier_sizes)

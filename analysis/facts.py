@@ -49,7 +49,7 @@ class Drift:
     def largest(self) -> tuple[str, float]:
         """The time of the largest change, and the capacity then as a ratio to the first."""
         ratios = [(when, rate / self.first) for when, rate in self.later]
-        return max(ratios, key=lambda found: abs(found[1] - 1))
+        return max(ratios, key=lambda change: abs(change[1] - 1))
 
     @property
     def is_large(self) -> bool:
@@ -76,7 +76,7 @@ def facts(summary: Summary) -> Facts:
             for codec, cost in summary.agents.items()
             if compiled is not None and codec != FAST
         ],
-        operations=[each for load in summary.loads for each in _operations(summary, load)],
+        operations=[operations for load in summary.loads for operations in _operations(summary, load)],
         capacity=capacity_by_arm(summary.capacity) if checks else {},
         drift=Drift(
             min_capacity(summary.capacity),
@@ -95,18 +95,22 @@ def facts(summary: Summary) -> Facts:
 
 def _operations(summary: Summary, load: str) -> Iterator[Operations]:
     for baseline, arms in arms_by_reference(summary.loads[load].differences).items():
-        found = [
+        claims_by_arm = [
             (arm.name, _with_intervals(summary, load, arm.name)) for arm in arms if not arm.is_repetition
         ]
-        of_arms = [(arm, claims) for arm, claims in found if claims]
-        if of_arms:
-            yield Operations(load, baseline, of_arms)
+        arms_with_claims = [(arm, claims) for arm, claims in claims_by_arm if claims]
+        if arms_with_claims:
+            yield Operations(load, baseline, arms_with_claims)
 
 
 def _with_intervals(summary: Summary, load: str, arm: str) -> list[Claim]:
-    found = claims(summary, load, arm)
-    of_ops = [found[metric.name] for metric in mentioned_in("answer", "operations") if metric.name in found]
-    return [] if any(claim.verdict is Verdict.NO_INTERVAL for claim in of_ops) else of_ops
+    claims_by_metric = claims(summary, load, arm)
+    operation_claims = [
+        claims_by_metric[metric.name]
+        for metric in mentioned_in("answer", "operations")
+        if metric.name in claims_by_metric
+    ]
+    return [] if any(claim.verdict is Verdict.NO_INTERVAL for claim in operation_claims) else operation_claims
 
 
 def _goodput(summary: Summary, vector: int) -> Iterator[tuple[str, float | None]]:

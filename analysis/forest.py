@@ -40,7 +40,7 @@ class ForestRow:
 
     @property
     def effects(self) -> list[Effect]:
-        return [each for each in (self.dedicated, self.measured) if each is not None]
+        return [effect for effect in (self.dedicated, self.measured) if effect is not None]
 
     def signed_toward_worse(self, ratio: float) -> float:
         return ratio if self.better == "less" else -ratio
@@ -73,9 +73,9 @@ def _capacity(summary: Summary, predicted: Prediction | None) -> ForestRow | Non
     measured = _measured_capacity(summary)
     dedicated = None
     if predicted is not None:
-        found = predicted.capacity
-        tone: Tone = "better" if found.low > 1 else "worse" if found.high < 1 else ""
-        dedicated = Effect(found.ratio - 1, found.low - 1, found.high - 1, tone)
+        capacity = predicted.capacity
+        tone: Tone = "better" if capacity.low > 1 else "worse" if capacity.high < 1 else ""
+        dedicated = Effect(capacity.ratio - 1, capacity.low - 1, capacity.high - 1, tone)
     return (
         None if measured is None and dedicated is None else ForestRow("capacity", "more", dedicated, measured)
     )
@@ -88,9 +88,9 @@ def _measured_capacity(summary: Summary) -> Effect | None:
         return None
     capacities = [summary.capacity, *(check.capacity for check in summary.capacity_checks)]
     ratios = [
-        each[lead.name] / each[lead.reference]
-        for each in capacities
-        if lead.name in each and each.get(lead.reference)
+        capacity[lead.name] / capacity[lead.reference]
+        for capacity in capacities
+        if lead.name in capacity and capacity.get(lead.reference)
     ]
     if not ratios:
         return None
@@ -103,8 +103,8 @@ def span(rows: Sequence[ForestRow]) -> float:
     bounds = [
         abs(bound)
         for row in rows
-        for each in row.effects
-        for bound in (each.ratio, each.low, each.high)
+        for effect in row.effects
+        for bound in (effect.ratio, effect.low, effect.high)
         if bound is not None
     ]
     return min(max(bounds, default=0.0) * 1.05, MAX_SPAN) or MAX_SPAN

@@ -51,17 +51,23 @@ def learning(
 def compare_mean_losses(
     log_losses: Mapping[str, float], alpha: float = ALPHA, with_interval: bool = True
 ) -> dict[str, Comparison]:
-    found = {}
-    for each in arms_in_order(log_losses):
-        if each.reference is None or each.reference not in log_losses:
+    comparisons = {}
+    for compared_arm in arms_in_order(log_losses):
+        if compared_arm.reference is None or compared_arm.reference not in log_losses:
             continue
         low = high = None
-        shift = log_losses[each.name] - log_losses[each.reference]
-        half_width = _half_width(log_losses, each, arm(each.reference), alpha) if with_interval else None
+        shift = log_losses[compared_arm.name] - log_losses[compared_arm.reference]
+        half_width = (
+            _half_width(log_losses, compared_arm, arm(compared_arm.reference), alpha)
+            if with_interval
+            else None
+        )
         if half_width is not None:
             low, high = shift - half_width, shift + half_width
-        found[each.name] = comparison_of_logarithms(log_losses[each.reference], shift, low, high)
-    return found
+        comparisons[compared_arm.name] = comparison_of_logarithms(
+            log_losses[compared_arm.reference], shift, low, high
+        )
+    return comparisons
 
 
 def _mean_log_losses_of(blocks: Sequence[Block]) -> dict[str, float]:
@@ -75,13 +81,21 @@ def _mean_log_losses_of(blocks: Sequence[Block]) -> dict[str, float]:
     for block in blocks:
         blocks_of_round.setdefault(block.round, {}).setdefault(block.arm, []).append(block)
     complete_rounds = [
-        each for each in blocks_of_round.values() if all(len(each.get(arm, ())) == len(loads) for arm in arms)
+        blocks_by_arm
+        for blocks_by_arm in blocks_of_round.values()
+        if all(len(blocks_by_arm.get(arm, ())) == len(loads) for arm in arms)
     ]
     if not complete_rounds:
         return {}
     return {
         arm: float(
-            np.mean([log(loss) for each in complete_rounds if (loss := mean_loss(each[arm])) is not None])
+            np.mean(
+                [
+                    log(loss)
+                    for blocks_by_arm in complete_rounds
+                    if (loss := mean_loss(blocks_by_arm[arm])) is not None
+                ]
+            )
         )
         for arm in arms
     }
@@ -89,9 +103,9 @@ def _mean_log_losses_of(blocks: Sequence[Block]) -> dict[str, float]:
 
 def _half_width(log_losses: Mapping[str, float], arm: Arm, baseline: Arm, alpha: float) -> float | None:
     losses: dict[bool, list[float]] = {}  # by whether the arm aggregates
-    for each in arms_in_order(log_losses):
-        if each != arm or arm.settings.aggregates != baseline.settings.aggregates:
-            losses.setdefault(each.settings.aggregates, []).append(log_losses[each.name])
+    for other_arm in arms_in_order(log_losses):
+        if other_arm != arm or arm.settings.aggregates != baseline.settings.aggregates:
+            losses.setdefault(other_arm.settings.aggregates, []).append(log_losses[other_arm.name])
     freedom = sum(len(values) - 1 for values in losses.values())
     if not freedom:
         return None
@@ -104,19 +118,19 @@ def read_curves(run: Path) -> Curves:
     file = run / FILE
     if not file.exists():
         return {}
-    found: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    losses_by_report: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for number, line in enumerate(file.read_text().splitlines(), start=1):
         try:
             report: dict[str, Any] = json.loads(line)  # of a user's script
-            found[report["arm"]][report["rank"]].append(float(report["loss"]))
+            losses_by_report[report["arm"]][report["rank"]].append(float(report["loss"]))
         except (ValueError, KeyError, TypeError) as error:
             raise AnalysisError(f"{file}:{number}: expected a report, got {line[:80]!r}: {error}") from None
-    return {arm.name: _mean(found[arm.name].values()) for arm in arms_in_order(found)}
+    return {arm.name: _mean(losses_by_report[arm.name].values()) for arm in arms_in_order(losses_by_report)}
 
 
-def _mean(of_workers: Collection[Sequence[float]]) -> list[float]:
-    reports = min(map(len, of_workers))
-    means: list[float] = np.mean([losses[:reports] for losses in of_workers], axis=0).tolist()
+def _mean(losses_of_workers: Collection[Sequence[float]]) -> list[float]:
+    reports = min(map(len, losses_of_workers))
+    means: list[float] = np.mean([losses[:reports] for losses in losses_of_workers], axis=0).tolist()
     return means
 
 
@@ -126,7 +140,7 @@ def common_reports(curves: Curves) -> int:
 
 def mean_log_losses(curves: Curves) -> dict[str, float]:
     reports = common_reports(curves)
-    shared = {arm: losses[:reports] for arm, losses in curves.items()}
-    if reports < MIN_REPORTS or any(loss <= 0 for losses in shared.values() for loss in losses):
+    common_losses = {arm: losses[:reports] for arm, losses in curves.items()}
+    if reports < MIN_REPORTS or any(loss <= 0 for losses in common_losses.values() for loss in losses):
         return {}
-    return {arm: float(np.mean([log(loss) for loss in losses])) for arm, losses in shared.items()}
+    return {arm: float(np.mean([log(loss) for loss in losses])) for arm, losses in common_losses.items()}

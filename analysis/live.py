@@ -46,8 +46,8 @@ def run_folder(run: Path | None, runs: Path) -> Path | None:
         read_record(run)
         return run.resolve()
     # Until the active run ends, `latest` is the previous run.
-    found = [record.parent for record in runs.glob("*/run.json") if (record.parent / "parts").is_dir()]
-    newest = max(found, key=lambda folder: folder.stat().st_mtime_ns, default=runs / "latest")
+    folders = [record.parent for record in runs.glob("*/run.json") if (record.parent / "parts").is_dir()]
+    newest = max(folders, key=lambda folder: folder.stat().st_mtime_ns, default=runs / "latest")
     return newest.resolve() if newest.is_dir() else None
 
 
@@ -82,11 +82,11 @@ class LiveLatencies:
         return [self._newest[arm.name] for arm in arms_in_order(self._newest)]
 
     def _read_new(self, log: str) -> Iterator[pl.DataFrame]:
-        found = set(self._parts.glob(f"{log}-worker-*.parquet"))
+        part_files = set(self._parts.glob(f"{log}-worker-*.parquet"))
         files_of_worker = defaultdict(list)
-        for file in found - self._seen_files:
+        for file in part_files - self._seen_files:
             files_of_worker[file.name.rpartition("-")[0]].append(file)
-        self._seen_files |= found
+        self._seen_files |= part_files
         for files in files_of_worker.values():
             # Part numbers have no leading zeros.
             for file in sorted(files, key=lambda file: (len(file.name), file.name))[-_MAX_PARTS:]:
@@ -117,8 +117,8 @@ def _block(rows: pl.DataFrame) -> tuple[int, float]:
 
 
 def _start_us(operations: pl.DataFrame) -> int:
-    found: int = operations.select(pl.col("scheduled_us").min()).item()
-    return found
+    start_us: int = operations.select(pl.col("scheduled_us").min()).item()
+    return start_us
 
 
 def _latency(arm: str, operations: pl.DataFrame, rpcs: pl.DataFrame) -> BlockLatency:
@@ -133,8 +133,8 @@ def _latency(arm: str, operations: pl.DataFrame, rpcs: pl.DataFrame) -> BlockLat
         return estimates[metric].item() if metric in estimates else None
 
     def mean(column: str) -> float | None:
-        found: float | None = transfers.select(pl.col(column).cast(pl.Float64).mean()).item()
-        return found
+        value: float | None = transfers.select(pl.col(column).cast(pl.Float64).mean()).item()
+        return value
 
     return BlockLatency(
         arm=arm,

@@ -83,9 +83,11 @@ def latencies(op: str | None = None) -> dict[str, pl.Expr]:
     return {"mean": latency.mean(), **quantiles}
 
 
-def _latencies(name: str, place: str, log: Log, op: str | None, more: Mapping[str, Any]) -> Iterator[Metric]:
+def _latencies(
+    name: str, place: str, log: Log, op: str | None, fields_by_estimate: Mapping[str, Any]
+) -> Iterator[Metric]:
     for estimate, quantity in latencies(op).items():
-        fields = more.get(estimate, more.get("others", {}))
+        fields = fields_by_estimate.get(estimate, fields_by_estimate.get("others", {}))
         label, path = f"{name} {estimate}", f"{place}.{estimate}"
         yield Metric(
             label.replace(" ", "_").lower(), label, "µs", "time", quantity, log, place=path, **fields
@@ -93,13 +95,13 @@ def _latencies(name: str, place: str, log: Log, op: str | None, more: Mapping[st
 
 
 def _transfers(op: str, ops: str) -> Iterator[Metric]:
-    more = {
+    fields_by_estimate = {
         "mean": {"shown": ("differences", "answer", "cluster", "compare"), "goal": 0.03,
                  "subject": "operations", "noun": ops},
         "p99": {"shown": ("differences", "cluster"), "goal": 0.1,
                 "subject": "operations", "noun": f"the p99 of {ops}"},
     }  # fmt: skip
-    yield from _latencies(op, f"op_latency_us.{op}", "operations", op, more)
+    yield from _latencies(op, f"op_latency_us.{op}", "operations", op, fields_by_estimate)
 
 
 # fmt: off
@@ -173,13 +175,13 @@ METRICS = {metric.name: metric for metric in (
 # fmt: on
 
 
-def shown_in(where: Shown) -> list[Metric]:
-    return [metric for metric in METRICS.values() if where in metric.shown]
+def shown_in(place: Shown) -> list[Metric]:
+    return [metric for metric in METRICS.values() if place in metric.shown]
 
 
-def mentioned_in(where: Shown, subject: Subject) -> list[Metric]:
-    found = [metric for metric in shown_in(where) if metric.subject == subject]
-    return sorted(found, key=lambda metric: ("count", "cpu", "time").index(metric.kind))
+def mentioned_in(place: Shown, subject: Subject) -> list[Metric]:
+    metrics = [metric for metric in shown_in(place) if metric.subject == subject]
+    return sorted(metrics, key=lambda metric: ("count", "cpu", "time").index(metric.kind))
 
 
 def answered() -> list[Metric]:
@@ -188,17 +190,17 @@ def answered() -> list[Metric]:
 
 
 def log_expressions(log: Log, metrics: Iterable[Metric]) -> list[pl.Expr]:
-    values = [(each.name, each.quantity) for each in metrics if each.log == log]
+    values = [(metric.name, metric.quantity) for metric in metrics if metric.log == log]
     return [value.cast(pl.Float64).alias(name) for name, value in values if isinstance(value, pl.Expr)]
 
 
 def of_blocks(blocks: Sequence[Block], metrics: Iterable[Metric]) -> dict[str, float]:
-    found = {}
+    values = {}
     for metric in metrics:
         if callable(metric.quantity):
             total = sum(map(metric.per, blocks))
-            found[metric.name] = sum(map(metric.quantity, blocks)) / total if total else 0.0
-    return found
+            values[metric.name] = sum(map(metric.quantity, blocks)) / total if total else 0.0
+    return values
 
 
 def estimates(
@@ -210,12 +212,12 @@ def estimates(
     if not rounds:
         return {}
     metrics = [metric for metric in METRICS.values() if metric.is_compared]
-    of_operations = by_round("operations", operations, arms, rounds, metrics)
-    of_rpcs = {} if rpc is None else by_round("rpc", rpc, arms, rounds, metrics)
+    operation_estimates = by_round("operations", operations, arms, rounds, metrics)
+    rpc_estimates = {} if rpc is None else by_round("rpc", rpc, arms, rounds, metrics)
     return {
         arm: {
-            **of_operations[arm],
-            **of_rpcs.get(arm, {}),
+            **operation_estimates[arm],
+            **rpc_estimates.get(arm, {}),
             **_block_values_by_round(arm, blocks, rounds, metrics),
         }
         for arm in arms
@@ -257,20 +259,22 @@ def by_round(
     log: Log, rows: pl.DataFrame, arms: Sequence[str], rounds: Sequence[int], metrics: Sequence[Metric]
 ) -> dict[str, dict[str, Rounds]]:
     values = log_expressions(log, metrics)
-    found = measured_rows(log, rows).group_by(pl.col("arm").cast(pl.String), "round").agg(values)
+    values_by_round = measured_rows(log, rows).group_by(pl.col("arm").cast(pl.String), "round").agg(values)
     schema = {"arm": pl.String, "round": pl.Int32}
     all_rounds = pl.DataFrame([*product(arms, rounds)], schema, orient="row")
-    joined = all_rounds.join(found, on=[*schema], how="left", maintain_order="left").fill_null(nan)
-    of_arm = joined.partition_by("arm", include_key=False, as_dict=True)
-    return {arm: {each.name: each.to_numpy() for each in of_arm[arm,].drop("round")} for arm in arms}
+    joined = all_rounds.join(values_by_round, on=[*schema], how="left", maintain_order="left").fill_null(nan)
+    rows_of_arm = joined.partition_by("arm", include_key=False, as_dict=True)
+    return {
+        arm: {column.name: column.to_numpy() for column in rows_of_arm[arm,].drop("round")} for arm in arms
+    }
 
 
 def _block_values_by_round(
     arm: str, blocks: Iterable[Block], rounds: Sequence[int], metrics: Sequence[Metric]
 ) -> dict[str, Rounds]:
-    of_round = {block.round: block for block in blocks if block.arm == arm}
-    values = [of_blocks([of_round[number]], metrics) for number in rounds]
-    return {name: np.array([each[name] for each in values]) for name in values[0]}
+    block_of_round = {block.round: block for block in blocks if block.arm == arm}
+    values = [of_blocks([block_of_round[number]], metrics) for number in rounds]
+    return {name: np.array([block_values[name] for block_values in values]) for name in values[0]}
 
 
 class Width(BaseModel):
@@ -290,10 +294,10 @@ def goals() -> dict[str, float]:
 def widths(load: str, differences: Mapping[str, Mapping[str, Comparison]]) -> Iterator[Width]:
     for arm, metrics in differences.items():
         for metric, goal in goals().items():
-            found = metrics.get(metric)
-            if found is not None and found.half_width is not None:
-                yield Width(load=load, arm=arm, metric=metric, half_width=found.half_width, goal=goal)
+            comparison = metrics.get(metric)
+            if comparison is not None and comparison.half_width is not None:
+                yield Width(load=load, arm=arm, metric=metric, half_width=comparison.half_width, goal=goal)
 
 
-def widest(found: Iterable[Width]) -> Width | None:
-    return max(found, key=lambda width: width.half_width / width.goal, default=None)
+def widest(interval_widths: Iterable[Width]) -> Width | None:
+    return max(interval_widths, key=lambda width: width.half_width / width.goal, default=None)

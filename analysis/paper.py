@@ -30,22 +30,22 @@ class Finding:
 
 
 def columns(arms: Sequence[str]) -> dict[str, str]:
-    known = [arm for arm in arms_in_order(arms) if not arm.is_repetition]
-    if not known:
+    known_arms = [arm for arm in arms_in_order(arms) if not arm.is_repetition]
+    if not known_arms:
         return {arm: f"here, {arm}" if len(arms) > 1 else "here" for arm in arms}
-    known.sort(key=lambda arm: (arm.reference is not None, not arm.is_lead))
-    lacks_offload = not any(arm.settings.aggregates for arm in known if arm.reference is None)
-    without = "here, without" if lacks_offload else f"here, {known[0].name}"
-    return {arm.name: f"here, with {arm.name}" if arm.reference else without for arm in known}
+    known_arms.sort(key=lambda arm: (arm.reference is not None, not arm.is_lead))
+    lacks_offload = not any(arm.settings.aggregates for arm in known_arms if arm.reference is None)
+    without = "here, without" if lacks_offload else f"here, {known_arms[0].name}"
+    return {arm.name: f"here, with {arm.name}" if arm.reference else without for arm in known_arms}
 
 
 def findings(arms: Sequence[str], figures: Sequence[Figure], summary: Summary | None) -> list[Finding]:
     facts = {figure.name: figure.facts for figure in figures}
-    found = [
+    rows = [
         Finding(quantity, paper, tuple(_cell(format_cell, facts, arm) for arm in columns(arms)))
         for quantity, paper, format_cell in _ROWS
     ]
-    found += [
+    rows += [
         Finding(
             f"updates by the top {PAPERS_TOP_K:,} parameters, {source}",
             "50 % (R1), 70 % (R2)",
@@ -54,16 +54,16 @@ def findings(arms: Sequence[str], figures: Sequence[Figure], summary: Summary | 
         for (source,), share in facts.get("fig-10", {}).items()
     ]
     if summary is not None:
-        found += list(_offload(arms, summary))
-    return [finding for finding in found if set(finding.measured) != {"–"}]
+        rows += list(_offload(arms, summary))
+    return [finding for finding in rows if set(finding.measured) != {"–"}]
 
 
 def _offload(arms: Sequence[str], summary: Summary) -> Sequence[Finding]:
     load = next(iter(summary.loads.values()))
 
     def reduction(arm: str, metric: str) -> str:
-        found = load.differences.get(arm, {}).get(metric)
-        return "–" if found is None or found.ratio is None else percent(-found.ratio)
+        comparison = load.differences.get(arm, {}).get(metric)
+        return "–" if comparison is None or comparison.ratio is None else percent(-comparison.ratio)
 
     def row(quantity: str, paper: str, metric: str) -> Finding:
         return Finding(quantity, paper, tuple(reduction(arm, metric) for arm in columns(arms)))

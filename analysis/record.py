@@ -271,20 +271,22 @@ class RunRecord(_Model):
 
     def first_attempts(self) -> list[Block]:
         """Return the first attempt of each block, when its mini-batches were new to the model."""
-        found: dict[tuple[str, int, float], Block] = {}
+        attempts: dict[tuple[str, int, float], Block] = {}
         for block in (*self.repeated_blocks, *self.blocks):
-            found.setdefault((block.arm, block.round, block.load), block)
-        return list(found.values())
+            attempts.setdefault((block.arm, block.round, block.load), block)
+        return list(attempts.values())
 
     def write(self, run: Path) -> None:
         write_text(run / "run.json", self.model_dump_json(indent=2) + "\n")
 
 
 def capacity_by_arm(capacity: Mapping[str, float]) -> dict[str, float]:
-    found: dict[str, list[float]] = {}
+    rates_by_arm: dict[str, list[float]] = {}
     for arm in arms_in_order(capacity):
-        found.setdefault((arm.is_repetition and arm.reference) or arm.name, []).append(capacity[arm.name])
-    return {arm: sum(each) / len(each) for arm, each in found.items()}
+        rates_by_arm.setdefault((arm.is_repetition and arm.reference) or arm.name, []).append(
+            capacity[arm.name]
+        )
+    return {arm: sum(rates) / len(rates) for arm, rates in rates_by_arm.items()}
 
 
 def capacity_of_baseline(capacity: Mapping[str, float]) -> float:
@@ -310,7 +312,7 @@ def read_record(run: Path) -> RunRecord:
     except FileNotFoundError:
         raise AnalysisError(f"{run}: not a run folder, there is no run.json") from None
     except ValidationError as error:
-        found = error.errors()
-        old = (find_old("field", FIELDS, map(str, each["loc"][-1:])) for each in found)
-        message = next(filter(None, old), found[0]["msg"])
-        raise AnalysisError(f"{file}: {'.'.join(map(str, found[0]['loc']))}: {message}") from None
+        faults = error.errors()
+        old_names = (find_old("field", FIELDS, map(str, fault["loc"][-1:])) for fault in faults)
+        message = next(filter(None, old_names), faults[0]["msg"])
+        raise AnalysisError(f"{file}: {'.'.join(map(str, faults[0]['loc']))}: {message}") from None

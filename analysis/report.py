@@ -53,16 +53,16 @@ def answers(summary: Summary) -> list[AnswerText]:
 
 
 def measured_answer(summary: Summary) -> AnswerText:
-    found, context = answer(summary), {"summary": summary, "run": facts(summary)}
-    lines = sentences("answer_sentences", found, **context)
+    result_answer, context = answer(summary), {"summary": summary, "run": facts(summary)}
+    lines = sentences("answer_sentences", result_answer, **context)
     if not summary.is_sound:
         headline = _line("broken", **context)
-    elif found.lead is None and lines:
+    elif result_answer.lead is None and lines:
         headline = sentence_text(lines.pop(0))
     else:
-        headline = _line("headline", found, **context)
+        headline = _line("headline", result_answer, **context)
     return AnswerText(
-        title=_line("title", found, **context),
+        title=_line("title", result_answer, **context),
         headline=headline,
         is_trusted=summary.is_sound,
         sentences=tuple(lines),
@@ -81,17 +81,17 @@ class Result:
 
 
 def result(record: RunRecord, summary: Summary) -> Result:
-    every, predicted = answers(summary), predict(summary) if summary.is_sound else None
+    answer_texts, predicted = answers(summary), predict(summary) if summary.is_sound else None
     rows = forest(summary, predicted)
     context = {"summary": summary, "run": facts(summary)}
     errors = [] if predicted is None else _prediction_errors(summary, predicted)
     notes = texts("first_screen_notes", answer(summary), bool(rows), predicted is not None, **context)
     return Result(
         title=_line("result_title", record, summary=summary),
-        verdict=every[0].headline,
-        is_trusted=every[0].is_trusted,
+        verdict=answer_texts[0].headline,
+        is_trusted=answer_texts[0].is_trusted,
         rows=rows,
-        sentences=() if rows else every[0].sentences,
+        sentences=() if rows else answer_texts[0].sentences,
         warnings=sentences("warnings", errors, **context),
         notes=notes,
     )
@@ -105,8 +105,8 @@ def _prediction_errors(
 
 
 def _line(macro: str, *arguments: object, **context: object) -> str:
-    [found] = texts(macro, *arguments, **context)
-    return found
+    [line] = texts(macro, *arguments, **context)
+    return line
 
 
 def fact_sentences(summary: Summary) -> list[str]:
@@ -114,24 +114,24 @@ def fact_sentences(summary: Summary) -> list[str]:
 
 
 def write_report(run: Path, record: RunRecord, summary: Summary, progress: Progress = no_progress) -> Path:
-    found, source = answers(summary), of_run(run)
-    drawn = list(figures([source], progress))
-    first, is_virtual = result(record, summary), record.simulation is not None
+    answer_texts, source = answers(summary), of_run(run)
+    drawn_figures = list(figures([source], progress))
+    run_result, is_virtual = result(record, summary), record.simulation is not None
     page = Page(
-        title=first.title,
+        title=run_result.title,
         subtitle=_line("page_title", run.name, record),
         first=FirstScreen(
-            first.verdict,
-            first.is_trusted,
-            forest_plot(first.rows),
-            first.sentences,
-            first.warnings,
-            first.notes,
+            run_result.verdict,
+            run_result.is_trusted,
+            forest_plot(run_result.rows),
+            run_result.sentences,
+            run_result.warnings,
+            run_result.notes,
         ),
-        answers=found,
+        answers=answer_texts,
         provenance=what_was_run(record, summary),
         drawings=drawings(summary, record),
-        paper=[paper_table(source, drawn, summary)],
+        paper=[paper_table(source, drawn_figures, summary)],
         tables=[("What durability costs", [durability(summary)])] if summary.durable else (),
         reference=summary.reference.name,
         differences=[table for name in summary.loads for table in differences(summary, name)],
@@ -140,38 +140,40 @@ def write_report(run: Path, record: RunRecord, summary: Summary, progress: Progr
         facts=[*fact_sentences(summary), *caveats(is_virtual)],
         how_to_read=how_to_read(summary, is_virtual),
         glossary=glossary(summary.run_arms),
-        plots=[plot(figure) for figure in drawn],
+        plots=[plot(figure) for figure in drawn_figures],
         record=record.model_dump_json(indent=2, exclude={"blocks", "repeated_blocks"}),
     )
-    results = summary.model_dump(mode="json") | {"answers": list(map(_as_json, found))}
+    results = summary.model_dump(mode="json") | {"answers": list(map(_as_json, answer_texts))}
     write_text(run / "summary.json", json.dumps(results, indent=2) + "\n")
     report = run / "report.html"
     write_text(report, build(page))
     return report
 
 
-def _as_json(found: AnswerText) -> dict[str, object]:
-    return found.model_dump(exclude={"sentences"}) | {"sentences": found.texts()}
+def _as_json(answer_text: AnswerText) -> dict[str, object]:
+    return answer_text.model_dump(exclude={"sentences"}) | {"sentences": answer_text.texts()}
 
 
 def write_cluster_report(source: Source, report: Path, progress: Progress = no_progress) -> Table:
-    drawn = list(figures([source], progress))
-    paper = paper_table(source, drawn, None)
+    drawn_figures = list(figures([source], progress))
+    comparison = paper_table(source, drawn_figures, None)
     page = Page(
         title=f"RPCs of {source.name}",
         provenance=_log_summary(source),
-        paper=[paper],
-        plots=[plot(figure) for figure in drawn],
+        paper=[comparison],
+        plots=[plot(figure) for figure in drawn_figures],
         how_to_read=texts("how_to_read_logs"),
     )
     write_text(report, build(page))
-    return paper
+    return comparison
 
 
-def paper_table(source: Source, drawn: Sequence[Figure], summary: Summary | None) -> Table:
-    found = findings(source.arms, drawn, summary)
+def paper_table(source: Source, drawn_figures: Sequence[Figure], summary: Summary | None) -> Table:
+    paper_findings = findings(source.arms, drawn_figures, summary)
     head = ("", "paper", *columns(source.arms).values())
-    rows: list[Row] = [(each.quantity, plain(each.paper), *map(plain, each.measured)) for each in found]
+    rows: list[Row] = [
+        (finding.quantity, plain(finding.paper), *map(plain, finding.measured)) for finding in paper_findings
+    ]
     return Table(f"What [DDL] found, and what the logs of {source.name} say", head, rows)
 
 
@@ -188,13 +190,13 @@ def caveats(is_virtual: bool) -> list[str]:
 
 
 def _log_summary(source: Source) -> list[tuple[str, str]]:
-    found = source.rpc.select(
+    totals = source.rpc.select(
         rows=pl.len(),
         workers=pl.col("worker").n_unique(),
         servers=pl.col("ps").n_unique(),
         seconds=(pl.col("t_send_us").max() - pl.col("t_send_us").min()) / 1e6,
     )
-    return pairs("what_was_logged", found.collect(engine="streaming").row(0, named=True))
+    return pairs("what_was_logged", totals.collect(engine="streaming").row(0, named=True))
 
 
 def _frame_us(record: RunRecord) -> float | None:
@@ -242,8 +244,12 @@ def worse_metrics(summary: Summary, name: str) -> Iterator[Sentence]:
     for arm in (
         arm.name for arm in arms_in_order(summary.loads[name].differences) if arm.settings.aggregates
     ):
-        found = claims(summary, name, arm)
-        of_arm = [found[metric.name] for metric in shown_in("differences") if metric.name in found]
-        worse = [claim for claim in of_arm if claim.tone == "worse"]
-        if worse:
-            yield from sentences("worse", name, arm, worse)
+        claims_by_metric = claims(summary, name, arm)
+        claims_of_arm = [
+            claims_by_metric[metric.name]
+            for metric in shown_in("differences")
+            if metric.name in claims_by_metric
+        ]
+        worse_claims = [claim for claim in claims_of_arm if claim.tone == "worse"]
+        if worse_claims:
+            yield from sentences("worse", name, arm, worse_claims)

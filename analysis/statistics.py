@@ -118,19 +118,19 @@ def _arithmetic(arm: Rounds, baseline: Rounds, alpha: float) -> Comparison:
     )
 
 
-def compare_unpaired(other: Rounds, first: Rounds) -> Comparison:
+def compare_unpaired(other_run: Rounds, first_run: Rounds) -> Comparison:
     """Compare two runs, by Welch's interval from `MIN_ROUNDS` rounds on; ratios are None if a round is 0."""
-    if not ((other > 0).all() and (first > 0).all()):
-        return _arithmetic_unpaired(other, first)
-    logs, reference = np.log(other), np.log(first)
+    if not ((other_run > 0).all() and (first_run > 0).all()):
+        return _arithmetic_unpaired(other_run, first_run)
+    logs, reference = np.log(other_run), np.log(first_run)
     return comparison_of_logarithms(
         reference.mean(), logs.mean() - reference.mean(), *_welch(logs, reference)
     )
 
 
-def _arithmetic_unpaired(other: Rounds, first: Rounds) -> Comparison:
-    reference, value = float(first.mean()), float(other.mean())
-    low, high = _welch(other, first)
+def _arithmetic_unpaired(other_run: Rounds, first_run: Rounds) -> Comparison:
+    reference, value = float(first_run.mean()), float(other_run.mean())
+    low, high = _welch(other_run, first_run)
     return Comparison(
         reference=reference,
         value=value,
@@ -143,14 +143,14 @@ def _arithmetic_unpaired(other: Rounds, first: Rounds) -> Comparison:
     )
 
 
-def _welch(other: Rounds, first: Rounds) -> tuple[float | None, float | None]:
+def _welch(other_run: Rounds, first_run: Rounds) -> tuple[float | None, float | None]:
     """Return the 95 % interval of the difference of two means with different variances."""
-    if min(len(other), len(first)) < MIN_ROUNDS:
+    if min(len(other_run), len(first_run)) < MIN_ROUNDS:
         return None, None
-    shift = float(other.mean() - first.mean())
-    parts = [(values.var(ddof=1) / len(values), len(values) - 1) for values in (other, first)]
+    shift = float(other_run.mean() - first_run.mean())
+    parts = [(values.var(ddof=1) / len(values), len(values) - 1) for values in (other_run, first_run)]
     variance = sum(part for part, _ in parts)
-    if variance <= (_ROUNDING * np.abs((*other, *first)).max()) ** 2:
+    if variance <= (_ROUNDING * np.abs((*other_run, *first_run)).max()) ** 2:
         # All rounds are equal up to rounding.
         return shift, shift
     freedom = variance**2 / sum(part**2 / degrees for part, degrees in parts)

@@ -45,9 +45,9 @@ def _claims(differences: Mapping[str, Mapping[str, Comparison]], arm: str) -> It
     repetition = repetition_of(arm_of(arm).reference)
     null = {} if repetition is None else differences.get(repetition.name, {})
     for metric in answered():
-        found = differences.get(arm, {}).get(metric.name)
-        if found is not None and found.ratio is not None:
-            yield Claim(metric, found, null.get(metric.name))
+        comparison = differences.get(arm, {}).get(metric.name)
+        if comparison is not None and comparison.ratio is not None:
+            yield Claim(metric, comparison, null.get(metric.name))
 
 
 def state_of(claim: Claim, rounds: int) -> State:

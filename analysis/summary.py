@@ -88,10 +88,10 @@ class ArmSummary(_Model):
     loss: float | None
 
     def value_of(self, metric: Metric) -> float | None:
-        found: Any = self  # in the loop, the model, dict or number that the path has led to
+        node: Any = self  # in the loop, the model, dict or number that the path leads to
         for name in path_of(metric):
-            found = found.get(name) if isinstance(found, dict) else getattr(found, name, None)
-        return None if found is None else float(found)
+            node = node.get(name) if isinstance(node, dict) else getattr(node, name, None)
+        return None if node is None else float(node)
 
 
 class Updates(_Model):
@@ -120,8 +120,8 @@ class LoadSummary(_Model):
 
     @property
     def lacks_intervals(self) -> bool:
-        found = [each for metrics in self.differences.values() for each in metrics.values()]
-        return bool(found) and all(each.low is None for each in found)
+        comparisons = [comparison for metrics in self.differences.values() for comparison in metrics.values()]
+        return bool(comparisons) and all(comparison.low is None for comparison in comparisons)
 
 
 class ProgramShare(_Model):
@@ -192,7 +192,9 @@ class Summary(_Model):
 
     @property
     def run_arms(self) -> tuple[Arm, ...]:
-        return tuple(each for each in arms_in_order(self.arms) if self.arms[each.name].steps)
+        return tuple(
+            measured_arm for measured_arm in arms_in_order(self.arms) if self.arms[measured_arm.name].steps
+        )
 
 
 def summarise(run: Path, record: RunRecord) -> Summary:
@@ -295,15 +297,15 @@ def _seconds_of_steps(run: Path, record: RunRecord) -> dict[str, float]:
     """Return the time of each arm's blocks in s, where the last block ends with its last step."""
     # If the script ends in a block, the block goes on until all processes of the script have left, which may
     # take arbitrarily long.
-    seconds, last = defaultdict[str, float](float), dict[str, Block]()
+    seconds, last_block = defaultdict[str, float](float), dict[str, Block]()
     for block in record.blocks:
         seconds[block.arm] += block.duration_ms / 1e3
-        last[block.arm] = block
+        last_block[block.arm] = block
     steps = pl.scan_parquet(run / "operations.parquet").filter(pl.col("op").cast(pl.String) == "step")
     end_times = steps.group_by(pl.col("arm").cast(pl.String)).agg(pl.col("end_us").max()).collect()
     for arm, end_us in end_times.rows():
-        if arm in last and last[arm].begun_us < end_us < last[arm].ended_us:
-            seconds[arm] -= (last[arm].ended_us - end_us) / 1e6
+        if arm in last_block and last_block[arm].begun_us < end_us < last_block[arm].ended_us:
+            seconds[arm] -= (last_block[arm].ended_us - end_us) / 1e6
     return seconds
 
 
@@ -344,7 +346,9 @@ def _summarise_load(
     differences = differences_of(estimates(rpc, operations, blocks), alpha)
     if record.simulation is not None:
         # Repetitions measure noise, which simulated runs do not have.
-        differences = {name: each for name, each in differences.items() if not arm_of(name).is_repetition}
+        differences = {
+            name: comparisons for name, comparisons in differences.items() if not arm_of(name).is_repetition
+        }
     return LoadSummary(
         offered_rate=record.offered_rate.get(load_name(load)),
         alpha=alpha,
@@ -360,11 +364,13 @@ def _summarise_load(
 
 
 def _invalidated(blocks: Sequence[Block], arms: Iterable[str]) -> dict[str, dict[Kind, Disturbed]]:
-    found = {
+    disturbed_by_arm = {
         name: invalidated_kinds([block for block in blocks if block.arm in (name, arm_of(name).reference)])
         for name in arms
     }
-    return {name: of_arm for name, of_arm in found.items() if of_arm}
+    return {
+        name: disturbed_by_kind for name, disturbed_by_kind in disturbed_by_arm.items() if disturbed_by_kind
+    }
 
 
 def _block_steps(operations: pl.DataFrame) -> int:
@@ -373,12 +379,12 @@ def _block_steps(operations: pl.DataFrame) -> int:
 
 
 def _repeat_reasons(blocks: Iterable[Block]) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
+    counts_by_arm: dict[str, dict[str, int]] = {}
     for block in blocks:
-        of_arm = found.setdefault(block.arm, {})
+        counts = counts_by_arm.setdefault(block.arm, {})
         for reason in block.disturbed:
-            of_arm[reason] = of_arm.get(reason, 0) + 1
-    return found
+            counts[reason] = counts.get(reason, 0) + 1
+    return counts_by_arm
 
 
 def _summarise_arms(
@@ -395,16 +401,16 @@ def _summarise_arms(
     ]
     classes = measured_rows("rpc", rpc).group_by("arm", "class").agg(pl.len().alias("rpcs"), **latencies())
     class_values = classes.rows_by_key(["arm", "class"], named=True, unique=True)
-    found = {}
+    summaries = {}
     for arm in measured_arms(reference_of(block.arm for block in blocks).design):
         arm_blocks = [block for block in blocks if block.arm == arm.name]
         values = of_blocks(arm_blocks, in_summary)
-        for each in log_values:
-            values |= each.get(arm.name, {})
+        for values_of_log in log_values:
+            values |= values_of_log.get(arm.name, {})
         loss = mean_loss(block for block in first_attempts if block.arm == arm.name)
         by_class = {name: class_values.get((arm.name, name), {}) for name in CLASSES}
-        found[arm.name] = _summarise_arm(arm_blocks, values, by_class, loss)
-    return found
+        summaries[arm.name] = _summarise_arm(arm_blocks, values, by_class, loss)
+    return summaries
 
 
 def _summarise_arm(
@@ -465,8 +471,8 @@ def _program_share(blocks: list[Block]) -> ProgramShare | None:
 
 
 def _last_round(blocks: list[Block]) -> list[Block]:
-    last = max(block.round for block in blocks)
-    return [block for block in blocks if block.round == last]
+    last_round = max(block.round for block in blocks)
+    return [block for block in blocks if block.round == last_round]
 
 
 def _distribution(values: Mapping[str, float]) -> Distribution:

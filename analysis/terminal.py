@@ -37,7 +37,9 @@ def print_summary(summary: Summary, file: IO[str] | None = None) -> None:
 
 
 def render(summary: Summary) -> RenderableType:
-    parts: list[RenderableType] = [line for found in answers(summary) for line in (*_answer(found), "")]
+    parts: list[RenderableType] = [
+        line for answer_text in answers(summary) for line in (*_answer(answer_text), "")
+    ]
     for name, load in summary.loads.items():
         for baseline, arms in by_baseline(summary, load).items():
             title = " ".join(texts("terminal_title", name, baseline, summary=summary))
@@ -50,10 +52,10 @@ def render(summary: Summary) -> RenderableType:
     return Group(*parts, *fact_sentences(summary))
 
 
-def _answer(found: AnswerText) -> Iterator[RenderableType]:
-    yield Text(f"{found.title}:", style="italic")
-    yield Text(found.headline, style="bold" if found.is_trusted else "bold red")
-    for sentence in found.sentences:
+def _answer(answer_text: AnswerText) -> Iterator[RenderableType]:
+    yield Text(f"{answer_text.title}:", style="italic")
+    yield Text(answer_text.headline, style="bold" if answer_text.is_trusted else "bold red")
+    for sentence in answer_text.sentences:
         yield Padding(Text("• ") + styled(sentence), (0, 0, 0, 1))
 
 
@@ -81,13 +83,13 @@ def _table(arms: Sequence[str]) -> TerminalTable:
     return table
 
 
-def _terminal_cell(arm: Arm, found: Comparison | None, tone: Tone) -> str:
-    if found is None or found.ratio is None:
+def _terminal_cell(arm: Arm, comparison: Comparison | None, tone: Tone) -> str:
+    if comparison is None or comparison.ratio is None:
         return "–"
-    bounds = interval(found).replace("[", "\\[")
+    bounds = interval(comparison).replace("[", "\\[")
     if arm.is_repetition and bounds:
         return bounds
-    text = f"{signed(found.ratio)} {bounds}".rstrip()
+    text = f"{signed(comparison.ratio)} {bounds}".rstrip()
     style = _STYLES[tone]
     return f"[{style}]{text}[/{style}]" if style else text
 
@@ -116,19 +118,19 @@ def print_result(record: RunRecord, summary: Summary, report: Path, file: IO[str
     console = Console(file=file, highlight=False)
     if not console.is_terminal or console.width > RESULT_WIDTH:
         console.width = RESULT_WIDTH
-    found = result(record, summary)
-    console.print(Text(found.title, style="bold"))
-    if found.rows:
-        console.print(_forest_table(found.rows), "")
-    for sentence in found.sentences:
+    run_result = result(record, summary)
+    console.print(Text(run_result.title, style="bold"))
+    if run_result.rows:
+        console.print(_forest_table(run_result.rows), "")
+    for sentence in run_result.sentences:
         console.print(Padding(Text("• ") + styled(sentence), (0, 0, 0, 1)))
-    for note in found.notes:
+    for note in run_result.notes:
         console.print(Text(note, style="dim"))
-    for warning in found.warnings:
+    for warning in run_result.warnings:
         console.print(Text("Note: ", style="yellow") + styled(warning))
     console.print(f"report: {report}", soft_wrap=True, markup=False)
     console.print(f"all numbers: ./hotline report {report.parent}", soft_wrap=True, markup=False)
-    console.print(Text(found.verdict, style="bold" if found.is_trusted else "bold red"))
+    console.print(Text(run_result.verdict, style="bold" if run_result.is_trusted else "bold red"))
 
 
 def _forest_table(rows: Sequence[ForestRow]) -> TerminalTable:
@@ -143,10 +145,10 @@ def _forest_table(rows: Sequence[ForestRow]) -> TerminalTable:
     return table
 
 
-def _effect(found: Effect | None) -> Text:
-    if found is None:
+def _effect(effect: Effect | None) -> Text:
+    if effect is None:
         return Text("–")
     bounds = (
-        "" if found.low is None or found.high is None else f" [{signed(found.low)}, {signed(found.high)}]"
+        "" if effect.low is None or effect.high is None else f" [{signed(effect.low)}, {signed(effect.high)}]"
     )
-    return Text(f"{signed(found.ratio)}{bounds} {' ' if found.tone else '~'}", style=_STYLES[found.tone])
+    return Text(f"{signed(effect.ratio)}{bounds} {' ' if effect.tone else '~'}", style=_STYLES[effect.tone])

@@ -42,7 +42,7 @@ class AnswerText(BaseModel):
     sentences: tuple[Sentence, ...]
 
     def texts(self) -> list[str]:
-        return [sentence_text(each) for each in self.sentences]
+        return [sentence_text(sentence) for sentence in self.sentences]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +68,17 @@ def sentence_text(sentence: Sentence) -> str:
     return "".join(span.text for span in sentence)
 
 
-def difference(found: Comparison, tone: Tone = "") -> Span:
-    assert found.ratio is not None
-    text = signed(found.ratio)
+def difference(comparison: Comparison, tone: Tone = "") -> Span:
+    assert comparison.ratio is not None
+    text = signed(comparison.ratio)
     text = text if text.startswith("×") else f"{text} %"
-    return Span(text=f"{text} {interval(found)}".rstrip(), tone=tone)
+    return Span(text=f"{text} {interval(comparison)}".rstrip(), tone=tone)
 
 
-def interval(found: Comparison) -> str:
-    if found.ratio_low is None or found.ratio_high is None:
+def interval(comparison: Comparison) -> str:
+    if comparison.ratio_low is None or comparison.ratio_high is None:
         return ""
-    return f"[{signed(found.ratio_low)}, {signed(found.ratio_high)}]"
+    return f"[{signed(comparison.ratio_low)}, {signed(comparison.ratio_high)}]"
 
 
 def signed(ratio: float) -> str:
@@ -104,27 +104,27 @@ def texts(macro: str, *arguments: object, **context: object) -> list[str]:
 
 
 def pairs(macro: str, *arguments: object, **context: object) -> list[tuple[str, str]]:
-    found = [text.partition(" | ") for text in texts(macro, *arguments, **context)]
-    return [(name, value) for name, _, value in found]
+    parts = [text.partition(" | ") for text in texts(macro, *arguments, **context)]
+    return [(name, value) for name, _, value in parts]
 
 
 _COLOURED = re.compile(r"\{(better|worse):(.*?)\}")
 
 
 def _spans(text: str) -> Sentence:
-    found = []
+    spans = []
     for number, part in enumerate(parts := _COLOURED.split(text)):
         # Parts alternate: plain text, a tone, and text with that tone.
         if part and number % 3 != 1:
-            found.append(Span.model_validate({"text": part, "tone": parts[number - 1] if number % 3 else ""}))
-    return tuple(found)
+            spans.append(Span.model_validate({"text": part, "tone": parts[number - 1] if number % 3 else ""}))
+    return tuple(spans)
 
 
-def _change(stated: Claim | Comparison) -> str:
-    if isinstance(stated, Comparison):
-        return difference(stated).text
-    text = difference(stated.change).text
-    return f"{{{stated.tone}:{text}}}" if stated.tone else text
+def _change(compared: Claim | Comparison) -> str:
+    if isinstance(compared, Comparison):
+        return difference(compared).text
+    text = difference(compared.change).text
+    return f"{{{compared.tone}:{text}}}" if compared.tone else text
 
 
 @lru_cache
