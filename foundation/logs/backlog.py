@@ -34,14 +34,14 @@ class Backlog(Generic[T]):
             return self._thread.submit(write, batch)
         except RuntimeError:
             # At the interpreter's exit the other thread has ended, and has written all earlier batches.
-            done: Future[None] = Future()
+            result: Future[None] = Future()
             try:
                 write(batch)
             except Exception as error:
-                done.set_exception(error)
+                result.set_exception(error)
             else:
-                done.set_result(None)
-            return done
+                result.set_result(None)
+            return result
 
     def take_written(self) -> list[T]:
         """Remove the batches at the head of the queue that are written, and return them for reuse."""

@@ -61,23 +61,27 @@ def _log_name(path: Path, log: UpdateLog) -> str | None:
     return next(iter(by_columns + by_file_name), None)
 
 
-def _check_columns(path: Path, found: Mapping[str, pl.DataType], expected: Mapping[str, pl.DataType]) -> None:
-    for name, kind in expected.items():
-        if name not in found:
-            raise DataError(f"{path}: has no column {name}; expected the columns {', '.join(expected)}")
-        if not _fits(found[name], kind):
-            raise DataError(f"{path}: column {name} is {found[name]}; {kind} expected")
+def _check_columns(
+    path: Path, types: Mapping[str, pl.DataType], expected_types: Mapping[str, pl.DataType]
+) -> None:
+    for name, kind in expected_types.items():
+        if name not in types:
+            raise DataError(f"{path}: has no column {name}; expected the columns {', '.join(expected_types)}")
+        if not _fits(types[name], kind):
+            raise DataError(f"{path}: column {name} is {types[name]}; {kind} expected")
 
 
-def _fits(found: pl.DataType, expected: pl.DataType) -> bool:
-    return found == expected or (expected == pl.Categorical and isinstance(found, pl.Enum))
+def _fits(column_type: pl.DataType, expected_type: pl.DataType) -> bool:
+    return column_type == expected_type or (
+        expected_type == pl.Categorical and isinstance(column_type, pl.Enum)
+    )
 
 
 def _check_rows(path: Path, rows: pl.LazyFrame, rules: Sequence[Rule]) -> None:
-    broken = pl.any_horizontal(~rule.holds.fill_null(False) for rule in rules)
-    first = rows.with_row_index("row", 1).filter(broken).head(1).collect(engine="streaming")
-    for row in first.iter_rows(named=True):
-        rule = next(rule for rule in rules if not first.select(rule.holds.fill_null(False)).item())
+    is_bad = pl.any_horizontal(~rule.holds.fill_null(False) for rule in rules)
+    first_bad_row = rows.with_row_index("row", 1).filter(is_bad).head(1).collect(engine="streaming")
+    for row in first_bad_row.iter_rows(named=True):
+        rule = next(rule for rule in rules if not first_bad_row.select(rule.holds.fill_null(False)).item())
         values = ", ".join(f"{name} is {row[name]}" for name in rule.columns)
         old = renamed_arm([row["arm"]]) if "arm" in rule.columns else None
         raise DataError(f"{path}, row {row['row']}: {old or f'{values}; {rule.expected}'}")

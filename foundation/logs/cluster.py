@@ -67,15 +67,15 @@ def _open(file: Path, scratch: Path, columns: Sequence[str], optional: Sequence[
         raise DataError(
             f"{file}: has no column {', '.join(missing)}; expected the columns {', '.join(columns)}"
         )
-    wanted = [*columns, *(name for name in optional if name in log.names)]
+    selected_columns = [*columns, *(name for name in optional if name in log.names)]
     raw = (
         pl.scan_parquet(file, glob=False)
         if log.is_parquet
         else pl.scan_csv(file, glob=False, infer_schema=False)
     )
     try:
-        typed = raw.select(_cast_column(name) for name in wanted)
-        _check(file, raw.select(wanted), typed, log.is_parquet)
+        typed = raw.select(_cast_column(name) for name in selected_columns)
+        _check(file, raw.select(selected_columns), typed, log.is_parquet)
         if not log.is_parquet:
             target = scratch / f"{file.stem}.parquet"
             with atomic_path(target) as partial:
@@ -83,7 +83,7 @@ def _open(file: Path, scratch: Path, columns: Sequence[str], optional: Sequence[
             typed = pl.scan_parquet(target)
     except UNREADABLE as error:
         raise DataError(f"{file}: cannot be read: {first_line(error)}") from error
-    return typed if "arm" in wanted else typed.with_columns(arm=pl.lit(CLUSTER))
+    return typed if "arm" in selected_columns else typed.with_columns(arm=pl.lit(CLUSTER))
 
 
 def _cast_column(name: str) -> pl.Expr:
@@ -107,14 +107,14 @@ def _rule_of(name: str) -> tuple[pl.Expr, str]:
 
 def _check(file: Path, raw: pl.LazyFrame, typed: pl.LazyFrame, is_parquet: bool) -> None:
     names = typed.collect_schema().names()
-    wrong = [(~_rule_of(name)[0].fill_null(False)).alias(name) for name in names]
-    faults = typed.select(wrong).with_row_index("row")
-    first = faults.filter(pl.any_horizontal(names)).head(1).collect(engine="streaming")
-    for row in first.iter_rows(named=True):
+    bad_values = [(~_rule_of(name)[0].fill_null(False)).alias(name) for name in names]
+    faults = typed.select(bad_values).with_row_index("row")
+    first_bad_row = faults.filter(pl.any_horizontal(names)).head(1).collect(engine="streaming")
+    for row in first_bad_row.iter_rows(named=True):
         name = next(name for name in names if row[name])
         value = raw.select(name).slice(row["row"], 1).collect().item()
-        where = f"row {row['row'] + 1}" if is_parquet else f"line {row['row'] + 2}"
-        shown = "empty" if value is None else repr(value)
-        raise DataError(f"{file}, {where}: column {name} is {shown}; {_rule_of(name)[1]}")
+        location = f"row {row['row'] + 1}" if is_parquet else f"line {row['row'] + 2}"
+        value_text = "empty" if value is None else repr(value)
+        raise DataError(f"{file}, {location}: column {name} is {value_text}; {_rule_of(name)[1]}")
     if typed.select(pl.len()).collect().item() == 0:
         raise DataError(f"{file}: has no row")

@@ -65,8 +65,8 @@ class Counts:
         )
         total, magnitude, nulls, length = _collect(summary, names, logs).row(0)
         if nulls:
-            empty = f"{pluralize(nulls, 'row has', 'rows have')} an empty column"
-            raise DataError(_fault(logs) or f"{names}: {empty}")
+            problem = f"{pluralize(nulls, 'row has', 'rows have')} an empty column"
+            raise DataError(_fault(logs) or f"{names}: {problem}")
         # Sums are of 64 bits and would wrap silently.
         if magnitude >= _UPDATES_LIMIT:
             raise DataError(f"{names}: the updates add up to {magnitude:.4g}; they must stay below 2^63")
@@ -95,15 +95,15 @@ class Counts:
 
 
 def _sums_of_part(rows: pl.LazyFrame, part: int, parts: int) -> pl.LazyFrame:
-    inside = rows if parts == 1 else rows.filter(pl.col("key") % parts == part)
-    return inside.group_by("key").agg(pl.col("updates").sum())
+    rows_of_part = rows if parts == 1 else rows.filter(pl.col("key") % parts == part)
+    return rows_of_part.group_by("key").agg(pl.col("updates").sum())
 
 
 def _range_of_part(
     keys: NDArray[np.uint64], updates: NDArray[np.int64], part: int, parts: int
 ) -> pl.LazyFrame:
-    first, end = (len(keys) * each // parts for each in (part, part + 1))
-    return pl.DataFrame({"key": keys[first:end], "updates": updates[first:end]}, SCHEMA).lazy()
+    begin, end = (len(keys) * index // parts for index in (part, part + 1))
+    return pl.DataFrame({"key": keys[begin:end], "updates": updates[begin:end]}, SCHEMA).lazy()
 
 
 def _collect(frame: pl.LazyFrame, names: str, logs: Sequence[_CountedLog]) -> pl.DataFrame:
@@ -143,5 +143,5 @@ class _CountedLog:
         if self.job is not None:
             rows = rows.filter((pl.col("job") == self.job) | pl.col("job").is_null())
         count = pl.col("updates") if "updates" in self.columns else pl.lit(1, pl.UInt64)
-        whole = pl.all_horizontal(pl.col(name).is_not_null() for name in self.columns)
-        return rows.select("key", updates=pl.when(whole).then(count))
+        is_complete = pl.all_horizontal(pl.col(name).is_not_null() for name in self.columns)
+        return rows.select("key", updates=pl.when(is_complete).then(count))

@@ -32,18 +32,23 @@ def merge_logs(parts: Path, run: Path, repeated: Sequence[Window] = ()) -> None:
     """
     files = sorted(parts.glob("*.parquet"))
     for log, schema in LOGS.items():
-        found = _parts_of(log, files)
+        files_of_log = _parts_of(log, files)
         columns = [pl.col(name).cast(dtype) for name, dtype in schema.items()]
         if log in _TIMES:
             columns = [*columns[:-1], measured(_TIMES[log], repeated)]
-        _merge(_last_parts(found) if schema is UPDATES else found, schema, columns, run / f"{log}.parquet")
+        _merge(
+            _last_parts(files_of_log) if schema is UPDATES else files_of_log,
+            schema,
+            columns,
+            run / f"{log}.parquet",
+        )
     for file in files:
         file.unlink()
 
 
 def measured(time: str, repeated: Sequence[Window]) -> pl.Expr:
-    inside = [pl.col(time).is_between(begin, end) for begin, end in repeated]
-    return pl.col("measured") & ~pl.any_horizontal(inside) if inside else pl.col("measured")
+    in_windows = [pl.col(time).is_between(begin, end) for begin, end in repeated]
+    return pl.col("measured") & ~pl.any_horizontal(in_windows) if in_windows else pl.col("measured")
 
 
 def finish_merge(run: Path) -> None:

@@ -24,16 +24,16 @@ _PER_SECOND = {"s": 1, "ms": 1_000, "ns": 1_000_000_000}
 
 def check_units(file: Path, rpc: pl.LazyFrame) -> None:
     """Raise `DataError` if the times of rows (t_send_us, latency_us, worker) are implausible in µs."""
-    sent, latency = pl.col("t_send_us"), pl.col("latency_us")
-    found = rpc.select(
-        first=sent.min(),
-        span=sent.max() - sent.min(),
+    send_time, latency = pl.col("t_send_us"), pl.col("latency_us")
+    totals = rpc.select(
+        first=send_time.min(),
+        span=send_time.max() - send_time.min(),
         longest=latency.max(),
         total=latency.sum(),
         mean=latency.mean(),
         workers=pl.col("worker").n_unique(),
     ).collect(engine="streaming")
-    row = found.row(0, named=True)
+    row = totals.row(0, named=True)
     if row["mean"] < _MIN_MEAN_US:
         raise DataError(
             f"{file}: an RPC takes {row['mean']:.3g} µs on average; expected times in µs in the columns w_*, "
@@ -50,5 +50,12 @@ def check_units(file: Path, rpc: pl.LazyFrame) -> None:
 
 
 def _unit_as_date(time: int) -> str | None:
-    low, high = _UNIX_S
-    return next((unit for unit, rate in _PER_SECOND.items() if low * rate <= time <= high * rate), None)
+    earliest_s, latest_s = _UNIX_S
+    return next(
+        (
+            unit
+            for unit, units_per_s in _PER_SECOND.items()
+            if earliest_s * units_per_s <= time <= latest_s * units_per_s
+        ),
+        None,
+    )

@@ -66,14 +66,14 @@ class UpdateLog:
         """Return a message on the first value that is no integer from 0 to 2^64 - 1, or None if all are."""
         try:
             faults = self._parquet_faults(columns) if self.is_parquet else self._csv_faults(columns)
-            found = next(faults, None)
+            first_fault = next(faults, None)
         except (OSError, *UNREADABLE):
             return None
-        return found and f"{self.path}, {found}"
+        return first_fault and f"{self.path}, {first_fault}"
 
     def _parquet_faults(self, columns: Sequence[str]) -> Iterator[str]:
-        wrong = pl.any_horizontal(pl.col(name).is_null() | (pl.col(name) < 0) for name in columns)
-        rows = pl.scan_parquet(self.path, glob=False).select(columns).with_row_index("row", 1).filter(wrong)
+        is_bad = pl.any_horizontal(pl.col(name).is_null() | (pl.col(name) < 0) for name in columns)
+        rows = pl.scan_parquet(self.path, glob=False).select(columns).with_row_index("row", 1).filter(is_bad)
         for number, *values in rows.head(1).collect(engine="streaming").iter_rows():
             for name, value in zip(columns, values, strict=True):
                 if value is None or value < 0:
@@ -86,14 +86,14 @@ class UpdateLog:
             next(filter(None, rows))  # blank lines may come before the header
             try:
                 for row in rows:
-                    where = f"line {rows.line_num}"
+                    location = f"line {rows.line_num}"
                     if len(row) > len(self.names):
                         expected = pluralize(len(self.names), "column")
-                        yield f"{where}: {pluralize(len(row), 'value')}; the header names {expected}"
+                        yield f"{location}: {pluralize(len(row), 'value')}; the header names {expected}"
                     for name, field in zip(columns, fields, strict=True):
                         text = row[field] if field < len(row) else ""
                         if not _is_integer(text):
-                            yield _fault(where, name, repr(text) if text else "empty")
+                            yield _fault(location, name, repr(text) if text else "empty")
             except csv.Error as error:
                 yield f"line {rows.line_num}: {error}"
 
@@ -129,9 +129,9 @@ def _scan_csv(path: Path, columns: Sequence[str]) -> pl.LazyFrame:
 def _check_names(path: Path, names: Sequence[str]) -> None:
     for name in names:
         # Polars renames a repeated column this way.
-        first = re.sub(r"_duplicated_[0-9]+$", "", name)
-        if first != name and first in names:
-            raise DataError(f"{path}, line 1: expected the column {first!r} once, got it twice")
+        original_name = re.sub(r"_duplicated_[0-9]+$", "", name)
+        if original_name != name and original_name in names:
+            raise DataError(f"{path}, line 1: expected the column {original_name!r} once, got it twice")
         if name != name.strip():
             raise DataError(f"{path}, line 1: expected a column name without spaces around it, got {name!r}")
     if len(names) == 1 and re.search(r"[;\t|]", names[0]):
@@ -142,5 +142,5 @@ def _is_integer(text: str) -> bool:
     return bool(re.fullmatch(r" *\+?[0-9]{1,40} *", text)) and int(text) <= _LARGEST
 
 
-def _fault(where: str, column: str, value: object) -> str:
-    return f"{where}: column {column} is {value}; an integer from 0 to 2^64 - 1 expected"
+def _fault(location: str, column: str, value: object) -> str:
+    return f"{location}: column {column} is {value}; an integer from 0 to 2^64 - 1 expected"

@@ -73,8 +73,8 @@ class Tables:
 def key_in_table(values: Keys, table: str) -> Keys:
     """Return keys that differ between tables: a bijection of 64 bits for each table (splitmix64)."""
     # One value in 2^64 would mean "no key" on the wire.
-    found: Keys = np.minimum(mix(values ^ np.uint64(hash_of_name(table))), np.uint64(NO_KEY - 1))
-    return found
+    keys: Keys = np.minimum(mix(values ^ np.uint64(hash_of_name(table))), np.uint64(NO_KEY - 1))
+    return keys
 
 
 def mix(values: Keys) -> Keys:

@@ -49,7 +49,7 @@ class Columns:
 def parse_columns(text: str) -> Columns:
     """Parse `key=user_id,item_id,time=timestamp`: a name without a role has the role before it."""
     keys: list[str] = []
-    others: dict[str, str] = {}
+    other_columns: dict[str, str] = {}
     role = ""
     for part in text.split(","):
         name, equals, value = part.partition("=")
@@ -61,41 +61,44 @@ def parse_columns(text: str) -> Columns:
             raise DataError(f"--columns {text}: expected ROLE=NAME with a role of {roles}, got {part!r}")
         if role == "key":
             keys.append(name)
-        elif role in others:
+        elif role in other_columns:
             raise DataError(f"--columns {text}: expected one column with the role {role}, got {name!r}, too")
         else:
-            others[role] = name
-    return Columns(key=tuple(keys), **others)
+            other_columns[role] = name
+    return Columns(key=tuple(keys), **other_columns)
 
 
-def resolve(given: Columns, names: Sequence[str], lists: Collection[str], where: str) -> Columns:
+def resolve(requested: Columns, names: Sequence[str], lists: Collection[str], location: str) -> Columns:
     """Return the columns of a table with this header; guess the columns of roles that `given` lacks.
 
     `lists` are the columns that hold lists of keys. A pattern such as `C*` stands for all matching columns.
     """
-    for name in (*given.key, *given.others.values()):
-        if not any(fnmatchcase(each, name) or each == name for each in names):
-            raise DataError(f"{where}: expected a column {name!r}, got the columns {_join_names(names)}")
-    if given == Columns() and {"key", "updates"} <= set(names) and "iteration" not in names:
+    for name in (*requested.key, *requested.others.values()):
+        if not any(fnmatchcase(column, name) or column == name for column in names):
+            raise DataError(f"{location}: expected a column {name!r}, got the columns {_join_names(names)}")
+    if requested == Columns() and {"key", "updates"} <= set(names) and "iteration" not in names:
         raise DataError(
-            f"{where}: has key, updates: counts without their order; expected one access a row "
+            f"{location}: has key, updates: counts without their order; expected one access a row "
             "(`hotline hotset curve` computes the share of the top k keys from counts)"
         )
-    guessed = _guess(names, lists, set(given.others.values()))
+    guesses = _guess(names, lists, set(requested.others.values()))
     keys = tuple(
-        each for wanted in given.key for each in names if each == wanted or fnmatchcase(each, wanted)
+        column
+        for pattern in requested.key
+        for column in names
+        if column == pattern or fnmatchcase(column, pattern)
     )
-    found = replace(guessed, key=tuple(dict.fromkeys(keys)) or guessed.key, **given.others)
-    if given.time is not None and given.iteration is None:
-        found = replace(found, iteration=None, worker=given.worker, op=given.op)
-    used = set(found.others.values())
-    found = replace(found, key=tuple(key for key in found.key if key not in used or key in keys))
-    if not found.key:
+    columns = replace(guesses, key=tuple(dict.fromkeys(keys)) or guesses.key, **requested.others)
+    if requested.time is not None and requested.iteration is None:
+        columns = replace(columns, iteration=None, worker=requested.worker, op=requested.op)
+    other_names = set(columns.others.values())
+    columns = replace(columns, key=tuple(key for key in columns.key if key not in other_names or key in keys))
+    if not columns.key:
         raise DataError(
-            f"{where}: no column looks like a key; "
+            f"{location}: no column looks like a key; "
             f"expected --columns key=NAME with one of {_join_names(names)}"
         )
-    return found
+    return columns
 
 
 def looks_like_key(name: str) -> bool:
@@ -103,21 +106,26 @@ def looks_like_key(name: str) -> bool:
 
 
 def _guess(names: Sequence[str], lists: Collection[str], excluded: Collection[str]) -> Columns:
-    lower = {name.lower(): name for name in reversed(names) if name not in excluded}
-    others = {
-        role: next((lower[each] for each in wanted if each in lower), None) for role, wanted in _NAMES.items()
+    names_by_lower = {name.lower(): name for name in reversed(names) if name not in excluded}
+    other_columns = {
+        role: next(
+            (names_by_lower[candidate] for candidate in candidates if candidate in names_by_lower), None
+        )
+        for role, candidates in _NAMES.items()
     }
-    time = next((name for low, name in reversed(lower.items()) if _TIME.fullmatch(low)), None)
-    if others["iteration"] is None:
-        others["worker"] = None
-    op = lower.get("op") if others["iteration"] is not None else None
-    used = {*excluded, *others.values(), time, op}
-    keys = [name for name in names if name not in used and (name in lists or looks_like_key(name))]
-    if "key" in lower:
-        keys = [lower["key"]]
-    if others["iteration"] is not None:
+    time = next(
+        (name for lower_name, name in reversed(names_by_lower.items()) if _TIME.fullmatch(lower_name)), None
+    )
+    if other_columns["iteration"] is None:
+        other_columns["worker"] = None
+    op = names_by_lower.get("op") if other_columns["iteration"] is not None else None
+    taken_names = {*excluded, *other_columns.values(), time, op}
+    keys = [name for name in names if name not in taken_names and (name in lists or looks_like_key(name))]
+    if "key" in names_by_lower:
+        keys = [names_by_lower["key"]]
+    if other_columns["iteration"] is not None:
         time = None
-    return Columns(key=tuple(keys), time=time, op=op, **others)
+    return Columns(key=tuple(keys), time=time, op=op, **other_columns)
 
 
 def _join_names(names: Sequence[str]) -> str:

@@ -51,12 +51,12 @@ class Dictionary:
 
     def encode(self, keys: Keys, tables: NDArray[np.uint16] | None) -> NDArray[np.uint32]:
         indices = np.empty(len(keys), np.uint32)
-        given = np.zeros(0, np.uint16) if tables is None else tables
-        at = 0
+        table_array = np.zeros(0, np.uint16) if tables is None else tables
+        position = 0
         while True:
             arrays = self._slots, self._keys, self._tables
-            at, self._used = _encode(*arrays, self._used, keys, given, indices, at)
-            if at == len(keys):
+            position, self._used = _encode(*arrays, self._used, keys, table_array, indices, position)
+            if position == len(keys):
                 return indices
             self._grow()
 
@@ -79,7 +79,7 @@ def _slot(key: np.uint64, mask: int) -> int:
 
 
 def _encode_all(
-    slots: NDArray[np.int32], known: Keys, tables_of: NDArray[np.uint16], used: int, keys: Keys,
+    slots: NDArray[np.int32], known_keys: Keys, tables_of: NDArray[np.uint16], used: int, keys: Keys,
     tables: NDArray[np.uint16], indices: NDArray[np.uint32], begin: int,
 ) -> tuple[int, int]:  # fmt: skip
     """Write the keys' indices from `begin` on; stop if `known` is full. Return the end and the new `used`."""
@@ -87,13 +87,13 @@ def _encode_all(
     for i in range(begin, len(keys)):
         key = keys[i]
         slot = _slot(key, mask)
-        while slots[slot] != _FREE and known[slots[slot]] != key:
+        while slots[slot] != _FREE and known_keys[slots[slot]] != key:
             slot = (slot + 1) & mask
         if slots[slot] == _FREE:
-            if used == len(known):
+            if used == len(known_keys):
                 return i, used
             slots[slot] = used
-            known[used] = key
+            known_keys[used] = key
             tables_of[used] = tables[i] if len(tables) else 0
             used += 1
         indices[i] = slots[slot]

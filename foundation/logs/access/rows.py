@@ -61,10 +61,10 @@ def layout_of(
 
 
 def describe(format: str, layout: Layout) -> str:
-    keys, others = layout.columns.key, layout.columns.others
-    shown = ", ".join(keys) if len(keys) <= 4 else f"{keys[0]} to {keys[-1]}"
+    keys, other_columns = layout.columns.key, layout.columns.others
+    key_names = ", ".join(keys) if len(keys) <= 4 else f"{keys[0]} to {keys[-1]}"
     suffix = f", {len(keys)} tables" if len(keys) > 1 else ""
-    parts = [f"keys in {shown}{suffix}", *(f"{role} in {name}" for role, name in others.items())]
+    parts = [f"keys in {key_names}{suffix}", *(f"{role} in {name}" for role, name in other_columns.items())]
     return f"{format}; {one_line(', '.join(parts))}"
 
 
@@ -80,16 +80,20 @@ def to_block(
     frame: pl.DataFrame, layout: Layout, tables: Tables, report: ReportBadRow, first_row: int
 ) -> Block:
     cells = {name: _cells_of(frame[name], layout, name) for name in layout.columns.names}
-    wrong = np.zeros(frame.height, np.bool_)
-    for name, each in cells.items():
-        at = np.flatnonzero(each.values.is_null().to_numpy())
-        rows, first = np.unique(each.rows[at], return_index=True)
-        for row, index in zip(rows.tolist(), at[first].tolist(), strict=True):
-            if not wrong[row]:
-                report(row, f"column {name} is {_format_value(each.raw[index])}", layout.kinds[name].expected)
-        wrong[rows] = True
-    if wrong.any():
-        cells = {name: _without(each, wrong) for name, each in cells.items()}
+    is_bad = np.zeros(frame.height, np.bool_)
+    for name, cells_of_column in cells.items():
+        bad_positions = np.flatnonzero(cells_of_column.values.is_null().to_numpy())
+        rows, first_positions = np.unique(cells_of_column.rows[bad_positions], return_index=True)
+        for row, index in zip(rows.tolist(), bad_positions[first_positions].tolist(), strict=True):
+            if not is_bad[row]:
+                report(
+                    row,
+                    f"column {name} is {_format_value(cells_of_column.raw[index])}",
+                    layout.kinds[name].expected,
+                )
+        is_bad[rows] = True
+    if is_bad.any():
+        cells = {name: _without(cells_of_column, is_bad) for name, cells_of_column in cells.items()}
     return _assemble(cells, frame.height, first_row, layout, tables)
 
 
@@ -120,42 +124,44 @@ def _split(values: pl.Series, separator: str) -> pl.Series:
     return values.fill_null("").str.split(separator).list.eval(pl.element().filter(pl.element() != ""))
 
 
-def _without(cells: _Cells, wrong: NDArray[np.bool_]) -> _Cells:
-    good = ~wrong[cells.rows]
-    return _Cells(cells.rows[good], cells.raw, cells.values.filter(pl.Series(good)))
+def _without(cells: _Cells, is_bad: NDArray[np.bool_]) -> _Cells:
+    is_good = ~is_bad[cells.rows]
+    return _Cells(cells.rows[is_good], cells.raw, cells.values.filter(pl.Series(is_good)))
 
 
 def _assemble(
     cells: Mapping[str, _Cells], height: int, first_row: int, layout: Layout, tables: Tables
 ) -> Block:
     columns = layout.columns
-    keys = [_keys_of(cells[name], name, layout) for name in columns.key]
-    tables_of = [tables.index(name) for name in columns.key] if len(keys) > 1 else [0]
-    at = np.concatenate([cells[name].rows for name in columns.key])
-    order = np.argsort(at, kind="stable") if len(keys) > 1 else slice(None)
-    at, found = at[order], np.concatenate(keys)[order]
-    table = None
-    if len(keys) > 1:
-        table = np.repeat(np.array(tables_of, np.uint16), [len(each) for each in keys])[order]
+    keys_by_column = [_keys_of(cells[name], name, layout) for name in columns.key]
+    table_indices = [tables.index(name) for name in columns.key] if len(keys_by_column) > 1 else [0]
+    row_of_access = np.concatenate([cells[name].rows for name in columns.key])
+    order = np.argsort(row_of_access, kind="stable") if len(keys_by_column) > 1 else slice(None)
+    row_of_access, access_keys = row_of_access[order], np.concatenate(keys_by_column)[order]
+    table_of_access = None
+    if len(keys_by_column) > 1:
+        table_of_access = np.repeat(
+            np.array(table_indices, np.uint16), [len(keys_of_column) for keys_of_column in keys_by_column]
+        )[order]
 
     def per_access(name: str) -> NDArray[np.generic]:
         values = np.zeros(height, cells[name].values.to_numpy().dtype)
         values[cells[name].rows] = cells[name].values.to_numpy()
-        found: NDArray[np.generic] = values[at]
-        return found
+        access_values: NDArray[np.generic] = values[row_of_access]
+        return access_values
 
     if columns.table is not None:
         names = pl.DataFrame({"row": cells[columns.table].rows, "name": cells[columns.table].values})
-        found, table = _in_named_tables(found, at, names, height, tables)
+        access_keys, table_of_access = _in_named_tables(access_keys, row_of_access, names, height, tables)
     ordered_by = columns.iteration or columns.time
-    group = at.astype(np.uint64) + np.uint64(first_row)
+    group = row_of_access.astype(np.uint64) + np.uint64(first_row)
     if columns.iteration is not None:
         group = (
             np.zeros_like(group) if columns.worker is None else per_access(columns.worker).astype(np.uint64)
         )
     return Block(
-        found,
-        table,
+        access_keys,
+        table_of_access,
         None if ordered_by is None else sortable(per_access(ordered_by)),
         group,
         None if columns.op is None else per_access(columns.op).astype(np.bool_),
@@ -168,17 +174,17 @@ def _keys_of(cells: _Cells, name: str, layout: Layout) -> Keys:
 
 
 def _in_named_tables(
-    keys: Keys, at: NDArray[np.int64], names: pl.DataFrame, height: int, tables: Tables
+    keys: Keys, row_of_access: NDArray[np.int64], names: pl.DataFrame, height: int, tables: Tables
 ) -> tuple[Keys, NDArray[np.uint16]]:
-    of_row = np.zeros(height, np.uint16)
-    found = np.empty_like(keys)
+    table_of_row = np.zeros(height, np.uint16)
+    mapped_keys = np.empty_like(keys)
     for (name,), rows in names.group_by("name", maintain_order=True):
-        of_row[rows["row"].to_numpy()] = tables.index(str(name))
-    table = of_row[at]
-    for index in np.unique(table).tolist():
-        mask = table == index
-        found[mask] = key_in_table(keys[mask], tables.names[index])
-    return found, table
+        table_of_row[rows["row"].to_numpy()] = tables.index(str(name))
+    table_of_access = table_of_row[row_of_access]
+    for index in np.unique(table_of_access).tolist():
+        mask = table_of_access == index
+        mapped_keys[mask] = key_in_table(keys[mask], tables.names[index])
+    return mapped_keys, table_of_access
 
 
 def _format_value(value: object) -> object:

@@ -34,7 +34,7 @@ LogFiles: TypeAlias = _File | Sequence[_File]
 def paths_of(files: LogFiles) -> list[Path]:
     if isinstance(files, str | PathLike):
         return [Path(files)]
-    return [Path(each) for each in files]
+    return [Path(file) for file in files]
 
 
 def expand(paths: Sequence[Path]) -> list[Path]:
@@ -42,18 +42,18 @@ def expand(paths: Sequence[Path]) -> list[Path]:
     files: list[Path] = []
     for path in paths:
         if path.is_dir():
-            found = [
-                each for each in path.rglob("*") if each.is_file() and not _NOT_DATA.fullmatch(each.name)
+            data_files = [
+                file for file in path.rglob("*") if file.is_file() and not _NOT_DATA.fullmatch(file.name)
             ]
         elif _PATTERN.search(str(path)) and not path.exists():
             root = Path(path.anchor)
-            found = [each for each in root.glob(str(path.relative_to(root))) if each.is_file()]
+            data_files = [file for file in root.glob(str(path.relative_to(root))) if file.is_file()]
         else:
             files.append(path)
             continue
-        if not found:
+        if not data_files:
             raise DataError(f"{path}: expected data files, found none")
-        files += sorted(found, key=_natural_sort_key)
+        files += sorted(data_files, key=_natural_sort_key)
     return files
 
 
@@ -173,14 +173,14 @@ class StreamedLog:
 
 def line_blocks(stream: Stream, size: int | None = None) -> Iterator[bytes]:
     """Yield blocks of whole lines; a line break within quotes does not end a line."""
-    rest = b""
+    remainder = b""
     while data := stream.read(size or BLOCK_BYTES):
-        rest += data
-        end = rest.rfind(b"\n")
-        if rest.count(b'"', 0, end + 1) % 2:
-            end = rest.rfind(b"\n", 0, rest.rfind(b'"', 0, end + 1))
+        remainder += data
+        end = remainder.rfind(b"\n")
+        if remainder.count(b'"', 0, end + 1) % 2:
+            end = remainder.rfind(b"\n", 0, remainder.rfind(b'"', 0, end + 1))
         if end >= 0:
-            yield rest[: end + 1]
-            rest = rest[end + 1 :]
-    if rest:
-        yield rest
+            yield remainder[: end + 1]
+            remainder = remainder[end + 1 :]
+    if remainder:
+        yield remainder

@@ -68,8 +68,8 @@ def accesses_of(steps: Steps) -> NDArray[np.int64]:
 
 def _counts(steps: Steps, ignored_bits: int) -> NDArray[np.int64]:
     counts = np.zeros(len(steps.keys), np.int64)
-    for at in range(0, len(steps.accesses), _CHUNK):
-        _count(np.array(steps.accesses[at : at + _CHUNK]), ignored_bits, counts)
+    for start in range(0, len(steps.accesses), _CHUNK):
+        _count(np.array(steps.accesses[start : start + _CHUNK]), ignored_bits, counts)
     return counts
 
 
@@ -80,19 +80,19 @@ def read_steps(paths: Sequence[Path], options: ReadOptions, folder: Path, progre
     """Read files, folders and patterns into arrays in `folder`, which must be empty. Raises `DataError`."""
     files = expand(paths)
     logs = [open_log(file, options) for file in files]
-    first = logs[0]
+    first_log = logs[0]
     for file, log in zip(files, logs, strict=True):
-        if log.has_batches != first.has_batches:
-            other = f"{files[0]} ({first.description})"
+        if log.has_batches != first_log.has_batches:
+            first_description = f"{files[0]} ({first_log.description})"
             raise DataError(
                 f"{file}: {log.description}; "
-                f"expected mini-batches in all files or in none; the first is {other}"
+                f"expected mini-batches in all files or in none; the first is {first_description}"
             )
     name = ", ".join(path.name for path in paths)
-    notes = [f"{name}: {first.description}"]
-    if not first.has_batches:
+    notes = [f"{name}: {first_log.description}"]
+    if not first_log.has_batches:
         notes.append(f"mini-batches of {pluralize(options.batch, 'row')} (--batch), because the log has none")
-    rows_of_step = 1 if first.has_batches else options.batch
+    rows_of_step = 1 if first_log.has_batches else options.batch
     try:
         reader, writer = _LogReader(files, logs, options, progress), _Writer(folder, rows_of_step)
         try:
@@ -184,14 +184,14 @@ class _Writer:
             return
         if order is None:
             order = np.zeros_like(group)
-        first = _SortKey(int(order[0]), int(group[0]))
-        last = self._last
+        first_key = _SortKey(int(order[0]), int(group[0]))
+        last_key = self._last
         is_new = np.empty(len(group), np.bool_)
-        is_new[0] = first != last
+        is_new[0] = first_key != last_key
         is_new[1:] = (group[1:] != group[:-1]) | (order[1:] != order[:-1])
         if must_be_ordered:
             decreases = (order[1:] < order[:-1]) | ((order[1:] == order[:-1]) & (group[1:] < group[:-1]))
-            if decreases.any() or (last is not None and first < last):
+            if decreases.any() or (last_key is not None and first_key < last_key):
                 raise _OutOfOrder
         row = np.cumsum(is_new) + self._rows - 1
         starts = np.flatnonzero(is_new & (row % self._rows_of_step == 0)) + self.length
@@ -260,17 +260,17 @@ def _canonicalize(
     accesses = np.memmap(writer.accesses, np.uint32, "r+")
     starts = np.memmap(writer.starts, np.int64, "r+")
     keys, table_of, rank = dictionary.in_order()
-    steps, at, length = len(starts) - 1, 0, 0
-    while at < steps:
-        end = max(int(np.searchsorted(starts, starts[at] + _CHUNK, side="right")) - 1, at + 1)
+    steps, step, length = len(starts) - 1, 0, 0
+    while step < steps:
+        end = max(int(np.searchsorted(starts, starts[step] + _CHUNK, side="right")) - 1, step + 1)
         end = min(end, steps)
-        bounds = np.array(starts[at : end + 1])
+        bounds = np.array(starts[step : end + 1])
         part = np.array(accesses[bounds[0] : bounds[-1]])
         new_starts = _sort_steps(part, bounds - bounds[0], rank)
         accesses[length : length + new_starts[-1]] = part[: new_starts[-1]]
-        starts[at:end] = length + new_starts[:-1]
+        starts[step:end] = length + new_starts[:-1]
         length += int(new_starts[-1])
-        at = end
+        step = end
     starts[steps] = length
     return keys, table_of, length
 
@@ -287,22 +287,22 @@ def _sort_steps_all(part: Accesses, starts: Ints, rank: NDArray[np.uint32]) -> I
             keys[i] = int64(rank[access & KEY]) | ((access & PULL) ^ PULL)
         if len(keys) > 1:
             keys.sort()
-        last = int64(-1)
+        last_key = int64(-1)
         for i in range(len(keys)):
             key = int64(keys[i])
-            if key != last:
+            if key != last_key:
                 part[length] = key ^ PULL
                 length += 1
-            last = key
+            last_key = key
     new_starts[len(starts) - 1] = length
     return new_starts
 
 
 def _count_all(accesses: Accesses, ignored_bits: int, counts: Ints) -> None:
     for access in accesses:
-        found = int64(access) & ~ignored_bits
-        if found < PULL:
-            counts[found] += 1
+        index = int64(access) & ~ignored_bits
+        if index < PULL:
+            counts[index] += 1
 
 
 _count = cached_entry_point(_count_all, Path(__file__).parent, SOURCES)

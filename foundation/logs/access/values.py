@@ -31,8 +31,8 @@ def _integers(values: pl.Series) -> pl.Series:
 
 
 def _integer_keys(values: pl.Series) -> pl.Series:
-    found = _integers(values)
-    return found.set(found == NO_KEY, None)
+    integers = _integers(values)
+    return integers.set(integers == NO_KEY, None)
 
 
 def _text_keys(values: pl.Series) -> pl.Series:
@@ -46,8 +46,8 @@ def _hexadecimal(values: pl.Series) -> pl.Series:
 
 
 def _numbers(values: pl.Series) -> pl.Series:
-    found = values.cast(pl.Float64, strict=False)
-    return found.set(~found.is_finite(), None)
+    numbers = values.cast(pl.Float64, strict=False)
+    return numbers.set(~numbers.is_finite(), None)
 
 
 def _datetimes(values: pl.Series) -> pl.Series:
@@ -75,9 +75,9 @@ OPERATION = Kind(" or ".join(TRANSFERS), _pulls)
 def kind_of_keys(sample: pl.Series) -> Kind:
     if sample.dtype.is_numeric():
         return INTEGER_KEY
-    present = sample.drop_nulls().str.strip_chars().str.strip_prefix("+")
-    bad = present.str.contains(r"^\d+$").not_().sum()
-    return INTEGER_KEY if 2 * bad <= len(present) else TEXT_KEY
+    texts = sample.drop_nulls().str.strip_chars().str.strip_prefix("+")
+    non_integers = texts.str.contains(r"^\d+$").not_().sum()
+    return INTEGER_KEY if 2 * non_integers <= len(texts) else TEXT_KEY
 
 
 def kind_of_times(sample: pl.Series) -> Kind:

@@ -29,8 +29,8 @@ def open_criteo(path: Path, head: bytes, options: ReadOptions) -> DelimitedLog |
     counts, categories = fields[1 : COUNTS + 1], fields[-CATEGORIES:]
     if not all(map(_COUNT.fullmatch, counts)) or not all(map(_HEX.fullmatch, categories)):
         return None
-    given = options.columns if options.columns.key else Columns(key=NAMES[-CATEGORIES:])
-    columns = resolve(given, NAMES, (), str(path))
+    requested = options.columns if options.columns.key else Columns(key=NAMES[-CATEGORIES:])
+    columns = resolve(requested, NAMES, (), str(path))
     kinds = {name: HEX_KEY for name in columns.key if name.startswith("C")}
     layout = layout_of(columns, sample_of(lines, NAMES, "\t"), {}, kinds)
     return DelimitedLog(path, "\t", NAMES, False, layout, "Criteo's TSV")

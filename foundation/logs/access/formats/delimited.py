@@ -28,9 +28,9 @@ _SAMPLE_LINES = 1000
 
 
 def delimiter_of(line: str) -> str | None:
-    counts = {each: line.count(each) for each in _DELIMITERS}
-    best = max(counts, key=lambda each: counts[each])
-    return best if counts[best] else None
+    counts = {delimiter: line.count(delimiter) for delimiter in _DELIMITERS}
+    most_frequent = max(counts, key=lambda delimiter: counts[delimiter])
+    return most_frequent if counts[most_frequent] else None
 
 
 def head_lines(head: bytes) -> list[str]:
@@ -73,8 +73,8 @@ class DelimitedLog(StreamedLog):
             return to_block(frame, self.layout, tables, _no_bad_row, row), frame.height
         frame, lines = self._parse_slowly(data, line, has_header, bad)
 
-        def report(at: int, problem: str, expected: str) -> None:
-            bad.add(self.path, "line", lines[at], problem, expected)
+        def report(row_index: int, problem: str, expected: str) -> None:
+            bad.add(self.path, "line", lines[row_index], problem, expected)
 
         return to_block(frame, self.layout, tables, report, row), frame.height
 
@@ -124,11 +124,11 @@ class DelimitedLog(StreamedLog):
                 if not values:
                     continue
                 if len(values) != len(self.names):
-                    found, expected = (
+                    problem, expected = (
                         pluralize(len(values), "value"),
                         f"{len(self.names)}, one for each column",
                     )
-                    bad.add(self.path, "line", line + reader.line_num - 1, found, expected)
+                    bad.add(self.path, "line", line + reader.line_num - 1, problem, expected)
                     continue
                 rows.append(values)
                 lines.append(line + reader.line_num - 1)
@@ -137,10 +137,13 @@ class DelimitedLog(StreamedLog):
         return self._frame(rows), lines
 
     def _frame(self, rows: Sequence[Sequence[str]]) -> pl.DataFrame:
-        wanted = [(name, self.names.index(name)) for name in self.layout.columns.names]
+        columns = [(name, self.names.index(name)) for name in self.layout.columns.names]
         return pl.DataFrame(
-            {name: [row[at].strip(_SPACES) or None for row in rows] for name, at in wanted},
-            schema=dict.fromkeys((name for name, _ in wanted), pl.String),
+            {
+                name: [row[field_index].strip(_SPACES) or None for row in rows]
+                for name, field_index in columns
+            },
+            schema=dict.fromkeys((name for name, _ in columns), pl.String),
         )
 
 
@@ -151,15 +154,19 @@ def open_delimited(path: Path, head: bytes, options: ReadOptions) -> DelimitedLo
     delimiter = delimiter_of(lines[0])
     if delimiter is None and not options.columns.key and not _is_column_of_keys(lines[0]):
         return None
-    first = next(csv.reader(lines[:1], delimiter=delimiter or ","))
-    has_header = not any(_NUMBER.fullmatch(value) for value in first)
-    names = tuple(name.strip() for name in first) if has_header else tuple(map(str, range(1, len(first) + 1)))
+    first_row = next(csv.reader(lines[:1], delimiter=delimiter or ","))
+    has_header = not any(_NUMBER.fullmatch(value) for value in first_row)
+    names = (
+        tuple(name.strip() for name in first_row)
+        if has_header
+        else tuple(map(str, range(1, len(first_row) + 1)))
+    )
     _check_names(path, names)
     columns = options.columns
     if not has_header and not columns.key and len(names) == 1:
         columns = Columns(key=names)
-    where = f"{path}, line 1"
-    columns = resolve(columns, names, (), where if has_header else f"{where}, which is no header")
+    location = f"{path}, line 1"
+    columns = resolve(columns, names, (), location if has_header else f"{location}, which is no header")
     sample = sample_of(lines[int(has_header) :], names, delimiter or ",")
     format = _DELIMITERS[delimiter or ","] + ("" if has_header else " without a header")
     is_update_log = set(UPDATES) <= set(columns.names)
@@ -170,13 +177,13 @@ def open_delimited(path: Path, head: bytes, options: ReadOptions) -> DelimitedLo
 def sample_of(lines: Sequence[str], names: Sequence[str], delimiter: str) -> pl.DataFrame:
     rows = [row for row in csv.reader(lines, delimiter=delimiter) if len(row) == len(names)]
     return pl.DataFrame(
-        {name: [row[at].strip() or None for row in rows] for at, name in enumerate(names)},
+        {name: [row[field_index].strip() or None for row in rows] for field_index, name in enumerate(names)},
         schema=dict.fromkeys(names, pl.String),
     )
 
 
-def _no_bad_row(at: int, problem: str, expected: str) -> None:
-    raise AssertionError(f"row {at}: {problem}, although the rows had been checked")
+def _no_bad_row(row_index: int, problem: str, expected: str) -> None:
+    raise AssertionError(f"row {row_index}: {problem}, although the rows had been checked")
 
 
 def _is_column_of_keys(line: str) -> bool:

@@ -38,7 +38,7 @@ class LibsvmLog(StreamedLog):
 
 
 def open_libsvm(path: Path, head: bytes, options: ReadOptions) -> LibsvmLog | None:
-    line = next((text for each in head_lines(head) if (text := each.partition("#")[0]).strip()), "")
+    line = next((text for head_line in head_lines(head) if (text := head_line.partition("#")[0]).strip()), "")
     is_sample = _SAMPLE.fullmatch(line) and (":" in line or line.strip() in LABELS)
     return LibsvmLog(path) if is_sample and options.columns == Columns() else None
 

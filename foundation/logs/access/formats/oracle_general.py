@@ -31,17 +31,17 @@ class OracleGeneralLog(StreamedLog):
         record = 1
         with self.open() as stream:
             while data := stream.read(_RECORDS_AT_ONCE * RECORD.itemsize):
-                rest = len(data) % RECORD.itemsize
-                records = np.frombuffer(data[: len(data) - rest], RECORD)
-                if rest:
+                trailing_bytes = len(data) % RECORD.itemsize
+                records = np.frombuffer(data[: len(data) - trailing_bytes], RECORD)
+                if trailing_bytes:
                     number, length = record + len(records), str(RECORD.itemsize)
-                    bad.add(self.path, "record", number, f"{rest} bytes", length)
+                    bad.add(self.path, "record", number, f"{trailing_bytes} bytes", length)
                 keys = records["object"].astype(np.uint64)
-                wrong = np.flatnonzero(keys == NO_KEY)
-                for row in wrong.tolist():
+                bad_indices = np.flatnonzero(keys == NO_KEY)
+                for row in bad_indices.tolist():
                     bad.add(self.path, "record", record + row, f"object is {NO_KEY}", KEY_EXPECTED)
                 rows = np.arange(len(keys), dtype=np.uint64) + np.uint64(first_row + record - 1)
-                yield Block(np.delete(keys, wrong), None, None, np.delete(rows, wrong), None)
+                yield Block(np.delete(keys, bad_indices), None, None, np.delete(rows, bad_indices), None)
                 record += len(records)
 
 
@@ -58,6 +58,6 @@ def open_oracle_general(path: Path, head: bytes, options: ReadOptions) -> Oracle
 
 
 def is_plausible(records: NDArray[np.void]) -> bool:
-    following, times = records["next"], records["time"].astype(np.int64)
-    is_later = (following > np.arange(len(records))) & (following < _MAX_ACCESSES)
-    return bool((np.diff(times) >= 0).all() and (is_later | np.isin(following, _NEVER)).all())
+    next_indices, times = records["next"], records["time"].astype(np.int64)
+    is_later = (next_indices > np.arange(len(records))) & (next_indices < _MAX_ACCESSES)
+    return bool((np.diff(times) >= 0).all() and (is_later | np.isin(next_indices, _NEVER)).all())

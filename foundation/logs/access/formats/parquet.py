@@ -45,14 +45,14 @@ class ParquetLog:
         return self.path.stat().st_size * self._rows_read // max(self._rows, 1)
 
     def blocks(self, tables: Tables, bad: BadRows, first_row: int) -> Iterator[Block]:
-        wanted = self._frame.select(self.layout.columns.names)
+        selection = self._frame.select(self.layout.columns.names)
         self._rows_read = 0
         try:
-            for frame in wanted.collect_batches(chunk_size=_ROWS_AT_ONCE):
+            for frame in selection.collect_batches(chunk_size=_ROWS_AT_ONCE):
                 begin = self._rows_read
 
-                def report(at: int, problem: str, expected: str, begin: int = begin) -> None:
-                    bad.add(self.path, "row", begin + at + 1, problem, expected)
+                def report(row_index: int, problem: str, expected: str, begin: int = begin) -> None:
+                    bad.add(self.path, "row", begin + row_index + 1, problem, expected)
 
                 self._rows_read += frame.height
                 yield to_block(frame, self.layout, tables, report, first_row + begin)
@@ -70,12 +70,12 @@ def open_parquet(path: Path, head: bytes, options: ReadOptions) -> ParquetLog | 
         rows = int(frame.select(pl.len()).collect().item())
     except UNREADABLE as error:
         raise DataError(f"{path}: cannot be read: {first_line(error)}") from error
-    given, format = options.columns, "Parquet"
-    cats = _hugectr_keys(path)
-    if cats and not given.key:
-        given, format = replace(given, key=cats), "HugeCTR's Parquet"
+    requested, format = options.columns, "Parquet"
+    key_columns = _hugectr_keys(path)
+    if key_columns and not requested.key:
+        requested, format = replace(requested, key=key_columns), "HugeCTR's Parquet"
     lists = [name for name, kind in schema.items() if isinstance(kind, pl.List) and kind.inner.is_integer()]
-    columns = resolve(given, schema.names(), lists, str(path))
+    columns = resolve(requested, schema.names(), lists, str(path))
     _check_types(path, columns, schema)
     return ParquetLog(path, layout_of(columns, sample, {}), format, frame, rows)
 
@@ -91,8 +91,8 @@ def _scan(path: Path) -> pl.LazyFrame:
 def _hugectr_keys(path: Path) -> tuple[str, ...]:
     file = path.with_name(_METADATA)
     try:
-        found = json.loads(file.read_text()).get("cats", [])
-        return tuple(str(each["col_name"]) for each in found)
+        categories = json.loads(file.read_text()).get("cats", [])
+        return tuple(str(category["col_name"]) for category in categories)
     except FileNotFoundError:
         return ()
     except (OSError, ValueError, AttributeError, KeyError, TypeError) as error:
@@ -103,16 +103,24 @@ def _hugectr_keys(path: Path) -> tuple[str, ...]:
 
 def _check_types(path: Path, columns: Columns, schema: pl.Schema) -> None:
     for name in columns.names:
-        kind = schema[name]
-        inner = kind.inner if isinstance(kind, pl.List) else kind
+        column_type = schema[name]
+        value_type = column_type.inner if isinstance(column_type, pl.List) else column_type
         if name in columns.key or name == columns.table:
-            if not (inner.is_integer() or inner.is_float() or inner in (pl.String, pl.Categorical, pl.Enum)):
-                raise DataError(f"{path}: expected integers or texts in column {one_line(name)}, got {kind}")
+            if not (
+                value_type.is_integer()
+                or value_type.is_float()
+                or value_type in (pl.String, pl.Categorical, pl.Enum)
+            ):
+                raise DataError(
+                    f"{path}: expected integers or texts in column {one_line(name)}, got {column_type}"
+                )
         elif name == columns.op:
-            if kind not in (pl.String, pl.Categorical):
-                raise DataError(f"{path}: expected pull or push in column {one_line(name)}, got {kind}")
+            if column_type not in (pl.String, pl.Categorical):
+                raise DataError(
+                    f"{path}: expected pull or push in column {one_line(name)}, got {column_type}"
+                )
         elif name == columns.time:
-            if not (kind.is_numeric() or kind.is_temporal() or kind == pl.String):
-                raise DataError(f"{path}: expected times in column {one_line(name)}, got {kind}")
-        elif not kind.is_integer():
-            raise DataError(f"{path}: expected integers in column {one_line(name)}, got {kind}")
+            if not (column_type.is_numeric() or column_type.is_temporal() or column_type == pl.String):
+                raise DataError(f"{path}: expected times in column {one_line(name)}, got {column_type}")
+        elif not column_type.is_integer():
+            raise DataError(f"{path}: expected integers in column {one_line(name)}, got {column_type}")

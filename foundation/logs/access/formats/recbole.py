@@ -31,12 +31,12 @@ def open_recbole(path: Path, head: bytes, options: ReadOptions) -> DelimitedLog 
             raise DataError(f"{path}, line 1: column {name!r}; expected NAME:TYPE once, of type {kinds}")
         types[field[1]] = field[2]
     names = tuple(types)
-    given = options.columns
+    requested = options.columns
     tokens = tuple(name for name in names if types[name].startswith("token"))
     time = next((name for name in _TIMES if name in types), None)
-    if not given.key and given.table is None and given.iteration is None:
-        given = Columns(key=tokens, time=given.time or time)
-    columns = resolve(given, names, (), f"{path}, line 1")
+    if not requested.key and requested.table is None and requested.iteration is None:
+        requested = Columns(key=tokens, time=requested.time or time)
+    columns = resolve(requested, names, (), f"{path}, line 1")
     separators = {name: " " for name in columns.key if types[name].endswith("_seq")}
     layout = layout_of(columns, sample_of(lines[1:], names, "\t"), separators)
     return DelimitedLog(path, "\t", names, True, layout, "RecBole's atomic file")
