@@ -33,11 +33,13 @@ def entry_point(function: F) -> F:
 
 def sources(*folders: Path) -> tuple[Path, ...]:
     """Return the sources that compiled functions of folders depend on; a change makes cached code stale."""
-    inside = {folder for folder in folders if folder.is_relative_to(_ROOT / "hosts")}
-    searched = inside if inside == set(folders) else {_ROOT / "hosts", *folders}
-    searched = searched.union(*map(_imported_designs, inside))
-    found = {source for folder in searched for source in folder.rglob("*.py") if source.stem != "__main__"}
-    return tuple(sorted({*_shared(), *found}))
+    host_folders = {folder for folder in folders if folder.is_relative_to(_ROOT / "hosts")}
+    searched = host_folders if host_folders == set(folders) else {_ROOT / "hosts", *folders}
+    searched = searched.union(*map(_imported_designs, host_folders))
+    source_files = {
+        source for folder in searched for source in folder.rglob("*.py") if source.stem != "__main__"
+    }
+    return tuple(sorted({*_shared(), *source_files}))
 
 
 @cache
@@ -92,13 +94,13 @@ def _entry_point(generic: Generic, state_classes: StateClasses) -> Loop:
     return Loop(function, state_classes, _HERE, ())
 
 
-def body(state: object, *rest: object) -> object:
+def body(state: object, *arguments: object) -> object:
     """Stand for the function that an entry point calls: the entry point's globals have it by this name."""
     raise NotImplementedError
 
 
-def _call_body(state: object, *rest: object) -> object:
-    return body(as_ref(state), *rest)
+def _call_body(state: object, *arguments: object) -> object:
+    return body(as_ref(state), *arguments)
 
 
 class Loop:
@@ -109,19 +111,19 @@ class Loop:
         self._state_classes, self._package, self._extra_sources = state_classes, package, extra_sources
         self._compiled: dict[tuple[type, ...], Compiled] = {}
 
-    def __call__(self, first: object, *rest: object) -> object:
-        return self.entry_point_for(first)(first, *rest)
+    def __call__(self, state: object, *arguments: object) -> object:
+        return self.entry_point_for(state)(state, *arguments)
 
     @property
     def signatures(self) -> list[Signature]:
-        return [each for compiled in self._compiled.values() for each in compiled.signatures]
+        return [signature for compiled in self._compiled.values() for signature in compiled.signatures]
 
-    def entry_point_for(self, first: object) -> Compiled:
-        state_classes = self._state_classes(unwrap_ref(first))
-        owners = tuple([owner for _, owner in state_classes])
-        if owners not in self._compiled:
-            folders = {generic.folder_of(owner) for generic, owner in state_classes}
-            self._compiled[owners] = cached_entry_point(
+    def entry_point_for(self, state: object) -> Compiled:
+        state_classes = self._state_classes(unwrap_ref(state))
+        classes = tuple([state_class for _, state_class in state_classes])
+        if classes not in self._compiled:
+            folders = {generic.folder_of(state_class) for generic, state_class in state_classes}
+            self._compiled[classes] = cached_entry_point(
                 self.py_func, self._package, (*sources(*folders), *self._extra_sources)
             )
-        return self._compiled[owners]
+        return self._compiled[classes]

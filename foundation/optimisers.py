@@ -23,8 +23,10 @@ class OptimiserError(HotlineError):
 
 class _Declaration(Strict):
     def __str__(self) -> str:
-        given = ", ".join(f"{name}={value!r}".removesuffix(".0") for name, value in self if name != "name")
-        return f"{next(value for name, value in self if name == 'name')}({given})"
+        arguments = ", ".join(
+            f"{name}={value!r}".removesuffix(".0") for name, value in self if name != "name"
+        )
+        return f"{next(value for name, value in self if name == 'name')}({arguments})"
 
 
 class SGD(_Declaration):
@@ -74,9 +76,9 @@ _KINDS: Mapping[str, type[_Declaration]] = {"sgd": SGD, "adagrad": Adagrad, "ftr
 _EXAMPLES = "sgd(lr=0.1), adagrad, ftrl or adam, with parameters in parentheses"
 
 
-def _from_text(given: object) -> object:
+def _from_text(setting: object) -> object:
     try:
-        return parse(given) if isinstance(given, str) else given
+        return parse(setting) if isinstance(setting, str) else setting
     except OptimiserError as error:
         raise ValueError(str(error)) from None
 
@@ -101,21 +103,21 @@ class TableOptimiser(Strict):
 def parse(text: str) -> SGD | Adagrad | FTRL | Adam:
     """Return the optimiser of a text such as `adagrad` or `adagrad(lr=0.1)`; raise `OptimiserError`."""
     try:
-        name, given = _call_of(ast.parse(text.strip(), mode="eval").body)
+        name, arguments = _call_of(ast.parse(text.strip(), mode="eval").body)
         kind = _KINDS[name]
     except (SyntaxError, ValueError, KeyError, RecursionError, MemoryError):
         raise OptimiserError(f"expected {_EXAMPLES}, got {text!r}") from None
     try:
-        made: Any = kind.model_validate(given)  # an instance of one of `_KINDS`
+        instance: Any = kind.model_validate(arguments)  # an instance of one of `_KINDS`
     except ValidationError as error:
-        first = error.errors()[0]
-        field = str(first["loc"][0]) if first["loc"] else ""
-        names = ", ".join(each for each in kind.model_fields if each != "name")
-        what = {"missing": f"expected {field}", "extra_forbidden": f"has no {field}, but {names}"}.get(
-            first["type"], f"{field}: {first['msg']}".removeprefix(": ").replace("Value error, ", "")
+        fault = error.errors()[0]
+        field = str(fault["loc"][0]) if fault["loc"] else ""
+        names = ", ".join(name_of_field for name_of_field in kind.model_fields if name_of_field != "name")
+        problem = {"missing": f"expected {field}", "extra_forbidden": f"has no {field}, but {names}"}.get(
+            fault["type"], f"{field}: {fault['msg']}".removeprefix(": ").replace("Value error, ", "")
         )
-        raise OptimiserError(f"{text}: {name} {what}") from None
-    result: SGD | Adagrad | FTRL | Adam = made
+        raise OptimiserError(f"{text}: {name} {problem}") from None
+    result: SGD | Adagrad | FTRL | Adam = instance
     return result
 
 
@@ -124,5 +126,9 @@ def _call_of(node: ast.expr) -> tuple[str, dict[str, object]]:
         return node.id, {}
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.args:
         raise ValueError("no call")
-    given = {each.arg or "": ast.literal_eval(each.value) for each in node.keywords if each.arg != "name"}
-    return node.func.id, given
+    arguments = {
+        keyword.arg or "": ast.literal_eval(keyword.value)
+        for keyword in node.keywords
+        if keyword.arg != "name"
+    }
+    return node.func.id, arguments

@@ -44,12 +44,12 @@ OPTIONS = {
 """(command, old name) -> new name of an option."""
 
 
-def expected(what: str, new: str, old: str) -> str:
-    return f"expected {what} {new!r}, got its old name {old!r}"
+def expected(kind: str, new: str, old: str) -> str:
+    return f"expected {kind} {new!r}, got its old name {old!r}"
 
 
-def find_old(what: str, names: Mapping[str, str], given: Iterable[str]) -> str | None:
-    return next((expected(what, names[name], name) for name in given if name in names), None)
+def find_old(kind: str, names: Mapping[str, str], used_names: Iterable[str]) -> str | None:
+    return next((expected(kind, names[name], name) for name in used_names if name in names), None)
 
 
 def find_old_setting(path: Iterable[str | int]) -> str | None:
@@ -59,7 +59,7 @@ def find_old_setting(path: Iterable[str | int]) -> str | None:
     return None if new is None else expected("setting", new, names[-1])
 
 
-def find_old_arm(given: Iterable[str], known: Iterable[str] = ()) -> str | None:
+def find_old_arm(used_names: Iterable[str], current_names: Iterable[str] = ()) -> str | None:
     """Return the message for the first old name of an arm; names in `known` do not count as old."""
-    names = {old: new for old, new in ARMS.items() if old not in known}
-    return find_old("arm", names, given)
+    names = {old: new for old, new in ARMS.items() if old not in current_names}
+    return find_old("arm", names, used_names)

@@ -20,31 +20,31 @@ def measured_arms(design: str) -> tuple[Arm, ...]:
 
 
 def profile_arm(design: str) -> Arm:
-    found = next((arm for arm in arms_of(design) if not arm.is_measured), None)
-    if found is None:
+    profile = next((arm for arm in arms_of(design) if not arm.is_measured), None)
+    if profile is None:
         raise HotlineError(f"design {design} has no arm to profile")
-    return found
+    return profile
 
 
 def fault_arms(design: str) -> tuple[Arm, ...]:
     """Return the arms whose switch aggregates, which faults can affect; without one, the first arm."""
-    found = measured_arms(design)
-    return tuple(arm for arm in found if arm.settings.aggregates) or found[:1]
+    arms = measured_arms(design)
+    return tuple(arm for arm in arms if arm.settings.aggregates) or arms[:1]
 
 
 def all_arms() -> dict[str, Arm]:
-    found = [arm for design in known_names() for arm in arms_of(design)]
-    names = {arm.name: arm for arm in found}
-    if not len(names) == len({arm.job for arm in found}) == len(found):
-        raise ValueError(f"arms share a name or a job: {[(arm.name, arm.job) for arm in found]}")
-    return names
+    arms = [arm for design in known_names() for arm in arms_of(design)]
+    arms_by_name = {arm.name: arm for arm in arms}
+    if not len(arms_by_name) == len({arm.job for arm in arms}) == len(arms):
+        raise ValueError(f"arms share a name or a job: {[(arm.name, arm.job) for arm in arms]}")
+    return arms_by_name
 
 
 def arm(name: str) -> Arm:
-    found = all_arms()
-    if name not in found:
-        raise HotlineError(find_old_arm([name]) or f"expected an arm ({', '.join(found)}), got {name!r}")
-    return found[name]
+    arms = all_arms()
+    if name not in arms:
+        raise HotlineError(find_old_arm([name]) or f"expected an arm ({', '.join(arms)}), got {name!r}")
+    return arms[name]
 
 
 def renamed_arm(names: Iterable[str]) -> str | None:
@@ -52,21 +52,21 @@ def renamed_arm(names: Iterable[str]) -> str | None:
 
 
 def arms_in_order(names: Iterable[str]) -> tuple[Arm, ...]:
-    wanted = set(names)
-    return tuple(arm for arm in all_arms().values() if arm.is_measured and arm.name in wanted)
+    selected_names = set(names)
+    return tuple(arm for arm in all_arms().values() if arm.is_measured and arm.name in selected_names)
 
 
 def reference_of(names: Iterable[str]) -> Arm:
-    found = [arm for arm in arms_in_order(names) if arm.reference is None]
-    if not found:
+    baselines = [arm for arm in arms_in_order(names) if arm.reference is None]
+    if not baselines:
         raise HotlineError("there is no arm that others are compared with")
-    return found[0]
+    return baselines[0]
 
 
 def arms_by_reference(names: Iterable[str]) -> dict[str, list[Arm]]:
-    found = arms_in_order(names)
-    references = dict.fromkeys(arm.reference for arm in found if arm.reference is not None)
-    return {name: [arm for arm in found if arm.reference == name] for name in references}
+    arms = arms_in_order(names)
+    references = dict.fromkeys(arm.reference for arm in arms if arm.reference is not None)
+    return {name: [arm for arm in arms if arm.reference == name] for name in references}
 
 
 def repetition_of(name: str | None) -> Arm | None:
@@ -86,5 +86,5 @@ def baseline_and_lead(design: str) -> tuple[Arm, Arm]:
 
 
 def arms_in_answer(design: str) -> tuple[Arm, ...]:
-    found = [arm for arm in measured_arms(design) if arm.is_lead or arm.sentence_prefix]
-    return tuple(sorted(found, key=lambda arm: not arm.is_lead))
+    arms = [arm for arm in measured_arms(design) if arm.is_lead or arm.sentence_prefix]
+    return tuple(sorted(arms, key=lambda arm: not arm.is_lead))

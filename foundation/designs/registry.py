@@ -29,15 +29,15 @@ def design(name: str) -> Design:
             f"{name!r} is no design; there are {', '.join(NAMES)}, or a module's name with a dot"
         )
     try:
-        found: Design = import_module(name if "." in name else f"foundation.designs.{name}").DESIGN
+        loaded_design: Design = import_module(name if "." in name else f"foundation.designs.{name}").DESIGN
     except (ImportError, AttributeError) as error:
         raise DesignError(f"{name!r} is no design: {error}") from error
-    _external.update({name: found} if "." in name else {})
-    return found
+    _external.update({name: loaded_design} if "." in name else {})
+    return loaded_design
 
 
 def no_optimiser_message(name: str, optimiser: str) -> str:
-    optimising = ", ".join(each for each in NAMES if design(each).optimises)
+    optimising = ", ".join(design_name for design_name in NAMES if design(design_name).optimises)
     return (
         f"optimiser {optimiser} and design {name}: there pushes can only be added; expected design "
         f"{optimising}, or no optimiser"
@@ -68,11 +68,11 @@ class Parts(Generic[T]):
         return None if module is None else cast(T, getattr(import_module(module), self.attribute))
 
     def for_design(self, design: Design) -> T:
-        found = self.find(design)
-        if found is None:
+        part = self.find(design)
+        if part is None:
             names = ", ".join(self.modules)
             raise DesignError(
                 f"{self.package} has no part of design {design.name}: expected one of {names}, or a design "
                 f"whose `parts` name a module for {self.package}"
             )
-        return found
+        return part

@@ -29,8 +29,10 @@ class Endpoint:
 def _endpoint(name: str, subnet: int, number: int) -> Endpoint:
     if not 1 <= number <= MAX_HOSTS:
         raise ValueError(f"{name}: number {number} is not in 1..{MAX_HOSTS}")
-    block, last = (number - 1) // BLOCK, (number - 1) % BLOCK + 1
-    return Endpoint(name, f"10.{block}.{subnet}.{last}", f"02:00:00:{block:02x}:{subnet:02x}:{last:02x}")
+    block, last_byte = (number - 1) // BLOCK, (number - 1) % BLOCK + 1
+    return Endpoint(
+        name, f"10.{block}.{subnet}.{last_byte}", f"02:00:00:{block:02x}:{subnet:02x}:{last_byte:02x}"
+    )
 
 
 def worker(number: int) -> Endpoint:

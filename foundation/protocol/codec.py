@@ -32,13 +32,13 @@ class Caller(NamedTuple):
 def parse(datagram: bytes | memoryview) -> Message:
     """Decode and check an RPC, but nothing after a CONTROL's header; raises `MalformedDatagram`."""
     header = unpack(datagram)
-    at = HEADER_BYTES
+    offset = HEADER_BYTES
     keys = values = None
     if header.flags & KEYS:
-        keys = np.frombuffer(datagram, ">u8", header.count, at).astype(np.uint64)
-        at += header.count * KEY_BYTES
+        keys = np.frombuffer(datagram, ">u8", header.count, offset).astype(np.uint64)
+        offset += header.count * KEY_BYTES
     if header.flags & VALUES:
-        values = np.frombuffer(datagram, ">u4", header.count, at).astype(np.uint32)
+        values = np.frombuffer(datagram, ">u4", header.count, offset).astype(np.uint32)
     return Message(header, keys, values)
 
 

@@ -104,8 +104,8 @@ class Control:
         return replace(self, is_answer=True, status=status, values=values)
 
     def page(self, keys: Keys, counts: Values) -> Control:
-        first = int(self.keys[0])
-        ranks = slice(first, first + MAX_VALUES_KEYS)
+        first_rank = int(self.keys[0])
+        ranks = slice(first_rank, first_rank + MAX_VALUES_KEYS)
         return replace(self, keys=keys[ranks], is_answer=True, values=counts[ranks])
 
 
@@ -147,20 +147,20 @@ def parse(datagram: bytes | memoryview) -> Control:
     }.get(command, MAX_KEYS)
     if n > limit or zero or (status and not is_answer):
         raise MalformedDatagram(f"{command.name} with {n} keys (at most {limit}), status {status.value}")
-    needed = {**dict.fromkeys(WITH_EPOCH, 1), Command.BUSIEST: 2}.get(command, n)
-    if n != needed and not is_answer:
-        raise MalformedDatagram(f"{command.name} with {n} keys, not {needed}")
+    expected_keys = {**dict.fromkeys(WITH_EPOCH, 1), Command.BUSIEST: 2}.get(command, n)
+    if n != expected_keys and not is_answer:
+        raise MalformedDatagram(f"{command.name} with {n} keys, not {expected_keys}")
     has_values = is_answer and command in WITH_VALUES and status is Status.OK
     has_keys = not is_answer or has_values
     length = HEADER_BYTES + _BODY.size + n * (KEY_BYTES * has_keys + VALUE_BYTES * has_values)
     if len(datagram) != length:
         raise MalformedDatagram(f"{len(datagram)} bytes, not {length} for a {command.name} of {n} keys")
     keys, values = _NO_KEYS, None
-    at = HEADER_BYTES + _BODY.size
+    offset = HEADER_BYTES + _BODY.size
     if has_keys:
-        keys = np.frombuffer(datagram, ">u8", n, at).astype(np.uint64)
+        keys = np.frombuffer(datagram, ">u8", n, offset).astype(np.uint64)
     if command in WITH_EPOCH and has_keys and keys[0] > MAX_U32:
         raise MalformedDatagram(f"{command.name} of the epoch {keys[0]}, which is no number of 32 bits")
     if has_values:
-        values = np.frombuffer(datagram, ">u4", n, at + n * KEY_BYTES).astype(np.uint32)
+        values = np.frombuffer(datagram, ">u4", n, offset + n * KEY_BYTES).astype(np.uint32)
     return Control(command, header.job, header.ps, header.epoch, header.seq, keys, is_answer, status, values)

@@ -187,9 +187,11 @@ _FAULTS = (
 
 def check(header: Header, length: int) -> None:
     if fault := first_fault(header, length):
-        wanted = HEADER_BYTES + header.count * (SHAPES | WORD_SHAPES).get((header.op, header.flags), 0)
+        expected_length = HEADER_BYTES + header.count * (SHAPES | WORD_SHAPES).get(
+            (header.op, header.flags), 0
+        )
         message = _FAULTS[fault - 1].format(
-            h=header, length=length, wanted=wanted, VERSION=VERSION, LANES=LANES
+            h=header, length=length, wanted=expected_length, VERSION=VERSION, LANES=LANES
         )
         raise MalformedDatagram(message)
 

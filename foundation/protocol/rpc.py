@@ -100,8 +100,8 @@ _first_fault = compiled(first_fault)
 
 
 def rpcs(n: int) -> Records[Rpc]:
-    made: Records[Rpc] = records(n, RPC)
-    return made
+    buffers: Records[Rpc] = records(n, RPC)
+    return buffers
 
 
 class Request(NamedTuple):
@@ -147,9 +147,9 @@ def encode(_typing: TypingContext, rpc: Kind, request: Kind) -> Generated:
             pointer = _field_pointer(builder, values[0], name)
             word = pointer.type.pointee(int(default))
             if name in request.fields:
-                at = request.fields.index(name)
-                field = builder.extract_value(values[1], at)
-                field = context.cast(builder, field, request.types[at], types.int64)
+                position = request.fields.index(name)
+                field = builder.extract_value(values[1], position)
+                field = context.cast(builder, field, request.types[position], types.int64)
                 word = builder.trunc(field, pointer.type.pointee)
             builder.store(_swap_bytes(builder, word), pointer, align=1)
         return context.get_dummy_value()
@@ -159,8 +159,8 @@ def encode(_typing: TypingContext, rpc: Kind, request: Kind) -> Generated:
 
 def _field_pointer(builder: ir.IRBuilder, rpc: Value, field: str) -> Value:
     octets = builder.bitcast(rpc, ir.IntType(8).as_pointer())
-    at = builder.gep(octets, [ir.IntType(64)(offset_of(field))])
-    return builder.bitcast(at, ir.IntType(_BITS[field]).as_pointer())
+    address = builder.gep(octets, [ir.IntType(64)(offset_of(field))])
+    return builder.bitcast(address, ir.IntType(_BITS[field]).as_pointer())
 
 
 def _swap_bytes(builder: ir.IRBuilder, word: Value) -> Value:
