@@ -1,5 +1,5 @@
 // Keeps each cell's owner: a job and a sequence number. A first copy claims a cell without an owner. A resent packet
-// does not, and frees its own cell; so does an acknowledgement, unless it asks for floats.
+// claims none, and frees the cell that it owns; an acknowledgement frees its cell, too, unless it asks for floats.
 // With the tensor check, which is not part of ATP, an owner also has a tensor. A packet of a newer tensor begins the
 // cell anew, and a first copy of an older one is dropped.
 control Claim(in headers_t hdr, inout metadata_t meta) {
@@ -32,7 +32,7 @@ control Claim(in headers_t hdr, inout metadata_t meta) {
             }
         } else if (hdr.atp.is_resent == 1) {
             if (meta.is_owner || meta.is_new_tensor) {
-                owner = 0;      // whose bitmap and count Bitmaps and Count clear
+                owner = 0;      // freed: Bitmaps and Count clear the cell
             }
         } else if (owner == 0 || meta.is_new_tensor) {
             meta.is_owner = true;

@@ -1,4 +1,4 @@
-// Remembers until the acknowledgement that a packet of the cell had experienced congestion, and marks those after it.
+// Remembers, until the acknowledgement, that a packet of the cell experienced congestion, and marks later packets.
 control Congestion(inout headers_t hdr, in metadata_t meta) {
     register<bit<1>>(CELLS) marks;
 

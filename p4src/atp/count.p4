@@ -1,4 +1,4 @@
-// Counts the packets of a cell. It is complete with the packet that makes their number that of the job's workers.
+// Counts the packets of a cell. The cell is complete when it has one packet per worker of the job.
 control Count(in headers_t hdr, inout metadata_t meta) {
     register<bit<8>>(CELLS) counts;
 

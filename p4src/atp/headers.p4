@@ -14,7 +14,7 @@ const bit<8>  CONGESTION_EXPERIENCED = 3;                                       
 
 header atp_t {
     workers_t bitmap;       // workers whose values the packet has
-    bit<8>    workers;      // their number in the job
+    bit<8>    workers;      // number of workers of the job
     bit<1>    overflow;     // the values are floats, or the server asks for floats
     bit<2>    server;
     bit<1>    second_pass;  // not used: the published program passes a packet twice
@@ -88,13 +88,13 @@ struct metadata_t {
     DropReason drop_reason;         // of a packet of kind DROPPED
     bool       has_route;
     bit<1>     check_tensor;        // whether the tensors of packet and cell are compared
-    bit<19>    ecn_depth;           // packets in a queue from which on they are marked
-    bit<32>    index;               // the cell
+    bit<19>    ecn_depth;           // queue length in packets from which on packets are marked
+    bit<32>    index;               // of the cell
     bool       is_congested;
-    bool       is_owner;            // the cell is the packet's
-    bool       is_new_tensor;       // the cell has the same owner, of an older tensor
+    bool       is_owner;            // the packet owns the cell
+    bool       is_new_tensor;       // the cell has the same owner, with an older tensor
     workers_t  seen_before;         // workers whose packets came earlier
-    bool       is_fresh;            // the packet has a worker that has not come
+    bool       is_fresh;            // the packet has values of a worker that the cell lacks
     bool       is_complete;         // the packet, or the cell it finds, goes to the server
     Operation  operation;
     bool       to_server;

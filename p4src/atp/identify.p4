@@ -1,4 +1,4 @@
-// Finds the job of a packet. A packet of none is forwarded as any other.
+// Finds the job of a packet. A packet without a job is forwarded like any other frame.
 control Identify(in headers_t hdr, inout metadata_t meta) {
     action set_job(bit<1> check_tensor, bit<19> ecn_depth) {
         meta.kind = PacketKind.ATP;

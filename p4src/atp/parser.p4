@@ -18,7 +18,7 @@ parser HotlineParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
         }
     }
 
-    // Servers have the port: workers send to it, and acknowledgements come from it.
+    // ATP_PORT is the port of servers: workers send to it, and acknowledgements come from it.
     state parse_udp {
         packet.extract(hdr.udp);
         transition select(hdr.udp.src_port, hdr.udp.dst_port) {

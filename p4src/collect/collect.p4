@@ -1,5 +1,5 @@
 // Hot parameters whose optimiser is at the servers. The switch publishes copies of the values, and adds up gradients
-// until a server collects them. All but the lanes is hotset's program.
+// until a server collects them. All code but that of the lanes is shared with design hotset.
 #include <core.p4>
 #include <v1model.p4>
 

@@ -20,7 +20,7 @@ control LaneAggregate(in metadata_t meta, inout value_t value, in bit<16> slot, 
         pending.read(held, (bit<32>)slot);
         bit<32> sum = held + value.value;
         pending.write((bit<32>)slot, sum);
-        // Two numbers of one sign have a sum of the other sign. What a server takes away cannot overflow.
+        // Two numbers of one sign have a sum of the other sign. A server's subtraction cannot overflow.
         if (!meta.is_privileged && ((held ^ sum) & (value.value ^ sum))[31:31] == 1) {
             lane_stats.count(LaneEvent.OVERFLOW);
         }

@@ -1,4 +1,4 @@
-// Ethernet, IPv4 and UDP, and the numbers that tell them apart.
+// The headers of Ethernet, IPv4 and UDP, and the numbers of their types.
 #ifndef COMMON_HEADERS_P4
 #define COMMON_HEADERS_P4
 

@@ -1,4 +1,4 @@
-// The preprocessor repeats what exists once for each lane: REPEAT(X) is X(00, 0) X(01, 1) ... up to LANES.
+// The preprocessor repeats code that exists once for each lane: REPEAT(X) is X(00, 0) X(01, 1) ... up to LANES.
 #ifndef REPEAT_P4
 #define REPEAT_P4
 

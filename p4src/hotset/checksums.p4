@@ -1,4 +1,4 @@
-// Of IPv4 only. Agents and switch send UDP checksum 0, since a local socket's is partial until the NIC completes it.
+// IPv4 only. Agents and switch send UDP checksum 0: that of a local socket is partial until the NIC completes it.
 control HotlineVerifyChecksum(inout headers_t hdr, inout metadata_t meta) {
     apply {
         verify_checksum(hdr.ipv4.isValid() && hdr.ipv4.ihl == 5, IPV4_CHECKSUM_FIELDS(hdr.ipv4),

@@ -13,7 +13,7 @@ struct metadata_t {
     bool       is_privileged;
     bool       is_duplicate;
 #ifdef PUBLISHES
-    bool       is_of_words;     // SET, REPLAY, or of an optimiser's state: no lane serves a worker's
+    bool       is_of_words;     // SET, REPLAY, or for optimiser state: lanes serve it for no worker
 #endif
     bit<1>     offload;
     bit<1>     proxy;

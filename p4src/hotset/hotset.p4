@@ -1,4 +1,4 @@
-// The hot set: aggregates the hot parameters of sparse training in the switch, and proxies its connections.
+// The hot set: aggregates the hot parameters of sparse training in the switch, and proxies the workers' connections.
 #include <core.p4>
 #include <v1model.p4>
 

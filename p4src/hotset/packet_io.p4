@@ -1,4 +1,4 @@
-// What precedes a frame between switch and controller.
+// Headers that precede a frame between switch and controller.
 #ifndef PACKET_IO_P4
 #define PACKET_IO_P4
 

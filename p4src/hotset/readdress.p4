@@ -45,7 +45,7 @@ control Readdress(inout headers_t hdr, inout metadata_t meta, inout standard_met
         to_worker();
     }
 
-    // A pull that missed in every lane goes on as it came.
+    // A pull that missed in every lane is forwarded as it came.
     action remove_values() {
         hdr.values.pop_front(LANES);
     }

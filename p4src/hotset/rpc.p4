@@ -1,4 +1,4 @@
-// The RPC on the wire, and what both programs for it, hotset and tofino, call its packets and ends.
+// The RPC on the wire, and the kinds of its packets and its endpoints, for both of its programs (hotset and tofino).
 #ifndef RPC_P4
 #define RPC_P4
 

@@ -1,4 +1,4 @@
-// Decides what kind of packet this is, and drops what is not well-formed. v1model continues with ingress after a
+// Finds the kind of a packet, and drops packets that are not well-formed. v1model continues with ingress after a
 // parser error, so this control checks for one.
 control Validate(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
     bit<16> lane_bytes = 0;     // of all lanes together

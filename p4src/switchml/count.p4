@@ -1,4 +1,4 @@
-// Counts the workers whose packets have not come: from the number of workers down to 0, and again from there.
+// Counts the workers whose packets have not come: from the number of workers down to 0, then from that number again.
 // Retransmissions are not counted.
 control Count(inout metadata_t meta) {
     register<bit<8>>(POOL) remaining;

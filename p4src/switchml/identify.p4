@@ -1,4 +1,4 @@
-// Finds the worker that sent a packet by the packet's addresses. A packet without an entry is forwarded as any other.
+// Finds the worker that sent a packet by the packet's addresses. A packet without entry is forwarded like any frame.
 control Identify(inout headers_t hdr, inout metadata_t meta) {
     action set_worker(bit<16> receiver, bit<16> group, workers_t worker, bit<8> worker_count, bit<1> filter_stale,
                       bit<32> slot_timeout) {
