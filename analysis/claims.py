@@ -1,4 +1,4 @@
-"""Decide which differences are claimed, and what they recommend, by the rules of docs/intervals.md."""
+"""Decide which differences to claim, and derive the recommendation, by the rules of docs/intervals.md."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Claim:
     dropped_rows: int = 0
 
     @property
-    def null_reach(self) -> float:
+    def max_null_change(self) -> float:
         """Largest distance from 0 in the interval of `null`; 0 without an interval."""
         if self.null is None or self.null.ratio_low is None or self.null.ratio_high is None:
             return 0.0
@@ -56,7 +56,7 @@ class Claim:
     def is_noise(self) -> bool:
         assert self.change.ratio is not None
         has_null = self.null is not None and self.null.ratio_low is not None
-        return has_null and abs(self.change.ratio) <= self.null_reach
+        return has_null and abs(self.change.ratio) <= self.max_null_change
 
     @property
     def verdict(self) -> Verdict:
@@ -101,7 +101,7 @@ def claims(summary: Summary, load: str, arm: str) -> dict[str, Claim]:
             null.get(metric.name),
             baseline,
             disturbed.get(metric.kind),
-            # Only times come from the logs.
+            # Of these metrics, only times are read from the logs.
             summary.dropped_rows if metric.kind == "time" else 0,
         )
         for metric in METRICS.values()
@@ -135,14 +135,16 @@ def groups_without_claim(claims_by_metric: Claims) -> list[list[Claim]]:
         claim = claims_by_metric.get(metric.name)
         if claim is None or claim.sign or (metric is LOSS and claim.verdict is Verdict.SAME):
             continue
-        group = next((group for group in groups if _reason(group[0]) == _reason(claim)), [])
+        group = next(
+            (group for group in groups if _reason_without_claim(group[0]) == _reason_without_claim(claim)), []
+        )
         if not group:
             groups.append(group)
         group.append(claim)
     return groups
 
 
-def _reason(claim: Claim) -> tuple[object, ...]:
+def _reason_without_claim(claim: Claim) -> tuple[object, ...]:
     verdict = claim.verdict
     if verdict is Verdict.INVALID:
         return verdict, claim.disturbed, claim.dropped_rows
@@ -211,7 +213,7 @@ def answer(summary: Summary) -> Answer:
         recommend(lead_claims, lead.name in summary.capacity),
         lead_claims | ({} if learning_claim is None else {LOSS.name: learning_claim}),
         [
-            (arm, dict(_operations(summary, load, arm)))
+            (arm, dict(_operation_claims(summary, load, arm)))
             for arm in arms_in_answer(lead.design)
             if not arm.is_lead
         ],
@@ -219,7 +221,7 @@ def answer(summary: Summary) -> Answer:
     )
 
 
-def _operations(summary: Summary, load: str, arm: Arm) -> Iterable[tuple[str, Claim]]:
+def _operation_claims(summary: Summary, load: str, arm: Arm) -> Iterable[tuple[str, Claim]]:
     claims_of_arm = claims(summary, load, arm.name)
     return ((name, claim) for name, claim in claims_of_arm.items() if claim.metric.subject == "operations")
 
@@ -233,20 +235,20 @@ def rows_of(summary: Summary, load: str, arms: Sequence[Arm]) -> Iterator[Row]:
     changes = [summary.loads[load].differences[arm.name] for arm in arms]
     claims_of_arms = [claims(summary, load, arm.name) for arm in arms]
     for metric in shown_in("differences"):
-        comparisons = [item.get(metric.name) for item in changes]
+        comparisons = [changes_of_arm.get(metric.name) for changes_of_arm in changes]
         # The difference of a repetition is noise, neither better nor worse.
         tones: list[Tone] = [
-            "" if arm.is_repetition else tone_of(item, metric)
-            for arm, item in zip(arms, claims_of_arms, strict=True)
+            "" if arm.is_repetition else tone_of(claims_of_arm, metric)
+            for arm, claims_of_arm in zip(arms, claims_of_arms, strict=True)
         ]
-        present = [item for item in comparisons if item is not None]
-        if present:
-            yield metric, present[0].reference, list(zip(arms, comparisons, tones, strict=True))
+        known_comparisons = [comparison for comparison in comparisons if comparison is not None]
+        if known_comparisons:
+            yield metric, known_comparisons[0].reference, list(zip(arms, comparisons, tones, strict=True))
 
 
 def _rows_of_baseline(summary: Summary, load: str) -> Iterator[Row]:
     values = summary.loads[load].arms[summary.reference.name]
     for metric in shown_in("differences"):
         # Values are 0 for pulls of a worker's own model and for idle servers.
-        if metric.place is not None and (value := values.value_of(metric)):
+        if metric.summary_path is not None and (value := values.value_of(metric)):
             yield metric, value, []

@@ -45,7 +45,7 @@ def compare_runs(runs: Sequence[Path]) -> list[ComparedRun]:
         ComparedRun(
             run.resolve().name,
             {load: rate for load, rate in records[run].offered_rate.items() if load in common_loads},
-            {load: _changes(loads[load], first_estimates[load]) for load in common_loads},
+            {load: _changes_since_first_run(loads[load], first_estimates[load]) for load in common_loads},
             {load: differences(loads[load]) for load in common_loads},
         )
         for run, loads in estimates_by_run.items()
@@ -71,7 +71,7 @@ def rounds_of(run: Path, record: RunRecord) -> Loads:
     return estimates_by_load
 
 
-def _changes(
+def _changes_since_first_run(
     other_estimates: dict[str, dict[str, Rounds]], first_estimates: dict[str, dict[str, Rounds]]
 ) -> dict[str, dict[str, Comparison]]:
     return {

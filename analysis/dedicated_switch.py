@@ -1,4 +1,4 @@
-"""Predict a dedicated switch by simulation; the error of predicting the run itself widens the intervals."""
+"""Predict a dedicated switch by simulation; the simulation's error for this run widens the intervals."""
 
 from __future__ import annotations
 

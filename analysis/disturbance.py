@@ -1,4 +1,4 @@
-"""Detect disturbed blocks by CPU time that others took, and by values unusual for the arm.
+"""Detect disturbed blocks by CPU time of other processes, and by values unusual for the arm.
 
 The CPU shares of the hypervisor and of other processes have absolute bounds. Symptoms that the experiment can
 cause itself are bounded relative to the median of the arm's earlier blocks at the same load.
@@ -34,8 +34,8 @@ AFFECTED_BY: Mapping[Kind, frozenset[str] | None] = {
     "time": None,
     "learning": frozenset(),
 }
-"""Kind of metric -> disturbances that distort it; None for all. A process that waits for a CPU sends as many
-packets, and uses as much CPU time, as otherwise."""
+"""Kind of metric -> disturbances that distort it; None for all. Waiting for a CPU changes
+neither the packets that a process sends nor its CPU time."""
 
 
 def reasons(block: Block, earlier: Iterable[Block], cpus: int) -> list[str]:
@@ -94,14 +94,14 @@ def _is_unusual(block: Block, earlier: list[Block], sizes_of: Callable[[Block], 
 
 
 _SYMPTOMS: dict[str, Callable[[Block], Sizes]] = {
-    "pressure": lambda block: {"": (_share(block, block.pressure_ms), NORMAL_WAITING)},
+    "pressure": lambda block: {"": (_share_of_block(block, block.pressure_ms), NORMAL_WAITING)},
     "run queue": lambda block: {
-        name: (_share(block, ms), NORMAL_WAITING) for name, ms in block.run_queue_ms.items()
+        name: (_share_of_block(block, ms), NORMAL_WAITING) for name, ms in block.run_queue_ms.items()
     },
     "retransmissions": lambda block: {"": (block.retransmissions, NORMAL_RETRANSMISSIONS)},
     "lateness": lambda block: {"": (block.max_lateness_ns, block.period_ns)},
 }
 
 
-def _share(block: Block, ms: float) -> float:
+def _share_of_block(block: Block, ms: float) -> float:
     return ms / block.duration_ms if block.duration_ms else 0.0

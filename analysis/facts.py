@@ -39,7 +39,7 @@ class Operations:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """The minimum capacity of all arms over a run, in steps/s."""
+    """The lowest capacity of any arm, in steps/s, at several times of a run."""
 
     first: float
     later: Sequence[tuple[str, float]]
@@ -76,7 +76,9 @@ def facts(summary: Summary) -> Facts:
             for codec, cost in summary.agents.items()
             if compiled is not None and codec != FAST
         ],
-        operations=[operations for load in summary.loads for operations in _operations(summary, load)],
+        operations=[
+            operations for load in summary.loads for operations in _operations_at_load(summary, load)
+        ],
         capacity=capacity_by_arm(summary.capacity) if checks else {},
         drift=Drift(
             min_capacity(summary.capacity),
@@ -93,17 +95,19 @@ def facts(summary: Summary) -> Facts:
     )
 
 
-def _operations(summary: Summary, load: str) -> Iterator[Operations]:
+def _operations_at_load(summary: Summary, load: str) -> Iterator[Operations]:
     for baseline, arms in arms_by_reference(summary.loads[load].differences).items():
         claims_by_arm = [
-            (arm.name, _with_intervals(summary, load, arm.name)) for arm in arms if not arm.is_repetition
+            (arm.name, _claims_with_intervals(summary, load, arm.name))
+            for arm in arms
+            if not arm.is_repetition
         ]
         arms_with_claims = [(arm, claims) for arm, claims in claims_by_arm if claims]
         if arms_with_claims:
             yield Operations(load, baseline, arms_with_claims)
 
 
-def _with_intervals(summary: Summary, load: str, arm: str) -> list[Claim]:
+def _claims_with_intervals(summary: Summary, load: str, arm: str) -> list[Claim]:
     claims_by_metric = claims(summary, load, arm)
     operation_claims = [
         claims_by_metric[metric.name]

@@ -54,7 +54,7 @@ def forest(summary: Summary, predicted: Prediction | None) -> list[ForestRow]:
         for name, title in TITLES.items()
         if (effect := _effect(measured.get(name))) is not None or name in dedicated
     ]
-    capacity = _capacity(summary, predicted)
+    capacity = _capacity_row(summary, predicted)
     return [*rows, capacity] if rows and capacity is not None else rows
 
 
@@ -69,7 +69,7 @@ def _effect(claim: Claim | None) -> Effect | None:
     return Effect(claim.change.ratio, change.ratio_low, change.ratio_high, claim.tone)
 
 
-def _capacity(summary: Summary, predicted: Prediction | None) -> ForestRow | None:
+def _capacity_row(summary: Summary, predicted: Prediction | None) -> ForestRow | None:
     measured = _measured_capacity(summary)
     dedicated = None
     if predicted is not None:

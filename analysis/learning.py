@@ -1,9 +1,9 @@
 """Compare how well each arm's model learns with its baseline's (docs/intervals.md).
 
-Arms that keep their parameters in the same place, at the servers or the hottest in the switch, repeat the
+Arms with the same placement of parameters (all at the servers, or the hottest in the switch) repeat the
 same training, and differ only by the asynchrony of their workers. Their spread gives the interval, by
 Student's t with as many degrees of freedom as there are repetitions. An arm that is compared with a
-baseline of its own kind is left out of the spread, since that spread judges its difference.
+baseline of the same placement is left out of the spread by which its difference is judged.
 
 Losses are those of the mini-batches, or in a run of a script those that its workers report.
 """
@@ -29,7 +29,7 @@ FILE = "reports.jsonl"
 """File in a run's folder with JSON lines: arm, rank of the worker, report number (from 0), loss, and more."""
 
 MIN_REPORTS = 5
-"""Minimum number of reports of every arm to compare models, which have hardly learned anything before."""
+"""Minimum number of reports of every arm to compare models; with fewer, they have hardly learned anything."""
 
 Curves = Mapping[str, Sequence[float]]
 """Arm -> loss by report: the mean over the reporting workers, up to the last report that all of them have."""
@@ -125,10 +125,13 @@ def read_curves(run: Path) -> Curves:
             losses_by_report[report["arm"]][report["rank"]].append(float(report["loss"]))
         except (ValueError, KeyError, TypeError) as error:
             raise AnalysisError(f"{file}:{number}: expected a report, got {line[:80]!r}: {error}") from None
-    return {arm.name: _mean(losses_by_report[arm.name].values()) for arm in arms_in_order(losses_by_report)}
+    return {
+        arm.name: _mean_by_report(losses_by_report[arm.name].values())
+        for arm in arms_in_order(losses_by_report)
+    }
 
 
-def _mean(losses_of_workers: Collection[Sequence[float]]) -> list[float]:
+def _mean_by_report(losses_of_workers: Collection[Sequence[float]]) -> list[float]:
     reports = min(map(len, losses_of_workers))
     means: list[float] = np.mean([losses[:reports] for losses in losses_of_workers], axis=0).tolist()
     return means

@@ -64,7 +64,7 @@ class LiveLatencies:
         self._operations: dict[str, dict[int, pl.DataFrame]] = defaultdict(dict)
         self._rpcs: dict[str, pl.DataFrame] = defaultdict(lambda: pl.DataFrame(schema=_SCHEMAS["rpc"]))
         """Arm -> RPCs of its newest block, and of a block whose operations have not been read yet."""
-        self._newest: dict[str, BlockLatency] = {}
+        self._newest_latencies: dict[str, BlockLatency] = {}
 
     def read(self) -> list[BlockLatency]:
         changed: set[str] = set()
@@ -78,8 +78,8 @@ class LiveLatencies:
             self._rpcs[arm] = pl.concat([self._rpcs[arm], rows])
             changed.add(arm)
         for arm in changed & set(self._operations):
-            self._update(arm)
-        return [self._newest[arm.name] for arm in arms_in_order(self._newest)]
+            self._update_newest(arm)
+        return [self._newest_latencies[arm.name] for arm in arms_in_order(self._newest_latencies)]
 
     def _read_new(self, log: str) -> Iterator[pl.DataFrame]:
         part_files = set(self._parts.glob(f"{log}-worker-*.parquet"))
@@ -90,20 +90,20 @@ class LiveLatencies:
         for files in files_of_worker.values():
             # Part numbers have no leading zeros.
             for file in sorted(files, key=lambda file: (len(file.name), file.name))[-_MAX_PARTS:]:
-                rows = _read(file, _SCHEMAS[log])
+                rows = _read_part(file, _SCHEMAS[log])
                 if not rows.is_empty():
                     yield rows
 
-    def _update(self, arm: str) -> None:
+    def _update_newest(self, arm: str) -> None:
         parts = list(self._operations[arm].values())
         newest = max(parts, key=_start_us)
-        operations = pl.concat(rows for rows in parts if _block(rows) == _block(newest))
+        operations = pl.concat(rows for rows in parts if _round_and_load(rows) == _round_and_load(newest))
         # A repeated block has the same round and load as the first attempt, whose RPCs were sent earlier.
         self._rpcs[arm] = self._rpcs[arm].filter(pl.col("t_send_us") >= _start_us(operations))
-        self._newest[arm] = _latency(arm, operations, self._rpcs[arm])
+        self._newest_latencies[arm] = _block_latency(arm, operations, self._rpcs[arm])
 
 
-def _read(file: Path, schema: pl.Schema) -> pl.DataFrame:
+def _read_part(file: Path, schema: pl.Schema) -> pl.DataFrame:
     try:
         return pl.read_parquet(file, columns=list(schema), glob=False).filter(pl.col("round") >= 0)
     except FileNotFoundError:
@@ -112,7 +112,7 @@ def _read(file: Path, schema: pl.Schema) -> pl.DataFrame:
         raise DataError(f"{file}: cannot be read: {reason_of(error)}") from error
 
 
-def _block(rows: pl.DataFrame) -> tuple[int, float]:
+def _round_and_load(rows: pl.DataFrame) -> tuple[int, float]:
     return rows.item(0, "round"), rows.item(0, "load")
 
 
@@ -121,8 +121,8 @@ def _start_us(operations: pl.DataFrame) -> int:
     return start_us
 
 
-def _latency(arm: str, operations: pl.DataFrame, rpcs: pl.DataFrame) -> BlockLatency:
-    round_number, load = _block(operations)
+def _block_latency(arm: str, operations: pl.DataFrame, rpcs: pl.DataFrame) -> BlockLatency:
+    round_number, load = _round_and_load(operations)
     measured = operations.filter("measured")
     rounds = complete_rounds(measured, [arm])
     estimates = by_round("operations", measured, [arm], rounds, _LATENCIES)[arm] if rounds else {}

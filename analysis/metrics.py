@@ -53,7 +53,7 @@ class Metric:
     tolerance: float = 0.0005
     """Share of the baseline's value up to which arms count as equal; the default is shown as 0.0 %."""
     is_compared: bool = True
-    place: str | None = ""
+    summary_path: str | None = ""
     """Dotted path in an arm of `summary.json`; empty for the metric's name, None if arms do not have it."""
     goal: float | None = None
     """Half width of the interval, as a share of the baseline, below which a run may end."""
@@ -83,35 +83,36 @@ def latencies(op: str | None = None) -> dict[str, pl.Expr]:
     return {"mean": latency.mean(), **quantiles}
 
 
-def _latencies(
+def _latency_metrics(
     name: str, place: str, log: Log, op: str | None, fields_by_estimate: Mapping[str, Any]
 ) -> Iterator[Metric]:
     for estimate, quantity in latencies(op).items():
         fields = fields_by_estimate.get(estimate, fields_by_estimate.get("others", {}))
         label, path = f"{name} {estimate}", f"{place}.{estimate}"
         yield Metric(
-            label.replace(" ", "_").lower(), label, "µs", "time", quantity, log, place=path, **fields
+            label.replace(" ", "_").lower(), label, "µs", "time", quantity, log, summary_path=path, **fields
         )
 
 
-def _transfers(op: str, ops: str) -> Iterator[Metric]:
+def _transfer_metrics(op: str, ops: str) -> Iterator[Metric]:
     fields_by_estimate = {
         "mean": {"shown": ("differences", "answer", "cluster", "compare"), "goal": 0.03,
                  "subject": "operations", "noun": ops},
         "p99": {"shown": ("differences", "cluster"), "goal": 0.1,
                 "subject": "operations", "noun": f"the p99 of {ops}"},
     }  # fmt: skip
-    yield from _latencies(op, f"op_latency_us.{op}", "operations", op, fields_by_estimate)
+    yield from _latency_metrics(op, f"op_latency_us.{op}", "operations", op, fields_by_estimate)
 
 
 # fmt: off
 PS_PROC_CPU = Metric(
     "ps_proc_cpu_us_per_step", "PS_proc CPU", "µs", "cpu", lambda block: block.servers.proc_cpu_ns / 1e3,
-    place="ps_proc_us_per_step.cpu",
+    summary_path="ps_proc_us_per_step.cpu",
 )
 PS_CPU = Metric(
     "ps_cpu_us_per_step", "PS CPU/step", "µs", "cpu", lambda block: block.servers.cpu_s * 1e6,
-    place=None, shown=("differences", "answer", "cluster", "compare"), subject="servers", noun="CPU a step",
+    summary_path=None, shown=("differences", "answer", "cluster", "compare"),
+    subject="servers", noun="CPU a step",
 )
 PS_PACKETS = Metric(
     "ps_packets_per_step", "packets to PS/step", "", "count", lambda block: block.servers.packets,
@@ -124,25 +125,27 @@ RPCS = Metric(
 )
 WORKER_CPU = Metric(
     "worker_cpu_us_per_step", "worker CPU/step", "µs", "cpu", lambda block: block.worker_cpu_s * 1e6,
-    place=None, shown=("differences", "answer", "cluster", "compare"), subject="workers", noun="CPU a step",
+    summary_path=None, shown=("differences", "answer", "cluster", "compare"),
+    subject="workers", noun="CPU a step",
 )
 LOSS = Metric("loss", "mean log loss", "", "learning", None, format=".4f", tolerance=0.01)
 """The loss, a metric of the whole run: an arm trains one model at all loads (`analysis.learning`)."""
 
-_HIDDEN: Mapping[str, Any] = {"shown": (), "is_compared": False}
+_HIDDEN_FIELDS: Mapping[str, Any] = {"shown": (), "is_compared": False}
 METRICS = {metric.name: metric for metric in (
-    *_transfers("pull", "pulls"),
-    *_transfers("push", "pushes"),
-    *_latencies("step", "step_latency_us", "operations", "step", {"mean": {}, "others": {"shown": ()}}),
-    *_latencies("RPC", "rpc_latency_us", "rpc", None,
-                {"mean": {"shown": ("differences", "compare")}, "others": _HIDDEN}),
+    *_transfer_metrics("pull", "pulls"),
+    *_transfer_metrics("push", "pushes"),
+    *_latency_metrics("step", "step_latency_us", "operations", "step", {"mean": {}, "others": {"shown": ()}}),
+    *_latency_metrics("RPC", "rpc_latency_us", "rpc", None,
+                {"mean": {"shown": ("differences", "compare")}, "others": _HIDDEN_FIELDS}),
     Metric("ps_proc_wall_us_per_step", "PS_proc/step", "µs", "time",
-           lambda block: block.servers.proc_wall_ns / 1e3, place="ps_proc_us_per_step.wall", **_HIDDEN),
+           lambda block: block.servers.proc_wall_ns / 1e3, summary_path="ps_proc_us_per_step.wall",
+           **_HIDDEN_FIELDS),
     PS_PROC_CPU,
     PS_CPU,
     Metric("ps_cpu_without_switch_us_per_step", "PS w/o switch", "", "cpu",
            lambda block: nan if block.program_s is None
-           else (block.servers.cpu_s - block.program_s.of_servers) * 1e6, place=None),
+           else (block.servers.cpu_s - block.program_s.of_servers) * 1e6, summary_path=None),
     PS_PACKETS,
     Metric("ps_bytes_per_step", "bytes to PS/step", "", "count", lambda block: block.servers.bytes,
            shown=("differences", "answer"), subject="servers", noun="bytes"),
@@ -151,13 +154,13 @@ METRICS = {metric.name: metric for metric in (
     Metric("worker_cpu_without_switch_us_per_step", "worker w/o switch", "", "cpu",
            lambda block: nan if block.program_s is None
            else (block.worker_cpu_s - block.program_s.of_workers) * 1e6,
-           place=None, shown=("differences", "answer"),
+           summary_path=None, shown=("differences", "answer"),
            subject="workers", noun="CPU without the switch's program"),
     *(Metric(name, name, "", "time", pl.col(f"{name}_us").cast(pl.Float64).mean(), "rpc", format=",.1f",
-             place=f"metrics_us.{name}", is_compared=False, shown=("breakdown",))
+             summary_path=f"metrics_us.{name}", is_compared=False, shown=("breakdown",))
       for name in (*RPC_METRICS, "switch")),
     *(Metric(name, label, unit, "time", quantity, per=per, format=form,
-             place=f"durability.{name}", is_compared=False, shown=("durability",))
+             summary_path=f"durability.{name}", is_compared=False, shown=("durability",))
       for name, label, unit, form, quantity, per in (
           ("commits_per_step", "commits/step", "", ",.1f",
            lambda block: block.servers.commits, lambda block: block.steps),
@@ -175,12 +178,12 @@ METRICS = {metric.name: metric for metric in (
 # fmt: on
 
 
-def shown_in(place: Shown) -> list[Metric]:
-    return [metric for metric in METRICS.values() if place in metric.shown]
+def shown_in(table: Shown) -> list[Metric]:
+    return [metric for metric in METRICS.values() if table in metric.shown]
 
 
-def mentioned_in(place: Shown, subject: Subject) -> list[Metric]:
-    metrics = [metric for metric in shown_in(place) if metric.subject == subject]
+def mentioned_in(table: Shown, subject: Subject) -> list[Metric]:
+    metrics = [metric for metric in shown_in(table) if metric.subject == subject]
     return sorted(metrics, key=lambda metric: ("count", "cpu", "time").index(metric.kind))
 
 

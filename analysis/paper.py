@@ -1,4 +1,4 @@
-"""A table of what [DDL] found and what a run or cluster shows, without and with offload."""
+"""A table of the findings of [DDL] and of a run or cluster, without and with offload."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from analysis.figures.correlation import arithmetic_share
-from analysis.figures.coverage import PAPERS_TOP_K
+from analysis.figures.coverage import PAPER_TOP_K
 from analysis.figures.model import Fact, Figure
 from analysis.summary import Summary
 from foundation.designs.arms import arms_in_order
@@ -42,23 +42,23 @@ def columns(arms: Sequence[str]) -> dict[str, str]:
 def findings(arms: Sequence[str], figures: Sequence[Figure], summary: Summary | None) -> list[Finding]:
     facts = {figure.name: figure.facts for figure in figures}
     rows = [
-        Finding(quantity, paper, tuple(_cell(format_cell, facts, arm) for arm in columns(arms)))
+        Finding(quantity, paper, tuple(_format_or_dash(format_cell, facts, arm) for arm in columns(arms)))
         for quantity, paper, format_cell in _ROWS
     ]
     rows += [
         Finding(
-            f"updates by the top {PAPERS_TOP_K:,} parameters, {source}",
+            f"updates by the top {PAPER_TOP_K:,} parameters, {source}",
             "50 % (R1), 70 % (R2)",
             (percent(share), *["–"] * (len(columns(arms)) - 1)),
         )
         for (source,), share in facts.get("fig-10", {}).items()
     ]
     if summary is not None:
-        rows += list(_offload(arms, summary))
+        rows += list(_offload_findings(arms, summary))
     return [finding for finding in rows if set(finding.measured) != {"–"}]
 
 
-def _offload(arms: Sequence[str], summary: Summary) -> Sequence[Finding]:
+def _offload_findings(arms: Sequence[str], summary: Summary) -> Sequence[Finding]:
     load = next(iter(summary.loads.values()))
 
     def reduction(arm: str, metric: str) -> str:
@@ -87,17 +87,17 @@ def percent(share: float, digits: int = 1) -> str:
     return f"{round(100 * share, digits) + 0.0:.{digits}f} %".replace("-", "−")
 
 
-def _tail(facts: Facts, arm: str) -> str:
+def _format_tail(facts: Facts, arm: str) -> str:
     quantiles = facts["fig-04"]
     return ", ".join(f"× {quantiles[arm, op, 'p99'] / quantiles[arm, op, 'p50']:.1f}" for op in TRANSFERS)
 
 
-def _push_to_pull(facts: Facts, arm: str) -> str:
+def _format_push_to_pull(facts: Facts, arm: str) -> str:
     quantiles = facts["fig-04"]
     return f"× {quantiles[arm, 'push', 'p50'] / quantiles[arm, 'pull', 'p50']:.2f}"
 
 
-def _dominant(op: str) -> Callable[[Facts, str], str]:
+def _largest_metrics_formatter(op: str) -> Callable[[Facts, str], str]:
     def format_metrics(facts: Facts, arm: str) -> str:
         means = {metric: facts["fig-05"][arm, op, metric] for metric in METRICS}
         largest = sorted(means, key=means.__getitem__, reverse=True)[:2]
@@ -107,23 +107,23 @@ def _dominant(op: str) -> Callable[[Facts, str], str]:
     return format_metrics
 
 
-def _requests(facts: Facts, arm: str) -> str:
+def _format_request_sizes(facts: Facts, arm: str) -> str:
     return ", ".join(f"{facts['fig-05'][arm, op, 'request']:,.0f} B" for op in TRANSFERS)
 
 
-def _responses(facts: Facts, arm: str) -> str:
+def _format_response_sizes(facts: Facts, arm: str) -> str:
     return ", ".join(f"{facts['fig-06'][arm, op, 'p50']:,.0f} B" for op in TRANSFERS)
 
 
-def _interval(facts: Facts, arm: str) -> str:
+def _format_interval(facts: Facts, arm: str) -> str:
     return ", ".join(f"{facts['fig-07a'][arm, q]:,.0f} µs" for q in ("p50", "p99"))
 
 
-def _concurrency(facts: Facts, arm: str) -> str:
+def _format_concurrency(facts: Facts, arm: str) -> str:
     return ", ".join(f"{facts['fig-07b'][arm, q]:,.0f}" for q in ("p50", "p99"))
 
 
-def _arithmetic(facts: Facts, arm: str) -> str:
+def _format_arithmetic_share(facts: Facts, arm: str) -> str:
     pull, push = (facts["fig-05"][arm, op, "ps_proc"] for op in TRANSFERS)
     share = arithmetic_share(pull, push)
     return percent(share) if share > 0 else "below noise"
@@ -131,19 +131,23 @@ def _arithmetic(facts: Facts, arm: str) -> str:
 
 Formatter = Callable[[Facts, str], str]
 _ROWS: Sequence[tuple[str, str, Formatter]] = (
-    ("p99 of an RPC's latency / p50: pull, push (Fig. 4)", "heavy tails", _tail),
-    ("median push / median pull (Fig. 4)", "above 1", _push_to_pull),
-    ("largest metrics of a pull (Fig. 5)", "PS_proc, N_tx", _dominant("pull")),
-    ("largest metrics of a push (Fig. 5)", "PS_proc, N_tx", _dominant("push")),
-    ("mean request: pull, push", "100–200 B", _requests),
-    ("median response: pull, push (Fig. 6)", "large, small", _responses),
-    ("interval of a worker's RPCs at a server: p50, p99 (Fig. 7a)", "very short, a few long", _interval),
-    ("workers at one server within 1,000 µs: p50, p99 (Fig. 7b)", "50–200", _concurrency),
-    ("arithmetic's share of a push's PS_proc (§3.2)", "at most 2.5 %", _arithmetic),
+    ("p99 of an RPC's latency / p50: pull, push (Fig. 4)", "heavy tails", _format_tail),
+    ("median push / median pull (Fig. 4)", "above 1", _format_push_to_pull),
+    ("largest metrics of a pull (Fig. 5)", "PS_proc, N_tx", _largest_metrics_formatter("pull")),
+    ("largest metrics of a push (Fig. 5)", "PS_proc, N_tx", _largest_metrics_formatter("push")),
+    ("mean request: pull, push", "100–200 B", _format_request_sizes),
+    ("median response: pull, push (Fig. 6)", "large, small", _format_response_sizes),
+    (
+        "interval of a worker's RPCs at a server: p50, p99 (Fig. 7a)",
+        "very short, a few long",
+        _format_interval,
+    ),
+    ("workers at one server within 1,000 µs: p50, p99 (Fig. 7b)", "50–200", _format_concurrency),
+    ("arithmetic's share of a push's PS_proc (§3.2)", "at most 2.5 %", _format_arithmetic_share),
 )
 
 
-def _cell(format_cell: Formatter, facts: Facts, arm: str) -> str:
+def _format_or_dash(format_cell: Formatter, facts: Facts, arm: str) -> str:
     try:
         return format_cell(facts, arm)
     except (KeyError, ZeroDivisionError):

@@ -54,7 +54,7 @@ class ServerUse(_Model):
 
 ANY = "any"
 """Placement of a process that may run on any CPU."""
-_STRAY = 0.01
+_MAX_STRAY_SHARE = 0.01
 """Share of the program's time on other CPUs up to which it is ignored."""
 
 
@@ -80,17 +80,17 @@ class ProgramUse(_Model):
 
     @property
     def is_on_senders_cpus(self) -> bool:
-        return self.workers + self.servers >= (1 - _STRAY) * self.total
+        return self.workers + self.servers >= (1 - _MAX_STRAY_SHARE) * self.total
 
     @property
     def of_workers(self) -> float:
         """Part of the workers' CPU time that the program took, in s; NaN if it is unknown."""
-        return self.workers if self.on_workers <= _STRAY * self.total else nan
+        return self.workers if self.on_workers <= _MAX_STRAY_SHARE * self.total else nan
 
     @property
     def of_servers(self) -> float:
         """Part of the servers' CPU time that the program took, in s; NaN if it is unknown."""
-        return self.servers if self.on_servers <= _STRAY * self.total else nan
+        return self.servers if self.on_servers <= _MAX_STRAY_SHARE * self.total else nan
 
 
 class Block(_Model):
@@ -155,15 +155,15 @@ class Staleness(_Model):
         for server in servers:
             copies.update({int(limit): n for limit, n in server["copies"].items()})
         limits = np.array(sorted(copies), np.int64)
-        below = np.cumsum([copies[limit] for limit in limits.tolist()])
-        total = int(below[-1]) if len(below) else 0
+        cumulative_counts = np.cumsum([copies[limit] for limit in limits.tolist()])
+        total = int(cumulative_counts[-1]) if len(cumulative_counts) else 0
         p50, p99 = (
-            float(limits[np.searchsorted(below, share * total)]) / 1e6 if total else 0.0
+            float(limits[np.searchsorted(cumulative_counts, share * total)]) / 1e6 if total else 0.0
             for share in (0.5, 0.99)
         )
-        oldest = max(server["oldest_ns"] for server in servers) / 1e6
+        oldest_ms = max(server["oldest_ns"] for server in servers) / 1e6
         return cls(
-            copies=total, p50_ms=min(p50, oldest), p99_ms=min(p99, oldest), oldest_ms=oldest,
+            copies=total, p50_ms=min(p50, oldest_ms), p99_ms=min(p99, oldest_ms), oldest_ms=oldest_ms,
             bound_ms=servers[0]["bound_ns"] / 1e6, late=sum(server["late"] for server in servers),
             rpcs=sum(server["rpcs"] for server in servers),
         )  # fmt: skip
@@ -178,7 +178,7 @@ class Accounting(_Model):
     unknown: int
     """Lanes in unanswered pushes of workers that ended early."""
     mismatched_keys: int
-    """Keys for which the sum of what workers sent differs, modulo 2^32, from what PS and switch hold."""
+    """Keys for which the sum of what workers sent differs, modulo 2^32, from that of PS and switch."""
     overflows: int
     changed_arms: list[str] = Field(default_factory=list)
     collected: int | None = None
@@ -297,7 +297,7 @@ def min_capacity(capacity: Mapping[str, float]) -> float:
     return min(capacity_by_arm(capacity).values())
 
 
-class _Arms(BaseModel):
+class _JobsByArm(BaseModel):
     jobs: dict[str, int]
 
 
@@ -306,7 +306,7 @@ def read_record(run: Path) -> RunRecord:
     try:
         text = file.read_bytes()
         with suppress(ValidationError):
-            if message := renamed_arm(_Arms.model_validate_json(text).jobs):
+            if message := renamed_arm(_JobsByArm.model_validate_json(text).jobs):
                 raise AnalysisError(f"{file}: {message}")
         return RunRecord.model_validate_json(text)
     except FileNotFoundError:

@@ -44,8 +44,8 @@ def answers(summary: Summary) -> list[AnswerText]:
     if predicted is None:
         return [measured]
     dedicated = AnswerText(
-        title=_line("dedicated_title", predicted, summary=summary),
-        headline=_line("headline", predicted, summary=summary),
+        title=_render_line("dedicated_title", predicted, summary=summary),
+        headline=_render_line("headline", predicted, summary=summary),
         is_trusted=True,
         sentences=tuple(sentences("dedicated_sentences", predicted, summary=summary)),
     )
@@ -56,13 +56,13 @@ def measured_answer(summary: Summary) -> AnswerText:
     result_answer, context = answer(summary), {"summary": summary, "run": facts(summary)}
     lines = sentences("answer_sentences", result_answer, **context)
     if not summary.is_sound:
-        headline = _line("broken", **context)
+        headline = _render_line("broken", **context)
     elif result_answer.lead is None and lines:
         headline = sentence_text(lines.pop(0))
     else:
-        headline = _line("headline", result_answer, **context)
+        headline = _render_line("headline", result_answer, **context)
     return AnswerText(
-        title=_line("title", result_answer, **context),
+        title=_render_line("title", result_answer, **context),
         headline=headline,
         is_trusted=summary.is_sound,
         sentences=tuple(lines),
@@ -87,7 +87,7 @@ def result(record: RunRecord, summary: Summary) -> Result:
     errors = [] if predicted is None else _prediction_errors(summary, predicted)
     notes = texts("first_screen_notes", answer(summary), bool(rows), predicted is not None, **context)
     return Result(
-        title=_line("result_title", record, summary=summary),
+        title=_render_line("result_title", record, summary=summary),
         verdict=answer_texts[0].headline,
         is_trusted=answer_texts[0].is_trusted,
         rows=rows,
@@ -104,7 +104,7 @@ def _prediction_errors(
     return [check for check in predicted.misses if not measured[check[0].name].is_noise]
 
 
-def _line(macro: str, *arguments: object, **context: object) -> str:
+def _render_line(macro: str, *arguments: object, **context: object) -> str:
     [line] = texts(macro, *arguments, **context)
     return line
 
@@ -119,7 +119,7 @@ def write_report(run: Path, record: RunRecord, summary: Summary, progress: Progr
     run_result, is_virtual = result(record, summary), record.simulation is not None
     page = Page(
         title=run_result.title,
-        subtitle=_line("page_title", run.name, record),
+        subtitle=_render_line("page_title", run.name, record),
         first=FirstScreen(
             run_result.verdict,
             run_result.is_trusted,
@@ -136,21 +136,21 @@ def write_report(run: Path, record: RunRecord, summary: Summary, progress: Progr
         reference=summary.reference.name,
         differences=[table for name in summary.loads for table in differences(summary, name)],
         worse_metrics=[line for name in summary.loads for line in worse_metrics(summary, name)],
-        nothing_worse=_line("nothing_worse", summary=summary),
+        nothing_worse=_render_line("nothing_worse", summary=summary),
         facts=[*fact_sentences(summary), *caveats(is_virtual)],
         how_to_read=how_to_read(summary, is_virtual),
         glossary=glossary(summary.run_arms),
         plots=[plot(figure) for figure in drawn_figures],
         record=record.model_dump_json(indent=2, exclude={"blocks", "repeated_blocks"}),
     )
-    results = summary.model_dump(mode="json") | {"answers": list(map(_as_json, answer_texts))}
+    results = summary.model_dump(mode="json") | {"answers": list(map(_answer_fields, answer_texts))}
     write_text(run / "summary.json", json.dumps(results, indent=2) + "\n")
     report = run / "report.html"
     write_text(report, build(page))
     return report
 
 
-def _as_json(answer_text: AnswerText) -> dict[str, object]:
+def _answer_fields(answer_text: AnswerText) -> dict[str, object]:
     return answer_text.model_dump(exclude={"sentences"}) | {"sentences": answer_text.texts()}
 
 
@@ -178,7 +178,7 @@ def paper_table(source: Source, drawn_figures: Sequence[Figure], summary: Summar
 
 
 def what_was_run(record: RunRecord, summary: Summary) -> list[tuple[str, str]]:
-    return pairs("what_was_run", record, _frame_us(record), summary=summary)
+    return pairs("what_was_run", record, _program_us_per_frame(record), summary=summary)
 
 
 def how_to_read(summary: Summary, is_virtual: bool) -> list[str]:
@@ -199,7 +199,7 @@ def _log_summary(source: Source) -> list[tuple[str, str]]:
     return pairs("what_was_logged", totals.collect(engine="streaming").row(0, named=True))
 
 
-def _frame_us(record: RunRecord) -> float | None:
+def _program_us_per_frame(record: RunRecord) -> float | None:
     ports = (record.switch or {}).get("ports", {}).values()
     frames = sum(port["rx"] - port["rx_dropped"] for port in ports)
     ns = sum(port.get("program_ns", 0) for port in ports)
@@ -208,25 +208,25 @@ def _frame_us(record: RunRecord) -> float | None:
 
 def differences(summary: Summary, name: str) -> Iterator[Table]:
     load = summary.loads[name]
-    for baseline, arms in by_baseline(summary, load).items():
+    for baseline, arms in arms_by_baseline(summary, load).items():
         rows: list[Row] = [
             (
                 metric.title,
                 plain(metric.format_value(value)),
-                *(_cell(change, tone) for _, change, tone in cells),
+                *(_difference_cell(change, tone) for _, change, tone in cells),
             )
             for metric, value, cells in rows_of(summary, name, arms)
         ]
         head = ("", baseline, *(arm.name for arm in arms))
-        title = _line("table_title", name, baseline, summary=summary)
+        title = _render_line("table_title", name, baseline, summary=summary)
         yield Table(title, head, rows, texts("table_notes" if rows else "no_round", load))
 
 
-def by_baseline(summary: Summary, load: LoadSummary) -> dict[str, list[Arm]]:
+def arms_by_baseline(summary: Summary, load: LoadSummary) -> dict[str, list[Arm]]:
     return arms_by_reference(load.differences) or {summary.reference.name: []}
 
 
-def _cell(change: Comparison | None, tone: Tone) -> Sentence:
+def _difference_cell(change: Comparison | None, tone: Tone) -> Sentence:
     return plain("–") if change is None or change.ratio is None else (difference(change, tone),)
 
 
@@ -236,7 +236,7 @@ def durability(summary: Summary) -> Table:
         (metric.title, *(plain(metric.format_value(summary.arms[arm].value_of(metric))) for arm in arms))
         for metric in shown_in("durability")
     ]
-    title = _line("durability_title", summary=summary)
+    title = _render_line("durability_title", summary=summary)
     return Table(title, ("", *arms), rows, texts("durability_note"))
 
 

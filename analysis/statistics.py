@@ -73,13 +73,13 @@ def min_rounds(alpha: float) -> int:
 def compare_paired(arm: Rounds, baseline: Rounds, alpha: float = ALPHA) -> Comparison:
     """Compare two arms' rounds. Bounds are None below `min_rounds(alpha)` rounds, ratios for baseline 0."""
     if (arm > 0).all() and (baseline > 0).all():
-        return _geometric(arm, baseline, alpha)
-    return _arithmetic(arm, baseline, alpha)
+        return _compare_geometric_means(arm, baseline, alpha)
+    return _compare_arithmetic_means(arm, baseline, alpha)
 
 
-def _geometric(arm: Rounds, baseline: Rounds, alpha: float) -> Comparison:
+def _compare_geometric_means(arm: Rounds, baseline: Rounds, alpha: float) -> Comparison:
     logs = np.log(arm / baseline)
-    low, high = _bounds(logs, alpha)
+    low, high = _interval_or_none(logs, alpha)
     return comparison_of_logarithms(np.log(baseline).mean(), logs.mean(), low, high)
 
 
@@ -100,9 +100,9 @@ def comparison_of_logarithms(
     )
 
 
-def _arithmetic(arm: Rounds, baseline: Rounds, alpha: float) -> Comparison:
+def _compare_arithmetic_means(arm: Rounds, baseline: Rounds, alpha: float) -> Comparison:
     reference, difference = float(baseline.mean()), float((arm - baseline).mean())
-    low, high = _bounds(arm - baseline, alpha)
+    low, high = _interval_or_none(arm - baseline, alpha)
     ratio, ratio_low, ratio_high = (
         None if bound is None or not reference else bound / reference for bound in (difference, low, high)
     )
@@ -121,16 +121,16 @@ def _arithmetic(arm: Rounds, baseline: Rounds, alpha: float) -> Comparison:
 def compare_unpaired(other_run: Rounds, first_run: Rounds) -> Comparison:
     """Compare two runs, by Welch's interval from `MIN_ROUNDS` rounds on; ratios are None if a round is 0."""
     if not ((other_run > 0).all() and (first_run > 0).all()):
-        return _arithmetic_unpaired(other_run, first_run)
+        return _compare_unpaired_means(other_run, first_run)
     logs, reference = np.log(other_run), np.log(first_run)
     return comparison_of_logarithms(
-        reference.mean(), logs.mean() - reference.mean(), *_welch(logs, reference)
+        reference.mean(), logs.mean() - reference.mean(), *_welch_interval(logs, reference)
     )
 
 
-def _arithmetic_unpaired(other_run: Rounds, first_run: Rounds) -> Comparison:
+def _compare_unpaired_means(other_run: Rounds, first_run: Rounds) -> Comparison:
     reference, value = float(first_run.mean()), float(other_run.mean())
-    low, high = _welch(other_run, first_run)
+    low, high = _welch_interval(other_run, first_run)
     return Comparison(
         reference=reference,
         value=value,
@@ -143,7 +143,7 @@ def _arithmetic_unpaired(other_run: Rounds, first_run: Rounds) -> Comparison:
     )
 
 
-def _welch(other_run: Rounds, first_run: Rounds) -> tuple[float | None, float | None]:
+def _welch_interval(other_run: Rounds, first_run: Rounds) -> tuple[float | None, float | None]:
     """Return the 95 % interval of the difference of two means with different variances."""
     if min(len(other_run), len(first_run)) < MIN_ROUNDS:
         return None, None
@@ -158,7 +158,7 @@ def _welch(other_run: Rounds, first_run: Rounds) -> tuple[float | None, float | 
     return shift - half_width, shift + half_width
 
 
-def _bounds(differences: Rounds, alpha: float) -> tuple[float, float] | tuple[None, None]:
+def _interval_or_none(differences: Rounds, alpha: float) -> tuple[float, float] | tuple[None, None]:
     return (None, None) if len(differences) < min_rounds(alpha) else interval(differences, alpha)
 
 

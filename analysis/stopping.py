@@ -3,7 +3,7 @@
 A run that stopped as soon as some difference is significant would claim false differences far too often. So
 it looks at its intervals after 12, 18 and 27 rounds only, at error rates that add up to `ALPHA` (the
 Bonferroni bound of a group-sequential design: Jennison and Turnbull, "Group Sequential Methods", 2000). It
-may stop at any of these looks for any reason, also because further rounds would decide nothing: an interval
+may stop at any of these looks for any reason, also because further rounds would decide nothing; an interval
 is wrong at some look with a probability of at most 5 %.
 """
 
@@ -60,5 +60,5 @@ def state_of(claim: Claim, rounds: int) -> State:
         return "decided"
     shrinkage = sqrt(rounds / LOOKS[-1].rounds)
     assert claim.change.ratio is not None
-    can_be_claimed = abs(claim.change.ratio) > shrinkage * max(half_width, claim.null_reach)
+    can_be_claimed = abs(claim.change.ratio) > shrinkage * max(half_width, claim.max_null_change)
     return "open" if can_be_claimed or shrinkage * half_width <= goal else "futile"

@@ -65,7 +65,7 @@ class Distribution(_Model):
 
 
 class ArmSummary(_Model):
-    """Statistics of one arm: servers' use in whole blocks, latencies in measured parts; others are extra."""
+    """Statistics of an arm: server use in whole blocks, latencies in measured parts, others as extras."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
     steps: int
@@ -111,7 +111,7 @@ class LoadSummary(_Model):
     rounds_fallen_behind: int
     arms: dict[str, ArmSummary]
     differences: dict[str, dict[str, Comparison]]
-    block_steps: int = 0  # measured steps of an arm in a round, the minimum
+    block_steps: int = 0  # measured steps of an arm in a round, minimum over arms and rounds
     blocks_repeated: int = 0
     blocks_disturbed: int = 0
     """Number of blocks that were disturbed in their last attempt, and count nevertheless."""
@@ -132,7 +132,7 @@ class ProgramShare(_Model):
 
 
 class Summary(_Model):
-    """The numbers of a run; fields that its record has, too, are described there (`analysis.record`)."""
+    """The results of a run; fields that its record also has are described in `analysis.record`."""
 
     target: str
     offered_rate: dict[str, float]
@@ -205,7 +205,9 @@ def summarise(run: Path, record: RunRecord) -> Summary:
     account = record.accounting
     first_attempts = record.first_attempts()
     lead = lead_arm(reference_of(record.capacity).design)
-    loads = {load_name(load): _summarise_load(load, rpc, operations, record) for load in _loads(record)}
+    loads = {
+        load_name(load): _summarise_load(load, rpc, operations, record) for load in _loads_in_order(record)
+    }
     return Summary(
         target=record.target,
         offered_rate=record.offered_rate,
@@ -228,7 +230,7 @@ def summarise(run: Path, record: RunRecord) -> Summary:
         durable=record.config.get("recovery", {}).get("journal_sync"),
         restarts=account.restarts,
         changed_arms=account.changed_arms,
-        empty_rpc_latency_us=_distribution(_empty_rpcs(run).select(**latencies()).row(0, named=True)),
+        empty_rpc_latency_us=_to_distribution(_empty_rpcs(run).select(**latencies()).row(0, named=True)),
         last_loss=mean_loss(_last_round(first_attempts)),
         chance_loss=record.workload.get("chance_loss"),
         vector=record.workload.get("vector"),
@@ -295,8 +297,8 @@ def _script_fields(run: Path, record: RunRecord) -> dict[str, Any]:
 
 def _seconds_of_steps(run: Path, record: RunRecord) -> dict[str, float]:
     """Return the time of each arm's blocks in s, where the last block ends with its last step."""
-    # If the script ends in a block, the block goes on until all processes of the script have left, which may
-    # take arbitrarily long.
+    # If the script ends in a block, the block goes on until all processes of the script have exited, which
+    # may take arbitrarily long.
     seconds, last_block = defaultdict[str, float](float), dict[str, Block]()
     for block in record.blocks:
         seconds[block.arm] += block.duration_ms / 1e3
@@ -309,7 +311,7 @@ def _seconds_of_steps(run: Path, record: RunRecord) -> dict[str, float]:
     return seconds
 
 
-def _loads(record: RunRecord) -> list[float]:
+def _loads_in_order(record: RunRecord) -> list[float]:
     """Return the loads with blocks, in their configured order; the report's answer is for the first."""
     order = list(record.offered_rate)
     return sorted(
@@ -342,7 +344,7 @@ def _summarise_load(
     blocks = [block for block in record.blocks if block.load == load]
     rpc, operations = rpc.filter(same_load), operations.filter(same_load)
     first_attempts = [block for block in record.first_attempts() if block.load == load]
-    alpha = record.alpha if load == _loads(record)[0] else ALPHA
+    alpha = record.alpha if load == _loads_in_order(record)[0] else ALPHA
     differences = differences_of(estimates(rpc, operations, blocks), alpha)
     if record.simulation is not None:
         # Repetitions measure noise, which simulated runs do not have.
@@ -359,11 +361,11 @@ def _summarise_load(
         block_steps=_block_steps(operations),
         blocks_repeated=sum(block.load == load for block in record.repeated_blocks),
         blocks_disturbed=sum(bool(block.disturbed) for block in blocks),
-        invalidated_by=_invalidated(blocks, differences),
+        invalidated_by=_invalidated_by_arm(blocks, differences),
     )
 
 
-def _invalidated(blocks: Sequence[Block], arms: Iterable[str]) -> dict[str, dict[Kind, Disturbed]]:
+def _invalidated_by_arm(blocks: Sequence[Block], arms: Iterable[str]) -> dict[str, dict[Kind, Disturbed]]:
     disturbed_by_arm = {
         name: invalidated_kinds([block for block in blocks if block.arm in (name, arm_of(name).reference)])
         for name in arms
@@ -390,7 +392,7 @@ def _repeat_reasons(blocks: Iterable[Block]) -> dict[str, dict[str, int]]:
 def _summarise_arms(
     rpc: pl.DataFrame, operations: pl.DataFrame, blocks: list[Block], first_attempts: list[Block]
 ) -> dict[str, ArmSummary]:
-    in_summary = [metric for metric in METRICS.values() if metric.place is not None]
+    in_summary = [metric for metric in METRICS.values() if metric.summary_path is not None]
     logs: dict[Log, pl.DataFrame] = {"operations": operations, "rpc": rpc}
     log_values = [
         measured_rows(log, rows)
@@ -423,7 +425,7 @@ def _summarise_arm(
     rpcs = sum(each.get("rpcs", 0) for each in by_class.values())
     found: dict[str, Any] = {  # fields of `ArmSummary`
         "steps": sum(block.steps for block in blocks),
-        "rpc_latency_by_class_us": {name: _distribution(each) for name, each in by_class.items()},
+        "rpc_latency_by_class_us": {name: _to_distribution(each) for name, each in by_class.items()},
         "rpcs_per_step_by_class": {
             name: rpcs_per_step * each.get("rpcs", 0) / max(rpcs, 1) for name, each in by_class.items()
         },
@@ -432,7 +434,7 @@ def _summarise_arm(
         "loss": loss,
     }
     for metric in METRICS.values():
-        if metric.place is not None:
+        if metric.summary_path is not None:
             *path, name = path_of(metric)
             parent = found
             for each in path:
@@ -445,8 +447,8 @@ def _summarise_arm(
 
 
 def path_of(metric: Metric) -> list[str]:
-    assert metric.place is not None, metric.name
-    return (metric.place or metric.name).split(".")
+    assert metric.summary_path is not None, metric.name
+    return (metric.summary_path or metric.name).split(".")
 
 
 def total_use(blocks: Iterable[Block]) -> ServerUse:
@@ -475,5 +477,5 @@ def _last_round(blocks: list[Block]) -> list[Block]:
     return [block for block in blocks if block.round == last_round]
 
 
-def _distribution(values: Mapping[str, float]) -> Distribution:
+def _to_distribution(values: Mapping[str, float]) -> Distribution:
     return Distribution.model_validate({name: values.get(name) for name in Distribution.model_fields})

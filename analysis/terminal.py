@@ -15,7 +15,7 @@ from analysis.claims import rows_of
 from analysis.forest import Effect, ForestRow
 from analysis.metrics import RPCS, Metric, Tone, shown_in
 from analysis.record import RunRecord
-from analysis.report import answers, by_baseline, fact_sentences, result
+from analysis.report import answers, arms_by_baseline, fact_sentences, result
 from analysis.statistics import Comparison
 from analysis.summary import ArmSummary, Summary
 from analysis.wording import AnswerText, Sentence, in_sentences, interval, signed, texts
@@ -38,13 +38,13 @@ def print_summary(summary: Summary, file: IO[str] | None = None) -> None:
 
 def render(summary: Summary) -> RenderableType:
     parts: list[RenderableType] = [
-        line for answer_text in answers(summary) for line in (*_answer(answer_text), "")
+        line for answer_text in answers(summary) for line in (*_render_answer(answer_text), "")
     ]
     for name, load in summary.loads.items():
-        for baseline, arms in by_baseline(summary, load).items():
+        for baseline, arms in arms_by_baseline(summary, load).items():
             title = " ".join(texts("terminal_title", name, baseline, summary=summary))
             parts.append(f"[i]{escape(title)}[/i]")
-            # At least one table, which without other arms has the baseline alone.
+            # There is at least one table: without other arms, it has only the baseline.
             for first in range(0, max(1, len(arms)), _ARMS_PER_TABLE):
                 parts.append(_terminal_table(summary, name, baseline, arms[first : first + _ARMS_PER_TABLE]))
         parts += [*texts("table_notes", load), ""]
@@ -52,7 +52,7 @@ def render(summary: Summary) -> RenderableType:
     return Group(*parts, *fact_sentences(summary))
 
 
-def _answer(answer_text: AnswerText) -> Iterator[RenderableType]:
+def _render_answer(answer_text: AnswerText) -> Iterator[RenderableType]:
     yield Text(f"{answer_text.title}:", style="italic")
     yield Text(answer_text.headline, style="bold" if answer_text.is_trusted else "bold red")
     for sentence in answer_text.sentences:
@@ -64,17 +64,17 @@ def styled(sentence: Sentence) -> Text:
 
 
 def _terminal_table(summary: Summary, name: str, baseline: str, arms: Sequence[Arm]) -> TerminalTable:
-    table = _table([baseline, *(arm.name for arm in arms)])
+    table = _new_table([baseline, *(arm.name for arm in arms)])
     for metric, value, cells in rows_of(summary, name, arms):
-        table.add_row(metric.title, _baseline(value, metric), *(_terminal_cell(*cell) for cell in cells))
+        table.add_row(metric.title, _format_baseline(value, metric), *(_format_cell(*cell) for cell in cells))
     return table
 
 
-def _baseline(value: float, metric: Metric) -> str:
+def _format_baseline(value: float, metric: Metric) -> str:
     return metric.format_value(value) if value < 1e6 else f"{value / 1e6:,.2f} M"
 
 
-def _table(arms: Sequence[str]) -> TerminalTable:
+def _new_table(arms: Sequence[str]) -> TerminalTable:
     # Two blanks between columns, because wider gaps do not fit.
     table = TerminalTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 0, 0, 1))
     table.add_column("", no_wrap=True)
@@ -83,7 +83,7 @@ def _table(arms: Sequence[str]) -> TerminalTable:
     return table
 
 
-def _terminal_cell(arm: Arm, comparison: Comparison | None, tone: Tone) -> str:
+def _format_cell(arm: Arm, comparison: Comparison | None, tone: Tone) -> str:
     if comparison is None or comparison.ratio is None:
         return "–"
     bounds = interval(comparison).replace("[", "\\[")
@@ -95,20 +95,22 @@ def _terminal_cell(arm: Arm, comparison: Comparison | None, tone: Tone) -> str:
 
 
 def _breakdown(summary: Summary) -> TerminalTable:
-    table = _table([arm.name for arm in summary.run_arms])
+    table = _new_table([arm.name for arm in summary.run_arms])
     arms = [summary.arms[arm.name] for arm in summary.run_arms]
     table.add_row("steps", *(f"{arm.steps:,}" for arm in arms))
     table.add_row(in_sentences(RPCS.label), *(RPCS.format_value(arm.value_of(RPCS)) for arm in arms))
     for name in CLASSES:
         if any(arm.rpcs_per_step_by_class.get(name) for arm in arms):
-            table.add_row(f"  {name.replace('_', '-')} × latency", *(_of_class(arm, name) for arm in arms))
+            table.add_row(
+                f"  {name.replace('_', '-')} × latency", *(_format_class(arm, name) for arm in arms)
+            )
     for metric in shown_in("breakdown") + (shown_in("durability") if summary.durable else []):
         if any(values := [arm.value_of(metric) for arm in arms]):
             table.add_row(metric.title, *map(metric.format_value, values))
     return table
 
 
-def _of_class(arm: ArmSummary, name: str) -> str:
+def _format_class(arm: ArmSummary, name: str) -> str:
     mean = arm.rpc_latency_by_class_us[name].mean
     return f"{arm.rpcs_per_step_by_class[name]:,.1f} × {'–' if mean is None else f'{mean:,.0f}'}"
 
@@ -141,11 +143,11 @@ def _forest_table(rows: Sequence[ForestRow]) -> TerminalTable:
         table.add_column(title, justify="right", no_wrap=True)
     for row in rows:
         effects = (row.dedicated, row.measured) if has_dedicated else (row.measured,)
-        table.add_row(row.title, *map(_effect, effects))
+        table.add_row(row.title, *map(_format_effect, effects))
     return table
 
 
-def _effect(effect: Effect | None) -> Text:
+def _format_effect(effect: Effect | None) -> Text:
     if effect is None:
         return Text("–")
     bounds = (

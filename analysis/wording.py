@@ -96,7 +96,7 @@ def in_sentences(label: str) -> str:
 def sentences(macro: str, *arguments: object, **context: object) -> list[Sentence]:
     rendered: Callable[..., str] = getattr(_template().make_module(context), macro)
     items = re.split(r"^- ", str(rendered(*arguments)), flags=re.MULTILINE)
-    return [_spans(" ".join(item.split())) for item in items if item.strip()]
+    return [_parse_spans(" ".join(item.split())) for item in items if item.strip()]
 
 
 def texts(macro: str, *arguments: object, **context: object) -> list[str]:
@@ -108,19 +108,19 @@ def pairs(macro: str, *arguments: object, **context: object) -> list[tuple[str, 
     return [(name, value) for name, _, value in parts]
 
 
-_COLOURED = re.compile(r"\{(better|worse):(.*?)\}")
+_TONED_TEXT = re.compile(r"\{(better|worse):(.*?)\}")
 
 
-def _spans(text: str) -> Sentence:
+def _parse_spans(text: str) -> Sentence:
     spans = []
-    for number, part in enumerate(parts := _COLOURED.split(text)):
+    for number, part in enumerate(parts := _TONED_TEXT.split(text)):
         # Parts alternate: plain text, a tone, and text with that tone.
         if part and number % 3 != 1:
             spans.append(Span.model_validate({"text": part, "tone": parts[number - 1] if number % 3 else ""}))
     return tuple(spans)
 
 
-def _change(compared: Claim | Comparison) -> str:
+def _format_change(compared: Claim | Comparison) -> str:
     if isinstance(compared, Comparison):
         return difference(compared).text
     text = difference(compared.change).text
@@ -133,7 +133,7 @@ def _template() -> Template:
         loader=PackageLoader("analysis", ""), undefined=StrictUndefined, lstrip_blocks=True
     )
     environment.filters |= {
-        "at_load": at_load, "capital": capital, "change": _change, "format": format,
+        "at_load": at_load, "capital": capital, "change": _format_change, "format": format,
         "in_sentences": in_sentences, "interval": interval, "load_title": load_title, "signed": signed,
     }  # fmt: skip
     environment.globals |= {

@@ -8,7 +8,7 @@ from analysis.figures.model import Axis, Figure, Panel, Series, colour_of
 from analysis.figures.source import Source
 
 _SAMPLE = 1_000_000
-"""Sample size in RPCs, which determines a rank correlation to 0.002."""
+"""Sample size in RPCs, for which a rank correlation is accurate to 0.002."""
 CAUSES = {"size": "size", "frequency": "RPCs", "connections": "workers"}
 METRICS = {"ps_proc": "PS_proc", "n_tx": "N_tx"}
 

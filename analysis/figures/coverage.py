@@ -10,7 +10,7 @@ from analysis.figures.model import Axis, Figure, Panel, Series, colour_of
 from analysis.figures.source import Source
 from controller.hotset.coverage import Coverage, coverage
 
-PAPERS_TOP_K = 20_000
+PAPER_TOP_K = 20_000
 
 
 def coverages(sources: Sequence[Source]) -> dict[str, Coverage]:
@@ -32,7 +32,7 @@ def share_of_updates(coverage_by_source: dict[str, Coverage]) -> Figure:
         [Panel("", series)],
         caption="[DDL] Fig. 10: the top 20,000 take 50 % of the updates in R1 and 70 % in R2.",
         facts={
-            (name,): coverage_of_source.share(PAPERS_TOP_K)
+            (name,): coverage_of_source.share(PAPER_TOP_K)
             for name, coverage_of_source in coverage_by_source.items()
         },
     )

@@ -52,9 +52,9 @@ def draw(figure: Figure) -> Drawing:
         rows, columns, squeeze=False, sharex=not has_own_x, sharey="row" if has_own_x else True
     )
     for number, (axis, panel) in enumerate(zip(axes.flat, panels, strict=False)):
-        _KINDS[figure.kind](axis, panel.series)
+        _DRAW_BY_KIND[figure.kind](axis, panel.series)
         axis.set_title(panel.title, fontsize="medium")
-        _label(axis, panel, figure)
+        _label_axes(axis, panel, figure)
         if number % columns:
             axis.set_ylabel("")
     for axis in axes.flat[len(panels) :]:
@@ -63,29 +63,29 @@ def draw(figure: Figure) -> Drawing:
     handles, labels = axes.flat[0].get_legend_handles_labels()
     if labels:
         drawing.legend(
-            handles, labels, loc="outside lower center", ncols=_columns(labels, drawing), frameon=False
+            handles, labels, loc="outside lower center", ncols=_legend_columns(labels, drawing), frameon=False
         )
     return drawing
 
 
-def _columns(labels: Sequence[str], drawing: Drawing) -> int:
+def _legend_columns(labels: Sequence[str], drawing: Drawing) -> int:
     max_columns = int(_LETTERS_PER_INCH * drawing.get_figwidth() / (max(map(len, labels)) + _HANDLE_LETTERS))
     return max(1, min(len(labels), max_columns, 6))
 
 
-def _lines(axis: Axes, series: Iterable[Series]) -> None:
+def _draw_lines(axis: Axes, series: Iterable[Series]) -> None:
     for curve in series:
         axis.plot(curve.x, curve.y, _DASHES[curve.dash], label=curve.name, color=curve.colour, linewidth=1.4)
         if curve.low is not None and curve.high is not None:
             axis.fill_between(curve.x, curve.low, curve.high, color=curve.colour, alpha=0.2, linewidth=0)
 
 
-def _steps(axis: Axes, series: Iterable[Series]) -> None:
+def _draw_steps(axis: Axes, series: Iterable[Series]) -> None:
     for curve in series:
         axis.step(curve.x, curve.y, _DASHES[curve.dash], where="post", label=curve.name, color=curve.colour)
 
 
-def _points(axis: Axes, series: Iterable[Series]) -> None:
+def _draw_points(axis: Axes, series: Iterable[Series]) -> None:
     for number, curve in enumerate(series):
         marker = _MARKERS[number % len(_MARKERS)]
         line = "" if len(curve.x) and isinstance(curve.x[0], str) else _DASHES[curve.dash]
@@ -95,7 +95,7 @@ def _points(axis: Axes, series: Iterable[Series]) -> None:
             axis.errorbar(curve.x, curve.y, yerr=errors, fmt="none", ecolor=curve.colour, capsize=2)
 
 
-def _bars(axis: Axes, series: Iterable[Series]) -> None:
+def _draw_bars(axis: Axes, series: Iterable[Series]) -> None:
     left: float | np.ndarray = 0.0
     for stack in series:
         axis.barh(list(stack.x), stack.y, left=left, label=stack.name, color=stack.colour)
@@ -104,7 +104,7 @@ def _bars(axis: Axes, series: Iterable[Series]) -> None:
         axis.invert_yaxis()
 
 
-def _map(axis: Axes, series: Iterable[Series]) -> None:
+def _draw_map(axis: Axes, series: Iterable[Series]) -> None:
     for layer in series:
         if layer.z is not None:
             mesh = axis.pcolormesh(
@@ -124,7 +124,7 @@ def _map(axis: Axes, series: Iterable[Series]) -> None:
                 axis.annotate(layer.name, (x, y), textcoords="offset points", xytext=(5, 3), fontsize=7)
 
 
-def _heights(axis: Axes, series: Iterable[Series]) -> None:
+def _draw_heights(axis: Axes, series: Iterable[Series]) -> None:
     for surface in series:
         assert surface.z is not None
         mesh = axis.pcolormesh(
@@ -138,7 +138,7 @@ def _heights(axis: Axes, series: Iterable[Series]) -> None:
             axis.clabel(line, fmt=f"{surface.level:g}", fontsize="small")
 
 
-def _spans(axis: Axes, series: Iterable[Series]) -> None:
+def _draw_spans(axis: Axes, series: Iterable[Series]) -> None:
     for spans in series:
         axis.barh(list(spans.x), spans.y, left=spans.low, color=spans.colour)
     if not axis.yaxis_inverted():
@@ -146,14 +146,14 @@ def _spans(axis: Axes, series: Iterable[Series]) -> None:
 
 
 _MAP_LIMIT_PERCENT = 60.0
-_KINDS = {
-    "map": _map,
-    "heights": _heights,
-    "spans": _spans,
-    "lines": _lines,
-    "steps": _steps,
-    "points": _points,
-    "bars": _bars,
+_DRAW_BY_KIND = {
+    "map": _draw_map,
+    "heights": _draw_heights,
+    "spans": _draw_spans,
+    "lines": _draw_lines,
+    "steps": _draw_steps,
+    "points": _draw_points,
+    "bars": _draw_bars,
 }
 
 
@@ -161,7 +161,7 @@ def _format_number(value: float, _: object) -> str:
     return f"{value:,.0f}" if value >= 1 else f"{value:g}"
 
 
-def _label(axis: Axes, panel: Panel, figure: Figure) -> None:
+def _label_axes(axis: Axes, panel: Panel, figure: Figure) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator, PercentFormatter
 
     for side, model, drawn_axis in (

@@ -96,7 +96,9 @@ def breakdown(sources: Sequence[Source]) -> Figure:
         ]
         names = [name for name, _ in bars]
         series = [
-            Series(metric, names, _array(mean[metric] / mean["latency"] for _, mean in bars), COLOURS[metric])
+            Series(
+                metric, names, _to_array(mean[metric] / mean["latency"] for _, mean in bars), COLOURS[metric]
+            )
             for metric in METRICS
         ]
         panels.append(Panel(op, series if bars else []))
@@ -121,7 +123,7 @@ def breakdown(sources: Sequence[Source]) -> Figure:
 def completion(sources: Sequence[Source]) -> Figure:
     panels: dict[str, list[Series]] = {}
     runs = [source for source in sources if source.operations is not None]
-    for curve in curves(runs, with_null=len(sources) == 1):
+    for curve in curves(runs, with_repetitions=len(sources) == 1):
         assert curve.source.operations is not None
         operations = curve.source.operations.filter(pl.col("arm") == curve.arm)
         for (load, op), distribution in distributions(operations, "latency_us", ["load", "op"]).items():
@@ -134,15 +136,15 @@ def completion(sources: Sequence[Source]) -> Figure:
         "Completion time of pulls and pushes",
         LATENCY,
         CDF,
-        [Panel(title, panels[title]) for title in sorted(panels, key=_by_load_and_op)],
+        [Panel(title, panels[title]) for title in sorted(panels, key=_load_and_op_of)],
         caption="All RPCs of an operation, from its scheduled start to its last response.",
     )
 
 
-def _by_load_and_op(title: str) -> tuple[str, str]:
+def _load_and_op_of(title: str) -> tuple[str, str]:
     op, _, load = title.partition(", ")
     return load, op
 
 
-def _array(values: Iterable[float]) -> Values:
+def _to_array(values: Iterable[float]) -> Values:
     return np.array(list(values), dtype=np.float64)

@@ -17,7 +17,7 @@ def reported_losses(sources: Sequence[Source]) -> Figure:
             curve.colour,
             curve.dash,
         )
-        for curve in curves(sources, with_null=len(sources) == 1)
+        for curve in curves(sources, with_repetitions=len(sources) == 1)
         if (losses := curve.source.loss_curves.get(curve.arm))
     ]
     return Figure(

@@ -1,4 +1,4 @@
-"""A figure as data, from which files, page and CSV are made."""
+"""A figure as data, from which image files, the page and CSV files are made."""
 
 from __future__ import annotations
 

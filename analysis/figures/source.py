@@ -25,7 +25,7 @@ BLOCK_COLUMNS = ("round", "load")
 class Source:
     name: str
     rpc: pl.LazyFrame
-    """Measured RPCs without empty ones: the columns of [DDL] §2.2 (docs/logs.md), `latency_us` and `arm`."""
+    """Measured RPCs but of op `empty`: the columns of [DDL] §2.2 (docs/logs.md), `latency_us`, `arm`."""
     connections: pl.LazyFrame | None
     updates: Sequence[Path]
     job: int | None
@@ -113,11 +113,11 @@ class Curve:
     dash: int
 
 
-def curves(sources: Sequence[Source], with_null: bool = False) -> Iterator[Curve]:
+def curves(sources: Sequence[Source], with_repetitions: bool = False) -> Iterator[Curve]:
     number, arms = 0, all_arms()
     for dash, source in enumerate(sources):
         for arm in source.arms:
-            if with_null or arm not in arms or not arms[arm].is_repetition:
+            if with_repetitions or arm not in arms or not arms[arm].is_repetition:
                 name = arm if len(sources) == 1 else f"{source.name}, {arm}"
                 yield Curve(source, arm, name, colour_of(arm, number), dash)
                 number += 1

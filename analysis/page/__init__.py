@@ -1,1 +1,1 @@
-"""The report as one self-contained page: what is in it, how it looks, how figures can be explored."""
+"""The report as one self-contained page: its contents, its style and its interactive figures."""

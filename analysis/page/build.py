@@ -65,10 +65,10 @@ def build(page: Page) -> str:
     return _render(
         "page.html.j2",
         page=page,
-        style=Markup(_text("style.css")),
-        script=Markup(_text("script.js")),
+        style=Markup(_read_text("style.css")),
+        script=Markup(_read_text("script.js")),
         library=Markup(get_plotlyjs()),
-        data=Markup(_json({plot.name: plot.spec for plot in page.plots})),
+        data=Markup(_to_json({plot.name: plot.spec for plot in page.plots})),
     )
 
 
@@ -120,10 +120,10 @@ def _render(name: str, **context: object) -> Markup:
     return Markup(environment.get_template(name).render(context))
 
 
-def _json(value: object) -> str:
+def _to_json(value: object) -> str:
     """Return JSON without `<`, which could end the enclosing element."""
     return json.dumps(value, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
-def _text(name: str) -> str:
+def _read_text(name: str) -> str:
     return (files("analysis.page") / name).read_text(encoding="utf-8")

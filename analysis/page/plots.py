@@ -11,7 +11,7 @@ from analysis.wording import Row, Span, Table
 
 Spec: TypeAlias = dict[str, Any]
 
-_ALIKE = 0.05
+_MAX_ALIKE_SPREAD = 0.05
 """Spread of values, as a share of the largest, up to which they count as alike."""
 _DIGITS = 5
 _QUANTILES = {"p1": 0.01, "p10": 0.1, "p50": 0.5, "p90": 0.9, "p99": 0.99}
@@ -21,7 +21,7 @@ _COLOUR_LIMIT = 60
 """Limit of a map's colour scale, in per cent."""
 
 
-_LINES = ("solid", "dashed", "dotted", "dashed")
+_LINE_STYLES = ("solid", "dashed", "dotted", "dashed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,9 @@ class Plot:
 def _toggles(series: Sequence[Series]) -> tuple[Toggle, ...]:
     toggles: dict[tuple[str, str], Toggle] = {}
     for curve in series:
-        toggles.setdefault((curve.name, curve.colour), Toggle(curve.name, curve.colour, _LINES[curve.dash]))
+        toggles.setdefault(
+            (curve.name, curve.colour), Toggle(curve.name, curve.colour, _LINE_STYLES[curve.dash])
+        )
     return tuple(toggles.values())
 
 
@@ -70,7 +72,7 @@ def plot(figure: Figure) -> Plot:
         figure.caption,
         _toggles(series),
         tuple(scales),
-        _numbers(figure),
+        _number_table(figure),
         {
             "name": figure.name,
             "title": figure.title,
@@ -103,7 +105,7 @@ def _axis(axis: Axis, is_categorical: bool, is_reversed: bool = False, values: V
 
 def _limits_from_0(values: Values) -> tuple[float, float] | None:
     """Return limits from 0 if the values are nearly equal, as other limits would magnify noise; else None."""
-    if not len(values) or values.min() <= 0 or values.max() - values.min() > _ALIKE * values.max():
+    if not len(values) or values.min() <= 0 or values.max() - values.min() > _MAX_ALIKE_SPREAD * values.max():
         return None
     return 0.0, 1.25 * float(values.max())
 
@@ -130,7 +132,7 @@ def _traces(series_list: Iterable[Series], figure: Figure) -> Iterator[Spec]:
 
 
 def _trace(series: Series, figure: Figure) -> Spec:
-    x, y, kind = _rounded(series.x), _rounded(series.y), figure.kind
+    x, y, kind = _round_values(series.x), _round_values(series.y), figure.kind
     if kind == "map":
         return _map_trace(series, x, y, figure)
     if kind == "heights":
@@ -163,8 +165,8 @@ def _trace(series: Series, figure: Figure) -> Spec:
     }
     if series.low is not None and series.high is not None:
         trace["error_y"] = {
-            "array": _rounded(series.high - series.y),
-            "arrayminus": _rounded(series.y - series.low),
+            "array": _round_values(series.high - series.y),
+            "arrayminus": _round_values(series.y - series.low),
             "color": series.colour,
             "thickness": 1,
         }
@@ -181,7 +183,7 @@ def _map_trace(series: Series, x: list[object], y: list[object], figure: Figure)
         "name": series.name,
         "x": x,
         "y": y,
-        "z": [_rounded(100 * row) for row in series.z],
+        "z": [_round_values(100 * row) for row in series.z],
         "zmid": 0,
         "zmin": -_COLOUR_LIMIT,
         "zmax": _COLOUR_LIMIT,
@@ -202,7 +204,7 @@ def _heights_trace(series: Series, x: list[object], y: list[object]) -> Spec:
         "name": series.name,
         "x": x,
         "y": y,
-        "z": [_rounded(row) for row in series.z],
+        "z": [_round_values(row) for row in series.z],
         "zmin": 0,
         "zmax": 1,
         "colorscale": "Viridis",
@@ -216,9 +218,9 @@ def _level_line(level: float, series: Series) -> Spec:
     return {
         "type": "contour",
         "name": f"{level:g}",
-        "x": _rounded(series.x),
-        "y": _rounded(series.y),
-        "z": [_rounded(row) for row in series.z],
+        "x": _round_values(series.x),
+        "y": _round_values(series.y),
+        "z": [_round_values(row) for row in series.z],
         "contours": {
             "start": level,
             "end": level,
@@ -241,25 +243,25 @@ def _spans_trace(series: Series, x: list[object], y: list[object]) -> Spec:
         "name": series.name,
         "x": y,
         "y": x,
-        "base": _rounded(series.low),
+        "base": _round_values(series.low),
         "marker": {"color": series.colour},
         "hovertemplate": "%{y}: from %{base:,.3f} on, %{x:,.3f} long<extra></extra>",
     }
 
 
-def _rounded(values: Values | Sequence[str]) -> list[object]:
+def _round_values(values: Values | Sequence[str]) -> list[object]:
     if len(values) and isinstance(values[0], str):
         return list(values)
     return [float(f"{value:.{_DIGITS}g}") if np.isfinite(value) else None for value in values]
 
 
-def _numbers(figure: Figure) -> Table:
+def _number_table(figure: Figure) -> Table:
     series_by_panel = [(panel.title, series) for panel in figure.panels for series in panel.series]
     if figure.y.is_share and figure.kind in ("lines", "steps") and figure.y.title == "CDF":
         columns = ("", *_QUANTILES)
         rows: list[Row] = [
-            (_name(panel, series_of_panel), *map(_cell, _quantiles(series_of_panel)))
-            for panel, series_of_panel in series_by_panel
+            (_row_name(panel, curve), *map(_format_cell, _quantiles(curve)))
+            for panel, curve in series_by_panel
         ]
         return Table(f"{figure.x.title}, quantiles", columns, rows)
     if figure.kind in ("map", "heights"):
@@ -269,12 +271,12 @@ def _numbers(figure: Figure) -> Table:
     key_axis, value_axis = (figure.y, figure.x) if figure.kind == "bars" else (figure.x, figure.y)
     rows = [
         (
-            f"{_name(panel, series_of_panel)}: {_text(x, key_axis)}",
-            (Span(text=_text(y, value_axis)),),
-            (Span(text=_interval(series_of_panel, point, value_axis)),),
+            f"{_row_name(panel, curve)}: {_format_value(x, key_axis)}",
+            (Span(text=_format_value(y, value_axis)),),
+            (Span(text=_format_interval(curve, point, value_axis)),),
         )
-        for panel, series_of_panel in series_by_panel
-        for point, (x, y) in _thinned(series_of_panel)
+        for panel, curve in series_by_panel
+        for point, (x, y) in _thin_points(curve)
     ]
     return Table(value_axis.title or figure.title, ("", value_axis.title, "95 % interval"), rows)
 
@@ -287,38 +289,42 @@ def _map_table(figure: Figure) -> Table:
     stride = -(-len(surfaces[0][1].y) // _MAX_MAP_ROWS)
     rows: list[Row] = [
         (
-            f"{title}, {_text(y, figure.y)} {figure.y.title}",
+            f"{title}, {_format_value(y, figure.y)} {figure.y.title}",
             *((Span(text=f"{z:{sign}.0%}"),) for z in line[::stride]),
         )
         for title, surface in surfaces
         if surface.z is not None
         for y, line in list(zip(surface.y, surface.z, strict=True))[::stride]
     ]
-    columns = ["", *(_text(x, figure.x) for x in list(surfaces[0][1].x)[::stride])]
+    columns = ["", *(_format_value(x, figure.x) for x in list(surfaces[0][1].x)[::stride])]
     return Table(f"{figure.title}; columns: {figure.x.title}", columns, rows)
 
 
 def _spans_table(figure: Figure) -> Table:
     rows: list[Row] = [
-        (f"{panel.title}, {x}", (Span(text=_text(low, figure.x)),), (Span(text=_text(low + y, figure.x)),))
+        (
+            f"{panel.title}, {x}",
+            (Span(text=_format_value(low, figure.x)),),
+            (Span(text=_format_value(low + y, figure.x)),),
+        )
         for panel in figure.panels
         for spans in panel.series
-        for x, y, low in _thinned_spans(spans)
+        for x, y, low in _thin_spans(spans)
     ]
     return Table(f"{figure.title}; {figure.x.title}", ("", "from", "to"), rows)
 
 
-def _thinned_spans(series: Series) -> Iterator[tuple[float | str, float, float]]:
+def _thin_spans(series: Series) -> Iterator[tuple[float | str, float, float]]:
     assert series.low is not None
     stride = -(-len(series.y) // _MAX_TABLE_ROWS)
     yield from list(zip(series.x, series.y, series.low, strict=True))[::stride]
 
 
-def _name(panel: str, series: Series) -> str:
+def _row_name(panel: str, series: Series) -> str:
     return f"{panel}, {series.name}" if panel else series.name
 
 
-def _thinned(series: Series) -> Iterator[tuple[int, tuple[float | str, float]]]:
+def _thin_points(series: Series) -> Iterator[tuple[int, tuple[float | str, float]]]:
     stride = -(-len(series.y) // _MAX_TABLE_ROWS)
     yield from list(enumerate(zip(series.x, series.y, strict=True)))[::stride]
 
@@ -328,17 +334,17 @@ def _quantiles(series: Series) -> Iterator[float]:
     yield from (float(x[np.searchsorted(series.y, q - 1e-9)]) for q in _QUANTILES.values())
 
 
-def _cell(value: float) -> tuple[Span, ...]:
+def _format_cell(value: float) -> tuple[Span, ...]:
     return (Span(text=f"{value:,.4g}" if value < 1000 else f"{value:,.0f}"),)
 
 
-def _interval(series: Series, point: int, axis: Axis) -> str:
+def _format_interval(series: Series, point: int, axis: Axis) -> str:
     if series.low is None or series.high is None:
         return "–"
-    return f"[{_text(series.low[point], axis)}, {_text(series.high[point], axis)}]"
+    return f"[{_format_value(series.low[point], axis)}, {_format_value(series.high[point], axis)}]"
 
 
-def _text(value: float | str, axis: Axis) -> str:
+def _format_value(value: float | str, axis: Axis) -> str:
     if isinstance(value, str):
         return value
     if not np.isfinite(value):

@@ -38,7 +38,13 @@ def _cpu(block: Block) -> float:
 
 
 PACE = Metric(
-    "pace", "ns a packet", "ns", "cpu", _cpu, per=lambda block: block.servers.packets, place="paces.servers"
+    "pace",
+    "ns a packet",
+    "ns",
+    "cpu",
+    _cpu,
+    per=lambda block: block.servers.packets,
+    summary_path="paces.servers",
 )
 
 
