@@ -1,1 +1,1 @@
-"""Code that all other rooms use: the wire format, designs, logs, compiled entry points, errors, settings."""
+"""Code that all packages use: the wire format, designs, logs, compiled entry points, errors, settings."""

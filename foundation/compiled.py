@@ -32,30 +32,30 @@ def entry_point(function: F) -> F:
 
 
 def sources(*folders: Path) -> tuple[Path, ...]:
-    """Return the sources that compiled functions of folders depend on; a change makes cached code stale."""
+    """Return the source files on which compiled functions of `folders` depend; changes make caches stale."""
     host_folders = {folder for folder in folders if folder.is_relative_to(_ROOT / "hosts")}
     searched = host_folders if host_folders == set(folders) else {_ROOT / "hosts", *folders}
     searched = searched.union(*map(_imported_designs, host_folders))
     source_files = {
         source for folder in searched for source in folder.rglob("*.py") if source.stem != "__main__"
     }
-    return tuple(sorted({*_shared(), *source_files}))
+    return tuple(sorted({*_shared_sources(), *source_files}))
 
 
 @cache
-def _designs() -> frozenset[str]:
+def _design_names() -> frozenset[str]:
     return frozenset(module.stem for module in (_ROOT / "foundation" / "designs").glob("*.py"))
 
 
 @cache
 def _imported_designs(folder: Path) -> frozenset[Path]:
     names = {name for source in folder.rglob("*.py") for name in _IMPORT.findall(source.read_text())}
-    return frozenset(_ROOT / "hosts" / name for name in names & _designs())
+    return frozenset(_ROOT / "hosts" / name for name in names & _design_names())
 
 
 @cache
-def _shared() -> tuple[Path, ...]:
-    designs = _designs()
+def _shared_sources() -> tuple[Path, ...]:
+    designs = _design_names()
     return tuple(
         source
         for room in _ROOMS
@@ -64,8 +64,8 @@ def _shared() -> tuple[Path, ...]:
     )
 
 
-StateClasses = Callable[[Any], Sequence[tuple[Generic, type]]]  # of a loop's first argument
-"""Returns, for a first argument, a pair of a generic function and the class of a state, for each state in
+StateClasses = Callable[[Any], Sequence[tuple[Generic, type]]]  # any first argument
+"""Takes the first argument of a loop, and returns (generic function, class of the state) for each state in
 it."""
 
 
@@ -83,10 +83,10 @@ def loop(
 def entry_points(generics: T, names: Sequence[str], state_classes: StateClasses) -> T:
     """Return an interface of generics with `names` as entry points, compiled for each class of state."""
     make = cast(Callable[..., T], type(generics))
-    return make(**{name: _entry_point(getattr(generics, name), state_classes) for name in names})
+    return make(**{name: _make_entry_point(getattr(generics, name), state_classes) for name in names})
 
 
-def _entry_point(generic: Generic, state_classes: StateClasses) -> Loop:
+def _make_entry_point(generic: Generic, state_classes: StateClasses) -> Loop:
     # The cache on disk finds machine code by this name; `nativekit.plain` replaces `body` in the globals.
     names = {**_call_body.__globals__, "body": generic}
     function = FunctionType(_call_body.__code__, names, generic.name)

@@ -1,4 +1,4 @@
-"""Optimisers that servers apply to a table's gradients, and their one text form: `adagrad(lr=0.1)`."""
+"""Optimisers that servers apply to a table's gradients, and their text form: `adagrad(lr=0.1)`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Adagrad(_Declaration):
     lr: _Rate = 0.01
     eps: _NotNegative = 1e-10
     initial: _NotNegative = 0.0
-    """Value that the sum of squared gradients begins with."""
+    """Initial value of the sum of squared gradients."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -63,7 +63,7 @@ class FTRL(_Declaration):
 
 
 class Adam(_Declaration):
-    """Lazy Adam, which changes only the elements it gets gradients of, as `torch.optim.SparseAdam`."""
+    """Lazy Adam, which changes only the elements that have a gradient, as `torch.optim.SparseAdam`."""
 
     name: Literal["adam"] = "adam"
     lr: _Rate = 0.001
@@ -72,7 +72,7 @@ class Adam(_Declaration):
     eps: _Rate = 1e-8
 
 
-_KINDS: Mapping[str, type[_Declaration]] = {"sgd": SGD, "adagrad": Adagrad, "ftrl": FTRL, "adam": Adam}
+_OPTIMISERS: Mapping[str, type[_Declaration]] = {"sgd": SGD, "adagrad": Adagrad, "ftrl": FTRL, "adam": Adam}
 _EXAMPLES = "sgd(lr=0.1), adagrad, ftrl or adam, with parameters in parentheses"
 
 
@@ -103,17 +103,17 @@ class TableOptimiser(Strict):
 def parse(text: str) -> SGD | Adagrad | FTRL | Adam:
     """Return the optimiser of a text such as `adagrad` or `adagrad(lr=0.1)`; raise `OptimiserError`."""
     try:
-        name, arguments = _call_of(ast.parse(text.strip(), mode="eval").body)
-        kind = _KINDS[name]
+        name, arguments = _parse_call(ast.parse(text.strip(), mode="eval").body)
+        kind = _OPTIMISERS[name]
     except (SyntaxError, ValueError, KeyError, RecursionError, MemoryError):
         raise OptimiserError(f"expected {_EXAMPLES}, got {text!r}") from None
     try:
-        instance: Any = kind.model_validate(arguments)  # an instance of one of `_KINDS`
+        instance: Any = kind.model_validate(arguments)  # an instance of one of `_OPTIMISERS`
     except ValidationError as error:
         fault = error.errors()[0]
         field = str(fault["loc"][0]) if fault["loc"] else ""
         names = ", ".join(name_of_field for name_of_field in kind.model_fields if name_of_field != "name")
-        problem = {"missing": f"expected {field}", "extra_forbidden": f"has no {field}, but {names}"}.get(
+        problem = {"missing": f"expects {field}", "extra_forbidden": f"has no {field}, but {names}"}.get(
             fault["type"], f"{field}: {fault['msg']}".removeprefix(": ").replace("Value error, ", "")
         )
         raise OptimiserError(f"{text}: {name} {problem}") from None
@@ -121,7 +121,7 @@ def parse(text: str) -> SGD | Adagrad | FTRL | Adam:
     return result
 
 
-def _call_of(node: ast.expr) -> tuple[str, dict[str, object]]:
+def _parse_call(node: ast.expr) -> tuple[str, dict[str, object]]:
     if isinstance(node, ast.Name):
         return node.id, {}
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.args:

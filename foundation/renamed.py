@@ -1,4 +1,4 @@
-"""Old names that users type or files contain, and their new names: errors state both, none is converted."""
+"""Old names that users type or files contain, and new names. Errors state both; no name is converted."""
 
 from __future__ import annotations
 
@@ -60,6 +60,6 @@ def find_old_setting(path: Iterable[str | int]) -> str | None:
 
 
 def find_old_arm(used_names: Iterable[str], current_names: Iterable[str] = ()) -> str | None:
-    """Return the message for the first old name of an arm; names in `known` do not count as old."""
+    """Return the message for the first old name of an arm; names in `current_names` do not count as old."""
     names = {old: new for old, new in ARMS.items() if old not in current_names}
     return find_old("arm", names, used_names)

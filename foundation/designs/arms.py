@@ -57,9 +57,10 @@ def arms_in_order(names: Iterable[str]) -> tuple[Arm, ...]:
 
 
 def reference_of(names: Iterable[str]) -> Arm:
+    names = list(names)
     baselines = [arm for arm in arms_in_order(names) if arm.reference is None]
     if not baselines:
-        raise HotlineError("there is no arm that others are compared with")
+        raise HotlineError(f"expected a measured arm without a reference, got {names}")
     return baselines[0]
 
 

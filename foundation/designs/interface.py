@@ -1,4 +1,4 @@
-"""The interface of a design of aggregation: read this first to write one.
+"""The interface of a design of aggregation: read this before you write a design.
 
 A design is a P4 program, the code of its workers and servers, the code of its controller, and the arms in
 which it is measured. Each part has a folder of the design's name: `p4src/<design>/`, `hosts/<design>/`,
@@ -53,7 +53,7 @@ def no_prefetch_next(_state: object) -> None:
 
 
 @compiled
-def nothing_unreplayed(_state: object) -> int:
+def count_no_unreplayed(_state: object) -> int:
     """Return 0: this design has no acknowledged updates that could be lost."""
     return 0
 
@@ -64,19 +64,19 @@ def take_nothing(_state: object, _n: int) -> None:
 
 
 @compiled
-def sends_nothing(_state: object, _now: int) -> int:
+def transmit_nothing(_state: object, _now: int) -> int:
     """Return NOTHING, as the default of a server's `transmit`: it only answers."""
     return NOTHING
 
 
 @compiled
-def not_called(_state: object, _slot: int) -> int:
+def return_zero(_state: object, _slot: int) -> int:
     """Return 0; `address`, `octets` and `peer` are called only for slots that `transmit` returned."""
     return 0
 
 
 @compiled
-def never_wakes(_state: object, _now: int) -> None:
+def wake_nothing(_state: object, _now: int) -> None:
     """Do nothing, as the default of a server's `wake`, for states whose `header.due` is NEVER."""
 
 
@@ -135,14 +135,14 @@ class WorkerOps(NamedTuple, Generic[S]):
     receive: Callable[[S, Rpc, int, int, int], int]
     """(state, datagram, length, arrival, read): handle a datagram, and return its row of the log, or NOTHING.
     The loop writes the row's `w_proc`."""
-    next_unreplayed: Callable[[S], int] = nothing_unreplayed
+    next_unreplayed: Callable[[S], int] = count_no_unreplayed
     """(state): while `header.unreplayed` is not 0, write the next updates to be replayed into the state's
     positions and deltas, and return the number of keys."""
     take_unreplayed: Callable[[S, int], None] = take_nothing
-    """(state, n): remove the updates of `next_unreplayed`, n keys, from those to be replayed: they are pushed
-    now."""
+    """(state, n): remove the updates that `next_unreplayed` wrote, of n keys, from the updates to replay, as
+    they are being pushed."""
     prefetch_next: Callable[[S], None] = no_prefetch_next
-    """(state): prefetch what the next `transmit` will read and write. This function and the next two
+    """(state): prefetch the memory that the next `transmit` will use. This function and the next two
     change nothing but the time that a simulation of many workers takes."""
     prefetch_index: Callable[[S, Rpc], None] = no_prefetch
     """(state, datagram): prefetch the index entry of the request that a datagram answers. The datagram may
@@ -174,8 +174,8 @@ class ServerOps(NamedTuple, Generic[S]):
     """(state, datagram, length, arrival, answer): write the answer, which goes to the sender, and return its
     length, NO_REPLY, COMMAND or FOREIGN."""
     lanes: Callable[[S, Rpc], int]
-    """(state, datagram): return the number of parameters that the server looks up for it, which its service
-    time grows with."""
+    """(state, datagram): return the number of parameters that the server looks up for a datagram; its service
+    time grows with that number."""
     stamp: Callable[[S, Rpc, int, int], None]
     """(state, answer, ps_proc, ps_queue): write the times of processing and queueing into an answer."""
     charge: Callable[[S, Rpc, int], None]
@@ -184,16 +184,16 @@ class ServerOps(NamedTuple, Generic[S]):
     """(state, ns): divide a burst's CPU time among the jobs."""
     needs_room: Callable[[S, int], bool]
     """(state, datagrams): return whether that many datagrams might not fit into logs and tables."""
-    transmit: Callable[[S, int], int] = sends_nothing
+    transmit: Callable[[S, int], int] = transmit_nothing
     """(state, now): return the slot whose datagram must be sent next, or NOTHING. It serves designs that send
     several answers, or datagrams that answer nothing."""
-    address: Callable[[S, int], int] = not_called
+    address: Callable[[S, int], int] = return_zero
     """(state, slot): return the memory address of its datagram."""
-    octets: Callable[[S, int], int] = not_called
+    octets: Callable[[S, int], int] = return_zero
     """(state, slot): return the length of its datagram in bytes."""
-    peer: Callable[[S, int], int] = not_called
+    peer: Callable[[S, int], int] = return_zero
     """(state, slot): return the peer that its datagram goes to."""
-    wake: Callable[[S, int], None] = never_wakes
+    wake: Callable[[S, int], None] = wake_nothing
     """(state, now): handle the timeouts that are due; called at `header.due`."""
     prefetch_index: Callable[[S, Rpc], None] = no_prefetch
     """(state, datagram): prefetch the index entries of a datagram's parameters. The datagram may hold
@@ -237,11 +237,11 @@ P_co = TypeVar("P_co", covariant=True)
 A_co = TypeVar("A_co", covariant=True)
 
 
-def _nothing_to_warm(_state: object) -> None:
+def _warm_nothing(_state: object) -> None:
     """Do nothing, as the default of `warm_server`."""
 
 
-def _nothing_to_configure(_state: object, _settings: object) -> None:
+def _configure_nothing(_state: object, _settings: object) -> None:
     """Do nothing, as the default of `configure`."""
 
 
@@ -261,9 +261,9 @@ class Agents(NamedTuple, Generic[C_co, T_co, P_co, A_co]):
     with its Python part, a `hosts.ps.core.Core`; `state` is an existing state, or None."""
     scapy: str
     """Name of the module that is the `ScapyLayer`."""
-    warm_server: Callable[[Any], None] = _nothing_to_warm
+    warm_server: Callable[[Any], None] = _warm_nothing
     """(state of a server): compile what its Python part calls (`hosts.warm`)."""
-    configure: Callable[[Any, Any], None] = _nothing_to_configure
+    configure: Callable[[Any, Any], None] = _configure_nothing
     """(state of a server, `hosts.config.RunSettings`): apply the settings of the design's servers."""
 
     @property
@@ -273,14 +273,14 @@ class Agents(NamedTuple, Generic[C_co, T_co, P_co, A_co]):
 
 
 class Hosts(NamedTuple):
-    """The hosts at a switch. Workers and servers have numbers from 1 on."""
+    """The hosts at a switch. Workers and servers are numbered from 1."""
 
     workers: int
     servers: int
     workers_per_port: int = 1
     jobs: int = 1
-    """Number of jobs that each have workers and servers of their own, one job after the other; with 1, all
-    jobs share the hosts."""
+    """Number of jobs with dedicated workers and servers, which are numbered job by job; with 1, all jobs
+    share the hosts."""
 
     def worker(self, number: int, job: int) -> int:
         """Return the number of a job's worker among all workers; jobs count from 0."""
@@ -305,27 +305,27 @@ class Hosts(NamedTuple):
         return addressing.server_port(self.all_workers, number, self.workers_per_port)
 
 
-async def _is_never_changed(_controller: object, _arm: Arm) -> bool:
+async def _report_unchanged(_controller: object, _arm: Arm) -> bool:
     return False
 
 
-async def _holds_nothing(_controller: object, _arms: Sequence[Arm]) -> dict[str, dict[int, int]]:
+async def _return_no_values(_controller: object, _arms: Sequence[Arm]) -> dict[str, dict[int, int]]:
     return {}
 
 
-async def _nothing_to_settle(_controller: object, _job: int, _epoch: int) -> None:
+async def _settle_nothing(_controller: object, _job: int, _epoch: int) -> None:
     pass
 
 
-async def _nothing_to_publish(_controller: object, _job: int) -> None:
+async def _publish_nothing(_controller: object, _job: int) -> None:
     pass
 
 
-async def _nothing_to_hold(_controller: object, _arm: Arm) -> None:
+async def _hold_nothing(_controller: object, _arm: Arm) -> None:
     pass
 
 
-async def _never_overflows(_controller: object) -> int:
+async def _return_no_overflow(_controller: object) -> int:
     return 0
 
 
@@ -338,17 +338,17 @@ class ControllerOps(NamedTuple, Generic[K_contra, R]):
 
     rows: Callable[[Hosts, Sequence[Arm], int], list[R]]
     """(hosts, arms, epoch): return the initial rows of the switch's tables; callers have that epoch."""
-    is_changed: Callable[[K_contra, Arm], Awaitable[bool]] = _is_never_changed
-    """(controller, arm): return whether the switch no longer has the arm's settings."""
-    held: Callable[[K_contra, Sequence[Arm]], Awaitable[dict[str, dict[int, int]]]] = _holds_nothing
+    is_changed: Callable[[K_contra, Arm], Awaitable[bool]] = _report_unchanged
+    """(controller, arm): return whether the switch has other settings than the arm's."""
+    held: Callable[[K_contra, Sequence[Arm]], Awaitable[dict[str, dict[int, int]]]] = _return_no_values
     """(controller, arms): return, by arm and key, the values of all parameters that the switch holds."""
-    overflows: Callable[[K_contra], Awaitable[int]] = _never_overflows
+    overflows: Callable[[K_contra], Awaitable[int]] = _return_no_overflow
     """(controller): return the number of additions in the switch that overflowed."""
-    publish: Callable[[K_contra, int], Awaitable[None]] = _nothing_to_publish
+    publish: Callable[[K_contra, int], Awaitable[None]] = _publish_nothing
     """(controller, job): make pulls return all updates acknowledged so far; most designs' pulls always do."""
-    hold: Callable[[K_contra, Arm], Awaitable[None]] = _nothing_to_hold
+    hold: Callable[[K_contra, Arm], Awaitable[None]] = _hold_nothing
     """(controller, arm): stop exchanges between servers and switch, so that both can be read consistently."""
-    settle: Callable[[K_contra, int, int], Awaitable[None]] = _nothing_to_settle
+    settle: Callable[[K_contra, int, int], Awaitable[None]] = _settle_nothing
     """(controller, job, epoch): have servers apply what workers have replayed; it is called after all of them
     have replayed to the switch whose callers have that epoch."""
 
@@ -366,7 +366,7 @@ class Settings(Protocol):
 
 
 class Aggregating:
-    """A base of settings of designs whose switch adds up, and proxies no connection."""
+    """Base class of the settings of designs whose switch adds up parameters and proxies no connection."""
 
     __slots__ = ()
 
@@ -405,19 +405,19 @@ class Arm:
     about: str
     """The rest of the sentence "the arm ...", which defines it."""
     note: str = ""
-    """A sentence that helps to interpret its results; may be empty."""
+    """A sentence that helps to interpret the results of the arm; may be empty."""
     reference: str | None = None
-    """Name of the arm that it is compared with; None if others are compared with it."""
+    """Name of the baseline that the arm is compared with; None for a baseline."""
     is_measured: bool = True
     is_lead: bool = False
     sentence_prefix: str = ""
     """Beginning of an answer's sentences about an arm that does not lead; empty if answers do not mention
     it."""
     is_repetition: bool = False
-    """Whether it repeats its reference (an A/A test), so that their difference is noise."""
+    """Whether the arm repeats its reference (an A/A test), so that their difference is noise."""
 
     def settings_as(self, kind: type[S], design: str) -> S:
-        """Return the settings, which are those of a design; raise `TypeError` for an arm of another one."""
+        """Return the settings as class `kind` of a design; raise `TypeError` for an arm of another design."""
         if not isinstance(self.settings, kind):
             raise TypeError(f"arm {self.name} is of design {self.design}, not {design}")
         return self.settings
@@ -425,9 +425,9 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """The properties of a design that all rooms use.
+    """The properties of a design that all packages use.
 
-    Each room has its own part of a design: `hosts.designs`, `controller.designs`, `experiment.designs` and
+    Each package has its own part of a design: `hosts.designs`, `controller.designs`, `experiment.designs` and
     `simulator.switch_state` list them.
     """
 
@@ -459,7 +459,7 @@ class Design:
 
     @property
     def server_port(self) -> int:
-        """UDP port of servers; where the switch has service addresses, `udp_port` is theirs."""
+        """UDP port of servers; where the switch has service addresses, these have `udp_port`."""
         return HOTLINE_PORT if self.has_services else self.udp_port
 
     @property

@@ -39,7 +39,7 @@ def design(name: str) -> Design:
 def no_optimiser_message(name: str, optimiser: str) -> str:
     optimising = ", ".join(design_name for design_name in NAMES if design(design_name).optimises)
     return (
-        f"optimiser {optimiser} and design {name}: there pushes can only be added; expected design "
+        f"optimiser {optimiser}: design {name} can only add pushes; expected design "
         f"{optimising}, or no optimiser"
     )
 
@@ -48,7 +48,7 @@ _external: dict[str, Design] = {}
 
 
 def known_names() -> tuple[str, ...]:
-    """Return the names of the built-in designs, and of the others that were looked up in this process."""
+    """Return the names of the built-in designs, and of external designs that this process has looked up."""
     return (*NAMES, *_external)
 
 

@@ -17,7 +17,7 @@ from foundation.protocol.header import LANES, NO_KEY
 
 _ROUNDING = 2**-20
 """Relative error of a sum of 32-bit floats."""
-_MICROSECOND = 1.0
+_ROUNDING_US = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +67,11 @@ def _check_columns(
     for name, kind in expected_types.items():
         if name not in types:
             raise DataError(f"{path}: has no column {name}; expected the columns {', '.join(expected_types)}")
-        if not _fits(types[name], kind):
+        if not _has_type(types[name], kind):
             raise DataError(f"{path}: column {name} is {types[name]}; {kind} expected")
 
 
-def _fits(column_type: pl.DataType, expected_type: pl.DataType) -> bool:
+def _has_type(column_type: pl.DataType, expected_type: pl.DataType) -> bool:
     return column_type == expected_type or (
         expected_type == pl.Categorical and isinstance(column_type, pl.Enum)
     )
@@ -135,7 +135,7 @@ _RULES = {
         Rule(
             "the latency is from the schedule to the end",
             (pl.col("end_us") - pl.col("scheduled_us") - pl.col("latency_us").cast(pl.Float64)).abs()
-            <= _MICROSECOND + pl.col("latency_us") * _ROUNDING,
+            <= _ROUNDING_US + pl.col("latency_us") * _ROUNDING,
             ["scheduled_us", "end_us", "latency_us"],
         ),
     ],

@@ -1,6 +1,6 @@
 """Logs of a real cluster, as CSV or Parquet with the columns of [DDL] §2.2: one row an RPC.
 
-They are DIR/rpc.csv or DIR/rpc.parquet, and optionally `connections` and `updates` beside it. docs/logs.md
+Files are DIR/rpc.csv or DIR/rpc.parquet, and optionally `connections` and `updates` beside it. docs/logs.md
 lists their columns.
 """
 
@@ -39,28 +39,28 @@ class ClusterLogs:
 
 
 def open_cluster(folder: Path, scratch: Path) -> ClusterLogs:
-    file = _find(folder, "rpc")
+    file = _find_log(folder, "rpc")
     if file is None:
         raise DataError(f"{folder}: has neither rpc.parquet nor rpc.csv; one row an RPC is expected there")
-    rpc = _open(file, scratch, RPC, ("arm",)).with_columns(latency_us=pl.sum_horizontal(_TIMES))
+    rpc = _open_log(file, scratch, RPC, ("arm",)).with_columns(latency_us=pl.sum_horizontal(_TIMES))
     check_units(file, rpc)
-    connections = _find(folder, "connections")
-    updates = _find(folder, "updates")
+    connections = _find_log(folder, "connections")
+    updates = _find_log(folder, "updates")
     if updates is not None:
         Counts.of_logs([updates])
     return ClusterLogs(
         folder,
         rpc,
-        None if connections is None else _open(connections, scratch, CONNECTIONS, ("arm",)),
+        None if connections is None else _open_log(connections, scratch, CONNECTIONS, ("arm",)),
         [] if updates is None else [updates],
     )
 
 
-def _find(folder: Path, log: str) -> Path | None:
+def _find_log(folder: Path, log: str) -> Path | None:
     return next((file for suffix in _SUFFIXES if (file := folder / f"{log}{suffix}").exists()), None)
 
 
-def _open(file: Path, scratch: Path, columns: Sequence[str], optional: Sequence[str]) -> pl.LazyFrame:
+def _open_log(file: Path, scratch: Path, columns: Sequence[str], optional: Sequence[str]) -> pl.LazyFrame:
     log = UpdateLog.open(file)
     missing = [name for name in columns if name not in log.names]
     if missing:
@@ -75,7 +75,7 @@ def _open(file: Path, scratch: Path, columns: Sequence[str], optional: Sequence[
     )
     try:
         typed = raw.select(_cast_column(name) for name in selected_columns)
-        _check(file, raw.select(selected_columns), typed, log.is_parquet)
+        _check_values(file, raw.select(selected_columns), typed, log.is_parquet)
         if not log.is_parquet:
             target = scratch / f"{file.stem}.parquet"
             with atomic_path(target) as partial:
@@ -105,7 +105,7 @@ def _rule_of(name: str) -> tuple[pl.Expr, str]:
     return column >= 0, f"a whole number of {unit} from 0 expected"
 
 
-def _check(file: Path, raw: pl.LazyFrame, typed: pl.LazyFrame, is_parquet: bool) -> None:
+def _check_values(file: Path, raw: pl.LazyFrame, typed: pl.LazyFrame, is_parquet: bool) -> None:
     names = typed.collect_schema().names()
     bad_values = [(~_rule_of(name)[0].fill_null(False)).alias(name) for name in names]
     faults = typed.select(bad_values).with_row_index("row")

@@ -1,4 +1,4 @@
-"""The log collector: each PS sends it the update counts of its parameters, and it adds them up ([DDL] §2.2).
+"""The log collector, which adds up the update counts that each PS sends for its parameters ([DDL] §2.2).
 
 A PS connects to a Unix socket, writes the number of rows (`COUNT`) and the rows (`ROW`), and shuts down
 writing. The answer is a line of JSON: `{"updates": <sum>}`, or `{"error": <text>}` if nothing was saved.
@@ -112,5 +112,5 @@ def _parse(octets: bytes) -> NDArray[np.void]:
         )
     rows: NDArray[np.void] = np.frombuffer(octets, ROW, count, COUNT.size)
     if (rows["ps"] != rows["ps"][0]).any():
-        raise DataError(f"statistics must be of one PS, not of {np.unique(rows['ps']).tolist()}")
+        raise DataError(f"expected statistics of one PS, got those of PSs {np.unique(rows['ps']).tolist()}")
     return rows

@@ -18,7 +18,7 @@ SCHEMA: dict[str, type[pl.DataType]] = {"key": pl.UInt64, "updates": pl.UInt64}
 PART_ROWS = 20_000_000
 """Maximum number of rows whose keys are counted at a time, which takes some 2 GB if all keys differ."""
 _PART_OF_STEPS = PART_ROWS // 4
-"""The same for an access log: fewer, because the counts of all its keys are in memory already."""
+"""Maximum for an access log: lower, because the counts of all its keys are in memory already."""
 _COUNTS = ("key", "updates")
 _UPDATES_LIMIT = 2**63
 
@@ -40,7 +40,7 @@ class Counts:
     total: int
     parts: int
     """Number of parts that the keys are divided into; the logs are read once for each part."""
-    _part: Callable[[int, int], pl.LazyFrame]
+    _read_part: Callable[[int, int], pl.LazyFrame]
     """Returns distinct keys and their updates, given the index of a part and the number of parts."""
     _logs: Sequence[_CountedLog]
 
@@ -66,7 +66,7 @@ class Counts:
         total, magnitude, nulls, length = _collect(summary, names, logs).row(0)
         if nulls:
             problem = f"{pluralize(nulls, 'row has', 'rows have')} an empty column"
-            raise DataError(_fault(logs) or f"{names}: {problem}")
+            raise DataError(_first_fault(logs) or f"{names}: {problem}")
         # Sums are of 64 bits and would wrap silently.
         if magnitude >= _UPDATES_LIMIT:
             raise DataError(f"{names}: the updates add up to {magnitude:.4g}; they must stay below 2^63")
@@ -87,7 +87,7 @@ class Counts:
             yield self.of_part(part)
 
     def of_part(self, part: int) -> pl.DataFrame:
-        rows = self._part(part, self.parts).filter(pl.col("updates") > 0)
+        rows = self._read_part(part, self.parts).filter(pl.col("updates") > 0)
         return _collect(rows, self.names, self._logs)
 
     def in_parts(self, minimum: int) -> Counts:
@@ -110,10 +110,10 @@ def _collect(frame: pl.LazyFrame, names: str, logs: Sequence[_CountedLog]) -> pl
     try:
         return frame.collect(engine="streaming")
     except UNREADABLE as error:
-        raise DataError(_fault(logs) or f"{names}: cannot be read: {first_line(error)}") from error
+        raise DataError(_first_fault(logs) or f"{names}: cannot be read: {first_line(error)}") from error
 
 
-def _fault(logs: Sequence[_CountedLog]) -> str | None:
+def _first_fault(logs: Sequence[_CountedLog]) -> str | None:
     return next((fault for log in logs if (fault := log.log.fault(log.columns))), None)
 
 

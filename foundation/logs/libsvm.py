@@ -15,7 +15,7 @@ from foundation.logs.access.source import Stream, open_stream
 from foundation.protocol.header import NO_KEY
 
 LABELS = {"-1": -1, "0": 0, "1": 1, "+1": 1, "-1.0": -1, "0.0": 0, "1.0": 1, "+1.0": 1}
-_LARGEST = float(np.finfo(np.float32).max)
+_MAX_FLOAT32 = float(np.finfo(np.float32).max)
 _FORMAT_HINT = "the file was read as libsvm; an access log must be Parquet or delimited text"
 Sample = tuple[int, list[int], list[float]]
 
@@ -62,10 +62,12 @@ def _parse(tokens: list[str]) -> Sample:
             raise ValueError(f"{token!r}: {value!r} is no number") from None
         if not math.isfinite(values[-1]):
             raise ValueError(f"{token!r}: the value is not finite")
-        if abs(values[-1]) > _LARGEST:
-            raise ValueError(f"{token!r}: the value is beyond 32-bit floats, which reach to {_LARGEST:.4g}")
+        if abs(values[-1]) > _MAX_FLOAT32:
+            raise ValueError(
+                f"{token!r}: the value is beyond 32-bit floats, which reach to {_MAX_FLOAT32:.4g}"
+            )
         if indices[-1] >= NO_KEY:
-            raise ValueError(f"{token!r}: the index is not below 2^64 - 1")
+            raise ValueError(f"{token!r}: expected an index below 2^64 - 1")
         if len(indices) > 1 and indices[-1] <= indices[-2]:
             raise ValueError(f"index {indices[-1]} after {indices[-2]}; indices must increase")
     return LABELS[tokens[0]], indices, values

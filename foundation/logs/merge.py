@@ -36,7 +36,7 @@ def merge_logs(parts: Path, run: Path, repeated: Sequence[Window] = ()) -> None:
         columns = [pl.col(name).cast(dtype) for name, dtype in schema.items()]
         if log in _TIMES:
             columns = [*columns[:-1], measured(_TIMES[log], repeated)]
-        _merge(
+        _merge_files(
             _last_parts(files_of_log) if schema is UPDATES else files_of_log,
             schema,
             columns,
@@ -80,11 +80,11 @@ def _last_parts(files: list[Path]) -> list[Path]:
     return [file for _, file in newest.values()]
 
 
-def _merge(files: list[Path], schema: pl.Schema, columns: list[pl.Expr], target: Path) -> None:
+def _merge_files(files: list[Path], schema: pl.Schema, columns: list[pl.Expr], target: Path) -> None:
     for file in files:
         missing = set(schema) - set(pl.read_parquet_schema(file))
         if missing:
-            raise DataError(f"{file}: no column {', '.join(sorted(missing))}")
+            raise DataError(f"{file}: has no column {', '.join(sorted(missing))}")
     rows = [pl.scan_parquet(file).select(columns) for file in files]
     with atomic_path(target) as partial:
         pl.concat(rows or [pl.LazyFrame(schema=schema)]).sink_parquet(partial)

@@ -40,7 +40,7 @@ def write_into_folder(path: Path, text: str) -> None:
     write_text(path, text)
 
 
-Column: TypeAlias = Any  # an array, or a number or text for all rows: whatever `pl.DataFrame` takes
+Column: TypeAlias = Any  # an array, or a number or text for all rows, as `pl.DataFrame` accepts
 
 
 class Parts:
@@ -50,18 +50,20 @@ class Parts:
         self._directory = directory
         self._name = name
         self._schema = schema
-        self._next = len(list(directory.glob(f"{name}-*.parquet")))
+        self._next_number = len(list(directory.glob(f"{name}-*.parquet")))
 
     def write(self, columns: Mapping[str, Column]) -> None:
         """Write a part, if it has rows: for each column an array, or one value. Raises `DataError`."""
         if set(columns) != set(self._schema):
-            raise ValueError(f"{self._name}: columns {sorted(columns)}, not {sorted(self._schema)}")
+            raise ValueError(
+                f"{self._name}: expected the columns {sorted(self._schema)}, got {sorted(columns)}"
+            )
         rows = pl.DataFrame(columns).select(pl.col(name).cast(kind) for name, kind in self._schema.items())
         if not rows.height:
             return
-        with atomic_path(self._directory / f"{self._name}-{self._next}.parquet") as partial:
+        with atomic_path(self._directory / f"{self._name}-{self._next_number}.parquet") as partial:
             rows.write_parquet(partial)
-        self._next += 1
+        self._next_number += 1
 
 
 def save_arrays(path: Path, arrays: Mapping[str, NDArray[np.generic]]) -> None:

@@ -15,11 +15,11 @@ from foundation.errors import DataError
 _MAX_OUTSTANDING = 1_000
 """Mean number of outstanding RPCs of a worker above which a unit must be wrong."""
 _MAX_OUTSTANDING_IF_UNIX = 100
-"""The same for times that would be dates of 2008 to 2049 in another unit than µs."""
-_UNIX_S = (1.2e9, 2.5e9)
+"""The same limit for times that are dates of 2008 to 2049 if read in another unit than µs."""
+_UNIX_RANGE_S = (1.2e9, 2.5e9)
 _MIN_MEAN_US = 0.5
 """Minimum mean duration of an RPC between two processes, µs."""
-_PER_SECOND = {"s": 1, "ms": 1_000, "ns": 1_000_000_000}
+_UNITS_PER_SECOND = {"s": 1, "ms": 1_000, "ns": 1_000_000_000}
 
 
 def check_units(file: Path, rpc: pl.LazyFrame) -> None:
@@ -50,11 +50,11 @@ def check_units(file: Path, rpc: pl.LazyFrame) -> None:
 
 
 def _unit_as_date(time: int) -> str | None:
-    earliest_s, latest_s = _UNIX_S
+    earliest_s, latest_s = _UNIX_RANGE_S
     return next(
         (
             unit
-            for unit, units_per_s in _PER_SECOND.items()
+            for unit, units_per_s in _UNITS_PER_SECOND.items()
             if earliest_s * units_per_s <= time <= latest_s * units_per_s
         ),
         None,

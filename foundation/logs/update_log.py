@@ -18,8 +18,8 @@ PARQUET_MAGIC = b"PAR1"
 UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
 """Errors that Polars raises for a file that it cannot read. For a damaged file it raises `PanicException`,
 which is no `Exception`."""
-_LARGEST = 2**64 - 1
-_HEAD = 4096
+_MAX_INTEGER = 2**64 - 1
+_HEAD_BYTES = 4096
 _COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\x78\x01", b"\x78\x9c", b"\x78\xda")
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 
@@ -77,7 +77,7 @@ class UpdateLog:
         for number, *values in rows.head(1).collect(engine="streaming").iter_rows():
             for name, value in zip(columns, values, strict=True):
                 if value is None or value < 0:
-                    yield _fault(f"row {number}", name, "null" if value is None else value)
+                    yield _fault_message(f"row {number}", name, "null" if value is None else value)
 
     def _csv_faults(self, columns: Sequence[str]) -> Iterator[str]:
         fields = [self.names.index(name) for name in columns]
@@ -93,7 +93,7 @@ class UpdateLog:
                     for name, field in zip(columns, fields, strict=True):
                         text = row[field] if field < len(row) else ""
                         if not _is_integer(text):
-                            yield _fault(location, name, repr(text) if text else "empty")
+                            yield _fault_message(location, name, repr(text) if text else "empty")
             except csv.Error as error:
                 yield f"line {rows.line_num}: {error}"
 
@@ -103,7 +103,7 @@ def read_head(path: Path) -> bytes:
         if path.exists() and not path.is_file():
             raise DataError(f"{path}: not a regular file; a log or training set is read more than once")
         with path.open("rb") as file:
-            return file.read(_HEAD)
+            return file.read(_HEAD_BYTES)
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
 
@@ -139,8 +139,8 @@ def _check_names(path: Path, names: Sequence[str]) -> None:
 
 
 def _is_integer(text: str) -> bool:
-    return bool(re.fullmatch(r" *\+?[0-9]{1,40} *", text)) and int(text) <= _LARGEST
+    return bool(re.fullmatch(r" *\+?[0-9]{1,40} *", text)) and int(text) <= _MAX_INTEGER
 
 
-def _fault(location: str, column: str, value: object) -> str:
+def _fault_message(location: str, column: str, value: object) -> str:
     return f"{location}: column {column} is {value}; an integer from 0 to 2^64 - 1 expected"

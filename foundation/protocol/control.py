@@ -41,7 +41,7 @@ class Command(IntEnum):
     """Check that the PS is running."""
     RENEW = 5
     """Tell the PS the epoch of its RPCs in the current switch; the epoch is the only key. If the PS's epoch
-    differs, the switch of the old epoch is lost, and the PS reclaims the values which that switch held
+    differs, the switch of the old epoch is lost, and the PS reclaims the values that the lost switch held
     (`hosts.hotset.ps.store.HotsetStore.restore`)."""
     BUSIEST = 6
     """Return the most updated keys, most updates first, with the updates since rank 0 was last requested.
@@ -55,7 +55,7 @@ class Command(IntEnum):
     """Collect nothing until a SEED, COLLECT, PUBLISH or RENEW; answered when no collection is under way."""
     SETTLE = 9
     """Apply the replayed updates of lost switches. Sent once all workers have replayed. The only key is the
-    PS's epoch in the switch that replaced these; with another epoch it changes nothing."""
+    PS's epoch in the switch that replaced them; a SETTLE with another epoch changes nothing."""
 
 
 class Status(IntEnum):

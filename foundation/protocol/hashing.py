@@ -21,7 +21,7 @@ def lane_of(key: int) -> int:
 
 
 def ps_of(key: int, n_ps: int) -> int:
-    """Return the 0-based id of the PS whose share has a key."""
+    """Return the 0-based id of the PS whose share contains a key."""
     return ((key * MULTIPLIER & _MASK64) >> 16 & 0xFFFFFFFF) * n_ps >> 32
 
 

@@ -39,7 +39,7 @@ BUFFER_BYTES = 2048
 _types: Module = types
 
 _BITS, _DTYPE = bits_of_fields(), dtype()
-_PARTS = [
+_RECORD_FIELDS = [
     *(
         (name.replace("flags", "flag_bits"), _DTYPE[name].newbyteorder("<"), offset_of(name))
         for name in _BITS
@@ -51,9 +51,9 @@ _PARTS = [
 RPC = checked(
     np.dtype(
         {
-            "names": [name for name, _, _ in _PARTS],
-            "formats": [kind for _, kind, _ in _PARTS],
-            "offsets": [offset for _, _, offset in _PARTS],
+            "names": [name for name, _, _ in _RECORD_FIELDS],
+            "formats": [kind for _, kind, _ in _RECORD_FIELDS],
+            "offsets": [offset for _, _, offset in _RECORD_FIELDS],
             "itemsize": BUFFER_BYTES,
         }
     )

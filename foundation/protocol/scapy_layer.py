@@ -45,7 +45,7 @@ from foundation.protocol.header import (
 _COMMANDS = {command.value: command.name.lower() for command in Command}
 
 
-def _answers_values(packet: Packet) -> bool:
+def _has_values(packet: Packet) -> bool:
     header = packet.underlayer
     is_answer = header is not None and header.flags & RESPONSE
     return bool(is_answer and packet.getfieldval("command") in WITH_VALUES)
@@ -66,12 +66,12 @@ class HotlineControl(Packet):
             FieldListField(
                 "values", [], IntField("value", 0), count_from=lambda packet: packet.n, max_count=MAX_KEYS
             ),
-            _answers_values,
+            _has_values,
         ),
     ]
 
 
-_NUMBERS: dict[int, type[Field[Any, Any]]] = {  # Scapy's field types have different parameters
+_FIELD_TYPES: dict[int, type[Field[Any, Any]]] = {  # Scapy's field types have different parameters
     8: ByteField,
     16: ShortField,
     32: IntField,
@@ -88,7 +88,7 @@ def _field(name: str) -> Field[Any, Any]:
             return FlagsField(name, default, bits, ["RESPONSE", "KEYS", "VALUES", "SET", "FIRST", "SECOND"])
         case "live" | "served" | "refused":
             return XBitField(name, default, bits)
-    return _NUMBERS[bits](name, default)
+    return _FIELD_TYPES[bits](name, default)
 
 
 class Hotline(Packet):
@@ -114,7 +114,7 @@ bind_layers(Hotline, HotlineControl, op=int(Op.CONTROL))
 def parse(datagram: bytes | memoryview) -> Message:
     if len(datagram) < HEADER_BYTES:
         raise MalformedDatagram(f"{len(datagram)} bytes, less than the header's {HEADER_BYTES}")
-    header = _header(Hotline(bytes(datagram[:HEADER_BYTES])))
+    header = _to_header(Hotline(bytes(datagram[:HEADER_BYTES])))
     check(header, len(datagram))
     packet = Hotline(bytes(datagram))
     return Message(
@@ -147,6 +147,6 @@ def inward(datagram: bytes) -> bytes:
     return datagram if message.header.op == Op.CONTROL else codec.build(message)
 
 
-def _header(packet: Packet) -> Header:
+def _to_header(packet: Packet) -> Header:
     assert isinstance(packet.payload, NoPayload | HotlineControl)
     return Header._make(int(packet.getfieldval(name)) for name in Header._fields)

@@ -221,7 +221,7 @@ def test_an_optimiser_is_declared_by_its_text(text: str, shown: str) -> None:
         ("adagrad(0.1)", r"got 'adagrad\(0.1\)'$"),
         ("adagrad(lr=__import__('os'))", "^expected sgd"),
         ("(((", r"got '\(\(\('$"),
-        ("sgd", r"^sgd: sgd expected lr$"),
+        ("sgd", r"^sgd: sgd expects lr$"),
         ("adam(rho=1)", r"^adam\(rho=1\): adam has no rho, but lr, beta1, beta2, eps$"),
         ("adagrad(lr=0)", "adagrad lr: Input should be greater than 0$"),
         ("adam(beta1=1)", "adam beta1: Input should be less than 1$"),

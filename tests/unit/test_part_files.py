@@ -51,7 +51,7 @@ def test_nothing_is_no_part(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("columns", [{"time_us": [1], "ps": 1, "worker": [1]}, ROW | {"more": 1}])
 def test_other_columns_than_the_logs_are_refused(tmp_path: Path, columns: dict[str, object]) -> None:
-    text = f"part: columns {sorted(columns)}, not {sorted(CONNECTIONS)}"
+    text = f"part: expected the columns {sorted(CONNECTIONS)}, got {sorted(columns)}"
     with pytest.raises(ValueError, match=exactly(text)):
         Parts(tmp_path, "part", CONNECTIONS).write(columns)
     assert names(tmp_path) == []

@@ -37,21 +37,21 @@ class BadRows:
     def __init__(self, skip: bool) -> None:
         self.skip = skip
         self.count = 0
-        self._found: list[tuple[int, str]] = []
+        self._bad_rows: list[tuple[int, str]] = []
 
     def add(self, path: Path, unit: str, number: int, problem: str, expected: str) -> None:
-        self._found.append((number, f"{path}, {unit} {number}: {one_line(problem)}; expected {expected}"))
+        self._bad_rows.append((number, f"{path}, {unit} {number}: {one_line(problem)}; expected {expected}"))
 
     @property
     def problems(self) -> list[str]:
-        return [text for _, text in sorted(self._found)]
+        return [text for _, text in sorted(self._bad_rows)]
 
     def settle(self) -> None:
         """Count the rows since the last call; raise `DataError` for the first unless they are skipped."""
-        if self._found and not self.skip:
+        if self._bad_rows and not self.skip:
             raise DataError(self.problems[0])
-        self.count += len(self._found)
-        self._found.clear()
+        self.count += len(self._bad_rows)
+        self._bad_rows.clear()
 
 
 class Tables:

@@ -14,7 +14,7 @@ ROLES = ("key", "time", "table", "iteration", "worker", "op")
 _KEY = re.compile(r"(.*_)?(id|ids|key|keys|obj|object|item|user|movie|lbn|lba|uid|iid)|c\d+|cat_?\d+")
 _CAMEL_ID = re.compile(r".*[a-z](Id|ID)s?")
 _TIME = re.compile(r"(.*_)?(timestamp|time|ts|datetime|date)|t")
-_NAMES = {
+_COMMON_NAMES = {
     "table": ("table", "table_id", "table_name"),
     "iteration": ("iteration", "step", "batch", "batch_id"),
     "worker": ("worker", "worker_id", "rank"),
@@ -62,14 +62,16 @@ def parse_columns(text: str) -> Columns:
         if role == "key":
             keys.append(name)
         elif role in other_columns:
-            raise DataError(f"--columns {text}: expected one column with the role {role}, got {name!r}, too")
+            raise DataError(
+                f"--columns {text}: expected one column with the role {role}, got {name!r} as another"
+            )
         else:
             other_columns[role] = name
     return Columns(key=tuple(keys), **other_columns)
 
 
 def resolve(requested: Columns, names: Sequence[str], lists: Collection[str], location: str) -> Columns:
-    """Return the columns of a table with this header; guess the columns of roles that `given` lacks.
+    """Return the columns of a table with this header; guess the columns of roles that `requested` lacks.
 
     `lists` are the columns that hold lists of keys. A pattern such as `C*` stands for all matching columns.
     """
@@ -111,7 +113,7 @@ def _guess(names: Sequence[str], lists: Collection[str], excluded: Collection[st
         role: next(
             (names_by_lower[candidate] for candidate in candidates if candidate in names_by_lower), None
         )
-        for role, candidates in _NAMES.items()
+        for role, candidates in _COMMON_NAMES.items()
     }
     time = next(
         (name for lower_name, name in reversed(names_by_lower.items()) if _TIME.fullmatch(lower_name)), None

@@ -13,9 +13,9 @@ from nativekit.compile import cached_entry_point, compiled, int64
 
 _HERE = Path(__file__).parent
 SOURCES = (Path(__file__), _HERE / "steps.py")
-_FREE = np.int32(-1)
+_FREE_SLOT = np.int32(-1)
 _MAX_LOAD = 0.75
-_FIRST_SLOTS = 1 << 16
+_INITIAL_SLOTS = 1 << 16
 MAX_KEYS = 2**31 - 1
 
 
@@ -23,25 +23,25 @@ class Dictionary:
     """Distinct keys with their tables; at most about 25 bytes per key, and twice that while it grows."""
 
     def __init__(self) -> None:
-        self._slots = np.full(_FIRST_SLOTS, _FREE, np.int32)
-        self._keys = np.empty(int(_FIRST_SLOTS * _MAX_LOAD), np.uint64)
+        self._slots = np.full(_INITIAL_SLOTS, _FREE_SLOT, np.int32)
+        self._keys = np.empty(int(_INITIAL_SLOTS * _MAX_LOAD), np.uint64)
         self._tables = np.empty(len(self._keys), np.uint16)
-        self._used = 0
+        self._length = 0
 
     def __len__(self) -> int:
-        return self._used
+        return self._length
 
     @property
     def keys(self) -> Keys:
-        return self._keys[: self._used]
+        return self._keys[: self._length]
 
     @property
     def tables(self) -> NDArray[np.uint16]:
-        return self._tables[: self._used]
+        return self._tables[: self._length]
 
-    def in_order(self) -> tuple[Keys, NDArray[np.uint16], NDArray[np.uint32]]:
+    def take_sorted(self) -> tuple[Keys, NDArray[np.uint16], NDArray[np.uint32]]:
         """Return the ascending keys, their tables, and each index's rank among them; empty the dictionary."""
-        self._slots = np.full(0, _FREE, np.int32)
+        self._slots = np.full(0, _FREE_SLOT, np.int32)
         order = np.argsort(self.keys)
         rank = np.empty(len(order), np.uint32)
         rank[order] = np.arange(len(order), dtype=np.uint32)
@@ -55,20 +55,20 @@ class Dictionary:
         position = 0
         while True:
             arrays = self._slots, self._keys, self._tables
-            position, self._used = _encode(*arrays, self._used, keys, table_array, indices, position)
+            position, self._length = _encode(*arrays, self._length, keys, table_array, indices, position)
             if position == len(keys):
                 return indices
             self._grow()
 
     def _grow(self) -> None:
-        if self._used >= MAX_KEYS:
+        if self._length >= MAX_KEYS:
             raise DataError(f"expected at most {MAX_KEYS:,} keys, got more")
         slots = 2 * len(self._slots)
-        self._slots = np.full(0, _FREE, np.int32)
+        self._slots = np.full(0, _FREE_SLOT, np.int32)
         capacity = min(int(slots * _MAX_LOAD), MAX_KEYS)
         self._keys = np.concatenate([self._keys, np.empty(capacity - len(self._keys), np.uint64)])
         self._tables = np.concatenate([self._tables, np.empty(capacity - len(self._tables), np.uint16)])
-        self._slots = np.full(slots, _FREE, np.int32)
+        self._slots = np.full(slots, _FREE_SLOT, np.int32)
         _rehash(self._slots, self.keys)
 
 
@@ -79,32 +79,32 @@ def _slot(key: np.uint64, mask: int) -> int:
 
 
 def _encode_all(
-    slots: NDArray[np.int32], known_keys: Keys, tables_of: NDArray[np.uint16], used: int, keys: Keys,
+    slots: NDArray[np.int32], known_keys: Keys, tables_of: NDArray[np.uint16], length: int, keys: Keys,
     tables: NDArray[np.uint16], indices: NDArray[np.uint32], begin: int,
 ) -> tuple[int, int]:  # fmt: skip
-    """Write the keys' indices from `begin` on; stop if `known` is full. Return the end and the new `used`."""
+    """Write the keys' indices from `begin`; stop if `known_keys` is full. Return end and new length."""
     mask = len(slots) - 1
     for i in range(begin, len(keys)):
         key = keys[i]
         slot = _slot(key, mask)
-        while slots[slot] != _FREE and known_keys[slots[slot]] != key:
+        while slots[slot] != _FREE_SLOT and known_keys[slots[slot]] != key:
             slot = (slot + 1) & mask
-        if slots[slot] == _FREE:
-            if used == len(known_keys):
-                return i, used
-            slots[slot] = used
-            known_keys[used] = key
-            tables_of[used] = tables[i] if len(tables) else 0
-            used += 1
+        if slots[slot] == _FREE_SLOT:
+            if length == len(known_keys):
+                return i, length
+            slots[slot] = length
+            known_keys[length] = key
+            tables_of[length] = tables[i] if len(tables) else 0
+            length += 1
         indices[i] = slots[slot]
-    return len(keys), used
+    return len(keys), length
 
 
 def _rehash_all(slots: NDArray[np.int32], keys: Keys) -> None:
     mask = len(slots) - 1
     for index in range(len(keys)):
         slot = _slot(keys[index], mask)
-        while slots[slot] != _FREE:
+        while slots[slot] != _FREE_SLOT:
             slot = (slot + 1) & mask
         slots[slot] = index
 

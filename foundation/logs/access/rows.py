@@ -52,7 +52,7 @@ def layout_of(
     kinds: dict[str, Kind] = {}
     for name in columns.key:
         values = _split(sample[name], separators[name]) if name in separators else sample[name]
-        kinds[name] = (key_kinds or {}).get(name) or kind_of_keys(_flat(values))
+        kinds[name] = (key_kinds or {}).get(name) or kind_of_keys(_flatten(values))
     for role, name in columns.others.items():
         kinds[name] = {"iteration": INTEGER, "worker": INTEGER, "op": OPERATION, "table": TEXT}.get(
             role
@@ -69,7 +69,7 @@ def describe(format: str, layout: Layout) -> str:
 
 
 class _Cells(NamedTuple):
-    """Values of a column: one per row, or several in a column of lists, or none where it may be missing."""
+    """Values of a column: one per row, several in a column of lists, or none where a value may be missing."""
 
     rows: NDArray[np.int64]  # row of each value
     raw: pl.Series
@@ -93,8 +93,8 @@ def to_block(
                 )
         is_bad[rows] = True
     if is_bad.any():
-        cells = {name: _without(cells_of_column, is_bad) for name, cells_of_column in cells.items()}
-    return _assemble(cells, frame.height, first_row, layout, tables)
+        cells = {name: _drop_bad_rows(cells_of_column, is_bad) for name, cells_of_column in cells.items()}
+    return _assemble_block(cells, frame.height, first_row, layout, tables)
 
 
 def has_bad_rows(frame: pl.DataFrame, layout: Layout) -> bool:
@@ -106,7 +106,7 @@ def _cells_of(values: pl.Series, layout: Layout, name: str) -> _Cells:
         values = _split(values, layout.separators[name])
     if values.dtype == pl.List:
         lengths = values.list.len().fill_null(0).to_numpy()
-        rows, raw = np.repeat(np.arange(len(values)), lengths), _flat(values)
+        rows, raw = np.repeat(np.arange(len(values)), lengths), _flatten(values)
     elif name in layout.columns.key and layout.is_sparse:
         rows, raw = np.flatnonzero(values.is_not_null().to_numpy()), values.drop_nulls()
     else:
@@ -114,7 +114,7 @@ def _cells_of(values: pl.Series, layout: Layout, name: str) -> _Cells:
     return _Cells(rows, raw, layout.kinds[name].convert(raw))
 
 
-def _flat(values: pl.Series) -> pl.Series:
+def _flatten(values: pl.Series) -> pl.Series:
     if values.dtype != pl.List:
         return values
     return values.filter(values.list.len() > 0).explode()
@@ -124,12 +124,12 @@ def _split(values: pl.Series, separator: str) -> pl.Series:
     return values.fill_null("").str.split(separator).list.eval(pl.element().filter(pl.element() != ""))
 
 
-def _without(cells: _Cells, is_bad: NDArray[np.bool_]) -> _Cells:
+def _drop_bad_rows(cells: _Cells, is_bad: NDArray[np.bool_]) -> _Cells:
     is_good = ~is_bad[cells.rows]
     return _Cells(cells.rows[is_good], cells.raw, cells.values.filter(pl.Series(is_good)))
 
 
-def _assemble(
+def _assemble_block(
     cells: Mapping[str, _Cells], height: int, first_row: int, layout: Layout, tables: Tables
 ) -> Block:
     columns = layout.columns
@@ -152,7 +152,7 @@ def _assemble(
 
     if columns.table is not None:
         names = pl.DataFrame({"row": cells[columns.table].rows, "name": cells[columns.table].values})
-        access_keys, table_of_access = _in_named_tables(access_keys, row_of_access, names, height, tables)
+        access_keys, table_of_access = _map_to_named_tables(access_keys, row_of_access, names, height, tables)
     ordered_by = columns.iteration or columns.time
     group = row_of_access.astype(np.uint64) + np.uint64(first_row)
     if columns.iteration is not None:
@@ -173,7 +173,7 @@ def _keys_of(cells: _Cells, name: str, layout: Layout) -> Keys:
     return key_in_table(keys, name) if len(layout.columns.key) > 1 else keys
 
 
-def _in_named_tables(
+def _map_to_named_tables(
     keys: Keys, row_of_access: NDArray[np.int64], names: pl.DataFrame, height: int, tables: Tables
 ) -> tuple[Keys, NDArray[np.uint16]]:
     table_of_row = np.zeros(height, np.uint16)

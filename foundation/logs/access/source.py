@@ -24,7 +24,7 @@ GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 ZLIB = (b"\x78\x01", b"\x78\x9c", b"\x78\xda")
 _READ_ERRORS = (OSError, EOFError, zlib.error, zstandard.ZstdError)
 _PATTERN = re.compile(r"[*?\[]")
-_NOT_DATA = re.compile(r"[._].*|.*\.(json|md|yaml|yml)|.*file_list.*\.txt", re.IGNORECASE)
+_METADATA_FILE = re.compile(r"[._].*|.*\.(json|md|yaml|yml)|.*file_list.*\.txt", re.IGNORECASE)
 
 _File: TypeAlias = str | PathLike[str]
 LogFiles: TypeAlias = _File | Sequence[_File]
@@ -43,7 +43,7 @@ def expand(paths: Sequence[Path]) -> list[Path]:
     for path in paths:
         if path.is_dir():
             data_files = [
-                file for file in path.rglob("*") if file.is_file() and not _NOT_DATA.fullmatch(file.name)
+                file for file in path.rglob("*") if file.is_file() and not _METADATA_FILE.fullmatch(file.name)
             ]
         elif _PATTERN.search(str(path)) and not path.exists():
             root = Path(path.anchor)
@@ -78,13 +78,13 @@ class _ZstandardFile(io.RawIOBase):
         self._file = file
         self._frame = zstandard.ZstdDecompressor().decompressobj()
         self._is_in_frame = False
-        self._data = memoryview(b"")
+        self._decompressed_data = memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # as BufferedReader calls it
-        while not self._data:
+        while not self._decompressed_data:
             compressed = self._frame.unused_data if self._frame.eof else b""
             if self._frame.eof:
                 self._frame, self._is_in_frame = zstandard.ZstdDecompressor().decompressobj(), False
@@ -94,9 +94,12 @@ class _ZstandardFile(io.RawIOBase):
                     raise EOFError("compressed file ended before the end of a frame")
                 return 0
             self._is_in_frame = True
-            self._data = memoryview(self._frame.decompress(compressed))
-        size = min(len(buffer), len(self._data))
-        buffer[:size], self._data = self._data[:size], self._data[size:]
+            self._decompressed_data = memoryview(self._frame.decompress(compressed))
+        size = min(len(buffer), len(self._decompressed_data))
+        buffer[:size], self._decompressed_data = (
+            self._decompressed_data[:size],
+            self._decompressed_data[size:],
+        )
         return size
 
 
@@ -106,15 +109,15 @@ class Stream:
         self._file = path.open("rb")
         magic = self._file.read(4)
         self._file.seek(0)
-        self._bytes = cast(BinaryIO, self._file)
+        self._decompressed = cast(BinaryIO, self._file)
         self._text: io.TextIOWrapper | None = None
         if magic.startswith(GZIP):
-            self._bytes = cast(BinaryIO, gzip.GzipFile(fileobj=self._file))
+            self._decompressed = cast(BinaryIO, gzip.GzipFile(fileobj=self._file))
         elif magic.startswith(ZSTD):
-            self._bytes = cast(BinaryIO, io.BufferedReader(_ZstandardFile(self._file), 1 << 20))
+            self._decompressed = cast(BinaryIO, io.BufferedReader(_ZstandardFile(self._file), 1 << 20))
         elif magic.startswith(ZLIB):
             try:
-                self._bytes = io.BytesIO(zlib.decompress(self._file.read()))
+                self._decompressed = io.BytesIO(zlib.decompress(self._file.read()))
             except zlib.error:
                 self._file.close()
                 raise
@@ -126,12 +129,12 @@ class Stream:
 
     def read(self, size: int = -1) -> bytes:
         try:
-            return self._bytes.read(size)
+            return self._decompressed.read(size)
         except _READ_ERRORS as error:
             raise DataError(f"{self._path}: cannot be decompressed: {error}") from error
 
     def lines(self, encoding: str) -> Iterator[str]:
-        self._text = io.TextIOWrapper(self._bytes, encoding)
+        self._text = io.TextIOWrapper(self._decompressed, encoding)
         try:
             yield from self._text
         except _READ_ERRORS as error:

@@ -59,21 +59,21 @@ class Steps:
 
 def updates_of(steps: Steps) -> NDArray[np.int64]:
     """Return the updates of each key, without its pulls: [distinct]."""
-    return _counts(steps, 0)
+    return _count_by_key(steps, 0)
 
 
 def accesses_of(steps: Steps) -> NDArray[np.int64]:
-    return _counts(steps, PULL)
+    return _count_by_key(steps, PULL)
 
 
-def _counts(steps: Steps, ignored_bits: int) -> NDArray[np.int64]:
+def _count_by_key(steps: Steps, ignored_bits: int) -> NDArray[np.int64]:
     counts = np.zeros(len(steps.keys), np.int64)
     for start in range(0, len(steps.accesses), _CHUNK):
         _count(np.array(steps.accesses[start : start + _CHUNK]), ignored_bits, counts)
     return counts
 
 
-class _OutOfOrder(Exception): ...
+class _OutOfOrderError(Exception): ...
 
 
 def read_steps(paths: Sequence[Path], options: ReadOptions, folder: Path, progress: Progress) -> Steps:
@@ -99,7 +99,7 @@ def read_steps(paths: Sequence[Path], options: ReadOptions, folder: Path, progre
             with writer:
                 for block, accesses in reader.blocks():
                     writer.add(block.order, block.group, accesses, must_be_ordered=True)
-        except _OutOfOrder:
+        except _OutOfOrderError:
             notes.append("sorted by time, because its rows are not in that order")
             reader, writer = _LogReader(files, logs, options, progress), _Writer(folder, rows_of_step)
             with writer:
@@ -166,10 +166,10 @@ class _SortKey(NamedTuple):
 class _Writer:
     def __init__(self, folder: Path, rows_of_step: int) -> None:
         self.accesses, self.starts = folder / "accesses.u32", folder / "starts.i64"
-        self._accesses, self._starts = self.accesses.open("wb"), self.starts.open("wb")
+        self._accesses_file, self._starts_file = self.accesses.open("wb"), self.starts.open("wb")
         self._rows_of_step = rows_of_step
-        self._last: _SortKey | None = None
-        self._rows = 0
+        self._last_key: _SortKey | None = None
+        self._row_count = 0
         self.length = 0
 
     def add(
@@ -185,28 +185,28 @@ class _Writer:
         if order is None:
             order = np.zeros_like(group)
         first_key = _SortKey(int(order[0]), int(group[0]))
-        last_key = self._last
+        last_key = self._last_key
         is_new = np.empty(len(group), np.bool_)
         is_new[0] = first_key != last_key
         is_new[1:] = (group[1:] != group[:-1]) | (order[1:] != order[:-1])
         if must_be_ordered:
             decreases = (order[1:] < order[:-1]) | ((order[1:] == order[:-1]) & (group[1:] < group[:-1]))
             if decreases.any() or (last_key is not None and first_key < last_key):
-                raise _OutOfOrder
-        row = np.cumsum(is_new) + self._rows - 1
+                raise _OutOfOrderError
+        row = np.cumsum(is_new) + self._row_count - 1
         starts = np.flatnonzero(is_new & (row % self._rows_of_step == 0)) + self.length
-        accesses.tofile(self._accesses)
-        starts.astype(np.int64).tofile(self._starts)
-        self._rows = int(row[-1]) + 1
+        accesses.tofile(self._accesses_file)
+        starts.astype(np.int64).tofile(self._starts_file)
+        self._row_count = int(row[-1]) + 1
         self.length += len(accesses)
-        self._last = _SortKey(int(order[-1]), int(group[-1]))
+        self._last_key = _SortKey(int(order[-1]), int(group[-1]))
 
     def __enter__(self) -> _Writer:
         return self
 
     def __exit__(self, *error: object) -> None:
-        with self._accesses, self._starts:
-            np.array([self.length], np.int64).tofile(self._starts)
+        with self._accesses_file, self._starts_file:
+            np.array([self.length], np.int64).tofile(self._starts_file)
 
 
 def _sorted_records(reader: _LogReader, folder: Path) -> Iterator[NDArray[np.void]]:
@@ -226,7 +226,7 @@ def _sorted_records(reader: _LogReader, folder: Path) -> Iterator[NDArray[np.voi
         np.unique(sampled[np.arange(1, parts) * len(sampled) // max(parts, 1)]) if parts > 1 else sampled[:0]
     )
     files = [folder / f"range-{number}.records" for number in range(len(cuts) + 1)]
-    _distribute(unsorted_file, files, cuts)
+    _distribute_records(unsorted_file, files, cuts)
     unsorted_file.unlink()
     for file in files:
         records = np.fromfile(file, _RECORD)
@@ -234,7 +234,7 @@ def _sorted_records(reader: _LogReader, folder: Path) -> Iterator[NDArray[np.voi
         yield records[np.lexsort((records["group"], records["order"]))]
 
 
-def _distribute(unsorted_file: Path, files: Sequence[Path], cuts: NDArray[np.uint64]) -> None:
+def _distribute_records(unsorted_file: Path, files: Sequence[Path], cuts: NDArray[np.uint64]) -> None:
     if len(files) == 1:
         files[0].hardlink_to(unsorted_file)
         return
@@ -259,7 +259,7 @@ def _canonicalize(
     """
     accesses = np.memmap(writer.accesses, np.uint32, "r+")
     starts = np.memmap(writer.starts, np.int64, "r+")
-    keys, table_of, rank = dictionary.in_order()
+    keys, table_of, rank = dictionary.take_sorted()
     steps, step, length = len(starts) - 1, 0, 0
     while step < steps:
         end = max(int(np.searchsorted(starts, starts[step] + _CHUNK, side="right")) - 1, step + 1)

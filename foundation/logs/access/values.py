@@ -1,4 +1,4 @@
-"""Kinds of values in a column, and their conversion; what cannot be converted becomes null."""
+"""Kinds of values in a column, and their conversion; values that cannot be converted become null."""
 
 from __future__ import annotations
 
@@ -23,53 +23,53 @@ class Kind(NamedTuple):
     convert: Callable[[pl.Series], pl.Series]
 
 
-def _integers(values: pl.Series) -> pl.Series:
+def _to_integers(values: pl.Series) -> pl.Series:
     """Return values as UInt64; a float that is not a whole number becomes null."""
     if values.dtype.is_float():
         values = values.set(values != values.floor(), None)
     return values.cast(pl.UInt64, strict=False)
 
 
-def _integer_keys(values: pl.Series) -> pl.Series:
-    integers = _integers(values)
+def _to_integer_keys(values: pl.Series) -> pl.Series:
+    integers = _to_integers(values)
     return integers.set(integers == NO_KEY, None)
 
 
-def _text_keys(values: pl.Series) -> pl.Series:
+def _hash_text_keys(values: pl.Series) -> pl.Series:
     texts = values.cast(pl.String)
     hashed = texts.hash(_TEXT_SEED)
     return pl.select(pl.when(texts.is_not_null()).then(hashed)).to_series()
 
 
-def _hexadecimal(values: pl.Series) -> pl.Series:
+def _parse_hexadecimal(values: pl.Series) -> pl.Series:
     return values.str.to_integer(base=16, dtype=pl.UInt64, strict=False)
 
 
-def _numbers(values: pl.Series) -> pl.Series:
+def _to_numbers(values: pl.Series) -> pl.Series:
     numbers = values.cast(pl.Float64, strict=False)
     return numbers.set(~numbers.is_finite(), None)
 
 
-def _datetimes(values: pl.Series) -> pl.Series:
+def _to_microseconds(values: pl.Series) -> pl.Series:
     if values.dtype == pl.String:
         parsed = [pl.lit(values).str.to_datetime(form, time_unit="us", strict=False) for form in _DATETIMES]
         values = pl.select(pl.coalesce(parsed)).to_series()
     return values.cast(pl.Datetime("us")).to_physical().cast(pl.Float64)
 
 
-def _pulls(values: pl.Series) -> pl.Series:
+def _to_pull_flags(values: pl.Series) -> pl.Series:
     is_transfer = values.is_in(list(TRANSFERS))
     return pl.select(pl.when(is_transfer).then(values == "pull")).to_series()
 
 
-INTEGER = Kind(ROW_EXPECTED, _integers)
-INTEGER_KEY = Kind(KEY_EXPECTED, _integer_keys)
-TEXT_KEY = Kind("a text", _text_keys)
-HEX_KEY = Kind("a hexadecimal number of up to 64 bits", _hexadecimal)
-NUMBER = Kind("a number", _numbers)
-DATETIME = Kind("a date and time", _datetimes)
+INTEGER = Kind(ROW_EXPECTED, _to_integers)
+INTEGER_KEY = Kind(KEY_EXPECTED, _to_integer_keys)
+TEXT_KEY = Kind("a text", _hash_text_keys)
+HEX_KEY = Kind("a hexadecimal number of up to 64 bits", _parse_hexadecimal)
+NUMBER = Kind("a number", _to_numbers)
+DATETIME = Kind("a date and time", _to_microseconds)
 TEXT = Kind("a name", lambda values: values.cast(pl.String))
-OPERATION = Kind(" or ".join(TRANSFERS), _pulls)
+OPERATION = Kind(" or ".join(TRANSFERS), _to_pull_flags)
 
 
 def kind_of_keys(sample: pl.Series) -> Kind:

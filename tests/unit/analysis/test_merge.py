@@ -83,7 +83,7 @@ def test_a_part_with_missing_columns_is_named_and_all_parts_stay(parts: Path, tm
     write_updates(parts, ps=0, part=0, updates=1)
     bad = parts / "connections-ps-0-0.parquet"
     pl.DataFrame({"time_us": [1], "job": [1]}).write_parquet(bad)
-    with pytest.raises(DataError, match=r"connections-ps-0-0\.parquet: no column ps, worker$"):
+    with pytest.raises(DataError, match=r"connections-ps-0-0\.parquet: has no column ps, worker$"):
         merge_logs(parts, tmp_path)
     assert len(list(parts.iterdir())) == 2
 

@@ -268,11 +268,11 @@ def test_run_toml_has_every_range(name: str, field: Any) -> None:
     [
         (
             'design = "hotset"\noptimiser = "adam"',
-            r"optimiser adam\(.*\) and design hotset: there pushes can only be added",
+            r"optimiser adam\(.*\): design hotset can only add pushes",
         ),
         (
             'design = "ring"\noptimiser = "adam"',
-            r"design ring: .* expected design none, collect, or no",
+            r"design ring can only add pushes; expected design none, collect, or no",
         ),
         (
             'design = "none"\noptimiser = "adam"\nscript = "train.py"',
@@ -283,7 +283,7 @@ def test_run_toml_has_every_range(name: str, field: Any) -> None:
             r"and learning_rate \(1\): .* leave learning",
         ),
         ('design = "none"\noptimiser = "lamb"', r"optimiser\b.*expected sgd\(lr=0.1\), .* got 'lamb'$"),
-        ('design = "none"\noptimiser = "sgd"', r"optimiser\b.* sgd: sgd expected lr$"),
+        ('design = "none"\noptimiser = "sgd"', r"optimiser\b.* sgd: sgd expects lr$"),
     ],
 )
 def test_optimisers_that_cannot_be(load_text: Callable[..., Config], text: str, message: str) -> None:

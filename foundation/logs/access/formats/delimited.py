@@ -61,16 +61,18 @@ class DelimitedLog(StreamedLog):
         line, row = 1, first_row
         with self.open() as stream:
             for data in line_blocks(stream):
-                block, rows = self._block(data, line, tables, bad, row)
+                block, rows = self._read_block(data, line, tables, bad, row)
                 line += data.count(b"\n")
                 row += rows
                 yield block
 
-    def _block(self, data: bytes, line: int, tables: Tables, bad: BadRows, row: int) -> tuple[Block, int]:
+    def _read_block(
+        self, data: bytes, line: int, tables: Tables, bad: BadRows, row: int
+    ) -> tuple[Block, int]:
         has_header = self.has_header and line == 1
         frame = self._parse(data, has_header)
         if frame is not None and not has_bad_rows(frame, self.layout):
-            return to_block(frame, self.layout, tables, _no_bad_row, row), frame.height
+            return to_block(frame, self.layout, tables, _reject_bad_row, row), frame.height
         frame, lines = self._parse_slowly(data, line, has_header, bad)
 
         def report(row_index: int, problem: str, expected: str) -> None:
@@ -91,7 +93,7 @@ class DelimitedLog(StreamedLog):
                 encoding="utf8",
             )
         except pl.exceptions.NoDataError:
-            return self._frame([])
+            return self._to_frame([])
         except UNREADABLE:
             return None
         if frame.width != len(self.names):
@@ -134,9 +136,9 @@ class DelimitedLog(StreamedLog):
                 lines.append(line + reader.line_num - 1)
         except csv.Error as error:
             raise DataError(f"{self.path}, line {line + reader.line_num - 1}: {error}") from None
-        return self._frame(rows), lines
+        return self._to_frame(rows), lines
 
-    def _frame(self, rows: Sequence[Sequence[str]]) -> pl.DataFrame:
+    def _to_frame(self, rows: Sequence[Sequence[str]]) -> pl.DataFrame:
         columns = [(name, self.names.index(name)) for name in self.layout.columns.names]
         return pl.DataFrame(
             {
@@ -182,7 +184,7 @@ def sample_of(lines: Sequence[str], names: Sequence[str], delimiter: str) -> pl.
     )
 
 
-def _no_bad_row(row_index: int, problem: str, expected: str) -> None:
+def _reject_bad_row(row_index: int, problem: str, expected: str) -> None:
     raise AssertionError(f"row {row_index}: {problem}, although the rows had been checked")
 
 

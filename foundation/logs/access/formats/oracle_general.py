@@ -34,7 +34,7 @@ class OracleGeneralLog(StreamedLog):
                 trailing_bytes = len(data) % RECORD.itemsize
                 records = np.frombuffer(data[: len(data) - trailing_bytes], RECORD)
                 if trailing_bytes:
-                    number, length = record + len(records), str(RECORD.itemsize)
+                    number, length = record + len(records), f"{RECORD.itemsize} bytes"
                     bad.add(self.path, "record", number, f"{trailing_bytes} bytes", length)
                 keys = records["object"].astype(np.uint64)
                 bad_indices = np.flatnonzero(keys == NO_KEY)

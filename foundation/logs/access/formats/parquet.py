@@ -29,7 +29,7 @@ class ParquetLog:
     layout: Layout
     format: str
     _frame: pl.LazyFrame
-    _rows: int
+    _row_count: int
     _rows_read: int = field(default=0, init=False)
 
     @property
@@ -42,7 +42,7 @@ class ParquetLog:
 
     @property
     def position(self) -> int:
-        return self.path.stat().st_size * self._rows_read // max(self._rows, 1)
+        return self.path.stat().st_size * self._rows_read // max(self._row_count, 1)
 
     def blocks(self, tables: Tables, bad: BadRows, first_row: int) -> Iterator[Block]:
         selection = self._frame.select(self.layout.columns.names)
