@@ -73,7 +73,7 @@ def invalidated_kinds(blocks: Sequence[Block]) -> dict[Kind, Disturbed]:
         ]
         disturbed_blocks = sum(map(bool, reasons_by_block))
         if disturbed_blocks > MAX_DISTURBED_SHARE * len(blocks):
-            counts = Counter(reason for each in reasons_by_block for reason in each)
+            counts = Counter(reason for reasons_of_block in reasons_by_block for reason in reasons_of_block)
             disturbed_by_kind[kind] = Disturbed(
                 blocks=len(blocks), disturbed=disturbed_blocks, reasons=dict(counts.most_common())
             )

@@ -422,12 +422,15 @@ def _summarise_arm(
     loss: float | None,
 ) -> ArmSummary:
     use, rpcs_per_step = total_use(blocks), values.get(RPCS.name) or 0.0
-    rpcs = sum(each.get("rpcs", 0) for each in by_class.values())
-    found: dict[str, Any] = {  # fields of `ArmSummary`
+    rpcs = sum(values_of_class.get("rpcs", 0) for values_of_class in by_class.values())
+    fields: dict[str, Any] = {  # fields of `ArmSummary`
         "steps": sum(block.steps for block in blocks),
-        "rpc_latency_by_class_us": {name: _to_distribution(each) for name, each in by_class.items()},
+        "rpc_latency_by_class_us": {
+            name: _to_distribution(values_of_class) for name, values_of_class in by_class.items()
+        },
         "rpcs_per_step_by_class": {
-            name: rpcs_per_step * each.get("rpcs", 0) / max(rpcs, 1) for name, each in by_class.items()
+            name: rpcs_per_step * values_of_class.get("rpcs", 0) / max(rpcs, 1)
+            for name, values_of_class in by_class.items()
         },
         "ps_cpu_s": use.cpu_s,
         "step_us": values.get("step_mean"),
@@ -436,14 +439,14 @@ def _summarise_arm(
     for metric in METRICS.values():
         if metric.summary_path is not None:
             *path, name = path_of(metric)
-            parent = found
-            for each in path:
-                parent = parent.setdefault(each, {})
+            parent = fields
+            for key in path:
+                parent = parent.setdefault(key, {})
             value = values.get(metric.name)
             parent[name] = 0.0 if value is None and metric.kind == "count" else value
     if not use.commits:
-        found["durability"] = None
-    return ArmSummary.model_validate(found)
+        fields["durability"] = None
+    return ArmSummary.model_validate(fields)
 
 
 def path_of(metric: Metric) -> list[str]:

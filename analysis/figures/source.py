@@ -25,7 +25,7 @@ BLOCK_COLUMNS = ("round", "load")
 class Source:
     name: str
     rpc: pl.LazyFrame
-    """Measured RPCs but of op `empty`: the columns of [DDL] §2.2 (docs/logs.md), `latency_us`, `arm`."""
+    """Measured RPCs that have lanes: the columns of [DDL] §2.2 (docs/logs.md), `latency_us` and `arm`."""
     connections: pl.LazyFrame | None
     updates: Sequence[Path]
     job: int | None
