@@ -13,9 +13,9 @@ from nativekit.compile import cached_entry_point
 F = TypeVar("F", bound=Callable[..., object])
 
 _STUDIES = Path(__file__).parent
-_LINKS = [Path(simulator.__file__).with_name(f"{name}.py") for name in ("events", "links", "state")]
+_LINK_MODULES = [Path(simulator.__file__).with_name(f"{name}.py") for name in ("events", "links", "state")]
 _CALLED_MODULES = {  # modules of other packages that the compiled code of a study calls
-    "dense": (*agent_sources(), *_LINKS),
+    "dense": (*agent_sources(), *_LINK_MODULES),
 }
 
 

@@ -17,14 +17,14 @@ def write_report(
     page: Page, figures: Sequence[Figure], folder: Path, numbers: BaseModel | None = None
 ) -> Path:
     """Write report.html, figures and, if given, numbers.json; return the report's path; raise `DataError`."""
-    target, report = folder / "figures", folder / "report.html"
+    figure_folder, report = folder / "figures", folder / "report.html"
     try:
-        target.mkdir(parents=True, exist_ok=True)
+        figure_folder.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix="partial-", dir=folder) as partial:
             figure_files = write_figures(figures, Path(partial))
             write_text(Path(partial, report.name), build(page))
             for path in figure_files:
-                path.replace(target / path.name)
+                path.replace(figure_folder / path.name)
             Path(partial, report.name).replace(report)
     except OSError as error:
         raise DataError(f"{folder}: cannot be written: {reason_of(error)}") from error

@@ -1,4 +1,4 @@
-"""Train a model on a simulated network; each worker begins a step as soon as its previous one has ended."""
+"""Train a model on a simulated network; each worker begins a step as soon as its previous step has ended."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class LossCurve(Strict):
     """Mean log loss in nats, each before its update."""
 
 
-class TrainingResult(NamedTuple):
+class ClosedLoopResult(NamedTuple):
     durations: list[int]  # time of each step, ns
     first_end: int  # when the first worker finished its last step, ns
     counted_end_times: NDArray[np.int64]  # of the steps that began before `first_end`, ns: [n]
@@ -61,48 +61,51 @@ def make_network(
     """Make an arm's network, before time 0, with `hot_keys` in the switch."""
     switch = SimulatedSwitch(design)
     switch.install(CONTROL.for_design(design).rows(Hosts(workers, servers), [arm], EPOCH))
-    simulated = SimulatedNetwork(
+    simulated_network = SimulatedNetwork(
         design, arm, switch, trace.space, trace.largest_batch, workers, servers, network, costs, seed,
         tables=tables, settings=settings,
     )  # fmt: skip
     if hot_keys is not None:
-        simulated.load_hot_set(hot_keys)
-    return simulated
+        simulated_network.load_hot_set(hot_keys)
+    return simulated_network
 
 
 def train_closed_loop(
-    simulated: SimulatedNetwork,
+    simulated_network: SimulatedNetwork,
     trace: Trace,
     models: Sequence[Model],
     costs: Costs,
     steps: range,
     compute_costs: Sequence[WorkerCost],
-) -> TrainingResult:
+) -> ClosedLoopResult:
     """Train each worker's model on these steps of the trace, from time 0 on."""
-    clocks, ledger = [WorkerClock() for _ in simulated.clients], PushLedger(trace.space.size)
+    clocks, ledger = [WorkerClock() for _ in simulated_network.clients], PushLedger(trace.space.size)
     trainers = [
         Trainer(
-            w + 1, client, trace, models[w], ledger.for_worker(),
-            Schedule(steps.start, len(steps), 0, 0), clocks[w].read, compute_costs[w], clocks[w].spin,
+            index + 1, client, trace, models[index], ledger.for_worker(),
+            Schedule(steps.start, len(steps), 0, 0), clocks[index].read, compute_costs[index],
+            clocks[index].spin,
         )
-        for w, client in enumerate(simulated.clients)
+        for index, client in enumerate(simulated_network.clients)
     ]  # fmt: skip
 
     def drain_logs(agent: int) -> None:
         if agent < len(trainers):
-            simulated.clients[agent].take_records()
+            simulated_network.clients[agent].take_records()
         else:
-            simulated.collect_connection_records(agent - len(trainers))
+            simulated_network.collect_connection_records(agent - len(trainers))
 
-    drive(simulated, trainers, clocks, costs, drain_logs)
-    steps_of = [[operation for operation in each.operations if operation.op == "step"] for each in trainers]
-    end_times = np.array([[operation.end for operation in each] for each in steps_of])
+    drive(simulated_network, trainers, clocks, costs, drain_logs)
+    steps_by_worker = [
+        [operation for operation in each.operations if operation.op == "step"] for each in trainers
+    ]
+    end_times = np.array([[operation.end for operation in each] for each in steps_by_worker])
     losses = np.array([each.losses for each in trainers])
     # Count the steps that begin while all workers are at work.
     first_end = int(end_times[:, -1].min())
-    is_counted = np.array([[operation.start < first_end for operation in each] for each in steps_of])
-    durations = [operation.end - operation.start for each in steps_of for operation in each]
-    return TrainingResult(durations, first_end, end_times[is_counted], losses[is_counted])
+    is_counted = np.array([[operation.start < first_end for operation in each] for each in steps_by_worker])
+    durations = [operation.end - operation.start for each in steps_by_worker for operation in each]
+    return ClosedLoopResult(durations, first_end, end_times[is_counted], losses[is_counted])
 
 
 def loss_curve(end_times: NDArray[np.int64], losses: NDArray[np.float64]) -> LossCurve:

@@ -1,12 +1,12 @@
-"""The breakdown of an all-reduce's time into parts, by runs with one more source of delay each.
+"""The breakdown of an all-reduce's time into parts, from runs of which each adds one source of delay.
 
 The parts add up to the time of the last run:
 
 - *values*: transmission of the values alone on the busiest link, by calculation;
-- *headers*: the further busy time of that link, with headers, acknowledgements, preambles and gaps;
-- *filling up*: filling the pipeline, with store and forward; cables and switch have no delay yet;
-- *a round trip*: at most one, from a worker to the switch or host that answers, by calculation;
-- *the window*: the rest of the delay of cables and switch: workers wait for results with a full window;
+- *headers*: transmission of headers, acknowledgements, preambles and gaps on that link;
+- *filling up*: the time until all links are busy, if cables and the switch have no delay;
+- *a round trip*: the delay of at most one, from a worker to the switch or host that answers, by calculation;
+- *the window*: the rest of the delay of cables and switch: workers with a full window wait for results;
 - *hosts*: the agents' measured time per packet;
 - *retransmissions*: the delay by lost frames.
 """

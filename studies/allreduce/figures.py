@@ -18,23 +18,23 @@ _MIN_LOSS = 0.00001
 
 
 def figures_of(numbers: Numbers) -> Iterator[Figure]:
-    n, workers = f"{numbers.values:,} values", f"{numbers.workers} workers"
+    length, workers = f"{numbers.values:,} values", f"{numbers.workers} workers"
     goodput = Axis("million values/s of a worker", is_log=True)
     yield Figure(
         "allreduce-workers", "Goodput against workers", Axis("workers", is_log=True), goodput,
         list(_panels(numbers.goodput_by_workers, _MILLIONS)),
-        caption=f"An all-reduce of {n}; hosts take no time, and nothing is lost.",
+        caption=f"An all-reduce of {length}; hosts take no time, and nothing is lost.",
     )  # fmt: skip
     yield Figure(
         "allreduce-packets", "Goodput against packet size", Axis("values of a packet"), goodput,
         list(_panels(numbers.goodput_by_packet, _MILLIONS)), kind="points",
-        caption=f"{n}, {workers}. SwitchML has packets of 64 values here.",
+        caption=f"{length}, {workers}. SwitchML has packets of 64 values here.",
     )  # fmt: skip
     yield Figure(
         "allreduce-loss", "Goodput against loss",
         Axis("share of the frames that are lost", is_log=True), goodput,
         list(_panels(numbers.goodput_by_loss, _MILLIONS)), kind="points",
-        caption=f"{n}, {workers}. The leftmost points are without loss. Median of the seeds, and their "
+        caption=f"{length}, {workers}. The leftmost points are without loss. Median of the seeds, and their "
         "range. Lost packets are sent again after 20 ms or more, or after the published time-outs: "
         "in SwitchML 1 ms, in ATP 0.2 ms without any packet.",
     )  # fmt: skip
@@ -42,7 +42,7 @@ def figures_of(numbers: Numbers) -> Iterator[Figure]:
         "allreduce-taken", "Goodput with another job at the switch",
         Axis("share of the switch's memory that the other job has"), goodput,
         list(_panels(numbers.goodput_by_taken, _MILLIONS)), kind="points",
-        caption=f"{n}, {workers}. SwitchML cannot run without memory in the switch.",
+        caption=f"{length}, {workers}. SwitchML cannot run without memory in the switch.",
     )  # fmt: skip
     yield Figure(
         "allreduce-length", "Time of an all-reduce against its length", Axis("values", is_log=True),
@@ -60,7 +60,7 @@ def figures_of(numbers: Numbers) -> Iterator[Figure]:
             caption="Jobs of 4 workers at 100 Gbit/s, by the slots or cells of the switch that they share. "
             "In the last panel all workers share one uplink, and the memory is no limit.",
         )  # fmt: skip
-    yield breakdown(numbers.limits, f"{n}, {workers}")
+    yield breakdown(numbers.limits, f"{length}, {workers}")
     yield from _loss_curves(numbers.training)
 
 

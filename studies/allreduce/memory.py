@@ -13,7 +13,7 @@ from hosts.atp.packet import CELLS
 from hosts.switchml.packet import SLOTS, VALUES
 
 _OPTIONAL_REGISTERS = ("stale_chunk_filter.numbers", "slot_timeout.since", "claim.tensors")
-"""Registers of settings that the published SwitchML and ATP do not have."""
+"""Registers of optional settings, which the published SwitchML and ATP lack."""
 
 
 class Memory(Strict):
@@ -31,7 +31,7 @@ class Memory(Strict):
 def memories() -> list[Memory]:
     switchml_registers = _register_bytes(switchml.DESIGN)
     checked_registers = {
-        name: n for name, n in switchml_registers.items() if "slot_timeout.since" not in name
+        name: size for name, size in switchml_registers.items() if "slot_timeout.since" not in name
     }
     hotset_registers = _register_bytes(hotset.DESIGN)
     entries = 2 * SLOTS
@@ -61,11 +61,15 @@ def memories() -> list[Memory]:
 
 
 def _without_optional_registers(registers: dict[str, int]) -> dict[str, int]:
-    return {name: n for name, n in registers.items() if not any(key in name for key in _OPTIONAL_REGISTERS)}
+    return {
+        name: size
+        for name, size in registers.items()
+        if not any(part in name for part in _OPTIONAL_REGISTERS)
+    }
 
 
 def _memory(arm: str, registers: dict[str, int], value_prefix: str, slots: int, values: int) -> Memory:
-    value_bytes = sum(n for name, n in registers.items() if value_prefix and f".{value_prefix}" in name)
+    value_bytes = sum(size for name, size in registers.items() if value_prefix and f".{value_prefix}" in name)
     other_bytes = sum(registers.values()) - value_bytes
     return Memory(arm=arm, slots=slots, values=values, value_bytes=value_bytes, other_bytes=other_bytes)
 

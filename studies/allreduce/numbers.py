@@ -13,17 +13,17 @@ from studies.allreduce.memory import Memory, memories
 from studies.allreduce.plan import (
     GBITS,
     Plan,
-    base,
     breakdown_points,
-    by_length,
-    by_loss,
-    by_occupied,
-    by_size,
-    by_workers,
+    make_base_point,
     model_of,
     model_points,
+    points_by_length,
+    points_by_loss,
+    points_by_occupied_share,
+    points_by_size,
+    points_by_workers,
     points_of,
-    sharings,
+    sharing_points,
     trainings,
 )
 from studies.allreduce.point import Point, PointResult, Reduce, Share, run_point, task_of
@@ -31,7 +31,7 @@ from studies.allreduce.schemes import SCHEMES, WITH_PUBLISHED_TIMERS, Scheme
 from studies.allreduce.training_result import TrainingResult
 
 Results = Mapping[str, Reduced | TrainingResult | Shared]
-LEARNED_MARGIN = 0.1  # of the difference between the best loss and that of an untrained model
+LEARNED_MARGIN = 0.1  # share of the difference between the loss of an untrained model and the best loss
 
 
 class Line(Strict):
@@ -158,61 +158,71 @@ def numbers_of(plan: Plan, results: Results) -> Numbers:
     curves = [(scheme, gbit) for gbit in GBITS for scheme in SCHEMES]
     return Numbers(
         values=plan.values,
-        workers=base(plan, SCHEMES[0], GBITS[0]).workers,
+        workers=make_base_point(plan, SCHEMES[0], GBITS[0]).workers,
         goodput_by_workers=[
-            _line(scheme, g, by_workers(plan, scheme, g), "workers", result_of) for scheme, g in curves
+            _line(scheme, gbit, points_by_workers(plan, scheme, gbit), "workers", result_of)
+            for scheme, gbit in curves
         ],
         goodput_by_packet=[
-            _line(scheme, g, by_size(plan, scheme, g), "chunk_size", result_of) for scheme, g in curves
+            _line(scheme, gbit, points_by_size(plan, scheme, gbit), "chunk_size", result_of)
+            for scheme, gbit in curves
         ],
         goodput_by_loss=[
-            _loss_line(scheme, g, by_loss(plan, scheme, g), result_of)
-            for g in GBITS
+            _loss_line(scheme, gbit, points_by_loss(plan, scheme, gbit), result_of)
+            for gbit in GBITS
             for scheme in (*SCHEMES, *WITH_PUBLISHED_TIMERS)
         ],
         goodput_by_taken=[
             Line(
-                scheme=scheme.name, gbit=g, x=list(points),
+                scheme=scheme.name, gbit=gbit, x=list(points),
                 y=[result_of(each).values_per_s for each in points.values()],
             )
-            for scheme, g in curves
-            if (points := by_occupied(plan, scheme, g))
+            for scheme, gbit in curves
+            if (points := points_by_occupied_share(plan, scheme, gbit))
         ],
         ms_by_length=[
             Line(
-                scheme=scheme.name, gbit=g,
-                x=[float(each.values) for each in by_length(plan, scheme, g)],
-                y=[1e3 * result_of(each).seconds for each in by_length(plan, scheme, g)],
+                scheme=scheme.name, gbit=gbit,
+                x=[float(each.values) for each in points_by_length(plan, scheme, gbit)],
+                y=[1e3 * result_of(each).seconds for each in points_by_length(plan, scheme, gbit)],
             )
-            for scheme, g in curves
+            for scheme, gbit in curves
         ],
         octets=[
             _octets(scheme, result_of(each))
             for scheme in SCHEMES
-            for each in by_size(plan, scheme, GBITS[0])
+            for each in points_by_size(plan, scheme, GBITS[0])
         ],
-        limits=[_limit(scheme, g, breakdown_points(plan, scheme, g), result_of) for scheme, g in curves],
+        limits=[
+            _limit(scheme, gbit, breakdown_points(plan, scheme, gbit), result_of) for scheme, gbit in curves
+        ],
         memory=memories(),
         training=[each for question in trainings(plan) for each in _training_rows(plan, question, results)],
-        headlines=[each for scheme, g in curves for each in _model_steps(plan, scheme, g, result_of)],
+        headlines=[each for scheme, gbit in curves for each in _model_steps(plan, scheme, gbit, result_of)],
         jobs=[
-            _jobs_row(question, row, results) for question, rows in sharings(plan).items() for row in rows
+            _jobs_row(question, row, results)
+            for question, rows in sharing_points(plan).items()
+            for row in rows
         ],
     )  # fmt: skip
 
 
-ReducedOf = Callable[[Point], Reduced]
+ResultLookup = Callable[[Point], Reduced]
 
 
-def _line(scheme: Scheme, gbit: float, points: Sequence[Reduce], x: str, result_of: ReducedOf) -> Line:
+def _line(
+    scheme: Scheme, gbit: float, points: Sequence[Reduce], x_field: str, result_of: ResultLookup
+) -> Line:
     return Line(
         scheme=scheme.name, gbit=gbit,
-        x=[float(getattr(each, x)) for each in points],
+        x=[float(getattr(each, x_field)) for each in points],
         y=[result_of(each).values_per_s for each in points],
     )  # fmt: skip
 
 
-def _loss_line(scheme: Scheme, gbit: float, points: Sequence[Sequence[Reduce]], result_of: ReducedOf) -> Line:
+def _loss_line(
+    scheme: Scheme, gbit: float, points: Sequence[Sequence[Reduce]], result_of: ResultLookup
+) -> Line:
     rates = [sorted(result_of(each).values_per_s for each in seeds) for seeds in points]
     return Line(
         scheme=scheme.name, gbit=gbit,
@@ -231,13 +241,13 @@ def _octets(scheme: Scheme, result: Reduced) -> Octets:
     )  # fmt: skip
 
 
-def _limit(scheme: Scheme, gbit: float, points: Mapping[str, Reduce], result_of: ReducedOf) -> Limit:
+def _limit(scheme: Scheme, gbit: float, points: Mapping[str, Reduce], result_of: ResultLookup) -> Limit:
     runs = {name: result_of(point) for name, point in points.items()}
-    delayed, parts = runs["latency"], parts_of(points["latency"], runs)
+    latency_run, parts = runs["latency"], parts_of(points["latency"], runs)
     return Limit(
-        scheme=scheme.name, gbit=gbit, workers=delayed.workers, servers=delayed.servers,
-        values=delayed.values, ms=1e3 * delayed.seconds, payload_ms=1e3 * delayed.payload_limit_s,
-        limit_ms=1e3 * delayed.limit_s,
+        scheme=scheme.name, gbit=gbit, workers=latency_run.workers, servers=latency_run.servers,
+        values=latency_run.values, ms=1e3 * latency_run.seconds, payload_ms=1e3 * latency_run.payload_limit_s,
+        limit_ms=1e3 * latency_run.limit_s,
         parts_ms={name: 1e3 * seconds for name, seconds in parts.items()},
         whole_ms=1e3 * runs["loss"].seconds,
     )  # fmt: skip
@@ -255,7 +265,7 @@ def _training_rows(plan: Plan, question: str, results: Results) -> list[Training
             question=question, arm=arm, waits=each.waits, steps_per_s=each.steps_per_s,
             step_us=each.step_us, bytes_per_step=each.bytes_per_step,
             packets_per_step=each.packets_per_step, server_packets_per_step=each.server_packets_per_step,
-            last_loss=each.last_loss, ms_to_loss=each.ms_to(loss), loss=loss,
+            last_loss=each.last_loss, ms_to_loss=each.ms_to_loss(loss), loss=loss,
             loss_curve=each.loss_curve.model_dump(),
         )
         for arm, each in trainings_by_arm.items()
@@ -272,7 +282,7 @@ def _jobs_row(question: str, row: Sequence[Share], results: Results) -> JobsRow:
     )  # fmt: skip
 
 
-def _model_steps(plan: Plan, scheme: Scheme, gbit: float, result_of: ReducedOf) -> list[ModelStep]:
+def _model_steps(plan: Plan, scheme: Scheme, gbit: float, result_of: ResultLookup) -> list[ModelStep]:
     model = model_of(plan)
     steps = []
     for point in model_points(plan, scheme, gbit):

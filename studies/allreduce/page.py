@@ -50,25 +50,25 @@ def write_page(numbers: Numbers, provenance: Sequence[tuple[str, str]], folder: 
 def tables_of(numbers: Numbers) -> list[tuple[str, Sequence[Table]]]:
     sections: list[tuple[str, Sequence[Table]]] = [
         ("Goodput", [
-            goodput("Million values/s of a worker, by workers", numbers.goodput_by_workers),
-            goodput("Million values/s of a worker, by frames lost", numbers.goodput_by_loss, "%"),
-            goodput(
+            goodput_table("Million values/s of a worker, by workers", numbers.goodput_by_workers),
+            goodput_table("Million values/s of a worker, by frames lost", numbers.goodput_by_loss, "%"),
+            goodput_table(
                 "Million values/s of a worker, by the share of the memory that another job has",
                 numbers.goodput_by_taken, "%",
             ),
         ]),
-        ("Several jobs", list(jobs(numbers))),
-        ("Time against the limit of links", [limits(numbers), parts(numbers)]),
-        ("Frame bytes a value on every link", [octets(numbers)]),
-        ("Memory of the switch", [memory(numbers)]),
-        ("R1's hot set", [training(question, numbers) for question in _questions(numbers.training)]),
+        ("Several jobs", list(jobs_tables(numbers))),
+        ("Time against the limit of links", [limits_table(numbers), parts_table(numbers)]),
+        ("Frame bytes a value on every link", [octets_table(numbers)]),
+        ("Memory of the switch", [memory_table(numbers)]),
+        ("R1's hot set", [training_table(question, numbers) for question in _questions(numbers.training)]),
     ]  # fmt: skip
     if numbers.headlines:
-        sections.append(("A step of training", [headlines(numbers)]))
+        sections.append(("A step of training", [model_steps_table(numbers)]))
     return sections
 
 
-def goodput(title: str, lines: Sequence[Line], unit: str = "") -> Table:
+def goodput_table(title: str, lines: Sequence[Line], unit: str = "") -> Table:
     columns = sorted({x for line in lines for x in line.x})
     rows: list[Row] = []
     for line in lines:
@@ -83,7 +83,7 @@ def _three_digits(number: float) -> str:
     return f"{float(f'{number:.3g}'):,g}"
 
 
-def jobs(numbers: Numbers) -> Iterator[Table]:
+def jobs_tables(numbers: Numbers) -> Iterator[Table]:
     head = ("", *(pluralize(each, "job") for each in numbers.jobs[0].jobs))
     for title, column in (
         ("Million values/s of a worker", "goodput"),
@@ -107,7 +107,7 @@ _JOBS_TEXT: dict[str, Callable[[float], str]] = {
 }
 
 
-def limits(numbers: Numbers) -> Table:
+def limits_table(numbers: Numbers) -> Table:
     rows: list[Row] = [
         (
             f"{each.scheme}, {each.gbit:g} Gbit/s",
@@ -125,7 +125,7 @@ def limits(numbers: Numbers) -> Table:
     return Table(f"An all-reduce of {numbers.values:,} values by {numbers.workers} workers", head, rows)
 
 
-def parts(numbers: Numbers) -> Table:
+def parts_table(numbers: Numbers) -> Table:
     rows: list[Row] = [
         (
             f"{each.scheme}, {each.gbit:g} Gbit/s",
@@ -137,7 +137,7 @@ def parts(numbers: Numbers) -> Table:
     return Table("What the time is made of, ms", ("", *PARTS, "total"), rows)
 
 
-def octets(numbers: Numbers) -> Table:
+def octets_table(numbers: Numbers) -> Table:
     rows: list[Row] = [
         (
             each.scheme,
@@ -160,7 +160,7 @@ def octets(numbers: Numbers) -> Table:
     return Table("Frame bytes a value, without preambles and gaps", head, rows, [note])
 
 
-def memory(numbers: Numbers) -> Table:
+def memory_table(numbers: Numbers) -> Table:
     rows: list[Row] = [
         (
             each.arm,
@@ -176,19 +176,19 @@ def memory(numbers: Numbers) -> Table:
     )
 
 
-def training(question: str, numbers: Numbers) -> Table:
-    training_rows = [each for each in numbers.training if each.question == question]
+def training_table(question: str, numbers: Numbers) -> Table:
+    training_rows = [row for row in numbers.training if row.question == question]
     rows: list[Row] = [
         (
-            each.arm,
+            row.arm,
             *map(plain, (
-                "wait" if each.waits else "do not", f"{each.steps_per_s:,.0f}", f"{each.step_us:,.0f}",
-                f"{each.bytes_per_step:,.0f}", f"{each.packets_per_step:,.0f}",
-                f"{each.server_packets_per_step:,.0f}", f"{each.last_loss:.4f}",
-                "never" if each.ms_to_loss is None else f"{each.ms_to_loss:,.1f}",
+                "wait" if row.waits else "do not", f"{row.steps_per_s:,.0f}", f"{row.step_us:,.0f}",
+                f"{row.bytes_per_step:,.0f}", f"{row.packets_per_step:,.0f}",
+                f"{row.server_packets_per_step:,.0f}", f"{row.last_loss:.4f}",
+                "never" if row.ms_to_loss is None else f"{row.ms_to_loss:,.1f}",
             )),
         )
-        for each in training_rows
+        for row in training_rows
     ]  # fmt: skip
     head = (
         "", "workers", "steps/s of all", "µs a step", "bytes on a worker's cable a step", 
@@ -197,7 +197,7 @@ def training(question: str, numbers: Numbers) -> Table:
     return Table(question, head, rows)
 
 
-def headlines(numbers: Numbers) -> Table:
+def model_steps_table(numbers: Numbers) -> Table:
     rows: list[Row] = [
         (
             f"{each.scheme}, {each.gbit:g} Gbit/s",

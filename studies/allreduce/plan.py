@@ -14,15 +14,15 @@ from studies.dense.catalogue import Model, open_model
 
 GBITS = (10.0, 100.0)
 BASE_WORKERS, LAYER_WORKERS = 8, 4
-"""Numbers of workers; the second for the long vector of a table of layers."""
+"""Numbers of workers; LAYER_WORKERS reduce the gradients of a table of layers."""
 LOSSES = (0.0, 0.0001, 0.001, 0.01)
 BREAKDOWN_LOSS = 0.001
 SIZES = (64, 128, 256, 360)
-"""Values per packet; a design with a fixed size has that one only."""
+"""Values per packet; a design with a fixed packet size is simulated with that size only."""
 OCCUPIED_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 VALUE_BYTES = 4
 TRAINING_SERVERS = 2
-COMPUTE_US, STRAGGLER = 1_000.0, 4.0  # of a step; the straggler's time as a multiple
+COMPUTE_US, STRAGGLER_FACTOR = 1_000.0, 4.0  # compute time of a step; factor of the straggler's compute time
 SHARING_GBIT, SHARING_WORKERS = 100.0, 4
 """Bandwidth of cables, and workers of each job, for jobs that share a switch."""
 SLOTS = (20_000, 2_000, 500, 128, 0)
@@ -53,63 +53,66 @@ FULL = Plan(
 QUICK = Plan((2, 8, 32), 100_000, (1_000, 10_000, 100_000), 1, 40, (1, 4), 40_000, None)
 
 
-def base(plan: Plan, scheme: Scheme, gbit: float) -> Reduce:
+def make_base_point(plan: Plan, scheme: Scheme, gbit: float) -> Reduce:
     return Reduce(
         scheme=scheme.name, gbit=gbit, workers=BASE_WORKERS, values=plan.values,
         chunk_size=scheme.subject.chunk_size,
     )  # fmt: skip
 
 
-def _with_changes(point: Reduce, **changes: object) -> Reduce:
+def _change_point(point: Reduce, **changes: object) -> Reduce:
     return point.model_copy(update=changes)
 
 
-def by_workers(plan: Plan, scheme: Scheme, gbit: float) -> list[Reduce]:
-    return [_with_changes(base(plan, scheme, gbit), workers=workers) for workers in plan.workers]
+def points_by_workers(plan: Plan, scheme: Scheme, gbit: float) -> list[Reduce]:
+    return [_change_point(make_base_point(plan, scheme, gbit), workers=workers) for workers in plan.workers]
 
 
-def by_size(plan: Plan, scheme: Scheme, gbit: float) -> list[Reduce]:
+def points_by_size(plan: Plan, scheme: Scheme, gbit: float) -> list[Reduce]:
     smallest, largest = scheme.subject.chunk_sizes
     sizes = [size for size in SIZES if smallest < largest] or [largest]
-    return [_with_changes(base(plan, scheme, gbit), chunk_size=size) for size in sizes]
+    return [_change_point(make_base_point(plan, scheme, gbit), chunk_size=size) for size in sizes]
 
 
-def by_loss(plan: Plan, scheme: Scheme, gbit: float) -> list[list[Reduce]]:
-    """Return all-reduces with each share of lost frames, with all seeds or, if the scheme is checked, one."""
+def points_by_loss(plan: Plan, scheme: Scheme, gbit: float) -> list[list[Reduce]]:
+    """Return all-reduces by share of lost frames, one for each seed; checked schemes have one seed."""
     seeds = range(1, (1 if scheme.is_checked else plan.seeds) + 1)
     return [
-        [_with_changes(base(plan, scheme, gbit), loss=loss, seed=seed) for seed in (seeds if loss else (1,))]
+        [
+            _change_point(make_base_point(plan, scheme, gbit), loss=loss, seed=seed)
+            for seed in (seeds if loss else (1,))
+        ]
         for loss in LOSSES
     ]
 
 
-def by_occupied(plan: Plan, scheme: Scheme, gbit: float) -> dict[float, Reduce]:
+def points_by_occupied_share(plan: Plan, scheme: Scheme, gbit: float) -> dict[float, Reduce]:
     """Return all-reduces with another job at the switch, by that job's share of its memory.
 
-    A scheme that uses no switch memory does not change; one that requires it is left out where the other job
-    has all memory. Empty for a checked scheme, which sends the same frames as the unchecked one.
+    Schemes without switch memory have the same all-reduce for all shares; schemes that require memory have
+    none for a share of 1. Empty for a checked scheme, which sends the same frames as the unchecked scheme.
     """
     if scheme.is_checked:
         return {}
-    base_point = base(plan, scheme, gbit)
+    base_point = make_base_point(plan, scheme, gbit)
     if scheme.memory is SwitchMemory.NONE:
         return dict.fromkeys(OCCUPIED_SHARES, base_point)
     shares = OCCUPIED_SHARES if scheme.memory is SwitchMemory.OPTIONAL else OCCUPIED_SHARES[:-1]
-    return {share: _with_changes(base_point, occupied=share) for share in shares}
+    return {share: _change_point(base_point, occupied=share) for share in shares}
 
 
-def by_length(plan: Plan, scheme: Scheme, gbit: float) -> list[Reduce]:
-    return [_with_changes(base(plan, scheme, gbit), values=values) for values in plan.lengths]
+def points_by_length(plan: Plan, scheme: Scheme, gbit: float) -> list[Reduce]:
+    return [_change_point(make_base_point(plan, scheme, gbit), values=values) for values in plan.lengths]
 
 
 def breakdown_points(plan: Plan, scheme: Scheme, gbit: float) -> dict[str, Reduce]:
-    latency = base(plan, scheme, gbit)
-    with_hosts = _with_changes(latency, hosts="measured")
+    latency = make_base_point(plan, scheme, gbit)
+    with_hosts = _change_point(latency, hosts="measured")
     runs = (
-        _with_changes(latency, has_latency=False),
+        _change_point(latency, has_latency=False),
         latency,
         with_hosts,
-        _with_changes(with_hosts, loss=BREAKDOWN_LOSS),
+        _change_point(with_hosts, loss=BREAKDOWN_LOSS),
     )
     return dict(zip(BREAKDOWN_RUNS, runs, strict=True))
 
@@ -125,7 +128,7 @@ def model_points(plan: Plan, scheme: Scheme, gbit: float) -> list[Reduce]:
     values = model.layers.bytes // VALUE_BYTES
     if values > (scheme.subject.max_values or values):
         return []
-    return [_with_changes(base(plan, scheme, gbit), values=values, workers=LAYER_WORKERS)]
+    return [_change_point(make_base_point(plan, scheme, gbit), values=values, workers=LAYER_WORKERS)]
 
 
 def trainings(plan: Plan) -> dict[str, list[Train]]:
@@ -147,11 +150,13 @@ def trainings(plan: Plan) -> dict[str, list[Train]]:
         "100 Gbit/s": points(100),
         "10 Gbit/s, with the agents' measured time": points(10, "measured"),
         f"10 Gbit/s, computing {COMPUTE_US:,.0f} µs a step": points(10, "ideal", COMPUTE_US),
-        f"the same, one worker {STRAGGLER:g} times as slow": points(10, "ideal", COMPUTE_US, STRAGGLER),
+        f"the same, one worker {STRAGGLER_FACTOR:g} times as slow": points(
+            10, "ideal", COMPUTE_US, STRAGGLER_FACTOR
+        ),
     }
 
 
-def sharings(plan: Plan) -> dict[str, list[list[Share]]]:
+def sharing_points(plan: Plan) -> dict[str, list[list[Share]]]:
     """Return rows of points by the resource that jobs share; a row has a point for each number of jobs."""
     schemes = {each.name: each.memory for each in SCHEMES if not each.is_checked}
     schemes[hotset.NAME] = SwitchMemory.OPTIONAL
@@ -180,24 +185,25 @@ def sharings(plan: Plan) -> dict[str, list[list[Share]]]:
 
 
 def points_of(plan: Plan) -> list[Point]:
-    """Return each point once, those that take longest first, to keep all processes busy until the end."""
+    """Return each point once, the longest first, to keep all processes busy until the end."""
     points: Iterator[Point] = chain(
-        _reductions(plan), *trainings(plan).values(), *chain(*sharings(plan).values())
+        _reduction_points(plan), *trainings(plan).values(), *chain(*sharing_points(plan).values())
     )
     unique = {point.name: point for point in points}
     return sorted(unique.values(), key=lambda point: -point.cost)
 
 
-def _reductions(plan: Plan) -> Iterator[Reduce]:
+def _reduction_points(plan: Plan) -> Iterator[Reduce]:
     for scheme in SCHEMES:
         for gbit in GBITS:
-            reductions: tuple[Iterable[Reduce], ...] = (
-                by_workers(plan, scheme, gbit), by_size(plan, scheme, gbit), *by_loss(plan, scheme, gbit),
-                by_occupied(plan, scheme, gbit).values(), by_length(plan, scheme, gbit),
+            points: tuple[Iterable[Reduce], ...] = (
+                points_by_workers(plan, scheme, gbit), points_by_size(plan, scheme, gbit),
+                *points_by_loss(plan, scheme, gbit),
+                points_by_occupied_share(plan, scheme, gbit).values(), points_by_length(plan, scheme, gbit),
                 breakdown_points(plan, scheme, gbit).values(),
                 model_points(plan, scheme, gbit),
             )  # fmt: skip
-            yield from chain(*reductions)
+            yield from chain(*points)
     for scheme in WITH_PUBLISHED_TIMERS:
         for gbit in GBITS:
-            yield from chain(*by_loss(plan, scheme, gbit))
+            yield from chain(*points_by_loss(plan, scheme, gbit))

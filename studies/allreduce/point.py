@@ -60,7 +60,7 @@ class Reduce(Strict):
 
     @property
     def cost(self) -> float:
-        """A number that is roughly proportional to the duration of the simulation."""
+        """Estimated duration of the simulation, in arbitrary units."""
         return self.workers * self.values / self.chunk_size
 
     @property
@@ -78,7 +78,7 @@ class Reduce(Strict):
     def run(self) -> Reduced:
         scheme = scheme_of(self.scheme)
         return measure(
-            scheme.subject, self.workers, scheme.servers(self.workers), self.values, self.network,
+            scheme.subject, self.workers, scheme.server_count(self.workers), self.values, self.network,
             hosts=host_costs(self.hosts), chunk_size=self.chunk_size,
             occupied=self.occupied, seed=self.seed,
         )  # fmt: skip
@@ -90,8 +90,8 @@ class Train(Training):
 
     @property
     def name(self) -> str:
-        slow = f"-{self.compute_us:g}us-{self.straggler:g}" if self.compute_us else ""
-        return f"train-{self.arm}-{self.gbit:g}g-{self.workers}w-{self.steps}-{self.hosts}{slow}"
+        compute_suffix = f"-{self.compute_us:g}us-{self.straggler:g}" if self.compute_us else ""
+        return f"train-{self.arm}-{self.gbit:g}g-{self.workers}w-{self.steps}-{self.hosts}{compute_suffix}"
 
     @property
     def cost(self) -> float:
@@ -156,11 +156,11 @@ class Share(Strict):
         return network.model_copy(update={"rack": self.jobs * self.workers, "uplink_mbit": network.rate_mbit})
 
     def run(self) -> Shared:
-        size = (self.jobs, self.workers, self.values, self.network, self.slots)
+        arguments = (self.jobs, self.workers, self.values, self.network, self.slots)
         if self.scheme == hotset.NAME:
-            return share_hot_set(*size)
+            return share_hot_set(*arguments)
         scheme = scheme_of(self.scheme)
-        return share(scheme.subject, scheme.servers(self.workers), *size)
+        return share(scheme.subject, scheme.server_count(self.workers), *arguments)
 
 
 Point = Reduce | Train | Share

@@ -26,7 +26,7 @@ class Scheme:
     dash: int = 0
     memory: SwitchMemory = SwitchMemory.NONE
 
-    def servers(self, workers: int) -> int:
+    def server_count(self, workers: int) -> int:
         return 1 if self.workers_per_server is None else -(-workers // self.workers_per_server)
 
     @property

@@ -1,7 +1,7 @@
 """Training of R1's hot set by synchronous and by asynchronous designs, on the same mini-batches.
 
 The model has the hot parameters only, and samples have their hot features only. In asynchronous designs,
-where the switch or servers store parameters, a worker pulls those of its mini-batch and pushes their deltas.
+where the switch or servers store parameters, a worker pulls its mini-batch's parameters and pushes deltas.
 In synchronous designs each worker has all parameters, and a push is an all-reduce by all workers of a vector
 as long as the model. All designs add the same fixed-point deltas.
 """
@@ -53,23 +53,24 @@ class Training(Strict):
 
 
 def train(job: Training, network: Network, costs: Costs, shape: Shape = R1) -> TrainingResult:
-    """Train a model from zero; workers start together, and each begins a step when its previous one ends."""
+    """Train a model from zero; workers start together, and each begins a step when its previous step ends."""
     arm = ARMS[job.arm]
     design = DESIGNS[arm.design]
-    trace = restrict_to_hot(generate(shape, job.workers, job.steps, job.seed), shape.hot)
+    trace = restrict_to_hot_keys(generate(shape, job.workers, job.steps, job.seed), shape.hot)
     assert trace.samples is not None
-    simulated = _simulation(design, arm, trace, job, network, costs)
+    simulated_network = _make_simulation(design, arm, trace, job, network, costs)
     hyperparameters = choose(trace)
     models = [
-        LogisticRegression(hyperparameters.scale, hyperparameters.learning_rate) for _ in simulated.clients
+        LogisticRegression(hyperparameters.scale, hyperparameters.learning_rate)
+        for _ in simulated_network.clients
     ]
     compute_us = [job.compute_us * (job.straggler if w == 0 else 1.0) for w in range(job.workers)]
     outcome = train_closed_loop(
-        simulated, trace, models, costs, range(job.steps),
+        simulated_network, trace, models, costs, range(job.steps),
         [WorkerCost(compute_ns=round(1e3 * us)) for us in compute_us],
     )  # fmt: skip
     steps = job.workers * job.steps
-    cables = (simulated.world.up, simulated.world.down)
+    cables = (simulated_network.world.up, simulated_network.world.down)
     return TrainingResult(
         waits=design.name in SYNCHRONOUS,
         keys_per_step=trace.lanes / steps,
@@ -79,13 +80,13 @@ def train(job: Training, network: Network, costs: Costs, shape: Shape = R1) -> T
         bytes_per_step=sum(int(link.bytes[: job.workers].sum()) for link in cables) / steps,
         packets_per_step=sum(int(link.frames[: job.workers].sum()) for link in cables) / steps,
         server_packets_per_step=sum(int(link.frames[job.workers :].sum()) for link in cables) / steps,
-        retransmissions=sum(simulated.retransmissions()),
+        retransmissions=sum(simulated_network.retransmissions()),
         chance_loss=chance_loss(trace.samples),
         loss_curve=outcome.curve,
     )
 
 
-def restrict_to_hot(trace: Trace, size: int) -> Trace:
+def restrict_to_hot_keys(trace: Trace, size: int) -> Trace:
     assert trace.samples is not None
     updates = np.bincount(trace.position, minlength=trace.space.size)
     hot = np.sort(np.argsort(-updates, kind="stable")[: min(size, np.count_nonzero(updates))])
@@ -96,11 +97,11 @@ def restrict_to_hot(trace: Trace, size: int) -> Trace:
     # The number of hot positions before each position of the trace.
     hot_before = np.append(0, np.cumsum(is_hot))
     samples, starts = trace.samples, trace.key_start
-    batch = np.repeat(np.arange(len(starts) - 1), np.diff(samples.entry_start))
-    index = starts[batch] + samples.column
-    is_hot_entry = is_hot[index]
-    sample = np.repeat(np.arange(len(samples.label)), samples.length)[is_hot_entry]
-    column = hot_before[index] - hot_before[starts[batch]]
+    batch_of_entry = np.repeat(np.arange(len(starts) - 1), np.diff(samples.entry_start))
+    access_of_entry = starts[batch_of_entry] + samples.column
+    is_hot_entry = is_hot[access_of_entry]
+    sample_of_entry = np.repeat(np.arange(len(samples.label)), samples.length)[is_hot_entry]
+    column = hot_before[access_of_entry] - hot_before[starts[batch_of_entry]]
     return replace(
         trace,
         space=KeySpace(len(hot)),
@@ -109,7 +110,7 @@ def restrict_to_hot(trace: Trace, size: int) -> Trace:
         samples=Samples(
             batch_start=samples.batch_start,
             label=samples.label,
-            length=np.bincount(sample, minlength=len(samples.label)).astype(np.uint32),
+            length=np.bincount(sample_of_entry, minlength=len(samples.label)).astype(np.uint32),
             entry_start=np.append(0, np.cumsum(is_hot_entry))[samples.entry_start],
             column=column[is_hot_entry].astype(np.uint32),
             x=None if samples.x is None else samples.x[is_hot_entry],
@@ -117,14 +118,14 @@ def restrict_to_hot(trace: Trace, size: int) -> Trace:
     )
 
 
-def _simulation(
+def _make_simulation(
     design: Design, arm: Arm, trace: Trace, job: Training, network: Network, costs: Costs
 ) -> SimulatedNetwork:
     has_hot_set = arm.settings.aggregates and design.name not in SYNCHRONOUS
-    simulated = make_network(
+    simulated_network = make_network(
         design, arm, trace, job.workers, job.servers, network, costs, job.seed,
         hot_keys=trace.space.all() if has_hot_set else None,
     )  # fmt: skip
     if design.name in SYNCHRONOUS:
-        simulated.world.calls.header.workers = job.workers
-    return simulated
+        simulated_network.world.calls.header.workers = job.workers
+    return simulated_network

@@ -26,10 +26,10 @@ class TrainingResult(Strict):
     @property
     def last_loss(self) -> float:
         losses = self.loss_curve.loss
-        last = losses[-max(1, len(losses) // 10) :]
-        return sum(last) / len(last)
+        last_losses = losses[-max(1, len(losses) // 10) :]
+        return sum(last_losses) / len(last_losses)
 
-    def ms_to(self, loss: float) -> float | None:
+    def ms_to_loss(self, loss: float) -> float | None:
         """Return the ms until the mean of the last `SMOOTHED_BINS` losses is at most `loss`, or None."""
         losses, times = self.loss_curve.loss, self.loss_curve.ms
         for end in range(SMOOTHED_BINS, len(losses) + 1):

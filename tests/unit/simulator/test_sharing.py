@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from simulator.neighbours.sharing import MAX_SLOTS, Shared, share, share_hot_set, window_of
-from studies.allreduce.plan import QUICK, UPLINK, sharings
+from studies.allreduce.plan import QUICK, UPLINK, sharing_points
 from studies.allreduce.point import make_network
 from studies.allreduce.schemes import scheme_of
 
@@ -66,7 +66,7 @@ def test_with_little_memory_switchml_slows_down_and_atp_uses_its_servers() -> No
 
 def test_one_uplink_is_shared_by_all_workers() -> None:
     """A worker's goodput is at most its part of the uplink, 32 bits a value."""
-    for row in sharings(QUICK)[UPLINK]:
+    for row in sharing_points(QUICK)[UPLINK]:
         if row[0].scheme != "hotset":
             for point in row:
                 found = point.model_copy(update={"values": VALUES}).run()

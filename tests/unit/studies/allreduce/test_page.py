@@ -24,7 +24,7 @@ from studies.allreduce.breakdown import PARTS
 from studies.allreduce.figures import figures_of
 from studies.allreduce.numbers import Line, Numbers, numbers_of, run_plan
 from studies.allreduce.page import tables_of, write_page
-from studies.allreduce.plan import FULL, QUICK, Plan, by_loss, points_of, trainings
+from studies.allreduce.plan import FULL, QUICK, Plan, points_by_loss, points_of, trainings
 from studies.allreduce.point import Point, PointResult, Reduce, Share, fingerprint
 from studies.allreduce.schemes import SCHEMES, scheme_of
 from studies.allreduce.training import ARMS, SYNCHRONOUS
@@ -96,7 +96,7 @@ def test_goodput_is_of_a_worker_and_of_several_seeds_the_median() -> None:
     assert lossy.low[0] == lossy.y[0] == lossy.high[0]
     assert lossy.y[1] == pytest.approx(1e5 / (1.75 * 0.032e-3 * (1.5 + 0.1 * 2)))
     assert all(low < y < high for low, y, high in list(zip(lossy.low, lossy.y, lossy.high, strict=True))[1:])
-    assert [len(each) for each in by_loss(SMALL, SCHEMES[0], 10.0)] == [1, 3, 3, 3]
+    assert [len(each) for each in points_by_loss(SMALL, SCHEMES[0], 10.0)] == [1, 3, 3, 3]
 
 
 def test_limits_and_parts_add_up() -> None:
@@ -141,7 +141,7 @@ def test_training_is_compared_with_the_best_loss() -> None:
 def test_jobs_beside_each_other() -> None:
     found = {(each.question, each.scheme, each.slots): each for each in numbers().jobs}
     atp = found["the switch's memory", "atp", 2_000]
-    assert (atp.jobs, atp.goodput, atp.in_switch) == ([1, 2], [3e6, 1e6], [0.1, 0.05])
+    assert (atp.jobs, atp.goodput_table, atp.in_switch) == ([1, 2], [3e6, 1e6], [0.1, 0.05])
     assert atp.fairness == pytest.approx([1, 2**2 / (2 * (1.5**2 + 0.5**2))])
     of_memory = [(scheme, slots) for question, scheme, slots in found if question == "the switch's memory"]
     # SwitchML cannot run without memory; psdense and ring need none.
@@ -295,8 +295,8 @@ def test_the_plans_are_what_docs_say() -> None:
 
 def test_rates_have_three_digits_and_no_powers_of_ten() -> None:
     lines = [Line(scheme="ring", gbit=100, x=[0.0, 0.0001, 0.01], y=[1_321_000_000.0, 22.94e6, 734_900.0])]
-    table = zoo_page.goodput("lost", lines, "%")
+    table = zoo_page.goodput_table("lost", lines, "%")
     assert list(table.columns) == ["", "0 %", "0.01 %", "1 %"]
     [row] = table.rows
     assert [str(cell) for cell in row[1:]] == [str(plain(message)) for message in ("1,320", "22.9", "0.735")]
-    assert list(zoo_page.goodput("workers", lines).columns)[1:] == ["0", "0.0001", "0.01"]
+    assert list(zoo_page.goodput_table("workers", lines).columns)[1:] == ["0", "0.0001", "0.01"]

@@ -10,7 +10,15 @@ from simulator.dense.measure import Reduced
 from studies.allreduce import AllReduceError
 from studies.allreduce.breakdown import PARTS, parts_of
 from studies.allreduce.memory import memories
-from studies.allreduce.plan import FULL, QUICK, Plan, base, breakdown_points, by_size, points_of
+from studies.allreduce.plan import (
+    FULL,
+    QUICK,
+    Plan,
+    breakdown_points,
+    make_base_point,
+    points_by_size,
+    points_of,
+)
 from studies.allreduce.point import Reduce, task_of
 from studies.allreduce.schemes import SCHEMES, scheme_of
 
@@ -26,7 +34,7 @@ CHUNKS, BATCH = 100, 64
 
 
 def of(name: str, **changes: object) -> Reduce:
-    return base(TINY, scheme_of(name), 10.0).model_copy(update={"workers": 2, **changes})
+    return make_base_point(TINY, scheme_of(name), 10.0).model_copy(update={"workers": 2, **changes})
 
 
 def with_few_workers(name: str, gbit: float, workers: int) -> tuple[dict[str, Reduce], dict[str, Reduced]]:
@@ -88,9 +96,9 @@ def test_the_window_is_what_is_left_of_latency() -> None:
 
 def test_servers_follow_workers() -> None:
     [one] = [each for each in SCHEMES if each.workers_per_server == 4]
-    assert [one.servers(workers) for workers in (2, 4, 5, 32)] == [1, 1, 2, 8]
-    assert [scheme_of("psdense").servers(workers) for workers in (2, 32)] == [2, 32]
-    assert scheme_of("ring").servers(32) == 1
+    assert [one.server_count(workers) for workers in (2, 4, 5, 32)] == [1, 1, 2, 8]
+    assert [scheme_of("psdense").server_count(workers) for workers in (2, 32)] == [2, 32]
+    assert scheme_of("ring").server_count(32) == 1
     with pytest.raises(
         AllReduceError, match="'rong' is no scheme; expected one of switchml, switchml-checked"
     ):
@@ -98,7 +106,7 @@ def test_servers_follow_workers() -> None:
 
 
 def test_packets_are_as_large_as_a_design_takes_them() -> None:
-    sizes = {each.name: [point.chunk_size for point in by_size(FULL, each, 10.0)] for each in SCHEMES}
+    sizes = {each.name: [point.chunk_size for point in points_by_size(FULL, each, 10.0)] for each in SCHEMES}
     assert sizes["switchml"] == [64] and sizes["ring"] == [64, 128, 256, 360]
     with pytest.raises(ValueError, match="expected chunks of 64 values, got 256"):
         of("switchml", chunk_size=256).run()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hosts.workload.generator import Shape, generate
 from simulator.dense.measure import IDEAL
 from studies.allreduce.point import make_network
-from studies.allreduce.training import ARMS, SYNCHRONOUS, Training, restrict_to_hot, train
+from studies.allreduce.training import ARMS, SYNCHRONOUS, Training, restrict_to_hot_keys, train
 from studies.allreduce.training_result import SMOOTHED_BINS, TrainingResult
 from studies.simulated_training import LossCurve, loss_curve
 from switch_harness.effort import examples
@@ -44,7 +44,7 @@ def test_the_hot_part_has_the_same_samples(seed: int, size: int, has_x: bool) ->
     if has_x:
         x = np.arange(len(trace.samples.column), dtype=np.float32)
         trace = replace(trace, samples=replace(trace.samples, x=x))
-    hot = restrict_to_hot(trace, size)
+    hot = restrict_to_hot_keys(trace, size)
     updates = np.bincount(trace.position, minlength=SHAPE.parameters)
     keys = np.sort(np.argsort(-updates, kind="stable")[: min(size, np.count_nonzero(updates))])
     assert hot.space.size == len(keys) and hot.largest_batch <= len(keys)
@@ -107,5 +107,5 @@ def test_a_loss_is_reached_when_the_mean_of_some_is_as_low() -> None:
     losses = [0.6, 0.1, *[0.5] * SMOOTHED_BINS, *[0.2] * SMOOTHED_BINS]
     numbers = [float(k + 1) for k in range(len(losses))]
     of = TrainingResult.model_construct(loss_curve=LossCurve(step=numbers, ms=numbers, loss=losses))
-    assert of.ms_to(0.2 + 1e-9) == len(losses) and of.ms_to(0.19) is None
+    assert of.ms_to_loss(0.2 + 1e-9) == len(losses) and of.ms_to_loss(0.19) is None
     assert of.last_loss == 0.2
