@@ -47,7 +47,7 @@ class AlphaBetaModel(Strict):
             ("at once, at most", f"{self.max_at_once}"),
         ]
 
-    def alone_us(self, size: float) -> float:
+    def uncontended_us(self, size: float) -> float:
         """Return the duration in µs of an all-reduce of `size` bytes without interference."""
         return self.alpha_us + self.beta_us * size
 
@@ -107,59 +107,74 @@ def constants(network: AlphaBetaModel) -> Constants:
 def _simulate(
     ready: Values, sizes: Values, at_once: int, network: Constants, start_times: Values, end_times: Values
 ) -> None:
-    under_way, work, number = np.zeros(at_once, np.int64), np.zeros((at_once, 2)), 0
+    under_way, work, active_count = np.zeros(at_once, np.int64), np.zeros((at_once, 2)), 0
     now = 0.0
     for buffer in range(len(ready)):
-        now, number = admit(
-            work, under_way, number, at_once, now, ready[buffer], network, end_times, buffer, sizes[buffer]
+        now, active_count = admit(
+            work,
+            under_way,
+            active_count,
+            at_once,
+            now,
+            ready[buffer],
+            network,
+            end_times,
+            buffer,
+            sizes[buffer],
         )
         start_times[buffer] = now
-    drain(work, under_way, number, now, network, end_times)
+    drain(work, under_way, active_count, now, network, end_times)
 
 
 @compiled
 def admit(
-    work: Values, under_way: Ints, number: int, at_once: int, now: float, ready: float, network: Constants,
-    end_times: Values, buffer: int, size: float,
+    work: Values, under_way: Ints, active_count: int, at_once: int, now: float, ready: float,
+    network: Constants, end_times: Values, buffer: int, size: float,
 ) -> tuple[float, int]:  # fmt: skip
-    """Start a buffer once it is ready and there is room; return that time and the number under way."""
-    while now < ready or number == at_once:
-        if number == 0:
+    """Start a buffer once it is ready and there is room; return its start and the number under way."""
+    while now < ready or active_count == at_once:
+        if active_count == 0:
             now = ready
             break
-        now, number = advance(work, under_way, number, now, ready, number == at_once, network, end_times)
-    work[number, STARTUP], work[number, BYTES], under_way[number] = network.alpha_us, size, buffer
-    return now, number + 1
+        now, active_count = advance(
+            work, under_way, active_count, now, ready, active_count == at_once, network, end_times
+        )
+    work[active_count, STARTUP], work[active_count, BYTES], under_way[active_count] = (
+        network.alpha_us,
+        size,
+        buffer,
+    )
+    return now, active_count + 1
 
 
 @compiled
 def drain(
-    work: Values, under_way: Ints, number: int, now: float, network: Constants, end_times: Values
+    work: Values, under_way: Ints, active_count: int, now: float, network: Constants, end_times: Values
 ) -> float:
-    while number:
-        now, number = advance(work, under_way, number, now, now, True, network, end_times)
+    while active_count:
+        now, active_count = advance(work, under_way, active_count, now, now, True, network, end_times)
     return now
 
 
 @compiled
 def advance(
-    work: Values, under_way: Ints, number: int, now: float, until: float, to_event: bool, network: Constants,
-    end_times: Values,
+    work: Values, under_way: Ints, active_count: int, now: float, limit: float, ignores_limit: bool,
+    network: Constants, end_times: Values,
 ) -> tuple[float, int]:  # fmt: skip
-    """Advance to the next end of a phase, or to `until` unless `to_event`; return time, number under way."""
+    """Advance to the next end of a phase, or to an earlier `limit`; return the time and the number left."""
     transferring = 0
-    for k in range(number):
+    for k in range(active_count):
         transferring += work[k, STARTUP] <= 0.0
     us_per_byte = network.beta_us * (1.0 + network.sharing * (transferring - 1))
     step = np.inf
-    for k in range(number):
+    for k in range(active_count):
         step = min(step, work[k, STARTUP] if work[k, STARTUP] > 0.0 else work[k, BYTES] * us_per_byte)
-    if not to_event and until - now <= step:
-        step, now = until - now, until
+    if not ignores_limit and limit - now <= step:
+        step, now = limit - now, limit
     else:
         now += step
     count = 0
-    for k in range(number):
+    for k in range(active_count):
         if work[k, STARTUP] > 0.0:
             startup = work[k, STARTUP] - step
             work[count, STARTUP], work[count, BYTES] = max(startup, 0.0), work[k, BYTES]

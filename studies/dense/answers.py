@@ -28,9 +28,9 @@ class Requirements(Strict):
 
     def cells(self) -> tuple[str, str, str]:
         return (
-            _show(self.gbit, "", MIN_GBIT, MAX_GBIT),
-            _show(self.compression, "×", MIN_COMPRESSION, MAX_COMPRESSION),
-            _show(self.compression_with_switch, "×", MIN_COMPRESSION, MAX_COMPRESSION),
+            _format_requirement(self.gbit, "", MIN_GBIT, MAX_GBIT),
+            _format_requirement(self.compression, "×", MIN_COMPRESSION, MAX_COMPRESSION),
+            _format_requirement(self.compression_with_switch, "×", MIN_COMPRESSION, MAX_COMPRESSION),
         )
 
     @property
@@ -43,15 +43,15 @@ class Requirements(Strict):
         if self.factor >= self.target:
             return self.headline
         gbit, compression, switch = self.cells()
-        is_enough = self.compression_with_switch == MIN_COMPRESSION
+        needs_none = self.compression_with_switch == MIN_COMPRESSION
         return (
             f"{self.model}: the scaling factor is {self.factor:.3f}. "
             f"For {self.target:g} it takes {gbit} Gbit/s, or compression by {compression}; "
-            f"with a switch that sums, {'no compression' if is_enough else f'compression by {switch}'}."
+            f"with a switch that sums, {'no compression' if needs_none else f'compression by {switch}'}."
         )
 
 
-def _show(value: float | None, unit: str, minimum: float, maximum: float) -> str:
+def _format_requirement(value: float | None, unit: str, minimum: float, maximum: float) -> str:
     if value is None:
         return f"more than {maximum:g}{unit}"
     return f"at most {minimum:g}{unit}" if value == minimum and not unit else f"{value:.3g}{unit}"
@@ -89,7 +89,7 @@ class StepTimes(Strict):
 
 
 def step_times(model: Model, network: AlphaBetaModel, schedules: Sequence[Schedule]) -> StepTimes:
-    """Return the step times of a model; a step ends when backward and the last all-reduce have."""
+    """Return a model's step times; a step ends when both backward and the last all-reduce have ended."""
     backward_us = model.layers.total_backward_us
     return StepTimes(
         model=model.label,

@@ -32,8 +32,8 @@ class Builder:
         self.add(f"{name}.weight", channels, channels * positions)
         self.add(f"{name}.bias", channels, channels * positions)
 
-    def linear(self, name: str, inputs: int, outputs: int, times: int = 1) -> None:
-        self.add(f"{name}.weight", inputs * outputs, inputs * outputs * times)
+    def linear(self, name: str, inputs: int, outputs: int, positions: int = 1) -> None:
+        self.add(f"{name}.weight", inputs * outputs, inputs * outputs * positions)
         self.add(f"{name}.bias", outputs)
 
 
@@ -101,56 +101,56 @@ def densenet201() -> list[Tensor]:
     return net.tensors
 
 
-_Branch = tuple[tuple[int, tuple[int, int], int], ...]
-_1, _3, _17, _71, _13, _31 = (1, 1), (3, 3), (1, 7), (7, 1), (1, 3), (3, 1)
+_Branch = tuple[tuple[int, tuple[int, int], int], ...]  # (outputs, kernel, side of the output) per layer
+_1X1, _3X3, _1X7, _7X1, _1X3, _3X1 = (1, 1), (3, 3), (1, 7), (7, 1), (1, 3), (3, 1)
 
 
 def inception_v4() -> list[Tensor]:
     """Return Inception-v4 (Szegedy et al. 2017), 299², 1,000 classes, no auxiliary head."""
     net = Builder()
-    _chain(net, "features.stem", 3, ((32, _3, 149), (32, _3, 147), (64, _3, 147)))
-    _chain(net, "features.mixed_3a", 64, ((96, _3, 73),))
+    _chain(net, "features.stem", 3, ((32, _3X3, 149), (32, _3X3, 147), (64, _3X3, 147)))
+    _chain(net, "features.mixed_3a", 64, ((96, _3X3, 73),))
     _branches(
         net,
         "features.mixed_4a",
         160,
-        ((64, _1, 73), (96, _3, 71)),
-        ((64, _1, 73), (64, _17, 73), (64, _71, 73), (96, _3, 71)),
+        ((64, _1X1, 73), (96, _3X3, 71)),
+        ((64, _1X1, 73), (64, _1X7, 73), (64, _7X1, 73), (96, _3X3, 71)),
     )
-    _chain(net, "features.mixed_5a", 192, ((192, _3, 35),))
+    _chain(net, "features.mixed_5a", 192, ((192, _3X3, 35),))
     for number in range(4):
         _branches(
             net,
             f"features.inception_a{number}",
             384,
-            ((96, _1, 35),),
-            ((64, _1, 35), (96, _3, 35)),
-            ((64, _1, 35), (96, _3, 35), (96, _3, 35)),
-            ((96, _1, 35),),
+            ((96, _1X1, 35),),
+            ((64, _1X1, 35), (96, _3X3, 35)),
+            ((64, _1X1, 35), (96, _3X3, 35), (96, _3X3, 35)),
+            ((96, _1X1, 35),),
         )
     _branches(
         net,
         "features.reduction_a",
         384,
-        ((384, _3, 17),),
-        ((192, _1, 35), (224, _3, 35), (256, _3, 17)),
+        ((384, _3X3, 17),),
+        ((192, _1X1, 35), (224, _3X3, 35), (256, _3X3, 17)),
     )
     for number in range(7):
         _branches(
             net,
             f"features.inception_b{number}",
             1024,
-            ((384, _1, 17),),
-            ((192, _1, 17), (224, _17, 17), (256, _71, 17)),
-            ((192, _1, 17), (192, _71, 17), (224, _17, 17), (224, _71, 17), (256, _17, 17)),
-            ((128, _1, 17),),
+            ((384, _1X1, 17),),
+            ((192, _1X1, 17), (224, _1X7, 17), (256, _7X1, 17)),
+            ((192, _1X1, 17), (192, _7X1, 17), (224, _1X7, 17), (224, _7X1, 17), (256, _1X7, 17)),
+            ((128, _1X1, 17),),
         )
     _branches(
         net,
         "features.reduction_b",
         1024,
-        ((192, _1, 17), (192, _3, 8)),
-        ((256, _1, 17), (256, _17, 17), (320, _71, 17), (320, _3, 8)),
+        ((192, _1X1, 17), (192, _3X3, 8)),
+        ((256, _1X1, 17), (256, _1X7, 17), (320, _7X1, 17), (320, _3X3, 8)),
     )
     for number in range(3):
         prefix = f"features.inception_c{number}"
@@ -158,14 +158,14 @@ def inception_v4() -> list[Tensor]:
             net,
             prefix,
             1536,
-            ((256, _1, 8),),
-            ((384, _1, 8),),
-            ((384, _1, 8), (448, _31, 8), (512, _13, 8)),
-            ((256, _1, 8),),
+            ((256, _1X1, 8),),
+            ((384, _1X1, 8),),
+            ((384, _1X1, 8), (448, _3X1, 8), (512, _1X3, 8)),
+            ((256, _1X1, 8),),
         )
         # The ends of two branches fork.
         for branch, channels in ((1, 384), (2, 512)):
-            for fork, kernel in enumerate((_13, _31)):
+            for fork, kernel in enumerate((_1X3, _3X1)):
                 _chain(net, f"{prefix}.branch{branch}.fork{fork}", channels, ((256, kernel, 8),))
     net.linear("last_linear", 1536, 1000)
     return net.tensors
@@ -183,31 +183,31 @@ def _chain(net: Builder, name: str, inputs: int, convs: _Branch) -> None:
         inputs = outputs
 
 
-def bert(layers: int, hidden: int, length: int) -> list[Tensor]:
-    """Return BERT for pre-training (Devlin et al. 2019), 30,522 tokens, sequences of `length`."""
+def bert(layers: int, hidden: int, sequence_length: int) -> list[Tensor]:
+    """Return BERT for pre-training (Devlin et al. 2019), 30,522 tokens, sequences of `sequence_length`."""
     # The decoder shares the embedding's weight, whose gradient is ready last; the decoder's multiply-adds are
     # counted at the decoder's bias.
-    net, words = Builder(), 30_522
-    net.add("bert.embeddings.word_embeddings.weight", words * hidden)
+    net, vocabulary_size = Builder(), 30_522
+    net.add("bert.embeddings.word_embeddings.weight", vocabulary_size * hidden)
     net.add("bert.embeddings.position_embeddings.weight", 512 * hidden)
     net.add("bert.embeddings.token_type_embeddings.weight", 2 * hidden)
-    net.norm("bert.embeddings.LayerNorm", hidden, length)
+    net.norm("bert.embeddings.LayerNorm", hidden, sequence_length)
     for number in range(layers):
         prefix = f"bert.encoder.layer.{number}"
         for name in ("query", "key", "value"):
-            net.linear(f"{prefix}.attention.self.{name}", hidden, hidden, length)
+            net.linear(f"{prefix}.attention.self.{name}", hidden, hidden, sequence_length)
         # Scores and contexts, two products of length² × hidden, have no tensor: count them at value's bias.
         value_bias = net.tensors.pop()
-        net.add(value_bias.name, value_bias.values, 2.0 * length**2 * hidden)
-        net.linear(f"{prefix}.attention.output.dense", hidden, hidden, length)
-        net.norm(f"{prefix}.attention.output.LayerNorm", hidden, length)
-        net.linear(f"{prefix}.intermediate.dense", hidden, 4 * hidden, length)
-        net.linear(f"{prefix}.output.dense", 4 * hidden, hidden, length)
-        net.norm(f"{prefix}.output.LayerNorm", hidden, length)
+        net.add(value_bias.name, value_bias.values, 2.0 * sequence_length**2 * hidden)
+        net.linear(f"{prefix}.attention.output.dense", hidden, hidden, sequence_length)
+        net.norm(f"{prefix}.attention.output.LayerNorm", hidden, sequence_length)
+        net.linear(f"{prefix}.intermediate.dense", hidden, 4 * hidden, sequence_length)
+        net.linear(f"{prefix}.output.dense", 4 * hidden, hidden, sequence_length)
+        net.norm(f"{prefix}.output.LayerNorm", hidden, sequence_length)
     net.linear("bert.pooler.dense", hidden, hidden)
-    net.linear("cls.predictions.transform.dense", hidden, hidden, length)
-    net.norm("cls.predictions.transform.LayerNorm", hidden, length)
-    net.add("cls.predictions.decoder.bias", words, words * hidden * length)
+    net.linear("cls.predictions.transform.dense", hidden, hidden, sequence_length)
+    net.norm("cls.predictions.transform.LayerNorm", hidden, sequence_length)
+    net.add("cls.predictions.decoder.bias", vocabulary_size, vocabulary_size * hidden * sequence_length)
     net.linear("cls.seq_relationship", hidden, 2)
     return net.tensors
 

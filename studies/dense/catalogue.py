@@ -22,26 +22,28 @@ class Origin:
     batch: int  # samples
     source: str
     is_estimate: bool = True
-    """Whether layer times are the step's, split by the layers' multiply-adds, instead of measured."""
+    """Whether layer times were not measured, but are the step's time, split by the layers' multiply-adds."""
 
 
 _BOTTLENECK = (
     "layers and step as measured by the authors of [BOTTLENECK] (netx-repo/training-bottleneck, simulation, "
     "Apache-2.0)"
 )
-_LAMBDA = "{} images/s on a V100, FP32 (Lambda, RTX 2080 Ti Deep Learning Benchmarks with TensorFlow, 2019)"
+_LAMBDA_SOURCE = (
+    "{} images/s on a V100, FP32 (Lambda, RTX 2080 Ti Deep Learning Benchmarks with TensorFlow, 2019)"
+)
 ORIGINS = {
     "resnet50": Origin("ResNet-50", 128_085.80219559176, 32, _BOTTLENECK, is_estimate=False),
     "resnet101": Origin("ResNet-101", 192_005.99479476405, 32, _BOTTLENECK, is_estimate=False),
     "vgg16": Origin("VGG-16", 194_523.52295080985, 32, _BOTTLENECK, is_estimate=False),
-    "resnet152": Origin("ResNet-152", 1e6 * 32 / 155, 32, _LAMBDA.format(155)),
+    "resnet152": Origin("ResNet-152", 1e6 * 32 / 155, 32, _LAMBDA_SOURCE.format(155)),
     "densenet201": Origin(
         "DenseNet-201",
         125_276.0,
         12,
         "125.276 ms for 12 images on a V100, FP32 (aisensiy/pytorch-gpu-benchmark, median of 50)",
     ),
-    "inceptionv4": Origin("Inception-v4", 1e6 * 32 / 112, 32, _LAMBDA.format(112)),
+    "inceptionv4": Origin("Inception-v4", 1e6 * 32 / 112, 32, _LAMBDA_SOURCE.format(112)),
     "bert-base": Origin(
         "BERT-Base",
         1e6 * 32 / 119.60,
@@ -94,8 +96,10 @@ def open_model(name: str, step_us: float | None = None) -> Model:
     origin = ORIGINS[name]
     layers = read_layers(FOLDER / f"{name}.csv")
     if origin.is_estimate and step_us is not None:
-        layers = layers.scaled(step_us / origin.step_us)
-    return _model(name, origin.title, layers, step_us or origin.step_us, origin.source, origin.is_estimate)
+        layers = layers.scale_times(step_us / origin.step_us)
+    return _make_model(
+        name, origin.title, layers, step_us or origin.step_us, origin.source, origin.is_estimate
+    )
 
 
 def open_models(names: Sequence[str], step_us: float | None = None) -> list[Model]:
@@ -103,9 +107,9 @@ def open_models(names: Sequence[str], step_us: float | None = None) -> list[Mode
     if step_us is not None and len(names) != 1:
         raise DenseError(f"--step-ms {step_us / 1e3:g}: expected one model, got {len(names)}")
     models = [open_model(name, step_us) for name in names]
-    stems = [model.name for model in models]
-    for index, name in enumerate(stems):
-        if name in stems[:index]:
+    model_names = [model.name for model in models]
+    for index, name in enumerate(model_names):
+        if name in model_names[:index]:
             raise DenseError(f"{names[index]}: {name} was given before; expected distinct names of models")
     return models
 
@@ -120,10 +124,10 @@ def _open_table(path: Path, step_us: float | None) -> Model:
             f"{path}: forward_us is empty, so the time of a step is unknown; give it with --step-ms"
         )
     forward_us = 0.0 if layers.forward_us is None else float(layers.forward_us.sum())
-    return _model(path.stem, path.stem, layers, step_us or forward_us + layers.total_backward_us)
+    return _make_model(path.stem, path.stem, layers, step_us or forward_us + layers.total_backward_us)
 
 
-def _model(
+def _make_model(
     name: str, title: str, layers: Layers, step_us: float, source: str = "your table",
     is_estimate: bool = False,
 ) -> Model:  # fmt: skip

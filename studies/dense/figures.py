@@ -22,7 +22,7 @@ from studies.dense.network import (
 )
 from studies.dense.whatif import TARGET, scaling_factor
 
-GRID = 41
+GRID = 41  # points on each axis of the map
 WORKERS = (2, 4, 8, 16, 32, 64, 128, 256, 512)
 _STRIPES = ("#3b7dd8", "#9ecae1")
 
@@ -55,7 +55,7 @@ def scaling_map(
         panels,
         kind="heights",
         caption=f"{network.workers} workers. The line is where {target:g} is reached: above and right of it "
-        "a better network, or more compression, brings next to nothing.",
+        "a better network, or more compression, gains little.",
     )
 
 
@@ -63,7 +63,7 @@ def _compared_aggregations(aggregation: Aggregation) -> tuple[Aggregation, Aggre
     return ("ring" if aggregation == "switch" else aggregation, "switch")
 
 
-def by_workers(models: Sequence[Model], network: Network, fusion: Fusion) -> Figure:
+def scaling_by_workers(models: Sequence[Model], network: Network, fusion: Fusion) -> Figure:
     panels = []
     for model in models:
         lines = []
@@ -101,8 +101,8 @@ def timeline(model: Model, network: AlphaBetaModel, schedules: Sequence[Schedule
         ],
         kind="spans",
         caption="Above, backward, layer by layer from the last to the first. Below it the all-reduces, a row "
-        "for each that may be under way at once. One begins when its buffer's last gradient is there and a "
-        "row is free.",
+        "for each that may be under way at once. An all-reduce begins when its buffer's last gradient is "
+        "ready and a row is free.",
     )
 
 
@@ -115,19 +115,19 @@ def _panel_title(schedule: Schedule, model: Model, network: AlphaBetaModel) -> s
 def _spans(model: Model, network: AlphaBetaModel, schedule: Schedule) -> list[Series]:
     timing = simulate(model.layers, network, schedule)
     _, ready = model.layers.gradients()
-    begins = np.concatenate(([0.0], ready[:-1]))
+    starts = np.concatenate(([0.0], ready[:-1]))
     lanes = [f"all-reduce {lane + 1}" for lane in _lanes(timing.start_times, timing.end_times)]
-    rows = [("backward", *span) for span in zip(begins, ready, strict=True)]
+    rows = [("backward", *span) for span in zip(starts, ready, strict=True)]
     rows += zip(lanes, timing.start_times, timing.end_times, strict=True)
-    striped: tuple[list[tuple[str, float, float]], list[tuple[str, float, float]]] = ([], [])
+    stripes: tuple[list[tuple[str, float, float]], list[tuple[str, float, float]]] = ([], [])
     count = Counter[str]()
     for row in rows:
-        striped[count[row[0]] % 2].append(row)
+        stripes[count[row[0]] % 2].append(row)
         count[row[0]] += 1
     return [
-        _series(name, colour, part)
-        for name, colour, part in zip(("odd", "even"), _STRIPES, striped, strict=True)
-        if part
+        _series(name, colour, rows_of_stripe)
+        for name, colour, rows_of_stripe in zip(("odd", "even"), _STRIPES, stripes, strict=True)
+        if rows_of_stripe
     ]
 
 
@@ -138,11 +138,13 @@ def _series(name: str, colour: str, rows: Sequence[tuple[str, float, float]]) ->
 
 
 def _lanes(start_times: Values, end_times: Values) -> list[int]:
-    free, lanes = list[float](), list[int]()
+    free_times, lanes = list[float](), list[int]()
     for start, end in zip(start_times.tolist(), end_times.tolist(), strict=True):
-        lane = next((k for k, until in enumerate(free) if until <= start + 1e-9), len(free))
-        if lane == len(free):
-            free.append(end)
-        free[lane] = end
+        lane = next(
+            (k for k, free_time in enumerate(free_times) if free_time <= start + 1e-9), len(free_times)
+        )
+        if lane == len(free_times):
+            free_times.append(end)
+        free_times[lane] = end
         lanes.append(lane)
     return lanes

@@ -48,20 +48,20 @@ layer by itself, `whole` sends all layers at the end."""
 
 
 def fuse(layers: Layers, fusion: Fusion) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the buffers' bytes[b] in send order, and when they are ready, as times[b] in µs of backward."""
+    """Return the buffers' bytes[b] in send order, and the times[b], in µs of backward, of their readiness."""
     sizes: list[int] = []
     times: list[float] = []
-    buffered, cycle_start = 0, 0.0
-    in_order, ready = layers.in_send_order()
-    for size, at in zip(in_order.tolist(), ready.tolist(), strict=True):
-        buffered += size
+    buffer_bytes, cycle_start = 0, 0.0
+    layer_sizes, ready_times = layers.in_send_order()
+    for size, time in zip(layer_sizes.tolist(), ready_times.tolist(), strict=True):
+        buffer_bytes += size
         bound = fusion.first_bytes if not sizes and fusion.first_bytes is not None else fusion.max_bytes
-        is_due = fusion.cycle_us is not None and at - cycle_start >= fusion.cycle_us
-        if buffered and (is_due or (bound is not None and buffered >= bound)):
-            sizes.append(buffered)
-            times.append(at)
-            buffered, cycle_start = 0, at
-    if buffered:
-        sizes.append(buffered)
+        is_due = fusion.cycle_us is not None and time - cycle_start >= fusion.cycle_us
+        if buffer_bytes and (is_due or (bound is not None and buffer_bytes >= bound)):
+            sizes.append(buffer_bytes)
+            times.append(time)
+            buffer_bytes, cycle_start = 0, time
+    if buffer_bytes:
+        sizes.append(buffer_bytes)
         times.append(layers.total_backward_us)
     return np.array(sizes, dtype=np.int64), np.array(times)

@@ -1,4 +1,4 @@
-"""Time the layers of a PyTorch model with hooks, as [BOTTLENECK] does, but with all gradients in one pass."""
+"""Timing of a PyTorch model's layers with hooks, as in [BOTTLENECK], but of all gradients in one pass."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Loss(Protocol):
 
 
 class _Parameter(Protocol):
-    """The part of torch.nn.Parameter that is used; PyTorch is not installed where types are checked."""
+    """The part of torch.nn.Parameter used here; PyTorch is not installed where types are checked."""
 
     grad: object
     requires_grad: bool
@@ -57,7 +57,7 @@ class _Handle(Protocol):
 def layers_of_script(
     script: Path, steps: int, warm_up: int, progress: Callable[[int, int], None] = lambda done, total: None
 ) -> Layers:
-    """Run a Python file, and time its model; raises `DenseError` for a script without `model` and `loss`."""
+    """Run a Python file, and time its model; raise `DenseError` for a script without `model` and `loss`."""
     if not script.is_file():
         raise DenseError(f"{script}: No such file; {EXPECTED}")
     torch = import_torch()
@@ -77,7 +77,7 @@ def layers_of(
     warm_up: int = 3,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Layers:
-    """Return the layers in forward order, with mean times over `steps`; `DenseError` if there are none."""
+    """Return layers in forward order with mean times over `steps`; raise `DenseError` if there are none."""
     # The time between two hooks is assigned to the layer of the second hook, and a module's forward time to
     # its first parameter. Gradients become ready in the reverse of the forward order.
     parameters = {name: each for name, each in model.named_parameters() if each.requires_grad}
@@ -95,9 +95,9 @@ def layers_of(
             for each in parameters.values():
                 each.grad = None
             clock.begin()
-            value = loss()
+            loss_value = loss()
             clock.begin()
-            value.backward()
+            loss_value.backward()
             synchronize()
     # A gradient that is accumulated twice is ready the second time.
     order = list(dict.fromkeys(reversed(clock.order)))
@@ -111,20 +111,20 @@ def layers_of(
 
 
 class _Clock:
-    def __init__(self, wait: Callable[[], None]) -> None:
-        self._wait = wait
-        self._last = 0.0
+    def __init__(self, synchronize: Callable[[], None]) -> None:
+        self._synchronize = synchronize
+        self._last_time = 0.0
         self.order: list[str] = []
 
     def begin(self) -> None:
-        self._wait()
-        self._last = time.perf_counter()
+        self._synchronize()
+        self._last_time = time.perf_counter()
         self.order = []
 
     def lap(self) -> float:
-        self._wait()
+        self._synchronize()
         now = time.perf_counter()
-        elapsed, self._last = now - self._last, now
+        elapsed, self._last_time = now - self._last_time, now
         return elapsed
 
 
@@ -156,9 +156,9 @@ def _time_with_hooks(
         parameter_names = [
             f"{prefix}.{name}" if prefix else name for name, _ in module.named_parameters(recurse=False)
         ]
-        first = next((name for name in parameter_names if name in parameters), None)
-        if first is not None:
-            handles.append(module.register_forward_hook(on_forward(first)))
+        first_name = next((name for name in parameter_names if name in parameters), None)
+        if first_name is not None:
+            handles.append(module.register_forward_hook(on_forward(first_name)))
     try:
         yield
     finally:

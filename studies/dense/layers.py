@@ -55,50 +55,57 @@ class Layers:
         sizes, ready = self.in_send_order()
         return sizes[sizes > 0], ready[sizes > 0]
 
-    def scaled(self, by: float) -> Layers:
-        forward = None if self.forward_us is None else by * self.forward_us
-        return Layers(self.names, self.sizes, by * self.backward_us, forward)
+    def scale_times(self, factor: float) -> Layers:
+        forward = None if self.forward_us is None else factor * self.forward_us
+        return Layers(self.names, self.sizes, factor * self.backward_us, forward)
 
     def by_module(self) -> Layers:
         modules = [name.removesuffix(".weight").removesuffix(".bias") for name in self.names]
         starts = [i for i, name in enumerate(modules) if i == 0 or name != modules[i - 1]]
 
-        def summed(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        def sum_by_module(values: NDArray[np.float64]) -> NDArray[np.float64]:
             return np.add.reduceat(values, starts)
 
         return Layers(
             tuple(modules[i] for i in starts),
             np.add.reduceat(self.sizes, starts),
-            summed(self.backward_us),
-            None if self.forward_us is None else summed(self.forward_us),
+            sum_by_module(self.backward_us),
+            None if self.forward_us is None else sum_by_module(self.forward_us),
         )
 
 
 def read_layers(path: Path) -> Layers:
     log = UpdateLog.open(path, "a table of layers is CSV or Parquet")
-    missing = [name for name in COLUMNS if name not in log.names]
-    if missing:
-        raise DataError(f"{path}: has no column {', '.join(missing)}; expected {', '.join(COLUMNS)}")
+    missing_columns = [name for name in COLUMNS if name not in log.names]
+    if missing_columns:
+        raise DataError(f"{path}: has no column {', '.join(missing_columns)}; expected {', '.join(COLUMNS)}")
     try:
-        raw = _scan(log).select(COLUMNS).head(MAX_LAYERS + 1).collect()
+        raw_table = _scan(log).select(COLUMNS).head(MAX_LAYERS + 1).collect()
     except UNREADABLE as error:
         raise DataError(f"{path}: cannot be read: {first_line(error)}") from error
-    if not 0 < raw.height <= MAX_LAYERS:
-        found = "no row" if not raw.height else f"more than {MAX_LAYERS:,} rows"
-        raise DataError(f"{path}: has {found}; expected one row per layer")
+    if not 0 < raw_table.height <= MAX_LAYERS:
+        row_count = "no row" if not raw_table.height else f"more than {MAX_LAYERS:,} rows"
+        raise DataError(f"{path}: has {row_count}; expected one row per layer")
     try:
-        typed = raw.select(
+        typed_table = raw_table.select(
             pl.col("layer").cast(pl.String),
-            _whole_numbers(raw["bytes"]).cast(pl.Int64, strict=False),
+            _whole_numbers(raw_table["bytes"]).cast(pl.Int64, strict=False),
             pl.col("backward_us", "forward_us").cast(pl.Float64, strict=False),
         )
-        empty = raw["forward_us"].cast(pl.String).fill_null("") == ""
+        empty = raw_table["forward_us"].cast(pl.String).fill_null("") == ""
     except pl.exceptions.PolarsError as error:
         raise DataError(f"{path}: has a column of an unexpected type: {first_line(error)}") from error
-    without_forward = bool(empty.all())
-    _check(path, raw, typed, COLUMNS[:3] if without_forward else COLUMNS, 1 if log.is_parquet else 2)
-    forward = None if without_forward else typed["forward_us"].to_numpy()
-    return Layers(tuple(typed["layer"]), typed["bytes"].to_numpy(), typed["backward_us"].to_numpy(), forward)
+    lacks_forward = bool(empty.all())
+    _check_values(
+        path, raw_table, typed_table, COLUMNS[:3] if lacks_forward else COLUMNS, 1 if log.is_parquet else 2
+    )
+    forward = None if lacks_forward else typed_table["forward_us"].to_numpy()
+    return Layers(
+        tuple(typed_table["layer"]),
+        typed_table["bytes"].to_numpy(),
+        typed_table["backward_us"].to_numpy(),
+        forward,
+    )
 
 
 def write_layers(layers: Layers, path: Path) -> None:
@@ -144,24 +151,26 @@ def _constraint(name: str) -> tuple[pl.Expr, str]:
     return column.is_finite() & column.is_between(0, MAX_US), "a time in µs from 0 to 10^9 expected"
 
 
-def _check(
-    path: Path, raw: pl.DataFrame, typed: pl.DataFrame, names: tuple[str, ...], first_number: int
+def _check_values(
+    path: Path,
+    raw_table: pl.DataFrame,
+    typed_table: pl.DataFrame,
+    names: tuple[str, ...],
+    first_row_number: int,
 ) -> None:
-    unit = "row" if first_number == 1 else "line"
-    faults = typed.select((~_constraint(name)[0].fill_null(False)).alias(name) for name in names)
-    wrong = faults.with_row_index("row").filter(pl.any_horizontal(names)).head(1)
-    for row in wrong.iter_rows(named=True):
+    unit = "row" if first_row_number == 1 else "line"
+    faults = typed_table.select((~_constraint(name)[0].fill_null(False)).alias(name) for name in names)
+    faulty_rows = faults.with_row_index("row").filter(pl.any_horizontal(names)).head(1)
+    for row in faulty_rows.iter_rows(named=True):
         name = next(name for name in names if row[name])
-        value = raw[name][row["row"]]
-        shown = "empty" if value in (None, "") else repr(value)
+        value, row_number = raw_table[name][row["row"]], row["row"] + first_row_number
+        value_text = "empty" if value in (None, "") else repr(value)
+        raise DataError(f"{path}, {unit} {row_number}: column {name} is {value_text}; {_constraint(name)[1]}")
+    repeated_rows = typed_table.with_row_index("row").filter(~pl.col("layer").is_first_distinct()).head(1)
+    for row in repeated_rows.iter_rows(named=True):
         raise DataError(
-            f"{path}, {unit} {row['row'] + first_number}: column {name} is {shown}; {_constraint(name)[1]}"
-        )
-    repeated = typed.with_row_index("row").filter(~pl.col("layer").is_first_distinct()).head(1)
-    for row in repeated.iter_rows(named=True):
-        raise DataError(
-            f"{path}, {unit} {row['row'] + first_number}: column layer is {row['layer']!r} again; "
+            f"{path}, {unit} {row['row'] + first_row_number}: column layer is {row['layer']!r} again; "
             "expected each layer once"
         )
-    if not int(typed["bytes"].sum()):
+    if not int(typed_table["bytes"].sum()):
         raise DataError(f"{path}: all bytes are 0; expected the sizes of the gradients")

@@ -50,16 +50,16 @@ class Network(Strict):
     def _check_curve(self) -> Network:
         if isinstance(self.utilisation, tuple):
             rates = [rate for rate, _ in self.utilisation]
-            if not rates or any(after <= before for before, after in pairwise(rates)):
-                raise ValueError("utilisation: expected Gbit/s that rise from point to point")
+            if not rates or any(following <= previous for previous, following in pairwise(rates)):
+                raise ValueError(f"utilisation: expected Gbit/s that rise from point to point, got {rates}")
         return self
 
     def describe(self) -> list[tuple[str, str]]:
-        curve = isinstance(self.utilisation, tuple)
+        is_curve = isinstance(self.utilisation, tuple)
         rows = [
             ("workers", f"{self.workers:,}"),
             ("a link", f"{self.gbit:g} Gbit/s"),
-            ("utilisation", "a curve" if curve else f"{self.utilisation:.0%}"),
+            ("utilisation", "a curve" if is_curve else f"{self.utilisation:.0%}"),
             ("compression", f"{self.compression:g}×" if self.compression > 1 else "none"),
             ("aggregation", AGGREGATION_TITLES[self.aggregation]),
             ("start-up", f"{self.startup_us:g} µs for each step of a collective"),
@@ -96,24 +96,24 @@ def reduce_us(
 def utilisation_at(network: Network, gbit: ArrayLike) -> Values:
     if isinstance(network.utilisation, tuple):
         rates, shares = zip(*network.utilisation, strict=True)
-        return _interpolated(gbit, rates, shares)
+        return _interpolate(gbit, rates, shares)
     return np.asarray(network.utilisation)
 
 
 def addition_us(size: ArrayLike) -> Values:
     """Return the µs to add two vectors of `size` bytes on [BOTTLENECK]'s GPU, interpolated and clamped."""
-    return _interpolated(size, *_additions())
+    return _interpolate(size, *_addition_table())
 
 
-def _interpolated(at: ArrayLike, x: ArrayLike, y: ArrayLike) -> Values:
-    points: Values = np.asarray(at, dtype=np.float64)
+def _interpolate(positions: ArrayLike, x: ArrayLike, y: ArrayLike) -> Values:
+    points: Values = np.asarray(positions, dtype=np.float64)
     xs: Values = np.asarray(x, dtype=np.float64)
     ys: Values = np.asarray(y, dtype=np.float64)
     return np.asarray(np.interp(points, xs, ys))
 
 
 @cache
-def _additions() -> tuple[Values, Values]:
+def _addition_table() -> tuple[Values, Values]:
     table = pl.read_csv(FOLDER / "additions.csv")
     return table["bytes"].to_numpy().astype(np.float64), table["us"].to_numpy()
 
@@ -124,12 +124,14 @@ def read_utilisation(path: Path) -> tuple[tuple[float, float], ...]:
     if set(columns) - set(log.names):
         raise DataError(f"{path}: its columns are {', '.join(log.names)}; expected {', '.join(columns)}")
     try:
-        raw = pl.read_csv(path, columns=columns, infer_schema=False).select(columns)
+        table = pl.read_csv(path, columns=columns, infer_schema=False).select(columns)
     except UNREADABLE as error:
         raise DataError(f"{path}: cannot be read: {first_line(error)}") from error
     points: list[tuple[float, float]] = []
-    for line, texts in enumerate(raw.iter_rows(), 2):
-        rate, share = (_number(path, line, *given) for given in zip(columns, texts, strict=True))
+    for line, texts in enumerate(table.iter_rows(), 2):
+        rate, share = (
+            _parse_number(path, line, column, text) for column, text in zip(columns, texts, strict=True)
+        )
         if not rate > (points[-1][0] if points else 0):
             raise DataError(
                 f"{path}, line {line}: column gbit is {rate:g}; expected more than in the previous line"
@@ -138,13 +140,13 @@ def read_utilisation(path: Path) -> tuple[tuple[float, float], ...]:
             raise DataError(f"{path}, line {line}: column utilisation is {share:g}; a share up to 1 expected")
         points.append((rate, share))
     if not points:
-        raise DataError(f"{path}: has no row")
+        raise DataError(f"{path}: has no row; expected one row per bandwidth")
     return tuple(points)
 
 
-def _number(path: Path, line: int, column: str, text: str | None) -> float:
+def _parse_number(path: Path, line: int, column: str, text: str | None) -> float:
     try:
         return float(text or "")
     except ValueError:
-        shown = "empty" if not text else repr(text)
-        raise DataError(f"{path}, line {line}: column {column} is {shown}; a number expected") from None
+        found_text = "empty" if not text else repr(text)
+        raise DataError(f"{path}, line {line}: column {column} is {found_text}; a number expected") from None

@@ -23,8 +23,8 @@ from studies.dense.network import Network, addition_us, reduce_us
 from studies.dense.rings import FRAME, Rings, run_rings
 
 MTU = 1500
-_IP_UDP = 28
-PAYLOAD = MTU - _IP_UDP
+_IP_UDP_BYTES = 28
+PAYLOAD = MTU - _IP_UDP_BYTES
 GOODPUT_SHARE = PAYLOAD / (PAYLOAD + HEAD_BYTES + WIRE_OVERHEAD)
 """Share of gradients in what a link carries, including headers, preamble and gap."""
 MIN_LINK_GBIT, MAX_LINK_GBIT = 0.001, 1000.0
@@ -56,25 +56,25 @@ def simulate_rings(
     startup_us: float = 0.0,
     at_once: int = 1,
     delay_us: float = 0.0,
-    adds: bool = True,
+    includes_additions: bool = True,
     compression: float = 1.0,
 ) -> RingResult:
     """Simulate all-reduces of buffers in a ring of `workers` at one switch, at most `at_once` at a time.
 
-    `startup_us` precedes each of the 2 · (workers - 1) steps; `delay_us` is the delay of each cable; `adds`
-    includes the time of additions, which are of uncompressed gradients.
+    `startup_us` precedes each of the 2 · (workers - 1) steps; `delay_us` is the delay of each cable.
+    `includes_additions` adds the time of additions, which are of uncompressed gradients.
     """
     if not MIN_LINK_GBIT <= gbit <= MAX_LINK_GBIT:
         raise DenseError(f"expected links of {MIN_LINK_GBIT:g} to {MAX_LINK_GBIT:g} Gbit/s, got {gbit:g}")
     parts = np.ceil(sizes / (workers * compression)).astype(np.int64)
-    add_us = addition_us(sizes / workers) * adds
-    rings = _make_rings(parts, add_us, ready_us, workers, gbit, delay_us)
-    run_rings(rings, PAYLOAD, round(startup_us * 1e3), at_once)
-    links = (rings.up, rings.down)
+    add_us = addition_us(sizes / workers) * includes_additions
+    ring_state = _make_rings(parts, add_us, ready_us, workers, gbit, delay_us)
+    run_rings(ring_state, PAYLOAD, round(startup_us * 1e3), at_once)
+    links = (ring_state.up, ring_state.down)
     return RingResult(
-        rings.start_times.min(axis=1) / 1e3,
-        rings.end_times.max(axis=1) / 1e3,
-        int(rings.up.frames.sum()),
+        ring_state.start_times.min(axis=1) / 1e3,
+        ring_state.end_times.max(axis=1) / 1e3,
+        int(ring_state.up.frames.sum()),
         int(max(link.longest_queue.max() for link in links)),
     )
 
@@ -84,25 +84,25 @@ def _make_rings(
 ) -> Rings:
     link_settings = LinkSettings(rate_mbit=gbit * 1e3, delay_us=delay_us, queue_kb=_QUEUE_KB)
     frames_in_flight = 16 + int(2 * delay_us * gbit * 1e3 / 8 / MTU)
-    count, buffers = workers * frames_in_flight, len(parts)
+    frame_count, buffers = workers * frames_in_flight, len(parts)
     header = records(1, WORLD_HEADER)[0]
-    header.free = count
-    per_host = (buffers, workers)
+    header.free = frame_count
+    shape = (buffers, workers)
     return Rings(
         header=header,
-        heap=records(2 * count + (buffers + 4) * workers, EVENT),
-        frames=records(count, FRAME),
-        free=np.arange(count),
+        heap=records(2 * frame_count + (buffers + 4) * workers, EVENT),
+        frames=records(frame_count, FRAME),
+        free=np.arange(frame_count),
         up=links_of(link_settings, workers),
         down=links_of(link_settings, workers),
-        ready=np.rint(ready_us * 1e3).astype(np.int64),
+        ready_times=np.rint(ready_us * 1e3).astype(np.int64),
         parts=parts,
-        add=np.rint(add_us * 1e3).astype(np.int64),
+        add_times=np.rint(add_us * 1e3).astype(np.int64),
         **{
-            name: np.zeros(per_host, np.int64)
-            for name in ("due", "sent", "received", "start_times", "end_times")
+            name: np.zeros(shape, np.int64)
+            for name in ("due_frames", "sent_frames", "received_frames", "start_times", "end_times")
         },
-        **{name: np.zeros(workers, np.int64) for name in ("begun", "under_way", "busy")},
+        **{name: np.zeros(workers, np.int64) for name in ("begun_buffers", "active_buffers", "is_sending")},
         last_buffer=np.full(workers, buffers - 1),
     )
 
@@ -131,16 +131,16 @@ def compare_with_formula(
 ) -> list[FormulaComparison]:  # fmt: skip
     sizes, ready = fuse(model.layers, fusion)
     comparisons = []
-    for done, n in enumerate(workers):
+    for done, worker_count in enumerate(workers):
         step(done, len(workers))
-        ring = network.model_copy(update={"workers": n, "aggregation": "ring", "utilisation": 1.0})
+        ring = network.model_copy(update={"workers": worker_count, "aggregation": "ring", "utilisation": 1.0})
         result = simulate_rings(
-            sizes, ready, n, network.gbit, network.startup_us, compression=network.compression
+            sizes, ready, worker_count, network.gbit, network.startup_us, compression=network.compression
         )
         comparisons.append(
             FormulaComparison(
                 model=model.label,
-                workers=n,
+                workers=worker_count,
                 formula_ms=_formula_ms(sizes, ready, ring),
                 with_headers_ms=_formula_ms(
                     sizes, ready, ring.model_copy(update={"utilisation": GOODPUT_SHARE})
@@ -153,10 +153,10 @@ def compare_with_formula(
     return comparisons
 
 
-def _formula_ms(sizes: NDArray[np.int64], ready: Values, network: Network) -> float:
+def _formula_ms(sizes: NDArray[np.int64], ready_times: Values, network: Network) -> float:
     end = 0.0
-    for size, at in zip(sizes, ready, strict=True):
-        end = max(end, float(at)) + float(reduce_us(network, size))
+    for size, ready_us in zip(sizes, ready_times, strict=True):
+        end = max(end, float(ready_us)) + float(reduce_us(network, size))
     return end / 1e3
 
 
@@ -181,7 +181,7 @@ def compare_with_model(
     for schedule in schedules:
         timing = simulate(model.layers, network, schedule)
         result = simulate_rings(
-            timing.sizes, timing.ready, NODES, gbit, startup_us, schedule.at_once, adds=False
+            timing.sizes, timing.ready, NODES, gbit, startup_us, schedule.at_once, includes_additions=False
         )
         comparisons.append(ModelComparison(schedule, timing.end_us / 1e3, result.end_us / 1e3))
     return comparisons

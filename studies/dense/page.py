@@ -9,7 +9,7 @@ from analysis.wording import AnswerText, Row, Span, Table, plain
 from studies.dense.alpha_beta import AlphaBetaModel, Schedule
 from studies.dense.answers import COLUMNS, Requirements, StepTimes, requirements_of, step_times
 from studies.dense.catalogue import Model
-from studies.dense.figures import by_workers, scaling_map, timeline
+from studies.dense.figures import scaling_by_workers, scaling_map, timeline
 from studies.dense.fusion import Fusion
 from studies.dense.network import Network
 from studies.dense.whatif import TARGET
@@ -43,7 +43,7 @@ _HOW_TO_READ_OVERLAP = (
 def write_whatif(
     models: Sequence[Model], network: Network, fusion: Fusion, folder: Path, target: float = TARGET
 ) -> Path:
-    figures = [scaling_map(models, network, fusion, target), by_workers(models, network, fusion)]
+    figures = [scaling_map(models, network, fusion, target), scaling_by_workers(models, network, fusion)]
     requirements = requirements_of(models, network, fusion, target)
     page = Page(
         title="Is the network the bottleneck?",
@@ -58,7 +58,7 @@ def write_whatif(
             )
         ],
         provenance=[*_sources(models), *network.describe(), ("buffers", fusion.describe())],
-        tables=[("Required network", [_requirements(requirements, target)])],
+        tables=[("Required network", [_requirements_table(requirements, target)])],
         plots=[plot(figure) for figure in figures],
         how_to_read=_HOW_TO_READ_WHATIF,
         glossary=_GLOSSARY,
@@ -98,7 +98,7 @@ def times_table(times: Sequence[StepTimes]) -> Table:
     return Table("ms of a step", ("", *names, "without communication"), rows)
 
 
-def _requirements(requirements: Sequence[Requirements], target: float) -> Table:
+def _requirements_table(requirements: Sequence[Requirements], target: float) -> Table:
     rows: list[Row] = [
         (each.model, plain(f"{each.factor:.3f}"), *(plain(cell) for cell in each.cells()))
         for each in requirements

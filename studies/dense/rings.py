@@ -31,17 +31,17 @@ class Rings(NamedTuple):
     free: Any
     up: Any  # LINK[n]: links from hosts to the switch
     down: Any  # LINK[n]: links from the switch to hosts
-    ready: Any  # int64[b]: time at which each host has a buffer's gradients
+    ready_times: Any  # int64[b]: time at which each host has a buffer's gradients
     parts: Any  # int64[b]: bytes sent in a step
-    add: Any  # int64[b]: time to add one part
-    due: Any  # int64[b, n]: frames that each host may send by now, in all steps so far
-    sent: Any  # int64[b, n]: frames sent
-    received: Any  # int64[b, n]: frames received
+    add_times: Any  # int64[b]: time to add one part
+    due_frames: Any  # int64[b, n]: frames that each host may send by now, in all steps so far
+    sent_frames: Any  # int64[b, n]: frames sent
+    received_frames: Any  # int64[b, n]: frames received
     start_times: Any  # int64[b, n]: start of each buffer's all-reduce at each host
     end_times: Any  # int64[b, n]: end of each buffer's all-reduce at each host
-    begun: Any  # int64[n]: number of buffers begun, in order
-    under_way: Any  # int64[n]: number of buffers begun and not finished
-    busy: Any  # int64[n]: 1 while the host's link sends
+    begun_buffers: Any  # int64[n]: number of buffers begun, in order
+    active_buffers: Any  # int64[n]: number of buffers begun and not finished
+    is_sending: Any  # int64[n]: 1 while the host's link sends
     last_buffer: Any  # int64[n]: buffer of the frame sent last
 
 
@@ -49,63 +49,63 @@ class Rings(NamedTuple):
 def run_rings(rings: Any, payload: int, startup: int, at_once: int) -> None:
     """Run until all buffers are reduced; `startup` ns precede each step's message."""
     header, heap = rings.header, rings.heap
-    for b in range(len(rings.ready)):
+    for b in range(len(rings.ready_times)):
         for h in range(len(rings.up)):
-            push_event(rings, int64(rings.ready[b]), READY, h, b)
+            push_event(rings, int64(rings.ready_times[b]), READY, h, b)
     while header.events:
         # For DUE, the event's `frame` is a buffer.
         now, kind = int64(heap[0].time), int64(heap[0].kind)
         h, f = int64(heap[0].target), int64(heap[0].frame)
         pop_event(rings)
         if kind == READY:
-            _begin(rings, h, now, startup, at_once)
+            _begin_buffers(rings, h, now, startup, at_once)
         elif kind == DUE:
-            rings.due[f, h] += _frames(rings, f, payload)
-            if not rings.busy[h]:
-                _send(rings, h, now, payload)
+            rings.due_frames[f, h] += _frames_of_step(rings, f, payload)
+            if not rings.is_sending[h]:
+                _send_frame(rings, h, now, payload)
         elif kind == FREE:
-            _send(rings, h, now, payload)
+            _send_frame(rings, h, now, payload)
         elif kind == AT_SWITCH:
             next_host = (h + 1) % len(rings.up)
             send_over_link(rings, rings.down[next_host], f, now, AT_HOST, next_host)
         else:
             b = int64(rings.frames[f].buffer)
             free_frame(rings, f)
-            _receive(rings, b, h, now, payload, startup, at_once)
+            _receive_frame(rings, b, h, now, payload, startup, at_once)
 
 
 @compiled
-def _frames(rings: Any, b: int, payload: int) -> int:
+def _frames_of_step(rings: Any, b: int, payload: int) -> int:
     return (int64(rings.parts[b]) + payload - 1) // payload
 
 
 @compiled
-def _begin(rings: Any, h: int, now: int, startup: int, at_once: int) -> None:
-    while rings.under_way[h] < at_once and rings.begun[h] < len(rings.ready):
-        b = int64(rings.begun[h])
-        if rings.ready[b] > now:
+def _begin_buffers(rings: Any, h: int, now: int, startup: int, at_once: int) -> None:
+    while rings.active_buffers[h] < at_once and rings.begun_buffers[h] < len(rings.ready_times):
+        b = int64(rings.begun_buffers[h])
+        if rings.ready_times[b] > now:
             return
-        rings.begun[h] += 1
-        rings.under_way[h] += 1
+        rings.begun_buffers[h] += 1
+        rings.active_buffers[h] += 1
         rings.start_times[b, h] = now
         push_event(rings, now + startup, DUE, h, b)
 
 
 @compiled
-def _send(rings: Any, h: int, now: int, payload: int) -> None:
-    count = len(rings.ready)
-    rings.busy[h] = 0
+def _send_frame(rings: Any, h: int, now: int, payload: int) -> None:
+    buffer_count = len(rings.ready_times)
+    rings.is_sending[h] = 0
     b = int64(rings.last_buffer[h])
-    for _ in range(count):
-        b = (b + 1) % count
-        if rings.sent[b, h] < rings.due[b, h]:
+    for _ in range(buffer_count):
+        b = (b + 1) % buffer_count
+        if rings.sent_frames[b, h] < rings.due_frames[b, h]:
             break
-    if rings.sent[b, h] >= rings.due[b, h]:
+    if rings.sent_frames[b, h] >= rings.due_frames[b, h]:
         return
     rings.last_buffer[h] = b
-    frames_per_step = _frames(rings, b, payload)
-    is_last = rings.sent[b, h] % frames_per_step == frames_per_step - 1
-    rings.sent[b, h] += 1
+    frames_per_step = _frames_of_step(rings, b, payload)
+    is_last = rings.sent_frames[b, h] % frames_per_step == frames_per_step - 1
+    rings.sent_frames[b, h] += 1
     f = new_frame(rings)
     frame = rings.frames[f]
     frame.length = HEAD_BYTES + (
@@ -113,22 +113,22 @@ def _send(rings: Any, h: int, now: int, payload: int) -> None:
     )
     frame.buffer = b
     send_over_link(rings, rings.up[h], f, now, AT_SWITCH, h)
-    rings.busy[h] = 1
+    rings.is_sending[h] = 1
     push_event(rings, int64(rings.up[h].free_at), FREE, h, 0)
 
 
 @compiled
-def _receive(rings: Any, b: int, h: int, now: int, payload: int, startup: int, at_once: int) -> None:
+def _receive_frame(rings: Any, b: int, h: int, now: int, payload: int, startup: int, at_once: int) -> None:
     hosts = len(rings.up)
-    rings.received[b, h] += 1
-    frames_per_step = _frames(rings, b, payload)
-    if rings.received[b, h] % frames_per_step:
+    rings.received_frames[b, h] += 1
+    frames_per_step = _frames_of_step(rings, b, payload)
+    if rings.received_frames[b, h] % frames_per_step:
         return
-    steps = rings.received[b, h] // frames_per_step
-    add_ns = int64(rings.add[b]) if steps <= hosts - 1 else int64(0)
+    steps = rings.received_frames[b, h] // frames_per_step
+    add_ns = int64(rings.add_times[b]) if steps <= hosts - 1 else int64(0)
     if steps < 2 * (hosts - 1):
         push_event(rings, now + add_ns + startup, DUE, h, b)
         return
     rings.end_times[b, h] = now
-    rings.under_way[h] -= 1
-    _begin(rings, h, now, startup, at_once)
+    rings.active_buffers[h] -= 1
+    _begin_buffers(rings, h, now, startup, at_once)

@@ -2,7 +2,7 @@
 
 MG-WFBP and ASC-WFBP merge as the later code of their authors does (lzhangbv/dear_pytorch at 43138d8,
 `dear/hv_distributed_optimizer.py`, `_generate_groups_mgwfbp` and `_generate_groups_asc`). [ASC]'s full text
-was not available: that it chooses the `at_once` with the earliest end is our reading of its abstract.
+was not available: the choice of the `at_once` with the earliest end is our reading of its abstract.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def wfbp(layers: Layers, network: AlphaBetaModel) -> Schedule:
     return Schedule("WFBP", tuple(range(len(layers.gradients()[0]))))
 
 
-def fixed(layers: Layers, network: AlphaBetaModel, preset: str = "horovod-0.20") -> Schedule:
+def fixed_buffers(layers: Layers, network: AlphaBetaModel, preset: str = "horovod-0.20") -> Schedule:
     sizes = layers.gradients()[0].cumsum().tolist()
     end_sizes = fuse(layers, PRESETS[preset])[0].cumsum().tolist()
     return Schedule("fixed buffers", tuple(sizes.index(end) for end in end_sizes))
@@ -33,13 +33,13 @@ def fixed(layers: Layers, network: AlphaBetaModel, preset: str = "horovod-0.20")
 
 def mg_wfbp(layers: Layers, network: AlphaBetaModel) -> Schedule:
     """Merge where the link is busy or waiting costs less than α, and send one at a time (MG-WFBP)."""
-    return Schedule("MG-WFBP", _merged(layers, network, waits=True))
+    return Schedule("MG-WFBP", _merge_gradients(layers, network, may_wait=True))
 
 
 def asc_wfbp(layers: Layers, network: AlphaBetaModel) -> Schedule:
     """Merge if the next gradient is ready before the link is free; several all-reduces at once (ASC-WFBP)."""
-    merged = Schedule("ASC-WFBP", _merged(layers, network, waits=False))
-    schedules = [replace(merged, at_once=at_once) for at_once in range(1, network.max_at_once + 1)]
+    base_schedule = Schedule("ASC-WFBP", _merge_gradients(layers, network, may_wait=False))
+    schedules = [replace(base_schedule, at_once=at_once) for at_once in range(1, network.max_at_once + 1)]
     return min(schedules, key=lambda schedule: simulate(layers, network, schedule).end_us)
 
 
@@ -52,25 +52,25 @@ def best(layers: Layers, network: AlphaBetaModel) -> Schedule:
 
 SCHEDULERS: dict[str, Scheduler] = {
     "wfbp": wfbp,
-    "fixed": fixed,
+    "fixed": fixed_buffers,
     "mg-wfbp": mg_wfbp,
     "asc-wfbp": asc_wfbp,
     "best": best,
 }
 
 
-def _merged(layers: Layers, network: AlphaBetaModel, waits: bool) -> tuple[int, ...]:
-    """Return `Schedule.last_gradients`[b] of one all-reduce at a time; `waits` permits waits of up to α."""
-    sizes, ready = (each.tolist() for each in layers.gradients())
-    last_gradients, free_at, buffered = list[int](), 0.0, 0
-    for i, next_ready in enumerate(ready[1:]):
-        buffered += sizes[i]
-        start = max(free_at, ready[i])
-        end = start + network.alone_us(buffered)
+def _merge_gradients(layers: Layers, network: AlphaBetaModel, may_wait: bool) -> tuple[int, ...]:
+    """Return `Schedule.last_gradients`[b] of one all-reduce at a time; `may_wait` allows waits up to α."""
+    sizes, ready_times = (each.tolist() for each in layers.gradients())
+    last_gradients, free_at, buffer_bytes = list[int](), 0.0, 0
+    for i, next_ready in enumerate(ready_times[1:]):
+        buffer_bytes += sizes[i]
+        start = max(free_at, ready_times[i])
+        end = start + network.uncontended_us(buffer_bytes)
         merges = next_ready < end and (
-            next_ready < start or (waits and next_ready - start < network.alpha_us)
+            next_ready < start or (may_wait and next_ready - start < network.alpha_us)
         )
-        if not merges and not (waits and buffered < MIN_BUFFER_BYTES):
+        if not merges and not (may_wait and buffer_bytes < MIN_BUFFER_BYTES):
             last_gradients.append(i)
-            free_at, buffered = end, 0
+            free_at, buffer_bytes = end, 0
     return (*last_gradients, len(sizes) - 1)

@@ -15,10 +15,10 @@ from studies.dense.layers import Layers, Values
 
 MAX_LAYERS = 12
 """Maximum number of layers of an exhaustive search, which tries 2^11 ways to merge them."""
-MIN_WIDTH, MAX_WIDTH, _WORK = 8, 64, 2_000_000
-"""Bounds of the beam's width, and the number of search steps, width · n² for n layers, that it aims at."""
+MIN_WIDTH, MAX_WIDTH, _SEARCH_STEPS = 8, 64, 2_000_000
+"""Bounds of the beam's width, and the target number of search steps, which are width · n² for n layers."""
 _TIE_WEIGHTS = (0.0, 1e-6)
-"""Weights of a state's own end, which breaks ties; both are tried, since neither is always better."""
+"""Weights of a state's own end, which breaks ties; the search runs with both, as neither is always better."""
 _TOLERANCE = 1e-6
 """Largest difference, in µs or bytes, of states that count as equal."""
 
@@ -50,13 +50,13 @@ def _beam_search(layers: Layers, network: AlphaBetaModel, at_once: int, tie_weig
     sizes, ready = layers.gradients()
     sums = np.concatenate(([0.0], np.cumsum(sizes, dtype=np.float64)))
     n = len(sizes)
-    width = 1 if at_once == 1 else min(max(_WORK // n**2, MIN_WIDTH), MAX_WIDTH)
+    width = 1 if at_once == 1 else min(max(_SEARCH_STEPS // n**2, MIN_WIDTH), MAX_WIDTH)
     parents = np.zeros((n + 1, width, 2), np.int64)
-    _beam(ready, sums, at_once, constants(network), tie_weight, parents)
-    last_gradients, at, state = list[int](), n, 0
-    while at:
-        last_gradients.append(at - 1)
-        at, state = (int(each) for each in parents[at, state])
+    _extend_states(ready, sums, at_once, constants(network), tie_weight, parents)
+    last_gradients, prefix, state = list[int](), n, 0
+    while prefix:
+        last_gradients.append(prefix - 1)
+        prefix, state = (int(each) for each in parents[prefix, state])
     return Schedule("beam", tuple(reversed(last_gradients)), at_once)
 
 
@@ -67,15 +67,15 @@ def _try_all(ready: Values, sizes: Values, at_once: int, network: Constants) -> 
     under_way, work, no_times = np.zeros(at_once, np.int64), np.zeros((at_once, 2)), np.zeros(0)
     earliest, best_mask = np.inf, int64(0)
     for mask in range(int64(1) << (n - 1)):
-        now, number, buffered = 0.0, int64(0), 0.0
+        now, active_count, buffered = 0.0, int64(0), 0.0
         for i in range(n):
             buffered += sizes[i]
             if i == n - 1 or mask >> i & 1:
-                now, number = admit(
-                    work, under_way, number, at_once, now, ready[i], network, no_times, 0, buffered
+                now, active_count = admit(
+                    work, under_way, active_count, at_once, now, ready[i], network, no_times, 0, buffered
                 )
                 buffered = 0.0
-        end = drain(work, under_way, number, now, network, no_times)
+        end = drain(work, under_way, active_count, now, network, no_times)
         if end < earliest:
             earliest, best_mask = end, mask
     return earliest, best_mask
@@ -85,13 +85,13 @@ class _States(NamedTuple):
     ends: Values
     """float64[n + 1, width]: end if the remaining gradients were one buffer, inf in a free place."""
     times: Values  # float64[n + 1, width]: start of the latest buffer
-    numbers: Ints  # int64[n + 1, width]: all-reduces under way
+    active_counts: Ints  # int64[n + 1, width]: all-reduces under way
     work: Values  # float64[n + 1, width, at_once, 2]: their remaining work
     parents: Ints  # int64[n + 1, width, 2]: prefix and state that each continues
 
 
 @entry_point
-def _beam(
+def _extend_states(
     ready: Values, sums: Values, at_once: int, network: Constants, tie_weight: float, parents: Ints
 ) -> None:
     n, width = len(ready), parents.shape[1]
@@ -99,7 +99,7 @@ def _beam(
         np.full((n + 1, width), np.inf), np.zeros((n + 1, width)), np.zeros((n + 1, width), np.int64),
         np.zeros((n + 1, width, at_once, 2)), parents,
     )  # fmt: skip
-    work, trial = np.zeros((at_once, 2)), np.zeros((at_once, 2))
+    work, trial_work = np.zeros((at_once, 2)), np.zeros((at_once, 2))
     under_way, no_times = np.zeros(at_once, np.int64), np.zeros(0)
     states.ends[0, 0] = 0.0
     for j in range(1, n + 1):
@@ -108,33 +108,34 @@ def _beam(
                 if states.ends[i, w] == np.inf:
                     break
                 work[:] = states.work[i, w]
-                now, number = admit(
-                    work, under_way, states.numbers[i, w], at_once, states.times[i, w], ready[j - 1], network,
-                    no_times, 0, sums[j] - sums[i],
+                now, active_count = admit(
+                    work, under_way, states.active_counts[i, w], at_once, states.times[i, w], ready[j - 1],
+                    network, no_times, 0, sums[j] - sums[i],
                 )  # fmt: skip
-                trial[:] = work
-                end = drain(trial, under_way, number, now, network, no_times)
+                trial_work[:] = work
+                end = drain(trial_work, under_way, active_count, now, network, no_times)
                 if j < n and at_once > 1:
-                    trial[:] = work
-                    start, under_way_later = admit(
-                        trial, under_way, number, at_once, now, ready[n - 1], network, no_times, 0,
+                    trial_work[:] = work
+                    start, active_count_later = admit(
+                        trial_work, under_way, active_count, at_once, now, ready[n - 1], network, no_times, 0,
                         sums[n] - sums[j],
                     )  # fmt: skip
                     end = (
-                        drain(trial, under_way, under_way_later, start, network, no_times) + tie_weight * end
+                        drain(trial_work, under_way, active_count_later, start, network, no_times)
+                        + tie_weight * end
                     )
-                if end < states.ends[j, width - 1] and not _is_duplicate(states, j, now, number, work):
-                    _insert(states, j, end, now, number, work, i, w)
+                if end < states.ends[j, width - 1] and not _is_duplicate(states, j, now, active_count, work):
+                    _insert(states, j, end, now, active_count, work, i, w)
 
 
 @compiled
-def _is_duplicate(states: _States, j: int, now: float, number: int, work: Values) -> bool:
+def _is_duplicate(states: _States, j: int, now: float, active_count: int, work: Values) -> bool:
     for k in range(states.ends.shape[1]):
         if states.ends[j, k] == np.inf:
             return False
-        if states.numbers[j, k] == number and abs(states.times[j, k] - now) <= _TOLERANCE:
+        if states.active_counts[j, k] == active_count and abs(states.times[j, k] - now) <= _TOLERANCE:
             difference = 0.0
-            for a in range(number):
+            for a in range(active_count):
                 for b in range(2):
                     difference = max(difference, abs(states.work[j, k, a, b] - work[a, b]))
             if difference <= _TOLERANCE:
@@ -144,14 +145,17 @@ def _is_duplicate(states: _States, j: int, now: float, number: int, work: Values
 
 @compiled
 def _insert(
-    states: _States, j: int, end: float, now: float, number: int, work: Values, i: int, w: int
+    states: _States, j: int, end: float, now: float, active_count: int, work: Values, i: int, w: int
 ) -> None:
-    at = states.ends.shape[1] - 1
-    while at > 0 and states.ends[j, at - 1] > end:
-        states.ends[j, at], states.times[j, at] = states.ends[j, at - 1], states.times[j, at - 1]
-        states.numbers[j, at] = states.numbers[j, at - 1]
-        states.work[j, at], states.parents[j, at] = states.work[j, at - 1], states.parents[j, at - 1]
-        at -= 1
-    states.ends[j, at], states.times[j, at], states.numbers[j, at] = end, now, number
-    states.work[j, at] = work
-    states.parents[j, at, 0], states.parents[j, at, 1] = i, w
+    place = states.ends.shape[1] - 1
+    while place > 0 and states.ends[j, place - 1] > end:
+        states.ends[j, place], states.times[j, place] = states.ends[j, place - 1], states.times[j, place - 1]
+        states.active_counts[j, place] = states.active_counts[j, place - 1]
+        states.work[j, place], states.parents[j, place] = (
+            states.work[j, place - 1],
+            states.parents[j, place - 1],
+        )
+        place -= 1
+    states.ends[j, place], states.times[j, place], states.active_counts[j, place] = end, now, active_count
+    states.work[j, place] = work
+    states.parents[j, place, 0], states.parents[j, place, 1] = i, w

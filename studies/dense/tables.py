@@ -33,13 +33,13 @@ def estimate(name: str) -> Layers:
 
 
 def convert_log(name: str, log: Path) -> Layers:
-    """Convert a log of lines `wait in µs,bytes`, last tensor first; raises `DenseError` for other sizes."""
+    """Convert a log of lines `wait in µs,bytes`, last tensor first; raise `DenseError` for unknown sizes."""
     tensors = ARCHITECTURES[name]()
     lines = log.read_text().split()
     rows = [line.split(",") for line in lines if line.count(",") == 1 and line[0].isdigit()]
     sizes = np.array([int(size) for _, size in rows], dtype=np.int64)[::-1]
     if [VALUE_BYTES * tensor.values for tensor in tensors] != sizes.tolist():
-        raise DenseError(f"{log}: expected the sizes of {name}'s tensors")
+        raise DenseError(f"{log}: expected the sizes of {name}'s tensors, got {sizes.tolist()[:3]}…")
     waits = np.array([float(wait) for wait, _ in rows])[::-1]
     return Layers(tuple(tensor.name for tensor in tensors), sizes, waits)
 

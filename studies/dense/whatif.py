@@ -98,22 +98,24 @@ def table(models: tuple[str, ...] = MEASURED) -> Iterator[ModelRow]:
             return float(scaling_factor(model, network))
 
         messages = len(fuse(model.layers, PAPER_FUSION)[0])
-        needed = needed_compression(model, Network(gbit=10.0))
-        yield ModelRow(model, messages, tuple(map(factor, SETUPS)), factor(SMALL_SETUP), needed)
+        needed_ratio = needed_compression(model, Network(gbit=10.0))
+        yield ModelRow(model, messages, tuple(map(factor, SETUPS)), factor(SMALL_SETUP), needed_ratio)
 
 
 def needed_gbit(
     model: Model, network: Network, fusion: Fusion = PAPER_FUSION, target: float = TARGET
 ) -> float | None:
     """Return the smallest bandwidth from 1 to 400 Gbit/s with a scaling factor of `target`, or None."""
-    return _smallest(lambda gbit: scaling_factor(model, network, fusion, gbit), target, MIN_GBIT, MAX_GBIT)
+    return _smallest_sufficient(
+        lambda gbit: scaling_factor(model, network, fusion, gbit), target, MIN_GBIT, MAX_GBIT
+    )
 
 
 def needed_compression(
     model: Model, network: Network, fusion: Fusion = PAPER_FUSION, target: float = TARGET
 ) -> float | None:
     """Return the smallest compression from 1 to 100 with a scaling factor of `target`, or None."""
-    return _smallest(
+    return _smallest_sufficient(
         lambda ratio: scaling_factor(model, network, fusion, None, ratio),
         target,
         MIN_COMPRESSION,
@@ -121,13 +123,15 @@ def needed_compression(
     )
 
 
-def _smallest(factor: Callable[[float], Values], target: float, low: float, high: float) -> float | None:
+def _smallest_sufficient(
+    factor: Callable[[float], Values], target: float, low: float, high: float
+) -> float | None:
     if factor(low) >= target:
         return low
     if factor(high) < target:
         return None
-    below, above = log(low), log(high)
+    log_low, log_high = log(low), log(high)
     for _ in range(_BISECTIONS):
-        middle = (below + above) / 2
-        below, above = (below, middle) if factor(exp(middle)) >= target else (middle, above)
-    return exp(above)
+        middle = (log_low + log_high) / 2
+        log_low, log_high = (log_low, middle) if factor(exp(middle)) >= target else (middle, log_high)
+    return exp(log_high)

@@ -18,7 +18,7 @@ from studies.dense.answers import StepTimes, step_times
 from studies.dense.catalogue import open_model
 from studies.dense.gaps import gaps, gaps_of, random_models
 from studies.dense.layers import Layers
-from studies.dense.schedulers import SCHEDULERS, asc_wfbp, best, fixed, mg_wfbp, wfbp
+from studies.dense.schedulers import SCHEDULERS, asc_wfbp, best, fixed_buffers, mg_wfbp, wfbp
 from studies.dense.search import beam, optimum
 from switch_harness.effort import examples
 from tests.unit.studies.dense.docs_tables import rows
@@ -144,9 +144,9 @@ def test_asc_wfbp_has_as_many_at_once_as_pay() -> None:
 def test_fixed_buffers_are_those_of_the_rule() -> None:
     mib = 2**20
     toy = layers([30 * mib, 40 * mib, mib, mib], [1, 2, 6000, 3])
-    assert fixed(toy, NET).last_gradients == (1, 2, 3)
-    assert fixed(toy, NET, "pytorch-ddp-2").last_gradients == (0, 1, 3)
-    assert fixed(toy, NET, "whole").last_gradients == (3,)
+    assert fixed_buffers(toy, NET).last_gradients == (1, 2, 3)
+    assert fixed_buffers(toy, NET, "pytorch-ddp-2").last_gradients == (0, 1, 3)
+    assert fixed_buffers(toy, NET, "whole").last_gradients == (3,)
     assert wfbp(toy, NET).last_gradients == (0, 1, 2, 3)
 
 

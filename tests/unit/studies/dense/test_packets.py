@@ -23,7 +23,7 @@ from studies.dense.packets import (
     link_of,
     simulate_rings,
 )
-from studies.dense.schedulers import asc_wfbp, best, fixed, mg_wfbp, wfbp
+from studies.dense.schedulers import asc_wfbp, best, fixed_buffers, mg_wfbp, wfbp
 from studies.dense.whatif import PAPER_FUSION
 from tests.harness.cli import invoke
 
@@ -37,10 +37,10 @@ def end_times(
     workers: int,
     startup_us: float = 0,
     delay_us: float = 0,
-    adds: bool = False,
+    includes_additions: bool = False,
 ) -> list[float]:
     found = simulate_rings(
-        np.array(sizes), np.array(ready), workers, 10.0, startup_us, 1, delay_us, adds
+        np.array(sizes), np.array(ready), workers, 10.0, startup_us, 1, delay_us, includes_additions
     ).end_times
     return [float(end) for end in found]
 
@@ -49,7 +49,9 @@ def sharing_of(network: AlphaBetaModel, size: int, at_once: int) -> float:
     """Measure f(k): the slow-down of the bytes of k simultaneous all-reduces of `size` bytes."""
     gbit, startup_us = link_of(network)
     sizes = np.full(at_once, size, np.int64)
-    result = simulate_rings(sizes, np.zeros(at_once), NODES, gbit, startup_us, at_once, adds=False)
+    result = simulate_rings(
+        sizes, np.zeros(at_once), NODES, gbit, startup_us, at_once, includes_additions=False
+    )
     return (result.end_us - network.alpha_us) / (network.beta_us * size)
 
 
@@ -75,7 +77,7 @@ def test_frames_of_a_step_are_pipelined() -> None:
 
 def test_additions_are_in_half_of_the_steps() -> None:
     size = 40 * PAYLOAD
-    more = end_times([size], [0.0], 4, adds=True)[0] - end_times([size], [0.0], 4)[0]
+    more = end_times([size], [0.0], 4, includes_additions=True)[0] - end_times([size], [0.0], 4)[0]
     assert more == pytest.approx(3 * float(addition_us(size / 4)), abs=0.01)
 
 
@@ -97,9 +99,13 @@ def test_two_at_once_share_a_link_fairly_and_hide_start_ups() -> None:
     assert [sharing_of(net, 2_000_000, k) for k in (1, 2, 3)] == pytest.approx([1, 2, 3], rel=0.02)
     gbit, startup_us = link_of(net)
     size = 2_000_000
-    both = simulate_rings(np.full(2, size), np.zeros(2), 8, gbit, startup_us, 2, adds=False).end_us
-    after = simulate_rings(np.full(2, size), np.zeros(2), 8, gbit, startup_us, 1, adds=False).end_us
-    assert after == pytest.approx(2 * net.alone_us(size), rel=0.01)
+    both = simulate_rings(
+        np.full(2, size), np.zeros(2), 8, gbit, startup_us, 2, includes_additions=False
+    ).end_us
+    after = simulate_rings(
+        np.full(2, size), np.zeros(2), 8, gbit, startup_us, 1, includes_additions=False
+    ).end_us
+    assert after == pytest.approx(2 * net.uncontended_us(size), rel=0.01)
     assert after - both == pytest.approx(net.alpha_us, rel=0.1)
 
 
@@ -144,7 +150,7 @@ def test_deviations_of_the_model_from_packets() -> None:
     schedules = [each(model.layers, net) for each in (mg_wfbp, asc_wfbp, best)]
     serial, asc, beam = compare_with_model(model, net, schedules)
     assert abs(serial.deviation) < 0.005
-    for found in compare_with_model(model, net, [each(model.layers, net) for each in (wfbp, fixed)]):
+    for found in compare_with_model(model, net, [each(model.layers, net) for each in (wfbp, fixed_buffers)]):
         assert abs(found.deviation) < 0.005
     assert (asc.deviation, beam.deviation) == pytest.approx((0.14, 0.31), abs=0.006)
     fair = net.model_copy(update={"sharing": 1.0})
@@ -163,7 +169,7 @@ def test_commands_compare_with_packets(tmp_path: object) -> None:
     result = invoke("overlap", path, "--packets", "--scheduler", "fixed", "--json")
     (found,) = json.loads(result.stdout)
     toy = Layers(("in", "out"), np.array([80000, 40000]), np.array([200.0, 100.0]))
-    assert fixed(toy, AlphaBetaModel()).last_gradients == (1,)
+    assert fixed_buffers(toy, AlphaBetaModel()).last_gradients == (1,)
     assert found["gradients_ms"]["fixed buffers"] == pytest.approx(0.3 + 1.37 + 0.12 * 1.66)
     assert found["packets_ms"]["fixed buffers"] == pytest.approx(0.3 + 1.37 + 0.12 * 1.66, rel=0.03)
     for command in ("whatif", "overlap"):
