@@ -1,7 +1,7 @@
 """A small DLRM (Naumov et al. 2019) on synthetic clicks; the servers have all of its parameters.
 
 A sample has numbers (dense features) and categories (sparse ones). The bottom MLP maps the numbers to a
-vector. The top MLP maps this vector, and all dot products of two of it and the embeddings, to the logit.
+vector. The top MLP maps this vector, and the dot products of all pairs of it and embeddings, to the logit.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NUMBERS, DIM, BOTTOM, TOP = 4, 8, 16, 16
 ROWS = tuple(round(20 * 2.5**k) for k in range(8))
 """Number of embeddings of each category: from 20 to 12,207."""
 _EMBEDDING_STD, _LABEL_STD = 0.3, 0.8
-"""Standard deviations of initial embeddings, and of a category value's part in the logit of the labels."""
+"""Standard deviations of initial embeddings, and of the labels' logits by category value."""
 
 
 def _shapes(categories: int) -> list[tuple[int, ...]]:
@@ -44,20 +44,24 @@ def make_trace(workers: int, steps: int, batch: int, seed: int, rows: Sequence[i
     A category's entry has the column of its embedding's first value; a number is the `x` of its entry.
     """
     random = np.random.default_rng(seed)
-    batches, dense, categories = workers * steps, dense_size(rows), len(rows)
+    batches, mlp_size, categories = workers * steps, dense_size(rows), len(rows)
     n = batches * batch
     numbers = random.normal(size=(n, NUMBERS))
     popularities = [1 / np.arange(1, size + 1) for size in rows]
-    chosen = np.stack([random.choice(len(p), n, p=p / p.sum()) for p in popularities], 1)
+    category_values = np.stack(
+        [random.choice(len(popularity), n, p=popularity / popularity.sum()) for popularity in popularities], 1
+    )
     logit = numbers @ random.normal(0, 0.5, NUMBERS) - 1
     for k, size in enumerate(rows):
-        logit += random.normal(0, _LABEL_STD, size)[chosen[:, k]]
-    first = dense + DIM * (np.cumsum((0, *rows[:-1])) + chosen)
-    values = (first[:, :, None] + np.arange(DIM)).reshape(batches, -1)
-    drawn = np.concatenate([np.broadcast_to(np.arange(dense), (batches, dense)), values], 1)
-    sizes, positions, columns = distinct_columns(drawn)
+        logit += random.normal(0, _LABEL_STD, size)[category_values[:, k]]
+    first_positions = mlp_size + DIM * (np.cumsum((0, *rows[:-1])) + category_values)
+    embedding_positions = (first_positions[:, :, None] + np.arange(DIM)).reshape(batches, -1)
+    batch_positions = np.concatenate(
+        [np.broadcast_to(np.arange(mlp_size), (batches, mlp_size)), embedding_positions], 1
+    )
+    sizes, positions, columns = distinct_columns(batch_positions)
     entries = np.zeros((n, categories + NUMBERS), np.uint32)
-    entries[:, :categories] = columns[:, dense::DIM].reshape(n, categories)
+    entries[:, :categories] = columns[:, mlp_size::DIM].reshape(n, categories)
     x = np.ones(entries.shape, np.float32)
     x[:, categories:] = numbers
     starts = np.arange(batches + 1) * batch
@@ -65,7 +69,7 @@ def make_trace(workers: int, steps: int, batch: int, seed: int, rows: Sequence[i
         name="DLRM",
         workers=workers,
         steps=steps,
-        space=KeySpace(dense + DIM * sum(rows)),
+        space=KeySpace(mlp_size + DIM * sum(rows)),
         key_start=np.append(0, np.cumsum(sizes)),
         position=positions,
         samples=Samples(
@@ -89,7 +93,7 @@ class DLRM:
         self, scale: float, learning_rate: float | None = None, rows: Sequence[int] = ROWS, seed: int = 1
     ) -> None:
         self._scale, self._rate, self._categories = scale, learning_rate, len(rows)
-        self._shapes, self._dense = _shapes(len(rows)), dense_size(rows)
+        self._shapes, self._mlp_size = _shapes(len(rows)), dense_size(rows)
         random = np.random.default_rng(seed)
         layers = [
             random.normal(0, np.sqrt(2 / shape[0]), shape) if len(shape) == 2 else np.zeros(shape)
@@ -101,10 +105,10 @@ class DLRM:
     def step(self, batch: MiniBatch, values: Values) -> tuple[Values, float]:
         """Return the deltas, or gradients, and the mean log loss in nats."""
         if self._rate is None:
-            learned = values.view(np.float32).astype(np.float64)
+            server_values = values.view(np.float32).astype(np.float64)
         else:
-            learned = values.view(np.int32) / self._scale
-        gradient, loss = self.gradient(batch, self.initial[batch.positions] + learned)
+            server_values = values.view(np.int32) / self._scale
+        gradient, loss = self.gradient(batch, self.initial[batch.positions] + server_values)
         push = gradient if self._rate is None else -self._rate * gradient
         return to_fixed_point(push, self._scale), loss
 
@@ -114,15 +118,15 @@ class DLRM:
         n, categories = len(batch.label), self._categories
         label = batch.label.astype(np.float64)
         columns = batch.column.reshape(n, -1)[:, :categories].astype(np.int64)
-        at = columns[:, :, None] + np.arange(DIM)
+        embedding_indices = columns[:, :, None] + np.arange(DIM)
         numbers = batch.x.reshape(n, -1)[:, categories:].astype(np.float64)
         w1, b1, w2, b2, w3, b3, w4, b4 = self._layers(weights)
-        low, high = np.tril_indices(categories + 1, -1)
+        row, column = np.tril_indices(categories + 1, -1)
 
         hidden = np.maximum(numbers @ w1 + b1, 0)
         bottom = np.maximum(hidden @ w2 + b2, 0)
-        vectors = np.concatenate([bottom[:, None], weights[at]], 1)
-        products = (vectors @ vectors.transpose(0, 2, 1))[:, low, high]
+        vectors = np.concatenate([bottom[:, None], weights[embedding_indices]], 1)
+        products = (vectors @ vectors.transpose(0, 2, 1))[:, row, column]
         inputs = np.concatenate([bottom, products], 1)
         top = np.maximum(inputs @ w3 + b3, 0)
         logit = (top @ w4 + b4)[:, 0]
@@ -132,7 +136,7 @@ class DLRM:
         d_top = d_logit @ w4.T * (top > 0)
         d_inputs = d_top @ w3.T
         d_pairs = np.zeros((n, categories + 1, categories + 1))
-        d_pairs[:, low, high] = d_inputs[:, DIM:]
+        d_pairs[:, row, column] = d_inputs[:, DIM:]
         d_vectors = (d_pairs + d_pairs.transpose(0, 2, 1)) @ vectors
         d_bottom = (d_inputs[:, :DIM] + d_vectors[:, 0]) * (bottom > 0)
         d_hidden = d_bottom @ w2.T * (hidden > 0)
@@ -141,8 +145,8 @@ class DLRM:
             inputs.T @ d_top, d_top.sum(0), top.T @ d_logit, d_logit.sum(0),
         )  # fmt: skip
         gradient: Floats = np.zeros(len(weights))
-        gradient += np.bincount(at.ravel(), d_vectors[:, 1:].ravel(), len(weights))
-        gradient[: self._dense] = np.concatenate([layer.ravel() for layer in layers])
+        gradient += np.bincount(embedding_indices.ravel(), d_vectors[:, 1:].ravel(), len(weights))
+        gradient[: self._mlp_size] = np.concatenate([layer.ravel() for layer in layers])
         return gradient, loss
 
     def _layers(self, weights: Floats) -> Iterator[Floats]:

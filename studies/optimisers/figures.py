@@ -22,10 +22,10 @@ METRIC_TITLES = {
 
 
 def figures_of(numbers: Numbers) -> list[Figure]:
-    return [losses(numbers), offload_map(numbers)]
+    return [loss_figure(numbers), offload_map(numbers)]
 
 
-def losses(numbers: Numbers) -> Figure:
+def loss_figure(numbers: Numbers) -> Figure:
     """Draw the loss of each data set against time and against updates."""
     return Figure(
         "optimisers-loss",
@@ -35,37 +35,39 @@ def losses(numbers: Numbers) -> Figure:
         list(_loss_panels(numbers)),
         caption="Mean log loss of each fiftieth of the mini-batches, before their updates; a sample is "
         "trained once. Left: against simulated time, with workers that begin a step as soon as their last "
-        "one ends. Right: against the mini-batches of all workers. Each curve has its best learning rate; "
-        "all curves tried as many. Losses above 1.1 times the loss by chance are drawn at that value.",
+        "one ends. Right: against the mini-batches of all workers. Each curve has its best learning rate of "
+        "the same number of rates. Losses above 1.1 times the loss by chance are drawn at that value.",
     )
 
 
 def _loss_panels(numbers: Numbers) -> Iterator[Panel]:
     for data in numbers.data:
-        for title, axis, along in (("time", _TIME, "ms"), ("updates", _UPDATES, "step")):
-            series = [_series(curve, along) for curve in numbers.curves_of(data)]
+        for title, axis, x_field in (("time", _TIME, "ms"), ("updates", _UPDATES, "step")):
+            series = [_series(curve, x_field) for curve in numbers.curves_of(data)]
             yield Panel(f"{TITLES[data]}: {title}", series, axis)
 
 
-def _series(curve: Curve, along: str) -> Series:
+def _series(curve: Curve, x_field: str) -> Series:
     loss_curve = curve.result.loss_curve
-    x = np.array(loss_curve.ms if along == "ms" else loss_curve.step)
+    x = np.array(loss_curve.ms if x_field == "ms" else loss_curve.step)
     loss = np.minimum(loss_curve.loss, _MAX_LOSS * curve.result.chance_loss)
     return Series(curve.label, x, loss, _COLOURS[curve.label], _DASHES[curve.label])
 
 
 def offload_map(numbers: Numbers) -> Figure:
     """Draw what offload changes, over the share of hits and the budget."""
-    hits = sorted({point.hit_share for point in numbers.points})
+    hit_shares = sorted({point.hit_share for point in numbers.points})
     bounds = sorted({point.budget.staleness_ms for point in numbers.points})
-    worth_by_point = {(point.hit_share, point.budget.staleness_ms): point.worth for point in numbers.points}
+    changes_by_point = {(point.hit_share, point.budget.staleness_ms): point.worth for point in numbers.points}
 
     def surface(name: str) -> Series:
-        z = np.array([[getattr(worth_by_point[hit, ms], name) for hit in hits] for ms in bounds])
-        return Series("change", np.array(hits), np.array(bounds), z=z)
+        z = np.array(
+            [[getattr(changes_by_point[hit_share, ms], name) for hit_share in hit_shares] for ms in bounds]
+        )
+        return Series("change", np.array(hit_shares), np.array(bounds), z=z)
 
     shares = {point.budget.staleness_ms: point.budget.share_of_server for point in numbers.points}
-    listed = ", ".join(f"{shares[ms]:g} with {ms:,g} ms" for ms in bounds)
+    share_texts = ", ".join(f"{shares[ms]:g} with {ms:,g} ms" for ms in bounds)
     return Figure(
         "optimisers-map",
         "What collect changes against Adagrad at the servers, by share of hits and budget",
@@ -74,5 +76,5 @@ def offload_map(numbers: Numbers) -> Figure:
         [Panel(title, [surface(name)]) for name, title in METRIC_TITLES.items()],
         kind="map",
         caption="Green is better, red is worse, in % of the value without the switch, at half of the "
-        f"capacity of servers alone. Shares of a server's time for collections: {listed}.",
+        f"capacity of servers alone. Shares of a server's time for collections: {share_texts}.",
     )

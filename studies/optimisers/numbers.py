@@ -51,7 +51,7 @@ def run_plan(
     plan: Plan, ratings: Path | None, folder: Path, scheduler: str | None, processes: int,
     progress: TaskProgress,
 ) -> Numbers:  # fmt: skip
-    """Tune, train and simulate what has no cached result in `folder`/points; raises `DataError`."""
+    """Run all points that have no cached result in `folder`/points; raise `DataError`."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -61,7 +61,7 @@ def run_plan(
     tuning_points = run_points(
         CachedTraining, [Train(job=job) for job in tuning_jobs], folder, scheduler, processes, progress
     )
-    groups = _grouped(tuning_jobs, [point.result for point in tuning_points], len(plan.factors))
+    groups = _group_by_curve(tuning_jobs, [point.result for point in tuning_points], len(plan.factors))
     best_jobs = [min(group, key=lambda each: each[1].last_loss)[0] for group in groups]
     reporting_points = run_points(
         CachedTraining,
@@ -94,7 +94,9 @@ def run_plan(
 _TuningResults = list[tuple[Training, TrainingResult]]
 
 
-def _grouped(jobs: Sequence[Training], results: Sequence[TrainingResult], size: int) -> list[_TuningResults]:
+def _group_by_curve(
+    jobs: Sequence[Training], results: Sequence[TrainingResult], size: int
+) -> list[_TuningResults]:
     pairs = iter(zip(jobs, results, strict=True))
     return [list(islice(pairs, size)) for _ in range(len(jobs) // size)]
 

@@ -1,4 +1,4 @@
-"""Simulate what a hot set changes for Adagrad, by the share of hits and the budget of collections."""
+"""Simulation of the effect of a hot set on Adagrad, by the share of hits and the budget of collections."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ def simulate_changes(job: Offload) -> OffloadChanges:
         "collection": job.budget,
         "calibration_s": job.calibration_s, "block_ms": job.block_ms,
     }  # fmt: skip
-    with temporary_run(SimulationConfig.model_validate(settings), None, quiet_reporter()) as temporary:
-        _, record, summary = temporary
+    config = SimulationConfig.model_validate(settings)
+    with temporary_run(config, None, quiet_reporter()) as (_, record, summary):
         differences = summary.loads[str(_LOAD)].differences[COLLECT.name]
-        ages = record.staleness[COLLECT.name]
+        staleness = record.staleness[COLLECT.name]
     return OffloadChanges(
         **{name: differences[metric].ratio or 0.0 for name, metric in _DIFFERENCES.items()},
         step=record.capacity[BASELINE.name] / record.capacity[COLLECT.name] - 1,
-        p50_ms=ages.p50_ms,
-        p99_ms=ages.p99_ms,
-        late=ages.late / max(ages.copies, 1),
+        p50_ms=staleness.p50_ms,
+        p99_ms=staleness.p99_ms,
+        late=staleness.late / max(staleness.copies, 1),
     )

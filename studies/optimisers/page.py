@@ -40,21 +40,21 @@ def write_page(numbers: Numbers, provenance: Sequence[tuple[str, str]], folder: 
 
 def tables_of(numbers: Numbers) -> list[tuple[str, Sequence[Table]]]:
     return [
-        ("Losses", [losses(data, numbers) for data in numbers.data]),
+        ("Losses", [loss_table(data, numbers) for data in numbers.data]),
         ("What offload is worth", [changes_table(numbers)]),
     ]
 
 
-def losses(data: DataName, numbers: Numbers) -> Table:
+def loss_table(data: DataName, numbers: Numbers) -> Table:
     """Return the losses of a data set, with the age of published values in mini-batches of all workers."""
     rows: list[Row] = []
     for curve in numbers.curves_of(data):
-        found, ages = curve.result, curve.result.ages
+        result, ages = curve.result, curve.result.ages
         age = "" if ages is None else f"{ages.p50:,.3g}, {ages.p99:,.3g}"
-        batches = "" if ages is None else f"{ages.p50 * found.steps_per_s / 1e3:,.0f}"
+        batches = "" if ages is None else f"{ages.p50 * result.steps_per_s / 1e3:,.0f}"
         cells = (
-            f"{curve.learning_rate:g}{' (edge)' if curve.is_edge else ''}", f"{found.last_loss:.4f}",
-            f"{found.mean_loss:.4f}", f"{found.steps_per_s:,.0f}", f"{found.server_us_per_step:,.0f}", age,
+            f"{curve.learning_rate:g}{' (edge)' if curve.is_edge else ''}", f"{result.last_loss:.4f}",
+            f"{result.mean_loss:.4f}", f"{result.steps_per_s:,.0f}", f"{result.server_us_per_step:,.0f}", age,
             batches,
         )  # fmt: skip
         rows.append((curve.label, *map(plain, cells)))
@@ -74,11 +74,12 @@ def losses(data: DataName, numbers: Numbers) -> Table:
 def changes_table(numbers: Numbers) -> Table:
     rows: list[Row] = []
     for point in numbers.points:
-        found = point.worth
+        changes = point.worth
         cells = (
-            f"{point.budget.staleness_ms:,g} ms, {point.budget.share_of_server:g}", f"{found.servers:+.0%}",
-            f"{found.packets:+.0%}", f"{found.pull:+.0%}", f"{found.push:+.0%}", f"{found.capacity:+.0%}",
-            f"{found.p50_ms:,.0f}, {found.p99_ms:,.0f} ms", f"{found.late:.0%}",
+            f"{point.budget.staleness_ms:,g} ms, {point.budget.share_of_server:g}", f"{changes.servers:+.0%}",
+            f"{changes.packets:+.0%}", f"{changes.pull:+.0%}", f"{changes.push:+.0%}",
+            f"{changes.capacity:+.0%}", f"{changes.p50_ms:,.0f}, {changes.p99_ms:,.0f} ms",
+            f"{changes.late:.0%}",
         )  # fmt: skip
         rows.append((f"{point.hit_share:.0%}", *map(plain, cells)))
     head = (

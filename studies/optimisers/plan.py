@@ -92,10 +92,10 @@ def _tuning_jobs(plan: Plan, arm: Arm, data: Data, steps: int) -> list[Training]
 
 
 def offload_jobs_of(plan: Plan) -> list[Offload]:
-    return list(_offloads(plan))
+    return list(_offload_jobs(plan))
 
 
-def _offloads(plan: Plan) -> Iterator[Offload]:
+def _offload_jobs(plan: Plan) -> Iterator[Offload]:
     for budget in BUDGETS:
         for share in plan.hit_shares:
             yield Offload(

@@ -61,40 +61,40 @@ class CachedOffloadChanges(CachedResult):
 def fingerprint(point: Point) -> str:
     code = digest(point.design.program, (point.job.__module__, "simulator.costs", *modules_of(point.design)))
     text = " ".join([code, point.model_dump_json(), Network().model_dump_json(), Hosts().model_dump_json()])
-    hashed = hashlib.sha256(text.encode())
+    hasher = hashlib.sha256(text.encode())
     if isinstance(point, Train) and point.job.data.file is not None:
-        hashed.update(point.job.data.file.read_bytes())
-    return hashed.hexdigest()[:16]
+        hasher.update(point.job.data.file.read_bytes())
+    return hasher.hexdigest()[:16]
 
 
-def run_point(text: str) -> str:
+def run_point(point_json: str) -> str:
     """Run a point, given as JSON, and return its result as JSON."""
-    point = _POINT.validate_json(text)
+    point = _POINT.validate_json(point_json)
     if isinstance(point, Train):
         return CachedTraining(fingerprint=fingerprint(point), result=point.run()).model_dump_json()
     return CachedOffloadChanges(fingerprint=fingerprint(point), result=point.run()).model_dump_json()
 
 
-D = TypeVar("D", CachedTraining, CachedOffloadChanges)
+CachedT = TypeVar("CachedT", CachedTraining, CachedOffloadChanges)
 
 
 def run_points(
-    kind: type[D], points: Sequence[Point], folder: Path, scheduler: str | None, processes: int,
+    kind: type[CachedT], points: Sequence[Point], folder: Path, scheduler: str | None, processes: int,
     progress: TaskProgress,
-) -> list[D]:  # fmt: skip
+) -> list[CachedT]:  # fmt: skip
     """Run points, or take their results from `folder`/points."""
     tasks = [_task_of(point, folder) for point in points]
     return run_cached(run_point, kind, tasks, scheduler, processes, progress)
 
 
 def _task_of(point: Point, folder: Path) -> Task:
-    text, name = point.model_dump_json(), _name_of(point)
-    return Task(name, folder / "points" / f"{name}.json", fingerprint(point), text)
+    point_json, name = point.model_dump_json(), _name_of(point)
+    return Task(name, folder / "points" / f"{name}.json", fingerprint(point), point_json)
 
 
 def _name_of(point: Point) -> str:
     if isinstance(point, Train):
         job, part = point.job, "tuning" if point.job.is_tuning else "reported"
-        bound = "" if job.budget is None else f"-{job.budget.staleness_ms:g}ms"
-        return f"{job.data.name}-{job.way}{bound}-{job.learning_rate:g}-{part}"
+        budget_suffix = "" if job.budget is None else f"-{job.budget.staleness_ms:g}ms"
+        return f"{job.data.name}-{job.way}{budget_suffix}-{job.learning_rate:g}-{part}"
     return f"offload-{point.job.hit_share:g}-{point.job.budget.staleness_ms:g}ms"

@@ -13,7 +13,7 @@ from hosts.workload.trace import Samples, Trace, distinct_columns
 
 _USER, _ITEM, _RATING = "user_id:token", "item_id:token", "rating:float"
 MIN_CLICK_RATING = 4.0
-"""Ratings from which a sample counts as a click."""
+"""Lowest rating that counts as a click."""
 
 
 def count_ratings(file: Path) -> int:
@@ -30,7 +30,7 @@ def _read(file: Path) -> pl.DataFrame:
 
 
 def ratings_trace(file: Path, workers: int, batch: int, seed: int) -> Trace:
-    """Return samples of three features: one that all have, the user and the item. Raises `DataError`."""
+    """Return samples of three features: a constant, the user and the item; raise `DataError`."""
     rows = _read(file)
     steps = len(rows) // (workers * batch)
     if not steps:

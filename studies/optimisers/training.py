@@ -41,14 +41,14 @@ class Placement(NamedTuple):
     design: Design
     arm: Arm
     has_hot_set: bool = False
-    optimises: bool = False
+    has_optimiser: bool = False
 
 
 PLACEMENTS: dict[Way, Placement] = {
     "sgd": Placement(none.DESIGN, none.NONE),
     "sgd-hotset": Placement(hotset.DESIGN, hotset.OFFLOAD, has_hot_set=True),
-    "adagrad": Placement(none.DESIGN, none.NONE, optimises=True),
-    "collect": Placement(collect.DESIGN, collect.COLLECT, has_hot_set=True, optimises=True),
+    "adagrad": Placement(none.DESIGN, none.NONE, has_optimiser=True),
+    "collect": Placement(collect.DESIGN, collect.COLLECT, has_hot_set=True, has_optimiser=True),
 }
 
 
@@ -80,7 +80,7 @@ class Training(Strict):
 
 
 class Ages(Strict):
-    """Ages of published values when the next one replaced them, ms."""
+    """Ages of published values at their replacement by the next value, in ms."""
 
     p50: float
     p99: float
@@ -106,7 +106,7 @@ class TrainingResult(Strict):
 @dataclass(frozen=True, slots=True)
 class DataSet:
     trace: Trace
-    hot: NDArray[np.int64]
+    hot_positions: NDArray[np.int64]
     """Positions of the hot set."""
     hot_share: float
     """Share of the updates in the reporting part that go to keys of the hot set."""
@@ -126,35 +126,42 @@ def load(data: Data, steps: int) -> DataSet:
     else:
         trace = dlrm.make_trace(WORKERS, 2 * steps, data.batch, _SEED, data.rows)
         make_model = partial(dlrm.DLRM, rows=data.rows)
-    tuning_counts, reporting_counts = (_counts(trace, range(first, first + steps)) for first in (0, steps))
-    hot = np.sort(
+    tuning_counts, reporting_counts = (
+        _count_updates(trace, range(first, first + steps)) for first in (0, steps)
+    )
+    hot_positions = np.sort(
         np.argsort(-tuning_counts, kind="stable")[: min(data.hot_keys, np.count_nonzero(tuning_counts))]
     )
-    return DataSet(trace, hot, float(reporting_counts[hot].sum() / reporting_counts.sum()), make_model)
+    return DataSet(
+        trace,
+        hot_positions,
+        float(reporting_counts[hot_positions].sum() / reporting_counts.sum()),
+        make_model,
+    )
 
 
-def _counts(trace: Trace, steps: range) -> NDArray[np.int64]:
+def _count_updates(trace: Trace, steps: range) -> NDArray[np.int64]:
     """Return how often each parameter is updated in these steps of all workers."""
     counts = np.zeros(trace.space.size, np.int64)
-    for first in range(0, trace.workers * trace.steps, trace.steps):
-        begin, end = trace.key_start[[first + steps.start, first + steps.stop]]
+    for worker_start in range(0, trace.workers * trace.steps, trace.steps):
+        begin, end = trace.key_start[[worker_start + steps.start, worker_start + steps.stop]]
         counts += np.bincount(trace.position[begin:end], minlength=len(counts))
     return counts
 
 
 def train(job: Training, network: Network, costs: Hosts) -> TrainingResult:
-    """Train from zero; workers start together, and each begins a step when its previous one ends."""
+    """Train from zero; workers start together, and each begins a step when its previous step ends."""
     data, placement = load(job.data, job.steps), PLACEMENTS[job.way]
     trace = data.trace
     assert trace.samples is not None
     tables = list[TableOptimiser]()
-    if placement.optimises:
+    if placement.has_optimiser:
         adagrad = Adagrad(lr=job.learning_rate)
         tables.append(TableOptimiser(first=0, scale=GRADIENT_SCALE, optimiser=adagrad))
     settings = RunSettings() if job.budget is None else RunSettings(collection=job.budget)
     simulated_network = make_network(
         placement.design, placement.arm, trace, WORKERS, SERVERS, network, costs, _SEED,
-        hot_keys=trace.space.keys(data.hot) if placement.has_hot_set else None,
+        hot_keys=trace.space.keys(data.hot_positions) if placement.has_hot_set else None,
         tables=tables, settings=settings,
     )  # fmt: skip
     hyperparameters = (GRADIENT_SCALE, None) if tables else (SCALE, job.learning_rate)

@@ -28,14 +28,16 @@ def main() -> None:
     """Run the stages behind the figures, as root; finished stages are reused."""
 
 
-_quick = click.option("--quick", is_flag=True, help="Fewer and shorter runs: 5 minutes.")
-_into = click.option("--into", type=click.Path(path_type=Path, file_okay=False), help="Folder to write to.")
+_quick_option = click.option("--quick", is_flag=True, help="Fewer and shorter runs: 5 minutes.")
+_into_option = click.option(
+    "--into", type=click.Path(path_type=Path, file_okay=False), help="Folder to write to."
+)
 
 
 @main.command("all")
-@_quick
-@_into
-def all_(quick: bool, into: Path | None) -> None:
+@_quick_option
+@_into_option
+def run_all(quick: bool, into: Path | None) -> None:
     """Run all stages, and write runs/paper/report.html."""
     from studies.paper.plan import all_stages
     from studies.paper.report import write_paper
@@ -44,7 +46,7 @@ def all_(quick: bool, into: Path | None) -> None:
     stages = all_stages(quick)
     with _one_line_errors():
         start = time.monotonic()
-        _run(stages, folder)
+        _run_with_progress(stages, folder)
         report = run_interruptibly(lambda: write_paper(stages, folder, [], _report_drawing))
     minutes = (time.monotonic() - start) / 60
     click.echo(f"{pluralize(len(stages), 'stage')}, {minutes:.1f} minutes; figures: {folder / 'figures'}")
@@ -52,8 +54,8 @@ def all_(quick: bool, into: Path | None) -> None:
 
 
 @main.command("map")
-@_quick
-@_into
+@_quick_option
+@_into_option
 @click.option(
     "--data",
     type=click.Path(path_type=Path),
@@ -62,7 +64,7 @@ def all_(quick: bool, into: Path | None) -> None:
 @click.option("--columns", metavar="ROLE=NAME,...", help="Columns of the log. [default: guessed]")
 @click.option("--batch", type=click.IntRange(min=1), default=SAMPLES_PER_STEP, help="Rows of a mini-batch.")
 @click.option("--skip-bad", is_flag=True, help="Skip and count bad rows.")
-def map_(
+def run_map(
     quick: bool, into: Path | None, data: Path | None, columns: str | None, batch: int, skip_bad: bool
 ) -> None:
     """Draw the map of when offload pays, with your data on it."""
@@ -78,7 +80,7 @@ def map_(
     with _one_line_errors():
         options = read_options(columns, batch, skip_bad)
         markers = [] if data is None else [run_interruptibly(lambda: marker_of(data, options, click.echo))]
-        _run(stages, folder)
+        _run_with_progress(stages, folder)
         runs = {stage.name: read_measured(result_of(stage, folder)) for stage in stages}
         offload_map, page = run_interruptibly(lambda: write_map(runs, folder, markers))
     for marker in markers:
@@ -89,7 +91,7 @@ def map_(
     click.echo(f"map: {page}")
 
 
-def _run(stages: Sequence[Stage], folder: Path) -> None:
+def _run_with_progress(stages: Sequence[Stage], folder: Path) -> None:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 

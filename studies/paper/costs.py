@@ -37,11 +37,11 @@ class MeasuredPoint:
 
 
 def measured_point(run: MeasuredRun, packing: Packing) -> MeasuredPoint:
-    found = {quantity: run.difference(metric) for quantity, metric in METRICS.items()}
+    comparisons = {quantity: run.difference(metric) for quantity, metric in METRICS.items()}
     return MeasuredPoint(
         packing,
-        {quantity: each.reference for quantity, each in found.items()},
-        {quantity: each.value for quantity, each in found.items()},
+        {quantity: each.reference for quantity, each in comparisons.items()},
+        {quantity: each.value for quantity, each in comparisons.items()},
     )
 
 
@@ -57,8 +57,10 @@ class Costs:
         return Costs({quantity: _fit(points, quantity) for quantity in METRICS})
 
     def ratio(self, quantity: str, packing: Packing) -> float:
-        without, with_offload = _features(packing)
-        return float(with_offload @ self.by_quantity[quantity] / (without @ self.by_quantity[quantity]))
+        baseline_features, offload_features = _features(packing)
+        return float(
+            offload_features @ self.by_quantity[quantity] / (baseline_features @ self.by_quantity[quantity])
+        )
 
 
 def prediction_errors(points: Sequence[MeasuredPoint]) -> dict[str, float]:
@@ -80,11 +82,15 @@ def prediction_errors(points: Sequence[MeasuredPoint]) -> dict[str, float]:
 
 def _features(packing: Packing) -> tuple[Values, Values]:
     """Return [RPCs at servers, RPCs at the switch only, keys] of a step, without and with offload."""
-    without = np.array([packing.rpcs, 0.0, packing.keys])
-    with_offload = np.array(
-        [packing.to_servers, packing.rpcs_with_offload - packing.to_servers, packing.keys]
+    baseline_features = np.array([packing.rpcs, 0.0, packing.keys])
+    offload_features = np.array(
+        [
+            packing.server_rpcs_with_offload,
+            packing.rpcs_with_offload - packing.server_rpcs_with_offload,
+            packing.keys,
+        ]
     )
-    return _OPERATIONS_PER_STEP * without, _OPERATIONS_PER_STEP * with_offload
+    return _OPERATIONS_PER_STEP * baseline_features, _OPERATIONS_PER_STEP * offload_features
 
 
 def _fit(points: Sequence[MeasuredPoint], quantity: str) -> Values:
@@ -97,5 +103,5 @@ def _fit(points: Sequence[MeasuredPoint], quantity: str) -> Values:
         ):
             rows.append(features / measured)
             targets.append(1.0)
-    found: Values = nnls(np.array(rows), np.array(targets))[0]
-    return found
+    costs: Values = nnls(np.array(rows), np.array(targets))[0]
+    return costs

@@ -45,7 +45,7 @@ _CAPTION = (
 class Marker:
     name: str
     skew: float
-    keys: float
+    keys: float  # mean keys of a step
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def draw_map(
 def relative_change(quantity: str, packing: Packing, costs: Costs) -> float:
     """Return the change by offload, relative to the value without offload; negative is a gain."""
     if quantity == "packets":
-        return packing.to_servers / packing.rpcs - 1
+        return packing.server_rpcs_with_offload / packing.rpcs - 1
     return costs.ratio(quantity, packing) - 1
 
 

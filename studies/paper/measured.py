@@ -24,10 +24,10 @@ class MeasuredRun:
         return next(iter(self.summary.loads.values()))
 
     def difference(self, metric: str) -> Comparison:
-        found = self.load.differences.get(OFFLOAD.name, {}).get(metric)
-        if found is None or found.ratio is None:
+        comparison = self.load.differences.get(OFFLOAD.name, {}).get(metric)
+        if comparison is None or comparison.ratio is None:
             raise AnalysisError(f"{self.folder}: {metric} of arm {OFFLOAD.name} was not measured")
-        return found
+        return comparison
 
 
 def read_measured(folder: Path) -> MeasuredRun:

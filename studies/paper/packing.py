@@ -28,7 +28,7 @@ class Packing:
     rpcs: float
     """Mean RPCs of an operation without offload, all of which reach servers."""
     rpcs_with_offload: float
-    to_servers: float  # RPCs with offload that reach servers
+    server_rpcs_with_offload: float  # RPCs that reach servers
 
 
 def pack_trace(trace: Trace, top_k: int, servers: int) -> Packing:
@@ -36,28 +36,28 @@ def pack_trace(trace: Trace, top_k: int, servers: int) -> Packing:
     measured_batches = min(_MEASURED_BATCHES, max(1, batches // 2))
     split = trace.key_start[batches - measured_batches]
     counts = np.bincount(trace.position[:split], minlength=trace.space.size)
-    hot = np.zeros(trace.space.size, np.bool_)
-    hot[np.argsort(-counts, kind="stable")[:top_k]] = True
-    hot &= counts > 0  # a parameter that was never updated is not in the hot set
+    is_hot = np.zeros(trace.space.size, np.bool_)
+    is_hot[np.argsort(-counts, kind="stable")[:top_k]] = True
+    is_hot &= counts > 0  # a parameter that was never updated is not in the hot set
     starts = trace.key_start[batches - measured_batches :]
     operations = [trace.position[start:end] for start, end in pairwise(starts.tolist())]
     keys = float(np.mean([len(positions) for positions in operations]))
-    hot_keys = float(np.mean([np.count_nonzero(hot[positions]) for positions in operations]))
+    hot_keys = float(np.mean([np.count_nonzero(is_hot[positions]) for positions in operations]))
     rpcs, _ = _mean_rpcs(trace, servers, None, operations)
     return Packing(
         keys,
         hot_keys / keys,
         rpcs,
-        *_mean_rpcs(trace, servers, trace.space.keys(np.flatnonzero(hot)), operations),
+        *_mean_rpcs(trace, servers, trace.space.keys(np.flatnonzero(is_hot)), operations),
     )
 
 
 def _mean_rpcs(
     trace: Trace, servers: int, hot: Keys | None, operations: Sequence[NDArray[np.integer]]
 ) -> tuple[float, float]:
-    counted = list(count_rpcs(trace.space, servers, hot, operations, trace.largest_batch))
-    rpcs, to_servers = np.mean(counted, axis=0).tolist()
-    return rpcs, to_servers
+    rpc_counts = list(count_rpcs(trace.space, servers, hot, operations, trace.largest_batch))
+    rpcs, server_rpcs = np.mean(rpc_counts, axis=0).tolist()
+    return rpcs, server_rpcs
 
 
 def shape_of(skew: float, keys_per_step: int) -> Shape:

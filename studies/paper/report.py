@@ -21,7 +21,7 @@ from studies.paper.map import Marker, OffloadMap, draw_map
 from studies.paper.measured import MeasuredRun, read_measured
 from studies.paper.plan import Stage
 from studies.paper.stages import result_of
-from studies.paper.sweeps import by_workers, sweeps
+from studies.paper.sweeps import changes_by_workers, sweeps
 from studies.report import write_report
 
 Progress = Callable[[str], None]
@@ -29,44 +29,50 @@ Progress = Callable[[str], None]
 
 def write_paper(stages: Sequence[Stage], folder: Path, markers: Sequence[Marker], progress: Progress) -> Path:
     runs = {stage.name: read_measured(result_of(stage, folder)) for stage in stages if stage.is_run}
-    main = [run for name, run in runs.items() if name in ("r1", "r2")]
-    sources = [of_run(run.folder) for run in main]
+    main_runs = [run for name, run in runs.items() if name in ("r1", "r2")]
+    sources = [of_run(run.folder) for run in main_runs]
     progress("figures of the logs")
     log_figures = list(figures(sources))
     progress("map")
     offload_map = draw_map([run for name, run in runs.items() if name.startswith("map-")], 2, markers)
-    fig_9 = delay_against_connections(result_of(_named(stages, "connections"), folder))
-    found = [*log_figures, fig_9, offload_map.figure, *sweeps(runs)]
-    ordered = sorted(found, key=lambda figure: (not figure.name.startswith("fig-"), figure.name))
+    fig_9 = delay_against_connections(result_of(_find_stage(stages, "connections"), folder))
+    all_figures = [*log_figures, fig_9, offload_map.figure, *sweeps(runs)]
+    ordered_figures = sorted(
+        all_figures, key=lambda figure: (not figure.name.startswith("fig-"), figure.name)
+    )
     progress("files")
-    return write_report(_page(main, ordered, fig_9, runs), ordered, folder)
+    return write_report(_page(main_runs, ordered_figures, fig_9, runs), ordered_figures, folder)
 
 
-def _named(stages: Sequence[Stage], name: str) -> Stage:
+def _find_stage(stages: Sequence[Stage], name: str) -> Stage:
     return next(stage for stage in stages if stage.name == name)
 
 
 def _page(
-    main: Sequence[MeasuredRun], ordered: Sequence[Figure], fig_9: Figure, runs: dict[str, MeasuredRun]
+    main_runs: Sequence[MeasuredRun],
+    ordered_figures: Sequence[Figure],
+    fig_9: Figure,
+    runs: dict[str, MeasuredRun],
 ) -> Page:
-    first = main[0]
-    name = next(iter(first.summary.loads))
+    first_run = main_runs[0]
+    load_name = next(iter(first_run.summary.loads))
     return Page(
         title="What a programmable switch does for parameter servers, measured here",
-        answers=[measured_answer(first.summary)],
-        provenance=what_was_run(first.record, first.summary),
-        drawings=drawings(first.summary, first.record),
+        answers=[measured_answer(first_run.summary)],
+        provenance=what_was_run(first_run.record, first_run.summary),
+        drawings=drawings(first_run.summary, first_run.record),
         paper=[
-            paper_table(of_run(run.folder), list(figures([of_run(run.folder)])), run.summary) for run in main
+            paper_table(of_run(run.folder), list(figures([of_run(run.folder)])), run.summary)
+            for run in main_runs
         ],
         tables=[("Fig. 9: what a connection costs", [slopes(fig_9)]), ("All runs", [_run_table(runs)])],
-        reference=first.summary.reference.name,
-        differences=list(differences(first.summary, name)),
+        reference=first_run.summary.reference.name,
+        differences=list(differences(first_run.summary, load_name)),
         nothing_worse="Which metrics are worse is in the table above.",
         facts=caveats(is_virtual=False),
-        how_to_read=how_to_read(first.summary, is_virtual=False),
-        glossary=glossary(first.summary.run_arms),
-        plots=[plot(figure) for figure in ordered],
+        how_to_read=how_to_read(first_run.summary, is_virtual=False),
+        glossary=glossary(first_run.summary.run_arms),
+        plots=[plot(figure) for figure in ordered_figures],
     )
 
 
@@ -85,7 +91,7 @@ def _slope(facts: Mapping[Fact, float], key: Fact) -> str:
     if (*key, "slope") not in facts:
         return "–"
     # Adding 0.0 turns -0.0 into 0.0.
-    value, low, high = (round(1000 * facts[(*key, what)], 1) + 0.0 for what in ("slope", "low", "high"))
+    value, low, high = (round(1000 * facts[(*key, bound)], 1) + 0.0 for bound in ("slope", "low", "high"))
     return f"{value:,.1f} [{low:,.1f}, {high:,.1f}]"
 
 
@@ -123,9 +129,9 @@ def write_map(
 ) -> tuple[OffloadMap, Path]:
     scale_runs = [run for name, run in runs.items() if name.startswith("scale-")]
     offload_map = draw_map([run for name, run in runs.items() if name.startswith("map-")], 2, markers)
-    found = [offload_map.figure, *([by_workers(scale_runs)] if scale_runs else [])]
-    write_figures(found, folder)
+    map_figures = [offload_map.figure, *([changes_by_workers(scale_runs)] if scale_runs else [])]
+    write_figures(map_figures, folder)
     page = folder / "map.html"
-    ordered = [plot(figure) for figure in found]
-    write_text(page, build(Page(title="When does offload pay?", plots=ordered, how_to_read=())))
+    plots = [plot(figure) for figure in map_figures]
+    write_text(page, build(Page(title="When does offload pay?", plots=plots, how_to_read=())))
     return offload_map, page

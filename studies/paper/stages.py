@@ -34,7 +34,9 @@ def is_done(stage: Stage, folder: Path) -> bool:
     result = result_of(stage, folder)
     output = result / "report.html" if stage.is_run else result
     try:
-        has_same_settings = (folder / stage.name / "run.toml").read_text() == toml(_settings(stage, folder))
+        has_same_settings = (folder / stage.name / "run.toml").read_text() == to_toml(
+            _settings(stage, folder)
+        )
     except OSError:
         return False
     return has_same_settings and output.exists()
@@ -55,16 +57,16 @@ def _report_elapsed(progress: Progress, done: float, total: float, stage: Stage,
     progress(done + min(seconds, stage.seconds), total, stage.name)
 
 
-def toml(settings: Mapping[str, object]) -> str:
-    plain = [
+def to_toml(settings: Mapping[str, object]) -> str:
+    plain_lines = [
         f"{name} = {json.dumps(value)}\n" for name, value in settings.items() if not isinstance(value, dict)
     ]
-    tables = [
+    table_texts = [
         f"\n[{name}]\n" + "".join(f"{key} = {json.dumps(each)}\n" for key, each in value.items())
         for name, value in settings.items()
         if isinstance(value, dict)
     ]
-    return "".join(plain + tables)
+    return "".join(plain_lines + table_texts)
 
 
 def _settings(stage: Stage, folder: Path) -> dict[str, object]:
@@ -75,7 +77,7 @@ def _run_stage(stage: Stage, folder: Path, report_elapsed: Callable[[float], Non
     stage_folder = folder / stage.name
     stage_folder.mkdir(parents=True, exist_ok=True)
     config = stage_folder / "run.toml"
-    write_text(config, toml(_settings(stage, folder)))
+    write_text(config, to_toml(_settings(stage, folder)))
     start = time.monotonic()
     with (stage_folder / _LOG).open("wb") as log:
         # A new session keeps Ctrl-C from the process: `_terminate` passes it on.
@@ -97,9 +99,9 @@ def _run_stage(stage: Stage, folder: Path, report_elapsed: Callable[[float], Non
     if process.returncode != 0:
         config.unlink()
         lines = (stage_folder / _LOG).read_text(errors="replace").strip().splitlines()
-        last = lines[-1] if lines else "no output"
+        last_line = lines[-1] if lines else "no output"
         raise StageFailed(
-            f"stage {stage.name} ended with code {process.returncode}: {last}; see {stage_folder / _LOG}"
+            f"stage {stage.name} ended with code {process.returncode}: {last_line}; see {stage_folder / _LOG}"
         )
 
 

@@ -23,7 +23,7 @@ CHANGE_METRICS = {"packets": "ps_packets_per_step", **COSTS}
 
 
 def sweeps(runs: Mapping[str, MeasuredRun]) -> Iterator[Figure]:
-    top_k_runs, scales, map_runs = (
+    top_k_runs, scale_runs, map_runs = (
         [run for name, run in runs.items() if name.startswith(prefix)]
         for prefix in ("top-k-", "scale-", "map-")
     )
@@ -31,33 +31,38 @@ def sweeps(runs: Mapping[str, MeasuredRun]) -> Iterator[Figure]:
         title, x_label = "What the size of the hot set changes", "parameters in the switch (top-k)"
         yield sweep(top_k_runs, "sweep-top-k", title, x_label, lambda run: run.config.top_k)
     if map_runs:
-        by_skew, by_keys = _runs_along_map_axes(map_runs)
+        skew_runs, key_runs = _runs_along_map_axes(map_runs)
         title, x_label = "What skew changes", "share of the updates that the top 2 % of the parameters take"
-        yield sweep(by_skew, "sweep-skew", title, x_label, _skew)
+        yield sweep(skew_runs, "sweep-skew", title, x_label, _skew)
         title, x_label = "What the size of a step changes", "keys a step"
-        yield sweep(by_keys, "sweep-keys", title, x_label, _keys)
-    if scales:
+        yield sweep(key_runs, "sweep-keys", title, x_label, _keys)
+    if scale_runs:
         title = "What the number of workers changes"
-        yield sweep(scales, "sweep-workers", title, "workers", _workers)
-        yield by_workers(scales)
-        yield utilisation(scales)
+        yield sweep(scale_runs, "sweep-workers", title, "workers", _workers)
+        yield changes_by_workers(scale_runs)
+        yield utilisation(scale_runs)
 
 
 def _runs_along_map_axes(map_runs: Sequence[MeasuredRun]) -> tuple[list[MeasuredRun], list[MeasuredRun]]:
-    largest = max(map(_keys, map_runs))
-    found = Counter(map(_skew, map_runs))
-    skew = max(found, key=lambda each: (found[each], each))
-    return [run for run in map_runs if _keys(run) == largest], [run for run in map_runs if _skew(run) == skew]
+    largest_keys = max(map(_keys, map_runs))
+    skew_counts = Counter(map(_skew, map_runs))
+    skew = max(skew_counts, key=lambda each: (skew_counts[each], each))
+    return [run for run in map_runs if _keys(run) == largest_keys], [
+        run for run in map_runs if _skew(run) == skew
+    ]
 
 
-def by_workers(runs: Sequence[MeasuredRun]) -> Figure:
-    ordered = sorted(runs, key=_workers)
+def changes_by_workers(runs: Sequence[MeasuredRun]) -> Figure:
+    ordered_runs = sorted(runs, key=_workers)
     return Figure(
         "map-workers",
         "What offload changes, by the number of workers",
         Axis("workers", is_log=True),
         Axis("change, in % of the baseline", is_share=True),
-        [Panel(TITLES[quantity], [_change(ordered, metric)]) for quantity, metric in CHANGE_METRICS.items()],
+        [
+            Panel(TITLES[quantity], [_change(ordered_runs, metric)])
+            for quantity, metric in CHANGE_METRICS.items()
+        ],
         kind="points",
         caption="The number of workers changes how long requests and answers wait, but not the packing "
         "of keys into RPCs. Bars are 95 % intervals; below 0, offload is an improvement.",
@@ -95,14 +100,14 @@ def sweep(
     x_label: str,
     setting_of: Callable[[MeasuredRun], float],
 ) -> Figure:
-    ordered = sorted(runs, key=setting_of)
-    x = np.array([setting_of(run) for run in ordered], dtype=np.float64)
+    ordered_runs = sorted(runs, key=setting_of)
+    x = np.array([setting_of(run) for run in ordered_runs], dtype=np.float64)
     return Figure(
         name,
         title,
         Axis(x_label, is_log=True),
         Axis("value, in the unit of the panel's title", is_log=True),
-        [Panel(label, _series(ordered, x, metric)) for metric, label in METRICS.items()],
+        [Panel(label, _series(ordered_runs, x, metric)) for metric, label in METRICS.items()],
         kind="points",
         caption="Each run is at half the capacity of its slowest arm; bars are 95 % intervals of the "
         f"difference to {BASELINE.name}.",
@@ -110,16 +115,18 @@ def sweep(
 
 
 def _series(runs: Sequence[MeasuredRun], x: np.ndarray, metric: str) -> list[Series]:
-    found = [run.difference(metric) for run in runs]
+    comparisons = [run.difference(metric) for run in runs]
     bounds = [
-        np.array([each.reference * (1 + (bound or 0.0)) for each, bound in zip(found, ratios, strict=True)])
-        for ratios in ([each.ratio_low for each in found], [each.ratio_high for each in found])
+        np.array(
+            [each.reference * (1 + (bound or 0.0)) for each, bound in zip(comparisons, ratios, strict=True)]
+        )
+        for ratios in ([each.ratio_low for each in comparisons], [each.ratio_high for each in comparisons])
     ]
-    without = np.array([each.reference for each in found])
-    with_offload = np.array([each.value for each in found])
+    baseline_values = np.array([each.reference for each in comparisons])
+    offload_values = np.array([each.value for each in comparisons])
     return [
-        Series(BASELINE.name, x, without, colour_of(BASELINE.name, 0)),
-        Series(OFFLOAD.name, x, with_offload, colour_of(OFFLOAD.name, 1), low=bounds[0], high=bounds[1]),
+        Series(BASELINE.name, x, baseline_values, colour_of(BASELINE.name, 0)),
+        Series(OFFLOAD.name, x, offload_values, colour_of(OFFLOAD.name, 1), low=bounds[0], high=bounds[1]),
     ]
 
 
@@ -133,20 +140,20 @@ _UTILISATION = (
 
 def utilisation(runs: Sequence[MeasuredRun]) -> Figure:
     """Draw [DDL] Fig. 8: CPU time of workers and servers against the number of workers, in cores."""
-    by_size = sorted(runs, key=lambda run: (run.config.workers, run.config.servers))
-    x = np.array([run.config.workers for run in by_size], dtype=np.float64)
+    ordered_runs = sorted(runs, key=lambda run: (run.config.workers, run.config.servers))
+    x = np.array([run.config.workers for run in ordered_runs], dtype=np.float64)
     arms = arms_in_order(block.arm for run in runs for block in run.record.blocks)
     panels = []
     for arm in (arm.name for arm in arms if not arm.is_repetition):
-        blocks = [[block for block in run.record.blocks if block.arm == arm] for run in by_size]
+        blocks = [[block for block in run.record.blocks if block.arm == arm] for run in ordered_runs]
         if all(blocks):
-            used = {
+            shares_by_role = {
                 "workers": [_cpu_share([block.worker_cpu_s for block in each], each) for each in blocks],
                 "servers": [_cpu_share([block.servers.cpu_s for block in each], each) for each in blocks],
             }
             series = [
                 Series(name, x, np.array(values), colour_of(name, number))
-                for number, (name, values) in enumerate(used.items())
+                for number, (name, values) in enumerate(shares_by_role.items())
             ]
             panels.append(Panel(arm, series))
     return Figure(

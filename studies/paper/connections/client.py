@@ -42,7 +42,7 @@ def call_each(
     poll_fd: Records[PollFd],
     latencies: Ints,
 ) -> int:
-    """Send an empty RPC from each caller in `order`[n], one at a time; return how many were answered in time.
+    """Send an empty RPC from each caller in `order`[n], one at a time; return the number of answers in time.
 
     `latencies`[n] gets the times from send to receive in ns; `sequence_numbers`[callers] has the sequence
     number of each caller's next RPC.
@@ -99,18 +99,18 @@ class ClientProcess:
         rng = np.random.default_rng(seed)
         rounds = -(-rpcs // callers)
         order = np.concatenate([rng.permutation(callers) for _ in range(rounds)])[:rpcs].astype(np.int64)
-        latencies = np.zeros(rpcs, np.int64)
-        answered = call_each(
-            self._udp, self._request, fds, self._sequence_numbers, order, self._poll_fd, latencies
+        latencies_ns = np.zeros(rpcs, np.int64)
+        answer_count = call_each(
+            self._udp, self._request, fds, self._sequence_numbers, order, self._poll_fd, latencies_ns
         )
-        if answered < rpcs:
+        if answer_count < rpcs:
             raise HotlineError(
-                f"caller {int(order[answered]) + 1} of {callers} had no answer in {_TIMEOUT_S} s"
+                f"caller {int(order[answer_count]) + 1} of {callers} had no answer in {_TIMEOUT_S} s"
             )
-        us = latencies / 1e3
+        latencies_us = latencies_ns / 1e3
         return {
-            "mean": float(us.mean()),
-            **{f"p{q}": float(np.percentile(us, q, method="inverted_cdf")) for q in (50, 99)},
+            "mean": float(latencies_us.mean()),
+            **{f"p{q}": float(np.percentile(latencies_us, q, method="inverted_cdf")) for q in (50, 99)},
         }
 
     def handlers(self) -> Handlers:

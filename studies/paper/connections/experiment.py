@@ -54,31 +54,31 @@ async def run(
         ):
             await controller.commit_pipeline()
             await controller.install(*_table_entries(max(connections)))
-            for number in range(rounds):
+            for round_number in range(rounds):
                 rng.shuffle(plan)
                 for setting in plan:
                     # All measurements use the same job number, so only the job's settings differ.
                     arm = settings_of(setting.arm)
                     await controller.install(Job(BASELINE.job, arm.offload, arm.proxy))
                     try:
-                        rows.append(await _measure(number, setting, client, server))
+                        rows.append(await _measure(round_number, setting, client, server))
                     except AgentFailed as error:
                         raise AgentFailed(f"{setting}: {error}") from None
                     progress(len(rows), rounds * len(plan))
     return pl.DataFrame([{each.name: getattr(row, each.name) for each in fields(row)} for row in rows])
 
 
-async def _measure(number: int, setting: Setting, client: Agent, server: Agent) -> Measurement:
+async def _measure(round_number: int, setting: Setting, client: Agent, server: Agent) -> Measurement:
     await server.call({"cmd": "listen", "way": setting.way, "peers": list(_peers(setting))})
     # Warm up the server's loop and sockets.
-    await client.call({"cmd": "measure", "callers": setting.callers, "rpcs": _WARM_UP, "seed": number})
-    before = await server.call({"cmd": "stats"})
+    await client.call({"cmd": "measure", "callers": setting.callers, "rpcs": _WARM_UP, "seed": round_number})
+    stats_before = await server.call({"cmd": "stats"})
     latencies = await client.call(
-        {"cmd": "measure", "callers": setting.callers, "rpcs": RPCS, "seed": number}
+        {"cmd": "measure", "callers": setting.callers, "rpcs": RPCS, "seed": round_number}
     )
-    after = await server.call({"cmd": "stats"})
+    stats_after = await server.call({"cmd": "stats"})
     return Measurement(
-        round=number,
+        round=round_number,
         way=setting.way,
         connections=setting.connections,
         active=setting.active,
@@ -86,7 +86,7 @@ async def _measure(number: int, setting: Setting, client: Agent, server: Agent) 
         mean_us=latencies["mean"],
         p50_us=latencies["p50"],
         p99_us=latencies["p99"],
-        server_cpu_us=1e6 * (after["cpu_s"] - before["cpu_s"]) / RPCS,
+        server_cpu_us=1e6 * (stats_after["cpu_s"] - stats_before["cpu_s"]) / RPCS,
     )
 
 
@@ -102,12 +102,12 @@ def _peers(setting: Setting) -> Iterator[tuple[str, int]]:
 async def _agents(
     net: Network, placement: Placement, callers: int, log_dir: Path
 ) -> AsyncIterator[tuple[Agent, Agent]]:
-    common = {"job": BASELINE.job, "epoch": EPOCH}
+    common_settings = {"job": BASELINE.job, "epoch": EPOCH}
     server_config = {
         "address": addressing.server(1).address,
         "port": HOTLINE_PORT,
         "cpu": cpu_of(1, placement.servers),
-        **common,
+        **common_settings,
     }
     client_config = {
         "address": addressing.worker(1).address,
@@ -115,7 +115,7 @@ async def _agents(
         "callers": callers,
         "service": [addressing.service(1).address, HOTLINE_PORT],
         "cpu": cpu_of(1, placement.workers),
-        **common,
+        **common_settings,
     }
     agents: list[Agent] = []
     try:

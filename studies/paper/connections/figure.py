@@ -44,8 +44,10 @@ def delay_against_connections(file: Path) -> Figure:
 def _select(rows: pl.DataFrame, way: str, active: bool, arm: str) -> pl.DataFrame:
     is_curve = (pl.col("way") == way) & (pl.col("arm") == arm)
     # With up to 16 connections all of them call, so both curves share these points.
-    is_active = pl.col("active") == active if active else ~pl.col("active") | (pl.col("connections") <= 16)
-    return rows.filter(is_curve & is_active).sort("connections", "round")
+    is_point_of_curve = (
+        pl.col("active") == active if active else ~pl.col("active") | (pl.col("connections") <= 16)
+    )
+    return rows.filter(is_curve & is_point_of_curve).sort("connections", "round")
 
 
 def _series(rows: pl.DataFrame, active: bool, arm: str) -> Iterator[Series]:
@@ -70,11 +72,11 @@ def _interval(rounds: Values) -> tuple[float, float]:
 
 def _slopes(rows: pl.DataFrame) -> Iterator[tuple[Fact, float]]:
     for way, (active, arm) in product(WAYS, PANELS):
-        rounds = _select(rows, way, active, arm.name).partition_by("round")
+        rows_by_round = _select(rows, way, active, arm.name).partition_by("round")
         slopes = np.array(
             [
                 np.polyfit(each["connections"].to_numpy(), each["mean_us"].to_numpy(), 1)[0]
-                for each in rounds
+                for each in rows_by_round
                 if each["connections"].n_unique() > 1
             ]
         )

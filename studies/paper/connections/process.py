@@ -1,4 +1,4 @@
-"""The common part of Fig. 9's two processes: configuration, file descriptor limit, JSON-lines commands."""
+"""The common part of the client and the server: configuration, file descriptor limit, JSON-lines commands."""
 
 from __future__ import annotations
 
@@ -39,21 +39,23 @@ ConfigT = TypeVar("ConfigT", bound=ProcessConfig)
 
 
 def make_command(
-    help: str, model: type[ConfigT], make: Callable[[ConfigT, Commands], Process]
+    help: str, config_type: type[ConfigT], make_process: Callable[[ConfigT, Commands], Process]
 ) -> click.Command:
     @click.command(help=f"{help} Commands are JSON lines on standard input.")
     @click.option("--config", "path", type=click.Path(path_type=Path), required=True)
     def main(path: Path) -> None:
-        _run(path, model, make)
+        _run(path, config_type, make_process)
 
     return main
 
 
-def _run(path: Path, model: type[ConfigT], make: Callable[[ConfigT, Commands], Process]) -> None:
+def _run(
+    path: Path, config_type: type[ConfigT], make_process: Callable[[ConfigT, Commands], Process]
+) -> None:
     try:
-        config: ConfigT = load_config(path, model)
+        config: ConfigT = load_config(path, config_type)
         commands = Commands(sys.stdin.fileno())
-        with raise_file_limit(), closing(make(config, commands)) as process:
+        with raise_file_limit(), closing(make_process(config, commands)) as process:
             prepare_process(config.cpu)
             print_json(ready=True)
             while not commands.closed:

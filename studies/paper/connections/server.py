@@ -1,4 +1,4 @@
-"""`python -m studies.paper.connections.server`: a PS with four ways to wait for its sockets."""
+"""`python -m studies.paper.connections.server`: a PS with four ways to wait for requests."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class ServerProcess:
         if way not in WAYS:
             raise HotlineError(f"way {way!r}: expected one of {', '.join(WAYS)}")
         self.close()
-        local = (self._config.address, self._config.port)
+        local_address = (self._config.address, self._config.port)
         if way == "shared":
-            self._sockets.append(open_udp(local))
+            self._sockets.append(open_udp(local_address))
         else:
             for host, port in peers:
-                sock = open_udp(local, shared=True)
+                sock = open_udp(local_address, shared=True)
                 self._sockets.append(sock)
                 sock.connect((host, port))
         self._wait_set = self._make_wait_set([each.fileno() for each in self._sockets], self._commands.fd)
@@ -56,12 +56,12 @@ class ServerProcess:
 
     def warm_up(self) -> None:
         """Compile all loops, or load their machine code, before callers wait for answers."""
-        readable, writable = os.pipe()
-        os.write(writable, b"\n")
-        wait_set = self._make_wait_set([], readable)
+        read_fd, write_fd = os.pipe()
+        os.write(write_fd, b"\n")
+        wait_set = self._make_wait_set([], read_fd)
         for loop in LOOPS.values():
             loop(self._core.server.state, self._service, self._udp, wait_set)
-        for fd in (readable, writable):
+        for fd in (read_fd, write_fd):
             os.close(fd)
 
     def _make_wait_set(self, sockets: list[int], command_fd: int) -> WaitSet:

@@ -49,10 +49,10 @@ def make_poll_fds(fds: list[int]) -> Records[PollFd]:
 
 @compiled
 def has_input(wait_set: WaitSet) -> bool:
-    last = len(wait_set.poll_fds) - 1
+    stdin_index = len(wait_set.poll_fds) - 1
     timespec = np.zeros(2, np.int64)
-    base = int64(wait_set.poll_fds.ctypes.data)
-    return int64(ppoll(base + last * 8, 1, timespec.ctypes.data, 0)) > 0
+    address = int64(wait_set.poll_fds.ctypes.data)
+    return int64(ppoll(address + stdin_index * 8, 1, timespec.ctypes.data, 0)) > 0
 
 
 @entry_point
@@ -94,8 +94,8 @@ def epoll(server: Server, service: Service, udp: Udp, wait_set: WaitSet) -> int:
     udp, wait_set = as_ref(udp), as_ref(wait_set)
     events, state = wait_set.sources.events, wait_set.sources.state
     while True:
-        ready = int64(epoll_wait(state.epoll, events.ctypes.data, len(events), -1))
-        for e in range(ready):
+        ready_count = int64(epoll_wait(state.epoll, events.ctypes.data, len(events), -1))
+        for e in range(ready_count):
             fd = int64(events[e].fd)
             if fd == state.commands:
                 return COMMAND

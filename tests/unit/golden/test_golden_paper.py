@@ -110,4 +110,4 @@ def test_a_users_log_is_marked_on_the_map(folder: Path) -> None:
     assert all(f'id="{name}"' in page.read_text() for name in ("map", "map-workers"))
     changes = own.changes(mapped.costs)
     assert list(changes) == list(maps.TITLES.values())
-    assert changes["packets to the servers"] == own.packing.to_servers / own.packing.rpcs - 1
+    assert changes["packets to the servers"] == own.packing.server_rpcs_with_offload / own.packing.rpcs - 1

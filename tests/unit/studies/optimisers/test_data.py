@@ -91,7 +91,7 @@ def test_the_hot_set_is_chosen_from_the_part_that_tunes() -> None:
     trace = data.trace
     tuned = np.concatenate([trace.batch(w, step).positions for w in range(1, 5) for step in range(3)])
     counts = np.bincount(tuned, minlength=trace.space.size)
-    assert len(data.hot) == 500
-    left = np.setdiff1d(np.arange(trace.space.size), data.hot)
-    assert counts[data.hot].min() >= counts[left].max()
+    assert len(data.hot_positions) == 500
+    left = np.setdiff1d(np.arange(trace.space.size), data.hot_positions)
+    assert counts[data.hot_positions].min() >= counts[left].max()
     assert 0.5 < data.hot_share < 1

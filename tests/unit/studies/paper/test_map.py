@@ -30,9 +30,9 @@ def packed(skew: float, keys: int) -> Packing:
 def point(skew: float, keys: int, off: float = 1.0) -> MeasuredPoint:
     of = packed(skew, keys)
     without = {what: 2 * (server * of.rpcs + key * of.keys) for what, (server, _, key) in COST.items()}
-    at_switch = of.rpcs_with_offload - of.to_servers
+    at_switch = of.rpcs_with_offload - of.server_rpcs_with_offload
     with_offload = {
-        what: off * 2 * (server * of.to_servers + switch * at_switch + key * of.keys)
+        what: off * 2 * (server * of.server_rpcs_with_offload + switch * at_switch + key * of.keys)
         for what, (server, switch, key) in COST.items()
     }
     return MeasuredPoint(of, without, with_offload)
@@ -62,7 +62,7 @@ def test_change_is_a_part_of_what_it_is_without() -> None:
     assert relative_change("packets", of, costs) == pytest.approx(-0.5)
     known = 10 * of.rpcs + 0.1 * 640
     assert relative_change("servers", of, costs) == pytest.approx(
-        (10 * of.to_servers + 0.1 * 640) / known - 1
+        (10 * of.server_rpcs_with_offload + 0.1 * 640) / known - 1
     )
 
 

@@ -26,14 +26,18 @@ def test_hot_keys_of_one_lane_take_an_rpc_each_and_cold_ones_share() -> None:
     found = pack_trace(trace_of(batches), top_k=4, servers=1)
     assert (found.keys, found.hot_share) == (44, 4 / 44)
     # 44 keys in RPCs of 32; two with the cold ones have room for two of a lane, and the third needs its own.
-    assert (found.rpcs, found.rpcs_with_offload, found.to_servers) == (2, 3, 2)
+    assert (found.rpcs, found.rpcs_with_offload, found.server_rpcs_with_offload) == (2, 3, 2)
 
 
 def test_a_hot_set_is_chosen_from_other_mini_batches_than_it_is_counted_in() -> None:
     """Keys that are hot only in the second half are not in the set."""
     first, second = keys_in_lane(8, 1), keys_in_lane(16, 2)[8:]
     found = pack_trace(trace_of([first] * 60 + [second] * 60), top_k=8, servers=1)
-    assert found.hot_share == 0 and (found.rpcs, found.rpcs_with_offload, found.to_servers) == (1, 1, 1)
+    assert found.hot_share == 0 and (found.rpcs, found.rpcs_with_offload, found.server_rpcs_with_offload) == (
+        1,
+        1,
+        1,
+    )
 
 
 def test_two_servers_have_own_rpcs() -> None:
@@ -48,7 +52,7 @@ def test_generated_data_have_the_skew_that_was_asked_for(monkeypatch: pytest.Mon
     found = pack_shape(0.5, 2000, 2)
     assert found.keys == pytest.approx(2000, rel=0.05)
     assert 0.44 < found.hot_share < 0.52
-    assert found.to_servers < found.rpcs < found.rpcs_with_offload < 1.1 * found.rpcs
+    assert found.server_rpcs_with_offload < found.rpcs < found.rpcs_with_offload < 1.1 * found.rpcs
 
 
 @pytest.mark.parametrize(
@@ -70,7 +74,7 @@ def test_packing_is_that_of_the_design_page(
     """The figures are those of the table in docs/design.md."""
     found = pack_shape(0.5, keys_per_step, servers, top_k=20_000)
     assert found.rpcs_with_offload / found.rpcs == pytest.approx(rpcs, abs=0.005)
-    assert found.to_servers / found.rpcs == pytest.approx(packets, abs=0.005)
+    assert found.server_rpcs_with_offload / found.rpcs == pytest.approx(packets, abs=0.005)
 
 
 def test_skew_is_the_share_of_the_top_2_per_cent() -> None:

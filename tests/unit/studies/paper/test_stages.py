@@ -15,7 +15,7 @@ import tomli
 from experiment.config import Config
 from studies.paper import stages
 from studies.paper.plan import Stage, all_stages, map_stages
-from studies.paper.stages import StageFailed, is_done, result_of, run_stages, toml
+from studies.paper.stages import StageFailed, is_done, result_of, run_stages, to_toml
 
 ROOT = Path(__file__).parents[4]
 LONG = """
@@ -121,13 +121,13 @@ def test_the_planned_stages_are_valid_configurations() -> None:
         assert [each for each in map_stages(quick) if each not in found] == []
         for each in found:
             if each.is_run:
-                values = tomli.loads(toml({**each.settings, "runs": "r"}))
+                values = tomli.loads(to_toml({**each.settings, "runs": "r"}))
                 assert Config.model_validate(values).runs == Path("r")
 
 
 def test_settings_as_toml() -> None:
     values = {"a": 1, "shape": {"b": 0.5, "c": "x"}, "d": ["e", "f"], "g": True}
-    assert tomli.loads(toml(values)) == values
+    assert tomli.loads(to_toml(values)) == values
 
 
 def test_a_run_and_fig_9_are_commands_of_this_checkout(tmp_path: Path) -> None:

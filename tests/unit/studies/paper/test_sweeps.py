@@ -10,7 +10,7 @@ import pytest
 
 from analysis.record import Block, ServerUse
 from analysis.statistics import Comparison
-from studies.paper.sweeps import CHANGE_METRICS, METRICS, by_workers, sweep, sweeps, utilisation
+from studies.paper.sweeps import CHANGE_METRICS, METRICS, changes_by_workers, sweep, sweeps, utilisation
 from tests.harness.records import a_block
 
 
@@ -82,7 +82,7 @@ def test_every_kind_of_stage_has_its_figures() -> None:
 
 
 def test_what_offload_changes_by_the_number_of_workers() -> None:
-    found = by_workers(runs((16, 4, 3_000), (2, 2, 1_000)))
+    found = changes_by_workers(runs((16, 4, 3_000), (2, 2, 1_000)))
     titles = ["packets to the servers", "servers' CPU", "workers' CPU", "time of a pull", "time of a push"]
     assert [panel.title for panel in found.panels] == titles
     for panel in found.panels:
