@@ -1,4 +1,4 @@
-"""How fast a log drifts, and how fast a policy follows."""
+"""The half-life of a log's drift, and the time until a policy has recovered from a shift."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _WINDOWS = 16
 _TOP = 20_000
 _MIN_KEYS_PER_TOP_KEY = 10
 _RECOVERED_SHARE = 0.95
-_MIN_LOSS = 0.02
-"""Part of its lead that a top k must lose between the first and the last window to count as drift."""
+_MIN_LEAD_LOSS = 0.02
+"""Share of its lead that a top k must lose between the first and the last window to count as drift."""
 
 
 def half_life(log: Log) -> float | None:
@@ -27,21 +27,21 @@ def half_life(log: Log) -> float | None:
     windows = min(_WINDOWS, log.steps // 2)
     if windows < 3:
         return None
-    edges = [log.starts[log.steps * at // windows] for at in range(windows + 1)]
-    top = min(_TOP, max(1, len(log.keys) // _MIN_KEYS_PER_TOP_KEY))
-    in_top = np.zeros(len(log.keys), np.uint32)
+    window_starts = [log.starts[log.steps * index // windows] for index in range(windows + 1)]
+    top_count = min(_TOP, max(1, len(log.keys) // _MIN_KEYS_PER_TOP_KEY))
+    top_windows = np.zeros(len(log.keys), np.uint32)
     for window in range(windows):
         counts = np.zeros(len(log.keys), np.int64)
-        for chunk in log.chunks(int(edges[window]), int(edges[window + 1])):
+        for chunk in log.chunks(int(window_starts[window]), int(window_starts[window + 1])):
             _count(chunk, counts)
-        in_top[np.argsort(-counts, kind="stable")[:top]] |= np.uint32(1 << window)
+        top_windows[np.argsort(-counts, kind="stable")[:top_count]] |= np.uint32(1 << window)
     hits = np.zeros((windows, windows + 1), np.int64)
     for window in range(windows):
-        for chunk in log.chunks(int(edges[window]), int(edges[window + 1])):
-            _count_top(chunk, in_top, hits[window])
+        for chunk in log.chunks(int(window_starts[window]), int(window_starts[window + 1])):
+            _count_top(chunk, top_windows, hits[window])
     shares = hits[:, :-1] / hits[:, -1:]
-    lead = [np.mean(np.diagonal(shares, -lag)) - top / len(log.keys) for lag in range(1, windows)]
-    if lead[-1] > (1 - _MIN_LOSS) * lead[0]:
+    lead = [np.mean(np.diagonal(shares, -lag)) - top_count / len(log.keys) for lag in range(1, windows)]
+    if lead[-1] > (1 - _MIN_LEAD_LOSS) * lead[0]:
         return None
     # Leads near zero are noise, and their logarithms would dominate the fit.
     points = [(lag, value) for lag, value in enumerate(lead, 1) if value > 0.1 * lead[0]]
@@ -54,11 +54,13 @@ def half_life(log: Log) -> float | None:
 def recovery_time(over_time: Sequence[float], shift: float) -> float | None:
     """Return the time, as a share of the log, until a hit rate is at 95 % of its former mean, or None."""
     bins = len(over_time)
-    before = [share for at, share in enumerate(over_time) if (at + 1) / bins <= shift]
-    goal = _RECOVERED_SHARE * float(np.mean(before)) if before else 0.0
-    recovered_bins = (at for at, share in enumerate(over_time) if at / bins >= shift and share >= goal)
-    at = next(recovered_bins, None)
-    return None if at is None or not goal else at / bins - shift
+    rates_before_shift = [hit_rate for index, hit_rate in enumerate(over_time) if (index + 1) / bins <= shift]
+    goal_rate = _RECOVERED_SHARE * float(np.mean(rates_before_shift)) if rates_before_shift else 0.0
+    recovered_bins = (
+        index for index, hit_rate in enumerate(over_time) if index / bins >= shift and hit_rate >= goal_rate
+    )
+    index = next(recovered_bins, None)
+    return None if index is None or not goal_rate else index / bins - shift
 
 
 @entry_point
@@ -68,11 +70,11 @@ def _count(accesses: Accesses, counts: Ints) -> None:
 
 
 @entry_point
-def _count_top(accesses: Accesses, in_top: Words, hits: Ints) -> None:
+def _count_top(accesses: Accesses, top_windows: Words, hits: Ints) -> None:
     windows = len(hits) - 1
     for access in accesses:
         if int64(access) < PULL:
-            bits = int64(in_top[int64(access) & KEY])
+            bits = int64(top_windows[int64(access) & KEY])
             for window in range(windows):
                 hits[window] += bits >> window & 1
             hits[windows] += 1

@@ -30,9 +30,9 @@ def figures_of(study: Study) -> list[Figure]:
 
 def _series(outcomes: Sequence[Outcome], x: Sequence[float], y: Sequence[float]) -> Series:
     name = outcomes[0].policy
-    number = [spec.name for spec in POLICIES].index(name)
-    colour = dict((_OPTIMUM, _RANDOM)).get(name) or colour_of("", number % _COLOURS)
-    dash = 0 if name == _OPTIMUM[0] else number // _COLOURS % len(DASHES)
+    policy_index = [spec.name for spec in POLICIES].index(name)
+    colour = dict((_OPTIMUM, _RANDOM)).get(name) or colour_of("", policy_index % _COLOURS)
+    dash = 0 if name == _OPTIMUM[0] else policy_index // _COLOURS % len(DASHES)
     return Series(outcomes[0].title, np.array(x, np.float64), np.array(y, np.float64), colour, dash)
 
 
@@ -80,8 +80,8 @@ def _moves(study: Study) -> Figure:
 
 def _over_time(study: Study) -> Figure:
     size, facts = shown_size(study), study.facts
-    first, bins = facts.steps - facts.scored_steps, len(next(iter(study.outcomes)).over_time)
-    middles = [first + (at + 0.5) * facts.scored_steps / bins for at in range(bins)]
+    first_scored_step, bins = facts.steps - facts.scored_steps, len(next(iter(study.outcomes)).over_time)
+    middles = [first_scored_step + (index + 0.5) * facts.scored_steps / bins for index in range(bins)]
     series = [_series([outcome], middles, outcome.over_time) for outcome in study.at(size).values()]
     return Figure(
         "policies-time",

@@ -20,8 +20,8 @@ def headline(study: Study) -> str:
         return "No policy that was studied can be followed by the control plane."
     best = max(feasible, key=lambda each: each.share)
     optimum = outcomes.get("belady")
-    against = "" if optimum is None else f"; the optimum is {optimum.share:.1%}"
-    return f"{best.title[:1].upper()}{best.title[1:]}: {best.share:.1%} of the updates hit{against}."
+    optimum_text = "" if optimum is None else f"; the optimum is {optimum.share:.1%}"
+    return f"{best.title[:1].upper()}{best.title[1:]}: {best.share:.1%} of the updates hit{optimum_text}."
 
 
 def _is_feasible(outcome: Outcome) -> bool:
@@ -35,29 +35,31 @@ def findings(study: Study) -> Iterator[str]:
             "each period, cannot hit."
         )
     outcomes = study.at(shown_size(study))
-    random, lru, top, optimum = (outcomes.get(name) for name in ("random", "lru", "top-k", "belady"))
+    random, lru, top_k, optimum = (outcomes.get(name) for name in ("random", "lru", "top-k", "belady"))
     if random is not None:
-        comparison = "" if top is None else f"; with the top-k of the first part {top.share:.1%}"
+        comparison = "" if top_k is None else f"; with the top-k of the first part {top_k.share:.1%}"
         yield f"With random keys {random.share:.1%} of the updates hit{comparison}."
     if lru is not None:
         yield f"LRU misses {1 - lru.share:.1%}, with {lru.moves_per_thousand:,.0f} moves per 1,000 updates."
-    if top is not None and optimum is not None and optimum.share:
-        yield f"A fixed top-k has {top.share / optimum.share:.0%} of the optimum's hits."
-    if top is None:
+    if top_k is not None and optimum is not None and optimum.share:
+        yield f"A fixed top-k has {top_k.share / optimum.share:.0%} of the optimum's hits."
+    if top_k is None:
         return
     if study.facts.keys <= shown_size(study):
         steps = pluralize(study.training_steps, "step")
         yield (
-            f"Load all {study.facts.keys:,} keys: the {top.updates - top.hits:,} updates that the fixed "
+            f"Load all {study.facts.keys:,} keys: the {top_k.updates - top_k.hits:,} updates that the fixed "
             f"top-k misses are of keys without an access in the first {steps}."
         )
         return
-    better = [each for each in outcomes.values() if _is_feasible(each) and each.share > top.share + _MIN_LEAD]
-    if better:
-        best = max(better, key=lambda each: each.share)
+    better_outcomes = [
+        each for each in outcomes.values() if _is_feasible(each) and each.share > top_k.share + _MIN_LEAD
+    ]
+    if better_outcomes:
+        best = max(better_outcomes, key=lambda each: each.share)
         yield (
             f"A fixed top-k is the wrong choice here: {best.title} has "
-            f"{100 * (best.share - top.share):.1f} percentage points more hits, and the control "
+            f"{100 * (best.share - top_k.share):.1f} percentage points more hits, and the control "
             "plane can follow it."
         )
     else:

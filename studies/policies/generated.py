@@ -1,4 +1,4 @@
-"""Generated update logs in Parquet, with [DDL]'s skew; ranks of keys are fixed, drift, or shift at once.
+"""Generated update logs in Parquet, with [DDL]'s skew; ranks of keys are fixed, drift, or shift at one step.
 
 Ranks are drawn as the built-in workload draws them; drift and shifts exchange the keys of the ranks.
 """
@@ -50,15 +50,17 @@ def _parts(spec: LogSpec, progress: Progress) -> Iterator[pl.DataFrame]:
     law, draws = calibrate(spec.shape)
     random = np.random.default_rng(spec.seed)
     key_of_rank = random.permutation(spec.shape.parameters).astype(np.uint32)
-    block = max(1, round(spec.half_life / _EXCHANGES_PER_HALF_LIFE)) if spec.half_life else _STEPS_PER_PART
-    at = 0
-    while at < spec.steps:
-        until = min(at + min(block, _STEPS_PER_PART), spec.steps)
-        if spec.shift_at is not None and at < spec.shift_at:
-            until = min(until, spec.shift_at)
-        drawn = key_of_rank[law.ranks(random.random((until - at, draws)))]
-        sizes, keys, _ = distinct_columns(drawn)
-        step = np.repeat(np.arange(at, until), sizes)
+    block_steps = (
+        max(1, round(spec.half_life / _EXCHANGES_PER_HALF_LIFE)) if spec.half_life else _STEPS_PER_PART
+    )
+    start = 0
+    while start < spec.steps:
+        end = min(start + min(block_steps, _STEPS_PER_PART), spec.steps)
+        if spec.shift_at is not None and start < spec.shift_at:
+            end = min(end, spec.shift_at)
+        drawn_keys = key_of_rank[law.ranks(random.random((end - start, draws)))]
+        sizes, keys, _ = distinct_columns(drawn_keys)
+        step = np.repeat(np.arange(start, end), sizes)
         yield pl.DataFrame(
             {
                 "iteration": (step // spec.workers).astype(np.uint32),
@@ -68,15 +70,20 @@ def _parts(spec: LogSpec, progress: Progress) -> Iterator[pl.DataFrame]:
         )
         if spec.half_life:
             _exchange(
-                key_of_rank, random.random(len(key_of_rank)) < _exchanged_share(until - at, spec), random
+                key_of_rank, random.random(len(key_of_rank)) < _exchanged_share(end - start, spec), random
             )
-        if until == spec.shift_at:
-            hot = np.zeros(len(key_of_rank), np.bool_)
-            hot[: spec.shape.hot] = random.random(spec.shape.hot) < 0.5
-            cold = random.choice(np.arange(spec.shape.hot, len(hot)), np.count_nonzero(hot), replace=False)
-            key_of_rank[hot], key_of_rank[cold] = key_of_rank[cold], key_of_rank[hot]
-        at = until
-        progress(at, spec.steps)
+        if end == spec.shift_at:
+            is_moved_rank = np.zeros(len(key_of_rank), np.bool_)
+            is_moved_rank[: spec.shape.hot] = random.random(spec.shape.hot) < 0.5
+            cold_ranks = random.choice(
+                np.arange(spec.shape.hot, len(is_moved_rank)), np.count_nonzero(is_moved_rank), replace=False
+            )
+            key_of_rank[is_moved_rank], key_of_rank[cold_ranks] = (
+                key_of_rank[cold_ranks],
+                key_of_rank[is_moved_rank],
+            )
+        start = end
+        progress(start, spec.steps)
 
 
 def _exchanged_share(steps: int, spec: LogSpec) -> float:

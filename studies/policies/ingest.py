@@ -1,4 +1,4 @@
-"""Read logs of any format, or training sets, into a `Log` on disk (`foundation.logs.access`)."""
+"""The conversion of logs of any format, or training sets, to a `Log` on disk (`foundation.logs.access`)."""
 
 from __future__ import annotations
 

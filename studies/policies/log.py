@@ -45,7 +45,8 @@ class Log:
         return len(self.starts) - 1
 
     @property
-    def split(self) -> int:
+    def training_accesses(self) -> int:
+        """Number of accesses in the training part, which precede the scored accesses."""
         return int(self.starts[self.training_steps])
 
     def spans(self, first: int, period: int | None) -> Iterator[tuple[int, int]]:
@@ -57,14 +58,14 @@ class Log:
         yield from pairwise(sorted(cut for cut in cuts if first <= cut <= self.steps))
 
     def chunks(self, begin: int, end: int) -> Iterator[Accesses]:
-        for at in range(begin, end, _CHUNK):
-            yield np.array(self.accesses[at : min(at + _CHUNK, end)])
+        for start in range(begin, end, _CHUNK):
+            yield np.array(self.accesses[start : min(start + _CHUNK, end)])
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:
         """Accesses of each key in the training part: [distinct]."""
         counts = np.zeros(len(self.keys), np.int64)
-        for chunk in self.chunks(0, self.split):
+        for chunk in self.chunks(0, self.training_accesses):
             _count(chunk, counts)
         return counts
 
@@ -76,9 +77,14 @@ class Log:
             next_access: NDArray[np.uint32] = np.empty(size, np.uint32)
         else:
             next_access = np.memmap(self.folder / "following.u32", np.uint32, "w+", shape=(size,))
-        latest = np.full(len(self.keys), NO_NEXT_ACCESS, np.uint32)
-        for at in reversed(range(0, size, _CHUNK)):
-            _link(np.array(self.accesses[at : at + _CHUNK]), latest, next_access[at : at + _CHUNK], at)
+        next_index_of_key = np.full(len(self.keys), NO_NEXT_ACCESS, np.uint32)
+        for start in reversed(range(0, size, _CHUNK)):
+            _link_accesses(
+                np.array(self.accesses[start : start + _CHUNK]),
+                next_index_of_key,
+                next_access[start : start + _CHUNK],
+                start,
+            )
         return next_access
 
 
@@ -102,8 +108,8 @@ def _count(accesses: Accesses, counts: Ints) -> None:
 
 
 @entry_point
-def _link(accesses: Accesses, latest: Words, next_access: Words, begin: int) -> None:
-    for at in range(len(accesses) - 1, -1, -1):
-        key = int64(accesses[at]) & KEY
-        next_access[at] = latest[key]
-        latest[key] = begin + at
+def _link_accesses(accesses: Accesses, next_index_of_key: Words, next_access: Words, begin: int) -> None:
+    for i in range(len(accesses) - 1, -1, -1):
+        key = int64(accesses[i]) & KEY
+        next_access[i] = next_index_of_key[key]
+        next_index_of_key[key] = begin + i

@@ -34,18 +34,18 @@ class Sample:
 
 
 def sample_steps(log: Log) -> Sample:
-    number = min(SAMPLE_SIZE, log.steps - log.training_steps)
-    edges = np.linspace(log.training_steps, log.steps, number + 1).astype(np.int64)
+    section_count = min(SAMPLE_SIZE, log.steps - log.training_steps)
+    edges = np.linspace(log.training_steps, log.steps, section_count + 1).astype(np.int64)
     steps = np.random.default_rng(_SEED).integers(edges[:-1], edges[1:]).tolist()
-    keys = {step: log.keys[_updated(log, step)] for step in steps}
+    keys = {step: log.keys[_updated_keys(log, step)] for step in steps}
     space = KeySpace(0, np.unique(np.concatenate(list(keys.values()))))
     assert space.sparse is not None
     space = KeySpace(len(space.sparse), space.sparse)
-    positions = {step: space.positions(updated_keys) for step, updated_keys in keys.items()}
+    positions = {step: space.positions(keys_of_step) for step, keys_of_step in keys.items()}
     return Sample(steps, space, positions, max(map(len, positions.values())))
 
 
-def _updated(log: Log, step: int) -> NDArray[np.uint32]:
+def _updated_keys(log: Log, step: int) -> NDArray[np.uint32]:
     accesses = _accesses_of(log, step)
     return accesses[accesses < PULL]
 

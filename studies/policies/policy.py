@@ -43,12 +43,12 @@ class PolicySpec:
     description: str
     make: MakePolicy
     one_pass: bool = False
-    """Whether it serves all sizes at once."""
-    warms_up: bool = True  # whether it serves the training part before the scored one
+    """Whether the policy serves all sizes in one pass."""
+    warms_up: bool = True  # whether the policy serves the training part before the scored part
     by_switch: bool = False
     """Whether the data plane makes the moves by itself; otherwise the control plane writes tables."""
-    is_bound: bool = False  # whether it is an upper bound, which needs knowledge of the future
+    is_bound: bool = False  # whether the policy is an upper bound, which needs knowledge of the future
 
 
-def no_moves(sizes: Sequence[int]) -> NDArray[np.int64]:
+def zero_moves(sizes: Sequence[int]) -> NDArray[np.int64]:
     return np.zeros((2, len(sizes)), np.int64)

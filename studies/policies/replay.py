@@ -52,7 +52,7 @@ def replay(
     cpu_s, accesses_replayed = time.thread_time() - start_s, 0
     scored_steps = log.steps - log.training_steps
     tally = np.zeros((min(BINS, scored_steps), 2, len(sizes) + 1), np.int64)
-    by_table = np.zeros((len(log.tables), len(sizes) + 1), np.int64)
+    table_tally = np.zeros((len(log.tables), len(sizes) + 1), np.int64)
     sampled_levels: dict[int, NDArray[np.uint8]] = {}
     moves_before = policy.moves.copy()
     for first, end in log.spans(0 if spec.warms_up else log.training_steps, period):
@@ -69,7 +69,7 @@ def replay(
             starts = starts - starts[0]
             _tally(tally, levels, accesses, starts, first - log.training_steps, scored_steps)
             if log.tables:
-                _tally_tables(by_table, levels, accesses, log.table_of)
+                _tally_tables(table_tally, levels, accesses, log.table_of)
             for step in sampled_steps:
                 if first <= step < end:
                     sampled_levels[step] = levels[starts[step - first] : starts[step - first + 1]]
@@ -77,7 +77,7 @@ def replay(
             moves_before = policy.moves.copy()
         progress(len(accesses))
     hits = np.cumsum(tally[:, :, :-1], axis=2).transpose(2, 0, 1)
-    table_hits = np.cumsum(by_table[:, :-1], axis=1).T
+    table_hits = np.cumsum(table_tally[:, :-1], axis=1).T
     return ReplayResult(
         hits,
         tally.sum(axis=2),
@@ -91,7 +91,7 @@ def replay(
 
 def updates_by_table(log: Log) -> NDArray[np.int64]:
     updates = np.zeros((len(log.tables), 1), np.int64)
-    for chunk in log.chunks(log.split, len(log.accesses)) if log.tables else ():
+    for chunk in log.chunks(log.training_accesses, len(log.accesses)) if log.tables else ():
         _tally_tables(updates, np.zeros(len(chunk), np.uint8), chunk, log.table_of)
     return updates[:, 0]
 
@@ -105,16 +105,16 @@ def _compile(spec: PolicySpec, sizes: Sequence[int]) -> None:
 
 @entry_point
 def _tally_tables(
-    by_table: NDArray[np.int64], levels: Levels, accesses: Accesses, table_of: NDArray[np.uint16]
+    table_tally: NDArray[np.int64], levels: Levels, accesses: Accesses, table_of: NDArray[np.uint16]
 ) -> None:
     for i in range(len(accesses)):
         if accesses[i] < PULL:
-            by_table[int64(table_of[accesses[i]]), int64(levels[i])] += 1
+            table_tally[int64(table_of[accesses[i]]), int64(levels[i])] += 1
 
 
 @entry_point
 def _tally(tally: Ints, levels: Levels, accesses: Accesses, starts: Ints, first: int, steps: int) -> None:
     for step in range(len(starts) - 1):
-        part = tally[(first + step) * len(tally) // steps]
+        bin_tally = tally[(first + step) * len(tally) // steps]
         for i in range(starts[step], starts[step + 1]):
-            part[int64(accesses[i] >= PULL), int64(levels[i])] += 1
+            bin_tally[int64(accesses[i] >= PULL), int64(levels[i])] += 1

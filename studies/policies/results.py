@@ -126,10 +126,10 @@ class Study(Strict):
 
     @cached_property
     def by_policy(self) -> dict[str, list[Outcome]]:
-        found: dict[str, list[Outcome]] = {}
+        outcomes: dict[str, list[Outcome]] = {}
         for outcome in self.outcomes:
-            found.setdefault(outcome.policy, []).append(outcome)
-        return found
+            outcomes.setdefault(outcome.policy, []).append(outcome)
+        return outcomes
 
     def at(self, size: int) -> dict[str, Outcome]:
         return {outcome.policy: outcome for outcome in self.outcomes if outcome.size == size}

@@ -36,41 +36,41 @@ class _CachedPart(Strict):
 
 
 def study(
-    files: Sequence[Path], log_spec: LogSpec | None, settings: Settings, into: Path, progress: StudyProgress
+    files: Sequence[Path], log_spec: LogSpec | None, settings: Settings, folder: Path, progress: StudyProgress
 ) -> Study:
-    """Study update logs or training sets, or a generated log, and cache the results in the folder `into`.
+    """Study update logs or training sets, or a generated log, and cache the results in `folder`.
 
     After Ctrl-C the folder has only finished parts. Raises `DataError` if files cannot be read or written.
     """
     fingerprint = _fingerprint(files, log_spec, settings)
     runs = list(_runs(settings))
-    facts, found = _read_cached(into / "facts.json", fingerprint).facts, {}
+    facts, outcomes_by_run = _read_cached(folder / "facts.json", fingerprint).facts, {}
     for spec, sizes in runs:
-        if outcomes := _read_cached(_file_of(into, spec, sizes), fingerprint).outcomes:
-            found[spec.name, sizes] = outcomes
-    remaining = [(spec, sizes) for spec, sizes in runs if (spec.name, sizes) not in found]
+        if outcomes := _read_cached(_file_of(folder, spec, sizes), fingerprint).outcomes:
+            outcomes_by_run[spec.name, sizes] = outcomes
+    remaining = [(spec, sizes) for spec, sizes in runs if (spec.name, sizes) not in outcomes_by_run]
 
     def complete(scratch: Path) -> Facts:
-        log = _log(files, log_spec, settings, scratch, progress)
-        sampled = sample_steps(log)
-        log_facts = facts or _facts(log, log_spec, sampled, settings)
-        _write_cached(into / "facts.json", _CachedPart(fingerprint=fingerprint, facts=log_facts))
+        log = _read_log(files, log_spec, settings, scratch, progress)
+        sample = sample_steps(log)
+        log_facts = facts or _make_facts(log, log_spec, sample, settings)
+        _write_cached(folder / "facts.json", _CachedPart(fingerprint=fingerprint, facts=log_facts))
         for index, (spec, sizes) in enumerate(remaining):
             report_progress = _replay_progress(log, index, remaining, progress)
-            outcomes = _outcomes(log, spec, sizes, sampled, log_facts, settings, report_progress)
+            outcomes = _replay_outcomes(log, spec, sizes, sample, log_facts, settings, report_progress)
             _write_cached(
-                _file_of(into, spec, sizes), _CachedPart(fingerprint=fingerprint, outcomes=outcomes)
+                _file_of(folder, spec, sizes), _CachedPart(fingerprint=fingerprint, outcomes=outcomes)
             )
-            found[spec.name, sizes] = outcomes
+            outcomes_by_run[spec.name, sizes] = outcomes
         return log_facts
 
     if facts is None or remaining:
         # At Ctrl-C the worker thread is abandoned, so the calling thread removes the folder.
-        with _scratch(into) as scratch:
+        with _scratch_folder(folder) as scratch:
             facts = run_interruptibly(lambda: complete(scratch))
-    ordered = (outcome for spec, sizes in runs for outcome in found[spec.name, sizes])
+    ordered = (outcome for spec, sizes in runs for outcome in outcomes_by_run[spec.name, sizes])
     result = Study(facts=facts, settings=settings, outcomes=tuple(ordered))
-    write_into_folder(into / "study.json", result.model_dump_json(indent=2) + "\n")
+    write_into_folder(folder / "study.json", result.model_dump_json(indent=2) + "\n")
     return result
 
 
@@ -88,7 +88,7 @@ def check_names(names: Sequence[str]) -> None:
             raise DataError(f"{name!r} is no policy; expected one of {', '.join(BY_NAME)}")
 
 
-def _log(
+def _read_log(
     files: Sequence[Path],
     log_spec: LogSpec | None,
     settings: Settings,
@@ -102,11 +102,11 @@ def _log(
         return prepare(files, scratch, settings.train_share, settings.read_options, progress_of("reading"))
     parts = write_parts(log_spec, scratch, progress_of("generating"))
     return prepare(
-        parts, scratch, settings.train_share, ReadOptions(), progress_of("reading"), name_of(log_spec)
+        parts, scratch, settings.train_share, ReadOptions(), progress_of("reading"), log_name(log_spec)
     )
 
 
-def name_of(log_spec: LogSpec) -> str:
+def log_name(log_spec: LogSpec) -> str:
     drift = f", half-life {log_spec.half_life:,g} steps" if log_spec.half_life else ""
     shift = (
         f", half of the hot keys exchanged at step {log_spec.shift_at:,}"
@@ -120,7 +120,7 @@ def _replay_progress(
     log: Log, index: int, runs: Sequence[tuple[PolicySpec, tuple[int, ...]]], progress: StudyProgress
 ) -> Callable[[int], None]:
     def length(spec: PolicySpec) -> int:
-        return len(log.accesses) - (0 if spec.warms_up else log.split)
+        return len(log.accesses) - (0 if spec.warms_up else log.training_accesses)
 
     replayed = sum(length(spec) for spec, _ in runs[:index])
     total = sum(length(spec) for spec, _ in runs)
@@ -134,18 +134,18 @@ def _replay_progress(
     return report_progress
 
 
-def _facts(log: Log, log_spec: LogSpec | None, sampled: Sample, settings: Settings) -> Facts:
-    pulls = sum(int((chunk >= PULL).sum()) for chunk in log.chunks(log.split, len(log.accesses)))
+def _make_facts(log: Log, log_spec: LogSpec | None, sample: Sample, settings: Settings) -> Facts:
+    pulls = sum(int((chunk >= PULL).sum()) for chunk in log.chunks(log.training_accesses, len(log.accesses)))
     return Facts(
         name=log.name,
-        updates=len(log.accesses) - log.split - pulls,
+        updates=len(log.accesses) - log.training_accesses - pulls,
         pulls=pulls,
         keys=len(log.keys),
         steps=log.steps,
         scored_steps=log.steps - log.training_steps,
         period=settings.period(log.steps),
         half_life=half_life(log),
-        without=rpcs_without_offload(sampled, settings.servers),
+        without=rpcs_without_offload(sample, settings.servers),
         shift_at=None if log_spec is None else log_spec.shift_at,
         tables=log.tables,
         table_updates=tuple(updates_by_table(log).tolist()),
@@ -153,26 +153,26 @@ def _facts(log: Log, log_spec: LogSpec | None, sampled: Sample, settings: Settin
     )
 
 
-def _outcomes(
-    log: Log, spec: PolicySpec, sizes: Sequence[int], sampled: Sample, facts: Facts, settings: Settings,
+def _replay_outcomes(
+    log: Log, spec: PolicySpec, sizes: Sequence[int], sample: Sample, facts: Facts, settings: Settings,
     progress: Callable[[int], None],
 ) -> tuple[Outcome, ...]:  # fmt: skip
     progress(0)
-    result = replay(log, spec, sizes, facts.period, sampled.steps, progress)
+    result = replay(log, spec, sizes, facts.period, sample.steps, progress)
     return tuple(
-        _outcome(log, spec, size, number, result, sampled, facts, settings)
-        for number, size in enumerate(sizes)
+        _make_outcome(log, spec, size, size_index, result, sample, facts, settings)
+        for size_index, size in enumerate(sizes)
     )
 
 
-def _outcome(
-    log: Log, spec: PolicySpec, size: int, number: int, result: ReplayResult, sampled: Sample, facts: Facts,
-    settings: Settings,
+def _make_outcome(
+    log: Log, spec: PolicySpec, size: int, size_index: int, result: ReplayResult, sample: Sample,
+    facts: Facts, settings: Settings,
 ) -> Outcome:  # fmt: skip
-    hits, seconds = result.hits[number], facts.scored_steps / settings.rate
-    installs, evictions = (int(moves) for moves in result.moves[:, number])
+    hits, seconds = result.hits[size_index], facts.scored_steps / settings.rate
+    installs, evictions = (int(moves) for moves in result.moves[:, size_index])
     over_time = tuple((hits[:, UPDATES] / result.accesses[:, UPDATES]).tolist())
-    rpcs = rpcs_with_policy(sampled, settings.servers, log, result.sampled_levels, number)
+    rpcs = rpcs_with_policy(sample, settings.servers, log, result.sampled_levels, size_index)
     return Outcome(
         policy=spec.name,
         title=spec.title,
@@ -190,13 +190,13 @@ def _outcome(
         spared=1 - rpcs.to_servers / facts.without.to_servers,
         seconds=seconds,
         follows=can_follow(installs + evictions, seconds, spec.by_switch, settings.writes_per_s),
-        table_hits=tuple(result.table_hits[number].tolist()),
+        table_hits=tuple(result.table_hits[size_index].tolist()),
         updates_per_cpu_s=result.accesses_replayed / max(result.cpu_s, 1e-9),
-        follows_after=_follows_after(over_time, facts),
+        follows_after=_steps_to_follow(over_time, facts),
     )
 
 
-def _follows_after(over_time: Sequence[float], facts: Facts) -> int | None:
+def _steps_to_follow(over_time: Sequence[float], facts: Facts) -> int | None:
     if facts.steps_after_shift is None:
         return None
     shift = (facts.scored_steps - facts.steps_after_shift) / facts.scored_steps
@@ -204,8 +204,8 @@ def _follows_after(over_time: Sequence[float], facts: Facts) -> int | None:
     return None if time is None else round(time * facts.scored_steps)
 
 
-def _file_of(into: Path, spec: PolicySpec, sizes: Sequence[int]) -> Path:
-    return into / "parts" / f"{spec.name}{'' if spec.one_pass else f'-{sizes[0]}'}.json"
+def _file_of(folder: Path, spec: PolicySpec, sizes: Sequence[int]) -> Path:
+    return folder / "parts" / f"{spec.name}{'' if spec.one_pass else f'-{sizes[0]}'}.json"
 
 
 def _fingerprint(files: Sequence[Path], log_spec: LogSpec | None, settings: Settings) -> str:
@@ -234,13 +234,13 @@ def _write_cached(file: Path, part: _CachedPart) -> None:
 
 
 @contextmanager
-def _scratch(into: Path) -> Iterator[Path]:
+def _scratch_folder(folder: Path) -> Iterator[Path]:
     try:
-        into.mkdir(parents=True, exist_ok=True)
-        folder = Path(mkdtemp(prefix="log-", dir=into))
+        folder.mkdir(parents=True, exist_ok=True)
+        scratch = Path(mkdtemp(prefix="log-", dir=folder))
     except OSError as error:
-        raise DataError(f"{into}: cannot be written: {reason_of(error)}") from error
+        raise DataError(f"{folder}: cannot be written: {reason_of(error)}") from error
     try:
-        yield folder
+        yield scratch
     finally:
-        rmtree(folder, ignore_errors=True)
+        rmtree(scratch, ignore_errors=True)

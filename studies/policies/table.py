@@ -16,8 +16,8 @@ _ROW_HEIGHT = 0.24
 _DPI = 150
 
 
-def printed_sizes(study: Study, wanted: Sequence[int] = (100, 1_000, 20_000, 100_000)) -> list[int]:
-    return [size for size in study.settings.sizes if size in wanted] or list(study.settings.sizes)
+def printed_sizes(study: Study, preferred_sizes: Sequence[int] = (100, 1_000, 20_000, 100_000)) -> list[int]:
+    return [size for size in study.settings.sizes if size in preferred_sizes] or list(study.settings.sizes)
 
 
 def columns(study: Study) -> tuple[str, ...]:
@@ -34,8 +34,11 @@ def cells(study: Study, outcome: Outcome) -> list[str]:
     ]
     if study.facts.steps_after_shift is None:
         return texts
-    after = outcome.follows_after
-    return [*texts, f"over {study.facts.steps_after_shift:,}" if after is None else f"{after:,}"]
+    steps_to_follow = outcome.follows_after
+    return [
+        *texts,
+        f"over {study.facts.steps_after_shift:,}" if steps_to_follow is None else f"{steps_to_follow:,}",
+    ]
 
 
 _POLICIES_BY_TABLE = ("belady", "top-k", "window", "tinylfu", "lru")
@@ -110,9 +113,9 @@ def write_table(study: Study, folder: Path) -> list[Path]:
         for each in study.at(size).values()
     ]
     widths = _WIDTHS[: len(rows[0])]
-    drawing = plt.figure(figsize=(sum(widths), _ROW_HEIGHT * (len(rows) + 3)))
+    figure = plt.figure(figsize=(sum(widths), _ROW_HEIGHT * (len(rows) + 3)))
     try:
-        axis = drawing.add_axes((0, 0, 1, 1))
+        axis = figure.add_axes((0, 0, 1, 1))
         axis.set_axis_off()
         table = axis.table(
             rows,
@@ -128,7 +131,7 @@ def write_table(study: Study, folder: Path) -> list[Path]:
             if column == 0:
                 cell.get_text().set_horizontalalignment("left")
         with atomic_path(pdf) as partial:
-            drawing.savefig(partial, format="pdf", dpi=_DPI, metadata={"CreationDate": None})
+            figure.savefig(partial, format="pdf", dpi=_DPI, metadata={"CreationDate": None})
     finally:
-        plt.close(drawing)
+        plt.close(figure)
     return [csv, pdf]

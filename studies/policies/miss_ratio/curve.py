@@ -101,25 +101,26 @@ def _sampled_curves(
     """Yield the curves of sampled keys (SHARDS: Waldspurger et al., FAST 2015, with its adjustment).
 
     Distances are those among sampled keys, divided by `sample`. The expected number of sampled accesses
-    less the actual one is added to the hits of the smallest size: a few frequent keys cause most of it.
+    less their actual number is added to the hits of the smallest size: a few frequent keys cause most of the
+    difference.
     """
-    hashed = mix(steps.keys)
-    is_sampled = hashed < np.uint64(min(int(sample * 2**64), 2**64 - 1))
-    ids = np.cumsum(is_sampled, dtype=np.uint32) - 1
+    key_hashes = mix(steps.keys)
+    is_sampled = key_hashes < np.uint64(min(int(sample * 2**64), 2**64 - 1))
+    sample_ids = np.cumsum(is_sampled, dtype=np.uint32) - 1
     groups, keys = len(names), np.bincount(group_of, minlength=len(names))
     sampled_groups = group_of[is_sampled]
-    part_of = (mix(hashed[is_sampled]) % np.uint64(SUBSAMPLES)).astype(np.uint16)
+    part_of_key = (mix(key_hashes[is_sampled]) % np.uint64(SUBSAMPLES)).astype(np.uint16)
     accesses = np.zeros(groups, np.int64)
 
     def sampled_chunks() -> Iterator[Accesses]:
         for chunk in _chunks(steps, report, group_of, accesses):
             chunk_keys = chunk & KEY
-            yield ids[chunk_keys[is_sampled[chunk_keys]]]
+            yield sample_ids[chunk_keys[is_sampled[chunk_keys]]]
 
     chunks = [chunk.copy() for chunk in sampled_chunks()]
     histograms = list(reuse_histograms(chunks, sampled_groups, groups))
     parts = list(
-        reuse_histograms(chunks, sampled_groups * np.uint16(SUBSAMPLES) + part_of, groups * SUBSAMPLES)
+        reuse_histograms(chunks, sampled_groups * np.uint16(SUBSAMPLES) + part_of_key, groups * SUBSAMPLES)
     )
     for group, name in enumerate(names):
         sizes = sizes_up_to(int(keys[group]))
@@ -131,17 +132,17 @@ def _sampled_curves(
             for each in parts[group * SUBSAMPLES : (group + 1) * SUBSAMPLES]
         ]
         error = _Z * np.std(part_ratios, axis=0, ddof=1) / np.sqrt(SUBSAMPLES)
-        first = round(int(histograms[group][0]) / sample)
-        yield _curve(name, steps, int(accesses[group]), int(keys[group]), first, sizes, ratio, error)
+        first_accesses = round(int(histograms[group][0]) / sample)
+        yield _curve(name, steps, int(accesses[group]), int(keys[group]), first_accesses, sizes, ratio, error)
 
 
 def _scaled_miss_ratio(
     counts: NDArray[np.int64], sizes: NDArray[np.int64], share: float, accesses: int
 ) -> NDArray[np.float64]:
-    expected = share * accesses
-    hits = np.append(0, np.cumsum(counts[1:])) + (expected - counts.sum())
+    expected_accesses = share * accesses
+    hits = np.append(0, np.cumsum(counts[1:])) + (expected_accesses - counts.sum())
     slots = np.minimum((sizes * share).astype(np.int64), len(counts) - 1)
-    ratio: NDArray[np.float64] = np.clip(1 - hits[slots] / expected, 0, 1)
+    ratio: NDArray[np.float64] = np.clip(1 - hits[slots] / expected_accesses, 0, 1)
     return ratio
 
 
@@ -156,14 +157,14 @@ def bin_edges(keys: int) -> NDArray[np.float64]:
 
 
 def _curve(
-    name: str, steps: Steps, accesses: int, keys: int, first: int, sizes: NDArray[np.int64],
+    name: str, steps: Steps, accesses: int, keys: int, first_accesses: int, sizes: NDArray[np.int64],
     ratio: NDArray[np.float64], error: NDArray[np.float64] | None = None,
 ) -> MissRatioCurve:  # fmt: skip
     return MissRatioCurve(
         table=name,
         accesses=accesses,
         keys=keys,
-        first_accesses=int(first),
+        first_accesses=int(first_accesses),
         keys_per_step=accesses / len(steps),
         sizes=tuple(sizes.tolist()),
         miss_ratio=tuple(ratio.tolist()),
@@ -174,8 +175,8 @@ def _curve(
 def _chunks(
     steps: Steps, report: Callable[[int], None], group_of: NDArray[np.uint16], accesses: NDArray[np.int64]
 ) -> Iterator[Accesses]:
-    for at in range(0, len(steps.accesses), _CHUNK):
-        chunk = np.array(steps.accesses[at : at + _CHUNK])
+    for start in range(0, len(steps.accesses), _CHUNK):
+        chunk = np.array(steps.accesses[start : start + _CHUNK])
         accesses += (
             len(chunk) if len(accesses) == 1 else np.bincount(group_of[chunk & KEY], minlength=len(accesses))
         )

@@ -40,9 +40,9 @@ def write(ratios: MissRatios, path: Path) -> None:
 def frame(ratios: MissRatios) -> pl.DataFrame:
     return pl.DataFrame(
         [
-            (each.table, size, ratio, None if each.error is None else each.error[at])
+            (each.table, size, ratio, None if each.error is None else each.error[index])
             for each in ratios.curves
-            for at, (size, ratio) in enumerate(zip(each.sizes, each.miss_ratio, strict=True))
+            for index, (size, ratio) in enumerate(zip(each.sizes, each.miss_ratio, strict=True))
         ],
         schema={"table": pl.String, "size": pl.Int64, "miss_ratio": pl.Float64, "error": pl.Float64},
         orient="row",
@@ -53,10 +53,10 @@ def figure_of(ratios: MissRatios) -> Figure:
     figure = Figure(figsize=(6.4, 3.6), layout="constrained")
     axis = figure.subplots()
     first, *tables = ratios.curves
-    drawn = [first, *sorted(tables, key=lambda each: -each.accesses)[:_MAX_DRAWN]]
-    for at, each in enumerate(drawn):
+    drawn_curves = [first, *sorted(tables, key=lambda each: -each.accesses)[:_MAX_DRAWN]]
+    for index, each in enumerate(drawn_curves):
         sizes, ratio = np.array(each.sizes), 100 * np.array(each.miss_ratio)
-        (line,) = axis.semilogx(sizes, ratio, label=each.table, linewidth=1 if at else 2)
+        (line,) = axis.semilogx(sizes, ratio, label=each.table, linewidth=1 if index else 2)
         if each.error is not None:
             error = 100 * np.array(each.error)
             axis.fill_between(sizes, ratio - error, ratio + error, color=line.get_color(), alpha=0.2)
@@ -79,21 +79,24 @@ def torchrec_of(curve: MissRatioCurve) -> dict[str, object]:
 
     `height` is the number of keys in the log, `expected_lookups` that of a mini-batch. A bin of
     `mrc_hist_counts` has the accesses whose stack distance is in its part of 0 to `height`; first accesses
-    are in none. `cacheability` is the area under the curve of misses that these bins give.
+    are in no bin. `cacheability` is the area under the miss-ratio curve of these bins.
     """
     edges = bin_edges(curve.keys)
     counts = curve.accesses * np.diff([1 - curve.at(size) for size in np.ceil(edges)])
     total = counts.sum()
-    missed = 1 - np.append(0, np.cumsum(counts)) / total if total else np.zeros(len(edges))
-    factor = edges / curve.keys
+    miss_shares = 1 - np.append(0, np.cumsum(counts)) / total if total else np.zeros(len(edges))
+    load_factors = edges / curve.keys
     return {
         "stats": {
-            "cacheability": float(np.trapezoid(missed, factor)),
+            "cacheability": float(np.trapezoid(miss_shares, load_factors)),
             "expected_lookups": round(curve.keys_per_step),
             "mrc_hist_counts": counts.tolist(),
             "height": curve.keys,
         },
-        "cache_params": {"algorithm": "LRU", "load_factor": float(factor[np.argmax(1 - missed - factor)])},
+        "cache_params": {
+            "algorithm": "LRU",
+            "load_factor": float(load_factors[np.argmax(1 - miss_shares - load_factors)]),
+        },
     }
 
 

@@ -23,7 +23,7 @@ _NEVER = -1
 _BITS = 6
 _WORD = (1 << _BITS) - 1
 _MIN_WORDS = 4
-_NEXT, _LIVE = 0, 1
+_NEXT, _KEYS_ACCESSED = 0, 1
 
 
 class _Reuse(NamedTuple):
@@ -32,8 +32,8 @@ class _Reuse(NamedTuple):
     tree: NDArray[np.int32]
     """int32[words]: a Fenwick tree for each group: numbers of bits set in ranges of its words."""
     first_word: Ints  # int64[groups + 1]: first word of each group
-    now: Ints  # int64[2, groups]: next time, and number of keys accessed so far
-    last: Ints  # int64[keys]: time of each key's last access, or -1
+    clock: Ints  # int64[2, groups]: next time, and number of distinct keys accessed so far
+    last_access: Ints  # int64[keys]: time of each key's last access, or -1
     group_of: NDArray[np.uint16]
     keys_by_group: NDArray[np.int32]
     first_key: Ints  # int64[groups + 1]: first key of each group in `keys_by_group`
@@ -64,37 +64,37 @@ def reuse_histograms(
         np.zeros(len(group_of) + groups, np.int64),
     )
     for chunk in chunks:
-        _measure(state, chunk)
+        _count_distances(state, chunk)
     for group in range(groups):
         yield state.counts[first_key[group] + group : first_key[group + 1] + group + 1]
 
 
 @entry_point
-def _measure(state: _Reuse, accesses: Accesses) -> None:
+def _count_distances(state: _Reuse, accesses: Accesses) -> None:
     state = as_ref(state)
     for i in range(len(accesses)):
         key = int64(accesses[i]) & KEY
         group = int64(state.group_of[key])
         offset = state.first_key[group] + group
-        time = state.last[key]
+        time = state.last_access[key]
         if time == _NEVER:
-            state.now[_LIVE, group] += 1
+            state.clock[_KEYS_ACCESSED, group] += 1
             state.counts[offset] += 1
         else:
-            distance = state.now[_LIVE, group] - _rank(state, group, time)
+            distance = state.clock[_KEYS_ACCESSED, group] - _rank(state, group, time)
             state.counts[offset + 1 + distance] += 1
-            _flip(state, group, time, -1)
-            state.last[key] = _NEVER
-        if state.now[_NEXT, group] == (state.first_word[group + 1] - state.first_word[group]) << _BITS:
+            _flip_bit(state, group, time, -1)
+            state.last_access[key] = _NEVER
+        if state.clock[_NEXT, group] == (state.first_word[group + 1] - state.first_word[group]) << _BITS:
             _renumber(state, group)
-        time = state.now[_NEXT, group]
-        _flip(state, group, time, 1)
-        state.last[key] = time
-        state.now[_NEXT, group] = time + 1
+        time = state.clock[_NEXT, group]
+        _flip_bit(state, group, time, 1)
+        state.last_access[key] = time
+        state.clock[_NEXT, group] = time + 1
 
 
 @compiled
-def _flip(state: _Reuse, group: int, time: int, change: int) -> None:
+def _flip_bit(state: _Reuse, group: int, time: int, change: int) -> None:
     begin, end = state.first_word[group], state.first_word[group + 1]
     word = time >> _BITS
     state.words[begin + word] ^= np.uint64(1) << np.uint64(time & _WORD)
@@ -109,11 +109,11 @@ def _rank(state: _Reuse, group: int, time: int) -> int:
     """Return the number of keys of a group whose last access was at `time` or before."""
     begin, node = state.first_word[group], time >> _BITS
     shift = np.uint64(_WORD - (time & _WORD))
-    found = _popcount(state.words[begin + node] << shift)
+    rank = _popcount(state.words[begin + node] << shift)
     while node > 0:
-        found += int64(state.tree[begin + node - 1])
+        rank += int64(state.tree[begin + node - 1])
         node -= node & -node
-    return found
+    return rank
 
 
 @compiled
@@ -128,19 +128,19 @@ def _popcount(word: np.uint64) -> int:
 def _renumber(state: _Reuse, group: int) -> None:
     """Renumber the times of a group's last accesses from 0, in the same order."""
     begin, end = state.first_word[group], state.first_word[group + 1]
-    live = int64(0)
-    for at in range(state.first_key[group], state.first_key[group + 1]):
-        key = int64(state.keys_by_group[at])
-        if state.last[key] != _NEVER:
-            state.last[key] = _rank(state, group, state.last[key]) - 1
-            live += 1
+    live_keys = int64(0)
+    for index in range(state.first_key[group], state.first_key[group + 1]):
+        key = int64(state.keys_by_group[index])
+        if state.last_access[key] != _NEVER:
+            state.last_access[key] = _rank(state, group, state.last_access[key]) - 1
+            live_keys += 1
     state.words[begin:end] = np.uint64(0)
     state.tree[begin:end] = 0
-    for time in range(live):
+    for time in range(live_keys):
         state.words[begin + (time >> _BITS)] |= np.uint64(1) << np.uint64(time & _WORD)
     for word in range(end - begin):
         state.tree[begin + word] += _popcount(state.words[begin + word])
         parent = word + 1 + ((word + 1) & -(word + 1))
         if parent <= end - begin:
             state.tree[begin + parent - 1] += state.tree[begin + word]
-    state.now[_NEXT, group] = live
+    state.clock[_NEXT, group] = live_keys

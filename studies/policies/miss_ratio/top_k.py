@@ -26,8 +26,8 @@ class TopKShares(NamedTuple):
             "keys": self.keys,
             "lookups": self.accesses,
             "top_k": [
-                {"gpucacheper": part, "keys": -int(-part * self.keys // 1), "hit_rate": share}
-                for part, share in zip(GPU_CACHE_SHARES, self.shares, strict=True)
+                {"gpucacheper": cache_share, "keys": -int(-cache_share * self.keys // 1), "hit_rate": share}
+                for cache_share, share in zip(GPU_CACHE_SHARES, self.shares, strict=True)
             ],
         }
 
@@ -37,9 +37,13 @@ def top_k_shares(steps: Steps) -> Iterator[TopKShares]:
     counts = accesses_of(steps)
     for index, table in enumerate(steps.tables or (ALL,)):
         # Sort in place, since 5e7 keys take 0.4 GB.
-        of_table = counts[steps.table_of == index] if steps.tables else counts
-        of_table.sort()
-        total = int(of_table.sum())
-        first = len(of_table) - np.ceil(np.array(GPU_CACHE_SHARES) * len(of_table)).astype(np.int64)
-        shares = tuple(int(of_table[at:].sum()) / max(total, 1) for at in first.tolist())
-        yield TopKShares(table, total, len(of_table), shares)
+        table_counts = counts[steps.table_of == index] if steps.tables else counts
+        table_counts.sort()
+        total = int(table_counts.sum())
+        first_indices = len(table_counts) - np.ceil(np.array(GPU_CACHE_SHARES) * len(table_counts)).astype(
+            np.int64
+        )
+        shares = tuple(
+            int(table_counts[first_index:].sum()) / max(total, 1) for first_index in first_indices.tolist()
+        )
+        yield TopKShares(table, total, len(table_counts), shares)

@@ -14,7 +14,7 @@ from nativekit.records import Ints
 from nativekit.reference import as_ref
 from studies.compile import entry_point
 from studies.policies.log import KEY, Accesses, Log
-from studies.policies.policy import EVICTIONS, INSTALLS, Levels, Policy, PolicySpec, no_moves
+from studies.policies.policy import EVICTIONS, INSTALLS, Levels, Policy, PolicySpec, zero_moves
 from studies.policies.rules.linked_lists import Links, length, make_lists, push, tail, unlink
 
 T1, T2, B1, B2 = 0, 1, 2, 3
@@ -32,7 +32,7 @@ class _ArcState(NamedTuple):
 
 
 def make(log: Log, sizes: Sequence[int]) -> Policy:
-    (size,), distinct, moves = sizes, len(log.keys), no_moves(sizes)
+    (size,), distinct, moves = sizes, len(log.keys), zero_moves(sizes)
     state = _ArcState(
         *make_lists(distinct, 4),
         np.full(distinct, _ABSENT, np.int8),

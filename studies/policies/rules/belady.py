@@ -5,8 +5,8 @@ Journal 5, 1966; with bypass, an accessed key that would be evicted at once is n
 represented by the times of its keys' next accesses: a bit per time, a bit per non-zero word of those bits,
 and so on. The scored part begins with the best possible cached keys, whatever came before.
 
-The keys cached by a smaller size are a subset of those cached by a larger one, so one number tells which
-sizes have a key.
+The keys cached by a smaller size are a subset of the keys cached by a larger size, so one level per key
+identifies the sizes that have it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from nativekit.records import Ints
 from nativekit.reference import as_ref
 from studies.compile import entry_point
 from studies.policies.log import KEY, NO_NEXT_ACCESS, Accesses, Log
-from studies.policies.policy import EVICTIONS, INSTALLS, Levels, Policy, PolicySpec, no_moves
+from studies.policies.policy import EVICTIONS, INSTALLS, Levels, Policy, PolicySpec, zero_moves
 
 _BITS = 6
 _WORD = (1 << _BITS) - 1
@@ -32,9 +32,9 @@ class Times(NamedTuple):
     words: NDArray[np.uint64]
     """uint64[words, sizes]: the bits of all tiers, concatenated; tier 0 has a bit per time."""
     tiers: Ints  # int64[tiers]: offset of each tier in `words`
-    used: Ints  # int64[sizes]: number of times in the set
+    time_counts: Ints  # int64[sizes]: number of times in the set
     sizes: Ints
-    idle: Ints
+    idle_keys: Ints
     """int64[sizes]: cached keys without a next access, which leave at once if there is bypass."""
     may_bypass: NDArray[np.bool_]  # bool[1]: whether an accessed key may stay outside
     moves: Ints
@@ -45,20 +45,22 @@ def make(log: Log, sizes: Sequence[int]) -> Policy:
 
 
 def belady(log: Log, sizes: Sequence[int], may_bypass: bool) -> Policy:
-    """Make the optimum with bypass, or with every accessed key installed, as MIN was published."""
-    moves = no_moves(sizes)
-    times = make_times(len(log.accesses) - log.split, np.array(sizes, np.int64), moves, may_bypass)
+    """Make the optimum with bypass, or the published MIN, which installs every accessed key."""
+    moves = zero_moves(sizes)
+    times = make_times(
+        len(log.accesses) - log.training_accesses, np.array(sizes, np.int64), moves, may_bypass
+    )
     next_access = log.next_access
     _fill(times, _first_accesses(log, sizes[-1]))
     moves[:] = 0
-    at = log.split
+    position = log.training_accesses
 
     def serve(accesses: Accesses, levels: Levels) -> None:
-        nonlocal at
-        next_time = np.array(next_access[at : at + len(accesses)]).astype(np.int64)
-        next_time = np.where(next_time == NO_NEXT_ACCESS, -1, next_time - log.split)
-        _serve(times, at - log.split, next_time, levels)
-        at += len(accesses)
+        nonlocal position
+        next_times = np.array(next_access[position : position + len(accesses)]).astype(np.int64)
+        next_times = np.where(next_times == NO_NEXT_ACCESS, -1, next_times - log.training_accesses)
+        _serve(times, position - log.training_accesses, next_times, levels)
+        position += len(accesses)
 
     return Policy(serve, moves)
 
@@ -66,12 +68,12 @@ def belady(log: Log, sizes: Sequence[int], may_bypass: bool) -> Policy:
 def _first_accesses(log: Log, limit: int) -> Ints:
     # A key is pending if the training part accesses it, and the scored part has not accessed it so far.
     is_pending, chunks = log.counts > 0, []
-    at = log.split
-    for chunk in log.chunks(log.split, len(log.accesses)):
+    position = log.training_accesses
+    for chunk in log.chunks(log.training_accesses, len(log.accesses)):
         is_first = np.empty(len(chunk), np.bool_)
         _mark_first_accesses(chunk, is_pending, is_first)
-        chunks.append(np.flatnonzero(is_first) + at - log.split)
-        at += len(chunk)
+        chunks.append(np.flatnonzero(is_first) + position - log.training_accesses)
+        position += len(chunk)
         if sum(map(len, chunks)) >= limit:
             break
     return np.concatenate(chunks)[:limit] if chunks else np.zeros(0, np.int64)
@@ -108,16 +110,16 @@ def _fill(times: Times, first_accesses: Ints) -> None:
     times = as_ref(times)
     for time in first_accesses:
         for size in range(len(times.sizes)):
-            if times.used[size] < times.sizes[size]:
+            if times.time_counts[size] < times.sizes[size]:
                 insert_time(times, size, time)
 
 
 @entry_point
-def _serve(times: Times, begin: int, next_access: Ints, levels: Levels) -> None:
+def _serve(times: Times, first_time: int, next_access: Ints, levels: Levels) -> None:
     times = as_ref(times)
     sizes = len(times.sizes)
     for i in range(len(next_access)):
-        time, next_time = begin + i, next_access[i]
+        time, next_time = first_time + i, next_access[i]
         levels[i] = sizes
         for size in range(sizes):
             if times.words[time >> _BITS, size] >> np.uint64(time & _WORD) & np.uint64(1):
@@ -128,7 +130,7 @@ def _serve(times: Times, begin: int, next_access: Ints, levels: Levels) -> None:
                 elif times.may_bypass[0]:
                     times.moves[EVICTIONS, size] += 1
                 else:
-                    times.idle[size] += 1
+                    times.idle_keys[size] += 1
             elif not times.may_bypass[0]:
                 _install(times, size, next_time)
             elif next_time >= 0:
@@ -137,7 +139,7 @@ def _serve(times: Times, begin: int, next_access: Ints, levels: Levels) -> None:
 
 @compiled
 def _install_or_bypass(times: Times, size: int, next_time: int) -> None:
-    if times.used[size] == times.sizes[size]:
+    if times.time_counts[size] == times.sizes[size]:
         latest = latest_time(times, size)
         if latest < next_time:
             return
@@ -149,34 +151,34 @@ def _install_or_bypass(times: Times, size: int, next_time: int) -> None:
 
 @compiled
 def _install(times: Times, size: int, next_time: int) -> None:
-    if times.used[size] + times.idle[size] == times.sizes[size]:
-        if times.idle[size] > 0:
-            times.idle[size] -= 1
+    if times.time_counts[size] + times.idle_keys[size] == times.sizes[size]:
+        if times.idle_keys[size] > 0:
+            times.idle_keys[size] -= 1
         else:
             remove_time(times, size, latest_time(times, size))
         times.moves[EVICTIONS, size] += 1
     if next_time >= 0:
         insert_time(times, size, next_time)
     else:
-        times.idle[size] += 1
+        times.idle_keys[size] += 1
     times.moves[INSTALLS, size] += 1
 
 
 @compiled
 def insert_time(times: Times, size: int, time: int) -> None:
-    times.used[size] += 1
+    times.time_counts[size] += 1
     for tier in range(len(times.tiers)):
         word = times.tiers[tier] + (time >> _BITS)
-        before = times.words[word, size]
-        times.words[word, size] = before | np.uint64(1) << np.uint64(time & _WORD)
-        if before:
+        old_word = times.words[word, size]
+        times.words[word, size] = old_word | np.uint64(1) << np.uint64(time & _WORD)
+        if old_word:
             return
         time >>= _BITS
 
 
 @compiled
 def remove_time(times: Times, size: int, time: int) -> None:
-    times.used[size] -= 1
+    times.time_counts[size] -= 1
     for tier in range(len(times.tiers)):
         word = times.tiers[tier] + (time >> _BITS)
         times.words[word, size] &= ~(np.uint64(1) << np.uint64(time & _WORD))

@@ -12,13 +12,13 @@ from nativekit.compile import int64
 from nativekit.records import Ints
 from studies.compile import entry_point
 from studies.policies.log import KEY, Accesses, Log
-from studies.policies.policy import EVICTIONS, INSTALLS, Levels, Policy, PolicySpec, no_moves
+from studies.policies.policy import EVICTIONS, INSTALLS, Levels, Policy, PolicySpec, zero_moves
 
 _FREE = -1
 
 
 def make(log: Log, sizes: Sequence[int]) -> Policy:
-    (size,), moves = sizes, no_moves(sizes)
+    (size,), moves = sizes, zero_moves(sizes)
     ring = np.full(size, _FREE, np.int32)
     return Policy(partial(_serve, np.zeros(len(log.keys), np.bool_), ring, moves), moves)
 

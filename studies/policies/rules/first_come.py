@@ -12,7 +12,7 @@ from nativekit.compile import int64
 from nativekit.records import Ints
 from studies.compile import entry_point
 from studies.policies.log import KEY, Accesses, Log
-from studies.policies.policy import EVICTIONS, INSTALLS, Levels, Policy, PolicySpec, no_moves
+from studies.policies.policy import EVICTIONS, INSTALLS, Levels, Policy, PolicySpec, zero_moves
 from studies.policies.rules.sketch import hash_key, to_bucket
 
 _FREE = -1
@@ -20,7 +20,7 @@ _SEED = 17
 
 
 def make(log: Log, sizes: Sequence[int]) -> Policy:
-    (size,), moves = sizes, no_moves(sizes)
+    (size,), moves = sizes, zero_moves(sizes)
     slots = np.full(size, _FREE, np.int32)
 
     def end_period() -> None:

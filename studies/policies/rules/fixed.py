@@ -1,4 +1,4 @@
-"""Sets that never change: the most updated keys, and random ones, of the log's training part ([DDL] §4)."""
+"""Sets that never change: the most updated keys, and random keys, of the training part ([DDL] §4)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nativekit.compile import int64
 from nativekit.records import Octets
 from studies.compile import entry_point
 from studies.policies.log import KEY, Accesses, Log
-from studies.policies.policy import Levels, Policy, PolicySpec, no_moves
+from studies.policies.policy import Levels, Policy, PolicySpec, zero_moves
 
 _SEED = 1
 
@@ -20,19 +20,21 @@ _SEED = 1
 def make_top_k(log: Log, sizes: Sequence[int]) -> Policy:
     """Make sets of the most updated keys, the smaller key first where counts are equal."""
     order = np.argsort(-log.counts, kind="stable")
-    return _fixed(log, order[log.counts[order] > 0], sizes)
+    return _make_fixed_policy(log, order[log.counts[order] > 0], sizes)
 
 
 def make_random(log: Log, sizes: Sequence[int]) -> Policy:
-    return _fixed(log, np.random.default_rng(_SEED).permutation(np.flatnonzero(log.counts)), sizes)
+    return _make_fixed_policy(
+        log, np.random.default_rng(_SEED).permutation(np.flatnonzero(log.counts)), sizes
+    )
 
 
-def _fixed(log: Log, order: NDArray[np.integer], sizes: Sequence[int]) -> Policy:
+def _make_fixed_policy(log: Log, order: NDArray[np.integer], sizes: Sequence[int]) -> Policy:
     """Make nested sets: each size has the first keys in this order, so a key's rank gives its level."""
     level = np.full(len(log.keys), len(sizes), np.uint8)
     ranks = np.arange(min(len(order), sizes[-1]))
     level[order[: len(ranks)]] = np.searchsorted(sizes, ranks, side="right")
-    return Policy(partial(_look_up, level), no_moves(sizes))
+    return Policy(partial(_look_up, level), zero_moves(sizes))
 
 
 @entry_point

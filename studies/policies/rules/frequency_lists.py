@@ -16,7 +16,7 @@ from nativekit.records import Ints
 from studies.policies.rules.linked_lists import NONE, Links, length, make_lists, push, tail, unlink
 
 _FIRST, _FREE = 0, 1
-_BELOW, _ABOVE, _COUNT = 0, 1, 2
+_LOWER, _HIGHER, _COUNT = 0, 1, 2
 
 
 class FrequencyLists(NamedTuple):
@@ -55,11 +55,11 @@ def add(state: FrequencyLists, slot: int) -> None:
 def increment(state: FrequencyLists, slot: int) -> None:
     list_index = int64(state.list_of[slot])
     count = state.order[list_index, _COUNT] + 1
-    above = state.order[list_index, _ABOVE]
+    higher = state.order[list_index, _HIGHER]
     unlink(state.links, state.lists, list_index, slot)
     if length(state.lists, list_index) > 0:
         _insert(state, slot, count, list_index)
-    elif above == NONE or state.order[above, _COUNT] != count:
+    elif higher == NONE or state.order[higher, _COUNT] != count:
         state.order[list_index, _COUNT] = count  # the list is empty: reuse it
         push(state.links, state.lists, list_index, slot)
     else:
@@ -81,45 +81,45 @@ def halve(state: FrequencyLists) -> None:
     list_index = state.meta[_FIRST]
     while list_index != NONE:
         state.order[list_index, _COUNT] = max(state.order[list_index, _COUNT] // 2, 1)
-        below, above = state.order[list_index, _BELOW], state.order[list_index, _ABOVE]
-        if below != NONE and state.order[below, _COUNT] == state.order[list_index, _COUNT]:
+        lower, higher = state.order[list_index, _LOWER], state.order[list_index, _HIGHER]
+        if lower != NONE and state.order[lower, _COUNT] == state.order[list_index, _COUNT]:
             while length(state.lists, list_index) > 0:
                 slot = tail(state.lists, list_index)
                 unlink(state.links, state.lists, list_index, slot)
-                push(state.links, state.lists, below, slot)
-                state.list_of[slot] = below
+                push(state.links, state.lists, lower, slot)
+                state.list_of[slot] = lower
             _remove_list(state, list_index)
-        list_index = above
+        list_index = higher
 
 
 @compiled
-def _insert(state: FrequencyLists, slot: int, count: int, below: int) -> None:
-    above = state.meta[_FIRST] if below == NONE else state.order[below, _ABOVE]
-    if above == NONE or state.order[above, _COUNT] != count:
+def _insert(state: FrequencyLists, slot: int, count: int, lower: int) -> None:
+    higher = state.meta[_FIRST] if lower == NONE else state.order[lower, _HIGHER]
+    if higher == NONE or state.order[higher, _COUNT] != count:
         state.meta[_FREE] -= 1
         list_index = state.free[state.meta[_FREE]]
-        state.order[list_index, _BELOW] = below
-        state.order[list_index, _ABOVE] = above
+        state.order[list_index, _LOWER] = lower
+        state.order[list_index, _HIGHER] = higher
         state.order[list_index, _COUNT] = count
-        if below == NONE:
+        if lower == NONE:
             state.meta[_FIRST] = list_index
         else:
-            state.order[below, _ABOVE] = list_index
-        if above != NONE:
-            state.order[above, _BELOW] = list_index
-        above = list_index
-    push(state.links, state.lists, above, slot)
-    state.list_of[slot] = above
+            state.order[lower, _HIGHER] = list_index
+        if higher != NONE:
+            state.order[higher, _LOWER] = list_index
+        higher = list_index
+    push(state.links, state.lists, higher, slot)
+    state.list_of[slot] = higher
 
 
 @compiled
 def _remove_list(state: FrequencyLists, list_index: int) -> None:
-    below, above = state.order[list_index, _BELOW], state.order[list_index, _ABOVE]
-    if below == NONE:
-        state.meta[_FIRST] = above
+    lower, higher = state.order[list_index, _LOWER], state.order[list_index, _HIGHER]
+    if lower == NONE:
+        state.meta[_FIRST] = higher
     else:
-        state.order[below, _ABOVE] = above
-    if above != NONE:
-        state.order[above, _BELOW] = below
+        state.order[lower, _HIGHER] = higher
+    if higher != NONE:
+        state.order[higher, _LOWER] = lower
     state.free[state.meta[_FREE]] = list_index
     state.meta[_FREE] += 1

@@ -19,7 +19,7 @@ from nativekit.records import Ints
 from nativekit.reference import as_ref
 from studies.compile import entry_point
 from studies.policies.log import KEY, Accesses, Log
-from studies.policies.policy import Levels, Policy, PolicySpec, no_moves
+from studies.policies.policy import Levels, Policy, PolicySpec, zero_moves
 from studies.policies.rules.periodic_set import (
     PeriodicSet,
     empty_set,
@@ -46,17 +46,17 @@ class _Cells(NamedTuple):
 
 def make(log: Log, sizes: Sequence[int]) -> Policy:
     """Make cells that are cleared with each period; among equal counts the smaller key is selected."""
-    (size,), moves = sizes, no_moves(sizes)
+    (size,), moves = sizes, zero_moves(sizes)
     key_set = empty_set(len(log.keys), moves)
     shape = (ROWS, size)
     cells = _Cells(np.zeros(shape, np.int64), np.zeros(shape, np.int64), DECAYS, np.zeros(1, np.int64))
 
-    def select(before: NDArray[np.integer]) -> NDArray[np.int64]:
+    def select(previous: NDArray[np.integer]) -> NDArray[np.int64]:
         is_used = cells.counts > 0
         ranked = rank_by_count(cells.keys[is_used], cells.counts[is_used])
-        _, first = np.unique(ranked, return_index=True)
+        _, first_ranks = np.unique(ranked, return_index=True)
         cells.counts[:] = 0
-        return ranked[np.sort(first)[:size]]
+        return ranked[np.sort(first_ranks)[:size]]
 
     return periodic_policy(key_set, partial(_serve, key_set, cells), select)
 
@@ -69,11 +69,11 @@ def _serve(key_set: PeriodicSet, cells: _Cells, accesses: Accesses, levels: Leve
         key = int64(accesses[i]) & KEY
         levels[i] = not hit_or_install(key_set, key)
         for row in range(ROWS):
-            _count(cells, row, to_bucket(hash_key(key, _SEED + row), cells.keys.shape[1]), key)
+            _count_access(cells, row, to_bucket(hash_key(key, _SEED + row), cells.keys.shape[1]), key)
 
 
 @compiled
-def _count(cells: _Cells, row: int, place: int, key: int) -> None:
+def _count_access(cells: _Cells, row: int, place: int, key: int) -> None:
     count = cells.counts[row, place]
     if count > 0 and cells.keys[row, place] == key:
         cells.counts[row, place] = count + 1

@@ -17,7 +17,7 @@ from nativekit.records import Ints
 from nativekit.reference import as_ref
 from studies.compile import entry_point
 from studies.policies.log import KEY, Accesses, Log
-from studies.policies.policy import EVICTIONS, INSTALLS, Levels, Policy, PolicySpec, no_moves
+from studies.policies.policy import EVICTIONS, INSTALLS, Levels, Policy, PolicySpec, zero_moves
 from studies.policies.rules.frequency_lists import (
     FrequencyLists,
     add,
@@ -47,7 +47,7 @@ def make(log: Log, sizes: Sequence[int]) -> Policy:
 
 
 def lfu(log: Log, sizes: Sequence[int], max_mean: int) -> Policy:
-    (size,), moves = sizes, no_moves(sizes)
+    (size,), moves = sizes, zero_moves(sizes)
     state = _LfuState(
         make_frequency_lists(size),
         make_slot_map(len(log.keys), size),

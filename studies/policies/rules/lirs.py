@@ -18,7 +18,7 @@ from nativekit.records import Ints
 from nativekit.reference import as_ref
 from studies.compile import entry_point
 from studies.policies.log import KEY, Accesses, Log
-from studies.policies.policy import EVICTIONS, INSTALLS, Levels, Policy, PolicySpec, no_moves
+from studies.policies.policy import EVICTIONS, INSTALLS, Levels, Policy, PolicySpec, zero_moves
 from studies.policies.rules.linked_lists import Links, length, make_lists, push, tail, unlink
 
 STACK, QUEUE, GHOSTS = 0, 1, 2
@@ -34,9 +34,9 @@ class _LirsState(NamedTuple):
     lists: Ints
     status: NDArray[np.int8]  # int8[distinct]: _LIR, _HIR or _GHOST in the stack, else _OUTSIDE
     list_of: NDArray[np.int8]  # int8[distinct]: QUEUE, GHOSTS or -1
-    lirs: Ints  # int64[2]: number of LIR keys, and its limit
+    lir_count: Ints  # int64[2]: number of LIR keys, and its limit
     size: Ints  # int64[2]: slots of the queue, and of the cache
-    demotes: NDArray[np.bool_]  # bool[1]: `has_demotions` of `lirs`
+    has_demotions: NDArray[np.bool_]  # bool[1]: `has_demotions` of `lirs`
     moves: Ints
 
 
@@ -45,8 +45,8 @@ def make(log: Log, sizes: Sequence[int]) -> Policy:
 
 
 def lirs(log: Log, sizes: Sequence[int], *, has_demotions: bool) -> Policy:
-    """Return LIRS; with `has_demotions` a hit of a key only in the queue demotes an LIR key (libCacheSim)."""
-    (size,), distinct, moves = sizes, len(log.keys), no_moves(sizes)
+    """Make LIRS; with `has_demotions` a hit of a key outside the stack demotes an LIR key (libCacheSim)."""
+    (size,), distinct, moves = sizes, len(log.keys), zero_moves(sizes)
     queue = max(1, int(_HIR_SHARE * size))
     state = _LirsState(
         *make_lists(2 * distinct, 3),
@@ -67,7 +67,7 @@ def _serve(state: _LirsState, accesses: Accesses, levels: Levels) -> None:
         key = int64(accesses[i]) & KEY
         levels[i] = not _access(state, key)
         while length(state.lists, STACK) > 2 * state.size[1] and length(state.lists, GHOSTS) > 0:
-            _leave_stack(state, tail(state.lists, GHOSTS) - len(state.status))
+            _remove_from_stack(state, tail(state.lists, GHOSTS) - len(state.status))
 
 
 @compiled
@@ -80,15 +80,15 @@ def _access(state: _LirsState, key: int) -> bool:
     push(state.links, state.lists, STACK, key)
     if status == _LIR:
         _prune(state)
-    elif status in (_HIR, _GHOST) and state.lirs[1] > 0:
+    elif status in (_HIR, _GHOST) and state.lir_count[1] > 0:
         _move(state, key, _NO_LIST)
         _become_lir(state, key)
     elif is_queued:
         _move(state, key, QUEUE)
-        if state.demotes[0]:
+        if state.has_demotions[0]:
             _demote(state)
         state.status[key] = _HIR
-    elif state.lirs[0] < state.lirs[1]:
+    elif state.lir_count[0] < state.lir_count[1]:
         _become_lir(state, key)
     else:
         _evict(state)
@@ -101,17 +101,17 @@ def _access(state: _LirsState, key: int) -> bool:
 def _become_lir(state: _LirsState, key: int) -> None:
     _demote(state)
     state.status[key] = _LIR
-    state.lirs[0] += 1
+    state.lir_count[0] += 1
 
 
 @compiled
 def _demote(state: _LirsState) -> None:
     """Move the LIR key at the bottom of the stack to the queue unless there is room for another LIR key."""
-    if state.lirs[0] < state.lirs[1] or state.lirs[1] == 0:
+    if state.lir_count[0] < state.lir_count[1] or state.lir_count[1] == 0:
         return
     key = tail(state.lists, STACK)
-    _leave_stack(state, key)
-    state.lirs[0] -= 1
+    _remove_from_stack(state, key)
+    state.lir_count[0] -= 1
     _evict(state)
     _move(state, key, QUEUE)
     _prune(state)
@@ -137,11 +137,11 @@ def _prune(state: _LirsState) -> None:
         key = tail(state.lists, STACK)
         if state.status[key] == _LIR:
             return
-        _leave_stack(state, key)
+        _remove_from_stack(state, key)
 
 
 @compiled
-def _leave_stack(state: _LirsState, key: int) -> None:
+def _remove_from_stack(state: _LirsState, key: int) -> None:
     unlink(state.links, state.lists, STACK, key)
     if state.status[key] == _GHOST:
         _move(state, key, _NO_LIST)

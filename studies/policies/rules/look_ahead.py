@@ -18,14 +18,14 @@ from nativekit.records import Ints, Words
 from nativekit.reference import as_ref
 from studies.compile import entry_point
 from studies.policies.log import KEY, Accesses, Log
-from studies.policies.policy import EVICTIONS, INSTALLS, Levels, Policy, PolicySpec, no_moves
+from studies.policies.policy import EVICTIONS, INSTALLS, Levels, Policy, PolicySpec, zero_moves
 from studies.policies.rules.belady import Times, insert_time, latest_time, make_times, remove_time
 from studies.policies.rules.linked_lists import Links, length, make_lists, push, tail, unlink
 
 STEPS = 100
 """Mini-batches after the current one that are known."""
 _ABSENT, _UNKNOWN, _KNOWN = 0, 1, 2
-_AT, _STEP, _END = 0, 1, 2
+_INDEX, _STEP, _END = 0, 1, 2
 _ONLY = 0  # index of the only size, and of the only list
 
 
@@ -46,7 +46,7 @@ def make(log: Log, sizes: Sequence[int]) -> Policy:
 
 
 def look_ahead(log: Log, sizes: Sequence[int], steps: int) -> Policy:
-    distinct, moves = len(log.keys), no_moves(sizes)
+    distinct, moves = len(log.keys), zero_moves(sizes)
     state = _State(
         make_times(len(log.accesses), np.array(sizes, np.int64), moves, may_bypass=True),
         *make_lists(distinct, 1),
@@ -64,30 +64,30 @@ def _serve(
 ) -> None:
     state = as_ref(state)
     for i in range(len(accesses)):
-        at = state.position[_AT]
-        if at == state.starts[state.position[_STEP] + 1]:
+        index = state.position[_INDEX]
+        if index == state.starts[state.position[_STEP] + 1]:
             state.position[_STEP] += 1
-            last = min(state.position[_STEP] + steps, len(state.starts) - 2)
-            _extend_known(state, log, state.starts[last + 1])
-        key, next_time = int64(accesses[i]) & KEY, int64(next_access[at])
+            last_step = min(state.position[_STEP] + steps, len(state.starts) - 2)
+            _extend_known_accesses(state, log, state.starts[last_step + 1])
+        key, next_time = int64(accesses[i]) & KEY, int64(next_access[index])
         levels[i] = state.state_of[key] == _ABSENT
         if state.state_of[key] != _ABSENT:
-            remove_time(state.times, _ONLY, at)
+            remove_time(state.times, _ONLY, index)
             _install(state, key, next_time)
         elif _make_room(state, log, next_time):
             _install(state, key, next_time)
             state.moves[INSTALLS, 0] += 1
-        state.position[_AT] = at + 1
+        state.position[_INDEX] = index + 1
 
 
 @compiled
-def _extend_known(state: _State, log: Accesses, end: int) -> None:
-    for at in range(state.position[_END], end):
-        key = int64(log[at]) & KEY
+def _extend_known_accesses(state: _State, log: Accesses, end: int) -> None:
+    for index in range(state.position[_END], end):
+        key = int64(log[index]) & KEY
         if state.state_of[key] == _UNKNOWN:
             unlink(state.links, state.lists, _ONLY, key)
             state.state_of[key] = _KNOWN
-            insert_time(state.times, _ONLY, at)
+            insert_time(state.times, _ONLY, index)
     state.position[_END] = end
 
 
@@ -104,7 +104,7 @@ def _install(state: _State, key: int, next_time: int) -> None:
 @compiled
 def _make_room(state: _State, log: Accesses, next_time: int) -> bool:
     """Make a free slot for a key accessed next at `next_time`; return False if that key is to be bypassed."""
-    if state.times.used[_ONLY] + length(state.lists, _ONLY) < state.times.sizes[_ONLY]:
+    if state.times.time_counts[_ONLY] + length(state.lists, _ONLY) < state.times.sizes[_ONLY]:
         return True
     if length(state.lists, _ONLY) > 0:
         victim = tail(state.lists, _ONLY)

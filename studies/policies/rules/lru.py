@@ -18,7 +18,7 @@ from nativekit.records import Ints, Octets
 from nativekit.reference import as_ref
 from studies.compile import entry_point
 from studies.policies.log import KEY, Accesses, Log
-from studies.policies.policy import EVICTIONS, INSTALLS, Levels, Policy, PolicySpec, no_moves
+from studies.policies.policy import EVICTIONS, INSTALLS, Levels, Policy, PolicySpec, zero_moves
 from studies.policies.rules.linked_lists import (
     NONE,
     Links,
@@ -45,7 +45,7 @@ class _Stack(NamedTuple):
 
 
 def make(log: Log, sizes: Sequence[int]) -> Policy:
-    distinct, moves = len(log.keys), no_moves(sizes)
+    distinct, moves = len(log.keys), zero_moves(sizes)
     stack = _Stack(
         np.array(sizes, np.int64),
         *make_lists(distinct, 1),
@@ -64,14 +64,14 @@ def _serve(stack: _Stack, accesses: Accesses, levels: Levels) -> None:
         level = int64(stack.level[key])
         levels[i] = level
         if key != head(stack.lists, _STACK):
-            _to_front(stack, key, level)
+            _move_to_front(stack, key, level)
 
 
 @compiled
-def _to_front(stack: _Stack, key: int, level: int) -> None:
+def _move_to_front(stack: _Stack, key: int, level: int) -> None:
     sizes, links, lists, marks = stack.sizes, stack.links, stack.lists, stack.marks
-    absent = len(sizes)
-    if level < absent:
+    absent_level = len(sizes)
+    if level < absent_level:
         if marks[level] == key:
             marks[level] = previous(links, key)
         unlink(links, lists, _STACK, key)
@@ -79,14 +79,14 @@ def _to_front(stack: _Stack, key: int, level: int) -> None:
     stack.level[key] = 0
     for index in range(level):
         stack.moves[INSTALLS, index] += 1
-        last = marks[index]
-        if last != NONE:
-            stack.level[last] = index + 1
-            marks[index] = previous(links, last)
+        last_key = marks[index]
+        if last_key != NONE:
+            stack.level[last_key] = index + 1
+            marks[index] = previous(links, last_key)
             stack.moves[EVICTIONS, index] += 1
         elif length(lists, _STACK) == sizes[index]:
             marks[index] = tail(lists, _STACK)
-    if length(lists, _STACK) > sizes[absent - 1]:
+    if length(lists, _STACK) > sizes[absent_level - 1]:
         unlink(links, lists, _STACK, tail(lists, _STACK))
 
 

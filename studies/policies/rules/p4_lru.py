@@ -12,7 +12,7 @@ from nativekit.compile import int64
 from nativekit.records import Ints
 from studies.compile import entry_point
 from studies.policies.log import KEY, Accesses, Log
-from studies.policies.policy import EVICTIONS, INSTALLS, Levels, Policy, PolicySpec, no_moves
+from studies.policies.policy import EVICTIONS, INSTALLS, Levels, Policy, PolicySpec, zero_moves
 from studies.policies.rules.sketch import hash_key, to_bucket
 
 PLACES = 3
@@ -21,17 +21,17 @@ _SEED = 16
 
 def make(log: Log, sizes: Sequence[int]) -> Policy:
     """Make as many whole buckets as fit into the size, and at least one."""
-    (size,), moves = sizes, no_moves(sizes)
+    (size,), moves = sizes, zero_moves(sizes)
     buckets = np.full((max(size // PLACES, 1), min(PLACES, size)), -1, np.int32)
     return Policy(partial(_serve, buckets, moves), moves)
 
 
 @entry_point
 def _serve(buckets: NDArray[np.int32], moves: Ints, accesses: Accesses, levels: Levels) -> None:
-    number, places = buckets.shape
+    bucket_count, places = buckets.shape
     for i in range(len(accesses)):
         key = int64(accesses[i]) & KEY
-        bucket = buckets[to_bucket(hash_key(key, _SEED), number)]
+        bucket = buckets[to_bucket(hash_key(key, _SEED), bucket_count)]
         place = int64(0)
         while place < places and bucket[place] != key:
             place += 1

@@ -1,4 +1,4 @@
-"""A set of hot keys selected after each period; new ones are pending until an access brings their value."""
+"""A set of hot keys selected after each period; a new key is pending until an access brings its value."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def empty_set(distinct: int, moves: NDArray[np.int64]) -> PeriodicSet:
 
 
 def periodic_policy(key_set: PeriodicSet, serve: Serve, select: Select) -> Policy:
-    """Return a policy that counts while it serves, and selects from its counts at the end of each period."""
+    """Return a policy that counts accesses, and selects keys by their counts at the end of each period."""
     selected: NDArray[np.integer] = np.zeros(0, np.int64)
 
     def end_period() -> None:

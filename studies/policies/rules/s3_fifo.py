@@ -1,8 +1,8 @@
-"""S3-FIFO (Yang et al., SOSP 2023): a small queue for new keys, a main one, and a ghost of keys that left.
+"""S3-FIFO (Yang et al., SOSP 2023): a small queue for new keys, a main queue, and a ghost of evicted keys.
 
 As in libCacheSim, the small queue has a tenth of the slots, the ghost at most 0.9 keys per slot of the cache,
-a key moves to the main queue if it had two accesses in the small one, and the main queue is CLOCK with
-two-bit counters. Until the first eviction new keys go to the main queue once the small one is full.
+a key moves to the main queue if it had two accesses in the small queue, and the main queue is CLOCK with
+two-bit counters. Until the first eviction new keys go to the main queue once the small queue is full.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from nativekit.records import Ints
 from nativekit.reference import as_ref
 from studies.compile import entry_point
 from studies.policies.log import KEY, Accesses, Log
-from studies.policies.policy import EVICTIONS, INSTALLS, Levels, Policy, PolicySpec, no_moves
+from studies.policies.policy import EVICTIONS, INSTALLS, Levels, Policy, PolicySpec, zero_moves
 from studies.policies.rules.linked_lists import Links, length, make_lists, push, tail, unlink
 
 SMALL, MAIN, GHOST = 0, 1, 2
@@ -41,13 +41,13 @@ class _S3State(NamedTuple):
 
 
 def capacities(size: int) -> tuple[int, int, int]:
-    """Return the slots of the small queue, the main one and the ghost."""
+    """Return the slots of the small queue, the main queue and the ghost."""
     small = max(1, int(SMALL_SHARE * size))
     return small, size - small, int(GHOST_SHARE * size)
 
 
 def make(log: Log, sizes: Sequence[int]) -> Policy:
-    (size,), distinct, moves = sizes, len(log.keys), no_moves(sizes)
+    (size,), distinct, moves = sizes, len(log.keys), zero_moves(sizes)
     state = _S3State(
         *make_lists(distinct, 3),
         np.full(distinct, _ABSENT, np.int8),

@@ -14,7 +14,7 @@ from nativekit.records import Ints
 from nativekit.reference import as_ref
 from studies.compile import entry_point
 from studies.policies.log import KEY, Accesses, Log
-from studies.policies.policy import EVICTIONS, INSTALLS, Levels, Policy, PolicySpec, no_moves
+from studies.policies.policy import EVICTIONS, INSTALLS, Levels, Policy, PolicySpec, zero_moves
 from studies.policies.rules.linked_lists import NONE, Links, length, make_lists, previous, push, tail, unlink
 
 _QUEUE = 0
@@ -32,7 +32,7 @@ class _SieveState(NamedTuple):
 
 
 def make(log: Log, sizes: Sequence[int]) -> Policy:
-    distinct, moves = len(log.keys), no_moves(sizes)
+    distinct, moves = len(log.keys), zero_moves(sizes)
     state = _SieveState(
         *make_lists(distinct, 1),
         np.zeros(distinct, np.int8),

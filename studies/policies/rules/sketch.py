@@ -14,9 +14,11 @@ from nativekit.compile import compiled, int64
 from nativekit.records import Ints, Octets
 
 HASH_BITS = 31
-_STEP = np.uint64(0x9E3779B97F4A7C15)
-_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-_30, _27, _31, _TO_HASH_BITS, _1 = (np.uint64(bits) for bits in (30, 27, 31, 64 - HASH_BITS, 1))
+_GAMMA = np.uint64(0x9E3779B97F4A7C15)
+_FIRST_FACTOR, _SECOND_FACTOR = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_SHIFT_30, _SHIFT_27, _SHIFT_31, _HASH_SHIFT, _ONE = (
+    np.uint64(bits) for bits in (30, 27, 31, 64 - HASH_BITS, 1)
+)
 ROWS = 4
 _COUNTERS_PER_KEY = 4
 ACCESSES_PER_KEY = 10
@@ -38,10 +40,10 @@ def make_sketch(size: int) -> Sketch:
 @compiled
 def hash_key(key: int, seed: int) -> int:
     """Return the topmost 31 bits of SplitMix64 (Steele et al., OOPSLA 2014)."""
-    x = np.uint64(key) + (np.uint64(seed) + _1) * _STEP
-    x = (x ^ (x >> _30)) * _FIRST
-    x = (x ^ (x >> _27)) * _SECOND
-    return int64((x ^ (x >> _31)) >> _TO_HASH_BITS)
+    x = np.uint64(key) + (np.uint64(seed) + _ONE) * _GAMMA
+    x = (x ^ (x >> _SHIFT_30)) * _FIRST_FACTOR
+    x = (x ^ (x >> _SHIFT_27)) * _SECOND_FACTOR
+    return int64((x ^ (x >> _SHIFT_31)) >> _HASH_SHIFT)
 
 
 @compiled
@@ -66,7 +68,9 @@ def count_access(state: Sketch, key: int) -> None:
 @compiled
 def estimate(state: Sketch, key: int) -> int:
     """Return an estimate of a key's recent accesses, at most MAX_COUNT; hash collisions only raise it."""
-    found = int64(MAX_COUNT)
+    lowest_count = int64(MAX_COUNT)
     for row in range(ROWS):
-        found = min(found, int64(state.counters[row, to_bucket(hash_key(key, row), state.counters.shape[1])]))
-    return found
+        lowest_count = min(
+            lowest_count, int64(state.counters[row, to_bucket(hash_key(key, row), state.counters.shape[1])])
+        )
+    return lowest_count

@@ -33,7 +33,7 @@ def key_of(slots: SlotMap, slot: int) -> int:
 
 @compiled
 def assign(slots: SlotMap, slot: int, key: int) -> None:
-    """Give a slot to a key that has none; the key that had the slot loses it."""
+    """Assign a slot to a key that has no slot; the key that had this slot is left without a slot."""
     release(slots, slot)
     slots.key_of[slot] = key
     slots.slot_of[key] = slot

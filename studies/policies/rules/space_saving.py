@@ -1,6 +1,6 @@
 """The top k by SpaceSaving's counts of a period, with two counters for each key that the set may have.
 
-(Metwally, Agrawal and El Abbadi, ICDT 2005.) A key without a counter takes over the lowest one and adds 1.
+(Metwally, Agrawal and El Abbadi, ICDT 2005.) A key without a counter takes over and increments the lowest.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from nativekit.records import Ints
 from nativekit.reference import as_ref
 from studies.compile import entry_point
 from studies.policies.log import KEY, Accesses, Log
-from studies.policies.policy import Levels, Policy, PolicySpec, no_moves
+from studies.policies.policy import Levels, Policy, PolicySpec, zero_moves
 from studies.policies.rules.frequency_lists import (
     FrequencyLists,
     add,
@@ -40,12 +40,12 @@ COUNTERS_PER_KEY = 2
 class _Counters(NamedTuple):
     counts: FrequencyLists
     slots: SlotMap
-    used: Ints  # int64[1]: counters in use
+    used_counters: Ints  # int64[1]: counters in use
 
 
 def make(log: Log, sizes: Sequence[int]) -> Policy:
     """Make the policy: each period begins without counts; among equal counts the smaller key is selected."""
-    (size,), moves = sizes, no_moves(sizes)
+    (size,), moves = sizes, zero_moves(sizes)
     key_set = empty_set(len(log.keys), moves)
     counters = _make_counters(make_slot_map(len(log.keys), COUNTERS_PER_KEY * size))
 
@@ -54,8 +54,8 @@ def make(log: Log, sizes: Sequence[int]) -> Policy:
 
     def select(previous: NDArray[np.integer]) -> NDArray[np.int64]:
         nonlocal counters
-        used = int(counters.used[0])
-        keys, counts = np.empty(used, np.int64), np.empty(used, np.int64)
+        used_counters = int(counters.used_counters[0])
+        keys, counts = np.empty(used_counters, np.int64), np.empty(used_counters, np.int64)
         _read_and_clear(counters, keys, counts)
         counters = _make_counters(counters.slots)
         return rank_by_count(keys, counts)[:size]
@@ -74,16 +74,16 @@ def _serve(key_set: PeriodicSet, counters: _Counters, accesses: Accesses, levels
     for i in range(len(accesses)):
         key = int64(accesses[i]) & KEY
         levels[i] = not hit_or_install(key_set, key)
-        _count(counters, key)
+        _count_access(counters, key)
 
 
 @compiled
-def _count(counters: _Counters, key: int) -> None:
+def _count_access(counters: _Counters, key: int) -> None:
     slot = slot_of(counters.slots, key)
     if slot == NO_SLOT:
-        slot = counters.used[0]
+        slot = counters.used_counters[0]
         if slot < len(counters.slots.key_of):
-            counters.used[0] += 1
+            counters.used_counters[0] += 1
             assign(counters.slots, slot, key)
             add(counters.counts, slot)
             return

@@ -11,7 +11,7 @@ from nativekit.records import Ints
 from nativekit.reference import as_ref
 from studies.compile import entry_point
 from studies.policies.log import KEY, Accesses, Log
-from studies.policies.policy import EVICTIONS, INSTALLS, Levels, Policy, PolicySpec, no_moves
+from studies.policies.policy import EVICTIONS, INSTALLS, Levels, Policy, PolicySpec, zero_moves
 from studies.policies.rules.linked_lists import Links, length, make_lists, push, tail, unlink
 from studies.policies.rules.sketch import Sketch, count_access, estimate, make_sketch
 from studies.policies.rules.slot_map import NO_SLOT, SlotMap, assign, key_of, make_slot_map, slot_of
@@ -28,7 +28,7 @@ class _TinyLfuState(NamedTuple):
 
 
 def make(log: Log, sizes: Sequence[int]) -> Policy:
-    (size,), moves = sizes, no_moves(sizes)
+    (size,), moves = sizes, zero_moves(sizes)
     state = _TinyLfuState(make_sketch(size), *make_lists(size, 1), make_slot_map(len(log.keys), size), moves)
     return Policy(partial(_serve, state), moves)
 

@@ -1,7 +1,7 @@
 """W-TinyLFU: a small LRU window before a segmented LRU with a sketch as admission filter.
 
-(Einziger, Friedman and Manes, ACM ToS 13, 2017.) The window has 1 % of the slots, at least one; of the
-others, 80 % are protected: for keys that were accessed again.
+(Einziger, Friedman and Manes, ACM ToS 13, 2017.) The window has 1 % of the slots, at least one slot. Of the
+other slots, 80 % are protected: they are for keys that were accessed again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from nativekit.records import Ints
 from nativekit.reference import as_ref
 from studies.compile import entry_point
 from studies.policies.log import KEY, Accesses, Log
-from studies.policies.policy import EVICTIONS, INSTALLS, Levels, Policy, PolicySpec, no_moves
+from studies.policies.policy import EVICTIONS, INSTALLS, Levels, Policy, PolicySpec, zero_moves
 from studies.policies.rules.linked_lists import NONE, Links, length, make_lists, push, tail, unlink
 from studies.policies.rules.sketch import Sketch, count_access, estimate, make_sketch
 from studies.policies.rules.slot_map import NO_SLOT, SlotMap, assign, key_of, make_slot_map, release, slot_of
@@ -32,8 +32,8 @@ class _WTinyLfuState(NamedTuple):
     links: Links
     lists: Ints
     capacities: Ints
-    """int64[3]: slots of the window, of the other two segments together, and of the protected one."""
-    slots: SlotMap  # size + 1 slots: one more for the key just admitted, until one is evicted
+    """int64[3]: slots of the window, of the other two segments together, and of the protected segment."""
+    slots: SlotMap  # size + 1 slots: the additional slot is for a key just admitted, until an eviction
     list_of: NDArray[np.int8]  # int8[size + 1]: WINDOW, PROBATION or PROTECTED
     free: Ints  # int64[1]: the free slot
     moves: Ints
@@ -46,7 +46,7 @@ def capacities(size: int) -> tuple[int, int, int]:
 
 def make(log: Log, sizes: Sequence[int]) -> Policy:
     """Make the policy: a key enters the window, and the sketch decides whether it goes on or is evicted."""
-    (size,), moves = sizes, no_moves(sizes)
+    (size,), moves = sizes, zero_moves(sizes)
     state = _WTinyLfuState(
         make_sketch(size),
         *make_lists(size + 1, 3),
@@ -88,9 +88,9 @@ def _promote(state: _WTinyLfuState, slot: int) -> None:
         return
     _put(state, PROTECTED, slot)
     if length(state.lists, PROTECTED) > state.capacities[PROTECTED]:
-        last = tail(state.lists, PROTECTED)
-        unlink(state.links, state.lists, PROTECTED, last)
-        _put(state, PROBATION, last)
+        last_slot = tail(state.lists, PROTECTED)
+        unlink(state.links, state.lists, PROTECTED, last_slot)
+        _put(state, PROBATION, last_slot)
 
 
 @compiled
@@ -101,27 +101,27 @@ def _admit(state: _WTinyLfuState, key: int) -> None:
     _put(state, WINDOW, slot)
     state.moves[INSTALLS, 0] += 1
     if length(state.lists, WINDOW) > state.capacities[WINDOW]:
-        candidate = tail(state.lists, WINDOW)
-        unlink(state.links, state.lists, WINDOW, candidate)
+        candidate_slot = tail(state.lists, WINDOW)
+        unlink(state.links, state.lists, WINDOW, candidate_slot)
         if length(state.lists, PROBATION) + length(state.lists, PROTECTED) < state.capacities[1]:
-            _put(state, PROBATION, candidate)
+            _put(state, PROBATION, candidate_slot)
         else:
-            _contest(state, candidate)
+            _contest(state, candidate_slot)
 
 
 @compiled
-def _contest(state: _WTinyLfuState, candidate: int) -> None:
+def _contest(state: _WTinyLfuState, candidate_slot: int) -> None:
     list_index = PROBATION if tail(state.lists, PROBATION) != NONE else PROTECTED
-    evicted, victim = candidate, tail(state.lists, list_index)
-    if victim != NONE and (
-        estimate(state.sketch, key_of(state.slots, candidate))
-        > estimate(state.sketch, key_of(state.slots, victim))
+    evicted_slot, victim_slot = candidate_slot, tail(state.lists, list_index)
+    if victim_slot != NONE and (
+        estimate(state.sketch, key_of(state.slots, candidate_slot))
+        > estimate(state.sketch, key_of(state.slots, victim_slot))
     ):
-        unlink(state.links, state.lists, list_index, victim)
-        _put(state, PROBATION, candidate)
-        evicted = victim
-    release(state.slots, evicted)
-    state.free[0] = evicted
+        unlink(state.links, state.lists, list_index, victim_slot)
+        _put(state, PROBATION, candidate_slot)
+        evicted_slot = victim_slot
+    release(state.slots, evicted_slot)
+    state.free[0] = evicted_slot
     state.moves[EVICTIONS, 0] += 1
 
 

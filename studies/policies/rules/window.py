@@ -17,20 +17,20 @@ from nativekit.records import Ints
 from nativekit.reference import as_ref
 from studies.compile import entry_point
 from studies.policies.log import KEY, PULL, Accesses, Log
-from studies.policies.policy import Levels, Policy, PolicySpec, no_moves
+from studies.policies.policy import Levels, Policy, PolicySpec, zero_moves
 from studies.policies.rules.periodic_set import PeriodicSet, empty_set, hit_or_install, periodic_policy
 
 _CANDIDATE_WAVES = 2
 
 
 def make(log: Log, sizes: Sequence[int]) -> Policy:
-    """Make the policy: the first period fills the set, each later one exchanges at most a wave of keys."""
-    (size,), moves = sizes, no_moves(sizes)
+    """Make the policy: the first period fills the set, each later period exchanges at most a wave of keys."""
+    (size,), moves = sizes, zero_moves(sizes)
     key_set, counts = empty_set(len(log.keys), moves), np.zeros(len(log.keys), np.int64)
     rates = Rates.none()
-    rule, room = Rule(size), [SLOTS] * LANES
+    rule, free_slots = Rule(size), [SLOTS] * LANES
 
-    def positions(keys: Sequence[int]) -> NDArray[np.int64]:
+    def positions_of(keys: Sequence[int]) -> NDArray[np.int64]:
         return np.searchsorted(log.keys, np.array(keys, np.uint64))
 
     def select(hot: NDArray[np.integer]) -> NDArray[np.integer]:
@@ -39,10 +39,10 @@ def make(log: Log, sizes: Sequence[int]) -> Policy:
         # `log.keys` is ascending, so ascending positions give ascending keys.
         candidates = np.sort(np.append(hot, cold))
         rates = smoothed(rates, Rates(log.keys[candidates], counts[candidates].astype(np.float64)))
-        change = choose(rates, log.keys[hot], rule, room)
+        change = choose(rates, log.keys[hot], rule, free_slots)
         counts[:] = 0
         return np.append(
-            np.setdiff1d(hot, positions(change.leaving), assume_unique=True), positions(change.arriving)
+            np.setdiff1d(hot, positions_of(change.leaving), assume_unique=True), positions_of(change.arriving)
         )
 
     return periodic_policy(key_set, partial(_serve, key_set, counts), select)

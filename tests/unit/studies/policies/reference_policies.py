@@ -287,7 +287,7 @@ class Window(PeriodicSet):
 class Fixed(ReferenceCache):
     def __init__(self, log: Log, size: int) -> None:
         super().__init__(size)
-        counts = Counter(log.accesses[: log.split].tolist())
+        counts = Counter(log.accesses[: log.training_accesses].tolist())
         self.set = {key for _, key in sorted((-count, key) for key, count in counts.items())[:size]}
 
     def serve(self, key: int) -> bool:
@@ -299,8 +299,8 @@ class Optimum(ReferenceCache):
 
     def __init__(self, log: Log, size: int) -> None:
         super().__init__(size)
-        self.coming = log.accesses[log.split :].tolist()
-        seen = set(log.accesses[: log.split].tolist())
+        self.coming = log.accesses[log.training_accesses :].tolist()
+        seen = set(log.accesses[: log.training_accesses].tolist())
         self.at = 0
         self.cached = set([key for key in OrderedDict.fromkeys(self.coming) if key in seen][:size])
 

@@ -43,7 +43,9 @@ def test_a_half_life_is_found_again(tmp_path: Path, steps: int) -> None:
 
 def test_at_a_shift_half_of_the_hottest_change(tmp_path: Path) -> None:
     log, _ = written(replace(WITHOUT_DRIFT, shift_at=1_000), tmp_path)
-    halves = [np.bincount(part, minlength=len(log.keys)) for part in np.split(log.accesses, [log.split])]
+    halves = [
+        np.bincount(part, minlength=len(log.keys)) for part in np.split(log.accesses, [log.training_accesses])
+    ]
     top = [set(np.argsort(-counts)[:100].tolist()) for counts in halves]
     assert 0.35 < len(top[0] & top[1]) / 100 < 0.65
     assert sorted(halves[0])[-50:] == pytest.approx(sorted(halves[1])[-50:], rel=0.5)

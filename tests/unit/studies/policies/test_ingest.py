@@ -49,7 +49,7 @@ def test_rows_of_any_order_become_steps_in_the_order_of_time(
         frame.write_parquet(log)
     found = prepared(log)
     assert steps_of(found) == [[5, 9, big], [9], [5], [1]]
-    assert (found.keys.tolist(), found.training_steps, found.split) == ([1, 5, 9, big], 2, 4)
+    assert (found.keys.tolist(), found.training_steps, found.training_accesses) == ([1, 5, 9, big], 2, 4)
 
 
 def test_logs_of_several_servers_are_one(tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ from tests.unit.studies.policies.test_rules import SIZES, random_log, replayed
 
 def best(log: Log, size: int) -> int:
     """Return the largest number of scored hits of any policy that installs keys with an access only."""
-    coming = log.accesses[log.split :].tolist()
-    seen = sorted(set(log.accesses[: log.split].tolist()))
+    coming = log.accesses[log.training_accesses :].tolist()
+    seen = sorted(set(log.accesses[: log.training_accesses].tolist()))
 
     @cache
     def max_hits(at: int, cached: frozenset[int]) -> int:

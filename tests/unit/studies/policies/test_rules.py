@@ -63,8 +63,8 @@ def test_hits_and_moves_equal_the_reference(name: str, seed: int) -> None:
 def test_random_keys_are_as_many_as_are_kept_and_were_seen() -> None:
     log = random_log(1)
     levels, moves = replayed(log, "random", SIZES, 9)
-    seen = set(log.accesses[: log.split].tolist())
-    scored = log.accesses[log.split :].tolist()
+    seen = set(log.accesses[: log.training_accesses].tolist())
+    scored = log.accesses[log.training_accesses :].tolist()
     for number, size in enumerate(SIZES):
         hit = {key for key, level in zip(scored, levels, strict=True) if level <= number}
         missed = {key for key, level in zip(scored, levels, strict=True) if level > number}
@@ -79,7 +79,11 @@ def test_random_keys_are_no_hotter_than_others() -> None:
     log = make_log([[key for key in range(1_000) if step % (1 + key // 100) == 0] for step in range(40)])
     order = np.argsort(-log.counts, kind="stable")[:100]
     levels, _ = replayed(log, "random", (300,), 9)
-    selected = {int(key) for key, level in zip(log.accesses[log.split :], levels, strict=True) if level == 0}
+    selected = {
+        int(key)
+        for key, level in zip(log.accesses[log.training_accesses :], levels, strict=True)
+        if level == 0
+    }
     assert 15 <= len(selected & set(order.tolist())) <= 45  # 30 expected; five standard deviations are 22
 
 
