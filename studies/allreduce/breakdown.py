@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from simulator.dense.measure import Reduced
-from studies.allreduce.point import DELAY_US, SWITCH_US, Reduce
+from studies.allreduce.point import DELAY_US, SWITCH_US, AllReducePoint
 from studies.allreduce.schemes import scheme_of
 
 PARTS = ("values", "headers", "filling up", "a round trip", "the window", "hosts", "retransmissions")
@@ -25,7 +25,7 @@ LINK_PARTS = PARTS[:5]
 ONE_WAY_S = (2 * DELAY_US + SWITCH_US) / 1e6
 
 
-def parts_of(point: Reduce, runs: Mapping[str, Reduced]) -> dict[str, float]:
+def parts_of(point: AllReducePoint, runs: Mapping[str, Reduced]) -> dict[str, float]:
     """Return the seconds of each part, from the runs of `studies.allreduce.plan.breakdown_points`."""
     ideal, latency, hosts, loss = (runs[name] for name in ("no-latency", "latency", "host-costs", "loss"))
     delay_s = latency.seconds - ideal.seconds
@@ -42,6 +42,6 @@ def parts_of(point: Reduce, runs: Mapping[str, Reduced]) -> dict[str, float]:
     return dict(zip(PARTS, seconds, strict=True))
 
 
-def round_trip_s(point: Reduce) -> float:
+def round_trip_s(point: AllReducePoint) -> float:
     is_answered_by_switch = scheme_of(point.scheme).subject.design.has_services
     return ONE_WAY_S if is_answered_by_switch else 2 * ONE_WAY_S

@@ -26,7 +26,7 @@ from studies.allreduce.plan import (
     sharing_points,
     trainings,
 )
-from studies.allreduce.point import Point, PointResult, Reduce, Share, run_point, task_of
+from studies.allreduce.point import AllReducePoint, Point, PointResult, SharingPoint, run_point, task_of
 from studies.allreduce.schemes import SCHEMES, WITH_PUBLISHED_TIMERS, Scheme
 from studies.allreduce.training_result import TrainingResult
 
@@ -60,7 +60,7 @@ class Limit(Strict):
     whole_ms: float
 
 
-class Octets(Strict):
+class LinkBytes(Strict):
     """Frame bytes per value on every link."""
 
     scheme: str
@@ -127,7 +127,7 @@ class Numbers(Strict):
     goodput_by_loss: list[Line]
     goodput_by_taken: list[Line]
     ms_by_length: list[Line]
-    octets: list[Octets]
+    octets: list[LinkBytes]
     limits: list[Limit]
     memory: list[Memory]
     training: list[TrainingRow]
@@ -189,7 +189,7 @@ def numbers_of(plan: Plan, results: Results) -> Numbers:
             for scheme, gbit in curves
         ],
         octets=[
-            _octets(scheme, result_of(each))
+            _link_bytes(scheme, result_of(each))
             for scheme in SCHEMES
             for each in points_by_size(plan, scheme, GBITS[0])
         ],
@@ -211,7 +211,7 @@ ResultLookup = Callable[[Point], Reduced]
 
 
 def _line(
-    scheme: Scheme, gbit: float, points: Sequence[Reduce], x_field: str, result_of: ResultLookup
+    scheme: Scheme, gbit: float, points: Sequence[AllReducePoint], x_field: str, result_of: ResultLookup
 ) -> Line:
     return Line(
         scheme=scheme.name, gbit=gbit,
@@ -221,7 +221,7 @@ def _line(
 
 
 def _loss_line(
-    scheme: Scheme, gbit: float, points: Sequence[Sequence[Reduce]], result_of: ResultLookup
+    scheme: Scheme, gbit: float, points: Sequence[Sequence[AllReducePoint]], result_of: ResultLookup
 ) -> Line:
     rates = [sorted(result_of(each).values_per_s for each in seeds) for seeds in points]
     return Line(
@@ -233,15 +233,17 @@ def _loss_line(
     )  # fmt: skip
 
 
-def _octets(scheme: Scheme, result: Reduced) -> Octets:
-    return Octets(
+def _link_bytes(scheme: Scheme, result: Reduced) -> LinkBytes:
+    return LinkBytes(
         scheme=scheme.name, workers=result.workers, servers=result.servers, chunk_size=result.chunk_size,
         worker_up=result.worker_up, worker_down=result.worker_down,
         server_up=result.server_up, server_down=result.server_down,
     )  # fmt: skip
 
 
-def _limit(scheme: Scheme, gbit: float, points: Mapping[str, Reduce], result_of: ResultLookup) -> Limit:
+def _limit(
+    scheme: Scheme, gbit: float, points: Mapping[str, AllReducePoint], result_of: ResultLookup
+) -> Limit:
     runs = {name: result_of(point) for name, point in points.items()}
     latency_run, parts = runs["latency"], parts_of(points["latency"], runs)
     return Limit(
@@ -272,7 +274,7 @@ def _training_rows(plan: Plan, question: str, results: Results) -> list[Training
     ]  # fmt: skip
 
 
-def _jobs_row(question: str, row: Sequence[Share], results: Results) -> JobsRow:
+def _jobs_row(question: str, row: Sequence[SharingPoint], results: Results) -> JobsRow:
     row_results = [results[point.name] for point in row]
     shared_results = [each for each in row_results if isinstance(each, Shared)]
     return JobsRow(

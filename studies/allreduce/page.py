@@ -79,8 +79,8 @@ def goodput_table(title: str, lines: Sequence[Line], unit: str = "") -> Table:
     return Table(title, ("", *head), rows)
 
 
-def _three_digits(number: float) -> str:
-    return f"{float(f'{number:.3g}'):,g}"
+def _three_digits(value: float) -> str:
+    return f"{float(f'{value:.3g}'):,g}"
 
 
 def jobs_tables(numbers: Numbers) -> Iterator[Table]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from foundation.designs import hotset
-from studies.allreduce.point import Point, Reduce, Share, Train
+from studies.allreduce.point import AllReducePoint, Point, SharingPoint, TrainingPoint
 from studies.allreduce.schemes import SCHEMES, WITH_PUBLISHED_TIMERS, Scheme, SwitchMemory
 from studies.allreduce.training import ARMS
 from studies.dense.catalogue import Model, open_model
@@ -53,28 +53,28 @@ FULL = Plan(
 QUICK = Plan((2, 8, 32), 100_000, (1_000, 10_000, 100_000), 1, 40, (1, 4), 40_000, None)
 
 
-def make_base_point(plan: Plan, scheme: Scheme, gbit: float) -> Reduce:
-    return Reduce(
+def make_base_point(plan: Plan, scheme: Scheme, gbit: float) -> AllReducePoint:
+    return AllReducePoint(
         scheme=scheme.name, gbit=gbit, workers=BASE_WORKERS, values=plan.values,
         chunk_size=scheme.subject.chunk_size,
     )  # fmt: skip
 
 
-def _change_point(point: Reduce, **changes: object) -> Reduce:
+def _change_point(point: AllReducePoint, **changes: object) -> AllReducePoint:
     return point.model_copy(update=changes)
 
 
-def points_by_workers(plan: Plan, scheme: Scheme, gbit: float) -> list[Reduce]:
+def points_by_workers(plan: Plan, scheme: Scheme, gbit: float) -> list[AllReducePoint]:
     return [_change_point(make_base_point(plan, scheme, gbit), workers=workers) for workers in plan.workers]
 
 
-def points_by_size(plan: Plan, scheme: Scheme, gbit: float) -> list[Reduce]:
+def points_by_size(plan: Plan, scheme: Scheme, gbit: float) -> list[AllReducePoint]:
     smallest, largest = scheme.subject.chunk_sizes
     sizes = [size for size in SIZES if smallest < largest] or [largest]
     return [_change_point(make_base_point(plan, scheme, gbit), chunk_size=size) for size in sizes]
 
 
-def points_by_loss(plan: Plan, scheme: Scheme, gbit: float) -> list[list[Reduce]]:
+def points_by_loss(plan: Plan, scheme: Scheme, gbit: float) -> list[list[AllReducePoint]]:
     """Return all-reduces by share of lost frames, one for each seed; checked schemes have one seed."""
     seeds = range(1, (1 if scheme.is_checked else plan.seeds) + 1)
     return [
@@ -86,7 +86,7 @@ def points_by_loss(plan: Plan, scheme: Scheme, gbit: float) -> list[list[Reduce]
     ]
 
 
-def points_by_occupied_share(plan: Plan, scheme: Scheme, gbit: float) -> dict[float, Reduce]:
+def points_by_occupied_share(plan: Plan, scheme: Scheme, gbit: float) -> dict[float, AllReducePoint]:
     """Return all-reduces with another job at the switch, by that job's share of its memory.
 
     Schemes without switch memory have the same all-reduce for all shares; schemes that require memory have
@@ -101,11 +101,11 @@ def points_by_occupied_share(plan: Plan, scheme: Scheme, gbit: float) -> dict[fl
     return {share: _change_point(base_point, occupied=share) for share in shares}
 
 
-def points_by_length(plan: Plan, scheme: Scheme, gbit: float) -> list[Reduce]:
+def points_by_length(plan: Plan, scheme: Scheme, gbit: float) -> list[AllReducePoint]:
     return [_change_point(make_base_point(plan, scheme, gbit), values=values) for values in plan.lengths]
 
 
-def breakdown_points(plan: Plan, scheme: Scheme, gbit: float) -> dict[str, Reduce]:
+def breakdown_points(plan: Plan, scheme: Scheme, gbit: float) -> dict[str, AllReducePoint]:
     latency = make_base_point(plan, scheme, gbit)
     with_hosts = _change_point(latency, hosts="measured")
     runs = (
@@ -121,7 +121,7 @@ def model_of(plan: Plan) -> Model | None:
     return None if plan.model is None else open_model(plan.model)
 
 
-def model_points(plan: Plan, scheme: Scheme, gbit: float) -> list[Reduce]:
+def model_points(plan: Plan, scheme: Scheme, gbit: float) -> list[AllReducePoint]:
     model = model_of(plan)
     if model is None or scheme.is_checked:
         return []
@@ -131,12 +131,12 @@ def model_points(plan: Plan, scheme: Scheme, gbit: float) -> list[Reduce]:
     return [_change_point(make_base_point(plan, scheme, gbit), values=values, workers=LAYER_WORKERS)]
 
 
-def trainings(plan: Plan) -> dict[str, list[Train]]:
+def trainings(plan: Plan) -> dict[str, list[TrainingPoint]]:
     def points(
         gbit: float, hosts: str = "ideal", compute_us: float = 0.0, straggler: float = 1.0
-    ) -> list[Train]:
+    ) -> list[TrainingPoint]:
         return [
-            Train.model_validate(
+            TrainingPoint.model_validate(
                 {
                     "arm": arm, "gbit": gbit, "workers": BASE_WORKERS, "servers": TRAINING_SERVERS,
                     "steps": plan.steps, "hosts": hosts, "compute_us": compute_us, "straggler": straggler,
@@ -156,14 +156,14 @@ def trainings(plan: Plan) -> dict[str, list[Train]]:
     }
 
 
-def sharing_points(plan: Plan) -> dict[str, list[list[Share]]]:
+def sharing_points(plan: Plan) -> dict[str, list[list[SharingPoint]]]:
     """Return rows of points by the resource that jobs share; a row has a point for each number of jobs."""
     schemes = {each.name: each.memory for each in SCHEMES if not each.is_checked}
     schemes[hotset.NAME] = SwitchMemory.OPTIONAL
 
-    def row(scheme: str, **resource: object) -> list[Share]:
+    def row(scheme: str, **resource: object) -> list[SharingPoint]:
         return [
-            Share.model_validate(
+            SharingPoint.model_validate(
                 {
                     "scheme": scheme, "gbit": SHARING_GBIT, "jobs": jobs, "workers": SHARING_WORKERS,
                     "values": plan.shared_values // (VECTOR_FACTOR if scheme == hotset.NAME else 1),
@@ -193,10 +193,10 @@ def points_of(plan: Plan) -> list[Point]:
     return sorted(unique.values(), key=lambda point: -point.cost)
 
 
-def _reduction_points(plan: Plan) -> Iterator[Reduce]:
+def _reduction_points(plan: Plan) -> Iterator[AllReducePoint]:
     for scheme in SCHEMES:
         for gbit in GBITS:
-            points: tuple[Iterable[Reduce], ...] = (
+            points: tuple[Iterable[AllReducePoint], ...] = (
                 points_by_workers(plan, scheme, gbit), points_by_size(plan, scheme, gbit),
                 *points_by_loss(plan, scheme, gbit),
                 points_by_occupied_share(plan, scheme, gbit).values(), points_by_length(plan, scheme, gbit),

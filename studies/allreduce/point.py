@@ -30,7 +30,7 @@ DELAY_US, SWITCH_US, SWITCH_MPPS, QUEUE_KB = 1.0, 1.0, 1_000.0, 1_024.0
 """One-way delay of a cable, delay and rate of the dedicated switch, size of the queue before a cable."""
 
 
-class Reduce(Strict):
+class AllReducePoint(Strict):
     kind: Literal["reduce"] = "reduce"
     scheme: str
     gbit: float
@@ -84,7 +84,7 @@ class Reduce(Strict):
         )  # fmt: skip
 
 
-class Train(Training):
+class TrainingPoint(Training):
     kind: Literal["train"] = "train"
     hosts: Literal["ideal", "measured"] = "ideal"
 
@@ -113,7 +113,7 @@ class Train(Training):
         return train(self, self.network, host_costs(self.hosts))
 
 
-class Share(Strict):
+class SharingPoint(Strict):
     """Jobs that share a switch; each adds up a vector, or pushes to a hot set."""
 
     kind: Literal["share"] = "share"
@@ -163,7 +163,7 @@ class Share(Strict):
         return share(scheme.subject, scheme.server_count(self.workers), *arguments)
 
 
-Point = Reduce | Train | Share
+Point = AllReducePoint | TrainingPoint | SharingPoint
 _POINT: TypeAdapter[Point] = TypeAdapter(Point)
 
 
@@ -195,8 +195,8 @@ def task_of(point: Point, folder: Path) -> Task:
 def fingerprint(point: Point) -> str:
     settings = (point, point.network, host_costs(point.hosts))
     code = digest(point.design.program, point.modules)
-    text = " ".join([code, *(each.model_dump_json() for each in settings)])
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    hash_input = " ".join([code, *(each.model_dump_json() for each in settings)])
+    return hashlib.sha256(hash_input.encode()).hexdigest()[:16]
 
 
 @cache

@@ -89,9 +89,9 @@ def train(job: Training, network: Network, costs: Costs, shape: Shape = R1) -> T
 def restrict_to_hot_keys(trace: Trace, size: int) -> Trace:
     assert trace.samples is not None
     updates = np.bincount(trace.position, minlength=trace.space.size)
-    hot = np.sort(np.argsort(-updates, kind="stable")[: min(size, np.count_nonzero(updates))])
+    hot_positions = np.sort(np.argsort(-updates, kind="stable")[: min(size, np.count_nonzero(updates))])
     new_position = np.full(trace.space.size, -1)
-    new_position[hot] = np.arange(len(hot))
+    new_position[hot_positions] = np.arange(len(hot_positions))
     positions = new_position[trace.position]
     is_hot = positions >= 0
     # The number of hot positions before each position of the trace.
@@ -104,7 +104,7 @@ def restrict_to_hot_keys(trace: Trace, size: int) -> Trace:
     column = hot_before[access_of_entry] - hot_before[starts[batch_of_entry]]
     return replace(
         trace,
-        space=KeySpace(len(hot)),
+        space=KeySpace(len(hot_positions)),
         key_start=hot_before[starts],
         position=positions[is_hot].astype(np.uint32),
         samples=Samples(

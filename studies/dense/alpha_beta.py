@@ -69,7 +69,7 @@ class ScheduleTiming:
     schedule: Schedule
     sizes: NDArray[np.int64]
     """[b]: bytes of each buffer."""
-    ready: NDArray[np.float64]
+    ready_times: NDArray[np.float64]
     start_times: NDArray[np.float64]
     end_times: NDArray[np.float64]
     """[b]: end of each buffer's all-reduce."""
@@ -80,17 +80,19 @@ class ScheduleTiming:
 
 
 def simulate(layers: Layers, network: AlphaBetaModel, schedule: Schedule) -> ScheduleTiming:
-    sizes, ready = buffers(layers, schedule)
+    sizes, ready_times = buffers(layers, schedule)
     start_times, end_times = np.zeros(len(sizes)), np.zeros(len(sizes))
-    _simulate(ready, sizes.astype(np.float64), schedule.at_once, constants(network), start_times, end_times)
-    return ScheduleTiming(schedule, sizes, ready, start_times, end_times)
+    _simulate(
+        ready_times, sizes.astype(np.float64), schedule.at_once, constants(network), start_times, end_times
+    )
+    return ScheduleTiming(schedule, sizes, ready_times, start_times, end_times)
 
 
 def buffers(layers: Layers, schedule: Schedule) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return the bytes[b] of a schedule's buffers and the times[b] in µs at which they are ready."""
-    sizes, ready = layers.gradients()
+    sizes, ready_times = layers.gradients()
     last_gradients = np.array(schedule.last_gradients)
-    return np.diff(np.cumsum(sizes)[last_gradients], prepend=0), ready[last_gradients]
+    return np.diff(np.cumsum(sizes)[last_gradients], prepend=0), ready_times[last_gradients]
 
 
 class Constants(NamedTuple):
@@ -105,18 +107,23 @@ def constants(network: AlphaBetaModel) -> Constants:
 
 @entry_point
 def _simulate(
-    ready: Values, sizes: Values, at_once: int, network: Constants, start_times: Values, end_times: Values
+    ready_times: Values,
+    sizes: Values,
+    at_once: int,
+    network: Constants,
+    start_times: Values,
+    end_times: Values,
 ) -> None:
     under_way, work, active_count = np.zeros(at_once, np.int64), np.zeros((at_once, 2)), 0
     now = 0.0
-    for buffer in range(len(ready)):
+    for buffer in range(len(ready_times)):
         now, active_count = admit(
             work,
             under_way,
             active_count,
             at_once,
             now,
-            ready[buffer],
+            ready_times[buffer],
             network,
             end_times,
             buffer,
@@ -128,16 +135,16 @@ def _simulate(
 
 @compiled
 def admit(
-    work: Values, under_way: Ints, active_count: int, at_once: int, now: float, ready: float,
+    work: Values, under_way: Ints, active_count: int, at_once: int, now: float, ready_time: float,
     network: Constants, end_times: Values, buffer: int, size: float,
 ) -> tuple[float, int]:  # fmt: skip
     """Start a buffer once it is ready and there is room; return its start and the number under way."""
-    while now < ready or active_count == at_once:
+    while now < ready_time or active_count == at_once:
         if active_count == 0:
-            now = ready
+            now = ready_time
             break
         now, active_count = advance(
-            work, under_way, active_count, now, ready, active_count == at_once, network, end_times
+            work, under_way, active_count, now, ready_time, active_count == at_once, network, end_times
         )
     work[active_count, STARTUP], work[active_count, BYTES], under_way[active_count] = (
         network.alpha_us,

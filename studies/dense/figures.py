@@ -67,14 +67,18 @@ def scaling_by_workers(models: Sequence[Model], network: Network, fusion: Fusion
     panels = []
     for model in models:
         lines = []
-        for number, aggregation in enumerate(AGGREGATIONS):
+        for index, aggregation in enumerate(AGGREGATIONS):
             update = {"aggregation": aggregation}
             factors = [
-                float(scaling_factor(model, network.model_copy(update={**update, "workers": n}), fusion))
-                for n in WORKERS
+                float(
+                    scaling_factor(
+                        model, network.model_copy(update={**update, "workers": worker_count}), fusion
+                    )
+                )
+                for worker_count in WORKERS
             ]
             x, name = np.array(WORKERS, dtype=np.float64), AGGREGATION_TITLES[aggregation]
-            lines.append(Series(name, x, np.array(factors), colour_of(name, number), dash=number % 4))
+            lines.append(Series(name, x, np.array(factors), colour_of(name, index), dash=index % 4))
         panels.append(Panel(model.label, lines))
     return Figure(
         "scaling-by-workers",
@@ -114,10 +118,10 @@ def _panel_title(schedule: Schedule, model: Model, network: AlphaBetaModel) -> s
 
 def _spans(model: Model, network: AlphaBetaModel, schedule: Schedule) -> list[Series]:
     timing = simulate(model.layers, network, schedule)
-    _, ready = model.layers.gradients()
-    starts = np.concatenate(([0.0], ready[:-1]))
+    _, ready_times = model.layers.gradients()
+    starts = np.concatenate(([0.0], ready_times[:-1]))
     lanes = [f"all-reduce {lane + 1}" for lane in _lanes(timing.start_times, timing.end_times)]
-    rows = [("backward", *span) for span in zip(starts, ready, strict=True)]
+    rows = [("backward", *span) for span in zip(starts, ready_times, strict=True)]
     rows += zip(lanes, timing.start_times, timing.end_times, strict=True)
     stripes: tuple[list[tuple[str, float, float]], list[tuple[str, float, float]]] = ([], [])
     count = Counter[str]()

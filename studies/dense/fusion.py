@@ -28,8 +28,8 @@ class Fusion(Strict):
         if self.cycle_us is not None:
             bounds.append(f"{self.cycle_us / 1e3:g} ms of backward")
         if self.max_bytes is not None:
-            first = f" (the first: {self.first_bytes / MIB:g})" if self.first_bytes is not None else ""
-            bounds.append(f"{self.max_bytes / MIB:g} MiB{first}")
+            first_bound = f" (the first: {self.first_bytes / MIB:g})" if self.first_bytes is not None else ""
+            bounds.append(f"{self.max_bytes / MIB:g} MiB{first_bound}")
         return f"sent at {' or '.join(bounds)}" if bounds else "one, at the end of backward"
 
 

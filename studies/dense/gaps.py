@@ -46,16 +46,20 @@ def random_models(models: int, seed: int) -> Iterator[Layers]:
     """Yield models of 2 to 12 layers of 1 kB to 50 MB and 10 µs to 20 ms, drawn log-uniformly."""
     random = np.random.default_rng(seed)
     for _ in range(models):
-        n = int(random.integers(2, MAX_LAYERS + 1))
-        sizes = np.rint(_log_uniform(random, n, _BYTES)).astype(np.int64)
-        yield Layers(tuple(f"layer{i}" for i in range(n)), sizes, _log_uniform(random, n, _BACKWARD_US))
+        layer_count = int(random.integers(2, MAX_LAYERS + 1))
+        sizes = np.rint(_log_uniform(random, layer_count, _BYTES)).astype(np.int64)
+        yield Layers(
+            tuple(f"layer{i}" for i in range(layer_count)),
+            sizes,
+            _log_uniform(random, layer_count, _BACKWARD_US),
+        )
 
 
 def _log_uniform(
-    random: Generator, n: int, bounds: tuple[float, float]
+    random: Generator, count: int, bounds: tuple[float, float]
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     low, high = bounds
-    return np.exp(random.uniform(np.log(low), np.log(high), n))
+    return np.exp(random.uniform(np.log(low), np.log(high), count))
 
 
 def gaps_of(layers: Layers, network: AlphaBetaModel) -> Mapping[str, float]:

@@ -52,8 +52,8 @@ class Layers:
         return self.sizes[::-1], np.cumsum(self.backward_us[::-1])
 
     def gradients(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        sizes, ready = self.in_send_order()
-        return sizes[sizes > 0], ready[sizes > 0]
+        sizes, ready_times = self.in_send_order()
+        return sizes[sizes > 0], ready_times[sizes > 0]
 
     def scale_times(self, factor: float) -> Layers:
         forward = None if self.forward_us is None else factor * self.forward_us

@@ -29,7 +29,7 @@ AGGREGATION_TITLES: dict[Aggregation, str] = {
 }
 MIN_GBIT, MAX_GBIT = 1.0, 400.0
 MIN_COMPRESSION, MAX_COMPRESSION = 1.0, 100.0
-Share = Annotated[float, Field(gt=0, le=1)]
+PositiveShare = Annotated[float, Field(gt=0, le=1)]
 
 
 class Network(Strict):
@@ -39,7 +39,7 @@ class Network(Strict):
     gbit: float = Field(default=100.0, ge=0.001, le=100_000)
     compression: float = Field(default=1.0, ge=1, le=10_000)
     """Compression ratio; compressing takes no time, and additions are of uncompressed gradients."""
-    utilisation: Share | tuple[tuple[float, Share], ...] = 1.0
+    utilisation: PositiveShare | tuple[tuple[float, PositiveShare], ...] = 1.0
     """Achieved share of the bandwidth, or a curve of (Gbit/s, share), interpolated linearly and clamped."""
     aggregation: Aggregation = "ring"
     servers: int | None = Field(default=None, ge=1, le=100_000)

@@ -66,9 +66,9 @@ def simulate_rings(
     """
     if not MIN_LINK_GBIT <= gbit <= MAX_LINK_GBIT:
         raise DenseError(f"expected links of {MIN_LINK_GBIT:g} to {MAX_LINK_GBIT:g} Gbit/s, got {gbit:g}")
-    parts = np.ceil(sizes / (workers * compression)).astype(np.int64)
+    part_bytes = np.ceil(sizes / (workers * compression)).astype(np.int64)
     add_us = addition_us(sizes / workers) * includes_additions
-    ring_state = _make_rings(parts, add_us, ready_us, workers, gbit, delay_us)
+    ring_state = _make_rings(part_bytes, add_us, ready_us, workers, gbit, delay_us)
     run_rings(ring_state, PAYLOAD, round(startup_us * 1e3), at_once)
     links = (ring_state.up, ring_state.down)
     return RingResult(
@@ -80,11 +80,16 @@ def simulate_rings(
 
 
 def _make_rings(
-    parts: NDArray[np.int64], add_us: Values, ready_us: Values, workers: int, gbit: float, delay_us: float
+    part_bytes: NDArray[np.int64],
+    add_us: Values,
+    ready_us: Values,
+    workers: int,
+    gbit: float,
+    delay_us: float,
 ) -> Rings:
     link_settings = LinkSettings(rate_mbit=gbit * 1e3, delay_us=delay_us, queue_kb=_QUEUE_KB)
     frames_in_flight = 16 + int(2 * delay_us * gbit * 1e3 / 8 / MTU)
-    frame_count, buffers = workers * frames_in_flight, len(parts)
+    frame_count, buffers = workers * frames_in_flight, len(part_bytes)
     header = records(1, WORLD_HEADER)[0]
     header.free = frame_count
     shape = (buffers, workers)
@@ -96,7 +101,7 @@ def _make_rings(
         up=links_of(link_settings, workers),
         down=links_of(link_settings, workers),
         ready_times=np.rint(ready_us * 1e3).astype(np.int64),
-        parts=parts,
+        part_bytes=part_bytes,
         add_times=np.rint(add_us * 1e3).astype(np.int64),
         **{
             name: np.zeros(shape, np.int64)
@@ -129,21 +134,26 @@ def compare_with_formula(
     model: Model, network: Network, fusion: Fusion, workers: Sequence[int] = WORKERS,
     step: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[FormulaComparison]:  # fmt: skip
-    sizes, ready = fuse(model.layers, fusion)
+    sizes, ready_times = fuse(model.layers, fusion)
     comparisons = []
     for done, worker_count in enumerate(workers):
         step(done, len(workers))
         ring = network.model_copy(update={"workers": worker_count, "aggregation": "ring", "utilisation": 1.0})
         result = simulate_rings(
-            sizes, ready, worker_count, network.gbit, network.startup_us, compression=network.compression
+            sizes,
+            ready_times,
+            worker_count,
+            network.gbit,
+            network.startup_us,
+            compression=network.compression,
         )
         comparisons.append(
             FormulaComparison(
                 model=model.label,
                 workers=worker_count,
-                formula_ms=_formula_ms(sizes, ready, ring),
+                formula_ms=_formula_ms(sizes, ready_times, ring),
                 with_headers_ms=_formula_ms(
-                    sizes, ready, ring.model_copy(update={"utilisation": GOODPUT_SHARE})
+                    sizes, ready_times, ring.model_copy(update={"utilisation": GOODPUT_SHARE})
                 ),
                 packets_ms=result.end_us / 1e3,
                 frames=result.frames,
@@ -181,7 +191,13 @@ def compare_with_model(
     for schedule in schedules:
         timing = simulate(model.layers, network, schedule)
         result = simulate_rings(
-            timing.sizes, timing.ready, NODES, gbit, startup_us, schedule.at_once, includes_additions=False
+            timing.sizes,
+            timing.ready_times,
+            NODES,
+            gbit,
+            startup_us,
+            schedule.at_once,
+            includes_additions=False,
         )
         comparisons.append(ModelComparison(schedule, timing.end_us / 1e3, result.end_us / 1e3))
     return comparisons

@@ -32,7 +32,7 @@ class Rings(NamedTuple):
     up: Any  # LINK[n]: links from hosts to the switch
     down: Any  # LINK[n]: links from the switch to hosts
     ready_times: Any  # int64[b]: time at which each host has a buffer's gradients
-    parts: Any  # int64[b]: bytes sent in a step
+    part_bytes: Any  # int64[b]: bytes sent in a step
     add_times: Any  # int64[b]: time to add one part
     due_frames: Any  # int64[b, n]: frames that each host may send by now, in all steps so far
     sent_frames: Any  # int64[b, n]: frames sent
@@ -47,7 +47,7 @@ class Rings(NamedTuple):
 
 @entry_point
 def run_rings(rings: Any, payload: int, startup: int, at_once: int) -> None:
-    """Run until all buffers are reduced; `startup` ns precede each step's message."""
+    """Run until all buffers are reduced; each step's message is delayed by `startup` ns."""
     header, heap = rings.header, rings.heap
     for b in range(len(rings.ready_times)):
         for h in range(len(rings.up)):
@@ -60,7 +60,7 @@ def run_rings(rings: Any, payload: int, startup: int, at_once: int) -> None:
         if kind == READY:
             _begin_buffers(rings, h, now, startup, at_once)
         elif kind == DUE:
-            rings.due_frames[f, h] += _frames_of_step(rings, f, payload)
+            rings.due_frames[f, h] += _count_frames_per_step(rings, f, payload)
             if not rings.is_sending[h]:
                 _send_frame(rings, h, now, payload)
         elif kind == FREE:
@@ -75,8 +75,8 @@ def run_rings(rings: Any, payload: int, startup: int, at_once: int) -> None:
 
 
 @compiled
-def _frames_of_step(rings: Any, b: int, payload: int) -> int:
-    return (int64(rings.parts[b]) + payload - 1) // payload
+def _count_frames_per_step(rings: Any, b: int, payload: int) -> int:
+    return (int64(rings.part_bytes[b]) + payload - 1) // payload
 
 
 @compiled
@@ -103,13 +103,13 @@ def _send_frame(rings: Any, h: int, now: int, payload: int) -> None:
     if rings.sent_frames[b, h] >= rings.due_frames[b, h]:
         return
     rings.last_buffer[h] = b
-    frames_per_step = _frames_of_step(rings, b, payload)
+    frames_per_step = _count_frames_per_step(rings, b, payload)
     is_last = rings.sent_frames[b, h] % frames_per_step == frames_per_step - 1
     rings.sent_frames[b, h] += 1
     f = new_frame(rings)
     frame = rings.frames[f]
     frame.length = HEAD_BYTES + (
-        int64(rings.parts[b]) - (frames_per_step - 1) * payload if is_last else payload
+        int64(rings.part_bytes[b]) - (frames_per_step - 1) * payload if is_last else payload
     )
     frame.buffer = b
     send_over_link(rings, rings.up[h], f, now, AT_SWITCH, h)
@@ -121,7 +121,7 @@ def _send_frame(rings: Any, h: int, now: int, payload: int) -> None:
 def _receive_frame(rings: Any, b: int, h: int, now: int, payload: int, startup: int, at_once: int) -> None:
     hosts = len(rings.up)
     rings.received_frames[b, h] += 1
-    frames_per_step = _frames_of_step(rings, b, payload)
+    frames_per_step = _count_frames_per_step(rings, b, payload)
     if rings.received_frames[b, h] % frames_per_step:
         return
     steps = rings.received_frames[b, h] // frames_per_step

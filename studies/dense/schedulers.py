@@ -44,8 +44,8 @@ def asc_wfbp(layers: Layers, network: AlphaBetaModel) -> Schedule:
 
 
 def best(layers: Layers, network: AlphaBetaModel) -> Schedule:
-    others = [scheduler(layers, network) for scheduler in SCHEDULERS.values() if scheduler is not best]
-    schedules = [beam(layers, network, at_once) for at_once in range(1, network.max_at_once + 1)] + others
+    schedules = [beam(layers, network, at_once) for at_once in range(1, network.max_at_once + 1)]
+    schedules += [scheduler(layers, network) for scheduler in SCHEDULERS.values() if scheduler is not best]
     fastest = min(schedules, key=lambda schedule: simulate(layers, network, schedule).end_us)
     return replace(fastest, scheduler="best")
 

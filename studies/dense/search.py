@@ -25,11 +25,11 @@ _TOLERANCE = 1e-6
 
 def optimum(layers: Layers, network: AlphaBetaModel) -> Schedule:
     """Return the best schedule by trying all; raises `DenseError` for more than 12 layers."""
-    sizes, ready = layers.gradients()
+    sizes, ready_times = layers.gradients()
     if len(sizes) > MAX_LAYERS:
         raise DenseError(f"expected at most {MAX_LAYERS} layers, got {len(sizes)}")
     candidates = [
-        (*_try_all(ready, sizes.astype(np.float64), at_once, constants(network)), at_once)
+        (*_try_all(ready_times, sizes.astype(np.float64), at_once, constants(network)), at_once)
         for at_once in range(1, network.max_at_once + 1)
     ]
     _, mask, at_once = min(candidates)
@@ -47,12 +47,12 @@ def beam(layers: Layers, network: AlphaBetaModel, at_once: int) -> Schedule:
 
 
 def _beam_search(layers: Layers, network: AlphaBetaModel, at_once: int, tie_weight: float) -> Schedule:
-    sizes, ready = layers.gradients()
+    sizes, ready_times = layers.gradients()
     sums = np.concatenate(([0.0], np.cumsum(sizes, dtype=np.float64)))
     n = len(sizes)
     width = 1 if at_once == 1 else min(max(_SEARCH_STEPS // n**2, MIN_WIDTH), MAX_WIDTH)
     parents = np.zeros((n + 1, width, 2), np.int64)
-    _extend_states(ready, sums, at_once, constants(network), tie_weight, parents)
+    _extend_states(ready_times, sums, at_once, constants(network), tie_weight, parents)
     last_gradients, prefix, state = list[int](), n, 0
     while prefix:
         last_gradients.append(prefix - 1)
@@ -61,9 +61,9 @@ def _beam_search(layers: Layers, network: AlphaBetaModel, at_once: int, tie_weig
 
 
 @entry_point
-def _try_all(ready: Values, sizes: Values, at_once: int, network: Constants) -> tuple[float, int]:
+def _try_all(ready_times: Values, sizes: Values, at_once: int, network: Constants) -> tuple[float, int]:
     """Return the earliest end, and its mask: bit i is set if gradient i is the last of a buffer."""
-    n = len(ready)
+    n = len(ready_times)
     under_way, work, no_times = np.zeros(at_once, np.int64), np.zeros((at_once, 2)), np.zeros(0)
     earliest, best_mask = np.inf, int64(0)
     for mask in range(int64(1) << (n - 1)):
@@ -72,7 +72,16 @@ def _try_all(ready: Values, sizes: Values, at_once: int, network: Constants) -> 
             buffered += sizes[i]
             if i == n - 1 or mask >> i & 1:
                 now, active_count = admit(
-                    work, under_way, active_count, at_once, now, ready[i], network, no_times, 0, buffered
+                    work,
+                    under_way,
+                    active_count,
+                    at_once,
+                    now,
+                    ready_times[i],
+                    network,
+                    no_times,
+                    0,
+                    buffered,
                 )
                 buffered = 0.0
         end = drain(work, under_way, active_count, now, network, no_times)
@@ -92,9 +101,9 @@ class _States(NamedTuple):
 
 @entry_point
 def _extend_states(
-    ready: Values, sums: Values, at_once: int, network: Constants, tie_weight: float, parents: Ints
+    ready_times: Values, sums: Values, at_once: int, network: Constants, tie_weight: float, parents: Ints
 ) -> None:
-    n, width = len(ready), parents.shape[1]
+    n, width = len(ready_times), parents.shape[1]
     states = _States(
         np.full((n + 1, width), np.inf), np.zeros((n + 1, width)), np.zeros((n + 1, width), np.int64),
         np.zeros((n + 1, width, at_once, 2)), parents,
@@ -109,16 +118,16 @@ def _extend_states(
                     break
                 work[:] = states.work[i, w]
                 now, active_count = admit(
-                    work, under_way, states.active_counts[i, w], at_once, states.times[i, w], ready[j - 1],
-                    network, no_times, 0, sums[j] - sums[i],
+                    work, under_way, states.active_counts[i, w], at_once, states.times[i, w],
+                    ready_times[j - 1], network, no_times, 0, sums[j] - sums[i],
                 )  # fmt: skip
                 trial_work[:] = work
                 end = drain(trial_work, under_way, active_count, now, network, no_times)
                 if j < n and at_once > 1:
                     trial_work[:] = work
                     start, active_count_later = admit(
-                        trial_work, under_way, active_count, at_once, now, ready[n - 1], network, no_times, 0,
-                        sums[n] - sums[j],
+                        trial_work, under_way, active_count, at_once, now, ready_times[n - 1], network,
+                        no_times, 0, sums[n] - sums[j],
                     )  # fmt: skip
                     end = (
                         drain(trial_work, under_way, active_count_later, start, network, no_times)

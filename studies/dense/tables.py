@@ -40,8 +40,8 @@ def convert_log(name: str, log: Path) -> Layers:
     sizes = np.array([int(size) for _, size in rows], dtype=np.int64)[::-1]
     if [VALUE_BYTES * tensor.values for tensor in tensors] != sizes.tolist():
         raise DenseError(f"{log}: expected the sizes of {name}'s tensors, got {sizes.tolist()[:3]}…")
-    waits = np.array([float(wait) for wait, _ in rows])[::-1]
-    return Layers(tuple(tensor.name for tensor in tensors), sizes, waits)
+    waits_us = np.array([float(wait) for wait, _ in rows])[::-1]
+    return Layers(tuple(tensor.name for tensor in tensors), sizes, waits_us)
 
 
 def main(arguments: list[str]) -> None:

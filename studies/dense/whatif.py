@@ -82,10 +82,10 @@ def exposed_us(
     compression: ArrayLike | None = None,
 ) -> Values:
     """Return the µs from the end of backward to the end of the last all-reduce."""
-    end_times = np.zeros(())
-    for size, ready in zip(*fuse(model.layers, fusion), strict=True):
-        end_times = np.maximum(end_times, ready) + reduce_us(network, size, gbit, compression)
-    return np.maximum(end_times - model.layers.total_backward_us, 0.0)
+    end_time = np.zeros(())
+    for size, ready_time in zip(*fuse(model.layers, fusion), strict=True):
+        end_time = np.maximum(end_time, ready_time) + reduce_us(network, size, gbit, compression)
+    return np.maximum(end_time - model.layers.total_backward_us, 0.0)
 
 
 def table(models: tuple[str, ...] = MEASURED) -> Iterator[ModelRow]:

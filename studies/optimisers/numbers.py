@@ -12,7 +12,13 @@ from hosts.config import Collection
 from simulator.task_cache import TaskProgress
 from studies.optimisers.offload import OffloadChanges
 from studies.optimisers.plan import ARMS, TITLES, Plan, data_of, offload_jobs_of, tuning_jobs_of
-from studies.optimisers.point import CachedOffloadChanges, CachedTraining, Simulate, Train, run_points
+from studies.optimisers.point import (
+    CachedOffloadChanges,
+    CachedTraining,
+    OffloadPoint,
+    TrainingPoint,
+    run_points,
+)
 from studies.optimisers.training import DataName, Training, TrainingResult
 
 
@@ -59,19 +65,24 @@ def run_plan(
     data = data_of(plan, ratings)
     tuning_jobs = tuning_jobs_of(plan, data)
     tuning_points = run_points(
-        CachedTraining, [Train(job=job) for job in tuning_jobs], folder, scheduler, processes, progress
+        CachedTraining,
+        [TrainingPoint(job=job) for job in tuning_jobs],
+        folder,
+        scheduler,
+        processes,
+        progress,
     )
     groups = _group_by_curve(tuning_jobs, [point.result for point in tuning_points], len(plan.factors))
     best_jobs = [min(group, key=lambda each: each[1].last_loss)[0] for group in groups]
     reporting_points = run_points(
         CachedTraining,
-        [Train(job=job.model_copy(update={"is_tuning": False})) for job in best_jobs],
+        [TrainingPoint(job=job.model_copy(update={"is_tuning": False})) for job in best_jobs],
         folder, scheduler, processes, progress,
     )  # fmt: skip
     offload_jobs = offload_jobs_of(plan)
     offload_points = run_points(
         CachedOffloadChanges,
-        [Simulate(job=job) for job in offload_jobs],
+        [OffloadPoint(job=job) for job in offload_jobs],
         folder,
         scheduler,
         processes,
@@ -101,13 +112,13 @@ def _group_by_curve(
     return [list(islice(pairs, size)) for _ in range(len(jobs) // size)]
 
 
-def _curve(group: _TuningResults, best: Training, label: str, result: TrainingResult) -> Curve:
+def _curve(group: _TuningResults, best_job: Training, label: str, result: TrainingResult) -> Curve:
     rates = [job.learning_rate for job, _ in group]
     return Curve(
-        data=best.data.name,
+        data=best_job.data.name,
         label=label,
-        learning_rate=best.learning_rate,
+        learning_rate=best_job.learning_rate,
         tried={f"{job.learning_rate:g}": each.last_loss for job, each in group},
-        is_edge=best.learning_rate in (min(rates), max(rates)),
+        is_edge=best_job.learning_rate in (min(rates), max(rates)),
         result=result,
     )

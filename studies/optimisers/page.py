@@ -58,14 +58,14 @@ def loss_table(data: DataName, numbers: Numbers) -> Table:
             batches,
         )  # fmt: skip
         rows.append((curve.label, *map(plain, cells)))
-    first = numbers.curves_of(data)[0].result
+    first_result = numbers.curves_of(data)[0].result
     head = (
         "", "learning rate", "loss at the end", "mean loss", "steps/s", "servers, µs a step",
         "age, median and p99, ms", "median in mini-batches",
     )  # fmt: skip
     return Table(
-        f"{TITLES[data]}: {first.keys_per_step:,.0f} keys a step, of which {first.hot_share:.0%} hit; "
-        f"loss by chance {first.chance_loss:.4f}",
+        f"{TITLES[data]}: {first_result.keys_per_step:,.0f} keys a step, of which "
+        f"{first_result.hot_share:.0%} hit; loss by chance {first_result.chance_loss:.4f}",
         head,
         rows,
     )

@@ -22,7 +22,7 @@ from studies.optimisers.training import PLACEMENTS, Training, TrainingResult, tr
 _GBIT = 10.0
 
 
-class Train(Strict):
+class TrainingPoint(Strict):
     kind: Literal["train"] = "train"
     job: Training
 
@@ -34,7 +34,7 @@ class Train(Strict):
         return train(self.job, make_network(_GBIT), host_costs("measured"))
 
 
-class Simulate(Strict):
+class OffloadPoint(Strict):
     kind: Literal["simulate"] = "simulate"
     job: Offload
 
@@ -46,7 +46,7 @@ class Simulate(Strict):
         return simulate_changes(self.job)
 
 
-Point = Train | Simulate
+Point = TrainingPoint | OffloadPoint
 _POINT: TypeAdapter[Point] = TypeAdapter(Point)
 
 
@@ -60,9 +60,11 @@ class CachedOffloadChanges(CachedResult):
 
 def fingerprint(point: Point) -> str:
     code = digest(point.design.program, (point.job.__module__, "simulator.costs", *modules_of(point.design)))
-    text = " ".join([code, point.model_dump_json(), Network().model_dump_json(), Hosts().model_dump_json()])
-    hasher = hashlib.sha256(text.encode())
-    if isinstance(point, Train) and point.job.data.file is not None:
+    hash_input = " ".join(
+        [code, point.model_dump_json(), Network().model_dump_json(), Hosts().model_dump_json()]
+    )
+    hasher = hashlib.sha256(hash_input.encode())
+    if isinstance(point, TrainingPoint) and point.job.data.file is not None:
         hasher.update(point.job.data.file.read_bytes())
     return hasher.hexdigest()[:16]
 
@@ -70,7 +72,7 @@ def fingerprint(point: Point) -> str:
 def run_point(point_json: str) -> str:
     """Run a point, given as JSON, and return its result as JSON."""
     point = _POINT.validate_json(point_json)
-    if isinstance(point, Train):
+    if isinstance(point, TrainingPoint):
         return CachedTraining(fingerprint=fingerprint(point), result=point.run()).model_dump_json()
     return CachedOffloadChanges(fingerprint=fingerprint(point), result=point.run()).model_dump_json()
 
@@ -93,7 +95,7 @@ def _task_of(point: Point, folder: Path) -> Task:
 
 
 def _name_of(point: Point) -> str:
-    if isinstance(point, Train):
+    if isinstance(point, TrainingPoint):
         job, part = point.job, "tuning" if point.job.is_tuning else "reported"
         budget_suffix = "" if job.budget is None else f"-{job.budget.staleness_ms:g}ms"
         return f"{job.data.name}-{job.way}{budget_suffix}-{job.learning_rate:g}-{part}"

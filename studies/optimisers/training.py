@@ -127,7 +127,7 @@ def load(data: Data, steps: int) -> DataSet:
         trace = dlrm.make_trace(WORKERS, 2 * steps, data.batch, _SEED, data.rows)
         make_model = partial(dlrm.DLRM, rows=data.rows)
     tuning_counts, reporting_counts = (
-        _count_updates(trace, range(first, first + steps)) for first in (0, steps)
+        _count_updates(trace, range(first_step, first_step + steps)) for first_step in (0, steps)
     )
     hot_positions = np.sort(
         np.argsort(-tuning_counts, kind="stable")[: min(data.hot_keys, np.count_nonzero(tuning_counts))]

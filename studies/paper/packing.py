@@ -53,9 +53,9 @@ def pack_trace(trace: Trace, top_k: int, servers: int) -> Packing:
 
 
 def _mean_rpcs(
-    trace: Trace, servers: int, hot: Keys | None, operations: Sequence[NDArray[np.integer]]
+    trace: Trace, servers: int, hot_keys: Keys | None, operations: Sequence[NDArray[np.integer]]
 ) -> tuple[float, float]:
-    rpc_counts = list(count_rpcs(trace.space, servers, hot, operations, trace.largest_batch))
+    rpc_counts = list(count_rpcs(trace.space, servers, hot_keys, operations, trace.largest_batch))
     rpcs, server_rpcs = np.mean(rpc_counts, axis=0).tolist()
     return rpcs, server_rpcs
 

@@ -152,8 +152,8 @@ def utilisation(runs: Sequence[MeasuredRun]) -> Figure:
                 "servers": [_cpu_share([block.servers.cpu_s for block in each], each) for each in blocks],
             }
             series = [
-                Series(name, x, np.array(values), colour_of(name, number))
-                for number, (name, values) in enumerate(shares_by_role.items())
+                Series(name, x, np.array(values), colour_of(name, index))
+                for index, (name, values) in enumerate(shares_by_role.items())
             ]
             panels.append(Panel(arm, series))
     return Figure(

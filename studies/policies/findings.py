@@ -18,10 +18,11 @@ def headline(study: Study) -> str:
     feasible = [each for each in outcomes.values() if _is_feasible(each)]
     if not feasible:
         return "No policy that was studied can be followed by the control plane."
-    best = max(feasible, key=lambda each: each.share)
+    best_outcome = max(feasible, key=lambda each: each.share)
     optimum = outcomes.get("belady")
     optimum_text = "" if optimum is None else f"; the optimum is {optimum.share:.1%}"
-    return f"{best.title[:1].upper()}{best.title[1:]}: {best.share:.1%} of the updates hit{optimum_text}."
+    title = f"{best_outcome.title[:1].upper()}{best_outcome.title[1:]}"
+    return f"{title}: {best_outcome.share:.1%} of the updates hit{optimum_text}."
 
 
 def _is_feasible(outcome: Outcome) -> bool:
@@ -56,10 +57,10 @@ def findings(study: Study) -> Iterator[str]:
         each for each in outcomes.values() if _is_feasible(each) and each.share > top_k.share + _MIN_LEAD
     ]
     if better_outcomes:
-        best = max(better_outcomes, key=lambda each: each.share)
+        best_outcome = max(better_outcomes, key=lambda each: each.share)
         yield (
-            f"A fixed top-k is the wrong choice here: {best.title} has "
-            f"{100 * (best.share - top_k.share):.1f} percentage points more hits, and the control "
+            f"A fixed top-k is the wrong choice here: {best_outcome.title} has "
+            f"{100 * (best_outcome.share - top_k.share):.1f} percentage points more hits, and the control "
             "plane can follow it."
         )
     else:

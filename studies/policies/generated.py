@@ -36,17 +36,17 @@ class LogSpec:
 
 def write_parts(spec: LogSpec, folder: Path, progress: Progress) -> list[Path]:
     """Write Parquet files (iteration, worker, key), and return their paths in order; raises `DataError`."""
-    parts = []
-    for number, part in enumerate(_parts(spec, progress)):
-        parts.append(folder / f"built-{number}.parquet")
+    files = []
+    for number, part in enumerate(_generate_parts(spec, progress)):
+        files.append(folder / f"built-{number}.parquet")
         try:
-            part.write_parquet(parts[-1])
+            part.write_parquet(files[-1])
         except OSError as error:
-            raise DataError(f"{parts[-1]}: cannot be written: {reason_of(error)}") from error
-    return parts
+            raise DataError(f"{files[-1]}: cannot be written: {reason_of(error)}") from error
+    return files
 
 
-def _parts(spec: LogSpec, progress: Progress) -> Iterator[pl.DataFrame]:
+def _generate_parts(spec: LogSpec, progress: Progress) -> Iterator[pl.DataFrame]:
     law, draws = calibrate(spec.shape)
     random = np.random.default_rng(spec.seed)
     key_of_rank = random.permutation(spec.shape.parameters).astype(np.uint32)

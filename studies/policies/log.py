@@ -49,17 +49,22 @@ class Log:
         """Number of accesses in the training part, which precede the scored accesses."""
         return int(self.starts[self.training_steps])
 
-    def spans(self, first: int, period: int | None) -> Iterator[tuple[int, int]]:
-        """Yield (first, end) of consecutive ranges of steps from `first` on."""
+    def spans(self, first_step: int, period: int | None) -> Iterator[tuple[int, int]]:
+        """Yield (first, end) of consecutive ranges of steps from `first_step` on."""
         # No range crosses the start of the scored part or the end of a period, nor is much longer than a
         # chunk.
-        cuts = {first, self.training_steps, self.steps, *(range(0, self.steps, period) if period else ())}
-        cuts |= set(np.searchsorted(self.starts, range(0, len(self.accesses), _CHUNK)).tolist())
-        yield from pairwise(sorted(cut for cut in cuts if first <= cut <= self.steps))
+        boundaries = {
+            first_step,
+            self.training_steps,
+            self.steps,
+            *(range(0, self.steps, period) if period else ()),
+        }
+        boundaries |= set(np.searchsorted(self.starts, range(0, len(self.accesses), _CHUNK)).tolist())
+        yield from pairwise(sorted(step for step in boundaries if first_step <= step <= self.steps))
 
-    def chunks(self, begin: int, end: int) -> Iterator[Accesses]:
-        for start in range(begin, end, _CHUNK):
-            yield np.array(self.accesses[start : min(start + _CHUNK, end)])
+    def chunks(self, first_access: int, end_access: int) -> Iterator[Accesses]:
+        for start in range(first_access, end_access, _CHUNK):
+            yield np.array(self.accesses[start : min(start + _CHUNK, end_access)])
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:

@@ -55,25 +55,25 @@ def replay(
     table_tally = np.zeros((len(log.tables), len(sizes) + 1), np.int64)
     sampled_levels: dict[int, NDArray[np.uint8]] = {}
     moves_before = policy.moves.copy()
-    for first, end in log.spans(0 if spec.warms_up else log.training_steps, period):
-        starts = log.starts[first : end + 1]
+    for first_step, end_step in log.spans(0 if spec.warms_up else log.training_steps, period):
+        starts = log.starts[first_step : end_step + 1]
         accesses = np.array(log.accesses[starts[0] : starts[-1]])
         levels = np.empty(len(accesses), np.uint8)
         start_s = time.thread_time()
         policy.serve(accesses, levels)
-        if end % period == 0:
+        if end_step % period == 0:
             policy.end_period()
         cpu_s += time.thread_time() - start_s
         accesses_replayed += len(accesses)
-        if first >= log.training_steps:
+        if first_step >= log.training_steps:
             starts = starts - starts[0]
-            _tally(tally, levels, accesses, starts, first - log.training_steps, scored_steps)
+            _tally(tally, levels, accesses, starts, first_step - log.training_steps, scored_steps)
             if log.tables:
                 _tally_tables(table_tally, levels, accesses, log.table_of)
             for step in sampled_steps:
-                if first <= step < end:
-                    sampled_levels[step] = levels[starts[step - first] : starts[step - first + 1]]
-        elif end == log.training_steps:
+                if first_step <= step < end_step:
+                    sampled_levels[step] = levels[starts[step - first_step] : starts[step - first_step + 1]]
+        elif end_step == log.training_steps:
             moves_before = policy.moves.copy()
         progress(len(accesses))
     hits = np.cumsum(tally[:, :, :-1], axis=2).transpose(2, 0, 1)
@@ -113,8 +113,10 @@ def _tally_tables(
 
 
 @entry_point
-def _tally(tally: Ints, levels: Levels, accesses: Accesses, starts: Ints, first: int, steps: int) -> None:
+def _tally(
+    tally: Ints, levels: Levels, accesses: Accesses, starts: Ints, first_step: int, steps: int
+) -> None:
     for step in range(len(starts) - 1):
-        bin_tally = tally[(first + step) * len(tally) // steps]
+        bin_tally = tally[(first_step + step) * len(tally) // steps]
         for i in range(starts[step], starts[step + 1]):
             bin_tally[int64(accesses[i] >= PULL), int64(levels[i])] += 1

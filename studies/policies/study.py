@@ -68,8 +68,8 @@ def study(
         # At Ctrl-C the worker thread is abandoned, so the calling thread removes the folder.
         with _scratch_folder(folder) as scratch:
             facts = run_interruptibly(lambda: complete(scratch))
-    ordered = (outcome for spec, sizes in runs for outcome in outcomes_by_run[spec.name, sizes])
-    result = Study(facts=facts, settings=settings, outcomes=tuple(ordered))
+    ordered_outcomes = (outcome for spec, sizes in runs for outcome in outcomes_by_run[spec.name, sizes])
+    result = Study(facts=facts, settings=settings, outcomes=tuple(ordered_outcomes))
     write_into_folder(folder / "study.json", result.model_dump_json(indent=2) + "\n")
     return result
 
@@ -100,9 +100,9 @@ def _read_log(
 
     if log_spec is None:
         return prepare(files, scratch, settings.train_share, settings.read_options, progress_of("reading"))
-    parts = write_parts(log_spec, scratch, progress_of("generating"))
+    part_files = write_parts(log_spec, scratch, progress_of("generating"))
     return prepare(
-        parts, scratch, settings.train_share, ReadOptions(), progress_of("reading"), log_name(log_spec)
+        part_files, scratch, settings.train_share, ReadOptions(), progress_of("reading"), log_name(log_spec)
     )
 
 
@@ -210,15 +210,15 @@ def _file_of(folder: Path, spec: PolicySpec, sizes: Sequence[int]) -> Path:
 
 def _fingerprint(files: Sequence[Path], log_spec: LogSpec | None, settings: Settings) -> str:
     """Return a digest of the data, the settings except the choice of policies, and the code."""
-    parts = [settings.model_copy(update={"policies": ()}).model_dump_json(), repr(log_spec)]
+    texts = [settings.model_copy(update={"policies": ()}).model_dump_json(), repr(log_spec)]
     for file in expand(files):
         try:
             status = file.stat()
         except OSError as error:
             raise DataError(f"{file}: cannot be read: {error.strerror or error}") from error
-        parts.append(f"{file.resolve()} {status.st_size} {status.st_mtime_ns}")
+        texts.append(f"{file.resolve()} {status.st_size} {status.st_mtime_ns}")
     code = b"".join(source.read_bytes() for source in sources("policies"))
-    return hashlib.sha256("\n".join(parts).encode() + code).hexdigest()
+    return hashlib.sha256("\n".join(texts).encode() + code).hexdigest()
 
 
 def _read_cached(file: Path, fingerprint: str) -> _CachedPart:

@@ -84,8 +84,8 @@ class ClientProcess:
 
     def connect(self) -> None:
         config = self._config
-        for number in range(config.callers):
-            self._sockets.append(open_udp((config.address, config.first_port + number)))
+        for caller in range(config.callers):
+            self._sockets.append(open_udp((config.address, config.first_port + caller)))
         # The destination. Receiving overwrites it with the datagram's source, which is the same address.
         self._udp.state.names[0] = np.frombuffer(socket_name(config.service), np.uint8)
 

@@ -51,7 +51,7 @@ def _select(rows: pl.DataFrame, way: str, active: bool, arm: str) -> pl.DataFram
 
 
 def _series(rows: pl.DataFrame, active: bool, arm: str) -> Iterator[Series]:
-    for number, way in enumerate(WAYS):
+    for index, way in enumerate(WAYS):
         groups = _select(rows, way, active, arm).partition_by("connections", maintain_order=True)
         if groups:
             means = [each["mean_us"].to_numpy() for each in groups]
@@ -60,7 +60,7 @@ def _series(rows: pl.DataFrame, active: bool, arm: str) -> Iterator[Series]:
                 way,
                 np.array([each["connections"][0] for each in groups], dtype=np.float64),
                 np.array([mean.mean() for mean in means]),
-                colour_of(way, number),
+                colour_of(way, index),
                 low=np.array(low),
                 high=np.array(high),
             )

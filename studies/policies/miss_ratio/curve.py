@@ -119,7 +119,7 @@ def _sampled_curves(
 
     chunks = [chunk.copy() for chunk in sampled_chunks()]
     histograms = list(reuse_histograms(chunks, sampled_groups, groups))
-    parts = list(
+    part_histograms = list(
         reuse_histograms(chunks, sampled_groups * np.uint16(SUBSAMPLES) + part_of_key, groups * SUBSAMPLES)
     )
     for group, name in enumerate(names):
@@ -129,11 +129,13 @@ def _sampled_curves(
         ratio = _scaled_miss_ratio(histograms[group], sizes, sample, int(accesses[group]))
         part_ratios = [
             _scaled_miss_ratio(each, sizes, sample / SUBSAMPLES, int(accesses[group]))
-            for each in parts[group * SUBSAMPLES : (group + 1) * SUBSAMPLES]
+            for each in part_histograms[group * SUBSAMPLES : (group + 1) * SUBSAMPLES]
         ]
-        error = _Z * np.std(part_ratios, axis=0, ddof=1) / np.sqrt(SUBSAMPLES)
+        half_widths = _Z * np.std(part_ratios, axis=0, ddof=1) / np.sqrt(SUBSAMPLES)
         first_accesses = round(int(histograms[group][0]) / sample)
-        yield _curve(name, steps, int(accesses[group]), int(keys[group]), first_accesses, sizes, ratio, error)
+        yield _curve(
+            name, steps, int(accesses[group]), int(keys[group]), first_accesses, sizes, ratio, half_widths
+        )
 
 
 def _scaled_miss_ratio(
@@ -147,8 +149,8 @@ def _scaled_miss_ratio(
 
 
 def sizes_up_to(keys: int) -> NDArray[np.int64]:
-    number = max(2, int(np.log10(max(keys, 1)) * POINTS_PER_DECADE))
-    logarithmic = np.geomspace(1, max(keys, 1), number).round()
+    count = max(2, int(np.log10(max(keys, 1)) * POINTS_PER_DECADE))
+    logarithmic = np.geomspace(1, max(keys, 1), count).round()
     return np.unique(np.append(logarithmic, np.ceil(bin_edges(keys)[1:]))).astype(np.int64)
 
 

@@ -52,8 +52,8 @@ def frame(ratios: MissRatios) -> pl.DataFrame:
 def figure_of(ratios: MissRatios) -> Figure:
     figure = Figure(figsize=(6.4, 3.6), layout="constrained")
     axis = figure.subplots()
-    first, *tables = ratios.curves
-    drawn_curves = [first, *sorted(tables, key=lambda each: -each.accesses)[:_MAX_DRAWN]]
+    total_curve, *tables = ratios.curves
+    drawn_curves = [total_curve, *sorted(tables, key=lambda each: -each.accesses)[:_MAX_DRAWN]]
     for index, each in enumerate(drawn_curves):
         sizes, ratio = np.array(each.sizes), 100 * np.array(each.miss_ratio)
         (line,) = axis.semilogx(sizes, ratio, label=each.table, linewidth=1 if index else 2)

@@ -33,26 +33,35 @@ def make(log: Log, sizes: Sequence[int]) -> Policy:
     def positions_of(keys: Sequence[int]) -> NDArray[np.int64]:
         return np.searchsorted(log.keys, np.array(keys, np.uint64))
 
-    def select(hot: NDArray[np.integer]) -> NDArray[np.integer]:
+    def select(hot_positions: NDArray[np.integer]) -> NDArray[np.integer]:
         nonlocal rates
-        cold = _hottest_cold_keys(counts, hot, max(size - len(hot), 0) + _CANDIDATE_WAVES * WAVE)
+        cold_positions = _find_hottest_cold_positions(
+            counts, hot_positions, max(size - len(hot_positions), 0) + _CANDIDATE_WAVES * WAVE
+        )
         # `log.keys` is ascending, so ascending positions give ascending keys.
-        candidates = np.sort(np.append(hot, cold))
+        candidates = np.sort(np.append(hot_positions, cold_positions))
         rates = smoothed(rates, Rates(log.keys[candidates], counts[candidates].astype(np.float64)))
-        change = choose(rates, log.keys[hot], rule, free_slots)
+        change = choose(rates, log.keys[hot_positions], rule, free_slots)
         counts[:] = 0
         return np.append(
-            np.setdiff1d(hot, positions_of(change.leaving), assume_unique=True), positions_of(change.arriving)
+            np.setdiff1d(hot_positions, positions_of(change.leaving), assume_unique=True),
+            positions_of(change.arriving),
         )
 
     return periodic_policy(key_set, partial(_serve, key_set, counts), select)
 
 
-def _hottest_cold_keys(counts: NDArray[np.int64], hot: NDArray[np.integer], limit: int) -> NDArray[np.int64]:
+def _find_hottest_cold_positions(
+    counts: NDArray[np.int64], hot_positions: NDArray[np.integer], limit: int
+) -> NDArray[np.int64]:
     is_cold = counts > 0
-    is_cold[hot] = False
-    cold = np.flatnonzero(is_cold)
-    return cold if len(cold) <= limit else cold[np.argpartition(-counts[cold], limit)[:limit]]
+    is_cold[hot_positions] = False
+    cold_positions = np.flatnonzero(is_cold)
+    return (
+        cold_positions
+        if len(cold_positions) <= limit
+        else cold_positions[np.argpartition(-counts[cold_positions], limit)[:limit]]
+    )
 
 
 @entry_point

@@ -25,7 +25,7 @@ from studies.allreduce.figures import figures_of
 from studies.allreduce.numbers import Line, Numbers, numbers_of, run_plan
 from studies.allreduce.page import tables_of, write_page
 from studies.allreduce.plan import FULL, QUICK, Plan, points_by_loss, points_of, trainings
-from studies.allreduce.point import Point, PointResult, Reduce, Share, fingerprint
+from studies.allreduce.point import AllReducePoint, Point, PointResult, SharingPoint, fingerprint
 from studies.allreduce.schemes import SCHEMES, scheme_of
 from studies.allreduce.training import ARMS, SYNCHRONOUS
 from studies.allreduce.training_result import TrainingResult
@@ -47,10 +47,10 @@ SMALL = Plan(
 
 def fake_result(point: Point) -> Reduced | TrainingResult | Shared:
     """Return a fake result whose time depends on values and bandwidth, plus a part per source of delay."""
-    if isinstance(point, Share):
+    if isinstance(point, SharingPoint):
         rates = [3e6 / point.jobs, *[1e6 / point.jobs] * (point.jobs - 1)]
         return Shared(in_switch=point.slots / 20_000 / point.jobs, goodputs=rates)
-    if isinstance(point, Reduce):
+    if isinstance(point, AllReducePoint):
         payload = scheme_of(point.scheme).subject.load(point.workers, 2) * point.values * 32e-9 / point.gbit
         more = 1.25 + 0.25 * point.has_latency + 0.5 * (point.hosts == "measured")
         more += 1_000 * point.loss * point.seed
@@ -238,7 +238,7 @@ def test_finished_work_is_not_repeated(
     assert run_plan(SMALL, tmp_path, None, 1, no_progress) == first and len(done) == every
     monkeypatch.setattr(points, "SWITCH_US", 2.0)
     run_plan(SMALL, tmp_path, None, 1, no_progress)
-    near = sum(isinstance(point, Reduce) and not point.has_latency for point in points_of(SMALL))
+    near = sum(isinstance(point, AllReducePoint) and not point.has_latency for point in points_of(SMALL))
     assert len(done) == 2 * every - near and near == 2 * len(SCHEMES)
 
 

@@ -19,7 +19,7 @@ from studies.allreduce.plan import (
     points_by_size,
     points_of,
 )
-from studies.allreduce.point import Reduce, task_of
+from studies.allreduce.point import AllReducePoint, task_of
 from studies.allreduce.schemes import SCHEMES, scheme_of
 
 TINY = Plan(
@@ -33,11 +33,13 @@ CHUNKS, BATCH = 100, 64
 """Packets of 6,400 values, and of the first batch, which has exponents only."""
 
 
-def of(name: str, **changes: object) -> Reduce:
+def of(name: str, **changes: object) -> AllReducePoint:
     return make_base_point(TINY, scheme_of(name), 10.0).model_copy(update={"workers": 2, **changes})
 
 
-def with_few_workers(name: str, gbit: float, workers: int) -> tuple[dict[str, Reduce], dict[str, Reduced]]:
+def with_few_workers(
+    name: str, gbit: float, workers: int
+) -> tuple[dict[str, AllReducePoint], dict[str, Reduced]]:
     points = {
         part: point.model_copy(update={"workers": workers})
         for part, point in breakdown_points(TINY, scheme_of(name), gbit).items()

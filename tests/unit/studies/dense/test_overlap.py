@@ -61,7 +61,7 @@ def reference_ends(
 def test_alone_it_is_alpha_and_beta() -> None:
     timing = simulate(layers([50, 30], [10, 20]), NET, Schedule("", (1,)))
     assert (timing.start_times.tolist(), timing.end_times.tolist()) == ([30], [210])
-    assert (timing.sizes.tolist(), timing.ready.tolist(), timing.end_us) == ([80], [30], 210)
+    assert (timing.sizes.tolist(), timing.ready_times.tolist(), timing.end_us) == ([80], [30], 210)
 
 
 def test_one_at_a_time_waits() -> None:
@@ -98,14 +98,14 @@ def test_it_equals_the_reference(rows: list[tuple[int, float]], at_once: int, sh
     net = NET.model_copy(update={"sharing": sharing})
     given_layers = layers([size for size, _ in rows], [us for _, us in rows])
     timing = simulate(given_layers, net, Schedule("", tuple(range(len(rows))), at_once))
-    expected = reference_ends(timing.ready.tolist(), timing.sizes.tolist(), at_once, net)
+    expected = reference_ends(timing.ready_times.tolist(), timing.sizes.tolist(), at_once, net)
     np.testing.assert_allclose(timing.end_times, expected, rtol=1e-6)
 
 
 def test_layers_without_parameters_are_not_sent() -> None:
     toy = layers([0, 40, 0, 20, 0], [1, 2, 3, 4, 5])
     timing = simulate(toy, NET, wfbp(toy, NET))
-    assert timing.sizes.tolist() == [40, 20] and timing.ready.tolist() == [3, 10]
+    assert timing.sizes.tolist() == [40, 20] and timing.ready_times.tolist() == [3, 10]
     assert all(simulate(toy, NET, each(toy, NET)).sizes.sum() == 60 for each in SCHEDULERS.values())
 
 
