@@ -40,9 +40,9 @@ class LossCurve(Strict):
 
 class ClosedLoopResult(NamedTuple):
     durations: list[int]  # time of each step, ns
-    first_end: int  # when the first worker finished its last step, ns
-    counted_end_times: NDArray[np.int64]  # of the steps that began before `first_end`, ns: [n]
-    counted_losses: NDArray[np.float64]  # losses of these steps, [n]
+    first_end: int  # end of the last step of the worker that finishes first, ns
+    counted_end_times: NDArray[np.int64]  # [n]: ends of the steps that begin before `first_end`, ns
+    counted_losses: NDArray[np.float64]  # [n]: losses of the steps that begin before `first_end`
 
     @property
     def steps_per_s(self) -> float:

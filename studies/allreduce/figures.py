@@ -60,7 +60,7 @@ def figures_of(numbers: Numbers) -> Iterator[Figure]:
             caption="Jobs of 4 workers at 100 Gbit/s, by the slots or cells of the switch that they share. "
             "In the last panel all workers share one uplink, and the memory is no limit.",
         )  # fmt: skip
-    yield breakdown(numbers.limits, f"{length}, {workers}")
+    yield breakdown_figure(numbers.limits, f"{length}, {workers}")
     yield from _loss_curves(numbers.training)
 
 
@@ -89,13 +89,18 @@ def _jobs_panels(rows: Sequence[JobsRow], column: str) -> Iterator[Panel]:
         ])  # fmt: skip
 
 
-def breakdown(limits: Sequence[Limit], subject: str) -> Figure:
+def breakdown_figure(limits: Sequence[Limit], subject: str) -> Figure:
     panels = []
     for gbit in dict.fromkeys(limit.gbit for limit in limits):
-        bars = [limit for limit in limits if limit.gbit == gbit]
-        names = [limit.scheme for limit in bars]
+        limits_at_rate = [limit for limit in limits if limit.gbit == gbit]
+        names = [limit.scheme for limit in limits_at_rate]
         series = [
-            Series(part, names, np.array([limit.parts_ms[part] / limit.payload_ms for limit in bars]), colour)
+            Series(
+                part,
+                names,
+                np.array([limit.parts_ms[part] / limit.payload_ms for limit in limits_at_rate]),
+                colour,
+            )
             for part, colour in zip(PARTS, COLOURS, strict=True)
             if part in LINK_PARTS
         ]

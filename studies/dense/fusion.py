@@ -52,7 +52,7 @@ def fuse(layers: Layers, fusion: Fusion) -> tuple[NDArray[np.int64], NDArray[np.
     sizes: list[int] = []
     times: list[float] = []
     buffer_bytes, cycle_start = 0, 0.0
-    layer_sizes, ready_times = layers.in_send_order()
+    layer_sizes, ready_times = layers.sizes_and_ready_times()
     for size, time in zip(layer_sizes.tolist(), ready_times.tolist(), strict=True):
         buffer_bytes += size
         bound = fusion.first_bytes if not sizes and fusion.first_bytes is not None else fusion.max_bytes

@@ -19,7 +19,7 @@ from foundation.logs.update_log import UNREADABLE, UpdateLog, first_line
 
 COLUMNS = ("layer", "bytes", "backward_us", "forward_us")
 MAX_US = 1e9
-"""Longest plausible time of a layer's backward or forward; a longer one is probably in another unit."""
+"""Longest plausible time of a layer's backward or forward; a longer time is probably in another unit."""
 MAX_BYTES = 2**40
 MAX_LAYERS = 20_000
 SUFFIXES = (".csv", ".parquet")
@@ -47,12 +47,12 @@ class Layers:
     def total_backward_us(self) -> float:
         return float(self.backward_us.sum())
 
-    def in_send_order(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    def sizes_and_ready_times(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return bytes[n] and times[n] in µs of backward at which gradients are ready, last layer first."""
         return self.sizes[::-1], np.cumsum(self.backward_us[::-1])
 
     def gradients(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        sizes, ready_times = self.in_send_order()
+        sizes, ready_times = self.sizes_and_ready_times()
         return sizes[sizes > 0], ready_times[sizes > 0]
 
     def scale_times(self, factor: float) -> Layers:

@@ -95,8 +95,8 @@ class _States(NamedTuple):
     """float64[n + 1, width]: end if the remaining gradients were one buffer, inf in a free place."""
     times: Values  # float64[n + 1, width]: start of the latest buffer
     active_counts: Ints  # int64[n + 1, width]: all-reduces under way
-    work: Values  # float64[n + 1, width, at_once, 2]: their remaining work
-    parents: Ints  # int64[n + 1, width, 2]: prefix and state that each continues
+    work: Values  # float64[n + 1, width, at_once, 2]: remaining work of the all-reduces under way
+    parents: Ints  # int64[n + 1, width, 2]: prefix and state that each state continues
 
 
 @entry_point

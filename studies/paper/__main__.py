@@ -72,7 +72,7 @@ def run_map(
     from studies.paper.measured import read_measured
     from studies.paper.plan import map_stages
     from studies.paper.report import write_map
-    from studies.paper.stages import result_of
+    from studies.paper.stages import result_path
 
     # `make paper` and `make map` share these runs.
     folder = into or Path("runs/paper-quick" if quick else "runs/paper")
@@ -81,7 +81,7 @@ def run_map(
         options = read_options(columns, batch, skip_bad)
         markers = [] if data is None else [run_interruptibly(lambda: marker_of(data, options, click.echo))]
         _run_with_progress(stages, folder)
-        runs = {stage.name: read_measured(result_of(stage, folder)) for stage in stages}
+        runs = {stage.name: read_measured(result_path(stage, folder)) for stage in stages}
         offload_map, page = run_interruptibly(lambda: write_map(runs, folder, markers))
     for marker in markers:
         share, keys = f"{marker.skew:.1%}", f"{marker.keys:,.0f}"

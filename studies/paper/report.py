@@ -20,7 +20,7 @@ from studies.paper.connections.waiting import WAYS
 from studies.paper.map import Marker, OffloadMap, draw_map
 from studies.paper.measured import MeasuredRun, read_measured
 from studies.paper.plan import Stage
-from studies.paper.stages import result_of
+from studies.paper.stages import result_path
 from studies.paper.sweeps import changes_by_workers, sweeps
 from studies.report import write_report
 
@@ -28,14 +28,14 @@ Progress = Callable[[str], None]
 
 
 def write_paper(stages: Sequence[Stage], folder: Path, markers: Sequence[Marker], progress: Progress) -> Path:
-    runs = {stage.name: read_measured(result_of(stage, folder)) for stage in stages if stage.is_run}
+    runs = {stage.name: read_measured(result_path(stage, folder)) for stage in stages if stage.is_run}
     main_runs = [run for name, run in runs.items() if name in ("r1", "r2")]
     sources = [of_run(run.folder) for run in main_runs]
     progress("figures of the logs")
     log_figures = list(figures(sources))
     progress("map")
     offload_map = draw_map([run for name, run in runs.items() if name.startswith("map-")], 2, markers)
-    fig_9 = delay_against_connections(result_of(_find_stage(stages, "connections"), folder))
+    fig_9 = delay_against_connections(result_path(_find_stage(stages, "connections"), folder))
     all_figures = [*log_figures, fig_9, offload_map.figure, *sweeps(runs)]
     ordered_figures = sorted(
         all_figures, key=lambda figure: (not figure.name.startswith("fig-"), figure.name)

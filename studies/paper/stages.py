@@ -26,12 +26,12 @@ class StageFailed(HotlineError):
     """A stage failed; the text has its last line of output."""
 
 
-def result_of(stage: Stage, folder: Path) -> Path:
+def result_path(stage: Stage, folder: Path) -> Path:
     return folder / stage.name / ("latest" if stage.is_run else "connections.parquet")
 
 
 def is_done(stage: Stage, folder: Path) -> bool:
-    result = result_of(stage, folder)
+    result = result_path(stage, folder)
     output = result / "report.html" if stage.is_run else result
     try:
         has_same_settings = (folder / stage.name / "run.toml").read_text() == to_toml(
@@ -109,7 +109,14 @@ def _command(stage: Stage, folder: Path, config: Path) -> list[str]:
     if stage.is_run:
         return [str(_ROOT / "hotline"), "run", f"CONFIG={config}"]
     options = [f"--{name}={value}" for name, value in stage.settings.items()]
-    return [sys.executable, "-m", "studies.paper.connections", "-o", str(result_of(stage, folder)), *options]
+    return [
+        sys.executable,
+        "-m",
+        "studies.paper.connections",
+        "-o",
+        str(result_path(stage, folder)),
+        *options,
+    ]
 
 
 def _terminate(process: subprocess.Popen[bytes]) -> None:

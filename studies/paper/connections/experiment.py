@@ -22,7 +22,7 @@ from topologies.agents import Agent, command_in
 from topologies.network import Network, network
 from topologies.placement import Placement, cpu_of, place
 
-_WARM_UP = 64
+_WARM_UP_RPCS = 64
 _FIRST_PORT = 20_000
 
 
@@ -46,7 +46,7 @@ async def run(
 ) -> pl.DataFrame:
     config = Config(workers=1, servers=1)
     placement = place(config.placement, 1, 1)
-    plan, rows, rng = settings(connections), list[Measurement](), random.Random(1)
+    shuffled_settings, measurements, rng = settings(connections), list[Measurement](), random.Random(1)
     with network(config, placement, log_dir) as net:
         async with (
             _agents(net, placement, max(connections), log_dir) as (client, server),
@@ -55,23 +55,30 @@ async def run(
             await controller.commit_pipeline()
             await controller.install(*_table_entries(max(connections)))
             for round_number in range(rounds):
-                rng.shuffle(plan)
-                for setting in plan:
+                rng.shuffle(shuffled_settings)
+                for setting in shuffled_settings:
                     # All measurements use the same job number, so only the job's settings differ.
                     arm = settings_of(setting.arm)
                     await controller.install(Job(BASELINE.job, arm.offload, arm.proxy))
                     try:
-                        rows.append(await _measure(round_number, setting, client, server))
+                        measurements.append(await _measure(round_number, setting, client, server))
                     except AgentFailed as error:
                         raise AgentFailed(f"{setting}: {error}") from None
-                    progress(len(rows), rounds * len(plan))
-    return pl.DataFrame([{each.name: getattr(row, each.name) for each in fields(row)} for row in rows])
+                    progress(len(measurements), rounds * len(shuffled_settings))
+    return pl.DataFrame(
+        [
+            {each.name: getattr(measurement, each.name) for each in fields(measurement)}
+            for measurement in measurements
+        ]
+    )
 
 
 async def _measure(round_number: int, setting: Setting, client: Agent, server: Agent) -> Measurement:
     await server.call({"cmd": "listen", "way": setting.way, "peers": list(_peers(setting))})
     # Warm up the server's loop and sockets.
-    await client.call({"cmd": "measure", "callers": setting.callers, "rpcs": _WARM_UP, "seed": round_number})
+    await client.call(
+        {"cmd": "measure", "callers": setting.callers, "rpcs": _WARM_UP_RPCS, "seed": round_number}
+    )
     stats_before = await server.call({"cmd": "stats"})
     latencies = await client.call(
         {"cmd": "measure", "callers": setting.callers, "rpcs": RPCS, "seed": round_number}

@@ -18,7 +18,7 @@ class TopKShares(NamedTuple):
     table: str
     accesses: int
     keys: int
-    shares: tuple[float, ...]  # of accesses, for each of `GPU_CACHE_SHARES`
+    shares: tuple[float, ...]  # share of the accesses that hit, for each of `GPU_CACHE_SHARES`
 
     def to_hugectr(self) -> dict[str, object]:
         """Return keys and hit rate for each `gpucacheper`, named as in HugeCTR's inference settings."""

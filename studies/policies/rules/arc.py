@@ -1,4 +1,4 @@
-"""ARC (Megiddo and Modha, FAST 2003): LRU of keys accessed once and LRU of others, balanced by ghosts."""
+"""ARC (Megiddo and Modha, FAST 2003): LRU of keys accessed once, and of other keys, balanced by ghosts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The top k by HeavyKeeper's counts: two hashed rows of cells, where accesses of other keys decay a count.
 
-(Yang et al., IEEE/ACM ToN 27, 2019.) Another key's access takes 1 from a count of c with probability 1.08^-c,
-and takes over the cell at 0. Cells store whole keys, not fingerprints, because the control plane that reads
+(Yang et al., IEEE/ACM ToN 27, 2019.) Another key's access decrements a count c with probability 1.08^-c, and
+takes over the cell at 0. Cells store whole keys, not fingerprints, because the control plane that reads
 them at the end of a period installs these keys. There are two cells for each key that the set may have.
 """
 

@@ -1,6 +1,6 @@
 """LIRS (Jiang and Zhang, SIGMETRICS 2002): keys with small reuse distances stay.
 
-Of the cache, 1 % is for keys with large reuse distances (HIR); the rest is for the others (LIR). The stack
+Of the cache, 1 % is for keys with large reuse distances (HIR); the rest is for other keys (LIR). The stack
 has at most twice as many keys as the cache, as in libCacheSim; the paper leaves its limit open.
 """
 

@@ -17,7 +17,7 @@ from studies.paper.map import marker_of
 from studies.paper.measured import read_measured
 from studies.paper.plan import Stage
 from studies.paper.report import slopes, write_map, write_paper
-from studies.paper.stages import result_of
+from studies.paper.stages import result_path
 from tests.unit.golden.run import GoldenRun
 from tests.unit.studies.paper.test_connections import measured
 from tests.unit.studies.paper.test_map import packed
@@ -37,7 +37,7 @@ def folder(golden: GoldenRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(maps, "pack_shape", lambda skew, keys, servers: packed(skew, keys))
     write_report(golden.folder, golden.record, golden.summary)
     for stage in STAGES:
-        target = result_of(stage, tmp_path)
+        target = result_path(stage, tmp_path)
         target.parent.mkdir(parents=True)
         if not stage.is_run:
             measured(6).write_parquet(target)
@@ -86,7 +86,7 @@ def test_the_report_has_every_figure_and_table_and_says_what_the_answer_says(fol
 
 
 def test_fig_9s_table_has_slopes_with_intervals(folder: Path) -> None:
-    found = slopes(delay_against_connections(result_of(STAGES[1], folder)))
+    found = slopes(delay_against_connections(result_path(STAGES[1], folder)))
     half, nothing = "500.0 [500.0, 500.0]", "0.0 [0.0, 0.0]"
     # Arms baseline and proxy, all and few calling; offload and offload-proxy.
     assert found.texts() == [
@@ -104,7 +104,7 @@ def test_a_users_log_is_marked_on_the_map(folder: Path) -> None:
     # 102 keys, of which the top 2 take 100 of 200 updates.
     assert (own.name, own.skew, own.keys) == ("updates.csv", 0.5, 4)
     runs = [stage for stage in STAGES if stage.name.startswith(("map-", "scale-"))]
-    found = {stage.name: read_measured(result_of(stage, folder)) for stage in runs}
+    found = {stage.name: read_measured(result_path(stage, folder)) for stage in runs}
     mapped, page = write_map(found, folder, [own])
     assert "updates.csv" in page.read_text()
     assert all(f'id="{name}"' in page.read_text() for name in ("map", "map-workers"))

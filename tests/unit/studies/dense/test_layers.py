@@ -39,7 +39,7 @@ def test_a_table_is_read_in_its_order(tmp_path: Path) -> None:
     assert layers.sizes.tolist() == [4, 8] and layers.bytes == 12
     assert layers.backward_us.tolist() == [10, 20.25] and layers.total_backward_us == 30.25
     assert layers.forward_us is not None and layers.forward_us.tolist() == [5.5, 6]
-    sizes, ready = layers.in_send_order()
+    sizes, ready = layers.sizes_and_ready_times()
     assert (sizes.tolist(), ready.tolist()) == ([8, 4], [20.25, 30.25])
 
 

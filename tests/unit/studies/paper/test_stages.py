@@ -15,7 +15,7 @@ import tomli
 from experiment.config import Config
 from studies.paper import stages
 from studies.paper.plan import Stage, all_stages, map_stages
-from studies.paper.stages import StageFailed, is_done, result_of, run_stages, to_toml
+from studies.paper.stages import StageFailed, is_done, result_path, run_stages, to_toml
 
 ROOT = Path(__file__).parents[4]
 LONG = """
@@ -37,7 +37,7 @@ def shell(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replace stages by shell commands that append their name to a file and make their result."""
 
     def command(stage: Stage, folder: Path, config: Path) -> list[str]:
-        result = result_of(stage, folder)
+        result = result_path(stage, folder)
         make_result = f"mkdir -p {result}; touch {result}/report.html" if stage.is_run else f"touch {result}"
         return ["sh", "-c", f"echo {stage.name} >> {folder}/done; {stage.settings['then']}; {make_result}"]
 
