@@ -1,4 +1,4 @@
-"""Train a model on a simulated network; each worker begins a step as soon as its previous step has ended."""
+"""Training on a simulated network; each worker begins a step as soon as its previous step has ended."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class Limit(Strict):
     limit_ms: float
     """Lower limit with headers, acknowledgements, preambles and gaps."""
     parts_ms: dict[str, float]
-    """Time of each part, including those by hosts and loss; the sum is `whole_ms`."""
+    """Time of each part, including the parts by hosts and loss; the sum is `whole_ms`."""
     whole_ms: float
 
 

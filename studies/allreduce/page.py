@@ -31,7 +31,7 @@ _HOW_TO_READ = (
     "The window: further waiting for results. Hosts: the agents' measured time. Retransmissions: with 0.1 % "
     "of the frames lost.",
     "R1's hot set: the model has the 20,000 most updated parameters. In offload and none a worker pulls and "
-    "pushes those of its mini-batch. In the others a push is an all-reduce of all 20,000.",
+    "pushes the parameters of its mini-batch. In the other designs a push is an all-reduce of all 20,000.",
 )
 
 

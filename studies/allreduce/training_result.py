@@ -14,7 +14,7 @@ class TrainingResult(Strict):
     step_us: float
     """Mean time from the start of a worker's pull to the end of its push."""
     steps_per_s: float
-    """Steps/s of all workers, until the first one finishes its last step."""
+    """Steps/s of all workers, until the first worker finishes its last step."""
     bytes_per_step: float
     """Frame bytes per step on a worker's cable, in both directions."""
     packets_per_step: float

@@ -29,7 +29,7 @@ class AlphaBetaModel(Strict):
 
     alpha_us: float = Field(default=1370.0, ge=0, le=1e7)
     beta_ns: float = Field(default=1.66, gt=0, le=1e6)
-    """Time of an all-reduce per byte if no other one is running."""
+    """Time of an all-reduce per byte if no other all-reduce is running."""
     sharing: float = Field(default=0.5, ge=0, le=10)
     """0.5 as in [ASC], where f(2) = 1.5; 1 for a fairly shared link; 0 for no interference."""
     max_at_once: int = Field(default=2, ge=1, le=MAX_AT_ONCE)

@@ -35,7 +35,7 @@ class Layers:
     sizes: NDArray[np.int64]
     """[n]: bytes of the gradient."""
     backward_us: Values
-    """[n]: time from the gradient of the next layer to that of this one."""
+    """[n]: time from the gradient of the next layer to the gradient of this layer."""
     forward_us: Values | None = None
     """[n]: time of forward, if known."""
 

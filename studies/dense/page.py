@@ -36,7 +36,7 @@ _HOW_TO_READ_OVERLAP = (
     "than the maximum number of all-reduces are under way, in the order of backward.",
     "MG-WFBP and ASC-WFBP merge as the later code of their authors does. That ASC-WFBP chooses the number "
     "of concurrent all-reduces with the earliest end is our reading of its abstract. “Best” is the fastest, "
-    "in this model, of the other schedules and those that a beam search finds.",
+    "in this model, of the other schedules and the schedules that a beam search finds.",
 )
 
 

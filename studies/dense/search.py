@@ -62,7 +62,7 @@ def _beam_search(layers: Layers, network: AlphaBetaModel, at_once: int, tie_weig
 
 @entry_point
 def _try_all(ready_times: Values, sizes: Values, at_once: int, network: Constants) -> tuple[float, int]:
-    """Return the earliest end, and its mask: bit i is set if gradient i is the last of a buffer."""
+    """Return the earliest end and its schedule as a mask: bit i is set if gradient i is a buffer's last."""
     n = len(ready_times)
     under_way, work, no_times = np.zeros(at_once, np.int64), np.zeros((at_once, 2)), np.zeros(0)
     earliest, best_mask = np.inf, int64(0)

@@ -1,6 +1,6 @@
 """A small DLRM (Naumov et al. 2019) on synthetic clicks; the servers have all of its parameters.
 
-A sample has numbers (dense features) and categories (sparse ones). The bottom MLP maps the numbers to a
+A sample has numbers (dense features) and categories (sparse features). The bottom MLP maps the numbers to a
 vector. The top MLP maps this vector, and the dot products of all pairs of it and embeddings, to the logit.
 """
 
@@ -34,7 +34,7 @@ def _shapes(categories: int) -> list[tuple[int, ...]]:
 
 
 def dense_size(rows: Sequence[int] = ROWS) -> int:
-    """Return the number of parameters of the MLPs, which come before those of embeddings."""
+    """Return the number of parameters of the MLPs, which precede the embeddings' parameters."""
     return sum(int(np.prod(shape)) for shape in _shapes(len(rows)))
 
 

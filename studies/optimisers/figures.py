@@ -35,7 +35,7 @@ def loss_figure(numbers: Numbers) -> Figure:
         list(_loss_panels(numbers)),
         caption="Mean log loss of each fiftieth of the mini-batches, before their updates; a sample is "
         "trained once. Left: against simulated time, with workers that begin a step as soon as their last "
-        "one ends. Right: against the mini-batches of all workers. Each curve has its best learning rate of "
+        "step ends. Right: against the mini-batches of all workers. Each curve has its best learning rate of "
         "the same number of rates. Losses above 1.1 times the loss by chance are drawn at that value.",
     )
 
@@ -55,7 +55,7 @@ def _series(curve: Curve, x_field: str) -> Series:
 
 
 def offload_map(numbers: Numbers) -> Figure:
-    """Draw what offload changes, over the share of hits and the budget."""
+    """Draw the changes by offload against the share of hits and the budget."""
     hit_shares = sorted({point.hit_share for point in numbers.points})
     bounds = sorted({point.budget.staleness_ms for point in numbers.points})
     changes_by_point = {(point.hit_share, point.budget.staleness_ms): point.worth for point in numbers.points}

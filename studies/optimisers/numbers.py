@@ -1,4 +1,4 @@
-"""The study's numbers: a curve for each way to train, and what offload is worth by budget."""
+"""The study's numbers: a curve for each way to train, and the changes by offload for each budget."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ BUDGETS = tuple(
 )
 TRAINED_BUDGETS = (BUDGETS[0], BUDGETS[2], BUDGETS[3])
 FACTORS = (0.5, 1.0, 2.0)
-"""Learning rates that are tried, as multiples of the middle one."""
+"""Learning rates of the tuning, as multiples of the middle rate."""
 _SGD_RATES: dict[DataName, float] = {"clicks": 8.0, "ratings": 1.0, "dlrm": 0.8}
 _ADAGRAD_RATES: dict[DataName, float] = {"clicks": 0.2, "ratings": 0.2, "dlrm": 0.1}
 TITLES: dict[DataName, str] = {

@@ -76,7 +76,7 @@ class Training(Strict):
     steps: int
     is_tuning: bool
     budget: Collection | None = None
-    """Bound of staleness and share of the servers' time in design `collect`; None in others."""
+    """Bound of staleness and share of the servers' time in design `collect`; None in other designs."""
 
 
 class Ages(Strict):
@@ -111,7 +111,7 @@ class DataSet:
     hot_share: float
     """Share of the updates in the reporting part that go to keys of the hot set."""
     make_model: Callable[[float, float | None], Model]
-    """(scale, learning rate): the model; without a rate, it pushes gradients."""
+    """Make a model from (scale, learning rate); a model without a rate pushes gradients."""
 
 
 @cache

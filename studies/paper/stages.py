@@ -80,7 +80,7 @@ def _run_stage(stage: Stage, folder: Path, report_elapsed: Callable[[float], Non
     write_text(config, to_toml(_settings(stage, folder)))
     start = time.monotonic()
     with (stage_folder / _LOG).open("wb") as log:
-        # A new session keeps Ctrl-C from the process: `_terminate` passes it on.
+        # In a new session, Ctrl-C does not reach the process: `_terminate` sends SIGINT.
         process = subprocess.Popen(
             _command(stage, folder, config),
             stdin=subprocess.DEVNULL,

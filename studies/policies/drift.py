@@ -23,7 +23,7 @@ def half_life(log: Log) -> float | None:
     """Return the steps after which the top k of a window have lost half of their lead; None without drift."""
     # The log is cut into 16 windows. The lead is the share of a window's updates that the top k of another
     # window have, minus the share of k random keys. The lead falls with the time between the windows; the
-    # half-life is that of an exponential fitted to the mean lead by lag.
+    # half-life results from an exponential fitted to the mean lead by lag.
     windows = min(_WINDOWS, log.steps // 2)
     if windows < 3:
         return None

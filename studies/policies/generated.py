@@ -30,7 +30,7 @@ class LogSpec:
     half_life: float | None = None
     """Steps after which half of the ranks have another key; None disables drift."""
     shift_at: int | None = None
-    """Step at which half of the hottest keys change places with cold ones; None disables the shift."""
+    """Step at which half of the hottest keys change places with cold keys; None disables the shift."""
     seed: int = 1
 
 

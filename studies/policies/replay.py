@@ -1,4 +1,4 @@
-"""Replay one policy over one log: hits, moves, and the keys in the switch at sampled mini-batches."""
+"""The replay of one log by one policy: hits, moves, and the keys in the switch at sampled mini-batches."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ReplayResult:
     cpu_s: float
     """CPU time in s of the policy alone, without compilation."""
     accesses_replayed: int
-    """Accesses served in `cpu_s`, including training ones if the policy warms up."""
+    """Accesses served in `cpu_s`, including training accesses if the policy warms up."""
 
 
 def replay(

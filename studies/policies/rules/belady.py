@@ -1,6 +1,6 @@
 """Belady's optimum with bypass, all sizes in one pass: an upper bound for every policy.
 
-Of the cached keys and the accessed one, the key whose next access is latest is evicted (Belady, IBM Systems
+Of the cached keys and the accessed key, the key whose next access is latest is evicted (Belady, IBM Systems
 Journal 5, 1966; with bypass, an accessed key that would be evicted at once is not installed). The cache is
 represented by the times of its keys' next accesses: a bit per time, a bit per non-zero word of those bits,
 and so on. The scored part begins with the best possible cached keys, whatever came before.

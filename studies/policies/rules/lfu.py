@@ -38,7 +38,7 @@ class _LfuState(NamedTuple):
     counts: FrequencyLists
     slots: SlotMap
     totals: Ints  # int64[2]: slots in use, and the sum of their counts
-    max_sum: Ints  # int64[1]: sum of counts above which they are halved; 0 disables ageing
+    max_sum: Ints  # int64[1]: sum of counts above which all counts are halved; 0 disables ageing
     moves: Ints
 
 

@@ -1,6 +1,6 @@
 """Look-ahead: the next mini-batches are known, as a loader that prefetches knows them (BagPipe, SOSP 2023).
 
-Of the cached keys and the accessed one, the least recently used key without an access in the known
+Of the cached keys and the accessed key, the least recently used key without an access in the known
 mini-batches is evicted; if there is none, the key whose next access is latest, as in Belady's optimum.
 """
 
@@ -23,7 +23,7 @@ from studies.policies.rules.belady import Times, insert_time, latest_time, make_
 from studies.policies.rules.linked_lists import Links, length, make_lists, push, tail, unlink
 
 STEPS = 100
-"""Mini-batches after the current one that are known."""
+"""Number of known mini-batches after the current mini-batch."""
 _ABSENT, _UNKNOWN, _KNOWN = 0, 1, 2
 _INDEX, _STEP, _END = 0, 1, 2
 _ONLY = 0  # index of the only size, and of the only list
@@ -31,7 +31,7 @@ _ONLY = 0  # index of the only size, and of the only list
 
 class _State(NamedTuple):
     times: Times
-    links: Links  # int32[2, distinct]: cached keys in state _UNKNOWN; the head is the one accessed last
+    links: Links  # int32[2, distinct]: cached keys in state _UNKNOWN; the head is the key accessed last
     lists: Ints
     state_of: NDArray[np.int8]
     """int8[distinct]: whether a key is cached, and whether its next access is known."""

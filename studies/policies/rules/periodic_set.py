@@ -17,7 +17,7 @@ from studies.policies.policy import EVICTIONS, INSTALLS, Policy, Serve
 COLD, PENDING, HOT = 0, 1, 2
 _SELECTED = 4  # flag that is added to the states of newly selected keys while a selection is applied
 Select = Callable[[NDArray[np.integer]], NDArray[np.integer]]
-"""Map the previous selection, keys[n], to the next one: distinct keys in any order."""
+"""Map the previous selection, keys[n], to the next selection: distinct keys in any order."""
 
 
 class PeriodicSet(NamedTuple):

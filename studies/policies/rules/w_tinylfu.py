@@ -45,7 +45,7 @@ def capacities(size: int) -> tuple[int, int, int]:
 
 
 def make(log: Log, sizes: Sequence[int]) -> Policy:
-    """Make the policy: a key enters the window, and the sketch decides whether it goes on or is evicted."""
+    """Make the policy: keys enter the window, and the sketch decides which keys leave it for probation."""
     (size,), moves = sizes, zero_moves(sizes)
     state = _WTinyLfuState(
         make_sketch(size),
