@@ -84,7 +84,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class Toeplitz:
-    """Always 0, since BMv2's key is 0 and P4Runtime cannot change it."""
+    """The Toeplitz hash with BMv2's key 0, which P4Runtime cannot change, so the result is 0."""
 
     def __call__(self, data: bytes) -> int:
         return 0
@@ -107,28 +107,28 @@ class Xxh64:
 
     def __call__(self, data: bytes) -> int:
         p1, p2, p3, p4, p5 = XXH_PRIMES
-        at = 0
+        offset = 0
         result = p5
         if len(data) >= XXH_STRIPE:
             lanes = [p1 + p2, p2, 0, -p1]
-            while at + XXH_STRIPE <= len(data):
+            while offset + XXH_STRIPE <= len(data):
                 for i in range(4):
-                    word = int.from_bytes(data[at + 8 * i : at + 8 * i + 8], "little")
+                    word = int.from_bytes(data[offset + 8 * i : offset + 8 * i + 8], "little")
                     lanes[i] = _xxh_round(lanes[i], word)
-                at += XXH_STRIPE
+                offset += XXH_STRIPE
             result = sum(
                 _rotate(lane, rotation) for lane, rotation in zip(lanes, (1, 7, 12, 18), strict=True)
             )
             for lane in lanes:
                 result = (result ^ _xxh_round(0, lane)) * p1 + p4 & _WORD
         result = result + len(data) & _WORD
-        while at + 8 <= len(data):
-            result ^= _xxh_round(0, int.from_bytes(data[at : at + 8], "little"))
-            result, at = _rotate(result, 27) * p1 + p4 & _WORD, at + 8
-        if at + 4 <= len(data):
-            result ^= int.from_bytes(data[at : at + 4], "little") * p1 & _WORD
-            result, at = _rotate(result, 23) * p2 + p3 & _WORD, at + 4
-        for byte in data[at:]:
+        while offset + 8 <= len(data):
+            result ^= _xxh_round(0, int.from_bytes(data[offset : offset + 8], "little"))
+            result, offset = _rotate(result, 27) * p1 + p4 & _WORD, offset + 8
+        if offset + 4 <= len(data):
+            result ^= int.from_bytes(data[offset : offset + 4], "little") * p1 & _WORD
+            result, offset = _rotate(result, 23) * p2 + p3 & _WORD, offset + 4
+        for byte in data[offset:]:
             result = _rotate(result ^ byte * p5 & _WORD, 11) * p1 & _WORD
         result = (result ^ result >> 33) * p2 & _WORD
         result = (result ^ result >> 29) * p3 & _WORD

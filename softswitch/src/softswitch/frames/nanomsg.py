@@ -32,7 +32,7 @@ class Nanomsg:
             import pynng  # optional dependency
         except ImportError:
             raise SwitchError("--packet-in needs pynng: pip install 'hotline-softswitch[nanomsg]'") from None
-        self._ports, self._closed, self._full = ports, pynng.Closed, pynng.TryAgain
+        self._ports, self._closed_error, self._full_error = ports, pynng.Closed, pynng.TryAgain
         try:
             self._socket = pynng.Pair0(
                 listen=self.address,
@@ -54,7 +54,7 @@ class Nanomsg:
     def _send(self, message: bytes) -> bool:
         try:
             self._socket.send(message, block=False)
-        except (self._full, self._closed):
+        except (self._full_error, self._closed_error):
             return False
         return True
 
@@ -62,18 +62,18 @@ class Nanomsg:
         while True:
             try:
                 message = self._socket.recv()
-            except self._closed:
+            except self._closed_error:
                 return
             if len(message) < _HEADER.size:
                 _LOG.error("--packet-in: expected %d bytes or more, got %r", _HEADER.size, message)
             else:
                 kind, port, argument = _HEADER.unpack_from(message)
-                self._handle(kind, port, argument, message[_HEADER.size :])
+                self._handle_message(kind, port, argument, message[_HEADER.size :])
 
-    def _handle(self, kind: int, port: int, argument: int, data: bytes) -> None:
+    def _handle_message(self, kind: int, port: int, argument: int, data: bytes) -> None:
         if kind == PACKET_IN:
             self._ports.receive(port, data[:argument])
         elif kind == INFO_REQUEST:
             self._send(_INFO_REPLY.pack(INFO_REPLY, port, argument, _NOT_SUPPORTED))
         elif kind not in (PORT_ADD, PORT_REMOVE, PORT_SET_STATUS):  # every port always exists
-            _LOG.error("--packet-in: expected the type of a message to the switch, got %d", kind)
+            _LOG.error("--packet-in: expected a message of type 0, 1, 2, 3 or 5, got type %d", kind)

@@ -36,15 +36,15 @@ def read_frames(file: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
     """Yield time in ns and bytes of each frame. Raises SwitchError if `file` is no valid pcap file."""
     header = file.read(_HEADER_BYTES)
     if len(header) < _HEADER_BYTES or header[:4] not in _FORMATS:
-        raise SwitchError(f"{name}: expected a pcap file, got {header[:4].hex() or 'an empty one'}")
+        raise SwitchError(f"{name}: expected a pcap file, got {header[:4].hex() or 'an empty file'}")
     order, unit = _FORMATS[header[:4]]
     while record := file.read(_RECORD_BYTES):
         if len(record) < _RECORD_BYTES:
             raise SwitchError(f"{name}: the last frame is incomplete")
-        seconds, fraction, captured, length = struct.unpack(order + _RECORD, record)
-        frame = file.read(captured)
-        if captured < length or len(frame) < captured:
-            raise SwitchError(f"{name}: expected a frame of {length} bytes, got {len(frame)} of them")
+        seconds, fraction, captured_length, original_length = struct.unpack(order + _RECORD, record)
+        frame = file.read(captured_length)
+        if captured_length < original_length or len(frame) < captured_length:
+            raise SwitchError(f"{name}: expected a frame of {original_length} bytes, got {len(frame)} bytes")
         yield seconds * 10**9 + fraction * unit, frame
 
 
@@ -64,13 +64,13 @@ class PcapFiles:
 
     def open(self, ports: FramePorts) -> None:
         self._ports = ports
-        with ExitStack() as undo:
-            undo.callback(self._output_files.close)
+        with ExitStack() as cleanup:
+            cleanup.callback(self._output_files.close)
             for port, name in self._names.items():
                 if not (path := self._folder / f"{name}_in.pcap").exists():
                     raise SwitchError(f"--use-files: {path}: there is no such file")
                 self._outputs[port] = self._create(self._folder / f"{name}_out.pcap")
-            undo.pop_all()
+            cleanup.pop_all()
         self._thread.start()
 
     def _create(self, path: Path) -> int:
@@ -88,16 +88,16 @@ class PcapFiles:
         if port not in self._outputs:
             return False
         now_ns = time.time_ns()
-        head = struct.pack("<IIII", now_ns // 10**9, now_ns % 10**9 // 1000, len(frame), len(frame))
-        return os.write(self._outputs[port], head + frame) == len(head) + len(frame)
+        record_header = struct.pack("<IIII", now_ns // 10**9, now_ns % 10**9 // 1000, len(frame), len(frame))
+        return os.write(self._outputs[port], record_header + frame) == len(record_header) + len(frame)
 
     def close(self) -> None:
-        """Stop; a thread that is blocked by a pipe without a writer lasts until the process ends."""
+        """Stop reading; a thread blocked by a pipe without a writer ends with the process."""
         self._closing.set()
         self._output_files.close()
 
     def _run(self) -> None:
-        self._ports.started.wait()  # p4c's STF runner needs the writers of pipes to block until then
+        self._ports.started.wait()  # p4c's STF runner needs pipe writers to block until start
         if self._closing.is_set():
             return
         try:
@@ -110,11 +110,12 @@ class PcapFiles:
             _LOG.error("--use-files: %s", error)
 
     def _merge(self, readers: Mapping[int, Iterator[tuple[int, bytes]]]) -> None:
-        heads = {port: next(reader, None) for port, reader in readers.items()}
+        next_frames = {port: next(reader, None) for port, reader in readers.items()}
         while not self._closing.is_set():
-            waiting = {port: head for port, head in heads.items() if head is not None}
-            if not waiting:
+            unread_frames = {port: frame for port, frame in next_frames.items() if frame is not None}
+            if not unread_frames:
                 return
-            port = min(waiting, key=lambda each: waiting[each][0])  # the first port if times are equal
-            self._ports.receive(port, waiting[port][1])
-            heads[port] = next(readers[port], None)
+            # If times are equal, `min` returns the first port.
+            port = min(unread_frames, key=lambda candidate: unread_frames[candidate][0])
+            self._ports.receive(port, unread_frames[port][1])
+            next_frames[port] = next(readers[port], None)

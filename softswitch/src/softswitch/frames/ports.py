@@ -1,4 +1,4 @@
-"""The datapath whose frames come from and go to a transport; it needs neither root nor interfaces."""
+"""A datapath that receives and sends frames over a transport; it needs neither root nor interfaces."""
 
 from __future__ import annotations
 
@@ -57,10 +57,14 @@ class FramePorts:
         self._start_ns = time.time_ns()
         self._lock = threading.RLock()
         self._pipeline: CompiledPipeline | None = None
-        self._received, self._sent = Counter[int](), Counter[int]()
-        self._discarded, self._unsent, self._oversize = Counter[int](), Counter[int](), Counter[int]()
+        self._received_frames, self._sent_frames = Counter[int](), Counter[int]()
+        self._discarded_frames, self._unsent_frames, self._oversize_frames = (
+            Counter[int](),
+            Counter[int](),
+            Counter[int](),
+        )
         self._lost_notices = 0  # digests and log records that did not fit into the control plane's socket
-        self._down = set[int]()
+        self._down_ports = set[int]()
         self.on_status: Callable[[int, bool], None] = lambda _port, _is_up: None
         """Called with the status of a port when it is set, in any thread."""
         self.started = threading.Event()
@@ -86,29 +90,29 @@ class FramePorts:
     def receive(self, port: int, frame: bytes, tag: int = 0) -> None:
         """Process a frame and send the output frames with `tag`; without a program the frame is dropped."""
         with self._lock:
-            self._received[port] += 1
+            self._received_frames[port] += 1
             if self._pipeline is None:
-                self._discarded[port] += 1
+                self._discarded_frames[port] += 1
                 return
             if len(frame) > MAX_FRAME:
-                self._oversize[port] += 1
+                self._oversize_frames[port] += 1
                 return
             now = self.now()
-            for number, data in self._pipeline.process(port, frame, now, now):
+            for output_port, output_frame in self._pipeline.process(port, frame, now, now):
                 is_sent = (
-                    self._to_controller(data)
-                    if number == self._cpu_port
-                    else self._transport.send(number, data, tag)
+                    self._send_to_controller(output_frame)
+                    if output_port == self._cpu_port
+                    else self._transport.send(output_port, output_frame, tag)
                 )
-                (self._sent if is_sent else self._unsent)[number] += 1
+                (self._sent_frames if is_sent else self._unsent_frames)[output_port] += 1
             for record in self._pipeline.take_notice_records():
-                self._notify(record)
+                self._send_notice(record)
 
-    def _to_controller(self, frame: bytes) -> bool:
-        return _send(self._control.switch_end, frame)
+    def _send_to_controller(self, frame: bytes) -> bool:
+        return _send_datagram(self._control.switch_end, frame)
 
-    def _notify(self, record: bytes) -> None:
-        self._lost_notices += not _send(self._control.notice_end, record)
+    def _send_notice(self, record: bytes) -> None:
+        self._lost_notices += not _send_datagram(self._control.notice_end, record)
 
     def _serve_cpu_port(self) -> None:
         while True:
@@ -154,25 +158,27 @@ class FramePorts:
         return (time.time_ns() - self._start_ns) // 1000
 
     def set_link_state(self, port: int, is_up: bool) -> None:
-        (self._down.discard if is_up else self._down.add)(port)
+        (self._down_ports.discard if is_up else self._down_ports.add)(port)
         self.on_status(port, is_up)
 
     # -- counters and control commands
 
     def counters(self) -> SwitchCounters:
         with self._lock:
-            used = sorted({*self._names, *self._received, *self._sent, *self._unsent})
-            ports = {number: self._count(number) for number in used}
+            port_numbers = sorted(
+                {*self._names, *self._received_frames, *self._sent_frames, *self._unsent_frames}
+            )
+            ports = {number: self._port_counters(number) for number in port_numbers}
             return SwitchCounters(ports, 0, self._lost_notices, datapath=self._transport.name)
 
-    def _count(self, port: int) -> PortCounters:
+    def _port_counters(self, port: int) -> PortCounters:
         return PortCounters(
             name="CPU" if port == self._cpu_port else self._names.get(port, self._transport.name),
-            rx=self._received[port],
-            tx=self._sent[port],
-            rx_dropped=self._discarded[port],
-            tx_dropped=self._unsent[port],
-            rx_oversize=self._oversize[port],
+            rx=self._received_frames[port],
+            tx=self._sent_frames[port],
+            rx_dropped=self._discarded_frames[port],
+            tx_dropped=self._unsent_frames[port],
+            rx_oversize=self._oversize_frames[port],
             tx_oversize=0,
             lost=0,
             duplicated=0,
@@ -189,7 +195,7 @@ class FramePorts:
         return dict(self._names)
 
     def is_up(self, port: int) -> bool:
-        return port not in self._down
+        return port not in self._down_ports
 
     def add(self, port: int, interface: str) -> None:
         raise self._unsupported("interfaces")
@@ -205,11 +211,11 @@ class FramePorts:
             assert self._pipeline is not None
             self._pipeline.use_code(*self._pipeline.code_with_crc(calculation, crc))
 
-    def _unsupported(self, what: str) -> SwitchError:
-        return SwitchError(f"Error: a switch with frames over {self._transport.name} has no {what}")
+    def _unsupported(self, feature: str) -> SwitchError:
+        return SwitchError(f"Error: a switch with frames over {self._transport.name} has no {feature}")
 
 
-def _send(end: socket.socket, data: bytes) -> bool:
+def _send_datagram(end: socket.socket, data: bytes) -> bool:
     """Send a datagram; return whether it was sent, which fails if the receiver's buffer is full."""
     try:
         end.send(data, socket.MSG_DONTWAIT)

@@ -8,20 +8,20 @@ from softswitch.interpreter.packet import Packet
 
 
 def calculate(packet: Packet, calculation: ir.Calculation) -> int:
-    """Hash the inputs whose headers are valid, joined and padded with 0 to whole bytes; then the payload."""
-    joined, width = 0, 0
+    """Hash the inputs with valid headers, concatenated and zero-padded to whole bytes, and the payload."""
+    joined_bits, width = 0, 0
     for part in calculation.inputs:
-        bits, part_width = _input(packet, part)
-        joined, width = joined << part_width | bits, width + part_width
+        bits, part_width = _input_bits(packet, part)
+        joined_bits, width = joined_bits << part_width | bits, width + part_width
     padding = -width % 8
-    data = (joined << padding).to_bytes((width + padding) // 8, "big")
+    data = (joined_bits << padding).to_bytes((width + padding) // 8, "big")
     data += packet.payload if calculation.payload else b""
     value = calculation.function(data)
     packet.observer.calculated(packet, calculation, data, value)
     return value
 
 
-def _input(packet: Packet, part: ir.CalculationInput) -> tuple[int, int]:
+def _input_bits(packet: Packet, part: ir.CalculationInput) -> tuple[int, int]:
     match part:
         case ir.SizedConstant(value, width):
             return value & ((1 << width) - 1), width
@@ -36,10 +36,10 @@ def _input(packet: Packet, part: ir.CalculationInput) -> tuple[int, int]:
 
 
 def verify_checksums(packet: Packet) -> bool:
-    return all(_matches(packet, checksum) for checksum in packet.program.verify)
+    return all(_checksum_matches(packet, checksum) for checksum in packet.program.verify)
 
 
-def _matches(packet: Packet, checksum: ir.Checksum) -> bool:
+def _checksum_matches(packet: Packet, checksum: ir.Checksum) -> bool:
     if not _is_enabled(packet, checksum):
         return True
     expected = calculate(packet, packet.program.calculations[checksum.calculation])

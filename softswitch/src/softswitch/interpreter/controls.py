@@ -40,8 +40,8 @@ class Controls:
         state = self.tables[table.name]
         entry = state.look_up(packet)
         if entry is not None:
-            self._record(packet, table, entry)
-        invocation = self._invocation(packet, table, entry.resolved if entry else state.default)
+            self._record_hit(packet, table, entry)
+        invocation = self._choose_invocation(packet, table, entry.resolved_action if entry else state.default)
         packet.observer.applies(packet, table, invocation)
         if invocation is not None:
             packet.args = invocation.args
@@ -50,7 +50,7 @@ class Controls:
             return table.next_on_hit if entry else table.next_on_miss
         return table.next_nodes[invocation.action] if invocation else table.next_without_action
 
-    def _record(self, packet: Packet, table: ir.Table, entry: Entry) -> None:
+    def _record_hit(self, packet: Packet, table: ir.Table, entry: Entry) -> None:
         """Update an entry's counter, last hit and meter, whose colour is stored before the action runs."""
         count(entry.count, packet)
         if table.has_counter:
@@ -63,14 +63,14 @@ class Controls:
             packet.set(table.meter.target, colour)
             packet.observer.metered(packet, table.name, None, colour)
 
-    def _invocation(
-        self, packet: Packet, table: ir.Table, resolved: ResolvedAction | None
+    def _choose_invocation(
+        self, packet: Packet, table: ir.Table, resolved_action: ResolvedAction | None
     ) -> ir.Invocation | None:
-        if resolved is None or isinstance(resolved, ir.Invocation):
-            return resolved
+        if resolved_action is None or isinstance(resolved_action, ir.Invocation):
+            return resolved_action
         assert table.profile is not None
         selector = self._program.profiles[table.profile].selector
         hash_value = 0 if selector is None else calculate(packet, self._program.calculations[selector])
-        action = self.profiles[table.profile].choose(resolved, hash_value)
-        packet.observer.chose(packet, resolved, action and action.name)
+        action = self.profiles[table.profile].choose(resolved_action, hash_value)
+        packet.observer.chose(packet, resolved_action, action and action.name)
         return action and self._program.invocation(table, action.name, action.args)

@@ -96,21 +96,23 @@ def evaluate(packet: Packet, expression: ir.Expression) -> int:
 
 
 def _cast(fit: ir.Fit, value: int, width: int) -> int:
-    half = 1 << (width - 1)
+    half_range = 1 << (width - 1)
     match fit:
         case ir.Fit.WRAP_SIGNED:
-            return (value + half) % (2 * half) - half
+            return (value + half_range) % (2 * half_range) - half_range
         case ir.Fit.SATURATE_SIGNED:
-            return min(max(value, -half), half - 1)
+            return min(max(value, -half_range), half_range - 1)
         case ir.Fit.SATURATE:
-            return min(max(value, 0), 2 * half - 1)
+            return min(max(value, 0), 2 * half_range - 1)
 
 
 def _look_ahead(packet: Packet, offset: int, width: int) -> int:
-    rest = packet.frame[packet.position :]
-    if offset + width > 8 * len(rest):
+    remaining_bytes = packet.frame[packet.position :]
+    if offset + width > 8 * len(remaining_bytes):
         raise ParserError(CoreError.PACKET_TOO_SHORT)
-    return int.from_bytes(rest, "big") >> (8 * len(rest) - offset - width) & ((1 << width) - 1)
+    return int.from_bytes(remaining_bytes, "big") >> (8 * len(remaining_bytes) - offset - width) & (
+        (1 << width) - 1
+    )
 
 
 def header_at(packet: Packet, ref: ir.HeaderRef) -> int | None:

@@ -22,9 +22,9 @@ class Bucket:
 
     def take(self, amount: int, now: int) -> bool:
         """Add the tokens up to `now`, in µs since start, and take `amount` if there are enough."""
-        since_start = int(now * self.rate)
-        self.tokens = min(self.tokens + since_start - self.generated, self.burst)
-        self.generated = since_start
+        generated_tokens = int(now * self.rate)
+        self.tokens = min(self.tokens + generated_tokens - self.generated, self.burst)
+        self.generated = generated_tokens
         if self.tokens < amount:
             return False
         self.tokens -= amount

@@ -40,7 +40,7 @@ class Packet:
     has_exited: bool = False
     truncated: int | None = None  # maximum length to send, in bytes
     clone: CloneRequest | None = None
-    # Each request has the number of its field list.
+    # Index of the field list of each request (in `Program.digests` for a digest); None without a request.
     resubmit: int | None = None
     recirculate: int | None = None
     digest: int | None = None
@@ -79,23 +79,23 @@ class Packet:
 
     def set(self, ref: ir.FieldRef, value: int) -> None:
         """Store a value, modulo 2^width if the field cannot hold it."""
-        declared = self.program.headers[ref.header].fields[ref.field]
-        if declared.signed and declared.min_value <= value <= declared.max_value:
+        field_type = self.program.headers[ref.header].fields[ref.field]
+        if field_type.signed and field_type.min_value <= value <= field_type.max_value:
             self.fields[ref.header][ref.field] = value
         else:
             self.set_bits(ref, value)
 
     def set_bits(self, ref: ir.FieldRef, bits: int) -> None:
         """Store a bit pattern, whose top bit is a signed field's sign."""
-        declared, width = self.program.headers[ref.header].fields[ref.field], self.width(ref)
+        field_type, width = self.program.headers[ref.header].fields[ref.field], self.width(ref)
         value = bits & ((1 << width) - 1)
-        is_negative = declared.signed and value >> (width - 1)
+        is_negative = field_type.signed and value >> (width - 1)
         self.fields[ref.header][ref.field] = value - (1 << width) if is_negative else value
 
     def width(self, ref: ir.FieldRef) -> int:
         """Return the current width of a field in bits, which varies for a varbit field."""
-        declared = self.program.headers[ref.header].fields[ref.field]
-        return self.varbits[ref.header] if declared.varbit else declared.width
+        field_type = self.program.headers[ref.header].fields[ref.field]
+        return self.varbits[ref.header] if field_type.varbit else field_type.width
 
     def set_standard(self, name: Standard, value: int) -> None:
         self.set(self.program.standard(name), value)
@@ -109,9 +109,9 @@ class Packet:
 
     def reset_metadata(self, source: Packet, field_list: int) -> None:
         """Zero all metadata except the fields of a list, which are copied from `source`."""
-        for header, declared in enumerate(self.program.headers):
-            if declared.metadata:
-                self.fields[header] = [0] * len(declared.fields)
+        for index, header in enumerate(self.program.headers):
+            if header.metadata:
+                self.fields[index] = [0] * len(header.fields)
         for ref in self.program.field_lists[field_list].values:
             if isinstance(ref, ir.FieldRef):
                 self.set(ref, source.get(ref))
@@ -148,9 +148,9 @@ class Packet:
         self.varbits[target] = self.varbits[source]
 
     def shift(self, stack: ir.Stack, sources: tuple[int, ...], invalid: tuple[int, ...]) -> None:
-        before = [(self.fields[h], self.valid[h], self.varbits[h]) for h in stack.headers]
+        old_elements = [(self.fields[h], self.valid[h], self.varbits[h]) for h in stack.headers]
         for position, (header, source) in enumerate(zip(stack.headers, sources, strict=True)):
-            self.fields[header], self.valid[header], self.varbits[header] = before[source]
+            self.fields[header], self.valid[header], self.varbits[header] = old_elements[source]
             self.valid[header] &= position not in invalid
 
     # -- bytes

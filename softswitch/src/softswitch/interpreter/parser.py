@@ -30,14 +30,14 @@ def parse(
 ) -> int:
     """Fill the headers from `packet.frame`; return the error code.
 
-    `value_sets` has each set's members, each joined like a select's key; `execute` runs a statement.
+    `value_sets` holds the members of each set, encoded by `ir.join_key`; `execute` runs a statement.
     """
-    error = _run(packet, value_sets, execute)
+    error = _run_states(packet, value_sets, execute)
     packet.observer.parsed(packet, error)
     return error
 
 
-def _run(
+def _run_states(
     packet: Packet,
     value_sets: Sequence[Sequence[int]],
     execute: Callable[[Packet, ir.Statement], None],
@@ -51,7 +51,7 @@ def _run(
             packet.observer.reached(packet, state)
             for operation in program.parser[state].operations:
                 _run_operation(packet, operation, execute)
-            state = _select(packet, program.parser[state], value_sets)
+            state = _select_state(packet, program.parser[state], value_sets)
     except ParserError as parser_error:
         return program.errors[parser_error.error.value]
     except VerifyFailed as verify_failed:
@@ -90,29 +90,29 @@ def _extract(packet: Packet, operation: ir.Extract) -> None:
     start = packet.position
     if operation.stack is None:
         assert operation.header is not None
-        _fill(packet, operation.header, operation)
+        _fill_header(packet, operation.header, operation)
         packet.observer.extracted(packet, operation.header, start)
         return
     stack = packet.program.stacks[operation.stack]
     position = packet.cursors[stack.cursor]
     if position >= len(stack.headers):
         raise ParserError(CoreError.STACK_OUT_OF_BOUNDS)
-    _fill(packet, stack.headers[position], operation)
+    _fill_header(packet, stack.headers[position], operation)
     packet.cursors[stack.cursor] += 1
     packet.observer.extracted(packet, stack.headers[position], start)
 
 
-def _fill(packet: Packet, header: int, operation: ir.Extract) -> None:
-    size = packet.header_bits(header) // 8
-    varbit = _varbit_width(packet, header, operation)
-    if varbit % 8:
+def _fill_header(packet: Packet, header: int, operation: ir.Extract) -> None:
+    fixed_bytes = packet.header_bits(header) // 8
+    varbit_width = _varbit_width(packet, header, operation)
+    if varbit_width % 8:
         raise ParserError(CoreError.PARSER_INVALID_ARGUMENT)
     # BMv2 adds the varbit field's previous width, which is 0 unless the header was extracted before.
-    if len(packet.frame) - packet.position < size + varbit // 8:
+    if len(packet.frame) - packet.position < fixed_bytes + varbit_width // 8:
         raise ParserError(CoreError.PACKET_TOO_SHORT)
-    if operation.varbit_bits is not None and operation.max_bytes < size + varbit // 8:
+    if operation.varbit_bits is not None and operation.max_bytes < fixed_bytes + varbit_width // 8:
         raise ParserError(CoreError.HEADER_TOO_SHORT)
-    packet.varbits[header] = varbit
+    packet.varbits[header] = varbit_width
     end = packet.position + packet.header_bits(header) // 8
     packet.unpack_header(header, packet.frame[packet.position : end])
     packet.make_valid(header)
@@ -126,8 +126,8 @@ def _varbit_width(packet: Packet, header: int, operation: ir.Extract) -> int:
     return 0 if index is None else packet.program.headers[header].fields[index].width
 
 
-def _select(packet: Packet, state: ir.ParserState, value_sets: Sequence[Sequence[int]]) -> int | None:
-    parts = [_key_part(packet, part) for part in state.key]
+def _select_state(packet: Packet, state: ir.ParserState, value_sets: Sequence[Sequence[int]]) -> int | None:
+    parts = [_key_part_bits(packet, part) for part in state.key]
     key = ir.join_key([bits for bits, _ in parts], [width for _, width in parts])
     next_state = next((case.state for case in state.cases if _case_matches(case, key, value_sets)), None)
     packet.observer.selected(packet, key, next_state)
@@ -139,7 +139,7 @@ def _case_matches(case: ir.Case, key: int, value_sets: Sequence[Sequence[int]]) 
     return key & case.mask in {value & case.mask for value in values}
 
 
-def _key_part(packet: Packet, part: ir.KeyPart) -> tuple[int, int]:
+def _key_part_bits(packet: Packet, part: ir.KeyPart) -> tuple[int, int]:
     if isinstance(part, ir.Lookahead):
         return evaluate(packet, part), part.width
     ref = field_at(packet, part)

@@ -38,7 +38,7 @@ from softswitch.pipeline import (
 
 
 class InterpretedPipeline:
-    """A `BufferedPipeline` in plain Python; that class documents the methods without docstrings.
+    """A `BufferedPipeline` in plain Python; `BufferedPipeline` documents its methods.
 
     A packet whose `priority` is not less than `priority_queues` is dropped. `observer` gets all events.
     """
@@ -54,7 +54,7 @@ class InterpretedPipeline:
         self._meter_index = {meter.name: i for i, meter in enumerate(program.meters)}
         self._register_index = {register.name: i for i, register in enumerate(program.registers)}
         self._profile_index = {profile.name: i for i, profile in enumerate(program.profiles)}
-        self._value_set_index = {declared.name: i for i, declared in enumerate(program.value_sets)}
+        self._value_set_index = {value_set.name: i for i, value_set in enumerate(program.value_sets)}
 
     # -- packets
 
@@ -96,12 +96,12 @@ class InterpretedPipeline:
 
     def _find(self, entry: EntryKey) -> StoredEntry | None:
         table = self._controls.tables[entry.table]
-        found = table.find(entry.key, entry.priority)
-        return None if found is None else table.stored(found)
+        table_entry = table.find(entry.key, entry.priority)
+        return None if table_entry is None else table.stored_entry(table_entry)
 
     def read_entries(self, table: str) -> Iterator[StoredEntry]:
         state = self._controls.tables[table]
-        return iter([state.stored(entry) for entry in state])
+        return iter([state.stored_entry(entry) for entry in state])
 
     def entry_count(self, table: str) -> int:
         return len(self._controls.tables[table])
@@ -119,7 +119,10 @@ class InterpretedPipeline:
         self._entry(entry).meter.configure(config)
 
     def last_hits(self, entries: Sequence[EntryKey]) -> list[int]:
-        return [-1 if found is None else found.last_hit for found in self.find_entries(entries)]
+        return [
+            -1 if stored_entry is None else stored_entry.last_hit
+            for stored_entry in self.find_entries(entries)
+        ]
 
     def _entry(self, entry: EntryKey) -> Entry:
         return self._controls.tables[entry.table].entry(entry.key, entry.priority)
@@ -141,14 +144,14 @@ class InterpretedPipeline:
 
     def write_clone_session(self, session: int, replicas: Sequence[Replica], length: int = 0) -> None:
         check_clone_session(session)
-        before = self._traffic.sessions.get(session)
-        self._check_replicas(before.replicas if before else (), replicas)
+        old_session = self._traffic.sessions.get(session)
+        self._check_replicas(old_session.replicas if old_session else (), replicas)
         self._traffic.sessions[session] = CloneSession(tuple(replicas), length)
 
-    def _check_replicas(self, before: Sequence[Replica], after: Sequence[Replica]) -> None:
+    def _check_replicas(self, old_replicas: Sequence[Replica], new_replicas: Sequence[Replica]) -> None:
         groups, sessions = self._traffic.groups.values(), self._traffic.sessions.values()
         total = sum(map(len, groups)) + sum(len(session.replicas) for session in sessions)
-        check_replicas(total - len(before) + len(after))
+        check_replicas(total - len(old_replicas) + len(new_replicas))
 
     # -- counters, meters, registers, value sets
 
@@ -176,6 +179,6 @@ class InterpretedPipeline:
 
     def write_value_set(self, name: str, members: Sequence[tuple[int, ...]]) -> None:
         number = self._value_set_index[name]
-        declared = self.program.value_sets[number]
-        check_value_set(declared, members)
-        self._traffic.value_sets[number] = [ir.join_key(member, declared.widths) for member in members]
+        value_set = self.program.value_sets[number]
+        check_value_set(value_set, members)
+        self._traffic.value_sets[number] = [ir.join_key(member, value_set.widths) for member in members]

@@ -11,32 +11,34 @@ from softswitch.pipeline import ActionCall, UseGroup, UseMember
 class ProfileState:
     def __init__(self, program: ir.Program, number: int) -> None:
         self._program = program
-        self._number = number
+        self._profile_index = number
         self._profile = program.profiles[number]
         self._members: dict[int, ActionCall] = {}
         self._groups: dict[int, tuple[int, ...]] = {}
 
-    def choose(self, resolved: UseMember | UseGroup, hash_value: int) -> ActionCall | None:
-        if isinstance(resolved, UseMember):
-            return self._members[resolved.member]
-        members = self._groups[resolved.group]
+    def choose(self, reference: UseMember | UseGroup, hash_value: int) -> ActionCall | None:
+        if isinstance(reference, UseMember):
+            return self._members[reference.member]
+        members = self._groups[reference.group]
         return self._members[members[hash_value % len(members)]] if members else None
 
     def write_member(self, member: int, action: ActionCall | None) -> None:
         if action is None:
             self._members.pop(member, None)
             return
-        checks.check_member(self._program, self._number, member, action, self._members)
+        checks.check_member(self._program, self._profile_index, member, action, self._members)
         self._members[member] = action
 
     def write_group(self, group: int, members: Sequence[int] | None) -> None:
         if members is None:
             self._groups.pop(group, None)
             return
-        others = sum(len(other_members) for number, other_members in self._groups.items() if number != group)
-        checks.check_group(self._profile, group, members, self._members, self._groups, others)
+        other_member_count = sum(
+            len(other_members) for other_group, other_members in self._groups.items() if other_group != group
+        )
+        checks.check_group(self._profile, group, members, self._members, self._groups, other_member_count)
         self._groups[group] = tuple(members)
 
-    def check_use(self, use: UseMember | UseGroup) -> None:
-        existing = self._members if isinstance(use, UseMember) else self._groups
-        checks.check_use(self._profile, use, existing)
+    def check_use(self, reference: UseMember | UseGroup) -> None:
+        definitions = self._members if isinstance(reference, UseMember) else self._groups
+        checks.check_use(self._profile, reference, definitions)

@@ -33,28 +33,28 @@ def run(externs: Externs, packet: Packet, body: Sequence[ir.Statement]) -> None:
         statement = body[position]
         position += 1
         match statement:
-            case ir.Jump(to):
-                position = to
-            case ir.JumpIfZero(condition, to):
+            case ir.Jump(target):
+                position = target
+            case ir.JumpIfZero(condition, target):
                 value = evaluate(packet, condition)
                 packet.observer.branched(packet, position - 1, value)
-                position = position if value else to
+                position = position if value else target
             case ir.CountLoop(message):
                 iterations += 1
                 if iterations == MAX_LOOPS:
-                    _fail(externs, packet, message)
+                    _fail_assertion(externs, packet, message)
             case _:
-                at = position - 1
+                statement_position = position - 1
                 execute(externs, packet, statement)
-                packet.observer.executed(packet, statement, at)
+                packet.observer.executed(packet, statement, statement_position)
 
 
 def execute(externs: Externs, packet: Packet, statement: ir.Statement) -> None:
     match statement:
         case ir.Assign(target, value):
             assign(packet, target, evaluate(packet, value))
-        case ir.If(condition, then, otherwise):
-            execute(externs, packet, then if evaluate(packet, condition) else otherwise)
+        case ir.If(condition, then_statement, else_statement):
+            execute(externs, packet, then_statement if evaluate(packet, condition) else else_statement)
         case ir.Exit():
             packet.has_exited = True
         case (
@@ -78,7 +78,7 @@ def execute(externs: Externs, packet: Packet, statement: ir.Statement) -> None:
         ):
             _call_extern(externs, packet, statement)
         case _:
-            _request(packet, statement)
+            _record_request(packet, statement)
 
 
 def _change_headers(packet: Packet, statement: ir.Statement) -> None:
@@ -86,9 +86,9 @@ def _change_headers(packet: Packet, statement: ir.Statement) -> None:
         case ir.AssignVarbit(target, source):
             packet.copy_varbit(target, source)
         case ir.AssignHeader(target, source):
-            copy, original = header_at(packet, target), header_at(packet, source)
-            if copy is not None and original is not None:
-                packet.copy_header(copy, original)
+            target_header, source_header = header_at(packet, target), header_at(packet, source)
+            if target_header is not None and source_header is not None:
+                packet.copy_header(target_header, source_header)
         case ir.CopyCursor(to_cursor, from_cursor):
             packet.cursors[to_cursor] = packet.cursors[from_cursor]
         case ir.SetValid(ref):
@@ -99,62 +99,64 @@ def _change_headers(packet: Packet, statement: ir.Statement) -> None:
             header = header_at(packet, ref)
             if header is not None:
                 packet.remove_header(header)
-        case ir.Shift(numbers, count, sources, invalid):
+        case ir.Shift(numbers, shift_count, sources, invalid):
             stacks = [packet.program.stacks[number] for number in numbers]
             for stack in stacks:
                 packet.shift(stack, sources, invalid)
             cursor = stacks[0].cursor
-            packet.cursors[cursor] = min(max(packet.cursors[cursor] + count, 0), len(sources))
+            packet.cursors[cursor] = min(max(packet.cursors[cursor] + shift_count, 0), len(sources))
 
 
 def _call_extern(externs: Externs, packet: Packet, statement: ir.Statement) -> None:
     program = packet.program
     match statement:
         case ir.Count(counter, index):
-            at = evaluate(packet, index) & UINT32
+            cell_index = evaluate(packet, index) & UINT32
             counters = externs.counters[counter]
-            if at < len(counters):
-                count(counters[at], packet)
-            packet.observer.counted(packet, program.counters[counter].name, at, _cell(counters, at))
+            if cell_index < len(counters):
+                count(counters[cell_index], packet)
+            packet.observer.counted(
+                packet, program.counters[counter].name, cell_index, _cell(counters, cell_index)
+            )
         case ir.ExecuteMeter(meter, index, target):
-            at, colour = evaluate(packet, index) & UINT32, None
-            if at < len(externs.meters[meter]):
+            cell_index, colour = evaluate(packet, index) & UINT32, None
+            if cell_index < len(externs.meters[meter]):
                 amount = packet.ingress_length if program.meters[meter].counts_bytes else 1
-                colour = externs.meters[meter][at].execute(amount, externs.now)
+                colour = externs.meters[meter][cell_index].execute(amount, externs.now)
                 assign(packet, target, colour)
-            packet.observer.metered(packet, program.meters[meter].name, at, colour)
+            packet.observer.metered(packet, program.meters[meter].name, cell_index, colour)
         case ir.RegisterRead(target, register, index):
-            at = evaluate(packet, index) & UINT32
-            old = _cell(externs.registers[register], at)
-            packet.observer.read_register(packet, register, at, old)
-            if old is not None:
-                assign(packet, target, old)
+            cell_index = evaluate(packet, index) & UINT32
+            old_value = _cell(externs.registers[register], cell_index)
+            packet.observer.read_register(packet, register, cell_index, old_value)
+            if old_value is not None:
+                assign(packet, target, old_value)
         case ir.RegisterWrite(register, index, value):
-            at = evaluate(packet, index) & UINT32
-            new = evaluate(packet, value) & ((1 << program.registers[register].width) - 1)
-            old = _cell(externs.registers[register], at)
-            if old is not None:
-                externs.registers[register][at] = new
-            packet.observer.wrote_register(packet, register, at, old, new)
+            cell_index = evaluate(packet, index) & UINT32
+            new_value = evaluate(packet, value) & ((1 << program.registers[register].width) - 1)
+            old_value = _cell(externs.registers[register], cell_index)
+            if old_value is not None:
+                externs.registers[register][cell_index] = new_value
+            packet.observer.wrote_register(packet, register, cell_index, old_value, new_value)
         case ir.Hash(target, base, calculation, size):
             hash_value = calculate(packet, program.calculations[calculation])
             modulus = evaluate(packet, size) & UINT64 or 1
             assign(packet, target, (hash_value % modulus + evaluate(packet, base)) & UINT64)
         case ir.Random(target, low, high):
-            first, last = evaluate(packet, low) & UINT64, evaluate(packet, high) & UINT64
-            number = externs.random.draw(first, last) if first <= last else None
-            packet.observer.drew(packet, first, last, number)
-            if number is not None:
-                assign(packet, target, number)
+            minimum, maximum = evaluate(packet, low) & UINT64, evaluate(packet, high) & UINT64
+            random_number = externs.random.draw(minimum, maximum) if minimum <= maximum else None
+            packet.observer.drew(packet, minimum, maximum, random_number)
+            if random_number is not None:
+                assign(packet, target, random_number)
         case ir.LogMessage(message, values):
             text = format_message(program.messages[message], (evaluate(packet, v) for v in values))
             _notify(externs, packet, LogRecord(text))
         case ir.Assert(condition, message):
             if not evaluate(packet, condition):
-                _fail(externs, packet, message)
+                _fail_assertion(externs, packet, message)
 
 
-def _fail(externs: Externs, packet: Packet, message: int) -> NoReturn:
+def _fail_assertion(externs: Externs, packet: Packet, message: int) -> NoReturn:
     text = packet.program.messages[message]
     _notify(externs, packet, LogRecord(text, failed=True))
     raise PacketDropped(text)
@@ -169,7 +171,7 @@ def _cell(cells: Sequence[T], index: int) -> T | None:
     return cells[index] if index < len(cells) else None
 
 
-def _request(packet: Packet, statement: ir.Statement) -> None:
+def _record_request(packet: Packet, statement: ir.Statement) -> None:
     match statement:
         case ir.MarkToDrop(egress_spec, mcast_grp):
             packet.set(egress_spec, DROP_PORT)
@@ -185,8 +187,8 @@ def _request(packet: Packet, statement: ir.Statement) -> None:
             packet.digest = field_list
         case ir.Truncate(length):
             packet.truncate(evaluate(packet, length) & UINT64)
-        case other:
-            raise AssertionError(f"expected a statement, got {other}")
+        case unexpected:
+            raise AssertionError(f"expected a statement, got {unexpected}")
 
 
 def count(cell: list[int], packet: Packet) -> None:

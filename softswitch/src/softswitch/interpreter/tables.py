@@ -35,7 +35,7 @@ class Entry:
     key: Key
     priority: int
     action: EntryAction
-    resolved: ResolvedAction
+    resolved_action: ResolvedAction
     count: list[int] = field(default_factory=lambda: [0, 0])
     meter: MeterCell = field(default_factory=MeterCell)
     last_hit: int = 0
@@ -49,14 +49,14 @@ class TableState:
         self._entries: dict[tuple[Key, int], Entry] = {}
         for entry in table.const_entries:
             call = ActionCall(program.actions[entry.invocation.action].name, entry.invocation.args)
-            self._put(entry.key, entry.priority, call)
+            self._put_entry(entry.key, entry.priority, call)
         self.default: ResolvedAction | None = table.default
 
     def look_up(self, packet: Packet) -> Entry | None:
-        values = tuple(_key_value(packet, part) for part in self._table.key)
-        entry = self._best_match(values) if values else None
+        key_values = tuple(_key_value(packet, part) for part in self._table.key)
+        entry = self._best_match(key_values) if key_values else None
         entry_key = None if entry is None else EntryKey(self._table.name, entry.key, entry.priority)
-        packet.observer.looked_up(packet, self._table, values, entry_key)
+        packet.observer.looked_up(packet, self._table, key_values, entry_key)
         return entry
 
     def _best_match(self, values: tuple[int, ...]) -> Entry | None:
@@ -65,7 +65,7 @@ class TableState:
         matching = [
             (rank, entry)
             for (key, rank), entry in self._entries.items()
-            if all(_matches(match, value) for match, value in zip(key, values, strict=True))
+            if all(_key_matches(match, value) for match, value in zip(key, values, strict=True))
         ]
         return max(matching, key=lambda ranked: ranked[0])[1] if matching else None
 
@@ -87,18 +87,18 @@ class TableState:
         if write.change is Change.INSERT and len(self._entries) >= self._table.size:
             raise table_full(self._table)
         assert write.action is not None
-        self._put(write.key, write.priority, write.action)
+        self._put_entry(write.key, write.priority, write.action)
 
-    def _put(self, key: Key, priority: int, action: EntryAction) -> None:
+    def _put_entry(self, key: Key, priority: int, action: EntryAction) -> None:
         """Add an entry, or change its action; its counter and meter are unchanged."""
         identity = self._identity(key, priority)
-        new = Entry(identity[0], priority, action, self._resolve(action))
-        entry = self._entries.setdefault(identity, new)
-        entry.action, entry.resolved = new.action, new.resolved
+        new_entry = Entry(identity[0], priority, action, self._resolve(action))
+        entry = self._entries.setdefault(identity, new_entry)
+        entry.action, entry.resolved_action = new_entry.action, new_entry.resolved_action
 
     def _identity(self, key: Key, priority: int) -> tuple[Key, int]:
-        masked = tuple(part.masked(match) for part, match in zip(self._table.key, key, strict=True))
-        return masked, self._table.rank(key, priority)
+        masked_key = tuple(part.masked(match) for part, match in zip(self._table.key, key, strict=True))
+        return masked_key, self._table.rank(key, priority)
 
     def set_default(self, action: EntryAction | None) -> None:
         check_default(self._table, action)
@@ -113,7 +113,7 @@ class TableState:
     def find(self, key: Key, priority: int) -> Entry | None:
         return self._entries.get(self._identity(key, priority))
 
-    def stored(self, entry: Entry) -> StoredEntry:
+    def stored_entry(self, entry: Entry) -> StoredEntry:
         counter = CounterValue(*entry.count) if self._table.has_counter else CounterValue(0, 0)
         return StoredEntry(entry.key, entry.action, entry.priority, counter, entry.last_hit)
 
@@ -124,11 +124,11 @@ class TableState:
         return len(self._entries)
 
     def _resolve(self, action: EntryAction) -> ResolvedAction:
-        resolved = check_action(self._program, self._table, action)
-        if not isinstance(resolved, ir.Invocation):
+        resolved_action = check_action(self._program, self._table, action)
+        if not isinstance(resolved_action, ir.Invocation):
             assert self._profile is not None
-            self._profile.check_use(resolved)
-        return resolved
+            self._profile.check_use(resolved_action)
+        return resolved_action
 
 
 def _key_value(packet: Packet, part: ir.KeyField) -> int:
@@ -141,7 +141,7 @@ def _key_value(packet: Packet, part: ir.KeyField) -> int:
     return bits if part.mask is None else bits & part.mask
 
 
-def _matches(match: ir.Match, value: int) -> bool:
+def _key_matches(match: ir.Match, value: int) -> bool:
     match match:
         case ir.Masked(bits, mask):
             return value & mask == bits

@@ -61,35 +61,35 @@ class TrafficManager:
 
     def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]:
         outputs: list[Output] = []
-        self._begin(now)
-        self._receive(port, frame, t_in)
-        self._pass_all(lambda queued: outputs.extend(self._pass_egress(queued, QueueDepths())))
+        self._start_call(now)
+        self._enqueue_arrival(port, frame, t_in)
+        self._run_passes(lambda queued: outputs.extend(self._run_egress(queued, QueueDepths())))
         return outputs
 
     def enter(self, port: int, frame: bytes, t_in: int, now: int) -> PassResult:
-        waiting: list[WaitingPacket] = []
-        self._begin(now)
-        self._receive(port, frame, t_in)
-        self._pass_all(lambda queued: waiting.append(_waiting_packet(queued)))
-        return PassResult([], waiting)
+        waiting_packets: list[WaitingPacket] = []
+        self._start_call(now)
+        self._enqueue_arrival(port, frame, t_in)
+        self._run_passes(lambda queued: waiting_packets.append(_waiting_packet(queued)))
+        return PassResult([], waiting_packets)
 
     def leave(self, packet: WaitingPacket, depths: QueueDepths, now: int) -> PassResult:
         assert isinstance(packet.packet, Packet)
-        waiting: list[WaitingPacket] = []
-        self._begin(now)
-        outputs = self._pass_egress(QueuedPacket(packet.port, packet.packet), depths)
-        self._pass_all(lambda queued: waiting.append(_waiting_packet(queued)), MAX_PASSES - 1)
-        return PassResult(outputs, waiting)
+        waiting_packets: list[WaitingPacket] = []
+        self._start_call(now)
+        outputs = self._run_egress(QueuedPacket(packet.port, packet.packet), depths)
+        self._run_passes(lambda queued: waiting_packets.append(_waiting_packet(queued)), MAX_PASSES - 1)
+        return PassResult(outputs, waiting_packets)
 
     def report_dropped(self, packet: WaitingPacket, reason: str) -> None:
         assert isinstance(packet.packet, Packet)
         self._observer.dropped(packet.packet, reason)
 
-    def _begin(self, now: int) -> None:
+    def _start_call(self, now: int) -> None:
         self._externs.now = now
         self._recirculated_bytes = 0
 
-    def _receive(self, port: int, frame: bytes, t_in: int) -> None:
+    def _enqueue_arrival(self, port: int, frame: bytes, t_in: int) -> None:
         packet = self._new_packet(port, frame, len(frame))
         packet.set_standard(Standard.INGRESS_PORT, port)
         packet.set_standard(Standard.PACKET_LENGTH, len(frame))
@@ -97,12 +97,12 @@ class TrafficManager:
         self._observer.begins(packet, Origin.ARRIVAL, None)
         self._ingress.append(packet)
 
-    def _pass_all(self, to_egress: Callable[[QueuedPacket], None], passes: int = MAX_PASSES) -> None:
+    def _run_passes(self, handle_queued: Callable[[QueuedPacket], None], passes: int = MAX_PASSES) -> None:
         for _ in range(passes):
             if self._egress:
-                to_egress(self._egress.popleft())
+                handle_queued(self._egress.popleft())
             elif self._ingress:
-                self._pass_ingress(self._ingress.popleft())
+                self._run_ingress(self._ingress.popleft())
             else:
                 break
         for packet in (*(queued.packet for queued in self._egress), *self._ingress):
@@ -121,7 +121,7 @@ class TrafficManager:
 
     # -- ingress
 
-    def _pass_ingress(self, packet: Packet) -> None:
+    def _run_ingress(self, packet: Packet) -> None:
         try:
             packet.set_standard(Standard.PARSER_ERROR, self._parse(packet))
             packet.set_standard(Standard.CHECKSUM_ERROR, int(not verify_checksums(packet)))
@@ -159,7 +159,7 @@ class TrafficManager:
             return
         clone.reset_metadata(packet, request.field_list)
         clone.set_standard(Standard.INSTANCE_TYPE, InstanceType.INGRESS_CLONE)
-        self._mirror(clone, request.session)
+        self._replicate_clone(clone, request.session)
 
     def _send_digest(self, packet: Packet) -> None:
         if packet.digest is not None:
@@ -180,7 +180,7 @@ class TrafficManager:
 
     # -- between ingress and egress
 
-    def _mirror(self, clone: Packet, number: int) -> None:
+    def _replicate_clone(self, clone: Packet, number: int) -> None:
         session = self.sessions.get(number, CloneSession((), 0))
         self._replicate(clone, session.replicas, f"clone session {number}", session.length or None)
 
@@ -211,12 +211,12 @@ class TrafficManager:
 
     # -- egress
 
-    def _pass_egress(self, queued: QueuedPacket, depths: QueueDepths) -> list[Output]:
+    def _run_egress(self, queued: QueuedPacket, depths: QueueDepths) -> list[Output]:
         port, packet = queued
-        now, enqueued = self._externs.now, packet.get_standard(Standard.ENQ_TIMESTAMP)
+        now, enqueue_time = self._externs.now, packet.get_standard(Standard.ENQ_TIMESTAMP)
         packet.set_standard(Standard.EGRESS_GLOBAL_TIMESTAMP, now)
         packet.set_standard(Standard.ENQ_QDEPTH, depths.enq)
-        packet.set_standard(Standard.DEQ_TIMEDELTA, now - enqueued)
+        packet.set_standard(Standard.DEQ_TIMEDELTA, now - enqueue_time)
         packet.set_standard(Standard.DEQ_QDEPTH, depths.deq)
         packet.set_standard(Standard.EGRESS_PORT, port)
         packet.set_standard(Standard.EGRESS_SPEC, EGRESS_SPEC_OF_EGRESS)
@@ -247,11 +247,11 @@ class TrafficManager:
         clone.reset_metadata(packet, request.field_list)
         clone.set_standard(Standard.INSTANCE_TYPE, InstanceType.EGRESS_CLONE)
         self._observer.begins(clone, Origin.EGRESS_CLONE, packet)
-        self._mirror(clone, request.session)
+        self._replicate_clone(clone, request.session)
 
     def _recirculate(self, packet: Packet, frame: bytes, field_list: int) -> None:
         """Recirculate a frame; as in compiled code, the limit is for its length with all headers valid."""
-        if self._recirculated_bytes + _largest_frame(packet) > MAX_RECIRCULATED_BYTES:
+        if self._recirculated_bytes + _max_frame_bytes(packet) > MAX_RECIRCULATED_BYTES:
             self._observer.dropped(packet, f"one frame recirculates {MAX_RECIRCULATED_BYTES} bytes at most")
             return
         self._recirculated_bytes += len(frame)
@@ -264,7 +264,7 @@ class TrafficManager:
 
 
 def _waiting_packet(queued: QueuedPacket) -> WaitingPacket:
-    """Return a waiting packet, with its length after truncation; a length as in BMv2 can be negative."""
+    """Return a waiting packet with its truncated length, at least 0: BMv2's packet length can be negative."""
     port, packet = queued
     length = max(0, packet.length)
     if packet.truncated is not None:
@@ -291,6 +291,6 @@ def _deparse(packet: Packet, execute: Callable[[Packet, ir.Statement], None]) ->
     return frame
 
 
-def _largest_frame(packet: Packet) -> int:
-    headers = sum(packet.program.headers[header].max_bytes for header in packet.program.deparser)
-    return headers + len(packet.frame) - packet.position
+def _max_frame_bytes(packet: Packet) -> int:
+    header_bytes = sum(packet.program.headers[header].max_bytes for header in packet.program.deparser)
+    return header_bytes + len(packet.frame) - packet.position

@@ -96,8 +96,12 @@ class Program:
     def stale_fields(self) -> StaleFields:
         """Fields that can be other than 0 while their header is invalid."""
         meters = [table.meter.target for table in self.tables.values() if table.meter]
-        preserved = [ref for values in self.field_lists for ref in values.values if isinstance(ref, FieldRef)]
-        return StaleFields(self.headers, self.stacks, self.unions, self.statements, [*meters, *preserved])
+        field_list_fields = [
+            ref for values in self.field_lists for ref in values.values if isinstance(ref, FieldRef)
+        ]
+        return StaleFields(
+            self.headers, self.stacks, self.unions, self.statements, [*meters, *field_list_fields]
+        )
 
     @cached_property
     def assertions(self) -> frozenset[int]:
@@ -110,8 +114,8 @@ class Program:
         ref = self.standard(name)
         targets = {getattr(statement, "target", None) for statement in self.statements}
         targets |= {table.meter.target for table in self.tables.values() if table.meter}
-        is_preserved = any(ref in values.values for values in self.field_lists)
-        return is_preserved or ref in targets or ref.header in targets
+        is_in_field_list = any(ref in values.values for values in self.field_lists)
+        return is_in_field_list or ref in targets or ref.header in targets
 
     def standard(self, name: Standard) -> FieldRef:
         return self.field_index[STANDARD_METADATA, name.value]
@@ -137,10 +141,12 @@ class Program:
         )
 
     def call(self, action: int, args: tuple[int, ...]) -> Invocation:
-        expected = len(self.actions[action].parameters)
-        if len(args) != expected:
+        parameter_count = len(self.actions[action].parameters)
+        if len(args) != parameter_count:
             name = self.actions[action].name
-            raise StateError(f"action {name} takes {pluralize(expected, 'parameter')}, not {len(args)}")
+            raise StateError(
+                f"action {name} takes {pluralize(parameter_count, 'parameter')}, not {len(args)}"
+            )
         return Invocation(action, args)
 
     def invocation(self, table: Table, action: str, args: tuple[int, ...]) -> Invocation:

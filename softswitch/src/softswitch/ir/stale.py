@@ -14,7 +14,7 @@ from softswitch.ir.statements import AssignHeader, SetInvalid, Shift
 
 
 class StaleFields:
-    """The set of fields that may be stale; `written` are fields that the switch writes outside statements."""
+    """The set of fields that may be stale; the switch writes `other_writes` outside statements."""
 
     def __init__(
         self,
@@ -22,33 +22,33 @@ class StaleFields:
         stacks: tuple[Stack, ...],
         unions: tuple[tuple[int, ...], ...],
         statements: Iterable[object],
-        written: Iterable[FieldRef],
+        other_writes: Iterable[FieldRef],
     ) -> None:
         self._stacks = stacks
-        self._metadata = {index for index, header in enumerate(headers) if header.metadata}
-        self._invalidated = {member for union in unions for member in union}
-        self._assigned = {(ref.header, ref.field) for ref in written}
+        self._metadata_headers = {index for index, header in enumerate(headers) if header.metadata}
+        self._invalidated_headers = {member for union in unions for member in union}
+        self._assigned_fields = {(ref.header, ref.field) for ref in other_writes}
         for statement in statements:
-            self._add(statement)
+            self._add_statement(statement)
         for stack in stacks:  # push and pop move the elements
-            fields = {field for header, field in self._assigned if header in stack.headers}
-            self._assigned |= {(header, field) for header in stack.headers for field in fields}
+            fields = {field for header, field in self._assigned_fields if header in stack.headers}
+            self._assigned_fields |= {(header, field) for header in stack.headers for field in fields}
 
     def __contains__(self, ref: FieldRef) -> bool:
-        if ref.header in self._metadata:
+        if ref.header in self._metadata_headers:
             return False
-        return ref.header in self._invalidated or (ref.header, ref.field) in self._assigned
+        return ref.header in self._invalidated_headers or (ref.header, ref.field) in self._assigned_fields
 
-    def _add(self, statement: object) -> None:
+    def _add_statement(self, statement: object) -> None:
         match statement:
             case SetInvalid(header) | AssignHeader(header, _):
-                self._invalidated.update(self._possible_headers(header))
+                self._invalidated_headers.update(self._possible_headers(header))
             case Shift(stacks):
-                self._invalidated.update(h for stack in stacks for h in self._stacks[stack].headers)
+                self._invalidated_headers.update(h for stack in stacks for h in self._stacks[stack].headers)
             case _:
-                self._assigned.update(self._targets(getattr(statement, "target", None)))
+                self._assigned_fields.update(self._target_fields(getattr(statement, "target", None)))
 
-    def _targets(self, target: object) -> Iterator[tuple[int, int]]:
+    def _target_fields(self, target: object) -> Iterator[tuple[int, int]]:
         match target:
             case FieldRef(header, field):
                 yield header, field
