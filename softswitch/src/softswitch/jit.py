@@ -18,14 +18,14 @@ from softswitch.memory.process import ARGUMENTS, NAME, RESULT, Kind
 from softswitch.memory.waiting import QUEUE_HEAD_BYTES
 from softswitch.memory.words import WORD_BYTES
 
-_TYPES: dict[Kind, type] = {
+_CTYPES: dict[Kind, type] = {
     Kind.ADDRESS: ctypes.c_void_p,
     Kind.INT32: ctypes.c_int32,
     Kind.UINT32: ctypes.c_uint32,
     Kind.UINT64: ctypes.c_uint64,
 }
-_HEAD = struct.Struct("<Q")  # size in bytes of a packet in flight, which precedes the object code
-PROCESS_CTYPE = ctypes.CFUNCTYPE(_TYPES[RESULT], *(_TYPES[argument.kind] for argument in ARGUMENTS))
+_PACKET_SIZE = struct.Struct("<Q")  # size in bytes of a packet in flight, which precedes the object code
+PROCESS_CTYPE = ctypes.CFUNCTYPE(_CTYPES[RESULT], *(_CTYPES[argument.kind] for argument in ARGUMENTS))
 
 
 class MachineCode:
@@ -45,9 +45,11 @@ class MachineCode:
         target = llvm.Target.from_default_triple().create_target_machine(
             cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=2
         )
-        inputs = source_inputs(_host(), priority_queues, buffered, program, program.field_index)
-        cached = cached_object(inputs, lambda: self._build(program, priority_queues, buffered, target))
-        (packet_bytes,), code = _HEAD.unpack_from(cached), cached[_HEAD.size :]
+        inputs = source_inputs(_host_identity(), priority_queues, buffered, program, program.field_index)
+        cached_record = cached_object(
+            inputs, lambda: self._compile_program(program, priority_queues, buffered, target)
+        )
+        (packet_bytes,), code = _PACKET_SIZE.unpack_from(cached_record), cached_record[_PACKET_SIZE.size :]
         self.state_bytes: int = self.layout.work * WORD_BYTES
         if needs_queues(program):
             self.state_bytes += work_bytes(packet_bytes)
@@ -59,24 +61,24 @@ class MachineCode:
         self.process_address: int = self._engine.get_function_address(NAME)
         self.process = PROCESS_CTYPE(self.process_address)
 
-    def _build(
+    def _compile_program(
         self, program: ir.Program, priority_queues: int, buffered: bool, target: llvm.TargetMachine
     ) -> bytes:
-        """Return the size in bytes of a packet in flight (`_HEAD`), followed by the object code."""
+        """Return the size in bytes of a packet in flight (`_PACKET_SIZE`), followed by the object code."""
         module, packet_type = build_module(program, self.layout, priority_queues, buffered)
         module.triple, module.data_layout = target.triple, str(target.target_data)
         source = str(module)
-        code = cached_object((source, *_host()), lambda: _compile(source, target))
-        return _HEAD.pack(packet_type.get_abi_size(target.target_data)) + code
+        code = cached_object((source, *_host_identity()), lambda: _compile_source(source, target))
+        return _PACKET_SIZE.pack(packet_type.get_abi_size(target.target_data)) + code
 
 
-def _host() -> tuple[str, ...]:
+def _host_identity() -> tuple[str, ...]:
     return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), llvmlite.__version__
 
 
-def _compile(source: str, target: llvm.TargetMachine) -> bytes:
+def _compile_source(source: str, target: llvm.TargetMachine) -> bytes:
     module = llvm.parse_assembly(source)
     module.verify()
-    passes = llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options(speed_level=2))
-    passes.getModulePassManager().run(module, passes)
+    pass_builder = llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options(speed_level=2))
+    pass_builder.getModulePassManager().run(module, pass_builder)
     return bytes(target.emit_object(module))

@@ -18,13 +18,13 @@ def integer(width: int, value: int) -> llvm.Constant:
 
 
 def resize(b: llvm.IRBuilder, value: llvm.Value, width: int) -> llvm.Value:
-    current = value.type.width
-    if current == width:
+    current_width = value.type.width
+    if current_width == width:
         return value
     if width == 0:
         return integer(0, 0)
     kind = llvm.IntType(width)
-    return b.trunc(value, kind) if current > width else b.zext(value, kind)
+    return b.trunc(value, kind) if current_width > width else b.zext(value, kind)
 
 
 def sign_extend(b: llvm.IRBuilder, value: llvm.Value, width: int) -> llvm.Value:

@@ -66,15 +66,15 @@ class Arena:
         self, state_bytes: int, mailbox_bytes: int, area_bytes: int, generation: Generation | None = None
     ) -> None:
         cpus = possible_cpus()
-        self.mailbox = STATE + _whole_pages(state_bytes)
-        areas = self.mailbox + _whole_pages(mailbox_bytes)
-        stride = _whole_pages(area_bytes)
+        self.mailbox = STATE + _round_to_pages(state_bytes)
+        areas = self.mailbox + _round_to_pages(mailbox_bytes)
+        stride = _round_to_pages(area_bytes)
         self.size = areas + cpus * stride
         fixed_address = 0 if generation is None else generation.address
-        create = partial(
+        create_map = partial(
             bpf.create_map, bpf.ARENA, 0, 0, self.size // _PAGE, bpf.MMAPABLE, extra=fixed_address
         )
-        self.descriptor = create() if generation is None else generation.open_map("arena", create)
+        self.descriptor = create_map() if generation is None else generation.open_map("arena", create_map)
         self.is_restored = generation is not None and generation.is_restored
         # Programs cannot use a page that no process has accessed: they read 0, and their writes are lost.
         flags = mmap.MAP_SHARED | mmap.MAP_POPULATE | (_MAP_FIXED_NOREPLACE if fixed_address else 0)
@@ -87,9 +87,9 @@ class Arena:
         self.address: int = address
         if not self.is_restored:
             ctypes.memset(address, 0, self.size)
-        raw = (ctypes.c_char * self.size).from_address(address)
-        raw.arena = self  # type: ignore[attr-defined]  # a view keeps the memory mapped
-        self._memory = memoryview(raw).cast("B")
+        mapped_bytes = (ctypes.c_char * self.size).from_address(address)
+        mapped_bytes.arena = self  # type: ignore[attr-defined]  # a view keeps the memory mapped
+        self._memory = memoryview(mapped_bytes).cast("B")
         weakref.finalize(self, _libc.munmap, address, self.size)
         self.words[MAILBOX // 8] = self.mailbox
         self.words[AREA_OF // 8 : AREA_OF // 8 + cpus] = areas + stride * np.arange(cpus)
@@ -110,20 +110,20 @@ class Arena:
 
     def connect(self, interfaces: dict[int, int]) -> None:
         indices = np.array(list(interfaces.values()), dtype=np.uint64)
-        random = np.random.default_rng(1)
+        generator = np.random.default_rng(1)
         multiplier = np.uint64(1)
         while len(set(slot_of(indices, multiplier).tolist())) < len(indices):
-            multiplier = random.integers(1 << 32, dtype=np.uint64) | np.uint64(1)
-        port_of = np.zeros(1 << SLOT_BITS, dtype=np.uint64)
-        interface_of = np.zeros(PORT_NUMBERS, dtype=np.uint64)
+            multiplier = generator.integers(1 << 32, dtype=np.uint64) | np.uint64(1)
+        port_entries = np.zeros(1 << SLOT_BITS, dtype=np.uint64)
+        interface_indices = np.zeros(PORT_NUMBERS, dtype=np.uint64)
         for (port, index), slot in zip(interfaces.items(), slot_of(indices, multiplier), strict=True):
-            port_of[int(slot)] = index << 32 | port
-            interface_of[port] = index
+            port_entries[int(slot)] = index << 32 | port
+            interface_indices[port] = index
         words = self.words
         words[MULTIPLIER // 8] = multiplier
         # Programs may run meanwhile; for them, overwriting an entry with the same value changes nothing.
-        words[PORT_OF // 8 : INTERFACE_OF // 8] = port_of
-        words[INTERFACE_OF // 8 : COUNTERS // 8] = interface_of
+        words[PORT_OF // 8 : INTERFACE_OF // 8] = port_entries
+        words[INTERFACE_OF // 8 : COUNTERS // 8] = interface_indices
 
     def close(self) -> None:
         """Close the descriptor; loaded programs keep the map open, and views keep the memory mapped."""
@@ -131,18 +131,18 @@ class Arena:
 
 
 def slot_of(interface: npt.NDArray[np.uint64], multiplier: np.uint64) -> npt.NDArray[np.uint64]:
-    """Return the slots in `PORT_OF` of interfaces, given by index; the programs compute the same."""
+    """Return the slots in `PORT_OF` of interfaces, given by index; BPF programs compute the same slots."""
     product = interface * multiplier & np.uint64(0xFFFFFFFF)
     return product >> np.uint64(32 - SLOT_BITS)
 
 
 def possible_cpus() -> int:
-    last = Path("/sys/devices/system/cpu/possible").read_text().strip().replace(",", "-").split("-")[-1]
-    count = int(last) + 1
+    last_cpu = Path("/sys/devices/system/cpu/possible").read_text().strip().replace(",", "-").split("-")[-1]
+    count = int(last_cpu) + 1
     if count > MAX_CPUS:
         raise bpf.BpfError(f"expected at most {MAX_CPUS} CPUs for the kernel's datapath, got {count}")
     return count
 
 
-def _whole_pages(size: int) -> int:
+def _round_to_pages(size: int) -> int:
     return -(-size // _PAGE) * _PAGE

@@ -48,20 +48,20 @@ _LINK_INFO_BYTES = 64
 
 
 class BpfError(KernelError):
-    """The kernel has refused a command; the text says which one and why."""
+    """The kernel has refused a command; the text names the command and the reason."""
 
 
-def call(command: int, attribute: bytes | ctypes.Array[ctypes.c_char], what: str) -> int:
-    """Call bpf(2) with a `union bpf_attr`; raises BpfError, whose text begins with `what`."""
-    number = _SYSCALL.get(platform.machine())
-    if number is None:
-        raise BpfError(f"{what}: expected a CPU of {' or '.join(_SYSCALL)}, got {platform.machine()}")
+def call(command: int, attribute: bytes | ctypes.Array[ctypes.c_char], operation: str) -> int:
+    """Call bpf(2) with a `union bpf_attr`; raises BpfError, whose text begins with `operation`."""
+    syscall_number = _SYSCALL.get(platform.machine())
+    if syscall_number is None:
+        raise BpfError(f"{operation}: expected a CPU of {' or '.join(_SYSCALL)}, got {platform.machine()}")
     if isinstance(attribute, bytes):
         attribute = ctypes.create_string_buffer(attribute, max(len(attribute), _ATTRIBUTE_BYTES))
-    result = int(_libc.syscall(number, command, attribute, len(attribute)))
+    result = int(_libc.syscall(syscall_number, command, attribute, len(attribute)))
     if result < 0:
         error = ctypes.get_errno()
-        raise BpfError(f"{what}: {os.strerror(error)}") from OSError(error, os.strerror(error))
+        raise BpfError(f"{operation}: {os.strerror(error)}") from OSError(error, os.strerror(error))
     return result
 
 
@@ -81,8 +81,8 @@ def load(kind: int, code: bytes, name: str) -> int:
             return _load(kind, code, name, log)
         except BpfError:
             lines = log.split(b"\0", 1)[0].decode(errors="replace").strip().splitlines()
-            tail = "; ".join(lines[-_LOG_LINES - 1 : -1] or lines)
-            raise BpfError(f"{error}{': ' if tail else ''}{tail}") from None
+            log_tail = "; ".join(lines[-_LOG_LINES - 1 : -1] or lines)
+            raise BpfError(f"{error}{': ' if log_tail else ''}{log_tail}") from None
 
 
 def _load(kind: int, code: bytes, name: str, log: bytearray | bytes) -> int:
@@ -111,22 +111,22 @@ class TestRun:
     def __init__(self, program: int, kind: int) -> None:
         self._program = program
         self._is_skb = kind == SCHED_CLS
-        self._in = ctypes.create_string_buffer(_DATA_OUT_BYTES)
-        self._out = ctypes.create_string_buffer(_DATA_OUT_BYTES)
+        self._input_buffer = ctypes.create_string_buffer(_DATA_OUT_BYTES)
+        self._output_buffer = ctypes.create_string_buffer(_DATA_OUT_BYTES)
         self._context = ctypes.create_string_buffer(192 if self._is_skb else 24)
         self._attribute = ctypes.create_string_buffer(_ATTRIBUTE_BYTES)
 
     def __call__(self, frame: bytes, interface: int = 1, repeat: int = 1) -> TestRunResult:
-        ctypes.memmove(self._in, frame, len(frame))
+        ctypes.memmove(self._input_buffer, frame, len(frame))
         self._prepare(len(frame), interface, repeat)
         call(_TEST_RUN, self._attribute, "run a BPF program")
         _, code, _, size, _, _, _, duration = struct.unpack_from("IIIIQQII", self._attribute)
-        return TestRunResult(code, self._out.raw[:size], duration)
+        return TestRunResult(code, self._output_buffer.raw[:size], duration)
 
-    def compiled(self, size: int, interface: int = 1) -> CompiledRun:
-        """Return what runs frames of `size` bytes from compiled code; valid while this object exists."""
+    def compiled_run(self, size: int, interface: int = 1) -> CompiledRun:
+        """Return the arguments for a run by compiled code on a frame of `size` bytes; keep `self` alive."""
         self._prepare(size, interface, 1)
-        addresses = (ctypes.addressof(buffer) for buffer in (self._attribute, self._in))
+        addresses = (ctypes.addressof(buffer) for buffer in (self._attribute, self._input_buffer))
         return CompiledRun(_SYSCALL[platform.machine()], _TEST_RUN, *addresses)
 
     def _prepare(self, size: int, interface: int, repeat: int) -> None:
@@ -136,8 +136,8 @@ class TestRun:
             struct.pack_into("6I", self._context, 0, 0, size, 0, interface, 0, 0)
         struct.pack_into(
             "IIIIQQIIIIQQIII", self._attribute, 0,
-            self._program, 0, size, len(self._out),
-            ctypes.addressof(self._in), ctypes.addressof(self._out), repeat, 0,
+            self._program, 0, size, len(self._output_buffer),
+            ctypes.addressof(self._input_buffer), ctypes.addressof(self._output_buffer), repeat, 0,
             len(self._context), 0, ctypes.addressof(self._context), 0, 0, 0, 0,
         )  # fmt: skip
 
@@ -163,17 +163,17 @@ def attach(program: int, interface: int, hook: int, flags: int = 0) -> int:
     return call(_LINK_CREATE, attribute, f"attach a BPF program to interface {interface}")
 
 
-def set_program(programs: int, program: int) -> None:
+def set_program(program_map: int, program: int) -> None:
     """Store a program in a map of one program (`PROGRAMS`), through which entry programs tail-call it."""
-    key, value = (ctypes.create_string_buffer(struct.pack("I", number)) for number in (0, program))
-    attribute = struct.pack("IxxxxQQQ", programs, ctypes.addressof(key), ctypes.addressof(value), 0)
+    key, value = (ctypes.create_string_buffer(struct.pack("I", integer)) for integer in (0, program))
+    attribute = struct.pack("IxxxxQQQ", program_map, ctypes.addressof(key), ctypes.addressof(value), 0)
     call(_MAP_UPDATE, attribute, "store a BPF program in a map")
 
 
-def clear_program(programs: int) -> None:
+def clear_program(program_map: int) -> None:
     """Remove the program from a map, so that entry programs drop their frames."""
     key = ctypes.create_string_buffer(struct.pack("I", 0))
-    attribute = struct.pack("IxxxxQ", programs, ctypes.addressof(key))
+    attribute = struct.pack("IxxxxQ", program_map, ctypes.addressof(key))
     call(_MAP_DELETE, attribute, "remove a BPF program from a map")
 
 

@@ -15,7 +15,7 @@ STACK_BYTES = 1 << 15
 VERSION = f"{llvmlite.__version__} {CPU} {FEATURES} {STACK_BYTES}"
 
 
-def machine() -> llvm.TargetMachine:
+def target_machine() -> llvm.TargetMachine:
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     return llvm.Target.from_triple("bpfel").create_target_machine(cpu=CPU, features=FEATURES, opt=2)
@@ -23,17 +23,17 @@ def machine() -> llvm.TargetMachine:
 
 def compile_object(source: str) -> bytes:
     llvm.set_option("softswitch", f"-bpf-stack-size={STACK_BYTES}")
-    target = machine()
+    target = target_machine()
     # LLVM would replace stores and loops by calls of memset and memcpy, which BPF does not have.
     definition = r"^(define [^{]*?)(?= section| noinline| alwaysinline|$)"
-    text = re.sub(definition, r'\1 "no-builtins"', source, flags=re.M)
-    module = llvm.parse_assembly(text)
+    source_without_builtins = re.sub(definition, r'\1 "no-builtins"', source, flags=re.M)
+    module = llvm.parse_assembly(source_without_builtins)
     module.triple, module.data_layout = target.triple, str(target.target_data)
     module.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=2)
     options.loop_unrolling = options.loop_vectorization = options.slp_vectorization = False
-    passes = llvm.create_pass_builder(target, options)
-    passes.getModulePassManager().run(module, passes)
+    pass_builder = llvm.create_pass_builder(target, options)
+    pass_builder.getModulePassManager().run(module, pass_builder)
     return bytes(target.emit_object(module))
 
 

@@ -4,7 +4,7 @@ This process must never hold that lock, since a packet on its CPU would wait for
 into a journal in the mailbox, consistent reads are copied to it, and BPF_PROG_TEST_RUN runs the program. The
 program has the type `XDP`, so that no softirq interrupts it.
 
-    entries, first, words       number of journal entries; first word of the state to copy, and how many
+    entries, first, words       number of journal entries; first word and number of words of the state to copy
     journal                     (word of the state, mask, value) each, `JOURNAL_ENTRIES` at most
     copy                        `COPY_WORDS` at most
 
@@ -52,10 +52,10 @@ def control_code() -> bytes:
     builder = Builder("control", _XDP_DROP, reads_clock=False)
     b = builder.b
     work = _work_function(builder)
-    box = byte_offset(b, builder.base, builder.word(MAILBOX))
+    mailbox = byte_offset(b, builder.base, builder.word(MAILBOX))
     with builder.locked():
-        applied = b.call(work, [builder.at(STATE), box])
-        b.store(b.add(builder.word(APPLIED), applied), builder.at(APPLIED))
+        applied = b.call(work, [builder.address_at(STATE), mailbox])
+        b.store(b.add(builder.word(APPLIED), applied), builder.address_at(APPLIED))
     b.ret(builder.lost)
     return builder.finish().instructions
 
@@ -68,22 +68,22 @@ def _work_function(builder: Builder) -> llvm.Function:
     function.linkage = "internal"
     function.attributes.add("noinline")
     b = llvm.IRBuilder(function.append_basic_block("entry"))
-    state, box = function.args
+    state, mailbox = function.args
     one = integer(64, 1)
-    count, first, words = (b.load(word(b, box, n), typ=I64) for n in (_ENTRIES, _FIRST, _WORDS))
+    count, first, words = (b.load(word(b, mailbox, n), typ=I64) for n in (_ENTRIES, _FIRST, _WORDS))
     position = Variable(b, I64)
     with repeat_while(b, lambda: b.icmp_unsigned("<", position.get(), count)):
-        at = b.add(b.mul(position.get(), integer(64, _ENTRY_WORDS)), integer(64, _JOURNAL))
-        entry = word(b, box, at)
+        entry_position = b.add(b.mul(position.get(), integer(64, _ENTRY_WORDS)), integer(64, _JOURNAL))
+        entry = word(b, mailbox, entry_position)
         offset, mask, value = (b.load(word(b, entry, n), typ=I64) for n in range(_ENTRY_WORDS))
         target = word(b, state, offset)
-        unchanged = b.and_(b.load(target, typ=I64), b.not_(mask))
-        b.store(b.or_(unchanged, b.and_(value, mask)), target)
+        unchanged_bits = b.and_(b.load(target, typ=I64), b.not_(mask))
+        b.store(b.or_(unchanged_bits, b.and_(value, mask)), target)
         position.set(b.add(position.get(), one))
     position.set(integer(64, 0))
     with repeat_while(b, lambda: b.icmp_unsigned("<", position.get(), words)):
         value = b.load(word(b, state, b.add(first, position.get())), typ=I64)
-        b.store(value, word(b, box, b.add(position.get(), integer(64, _COPY))))
+        b.store(value, word(b, mailbox, b.add(position.get(), integer(64, _COPY))))
         position.set(b.add(position.get(), one))
     b.ret(count)
     return function
@@ -98,28 +98,28 @@ class ArenaMemory(Memory):
     def __init__(self, arena: Arena, size: int) -> None:
         super().__init__(0)
         self.attach(arena.view(STATE, size))
-        self._box = arena.view(arena.mailbox, MAILBOX_BYTES)
-        self._copy = np.zeros(len(self.words), dtype=np.uint64)
+        self._mailbox = arena.view(arena.mailbox, MAILBOX_BYTES)
+        self._written_state = np.zeros(len(self.words), dtype=np.uint64)
         """State as written by the control plane; words that packets write (such as counters) are stale."""
         self._log = np.zeros(1 + LOG_ENTRIES, dtype=np.int64)  # count, then words changed by compiled code
         self.log_address = self._log.ctypes.data
-        self._last = np.empty(len(self.words), dtype=np.int32)  # by word, its last position in the log
-        self._pending: list[npt.NDArray[np.uint64]] = []
+        self._last_positions = np.empty(len(self.words), dtype=np.int32)  # in the log, by word
+        self._pending_entries: list[npt.NDArray[np.uint64]] = []
         self._program = bpf.load(
             bpf.XDP, insert_map_descriptors(control_code(), {ARENA_MAP: arena.descriptor}), "control"
         )
         self._run = bpf.TestRun(self._program, bpf.XDP)
-        self._unreplayed = int(arena.words[APPLIED // 8])
+        self._unreplayed_entries = int(arena.words[APPLIED // 8])
         """Entries that the previous control plane has applied and this one has not replayed yet."""
         self._arena_words = self.words
         if arena.is_restored:
-            self.words = self._copy
+            self.words = self._written_state
 
     def finish_replay(self) -> None:
         """Apply entries from now on; raise KernelError if fewer were replayed than had been applied."""
-        if self._unreplayed:
+        if self._unreplayed_entries:
             raise KernelError(
-                f"{pluralize(self._unreplayed, 'change')} of the tables are missing in the journal"
+                f"{pluralize(self._unreplayed_entries, 'change')} of the tables are missing in the journal"
             )
         self.words = self._arena_words
 
@@ -130,77 +130,87 @@ class ArenaMemory(Memory):
             try:
                 yield
             finally:
-                self._publish()
+                self._apply_pending_entries()
 
     def read(self, first: int, stop: int, unit: int = 1) -> Words:
         """Return a copy of words; each group of `unit` words is consistent."""
-        if stop - first <= 1 or self.words is self._copy:
+        if stop - first <= 1 or self.words is self._written_state:
             return self.words[first:stop].copy()
         chunk = COPY_WORDS // unit * unit
-        parts = [self._read(at, min(chunk, stop - at)) for at in range(first, stop, chunk)]
+        parts = [
+            self._read_words(chunk_start, min(chunk, stop - chunk_start))
+            for chunk_start in range(first, stop, chunk)
+        ]
         return np.concatenate(parts)
 
-    def _read(self, first: int, count: int) -> Words:
-        self._box[_ENTRIES : _WORDS + 1] = 0, first, count
+    def _read_words(self, first: int, count: int) -> Words:
+        self._mailbox[_ENTRIES : _WORDS + 1] = 0, first, count
         self._run(_FRAME)
-        self._box[_WORDS] = 0
-        return self._box[_COPY : _COPY + count].copy()
+        self._mailbox[_WORDS] = 0
+        return self._mailbox[_COPY : _COPY + count].copy()
 
     def store(self, at: int, values: Sequence[int] | Words) -> None:
         offsets = np.arange(at, at + len(values), dtype=np.uint64)
-        self._record(offsets, WORD_MASK, np.array(values, dtype=np.uint64))
+        self._add_entries(offsets, WORD_MASK, np.array(values, dtype=np.uint64))
 
     def store_bytes(self, at: int, data: bytes) -> None:
         """Change bytes; packets may change other bytes of the same word at the same time."""
-        before, size = at % WORD_BYTES, -(-(at % WORD_BYTES + len(data)) // WORD_BYTES) * WORD_BYTES
+        lead_bytes, size = at % WORD_BYTES, -(-(at % WORD_BYTES + len(data)) // WORD_BYTES) * WORD_BYTES
         values, masks = (
-            np.frombuffer((bytes(before) + part).ljust(size, b"\0"), dtype=np.uint64)
-            for part in (data, b"\xff" * len(data))
+            np.frombuffer((bytes(lead_bytes) + content).ljust(size, b"\0"), dtype=np.uint64)
+            for content in (data, b"\xff" * len(data))
         )
         offsets = np.arange(at // WORD_BYTES, at // WORD_BYTES + len(values), dtype=np.uint64)
-        self._record(offsets, masks, values)
+        self._add_entries(offsets, masks, values)
 
     @contextmanager
     def changing(self) -> Iterator[Words]:
         """Yield a copy for compiled code to change; packets see the changes at the end."""
         with self.control:
             self._log[0] = 0
-            yield self._copy
-            changed = self._changed_words()
-            self._pending.append(_journal_entries(changed.view(np.uint64), WORD_MASK, self._copy[changed]))
-            self._publish()
+            yield self._written_state
+            changed_words = self._changed_words()
+            self._pending_entries.append(
+                _journal_entries(changed_words.view(np.uint64), WORD_MASK, self._written_state[changed_words])
+            )
+            self._apply_pending_entries()
 
     def _changed_words(self) -> npt.NDArray[np.int64]:
         """Return the words in the log without duplicates: each at its last position, which avoids sorting."""
         log = self._log[1 : 1 + self._log[0]]
         positions = np.arange(len(log), dtype=np.int32)
-        self._last[log] = positions
-        unique: npt.NDArray[np.int64] = log[self._last[log] == positions]
-        return unique
+        self._last_positions[log] = positions
+        unique_words: npt.NDArray[np.int64] = log[self._last_positions[log] == positions]
+        return unique_words
 
-    def _record(self, offsets: Words, masks: Words | int, values: Words) -> None:
-        self._copy[offsets] = self._copy[offsets] & ~np.uint64(masks) | values & np.uint64(masks)
-        self._pending.append(_journal_entries(offsets, masks, values))
+    def _add_entries(self, offsets: Words, masks: Words | int, values: Words) -> None:
+        self._written_state[offsets] = self._written_state[offsets] & ~np.uint64(masks) | values & np.uint64(
+            masks
+        )
+        self._pending_entries.append(_journal_entries(offsets, masks, values))
 
-    def _publish(self) -> None:
-        pending, self._pending = self._pending, []
-        entries = np.concatenate(pending) if pending else _NO_ENTRIES
+    def _apply_pending_entries(self) -> None:
+        batches, self._pending_entries = self._pending_entries, []
+        entries = np.concatenate(batches) if batches else _NO_ENTRIES
         for first in range(0, len(entries), JOURNAL_ENTRIES):
             chunk = entries[first : first + JOURNAL_ENTRIES]
-            if self._unreplayed:
+            if self._unreplayed_entries:
                 self._skip_replayed(len(chunk))
                 continue
             words = chunk.ravel()
-            self._box[_JOURNAL : _JOURNAL + len(words)] = words
-            self._box[_ENTRIES] = len(chunk)
+            self._mailbox[_JOURNAL : _JOURNAL + len(words)] = words
+            self._mailbox[_ENTRIES] = len(chunk)
             self._run(_FRAME)
-            self._box[_ENTRIES] = 0
+            self._mailbox[_ENTRIES] = 0
 
     def _skip_replayed(self, entries: int) -> None:
         """Skip entries that have been applied; a step is applied as a whole or not at all."""
-        if self._unreplayed < entries:
-            raise KernelError("replaying the journal does not reproduce the tables")
-        self._unreplayed -= entries
+        if self._unreplayed_entries < entries:
+            raise KernelError(
+                f"the replayed journal differs from the tables: expected at most {self._unreplayed_entries} "
+                f"more changes, got {entries}"
+            )
+        self._unreplayed_entries -= entries
 
     def close(self) -> None:
         bpf.close(self._program)

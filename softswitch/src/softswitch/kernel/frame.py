@@ -13,7 +13,7 @@ from softswitch.codegen.loops import OpaqueVariable, repeat_while
 from softswitch.errors import KernelError
 from softswitch.kernel import bpf
 from softswitch.kernel.program import Builder
-from softswitch.kernel.target import PLAIN, call_helper
+from softswitch.kernel.target import KERNEL_POINTER, call_helper
 from softswitch.llvmir import I8, I32, I64, byte_offset, integer, resize
 
 OFFSET_MASK = (1 << 14) - 1
@@ -48,7 +48,7 @@ class Frame(ABC):
         """Return the current value of a 32-bit field of the context."""
         return self._builder.target.load_opaque(self.b, byte_offset(self.b, self._context, offset), I32)
 
-    def _address(self, offset: int) -> llvm.Value:
+    def _load_address(self, offset: int) -> llvm.Value:
         return self.b.zext(self.field(offset), I64)
 
     @abstractmethod
@@ -86,15 +86,17 @@ class Frame(ABC):
         """Branch to `too_large` if the frame without its first VLAN tag exceeds an interface's MTU."""
         # Packet sockets have the same limit.
         b = self.b
-        beyond, retry, fits = (b.append_basic_block(name) for name in ("beyond", "without_tag", "fits_mtu"))
-        b.cbranch(self._is_beyond_mtu(interface, 0), beyond, fits).set_weights([1, 1 << 20])
-        b.position_at_end(beyond)
+        above_mtu, without_tag, within_mtu = (
+            b.append_basic_block(name) for name in ("beyond", "without_tag", "fits_mtu")
+        )
+        b.cbranch(self._is_beyond_mtu(interface, 0), above_mtu, within_mtu).set_weights([1, 1 << 20])
+        b.position_at_end(above_mtu)
         self.load(scratch, integer(64, TYPE + _TYPE_BYTES))
-        kind = b.load(byte_offset(b, scratch, TYPE), typ=llvm.IntType(16), align=1)
-        b.cbranch(b.icmp_unsigned("==", kind, integer(16, _TAGGED)), retry, too_large)
-        b.position_at_end(retry)
-        b.cbranch(self._is_beyond_mtu(interface, -VLAN_TAG), too_large, fits)
-        b.position_at_end(fits)
+        ether_type = b.load(byte_offset(b, scratch, TYPE), typ=llvm.IntType(16), align=1)
+        b.cbranch(b.icmp_unsigned("==", ether_type, integer(16, _TAGGED)), without_tag, too_large)
+        b.position_at_end(without_tag)
+        b.cbranch(self._is_beyond_mtu(interface, -VLAN_TAG), too_large, within_mtu)
+        b.position_at_end(within_mtu)
 
     def _is_beyond_mtu(self, interface: llvm.Value, length_difference: int) -> llvm.Value:
         b = self.b
@@ -106,11 +108,11 @@ class Frame(ABC):
         )
         return b.icmp_signed(">", resize(b, code, 32), integer(32, 0))
 
-    def _check(self, code: llvm.Value) -> None:
+    def _require_success(self, code: llvm.Value) -> None:
         b = self.b
-        good = b.append_basic_block("done")
-        b.cbranch(b.icmp_unsigned("==", resize(b, code, 32), integer(32, 0)), good, self.on_failure)
-        b.position_at_end(good)
+        success = b.append_basic_block("done")
+        b.cbranch(b.icmp_unsigned("==", resize(b, code, 32), integer(32, 0)), success, self.on_failure)
+        b.position_at_end(success)
 
     # -- bytes
 
@@ -121,7 +123,7 @@ class Frame(ABC):
             value = b.load(frames[0], typ=llvm.IntType(width), align=1)
             b.store(value, byte_offset(b, target, offset), align=1)
 
-        self._each_part(size, [integer(64, 0)], copy)
+        self._emit_parts(size, [integer(64, 0)], copy)
 
     def store(self, source: llvm.Value, size: llvm.Value) -> None:
         b = self.b
@@ -130,7 +132,7 @@ class Frame(ABC):
             value = b.load(byte_offset(b, source, offset), typ=llvm.IntType(width), align=1)
             b.store(value, frames[0], align=1)
 
-        self._each_part(size, [integer(64, 0)], copy)
+        self._emit_parts(size, [integer(64, 0)], copy)
 
     def move(self, target: llvm.Value, source: llvm.Value, size: llvm.Value) -> None:
         """Move bytes towards the front; `target` and `source` are offsets in the frame."""
@@ -139,31 +141,35 @@ class Frame(ABC):
         def copy(frames: list[llvm.Value], _: llvm.Value, width: int) -> None:
             b.store(b.load(frames[1], typ=llvm.IntType(width), align=1), frames[0], align=1)
 
-        self._each_part(size, [target, source], copy)
+        self._emit_parts(size, [target, source], copy)
 
-    def _each_part(self, size: llvm.Value, starts: list[llvm.Value], emit: _EmitPart) -> None:
+    def _emit_parts(self, size: llvm.Value, starts: list[llvm.Value], emit: _EmitPart) -> None:
         """Call `emit` per part of `size` bytes, with addresses in the frame, offset, and width in bits."""
         # Data and end are loaded again for each part, so that the verifier knows them and LLVM spills
         # neither.
         b = self.b
         self._offset.set(integer(64, 0))
         for step in _STEPS:
-            head, inside, body, after = (b.append_basic_block(n) for n in ("parts", "in", "part", "rest"))
-            b.branch(head)
-            b.position_at_end(head)
+            loop_head, bounds_check, body, loop_end = (
+                b.append_basic_block(n) for n in ("parts", "in", "part", "rest")
+            )
+            b.branch(loop_head)
+            b.position_at_end(loop_head)
             self._builder.target.loop_guard(b)
             offset = self._offset.get()
-            following = b.add(offset, integer(64, step))
-            b.cbranch(b.icmp_unsigned("<=", following, size), inside, after)
-            b.position_at_end(inside)
-            data, end = (b.inttoptr(self._address(field), PLAIN) for field in (self.data, self.data_end))
+            next_offset = b.add(offset, integer(64, step))
+            b.cbranch(b.icmp_unsigned("<=", next_offset, size), bounds_check, loop_end)
+            b.position_at_end(bounds_check)
+            data, end = (
+                b.inttoptr(self._load_address(field), KERNEL_POINTER) for field in (self.data, self.data_end)
+            )
             frames: list[llvm.Value] = []
             for start in starts:
-                at = b.and_(b.add(start, offset), integer(64, OFFSET_MASK))
-                frames.append(b.gep(data, [at], source_etype=I8))
-                beyond = b.gep(frames[-1], [integer(64, step)], source_etype=I8)
+                frame_offset = b.and_(b.add(start, offset), integer(64, OFFSET_MASK))
+                frames.append(b.gep(data, [frame_offset], source_etype=I8))
+                part_end = b.gep(frames[-1], [integer(64, step)], source_etype=I8)
                 fits = b.append_basic_block("fits")
-                b.cbranch(b.icmp_unsigned(">", beyond, end), after, fits)
+                b.cbranch(b.icmp_unsigned(">", part_end, end), loop_end, fits)
                 b.position_at_end(fits)
             b.branch(body)
             b.position_at_end(body)
@@ -171,9 +177,9 @@ class Frame(ABC):
             for part in range(0, step, 8):
                 parts = [b.gep(frame, [integer(64, part)], source_etype=I8) for frame in frames]
                 emit(parts, b.add(offset, integer(64, part)), width)
-            self._offset.set(following)
-            b.branch(head)
-            b.position_at_end(after)
+            self._offset.set(next_offset)
+            b.branch(loop_head)
+            b.position_at_end(loop_end)
 
 
 _LENGTH, _VLAN_PRESENT, _VLAN_TCI, _VLAN_PROTO, _GSO_SIZE = 0, 20, 24, 28, 176  # offsets in __sk_buff
@@ -194,9 +200,9 @@ class Skb(Frame):
 
     def make_linear(self) -> None:
         b = self.b
-        linear = b.sub(self._address(self.data_end), self._address(self.data))
-        with b.if_then(b.icmp_unsigned("<", linear, self.length()), likely=False):
-            self._check(call_helper(b, _PULL_DATA, I64, self._context, self.length()))
+        linear_bytes = b.sub(self._load_address(self.data_end), self._load_address(self.data))
+        with b.if_then(b.icmp_unsigned("<", linear_bytes, self.length()), likely=False):
+            self._require_success(call_helper(b, _PULL_DATA, I64, self._context, self.length()))
 
     def restore_vlan_tags(self, scratch: llvm.Value) -> None:
         """Insert the removed tags: popping one makes the kernel extract the next one from the frame."""
@@ -207,7 +213,7 @@ class Skb(Frame):
                 protocol, tci = (resize(b, self.field(o), 16) for o in (_VLAN_PROTO, _VLAN_TCI))
                 b.store(protocol, tag, align=1)  # already in network order
                 b.store(b.bswap(tci), byte_offset(b, tag, 2), align=1)
-                self._check(call_helper(b, _VLAN_POP, I64, self._context))
+                self._require_success(call_helper(b, _VLAN_POP, I64, self._context))
                 end.set(b.add(end.get(), integer(64, VLAN_TAG)))
             self.make_linear()
             self.load(scratch, integer(64, TYPE))
@@ -218,14 +224,16 @@ class Skb(Frame):
         return self.b.icmp_unsigned("!=", self.field(_VLAN_PRESENT), integer(32, 0))
 
     def grow_front(self, size: llvm.Value) -> None:
-        self._check(call_helper(self.b, _CHANGE_HEAD, I64, self._context, size, integer(64, 0)))
+        self._require_success(call_helper(self.b, _CHANGE_HEAD, I64, self._context, size, integer(64, 0)))
 
     def set_length(self, length: llvm.Value) -> None:
         """Truncate the frame, or append bytes; the kernel refuses to cut off headers of a local frame."""
-        self._check(call_helper(self.b, _CHANGE_TAIL, I64, self._context, length, integer(64, 0)))
+        self._require_success(call_helper(self.b, _CHANGE_TAIL, I64, self._context, length, integer(64, 0)))
 
     def send_copy(self, interface: llvm.Value) -> None:
-        self._check(call_helper(self.b, _CLONE_REDIRECT, I64, self._context, interface, integer(64, 0)))
+        self._require_success(
+            call_helper(self.b, _CLONE_REDIRECT, I64, self._context, interface, integer(64, 0))
+        )
 
 
 _ADJUST_HEAD, _ADJUST_TAIL = 44, 65  # helper functions
@@ -238,7 +246,7 @@ class XdpFrame(Frame):
     data, data_end, interface = 0, 4, 12
 
     def length(self) -> llvm.Value:
-        length = self.b.sub(self._address(self.data_end), self._address(self.data))
+        length = self.b.sub(self._load_address(self.data_end), self._load_address(self.data))
         # Without `black_box`, LLVM adds to the pointers one by one, which the verifier refuses.
         return self._builder.target.black_box(self.b, length)
 
@@ -254,11 +262,13 @@ class XdpFrame(Frame):
 
     def grow_front(self, size: llvm.Value) -> None:
         """Insert bytes before the first, in the headroom of some 200 B."""
-        self._check(call_helper(self.b, _ADJUST_HEAD, I64, self._context, self.b.neg(size)))
+        self._require_success(call_helper(self.b, _ADJUST_HEAD, I64, self._context, self.b.neg(size)))
 
     def set_length(self, length: llvm.Value) -> None:
-        more = self.b.trunc(self.b.sub(length, self.length()), I32)
-        self._check(call_helper(self.b, _ADJUST_TAIL, I64, self._context, self.b.sext(more, I64)))
+        length_change = self.b.trunc(self.b.sub(length, self.length()), I32)
+        self._require_success(
+            call_helper(self.b, _ADJUST_TAIL, I64, self._context, self.b.sext(length_change, I64))
+        )
 
     def send_copy(self, interface: llvm.Value) -> None:
         """Raise KernelError: the kernel has no helper function that copies XDP frames."""

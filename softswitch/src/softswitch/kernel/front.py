@@ -31,8 +31,8 @@ from softswitch.v1model import PORT_NUMBERS
 FRAME_BYTES = 9216
 MAX_FRAME_BYTES = FRAME_BYTES - VLAN_TAG
 """Bytes of the largest frame without a VLAN tag: a jumbo frame."""
-_OUT_BYTES = 1 << 16
-_SLACK = 64
+_OUTPUT_BYTES = 1 << 16
+_SLACK_BYTES = 64
 
 
 class FrontOutput(OutputWriter):
@@ -80,31 +80,35 @@ class _FrontEnd:
         self.has_notices = any(map(program.has, (ir.Digest, ir.LogMessage, ir.Assert, ir.CountLoop)))
         assert self.target.allocate(arena.RUNS_BYTES) == arena.RUNS
         lengths = self.target.allocate(16)
-        front = partial(FrontOutput, target=self.target, lengths=lengths)
+        front_output = partial(FrontOutput, target=self.target, lengths=lengths)
         # The packet's fields come first: an instruction's offset is below 32 KiB, and each field beyond would
         # need an address on the stack.
         builder.add_program(
-            program, layout, priority_queues, OutputWriter if self.max_parsed_bytes is None else front
+            program, layout, priority_queues, OutputWriter if self.max_parsed_bytes is None else front_output
         )
-        frame, out = (self.target.allocate(size) for size in (FRAME_BYTES + _SLACK, _OUT_BYTES + _SLACK))
+        frame, output = (
+            self.target.allocate(size) for size in (FRAME_BYTES + _SLACK_BYTES, _OUTPUT_BYTES + _SLACK_BYTES)
+        )
         area = self.target.area(self.b)
-        self.frame, self.out, self.lengths = (byte_offset(self.b, area, o) for o in (frame, out, lengths))
+        self.frame, self.output, self.lengths = (
+            byte_offset(self.b, area, o) for o in (frame, output, lengths)
+        )
         self.drop, on_failure = (self.b.append_basic_block(name) for name in ("drop", "failed"))
         self.port = OpaqueVariable(self.b, I64, name="port")
         self.kernel_frame = frame_type(builder, on_failure)
         with self.b.goto_block(self.drop):
             self.b.ret(builder.lost)
         with self.b.goto_block(on_failure):
-            self._count(self.port.get(), arena.UNSENT)
+            self._increment_counter(self.port.get(), arena.UNSENT)
             self.b.branch(self.drop)
 
     def build(self) -> Code:
         b = self.b
         t_in, now = self.builder.clock()
-        port = self._port()
-        self._count(port, arena.RECEIVED)
+        port = self._find_port()
+        self._increment_counter(port, arena.RECEIVED)
         self._count_run(port)
-        self._require_size(port)
+        self._drop_oversize(port)
         self.kernel_frame.restore_vlan_tags(self.frame)
         self.kernel_frame.make_linear()
         length = self.kernel_frame.length()
@@ -114,45 +118,45 @@ class _FrontEnd:
             loaded_length = b.select(b.icmp_unsigned("<", length, limit), length, limit)
         self.kernel_frame.load(self.frame, loaded_length)
         count = self.builder.process(
-            resize(b, port, 32), self.frame, resize(b, length, 32), t_in, now, self.out,
-            integer(32, _OUT_BYTES),
+            resize(b, port, 32), self.frame, resize(b, length, 32), t_in, now, self.output,
+            integer(32, _OUTPUT_BYTES),
         )  # fmt: skip
         self._send(b.zext(count, I64))
         return self.builder.finish()
 
     # -- receive
 
-    def _port(self) -> llvm.Value:
+    def _find_port(self) -> llvm.Value:
         b = self.b
         interface = b.zext(self.kernel_frame.field(self.kernel_frame.interface), I64)
         product = b.mul(interface, self.builder.word(arena.MULTIPLIER))
         slot = b.lshr(b.and_(product, integer(64, (1 << 32) - 1)), integer(64, 32 - arena.SLOT_BITS))
-        entry = self._word(arena.PORT_OF, slot)
-        self._require(b.icmp_unsigned("==", b.lshr(entry, integer(64, 32)), interface))
+        entry = self._load_word(arena.PORT_OF, slot)
+        self._drop_unless(b.icmp_unsigned("==", b.lshr(entry, integer(64, 32)), interface))
         port = b.and_(entry, integer(64, PORT_NUMBERS - 1))
         self.port.set(port)
         return port
 
-    def _require_size(self, port: llvm.Value) -> None:
+    def _drop_oversize(self, port: llvm.Value) -> None:
         b, length = self.b, self.kernel_frame.length()
         is_segmented = self.kernel_frame.is_segmented()
         is_large = b.icmp_unsigned(">", length, integer(64, MAX_FRAME_BYTES))
         with b.if_then(b.or_(is_segmented, is_large), likely=False):
-            self._count(port, arena.OVERSIZE_IN)
-            b.store(length, self._counter(port, arena.OVERSIZE_BYTES))
+            self._increment_counter(port, arena.OVERSIZE_IN)
+            b.store(length, self._counter_address(port, arena.OVERSIZE_BYTES))
             b.branch(self.drop)
 
-    def _word(self, offset: int, index: llvm.Value) -> llvm.Value:
-        at = byte_offset(self.b, self.builder.at(offset), self.b.shl(index, integer(64, 3)))
-        return self.b.load(at, typ=I64)
+    def _load_word(self, offset: int, index: llvm.Value) -> llvm.Value:
+        address = byte_offset(self.b, self.builder.address_at(offset), self.b.shl(index, integer(64, 3)))
+        return self.b.load(address, typ=I64)
 
-    def _counter(self, port: llvm.Value, which: int) -> llvm.Value:
+    def _counter_address(self, port: llvm.Value, counter_offset: int) -> llvm.Value:
         b = self.b
         offset = b.mul(port, integer(64, arena.COUNTER_BYTES))
-        return byte_offset(b, byte_offset(b, self.builder.at(arena.COUNTERS), offset), which)
+        return byte_offset(b, byte_offset(b, self.builder.address_at(arena.COUNTERS), offset), counter_offset)
 
-    def _count(self, port: llvm.Value, which: int) -> None:
-        self.b.atomic_rmw("add", self._counter(port, which), integer(64, 1), "monotonic")
+    def _increment_counter(self, port: llvm.Value, counter_offset: int) -> None:
+        self.b.atomic_rmw("add", self._counter_address(port, counter_offset), integer(64, 1), "monotonic")
 
     def _count_run(self, port: llvm.Value) -> None:
         """Count the frame in this CPU's area, which no other frame changes at the same time."""
@@ -160,10 +164,10 @@ class _FrontEnd:
         runs = byte_offset(b, byte_offset(b, self.target.area(b), arena.RUNS), b.shl(port, integer(64, 3)))
         b.store(b.add(b.load(runs, typ=I64), integer(64, 1)), runs)
 
-    def _require(self, condition: llvm.Value) -> None:
-        good = self.b.append_basic_block()
-        self.b.cbranch(condition, good, self.drop)
-        self.b.position_at_end(good)
+    def _drop_unless(self, condition: llvm.Value) -> None:
+        accepted = self.b.append_basic_block()
+        self.b.cbranch(condition, accepted, self.drop)
+        self.b.position_at_end(accepted)
 
     # -- send
 
@@ -171,89 +175,91 @@ class _FrontEnd:
         b = self.b
         # 1 + offset of the record of a frame that has not been sent yet; 0 if there is none.
         unsent_record = OpaqueVariable(b, I64, name="pending")
-        for kind, record, at in self._records(count):
+        for kind, record, record_offset in self._iterate_records(count):
             is_frame = b.icmp_unsigned("<", kind, integer(32, LOG))
             with b.if_else(is_frame) as (frame, notice):
                 with frame:
                     if self.may_copy:
                         self._send_copy(unsent_record.get())
-                    unsent_record.set(b.add(at, integer(64, 1)))
+                    unsent_record.set(b.add(record_offset, integer(64, 1)))
                 with notice:
                     if self.has_notices:
                         size = b.zext(b.load(byte_offset(b, record, 4), typ=I32), I64)
                         emit_notice(self.builder, record, b.add(size, integer(64, HEAD_BYTES)))
-        last = unsent_record.get()
-        self._require(b.icmp_unsigned("!=", last, integer(64, 0)))
-        interface = self._prepare(last, self.drop)
-        self._count(self.port.get(), arena.SENT)
+        last_record = unsent_record.get()
+        self._drop_unless(b.icmp_unsigned("!=", last_record, integer(64, 0)))
+        interface = self._prepare_output(last_record, self.drop)
+        self._increment_counter(self.port.get(), arena.SENT)
         b.ret(self.kernel_frame.send(interface))
 
-    def _records(self, count: llvm.Value) -> Iterator[tuple[llvm.Value, llvm.Value, llvm.Value]]:
+    def _iterate_records(self, count: llvm.Value) -> Iterator[tuple[llvm.Value, llvm.Value, llvm.Value]]:
         b = self.b
-        number, used = OpaqueVariable(b, I64), OpaqueVariable(b, I64)
+        number, used_bytes = OpaqueVariable(b, I64), OpaqueVariable(b, I64)
         with repeat_while(b, lambda: b.icmp_unsigned("<", number.get(), count)):
-            at = used.get()
-            record = byte_offset(b, self.out, at)
+            record_offset = used_bytes.get()
+            record = byte_offset(b, self.output, record_offset)
             kind, size = (b.load(byte_offset(b, record, o), typ=I32) for o in (0, 4))
-            yield kind, record, at
-            padded = b.and_(b.add(b.zext(size, I64), integer(64, ALIGNMENT - 1)), integer(64, -ALIGNMENT))
-            used.set(b.add(at, b.add(padded, integer(64, HEAD_BYTES))))
+            yield kind, record, record_offset
+            padded_size = b.and_(
+                b.add(b.zext(size, I64), integer(64, ALIGNMENT - 1)), integer(64, -ALIGNMENT)
+            )
+            used_bytes.set(b.add(record_offset, b.add(padded_size, integer(64, HEAD_BYTES))))
             number.set(b.add(number.get(), integer(64, 1)))
 
     def _send_copy(self, unsent_record: llvm.Value) -> None:
         b = self.b
         with b.if_then(b.icmp_unsigned("!=", unsent_record, integer(64, 0))):
-            after = b.append_basic_block("copied")
+            after_copy = b.append_basic_block("copied")
             on_failure, self.kernel_frame.on_failure = (
                 self.kernel_frame.on_failure,
                 b.append_basic_block("not_copied"),
             )
             with b.goto_block(self.kernel_frame.on_failure):
-                self._count(self.port.get(), arena.UNSENT)
-                b.branch(after)
-            interface = self._prepare(unsent_record, after)
+                self._increment_counter(self.port.get(), arena.UNSENT)
+                b.branch(after_copy)
+            interface = self._prepare_output(unsent_record, after_copy)
             self.kernel_frame.send_copy(interface)
-            self._count(self.port.get(), arena.SENT)
-            b.branch(after)
-            b.position_at_end(after)
+            self._increment_counter(self.port.get(), arena.SENT)
+            b.branch(after_copy)
+            b.position_at_end(after_copy)
             self.kernel_frame.on_failure = on_failure
 
-    def _prepare(self, unsent_record: llvm.Value, otherwise: llvm.Block) -> llvm.Value:
-        # Branches to `otherwise` if the port has no interface, or the frame is too large for it.
+    def _prepare_output(self, unsent_record: llvm.Value, failure_block: llvm.Block) -> llvm.Value:
+        # Branches to `failure_block` if the port has no interface, or the frame is too large for it.
         b = self.b
         has_interface = b.append_basic_block("port")
-        record = byte_offset(b, self.out, b.sub(unsent_record, integer(64, 1)))
+        record = byte_offset(b, self.output, b.sub(unsent_record, integer(64, 1)))
         port = b.and_(b.zext(b.load(record, typ=I32), I64), integer(64, PORT_NUMBERS - 1))
         self.port.set(port)
-        interface = self._word(arena.INTERFACE_OF, port)
-        missing = b.append_basic_block("missing")
-        b.cbranch(b.icmp_unsigned("!=", interface, integer(64, 0)), has_interface, missing)
-        with b.goto_block(missing):
-            b.atomic_rmw("add", self.builder.at(arena.NO_SUCH_PORT), integer(64, 1), "monotonic")
-            b.branch(otherwise)
+        interface = self._load_word(arena.INTERFACE_OF, port)
+        no_interface = b.append_basic_block("missing")
+        b.cbranch(b.icmp_unsigned("!=", interface, integer(64, 0)), has_interface, no_interface)
+        with b.goto_block(no_interface):
+            b.atomic_rmw("add", self.builder.address_at(arena.NO_SUCH_PORT), integer(64, 1), "monotonic")
+            b.branch(failure_block)
         b.position_at_end(has_interface)
         length = b.zext(b.load(byte_offset(b, record, 4), typ=I32), I64)
         data = byte_offset(b, record, HEAD_BYTES)
         if self.max_parsed_bytes is None:
-            self._fit(length)
+            self._adjust_length(length)
             self.kernel_frame.store(data, length)
         else:
-            self._fit_headers(data, length)
-        self._require_mtu(interface, otherwise)
+            self._store_headers(data, length)
+        self._require_mtu(interface, failure_block)
         return interface
 
-    def _require_mtu(self, interface: llvm.Value, otherwise: llvm.Block) -> None:
+    def _require_mtu(self, interface: llvm.Value, failure_block: llvm.Block) -> None:
         too_large = self.b.append_basic_block("too_large")
         self.kernel_frame.require_mtu(interface, self.frame, too_large)
         with self.b.goto_block(too_large):
-            self._count(self.port.get(), arena.OVERSIZE_OUT)
-            self.b.branch(otherwise)
+            self._increment_counter(self.port.get(), arena.OVERSIZE_OUT)
+            self.b.branch(failure_block)
 
-    def _fit(self, length: llvm.Value) -> None:
+    def _adjust_length(self, length: llvm.Value) -> None:
         with self.b.if_then(self.b.icmp_unsigned("!=", self.kernel_frame.length(), length)):
             self.kernel_frame.set_length(length)
 
-    def _fit_headers(self, data: llvm.Value, length: llvm.Value) -> None:
+    def _store_headers(self, data: llvm.Value, length: llvm.Value) -> None:
         b = self.b
         headers, payload = (b.load(byte_offset(b, self.lengths, o), typ=I64) for o in (0, 8))
         header_bytes = b.select(b.icmp_unsigned("<", headers, length), headers, length)
@@ -261,13 +267,13 @@ class _FrontEnd:
         old_header_bytes = b.sub(self.kernel_frame.length(), payload)
         with b.if_then(b.icmp_unsigned(">", header_bytes, old_header_bytes)):
             self.kernel_frame.grow_front(b.sub(header_bytes, old_header_bytes))
-        moves = b.and_(
+        must_move = b.and_(
             b.icmp_unsigned("<", header_bytes, old_header_bytes),
             b.icmp_unsigned("!=", payload_size, integer(64, 0)),
         )
-        with b.if_then(moves):
+        with b.if_then(must_move):
             self.kernel_frame.move(target=header_bytes, source=old_header_bytes, size=payload_size)
-        self._fit(length)
+        self._adjust_length(length)
         self.kernel_frame.store(data, header_bytes)
 
 

@@ -24,7 +24,7 @@ class Hook(Enum):
         return Skb if self is Hook.TCX else XdpFrame
 
     @property
-    def for_tap(self) -> Hook:
+    def tap_hook(self) -> Hook:
         """The hook for the CPU port, whose driver passes few frames to XDP."""
         return Hook.XDP_GENERIC if self is Hook.XDP else self
 
@@ -38,11 +38,11 @@ class Hook(Enum):
             return bpf.attach(program, interface, bpf.TCX_INGRESS)
         return bpf.attach(program, interface, bpf.XDP_HOOK, _DRIVER if self is Hook.XDP else _GENERIC)
 
-    def entry(self, programs: int) -> int:
+    def load_entry_program(self, program_map: int) -> int:
         """Load a program that tail-calls the program in a map, or else drops; return its file descriptor."""
         # The kernel accounts a tail call to its caller, so `bpf.usage` includes all frames.
         code = [
-            struct.pack("<BBhiq", 0x18, 0x12, 0, programs, 0),  # r2: the map, by its file descriptor
+            struct.pack("<BBhiq", 0x18, 0x12, 0, program_map, 0),  # r2: the map, by its file descriptor
             struct.pack("<BBhi", 0xB4, 3, 0, 0),  # r3: its first program
             struct.pack("<BBhi", 0x85, 0, 0, 12),  # tail call
             struct.pack("<BBhi", 0xB4, 0, 0, self.frame.drop_code),
@@ -50,7 +50,7 @@ class Hook(Enum):
         ]
         return bpf.load(self.frame.kind, b"".join(code), "port")
 
-    def constant(self, result: int, name: str) -> int:
+    def load_constant_program(self, result: int, name: str) -> int:
         """Load a program that only returns a result; return its file descriptor."""
         code = bytes.fromhex("b4000000") + result.to_bytes(4, "little") + bytes.fromhex("9500000000000000")
         return bpf.load(self.frame.kind, code, name)

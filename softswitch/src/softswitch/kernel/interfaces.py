@@ -25,9 +25,9 @@ _TAP_MTU = 65521
 
 
 class Interface:
-    """An existing interface, whose frames the program in the map `programs` processes; raises PortError."""
+    """An existing interface, whose frames the program in `program_map` processes; raises PortError."""
 
-    def __init__(self, port: int, name: str, programs: int, hook: Hook, pins: Pins | None = None) -> None:
+    def __init__(self, port: int, name: str, program_map: int, hook: Hook, pins: Pins | None = None) -> None:
         self.name = name
         try:
             self.index = socket.if_nametoindex(name)
@@ -39,28 +39,28 @@ class Interface:
                     self._socket = resources.enter_context(socket.socket(socket.AF_PACKET, socket.SOCK_RAW))
                     membership = struct.pack("iHH8s", self.index, _PROMISCUOUS, 0, b"")
                     self._socket.setsockopt(_SOL_PACKET, _ADD_MEMBERSHIP, membership)
-                    self._program = hook.entry(programs)
+                    self._program = hook.load_entry_program(program_map)
                     resources.callback(bpf.close, self._program)
                     resources.callback(bpf.close, hook.attach(self._program, self.index))
                 else:
                     set_flag(name, PROMISCUOUS)
-                    self._program = self._open_or_pin_program(port, programs, hook, pins)
+                    self._program = self._open_or_pin_program(port, program_map, hook, pins)
                     resources.callback(bpf.close, self._program)
             except PermissionError:
-                raise PortError(f"port {port} ({name}): it needs root or CAP_NET_RAW") from None
+                raise PortError(f"port {port} ({name}): attaching needs root or CAP_NET_RAW") from None
             except (bpf.BpfError, OSError) as error:
                 raise PortError(f"port {port} ({name}): {error}{hook.hint}") from error
             self._resources = resources.pop_all()
 
-    def _open_or_pin_program(self, port: int, programs: int, hook: Hook, pins: Pins) -> int:
-        program, link = (pins.open_object(f"{what}-{port}") for what in ("program", "link"))
+    def _open_or_pin_program(self, port: int, program_map: int, hook: Hook, pins: Pins) -> int:
+        program, link = (pins.open_object(f"{kind}-{port}") for kind in ("program", "link"))
         if program is not None and link is not None and bpf.linked_interface(link) == self.index:
             bpf.close(link)
             return program
-        for stale in (program, link):
-            if stale is not None:
-                bpf.close(stale)
-        program = hook.entry(programs)
+        for stale_descriptor in (program, link):
+            if stale_descriptor is not None:
+                bpf.close(stale_descriptor)
+        program = hook.load_entry_program(program_map)
         link = hook.attach(program, self.index)
         pins.pin(f"program-{port}", program)
         pins.pin(f"link-{port}", link)
@@ -77,7 +77,7 @@ class Interface:
 class CpuInterface(Interface):
     """A TAP device: it receives frames written to `descriptor`, and frames sent on it can be read there."""
 
-    def __init__(self, port: int, programs: int, hook: Hook, pins: Pins | None = None) -> None:
+    def __init__(self, port: int, program_map: int, hook: Hook, pins: Pins | None = None) -> None:
         pinned_name = None if pins is None else pins.load(CPU)
         try:
             self.descriptor, name = open_tap(pinned_name or "cpu%d")
@@ -87,8 +87,8 @@ class CpuInterface(Interface):
             if pins is not None:
                 set_persistent(self.descriptor)
                 pins.save(CPU, name)
-            _set_up(name)
-            super().__init__(port, name, programs, hook.for_tap, pins)
+            _bring_up(name)
+            super().__init__(port, name, program_map, hook.tap_hook, pins)
         except OSError as error:
             os.close(self.descriptor)
             raise PortError(f"port {port} (CPU): no TAP device: {error.strerror}") from None
@@ -102,7 +102,7 @@ class CpuInterface(Interface):
         self.descriptor = -1
 
 
-def _set_up(name: str) -> None:
+def _bring_up(name: str) -> None:
     """Bring the device up, with a large MTU, and without IPv6, for which the kernel would send frames."""
     with contextlib.suppress(OSError):  # a kernel without IPv6
         Path(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6").write_text("1")
@@ -118,7 +118,7 @@ def tx_drops() -> Counter[str]:
         name, _, numbers = line.partition(":")
         drops[name.strip()] = int(numbers.split()[11])
     names = dict(socket.if_nameindex())
-    for each in qdiscs():
-        if each.is_root:  # its drops include those of its children
-            drops[names.get(each.interface, "")] += each.dropped
+    for qdisc in qdiscs():
+        if qdisc.is_root:  # its drops include those of its children
+            drops[names.get(qdisc.interface, "")] += qdisc.dropped
     return drops

@@ -16,7 +16,7 @@ from softswitch.kernel import bpf
 from softswitch.kernel.arena import LOST_NOTICES
 from softswitch.kernel.generation import Generation
 from softswitch.kernel.program import Builder
-from softswitch.kernel.target import BUFFER_MAP, PLAIN, RING_MAP, call_helper
+from softswitch.kernel.target import BUFFER_MAP, KERNEL_POINTER, RING_MAP, call_helper
 from softswitch.llvmir import I8, I32, I64, byte_offset, integer, is_null, resize
 
 MAX_RECORD_BYTES = 1 << 12
@@ -24,46 +24,46 @@ MAX_RECORD_BYTES = 1 << 12
 RING_BYTES = 1 << 20
 _MAP_LOOKUP, _RINGBUF_OUTPUT = 1, 130
 _BUSY, _DISCARDED = 1 << 31, 1 << 30
-_HEAD_BYTES = 8
+_RECORD_HEADER_BYTES = 8
 _ALIGNMENT = 8
 
 
 def emit_notice(builder: Builder, record: llvm.Value, size: llvm.Value) -> None:
     b, target = builder.b, builder.target
-    after, lost, has_buffer, fits = (b.append_basic_block(n) for n in ("sent", "lost", "buffer", "fits"))
+    sent, lost, has_buffer, fits = (b.append_basic_block(n) for n in ("sent", "lost", "buffer", "fits"))
     with b.goto_block(lost):
-        b.atomic_rmw("add", builder.at(LOST_NOTICES), integer(64, 1), "monotonic")
-        b.branch(after)
+        b.atomic_rmw("add", builder.address_at(LOST_NOTICES), integer(64, 1), "monotonic")
+        b.branch(sent)
     b.cbranch(b.icmp_unsigned("<=", size, integer(64, MAX_RECORD_BYTES)), fits, lost)
     b.position_at_end(fits)
     with b.goto_entry_block():
         key = b.alloca(I32)
         b.store(integer(32, 0), key)
-    buffer = call_helper(b, _MAP_LOOKUP, PLAIN, target.map(b, BUFFER_MAP), key)
+    buffer = call_helper(b, _MAP_LOOKUP, KERNEL_POINTER, target.map(b, BUFFER_MAP), key)
     b.cbranch(is_null(b, buffer), lost, has_buffer)
     b.position_at_end(has_buffer)
     offset = OpaqueVariable(b, I64)
-    head, body, copied = (b.append_basic_block(n) for n in ("words", "word", "copied"))
-    b.branch(head)
-    b.position_at_end(head)
+    loop_head, body, copied = (b.append_basic_block(n) for n in ("words", "word", "copied"))
+    b.branch(loop_head)
+    b.position_at_end(loop_head)
     target.loop_guard(b)
-    at = offset.get()
-    b.cbranch(b.icmp_unsigned("<", at, size), body, copied)
+    record_offset = offset.get()
+    b.cbranch(b.icmp_unsigned("<", record_offset, size), body, copied)
     b.position_at_end(body)
-    bounded = b.and_(at, integer(64, MAX_RECORD_BYTES - _ALIGNMENT))
-    value = b.load(byte_offset(b, record, at), typ=I64, align=8)
-    b.store(value, b.gep(buffer, [bounded], source_etype=I8), align=8)
-    offset.set(b.add(at, integer(64, _ALIGNMENT)))
-    b.branch(head)
+    bounded_offset = b.and_(record_offset, integer(64, MAX_RECORD_BYTES - _ALIGNMENT))
+    value = b.load(byte_offset(b, record, record_offset), typ=I64, align=8)
+    b.store(value, b.gep(buffer, [bounded_offset], source_etype=I8), align=8)
+    offset.set(b.add(record_offset, integer(64, _ALIGNMENT)))
+    b.branch(loop_head)
     b.position_at_end(copied)
     length = b.and_(target.black_box(b, size), integer(64, 2 * MAX_RECORD_BYTES - 1))
-    short = b.append_basic_block("short")
-    b.cbranch(b.icmp_unsigned("<=", length, integer(64, MAX_RECORD_BYTES)), short, lost)
-    b.position_at_end(short)
+    within_limit = b.append_basic_block("short")
+    b.cbranch(b.icmp_unsigned("<=", length, integer(64, MAX_RECORD_BYTES)), within_limit, lost)
+    b.position_at_end(within_limit)
     ring = target.map(b, RING_MAP)
     code = call_helper(b, _RINGBUF_OUTPUT, I64, ring, buffer, length, integer(64, 0))
-    b.cbranch(b.icmp_unsigned("==", resize(b, code, 32), integer(32, 0)), after, lost)
-    b.position_at_end(after)
+    b.cbranch(b.icmp_unsigned("==", resize(b, code, 32), integer(32, 0)), sent, lost)
+    b.position_at_end(sent)
 
 
 class NoticeRing:
@@ -81,17 +81,17 @@ class NoticeRing:
         )
 
     def take(self) -> Iterator[bytes]:
-        at = int.from_bytes(self._consumer[:8], "little")
-        while at < int.from_bytes(self._ring[:8], "little"):
-            start = mmap.PAGESIZE + at % RING_BYTES
-            head = int.from_bytes(self._ring[start : start + 4], "little")
-            if head & _BUSY:
+        position = int.from_bytes(self._consumer[:8], "little")
+        while position < int.from_bytes(self._ring[:8], "little"):
+            start = mmap.PAGESIZE + position % RING_BYTES
+            header = int.from_bytes(self._ring[start : start + 4], "little")
+            if header & _BUSY:
                 return
-            size = head & ~(_BUSY | _DISCARDED)
-            record = self._ring[start + _HEAD_BYTES : start + _HEAD_BYTES + size]
-            at += (_HEAD_BYTES + size + _ALIGNMENT - 1) // _ALIGNMENT * _ALIGNMENT
-            self._consumer[:8] = at.to_bytes(8, "little")
-            if not head & _DISCARDED:
+            size = header & ~(_BUSY | _DISCARDED)
+            record = self._ring[start + _RECORD_HEADER_BYTES : start + _RECORD_HEADER_BYTES + size]
+            position += (_RECORD_HEADER_BYTES + size + _ALIGNMENT - 1) // _ALIGNMENT * _ALIGNMENT
+            self._consumer[:8] = position.to_bytes(8, "little")
+            if not header & _DISCARDED:
                 yield record
 
     def close(self) -> None:

@@ -37,28 +37,30 @@ class Pins:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._last_number = 0
-        with contextlib.ExitStack() as undo:
+        with contextlib.ExitStack() as cleanup:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
                 self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             except OSError as error:
                 raise KernelError(f"--pin {folder}: {error.strerror}") from None
-            undo.callback(bpf.close, self._lock)
-            self._take_lock()
+            cleanup.callback(bpf.close, self._lock)
+            self._acquire_lock()
             self._objects = folder / OBJECTS
             self._switch = self._objects / "switch"
             self._mount()
             current = self._current_number()
             self.pinned = None if current is None else Generation(folder, current, is_restored=True)
-            self._remove_stale(current)
-            undo.pop_all()
+            self._remove_other_generations(current)
+            cleanup.pop_all()
 
-    def _take_lock(self) -> None:
+    def _acquire_lock(self) -> None:
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = os.pread(self._lock, 32, 0).decode() or "?"
-            raise KernelError(f"--pin {self.folder}: in use by the switch with process ID {holder}") from None
+            holder_pid = os.pread(self._lock, 32, 0).decode() or "?"
+            raise KernelError(
+                f"--pin {self.folder}: in use by the switch with process ID {holder_pid}"
+            ) from None
         os.ftruncate(self._lock, 0)
         os.pwrite(self._lock, str(os.getpid()).encode(), 0)
 
@@ -78,7 +80,7 @@ class Pins:
                 return number
         return None
 
-    def _remove_stale(self, current: int | None) -> None:
+    def _remove_other_generations(self, current: int | None) -> None:
         for number in self._numbers() - {current or 0}:
             Generation(self.folder, number, is_restored=True).remove()
         if current is None:
@@ -112,10 +114,15 @@ class Pins:
             return
         for name, value in json.loads(json.dumps(identity)).items():
             if pinned.get(name) != value:
-                was, now = (f"{name} {option}" for option in (pinned.get(name), value))
-                what = "another version of softswitch" if name == "softswitch" else f"{was}, not {now}"
+                pinned_option, current_option = (f"{name} {option}" for option in (pinned.get(name), value))
+                difference = (
+                    "another version of softswitch"
+                    if name == "softswitch"
+                    else f"{pinned_option}, not {current_option}"
+                )
                 raise KernelError(
-                    f"--pin {self.folder}: it was pinned with {what}; `--unpin {self.folder}` removes it"
+                    f"--pin {self.folder}: it was pinned with {difference}; "
+                    f"`--unpin {self.folder}` removes it"
                 )
 
     def identity(self) -> dict[str, Any] | None:  # JSON
@@ -130,7 +137,7 @@ class Pins:
     def commit(self, generation: Generation) -> None:
         self._write("current", str(generation.number))
         generation.is_current = True
-        self._remove_stale(generation.number)
+        self._remove_other_generations(generation.number)
         self.pinned = generation
 
     def open_object(self, name: str) -> int | None:
@@ -151,9 +158,9 @@ class Pins:
         return None
 
     def _write(self, name: str, text: str) -> None:
-        new = self.folder / f".{name}"
-        new.write_text(text)
-        os.replace(new, self.folder / name)
+        temporary = self.folder / f".{name}"
+        temporary.write_text(text)
+        os.replace(temporary, self.folder / name)
 
     def close(self) -> None:
         """Unlock the folder and leave everything pinned; closing twice is harmless."""

@@ -36,8 +36,8 @@ class KernelPipeline(StatePipeline):
     ) -> None:
         layout = make_layout(program)
         code = build(program, layout, priority_queues)
-        box_bytes = control.MAILBOX_BYTES + mailbox_bytes
-        self.arena = Arena(code.state_bytes, box_bytes, code.area_bytes, generation)
+        total_mailbox_bytes = control.MAILBOX_BYTES + mailbox_bytes
+        self.arena = Arena(code.state_bytes, total_mailbox_bytes, code.area_bytes, generation)
         constants = np.frombuffer(code.constants, dtype=np.uint64)
         self.arena.view(CONSTANTS, len(code.constants))[:] = constants
         self._kernel_memory = memory = control.ArenaMemory(self.arena, code.state_bytes)
@@ -50,12 +50,12 @@ class KernelPipeline(StatePipeline):
         self.descriptor = bpf.load(kind, insert_map_descriptors(code.instructions, maps), "softswitch")
         super().__init__(program, layout, memory)
         self.close = weakref.finalize(
-            self, _close, self.arena, memory, self.notices, self.descriptor, generation
+            self, _close_resources, self.arena, memory, self.notices, self.descriptor, generation
         )
         """Close memory and programs; an attached program continues to process packets."""
 
 
-def _close(
+def _close_resources(
     arena: Arena,
     memory: control.ArenaMemory,
     notices: NoticeRing,

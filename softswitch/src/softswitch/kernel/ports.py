@@ -34,9 +34,9 @@ _LOG = logging.getLogger(__name__)
 _MAX_FRAME_BYTES = 1 << 16
 _POLL_INTERVAL_S = 1.0
 _MAX_BURST = 64
-_WORDS = arena.COUNTER_BYTES // 8
-_LOSSES = {"no_such_port": arena.NO_SUCH_PORT, "lost_notices": arena.LOST_NOTICES}
-_TX_DROPS, _PROGRAMS = "tx_drops", "programs"
+_COUNTER_WORDS = arena.COUNTER_BYTES // 8
+_LOSS_COUNTERS = {"no_such_port": arena.NO_SUCH_PORT, "lost_notices": arena.LOST_NOTICES}
+_TX_DROPS, _PROGRAM_MAP = "tx_drops", "programs"
 
 
 class KernelPorts:
@@ -54,13 +54,13 @@ class KernelPorts:
         check_ports(ports, cpu_port, {})
         self._pins = pins
         self._start_ns = time.monotonic_ns()
-        self._cpu: CpuInterface | None = None
+        self._cpu_interface: CpuInterface | None = None
         self._cpu_port = cpu_port
         self._pipeline: AttachedPipeline | None = None
         self._thread: threading.Thread | None = None
-        self._saved_counters = np.zeros((PORT_NUMBERS, _WORDS), dtype=np.uint64)
+        self._saved_counters = np.zeros((PORT_NUMBERS, _COUNTER_WORDS), dtype=np.uint64)
         self._saved_runs = np.zeros((arena.possible_cpus(), PORT_NUMBERS), dtype=np.uint64)
-        self._saved_losses = dict.fromkeys(_LOSSES, 0)
+        self._saved_losses = dict.fromkeys(_LOSS_COUNTERS, 0)
         """Saved while no pipeline runs, like `_saved_counters` and `_saved_runs`."""
         self._lost_cpu_frames = self._lost_notices = 0
         self._warned_ports: set[int] = set()
@@ -68,47 +68,47 @@ class KernelPorts:
             self._control = control_sockets or resources.enter_context(contextlib.closing(ControlSockets()))
             self.cpu_socket, self.notice_socket = self._control.cpu_socket, self._control.notice_socket
             resources.callback(bpf.close, bpf.count_usage())
-            self._programs = self._open_programs()
-            resources.callback(bpf.close, self._programs)
+            self._program_map = self._open_program_map()
+            resources.callback(bpf.close, self._program_map)
             self._interfaces: dict[int, Interface] = {}
             for number, name in ports.items():
-                interface = Interface(number, name, self._programs, hook, pins)
+                interface = Interface(number, name, self._program_map, hook, pins)
                 self._interfaces[number] = resources.enter_context(contextlib.closing(interface))
             if cpu_port is not None:
-                self._cpu = resources.enter_context(
-                    contextlib.closing(CpuInterface(cpu_port, self._programs, hook, pins))
+                self._cpu_interface = resources.enter_context(
+                    contextlib.closing(CpuInterface(cpu_port, self._program_map, hook, pins))
                 )
-                self._interfaces[cpu_port] = self._cpu
-            self._steer(rps_cpu, resources)
+                self._interfaces[cpu_port] = self._cpu_interface
+            self._steer_interfaces(rps_cpu, resources)
             self._initial_drops = self._initial_tx_drops()
             self._stop_event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
             resources.callback(os.close, self._stop_event)
             self._resources = resources.pop_all()
 
-    def _open_programs(self) -> int:
-        pinned = None if self._pins is None else self._pins.open_object(_PROGRAMS)
-        programs = bpf.create_map(bpf.PROGRAMS, 4, 4, 1) if pinned is None else pinned
-        if self._pins is not None and pinned is None:
-            self._pins.pin(_PROGRAMS, programs)
-        return programs
+    def _open_program_map(self) -> int:
+        pinned_map = None if self._pins is None else self._pins.open_object(_PROGRAM_MAP)
+        program_map = bpf.create_map(bpf.PROGRAMS, 4, 4, 1) if pinned_map is None else pinned_map
+        if self._pins is not None and pinned_map is None:
+            self._pins.pin(_PROGRAM_MAP, program_map)
+        return program_map
 
-    def _steer(self, cpu: int | None, resources: contextlib.ExitStack) -> None:
+    def _steer_interfaces(self, cpu: int | None, resources: contextlib.ExitStack) -> None:
         """Undo the steering of a previous switch, then steer to `cpu` unless it is None."""
-        previous: Masks = (None if self._pins is None else self._pins.load(STEERING)) or {}
-        restore_masks(previous)
-        names = [each.name for each in self._interfaces.values()]
-        previous = {} if cpu is None else steer(names, cpu)
+        previous_masks: Masks = (None if self._pins is None else self._pins.load(STEERING)) or {}
+        restore_masks(previous_masks)
+        names = [interface.name for interface in self._interfaces.values()]
+        previous_masks = {} if cpu is None else steer(names, cpu)
         if self._pins is None:
-            resources.callback(restore_masks, previous)
+            resources.callback(restore_masks, previous_masks)
         else:
-            self._pins.save(STEERING, previous)
+            self._pins.save(STEERING, previous_masks)
 
     def _initial_tx_drops(self) -> Counter[str]:
-        pinned = None if self._pins is None else self._pins.load(_TX_DROPS)
-        initial = tx_drops() if pinned is None else Counter(pinned)
-        if self._pins is not None and pinned is None:
-            self._pins.save(_TX_DROPS, initial)
-        return initial
+        pinned_drops = None if self._pins is None else self._pins.load(_TX_DROPS)
+        initial_drops = tx_drops() if pinned_drops is None else Counter(pinned_drops)
+        if self._pins is not None and pinned_drops is None:
+            self._pins.save(_TX_DROPS, initial_drops)
+        return initial_drops
 
     def __enter__(self) -> KernelPorts:
         return self
@@ -128,12 +128,12 @@ class KernelPorts:
             self._start_ns = int(words[arena.START_NS // 8])
         else:
             words[arena.START_NS // 8] = self._start_ns
-            self._counters_of(pipeline)[:] = self._saved_counters
+            self._port_counters(pipeline)[:] = self._saved_counters
             pipeline.arena.runs()[:] = self._saved_runs
-            for name, offset in _LOSSES.items():
+            for name, offset in _LOSS_COUNTERS.items():
                 words[offset // 8] = self._saved_losses[name]
-        pipeline.arena.connect({number: each.index for number, each in self._interfaces.items()})
-        bpf.set_program(self._programs, pipeline.descriptor)
+        pipeline.arena.connect({number: interface.index for number, interface in self._interfaces.items()})
+        bpf.set_program(self._program_map, pipeline.descriptor)
         if self._pins is not None and pipeline.generation is not None:
             self._pins.commit(pipeline.generation)
         self._thread = threading.Thread(target=self._serve_control_plane, args=(pipeline,), name="ports")
@@ -145,12 +145,15 @@ class KernelPorts:
         if pipeline is None or self._thread is None:
             return
         if self._pins is None:
-            bpf.clear_program(self._programs)
+            bpf.clear_program(self._program_map)
         os.eventfd_write(self._stop_event, 1)
         self._thread.join()
         os.eventfd_read(self._stop_event)
         self._thread = None
-        self._saved_counters, self._saved_losses = self._counters_of(pipeline).copy(), _losses(pipeline)
+        self._saved_counters, self._saved_losses = (
+            self._port_counters(pipeline).copy(),
+            _read_losses(pipeline),
+        )
         self._saved_runs = pipeline.arena.runs().copy()
 
     def close(self) -> None:
@@ -165,25 +168,25 @@ class KernelPorts:
     def counters(self) -> SwitchCounters:
         # The kernel counts a run at its end, a program at its beginning; so read the kernel's counts first.
         usages = {number: interface.usage() for number, interface in self._interfaces.items()}
-        counts, runs, lost = self._saved_counters, self._saved_runs, self._saved_losses
+        counts, runs, losses = self._saved_counters, self._saved_runs, self._saved_losses
         if self._pipeline is not None:
-            counts, lost = self._counters_of(self._pipeline).copy(), _losses(self._pipeline)
+            counts, losses = self._port_counters(self._pipeline).copy(), _read_losses(self._pipeline)
             runs = self._pipeline.arena.runs().copy()
         drops = tx_drops()
         ports: dict[int, PortCounters] = {}
         for number, interface in self._interfaces.items():
-            rx, sent, unsent, oversize, _, oversize_out = counts[number][:6].tolist()
-            dropped = max(0, drops[interface.name] - self._initial_drops[interface.name])
-            is_cpu = interface is self._cpu
-            no_program = max(0, usages[number].runs - rx)
-            rx_dropped = no_program + (self._lost_cpu_frames if is_cpu else 0)
+            rx, sent_frames, unsent_frames, oversize_in, _, oversize_out = counts[number][:6].tolist()
+            kernel_drops = max(0, drops[interface.name] - self._initial_drops[interface.name])
+            is_cpu = interface is self._cpu_interface
+            runs_without_program = max(0, usages[number].runs - rx)
+            rx_dropped = runs_without_program + (self._lost_cpu_frames if is_cpu else 0)
             ports[number] = PortCounters(
                 name="CPU" if is_cpu else interface.name,
                 rx=rx + rx_dropped,
-                tx=sent - dropped,
+                tx=sent_frames - kernel_drops,
                 rx_dropped=rx_dropped,
-                tx_dropped=unsent + dropped,
-                rx_oversize=oversize,
+                tx_dropped=unsent_frames + kernel_drops,
+                rx_oversize=oversize_in,
                 tx_oversize=oversize_out,
                 lost=0,
                 duplicated=0,
@@ -193,8 +196,8 @@ class KernelPorts:
             )
         return SwitchCounters(
             ports=ports,
-            no_such_port=lost["no_such_port"],
-            lost_notices=lost["lost_notices"] + self._lost_notices,
+            no_such_port=losses["no_such_port"],
+            lost_notices=losses["lost_notices"] + self._lost_notices,
             datapath="kernel",
         )
 
@@ -202,9 +205,9 @@ class KernelPorts:
         return describe(self.counters())
 
     @staticmethod
-    def _counters_of(pipeline: AttachedPipeline) -> np.ndarray:
+    def _port_counters(pipeline: AttachedPipeline) -> np.ndarray:
         words = pipeline.arena.view(arena.COUNTERS, arena.COUNTER_BYTES * PORT_NUMBERS)
-        return words.reshape(PORT_NUMBERS, _WORDS)
+        return words.reshape(PORT_NUMBERS, _COUNTER_WORDS)
 
     # -- the CPU port and notices
 
@@ -213,29 +216,29 @@ class KernelPorts:
         with contextlib.closing(poll):
             for descriptor in (self._stop_event, pipeline.notices.descriptor):
                 poll.register(descriptor, select.EPOLLIN)
-            if self._cpu is not None:
+            if self._cpu_interface is not None:
                 poll.register(self._control.switch_end, select.EPOLLIN)
-                poll.register(self._cpu.descriptor, select.EPOLLIN)
+                poll.register(self._cpu_interface.descriptor, select.EPOLLIN)
             while True:
-                ready = {descriptor for descriptor, _ in poll.poll(_POLL_INTERVAL_S)}
+                ready_descriptors = {descriptor for descriptor, _ in poll.poll(_POLL_INTERVAL_S)}
                 self._warn_oversize(pipeline)
-                if self._stop_event in ready:
+                if self._stop_event in ready_descriptors:
                     return
-                if pipeline.notices.descriptor in ready:
+                if pipeline.notices.descriptor in ready_descriptors:
                     self._forward_notices(pipeline)
-                if self._cpu is not None and self._control.switch_end.fileno() in ready:
-                    self._forward_packets_out(self._cpu.descriptor)
-                if self._cpu is not None and self._cpu.descriptor in ready:
-                    self._forward_packets_in(self._cpu.descriptor)
+                if self._cpu_interface is not None and self._control.switch_end.fileno() in ready_descriptors:
+                    self._forward_packets_out(self._cpu_interface.descriptor)
+                if self._cpu_interface is not None and self._cpu_interface.descriptor in ready_descriptors:
+                    self._forward_packets_in(self._cpu_interface.descriptor)
 
     def _warn_oversize(self, pipeline: AttachedPipeline) -> None:
-        counts = self._counters_of(pipeline)
+        counts = self._port_counters(pipeline)
         for number in self._interfaces.keys() - self._warned_ports:
             if counts[number, arena.OVERSIZE_IN // 8]:
                 self._warned_ports.add(number)
                 _LOG.warning(
                     "port %d (%s): dropped a frame of %d B: it has more than %d B, or holds several segments "
-                    "(segmentation offload? `ethtool -K ... tso off gso off`); later ones are only counted",
+                    "(segmentation offload? `ethtool -K ... tso off gso off`); later frames are only counted",
                     number,
                     self._interfaces[number].name,
                     counts[number, arena.OVERSIZE_BYTES // 8],
@@ -249,27 +252,27 @@ class KernelPorts:
             except OSError:
                 self._lost_notices += 1
 
-    def _forward_packets_out(self, cpu: int) -> None:
+    def _forward_packets_out(self, cpu_descriptor: int) -> None:
         for _ in range(_MAX_BURST):
             try:
                 frame = self._control.switch_end.recv(_MAX_FRAME_BYTES, socket.MSG_DONTWAIT)
             except OSError:
                 return
             try:
-                os.write(cpu, frame)
+                os.write(cpu_descriptor, frame)
             except OSError:  # shorter than an Ethernet header
                 self._lost_cpu_frames += 1
 
-    def _forward_packets_in(self, cpu: int) -> None:
+    def _forward_packets_in(self, cpu_descriptor: int) -> None:
         for _ in range(_MAX_BURST):
             try:
-                frame = os.read(cpu, _MAX_FRAME_BYTES)
+                frame = os.read(cpu_descriptor, _MAX_FRAME_BYTES)
             except OSError:
                 return
             with contextlib.suppress(OSError):  # the control plane does not read them
                 self._control.switch_end.send(frame, socket.MSG_DONTWAIT)
 
 
-def _losses(pipeline: AttachedPipeline) -> dict[str, int]:
+def _read_losses(pipeline: AttachedPipeline) -> dict[str, int]:
     words = pipeline.arena.words
-    return {name: int(words[offset // 8]) for name, offset in _LOSSES.items()}
+    return {name: int(words[offset // 8]) for name, offset in _LOSS_COUNTERS.items()}

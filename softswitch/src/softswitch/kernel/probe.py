@@ -37,8 +37,8 @@ def _try_arena() -> None:
 
 
 def _try_link(hook: Hook) -> None:
-    program = hook.constant(hook.frame.pass_code, "probe")
+    program = hook.load_constant_program(hook.frame.pass_code, "probe")
     try:
-        bpf.close(hook.for_tap.attach(program, _LOOPBACK))
+        bpf.close(hook.tap_hook.attach(program, _LOOPBACK))
     finally:
         bpf.close(program)

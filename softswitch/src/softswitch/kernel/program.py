@@ -17,14 +17,14 @@ from softswitch.codegen.traffic import needs_queues, work_bytes
 from softswitch.kernel import compiler
 from softswitch.kernel.arena import CLOCK, LOCK, STATE
 from softswitch.kernel.assembler import ENTRY_SECTION, compile_module
-from softswitch.kernel.target import PLAIN, Bpf
+from softswitch.kernel.target import KERNEL_POINTER, Bpf
 from softswitch.llvmir import I32, I64, byte_offset, integer
 from softswitch.memory.layout import Layout
 from softswitch.memory.process import NAME
 from softswitch.memory.words import WORD_BYTES
 from softswitch.target import Module
 
-_HEAD = struct.Struct("<QQQ")  # sizes of area, state and constants in bytes; then the constants
+_HEADER = struct.Struct("<QQQ")  # sizes of area, state and constants in bytes; then the constants
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,13 @@ class Code:
     constants: bytes
 
     def pack(self) -> bytes:
-        head = _HEAD.pack(self.area_bytes, self.state_bytes, len(self.constants))
-        return head + self.constants + self.instructions
+        header = _HEADER.pack(self.area_bytes, self.state_bytes, len(self.constants))
+        return header + self.constants + self.instructions
 
     @staticmethod
     def unpack(data: bytes) -> Code:
-        area, state, constants = _HEAD.unpack_from(data)
-        begin, end = _HEAD.size, _HEAD.size + constants
+        area, state, constants = _HEADER.unpack_from(data)
+        begin, end = _HEADER.size, _HEADER.size + constants
         return Code(data[end:], area, state, data[begin:end])
 
 
@@ -56,7 +56,7 @@ class Builder:
     def __init__(self, name: str, lost: int, reads_clock: bool) -> None:
         self.target = Bpf(reads_clock)
         self.module = Module(name, self.target)
-        self.function = llvm.Function(self.module, llvm.FunctionType(I32, [PLAIN]), name)
+        self.function = llvm.Function(self.module, llvm.FunctionType(I32, [KERNEL_POINTER]), name)
         self.function.section = ENTRY_SECTION
         self.context = self.function.args[0]
         self.b = llvm.IRBuilder(self.function.append_basic_block("entry"))
@@ -64,11 +64,11 @@ class Builder:
         self.base = self.target.base(self.b)
         self.state_bytes = 0
 
-    def at(self, offset: int) -> llvm.Value:
+    def address_at(self, offset: int) -> llvm.Value:
         return byte_offset(self.b, self.base, offset)
 
     def word(self, offset: int) -> llvm.Value:
-        return self.b.load(self.at(offset), typ=I64)
+        return self.b.load(self.address_at(offset), typ=I64)
 
     def clock(self) -> tuple[llvm.Value, llvm.Value]:
         """Return the frame's time of arrival and the current time in µs; they are equal, except in tests."""
@@ -94,7 +94,7 @@ class Builder:
 
     def process(self, *arguments: llvm.Value) -> llvm.Value:
         with self.locked():
-            return self.b.call(self.module.globals[NAME], [self.at(STATE), *arguments])
+            return self.b.call(self.module.globals[NAME], [self.address_at(STATE), *arguments])
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -105,14 +105,14 @@ class Builder:
         spin, retry, acquired = (b.append_basic_block(name) for name in ("spin", "retry", "acquired"))
         b.branch(spin)
         b.position_at_end(spin)
-        previous = b.atomic_rmw("xchg", self.at(LOCK), integer(64, 1), "acquire")
+        previous = b.atomic_rmw("xchg", self.address_at(LOCK), integer(64, 1), "acquire")
         b.cbranch(b.icmp_unsigned("==", previous, integer(64, 0)), acquired, retry)
         b.position_at_end(retry)
         self.target.loop_guard(b)
         b.branch(spin)
         b.position_at_end(acquired)
         yield
-        b.atomic_rmw("xchg", self.at(LOCK), integer(64, 0), "release")
+        b.atomic_rmw("xchg", self.address_at(LOCK), integer(64, 0), "release")
 
     def finish(self) -> Code:
         code, area_bytes = compile_module(str(self.module), self.target.area_bytes)

@@ -30,22 +30,22 @@ def mask_of(cpu: int) -> str:
 
 def steer(names: Iterable[str], cpu: int, interfaces: Path | None = None) -> Masks:
     """Process frames of interfaces on one CPU; return the previous masks. Restore these on PortError."""
-    previous: Masks = {}
+    previous_masks: Masks = {}
     try:
         for name in names:
-            for file in _rps_files(name, interfaces or INTERFACES):
-                previous[str(file)] = file.read_text().strip()
-                file.write_text(mask_of(cpu))
+            for mask_file in _rps_files(name, interfaces or INTERFACES):
+                previous_masks[str(mask_file)] = mask_file.read_text().strip()
+                mask_file.write_text(mask_of(cpu))
     except OSError as error:
-        restore_masks(previous)
+        restore_masks(previous_masks)
         raise PortError(
             f"--rps-cpu {cpu}: {error.filename}: {error.strerror}; --datapath sockets needs no such file"
         ) from None
-    return previous
+    return previous_masks
 
 
-def restore_masks(previous: Masks) -> None:
-    for file, mask in previous.items():
+def restore_masks(masks: Masks) -> None:
+    for file, mask in masks.items():
         with suppress(OSError):
             Path(file).write_text(mask)
 
@@ -53,6 +53,6 @@ def restore_masks(previous: Masks) -> None:
 def _rps_files(name: str, interfaces: Path) -> list[Path]:
     queues = interfaces / name / "queues"
     if not queues.is_dir():
-        why = f"{interfaces} does not show interface {name}: it is in another network namespace"
-        raise FileNotFoundError(0, why, str(queues))
+        reason = f"{interfaces} does not show interface {name}: it is in another network namespace"
+        raise FileNotFoundError(0, reason, str(queues))
     return [queue / "rps_cpus" for queue in sorted(queues.glob("rx-*"))]

@@ -14,18 +14,18 @@ from llvmlite import ir as llvm
 from softswitch.errors import KernelError
 from softswitch.kernel import wide
 from softswitch.kernel.arena import AREA_OF, CONSTANT_BYTES, CONSTANTS, MAX_CPUS, START_NS
-from softswitch.kernel.compiler import machine
+from softswitch.kernel.compiler import target_machine
 from softswitch.llvmir import I64, byte_offset, integer, null
 from softswitch.target import Target
 
 MAGIC = 0x7A11BA11
 """A comparison with this number becomes `may_goto`, for which LLVM has no intrinsic (`assembler`)."""
 ARENA_MAP, RING_MAP, BUFFER_MAP = range(0x7A11BA12, 0x7A11BA15)
-"""Placeholders for the file descriptors of maps (`notices` has the last two)."""
-PLAIN = llvm.PointerType()
+"""Placeholders for the file descriptors of maps (`notices` creates the maps of the last two)."""
+KERNEL_POINTER = llvm.PointerType()
 _Part = Callable[[llvm.Value, int], None]
-_WORD = 8
-_CHUNK = 8  # words in each iteration of a copying loop
+_WORD_BYTES = 8
+_CHUNK_WORDS = 8  # words in each iteration of a copying loop
 _MAP, MAP_VALUE = 1, 2  # BPF_PSEUDO_MAP_FD, BPF_PSEUDO_MAP_VALUE
 
 KTIME_GET_NS = 5
@@ -42,10 +42,10 @@ class Bpf(Target):
 
     def __init__(self, reads_clock: bool) -> None:
         self.reads_clock = reads_clock
-        self._data = machine().target_data
-        self._areas: dict[str, llvm.Value] = {}
+        self._target_data = target_machine().target_data
+        self._area_addresses: dict[str, llvm.Value] = {}
         self._guard_slots: dict[str, llvm.Value] = {}
-        self._exits: dict[str, llvm.Block] = {}
+        self._exit_blocks: dict[str, llvm.Block] = {}
         self._constant_offsets: dict[str, int] = {}
         self.area_bytes = 0
         self.constants = bytearray()
@@ -53,28 +53,30 @@ class Bpf(Target):
     # -- memory
 
     def base(self, b: llvm.IRBuilder) -> llvm.Value:
-        address = b.call(_pseudo(b.module), [integer(64, MAP_VALUE), integer(64, ARENA_MAP)])
+        address = b.call(_pseudo_intrinsic(b.module), [integer(64, MAP_VALUE), integer(64, ARENA_MAP)])
         return b.inttoptr(address, self.pointer)
 
     def map(self, b: llvm.IRBuilder, placeholder: int) -> llvm.Value:
-        return b.inttoptr(b.call(_pseudo(b.module), [integer(64, _MAP), integer(64, placeholder)]), PLAIN)
+        return b.inttoptr(
+            b.call(_pseudo_intrinsic(b.module), [integer(64, _MAP), integer(64, placeholder)]), KERNEL_POINTER
+        )
 
     def area(self, b: llvm.IRBuilder) -> llvm.Value:
         name = b.function.name
-        if name not in self._areas:
+        if name not in self._area_addresses:
             with _in_entry_block(b):
                 base = self.base(b)
                 cpu = b.and_(b.zext(call_helper(b, GET_SMP_PROCESSOR_ID, llvm.IntType(32)), I64),
                              integer(64, MAX_CPUS - 1))  # fmt: skip
                 slot = byte_offset(b, byte_offset(b, base, AREA_OF), b.shl(cpu, integer(64, 3)))
-                self._areas[name] = byte_offset(b, base, b.load(slot, typ=I64))
-        return self._areas[name]
+                self._area_addresses[name] = byte_offset(b, base, b.load(slot, typ=I64))
+        return self._area_addresses[name]
 
     def reserve(self, b: llvm.IRBuilder, kind: llvm.Type, name: str = "") -> llvm.Value:
         return byte_offset(b, self.area(b), self.allocate(self.size_of(kind, b.module)))
 
     def size_of(self, kind: llvm.Type, module: llvm.Module) -> int:
-        size: int = kind.get_abi_size(self._data, context=module.context)
+        size: int = kind.get_abi_size(self._target_data, context=module.context)
         return size
 
     def allocate(self, size: int) -> int:
@@ -125,51 +127,51 @@ class Bpf(Target):
             with _in_entry_block(b):
                 self._guard_slots[name] = b.alloca(I64)
                 b.store(integer(64, 0), self._guard_slots[name])
-            self._exits[name] = b.append_basic_block("ended")
-            with b.goto_block(self._exits[name]):
+            self._exit_blocks[name] = b.append_basic_block("ended")
+            with b.goto_block(self._exit_blocks[name]):
                 kind = b.function.function_type.return_type
                 b.ret(null(kind) if isinstance(kind, llvm.PointerType) else llvm.Constant(kind, 0))
-        next_turn = b.append_basic_block("turn")
-        seen = self.load_opaque(b, self._guard_slots[name], I64)
-        has_ended = b.icmp_unsigned("==", seen, integer(64, MAGIC))
-        b.cbranch(has_ended, self._exits[name], next_turn).set_weights([1, 1 << 20])
-        b.position_at_end(next_turn)
+        next_iteration = b.append_basic_block("turn")
+        guard_value = self.load_opaque(b, self._guard_slots[name], I64)
+        has_ended = b.icmp_unsigned("==", guard_value, integer(64, MAGIC))
+        b.cbranch(has_ended, self._exit_blocks[name], next_iteration).set_weights([1, 1 << 20])
+        b.position_at_end(next_iteration)
 
     def copy(self, b: llvm.IRBuilder, target: llvm.Value, source: llvm.Value, size: llvm.Value) -> None:
         def move(offset: llvm.Value, width: int) -> None:
             value = b.load(byte_offset(b, source, offset), typ=llvm.IntType(width), align=1)
             b.store(value, byte_offset(b, target, offset), align=1)
 
-        self._each_part(b, size, move)
+        self._emit_parts(b, size, move)
 
     def zero(self, b: llvm.IRBuilder, address: llvm.Value, size: llvm.Value) -> None:
         def clear(offset: llvm.Value, width: int) -> None:
             b.store(integer(width, 0), byte_offset(b, address, offset), align=1)
 
-        self._each_part(b, size, clear)
+        self._emit_parts(b, size, clear)
 
-    def _each_part(self, b: llvm.IRBuilder, size: llvm.Value, do: _Part) -> None:
-        """Call `do` with offset and width in bits of each part of `size` bytes: chunks, words, then bytes."""
+    def _emit_parts(self, b: llvm.IRBuilder, size: llvm.Value, emit: _Part) -> None:
+        """Call `emit` with offset and width in bits of each part of `size` bytes: chunks, words, bytes."""
         size = self.black_box(b, size)
         start: llvm.Value = integer(64, 0)
-        for step, width in ((_CHUNK * _WORD, 64), (_WORD, 64), (1, 8)):
-            before, head, body, after = (
+        for step, width in ((_CHUNK_WORDS * _WORD_BYTES, 64), (_WORD_BYTES, 64), (1, 8)):
+            predecessor, loop_head, body, loop_end = (
                 b.block,
                 *(b.append_basic_block(n) for n in ("parts", "part", "rest")),
             )
-            b.branch(head)
-            b.position_at_end(head)
+            b.branch(loop_head)
+            b.position_at_end(loop_head)
             offset = b.phi(I64)
-            offset.add_incoming(start, before)
+            offset.add_incoming(start, predecessor)
             self.loop_guard(b)
-            following = b.add(offset, integer(64, step))
-            b.cbranch(b.icmp_unsigned("<=", following, size), body, after)
+            next_offset = b.add(offset, integer(64, step))
+            b.cbranch(b.icmp_unsigned("<=", next_offset, size), body, loop_end)
             b.position_at_end(body)
-            for inside in range(0, step, width // 8):
-                do(b.add(offset, integer(64, inside)), width)
-            offset.add_incoming(following, b.block)
-            b.branch(head)
-            b.position_at_end(after)
+            for part_offset in range(0, step, width // 8):
+                emit(b.add(offset, integer(64, part_offset)), width)
+            offset.add_incoming(next_offset, b.block)
+            b.branch(loop_head)
+            b.position_at_end(loop_end)
             start = offset
 
     # -- wide numbers
@@ -227,7 +229,7 @@ def call_helper(b: llvm.IRBuilder, number: int, result: llvm.Type, *arguments: l
     return b.call(b.inttoptr(integer(64, number), kind.as_pointer()), list(arguments))
 
 
-def _pseudo(module: llvm.Module) -> llvm.Function:
+def _pseudo_intrinsic(module: llvm.Module) -> llvm.Function:
     """Return LLVM's intrinsic for a 64-bit constant that the loader fills in."""
     name = "llvm.bpf.pseudo"
     if name not in module.globals:

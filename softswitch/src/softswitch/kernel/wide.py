@@ -19,18 +19,18 @@ def multiply(b: llvm.IRBuilder, left: llvm.Value, right: llvm.Value) -> llvm.Val
     count = -(-width // _HALF)
     left_digits, right_digits = _digits(b, left, count), _digits(b, right, count)
     columns: list[llvm.Value] = [integer(WORD, 0)] * (count + 1)
-    for i, one in enumerate(left_digits):
-        for j, other in enumerate(right_digits[: count - i]):
-            product = b.mul(one, other)
+    for i, left_digit in enumerate(left_digits):
+        for j, right_digit in enumerate(right_digits[: count - i]):
+            product = b.mul(left_digit, right_digit)
             columns[i + j] = b.add(columns[i + j], b.and_(product, integer(WORD, _HALF_MASK)))
             columns[i + j + 1] = b.add(columns[i + j + 1], b.lshr(product, integer(WORD, _HALF)))
     result: llvm.Value = integer(width, 0)
     carry: llvm.Value = integer(WORD, 0)
     for position, column in enumerate(columns[:count]):
-        total = b.add(column, carry)
-        part = resize(b, b.and_(total, integer(WORD, _HALF_MASK)), width)
-        result = b.or_(result, b.shl(part, integer(width, _HALF * position)))
-        carry = b.lshr(total, integer(WORD, _HALF))
+        digit_sum = b.add(column, carry)
+        digit = resize(b, b.and_(digit_sum, integer(WORD, _HALF_MASK)), width)
+        result = b.or_(result, b.shl(digit, integer(width, _HALF * position)))
+        carry = b.lshr(digit_sum, integer(WORD, _HALF))
     return result
 
 
@@ -46,12 +46,12 @@ def divide(b: llvm.IRBuilder, dividend: llvm.Value, divisor: llvm.Value) -> tupl
     one = integer(width, 1)
     quotient, remainder, step = Variable(b, kind, dividend), Variable(b, kind), Variable(b, I32)
     with repeat_while(b, lambda: b.icmp_unsigned("<", step.get(), integer(32, width))):
-        value, rest = quotient.get(), remainder.get()
-        overflows = b.trunc(b.lshr(rest, integer(width, width - 1)), I1)
-        rest = b.or_(b.shl(rest, one), b.lshr(value, integer(width, width - 1)))
-        fits = b.or_(overflows, b.icmp_unsigned(">=", rest, divisor))
-        remainder.set(b.select(fits, b.sub(rest, divisor), rest))
-        quotient.set(b.or_(b.shl(value, one), resize(b, fits, width)))
+        quotient_bits, remainder_bits = quotient.get(), remainder.get()
+        overflows = b.trunc(b.lshr(remainder_bits, integer(width, width - 1)), I1)
+        remainder_bits = b.or_(b.shl(remainder_bits, one), b.lshr(quotient_bits, integer(width, width - 1)))
+        fits = b.or_(overflows, b.icmp_unsigned(">=", remainder_bits, divisor))
+        remainder.set(b.select(fits, b.sub(remainder_bits, divisor), remainder_bits))
+        quotient.set(b.or_(b.shl(quotient_bits, one), resize(b, fits, width)))
         step.set(b.add(step.get(), integer(32, 1)))
     return quotient.get(), remainder.get()
 
@@ -64,18 +64,18 @@ def shift(b: llvm.IRBuilder, operation: str, value: llvm.Value, amount: llvm.Val
     words = split(b, (sign_extend if is_signed else resize)(b, value, bits))
     fill = b.ashr(words[-1], integer(WORD, WORD - 1)) if is_signed else integer(WORD, 0)
     if is_left:
-        words.reverse()  # from here on, bits move from the following words to each word
+        words.reverse()  # from here on, bits move from the next word to each word
     amount = resize(b, amount, WORD)
-    whole, part = b.lshr(amount, integer(WORD, 6)), b.and_(amount, integer(WORD, WORD - 1))
+    word_count, bit_count = b.lshr(amount, integer(WORD, 6)), b.and_(amount, integer(WORD, WORD - 1))
     for power in range((len(words) - 1).bit_length()):
-        is_bit_set = b.trunc(b.lshr(whole, integer(WORD, power)), I1)
-        moved = [*words[1 << power :], *[fill] * min(1 << power, len(words))]
-        words = [b.select(is_bit_set, new, old) for new, old in zip(moved, words, strict=True)]
-    into, out_of = (b.shl, b.lshr) if is_left else (b.lshr, b.shl)
-    rest = b.sub(integer(WORD, WORD - 1), part)
+        is_bit_set = b.trunc(b.lshr(word_count, integer(WORD, power)), I1)
+        moved_words = [*words[1 << power :], *[fill] * min(1 << power, len(words))]
+        words = [b.select(is_bit_set, new, old) for new, old in zip(moved_words, words, strict=True)]
+    shift_bits, shift_carry = (b.shl, b.lshr) if is_left else (b.lshr, b.shl)
+    carry_count = b.sub(integer(WORD, WORD - 1), bit_count)
     shifted = [
-        b.or_(into(word, part), out_of(out_of(following, integer(WORD, 1)), rest))
-        for word, following in zip(words, [*words[1:], fill], strict=True)
+        b.or_(shift_bits(word, bit_count), shift_carry(shift_carry(next_word, integer(WORD, 1)), carry_count))
+        for word, next_word in zip(words, [*words[1:], fill], strict=True)
     ]
     return resize(b, join(b, [(word, WORD) for word in (shifted if is_left else reversed(shifted))]), width)
 
@@ -106,21 +106,26 @@ def scaled(b: llvm.IRBuilder, number: llvm.Value, factor: llvm.Value) -> llvm.Va
     )
     # Round to 53 bits, ties to even.
     excess = b.sub(product_bits, word(_FRACTION + 1))
-    rounds = b.icmp_signed(">", excess, word(0))
-    dropped_bits = b.select(rounds, excess, word(1))
+    needs_rounding = b.icmp_signed(">", excess, word(0))
+    dropped_bits = b.select(needs_rounding, excess, word(1))
     truncated = b.or_(
         b.lshr(low, dropped_bits), b.shl(high, b.and_(b.sub(word(WORD), dropped_bits), word(WORD - 1)))
     )
-    rest = b.and_(low, b.sub(b.shl(word(1), dropped_bits), word(1)))
+    discarded_bits = b.and_(low, b.sub(b.shl(word(1), dropped_bits), word(1)))
     half = b.shl(word(1), b.sub(dropped_bits, word(1)))
     is_odd = b.icmp_unsigned("!=", b.and_(truncated, word(1)), word(0))
-    rounds_up = b.or_(b.icmp_unsigned(">", rest, half), b.and_(b.icmp_unsigned("==", rest, half), is_odd))
-    significand = b.select(rounds, b.add(truncated, resize(b, rounds_up, WORD)), low)
-    power = b.sub(b.add(exponent, b.select(rounds, excess, word(0))), word(_BIAS))
-    left = b.shl(significand, b.and_(power, word(WORD - 1)))
-    down = b.sub(word(0), power)
-    right = b.select(
-        b.icmp_unsigned("<", down, word(WORD)), b.lshr(significand, b.and_(down, word(WORD - 1))), word(0)
+    rounds_up = b.or_(
+        b.icmp_unsigned(">", discarded_bits, half),
+        b.and_(b.icmp_unsigned("==", discarded_bits, half), is_odd),
     )
-    result = b.select(b.icmp_signed(">=", power, word(0)), left, right)
+    significand = b.select(needs_rounding, b.add(truncated, resize(b, rounds_up, WORD)), low)
+    power = b.sub(b.add(exponent, b.select(needs_rounding, excess, word(0))), word(_BIAS))
+    shifted_left = b.shl(significand, b.and_(power, word(WORD - 1)))
+    right_count = b.sub(word(0), power)
+    shifted_right = b.select(
+        b.icmp_unsigned("<", right_count, word(WORD)),
+        b.lshr(significand, b.and_(right_count, word(WORD - 1))),
+        word(0),
+    )
+    result = b.select(b.icmp_signed(">=", power, word(0)), shifted_left, shifted_right)
     return b.select(b.icmp_unsigned("==", exponent, word(0)), word(0), result)

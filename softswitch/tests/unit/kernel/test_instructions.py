@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from softswitch.kernel.instructions import EXIT, JUMP, LONG_JUMP, Instruction, decode, encode, instruction
+from softswitch.kernel.instructions import (
+    EXIT,
+    JUMP,
+    LONG_JUMP,
+    Instruction,
+    decode,
+    encode,
+    make_instruction,
+)
 
 IF_EQUAL = 0x15
-NOTHING = instruction(0xBF)  # r0 = r0
+NOTHING = make_instruction(0xBF)  # r0 = r0
 
 
 def landing(code: list[Instruction], position: int) -> int:
@@ -25,13 +33,13 @@ def landing(code: list[Instruction], position: int) -> int:
 @pytest.mark.parametrize("between", [1, 16_000, 20_000, 100_000])
 def test_jumps_forward(opcode: int, between: int) -> None:
     jump = Instruction(opcode, 0, 0, 0, target=between + 1)
-    code = decode(encode([[jump], *[[NOTHING]] * between, [instruction(EXIT)]]))
+    code = decode(encode([[jump], *[[NOTHING]] * between, [make_instruction(EXIT)]]))
     assert code[landing(code, 0)].opcode == EXIT
     if opcode == IF_EQUAL and len(code) > between + 2:
         assert landing(code, 1) == 3  # if it is not taken
 
 
 def test_jumps_back() -> None:
-    groups = [[instruction(EXIT)], *[[NOTHING]] * 40_000, [Instruction(IF_EQUAL, 0, 0, 0, target=0)]]
+    groups = [[make_instruction(EXIT)], *[[NOTHING]] * 40_000, [Instruction(IF_EQUAL, 0, 0, 0, target=0)]]
     code = decode(encode(groups))
     assert landing(code, 40_001) == 0

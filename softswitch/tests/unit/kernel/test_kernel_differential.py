@@ -54,7 +54,7 @@ def test_constructs_with_values_off_the_stack(
 
     monkeypatch.setattr(assembler, "move_spills", move)
     monkeypatch.setattr(spills, "STACK", 128)
-    monkeypatch.setattr(instructions, "_NEAR", 16)
+    monkeypatch.setattr(instructions, "_NEAR_JUMP_LIMIT", 16)
     compare(name, seed, 300)
     assert sum(moved) > 0
 

@@ -110,7 +110,7 @@ def kill_at(pipeline: Any, turns: int, is_done: bool) -> None:
 
     def turn(frame: bytes) -> object:
         nonlocal turns
-        turns -= bool(memory._box[0])  # else it is a read
+        turns -= bool(memory._mailbox[0])  # else it is a read
         if turns < 0 and not is_done:
             raise Killed
         ran = run(frame)
