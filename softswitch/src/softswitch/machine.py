@@ -40,7 +40,7 @@ class Machine:
     def __init__(self, settings: Settings, server: P4RuntimeServer[LivePipeline]) -> None:
         self._settings, self._server = settings, server
         if is_cold():
-            _say("compiling the switch once, which takes 9 s of CPU time; P4Runtime calls wait")
+            _print_status("compiling the switch once, which takes 9 s of CPU time; P4Runtime calls wait")
             with compile_lock():
                 warm()
         with ExitStack() as resources:
@@ -51,11 +51,11 @@ class Machine:
             resources.callback(self.ports.close)
             server.attach(self.ports, self.ports.make, self.ports.folder_of)
             self.runtime = SwitchRuntime[LivePipeline](server.pipelines, self.ports, settings.device_id)
-            self._load()
+            self._load_program()
             self._write_counters(self.counters())
             self._resources = resources.pop_all()
         if settings.datapath is not Datapath.SOCKETS or settings.frames is not None:
-            _say(self.ports.describe_datapath())
+            _print_status(self.ports.describe_datapath())
 
     def counters(self) -> SwitchCounters:
         return self.ports.counters()._replace(lost_messages=self._server.lost_messages)
@@ -82,7 +82,7 @@ class Machine:
     def _open_ports(self, trace: Trace | None) -> SwitchPorts | FramePorts:
         settings = self._settings
         if settings.frames is not None:
-            transport = _transport(settings.frames, settings)
+            transport = _make_transport(settings.frames, settings)
             names = settings.ports if settings.frames.kind == "files" else {}
             ports = FramePorts(transport, settings.cpu_port, settings.priority_queues, names)
             ports.on_status = self._server.port_status_changed
@@ -112,38 +112,38 @@ class Machine:
         filters = [parse_filter(text) for text in self._settings.trace_filters]
         if filters and program is not None:
             try:
-                loaded = load_program(read_file(program))
+                loaded_program = load_program(read_file(program))
             except ProgramError as error:
                 raise SwitchError(f"{program}: {error}") from error
-            for each in filters:
-                each.check(loaded)
-        _say(f"tracing packets to {file}; the interpreter runs them, which is slow")
+            for packet_filter in filters:
+                packet_filter.check(loaded_program)
+        _print_status(f"tracing packets to {file}; the interpreter runs them, which is slow")
         return Trace(file, filters)
 
     def _write_counters(self, counters: SwitchCounters) -> None:
         if self._settings.counters is not None:
             counters.write(self._settings.counters)
 
-    def _load(self) -> None:
+    def _load_program(self) -> None:
         program, p4info = self._settings.program, self._settings.p4info
         ports = self.ports
         if isinstance(ports, SwitchPorts) and ports.pinned_folder is not None:
             self._resume_pinned(ports, ports.pinned_folder, program, p4info)
         elif program is not None:
-            self._load_first(program, p4info)
+            self._load_from_files(program, p4info)
 
-    def _load_first(self, program: Path, p4info: Path | None) -> None:
-        data = read_file(program)
-        message = read_p4info(p4info) if p4info is not None else None
+    def _load_from_files(self, program: Path, p4info: Path | None) -> None:
+        program_data = read_file(program)
+        p4info_message = read_p4info(p4info) if p4info is not None else None
         try:
-            config = p4r.ForwardingPipelineConfig(p4info=message, p4_device_config=data)
-            if message is not None:
+            config = p4r.ForwardingPipelineConfig(p4info=p4info_message, p4_device_config=program_data)
+            if p4info_message is not None:
                 self._server.load(config)
             else:
-                self._server.pipelines.load_bare(data)
+                self._server.pipelines.load_bare(program_data)
         except (ProgramError, Refusal) as error:
-            with_p4info = "" if p4info is None else f" with {p4info}"
-            raise SwitchError(f"{program}{with_p4info}: {error}") from error
+            p4info_text = "" if p4info is None else f" with {p4info}"
+            raise SwitchError(f"{program}{p4info_text}: {error}") from error
 
     def _resume_pinned(
         self, ports: SwitchPorts, folder: Path, program: Path | None, p4info: Path | None
@@ -165,10 +165,10 @@ class Machine:
             self._server.resume(journal, ports.make_pinned)
         except (KernelError, Refusal) as error:
             raise SwitchError(f"--pin {folder.parent}: {error}; {unpin_hint}") from error
-        _say(f"resumed the program pinned in {folder.parent}")
+        _print_status(f"resumed the program pinned in {folder.parent}")
 
 
-def _transport(frames: FrameTransport, settings: Settings) -> Transport:
+def _make_transport(frames: FrameTransport, settings: Settings) -> Transport:
     if frames.kind == "grpc":
         return GrpcStream(frames.argument, settings.device_id)
     if frames.kind == "nanomsg":
@@ -176,5 +176,5 @@ def _transport(frames: FrameTransport, settings: Settings) -> Transport:
     return PcapFiles(settings.ports, int(frames.argument))
 
 
-def _say(text: str) -> None:
+def _print_status(text: str) -> None:
     print(f"softswitch: {text}", file=sys.stderr, flush=True)

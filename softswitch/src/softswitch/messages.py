@@ -10,8 +10,8 @@ PLACEHOLDER = re.compile(r"(?<!\\)\{.*?(?<!\\)\}", re.DOTALL)
 
 def format_message(message: str, values: Iterable[int]) -> str:
     r"""Replace each `{}` of a text by the next value in decimal; `\{` and `\}` are braces."""
-    remaining = iter(values)
-    text = PLACEHOLDER.sub(lambda found: str(next(remaining, found[0])), message)
+    remaining_values = iter(values)
+    text = PLACEHOLDER.sub(lambda placeholder: str(next(remaining_values, placeholder[0])), message)
     return text.replace("\\{", "{").replace("\\}", "}")
 
 

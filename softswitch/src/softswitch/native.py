@@ -15,14 +15,16 @@ from softswitch.memory.process import ARGUMENTS, RESULT
 
 F = TypeVar("F", bound=Function)
 
-_HERE = Path(__file__).parent
+_PACKAGE_FOLDER = Path(__file__).parent
 
 
 def entry_point(function: F) -> F:
     """Decorate a function that Python calls; it runs without the GIL, and its machine code is cached."""
     package = Path(function.__code__.co_filename).parent
-    shared = (source for folder in (".", "memory", "queues") for source in (_HERE / folder).glob("*.py"))
-    return cached_entry_point(function, package, {*package.glob("*.py"), *shared})
+    shared_sources = (
+        source for folder in (".", "memory", "queues") for source in (_PACKAGE_FOLDER / folder).glob("*.py")
+    )
+    return cached_entry_point(function, package, {*package.glob("*.py"), *shared_sources})
 
 
 _KINDS: dict[process.Kind, Kind] = {
@@ -42,7 +44,7 @@ def call_process(
 
     def generate(context: Context, builder: ir.IRBuilder, _signature: Signature, values: Values) -> Value:
         arguments = [context.get_value_type(kind) for kind in PROCESS.args]
-        native = ir.FunctionType(context.get_value_type(PROCESS.return_type), arguments)
-        return builder.call(builder.inttoptr(values[0], native.as_pointer()), values[1:])
+        function_type = ir.FunctionType(context.get_value_type(PROCESS.return_type), arguments)
+        return builder.call(builder.inttoptr(values[0], function_type.as_pointer()), values[1:])
 
     return PROCESS.return_type(types.intp, *PROCESS.args), generate

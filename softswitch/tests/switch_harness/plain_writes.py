@@ -36,8 +36,8 @@ class Twins:
     def __init__(self, make: Any = CompiledPipeline) -> None:
         self.short, self.long = (controlled(make=make) for _ in range(2))
         self.shortcuts = 0
-        assert self.short._plain is not None
-        apply_all_or_none = self.short._plain.apply_all_or_none
+        assert self.short._plain_writer is not None
+        apply_all_or_none = self.short._plain_writer.apply_all_or_none
 
         def counting(operations: Any) -> bool:
             done = apply_all_or_none(operations)
@@ -45,7 +45,7 @@ class Twins:
             return done
 
         # A method of one object is replaced, to count its calls: mypy takes that for a mistake.
-        self.short._plain.apply_all_or_none = counting  # type: ignore[method-assign]
+        self.short._plain_writer.apply_all_or_none = counting  # type: ignore[method-assign]
 
     def write(self, data: bytes) -> Outcome:
         """What both answer, with what both have afterwards alike."""

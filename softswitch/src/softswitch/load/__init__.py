@@ -23,25 +23,25 @@ __all__ = ["load_program"]
 
 def load_program(data: bytes | str) -> ir.Program:
     try:
-        text = json.loads(data)
+        document = json.loads(data)
     except ValueError as error:
         raise ProgramError(f"the BMv2 JSON is not JSON: {error}") from None
-    if not isinstance(text, dict) or "header_types" not in text or "pipelines" not in text:
+    if not isinstance(document, dict) or "header_types" not in document or "pipelines" not in document:
         raise ProgramError("not a BMv2 program: `header_types` and `pipelines` expected at the top")
     try:
-        check(text, PROGRAM, "")
-        modernize(text)
-        return _program(text)
+        check(document, PROGRAM, "")
+        modernize(document)
+        return _build_program(document)
     except (KeyError, IndexError, TypeError, ValueError, StopIteration, AssertionError) as error:
         raise ProgramError(f"not a BMv2 program as p4c prints it: {type(error).__name__} {error}") from error
 
 
-def _program(text: Json) -> ir.Program:
-    for item in text["extern_instances"]:
+def _build_program(document: Json) -> ir.Program:
+    for item in document["extern_instances"]:
         raise UnsupportedConstruct(f"user-defined extern `{item.get('name', '?')}`", source_line(item))
-    scope = Scope(text)
-    calculations = [load_calculation(scope, item, item["name"]) for item in text["calculations"]]
-    pipelines = Names("pipeline", ((item["name"], item) for item in text["pipelines"]))
+    scope = Scope(document)
+    calculations = [load_calculation(scope, item, item["name"]) for item in document["calculations"]]
+    pipelines = Names("pipeline", ((item["name"], item) for item in document["pipelines"]))
     profiles: list[ir.ActionProfile] = []
     for item in [p for name in ("ingress", "egress") for p in pipelines[name]["action_profiles"]]:
         if "selector" in item:
@@ -49,21 +49,21 @@ def _program(text: Json) -> ir.Program:
         selector = len(calculations) - 1 if "selector" in item else None
         profiles.append(ir.ActionProfile(item["name"], item["max_size"], selector))
     profile_index = Names("action profile", ((profile.name, i) for i, profile in enumerate(profiles)))
-    states, start = load_parser(scope, _item_named(text, "parser"))
-    deparser = _item_named(text, "deparser")
+    states, start = load_parser(scope, _find_item(document, "parser"))
+    deparser = _find_item(document, "deparser")
     return ir.Program(
         headers=scope.headers,
         stacks=tuple(scope.stacks),
         unions=tuple(scope.union_members.values()),
-        errors={name: code for name, code in text["errors"]},
+        errors={name: code for name, code in document["errors"]},
         parser=states,
         start_state=start,
         value_sets=load_value_sets(scope, states),
-        verify=tuple(load_checksum(scope, item) for item in text["checksums"] if item["verify"]),
-        actions=tuple(load_action(scope, item) for item in text["actions"]),
+        verify=tuple(load_checksum(scope, item) for item in document["checksums"] if item["verify"]),
+        actions=tuple(load_action(scope, item) for item in document["actions"]),
         ingress=load_control(scope, pipelines["ingress"], profile_index),
         egress=load_control(scope, pipelines["egress"], profile_index),
-        update=tuple(load_checksum(scope, item) for item in text["checksums"] if item["update"]),
+        update=tuple(load_checksum(scope, item) for item in document["checksums"] if item["update"]),
         deparser_body=tuple(
             statement for p in deparser.get("primitives", []) for statement in load_statement(scope, p, [])
         ),
@@ -73,16 +73,16 @@ def _program(text: Json) -> ir.Program:
         registers=tuple(scope.registers),
         profiles=tuple(profiles),
         calculations=tuple(calculations),
-        field_lists=tuple(load_field_list(scope, item) for item in text["field_lists"]),
-        digests=tuple(load_field_list(scope, item) for item in text["learn_lists"]),
+        field_lists=tuple(load_field_list(scope, item) for item in document["field_lists"]),
+        digests=tuple(load_field_list(scope, item) for item in document["learn_lists"]),
         messages=tuple(scope.messages),
         field_index=scope.field_index,
     )
 
 
-def _item_named(text: Json, kind: str) -> Json:
+def _find_item(document: Json, kind: str) -> Json:
     """Return the parser or deparser named `kind`, which simple_switch runs, or else the first."""
-    items: list[Json] = text[f"{kind}s"]
+    items: list[Json] = document[f"{kind}s"]
     if not items:
         raise ProgramError(f"{kind}s: expected one, there is none")
     return next((item for item in items if item.get("name") == kind), items[0])

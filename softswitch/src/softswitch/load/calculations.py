@@ -18,11 +18,11 @@ def load_calculation(scope: Scope, item: Json, name: str) -> ir.Calculation:
     is_payload = [part["type"] == "payload" for part in item["input"]]
     if True in is_payload[:-1]:
         raise UnsupportedConstruct(f"calculation `{name}` with inputs after the payload", source_line(item))
-    inputs = tuple(_input(scope, part, name) for part in item["input"] if part["type"] != "payload")
+    inputs = tuple(_load_input(scope, part, name) for part in item["input"] if part["type"] != "payload")
     return ir.Calculation(name, item["algo"], inputs, any(is_payload), source_line(item))
 
 
-def _input(scope: Scope, item: Json, name: str) -> ir.CalculationInput:
+def _load_input(scope: Scope, item: Json, name: str) -> ir.CalculationInput:
     match item["type"]:
         case "field":
             return scope.field(item["value"])

@@ -22,14 +22,14 @@ HEADER_TYPES = ("header", "header_union")
 class Expressions:
     """Loader of a state's, table's or action's expressions; `parameters` are widths in bits."""
 
-    def __init__(self, scope: Scope, where: str, parameters: list[int] | None = None) -> None:
+    def __init__(self, scope: Scope, location: str, parameters: list[int] | None = None) -> None:
         self.scope = scope
-        self.where = where
+        self.location = location
         self.parameters = parameters or []
 
     def value(self, item: Json) -> ir.Expression:
         if "type" not in item:
-            return self._operation(item)
+            return self._load_operation(item)
         kind = item["type"]
         value: Any = item.get("value")  # of a type that depends on the kind
         match kind:
@@ -51,62 +51,65 @@ class Expressions:
                 if value >= len(self.parameters):
                     count = len(self.parameters)
                     raise ProgramError(
-                        f"{self.where}: expected the index of one of {count} action parameters, got {value}"
+                        f"{self.location}: expected the index of one of {count} action parameters, "
+                        f"got {value}"
                     )
                 return ir.Parameter(value, self.parameters[value])
-        raise UnsupportedConstruct(f"an expression of type `{kind}`", self.where)
+        raise UnsupportedConstruct(f"an expression of type `{kind}`", self.location)
 
     def target(self, item: Json) -> ir.LValue:
         lvalue = self.value(item)
         if isinstance(lvalue, ir.FieldRef | ir.ElementField):
             return lvalue
-        raise UnsupportedConstruct(f"assignment to `{item.get('value')}` ({item['type']})", self.where)
+        raise UnsupportedConstruct(f"assignment to `{item.get('value')}` ({item['type']})", self.location)
 
     def header(self, item: Json) -> ir.HeaderRef:
-        inner = _unwrap(item)
-        if inner.get("type") == "header":
-            return self.scope.header_index[inner["value"]]
-        if inner.get("type") == "stack_field" and inner["value"][1] == "last":
-            stack = self.scope.stack_index[inner["value"][0]]
+        operand = _unwrap(item)
+        if operand.get("type") == "header":
+            return self.scope.header_index[operand["value"]]
+        if operand.get("type") == "stack_field" and operand["value"][1] == "last":
+            stack = self.scope.stack_index[operand["value"][0]]
             return ir.Element(stack, ir.LastIndex(stack))
-        if inner.get("op") == "dereference_header_stack":
-            return ir.Element(self._stack(inner["left"]), self.value(inner["right"]))
-        raise UnsupportedConstruct(f"a header given by `{inner.get('op', inner.get('type'))}`", self.where)
+        if operand.get("op") == "dereference_header_stack":
+            return ir.Element(self._stack_index(operand["left"]), self.value(operand["right"]))
+        raise UnsupportedConstruct(
+            f"a header given by `{operand.get('op', operand.get('type'))}`", self.location
+        )
 
     def name(self, item: Json, *kinds: str) -> str:
         if item["type"] not in kinds:
-            raise ProgramError(f"{self.where}: expected a `{kinds[0]}`, got a `{item['type']}`")
+            raise ProgramError(f"{self.location}: expected a `{kinds[0]}`, got a `{item['type']}`")
         return str(item["value"])
 
-    def _stack(self, item: Json) -> int:
-        inner = _unwrap(item)
-        if inner.get("type") != "header_stack" or inner["value"] not in self.scope.stack_index:
-            raise UnsupportedConstruct(f"a computed position in `{inner.get('value')}`", self.where)
-        return self.scope.stack_index[inner["value"]]
+    def _stack_index(self, item: Json) -> int:
+        operand = _unwrap(item)
+        if operand.get("type") != "header_stack" or operand["value"] not in self.scope.stack_index:
+            raise UnsupportedConstruct(f"a computed position in `{operand.get('value')}`", self.location)
+        return self.scope.stack_index[operand["value"]]
 
     def _last_field(self, path: list[str]) -> ir.ElementField:
         """Load a field of the last element of `[stack, field]` or `[stack of unions, member, field]`."""
         stack, *member, name = path
         index = self.scope.union_stacks[stack][member[0]] if member else self.scope.stack_index[stack]
-        first = self.scope.stacks[index].headers[0]
-        field = self.scope.field([self.scope.headers[first].name, name]).field
+        first_header = self.scope.stacks[index].headers[0]
+        field = self.scope.field([self.scope.headers[first_header].name, name]).field
         return ir.ElementField(ir.Element(index, ir.LastIndex(index)), field)
 
-    def _operation(self, item: Json) -> ir.Expression:
+    def _load_operation(self, item: Json) -> ir.Expression:
         op = item["op"]
         match op:
             case "d2b":
-                inner = self.value(item["right"])
-                return inner if _is_bool(inner) else ir.Binary(ir.Op.NE, inner, ir.Constant(0))
+                operand = self.value(item["right"])
+                return operand if _is_bool(operand) else ir.Binary(ir.Op.NE, operand, ir.Constant(0))
             case "b2d":
                 return self.value(item["right"])
             case "?":
                 return ir.Ternary(*(self.value(item[part]) for part in ("cond", "left", "right")))
             case "access_field":
                 header = self.header(item["left"])
-                return self._field_at(header, item["right"])
+                return self._make_field(header, item["right"])
             case "last_stack_index":
-                return ir.LastIndex(self._stack(item["right"]))
+                return ir.LastIndex(self._stack_index(item["right"]))
             case "valid":
                 header = self.header(item["right"])
                 if isinstance(header, int):
@@ -120,42 +123,46 @@ class Expressions:
         if op in CASTS:
             width = self.value(item["right"])
             if not isinstance(width, ir.Constant) or width.value < 0:
-                raise UnsupportedConstruct("a cast to a computed width", self.where)
+                raise UnsupportedConstruct("a cast to a computed width", self.location)
             return ir.Cast(CASTS[op], self.value(item["left"]), width.value)
         if op in UNARY_OPS:
             return ir.Unary(UNARY_OPS[op], self.value(item["right"]))
         if op in BINARY_OPS:
             left, right = item.get("left"), self.value(item["right"])
             if op in ("<<", ">>") and isinstance(right, ir.Constant) and right.value < 0:
-                raise UnsupportedConstruct("a shift by a negative number", self.where)
+                raise UnsupportedConstruct("a shift by a negative number", self.location)
             return ir.Binary(BINARY_OPS[op], ir.Constant(0) if left is None else self.value(left), right)
-        raise UnsupportedConstruct(f"operator `{op}`", self.where)
+        raise UnsupportedConstruct(f"operator `{op}`", self.location)
 
-    def _field_at(self, header: ir.HeaderRef, field: int) -> ir.LValue:
+    def _make_field(self, header: ir.HeaderRef, field: int) -> ir.LValue:
         index = header if isinstance(header, int) else self.scope.stacks[header.stack].headers[0]
         count = len(self.scope.headers[index].fields)
         if field >= count:
-            raise ProgramError(f"{self.where}: expected the index of one of {count} fields, got {field}")
+            raise ProgramError(f"{self.location}: expected the index of one of {count} fields, got {field}")
         return ir.FieldRef(index, field) if isinstance(header, int) else ir.ElementField(header, field)
 
     def _equal_headers(self, left: Json, right: Json) -> ir.Expression:
         """Compare headers (equal if valid with equal fields) or unions (equal if any pair of members is)."""
         names = [self.name(side, left["type"]) for side in (left, right)]
         if left["type"] == "header_union":
-            one, other = (self.scope.union_members[name] for name in names)
-            if len(one) != len(other):
-                raise ProgramError(f"{self.where}: expected unions of one type, got {' and '.join(names)}")
-            return _or(self._equal(*pair) for pair in zip(one, other, strict=True))
-        return self._equal(*(self.scope.header_index[name] for name in names))
+            left_members, right_members = (self.scope.union_members[name] for name in names)
+            if len(left_members) != len(right_members):
+                raise ProgramError(f"{self.location}: expected unions of one type, got {' and '.join(names)}")
+            return _or(
+                self._equal_header_fields(*pair) for pair in zip(left_members, right_members, strict=True)
+            )
+        return self._equal_header_fields(*(self.scope.header_index[name] for name in names))
 
-    def _equal(self, left: int, right: int) -> ir.Expression:
+    def _equal_header_fields(self, left: int, right: int) -> ir.Expression:
         fields = self.scope.headers[left].fields
         if fields != self.scope.headers[right].fields:
-            raise ProgramError(f"{self.where}: expected two headers of one type to compare")
+            raise ProgramError(f"{self.location}: expected two headers of one type to compare")
         if any(f.varbit for f in fields):
-            raise UnsupportedConstruct("comparison of headers with a varbit field", self.where)
-        same = [ir.Binary(ir.Op.EQ, ir.FieldRef(left, i), ir.FieldRef(right, i)) for i in range(len(fields))]
-        conditions: list[ir.Expression] = [ir.IsValid(left), ir.IsValid(right), *same]
+            raise UnsupportedConstruct("comparison of headers with a varbit field", self.location)
+        equal_fields = [
+            ir.Binary(ir.Op.EQ, ir.FieldRef(left, i), ir.FieldRef(right, i)) for i in range(len(fields))
+        ]
+        conditions: list[ir.Expression] = [ir.IsValid(left), ir.IsValid(right), *equal_fields]
         return reduce(_and, conditions)
 
 

@@ -1,7 +1,7 @@
-"""Bring a BMv2 JSON of any age to the form that p4c prints today, by the rules of BMv2's P4Objects.cpp.
+"""Convert a BMv2 JSON of any age to the form that p4c prints now, by the rules of BMv2's P4Objects.cpp.
 
-What BMv2 lets a JSON omit gets BMv2's default, and older spellings (P4_14's primitives, `act_prof_name`,
-`valid` keys, action calls) become today's. The rest of the loader knows today's form only.
+Keys that BMv2 lets a JSON omit get BMv2's defaults, and older spellings (P4_14's primitives, `act_prof_name`,
+`valid` keys, action calls) become the current ones. The rest of the loader handles the current form only.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LISTS = (
     "errors", "extern_instances", "parse_vsets", "header_union_types", "header_unions",
     "header_union_stacks", "field_aliases",
 )  # fmt: skip
-_WITH_IDS = (
+_LISTS_WITH_IDS = (
     "header_types", "headers", "header_stacks", "parse_vsets", "parsers", "deparsers", "calculations",
     "counter_arrays", "meter_arrays", "register_arrays", "actions", "pipelines", "checksums", "learn_lists",
     "field_lists",
@@ -29,7 +29,7 @@ _CORE_ERRORS = (
     CoreError.STACK_OUT_OF_BOUNDS.value, CoreError.HEADER_TOO_SHORT.value, "ParserTimeout",
     CoreError.PARSER_INVALID_ARGUMENT.value,
 )  # fmt: skip
-_OPTIONAL_STANDARD = {
+_OPTIONAL_STANDARD_FIELDS = {
     Standard.CHECKSUM_ERROR: (STANDARD_METADATA, 1),
     Standard.DEQ_QDEPTH: ("queueing_metadata", 19),
     Standard.DEQ_TIMEDELTA: ("queueing_metadata", 32),
@@ -43,8 +43,8 @@ _OPTIONAL_STANDARD = {
     Standard.PRIORITY: ("intrinsic_metadata", 3),
 }
 """Fields that a program may lack: the header where simple_switch looks for each, and its width in bits."""
-_UPDATES = {"add_to_field": "+", "subtract_from_field": "-"}
-_OPERATIONS = {
+_UPDATE_OPERATORS = {"add_to_field": "+", "subtract_from_field": "-"}
+_BINARY_OPERATORS = {
     "add": "+", "subtract": "-", "bit_xor": "^", "bit_or": "|", "bit_and": "&", "shift_left": "<<",
     "shift_right": ">>",
 }  # fmt: skip
@@ -53,35 +53,35 @@ _DEFAULT_SIZE = 1024
 """Capacity of action profiles and value sets that declare none; BMv2 limits neither."""
 
 
-def modernize(text: Json) -> None:
-    """Bring `text`, which `load.schema` has checked, to today's form, in place."""
-    _set_defaults(text, **{key: [] for key in _LISTS})
-    _check_ids(text)
-    _complete_errors(text)
-    for header in text["headers"]:
+def modernize(document: Json) -> None:
+    """Convert `document`, which `load.schema` has checked, to the current form in place."""
+    _set_defaults(document, **{key: [] for key in _LISTS})
+    _check_ids(document)
+    _add_core_errors(document)
+    for header in document["headers"]:
         _set_defaults(header, metadata=False)
-    _complete_standard_metadata(text)
-    for parser in text["parsers"]:
+    _complete_standard_metadata(document)
+    for parser in document["parsers"]:
         for state in parser["parse_states"]:
             _modernize_state(state)
-    for deparser in text["deparsers"]:
+    for deparser in document["deparsers"]:
         _set_defaults(deparser, primitives=[], order=[])
-    for array in text["counter_arrays"] + text["meter_arrays"]:
+    for array in document["counter_arrays"] + document["meter_arrays"]:
         _set_defaults(array, size=0)
-    for value_set in text["parse_vsets"]:
+    for value_set in document["parse_vsets"]:
         _set_defaults(value_set, max_size=_DEFAULT_SIZE)
-    for field_list in text["learn_lists"] + text["field_lists"]:
+    for field_list in document["learn_lists"] + document["field_lists"]:
         _set_defaults(field_list, name="", elements=[])
-    for item in text["actions"]:
+    for item in document["actions"]:
         _set_defaults(item, runtime_data=[], primitives=[])
         for data in item["runtime_data"]:
             _set_defaults(data, name="")
-    for item in _primitives(text):
+    for item in _iterate_primitives(document):
         _modernize_primitive(item)
-    for pipeline in text["pipelines"]:
-        _modernize_pipeline(text, pipeline)
-    for checksum in text["checksums"]:
-        _modernize_checksum(text, checksum)
+    for pipeline in document["pipelines"]:
+        _modernize_pipeline(document, pipeline)
+    for checksum in document["checksums"]:
+        _modernize_checksum(document, checksum)
 
 
 def _set_defaults(item: Json, **values: object) -> None:
@@ -90,59 +90,59 @@ def _set_defaults(item: Json, **values: object) -> None:
             item[key] = value
 
 
-def _check_ids(text: Json) -> None:
+def _check_ids(document: Json) -> None:
     """Refuse IDs that several objects of a kind have; an object without an ID has 0, as in BMv2."""
-    kinds = {key: text[key] for key in _WITH_IDS}
-    for parser in text["parsers"]:
+    kinds = {key: document[key] for key in _LISTS_WITH_IDS}
+    for parser in document["parsers"]:
         kinds[f"parse_states of {parser.get('name', 'parser')}"] = parser["parse_states"]
-    for pipeline in text["pipelines"]:
+    for pipeline in document["pipelines"]:
         for key in ("tables", "conditionals", "action_profiles"):
             kinds[f"{key} of {pipeline['name']}"] = pipeline.get(key) or []
     for kind, items in kinds.items():
         used_ids: set[int] = set()
         for item in items:
-            number = item.get("id") or 0
-            if number in used_ids:
-                raise ProgramError(f"{kind}: expected unique IDs, got {number} twice")
-            used_ids.add(number)
+            item_id = item.get("id") or 0
+            if item_id in used_ids:
+                raise ProgramError(f"{kind}: expected unique IDs, got {item_id} twice")
+            used_ids.add(item_id)
 
 
-def _complete_errors(text: Json) -> None:
+def _add_core_errors(document: Json) -> None:
     """Append the core library's errors that the JSON lacks (ErrorCodeMap::add_core)."""
-    names = {name for name, _ in text["errors"]}
-    missing = [name for name in _CORE_ERRORS if name not in names]
-    first = max((code for _, code in text["errors"]), default=-1) + 1
-    text["errors"] += [[name, code] for code, name in enumerate(missing, first)]
+    names = {name for name, _ in document["errors"]}
+    missing_errors = [name for name in _CORE_ERRORS if name not in names]
+    first_code = max((code for _, code in document["errors"]), default=-1) + 1
+    document["errors"] += [[name, code] for code, name in enumerate(missing_errors, first_code)]
 
 
-def _complete_standard_metadata(text: Json) -> None:
+def _complete_standard_metadata(document: Json) -> None:
     """Give the switch all fields that it uses, under their names in `standard_metadata`.
 
     A field that an old program has in `intrinsic_metadata` or `queueing_metadata` gets an alias. A field
     that the program has nowhere is added, and only the switch itself uses it.
     """
-    types = {item["name"]: item for item in text["header_types"]}
+    types = {item["name"]: item for item in document["header_types"]}
     fields = {
         header["name"]: {field[0] for field in types[header["header_type"]]["fields"]}
-        for header in text["headers"]
+        for header in document["headers"]
         if header["header_type"] in types
     }
     if STANDARD_METADATA not in fields:
         raise ProgramError(f"headers: expected `{STANDARD_METADATA}`, there is none")
     for name in Standard:
-        if name not in _OPTIONAL_STANDARD and name.value not in fields[STANDARD_METADATA]:
+        if name not in _OPTIONAL_STANDARD_FIELDS and name.value not in fields[STANDARD_METADATA]:
             raise ProgramError(f"{STANDARD_METADATA}: expected the field `{name.value}`, there is none")
-    for alias, (header, field) in text["field_aliases"]:
+    for alias, (header, field) in document["field_aliases"]:
         if field not in fields.get(header, ()):
             raise ProgramError(f"field_aliases: expected a field for `{alias}`, got `{header}.{field}`")
-    aliases = {alias: target for alias, target in text["field_aliases"]}
-    standard_metadata = next(item for item in text["headers"] if item["name"] == STANDARD_METADATA)
-    for name, (header, width) in _OPTIONAL_STANDARD.items():
+    aliases = {alias: target for alias, target in document["field_aliases"]}
+    standard_metadata = next(item for item in document["headers"] if item["name"] == STANDARD_METADATA)
+    for name, (header, width) in _OPTIONAL_STANDARD_FIELDS.items():
         if name.value in fields[STANDARD_METADATA]:
             continue
         target = aliases.get(f"{header}.{name.value}", [header, name.value])
         if target[1] in fields.get(target[0], ()):
-            text["field_aliases"].append([f"{STANDARD_METADATA}.{name.value}", target])
+            document["field_aliases"].append([f"{STANDARD_METADATA}.{name.value}", target])
         else:
             types[standard_metadata["header_type"]]["fields"].append([name.value, width, False])
 
@@ -167,12 +167,12 @@ def _modernize_state(state: Json) -> None:
     state["transitions"] = cases if default is None else [*cases, default]
 
 
-def _primitives(text: Json) -> Iterator[Json]:
-    for action in text["actions"]:
+def _iterate_primitives(document: Json) -> Iterator[Json]:
+    for action in document["actions"]:
         yield from action["primitives"]
-    for deparser in text["deparsers"]:
+    for deparser in document["deparsers"]:
         yield from deparser["primitives"]
-    for parser in text["parsers"]:
+    for parser in document["parsers"]:
         for state in parser["parse_states"]:
             yield from (o["parameters"][0] for o in state["parser_ops"] if o["op"] == "primitive")
 
@@ -182,19 +182,19 @@ def _modernize_primitive(item: Json) -> None:
     op, parameters = item["op"], item["parameters"]
     if op in _NEW_NAMES:
         item["op"] = _NEW_NAMES[op]
-    elif op in _UPDATES and len(parameters) == 2:
+    elif op in _UPDATE_OPERATORS and len(parameters) == 2:
         target, value = parameters
-        item.update(op="assign", parameters=[target, _operation(_UPDATES[op], target, value)])
-    elif op in _OPERATIONS and len(parameters) == 3:
+        item.update(op="assign", parameters=[target, _make_expression(_UPDATE_OPERATORS[op], target, value)])
+    elif op in _BINARY_OPERATORS and len(parameters) == 3:
         target, left, right = parameters
-        item.update(op="assign", parameters=[target, _operation(_OPERATIONS[op], left, right)])
+        item.update(op="assign", parameters=[target, _make_expression(_BINARY_OPERATORS[op], left, right)])
 
 
-def _operation(op: str, left: Json, right: Json) -> Json:
+def _make_expression(op: str, left: Json, right: Json) -> Json:
     return {"type": "expression", "value": {"op": op, "left": left, "right": right}}
 
 
-def _modernize_pipeline(text: Json, pipeline: Json) -> None:
+def _modernize_pipeline(document: Json, pipeline: Json) -> None:
     _set_defaults(pipeline, tables=[], conditionals=[], action_profiles=[], action_calls=[])
     pipeline.setdefault("init_table", None)
     for conditional in pipeline["conditionals"]:
@@ -204,14 +204,14 @@ def _modernize_pipeline(text: Json, pipeline: Json) -> None:
         _set_defaults(profile, max_size=_DEFAULT_SIZE)
         if profile.get("selector", 0) is None:
             del profile["selector"]
-    names = {item["id"]: item["name"] for item in text["actions"]}
-    pipeline["tables"] += [_table_of_call(names, call) for call in pipeline["action_calls"]]
+    names = {item["id"]: item["name"] for item in document["actions"]}
+    pipeline["tables"] += [_make_call_table(names, call) for call in pipeline["action_calls"]]
     del pipeline["action_calls"]
     for table in pipeline["tables"]:
         _modernize_table(names, pipeline, table)
 
 
-def _table_of_call(names: dict[int, str], call: Json) -> Json:
+def _make_call_table(names: dict[int, str], call: Json) -> Json:
     """Return a table without a key that runs the action of an action call."""
     action = call["action_id"]
     if action not in names:
@@ -243,17 +243,17 @@ def _modernize_table(names: dict[int, str], pipeline: Json, table: Json) -> None
     if "action_ids" not in table:
         actions = table.get("actions") or []
         table["action_ids"] = [_action_id(names, table["name"], name) for name in actions]
-    elif unknown := [action for action in table["action_ids"] if action not in names]:
-        raise ProgramError(f"table {table['name']}: expected IDs of actions, got {unknown[0]}")
+    elif unknown_ids := [action for action in table["action_ids"] if action not in names]:
+        raise ProgramError(f"table {table['name']}: expected IDs of actions, got {unknown_ids[0]}")
     table["actions"] = [names[action] for action in table["action_ids"]]
     for position, part in enumerate(table["key"]):
         if part["match_type"] == "valid":
-            _modernize_valid(table, position, part)
-    old = table.get("act_prof_name")
+            _modernize_valid_key(table, position, part)
+    profile_name = table.get("act_prof_name")
     is_indirect = table["type"] in ("indirect", "indirect_ws")
-    if is_indirect and table.get("action_profile") is None and old is not None:
-        table["action_profile"] = old
-        profile: Json = {"name": old, "max_size": table["max_size"]}
+    if is_indirect and table.get("action_profile") is None and profile_name is not None:
+        table["action_profile"] = profile_name
+        profile: Json = {"name": profile_name, "max_size": table["max_size"]}
         if table["type"] == "indirect_ws" and table.get("selector") is not None:
             profile["selector"] = table["selector"]
         pipeline["action_profiles"].append(profile)
@@ -262,34 +262,34 @@ def _modernize_table(names: dict[int, str], pipeline: Json, table: Json) -> None
 
 
 def _action_id(names: dict[int, str], table: str, name: str) -> int:
-    ids = [number for number, action in names.items() if action == name]
+    ids = [action_id for action_id, action in names.items() if action == name]
     if len(ids) != 1:
         raise ProgramError(f"table {table}: expected one action `{name}`, there are {len(ids)}")
     return ids[0]
 
 
-def _modernize_valid(table: Json, position: int, part: Json) -> None:
+def _modernize_valid_key(table: Json, position: int, part: Json) -> None:
     """Turn a `valid` key into an exact key on `$valid$`, also in the constant entries."""
     header = part["target"]
     _set_defaults(part, name=header)
     part.update(match_type="exact", target=[header, "$valid$"])
     for entry in table.get("entries", []):
         match = entry["match_key"][position : position + 1]
-        for each in match:
-            each.update(match_type="exact", key=hex(bool(each.get("key"))))
+        for match_item in match:
+            match_item.update(match_type="exact", key=hex(bool(match_item.get("key"))))
 
 
-def _modernize_checksum(text: Json, checksum: Json) -> None:
+def _modernize_checksum(document: Json, checksum: Json) -> None:
     _set_defaults(checksum, update=True, verify=True)
     if checksum["type"] != "ipv4":
         return
     header, field = checksum["target"]
     calculation: dict[str, Any] = {"name": f"{checksum['name']}.ipv4", "algo": "csum16", "input": []}
-    types = {item["name"]: item for item in text["header_types"]}
-    for instance in text["headers"]:
+    types = {item["name"]: item for item in document["header_types"]}
+    for instance in document["headers"]:
         if instance["name"] == header and instance["header_type"] in types:
             fields = [name for name, *_ in types[instance["header_type"]]["fields"] if name != field]
             calculation["input"] = [{"type": "field", "value": [header, name]} for name in fields]
-    text["calculations"].append(calculation)
-    valid = {"type": "field", "value": [header, "$valid$"]}
-    checksum.update(calculation=calculation["name"], if_cond=checksum.get("if_cond") or valid)
+    document["calculations"].append(calculation)
+    validity_field = {"type": "field", "value": [header, "$valid$"]}
+    checksum.update(calculation=calculation["name"], if_cond=checksum.get("if_cond") or validity_field)

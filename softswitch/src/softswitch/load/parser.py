@@ -16,18 +16,20 @@ Operation = ir.Extract | ir.Advance | ir.Verify | ir.Statement
 def load_parser(scope: Scope, item: Json) -> tuple[tuple[ir.ParserState, ...], int]:
     """Return the states, and the position of the start state; p4c has inlined sub-parsers."""
     state_index = Names("parser state", ((state["name"], i) for i, state in enumerate(item["parse_states"])))
-    states = tuple(_state(scope, state, state_index) for state in item["parse_states"])
+    states = tuple(_load_state(scope, state, state_index) for state in item["parse_states"])
     return states, state_index[item["init_state"]]
 
 
 def load_value_sets(scope: Scope, states: tuple[ir.ParserState, ...]) -> tuple[ir.ValueSet, ...]:
     """Load the value sets. A select that uses a set determines the parts of its members."""
     sets = []
-    for number, item in enumerate(scope.text["parse_vsets"]):
-        users = (s for s in states if any(case.value_set == number for case in s.cases))
-        user = next(users, None)
+    for number, item in enumerate(scope.document["parse_vsets"]):
+        states_with_set = (s for s in states if any(case.value_set == number for case in s.cases))
+        state_with_set = next(states_with_set, None)
         widths = (
-            tuple(part_width(scope, part) for part in user.key) if user else (item["compressed_bitwidth"],)
+            tuple(part_width(scope, part) for part in state_with_set.key)
+            if state_with_set
+            else (item["compressed_bitwidth"],)
         )
         sets.append(ir.ValueSet(item["name"], widths, item["max_size"]))
     return tuple(sets)
@@ -43,32 +45,32 @@ def part_width(scope: Scope, part: ir.KeyPart) -> int:
             return width
 
 
-def _state(scope: Scope, item: Json, state_index: dict[str, int]) -> ir.ParserState:
+def _load_state(scope: Scope, item: Json, state_index: dict[str, int]) -> ir.ParserState:
     name = item["name"]
     expressions = Expressions(scope, f"parser state {name}")
-    key = tuple(_key_part(expressions, part) for part in item["transition_key"])
+    key = tuple(_load_key_part(expressions, part) for part in item["transition_key"])
     return ir.ParserState(
         name=name,
-        operations=_operations(scope, item["parser_ops"], name),
+        operations=_load_operations(scope, item["parser_ops"], name),
         key=key,
-        cases=tuple(_case(scope, case, state_index, name) for case in item["transitions"]),
+        cases=tuple(_load_case(scope, case, state_index, name) for case in item["transitions"]),
     )
 
 
-def _operations(scope: Scope, items: list[Json], state: str) -> tuple[Operation, ...]:
+def _load_operations(scope: Scope, items: list[Json], state: str) -> tuple[Operation, ...]:
     with located(f"parser state {state}"):
-        return tuple(each for item in items for each in _operation(scope, item, state))
+        return tuple(operation for item in items for operation in _load_operation(scope, item, state))
 
 
-def _operation(scope: Scope, item: Json, state: str) -> list[Operation]:
-    where = source_line(item) or f"parser state {state}"
+def _load_operation(scope: Scope, item: Json, state: str) -> list[Operation]:
+    location = source_line(item) or f"parser state {state}"
     parameters = item["parameters"]
-    expressions = Expressions(scope, where)
+    expressions = Expressions(scope, location)
     match item["op"]:
         case "extract":
-            return [_extract(scope, parameters[0], where)]
+            return [_load_extract(scope, parameters[0], location)]
         case "extract_VL":
-            extract = _extract(scope, parameters[0], where)
+            extract = _load_extract(scope, parameters[0], location)
             return [
                 replace(
                     extract,
@@ -77,7 +79,7 @@ def _operation(scope: Scope, item: Json, state: str) -> list[Operation]:
                 )
             ]
         case "set":
-            return [_set(scope, expressions, *parameters)]
+            return [_load_set(scope, expressions, *parameters)]
         case "advance":
             return [ir.Advance(expressions.value(parameters[0]))]
         case "shift":
@@ -85,22 +87,22 @@ def _operation(scope: Scope, item: Json, state: str) -> list[Operation]:
         case "verify":
             return [ir.Verify(expressions.value(parameters[0]), expressions.value(parameters[1]))]
         case "primitive":
-            return [*load_statement(scope, parameters[0], [], where)]
-    raise UnsupportedConstruct(f"parser operation `{item['op']}`", where)
+            return [*load_statement(scope, parameters[0], [], location)]
+    raise UnsupportedConstruct(f"parser operation `{item['op']}`", location)
 
 
-def _set(scope: Scope, expressions: Expressions, target: Json, source: Json) -> ir.Statement:
+def _load_set(scope: Scope, expressions: Expressions, target: Json, source: Json) -> ir.Statement:
     if target["type"] == "field" and target["value"][1] == "$valid$":
         header = scope.header(target["value"][0])
         return ir.If(expressions.value(source), ir.SetValid(header), ir.SetInvalid(header))
-    to, value = expressions.target(target), expressions.value(source)
-    if isinstance(to, ir.FieldRef) and scope.headers[to.header].fields[to.field].varbit:
+    lvalue, value = expressions.target(target), expressions.value(source)
+    if isinstance(lvalue, ir.FieldRef) and scope.headers[lvalue.header].fields[lvalue.field].varbit:
         assert isinstance(value, ir.FieldRef)
-        return ir.AssignVarbit(to, value)
-    return ir.Assign(to, value)
+        return ir.AssignVarbit(lvalue, value)
+    return ir.Assign(lvalue, value)
 
 
-def _extract(scope: Scope, item: Json, where: str) -> ir.Extract:
+def _load_extract(scope: Scope, item: Json, location: str) -> ir.Extract:
     kind, name = item["type"], item["value"]
     match kind:
         case "regular":
@@ -109,7 +111,7 @@ def _extract(scope: Scope, item: Json, where: str) -> ir.Extract:
             return ir.Extract(None, scope.stack_index[name])
         case "union_stack":
             return ir.Extract(None, scope.union_stacks[name[0]][name[1]])
-    raise UnsupportedConstruct(f"extraction to `{kind}`", where)
+    raise UnsupportedConstruct(f"extraction to `{kind}`", location)
 
 
 def _max_bytes(scope: Scope, extract: ir.Extract) -> int:
@@ -118,14 +120,14 @@ def _max_bytes(scope: Scope, extract: ir.Extract) -> int:
     return scope.headers[header].max_bytes
 
 
-def _key_part(expressions: Expressions, item: Json) -> ir.KeyPart:
+def _load_key_part(expressions: Expressions, item: Json) -> ir.KeyPart:
     part = expressions.value(item)
     if isinstance(part, ir.FieldRef | ir.ElementField | ir.Lookahead):
         return part
-    raise UnsupportedConstruct(f"select on `{item['type']}`", expressions.where)
+    raise UnsupportedConstruct(f"select on `{item['type']}`", expressions.location)
 
 
-def _case(scope: Scope, item: Json, state_index: dict[str, int], state: str) -> ir.Case:
+def _load_case(scope: Scope, item: Json, state_index: dict[str, int], state: str) -> ir.Case:
     target = state_index.get(item["next_state"])  # an unknown name accepts, as in BMv2
     mask = -1 if item["mask"] is None else int(item["mask"], 16)
     match item["type"]:

@@ -21,8 +21,8 @@ from softswitch.load.schema import (
     typed_value,
 )
 
-_CALL = {"op": str, "parameters?": [typed_value], "source_info?": SOURCE_INFO}
-_LIST = {"name?": str, "id": integer, "elements?": [typed_value]}
+_PRIMITIVE = {"op": str, "parameters?": [typed_value], "source_info?": SOURCE_INFO}
+_FIELD_LIST = {"name?": str, "id": integer, "elements?": [typed_value]}
 
 
 def _check_hash_input(value: object, place: str) -> None:
@@ -45,18 +45,18 @@ def _check_extract(value: object, place: str) -> None:
 _PARSER_OPERATIONS: dict[str, Shape] = {
     "extract": (_check_extract,), "extract_VL": (_check_extract, typed_value),
     "set": (typed_value, typed_value), "verify": (typed_value, one_of(count, typed_value)),
-    "primitive": (_CALL,), "shift": (count,), "advance": (typed_value,),
+    "primitive": (_PRIMITIVE,), "shift": (count,), "advance": (typed_value,),
 }  # fmt: skip
 
 
-def _parser_operation(value: object, place: str) -> None:
+def _check_parser_operation(value: object, place: str) -> None:
     check(value, {"op": str, "parameters": list}, place)
     assert isinstance(value, dict)
     if value["op"] in _PARSER_OPERATIONS:
         check(value["parameters"], _PARSER_OPERATIONS[value["op"]], f"{place}.parameters")
 
 
-def _transition(value: object, place: str) -> None:
+def _check_transition(value: object, place: str) -> None:
     check(value, {"type?": str, "value?": str, "mask?": hexstr, "next_state?": str}, place)
     assert isinstance(value, dict)
     if (value.get("type") or "hexstr") == "hexstr" and value.get("value") != "default":
@@ -75,37 +75,37 @@ _ENTRY_MATCHES: dict[str, Shape] = {
 }
 
 
-def _entry_match(value: object, place: str) -> None:
+def _check_entry_match(value: object, place: str) -> None:
     check(value, {"match_type": str}, place)
     assert isinstance(value, dict)
     check(value, _ENTRY_MATCHES.get(value["match_type"], {}), place)
 
 
-def _key_part(value: object, place: str) -> None:
+def _check_key_part(value: object, place: str) -> None:
     check(value, {"match_type": str, "name?": str, "mask?": hexstr}, place)
     assert isinstance(value, dict)
     check(value, {"target": str if value["match_type"] == "valid" else one_of(dict, (str, str))}, place)
 
 
-def _match_type(value: object, place: str) -> None:
+def _check_match_type(value: object, place: str) -> None:
     if value not in ("exact", "lpm", "ternary", "range"):
         raise mismatch("exact, lpm, ternary or range", value, place)
 
 
-def _next_tables(value: object, place: str) -> None:
+def _check_next_tables(value: object, place: str) -> None:
     check(value, dict, place)
     assert isinstance(value, dict)
     check(value, {f"{action}?": str for action in value}, place)
 
 
-def _meter(value: object, place: str) -> None:
+def _check_meter(value: object, place: str) -> None:
     check(value, {"name": str, "id?": integer, "size?": count, "type": str, "is_direct?": flag}, place)
     assert isinstance(value, dict)
     if value.get("is_direct"):
         check(value, {"result_target": (str, str)}, place)
 
 
-def _checksum(value: object, place: str) -> None:
+def _check_checksum(value: object, place: str) -> None:
     shape = {
         "type": str, "name?": str, "id?": integer, "target": (str, str), "update?": flag, "verify?": flag,
         "if_cond?": operation,
@@ -119,12 +119,12 @@ def _checksum(value: object, place: str) -> None:
 _INVOCATION = {"action_id": integer, "action_data": [hexstr]}
 _TABLE = {
     "name": str, "id?": integer, "type": str, "max_size?": count, "action_ids?": [integer], "actions?": [str],
-    "key?": [_key_part],
+    "key?": [_check_key_part],
     "default_entry?": {**_INVOCATION, "action_const?": flag, "action_entry_const?": flag},
-    "with_counters?": flag, "support_timeout?": flag, "match_type": _match_type,
-    "entries?": [{"match_key": [_entry_match], "action_entry": _INVOCATION, "priority?": integer}],
-    "next_tables": _next_tables, "base_default_next?": str, "action_profile?": str, "act_prof_name?": str,
-    "selector?": _SELECTOR, "direct_meters?": str,
+    "with_counters?": flag, "support_timeout?": flag, "match_type": _check_match_type,
+    "entries?": [{"match_key": [_check_entry_match], "action_entry": _INVOCATION, "priority?": integer}],
+    "next_tables": _check_next_tables, "base_default_next?": str, "action_profile?": str,
+    "act_prof_name?": str, "selector?": _SELECTOR, "direct_meters?": str,
 }  # fmt: skip
 _PIPELINE = {
     "name": str, "id?": integer, "init_table?": str, "tables?": [_TABLE],
@@ -138,8 +138,8 @@ _PIPELINE = {
     "action_calls?": [{"name": str, "action_id": integer, "next_node?": str}],
 }  # fmt: skip
 _STATE = {
-    "name": str, "id?": integer, "parser_ops?": [_parser_operation], "transition_key?": [typed_value],
-    "transitions?": [_transition],
+    "name": str, "id?": integer, "parser_ops?": [_check_parser_operation], "transition_key?": [typed_value],
+    "transitions?": [_check_transition],
 }  # fmt: skip
 PROGRAM = {
     "__meta__?": {"version?": (integer, integer)},
@@ -155,19 +155,19 @@ PROGRAM = {
     "extern_instances?": [{"name?": str}],
     "parse_vsets?": [{"name": str, "id?": integer, "compressed_bitwidth": count, "max_size?": count}],
     "parsers": [{"name?": name, "id?": integer, "init_state": str, "parse_states": [_STATE]}],
-    "deparsers": [{"name?": name, "id?": integer, "order?": [str], "primitives?": [_CALL]}],
+    "deparsers": [{"name?": name, "id?": integer, "order?": [str], "primitives?": [_PRIMITIVE]}],
     "calculations?": [{"name": str, "id?": integer, **_SELECTOR}],
     "counter_arrays?": [{"name": str, "id?": integer, "size?": count, "is_direct?": flag}],
-    "meter_arrays?": [_meter],
+    "meter_arrays?": [_check_meter],
     "register_arrays?": [{"name": str, "id?": integer, "size": count, "bitwidth": count}],
     "actions?": [
         {
             "name": str, "id": integer, "runtime_data?": [{"name?": name, "bitwidth": count}],
-            "primitives?": [_CALL], "source_info?": SOURCE_INFO,
+            "primitives?": [_PRIMITIVE], "source_info?": SOURCE_INFO,
         }
     ],
     "pipelines": [_PIPELINE],
-    "checksums?": [_checksum],
-    "learn_lists?": [_LIST],
-    "field_lists?": [_LIST],
+    "checksums?": [_check_checksum],
+    "learn_lists?": [_FIELD_LIST],
+    "field_lists?": [_FIELD_LIST],
 }  # fmt: skip

@@ -1,7 +1,7 @@
 """Check the types of a BMv2 JSON's parts, so that an error names the place and what was expected there.
 
-A shape is a type; `[shape]` a list of any length; a tuple a list of that length; a dict an object with these
-keys, optional ones with `?`; a function, anything that it checks itself.
+A shape is a type, `[shape]` for a list of any length, a tuple for a list of that length, a dict for an object
+with these keys (optional keys end in `?`), or a function that checks the value.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from typing import Any
 from softswitch.errors import ProgramError
 
 Shape = Any  # a type, or nested lists, tuples and dicts of shapes
-_NAMES: dict[type, str] = {str: "a string", list: "a list", dict: "an object"}
+_TYPE_NAMES: dict[type, str] = {str: "a string", list: "a list", dict: "an object"}
 
 
 def check(value: object, shape: Shape, place: str) -> None:
     if isinstance(shape, dict):
         _check_type(value, dict, place)
         assert isinstance(value, dict)
-        for key, part in shape.items():
-            _check_key(value, key, part, place)
+        for key, element_shape in shape.items():
+            _check_key(value, key, element_shape, place)
     elif isinstance(shape, list):
         _check_type(value, list, place)
         assert isinstance(value, list)
-        for number, part in enumerate(value):
-            check(part, shape[0], f"{place}[{number}]")
+        for index, element in enumerate(value):
+            check(element, shape[0], f"{place}[{index}]")
     elif isinstance(shape, tuple):
         if not isinstance(value, list) or len(value) != len(shape):
             raise mismatch(f"a list of {len(shape)}", value, place)
-        for number, (part, each) in enumerate(zip(value, shape, strict=True)):
-            check(part, each, f"{place}[{number}]")
+        for index, (element, element_shape) in enumerate(zip(value, shape, strict=True)):
+            check(element, element_shape, f"{place}[{index}]")
     elif isinstance(shape, type):
         _check_type(value, shape, place)
     else:
@@ -39,22 +39,22 @@ def check(value: object, shape: Shape, place: str) -> None:
 
 def _check_key(value: dict[str, object], key: str, shape: Shape, place: str) -> None:
     name = key.removesuffix("?")
-    inside = f"{place}.{name}" if place else name
+    key_place = f"{place}.{name}" if place else name
     if name in value:
         if not (key.endswith("?") and value[name] is None):
-            check(value[name], shape, inside)
+            check(value[name], shape, key_place)
     elif name == key:
         raise ProgramError(f"{place or 'program'}: expected `{name}`, there is none")
 
 
 def _check_type(value: object, kind: type, place: str) -> None:
     if not isinstance(value, kind):
-        raise mismatch(_NAMES[kind], value, place)
+        raise mismatch(_TYPE_NAMES[kind], value, place)
 
 
-def mismatch(what: str, value: object, place: str) -> ProgramError:
+def mismatch(expected: str, value: object, place: str) -> ProgramError:
     text = repr(value)
-    return ProgramError(f"{place}: expected {what}, got {text if len(text) <= 60 else text[:57] + '...'}")
+    return ProgramError(f"{place}: expected {expected}, got {text if len(text) <= 60 else text[:57] + '...'}")
 
 
 def integer(value: object, place: str) -> None:
@@ -80,15 +80,20 @@ def name(value: object, place: str) -> None:
         raise mismatch("a string", value, place)
 
 
-def _position(value: object, place: str) -> None:
+def _check_position(value: object, place: str) -> None:
     if not isinstance(value, int | float) or not 0 <= value < 1 << 32:
         raise mismatch("an integer from 0 to 4294967295", value, place)
 
 
-SOURCE_INFO = {"filename?": name, "line?": _position, "column?": _position, "source_fragment?": name}
+SOURCE_INFO = {
+    "filename?": name,
+    "line?": _check_position,
+    "column?": _check_position,
+    "source_fragment?": name,
+}
 
 
-def _width(value: object, place: str) -> None:
+def _check_width(value: object, place: str) -> None:
     count(value, place)
     if value == 0:
         raise mismatch("a width above 0", value, place)
@@ -104,7 +109,7 @@ def hexstr(value: object, place: str) -> None:
 def one_of(*shapes: Shape) -> Callable[[object, str], None]:
     """Return a shape that accepts what any of the shapes accepts; its errors are those of the last."""
 
-    def check_one(value: object, place: str) -> None:
+    def check_any(value: object, place: str) -> None:
         for shape in shapes[:-1]:
             try:
                 return check(value, shape, place)
@@ -112,7 +117,7 @@ def one_of(*shapes: Shape) -> Callable[[object, str], None]:
                 continue
         check(value, shapes[-1], place)
 
-    return check_one
+    return check_any
 
 
 def header_field(value: object, place: str) -> None:
@@ -121,11 +126,11 @@ def header_field(value: object, place: str) -> None:
     check(value[0], str, f"{place}[0]")
     if value[1] != "*":
         count(value[1], f"{place}[1]")
-    for number, part in enumerate(value[2:], 2):
-        flag(part, f"{place}[{number}]")
+    for index, element in enumerate(value[2:], 2):
+        flag(element, f"{place}[{index}]")
 
 
-_UNARY = ("~", "not", "d2b", "b2d", "valid", "valid_union", "last_stack_index", "size")
+_UNARY_OPERATORS = ("~", "not", "d2b", "b2d", "valid", "valid_union", "last_stack_index", "size")
 
 
 def typed_value(value: object, place: str) -> None:
@@ -135,11 +140,11 @@ def typed_value(value: object, place: str) -> None:
     kind = value["type"]
     if kind == "expression":
         check(value, {"value": operation}, place)
-    elif kind in _VALUES:
-        check(value, {"value": _VALUES[kind]}, place)
+    elif kind in _VALUE_SHAPES:
+        check(value, {"value": _VALUE_SHAPES[kind]}, place)
 
 
-def _vector(value: object, place: str) -> None:
+def _check_vector(value: object, place: str) -> None:
     if value != {}:  # p4c prints an empty vector as an object
         check(value, [typed_value], place)
 
@@ -152,7 +157,7 @@ def operation(value: object, place: str) -> None:
     op = value["op"]
     if op in ("access_field", "access_union_header"):
         check(value, {"left": typed_value, "right": count}, place)
-    elif op in _UNARY or (op in ("+", "-") and value.get("left") is None):
+    elif op in _UNARY_OPERATORS or (op in ("+", "-") and value.get("left") is None):
         check(value, {"left?": dict, "right": typed_value}, place)
     elif op == "?":
         check(value, {"cond": typed_value, "left": typed_value, "right": typed_value}, place)
@@ -160,10 +165,10 @@ def operation(value: object, place: str) -> None:
         check(value, {"left": typed_value, "right": typed_value}, place)
 
 
-_VALUES: dict[str, Shape] = {
+_VALUE_SHAPES: dict[str, Shape] = {
     "field": (str, str), "hexstr": hexstr, "bool": flag, "header": str, "header_stack": str,
     "header_union": str, "header_union_stack": str, "stack_field": (str, str),
-    "union_stack_field": (str, str, str), "lookahead": (count, _width), "local": count,
+    "union_stack_field": (str, str, str), "lookahead": (count, _check_width), "local": count,
     "runtime_data": count, "calculation": str, "meter_array": str, "counter_array": str,
-    "register_array": str, "string": str, "parameters_vector": _vector,
+    "register_array": str, "string": str, "parameters_vector": _check_vector,
 }  # fmt: skip

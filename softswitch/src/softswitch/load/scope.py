@@ -41,17 +41,19 @@ def source_text(item: Json) -> str:
 
 
 class Scope:
-    def __init__(self, text: Json) -> None:
-        self.text = text
+    def __init__(self, document: Json) -> None:
+        self.document = document
         self.messages: list[str] = []
-        types = Names("header type", ((item["name"], tuple(_fields(item))) for item in text["header_types"]))
+        types = Names(
+            "header type", ((item["name"], tuple(_load_fields(item))) for item in document["header_types"])
+        )
         self.headers = tuple(
             ir.Header(item["name"], types[item["header_type"]], bool(item["metadata"]))
-            for item in text["headers"]
+            for item in document["headers"]
         )
-        for stack in text["header_stacks"]:
-            types[stack["header_type"]]  # raises ProgramError if it is not declared
-        for union in text["header_union_types"]:
+        for stack in document["header_stacks"]:
+            types[stack["header_type"]]  # raises ProgramError if the type is not declared
+        for union in document["header_union_types"]:
             for _, header_type in union["headers"]:
                 types[header_type]
         self.header_index = Names("header", ((h.name, i) for i, h in enumerate(self.headers)))
@@ -63,39 +65,45 @@ class Scope:
                 for i, f in enumerate(header.fields)
             ),
         )
-        for alias, (header, name) in text["field_aliases"]:
-            first, _, second = alias.partition(".")
-            self.field_index[first, second] = self.field_index[header, name]
+        for alias, (header, name) in document["field_aliases"]:
+            alias_header, _, alias_field = alias.partition(".")
+            self.field_index[alias_header, alias_field] = self.field_index[header, name]
         self.header_of_id = Names(
-            "header ID", ((item["id"], self.header_index[item["name"]]) for item in text["headers"])
+            "header ID", ((item["id"], self.header_index[item["name"]]) for item in document["headers"])
         )
         self.union_members = Names(
             "header union",
             (
                 (item["name"], tuple(self.header_of_id[i] for i in item["header_ids"]))
-                for item in text["header_unions"]
+                for item in document["header_unions"]
             ),
         )
         self.stacks: list[ir.Stack] = []
         self.stack_index: Names[str, int] = Names("header stack")
         self.union_stacks: Names[str, Names[str, int]] = Names("stack of header unions")
         self._declare_stacks()
-        indirect = [item for item in text["counter_arrays"] if not item.get("is_direct")]
-        self.counters = [ir.Counter(item["name"], item["size"]) for item in indirect]
-        self.registers = [ir.Register(r["name"], r["size"], r["bitwidth"]) for r in text["register_arrays"]]
+        indirect_counters = [item for item in document["counter_arrays"] if not item.get("is_direct")]
+        self.counters = [ir.Counter(item["name"], item["size"]) for item in indirect_counters]
+        self.registers = [
+            ir.Register(r["name"], r["size"], r["bitwidth"]) for r in document["register_arrays"]
+        ]
         self.meters = [
             ir.Meter(item["name"], item["size"], item["type"] == "bytes")
-            for item in text["meter_arrays"]
+            for item in document["meter_arrays"]
             if not item.get("is_direct")
         ]
-        self.counter_index = _positions("counter array", (counter.name for counter in self.counters))
-        self.register_index = _positions("register array", (register.name for register in self.registers))
-        self.meter_index = _positions("meter array", (meter.name for meter in self.meters))
-        self.action_index = _positions("action ID", (item["id"] for item in text["actions"]))
-        self.field_list_index = _positions("field list ID", (item["id"] for item in text["field_lists"]))
-        self.digest_index = _positions("learn list ID", (item["id"] for item in text["learn_lists"]))
-        self.calculation_index = _positions("calculation", (item["name"] for item in text["calculations"]))
-        self.value_set_index = _positions("value set", (item["name"] for item in text["parse_vsets"]))
+        self.counter_index = _index_names("counter array", (counter.name for counter in self.counters))
+        self.register_index = _index_names("register array", (register.name for register in self.registers))
+        self.meter_index = _index_names("meter array", (meter.name for meter in self.meters))
+        self.action_index = _index_names("action ID", (item["id"] for item in document["actions"]))
+        self.field_list_index = _index_names(
+            "field list ID", (item["id"] for item in document["field_lists"])
+        )
+        self.digest_index = _index_names("learn list ID", (item["id"] for item in document["learn_lists"]))
+        self.calculation_index = _index_names(
+            "calculation", (item["name"] for item in document["calculations"])
+        )
+        self.value_set_index = _index_names("value set", (item["name"] for item in document["parse_vsets"]))
 
     def header(self, name: object) -> int:
         if not isinstance(name, str):
@@ -119,58 +127,59 @@ class Scope:
         return len(self.messages) - 1
 
     def _declare_stacks(self) -> None:
-        for cursor, item in enumerate(self.text["header_stacks"]):
+        for cursor, item in enumerate(self.document["header_stacks"]):
             self.stack_index[item["name"]] = len(self.stacks)
             elements = tuple(self.header_of_id[i] for i in item["header_ids"])
             if not elements:
                 raise ProgramError(f"{item['name']}: expected headers in the stack, there are none")
             self.stacks.append(ir.Stack(item["name"], elements, cursor))
-        cursors = len(self.stacks)
-        members = Names(
+        cursor_count = len(self.stacks)
+        union_type_members = Names(
             "type of header unions",
-            ((item["name"], item["headers"]) for item in self.text["header_union_types"]),
+            ((item["name"], item["headers"]) for item in self.document["header_union_types"]),
         )
-        by_id = Names(
-            "header union ID", ((item["id"], item["header_ids"]) for item in self.text["header_unions"])
+        union_header_ids = Names(
+            "header union ID", ((item["id"], item["header_ids"]) for item in self.document["header_unions"])
         )
-        for cursor, item in enumerate(self.text["header_union_stacks"], cursors):
+        for cursor, item in enumerate(self.document["header_union_stacks"], cursor_count):
             if not item["header_union_ids"]:
                 raise ProgramError(f"{item['name']}: expected unions in the stack, there are none")
             self.union_stacks[item["name"]] = Names("member of the union")
-            for position, (member, _) in enumerate(members[item["union_type"]]):
+            for position, (member, _) in enumerate(union_type_members[item["union_type"]]):
                 self.union_stacks[item["name"]][member] = len(self.stacks)
                 elements = tuple(
-                    self.header_of_id[_member(by_id[u], position, item["name"])]
+                    self.header_of_id[_union_member(union_header_ids[u], position, item["name"])]
                     for u in item["header_union_ids"]
                 )
                 self.stacks.append(ir.Stack(f"{item['name']}.{member}", elements, cursor))
 
 
-def _member(headers: list[int], position: int, stack: str) -> int:
+def _union_member(headers: list[int], position: int, stack: str) -> int:
     if position >= len(headers):
         raise ProgramError(f"{stack}: expected unions with {position + 1} headers, got {len(headers)}")
     return headers[position]
 
 
-def _positions(kind: str, names: Iterable[K]) -> Names[K, int]:
+def _index_names(kind: str, names: Iterable[K]) -> Names[K, int]:
     return Names(kind, ((name, i) for i, name in enumerate(names)))
 
 
-def _fields(item: Json) -> list[ir.FieldType]:
-    """Load the fields of a header type; a varbit field gets what the others leave of `max_length` bytes."""
-    fixed_bits = sum(width for _, width, *_ in item["fields"] if width != "*")
+def _load_fields(header_type: Json) -> list[ir.FieldType]:
+    """Load the fields of a header type; a varbit field gets the bytes of `max_length` beyond the others."""
+    fixed_bits = sum(width for _, width, *_ in header_type["fields"] if width != "*")
     fields = []
     offset = 0
-    for name, width, *signed in item["fields"]:
+    for name, width, *signed in header_type["fields"]:
         if width == "*":
             if offset % 8 or fixed_bits % 8:
                 raise UnsupportedConstruct(
-                    f"varbit field `{item['name']}.{name}` that does not start at a whole byte"
+                    f"varbit field `{header_type['name']}.{name}` that does not start at a whole byte"
                 )
-            max_bytes = item.get("max_length")
+            max_bytes = header_type.get("max_length")
             if max_bytes is None or max_bytes * 8 < fixed_bits:
                 raise ProgramError(
-                    f"{item['name']}: expected a `max_length` of at least its other fields, got {max_bytes}"
+                    f"{header_type['name']}: expected a `max_length` of at least "
+                    f"{-(-fixed_bits // 8)} bytes, got {max_bytes}"
                 )
             fields.append(ir.FieldType(name, max_bytes * 8 - fixed_bits, varbit=True))
         else:

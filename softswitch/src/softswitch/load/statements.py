@@ -36,20 +36,22 @@ def load_action(scope: Scope, item: Json) -> ir.Action:
 
 def _load_jump(scope: Scope, item: Json, parameters: list[int], number: int) -> list[ir.Statement]:
     """Load a jump whose target is still the position of a primitive; `number` is that of the jump."""
-    where = source_line(item)
-    expressions = Expressions(scope, where, parameters)
+    location = source_line(item)
+    expressions = Expressions(scope, location, parameters)
     if not item["parameters"]:
-        raise ProgramError(f"{where}: `{item['op']}`: expected the primitive to jump to, there is none")
-    *condition, to = (expressions.value(parameter) for parameter in item["parameters"])
-    if not isinstance(to, ir.Constant):
-        raise UnsupportedConstruct("jump to a computed primitive", where)
-    if len(condition) != _JUMPS[item["op"]] or to.value < 0:
+        raise ProgramError(f"{location}: `{item['op']}`: expected the primitive to jump to, there is none")
+    *conditions, target = (expressions.value(parameter) for parameter in item["parameters"])
+    if not isinstance(target, ir.Constant):
+        raise UnsupportedConstruct("jump to a computed primitive", location)
+    if len(conditions) != _JUMPS[item["op"]] or target.value < 0:
         expected = f"expected {_JUMPS[item['op']]} conditions and a target from 0 on"
-        raise ProgramError(f"{where}: `{item['op']}`: {expected}, got {len(condition)} and {to.value}")
-    jump = ir.JumpIfZero(condition[0], to.value) if condition else ir.Jump(to.value)
-    if to.value > number:
+        raise ProgramError(
+            f"{location}: `{item['op']}`: {expected}, got {len(conditions)} and {target.value}"
+        )
+    jump = ir.JumpIfZero(conditions[0], target.value) if conditions else ir.Jump(target.value)
+    if target.value > number:
         return [jump]
-    text = f"{where}: an endless loop: the packet is dropped".removeprefix(": ")
+    text = f"{location}: an endless loop: the packet is dropped".removeprefix(": ")
     return [ir.CountLoop(scope.add_message(text)), jump]
 
 
@@ -62,27 +64,27 @@ def _resolve_target(statement: ir.Statement, starts: list[int]) -> ir.Statement:
 
 def load_statement(scope: Scope, item: Json, parameters: list[int], fallback: str = "") -> list[ir.Statement]:
     """Load one primitive; `fallback` is its location if p4c recorded no source line."""
-    where = source_line(item) or fallback
-    maker = getattr(_Primitives(scope, item, parameters, where), item["op"], None)
-    if maker is None:
-        raise UnsupportedConstruct(f"primitive `{item['op']}`", where)
+    location = source_line(item) or fallback
+    load_primitive = getattr(_Primitives(scope, item, parameters, location), item["op"], None)
+    if load_primitive is None:
+        raise UnsupportedConstruct(f"primitive `{item['op']}`", location)
     try:
-        inspect.signature(maker).bind(*item["parameters"])
+        inspect.signature(load_primitive).bind(*item["parameters"])
     except TypeError as error:
-        raise ProgramError(f"{where}: primitive `{item['op']}`: {error}") from None
-    with located(where):
-        statements: list[ir.Statement] = maker(*item["parameters"])
+        raise ProgramError(f"{location}: primitive `{item['op']}`: {error}") from None
+    with located(location):
+        statements: list[ir.Statement] = load_primitive(*item["parameters"])
     return statements
 
 
 class _Primitives:
     """Loader with one method for each primitive of BMv2, of the same name."""
 
-    def __init__(self, scope: Scope, item: Json, parameters: list[int], where: str) -> None:
+    def __init__(self, scope: Scope, item: Json, parameters: list[int], location: str) -> None:
         self._scope = scope
         self._item = item
-        self._where = where
-        self._expressions = Expressions(scope, where, parameters)
+        self._location = location
+        self._expressions = Expressions(scope, location, parameters)
 
     def no_op(self) -> list[ir.Statement]:
         return []
@@ -96,31 +98,35 @@ class _Primitives:
         return [ir.Assign(self._expressions.target(target), self._expressions.value(value))]
 
     def assign_VL(self, target: Json, source: Json) -> list[ir.Statement]:
-        copy, original = self._expressions.target(target), self._expressions.target(source)
-        if not isinstance(copy, ir.FieldRef) or not isinstance(original, ir.FieldRef):
-            raise UnsupportedConstruct("assignment of a varbit field of a stack's element", self._where)
-        return [ir.AssignVarbit(copy, original)]
+        target_field, source_field = self._expressions.target(target), self._expressions.target(source)
+        if not isinstance(target_field, ir.FieldRef) or not isinstance(source_field, ir.FieldRef):
+            raise UnsupportedConstruct("assignment of a varbit field of a stack's element", self._location)
+        return [ir.AssignVarbit(target_field, source_field)]
 
     def assign_header(self, target: Json, source: Json) -> list[ir.Statement]:
-        return [self._copy(target, source)]
+        return [self._load_copy(target, source)]
 
-    def _copy(self, target: Json, source: Json) -> ir.Statement:
-        inner = source
-        while inner.get("type") == "expression":
-            inner = inner["value"]
-        if inner.get("op") == "?":
-            condition = self._expressions.value(inner["cond"])
-            return ir.If(condition, self._copy(target, inner["left"]), self._copy(target, inner["right"]))
+    def _load_copy(self, target: Json, source: Json) -> ir.Statement:
+        expression = source
+        while expression.get("type") == "expression":
+            expression = expression["value"]
+        if expression.get("op") == "?":
+            condition = self._expressions.value(expression["cond"])
+            return ir.If(
+                condition,
+                self._load_copy(target, expression["left"]),
+                self._load_copy(target, expression["right"]),
+            )
         return ir.AssignHeader(self._expressions.header(target), self._expressions.header(source))
 
     def assign_union(self, target: Json, source: Json) -> list[ir.Statement]:
-        copies, originals = (
+        target_members, source_members = (
             self._scope.union_members[self._expressions.name(side, "header_union")]
             for side in (target, source)
         )
-        if len(copies) != len(originals):
-            raise ProgramError(f"{self._where}: expected two unions of one type to assign")
-        return [ir.AssignHeader(*pair) for pair in zip(copies, originals, strict=True)]
+        if len(target_members) != len(source_members):
+            raise ProgramError(f"{self._location}: expected two unions of one type to assign")
+        return [ir.AssignHeader(*pair) for pair in zip(target_members, source_members, strict=True)]
 
     def assign_header_stack(self, target: Json, source: Json) -> list[ir.Statement]:
         return self._copy_stacks(*(self._expressions.name(side, "header_stack") for side in (target, source)))
@@ -135,11 +141,11 @@ class _Primitives:
         stacks = self._scope.stacks
         targets, sources = ([stacks[i] for i in self._scope.stacks_of(name)] for name in (target, source))
         if [len(part.headers) for part in targets] != [len(part.headers) for part in sources]:
-            raise ProgramError(f"{self._where}: expected two stacks of one type to assign")
+            raise ProgramError(f"{self._location}: expected two stacks of one type to assign")
         copies: list[ir.Statement] = [ir.CopyCursor(targets[0].cursor, sources[0].cursor)]
         for position in range(len(targets[0].headers)):
-            for one, other in zip(targets, sources, strict=True):
-                copies.append(ir.AssignHeader(one.headers[position], other.headers[position]))
+            for target_stack, source_stack in zip(targets, sources, strict=True):
+                copies.append(ir.AssignHeader(target_stack.headers[position], source_stack.headers[position]))
         return copies
 
     # -- headers
@@ -151,12 +157,12 @@ class _Primitives:
         return [ir.SetInvalid(self._expressions.header(header))]
 
     def push(self, stack: Json, count: Json) -> list[ir.Statement]:
-        return self._shift(stack, self._literal(count))
+        return self._load_shift(stack, self._literal_value(count))
 
     def pop(self, stack: Json, count: Json) -> list[ir.Statement]:
-        return self._shift(stack, -self._literal(count))
+        return self._load_shift(stack, -self._literal_value(count))
 
-    def _shift(self, stack: Json, count: int) -> list[ir.Statement]:
+    def _load_shift(self, stack: Json, count: int) -> list[ir.Statement]:
         if count == 0:
             return []
         name = self._expressions.name(stack, "header_stack", "header_union_stack")
@@ -167,11 +173,11 @@ class _Primitives:
         is_of_unions = name in self._scope.union_stacks
         return [ir.Shift(stacks, count, sources, () if is_of_unions else shifted_in)]
 
-    def _literal(self, item: Json) -> int:
+    def _literal_value(self, item: Json) -> int:
         value = self._expressions.value(item)
         if isinstance(value, ir.Constant):
             return value.value
-        raise UnsupportedConstruct("push or pop by a computed count", self._where)
+        raise UnsupportedConstruct("push or pop by a computed count", self._location)
 
     # -- externs
 
@@ -184,26 +190,32 @@ class _Primitives:
         ]
 
     def execute_meter(self, meter: Json, index: Json, target: Json) -> list[ir.Statement]:
-        at = self._scope.meter_index[self._expressions.name(meter, "meter_array")]
-        return [ir.ExecuteMeter(at, self._expressions.value(index), self._expressions.target(target))]
+        meter_index = self._scope.meter_index[self._expressions.name(meter, "meter_array")]
+        return [
+            ir.ExecuteMeter(meter_index, self._expressions.value(index), self._expressions.target(target))
+        ]
 
     def register_read(self, target: Json, register: Json, index: Json) -> list[ir.Statement]:
-        at = self._scope.register_index[self._expressions.name(register, "register_array")]
-        return [ir.RegisterRead(self._expressions.target(target), at, self._expressions.value(index))]
+        register_index = self._scope.register_index[self._expressions.name(register, "register_array")]
+        return [
+            ir.RegisterRead(self._expressions.target(target), register_index, self._expressions.value(index))
+        ]
 
     def register_write(self, register: Json, index: Json, value: Json) -> list[ir.Statement]:
-        at = self._scope.register_index[self._expressions.name(register, "register_array")]
-        return [ir.RegisterWrite(at, self._expressions.value(index), self._expressions.value(value))]
+        register_index = self._scope.register_index[self._expressions.name(register, "register_array")]
+        return [
+            ir.RegisterWrite(register_index, self._expressions.value(index), self._expressions.value(value))
+        ]
 
     def modify_field_with_hash_based_offset(
         self, target: Json, base: Json, calculation: Json, size: Json
     ) -> list[ir.Statement]:
-        at = self._scope.calculation_index[self._expressions.name(calculation, "calculation")]
+        calculation_index = self._scope.calculation_index[self._expressions.name(calculation, "calculation")]
         return [
             ir.Hash(
                 self._expressions.target(target),
                 self._expressions.value(base),
-                at,
+                calculation_index,
                 self._expressions.value(size),
             )
         ]
@@ -218,12 +230,12 @@ class _Primitives:
     # -- forwarding
 
     def mark_to_drop(self, header: Json) -> list[ir.Statement]:
-        return self._drop(self._expressions.name(header, "header"))
+        return self._load_drop(self._expressions.name(header, "header"))
 
     def drop(self) -> list[ir.Statement]:
-        return self._drop(STANDARD_METADATA)
+        return self._load_drop(STANDARD_METADATA)
 
-    def _drop(self, name: str) -> list[ir.Statement]:
+    def _load_drop(self, name: str) -> list[ir.Statement]:
         return [ir.MarkToDrop(self._standard(name, Standard.EGRESS_SPEC), self._mcast_grp(name))]
 
     def _mcast_grp(self, header: str) -> ir.FieldRef | None:
@@ -248,10 +260,10 @@ class _Primitives:
         return [ir.Recirculate(self._field_list(fields))]
 
     def _field_list(self, item: Json) -> int:
-        return self._scope.field_list_index[self._literal(item)]
+        return self._scope.field_list_index[self._literal_value(item)]
 
     def generate_digest(self, _receiver: Json, fields: Json) -> list[ir.Statement]:
-        return [ir.Digest(self._scope.digest_index[self._literal(fields)])]
+        return [ir.Digest(self._scope.digest_index[self._literal_value(fields)])]
 
     def truncate(self, length: Json) -> list[ir.Statement]:
         return [ir.Truncate(self._expressions.value(length))]
@@ -260,23 +272,23 @@ class _Primitives:
 
     def log_msg(self, text: Json, values: Json | None = None) -> list[ir.Statement]:
         if values is not None and values["type"] != "parameters_vector":
-            raise ProgramError(f"{self._where}: expected a `parameters_vector`, got a `{values['type']}`")
+            raise ProgramError(f"{self._location}: expected a `parameters_vector`, got a `{values['type']}`")
         items: list[Json] = [] if values is None else values["value"] or []
         arguments = tuple(self._expressions.value(value) for value in items)
         return [ir.LogMessage(self._scope.add_message(self._expressions.name(text, "string")), arguments)]
 
-    def _assertion(self, name: str, condition: Json) -> list[ir.Statement]:
-        location = f" ({self._where})" if self._where else ""
-        message = self._scope.add_message(f"{name} failed{location}: the packet is dropped")
+    def _load_assertion(self, name: str, condition: Json) -> list[ir.Statement]:
+        location_text = f" ({self._location})" if self._location else ""
+        message = self._scope.add_message(f"{name} failed{location_text}: the packet is dropped")
         return [ir.Assert(self._expressions.value(condition), message)]
 
     def assume(self, condition: Json) -> list[ir.Statement]:
-        return self._assertion("assume", condition)
+        return self._load_assertion("assume", condition)
 
     def __getattr__(self, name: str) -> Callable[[Json], list[ir.Statement]]:
         # A method cannot be called `assert`.
         if name == "assert":
-            return lambda condition: self._assertion("assert", condition)
+            return lambda condition: self._load_assertion("assert", condition)
         raise AttributeError(name)
 
 
@@ -288,6 +300,6 @@ def _shift_sources(size: int, count: int) -> tuple[int, ...]:
         swaps = [(i, i - count) for i in range(size - 1, count - 1, -1)]
     else:
         swaps = [(i, i - count) for i in range(size + count)]
-    for one, other in swaps:
-        order[one], order[other] = order[other], order[one]
+    for left, right in swaps:
+        order[left], order[right] = order[right], order[left]
     return tuple(order)

@@ -19,11 +19,11 @@ def data_words(program: ir.Program, invocation: ir.Invocation) -> list[int]:
 
 def read_data(program: ir.Program, words: Sequence[int]) -> ir.Invocation:
     args: list[int] = []
-    at = 1
+    position = 1
     for width in program.actions[words[0]].parameters:
-        count = words_of(width)
-        args.append(join_words(words[at : at + count]))
-        at += count
+        word_count = words_of(width)
+        args.append(join_words(words[position : position + word_count]))
+        position += word_count
     return ir.Invocation(words[0], tuple(args))
 
 
@@ -45,13 +45,13 @@ def _ranked_words(layout: TableLayout, key: tuple[ir.Match, ...], priority: int)
     for match, part in zip(key, layout.table.key, strict=True):
         value, mask = value << part.width, mask << part.width
         match part.masked(match):
-            case ir.Masked(wanted, care):
-                value, mask = value | wanted, mask | care
+            case ir.Masked(match_bits, match_mask):
+                value, mask = value | match_bits, mask | match_mask
             case ir.Between(low, high):
-                count = words_of(part.width)
-                bounds += split_words(low, count) + split_words(high, count)
-            case exact:
-                value, mask = value | exact, mask | ((1 << part.width) - 1)
+                bound_words = words_of(part.width)
+                bounds += split_words(low, bound_words) + split_words(high, bound_words)
+            case exact_value:
+                value, mask = value | exact_value, mask | ((1 << part.width) - 1)
     words = layout.field_words
     return [*split_words(value, words), *split_words(mask, words), layout.table.rank(key, priority), *bounds]
 
@@ -65,14 +65,17 @@ def read_key(layout: TableLayout, record: Sequence[int], mask_words: Sequence[in
     key: list[ir.Match] = []
     for part in layout.table.key:
         shift -= part.width
-        ones = (1 << part.width) - 1
+        width_mask = (1 << part.width) - 1
         if part.kind is ir.MatchKind.EXACT:
-            key.append(value >> shift & ones)
+            key.append(value >> shift & width_mask)
         elif part.kind is ir.MatchKind.RANGE:
-            count = words_of(part.width)
-            low, high = (join_words(record[at : at + count]) for at in (bounds, bounds + count))
+            bound_words = words_of(part.width)
+            low, high = (
+                join_words(record[position : position + bound_words])
+                for position in (bounds, bounds + bound_words)
+            )
             key.append(ir.Between(low, high))
-            bounds += 2 * count
+            bounds += 2 * bound_words
         else:
-            key.append(ir.Masked(value >> shift & ones, mask >> shift & ones))
+            key.append(ir.Masked(value >> shift & width_mask, mask >> shift & width_mask))
     return tuple(key)

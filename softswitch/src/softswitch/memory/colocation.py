@@ -42,11 +42,11 @@ def colocated_arrays(program: ir.Program) -> list[tuple[ArrayRef, ...]]:
     groups: dict[ArrayRef, set[ArrayRef]] = {}
     for action in program.actions:
         accesses = [(a.array, set(fields_of(a.index_source))) for a in cell_accesses(action)]
-        for (one, sources), (other, other_sources) in combinations(accesses, 2):
-            has_equal_size = declaration(program, one).size == declaration(program, other).size
-            if one != other and sources & other_sources and has_equal_size:
-                joined = groups.get(one, {one}) | groups.get(other, {other})
-                groups.update(dict.fromkeys(joined, joined))
+        for (array, sources), (other_array, other_sources) in combinations(accesses, 2):
+            has_equal_size = declaration(program, array).size == declaration(program, other_array).size
+            if array != other_array and sources & other_sources and has_equal_size:
+                merged_group = groups.get(array, {array}) | groups.get(other_array, {other_array})
+                groups.update(dict.fromkeys(merged_group, merged_group))
     return list(dict.fromkeys(tuple(sorted(group, reverse=True)) for group in groups.values()))
 
 

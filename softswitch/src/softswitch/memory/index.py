@@ -30,11 +30,11 @@ class SearchKey(Protocol):
     def equals(self, b: llvm.IRBuilder, record: llvm.Value) -> llvm.Value: ...
 
 
-def _mix(b: llvm.IRBuilder, hashed: llvm.Value, part: llvm.Value) -> llvm.Value:
+def _mix(b: llvm.IRBuilder, hash_value: llvm.Value, key_word: llvm.Value) -> llvm.Value:
     # Words are mixed from the last to the first: the last word holds the first field of a key, so look-ups of
     # a packet whose keys begin with the same field have the first step in common.
-    hashed = b.mul(b.xor(hashed, part), integer(WORD, GOLDEN))
-    return b.xor(hashed, b.lshr(hashed, integer(WORD, HALF)))
+    hash_value = b.mul(b.xor(hash_value, key_word), integer(WORD, GOLDEN))
+    return b.xor(hash_value, b.lshr(hash_value, integer(WORD, HALF)))
 
 
 class KeyValues:
@@ -42,17 +42,17 @@ class KeyValues:
         self._words = words
 
     def hash(self, b: llvm.IRBuilder) -> llvm.Value:
-        hashed: llvm.Value = integer(WORD, 0)
-        for part in reversed(self._words):
-            hashed = _mix(b, hashed, part)
-        return hashed
+        hash_value: llvm.Value = integer(WORD, 0)
+        for key_word in reversed(self._words):
+            hash_value = _mix(b, hash_value, key_word)
+        return hash_value
 
     def equals(self, b: llvm.IRBuilder, record: llvm.Value) -> llvm.Value:
-        equal: llvm.Value = integer(1, 1)
-        for position, part in enumerate(self._words):
-            stored = b.load(word(b, record, position), typ=I64)
-            equal = b.and_(equal, b.icmp_unsigned("==", stored, part))
-        return equal
+        is_equal: llvm.Value = integer(1, 1)
+        for position, key_word in enumerate(self._words):
+            record_word = b.load(word(b, record, position), typ=I64)
+            is_equal = b.and_(is_equal, b.icmp_unsigned("==", record_word, key_word))
+        return is_equal
 
 
 class KeyAt:
@@ -64,40 +64,42 @@ class KeyAt:
 
     def hash(self, b: llvm.IRBuilder) -> llvm.Value:
         predecessor = b.block
-        head, body, after = (b.append_basic_block(label) for label in ("hash", "mix", "hashed"))
-        b.branch(head)
-        b.position_at_end(head)
-        position, hashed = b.phi(I64), b.phi(I64)
-        for phi in (position, hashed):
+        loop_head, body, loop_end = (b.append_basic_block(label) for label in ("hash", "mix", "hashed"))
+        b.branch(loop_head)
+        b.position_at_end(loop_head)
+        position, hash_value = b.phi(I64), b.phi(I64)
+        for phi in (position, hash_value):
             phi.add_incoming(integer(WORD, 0), predecessor)
-        b.cbranch(b.icmp_unsigned("<", position, self._count), body, after)
+        b.cbranch(b.icmp_unsigned("<", position, self._count), body, loop_end)
         b.position_at_end(body)
-        last = b.sub(self._count, integer(WORD, 1))
-        part = b.load(word(b, self._address, b.sub(last, position)), typ=I64)
-        hashed.add_incoming(_mix(b, hashed, part), body)
+        last_position = b.sub(self._count, integer(WORD, 1))
+        key_word = b.load(word(b, self._address, b.sub(last_position, position)), typ=I64)
+        hash_value.add_incoming(_mix(b, hash_value, key_word), body)
         position.add_incoming(b.add(position, integer(WORD, 1)), body)
-        b.branch(head)
-        b.position_at_end(after)
-        return hashed
+        b.branch(loop_head)
+        b.position_at_end(loop_end)
+        return hash_value
 
     def equals(self, b: llvm.IRBuilder, record: llvm.Value) -> llvm.Value:
         predecessor = b.block
-        head, body, after = (b.append_basic_block(label) for label in ("next_word", "compare", "compared"))
-        b.branch(head)
-        b.position_at_end(head)
+        loop_head, body, loop_end = (
+            b.append_basic_block(label) for label in ("next_word", "compare", "compared")
+        )
+        b.branch(loop_head)
+        b.position_at_end(loop_head)
         position = b.phi(I64)
         position.add_incoming(integer(WORD, 0), predecessor)
-        b.cbranch(b.icmp_unsigned("<", position, self._count), body, after)
+        b.cbranch(b.icmp_unsigned("<", position, self._count), body, loop_end)
         b.position_at_end(body)
-        stored = b.load(word(b, record, position), typ=I64)
-        same = b.icmp_unsigned("==", stored, b.load(word(b, self._address, position), typ=I64))
+        record_word = b.load(word(b, record, position), typ=I64)
+        words_match = b.icmp_unsigned("==", record_word, b.load(word(b, self._address, position), typ=I64))
         position.add_incoming(b.add(position, integer(WORD, 1)), body)
-        b.cbranch(same, head, after)
-        b.position_at_end(after)
-        equal = b.phi(I1)
-        equal.add_incoming(integer(1, 1), head)
-        equal.add_incoming(integer(1, 0), body)
-        return equal
+        b.cbranch(words_match, loop_head, loop_end)
+        b.position_at_end(loop_end)
+        is_equal = b.phi(I1)
+        is_equal.add_incoming(integer(1, 1), loop_head)
+        is_equal.add_incoming(integer(1, 0), body)
+        return is_equal
 
 
 class Index(NamedTuple):
@@ -132,12 +134,12 @@ class Probe(NamedTuple):
 
 
 def emit_probe(b: llvm.IRBuilder, index: Index, key: SearchKey) -> Probe:
-    probe, full, same_tag, next_bucket, hit, miss = (
+    probe, occupied, same_tag, next_bucket, hit, miss = (
         b.append_basic_block(label) for label in ("probe", "full", "same_tag", "next", "hit", "miss")
     )
-    hashed = key.hash(b)
-    tag = b.lshr(hashed, integer(WORD, HALF))
-    start = b.and_(hashed, index.mask)
+    hash_value = key.hash(b)
+    tag = b.lshr(hash_value, integer(WORD, HALF))
+    start = b.and_(hash_value, index.mask)
     predecessor = b.block
     b.branch(probe)
 
@@ -145,9 +147,9 @@ def emit_probe(b: llvm.IRBuilder, index: Index, key: SearchKey) -> Probe:
     position = b.phi(I64)
     position.add_incoming(start, predecessor)
     bucket = b.load(word(b, index.buckets, position), typ=I64)
-    b.cbranch(b.icmp_unsigned("==", bucket, integer(WORD, 0)), miss, full)
+    b.cbranch(b.icmp_unsigned("==", bucket, integer(WORD, 0)), miss, occupied)
 
-    b.position_at_end(full)
+    b.position_at_end(occupied)
     target_of(b.module).loop_guard(b)
     b.cbranch(b.icmp_unsigned("==", b.lshr(bucket, integer(WORD, HALF)), tag), same_tag, next_bucket)
 
@@ -181,7 +183,9 @@ def call_find(
 
 def find_function(module: llvm.Module, key_words: int) -> llvm.Function:
     """Return `find(buckets, mask, records, stride, key...)` -> record or null, for keys of this size."""
-    function, is_new = _function(module, f"find_{key_words}", POINTER, [*_INDEX, *[I64] * key_words])
+    function, is_new = _get_function(
+        module, f"find_{key_words}", POINTER, [*_INDEX_TYPES, *[I64] * key_words]
+    )
     if is_new:
         b = llvm.IRBuilder(function.append_basic_block("entry"))
         probe = emit_probe(b, Index(*function.args[:4]), KeyValues(function.args[4:]))
@@ -196,7 +200,7 @@ def find_in_function(module: llvm.Module, layout: TableLayout, key_words: int) -
     """Return `find(buckets, key...)` for one table size, for targets with `Target.max_arguments`."""
     target, name = target_of(module), f"find_{key_words}_{layout.bucket_count}_{layout.stride}"
     arguments = [target.pointer, *word_parameter_types(target, key_words, before=1)]
-    function, is_new = _function(module, name, target.pointer, arguments)
+    function, is_new = _get_function(module, name, target.pointer, arguments)
     if is_new:
         b = llvm.IRBuilder(function.append_basic_block("entry"))
         buckets, *key = function.args
@@ -216,7 +220,7 @@ def find_at_function(module: llvm.Module) -> llvm.Function:
     The function returns the position of the key's bucket, or -1 - p, where p is the position of the empty
     bucket for the key.
     """
-    function, is_new = _function(module, "find_at", I64, [*_INDEX, POINTER, I64])
+    function, is_new = _get_function(module, "find_at", I64, [*_INDEX_TYPES, POINTER, I64])
     if is_new:
         b = llvm.IRBuilder(function.append_basic_block("entry"))
         probe = emit_probe(b, Index(*function.args[:4]), KeyAt(*function.args[4:]))
@@ -228,17 +232,17 @@ def find_at_function(module: llvm.Module) -> llvm.Function:
 
 
 def hash_at_function(module: llvm.Module) -> llvm.Function:
-    function, is_new = _function(module, "hash_at", I64, [POINTER, I64])
+    function, is_new = _get_function(module, "hash_at", I64, [POINTER, I64])
     if is_new:
         b = llvm.IRBuilder(function.append_basic_block("entry"))
         b.ret(KeyAt(*function.args).hash(b))
     return function
 
 
-_INDEX = [POINTER, I64, POINTER, I64]
+_INDEX_TYPES = [POINTER, I64, POINTER, I64]
 
 
-def _function(
+def _get_function(
     module: llvm.Module, name: str, result: llvm.Type, arguments: Sequence[llvm.Type]
 ) -> tuple[llvm.Function, bool]:
     """Return the module's internal function of this name, and whether it was created by this call."""

@@ -25,7 +25,8 @@ action is a reference instead: 0 for none, the slot of a member + 1, or `GROUP` 
     groups    range of the pool of references to members: first << 32 | count
     meter     configured | for peak and committed rate: tokens/us (double) | burst | tokens | total accrued
 
-What every packet may need comes first, in few cache lines and pages: headers, default records, small arrays.
+The words that every packet may need come first, in few cache lines and pages: headers, default records, small
+arrays.
 Cells that one action accesses with the same index lie next to each other (`memory.colocation`).
 """
 
@@ -313,29 +314,29 @@ class _ColocatedArrays:
     def __init__(self, program: ir.Program, arrays: tuple[ArrayRef, ...]) -> None:
         self._arrays = sorted(arrays, key=lambda array: -_cell_bytes(program, array))
         self._offsets = list(accumulate((_cell_bytes(program, a) for a in self._arrays), initial=0))
-        largest = min(_cell_bytes(program, self._arrays[0]), WORD_BYTES)
-        self._step = -(-self._offsets[-1] // largest) * largest
+        alignment = min(_cell_bytes(program, self._arrays[0]), WORD_BYTES)
+        self._step = -(-self._offsets[-1] // alignment) * alignment
         self._words = -(-self._step * declaration(program, arrays[0]).size // WORD_BYTES)
         self.is_small = self._words <= SMALL_WORDS
 
     def allocate(self, allocator: _Allocator) -> Iterator[tuple[ArrayRef, CellArray]]:
-        first = (allocator.take if self.is_small else allocator.take_lines)(self._words) * WORD_BYTES
+        first_byte = (allocator.take if self.is_small else allocator.take_lines)(self._words) * WORD_BYTES
         for array, offset in zip(self._arrays, self._offsets, strict=False):
-            yield array, CellArray(first + offset, self._step)
+            yield array, CellArray(first_byte + offset, self._step)
 
 
 def _array_groups(program: ir.Program) -> list[tuple[ArrayRef, ...]]:
     groups = colocated_arrays(program)
-    grouped = {array for group in groups for array in group}
+    grouped_arrays = {array for group in groups for array in group}
     counters = (ArrayRef(True, number) for number in range(len(program.counters)))
     registers = (ArrayRef(False, number) for number in range(len(program.registers)))
-    return [*groups, *((array,) for array in (*counters, *registers) if array not in grouped)]
+    return [*groups, *((array,) for array in (*counters, *registers) if array not in grouped_arrays)]
 
 
 def _cell_bytes(program: ir.Program, array: ArrayRef) -> int:
-    declared = declaration(program, array)
-    if isinstance(declared, ir.Register):
-        return Layout.register_bytes(declared.width)
+    array_declaration = declaration(program, array)
+    if isinstance(array_declaration, ir.Register):
+        return Layout.register_bytes(array_declaration.width)
     return COUNTER_WORDS * WORD_BYTES
 
 
@@ -347,12 +348,20 @@ def make_layout(program: ir.Program) -> Layout:
         for index, action in enumerate(program.actions)
     }
     groups = [_ColocatedArrays(program, group) for group in _array_groups(program)]
-    cells = {array: each for group in groups if group.is_small for array, each in group.allocate(allocator)}
+    cells = {
+        array: cell_array
+        for group in groups
+        if group.is_small
+        for array, cell_array in group.allocate(allocator)
+    }
     headers: dict[str, int] = {}
     for name, table in program.tables.items():
         headers[name] = allocator.take(TableLayout(table, parameter_words, 0, 0).head_words)
     cells |= {
-        array: each for group in groups if not group.is_small for array, each in group.allocate(allocator)
+        array: cell_array
+        for group in groups
+        if not group.is_small
+        for array, cell_array in group.allocate(allocator)
     }
     meters = tuple(allocator.take(METER_WORDS * meter.size) for meter in program.meters)
     value_words = tuple(words_of(value_set.bits) for value_set in program.value_sets)
@@ -364,8 +373,10 @@ def make_layout(program: ir.Program) -> Layout:
         allocator.end = tables[name].end
     profiles: list[ProfileLayout] = []
     for number, profile in enumerate(program.profiles):
-        users = [table for table in program.tables.values() if table.profile == number]
-        profiles.append(ProfileLayout(profile, max_data_words(parameter_words, *users), allocator.end))
+        profile_tables = [table for table in program.tables.values() if table.profile == number]
+        profiles.append(
+            ProfileLayout(profile, max_data_words(parameter_words, *profile_tables), allocator.end)
+        )
         allocator.end = profiles[-1].end
     replication = ReplicationLayout(allocator.end)
     counters = tuple(cells[ArrayRef(True, number)] for number in range(len(program.counters)))

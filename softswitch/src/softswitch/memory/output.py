@@ -46,8 +46,8 @@ def read_records(memory: memoryview, count: int) -> Iterator[tuple[int, bytes]]:
 
 
 def read_values(data: bytes) -> Iterator[int]:
-    at = 0
-    while at < len(data):
-        count = int.from_bytes(data[at : at + 8], "little", signed=True)
-        first, at = at + 8, at + 8 + 8 * abs(count)
-        yield int.from_bytes(data[first:at], "little", signed=count < 0)
+    offset = 0
+    while offset < len(data):
+        count = int.from_bytes(data[offset : offset + 8], "little", signed=True)
+        start, offset = offset + 8, offset + 8 + 8 * abs(count)
+        yield int.from_bytes(data[start:offset], "little", signed=count < 0)

@@ -44,14 +44,14 @@ class Arbiter(Generic[C]):
     def __init__(self, device_id: int) -> None:
         self._device_id = device_id
         self._roles: dict[str, _Role[C]] = {"": _Role()}
-        self._role_of: dict[C, str] = {}
+        self._role_names: dict[C, str] = {}
 
     def update(self, controller: C, message: p4r.MasterArbitrationUpdate) -> Notices[C]:
         """Process a controller's bid; return the notices to send. A Refusal ends its stream."""
         name = message.role.name
         if message.role.HasField("config"):
             raise invalid(f"role {name!r}: role configurations are not supported, leave role.config unset")
-        current_role = self._role_of.get(controller)
+        current_role = self._role_names.get(controller)
         if message.device_id != self._device_id:
             code = StatusCode.NOT_FOUND if current_role is None else StatusCode.FAILED_PRECONDITION
             raise Refusal(code, f"device {message.device_id} is not here, this is device {self._device_id}")
@@ -64,12 +64,12 @@ class Arbiter(Generic[C]):
         self._check_bid(role, controller, election_id)
         old_primary = role.primary
         role.controllers[controller] = election_id
-        self._role_of[controller] = name
+        self._role_names[controller] = name
         has_changed = role.primary is not old_primary or role.primary is controller
         return self._notices(name, list(role.controllers) if has_changed else [controller])
 
     def leave(self, controller: C) -> Notices[C]:
-        name = self._role_of.pop(controller, None)
+        name = self._role_names.pop(controller, None)
         if name is None:
             return []
         role = self._roles[name]
@@ -83,12 +83,12 @@ class Arbiter(Generic[C]):
             raise Refusal(StatusCode.NOT_FOUND, f"role {role_name!r} has no controller")
         primary_id = role.primary_id
         if election_id is None or election_id != primary_id:
-            given = "no election ID" if election_id is None else f"election ID {election_id}"
+            given_text = "no election ID" if election_id is None else f"election ID {election_id}"
             primary_text = "there is no primary" if primary_id is None else f"the primary has {primary_id}"
-            raise denied(f"not primary: {given} is given, {primary_text}")
+            raise denied(f"not primary: {given_text} is given, {primary_text}")
 
     def is_primary(self, controller: C) -> bool:
-        name = self._role_of.get(controller)
+        name = self._role_names.get(controller)
         return name is not None and self._roles[name].primary is controller
 
     @property
@@ -96,10 +96,12 @@ class Arbiter(Generic[C]):
         return [role.primary for role in self._roles.values() if role.primary is not None]
 
     def _check_bid(self, role: _Role[C], controller: C, election_id: int | None) -> None:
-        others = [i for other, i in role.controllers.items() if other is not controller]
-        if election_id is not None and election_id in others:
+        other_ids = [
+            i for other_controller, i in role.controllers.items() if other_controller is not controller
+        ]
+        if election_id is not None and election_id in other_ids:
             raise invalid(f"election ID {election_id} is used by another controller")
-        if len(others) >= MAX_CONTROLLERS:
+        if len(other_ids) >= MAX_CONTROLLERS:
             raise Refusal(StatusCode.RESOURCE_EXHAUSTED, f"there are {MAX_CONTROLLERS} controllers already")
 
     def _notices(self, name: str, controllers: list[C]) -> Notices[C]:

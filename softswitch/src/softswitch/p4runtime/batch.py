@@ -39,28 +39,30 @@ class Batch:
         self._may_roll_back = may_roll_back
         self._snapshot_ids: set[int] = set()
         self._steps: list[EntryWrite | Step] = []
-        self._after_apply: list[Callable[[], None]] = []
-        self._undo: list[Callable[[], None]] = []
-        self._entries: dict[EntryKey, StoredEntry | None] = {}
-        self._growth: dict[str, int] = {}
+        self._callbacks: list[Callable[[], None]] = []
+        self._undo_steps: list[Callable[[], None]] = []
+        self._changed_entries: dict[EntryKey, StoredEntry | None] = {}
+        self._entry_count_changes: dict[str, int] = {}
 
     # -- table entries
 
     def find(self, key: EntryKey) -> StoredEntry | None:
-        if key in self._entries:
-            return self._entries[key]
+        if key in self._changed_entries:
+            return self._changed_entries[key]
         return self._pipeline.find_entries([key])[0]
 
     def entry_count(self, table: str) -> int:
-        return self._pipeline.entry_count(table) + self._growth.get(table, 0)
+        return self._pipeline.entry_count(table) + self._entry_count_changes.get(table, 0)
 
     def write_entry(self, write: EntryWrite) -> None:
         key = EntryKey(write.table, write.key, write.priority)
         self._steps.append(write)
-        self._entries[key] = write.action and StoredEntry(write.key, write.action, write.priority)
+        self._changed_entries[key] = write.action and StoredEntry(write.key, write.action, write.priority)
         if write.change is not Change.MODIFY:
-            growth = 1 if write.change is Change.INSERT else -1
-            self._growth[write.table] = self._growth.get(write.table, 0) + growth
+            count_change = 1 if write.change is Change.INSERT else -1
+            self._entry_count_changes[write.table] = (
+                self._entry_count_changes.get(write.table, 0) + count_change
+            )
 
     # -- other updates
 
@@ -68,21 +70,21 @@ class Batch:
         self._steps.append(step)
 
     def call_after_apply(self, action: Callable[[], None]) -> None:
-        self._after_apply.append(action)
+        self._callbacks.append(action)
 
     def put(self, store: dict[K, V], key: K, value: V | None) -> None:
         if self._may_roll_back:
-            old = store.get(key)
-            self._undo.append(lambda: _put(store, key, old))
-        _put(store, key, value)
+            old_value = store.get(key)
+            self._undo_steps.append(lambda: _set_or_delete(store, key, old_value))
+        _set_or_delete(store, key, value)
 
     def snapshot(self, state: Restorable) -> None:
         if self._may_roll_back and id(state) not in self._snapshot_ids:
             self._snapshot_ids.add(id(state))
-            self._undo.append(state.snapshot())
+            self._undo_steps.append(state.snapshot())
 
     def roll_back(self) -> None:
-        for undo in reversed(self._undo):
+        for undo in reversed(self._undo_steps):
             undo()
 
     @property
@@ -97,14 +99,14 @@ class Batch:
             if isinstance(step, EntryWrite):
                 entries.append(step)
             else:
-                self._write(entries)
+                self._write_entries(entries)
                 entries = []
                 step(self._pipeline)
-        self._write(entries)
-        for action in self._after_apply:
+        self._write_entries(entries)
+        for action in self._callbacks:
             action()
 
-    def _write(self, entries: list[EntryWrite]) -> None:
+    def _write_entries(self, entries: list[EntryWrite]) -> None:
         if not entries:
             return
         failures = self._pipeline.write_entries(entries)
@@ -114,7 +116,7 @@ class Batch:
                 raise failure
 
 
-def _put(store: dict[K, V], key: K, value: V | None) -> None:
+def _set_or_delete(store: dict[K, V], key: K, value: V | None) -> None:
     if value is None:
         store.pop(key, None)
     else:

@@ -17,11 +17,11 @@ def check(p4info: P4Info, program: Program) -> None:
     for table in p4info.tables.values():
         _check_table(table, program)
     p4info_tables = {table.name for table in p4info.tables.values()}
-    for name, part in program.tables.items():
+    for name, program_table in program.tables.items():
         # P4Info omits tables that p4c generates: those have no key, or they have constant entries.
-        if part.key and not part.const_entries and name not in p4info_tables:
+        if program_table.key and not program_table.const_entries and name not in p4info_tables:
             raise invalid(f"P4Info lacks table {name}, which the program has")
-    digests = {d.name: tuple(_width(program, value) for value in d.values) for d in program.digests}
+    digests = {d.name: tuple(_value_width(program, value) for value in d.values) for d in program.digests}
     shapes: dict[str, tuple[Mapping[str, object], Mapping[str, object]]] = {
         "counter": (
             {c.name: c.size for c in p4info.counters.values()},
@@ -60,7 +60,7 @@ def check(p4info: P4Info, program: Program) -> None:
 def _check_table(table: TableInfo, program: Program) -> None:
     program_table = program.tables.get(table.name)
     if program_table is None and not table.key.fields:
-        return  # p4c has inlined it
+        return  # p4c has inlined the table
     if program_table is None or [(f.width, _bmv2_kind(f.kind)) for f in table.key.fields] != [
         (part.width, _bmv2_kind(part.kind)) for part in program_table.key
     ]:
@@ -72,8 +72,8 @@ def _check_table(table: TableInfo, program: Program) -> None:
     profile = None if program_table.profile is None else program.profiles[program_table.profile].name
     if profile != (table.profile and table.profile.name):
         raise _mismatch("the action profile of table", table.name)
-    allowed = (table.entry_actions, table.default_actions, table.group_actions)
-    p4info_actions = {a.name: a.params.widths for actions in allowed for a in actions.values()}
+    allowed_actions = (table.entry_actions, table.default_actions, table.group_actions)
+    p4info_actions = {a.name: a.params.widths for actions in allowed_actions for a in actions.values()}
     if p4info_actions != {
         program.actions[i].name: program.actions[i].parameters for i in program_table.actions
     }:
@@ -93,5 +93,5 @@ def _with_program_widths(p4info_widths: tuple[int, ...], program_widths: tuple[i
     return tuple(described_width or actual_width for described_width, actual_width in pairs)
 
 
-def _width(program: Program, value: ir.FieldRef | ir.SizedConstant) -> int:
+def _value_width(program: Program, value: ir.FieldRef | ir.SizedConstant) -> int:
     return value.width if isinstance(value, ir.SizedConstant) else program.width(value)

@@ -70,9 +70,9 @@ class ControlledPipeline(Generic[PL]):
         clock: Clock,
         down: Collection[int] = (),
     ) -> None:
-        loaded = config if isinstance(config, LoadedConfig) else LoadedConfig(config)
-        program, p4info = loaded.program, loaded.p4info
-        self.config = loaded.message
+        loaded_config = config if isinstance(config, LoadedConfig) else LoadedConfig(config)
+        program, p4info = loaded_config.program, loaded_config.p4info
+        self.config = loaded_config.message
         self._clock = clock
         self._journal: Journal | None = None
         try:
@@ -88,13 +88,13 @@ class ControlledPipeline(Generic[PL]):
         self.stores = Stores(p4info, program, self.profiles)
         self.handles = Handles(self.pipeline.read_entries)
         self.tables = TableEntries(self.stores, p4info.actions, self.pipeline, self.timers, clock)
-        self._plain: PlainWriter | None = None
+        self._plain_writer: PlainWriter | None = None
         if isinstance(self.pipeline, TakesOperations):
-            self._plain = PlainWriter(self.stores, program.tables.values(), self.pipeline)
+            self._plain_writer = PlainWriter(self.stores, program.tables.values(), self.pipeline)
         self.meters = MeterEntries(p4info.meters, self.pipeline)
         self.replication = PacketReplication(p4info.port_translation)
         self.value_sets = ValueSetEntries(p4info.value_sets)
-        self._kinds: dict[str, EntityKind] = {
+        self._handlers: dict[str, EntityKind] = {
             "action_profile_member": Members(self.profiles, p4info.actions),
             "action_profile_group": Groups(self.profiles),
             "table_entry": self.tables,
@@ -116,11 +116,11 @@ class ControlledPipeline(Generic[PL]):
         """Replace the config and its cookie if program and P4Info are the same; return whether they are."""
         check_complete(config)
         has_same_program = config.p4_device_config == self.config.p4_device_config
-        if is_same := has_same_program and config.p4info == self.config.p4info:
+        if is_same_config := has_same_program and config.p4info == self.config.p4info:
             if self._journal is not None:
                 self._journal.set_config(config)
             self.config = config
-        return is_same
+        return is_same_config
 
     def port_changed(self, port: int) -> None:
         self.profiles.port_changed(self.pipeline, port)
@@ -147,9 +147,9 @@ class ControlledPipeline(Generic[PL]):
         """Execute a request given as bytes; a fast path applies plain updates if none of them fails."""
         if self._journal is not None:
             self._journal.add(self._clock(), request.data)
-        if self._plain is not None and request.scanned is not None:
-            operations = self._plain.operations(request.scanned, self.handles.tracked_tables)
-            if operations is not None and self._plain.apply_all_or_none(operations):
+        if self._plain_writer is not None and request.scanned is not None:
+            operations = self._plain_writer.operations(request.scanned, self.handles.tracked_tables)
+            if operations is not None and self._plain_writer.apply_all_or_none(operations):
                 return [None] * len(request.scanned.updates)
         return self._write(request.whole)
 
@@ -157,7 +157,7 @@ class ControlledPipeline(Generic[PL]):
         if request.atomicity == p4r.WriteRequest.CONTINUE_ON_ERROR:
             return self._write_each(request)
         batch = Batch(self.pipeline, on_written=self.handles.track)
-        results = [self._accept(update, batch) for update in request.updates]
+        results = [self._add_update(update, batch) for update in request.updates]
         if any(results):
             batch.roll_back()
             aborted = Refusal(StatusCode.ABORTED, "not done, because another update of the batch failed")
@@ -184,22 +184,24 @@ class ControlledPipeline(Generic[PL]):
             self._write_plain(plain_writes, results)
             plain_writes = []
             batch = self.batch()
-            results[index] = self._accept(update, batch)
+            results[index] = self._add_update(update, batch)
             batch.apply()
         self._write_plain(plain_writes, results)
         return results
 
-    def _write_plain(self, plain: list[tuple[int, EntryWrite]], results: list[Refusal | None]) -> None:
-        if plain:
-            writes = [write for _, write in plain]
+    def _write_plain(
+        self, indexed_writes: list[tuple[int, EntryWrite]], results: list[Refusal | None]
+    ) -> None:
+        if indexed_writes:
+            writes = [write for _, write in indexed_writes]
             failures = self.pipeline.write_entries(writes)
             self.handles.track(writes, failures)
-            for (index, write), failure in zip(plain, failures, strict=True):
+            for (index, write), failure in zip(indexed_writes, failures, strict=True):
                 results[index] = self.tables.plain_result(write, failure)
 
-    def _accept(self, update: p4r.Update, batch: Batch) -> Refusal | None:
+    def _add_update(self, update: p4r.Update, batch: Batch) -> Refusal | None:
         try:
-            kind, handler = self._handler(update.entity)
+            kind, handler = self._find_handler(update.entity)
             if update.type not in (INSERT, MODIFY, DELETE):
                 raise invalid(f"update type {update.type} is none of INSERT, MODIFY and DELETE")
             handler.write(update.type, getattr(update.entity, kind), batch)
@@ -212,21 +214,21 @@ class ControlledPipeline(Generic[PL]):
     def read(self, request: p4r.ReadRequest) -> tuple[Iterator[p4r.ReadResponse], list[Refusal | None]]:
         """Return the entities that queries select, in messages of limited size, and one result per query."""
         results: list[Refusal | None] = []
-        answers: list[Iterator[p4r.Entity]] = []
+        entity_iterators: list[Iterator[p4r.Entity]] = []
         for entity in request.entities:
             try:
-                kind, handler = self._handler(entity)
-                answers.append(handler.read(getattr(entity, kind)))
+                kind, handler = self._find_handler(entity)
+                entity_iterators.append(handler.read(getattr(entity, kind)))
                 results.append(None)
             except Refusal as refusal:
                 results.append(refusal)
-        return _responses(chain.from_iterable(answers)), results
+        return _responses(chain.from_iterable(entity_iterators)), results
 
-    def _handler(self, entity: p4r.Entity) -> tuple[str, EntityKind]:
+    def _find_handler(self, entity: p4r.Entity) -> tuple[str, EntityKind]:
         kind = entity.WhichOneof("entity")
         if kind is None:
             raise invalid("the entity is not set")
-        handler = self._kinds.get(kind)
+        handler = self._handlers.get(kind)
         if handler is None:
             raise unimplemented(f"{kind} is not supported by softswitch")
         return kind, handler

@@ -1,4 +1,4 @@
-"""The program in a pipeline config: BMv2 JSON, plain or in the message that BMv2's clients wrap it in.
+"""The program in a pipeline config: BMv2 JSON, plain or wrapped in a message of BMv2's clients.
 
 The message, `p4.tmp.P4DeviceConfig` of PI's p4config.proto, is deprecated, but P4's tutorials send it.
 """
@@ -32,16 +32,16 @@ def program_in(device_config: bytes) -> bytes:
     return data
 
 
-def _message() -> Any:  # a generated message class
+def _make_message_class() -> Any:  # a generated message class
     """Return the message class; its fields `reassign` and `extras` are ignored."""
     file = FileDescriptorProto(name="p4/tmp/p4config.proto", package="p4.tmp", syntax="proto3")
-    kind = file.message_type.add(name="P4DeviceConfig")
+    message_type = file.message_type.add(name="P4DeviceConfig")
     optional = FieldDescriptorProto.LABEL_OPTIONAL
-    kind.field.add(name="reassign", number=1, type=FieldDescriptorProto.TYPE_BOOL, label=optional)
-    kind.field.add(name="device_data", number=3, type=FieldDescriptorProto.TYPE_BYTES, label=optional)
+    message_type.field.add(name="reassign", number=1, type=FieldDescriptorProto.TYPE_BOOL, label=optional)
+    message_type.field.add(name="device_data", number=3, type=FieldDescriptorProto.TYPE_BYTES, label=optional)
     pool = DescriptorPool()
     pool.AddSerializedFile(file.SerializeToString())
     return GetMessageClass(pool.FindMessageTypeByName(_NAME))
 
 
-_P4DeviceConfig = _message()
+_P4DeviceConfig = _make_message_class()

@@ -13,7 +13,7 @@ from softswitch.p4runtime.status import invalid, unimplemented
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A single value; `kind` is its field in `P4Data`. The width in bits is 0 if only the program has it."""
+    """A single value; `kind` is its field in `P4Data`. The width in bits is 0 if P4Info lacks it."""
 
     kind: str
     width: int
@@ -44,9 +44,11 @@ def shape_of(
             return Leaf("enum_value", enum.underlying_type.bitwidth)
         case "struct":
             members = [member.type_spec for member in types.structs[spec.struct.name].members]
-            return Struct("struct", tuple(shape_of(each, types, translations, location) for each in members))
+            return Struct(
+                "struct", tuple(shape_of(member, types, translations, location) for member in members)
+            )
         case "tuple":
-            shapes = [shape_of(each, types, translations, location) for each in spec.tuple.members]
+            shapes = [shape_of(member, types, translations, location) for member in spec.tuple.members]
             return Struct("tuple", tuple(shapes))
         case "new_type":
             new_type = types.new_types[spec.new_type.name]
@@ -65,14 +67,14 @@ def widths(shape: Shape) -> tuple[int, ...]:
 
 def to_data(shape: Shape, values: Sequence[int]) -> p4d.P4Data:
     data = p4d.P4Data()
-    _fill(shape, iter(values), data)
+    _fill_data(shape, iter(values), data)
     return data
 
 
 def value_of(shape: Leaf, data: p4d.P4Data, location: str) -> int:
-    given = data.WhichOneof("data")
-    if given != shape.kind:
-        raise invalid(f"{location}: expected data of kind {shape.kind}, got {given or 'none'}")
+    found_kind = data.WhichOneof("data")
+    if found_kind != shape.kind:
+        raise invalid(f"{location}: expected data of kind {shape.kind}, got {found_kind or 'none'}")
     if shape.kind == "bool":
         return int(data.bool)
     value: bytes = getattr(data, shape.kind)
@@ -81,12 +83,12 @@ def value_of(shape: Leaf, data: p4d.P4Data, location: str) -> int:
     return decode(value, shape.width, location)
 
 
-def _fill(shape: Shape, values: Iterator[int], data: p4d.P4Data) -> None:
+def _fill_data(shape: Shape, values: Iterator[int], data: p4d.P4Data) -> None:
     if isinstance(shape, Struct):
         container = getattr(data, shape.kind)
         container.SetInParent()
         for member in shape.members:
-            _fill(member, values, container.members.add())
+            _fill_data(member, values, container.members.add())
     elif shape.kind == "bool":
         data.bool = bool(next(values))
     else:

@@ -37,43 +37,43 @@ class FieldGroup:
         self._ids_and_widths = [(field.id, field.width) for field in fields]
         self.is_translated = any(field.translation is not None for field in fields)
 
-    def decode(self, given: Sequence[tuple[int, bytes]]) -> tuple[int, ...]:
+    def decode(self, pairs: Sequence[tuple[int, bytes]]) -> tuple[int, ...]:
         """Decode (field ID, value) pairs to integers in declaration order; raises Refusal."""
-        if len(given) != len(self._ids_and_widths):
-            raise self.mismatch_error([identity for identity, _ in given])
+        if len(pairs) != len(self._ids_and_widths):
+            raise self.mismatch_error([field_id for field_id, _ in pairs])
         if self.is_translated:
-            return self._decode_in_any_order(given)
+            return self._decode_in_any_order(pairs)
         numbers = []
-        for (identity, value), (expected_id, width) in zip(given, self._ids_and_widths, strict=True):
+        for (field_id, value), (expected_id, width) in zip(pairs, self._ids_and_widths, strict=True):
             number = int.from_bytes(value, "big")
-            if identity != expected_id or number >> width or not value:
-                return self._decode_in_any_order(given)
+            if field_id != expected_id or number >> width or not value:
+                return self._decode_in_any_order(pairs)
             numbers.append(number)
         return tuple(numbers)
 
-    def _decode_in_any_order(self, given: Sequence[tuple[int, bytes]]) -> tuple[int, ...]:
-        by_id = dict(given)
-        if by_id.keys() != {field.id for field in self.fields}:
-            raise self.mismatch_error([identity for identity, _ in given])
-        return tuple(f.decode(by_id[f.id], f"{self.location} {f.name}") for f in self.fields)
+    def _decode_in_any_order(self, pairs: Sequence[tuple[int, bytes]]) -> tuple[int, ...]:
+        values_by_id = dict(pairs)
+        if values_by_id.keys() != {field.id for field in self.fields}:
+            raise self.mismatch_error([field_id for field_id, _ in pairs])
+        return tuple(f.decode(values_by_id[f.id], f"{self.location} {f.name}") for f in self.fields)
 
     def encode(self, numbers: Sequence[int]) -> list[tuple[int, bytes]]:
         return [(field.id, field.encode(value)) for field, value in zip(self.fields, numbers, strict=True)]
 
-    def mismatch_error(self, given: Sequence[int]) -> Refusal:
+    def mismatch_error(self, found_ids: Sequence[int]) -> Refusal:
         names = {field.id: field.name for field in self.fields}
-        seen = set()
-        for identity in given:
-            if identity not in names:
-                return invalid(f"{self.location} with ID {identity} does not exist; {self._expected}")
-            if identity in seen:
-                return invalid(f"{self.location} {names[identity]} is given twice")
-            seen.add(identity)
-        return self.missing_error(next(name for i, name in names.items() if i not in seen))
+        seen_ids = set()
+        for field_id in found_ids:
+            if field_id not in names:
+                return invalid(f"{self.location} with ID {field_id} does not exist; {self._expected_text}")
+            if field_id in seen_ids:
+                return invalid(f"{self.location} {names[field_id]} is given twice")
+            seen_ids.add(field_id)
+        return self.missing_error(next(name for i, name in names.items() if i not in seen_ids))
 
     def missing_error(self, name: str) -> Refusal:
-        return invalid(f"{self.location} {name} is missing; {self._expected}")
+        return invalid(f"{self.location} {name} is missing; {self._expected_text}")
 
     @property
-    def _expected(self) -> str:
+    def _expected_text(self) -> str:
         return f"expected {', '.join(f'{f.name} (ID {f.id})' for f in self.fields) or 'none'}"

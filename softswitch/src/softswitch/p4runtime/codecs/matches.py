@@ -47,69 +47,72 @@ class MatchKey:
         self.is_translated = self._values.is_translated
         self._is_exact = all(field.kind is MatchKind.EXACT for field in fields)
 
-    def decode(self, given: Sequence[p4r.FieldMatch]) -> tuple[Match, ...]:
+    def decode(self, messages: Sequence[p4r.FieldMatch]) -> tuple[Match, ...]:
         if not self._is_exact:
-            return self._decode_any_kind(given)
+            return self._decode_any_kind(messages)
         try:
-            return self._values.decode([(match.field_id, match.exact.value) for match in given])
+            return self._values.decode([(match.field_id, match.exact.value) for match in messages])
         except Refusal:
             # This raises, with an error that also covers another kind of match.
-            return self._decode_any_kind(given)
+            return self._decode_any_kind(messages)
 
-    def decode_exact(self, given: Sequence[p4r.FieldMatch]) -> tuple[int, ...]:
+    def decode_exact(self, messages: Sequence[p4r.FieldMatch]) -> tuple[int, ...]:
         assert self._is_exact
-        return cast(tuple[int, ...], self.decode(given))
+        return cast(tuple[int, ...], self.decode(messages))
 
     def encode(self, matches: Sequence[Match], entry: p4r.TableEntry | p4r.ValueSetMember) -> None:
         for field, match in zip(self.fields, matches, strict=True):
             if match != field.wildcard:
-                _encode(field, match, entry.match.add(field_id=field.id))
+                _encode_match(field, match, entry.match.add(field_id=field.id))
 
     def show(self, matches: Sequence[Match]) -> str:
         """Return the text of matches for an error: `job=0x1, prefix=0xa000000/8`."""
-        return ", ".join(f"{f.name}={_show(f, m)}" for f, m in zip(self.fields, matches, strict=True))
+        return ", ".join(f"{f.name}={_show_match(f, m)}" for f, m in zip(self.fields, matches, strict=True))
 
-    def _decode_any_kind(self, given: Sequence[p4r.FieldMatch]) -> tuple[Match, ...]:
-        by_id = {match.field_id: match for match in given}
-        if len(by_id) < len(given) or by_id.keys() - {field.id for field in self.fields}:
-            raise self._values.mismatch_error([match.field_id for match in given])
-        return tuple(self._match(field, by_id.get(field.id)) for field in self.fields)
+    def _decode_any_kind(self, messages: Sequence[p4r.FieldMatch]) -> tuple[Match, ...]:
+        messages_by_id = {match.field_id: match for match in messages}
+        if len(messages_by_id) < len(messages) or messages_by_id.keys() - {field.id for field in self.fields}:
+            raise self._values.mismatch_error([match.field_id for match in messages])
+        return tuple(self._decode_match(field, messages_by_id.get(field.id)) for field in self.fields)
 
-    def _match(self, field: MatchField, given: p4r.FieldMatch | None) -> Match:
+    def _decode_match(self, field: MatchField, message: p4r.FieldMatch | None) -> Match:
         location = f"{self._values.location} {field.name}"
-        if given is None:
+        if message is None:
             if field.wildcard is None:
                 raise self._values.missing_error(field.name)
             return field.wildcard
-        kind = given.WhichOneof("field_match_type")
+        kind = message.WhichOneof("field_match_type")
         if kind != field.kind.value:
             raise invalid(f"{location}: expected a match of kind {field.kind.value}, got {kind or 'none'}")
         match field.kind:
             case MatchKind.EXACT:
-                return field.value.decode(given.exact.value, location)
+                return field.value.decode(message.exact.value, location)
             case MatchKind.OPTIONAL:
-                return Masked(field.value.decode(given.optional.value, location), field.full)
+                return Masked(field.value.decode(message.optional.value, location), field.full)
             case _ if field.translation is not None:
-                return _decode_translated(field, field.translation, given, location)
+                return _decode_translated(field, field.translation, message, location)
             case MatchKind.LPM:
-                return _decode_lpm(field, given.lpm, location)
+                return _decode_lpm(field, message.lpm, location)
             case MatchKind.TERNARY:
-                return _decode_ternary(field, given.ternary, location)
+                return _decode_ternary(field, message.ternary, location)
             case MatchKind.RANGE:
-                return _decode_range(field, given.range, location)
+                return _decode_range(field, message.range, location)
 
 
 def _decode_translated(
-    field: MatchField, translation: Translation, given: p4r.FieldMatch, location: str
+    field: MatchField, translation: Translation, message: p4r.FieldMatch, location: str
 ) -> Masked | Between:
     """Decode a match of one value; numbers need not have the prefixes of their values (§18.3)."""
     match field.kind:
         case MatchKind.LPM:
-            value, is_exact = given.lpm.value, given.lpm.prefix_len in (translation.sdn_width, field.width)
+            value, is_exact = (
+                message.lpm.value,
+                message.lpm.prefix_len in (translation.sdn_width, field.width),
+            )
         case MatchKind.TERNARY:
-            value, is_exact = given.ternary.value, translation.is_full_mask(given.ternary.mask)
+            value, is_exact = message.ternary.value, translation.is_full_mask(message.ternary.mask)
         case _:
-            value, is_exact = given.range.low, given.range.low == given.range.high
+            value, is_exact = message.range.low, message.range.low == message.range.high
     if not is_exact:
         raise invalid(
             f"{location}: expected a match of one whole value of type {translation.name}, or of any value"
@@ -118,8 +121,8 @@ def _decode_translated(
     return Between(number, number) if field.kind is MatchKind.RANGE else Masked(number, field.full)
 
 
-def _decode_lpm(field: MatchField, given: p4r.FieldMatch.LPM, location: str) -> Masked:
-    value, length = decode(given.value, field.width, location), given.prefix_len
+def _decode_lpm(field: MatchField, message: p4r.FieldMatch.LPM, location: str) -> Masked:
+    value, length = decode(message.value, field.width, location), message.prefix_len
     if length == 0:
         raise invalid(f"{location}: the prefix length is 0; to match any value, leave the field out")
     if not 0 < length <= field.width:
@@ -136,8 +139,8 @@ def _decode_lpm(field: MatchField, given: p4r.FieldMatch.LPM, location: str) -> 
     return Masked(value, mask)
 
 
-def _decode_ternary(field: MatchField, given: p4r.FieldMatch.Ternary, location: str) -> Masked:
-    value, mask = decode(given.value, field.width, location), decode(given.mask, field.width, location)
+def _decode_ternary(field: MatchField, message: p4r.FieldMatch.Ternary, location: str) -> Masked:
+    value, mask = decode(message.value, field.width, location), decode(message.mask, field.width, location)
     if mask == 0:
         raise invalid(f"{location}: the mask is 0; to match any value, leave the field out")
     if value & ~mask:
@@ -146,8 +149,8 @@ def _decode_ternary(field: MatchField, given: p4r.FieldMatch.Ternary, location: 
     return Masked(value, mask)
 
 
-def _decode_range(field: MatchField, given: p4r.FieldMatch.Range, location: str) -> Between:
-    low, high = decode(given.low, field.width, location), decode(given.high, field.width, location)
+def _decode_range(field: MatchField, message: p4r.FieldMatch.Range, location: str) -> Between:
+    low, high = decode(message.low, field.width, location), decode(message.high, field.width, location)
     if low > high:
         raise invalid(f"{location}: low {low:#x} is above high {high:#x}")
     if (low, high) == (0, field.full):
@@ -155,7 +158,7 @@ def _decode_range(field: MatchField, given: p4r.FieldMatch.Range, location: str)
     return Between(low, high)
 
 
-def _encode(field: MatchField, match: Match, message: p4r.FieldMatch) -> None:
+def _encode_match(field: MatchField, match: Match, message: p4r.FieldMatch) -> None:
     to_bytes, translation = field.value.encode, field.translation
     match match:
         case Between(low, high):
@@ -172,7 +175,7 @@ def _encode(field: MatchField, match: Match, message: p4r.FieldMatch) -> None:
             message.exact.value = to_bytes(value)
 
 
-def _show(field: MatchField, match: Match) -> str:
+def _show_match(field: MatchField, match: Match) -> str:
     if match == field.wildcard:
         return "any"
     match match:

@@ -27,44 +27,46 @@ class Translation:
 
     def __init__(self, name: str, spec: p4t.P4NewTypeSpec) -> None:
         self.name, self.width = name, 0
-        kind = spec.translated_type
-        self.sdn_width = kind.sdn_bitwidth if kind.WhichOneof("sdn_type") == "sdn_bitwidth" else None
-        self._numbers: dict[bytes | int, int] = {}
-        self._values: dict[int, bytes | int] = {}
-        self._next = 1
-        for value, number in _pairs(spec.annotations, f"P4Info: type {name}"):
-            self._add(value.encode() if isinstance(value, str) else value, number)
+        translated_type = spec.translated_type
+        self.sdn_width = (
+            translated_type.sdn_bitwidth if translated_type.WhichOneof("sdn_type") == "sdn_bitwidth" else None
+        )
+        self._numbers_by_value: dict[bytes | int, int] = {}
+        self._values_by_number: dict[int, bytes | int] = {}
+        self._next_number = 1
+        for value, number in _parse_pairs(spec.annotations, f"P4Info: type {name}"):
+            self._add_pair(value.encode() if isinstance(value, str) else value, number)
 
     def decode(self, value: bytes, location: str) -> int:
         key: bytes | int = value if self.sdn_width is None else decode(value, self.sdn_width, location)
-        number = self._numbers.get(key)
+        number = self._numbers_by_value.get(key)
         if number is None:
             number = (
-                self._number_of_integer(key, location)
+                self._number_for_integer(key, location)
                 if isinstance(key, int)
-                else self._number_of_text(key, location)
+                else self._number_for_text(key, location)
             )
-            self._add(key, number)
+            self._add_pair(key, number)
         return number
 
-    def _number_of_integer(self, value: int, location: str) -> int:
+    def _number_for_integer(self, value: int, location: str) -> int:
         width = self.width or _INDEX_WIDTH
-        if value >> width or value in self._values:
+        if value >> width or value in self._values_by_number:
             problem = f"does not fit in bit<{width}>" if value >> width else "is the number of another value"
             hint = f"{_MAPPINGS} of type {self.name} in P4Info can map it"
             raise invalid(f"{location}: {value:#x} {problem}; {hint}")
         return value
 
-    def _number_of_text(self, value: bytes, location: str) -> int:
+    def _number_for_text(self, value: bytes, location: str) -> int:
         if value.isdigit() and len(value) <= self.width:
             number = int(value)
-            if value == b"%d" % number and not number >> self.width and number not in self._values:
+            if value == b"%d" % number and not number >> self.width and number not in self._values_by_number:
                 return number
-        return self._next_free(location)
+        return self._next_free_number(location)
 
     def encode(self, number: int) -> bytes:
         """Return the controller's value, which for a number that is not mapped is the number itself."""
-        value = self._values.get(number, number if self.sdn_width is not None else b"%d" % number)
+        value = self._values_by_number.get(number, number if self.sdn_width is not None else b"%d" % number)
         return encode(value) if isinstance(value, int) else value
 
     def cell_index(self, controller_index: int, location: str) -> int:
@@ -72,9 +74,9 @@ class Translation:
 
     def controller_index(self, number: int) -> int | None:
         """Return the controller's index of a cell; None if that index is another cell's."""
-        if number not in self._values:
-            return None if number in self._numbers else number
-        value = self._values[number]
+        if number not in self._values_by_number:
+            return None if number in self._numbers_by_value else number
+        value = self._values_by_number[number]
         return value if isinstance(value, int) else None
 
     def is_full_mask(self, mask: bytes) -> bool:
@@ -86,21 +88,21 @@ class Translation:
     def full_mask(self) -> bytes:
         return b"\xff" if self.sdn_width is None else encode((1 << self.sdn_width) - 1)
 
-    def _add(self, value: bytes | int, number: int) -> None:
-        if value in self._numbers or number in self._values:
+    def _add_pair(self, value: bytes | int, number: int) -> None:
+        if value in self._numbers_by_value or number in self._values_by_number:
             raise invalid(f"P4Info: type {self.name}: {value!r} or {number} is mapped twice")
-        self._numbers[value], self._values[number] = number, value
+        self._numbers_by_value[value], self._values_by_number[number] = number, value
 
-    def _next_free(self, location: str) -> int:
-        while self._next in self._values:
-            self._next += 1
-        if self._next >> self.width:
+    def _next_free_number(self, location: str) -> int:
+        while self._next_number in self._values_by_number:
+            self._next_number += 1
+        if self._next_number >> self.width:
             text = f"{location}: all {(1 << self.width) - 1} values of type {self.name} are in use"
             raise Refusal(StatusCode.RESOURCE_EXHAUSTED, text)
-        return self._next
+        return self._next_number
 
 
-def _pairs(annotations: Iterable[str], location: str) -> Iterable[tuple[str | int, int]]:
+def _parse_pairs(annotations: Iterable[str], location: str) -> Iterable[tuple[str | int, int]]:
     for text in annotations:
         if not text.startswith(_MAPPINGS):
             continue

@@ -22,13 +22,13 @@ def decode_arguments(action: ActionInfo, call: p4r.Action) -> ActionCall:
     return ActionCall(action.name, args)
 
 
-def unknown_action(actions: Mapping[int, ActionInfo], identity: int, location: str) -> Refusal:
+def unknown_action(actions: Mapping[int, ActionInfo], action_id: int, location: str) -> Refusal:
     names = ", ".join(f"{action.name} (ID {action.id})" for action in actions.values()) or "none"
-    return invalid(f"{location} has no action with ID {identity}; it has {names}")
+    return invalid(f"{location} has no action with ID {action_id}; it has {names}")
 
 
 def encode_call(actions: Mapping[str, ActionInfo], call: ActionCall, message: p4r.Action) -> None:
     action = actions[call.name]
     message.action_id = action.id
-    for identity, value in action.params.encode(call.args):
-        message.params.add(param_id=identity, value=value)
+    for param_id, value in action.params.encode(call.args):
+        message.params.add(param_id=param_id, value=value)

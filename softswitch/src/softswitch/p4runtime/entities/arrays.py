@@ -38,17 +38,17 @@ class Arrays(Generic[A]):
         self._arrays = arrays
         self._pipeline = pipeline
 
-    def _check_write(self, update_type: int, identity: int, message: CellEntry) -> tuple[A, range]:
-        array = self._array(identity)
+    def _check_write(self, update_type: int, array_id: int, message: CellEntry) -> tuple[A, range]:
+        array = self._array(array_id)
         if update_type != MODIFY:
             raise invalid(f"{self._kind} {array.name} can only be modified")
         return array, self._indices(array, message)
 
-    def _chunks(self, identity: int, message: CellEntry) -> list[tuple[A, int, int]]:
+    def _chunks(self, array_id: int, message: CellEntry) -> list[tuple[A, int, int]]:
         """Return the cells that a query selects, as (array, start, stop) of at most CHUNK cells."""
-        if not identity and message.HasField("index"):
+        if not array_id and message.HasField("index"):
             raise invalid(f"an index is given without a {self._kind} ID")
-        arrays = [self._array(identity)] if identity else self._arrays.values()
+        arrays = [self._array(array_id)] if array_id else self._arrays.values()
         return [
             (array, start, min(start + CHUNK, indices.stop))
             for array in arrays
@@ -56,10 +56,10 @@ class Arrays(Generic[A]):
             for start in indices[::CHUNK]
         ]
 
-    def _array(self, identity: int) -> A:
-        array = self._arrays.get(identity)
+    def _array(self, array_id: int) -> A:
+        array = self._arrays.get(array_id)
         if array is None:
-            raise invalid(f"no {self._kind} has ID {identity}")
+            raise invalid(f"no {self._kind} has ID {array_id}")
         return array
 
     def _indices(self, array: A, message: CellEntry) -> range:

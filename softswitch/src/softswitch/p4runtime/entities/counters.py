@@ -16,8 +16,8 @@ class CounterEntries(Arrays[CounterInfo]):
     def __init__(self, arrays: Mapping[int, CounterInfo], pipeline: ControlPlane) -> None:
         super().__init__("counter", arrays, pipeline)
 
-    def write(self, kind: int, message: p4r.CounterEntry, batch: Batch) -> None:
-        array, indices = self._check_write(kind, message.counter_id, message)
+    def write(self, update_type: int, message: p4r.CounterEntry, batch: Batch) -> None:
+        array, indices = self._check_write(update_type, message.counter_id, message)
         value = counter_value(message.data)
 
         def step(pipeline: ControlPlane) -> None:
@@ -27,10 +27,10 @@ class CounterEntries(Arrays[CounterInfo]):
         if message.HasField("data"):
             batch.add(step)
 
-    def read(self, wanted: p4r.CounterEntry) -> Iterator[p4r.Entity]:
+    def read(self, query: p4r.CounterEntry) -> Iterator[p4r.Entity]:
         chunks = [
             (array, start, self._pipeline.read_counter(array.name, start, stop))
-            for array, start, stop in self._chunks(wanted.counter_id, wanted)
+            for array, start, stop in self._chunks(query.counter_id, query)
         ]
         return (
             _entity(array, index, value)
