@@ -23,7 +23,7 @@ class OnLoopback(AttachedPipeline):
     """Frames come in by the loopback interface, whatever port that is just now."""
 
     def __init__(self, program: Program, hook: Hook = Hook.TCX, generation: Generation | None = None) -> None:
-        kind = hook.frame.kind
+        kind = hook.frame_type.program_type
         super().__init__(program, hook=hook, reads_clock=False, generation=generation)
         self.run = bpf.TestRun(self.descriptor, kind)
         self.redirected = _REDIRECTED[kind]

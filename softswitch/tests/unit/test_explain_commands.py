@@ -86,7 +86,7 @@ def test_every_kind_of_key(tmp_path: Path) -> None:
         assert added.priority == (TOP_PRIORITY - 10 if table.has_priority else 0)
         for part, match in zip(table.key, added.key, strict=True):
             expected = KINDS[part.kind.value][1]
-            assert expected is None or match == part.masked(expected)
+            assert expected is None or match == part.mask_match(expected)
 
 
 @pytest.mark.parametrize(

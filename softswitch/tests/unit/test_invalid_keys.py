@@ -7,7 +7,7 @@ import pytest
 from softswitch import ir
 from softswitch.compiled import CompiledPipeline
 from softswitch.interpreter import InterpretedPipeline
-from softswitch.ir.stale import StaleFields
+from softswitch.ir.stale_fields import StaleFields
 from switch_harness.constructs import compiled
 
 OPTION = bytes.fromhex("0501237f")

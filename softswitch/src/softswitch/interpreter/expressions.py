@@ -43,7 +43,7 @@ def _shift_right(value: int, amount: int) -> int:
     return value >> (amount if amount >= 0 else MAX_EXPRESSION_BITS)
 
 
-BINARY: dict[ir.Op, Callable[[int, int], int]] = {
+_BINARY_OPERATIONS: dict[ir.Op, Callable[[int, int], int]] = {
     ir.Op.ADD: operator.add,
     ir.Op.SUB: operator.sub,
     ir.Op.MUL: operator.mul,
@@ -88,7 +88,7 @@ def evaluate(packet: Packet, expression: ir.Expression) -> int:
         case ir.Binary(ir.Op.BOOL_OR, left, right):
             return int(bool(evaluate(packet, left)) or bool(evaluate(packet, right)))
         case ir.Binary(op, left, right):
-            return int(BINARY[op](evaluate(packet, left), evaluate(packet, right)))
+            return int(_BINARY_OPERATIONS[op](evaluate(packet, left), evaluate(packet, right)))
         case ir.Cast(fit, operand, width):
             return _cast(fit, evaluate(packet, operand), width)
         case ir.Ternary(condition, left, right):

@@ -17,7 +17,7 @@ P = TypeVar("P", contravariant=True)
 
 
 class Origin(str, Enum):
-    """How a packet came into being; the value is its name in traces."""
+    """Origins of a packet; the value is the name in traces."""
 
     ARRIVAL = "arrival"
     INGRESS_CLONE = "ingress clone"

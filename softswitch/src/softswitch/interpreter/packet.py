@@ -52,7 +52,7 @@ class Packet:
             self.varbits = [0] * len(self.program.headers)
             self.cursors = [0] * (1 + max((stack.cursor for stack in self.program.stacks), default=-1))
 
-    def copied(self) -> Packet:
+    def make_copy(self) -> Packet:
         """Return a copy with the same headers and metadata, but without requests."""
         return Packet(
             self.program,

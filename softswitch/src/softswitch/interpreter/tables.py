@@ -97,7 +97,7 @@ class TableState:
         entry.action, entry.resolved_action = new_entry.action, new_entry.resolved_action
 
     def _identity(self, key: Key, priority: int) -> tuple[Key, int]:
-        masked_key = tuple(part.masked(match) for part, match in zip(self._table.key, key, strict=True))
+        masked_key = tuple(part.mask_match(match) for part, match in zip(self._table.key, key, strict=True))
         return masked_key, self._table.rank(key, priority)
 
     def set_default(self, action: EntryAction | None) -> None:

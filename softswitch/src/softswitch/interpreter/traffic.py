@@ -191,7 +191,7 @@ class TrafficManager:
         if not replicas:
             self._observer.dropped(packet, f"{source} has no replicas")
         for replica in replicas:
-            copy = packet.copied()
+            copy = packet.make_copy()
             copy.truncated = length
             copy.set_standard(Standard.EGRESS_RID, replica.instance)
             self._observer.begins(copy, Origin.REPLICA, packet)
@@ -243,7 +243,7 @@ class TrafficManager:
         if packet.clone is None:
             return
         request, packet.clone = packet.clone, None
-        clone = packet.copied()
+        clone = packet.make_copy()
         clone.reset_metadata(packet, request.field_list)
         clone.set_standard(Standard.INSTANCE_TYPE, InstanceType.EGRESS_CLONE)
         self._observer.begins(clone, Origin.EGRESS_CLONE, packet)

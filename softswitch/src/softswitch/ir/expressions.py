@@ -104,7 +104,7 @@ class Binary:
 
 
 class Fit(Enum):
-    """How a value is brought into a type's range; the value is BMv2's spelling."""
+    """Conversions of a value into a type's range; the enum's value is BMv2's spelling."""
 
     WRAP_SIGNED = "two_comp_mod"
     SATURATE_SIGNED = "sat_cast"

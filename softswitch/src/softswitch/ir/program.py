@@ -10,7 +10,7 @@ from softswitch.ir.calculations import Calculation, Checksum, FieldList
 from softswitch.ir.expressions import FieldRef, LValue
 from softswitch.ir.headers import FieldType, Header, Stack
 from softswitch.ir.parser import Advance, Extract, ParserState, ValueSet, Verify
-from softswitch.ir.stale import StaleFields
+from softswitch.ir.stale_fields import StaleFields
 from softswitch.ir.statements import Action, Assert, CountLoop, If, Statement
 from softswitch.ir.tables import ActionProfile, Control, Invocation, Table
 from softswitch.messages import pluralize

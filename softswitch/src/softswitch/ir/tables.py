@@ -10,7 +10,7 @@ from softswitch.ir.expressions import Expression, FieldRef, IsValid
 
 
 class MatchKind(Enum):
-    """How a key field is compared; the value is BMv2's spelling."""
+    """Kinds of matches of a key field; the enum's value is BMv2's spelling."""
 
     EXACT = "exact"
     LPM = "lpm"
@@ -53,7 +53,7 @@ class KeyField:
     mask: int | None = None
     """Bits of the source to compare, if the program applies a mask; None compares all."""
 
-    def masked(self, match: Match) -> Match:
+    def mask_match(self, match: Match) -> Match:
         """Return the match with its value masked. BMv2 does not mask upper bounds of ranges."""
         if self.mask is None:
             return match

@@ -1,7 +1,7 @@
 """A BPF arena, memory that BPF programs and this process share, and its layout.
 
-control     one page: the lock, the clock's start, how much of the journal has been applied, and where the
-            parts after the state begin
+control     one page: the lock, the clock's start, the number of applied journal entries, and offsets of the
+            parts after the state
 AREA_OF, PORT_OF           area by CPU; port by interface, a hash table without collisions (`Arena.connect`)
 INTERFACE_OF, COUNTERS     by port
 CONSTANTS   arrays that the code reads
@@ -112,11 +112,11 @@ class Arena:
         indices = np.array(list(interfaces.values()), dtype=np.uint64)
         generator = np.random.default_rng(1)
         multiplier = np.uint64(1)
-        while len(set(slot_of(indices, multiplier).tolist())) < len(indices):
+        while len(set(port_slots(indices, multiplier).tolist())) < len(indices):
             multiplier = generator.integers(1 << 32, dtype=np.uint64) | np.uint64(1)
         port_entries = np.zeros(1 << SLOT_BITS, dtype=np.uint64)
         interface_indices = np.zeros(PORT_NUMBERS, dtype=np.uint64)
-        for (port, index), slot in zip(interfaces.items(), slot_of(indices, multiplier), strict=True):
+        for (port, index), slot in zip(interfaces.items(), port_slots(indices, multiplier), strict=True):
             port_entries[int(slot)] = index << 32 | port
             interface_indices[port] = index
         words = self.words
@@ -130,7 +130,7 @@ class Arena:
         bpf.close(self.descriptor)
 
 
-def slot_of(interface: npt.NDArray[np.uint64], multiplier: np.uint64) -> npt.NDArray[np.uint64]:
+def port_slots(interface: npt.NDArray[np.uint64], multiplier: np.uint64) -> npt.NDArray[np.uint64]:
     """Return the slots in `PORT_OF` of interfaces, given by index; BPF programs compute the same slots."""
     product = interface * multiplier & np.uint64(0xFFFFFFFF)
     return product >> np.uint64(32 - SLOT_BITS)

@@ -14,10 +14,10 @@ from softswitch.cache import cached_object
 from softswitch.kernel import compiler
 from softswitch.kernel.instructions import (
     CALL,
+    INSTRUCTION_BYTES,
     JUMP,
     LONG_JUMP,
     MAY_GOTO,
-    SIZE,
     AssemblyError,
     Instruction,
     decode,
@@ -25,7 +25,7 @@ from softswitch.kernel.instructions import (
     wide_loads,
 )
 from softswitch.kernel.spills import move_spills
-from softswitch.kernel.target import MAGIC
+from softswitch.kernel.target import LOOP_GUARD_MAGIC
 
 ENTRY_SECTION = "entry"
 
@@ -72,13 +72,13 @@ def insert_map_descriptors(code: bytes, descriptors: Mapping[int, int]) -> bytes
 
 
 def place_may_goto(code: bytes) -> bytes:
-    """Replace each comparison with `MAGIC` by a `may_goto`, which jumps when the kernel ends the loop."""
+    """Replace comparisons with `LOOP_GUARD_MAGIC` by `may_goto`, which jumps when the kernel ends the loop."""
     # A comparison for inequality becomes a `may_goto` over a jump.
     groups: list[list[Instruction]] = []
     for instruction in decode(code):
         if (
             instruction.target is None
-            or instruction.immediate != MAGIC
+            or instruction.immediate != LOOP_GUARD_MAGIC
             or instruction.opcode in (CALL, LONG_JUMP)
         ):
             groups.append([instruction])
@@ -156,6 +156,6 @@ def _apply_relocations(
             ].decode()
             raise AssemblyError(f"LLVM needs `{symbol_name or section.name}`, which BPF does not have")
         (addend,) = struct.unpack_from("<i", code, call_offset + 4)
-        target = section_starts[defined_in] + value + (addend + 1) * SIZE
-        struct.pack_into("<i", code, call_offset + 4, (target - call_offset) // SIZE - 1)
+        target = section_starts[defined_in] + value + (addend + 1) * INSTRUCTION_BYTES
+        struct.pack_into("<i", code, call_offset + 4, (target - call_offset) // INSTRUCTION_BYTES - 1)
         code[call_offset + 1] = code[call_offset + 1] & 0x0F | 0x10  # BPF_PSEUDO_CALL

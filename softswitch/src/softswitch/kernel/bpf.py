@@ -65,33 +65,35 @@ def call(command: int, attribute: bytes | ctypes.Array[ctypes.c_char], operation
     return result
 
 
-def create_map(kind: int, key: int, value: int, entries: int, flags: int = 0, extra: int = 0) -> int:
+def create_map(
+    map_type: int, key_bytes: int, value_bytes: int, max_entries: int, flags: int = 0, extra: int = 0
+) -> int:
     """Return the file descriptor of a new map; `extra` is the address of an arena, 0 for any."""
-    attribute = struct.pack("IIIII44xQ", kind, key, value, entries, flags, extra)
-    return call(_MAP_CREATE, attribute, f"create a BPF map of kind {kind}")
+    attribute = struct.pack("IIIII44xQ", map_type, key_bytes, value_bytes, max_entries, flags, extra)
+    return call(_MAP_CREATE, attribute, f"create a BPF map of type {map_type}")
 
 
-def load(kind: int, code: bytes, name: str) -> int:
+def load(program_type: int, code: bytes, name: str) -> int:
     """Load a program and return its file descriptor; raises BpfError with the end of the verifier's log."""
     try:
-        return _load(kind, code, name, b"")
+        return _load(program_type, code, name, b"")
     except BpfError as error:
         log = bytearray(_LOG_BYTES)
         try:
-            return _load(kind, code, name, log)
+            return _load(program_type, code, name, log)
         except BpfError:
             lines = log.split(b"\0", 1)[0].decode(errors="replace").strip().splitlines()
             log_tail = "; ".join(lines[-_LOG_LINES - 1 : -1] or lines)
             raise BpfError(f"{error}{': ' if log_tail else ''}{log_tail}") from None
 
 
-def _load(kind: int, code: bytes, name: str, log: bytearray | bytes) -> int:
+def _load(program_type: int, code: bytes, name: str, log: bytearray | bytes) -> int:
     instructions = ctypes.create_string_buffer(code, len(code))
     licence = ctypes.create_string_buffer(b"GPL")
     log_buffer = (ctypes.c_char * len(log)).from_buffer(log) if isinstance(log, bytearray) else None
     attribute = struct.pack(
         "IIQQIIQII16s",
-        kind,
+        program_type,
         len(code) // _INSTRUCTION_BYTES,
         ctypes.addressof(instructions),
         ctypes.addressof(licence),
@@ -108,9 +110,9 @@ def _load(kind: int, code: bytes, name: str, log: bytearray | bytes) -> int:
 class TestRun:
     """BPF_PROG_TEST_RUN of one program, with buffers that are reused."""
 
-    def __init__(self, program: int, kind: int) -> None:
+    def __init__(self, program: int, program_type: int) -> None:
         self._program = program
-        self._is_skb = kind == SCHED_CLS
+        self._is_skb = program_type == SCHED_CLS
         self._input_buffer = ctypes.create_string_buffer(_DATA_OUT_BYTES)
         self._output_buffer = ctypes.create_string_buffer(_DATA_OUT_BYTES)
         self._context = ctypes.create_string_buffer(192 if self._is_skb else 24)

@@ -1,8 +1,8 @@
 """Control-plane reads and writes, which a small BPF program executes under the lock of packet processing.
 
 This process must never hold that lock, since a packet on its CPU would wait for it forever. So changes go
-into a journal in the mailbox, consistent reads are copied to it, and BPF_PROG_TEST_RUN runs the program. The
-program has the type `XDP`, so that no softirq interrupts it.
+into a journal in the mailbox, consistent reads are copied to the mailbox, and BPF_PROG_TEST_RUN runs the
+program. The program has the type `XDP`, so that no softirq interrupts it.
 
     entries, first, words       number of journal entries; first word and number of words of the state to copy
     journal                     (word of the state, mask, value) each, `JOURNAL_ENTRIES` at most
@@ -48,7 +48,7 @@ _NO_ENTRIES = np.empty((0, _ENTRY_WORDS), dtype=np.uint64)
 
 
 @cache
-def control_code() -> bytes:
+def build_control_code() -> bytes:
     builder = Builder("control", _XDP_DROP, reads_clock=False)
     b = builder.b
     work = _work_function(builder)
@@ -61,7 +61,7 @@ def control_code() -> bytes:
 
 
 def _work_function(builder: Builder) -> llvm.Function:
-    """Return `work(state, mailbox)`, which returns the number of journal entries."""
+    """Return `work(state, mailbox)`, which executes requests and returns the number of journal entries."""
     # A separate function, because a function returns when the kernel ends one of its loops.
     pointer = builder.target.pointer
     function = llvm.Function(builder.module, llvm.FunctionType(I64, [pointer, pointer]), "work")
@@ -106,7 +106,7 @@ class ArenaMemory(Memory):
         self._last_positions = np.empty(len(self.words), dtype=np.int32)  # in the log, by word
         self._pending_entries: list[npt.NDArray[np.uint64]] = []
         self._program = bpf.load(
-            bpf.XDP, insert_map_descriptors(control_code(), {ARENA_MAP: arena.descriptor}), "control"
+            bpf.XDP, insert_map_descriptors(build_control_code(), {ARENA_MAP: arena.descriptor}), "control"
         )
         self._run = bpf.TestRun(self._program, bpf.XDP)
         self._unreplayed_entries = int(arena.words[APPLIED // 8])

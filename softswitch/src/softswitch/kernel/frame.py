@@ -31,7 +31,7 @@ class Frame(ABC):
     """The frame that a program was called with; failed operations branch to the block `on_failure`."""
 
     name: ClassVar[str]
-    kind: ClassVar[int]  # type of the program
+    program_type: ClassVar[int]
     drop_code: ClassVar[int]
     pass_code: ClassVar[int]
     data: ClassVar[int]  # this and the following: offsets of fields of the context
@@ -189,7 +189,7 @@ _CLONE_REDIRECT, _VLAN_POP, _CHANGE_TAIL, _PULL_DATA, _CHANGE_HEAD = 13, 19, 38,
 class Skb(Frame):
     """A frame at tcx, whose first VLAN tag the kernel stores outside of the bytes."""
 
-    name, kind, drop_code, pass_code = "tcx", bpf.SCHED_CLS, 2, 0xFFFF_FFFF  # TC_ACT_SHOT, TCX_NEXT
+    name, program_type, drop_code, pass_code = "tcx", bpf.SCHED_CLS, 2, 0xFFFF_FFFF  # TC_ACT_SHOT, TCX_NEXT
     interface, data, data_end = 40, 76, 80
 
     def length(self) -> llvm.Value:
@@ -242,7 +242,7 @@ _ADJUST_HEAD, _ADJUST_TAIL = 44, 65  # helper functions
 class XdpFrame(Frame):
     """A frame at the driver, or before the traffic control layer (generic XDP). It cannot be copied."""
 
-    name, kind, drop_code, pass_code = "xdp", bpf.XDP, 1, 2  # XDP_DROP, XDP_PASS
+    name, program_type, drop_code, pass_code = "xdp", bpf.XDP, 1, 2  # XDP_DROP, XDP_PASS
     data, data_end, interface = 0, 4, 12
 
     def length(self) -> llvm.Value:

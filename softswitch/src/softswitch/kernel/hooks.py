@@ -20,7 +20,7 @@ class Hook(Enum):
     XDP_GENERIC = "xdp-generic"
 
     @property
-    def frame(self) -> type[Frame]:
+    def frame_type(self) -> type[Frame]:
         return Skb if self is Hook.TCX else XdpFrame
 
     @property
@@ -39,18 +39,18 @@ class Hook(Enum):
         return bpf.attach(program, interface, bpf.XDP_HOOK, _DRIVER if self is Hook.XDP else _GENERIC)
 
     def load_entry_program(self, program_map: int) -> int:
-        """Load a program that tail-calls the program in a map, or else drops; return its file descriptor."""
+        """Load a program that tail-calls the program in a map, or drops without it; return its descriptor."""
         # The kernel accounts a tail call to its caller, so `bpf.usage` includes all frames.
         code = [
             struct.pack("<BBhiq", 0x18, 0x12, 0, program_map, 0),  # r2: the map, by its file descriptor
             struct.pack("<BBhi", 0xB4, 3, 0, 0),  # r3: its first program
             struct.pack("<BBhi", 0x85, 0, 0, 12),  # tail call
-            struct.pack("<BBhi", 0xB4, 0, 0, self.frame.drop_code),
+            struct.pack("<BBhi", 0xB4, 0, 0, self.frame_type.drop_code),
             struct.pack("<BBhi", 0x95, 0, 0, 0),  # exit
         ]
-        return bpf.load(self.frame.kind, b"".join(code), "port")
+        return bpf.load(self.frame_type.program_type, b"".join(code), "port")
 
     def load_constant_program(self, result: int, name: str) -> int:
         """Load a program that only returns a result; return its file descriptor."""
         code = bytes.fromhex("b4000000") + result.to_bytes(4, "little") + bytes.fromhex("9500000000000000")
-        return bpf.load(self.frame.kind, code, name)
+        return bpf.load(self.frame_type.program_type, code, name)

@@ -9,7 +9,7 @@ from itertools import accumulate
 
 from softswitch.errors import KernelError
 
-SIZE = 8
+INSTRUCTION_BYTES = 8
 _FORMAT = struct.Struct("<BBhi")
 WIDE_LOAD, CALL, EXIT, JUMP, LONG_JUMP, MAY_GOTO = 0x18, 0x85, 0x95, 0x05, 0x06, 0xE5
 MOVE, ADD = 0xBF, 0x07  # 64-bit: move a register, add a constant
@@ -63,13 +63,13 @@ def wide_loads(code: bytes) -> Iterator[tuple[int, Instruction]]:
         instruction = Instruction(*_FORMAT.unpack_from(code, offset))
         if instruction.opcode == WIDE_LOAD:
             yield offset, instruction
-            offset += SIZE
-        offset += SIZE
+            offset += INSTRUCTION_BYTES
+        offset += INSTRUCTION_BYTES
 
 
 def decode(code: bytes) -> list[Instruction]:
     instructions = [Instruction(*fields) for fields in _FORMAT.iter_unpack(code)]
-    constants = {offset // SIZE + 1 for offset, _ in wide_loads(code)}
+    constants = {offset // INSTRUCTION_BYTES + 1 for offset, _ in wide_loads(code)}
     for position, instruction in enumerate(instructions):
         if position in constants:
             continue

@@ -29,7 +29,7 @@ class KernelPipeline(StatePipeline):
         self,
         program: ir.Program,
         build: Build,
-        kind: int,
+        program_type: int,
         mailbox_bytes: int = 0,
         priority_queues: int = 1,
         generation: Generation | None = None,
@@ -47,7 +47,9 @@ class KernelPipeline(StatePipeline):
             RING_MAP: self.notices.descriptor,
             BUFFER_MAP: self.notices.buffers,
         }
-        self.descriptor = bpf.load(kind, insert_map_descriptors(code.instructions, maps), "softswitch")
+        self.descriptor = bpf.load(
+            program_type, insert_map_descriptors(code.instructions, maps), "softswitch"
+        )
         super().__init__(program, layout, memory)
         self.close = weakref.finalize(
             self, _close_resources, self.arena, memory, self.notices, self.descriptor, generation
@@ -87,9 +89,13 @@ class AttachedPipeline(KernelPipeline):
         generation: Generation | None = None,
     ) -> None:
         self.generation = generation
-        build = partial(front.build_front, frame=hook.frame, reads_clock=reads_clock)
+        build = partial(front.build_front, frame=hook.frame_type, reads_clock=reads_clock)
         super().__init__(
-            program, build, hook.frame.kind, priority_queues=priority_queues, generation=generation
+            program,
+            build,
+            hook.frame_type.program_type,
+            priority_queues=priority_queues,
+            generation=generation,
         )
 
     def finish_replay(self) -> None:

@@ -37,7 +37,7 @@ def _try_arena() -> None:
 
 
 def _try_link(hook: Hook) -> None:
-    program = hook.load_constant_program(hook.frame.pass_code, "probe")
+    program = hook.load_constant_program(hook.frame_type.pass_code, "probe")
     try:
         bpf.close(hook.tap_hook.attach(program, _LOOPBACK))
     finally:

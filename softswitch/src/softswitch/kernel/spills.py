@@ -34,14 +34,14 @@ from softswitch.kernel.instructions import (
 )
 from softswitch.kernel.target import ARENA_MAP, GET_SMP_PROCESSOR_ID, MAP_VALUE
 
-STACK = 512
-_SLOT = 8
+BPF_STACK_BYTES = 512
+_SLOT_BYTES = 8
 _FRAME_POINTER = 10
-_FRAME_UNIT = 32  # the verifier rounds each function's part of the stack up
+_FRAME_UNIT_BYTES = 32  # the verifier rounds each function's part of the stack up
 _LD, _LDX, _ST, _STX, _ALU, _ALU64 = 0, 1, 2, 3, 4, 7  # classes of instructions
 _ADD, _SUB, _MOVE = 0x00, 0x10, 0xB0  # operations of the last two
 _REGISTER_OPERAND = 0x08
-_SIZES = {0x00: 4, 0x08: 2, 0x10: 1, 0x18: 8}
+_ACCESS_BYTES = {0x00: 4, 0x08: 2, 0x10: 1, 0x18: 8}
 _ATOMIC = 0xC0
 _CAST_TO_ARENA = 1  # offset and immediate of a move that casts from LLVM's address space 1 to 0
 
@@ -67,7 +67,9 @@ def move_spills(code: bytes, area_offset: int) -> tuple[bytes, int]:
     starts = sorted({0, *_callees(instructions)})
     functions = [instructions[a:b] for a, b in zip(starts, [*starts[1:], len(instructions)], strict=True)]
     by_start = dict(zip(starts, functions, strict=True))
-    stack_bytes = STACK - max((_depth(by_start, start) for start in _callees(functions[0])), default=0)
+    stack_bytes = BPF_STACK_BYTES - max(
+        (_depth(by_start, start) for start in _callees(functions[0])), default=0
+    )
     if _frame_bytes(functions[0]) <= stack_bytes:
         return code, 0
     function = _Function(instructions, len(functions[0]))
@@ -88,7 +90,7 @@ def _callees(function: Sequence[Instruction]) -> set[int]:
 def _depth(functions: Mapping[int, Sequence[Instruction]], start: int) -> int:
     """Return the bytes of stack that a function and its callees need."""
     callee_bytes = max((_depth(functions, callee) for callee in _callees(functions[start])), default=0)
-    return -(-_frame_bytes(functions[start]) // _FRAME_UNIT) * _FRAME_UNIT + callee_bytes
+    return -(-_frame_bytes(functions[start]) // _FRAME_UNIT_BYTES) * _FRAME_UNIT_BYTES + callee_bytes
 
 
 def _frame_bytes(function: Sequence[Instruction]) -> int:
@@ -106,7 +108,7 @@ def _accesses_frame(instruction: Instruction) -> bool:
 
 
 def _slot_of(offset: int) -> int:
-    return offset // _SLOT * _SLOT
+    return offset // _SLOT_BYTES * _SLOT_BYTES
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ class _Placement:
 
     @property
     def area_bytes(self) -> int:
-        return -(-len(self.area) * _SLOT // 16) * 16
+        return -(-len(self.area) * _SLOT_BYTES // 16) * 16
 
 
 class _Function:
@@ -165,18 +167,18 @@ class _Function:
                 numbers.add(slot)
             elif accessed_type is _Type.OTHER:
                 fixed.add(slot)
-        free_slots = stack_bytes // _SLOT - 2
+        free_slots = stack_bytes // _SLOT_BYTES - 2
         if len(fixed) > free_slots:
             raise AssemblyError(
                 f"the program needs {len(fixed)} addresses at once: expected at most {free_slots}, "
-                f"which fit on BPF's stack of {STACK} bytes"
+                f"which fit on BPF's stack of {BPF_STACK_BYTES} bytes"
             )
         addresses = sorted(uses.keys() - fixed - numbers, key=lambda slot: (-uses[slot], slot))
         stack_slots = [*sorted(fixed), *addresses][:free_slots]
         area_slots = sorted(uses.keys() - set(stack_slots))
-        stack = {slot: -_SLOT * (number + 3) for number, slot in enumerate(stack_slots)}
-        area = {slot: _SLOT * number for number, slot in enumerate(area_slots)}
-        return _Placement(stack, area, -_SLOT, -2 * _SLOT)
+        stack = {slot: -_SLOT_BYTES * (number + 3) for number, slot in enumerate(stack_slots)}
+        area = {slot: _SLOT_BYTES * number for number, slot in enumerate(area_slots)}
+        return _Placement(stack, area, -_SLOT_BYTES, -2 * _SLOT_BYTES)
 
     def rewrite(self, position: int, placement: _Placement, area_offset: int) -> list[Instruction]:
         instruction = self._code[position]
@@ -185,11 +187,11 @@ class _Function:
             return [instruction]
         if position in self._address_slots:
             instruction.immediate = (
-                placement.stack[_slot_of(instruction.immediate)] + instruction.immediate % _SLOT
+                placement.stack[_slot_of(instruction.immediate)] + instruction.immediate % _SLOT_BYTES
             )
         if not _accesses_frame(instruction):
             return [*prologue, instruction]
-        slot, byte_in_slot = _slot_of(instruction.offset), instruction.offset % _SLOT
+        slot, byte_in_slot = _slot_of(instruction.offset), instruction.offset % _SLOT_BYTES
         if slot in placement.stack:
             instruction.offset = placement.stack[slot] + byte_in_slot
             return [*prologue, instruction]
@@ -306,7 +308,7 @@ def _cast(register: int) -> Instruction:
 
 
 def _is_whole(instruction: Instruction) -> bool:
-    return _SIZES[instruction.opcode & 0x18] == _SLOT
+    return _ACCESS_BYTES[instruction.opcode & 0x18] == _SLOT_BYTES
 
 
 def _accessed_type(instruction: Instruction, state: _State) -> _Type:

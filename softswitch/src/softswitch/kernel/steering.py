@@ -22,7 +22,7 @@ def check_cpu(cpu: int, online: str | None = None) -> None:
         raise PortError(f"--rps-cpu {cpu}: there is no such CPU here; online: {available}")
 
 
-def mask_of(cpu: int) -> str:
+def cpu_mask(cpu: int) -> str:
     """Return a CPU in the format of `rps_cpus`: a hexadecimal mask in groups of 32 bits."""
     words = [1 << cpu % 32] + [0] * (cpu // 32)
     return ",".join(f"{word:08x}" for word in words)
@@ -35,7 +35,7 @@ def steer(names: Iterable[str], cpu: int, interfaces: Path | None = None) -> Mas
         for name in names:
             for mask_file in _rps_files(name, interfaces or INTERFACES):
                 previous_masks[str(mask_file)] = mask_file.read_text().strip()
-                mask_file.write_text(mask_of(cpu))
+                mask_file.write_text(cpu_mask(cpu))
     except OSError as error:
         restore_masks(previous_masks)
         raise PortError(

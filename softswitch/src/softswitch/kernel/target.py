@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from llvmlite import ir as llvm
 
 from softswitch.errors import KernelError
-from softswitch.kernel import wide
+from softswitch.kernel import wide_arithmetic
 from softswitch.kernel.arena import AREA_OF, CONSTANT_BYTES, CONSTANTS, MAX_CPUS, START_NS
 from softswitch.kernel.compiler import target_machine
 from softswitch.llvmir import I64, byte_offset, integer, null
 from softswitch.target import Target
 
-MAGIC = 0x7A11BA11
+LOOP_GUARD_MAGIC = 0x7A11BA11
 """A comparison with this number becomes `may_goto`, for which LLVM has no intrinsic (`assembler`)."""
 ARENA_MAP, RING_MAP, BUFFER_MAP = range(0x7A11BA12, 0x7A11BA15)
 """Placeholders for the file descriptors of maps (`notices` creates the maps of the last two)."""
@@ -133,7 +133,7 @@ class Bpf(Target):
                 b.ret(null(kind) if isinstance(kind, llvm.PointerType) else llvm.Constant(kind, 0))
         next_iteration = b.append_basic_block("turn")
         guard_value = self.load_opaque(b, self._guard_slots[name], I64)
-        has_ended = b.icmp_unsigned("==", guard_value, integer(64, MAGIC))
+        has_ended = b.icmp_unsigned("==", guard_value, integer(64, LOOP_GUARD_MAGIC))
         b.cbranch(has_ended, self._exit_blocks[name], next_iteration).set_weights([1, 1 << 20])
         b.position_at_end(next_iteration)
 
@@ -177,25 +177,27 @@ class Bpf(Target):
     # -- wide numbers
 
     def multiply(self, b: llvm.IRBuilder, left: llvm.Value, right: llvm.Value) -> llvm.Value:
-        return b.mul(left, right) if left.type.width <= wide.WORD else wide.multiply(b, left, right)
+        if left.type.width <= wide_arithmetic.WORD:
+            return b.mul(left, right)
+        return wide_arithmetic.multiply(b, left, right)
 
     def quotient(self, b: llvm.IRBuilder, dividend: llvm.Value, divisor: llvm.Value) -> llvm.Value:
-        if dividend.type.width <= wide.WORD:
+        if dividend.type.width <= wide_arithmetic.WORD:
             return b.udiv(dividend, divisor)
-        return wide.divide(b, dividend, divisor)[0]
+        return wide_arithmetic.divide(b, dividend, divisor)[0]
 
     def remainder(self, b: llvm.IRBuilder, dividend: llvm.Value, divisor: llvm.Value) -> llvm.Value:
-        if dividend.type.width <= wide.WORD:
+        if dividend.type.width <= wide_arithmetic.WORD:
             return b.urem(dividend, divisor)
-        return wide.divide(b, dividend, divisor)[1]
+        return wide_arithmetic.divide(b, dividend, divisor)[1]
 
     def shift(self, b: llvm.IRBuilder, operation: str, value: llvm.Value, amount: llvm.Value) -> llvm.Value:
-        if value.type.width <= wide.WORD or isinstance(amount, llvm.Constant):
+        if value.type.width <= wide_arithmetic.WORD or isinstance(amount, llvm.Constant):
             return getattr(b, operation)(value, amount)
-        return wide.shift(b, operation, value, amount)
+        return wide_arithmetic.shift(b, operation, value, amount)
 
     def scaled(self, b: llvm.IRBuilder, number: llvm.Value, factor: llvm.Value) -> llvm.Value:
-        return wide.scaled(b, number, b.load(factor, typ=I64))
+        return wide_arithmetic.scale_by_double(b, number, b.load(factor, typ=I64))
 
     # -- time
 

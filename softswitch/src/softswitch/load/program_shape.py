@@ -1,6 +1,6 @@
 """The shape of a BMv2 JSON: which keys its parts have, of which types, and which keys may be missing.
 
-Keys that may be missing are those that BMv2's P4Objects.cpp does not need; `load.legacy` fills them in.
+BMv2's P4Objects.cpp does not need the keys that may be missing; `load.legacy` fills them in.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def _ranked_words(layout: TableLayout, key: tuple[ir.Match, ...], priority: int)
     bounds: list[int] = []
     for match, part in zip(key, layout.table.key, strict=True):
         value, mask = value << part.width, mask << part.width
-        match part.masked(match):
+        match part.mask_match(match):
             case ir.Masked(match_bits, match_mask):
                 value, mask = value | match_bits, mask | match_mask
             case ir.Between(low, high):

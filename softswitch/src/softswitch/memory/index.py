@@ -37,7 +37,7 @@ def _mix(b: llvm.IRBuilder, hash_value: llvm.Value, key_word: llvm.Value) -> llv
     return b.xor(hash_value, b.lshr(hash_value, integer(WORD, HALF)))
 
 
-class KeyValues:
+class KeyInRegisters:
     def __init__(self, words: Sequence[llvm.Value]) -> None:
         self._words = words
 
@@ -55,7 +55,7 @@ class KeyValues:
         return is_equal
 
 
-class KeyAt:
+class KeyInMemory:
     """A key of `count` words at an address, both known only at run time: the emitted code loops."""
 
     def __init__(self, address: llvm.Value, count: llvm.Value) -> None:
@@ -121,7 +121,7 @@ def index_at(b: llvm.IRBuilder, state: llvm.Value, layout: TableLayout) -> Index
 
 
 def hash_words(b: llvm.IRBuilder, words: Sequence[llvm.Value]) -> llvm.Value:
-    return KeyValues(words).hash(b)
+    return KeyInRegisters(words).hash(b)
 
 
 class Probe(NamedTuple):
@@ -188,7 +188,7 @@ def find_function(module: llvm.Module, key_words: int) -> llvm.Function:
     )
     if is_new:
         b = llvm.IRBuilder(function.append_basic_block("entry"))
-        probe = emit_probe(b, Index(*function.args[:4]), KeyValues(function.args[4:]))
+        probe = emit_probe(b, Index(*function.args[:4]), KeyInRegisters(function.args[4:]))
         b.position_at_end(probe.hit)
         b.ret(probe.record)
         b.position_at_end(probe.miss)
@@ -206,7 +206,7 @@ def find_in_function(module: llvm.Module, layout: TableLayout, key_words: int) -
         buckets, *key = function.args
         records = word(b, buckets, layout.records - layout.buckets)
         index = Index(buckets, integer(WORD, layout.mask), records, integer(WORD, layout.stride))
-        probe = emit_probe(b, index, KeyValues(receive_words(b, key, key_words, before=1)))
+        probe = emit_probe(b, index, KeyInRegisters(receive_words(b, key, key_words, before=1)))
         b.position_at_end(probe.hit)
         b.ret(probe.record)
         b.position_at_end(probe.miss)
@@ -223,7 +223,7 @@ def find_at_function(module: llvm.Module) -> llvm.Function:
     function, is_new = _get_function(module, "find_at", I64, [*_INDEX_TYPES, POINTER, I64])
     if is_new:
         b = llvm.IRBuilder(function.append_basic_block("entry"))
-        probe = emit_probe(b, Index(*function.args[:4]), KeyAt(*function.args[4:]))
+        probe = emit_probe(b, Index(*function.args[:4]), KeyInMemory(*function.args[4:]))
         b.position_at_end(probe.hit)
         b.ret(probe.position)
         b.position_at_end(probe.miss)
@@ -235,7 +235,7 @@ def hash_at_function(module: llvm.Module) -> llvm.Function:
     function, is_new = _get_function(module, "hash_at", I64, [POINTER, I64])
     if is_new:
         b = llvm.IRBuilder(function.append_basic_block("entry"))
-        b.ret(KeyAt(*function.args).hash(b))
+        b.ret(KeyInMemory(*function.args).hash(b))
     return function
 
 

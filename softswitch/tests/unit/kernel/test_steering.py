@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from softswitch.cli import command
-from softswitch.kernel.steering import check_cpu, mask_of, restore_masks, steer
+from softswitch.kernel.steering import check_cpu, cpu_mask, restore_masks, steer
 from softswitch.ports.sockets import PortError
 
 QUEUES = ["s1/queues/rx-0", "s1/queues/rx-1", "s2/queues/rx-0"]
@@ -34,7 +34,7 @@ def masks(interfaces: Path) -> list[str]:
      (70, "00000040,00000000,00000000")],
 )  # fmt: skip
 def test_a_cpu_is_a_bit(cpu: int, mask: str) -> None:
-    assert mask_of(cpu) == mask
+    assert cpu_mask(cpu) == mask
     assert int(mask.replace(",", ""), 16) == 1 << cpu
 
 

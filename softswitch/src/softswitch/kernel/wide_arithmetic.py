@@ -85,7 +85,7 @@ _BIAS = 1075
 """A double with the biased exponent e is its 53-bit significand times 2^(e - 1075)."""
 
 
-def scaled(b: llvm.IRBuilder, number: llvm.Value, factor: llvm.Value) -> llvm.Value:
+def scale_by_double(b: llvm.IRBuilder, number: llvm.Value, factor: llvm.Value) -> llvm.Value:
     """Return floor(number x factor), where the product is rounded as a CPU rounds a product of doubles.
 
     `number` is below 2^53; `factor` has the bits of a finite double that is not negative.
