@@ -30,9 +30,9 @@ class Crc:
     @cached_property
     def table(self) -> tuple[int, ...]:
         """Remainder of each byte, for the algorithm that shifts towards the most significant bit."""
-        return tuple(self._remainder(byte) for byte in range(256))
+        return tuple(self._byte_remainder(byte) for byte in range(256))
 
-    def _remainder(self, byte: int) -> int:
+    def _byte_remainder(self, byte: int) -> int:
         remainder = byte << (self.width - 8)
         for _ in range(8):
             carry = remainder >> (self.width - 1)
@@ -52,11 +52,11 @@ class InternetChecksum:
     """Complement of the ones' complement sum of 16-bit words, the last one padded with 0 (RFC 1071)."""
 
     def __call__(self, data: bytes) -> int:
-        padded = data + b"\0" * (len(data) % 2)
-        total = sum(int.from_bytes(padded[i : i + 2], "big") for i in range(0, len(padded), 2))
-        while total >> 16:
-            total = (total & 0xFFFF) + (total >> 16)
-        return ~total & 0xFFFF
+        padded_data = data + b"\0" * (len(data) % 2)
+        word_sum = sum(int.from_bytes(padded_data[i : i + 2], "big") for i in range(0, len(padded_data), 2))
+        while word_sum >> 16:
+            word_sum = (word_sum & 0xFFFF) + (word_sum >> 16)
+        return ~word_sum & 0xFFFF
 
 
 @dataclass(frozen=True)
@@ -67,10 +67,10 @@ class Xor:
 
     def __call__(self, data: bytes) -> int:
         size = self.width // 8
-        padded = data + b"\0" * (-len(data) % size)
+        padded_data = data + b"\0" * (-len(data) % size)
         result = 0
-        for start in range(0, len(padded), size):
-            result ^= int.from_bytes(padded[start : start + size], "big")
+        for start in range(0, len(padded_data), size):
+            result ^= int.from_bytes(padded_data[start : start + size], "big")
         return result
 
 
@@ -117,31 +117,31 @@ class Xxh64:
                     lanes[i] = _xxh_round(lanes[i], word)
                 offset += XXH_STRIPE
             result = sum(
-                _rotate(lane, rotation) for lane, rotation in zip(lanes, (1, 7, 12, 18), strict=True)
+                _rotate_left(lane, rotation) for lane, rotation in zip(lanes, (1, 7, 12, 18), strict=True)
             )
             for lane in lanes:
                 result = (result ^ _xxh_round(0, lane)) * p1 + p4 & _WORD
         result = result + len(data) & _WORD
         while offset + 8 <= len(data):
             result ^= _xxh_round(0, int.from_bytes(data[offset : offset + 8], "little"))
-            result, offset = _rotate(result, 27) * p1 + p4 & _WORD, offset + 8
+            result, offset = _rotate_left(result, 27) * p1 + p4 & _WORD, offset + 8
         if offset + 4 <= len(data):
             result ^= int.from_bytes(data[offset : offset + 4], "little") * p1 & _WORD
-            result, offset = _rotate(result, 23) * p2 + p3 & _WORD, offset + 4
+            result, offset = _rotate_left(result, 23) * p2 + p3 & _WORD, offset + 4
         for byte in data[offset:]:
-            result = _rotate(result ^ byte * p5 & _WORD, 11) * p1 & _WORD
+            result = _rotate_left(result ^ byte * p5 & _WORD, 11) * p1 & _WORD
         result = (result ^ result >> 33) * p2 & _WORD
         result = (result ^ result >> 29) * p3 & _WORD
         return result ^ result >> 32
 
 
-def _rotate(value: int, rotation: int) -> int:
+def _rotate_left(value: int, rotation: int) -> int:
     value &= _WORD
     return (value << rotation | value >> (64 - rotation)) & _WORD
 
 
 def _xxh_round(accumulator: int, word: int) -> int:
-    return _rotate(accumulator + word * XXH_PRIMES[1], 31) * XXH_PRIMES[0] & _WORD
+    return _rotate_left(accumulator + word * XXH_PRIMES[1], 31) * XXH_PRIMES[0] & _WORD
 
 
 Algorithm = Xxh64 | Crc | InternetChecksum | Xor | Identity | Toeplitz

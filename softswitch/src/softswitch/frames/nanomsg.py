@@ -25,7 +25,7 @@ class Nanomsg:
         self.address = address
         self._ports: FramePorts
         self._socket: Any = None  # a pynng socket; pynng has no type annotations
-        self._thread = threading.Thread(target=self._receive, name="nanomsg", daemon=True)
+        self._thread = threading.Thread(target=self._receive_messages, name="nanomsg", daemon=True)
 
     def open(self, ports: FramePorts) -> None:
         try:
@@ -58,7 +58,7 @@ class Nanomsg:
             return False
         return True
 
-    def _receive(self) -> None:
+    def _receive_messages(self) -> None:
         while True:
             try:
                 message = self._socket.recv()

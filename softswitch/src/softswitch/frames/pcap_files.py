@@ -60,7 +60,7 @@ class PcapFiles:
         self._output_files = ExitStack()
         self._closing = threading.Event()
         self._ports: FramePorts
-        self._thread = threading.Thread(target=self._run, name="pcap-files", daemon=True)
+        self._thread = threading.Thread(target=self._read_files, name="pcap-files", daemon=True)
 
     def open(self, ports: FramePorts) -> None:
         self._ports = ports
@@ -69,11 +69,11 @@ class PcapFiles:
             for port, name in self._names.items():
                 if not (path := self._folder / f"{name}_in.pcap").exists():
                     raise SwitchError(f"--use-files: {path}: there is no such file")
-                self._outputs[port] = self._create(self._folder / f"{name}_out.pcap")
+                self._outputs[port] = self._create_output(self._folder / f"{name}_out.pcap")
             cleanup.pop_all()
         self._thread.start()
 
-    def _create(self, path: Path) -> int:
+    def _create_output(self, path: Path) -> int:
         try:
             descriptor = os.open(
                 path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o644
@@ -96,7 +96,7 @@ class PcapFiles:
         self._closing.set()
         self._output_files.close()
 
-    def _run(self) -> None:
+    def _read_files(self) -> None:
         self._ports.started.wait()  # p4c's STF runner needs pipe writers to block until start
         if self._closing.is_set():
             return
@@ -105,11 +105,13 @@ class PcapFiles:
                 paths = {port: self._folder / f"{name}_in.pcap" for port, name in self._names.items()}
                 files = {port: input_files.enter_context(path.open("rb")) for port, path in paths.items()}
                 if not self._closing.wait(self._delay_s):
-                    self._merge({port: read_frames(file, file.name) for port, file in files.items()})
+                    self._deliver_in_order(
+                        {port: read_frames(file, file.name) for port, file in files.items()}
+                    )
         except (SwitchError, OSError) as error:
             _LOG.error("--use-files: %s", error)
 
-    def _merge(self, readers: Mapping[int, Iterator[tuple[int, bytes]]]) -> None:
+    def _deliver_in_order(self, readers: Mapping[int, Iterator[tuple[int, bytes]]]) -> None:
         next_frames = {port: next(reader, None) for port, reader in readers.items()}
         while not self._closing.is_set():
             unread_frames = {port: frame for port, frame in next_frames.items() if frame is not None}

@@ -34,9 +34,9 @@ class Controls:
                 packet.observer.tested(packet, node, value)
                 name = node.if_true if value else node.if_false
             else:
-                name = self._apply(packet, node)
+                name = self._apply_table(packet, node)
 
-    def _apply(self, packet: Packet, table: ir.Table) -> str | None:
+    def _apply_table(self, packet: Packet, table: ir.Table) -> str | None:
         state = self.tables[table.name]
         entry = state.look_up(packet)
         if entry is not None:

@@ -90,12 +90,12 @@ def evaluate(packet: Packet, expression: ir.Expression) -> int:
         case ir.Binary(op, left, right):
             return int(_BINARY_OPERATIONS[op](evaluate(packet, left), evaluate(packet, right)))
         case ir.Cast(fit, operand, width):
-            return _cast(fit, evaluate(packet, operand), width)
+            return _fit_value(fit, evaluate(packet, operand), width)
         case ir.Ternary(condition, left, right):
             return evaluate(packet, left if evaluate(packet, condition) else right)
 
 
-def _cast(fit: ir.Fit, value: int, width: int) -> int:
+def _fit_value(fit: ir.Fit, value: int, width: int) -> int:
     half_range = 1 << (width - 1)
     match fit:
         case ir.Fit.WRAP_SIGNED:

@@ -72,7 +72,7 @@ class Arena:
         self.size = areas + cpus * stride
         fixed_address = 0 if generation is None else generation.address
         create_map = partial(
-            bpf.create_map, bpf.ARENA, 0, 0, self.size // _PAGE, bpf.MMAPABLE, extra=fixed_address
+            bpf.create_map, bpf.ARENA, 0, 0, self.size // _PAGE, bpf.MMAPABLE, arena_address=fixed_address
         )
         self.descriptor = create_map() if generation is None else generation.open_map("arena", create_map)
         self.is_restored = generation is not None and generation.is_restored

@@ -72,7 +72,7 @@ def insert_map_descriptors(code: bytes, descriptors: Mapping[int, int]) -> bytes
 
 
 def place_may_goto(code: bytes) -> bytes:
-    """Replace comparisons with `LOOP_GUARD_MAGIC` by `may_goto`, which jumps when the kernel ends the loop."""
+    """Replace comparisons with `LOOP_GUARD_MAGIC` by `may_goto`, which jumps when the kernel ends a loop."""
     # A comparison for inequality becomes a `may_goto` over a jump.
     groups: list[list[Instruction]] = []
     for instruction in decode(code):

@@ -66,10 +66,10 @@ def call(command: int, attribute: bytes | ctypes.Array[ctypes.c_char], operation
 
 
 def create_map(
-    map_type: int, key_bytes: int, value_bytes: int, max_entries: int, flags: int = 0, extra: int = 0
+    map_type: int, key_bytes: int, value_bytes: int, max_entries: int, flags: int = 0, arena_address: int = 0
 ) -> int:
-    """Return the file descriptor of a new map; `extra` is the address of an arena, 0 for any."""
-    attribute = struct.pack("IIIII44xQ", map_type, key_bytes, value_bytes, max_entries, flags, extra)
+    """Return the file descriptor of a new map; `arena_address` is 0 if any will do."""
+    attribute = struct.pack("IIIII44xQ", map_type, key_bytes, value_bytes, max_entries, flags, arena_address)
     return call(_MAP_CREATE, attribute, f"create a BPF map of type {map_type}")
 
 

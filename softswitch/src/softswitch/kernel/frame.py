@@ -76,8 +76,8 @@ class Frame(ABC):
 
     def send(self, interface: llvm.Value) -> llvm.Value:
         """Return the program's result that makes the kernel send the frame on an interface."""
-        result = call_helper(self.b, _REDIRECT, I64, interface, integer(64, 0))
-        return resize(self.b, result, 32)
+        program_result = call_helper(self.b, _REDIRECT, I64, interface, integer(64, 0))
+        return resize(self.b, program_result, 32)
 
     @abstractmethod
     def send_copy(self, interface: llvm.Value) -> None: ...
@@ -168,9 +168,9 @@ class Frame(ABC):
                 frame_offset = b.and_(b.add(start, offset), integer(64, OFFSET_MASK))
                 frames.append(b.gep(data, [frame_offset], source_etype=I8))
                 part_end = b.gep(frames[-1], [integer(64, step)], source_etype=I8)
-                fits = b.append_basic_block("fits")
-                b.cbranch(b.icmp_unsigned(">", part_end, end), loop_end, fits)
-                b.position_at_end(fits)
+                within_frame = b.append_basic_block("fits")
+                b.cbranch(b.icmp_unsigned(">", part_end, end), loop_end, within_frame)
+                b.position_at_end(within_frame)
             b.branch(body)
             b.position_at_end(body)
             width = min(step, 8) * 8

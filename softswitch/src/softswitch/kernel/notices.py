@@ -30,12 +30,14 @@ _ALIGNMENT = 8
 
 def emit_notice(builder: Builder, record: llvm.Value, size: llvm.Value) -> None:
     b, target = builder.b, builder.target
-    sent, lost, has_buffer, fits = (b.append_basic_block(n) for n in ("sent", "lost", "buffer", "fits"))
+    sent, lost, has_buffer, fits_buffer = (
+        b.append_basic_block(n) for n in ("sent", "lost", "buffer", "fits")
+    )
     with b.goto_block(lost):
         b.atomic_rmw("add", builder.address_at(LOST_NOTICES), integer(64, 1), "monotonic")
         b.branch(sent)
-    b.cbranch(b.icmp_unsigned("<=", size, integer(64, MAX_RECORD_BYTES)), fits, lost)
-    b.position_at_end(fits)
+    b.cbranch(b.icmp_unsigned("<=", size, integer(64, MAX_RECORD_BYTES)), fits_buffer, lost)
+    b.position_at_end(fits_buffer)
     with b.goto_entry_block():
         key = b.alloca(I32)
         b.store(integer(32, 0), key)
@@ -43,19 +45,19 @@ def emit_notice(builder: Builder, record: llvm.Value, size: llvm.Value) -> None:
     b.cbranch(is_null(b, buffer), lost, has_buffer)
     b.position_at_end(has_buffer)
     offset = OpaqueVariable(b, I64)
-    loop_head, body, copied = (b.append_basic_block(n) for n in ("words", "word", "copied"))
+    loop_head, body, copy_end = (b.append_basic_block(n) for n in ("words", "word", "copied"))
     b.branch(loop_head)
     b.position_at_end(loop_head)
     target.loop_guard(b)
     record_offset = offset.get()
-    b.cbranch(b.icmp_unsigned("<", record_offset, size), body, copied)
+    b.cbranch(b.icmp_unsigned("<", record_offset, size), body, copy_end)
     b.position_at_end(body)
     bounded_offset = b.and_(record_offset, integer(64, MAX_RECORD_BYTES - _ALIGNMENT))
     value = b.load(byte_offset(b, record, record_offset), typ=I64, align=8)
     b.store(value, b.gep(buffer, [bounded_offset], source_etype=I8), align=8)
     offset.set(b.add(record_offset, integer(64, _ALIGNMENT)))
     b.branch(loop_head)
-    b.position_at_end(copied)
+    b.position_at_end(copy_end)
     length = b.and_(target.black_box(b, size), integer(64, 2 * MAX_RECORD_BYTES - 1))
     within_limit = b.append_basic_block("short")
     b.cbranch(b.icmp_unsigned("<=", length, integer(64, MAX_RECORD_BYTES)), within_limit, lost)

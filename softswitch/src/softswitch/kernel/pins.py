@@ -48,9 +48,11 @@ class Pins:
             self._objects = folder / OBJECTS
             self._switch = self._objects / "switch"
             self._mount()
-            current = self._current_number()
-            self.pinned = None if current is None else Generation(folder, current, is_restored=True)
-            self._remove_other_generations(current)
+            current_number = self._current_number()
+            self.pinned = (
+                None if current_number is None else Generation(folder, current_number, is_restored=True)
+            )
+            self._remove_other_generations(current_number)
             cleanup.pop_all()
 
     def _acquire_lock(self) -> None:
@@ -80,10 +82,10 @@ class Pins:
                 return number
         return None
 
-    def _remove_other_generations(self, current: int | None) -> None:
-        for number in self._numbers() - {current or 0}:
+    def _remove_other_generations(self, current_number: int | None) -> None:
+        for number in self._numbers() - {current_number or 0}:
             Generation(self.folder, number, is_restored=True).remove()
-        if current is None:
+        if current_number is None:
             self._release_interfaces()
             shutil.rmtree(self._switch, ignore_errors=True)
             for path in self.folder.glob("*.json"):

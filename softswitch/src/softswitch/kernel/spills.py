@@ -66,9 +66,9 @@ def move_spills(code: bytes, area_offset: int) -> tuple[bytes, int]:
     instructions = decode(code)
     starts = sorted({0, *_callees(instructions)})
     functions = [instructions[a:b] for a, b in zip(starts, [*starts[1:], len(instructions)], strict=True)]
-    by_start = dict(zip(starts, functions, strict=True))
+    functions_by_start = dict(zip(starts, functions, strict=True))
     stack_bytes = BPF_STACK_BYTES - max(
-        (_depth(by_start, start) for start in _callees(functions[0])), default=0
+        (_stack_depth(functions_by_start, start) for start in _callees(functions[0])), default=0
     )
     if _frame_bytes(functions[0]) <= stack_bytes:
         return code, 0
@@ -87,9 +87,9 @@ def _callees(function: Sequence[Instruction]) -> set[int]:
     }
 
 
-def _depth(functions: Mapping[int, Sequence[Instruction]], start: int) -> int:
+def _stack_depth(functions: Mapping[int, Sequence[Instruction]], start: int) -> int:
     """Return the bytes of stack that a function and its callees need."""
-    callee_bytes = max((_depth(functions, callee) for callee in _callees(functions[start])), default=0)
+    callee_bytes = max((_stack_depth(functions, callee) for callee in _callees(functions[start])), default=0)
     return -(-_frame_bytes(functions[start]) // _FRAME_UNIT_BYTES) * _FRAME_UNIT_BYTES + callee_bytes
 
 
@@ -154,31 +154,33 @@ class _Function:
         """Place the slots: as many addresses as fit on the stack, all others in the arena."""
         # The verifier follows each combination of the numbers that it knows on the stack, and refuses a
         # program that takes a million steps. It knows no numbers in the arena.
-        uses: Counter[int] = Counter()
-        fixed, numbers = set(self._address_slots.values()), set()
+        access_counts: Counter[int] = Counter()
+        fixed_slots, number_slots = set(self._address_slots.values()), set()
         for position in range(self.size):
             instruction = self._code[position]
             if position in self._wide_load_ends or not _accesses_frame(instruction):
                 continue
             slot = _slot_of(instruction.offset)
-            uses[slot] += 1
+            access_counts[slot] += 1
             accessed_type = self._accessed_types.get(position)
             if accessed_type is _Type.NUMBER:
-                numbers.add(slot)
+                number_slots.add(slot)
             elif accessed_type is _Type.OTHER:
-                fixed.add(slot)
+                fixed_slots.add(slot)
         free_slots = stack_bytes // _SLOT_BYTES - 2
-        if len(fixed) > free_slots:
+        if len(fixed_slots) > free_slots:
             raise AssemblyError(
-                f"the program needs {len(fixed)} addresses at once: expected at most {free_slots}, "
+                f"the program needs {len(fixed_slots)} addresses at once: expected at most {free_slots}, "
                 f"which fit on BPF's stack of {BPF_STACK_BYTES} bytes"
             )
-        addresses = sorted(uses.keys() - fixed - numbers, key=lambda slot: (-uses[slot], slot))
-        stack_slots = [*sorted(fixed), *addresses][:free_slots]
-        area_slots = sorted(uses.keys() - set(stack_slots))
-        stack = {slot: -_SLOT_BYTES * (number + 3) for number, slot in enumerate(stack_slots)}
-        area = {slot: _SLOT_BYTES * number for number, slot in enumerate(area_slots)}
-        return _Placement(stack, area, -_SLOT_BYTES, -2 * _SLOT_BYTES)
+        address_slots = sorted(
+            access_counts.keys() - fixed_slots - number_slots, key=lambda slot: (-access_counts[slot], slot)
+        )
+        stack_slots = [*sorted(fixed_slots), *address_slots][:free_slots]
+        area_slots = sorted(access_counts.keys() - set(stack_slots))
+        stack_offsets = {slot: -_SLOT_BYTES * (number + 3) for number, slot in enumerate(stack_slots)}
+        area_offsets = {slot: _SLOT_BYTES * number for number, slot in enumerate(area_slots)}
+        return _Placement(stack_offsets, area_offsets, -_SLOT_BYTES, -2 * _SLOT_BYTES)
 
     def rewrite(self, position: int, placement: _Placement, area_offset: int) -> list[Instruction]:
         instruction = self._code[position]
@@ -197,16 +199,20 @@ class _Function:
             return [*prologue, instruction]
         instruction.offset = placement.area[slot] + byte_in_slot
         if instruction.kind == _LDX:
-            return [*prologue, *self._load(position, instruction, placement)]
-        return [*prologue, *self._store(position, instruction, placement)]
+            return [*prologue, *self._rewrite_load(position, instruction, placement)]
+        return [*prologue, *self._rewrite_store(position, instruction, placement)]
 
-    def _load(self, position: int, instruction: Instruction, placement: _Placement) -> list[Instruction]:
+    def _rewrite_load(
+        self, position: int, instruction: Instruction, placement: _Placement
+    ) -> list[Instruction]:
         is_address = self._accessed_types.get(position) is _Type.ARENA and _is_whole(instruction)
         instruction.registers = instruction.dst << 4 | instruction.dst
         address = make_instruction(LOAD, instruction.dst, _FRAME_POINTER, placement.address)
-        return [address, instruction, *([_cast(instruction.dst)] if is_address else [])]
+        return [address, instruction, *([_make_cast(instruction.dst)] if is_address else [])]
 
-    def _store(self, position: int, instruction: Instruction, placement: _Placement) -> list[Instruction]:
+    def _rewrite_store(
+        self, position: int, instruction: Instruction, placement: _Placement
+    ) -> list[Instruction]:
         value = instruction.src if instruction.kind == _STX else None
         dead_registers = [r for r in range(10) if r != value and not self._live_registers[position] >> r & 1]
         # If all are live, r6 to r9 hold values; r0 to r5 may be unreadable, since calls clobber them.
@@ -236,10 +242,12 @@ class _Function:
         return {a: range(a, b) for a, b in pairwise(sorted_starts)}
 
     def _successors(self, block: range) -> list[int]:
-        last = self._code[block[-1]]
-        if block[-1] in self._wide_load_ends or last.is_local_call or last.target is None:
-            return [] if last.opcode == EXIT and block[-1] not in self._wide_load_ends else [block.stop]
-        return [last.target] if last.opcode in (JUMP, LONG_JUMP) else [block.stop, last.target]
+        terminator = self._code[block[-1]]
+        if block[-1] in self._wide_load_ends or terminator.is_local_call or terminator.target is None:
+            is_exit = terminator.opcode == EXIT and block[-1] not in self._wide_load_ends
+            return [] if is_exit else [block.stop]
+        is_unconditional = terminator.opcode in (JUMP, LONG_JUMP)
+        return [terminator.target] if is_unconditional else [block.stop, terminator.target]
 
     def _find_accessed_types(self) -> dict[int, _Type]:
         entry_states: dict[int, _State] = {}
@@ -257,7 +265,7 @@ class _Function:
                     continue
                 if _accesses_frame(instruction):
                     types[position] = _accessed_type(instruction, state)
-                _execute(instruction, state)
+                _update_types(instruction, state)
             worklist += [(successor, state) for successor in self._successors(block)]
         return types
 
@@ -269,17 +277,17 @@ class _Function:
         while changed:
             changed = False
             for start, block in reversed(self._blocks.items()):
-                live = 0
+                live_registers = 0
                 for successor in self._successors(block):
-                    live |= live_at_start[successor]
+                    live_registers |= live_at_start[successor]
                 for position in reversed(block):
                     if position in self._wide_load_ends:
                         continue
-                    live_after[position] = live
+                    live_after[position] = live_registers
                     read, written = _accessed_registers(self._code[position])
-                    live = read | live & ~written
-                if live != live_at_start[start]:
-                    live_at_start[start], changed = live, True
+                    live_registers = read | live_registers & ~written
+                if live_registers != live_at_start[start]:
+                    live_at_start[start], changed = live_registers, True
         return live_after
 
 
@@ -293,17 +301,17 @@ def _prologue(placement: _Placement, area_offset: int) -> list[Instruction]:
         make_instruction(WIDE_LOAD, 2, MAP_VALUE, immediate=ARENA_MAP),
         make_instruction(0),
         make_instruction(0x0F, 0, 2),  # add
-        _cast(0),
+        _make_cast(0),
         make_instruction(LOAD, 0, 0, AREA_OF),
         make_instruction(0x0F, 2, 0),
         make_instruction(ADD, 2, immediate=area_offset),
-        _cast(2),
+        _make_cast(2),
         make_instruction(STORE, _FRAME_POINTER, 2, placement.address),
         make_instruction(MOVE, 1, 6),
     ]
 
 
-def _cast(register: int) -> Instruction:
+def _make_cast(register: int) -> Instruction:
     return make_instruction(MOVE, register, register, _CAST_TO_ARENA, _CAST_TO_ARENA)
 
 
@@ -320,18 +328,18 @@ def _accessed_type(instruction: Instruction, state: _State) -> _Type:
     )
 
 
-def _widen(merged: _State, new: _State) -> bool:
-    """Merge the types of another path to an instruction into `merged`; return whether that changed any."""
+def _widen(merged_state: _State, new_state: _State) -> bool:
+    """Merge the types of another path to an instruction into `merged_state`; return whether any changed."""
     changed = False
-    for location, new_type in new.items():
-        old_type = merged.get(location)
+    for location, new_type in new_state.items():
+        old_type = merged_state.get(location)
         if old_type is not new_type and old_type is not _Type.OTHER:
-            merged[location] = new_type if old_type is None else _Type.OTHER
+            merged_state[location] = new_type if old_type is None else _Type.OTHER
             changed = True
     return changed
 
 
-def _execute(instruction: Instruction, state: _State) -> None:
+def _update_types(instruction: Instruction, state: _State) -> None:
     kind = instruction.kind
     if kind in (_ALU, _ALU64):
         state[instruction.dst] = _result_type(instruction, state)

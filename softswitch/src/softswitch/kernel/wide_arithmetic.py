@@ -49,9 +49,9 @@ def divide(b: llvm.IRBuilder, dividend: llvm.Value, divisor: llvm.Value) -> tupl
         quotient_bits, remainder_bits = quotient.get(), remainder.get()
         overflows = b.trunc(b.lshr(remainder_bits, integer(width, width - 1)), I1)
         remainder_bits = b.or_(b.shl(remainder_bits, one), b.lshr(quotient_bits, integer(width, width - 1)))
-        fits = b.or_(overflows, b.icmp_unsigned(">=", remainder_bits, divisor))
-        remainder.set(b.select(fits, b.sub(remainder_bits, divisor), remainder_bits))
-        quotient.set(b.or_(b.shl(quotient_bits, one), resize(b, fits, width)))
+        divisor_fits = b.or_(overflows, b.icmp_unsigned(">=", remainder_bits, divisor))
+        remainder.set(b.select(divisor_fits, b.sub(remainder_bits, divisor), remainder_bits))
+        quotient.set(b.or_(b.shl(quotient_bits, one), resize(b, divisor_fits, width)))
         step.set(b.add(step.get(), integer(32, 1)))
     return quotient.get(), remainder.get()
 
@@ -70,7 +70,10 @@ def shift(b: llvm.IRBuilder, operation: str, value: llvm.Value, amount: llvm.Val
     for power in range((len(words) - 1).bit_length()):
         is_bit_set = b.trunc(b.lshr(word_count, integer(WORD, power)), I1)
         moved_words = [*words[1 << power :], *[fill] * min(1 << power, len(words))]
-        words = [b.select(is_bit_set, new, old) for new, old in zip(moved_words, words, strict=True)]
+        words = [
+            b.select(is_bit_set, moved_word, word)
+            for moved_word, word in zip(moved_words, words, strict=True)
+        ]
     shift_bits, shift_carry = (b.shl, b.lshr) if is_left else (b.lshr, b.shl)
     carry_count = b.sub(integer(WORD, WORD - 1), bit_count)
     shifted = [

@@ -26,6 +26,6 @@ def read_queue_head(record: bytes) -> tuple[int, int, int]:
 
 
 def with_depths(record: bytes, enq_qdepth: int, deq_qdepth: int) -> bytes:
-    head = np.frombuffer(record, QUEUE_HEAD, 1).copy()
-    head["enq_qdepth"], head["deq_qdepth"] = enq_qdepth, deq_qdepth
-    return head.tobytes() + record[QUEUE_HEAD_BYTES:]
+    header = np.frombuffer(record, QUEUE_HEAD, 1).copy()
+    header["enq_qdepth"], header["deq_qdepth"] = enq_qdepth, deq_qdepth
+    return header.tobytes() + record[QUEUE_HEAD_BYTES:]

@@ -119,19 +119,19 @@ class Translations:
     """The translations of a P4Info by type. Values of the same type have one mapping everywhere."""
 
     def __init__(self, types: p4t.P4TypeInfo) -> None:
-        self._by_name = {
+        self._translations_by_name = {
             name: Translation(name, spec)
             for name, spec in types.new_types.items()
             if spec.HasField("translated_type")
         }
 
     def of(self, type_name: p4t.P4NamedType, width: int = 0) -> Translation | None:
-        translation = self._by_name.get(type_name.name)
+        translation = self._translations_by_name.get(type_name.name)
         if translation is not None:
             translation.width = max(translation.width, width)
         return translation
 
     def of_index(self, type_name: p4t.P4NamedType) -> Translation | None:
         """Return the translation of an array's indices; None for strings, because messages have integers."""
-        translation = self._by_name.get(type_name.name)
+        translation = self._translations_by_name.get(type_name.name)
         return translation if translation is not None and translation.sdn_width is not None else None
