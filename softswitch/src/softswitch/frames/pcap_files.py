@@ -36,15 +36,15 @@ def read_frames(file: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
     """Yield time in ns and bytes of each frame. Raises SwitchError if `file` is no valid pcap file."""
     header = file.read(_HEADER_BYTES)
     if len(header) < _HEADER_BYTES or header[:4] not in _FORMATS:
-        raise SwitchError(f"{name}: expected a pcap file, got {header[:4].hex() or 'an empty file'}")
+        raise SwitchError(f"{name}: expected a pcap file, got {header[:4].hex() or 'an empty one'}")
     order, unit = _FORMATS[header[:4]]
     while record := file.read(_RECORD_BYTES):
         if len(record) < _RECORD_BYTES:
             raise SwitchError(f"{name}: the last frame is incomplete")
-        seconds, fraction, captured_length, original_length = struct.unpack(order + _RECORD, record)
-        frame = file.read(captured_length)
-        if captured_length < original_length or len(frame) < captured_length:
-            raise SwitchError(f"{name}: expected a frame of {original_length} bytes, got {len(frame)} bytes")
+        seconds, fraction, captured_bytes, frame_bytes = struct.unpack(order + _RECORD, record)
+        frame = file.read(captured_bytes)
+        if captured_bytes < frame_bytes or len(frame) < captured_bytes:
+            raise SwitchError(f"{name}: expected a frame of {frame_bytes} bytes, got {len(frame)} of them")
         yield seconds * 10**9 + fraction * unit, frame
 
 
