@@ -15,7 +15,7 @@ from nativekit.llvm import Context, Generated, Kind, Signature, TypingContext, V
 T = TypeVar("T")
 
 
-def _reverse(bits: int, result: Kind) -> Callable[[TypingContext, Kind], Generated]:
+def _make_swap(bits: int, result: Kind) -> Callable[[TypingContext, Kind], Generated]:
     kind = getattr(types, f"uint{bits}")
 
     def generate(_typing: TypingContext, word: Kind) -> Generated:
@@ -28,14 +28,14 @@ def _reverse(bits: int, result: Kind) -> Callable[[TypingContext, Kind], Generat
     return generate
 
 
-def _reverse_plain(octets: int, make: Callable[[int], T]) -> Callable[[int | np.integer], T]:
+def _make_plain_swap(octets: int, convert: Callable[[int], T]) -> Callable[[int | np.integer], T]:
     mask = (1 << 8 * octets) - 1
-    return lambda word: make(int.from_bytes((int(word) & mask).to_bytes(octets, "little"), "big"))
+    return lambda word: convert(int.from_bytes((int(word) & mask).to_bytes(octets, "little"), "big"))
 
 
-swap16 = leaf(_reverse_plain(2, int64))(_reverse(16, types.int64))
-swap32 = leaf(_reverse_plain(4, int64))(_reverse(32, types.int64))
-swap64 = leaf(_reverse_plain(8, np.uint64))(_reverse(64, types.uint64))
+swap16 = leaf(_make_plain_swap(2, int64))(_make_swap(16, types.int64))
+swap32 = leaf(_make_plain_swap(4, int64))(_make_swap(32, types.int64))
+swap64 = leaf(_make_plain_swap(8, np.uint64))(_make_swap(64, types.uint64))
 
 
 def _popcount_plain(word: int) -> int:

@@ -38,9 +38,9 @@ class _CalleeLowering(NativeLowering):
     _name = "callee_lowering"
 
     def run_pass(self, state: Any) -> bool:
-        make: Function = _CalleeLibrary  # has no type hints
+        make_library: Function = _CalleeLibrary  # has no type hints
         lower: Function = super().run_pass
-        state.library = make(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library = make_library(state.targetctx.codegen(), state.func_id.func_qualname)
         state.library.enable_object_caching()
         flags = state.flags
         state.flags = flags.copy()
@@ -63,7 +63,7 @@ class CalleeCompiler(CompilerBase):
     def define_pipelines(self) -> list[Any]:
         standard = _core.compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)
         passes = _core.compiler_machinery.PassManager("callee")
-        for each, description in standard.passes:
-            passes.add_pass(_CalleeLowering if each is NativeLowering else each, description)
+        for pass_class, description in standard.passes:
+            passes.add_pass(_CalleeLowering if pass_class is NativeLowering else pass_class, description)
         passes.finalize()
         return [passes]

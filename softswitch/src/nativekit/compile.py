@@ -22,7 +22,7 @@ from nativekit.llvm import Compiled, Function, Generated, Module
 
 F = TypeVar("F", bound=Function)
 
-_KIT = Path(__file__).parent
+_PACKAGE = Path(__file__).parent
 
 _numba: Module = numba
 carray: Function = _numba.carray
@@ -47,31 +47,31 @@ def inlined(function: F) -> F:
 
 def cached_entry_point(function: F, package: Path, sources: Iterable[Path]) -> F:
     """Return a function that Python calls, whose machine code is cached in the package at `package`."""
-    # Numba notices only changes of the function's own file. So the cache folder's name has a digest of all
-    # sources and of this package, and whether indices are checked (NUMBA_BOUNDSCHECK).
-    files = sorted({*sources, *_KIT.glob("*.py")})
+    # Numba notices only changes of the function's own file. So the cache folder's name contains a digest
+    # of all sources and of this package, and states whether indices are checked (NUMBA_BOUNDSCHECK).
+    files = sorted({*sources, *_PACKAGE.glob("*.py")})
     digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
-    checked = "-checked" if _numba.config.BOUNDSCHECK else ""
-    before = _numba.config.CACHE_DIR
-    _numba.config.CACHE_DIR = str(cache_of(package) / f"compiled-{digest}{checked}")
+    bounds_suffix = "-checked" if _numba.config.BOUNDSCHECK else ""
+    previous_folder = _numba.config.CACHE_DIR
+    _numba.config.CACHE_DIR = str(cache_of(package) / f"compiled-{digest}{bounds_suffix}")
     try:
         return cast(
             F, _numba.njit(nogil=True, cache=True, error_model="numpy", no_cfunc_wrapper=True)(function)
         )
     finally:
-        _numba.config.CACHE_DIR = before
+        _numba.config.CACHE_DIR = previous_folder
 
 
 def intrinsic(function: Callable[..., Generated]) -> Compiled:
     return numba_intrinsic(function)
 
 
-def leaf(python: F) -> Callable[[Callable[..., Generated]], F]:
-    """Decorate a generator of LLVM IR, for what numba cannot compile; `python` is its plain-Python form."""
+def leaf(plain_form: F) -> Callable[[Callable[..., Generated]], F]:
+    """Decorate a generator of LLVM IR for code that numba cannot compile; `plain_form` is its Python form."""
 
     def decorate(generate: Callable[..., Generated]) -> F:
-        made = intrinsic(generate)
-        made.plain = python
-        return cast(F, made)
+        function = intrinsic(generate)
+        function.plain = plain_form
+        return cast(F, function)
 
     return decorate

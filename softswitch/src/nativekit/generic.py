@@ -55,8 +55,8 @@ class Generic:
 class _GenericType(types.Callable, types.Opaque):
     def __init__(self, generic: Generic) -> None:
         self.generic = generic
-        make: Function = super().__init__  # has no type hints
-        make(f"generic({generic.name})")
+        initialize: Function = super().__init__  # has no type hints
+        initialize(f"generic({generic.name})")
 
     @property
     def key(self) -> int:
@@ -90,8 +90,8 @@ imputils.lower_constant(_GenericType)(lambda context, *_: context.get_dummy_valu
 
 def generics(interface: type[F]) -> F:
     """Return generic functions for an interface, a `NamedTuple` of callables."""
-    make = cast(Callable[..., F], interface)  # generic functions take the place of implementations
-    return make(*map(Generic, interface._fields))
+    construct = cast(Callable[..., F], interface)  # generic functions take the place of implementations
+    return construct(*map(Generic, interface._fields))
 
 
 def implement(owner: type, interface: F, implementations: F) -> None:

@@ -18,7 +18,7 @@ from nativekit.llvm import Compiled, Function
 F = TypeVar("F", bound=Function)
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
-_WIDTHS = {"int64": ctypes.c_ssize_t, "int32": ctypes.c_int32, "uint32": ctypes.c_uint32}
+_C_TYPES = {"int64": ctypes.c_ssize_t, "int32": ctypes.c_int32, "uint32": ctypes.c_uint32}
 
 
 def plain(function: F, replacements: Mapping[Compiled, Function] | None = None) -> F:
@@ -27,7 +27,7 @@ def plain(function: F, replacements: Mapping[Compiled, Function] | None = None) 
     Integers wrap as in compiled code. `replacements` maps compiled functions to Python functions that replace
     them.
     """
-    body = _Namespaces(replacements or {}).function(function)
+    body = _Namespaces(replacements or {}).plain_function(function)
 
     @functools.wraps(body)
     def call(*args: object) -> object:
@@ -42,13 +42,13 @@ class _Namespaces:
         self._replacements = {id(compiled): replacement for compiled, replacement in replacements.items()}
         self._copies: dict[int, dict[str, object]] = {}
 
-    def function(self, compiled: Compiled) -> Function:
+    def plain_function(self, compiled: Compiled) -> Function:
         source = compiled.py_func
         return python.FunctionType(
-            source.__code__, self._namespace(source.__globals__), source.__name__, source.__defaults__
+            source.__code__, self._plain_namespace(source.__globals__), source.__name__, source.__defaults__
         )
 
-    def _namespace(self, original: dict[str, object]) -> dict[str, object]:
+    def _plain_namespace(self, original: dict[str, object]) -> dict[str, object]:
         if id(original) not in self._copies:
             self._copies[id(original)] = dict(original)
             self._copies[id(original)].update(
@@ -64,25 +64,25 @@ class _Namespaces:
         if hasattr(value, "plain"):
             return cast(Function, value.plain)
         if isinstance(value, types.ExternalFunction):
-            return _from_libc(value)
+            return _libc_function(value)
         if isinstance(value, Generic):
-            return self._dispatcher(value)
-        return self._lazy_form(value) if isinstance(value, Dispatcher) else None
+            return self._dispatching_function(value)
+        return self._lazy_function(value) if isinstance(value, Dispatcher) else None
 
-    def _dispatcher(self, generic: Generic) -> Function:
-        form: Function = functools.cache(
+    def _dispatching_function(self, generic: Generic) -> Function:
+        plain_form_of: Function = functools.cache(
             lambda owner: cast(Function, self._plain_form(generic.dispatch(owner)))
         )
-        return lambda state, *args: form(type(state))(state, *args)
+        return lambda state, *args: plain_form_of(type(state))(state, *args)
 
-    def _lazy_form(self, compiled: Compiled) -> Function:
+    def _lazy_function(self, compiled: Compiled) -> Function:
         """Return a function that is built at its first call, since modules may refer to each other."""
-        form = functools.cache(lambda: self.function(compiled))
+        form = functools.cache(lambda: self.plain_function(compiled))
         return lambda *args: form()(*args)
 
 
-def _from_libc(external: Compiled) -> Function:
+def _libc_function(external: Compiled) -> Function:
     function = getattr(_LIBC, external.symbol)
-    function.argtypes = [_WIDTHS[str(kind)] for kind in external.sig.args]
-    function.restype = _WIDTHS[str(external.sig.return_type)]
+    function.argtypes = [_C_TYPES[str(kind)] for kind in external.sig.args]
+    function.restype = _C_TYPES[str(external.sig.return_type)]
     return lambda *args: function(*map(int, args))

@@ -58,14 +58,14 @@ class Records(np.recarray[tuple[int, ...], Dtype], Generic[R_co]):
     if TYPE_CHECKING:
         # A column is an array of its field's number type.
         @overload  # type: ignore[override]  # an item is a record of the class
-        def __getitem__(self, at: slice | NDArray[Any]) -> Records[R_co]: ...
+        def __getitem__(self, index: slice | NDArray[Any]) -> Records[R_co]: ...
         @overload
-        def __getitem__(self, at: SupportsIndex | tuple[SupportsIndex, ...]) -> R_co: ...
+        def __getitem__(self, index: SupportsIndex | tuple[SupportsIndex, ...]) -> R_co: ...
         @overload
-        def __getitem__(self, at: str) -> NDArray[Any]: ...
-        def __getitem__(self, at: object) -> object: ...
+        def __getitem__(self, index: str) -> NDArray[Any]: ...
+        def __getitem__(self, index: object) -> object: ...
         def __iter__(self) -> Iterator[R_co]: ...
-        def __setitem__(self, at: object, value: object) -> None: ...
+        def __setitem__(self, index: object, value: object) -> None: ...
         def __getattr__(self, column: str) -> NDArray[Any]: ...
         def __setattr__(self, column: str, value: object) -> None: ...
 
@@ -74,22 +74,22 @@ class RecordTable(Records[R_co]):
     if TYPE_CHECKING:
 
         @overload  # type: ignore[override]
-        def __getitem__(self, at: int | slice | tuple[int, slice]) -> Records[R_co]: ...
+        def __getitem__(self, index: int | slice | tuple[int, slice]) -> Records[R_co]: ...
         @overload
-        def __getitem__(self, at: tuple[SupportsIndex, ...]) -> R_co: ...
+        def __getitem__(self, index: tuple[SupportsIndex, ...]) -> R_co: ...
         @overload
-        def __getitem__(self, at: str) -> NDArray[Any]: ...
-        def __getitem__(self, at: object) -> object: ...
+        def __getitem__(self, index: str) -> NDArray[Any]: ...
+        def __getitem__(self, index: object) -> object: ...
 
 
 @cache
 def dtype_of(kind: type) -> Dtype:
-    """Return the dtype of a class's records, base classes first; int is int64. Raises as `record` does."""
+    """Return the dtype of a class's records, fields of base classes first. Raises as `record` does."""
     hints = get_type_hints(kind, include_extras=True)
-    return record(*((name, *_field_of(hints[name])) for name in _names_of(kind)))
+    return record(*((name, *_field_spec(hints[name])) for name in _field_names(kind)))
 
 
-def _names_of(kind: type) -> list[str]:
+def _field_names(kind: type) -> list[str]:
     """Return the fields' names; a class with `OWN_FIELDS_FIRST` puts its own before those of its bases."""
     bases = list(reversed(kind.__mro__))
     if "OWN_FIELDS_FIRST" in vars(kind):
@@ -97,30 +97,33 @@ def _names_of(kind: type) -> list[str]:
     return [name for base in bases for name in get_annotations(base)]
 
 
-def _field_of(hint: Any) -> tuple[Any, ...]:  # a hint may be anything
+def _field_spec(hint: Any) -> tuple[Any, ...]:  # a hint may be anything
     if get_origin(hint) is not Annotated:
         return (_SCALARS.get(hint, hint),)
-    inner, *extras = get_args(hint)
-    if inner in _SCALARS:
-        return tuple(extras)
-    dtypes = [each for each in extras if isinstance(each, np.dtype)]
-    shape = next(each for each in extras if not isinstance(each, np.dtype))
-    return (dtypes[0] if dtypes else _element_of(inner), shape if isinstance(shape, tuple) else (shape,))
+    annotated_type, *metadata = get_args(hint)
+    if annotated_type in _SCALARS:
+        return tuple(metadata)
+    dtypes = [item for item in metadata if isinstance(item, np.dtype)]
+    shape = next(item for item in metadata if not isinstance(item, np.dtype))
+    return (
+        dtypes[0] if dtypes else _element_type(annotated_type),
+        shape if isinstance(shape, tuple) else (shape,),
+    )
 
 
-def _element_of(array: Any) -> Any:  # any hint of an array
+def _element_type(array: Any) -> Any:  # any hint of an array
     if get_origin(array) is Records:
         return dtype_of(get_args(array)[0])
     # From numpy 2.5 on, NDArray is an alias with one parameter; before, it is an ndarray of shape and dtype.
-    of_dtype = array if get_origin(array) is NDArray else get_args(array)[1]
-    [number] = get_args(of_dtype)
-    return number
+    dtype_hint = array if get_origin(array) is NDArray else get_args(array)[1]
+    [scalar_type] = get_args(dtype_hint)
+    return scalar_type
 
 
 def record(*fields: Any) -> Dtype:  # any field specification of numpy
-    """Return a dtype of `(name, type[, shape])` fields; a bare name is an int64. Raises ValueError."""
-    whole = [(field, np.int64) if isinstance(field, str) else field for field in fields]
-    return checked(np.dtype(whole))
+    """Return a dtype of `(name, type[, shape])` fields; a bare name is an int64. Raises as `checked` does."""
+    specs = [(field, np.int64) if isinstance(field, str) else field for field in fields]
+    return checked(np.dtype(specs))
 
 
 def checked(dtype: Dtype) -> Dtype:
@@ -145,9 +148,9 @@ def records(shape: int | Sequence[int], dtype: Any) -> Any:  # typed by the over
 
 def filled(kind: type[R], rows: Sequence[tuple[int, ...]]) -> Records[R]:
     """Return records of a class, one for each tuple of values in the order of its fields."""
-    made = records(len(rows), kind)
-    made[:] = list(rows)
-    return made
+    array = records(len(rows), kind)
+    array[:] = list(rows)
+    return array
 
 
 def one(kind: type[R]) -> R:
@@ -163,7 +166,7 @@ def zeros(shape: int | Sequence[int], dtype: Any) -> NDArray[Any]:  # of any typ
     """Return an array of zeros aligned to a cache line, so that a record of one line never straddles two."""
     kind = np.dtype(dtype)
     size = int(np.prod(shape)) * kind.itemsize
-    octets = np.zeros(size + LINE - 1, np.uint8)
-    start = -octets.ctypes.data % LINE
-    made: NDArray[Any] = octets[start : start + size].view(kind).reshape(shape)
-    return made
+    buffer = np.zeros(size + LINE - 1, np.uint8)
+    start = -buffer.ctypes.data % LINE
+    array: NDArray[Any] = buffer[start : start + size].view(kind).reshape(shape)
+    return array

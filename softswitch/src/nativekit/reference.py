@@ -1,4 +1,4 @@
-"""References to named tuples of arrays: functions take one pointer, and numba counts no references.
+"""References to named tuples of arrays: functions take one pointer, without reference counting.
 
 Numba passes a tuple as all words of all its arrays in every call (five hundred for a simulation), and
 counts a reference at each access. In code of many small functions this takes most of the time. A function
@@ -68,38 +68,38 @@ class _Pointer(models.PrimitiveModel):
 
 
 def _field_type(_template: TypingContext, kind: Reference, field: str) -> Kind:
-    at = kind.index_of(field)
-    return None if at < 0 else _by_reference(kind.pointee.types[at])
+    index = kind.index_of(field)
+    return None if index < 0 else _reference_type(kind.pointee.types[index])
 
 
-def _by_reference(kind: Kind) -> Kind:
+def _reference_type(kind: Kind) -> Kind:
     return Reference(kind) if isinstance(kind, types.BaseNamedTuple) else kind
 
 
 @extending.infer_getattr
-class _Fields(templates.AttributeTemplate):
+class _FieldTypes(templates.AttributeTemplate):
     key = Reference
     generic_resolve: Compiled = _field_type
 
 
-def _field(context: Context, builder: ir.IRBuilder, kind: Reference, value: Value, field: str) -> Value:
-    at = kind.index_of(field)
-    place = cgutils.gep_inbounds(builder, value, 0, at)
-    found = kind.pointee.types[at]
-    if isinstance(found, types.BaseNamedTuple):
-        return place
-    return _uncounted(context, builder, found, builder.load(place))
+def _lower_field(context: Context, builder: ir.IRBuilder, kind: Reference, value: Value, field: str) -> Value:
+    index = kind.index_of(field)
+    address = cgutils.gep_inbounds(builder, value, 0, index)
+    field_type = kind.pointee.types[index]
+    if isinstance(field_type, types.BaseNamedTuple):
+        return address
+    return _drop_owner(context, builder, field_type, builder.load(address))
 
 
-extending.lower_getattr_generic(Reference)(_field)
+extending.lower_getattr_generic(Reference)(_lower_field)
 
 
-def _uncounted(context: Context, builder: ir.IRBuilder, kind: Kind, value: Value) -> Value:
+def _drop_owner(context: Context, builder: ir.IRBuilder, kind: Kind, value: Value) -> Value:
     """Return the same arrays without an owner, so that numba omits reference counting."""
     if isinstance(kind, types.BaseTuple):
         parts = [
-            _uncounted(context, builder, each, builder.extract_value(value, i))
-            for i, each in enumerate(cast(Kind, kind).types)
+            _drop_owner(context, builder, part_type, builder.extract_value(value, i))
+            for i, part_type in enumerate(cast(Kind, kind).types)
         ]
         return context.make_tuple(builder, kind, parts)
     if not isinstance(kind, types.Array):
@@ -120,69 +120,69 @@ def as_ref(_typing: TypingContext, value: Kind) -> Generated:
 
     def code(context: Context, builder: ir.IRBuilder, _signature: Signature, values: Values) -> Value:
         if not isinstance(value, types.BaseNamedTuple):
-            return _uncounted(context, builder, value, values[0])
-        place = cgutils.alloca_once(builder, values[0].type)
-        builder.store(values[0], place)
-        return place
+            return _drop_owner(context, builder, value, values[0])
+        slot = cgutils.alloca_once(builder, values[0].type)
+        builder.store(values[0], slot)
+        return slot
 
-    return _by_reference(value)(value), code
+    return _reference_type(value)(value), code
 
 
-def _row_as_plain(stacked: T, at: int) -> T:
+def _row_as_plain(stacked: T, index: int) -> T:
     def row_of(field: Any) -> Any:  # an array, or a tuple of arrays
         if hasattr(field, "_fields"):
-            return _row_as_plain(field, at)
-        return field[at] if field.flags.writeable else field
+            return _row_as_plain(field, index)
+        return field[index] if field.flags.writeable else field
 
     parts: Any = stacked  # a `NamedTuple`
     return type(stacked)(*map(row_of, parts))
 
 
 @leaf(_row_as_plain)
-def row(typing: TypingContext, stacked: Kind, at: Kind) -> Generated:
-    """Return a reference to row `at` of a tuple of arrays; read-only arrays are shared by all rows."""
-    result = _row_kind(typing, stacked.pointee, at)
+def row(typing: TypingContext, stacked: Kind, index: Kind) -> Generated:
+    """Return a reference to row `index` of a tuple of arrays; read-only arrays are shared by all rows."""
+    result = _row_type(typing, stacked.pointee, index)
 
     def code(context: Context, builder: ir.IRBuilder, _signature: Signature, values: Values) -> Value:
-        tuple_of_row = _row(context, builder, stacked.pointee, result, values[0], at, values[1])
-        place = cgutils.alloca_once(builder, tuple_of_row.type)
-        builder.store(tuple_of_row, place)
-        return place
+        tuple_of_row = _build_row(context, builder, stacked.pointee, result, values[0], index, values[1])
+        slot = cgutils.alloca_once(builder, tuple_of_row.type)
+        builder.store(tuple_of_row, slot)
+        return slot
 
-    return Reference(result)(stacked, at), code
+    return Reference(result)(stacked, index), code
 
 
-def _row_kind(typing: TypingContext, stacked: Kind, at: Kind) -> Kind:
+def _row_type(typing: TypingContext, stacked: Kind, index: Kind) -> Kind:
     parts = []
     for field in stacked.types:
         if isinstance(field, types.BaseNamedTuple):
-            parts.append(_row_kind(typing, field, at))
+            parts.append(_row_type(typing, field, index))
         else:
-            found = typing.resolve_function_type(operator.getitem, (field, at), {})
-            parts.append(found.return_type if field.mutable else field)
+            signature = typing.resolve_function_type(operator.getitem, (field, index), {})
+            parts.append(signature.return_type if field.mutable else field)
     tuple_types: Kind = types.BaseTuple
     return tuple_types.from_types(parts, stacked.instance_class)
 
 
-def _row(
+def _build_row(
     context: Context,
     builder: ir.IRBuilder,
     stacked: Kind,
     result: Kind,
-    place: Value,
-    at: Kind,
-    number: Value,
+    base: Value,
+    index_type: Kind,
+    index: Value,
 ) -> Value:
     parts = []
     for i, (field, kind) in enumerate(zip(stacked.types, result.types, strict=True)):
-        address = cgutils.gep_inbounds(builder, place, 0, i)
+        address = cgutils.gep_inbounds(builder, base, 0, i)
         if isinstance(field, types.BaseNamedTuple):
-            parts.append(_row(context, builder, field, kind, address, at, number))
+            parts.append(_build_row(context, builder, field, kind, address, index_type, index))
             continue
-        part = _uncounted(context, builder, field, builder.load(address))
+        part = _drop_owner(context, builder, field, builder.load(address))
         if field.mutable:
-            item = context.get_function(operator.getitem, kind(field, at))
-            part = _uncounted(context, builder, kind, item(builder, (part, number)))
+            item = context.get_function(operator.getitem, kind(field, index_type))
+            part = _drop_owner(context, builder, kind, item(builder, (part, index)))
         parts.append(part)
     return context.make_tuple(builder, result, parts)
 
@@ -193,24 +193,24 @@ def pinned_ref(state: T, write: WriteWords | None = None) -> T:
     Unboxing costs half a microsecond an array in each call. `write` is a compiled `write_words`, for callers
     that cache the machine code of their states separately.
     """
-    return cast(T, _PinnedRef(state, write or _write))
+    return cast(T, _PinnedRef(state, write or _compiled_write_words))
 
 
-def unwrap_ref(given: T) -> T:
-    return cast(T, given.state) if isinstance(given, _PinnedRef) else given
+def unwrap_ref(state_or_ref: T) -> T:
+    return cast(T, state_or_ref.state) if isinstance(state_or_ref, _PinnedRef) else state_or_ref
 
 
 class _PinnedRef:
     def __init__(self, state: object, write: WriteWords) -> None:
         self.state = state  # keeps its arrays alive
-        self._place = np.zeros(write(state, np.zeros(0, np.uint8)), np.uint8)
-        write(state, self._place)
-        self.address: int = self._place.ctypes.data
+        self._words = np.zeros(write(state, np.zeros(0, np.uint8)), np.uint8)
+        write(state, self._words)
+        self.address: int = self._words.ctypes.data
         self._numba_type_ = Reference(typeof(state))
 
 
-def _address_of(kind: Reference, given: Value, c: Context) -> Value:
-    address = c.pyapi.object_getattr_string(given, "address")
+def _unbox_address(kind: Reference, pinned_ref_object: Value, c: Context) -> Value:
+    address = c.pyapi.object_getattr_string(pinned_ref_object, "address")
     value = c.pyapi.number_as_ssize_t(address)
     c.pyapi.decref(address)
     return extending.NativeValue(
@@ -218,15 +218,15 @@ def _address_of(kind: Reference, given: Value, c: Context) -> Value:
     )
 
 
-extending.unbox(Reference)(_address_of)
+extending.unbox(Reference)(_unbox_address)
 
 
 def write_words(state: object, place: Octets) -> int:
     """Copy a tuple's words into `place` if they fit, and return the number of bytes needed."""
-    return _write_at(state, place)
+    return _store_words(state, place)
 
 
-_write = cached_entry_point(write_words, Path(__file__).parent, ())
+_compiled_write_words = cached_entry_point(write_words, Path(__file__).parent, ())
 
 
 def _write_plain(_state: object, _place: Octets) -> int:
@@ -235,13 +235,13 @@ def _write_plain(_state: object, _place: Octets) -> int:
 
 
 @leaf(_write_plain)
-def _write_at(_typing: TypingContext, state: Kind, place: Kind) -> Generated:
+def _store_words(_typing: TypingContext, state: Kind, place: Kind) -> Generated:
     def code(context: Context, builder: ir.IRBuilder, signature: Signature, values: Values) -> Value:
         buffer = make_array(place)(context, builder, values[1])
-        needed = context.get_constant(types.intp, context.get_abi_sizeof(values[0].type))
-        with builder.if_then(builder.icmp_signed("<=", needed, buffer.nitems)):
-            at = builder.bitcast(buffer.data, values[0].type.as_pointer())
-            builder.store(values[0], at)
-        return needed
+        needed_bytes = context.get_constant(types.intp, context.get_abi_sizeof(values[0].type))
+        with builder.if_then(builder.icmp_signed("<=", needed_bytes, buffer.nitems)):
+            target = builder.bitcast(buffer.data, values[0].type.as_pointer())
+            builder.store(values[0], target)
+        return needed_bytes
 
     return types.intp(state, place), code
