@@ -37,7 +37,7 @@ def say_all() -> None:
 )
 def test_levels(tmp_path: Path, level: str, letters: str) -> None:
     file = tmp_path / "log"
-    logs.begin(level, False, file)
+    logs.configure(level, False, file)
     say_all()
     logging.getLogger("numba").debug("what a library says to itself")
     lines = file.read_text().splitlines()  # on disk without being closed
@@ -49,14 +49,14 @@ def test_levels(tmp_path: Path, level: str, letters: str) -> None:
 
 
 def test_the_console_is_stdout(capsys: pytest.CaptureFixture[str]) -> None:
-    logs.begin("info", True, None)
+    logs.configure("info", True, None)
     say_all()
     reported = capsys.readouterr()
     assert (len(reported.out.splitlines()), reported.err) == (3, "")
 
 
 def test_files_are_rotated(tmp_path: Path) -> None:
-    logs.begin("info", False, tmp_path / "log", max_size=200, max_files=2)
+    logs.configure("info", False, tmp_path / "log", max_bytes=200, max_files=2)
     for _ in range(5):
         say_all()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["log", "log.1", "log.2"]

@@ -87,7 +87,7 @@ def test_frames_come_over_what_bmv2_takes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        ([], "give a program (BMv2 JSON), or --no-p4"),
+        ([], "expected a program (BMv2 JSON) or --no-p4, got neither"),
         (["--frobnicate", PROGRAM], "--frobnicate: BMv2 has no such option, see --help"),
         ([PROGRAM, "second.json"], "second.json: BMv2 has no such argument, see --help"),
         ([PROGRAM, "--cpu-port", "5"], "--cpu-port is an option of the target: it goes after `--`"),

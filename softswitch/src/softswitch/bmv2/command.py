@@ -11,7 +11,7 @@ import grpc
 
 from softswitch import __version__
 from softswitch.bmv2 import logs
-from softswitch.bmv2.options import GRPC, GRPC_ADDRESS, TARGET, THRIFT_PORT, parse
+from softswitch.bmv2.options import GRPC, GRPC_ADDRESS, TARGET_OPTIONS, THRIFT_PORT, parse
 from softswitch.errors import SwitchError
 from softswitch.p4runtime.tls import load_credentials
 from softswitch.running import run
@@ -25,11 +25,11 @@ MAX_PRIORITY_QUEUES = 8
 
 
 def main(arguments: list[str]) -> None:
-    name, *rest = arguments or ["nothing"]
+    name, *options = arguments or ["nothing"]
     try:
-        if name not in TARGET:
-            raise SwitchError(f"expected one of {', '.join(TARGET)}, got {name}")
-        values = parse(name, rest)
+        if name not in TARGET_OPTIONS:
+            raise SwitchError(f"expected one of {', '.join(TARGET_OPTIONS)}, got {name}")
+        values = parse(name, options)
         if values.version:
             print(f"{VERSION} (softswitch {__version__})")
         elif values.json_version:
@@ -42,7 +42,7 @@ def main(arguments: list[str]) -> None:
 
 def _run(name: str, values: argparse.Namespace) -> None:
     settings = settings_of(name, values)
-    _begin_logs(values)
+    _start_logs(values)
     for line in values.warnings:
         print(f"{name}: {line}", file=sys.stderr, flush=True)
     run(settings)
@@ -50,14 +50,14 @@ def _run(name: str, values: argparse.Namespace) -> None:
 
 def settings_of(name: str, values: argparse.Namespace) -> Settings:
     if values.program is None and not values.no_p4:
-        raise SwitchError("give a program (BMv2 JSON), or --no-p4")
+        raise SwitchError("expected a program (BMv2 JSON) or --no-p4, got neither")
     if values.program is not None and values.no_p4:
         values.warnings.append(f"{values.program}: not loaded, because of --no-p4")
     cpu_port = getattr(values, "cpu_port", None)
-    _check("--cpu-port", cpu_port, 1, DROP_PORT - 1)
-    _check("--drop-port", values.drop_port, DROP_PORT, DROP_PORT)
-    _check("--priority-queues", values.priority_queues, 1)
-    _check("--device-id", values.device_id, 0)
+    _check_range("--cpu-port", cpu_port, 1, DROP_PORT - 1)
+    _check_range("--drop-port", values.drop_port, DROP_PORT, DROP_PORT)
+    _check_range("--priority-queues", values.priority_queues, 1)
+    _check_range("--device-id", values.device_id, 0)
     return Settings(
         program=None if values.no_p4 else Path(values.program),
         ports=by_port("-i", values.interface or [], parse_interface),
@@ -66,15 +66,15 @@ def settings_of(name: str, values: argparse.Namespace) -> Settings:
         credentials=_credentials(values) if name == GRPC else None,
         priority_queues=min(values.priority_queues or 1, MAX_PRIORITY_QUEUES),
         cpu_port=cpu_port,
-        pcap=_folder(values.pcap),
-        frames=_frames(values),
+        pcap=_pcap_folder(values.pcap),
+        frames=_frame_transport(values),
     )
 
 
-def _frames(values: argparse.Namespace) -> FrameTransport | None:
+def _frame_transport(values: argparse.Namespace) -> FrameTransport | None:
     address, nanomsg, delay = getattr(values, "dp_grpc_server_addr", None), values.packet_in, values.use_files
     if nanomsg is not None and delay is not None:
-        raise SwitchError("--use-files and --packet-in are exclusive")
+        raise SwitchError("expected --use-files or --packet-in, got both")
     if address is None and nanomsg is None and delay is None:
         return None
     if values.pcap is not None:
@@ -86,7 +86,7 @@ def _frames(values: argparse.Namespace) -> FrameTransport | None:
     return FrameTransport("files", str(delay)) if nanomsg is None else FrameTransport("nanomsg", nanomsg)
 
 
-def _check(option: str, value: int | None, low: int, high: int | None = None) -> None:
+def _check_range(option: str, value: int | None, low: int, high: int | None = None) -> None:
     if value is not None and (value < low or (high is not None and value > high)):
         expected = f"{low} or more" if high is None else f"{low}" if low == high else f"{low} to {high}"
         raise SwitchError(f"{option} {value}: expected {expected}")
@@ -94,14 +94,14 @@ def _check(option: str, value: int | None, low: int, high: int | None = None) ->
 
 def _addresses(name: str, values: argparse.Namespace) -> tuple[str, ...]:
     """Return addresses to serve P4Runtime at, including the Thrift port, since scripts wait for it."""
-    thrift = f"127.0.0.1:{values.thrift_port or THRIFT_PORT}"
+    thrift_address = f"127.0.0.1:{values.thrift_port or THRIFT_PORT}"
     if name != GRPC:
-        return (thrift,)
+        return (thrift_address,)
     address: str = values.grpc_server_addr or GRPC_ADDRESS
     if values.thrift_port is None or address.endswith(f":{values.thrift_port}"):
         return (address,)
     values.warnings.append(f"--thrift-port {values.thrift_port}: this port serves P4Runtime, not Thrift")
-    return (address, thrift)
+    return (address, thrift_address)
 
 
 def _credentials(values: argparse.Namespace) -> grpc.ServerCredentials | None:
@@ -118,7 +118,7 @@ def _credentials(values: argparse.Namespace) -> grpc.ServerCredentials | None:
     return load_credentials(Path(cert), Path(key), clients_ca)
 
 
-def _folder(pcap: str | None) -> Path | None:
+def _pcap_folder(pcap: str | None) -> Path | None:
     if pcap is None:
         return None
     if not os.path.isdir(pcap):
@@ -126,11 +126,11 @@ def _folder(pcap: str | None) -> Path | None:
     return Path(pcap)
 
 
-def _begin_logs(values: argparse.Namespace) -> None:
+def _start_logs(values: argparse.Namespace) -> None:
     if values.log_console and values.log_file is not None:
-        raise SwitchError("--log-console and --log-file: give one of them")
-    size = logs.MAX_SIZE if values.log_file_max_size is None else values.log_file_max_size
-    files = logs.MAX_FILES if values.log_file_max_files is None else values.log_file_max_files
-    _check("--log-file-max-size", size, 1)
+        raise SwitchError("expected --log-console or --log-file, got both")
+    max_bytes = logs.MAX_FILE_BYTES if values.log_file_max_size is None else values.log_file_max_size
+    max_files = logs.MAX_FILES if values.log_file_max_files is None else values.log_file_max_files
+    _check_range("--log-file-max-size", max_bytes, 1)
     file = None if values.log_file is None else Path(values.log_file)
-    logs.begin(values.log_level or "trace", values.log_console, file, size, files)
+    logs.configure(values.log_level or "trace", values.log_console, file, max_bytes, max_files)

@@ -30,8 +30,8 @@ def main(arguments: list[str]) -> None:
     except SwitchError as error:
         sys.exit(f"softswitch: error: {error}")
     print(f"{', '.join(PROGRAMS)}: in {folder}")
-    found = shutil.which(next(iter(PROGRAMS)))
-    if found is None or Path(found).resolve().parent != folder.resolve():
+    installed_script = shutil.which(next(iter(PROGRAMS)))
+    if installed_script is None or Path(installed_script).resolve().parent != folder.resolve():
         print(
             f'softswitch: export PATH="{folder.resolve()}:$PATH" lets other programs find them',
             file=sys.stderr,
@@ -39,9 +39,9 @@ def main(arguments: list[str]) -> None:
 
 
 def install(folder: Path) -> None:
-    """Write all scripts. Raises SwitchError before any if softswitch did not write a file of that name."""
+    """Write all scripts; raise SwitchError before the first if another program wrote a file of that name."""
     for name in PROGRAMS:
-        if (path := folder / name).exists() and not _is_softswitch(path):
+        if (path := folder / name).exists() and not _is_softswitch_script(path):
             raise SwitchError(
                 f"{path} is there already, and softswitch did not write it: choose another folder"
             )
@@ -56,12 +56,12 @@ def install(folder: Path) -> None:
 
 
 def script(name: str, words: tuple[str, ...], python: str = sys.executable) -> str:
-    first = f"#!{python}"
-    if len(first) > _MAX_SHEBANG_BYTES or " " in python:  # sh runs exec; to Python it is a string
-        first = f"#!/bin/sh\n'''exec' \"{python}\" \"$0\" \"$@\"\n' '''"
+    shebang = f"#!{python}"
+    if len(shebang) > _MAX_SHEBANG_BYTES or " " in python:  # sh runs exec; to Python it is a string
+        shebang = f"#!/bin/sh\n'''exec' \"{python}\" \"$0\" \"$@\"\n' '''"
     source = Path(__file__).parents[2]
     return (
-        f"{first}\n"
+        f"{shebang}\n"
         f'"""{name}: {_MARKER} (`softswitch install-as`)."""\n'
         "import sys\n\n"
         f"sys.path.insert(0, {str(source)!r})\n"
@@ -71,7 +71,7 @@ def script(name: str, words: tuple[str, ...], python: str = sys.executable) -> s
     )
 
 
-def _is_softswitch(path: Path) -> bool:
+def _is_softswitch_script(path: Path) -> bool:
     try:
         return _MARKER in path.read_text()
     except (OSError, UnicodeDecodeError):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from softswitch.errors import SwitchError
 
-MAX_SIZE, MAX_FILES = 5 << 20, 3
+MAX_FILE_BYTES, MAX_FILES = 5 << 20, 3
 """BMv2's defaults: bytes of a file before it is rotated, and number of rotated files."""
 _OFF = logging.CRITICAL + 1
 _LEVELS = {
@@ -27,17 +27,17 @@ class Bmv2Formatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         time = f"{self.formatTime(record, '%H:%M:%S')}.{int(record.msecs):03d}"
         letter = _LETTERS.get(record.levelno, "C")
-        lines = f"[{time}] [bmv2] [{letter}] [thread {record.thread}] {record.getMessage()}"
-        return lines if not record.exc_info else f"{lines}\n{self.formatException(record.exc_info)}"
+        text = f"[{time}] [bmv2] [{letter}] [thread {record.thread}] {record.getMessage()}"
+        return text if not record.exc_info else f"{text}\n{self.formatException(record.exc_info)}"
 
 
-def begin(
-    level: str, console: bool, file: Path | None, max_size: int = MAX_SIZE, max_files: int = MAX_FILES
+def configure(
+    level: str, console: bool, file: Path | None, max_bytes: int = MAX_FILE_BYTES, max_files: int = MAX_FILES
 ) -> None:
     handler: logging.Handler = logging.StreamHandler(sys.stdout)
     if file is not None:
         try:
-            handler = RotatingFileHandler(file, maxBytes=max_size, backupCount=max_files)
+            handler = RotatingFileHandler(file, maxBytes=max_bytes, backupCount=max_files)
         except OSError as error:
             raise SwitchError(f"--log-file {file}: {error.strerror}") from None
     elif not console:

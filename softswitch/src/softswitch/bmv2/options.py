@@ -26,44 +26,44 @@ class Option(NamedTuple):
     argument: str | None = None
     help: str = ""
     warning: str | None = None
-    more: Mapping[str, Any] = MappingProxyType({})  # arguments of `add_argument`
+    keywords: Mapping[str, Any] = MappingProxyType({})  # keyword arguments of `add_argument`
 
 
-_EMPTY_STATE = "tables and registers begin empty"
-GENERAL = (
+_EMPTY_STATE_WARNING = "tables and registers begin empty"
+GENERAL_OPTIONS = (
     Option(
         ("-i", "--interface"),
         "PORT@INTERFACE",
         "A port and its interface; repeat the option for each port.",
-        more={"action": "append"},
+        keywords={"action": "append"},
     ),
     Option(
         ("--pcap",),
         "DIR",
         "Write the frames of each port to DIR/INTERFACE_in.pcap and _out.pcap; DIR is . by default.",
-        more={"nargs": "?", "const": "."},
+        keywords={"nargs": "?", "const": "."},
     ),
-    Option(("--device-id",), "N", "Number of the device in P4Runtime, 0 by default.", more={"type": int}),
+    Option(("--device-id",), "N", "Number of the device in P4Runtime, 0 by default.", keywords={"type": int}),
     Option(("--log-console",), None, "Log to stdout."),
     Option(("--log-file",), "FILE", "Log to FILE."),
-    Option(("-L", "--log-level"), "LEVEL", ", ".join(LEVELS), more={"choices": LEVELS}),
+    Option(("-L", "--log-level"), "LEVEL", ", ".join(LEVELS), keywords={"choices": LEVELS}),
     Option(("--log-flush",), None, "Without effect: each line is written at once."),
-    Option(("--log-file-max-size",), "BYTES", "Size of FILE at which it is rotated.", more={"type": int}),
-    Option(("--log-file-max-files",), "N", "Number of rotated files.", more={"type": int}),
+    Option(("--log-file-max-size",), "BYTES", "Size of FILE at which it is rotated.", keywords={"type": int}),
+    Option(("--log-file-max-files",), "N", "Number of rotated files.", keywords={"type": int}),
     Option(("--no-p4",), None, "Wait for a program over P4Runtime."),
-    Option(("--thrift-port",), "N", "Serve P4Runtime at this port too.", more={"type": int}),
+    Option(("--thrift-port",), "N", "Serve P4Runtime at this port too.", keywords={"type": int}),
     Option(("-v", "--version"), None, "Print the version of BMv2 that softswitch replaces, and its own."),
     Option(("--json-version",), None, "Print the newest version of BMv2 JSON that is supported."),
-    Option(("--max-port-count",), "N", warning="there are 64 ports at most", more={"type": int}),
+    Option(("--max-port-count",), "N", warning="there are 64 ports at most", keywords={"type": int}),
     Option(("--nanolog",), "ADDRESS", warning="there is no event log over nanomsg"),
     Option(
         ("--notifications-addr",), "ADDRESS", warning="notifications are sent over P4Runtime, not nanomsg"
     ),
     Option(("--debugger",), None, warning="there is no debugger"),
     Option(("--debugger-addr",), "ADDRESS", warning="there is no debugger"),
-    Option(("--restore-state",), "FILE", warning=_EMPTY_STATE),
+    Option(("--restore-state",), "FILE", warning=_EMPTY_STATE_WARNING),
     Option(
-        ("--dump-packet-data",), "BYTES", warning="packets are not logged; use --pcap", more={"type": int}
+        ("--dump-packet-data",), "BYTES", warning="packets are not logged; use --pcap", keywords={"type": int}
     ),
     Option(
         ("--ret-zero-on-invalid-hdr-read",),
@@ -75,20 +75,20 @@ GENERAL = (
         ("--use-files",),
         "SECONDS",
         "Read frames from INTERFACE_in.pcap, SECONDS after the start, and write INTERFACE_out.pcap.",
-        more={"type": int},
+        keywords={"type": int},
     ),
     Option(("--packet-in",), "ADDRESS", "Receive and send frames over nanomsg at ADDRESS; needs pynng."),
 )
-_REPLICAS = "there is room for 65535 groups and 65536 replicas"
+_REPLICA_WARNING = "there is room for 65535 groups and 65536 replicas"
 _COMMON = (
-    Option(("--priority-queues",), "N", "Queues of a port, 1 by default.", more={"type": int}),
-    Option(("--drop-port",), "N", "Port that drops packets: 511 only.", more={"type": int}),
-    Option(("--max-mc-groups",), "N", warning=_REPLICAS, more={"type": int}),
-    Option(("--max-l1-entries",), "N", warning=_REPLICAS, more={"type": int}),
-    Option(("--max-l2-entries",), "N", warning=_REPLICAS, more={"type": int}),
+    Option(("--priority-queues",), "N", "Queues of a port, 1 by default.", keywords={"type": int}),
+    Option(("--drop-port",), "N", "Port that drops packets: 511 only.", keywords={"type": int}),
+    Option(("--max-mc-groups",), "N", warning=_REPLICA_WARNING, keywords={"type": int}),
+    Option(("--max-l1-entries",), "N", warning=_REPLICA_WARNING, keywords={"type": int}),
+    Option(("--max-l2-entries",), "N", warning=_REPLICA_WARNING, keywords={"type": int}),
     Option(("--load-modules",), "FILES", warning="modules are not loaded"),
 )
-TARGET = {
+TARGET_OPTIONS = {
     THRIFT: (*_COMMON, Option(("--enable-swap",), None, warning="programs are swapped over P4Runtime")),
     GRPC: (
         *_COMMON,
@@ -99,7 +99,7 @@ TARGET = {
         Option(("--grpc-server-cert",), "FILE", "The server's certificate."),
         Option(("--grpc-server-key",), "FILE", "The server's private key."),
         Option(("--grpc-server-with-client-auth",), None, "Clients need a certificate."),
-        Option(("--cpu-port",), "N", "Number of the controller's port, 1 to 510.", more={"type": int}),
+        Option(("--cpu-port",), "N", "Number of the controller's port, 1 to 510.", keywords={"type": int}),
         Option(("--dp-grpc-server-addr",), "HOST:PORT", "Receive and send frames over gRPC at HOST:PORT."),
     ),
 }
@@ -113,30 +113,30 @@ class _Parser(argparse.ArgumentParser):
 def parse(program: str, arguments: Sequence[str]) -> argparse.Namespace:
     """Parse a command line; raises SwitchError. `warnings` of the result lists options without effect."""
     general, target = _split(arguments)
-    general_parser = _parser(program, GENERAL)
+    general_parser = _parser(program, GENERAL_OPTIONS)
     general_parser.add_argument("-h", "--help", action="store_true")
     general_parser.add_argument("program", nargs="?")
     values, unknown = general_parser.parse_known_args(general)
     if values.help:
         print(help_of(program), end="")
         raise SystemExit(0)
-    _refuse(unknown, _names(TARGET[program]))
-    target_parser = _parser(program, TARGET[program])
+    _reject_unknown(unknown, _names(TARGET_OPTIONS[program]))
+    target_parser = _parser(program, TARGET_OPTIONS[program])
     if values.program is None:
         target_parser.add_argument("program", nargs="?")
     target_values, unknown = target_parser.parse_known_args(target)
-    _refuse(unknown, ())
+    _reject_unknown(unknown, ())
     merged = argparse.Namespace(**{**vars(values), **vars(target_values)})
     merged.warnings = [
         f"{option.names[-1]}: {option.warning}"
-        for option in (*GENERAL, *TARGET[program])
+        for option in (*GENERAL_OPTIONS, *TARGET_OPTIONS[program])
         if option.warning is not None and getattr(merged, _dest(option)) not in (None, False)
     ]
     return merged
 
 
 def help_of(program: str) -> str:
-    general, target = _parser(program, GENERAL), _parser(program, TARGET[program])
+    general, target = _parser(program, GENERAL_OPTIONS), _parser(program, TARGET_OPTIONS[program])
     general.usage = f"{program} [options] PROGRAM.json [-- target options]"
     parts = general.format_help(), target.format_help().partition("\n\n")[2]
     return f"\n{'-' * 8} after `--`:\n".join(parts)
@@ -149,7 +149,7 @@ def _parser(program: str, options: Iterable[Option]) -> _Parser:
         if option.argument is None:
             parser.add_argument(*option.names, action="store_true", help=help_text)
         else:
-            parser.add_argument(*option.names, metavar=option.argument, help=help_text, **option.more)
+            parser.add_argument(*option.names, metavar=option.argument, help=help_text, **option.keywords)
     return parser
 
 
@@ -160,13 +160,13 @@ def _split(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
     return arguments[:at], arguments[at + 1 :]
 
 
-def _refuse(unknown: Sequence[str], target_options: Iterable[str]) -> None:
+def _reject_unknown(unknown: Sequence[str], target_options: Iterable[str]) -> None:
     if unknown:
         word = unknown[0].partition("=")[0]
         if word in target_options:
             raise SwitchError(f"{word} is an option of the target: it goes after `--`")
-        what = "option" if word.startswith("-") else "argument"
-        raise SwitchError(f"{word}: BMv2 has no such {what}, see --help")
+        kind = "option" if word.startswith("-") else "argument"
+        raise SwitchError(f"{word}: BMv2 has no such {kind}, see --help")
 
 
 def _names(options: Iterable[Option]) -> set[str]:
