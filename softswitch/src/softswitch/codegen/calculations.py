@@ -30,33 +30,33 @@ class Calculations:
         calculation = self.packet.program.calculations[number]
         runs = [
             _InputRun(self.packet, header, parts, valid_header)
-            for header, parts in self._by_header(calculation)
+            for header, parts in self._parts_by_header(calculation)
         ]
         is_sum = isinstance(calculation.function, InternetChecksum) and not calculation.payload
         if is_sum and all(run.is_whole_words for run in runs):
-            return self._sum_of_words(runs)
+            return self._sum_words(runs)
         return self._hash_bytes(calculation, runs)
 
-    def _by_header(self, calculation: ir.Calculation) -> list[tuple[int | None, list[Part]]]:
+    def _parts_by_header(self, calculation: ir.Calculation) -> list[tuple[int | None, list[Part]]]:
         parts: list[tuple[int | None, Part]] = []
         for item in calculation.inputs:
             match item:
                 case ir.SizedConstant(_, width):
                     parts.append((None, (item, width)))
                 case ir.FieldRef(header):
-                    parts.append((self._optional_header(header), (item, self.packet.program.width(item))))
+                    parts.append((self._header_to_check(header), (item, self.packet.program.width(item))))
                 case ir.WholeHeader(header):
                     for field, declared in enumerate(self.packet.program.headers[header].fields):
                         part = (ir.FieldRef(header, field), declared.width)
-                        parts.append((self._optional_header(header), part))
+                        parts.append((self._header_to_check(header), part))
         return [(header, [part for _, part in run]) for header, run in groupby(parts, key=lambda p: p[0])]
 
-    def _optional_header(self, header: int) -> int | None:
+    def _header_to_check(self, header: int) -> int | None:
         return None if self.packet.program.headers[header].metadata else header
 
     # -- the Internet checksum without memory
 
-    def _sum_of_words(self, runs: list[_InputRun]) -> llvm.Value:
+    def _sum_words(self, runs: list[_InputRun]) -> llvm.Value:
         b = self.b
         total: llvm.Value = integer(64, 0)
         for run in runs:
@@ -144,8 +144,11 @@ class _InputRun:
 
     def _values(self, parts: list[Part]) -> list[tuple[llvm.Value, int]]:
         return [
-            (integer(w, p.value) if isinstance(p, ir.SizedConstant) else self.packet.load(p), w)
-            for p, w in parts
+            (
+                integer(width, part.value) if isinstance(part, ir.SizedConstant) else self.packet.load(part),
+                width,
+            )
+            for part, width in parts
         ]
 
     def concatenate(self) -> llvm.Value:
@@ -171,14 +174,14 @@ class _InputRun:
         if self.header is None:
             return self._append(end)
         b = self.b
-        before = b.block
+        block_before = b.block
         with b.if_then(self.is_present()):
             appended = self._append(end)
-            inside = b.block
-        following = b.phi(end.type)
-        following.add_incoming(end, before)
-        following.add_incoming(appended, inside)
-        return following
+            block_inside = b.block
+        new_end = b.phi(end.type)
+        new_end.add_incoming(end, block_before)
+        new_end.add_incoming(appended, block_inside)
+        return new_end
 
     def _append(self, end: llvm.Value) -> llvm.Value:
         pending: list[Part] = []

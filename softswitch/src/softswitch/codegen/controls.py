@@ -19,9 +19,9 @@ from softswitch.target import target_of
 
 def emit_control(actions: ActionEmitter, control: ir.Control) -> None:
     b = actions.b
-    done = b.append_basic_block(f"{control.name}_done")
+    end_block = b.append_basic_block(f"{control.name}_done")
     blocks = {name: b.append_basic_block(name) for name in control.nodes}
-    emitter = _ControlEmitter(actions, blocks, done)
+    emitter = _ControlEmitter(actions, blocks, end_block)
     b.branch(emitter.block(control.start))
     has_prefetch = target_of(b.module).has_prefetch
     prefetches = plan_prefetches(actions.packet.program, control) if has_prefetch else {}
@@ -34,44 +34,44 @@ def emit_control(actions: ActionEmitter, control: ir.Control) -> None:
                 condition = actions.packet.arithmetic.truth(node.condition)
             b.cbranch(condition, emitter.block(node.if_true), emitter.block(node.if_false))
         else:
-            emitter.table(actions.layout.tables[name])
-    b.position_at_end(done)
+            emitter.emit_table(actions.layout.tables[name])
+    b.position_at_end(end_block)
 
 
 class _ControlEmitter:
-    def __init__(self, actions: ActionEmitter, blocks: dict[str, llvm.Block], done: llvm.Block) -> None:
+    def __init__(self, actions: ActionEmitter, blocks: dict[str, llvm.Block], end_block: llvm.Block) -> None:
         self.actions = actions
         self.packet, self.b, self.state = actions.packet, actions.b, actions.state
-        self.blocks, self.done = blocks, done
+        self.blocks, self.end_block = blocks, end_block
 
     def block(self, name: str | None) -> llvm.Block:
-        return self.done if name is None else self.blocks[name]
+        return self.end_block if name is None else self.blocks[name]
 
-    def table(self, layout: TableLayout) -> None:
+    def emit_table(self, layout: TableLayout) -> None:
         table = layout.table
         if not table.key and table.default_is_const and table.default is not None:
             self._emit_constant_action(table, table.default)
             return
         b = self.b
-        record, is_hit = self._find(layout)
+        record, is_hit = self._find_record(layout)
         if table.profile is None:
-            at, parameters = layout.action, layout.parameters
+            action_offset, parameter_offset = layout.action, layout.parameters
         else:
             record = emit_member(self.actions, layout, record)
             profile = self.actions.layout.profiles[table.profile]
-            at, parameters = profile.action, profile.parameters
-        action = b.load(word(b, record, at), typ=I64)
+            action_offset, parameter_offset = profile.action, profile.parameters
+        action = b.load(word(b, record, action_offset), typ=I64)
         no_action = b.append_basic_block(f"{table.name}_nothing")
-        choice = b.switch(action, no_action)
+        switch = b.switch(action, no_action)
         for index in dict.fromkeys(table.actions):
             block = b.append_basic_block()
-            choice.add_case(integer(WORD, self._number(table, index)), block)
+            switch.add_case(integer(WORD, self._action_number(table, index)), block)
             b.position_at_end(block)
-            self._emit_action(layout, index, word(b, record, parameters), is_hit)
+            self._emit_action(layout, index, word(b, record, parameter_offset), is_hit)
         b.position_at_end(no_action)
         self._emit_no_action(table, is_hit)
 
-    def _number(self, table: ir.Table, action: int) -> int:
+    def _action_number(self, table: ir.Table, action: int) -> int:
         """Return an action's number in records; all tables of a profile share the profile's numbers."""
         program = self.packet.program
         if table.profile is None:
@@ -83,21 +83,21 @@ class _ControlEmitter:
         action = self.packet.program.actions[default.action]
         widths = zip(default.args, action.parameters, strict=True)
         exits = self.actions.emit(action, [integer(width, value) for value, width in widths])
-        following = table.next_on_miss if table.branches_on_hit else table.next_nodes[default.action]
-        self.b.cbranch(exits, self.done, self.block(following))
+        next_node = table.next_on_miss if table.branches_on_hit else table.next_nodes[default.action]
+        self.b.cbranch(exits, self.end_block, self.block(next_node))
 
-    def _find(self, layout: TableLayout) -> tuple[llvm.Value, llvm.Value]:
+    def _find_record(self, layout: TableLayout) -> tuple[llvm.Value, llvm.Value]:
         """Return the record to execute, and an `i1`: whether it is an entry (a hit)."""
         b, table = self.b, layout.table
-        found = emit_lookup(self.packet, self.state, layout)
+        entry = emit_lookup(self.packet, self.state, layout)
         if not table.key:
-            return found, integer(1, 0)
-        is_hit = b.not_(is_null(b, found))
+            return entry, integer(1, 0)
+        is_hit = b.not_(is_null(b, entry))
         if table.has_counter or table.meter or table.has_idle_timeout:
             with b.if_then(is_hit):
-                self._update_entry(layout, found)
+                self._update_entry(layout, entry)
         default = word(b, self.state, layout.default)
-        return b.select(is_hit, found, default), is_hit
+        return b.select(is_hit, entry, default), is_hit
 
     def _update_entry(self, layout: TableLayout, record: llvm.Value) -> None:
         table, externs = layout.table, self.actions.externs
@@ -120,7 +120,7 @@ class _ControlEmitter:
             offset += words
         exits = self.actions.emit(action, parameters)
         not_exited = b.append_basic_block()
-        b.cbranch(exits, self.done, not_exited)
+        b.cbranch(exits, self.end_block, not_exited)
         b.position_at_end(not_exited)
         if table.branches_on_hit:
             b.cbranch(is_hit, self.block(table.next_on_hit), self.block(table.next_on_miss))
@@ -129,6 +129,6 @@ class _ControlEmitter:
 
     def _emit_no_action(self, table: ir.Table, is_hit: llvm.Value) -> None:
         """Branch to the next node after a miss without a default action, or a hit of an empty group."""
-        without = self.block(table.next_without_action)
-        on_hit = self.block(table.next_on_hit) if table.branches_on_hit else without
-        self.b.cbranch(is_hit, on_hit, without)
+        next_block = self.block(table.next_without_action)
+        on_hit = self.block(table.next_on_hit) if table.branches_on_hit else next_block
+        self.b.cbranch(is_hit, on_hit, next_block)

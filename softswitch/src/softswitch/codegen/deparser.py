@@ -12,17 +12,20 @@ from softswitch.llvmir import I64, integer, resize
 def emit_deparser(actions: ActionEmitter, traffic: Traffic) -> None:
     b, packet, program = actions.b, actions.packet, actions.packet.program
     for statement in program.deparser_body:
-        actions.statement(statement)
+        actions.emit_statement(statement)
     cursor = packet.get("cursor")
     payload = resize(b, b.sub(packet.get("ingress_length"), cursor), 64)
     headers_bytes = sum(program.headers[header].max_bytes for header in program.deparser)
     size = b.add(payload, integer(64, headers_bytes))
     start, fits = actions.output.reserve(size)
-    recirculates = program.has(ir.Recirculate)
-    if recirculates:
-        recirculated = b.icmp_unsigned("!=", packet.get("recirculate_list"), integer(32, 0))
-        memory, has_room = traffic.reserve_frame(size)
-        start, fits = b.select(recirculated, memory, start), b.select(recirculated, has_room, fits)
+    has_recirculate = program.has(ir.Recirculate)
+    if has_recirculate:
+        is_recirculated = b.icmp_unsigned("!=", packet.get("recirculate_list"), integer(32, 0))
+        recirculated_start, has_room = traffic.reserve_frame(size)
+        start, fits = (
+            b.select(is_recirculated, recirculated_start, start),
+            b.select(is_recirculated, has_room, fits),
+        )
     packet.require(fits, traffic.next_block)
 
     position = OpaqueVariable(b, start.type, start, name="position")
@@ -33,10 +36,10 @@ def emit_deparser(actions: ActionEmitter, traffic: Traffic) -> None:
     actions.output.payload(start, end, payload)
     length = b.add(b.sub(b.ptrtoint(end, I64), b.ptrtoint(start, I64)), payload)
 
-    if recirculates:
-        with b.if_then(recirculated):
+    if has_recirculate:
+        with b.if_then(is_recirculated):
             traffic.recirculate(start, length)
     limit = resize(b, packet.get("truncated_length"), 64)
     length = b.select(b.icmp_unsigned("<", length, limit), length, limit)
-    actions.output.finish(packet.get("egress_port"), length)
+    actions.output.finish_record(packet.get("egress_port"), length)
     b.branch(traffic.next_block)

@@ -87,11 +87,13 @@ class Arithmetic:
             case ir.Cast(fit, _, width):
                 return _range(width, signed=fit is not ir.Fit.SATURATE)
             case ir.Unary(ir.Op.COMPLEMENT, operand):
-                inner = self.interval(operand)
-                return Interval(~inner.high, ~inner.low)
+                operand_bounds = self.interval(operand)
+                return Interval(~operand_bounds.high, ~operand_bounds.low)
             case ir.Ternary(_, left, right):
-                one, other = self.interval(left), self.interval(right)
-                return Interval(min(one.low, other.low), max(one.high, other.high))
+                left_bounds, right_bounds = self.interval(left), self.interval(right)
+                return Interval(
+                    min(left_bounds.low, right_bounds.low), max(left_bounds.high, right_bounds.high)
+                )
             case ir.Binary(op, left, right) if op in BOUNDS:
                 bounds = BOUNDS[op](self.interval(left), self.interval(right))
                 if bounds.bits > MAX_EXPRESSION_BITS:
@@ -168,10 +170,15 @@ class Arithmetic:
         return b.icmp_unsigned("!=", value, integer(value.type.width, 0))
 
     def _compare(self, op: ir.Op, left: ir.Expression, right: ir.Expression) -> llvm.Value:
-        one, other = self.interval(left), self.interval(right)
-        signed = min(one.low, other.low) < 0
-        width = Interval(min(one.low, other.low), max(one.high, other.high)).bits
-        values = [self._extend(side, interval, width) for side, interval in ((left, one), (right, other))]
+        left_bounds, right_bounds = self.interval(left), self.interval(right)
+        signed = min(left_bounds.low, right_bounds.low) < 0
+        width = Interval(
+            min(left_bounds.low, right_bounds.low), max(left_bounds.high, right_bounds.high)
+        ).bits
+        values = [
+            self._extend(side, interval, width)
+            for side, interval in ((left, left_bounds), (right, right_bounds))
+        ]
         compare = self.b.icmp_signed if signed else self.b.icmp_unsigned
         return compare(COMPARISONS[op], *values)
 
@@ -183,27 +190,29 @@ class Arithmetic:
 
     def _saturate(self, operand: ir.Expression, bounds: Interval, width: int) -> llvm.Value:
         b = self.b
-        inner = self.interval(operand)
-        working_width = Interval(min(inner.low, bounds.low), max(inner.high, bounds.high)).bits + 1
-        value = self._extend(operand, inner, working_width)
-        for exceeds, bound in ((">", bounds.high), ("<", bounds.low)):
+        operand_bounds = self.interval(operand)
+        working_width = (
+            Interval(min(operand_bounds.low, bounds.low), max(operand_bounds.high, bounds.high)).bits + 1
+        )
+        value = self._extend(operand, operand_bounds, working_width)
+        for comparison, bound in ((">", bounds.high), ("<", bounds.low)):
             limit = integer(working_width, bound)
-            value = b.select(b.icmp_signed(exceeds, value, limit), limit, value)
+            value = b.select(b.icmp_signed(comparison, value, limit), limit, value)
         return sign_extend(b, value, width)
 
     def _divide(self, op: ir.Op, left: ir.Expression, right: ir.Expression, width: int) -> llvm.Value:
         """Emit quotient or remainder, 0 for a divisor of 0; BMv2 asserts that operands are not negative."""
         b = self.b
-        dividend, one = self.exact(left)
-        divisor, other = self.exact(right)
-        if min(one.low, other.low) < 0:
+        dividend, left_bounds = self.exact(left)
+        divisor, right_bounds = self.exact(right)
+        if min(left_bounds.low, right_bounds.low) < 0:
             raise UnsupportedConstruct(f"`{op.value}` of numbers that may be negative")
         working_width = max(dividend.type.width, divisor.type.width)
         dividend, divisor = resize(b, dividend, working_width), resize(b, divisor, working_width)
         is_zero = b.icmp_unsigned("==", divisor, integer(working_width, 0))
-        safe = b.select(is_zero, integer(working_width, 1), divisor)
+        nonzero_divisor = b.select(is_zero, integer(working_width, 1), divisor)
         target = target_of(b.module)
-        result = (target.quotient if op is ir.Op.DIV else target.remainder)(b, dividend, safe)
+        result = (target.quotient if op is ir.Op.DIV else target.remainder)(b, dividend, nonzero_divisor)
         return resize(b, b.select(is_zero, integer(working_width, 0), result), width)
 
     def _shift_left(self, left: ir.Expression, right: ir.Expression, width: int) -> llvm.Value:
@@ -215,8 +224,8 @@ class Arithmetic:
         shifted = resize(
             b, target_of(b.module).shift(b, "shl", resize(b, value, working_width), amount), width
         )
-        inside = b.icmp_unsigned("<", amount, integer(working_width, width))
-        return b.select(inside, shifted, integer(width, 0))
+        is_in_range = b.icmp_unsigned("<", amount, integer(working_width, width))
+        return b.select(is_in_range, shifted, integer(width, 0))
 
     def _shift_right(self, left: ir.Expression, right: ir.Expression, width: int) -> llvm.Value:
         b = self.b
@@ -232,55 +241,58 @@ class Arithmetic:
             return (
                 b.sext(shifted, llvm.IntType(width)) if width > working_width else resize(b, shifted, width)
             )
-        inside = b.icmp_unsigned("<=", amount, limit)
-        clamped = b.select(inside, amount, integer(working_width, 0))
+        is_in_range = b.icmp_unsigned("<=", amount, limit)
+        clamped = b.select(is_in_range, amount, integer(working_width, 0))
         shifted = target_of(b.module).shift(b, "lshr", resize(b, value, working_width), clamped)
-        return resize(b, b.select(inside, shifted, integer(working_width, 0)), width)
+        return resize(b, b.select(is_in_range, shifted, integer(working_width, 0)), width)
 
 
-def _corners(combine: Callable[[int, int], int]) -> Callable[[Interval, Interval], Interval]:
-    def bounds(a: Interval, c: Interval) -> Interval:
-        corners = [combine(x, y) for x in a for y in c]
+def _corner_bounds(combine: Callable[[int, int], int]) -> Callable[[Interval, Interval], Interval]:
+    def bounds(left: Interval, right: Interval) -> Interval:
+        corners = [combine(x, y) for x in left for y in right]
         return Interval(min(corners), max(corners))
 
     return bounds
 
 
-def _and(a: Interval, c: Interval) -> Interval:
-    highs = [side.high for side in (a, c) if side.low >= 0]
-    return Interval(0, min(highs)) if highs else _or(a, c)
+def _and(left: Interval, right: Interval) -> Interval:
+    highs = [side.high for side in (left, right) if side.low >= 0]
+    return Interval(0, min(highs)) if highs else _or(left, right)
 
 
-def _or(a: Interval, c: Interval) -> Interval:
-    bits = max(a.bits, c.bits)
-    if min(a.low, c.low) >= 0:
+def _or(left: Interval, right: Interval) -> Interval:
+    bits = max(left.bits, right.bits)
+    if min(left.low, right.low) >= 0:
         return Interval(0, (1 << bits) - 1)
     return Interval(-(1 << bits), (1 << bits) - 1)
 
 
-def _shl(a: Interval, c: Interval) -> Interval:
-    shift = min(c.high, MAX_EXPRESSION_BITS + 1)
-    return Interval(min(a.low << shift, a.low), a.high << shift)
+def _shl(left: Interval, right: Interval) -> Interval:
+    shift = min(right.high, MAX_EXPRESSION_BITS + 1)
+    return Interval(min(left.low << shift, left.low), left.high << shift)
 
 
-def _shr(a: Interval, c: Interval) -> Interval:
-    return Interval(min(a.low >> c.low, a.low >> min(c.high, MAX_EXPRESSION_BITS)), max(a.high >> c.low, 0))
+def _shr(left: Interval, right: Interval) -> Interval:
+    return Interval(
+        min(left.low >> right.low, left.low >> min(right.high, MAX_EXPRESSION_BITS)),
+        max(left.high >> right.low, 0),
+    )
 
 
-def _quotient(a: Interval, _: Interval) -> Interval:
-    return Interval(min(a.low, 0), max(a.high, 0))
+def _quotient(dividend: Interval, _: Interval) -> Interval:
+    return Interval(min(dividend.low, 0), max(dividend.high, 0))
 
 
-def _remainder(a: Interval, c: Interval) -> Interval:
-    return Interval(0, max(min(a.high, c.high), 0))
+def _remainder(dividend: Interval, divisor: Interval) -> Interval:
+    return Interval(0, max(min(dividend.high, divisor.high), 0))
 
 
 BOUNDS: dict[ir.Op, Callable[[Interval, Interval], Interval]] = {
     ir.Op.DIV: _quotient,
     ir.Op.MOD: _remainder,
-    ir.Op.ADD: _corners(lambda x, y: x + y),
-    ir.Op.SUB: _corners(lambda x, y: x - y),
-    ir.Op.MUL: _corners(lambda x, y: x * y),
+    ir.Op.ADD: _corner_bounds(lambda x, y: x + y),
+    ir.Op.SUB: _corner_bounds(lambda x, y: x - y),
+    ir.Op.MUL: _corner_bounds(lambda x, y: x * y),
     ir.Op.AND: _and,
     ir.Op.OR: _or,
     ir.Op.XOR: _or,

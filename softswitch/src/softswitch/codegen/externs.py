@@ -27,7 +27,7 @@ class Externs:
         self.calculations = Calculations(packet)
 
     @contextmanager
-    def _in_range(self, index: ir.Expression, size: int) -> Iterator[llvm.Value]:
+    def _if_in_range(self, index: ir.Expression, size: int) -> Iterator[llvm.Value]:
         """Yield the index modulo 2^32 as a word; code emitted inside runs only if it is below `size`."""
         b, arithmetic = self.b, self.packet.arithmetic
         interval = arithmetic.interval(index)
@@ -41,8 +41,8 @@ class Externs:
     # -- counters
 
     def count(self, counter: int, index: ir.Expression) -> None:
-        with self._in_range(index, self.packet.program.counters[counter].size) as cell:
-            self.count_at(self._cell(self.layout.counters[counter], cell))
+        with self._if_in_range(index, self.packet.program.counters[counter].size) as cell:
+            self.count_at(self._cell_address(self.layout.counters[counter], cell))
 
     def count_at(self, cell: llvm.Value) -> None:
         """Add this packet to the (packets, bytes) words at `cell`; BMv2 counts the length on arrival."""
@@ -52,38 +52,38 @@ class Externs:
             address = word(b, cell, offset)
             b.store(b.add(b.load(address, typ=I64), amount), address)
 
-    def _cell(self, cells: CellArray, index: llvm.Value) -> llvm.Value:
+    def _cell_address(self, cells: CellArray, index: llvm.Value) -> llvm.Value:
         offset = self.b.add(self.b.mul(index, integer(WORD, cells.step)), integer(WORD, cells.first))
         return byte_offset(self.b, self.state, target_of(self.b.module).optimization_barrier(self.b, offset))
 
     # -- registers
 
-    def read_register(self, read: ir.RegisterRead) -> None:
-        declared = self.packet.program.registers[read.register]
-        with self._in_range(read.index, declared.size) as cell:
-            address, width = self._register_cell(read.register, cell)
+    def read_register(self, statement: ir.RegisterRead) -> None:
+        declared = self.packet.program.registers[statement.register]
+        with self._if_in_range(statement.index, declared.size) as cell:
+            address, width = self._register_address(statement.register, cell)
             value = self.b.load(address, typ=llvm.IntType(width), align=min(width // 8, WORD_BYTES))
-            self.packet.store(read.target, resize(self.b, value, declared.width))
+            self.packet.store(statement.target, resize(self.b, value, declared.width))
 
-    def write_register(self, write: ir.RegisterWrite) -> None:
-        declared = self.packet.program.registers[write.register]
-        value = self.packet.arithmetic.modulo(write.value, declared.width)
-        with self._in_range(write.index, declared.size) as cell:
-            address, width = self._register_cell(write.register, cell)
+    def write_register(self, statement: ir.RegisterWrite) -> None:
+        declared = self.packet.program.registers[statement.register]
+        value = self.packet.arithmetic.modulo(statement.value, declared.width)
+        with self._if_in_range(statement.index, declared.size) as cell:
+            address, width = self._register_address(statement.register, cell)
             self.b.store(resize(self.b, value, width), address, align=min(width // 8, WORD_BYTES))
 
-    def _register_cell(self, register: int, cell: llvm.Value) -> tuple[llvm.Value, int]:
+    def _register_address(self, register: int, cell: llvm.Value) -> tuple[llvm.Value, int]:
         size = self.layout.register_bytes(self.packet.program.registers[register].width)
-        return self._cell(self.layout.registers[register], cell), size * 8
+        return self._cell_address(self.layout.registers[register], cell), size * 8
 
     # -- meters
 
-    def execute_meter(self, execute: ir.ExecuteMeter) -> None:
-        declared = self.packet.program.meters[execute.meter]
-        with self._in_range(execute.index, declared.size) as cell:
-            first = self.b.mul(cell, integer(WORD, METER_WORDS))
-            meter = word(self.b, word(self.b, self.state, self.layout.meters[execute.meter]), first)
-            self.packet.store(execute.target, self.execute_meter_at(meter, declared.counts_bytes))
+    def execute_meter(self, statement: ir.ExecuteMeter) -> None:
+        declared = self.packet.program.meters[statement.meter]
+        with self._if_in_range(statement.index, declared.size) as cell:
+            meter_offset = self.b.mul(cell, integer(WORD, METER_WORDS))
+            meter = word(self.b, word(self.b, self.state, self.layout.meters[statement.meter]), meter_offset)
+            self.packet.store(statement.target, self.execute_meter_at(meter, declared.counts_bytes))
 
     def execute_meter_at(self, meter: llvm.Value, counts_bytes: bool) -> llvm.Value:
         length = resize(self.b, self.packet.get("ingress_length"), WORD)
@@ -94,10 +94,10 @@ class Externs:
 
     def hash(self, statement: ir.Hash) -> None:
         b, arithmetic = self.b, self.packet.arithmetic
-        hashed = self.calculations.emit(statement.calculation)
+        hash_value = self.calculations.emit(statement.calculation)
         size = arithmetic.modulo(statement.size, WORD)
         size = b.select(b.icmp_unsigned("==", size, integer(WORD, 0)), integer(WORD, 1), size)
-        value = b.add(b.urem(hashed, size), arithmetic.modulo(statement.base, WORD))
+        value = b.add(b.urem(hash_value, size), arithmetic.modulo(statement.base, WORD))
         self.packet.store(statement.target, value)
 
     def random(self, statement: ir.Random) -> None:

@@ -14,7 +14,7 @@ from softswitch.target import target_of
 
 
 def hash_function(module: llvm.Module, algorithm: Algorithm) -> llvm.Function:
-    name = _name(algorithm)
+    name = _function_name(algorithm)
     if name in module.globals:
         return module.globals[name]
     function = llvm.Function(module, llvm.FunctionType(I64, [target_of(module).pointer, I64]), name)
@@ -23,13 +23,13 @@ def hash_function(module: llvm.Module, algorithm: Algorithm) -> llvm.Function:
     data, size = function.args
     match algorithm:
         case Crc():
-            b.ret(_crc(b, algorithm, data, size))
+            b.ret(_emit_crc(b, algorithm, data, size))
         case InternetChecksum():
-            b.ret(_internet_checksum(b, data, size))
+            b.ret(_emit_internet_checksum(b, data, size))
         case Xor(width):
-            b.ret(_xor(b, width, data, size))
+            b.ret(_emit_xor(b, width, data, size))
         case Identity():
-            b.ret(_identity(b, data, size))
+            b.ret(_emit_identity(b, data, size))
         case Toeplitz():
             b.ret(integer(64, 0))
         case Xxh64():
@@ -37,7 +37,7 @@ def hash_function(module: llvm.Module, algorithm: Algorithm) -> llvm.Function:
     return function
 
 
-def _name(algorithm: Algorithm) -> str:
+def _function_name(algorithm: Algorithm) -> str:
     match algorithm:
         case Crc(width, polynomial, initial, final, reflected):
             return f"crc{width}_{polynomial:x}_{initial:x}_{final:x}_{int(reflected)}"
@@ -57,15 +57,17 @@ class _Loop:
 
 
 @contextmanager
-def _each_byte(b: llvm.IRBuilder, data: llvm.Value, size: llvm.Value, initial: llvm.Value) -> Iterator[_Loop]:
-    before = b.block
-    head, body, after = (b.append_basic_block(name) for name in ("head", "body", "after"))
+def _for_each_byte(
+    b: llvm.IRBuilder, data: llvm.Value, size: llvm.Value, initial: llvm.Value
+) -> Iterator[_Loop]:
+    entry_block = b.block
+    head, body, end = (b.append_basic_block(name) for name in ("head", "body", "after"))
     b.branch(head)
     b.position_at_end(head)
     position, accumulator = b.phi(I64), b.phi(initial.type)
-    position.add_incoming(integer(64, 0), before)
-    accumulator.add_incoming(initial, before)
-    b.cbranch(b.icmp_unsigned("<", position, size), body, after)
+    position.add_incoming(integer(64, 0), entry_block)
+    accumulator.add_incoming(initial, entry_block)
+    b.cbranch(b.icmp_unsigned("<", position, size), body, end)
     b.position_at_end(body)
     target_of(b.module).loop_guard(b)
     byte = b.load(byte_offset(b, data, position), typ=I8)
@@ -74,11 +76,11 @@ def _each_byte(b: llvm.IRBuilder, data: llvm.Value, size: llvm.Value, initial: l
     accumulator.add_incoming(loop.result, b.block)
     position.add_incoming(b.add(position, integer(64, 1)), b.block)
     b.branch(head)
-    b.position_at_end(after)
+    b.position_at_end(end)
     loop.result = accumulator
 
 
-def _crc(b: llvm.IRBuilder, crc: Crc, data: llvm.Value, size: llvm.Value) -> llvm.Value:
+def _emit_crc(b: llvm.IRBuilder, crc: Crc, data: llvm.Value, size: llvm.Value) -> llvm.Value:
     """Emit one table look-up for each byte; a reflected CRC shifts right instead of reversing each byte."""
     width = crc.width
     kind = llvm.IntType(width)
@@ -89,28 +91,28 @@ def _crc(b: llvm.IRBuilder, crc: Crc, data: llvm.Value, size: llvm.Value) -> llv
     else:
         entries, initial = list(crc.table), crc.initial
     array = llvm.ArrayType(kind, 256)
-    table = target_of(b.module).constant(b, f"{_name(crc)}_table", entries, width)
-    with _each_byte(b, data, size, integer(width, initial)) as loop:
+    table = target_of(b.module).constant(b, f"{_function_name(crc)}_table", entries, width)
+    with _for_each_byte(b, data, size, integer(width, initial)) as loop:
         remainder = loop.accumulator
         if crc.reflected:
             index = b.xor(resize(b, remainder, 8), loop.byte)
-            rest = b.lshr(remainder, integer(width, 8)) if width > 8 else integer(width, 0)
+            shifted = b.lshr(remainder, integer(width, 8)) if width > 8 else integer(width, 0)
         else:
             index = b.xor(resize(b, b.lshr(remainder, integer(width, width - 8)), 8), loop.byte)
-            rest = b.shl(remainder, integer(width, 8)) if width > 8 else integer(width, 0)
+            shifted = b.shl(remainder, integer(width, 8)) if width > 8 else integer(width, 0)
         address = b.gep(table, [integer(32, 0), resize(b, index, 32)], inbounds=True, source_etype=array)
-        loop.result = b.xor(b.load(address, typ=kind), rest)
+        loop.result = b.xor(b.load(address, typ=kind), shifted)
     return resize(b, b.xor(loop.result, integer(width, crc.final)), 64)
 
 
 def _byte_in_word(b: llvm.IRBuilder, loop: _Loop, width: int) -> llvm.Value:
     last = width // 8 - 1
-    following = b.sub(integer(64, last), b.and_(loop.position, integer(64, last)))
-    return b.shl(resize(b, loop.byte, 64), b.shl(following, integer(64, 3)))
+    following_bytes = b.sub(integer(64, last), b.and_(loop.position, integer(64, last)))
+    return b.shl(resize(b, loop.byte, 64), b.shl(following_bytes, integer(64, 3)))
 
 
-def _internet_checksum(b: llvm.IRBuilder, data: llvm.Value, size: llvm.Value) -> llvm.Value:
-    with _each_byte(b, data, size, integer(64, 0)) as loop:
+def _emit_internet_checksum(b: llvm.IRBuilder, data: llvm.Value, size: llvm.Value) -> llvm.Value:
+    with _for_each_byte(b, data, size, integer(64, 0)) as loop:
         loop.result = b.add(loop.accumulator, _byte_in_word(b, loop, 16))
     total = loop.result
     for _ in range(3):
@@ -118,15 +120,15 @@ def _internet_checksum(b: llvm.IRBuilder, data: llvm.Value, size: llvm.Value) ->
     return b.and_(b.not_(total), integer(64, 0xFFFF))
 
 
-def _xor(b: llvm.IRBuilder, width: int, data: llvm.Value, size: llvm.Value) -> llvm.Value:
-    with _each_byte(b, data, size, integer(64, 0)) as loop:
+def _emit_xor(b: llvm.IRBuilder, width: int, data: llvm.Value, size: llvm.Value) -> llvm.Value:
+    with _for_each_byte(b, data, size, integer(64, 0)) as loop:
         loop.result = b.xor(loop.accumulator, _byte_in_word(b, loop, width))
     return loop.result
 
 
-def _identity(b: llvm.IRBuilder, data: llvm.Value, size: llvm.Value) -> llvm.Value:
+def _emit_identity(b: llvm.IRBuilder, data: llvm.Value, size: llvm.Value) -> llvm.Value:
     limit = integer(64, 8)
     size = b.select(b.icmp_unsigned("<", size, limit), size, limit)
-    with _each_byte(b, data, size, integer(64, 0)) as loop:
+    with _for_each_byte(b, data, size, integer(64, 0)) as loop:
         loop.result = b.or_(b.shl(loop.accumulator, integer(64, 8)), resize(b, loop.byte, 64))
     return loop.result

@@ -43,18 +43,18 @@ class OpaqueVariable(Variable):
 @contextmanager
 def repeat_while(b: llvm.IRBuilder, condition: Callable[[], llvm.Value]) -> Iterator[llvm.Block]:
     """Repeat the emitted block while the condition holds; yield the block that follows."""
-    head, body, done = (b.append_basic_block(name) for name in ("head", "body", "done"))
+    head, body, end_block = (b.append_basic_block(name) for name in ("head", "body", "done"))
     b.branch(head)
     b.position_at_end(head)
     target_of(b.module).loop_guard(b)
-    b.cbranch(condition(), body, done)
+    b.cbranch(condition(), body, end_block)
     b.position_at_end(body)
-    yield done
+    yield end_block
     b.branch(head)
-    b.position_at_end(done)
+    b.position_at_end(end_block)
 
 
-def branch_unless(b: llvm.IRBuilder, condition: llvm.Value, done: llvm.Block) -> None:
-    following = b.append_basic_block("following")
-    b.cbranch(condition, following, done)
-    b.position_at_end(following)
+def branch_unless(b: llvm.IRBuilder, condition: llvm.Value, otherwise: llvm.Block) -> None:
+    next_block = b.append_basic_block("following")
+    b.cbranch(condition, next_block, otherwise)
+    b.position_at_end(next_block)

@@ -24,15 +24,17 @@ def meter_function(module: llvm.Module) -> llvm.Function:
     with b.if_then(b.icmp_unsigned("==", configured, integer(WORD, 0))):
         b.ret(integer(8, Colour.GREEN))
     for bucket, colour in enumerate((Colour.RED, Colour.YELLOW)):
-        rate, burst, tokens, last = (word(b, meter, meter_bucket(bucket) + i) for i in range(BUCKET_WORDS))
-        since_start = target_of(module).scaled(b, now, rate)
-        new = b.sub(since_start, b.load(last, typ=I64))
-        b.store(since_start, last)
-        filled, limit = b.add(b.load(tokens, typ=I64), new), b.load(burst, typ=I64)
-        filled = b.select(b.icmp_unsigned("<", filled, limit), filled, limit)
-        enough = b.icmp_unsigned(">=", filled, amount)
-        b.store(b.select(enough, b.sub(filled, amount), filled), tokens)
-        with b.if_then(b.not_(enough)):
+        rate, burst, tokens, last_generated_tokens = (
+            word(b, meter, meter_bucket(bucket) + i) for i in range(BUCKET_WORDS)
+        )
+        generated_tokens = target_of(module).scaled(b, now, rate)
+        new_tokens = b.sub(generated_tokens, b.load(last_generated_tokens, typ=I64))
+        b.store(generated_tokens, last_generated_tokens)
+        level, limit = b.add(b.load(tokens, typ=I64), new_tokens), b.load(burst, typ=I64)
+        level = b.select(b.icmp_unsigned("<", level, limit), level, limit)
+        has_enough = b.icmp_unsigned(">=", level, amount)
+        b.store(b.select(has_enough, b.sub(level, amount), level), tokens)
+        with b.if_then(b.not_(has_enough)):
             b.ret(integer(8, colour))
     b.ret(integer(8, Colour.GREEN))
     return function

@@ -21,57 +21,57 @@ class OutputWriter:
         self.memory = memory
         self.capacity = resize(self.b, capacity, 64)
         self._count = OpaqueVariable(self.b, I32, name="records")
-        self._used = OpaqueVariable(self.b, I64, name="used")
+        self._used_bytes = OpaqueVariable(self.b, I64, name="used")
 
     def count(self) -> llvm.Value:
         return self._count.get()
 
     def reserve(self, size: llvm.Value) -> tuple[llvm.Value, llvm.Value]:
         """Return the address for a record's data, and an `i1`: whether `size` bytes fit."""
-        used = self._used.get()
-        needed = self.b.add(used, self.b.add(size, integer(64, HEAD_BYTES)))
+        used_bytes = self._used_bytes.get()
+        needed = self.b.add(used_bytes, self.b.add(size, integer(64, HEAD_BYTES)))
         fits = self.b.icmp_unsigned("<=", needed, self.capacity)
-        return byte_offset(self.b, self.memory, self.b.add(used, integer(64, HEAD_BYTES))), fits
+        return byte_offset(self.b, self.memory, self.b.add(used_bytes, integer(64, HEAD_BYTES))), fits
 
     def payload(self, start: llvm.Value, end: llvm.Value, size: llvm.Value) -> None:
         packet, b = self.packet, self.b
         source = byte_offset(b, packet.get("frame"), resize(b, packet.get("cursor"), 64))
         packet.copy_bytes(end, source, size)
 
-    def finish(self, kind: llvm.Value, length: llvm.Value) -> None:
+    def finish_record(self, kind: llvm.Value, length: llvm.Value) -> None:
         b = self.b
-        used = self._used.get()
+        used_bytes = self._used_bytes.get()
         head = {"kind": kind, "length": resize(b, length, 32)}
         for position, name in enumerate(HEAD_FIELDS):
-            at = byte_offset(b, self.memory, b.add(used, integer(64, 4 * position)))
-            b.store(head[name], at, align=4)
+            address = byte_offset(b, self.memory, b.add(used_bytes, integer(64, 4 * position)))
+            b.store(head[name], address, align=4)
         padded = b.and_(b.add(length, integer(64, ALIGNMENT - 1)), integer(64, -ALIGNMENT))
-        self._used.set(b.add(used, b.add(padded, integer(64, HEAD_BYTES))))
+        self._used_bytes.set(b.add(used_bytes, b.add(padded, integer(64, HEAD_BYTES))))
         self._count.set(b.add(self.count(), integer(32, 1)))
 
-    def digest(self, number: int) -> None:
-        values = [_expression(value) for value in self.packet.program.digests[number].values]
-        self._record(DIGEST + number, values)
+    def write_digest(self, number: int) -> None:
+        values = [_to_expression(value) for value in self.packet.program.digests[number].values]
+        self._write_record(DIGEST + number, values)
 
-    def log(self, message: int, values: Sequence[ir.Expression]) -> None:
-        self._record(LOG + message, values)
+    def write_log(self, message: int, values: Sequence[ir.Expression]) -> None:
+        self._write_record(LOG + message, values)
 
-    def _record(self, kind: int, values: Sequence[ir.Expression]) -> None:
+    def _write_record(self, kind: int, values: Sequence[ir.Expression]) -> None:
         b, arithmetic = self.b, self.packet.arithmetic
         words: list[llvm.Value] = []
         for value in values:
-            exact, interval = arithmetic.exact(value)
-            count = words_of(exact.type.width)
+            result, interval = arithmetic.exact(value)
+            count = words_of(result.type.width)
             signed = interval.low < 0
             words.append(integer(64, -count if signed else count))
-            words += split(b, (sign_extend if signed else resize)(b, exact, 64 * count))
+            words += split(b, (sign_extend if signed else resize)(b, result, 64 * count))
         size = integer(64, 8 * len(words))
         address, fits = self.reserve(size)
         with b.if_then(fits):
             for position, part in enumerate(words):
                 b.store(part, byte_offset(b, address, 8 * position), align=8)
-            self.finish(integer(32, kind), size)
+            self.finish_record(integer(32, kind), size)
 
 
-def _expression(value: ir.FieldRef | ir.SizedConstant) -> ir.Expression:
+def _to_expression(value: ir.FieldRef | ir.SizedConstant) -> ir.Expression:
     return ir.Constant(value.value) if isinstance(value, ir.SizedConstant) else value

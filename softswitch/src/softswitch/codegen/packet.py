@@ -30,24 +30,24 @@ class Packet(Storage):
         super().__init__(b, program, copied)
         self.arithmetic = Arithmetic(b, self)
         self.parameters: list[llvm.Value] = []
-        self.too_short: llvm.Block | None = None
+        self.too_short_block: llvm.Block | None = None
 
     # -- instances
 
     def instance(self, header: int) -> Instance:
-        if header in self._element:
-            stack, position = self._element[header]
+        if header in self._stack_position:
+            stack, position = self._stack_position[header]
             return Instance(header, stack, integer(32, position))
         return Instance(header)
 
     @contextmanager
-    def at(self, ref: ir.HeaderRef) -> Iterator[Instance]:
+    def instance_at(self, ref: ir.HeaderRef) -> Iterator[Instance]:
         """Yield the header; code emitted inside runs only if a computed position is in its stack."""
         if isinstance(ref, int):
             yield self.instance(ref)
             return
-        position, inside = self._position(ref)
-        with self.b.if_then(inside):
+        position, is_in_stack = self._position(ref)
+        with self.b.if_then(is_in_stack):
             yield Instance(self.program.stacks[ref.stack].headers[0], ref.stack, position)
 
     def _position(self, element: ir.Element) -> tuple[llvm.Value, llvm.Value]:
@@ -56,19 +56,19 @@ class Packet(Storage):
         index, interval = self.arithmetic.exact(element.index)
         width = max(index.type.width, size.bit_length() + 1)
         index = resize(self.b, index, width) if interval.low >= 0 else self.b.sext(index, llvm.IntType(width))
-        inside = self.b.icmp_unsigned("<", index, integer(width, size))
-        position = self.b.select(inside, resize(self.b, index, 32), integer(32, 0))
-        return position, inside
+        is_in_stack = self.b.icmp_unsigned("<", index, integer(width, size))
+        position = self.b.select(is_in_stack, resize(self.b, index, 32), integer(32, 0))
+        return position, is_in_stack
 
     def _slot(self, instance: Instance, number: int) -> llvm.Value:
         if instance.stack is None:
             return self._fields[instance.header][number]
-        kind = self._kind(instance.header, number)
+        kind = self._slot_type(instance.header, number)
         array = llvm.ArrayType(kind, len(self.program.stacks[instance.stack].headers))
         slot = self._stack_fields[instance.stack][number]
         return self.b.gep(slot, [integer(32, 0), instance.position], inbounds=True, source_etype=array)
 
-    def _kind(self, header: int, number: int) -> llvm.Type:
+    def _slot_type(self, header: int, number: int) -> llvm.Type:
         fields = self.program.headers[header].fields
         if number >= len(fields):
             return (I32, I8)[number - len(fields)]
@@ -95,10 +95,10 @@ class Packet(Storage):
         kind = llvm.IntType(self.type_of(ref).stored_bits)
         if isinstance(ref, ir.FieldRef):
             return self.b.load(self._slot(self.instance(ref.header), ref.field), typ=kind)
-        position, inside = self._position(ref.element)
+        position, is_in_stack = self._position(ref.element)
         header = self.program.stacks[ref.element.stack].headers[0]
         value = self.b.load(self._slot(Instance(header, ref.element.stack, position), ref.field), typ=kind)
-        return self.b.select(inside, value, llvm.Constant(kind, 0))
+        return self.b.select(is_in_stack, value, llvm.Constant(kind, 0))
 
     def is_valid(self, header: int) -> llvm.Value:
         return self.is_valid_at(self.instance(header))
@@ -117,22 +117,22 @@ class Packet(Storage):
 
     def lookahead(self, offset: int, width: int) -> llvm.Value:
         b = self.b
-        assert self.too_short is not None
+        assert self.too_short_block is not None
         cursor = self.get("cursor")
         needed = -(-(offset + width) // 8)
         remaining = b.sub(self.get("ingress_length"), cursor)
-        self.require(b.icmp_unsigned(">=", remaining, integer(32, needed)), self.too_short)
+        self.require(b.icmp_unsigned(">=", remaining, integer(32, needed)), self.too_short_block)
         address = byte_offset(b, self.get("frame"), b.zext(cursor, I64))
-        before, after = offset % 8, -(offset + width) % 8
-        widths = [part for part in (before, width, after) if part]
-        wanted = [1 if before else 0]
-        (value,) = load_fields(b, byte_offset(b, address, offset // 8), widths, wanted)
+        bits_before, bits_after = offset % 8, -(offset + width) % 8
+        widths = [part for part in (bits_before, width, bits_after) if part]
+        wanted_positions = [1 if bits_before else 0]
+        (value,) = load_fields(b, byte_offset(b, address, offset // 8), widths, wanted_positions)
         return value
 
     def require(self, condition: llvm.Value, otherwise: llvm.Block) -> None:
-        good = self.b.append_basic_block()
-        self.b.cbranch(condition, good, otherwise)
-        self.b.position_at_end(good)
+        next_block = self.b.append_basic_block()
+        self.b.cbranch(condition, next_block, otherwise)
+        self.b.position_at_end(next_block)
 
     # -- stores and validity
 
@@ -148,7 +148,7 @@ class Packet(Storage):
         if isinstance(ref, ir.FieldRef):
             self.b.store(value, self._slot(self.instance(ref.header), ref.field))
             return
-        with self.at(ref.element) as instance:
+        with self.instance_at(ref.element) as instance:
             self.b.store(value, self._slot(instance, ref.field))
 
     def assign(self, ref: ir.LValue, expression: ir.Expression) -> None:
@@ -182,7 +182,7 @@ class Packet(Storage):
         """Make an invalid header valid with all fields 0, and the packet longer (BMv2 `add_header`)."""
         with self.b.if_then(self.b.not_(self.is_valid_at(instance))):
             for number in range(len(self.program.headers[instance.header].fields)):
-                kind = self._kind(instance.header, number)
+                kind = self._slot_type(instance.header, number)
                 self.b.store(llvm.Constant(kind, None), self._slot(instance, number))
             self._make_valid(instance)
             self.set("length", self.b.add(self.get("length"), self.header_bytes(instance)))
@@ -195,8 +195,8 @@ class Packet(Storage):
 
     def _make_valid(self, instance: Instance) -> None:
         self.b.store(integer(8, 1), self._validity(instance))
-        for other in self.program.siblings.get(instance.header, ()):
-            sibling = self.instance(other)
+        for sibling_header in self.program.siblings.get(instance.header, ()):
+            sibling = self.instance(sibling_header)
             if sibling.stack is not None:
                 sibling = sibling._replace(position=instance.position)
             self.b.store(integer(8, 0), self._validity(sibling))
@@ -220,7 +220,7 @@ class Packet(Storage):
                 self.b.store(integer(8, 0), self._validity(target))
 
     def _copy_slot(self, target: Instance, source: Instance, target_field: int, source_field: int) -> None:
-        kind = self._kind(source.header, source_field)
+        kind = self._slot_type(source.header, source_field)
         value = self.b.load(self._slot(source, source_field), typ=kind)
         self.b.store(value, self._slot(target, target_field))
 
@@ -240,27 +240,27 @@ class Packet(Storage):
         for stack in shift.stacks:
             header = self.program.stacks[stack].headers[0]
             for number, slot in enumerate(self._stack_fields[stack]):
-                kind = self._kind(header, number)
-                self._move(slot, kind, shift.sources)
+                kind = self._slot_type(header, number)
+                self._permute(slot, kind, shift.sources)
             for position in shift.invalid:
                 instance = Instance(header, stack, integer(32, position))
                 self.b.store(integer(8, 0), self._validity(instance))
         cursor = self.program.stacks[shift.stacks[0]].cursor
-        moved = self.b.add(self.next_index(cursor), integer(32, shift.count))
-        for outside, bound in ((">", len(shift.sources)), ("<", 0)):
+        new_index = self.b.add(self.next_index(cursor), integer(32, shift.count))
+        for comparison, bound in ((">", len(shift.sources)), ("<", 0)):
             limit = integer(32, bound)
-            moved = self.b.select(self.b.icmp_signed(outside, moved, limit), limit, moved)
-        self.set_next_index(cursor, moved)
+            new_index = self.b.select(self.b.icmp_signed(comparison, new_index, limit), limit, new_index)
+        self.set_next_index(cursor, new_index)
 
-    def _move(self, slot: llvm.Value, kind: llvm.Type, sources: tuple[int, ...]) -> None:
+    def _permute(self, slot: llvm.Value, kind: llvm.Type, sources: tuple[int, ...]) -> None:
         array = llvm.ArrayType(kind, len(sources))
         addresses = [
             self.b.gep(slot, [integer(32, 0), integer(32, i)], inbounds=True, source_etype=array)
             for i in range(len(sources))
         ]
-        old = [self.b.load(address, typ=kind) for address in addresses]
+        old_values = [self.b.load(address, typ=kind) for address in addresses]
         for address, source in zip(addresses, sources, strict=True):
-            self.b.store(old[source], address)
+            self.b.store(old_values[source], address)
 
     # -- bytes
 
@@ -269,8 +269,8 @@ class Packet(Storage):
     ) -> None:
         fields = self.program.headers[instance.header].fields
         varbit = self.program.headers[instance.header].varbit
-        before = range(len(fields)) if varbit is None else range(varbit)
-        address = self._load_run(instance, address, before)
+        leading_fields = range(len(fields)) if varbit is None else range(varbit)
+        address = self._load_run(instance, address, leading_fields)
         if varbit is not None:
             size = varbit_bytes or integer(32, fields[varbit].width // 8)
             self.b.store(size, self._length_slot(instance))
@@ -294,8 +294,8 @@ class Packet(Storage):
         instance = self.instance(header)
         fields = self.program.headers[header].fields
         varbit = self.program.headers[header].varbit
-        before = range(len(fields)) if varbit is None else range(varbit)
-        address = self._store_run(instance, address, before)
+        leading_fields = range(len(fields)) if varbit is None else range(varbit)
+        address = self._store_run(instance, address, leading_fields)
         if varbit is None:
             return address
         address = self.append_varbit(ir.FieldRef(header, varbit), address)

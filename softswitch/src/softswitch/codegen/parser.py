@@ -27,12 +27,12 @@ class _ParserEmitter:
         self.actions = actions
         self.packet, self.b = actions.packet, actions.b
         self.program = self.packet.program
-        self.done = self.b.append_basic_block("parsed")
-        self.error = self.b.append_basic_block("parser_error")
-        with self.b.goto_block(self.error):
+        self.end_block = self.b.append_basic_block("parsed")
+        self.error_block = self.b.append_basic_block("parser_error")
+        with self.b.goto_block(self.error_block):
             self.code = self.b.phi(I32, name="error_code")
             self.packet.store_standard(Standard.PARSER_ERROR, self.code)
-            self.b.branch(self.done)
+            self.b.branch(self.end_block)
 
     def emit(self) -> None:
         b = self.b
@@ -44,19 +44,19 @@ class _ParserEmitter:
             b.position_at_end(block)
             if steps is not None:
                 self._count_step(steps)
-            self.packet.too_short = self._failure(CoreError.PACKET_TOO_SHORT)
+            self.packet.too_short_block = self._failure(CoreError.PACKET_TOO_SHORT)
             with located(f"parser state {state.name}"):
                 for operation in state.operations:
                     self._operation(operation)
             self._select(state, blocks)
-        b.position_at_end(self.done)
+        b.position_at_end(self.end_block)
 
     def _count_step(self, steps: OpaqueVariable) -> None:
         b = self.b
         target_of(b.module).loop_guard(b)
         count = b.add(steps.get(), integer(32, 1))
         steps.set(count)
-        self.packet.require(b.icmp_unsigned("<=", count, integer(32, MAX_PARSER_STEPS)), self.done)
+        self.packet.require(b.icmp_unsigned("<=", count, integer(32, MAX_PARSER_STEPS)), self.end_block)
 
     def _failure(self, error: CoreError) -> llvm.Block:
         return self._stop(integer(32, self.program.errors[error.value]))
@@ -64,7 +64,7 @@ class _ParserEmitter:
     def _stop(self, code: llvm.Value) -> llvm.Block:
         block = self.b.append_basic_block("stop")
         with self.b.goto_block(block):
-            self.b.branch(self.error)
+            self.b.branch(self.error_block)
         self.code.add_incoming(code, block)
         return block
 
@@ -81,7 +81,7 @@ class _ParserEmitter:
                 code = self.packet.arithmetic.modulo(error, 32)
                 self.packet.require(self.packet.arithmetic.truth(condition), self._stop(code))
             case statement:
-                self.actions.statement(statement)
+                self.actions.emit_statement(statement)
 
     def _to_bytes(self, bits: llvm.Value) -> llvm.Value:
         """Convert bits to bytes, or end with PARSER_INVALID_ARGUMENT if they are not whole bytes."""
@@ -94,10 +94,10 @@ class _ParserEmitter:
 
     def _advance(self, size: llvm.Value) -> llvm.Value:
         b, packet = self.b, self.packet
-        assert packet.too_short is not None
+        assert packet.too_short_block is not None
         cursor = packet.get("cursor")
         remaining = b.sub(packet.get("ingress_length"), cursor)
-        packet.require(b.icmp_unsigned(">=", remaining, size), packet.too_short)
+        packet.require(b.icmp_unsigned(">=", remaining, size), packet.too_short_block)
         packet.set("cursor", b.add(cursor, size))
         return byte_offset(b, packet.get("frame"), b.zext(cursor, I64))
 
@@ -109,8 +109,8 @@ class _ParserEmitter:
         b, packet = self.b, self.packet
         stack = self.program.stacks[extract.stack]
         index = packet.next_index(stack.cursor)
-        inside = b.icmp_unsigned("<", index, integer(32, len(stack.headers)))
-        packet.require(inside, self._failure(CoreError.STACK_OUT_OF_BOUNDS))
+        is_in_stack = b.icmp_unsigned("<", index, integer(32, len(stack.headers)))
+        packet.require(is_in_stack, self._failure(CoreError.STACK_OUT_OF_BOUNDS))
         self._extract_at(Instance(stack.headers[0], extract.stack, index), extract)
         packet.set_next_index(stack.cursor, b.add(index, integer(32, 1)))
 
@@ -123,9 +123,9 @@ class _ParserEmitter:
         varbit = self._to_bytes(self._varbit_bits(extract.varbit_bits))
         # BMv2 adds the varbit field's previous width, which is 0 unless the header was extracted before.
         total_bytes = b.add(packet.header_bytes(instance), varbit)
-        assert packet.too_short is not None
+        assert packet.too_short_block is not None
         remaining = b.sub(packet.get("ingress_length"), packet.get("cursor"))
-        packet.require(b.icmp_unsigned(">=", remaining, total_bytes), packet.too_short)
+        packet.require(b.icmp_unsigned(">=", remaining, total_bytes), packet.too_short_block)
         fits = b.icmp_unsigned("<=", total_bytes, integer(32, extract.max_bytes))
         packet.require(fits, self._failure(CoreError.HEADER_TOO_SHORT))
         packet.extract(instance, self._advance(b.add(fixed, varbit)), varbit)
@@ -147,7 +147,7 @@ class _ParserEmitter:
         bits = sum(width for _, width in parts)
         key = join(b, parts) if parts else None
         for case in state.cases:
-            target = self.done if case.state is None else blocks[case.state]
+            target = self.end_block if case.state is None else blocks[case.state]
             if key is None or (case.mask == 0 and case.value_set is None):
                 b.branch(target)
                 return
@@ -159,7 +159,7 @@ class _ParserEmitter:
             otherwise = b.append_basic_block()
             b.cbranch(matches, target, otherwise)
             b.position_at_end(otherwise)
-        b.branch(self.done)
+        b.branch(self.end_block)
 
     def _key_part(self, part: ir.KeyPart) -> tuple[llvm.Value, int]:
         """Return a part of the key, and its width padded to whole bytes as in BMv2."""
@@ -172,30 +172,30 @@ class _ParserEmitter:
         words = layout.value_words[number]
         base = word(b, self.actions.state, layout.value_sets[number])
         count = b.load(base, typ=I64)
-        wanted = split(b, key)
+        key_words = split(b, key)
         masks = [mask >> (WORD * i) & ((1 << WORD) - 1) for i in range(words)]
-        before = b.block
-        probe, compare, after = (b.append_basic_block(name) for name in ("probe", "compare", "searched"))
+        entry_block = b.block
+        probe, compare, end_block = (b.append_basic_block(name) for name in ("probe", "compare", "searched"))
         b.branch(probe)
         b.position_at_end(probe)
         index = b.phi(I64)
-        index.add_incoming(integer(64, 0), before)
+        index.add_incoming(integer(64, 0), entry_block)
         target_of(b.module).loop_guard(b)
         probe_end = b.block
-        b.cbranch(b.icmp_unsigned("<", index, count), compare, after)
+        b.cbranch(b.icmp_unsigned("<", index, count), compare, end_block)
         b.position_at_end(compare)
-        equal: llvm.Value = integer(1, 1)
+        is_equal: llvm.Value = integer(1, 1)
         member = word(b, base, b.add(b.mul(index, integer(64, words)), integer(64, 1)))
         for i in range(words):
             stored = b.and_(b.load(word(b, member, i), typ=I64), integer(64, masks[i]))
-            equal = b.and_(equal, b.icmp_unsigned("==", stored, wanted[i]))
+            is_equal = b.and_(is_equal, b.icmp_unsigned("==", stored, key_words[i]))
         index.add_incoming(b.add(index, integer(64, 1)), compare)
-        b.cbranch(equal, after, probe)
-        b.position_at_end(after)
-        found = b.phi(llvm.IntType(1))
-        found.add_incoming(integer(1, 0), probe_end)
-        found.add_incoming(integer(1, 1), compare)
-        return found
+        b.cbranch(is_equal, end_block, probe)
+        b.position_at_end(end_block)
+        is_found = b.phi(llvm.IntType(1))
+        is_found.add_incoming(integer(1, 0), probe_end)
+        is_found.add_incoming(integer(1, 1), compare)
+        return is_found
 
 
 def _may_exceed(states: tuple[ir.ParserState, ...], steps: int) -> bool:

@@ -24,8 +24,8 @@ class PassQueue:
         self.bytes = self.b.mul(self.item_bytes, integer(64, QUEUE_CAPACITY))
         self._head, self._tail = (OpaqueVariable(self.b, I64, name=name) for name in ("head", "tail"))
 
-    def _at(self, end: OpaqueVariable) -> llvm.Value:
-        return byte_offset(self.b, self.memory, self.b.mul(end.get(), self.item_bytes))
+    def _item_address(self, position: OpaqueVariable) -> llvm.Value:
+        return byte_offset(self.b, self.memory, self.b.mul(position.get(), self.item_bytes))
 
     def has_packets(self) -> llvm.Value:
         b = self.b
@@ -35,19 +35,19 @@ class PassQueue:
         b = self.b
         tail = self._tail.get()
         with b.if_then(b.icmp_unsigned("<", tail, integer(64, QUEUE_CAPACITY))):
-            item = self._at(self._tail)
+            item = self._item_address(self._tail)
             b.store(run, item, align=8)
             self.packet.copy_bytes(byte_offset(b, item, RUN_BYTES), self.packet.memory, self.packet.size())
             self._tail.set(b.add(tail, integer(64, 1)))
 
     def run(self) -> llvm.Value:
-        return self.b.load(self._at(self._head), typ=I64, align=8)
+        return self.b.load(self._item_address(self._head), typ=I64, align=8)
 
     def set_run(self, run: llvm.Value) -> None:
-        self.b.store(run, self._at(self._head), align=8)
+        self.b.store(run, self._item_address(self._head), align=8)
 
     def restore(self) -> None:
-        item = byte_offset(self.b, self._at(self._head), RUN_BYTES)
+        item = byte_offset(self.b, self._item_address(self._head), RUN_BYTES)
         self.packet.copy_bytes(self.packet.memory, item, self.packet.size())
 
     def advance(self) -> None:

@@ -83,7 +83,7 @@ def emit_process(
     emit_parser(actions)
     emit_verify(packet, actions.externs.calculations)
     emit_control(actions, program.ingress)
-    traffic.after_ingress()
+    traffic.emit_after_ingress()
 
     if buffered:
         b.position_at_end(after_ingress)
@@ -106,5 +106,5 @@ def emit_process(
     emit_deparser(actions, traffic)
 
     b.position_at_end(next_block)
-    traffic.next()
+    traffic.emit_next()
     return packet

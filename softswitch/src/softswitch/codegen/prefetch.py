@@ -42,29 +42,29 @@ class PlacedPrefetch(NamedTuple):
 def emit_prefetches(
     packet: Packet, state: llvm.Value, layout: Layout, lookups: Sequence[KnownLookup]
 ) -> None:
-    placed = [_place(packet.program, layout, lookup) for lookup in lookups]
-    for run in _runs(placed):
+    prefetches = [_place_prefetch(packet.program, layout, lookup) for lookup in lookups]
+    for run in _split_into_runs(prefetches):
         _Emitter(packet, state).emit(run)
 
 
-def _runs(placed: Iterable[PlacedPrefetch]) -> Iterator[list[PlacedPrefetch]]:
+def _split_into_runs(prefetches: Iterable[PlacedPrefetch]) -> Iterator[list[PlacedPrefetch]]:
     run: list[PlacedPrefetch] = []
-    for each in placed:
+    for prefetch in prefetches:
         if run:
-            step = each.distance(run[-1])
+            step = prefetch.distance(run[-1])
             if step is None or (len(run) > 1 and step != run[-1].distance(run[-2])):
                 yield run
                 run = []
-        run.append(each)
+        run.append(prefetch)
     yield run
 
 
-def _place(program: ir.Program, layout: Layout, lookup: KnownLookup) -> PlacedPrefetch:
+def _place_prefetch(program: ir.Program, layout: Layout, lookup: KnownLookup) -> PlacedPrefetch:
     table = layout.tables[lookup.table.name]
     elements = {h: (s, i) for s, stack in enumerate(program.stacks) for i, h in enumerate(stack.headers)}
     position = next((elements[ref.header][1] for ref in lookup.key_fields if ref.header in elements), 0)
 
-    def at_loop_position(part: KeySource) -> KeySource:
+    def use_loop_position(part: KeySource) -> KeySource:
         match part.source:
             case ir.FieldRef(header, field) if elements.get(header, (0, -1))[1] == position:
                 element = ir.Element(elements[header][0], _LOOP_POSITION)
@@ -72,7 +72,7 @@ def _place(program: ir.Program, layout: Layout, lookup: KnownLookup) -> PlacedPr
         return part
 
     return PlacedPrefetch(
-        Prefetch(tuple(map(at_loop_position, key_sources(lookup.key))), table.mask), position, table.buckets
+        Prefetch(tuple(map(use_loop_position, key_sources(lookup.key))), table.mask), position, table.buckets
     )
 
 
@@ -87,17 +87,17 @@ class _Emitter:
             return
         b, first = self._b, run[0]
         step = run[1].buckets - first.buckets
-        current = OpaqueVariable(b, I32, integer(32, first.position))
-        at = OpaqueVariable(b, I64, integer(WORD, first.buckets))
+        loop_position = OpaqueVariable(b, I32, integer(32, first.position))
+        bucket_offset = OpaqueVariable(b, I64, integer(WORD, first.buckets))
         end = integer(32, first.position + len(run))
-        with repeat_while(b, lambda: b.icmp_unsigned("<", current.get(), end)):
-            self._prefetch(first.prefetch, current.get(), at.get())
-            current.set(b.add(current.get(), integer(32, 1)))
-            at.set(b.add(at.get(), integer(WORD, step)))
+        with repeat_while(b, lambda: b.icmp_unsigned("<", loop_position.get(), end)):
+            self._prefetch(first.prefetch, loop_position.get(), bucket_offset.get())
+            loop_position.set(b.add(loop_position.get(), integer(32, 1)))
+            bucket_offset.set(b.add(bucket_offset.get(), integer(WORD, step)))
 
     def _prefetch(self, prefetch: Prefetch, position: llvm.Value, buckets: llvm.Value) -> None:
         """Emit one prefetch. An invalid header's key is stale or 0: prefetching costs less than a check."""
         b = self._b
         self._packet.parameters = [position]
-        place = b.and_(hash_words(b, key_words(self._packet, prefetch.key)), integer(WORD, prefetch.mask))
-        target_of(b.module).prefetch(b, word(b, word(b, self._state, buckets), place))
+        bucket = b.and_(hash_words(b, key_words(self._packet, prefetch.key)), integer(WORD, prefetch.mask))
+        target_of(b.module).prefetch(b, word(b, word(b, self._state, buckets), bucket))

@@ -33,24 +33,26 @@ def plan_prefetches(program: ir.Program, control: ir.Control) -> dict[str, list[
     """Return the look-ups to prefetch, by the node before which to prefetch them."""
     graph = _Graph(program, control)
     groups: list[list[dict[str, KnownLookup]]] = [[]]
-    last = ""
+    last_name = ""
     for name in graph.order:
-        known = graph.known_before(name)
-        if known:
-            if not _common_node(known, groups[-1]) or not graph.leads_to(last, name):
+        lookups = graph.lookup_by_node(name)
+        if lookups:
+            if not _common_node(lookups, groups[-1]) or not graph.leads_to(last_name, name):
                 groups.append([])
-            groups[-1].append(known)
-            last = name
-    found: dict[str, list[KnownLookup]] = {}
+            groups[-1].append(lookups)
+            last_name = name
+    plan: dict[str, list[KnownLookup]] = {}
     for group in groups:
-        at = _common_node(group[-1], group) if len(group) >= _MIN_LOOKUPS else None
-        if at is not None:
-            found.setdefault(at, []).extend(known[at] for known in group)
-    return found
+        node = _common_node(group[-1], group) if len(group) >= _MIN_LOOKUPS else None
+        if node is not None:
+            plan.setdefault(node, []).extend(lookups[node] for lookups in group)
+    return plan
 
 
-def _common_node(known: Mapping[str, KnownLookup], group: Sequence[Mapping[str, KnownLookup]]) -> str | None:
-    return next((node for node in known if all(node in other for other in group)), None)
+def _common_node(
+    lookups: Mapping[str, KnownLookup], group: Sequence[Mapping[str, KnownLookup]]
+) -> str | None:
+    return next((node for node in lookups if all(node in others for others in group)), None)
 
 
 class _Graph:
@@ -61,18 +63,18 @@ class _Graph:
         rank = {name: position for position, name in enumerate(self.order)}
         self._predecessors: dict[str, list[str]] = {name: [] for name in self.order}
         for name in self.order:
-            for following in _successors(self._nodes[name]):
-                self._predecessors[following].append(name)
+            for successor in _successors(self._nodes[name]):
+                self._predecessors[successor].append(name)
         self._dominator: dict[str, str] = {}
         for name in self.order[1:]:
-            first, *others = self._predecessors[name]
-            for other in others:
-                while first != other:
-                    if rank[first] > rank[other]:
-                        first = self._dominator[first]
+            dominator, *candidates = self._predecessors[name]
+            for candidate in candidates:
+                while dominator != candidate:
+                    if rank[dominator] > rank[candidate]:
+                        dominator = self._dominator[dominator]
                     else:
-                        other = self._dominator[other]
-            self._dominator[name] = first
+                        candidate = self._dominator[candidate]
+            self._dominator[name] = dominator
 
     def _postorder(self, start: str | None) -> Iterator[str]:
         seen: set[str] = set()
@@ -84,25 +86,25 @@ class _Graph:
             elif name not in seen:
                 seen.add(name)
                 stack.append((name, True))
-                stack += [(following, False) for following in _successors(self._nodes[name])]
+                stack += [(successor, False) for successor in _successors(self._nodes[name])]
 
-    def known_before(self, name: str) -> dict[str, KnownLookup]:
+    def lookup_by_node(self, name: str) -> dict[str, KnownLookup]:
         """Return an exact table's look-up by the nodes at which its key is known, the nearest first."""
         table = self._nodes[name]
         if not isinstance(table, ir.Table) or not table.key or not table.is_exact:
             return {}
         lookup: KnownLookup | None = KnownLookup(table, table.key)
-        known: dict[str, KnownLookup] = {}
+        lookups: dict[str, KnownLookup] = {}
         while lookup is not None:
-            known[name] = lookup
+            lookups[name] = lookup
             if name not in self._dominator:
                 break
             lookup = self._lookup_at_dominator(name, lookup)
             name = self._dominator[name]
-        return known
+        return lookups
 
-    def leads_to(self, name: str, other: str) -> bool:
-        stack, seen = [other], set[str]()
+    def leads_to(self, name: str, target: str) -> bool:
+        stack, seen = [target], set[str]()
         while stack:
             node = stack.pop()
             if node not in seen:
@@ -112,30 +114,32 @@ class _Graph:
 
     def _lookup_at_dominator(self, name: str, lookup: KnownLookup) -> KnownLookup | None:
         dominator = self._dominator[name]
-        between = self._between(name)
-        if any(self._writes(node) & lookup.key_fields for node in between):
+        nodes_between = self._nodes_between(name)
+        if any(self._written_fields(node) & lookup.key_fields for node in nodes_between):
             return None
-        leading = {node for node in _successors(self._nodes[dominator]) if node in between or node == name}
+        leading_nodes = {
+            node for node in _successors(self._nodes[dominator]) if node in nodes_between or node == name
+        }
         node = self._nodes[dominator]
         if isinstance(node, ir.Conditional):
-            is_certain = {node.if_true, node.if_false} <= leading
+            is_certain = {node.if_true, node.if_false} <= leading_nodes
             return lookup if is_certain or isinstance(node.condition, ir.IsValid) else None
         if not node.key and node.default_is_const and node.default is not None:
             return _lookup_before_action(self._program.actions[node.default.action], lookup)
-        is_certain = leading == set(_successors(node))
-        return lookup if is_certain and not self._writes(dominator) & lookup.key_fields else None
+        is_certain = leading_nodes == set(_successors(node))
+        return lookup if is_certain and not self._written_fields(dominator) & lookup.key_fields else None
 
-    def _between(self, name: str) -> set[str]:
-        found: set[str] = set()
+    def _nodes_between(self, name: str) -> set[str]:
+        nodes: set[str] = set()
         stack = list(self._predecessors[name])
         while stack:
             node = stack.pop()
-            if node != self._dominator[name] and node not in found:
-                found.add(node)
+            if node != self._dominator[name] and node not in nodes:
+                nodes.add(node)
                 stack += self._predecessors[node]
-        return found
+        return nodes
 
-    def _writes(self, name: str) -> set[ir.FieldRef]:
+    def _written_fields(self, name: str) -> set[ir.FieldRef]:
         node = self._nodes[name]
         if isinstance(node, ir.Conditional):
             return set()
@@ -147,10 +151,10 @@ class _Graph:
 
 def _successors(node: Node) -> list[str]:
     if isinstance(node, ir.Conditional):
-        following = [node.if_true, node.if_false]
+        names = [node.if_true, node.if_false]
     else:
-        following = [*node.next_nodes.values(), node.next_on_hit, node.next_on_miss, node.next_without_action]
-    return [name for name in dict.fromkeys(following) if name is not None]
+        names = [*node.next_nodes.values(), node.next_on_hit, node.next_on_miss, node.next_without_action]
+    return [name for name in dict.fromkeys(names) if name is not None]
 
 
 def _lookup_before_action(action: ir.Action, lookup: KnownLookup) -> KnownLookup | None:

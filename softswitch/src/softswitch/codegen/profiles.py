@@ -18,7 +18,7 @@ def emit_member(actions: ActionEmitter, table: TableLayout, record: llvm.Value) 
     layout = actions.layout.profiles[table.table.profile]
     reference = b.load(word(b, record, table.action), typ=I64)
     if layout.profile.selector is not None:
-        reference = _select(actions, table.table.profile, reference)
+        reference = _select_member(actions, table.table.profile, reference)
     number = b.sub(reference, integer(WORD, member_reference(0)))
     offset = b.add(b.mul(number, integer(WORD, layout.stride)), integer(WORD, layout.members))
     is_none = b.icmp_unsigned("==", reference, integer(WORD, 0))
@@ -29,28 +29,30 @@ def emit_member(actions: ActionEmitter, table: TableLayout, record: llvm.Value) 
     )
 
 
-def _select(actions: ActionEmitter, number: int, reference: llvm.Value) -> llvm.Value:
+def _select_member(actions: ActionEmitter, number: int, reference: llvm.Value) -> llvm.Value:
     b = actions.b
     layout = actions.layout.profiles[number]
     assert layout.profile.selector is not None
-    before = b.block
+    entry_block = b.block
     is_group = b.icmp_signed("<", reference, integer(WORD, 0))
-    group, nonempty, chosen = (b.append_basic_block(name) for name in ("group", "some", "chosen"))
-    b.cbranch(is_group, group, chosen)
-    b.position_at_end(group)
-    low = integer(WORD, LOW)
-    at = b.add(b.and_(reference, low), integer(WORD, layout.groups))
-    run = b.load(word(b, actions.state, at), typ=I64)
-    count = b.and_(run, low)
-    b.cbranch(b.icmp_unsigned("==", count, integer(WORD, 0)), chosen, nonempty)
-    b.position_at_end(nonempty)
-    hashed = actions.externs.calculations.emit(layout.profile.selector)
-    position = b.add(b.lshr(run, integer(WORD, HALF)), b.urem(hashed, count))
+    group_block, nonempty_block, end_block = (
+        b.append_basic_block(name) for name in ("group", "some", "chosen")
+    )
+    b.cbranch(is_group, group_block, end_block)
+    b.position_at_end(group_block)
+    low_mask = integer(WORD, LOW)
+    run_offset = b.add(b.and_(reference, low_mask), integer(WORD, layout.groups))
+    run = b.load(word(b, actions.state, run_offset), typ=I64)
+    count = b.and_(run, low_mask)
+    b.cbranch(b.icmp_unsigned("==", count, integer(WORD, 0)), end_block, nonempty_block)
+    b.position_at_end(nonempty_block)
+    hash_value = actions.externs.calculations.emit(layout.profile.selector)
+    position = b.add(b.lshr(run, integer(WORD, HALF)), b.urem(hash_value, count))
     member = b.load(word(b, actions.state, b.add(position, integer(WORD, layout.pool))), typ=I64)
-    nonempty = b.block
-    b.branch(chosen)
-    b.position_at_end(chosen)
+    nonempty_block = b.block
+    b.branch(end_block)
+    b.position_at_end(end_block)
     result = b.phi(I64)
-    for value, block in ((reference, before), (integer(WORD, 0), group), (member, nonempty)):
+    for value, block in ((reference, entry_block), (integer(WORD, 0), group_block), (member, nonempty_block)):
         result.add_incoming(value, block)
     return result

@@ -51,20 +51,20 @@ class _Search:
     def emit(self) -> None:
         b, table = self.b, self.table
         groups = b.load(word(b, self.state, table.header + GROUPS), typ=I64)
-        with repeat_while(b, lambda: b.icmp_unsigned("<", self.index.get(), groups)) as done:
-            number, group = self._group()
+        with repeat_while(b, lambda: b.icmp_unsigned("<", self.index.get(), groups)) as end_block:
+            number, group = self._load_group()
             highest = b.load(word(b, group, table.group_rank), typ=I64)
-            branch_unless(b, self._beats_best(highest), done)
+            branch_unless(b, self._beats_best(highest), end_block)
             masked = [b.and_(part, b.load(word(b, group, i), typ=I64)) for i, part in enumerate(self.key)]
             self.record.set(call_find(b, self.state, table, [*masked, number]))
             self._follow_chain()
             self.index.set(b.add(self.index.get(), integer(WORD, 1)))
         b.ret(self.best.get())
 
-    def _group(self) -> tuple[llvm.Value, llvm.Value]:
+    def _load_group(self) -> tuple[llvm.Value, llvm.Value]:
         b, table = self.b, self.table
-        at = b.add(integer(WORD, table.order), self.index.get())
-        number = b.load(word(b, self.state, at), typ=I64)
+        order_offset = b.add(integer(WORD, table.order), self.index.get())
+        number = b.load(word(b, self.state, order_offset), typ=I64)
         offset = b.add(integer(WORD, table.groups), b.mul(number, integer(WORD, table.group_stride)))
         return number, word(b, self.state, offset)
 
@@ -74,38 +74,38 @@ class _Search:
     def _follow_chain(self) -> None:
         """Set `best` to the chain's first record whose ranges match, if its rank exceeds `best_rank`."""
         b, table = self.b, self.table
-        with repeat_while(b, lambda: b.not_(is_null(b, self.record.get()))) as done:
+        with repeat_while(b, lambda: b.not_(is_null(b, self.record.get()))) as end_block:
             record = self.record.get()
             rank = b.load(word(b, record, table.rank), typ=I64)
-            branch_unless(b, self._beats_best(rank), done)
-            with b.if_then(self._is_within(record)):
+            branch_unless(b, self._beats_best(rank), end_block)
+            with b.if_then(self._matches_ranges(record)):
                 self.best.set(record)
                 self.best_rank.set(rank)
-                b.branch(done)
-            self.record.set(self._next(record))
+                b.branch(end_block)
+            self.record.set(self._next_record(record))
 
-    def _next(self, record: llvm.Value) -> llvm.Value:
+    def _next_record(self, record: llvm.Value) -> llvm.Value:
         b, table = self.b, self.table
         link = b.load(word(b, record, table.link), typ=I64)
         address = record_address(b, index_at(b, self.state, table), link)
         return b.select(b.icmp_unsigned("==", link, integer(WORD, 0)), null(address.type), address)
 
-    def _is_within(self, record: llvm.Value) -> llvm.Value:
+    def _matches_ranges(self, record: llvm.Value) -> llvm.Value:
         b, table = self.b, self.table
-        within: llvm.Value = integer(1, 1)
-        at, offset = table.bounds, 0
+        matches: llvm.Value = integer(1, 1)
+        bounds_offset, value_offset = table.bounds, 0
         for position in table.ranges:
             words = words_of(table.table.key[position].width)
-            value = self._join(self.values[offset : offset + words])
+            value = self._join(self.values[value_offset : value_offset + words])
             low, high = (
                 self._join([b.load(word(b, record, first + i), typ=I64) for i in range(words)])
-                for first in (at, at + words)
+                for first in (bounds_offset, bounds_offset + words)
             )
-            inside = b.and_(b.icmp_unsigned(">=", value, low), b.icmp_unsigned("<=", value, high))
-            within = b.and_(within, inside)
-            at += 2 * words
-            offset += words
-        return within
+            is_inside = b.and_(b.icmp_unsigned(">=", value, low), b.icmp_unsigned("<=", value, high))
+            matches = b.and_(matches, is_inside)
+            bounds_offset += 2 * words
+            value_offset += words
+        return matches
 
     def _join(self, words: list[llvm.Value]) -> llvm.Value:
         return join(self.b, [(part, WORD) for part in reversed(words)])

@@ -40,23 +40,23 @@ class ActionEmitter:
     def emit(self, action: ir.Action, parameters: list[llvm.Value]) -> llvm.Value:
         """Emit an action's body; return an `i1`: whether it leaves the control (`exit`)."""
         self.packet.parameters = parameters
-        self._exited = Variable(self.b, llvm.IntType(1))
-        self._loops = OpaqueVariable(self.b, llvm.IntType(32))
-        blocks = _blocks(self.b, action.body)
+        self._has_exited = Variable(self.b, llvm.IntType(1))
+        self._loop_count = OpaqueVariable(self.b, llvm.IntType(32))
+        blocks = _append_jump_blocks(self.b, action.body)
         lines = action.locations or [""] * len(action.body)
         for position, (statement, location) in enumerate(zip(action.body, lines, strict=True)):
             self._enter_block(blocks.get(position))
             with located(location):
                 match statement:
-                    case ir.Jump(to):
-                        self.b.branch(blocks[to])
-                    case ir.JumpIfZero(condition, to):
+                    case ir.Jump(target):
+                        self.b.branch(blocks[target])
+                    case ir.JumpIfZero(condition, target):
                         is_true = self.packet.arithmetic.truth(condition)
-                        self.b.cbranch(is_true, blocks[position + 1], blocks[to])
+                        self.b.cbranch(is_true, blocks[position + 1], blocks[target])
                     case _:
-                        self.statement(statement)
+                        self.emit_statement(statement)
         self._enter_block(blocks.get(len(action.body)))
-        return self._exited.get()
+        return self._has_exited.get()
 
     def _enter_block(self, block: llvm.Block | None) -> None:
         if block is not None:
@@ -64,23 +64,23 @@ class ActionEmitter:
                 self.b.branch(block)
             self.b.position_at_end(block)
 
-    def statement(self, statement: ir.Statement) -> None:
+    def emit_statement(self, statement: ir.Statement) -> None:
         packet, arithmetic, externs = self.packet, self.packet.arithmetic, self.externs
         match statement:
             case ir.Assign(target, value):
                 packet.assign(target, value)
-            case ir.AssignVarbit(to, source):
-                packet.copy_varbit(to, source)
-            case ir.AssignHeader(to, source):
-                with packet.at(to) as copy, packet.at(source) as original:
+            case ir.AssignVarbit(destination, source):
+                packet.copy_varbit(destination, source)
+            case ir.AssignHeader(destination, source):
+                with packet.instance_at(destination) as copy, packet.instance_at(source) as original:
                     packet.copy(copy, original)
-            case ir.CopyCursor(to, source):
-                packet.set_next_index(to, packet.next_index(source))
+            case ir.CopyCursor(destination, source):
+                packet.set_next_index(destination, packet.next_index(source))
             case ir.SetValid(header):
-                with packet.at(header) as instance:
+                with packet.instance_at(header) as instance:
                     packet.set_valid(instance)
             case ir.SetInvalid(header):
-                with packet.at(header) as instance:
+                with packet.instance_at(header) as instance:
                     packet.set_invalid(instance)
             case ir.Shift():
                 packet.shift(statement)
@@ -97,17 +97,17 @@ class ActionEmitter:
             case ir.Random():
                 externs.random(statement)
             case ir.If(condition, then, otherwise):
-                with self.b.if_else(arithmetic.truth(condition)) as (yes, no):
-                    with yes:
-                        self.statement(then)
-                    with no:
-                        self.statement(otherwise)
+                with self.b.if_else(arithmetic.truth(condition)) as (if_true, if_false):
+                    with if_true:
+                        self.emit_statement(then)
+                    with if_false:
+                        self.emit_statement(otherwise)
             case ir.Exit():
-                self._exited.set(integer(1, 1))
+                self._has_exited.set(integer(1, 1))
             case ir.CountLoop(message):
                 target_of(self.b.module).loop_guard(self.b)
-                self._loops.set(self.b.add(self._loops.get(), integer(32, 1)))
-                is_at_limit = self.b.icmp_unsigned("==", self._loops.get(), integer(32, MAX_LOOPS))
+                self._loop_count.set(self.b.add(self._loop_count.get(), integer(32, 1)))
+                is_at_limit = self.b.icmp_unsigned("==", self._loop_count.get(), integer(32, MAX_LOOPS))
                 self._fail_if(is_at_limit, message)
             case other:
                 self._forwarding_statement(other)
@@ -132,7 +132,7 @@ class ActionEmitter:
             case ir.Truncate(length):
                 self._truncate(length)
             case ir.LogMessage(message, values):
-                self.output.log(message, values)
+                self.output.write_log(message, values)
             case ir.Assert(condition, message):
                 self._fail_if(b.not_(arithmetic.truth(condition)), message)
             case other:
@@ -140,7 +140,7 @@ class ActionEmitter:
 
     def _fail_if(self, condition: llvm.Value, message: int) -> None:
         with self.b.if_then(condition, likely=False):
-            self.output.log(message, ())
+            self.output.write_log(message, ())
             self.b.branch(self.drop_block)
 
     def _truncate(self, length: ir.Expression) -> None:
@@ -152,7 +152,7 @@ class ActionEmitter:
         self.packet.set("truncated_length", resize(self.b, smaller, 32))
 
 
-def _blocks(b: llvm.IRBuilder, body: Sequence[ir.Statement]) -> dict[int, llvm.Block]:
+def _append_jump_blocks(b: llvm.IRBuilder, body: Sequence[ir.Statement]) -> dict[int, llvm.Block]:
     jumps = {position: s.to for position, s in enumerate(body) if isinstance(s, ir.Jump | ir.JumpIfZero)}
     return {
         position: b.append_basic_block() for position in sorted({*jumps.values(), *(p + 1 for p in jumps)})

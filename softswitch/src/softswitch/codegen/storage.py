@@ -36,7 +36,7 @@ class Storage:
     def __init__(self, b: llvm.IRBuilder, program: ir.Program, copied: bool) -> None:
         self.b = b
         self.program = program
-        self._element = {
+        self._stack_position = {
             header: (stack, position)
             for stack, declared in enumerate(program.stacks)
             for position, header in enumerate(declared.headers)
@@ -46,7 +46,7 @@ class Storage:
         headers = [h for h, header in enumerate(program.headers) if not header.metadata]
         fields = {h: self._declare_fields(h, 1) for h in metadata}
         self._metadata_slots = len(self._kinds)
-        fields |= {h: self._declare_fields(h, 1) for h in headers if h not in self._element}
+        fields |= {h: self._declare_fields(h, 1) for h in headers if h not in self._stack_position}
         stacks = [self._declare_fields(s.headers[0], len(s.headers)) for s in program.stacks]
         cursors = 1 + max((s.cursor for s in program.stacks), default=-1)
         next_index = [self._declare(I32) for _ in range(cursors)]
@@ -78,7 +78,7 @@ class Storage:
         numbers = []
         for kind in (*kinds, I32, I8):
             numbers.append(
-                self._declare(kind if header not in self._element else llvm.ArrayType(kind, count))
+                self._declare(kind if header not in self._stack_position else llvm.ArrayType(kind, count))
             )
         return numbers
 

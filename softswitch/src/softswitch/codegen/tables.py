@@ -38,7 +38,7 @@ def emit_lookup(packet: Packet, state: llvm.Value, table: TableLayout) -> llvm.V
     parts = [_with_validity_check(packet.program, part) for part in key_sources(table.table.key)]
     words = key_words(packet, parts)
     if table.is_ranked:
-        range_words = [w for i in table.ranges for w in split(b, _value(packet, parts[i]))]
+        range_words = [w for i in table.ranges for w in split(b, _part_value(packet, parts[i]))]
         return call_find_ranked(b, state, table, [*words, *range_words])
     return call_find(b, state, table, words)
 
@@ -52,11 +52,11 @@ def _with_validity_check(program: ir.Program, part: KeySource) -> KeySource:
 
 def key_words(packet: Packet, key: Sequence[KeySource]) -> list[llvm.Value]:
     """Return the key as 64-bit words, least significant first."""
-    parts = [(_value(packet, part), part.width) for part in key]
+    parts = [(_part_value(packet, part), part.width) for part in key]
     return split(packet.b, join(packet.b, parts))
 
 
-def _value(packet: Packet, part: KeySource) -> llvm.Value:
+def _part_value(packet: Packet, part: KeySource) -> llvm.Value:
     match part.source:
         case ir.IsValid(header):
             value = resize(packet.b, packet.is_valid(header), part.width)

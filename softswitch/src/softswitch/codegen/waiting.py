@@ -16,28 +16,28 @@ def emit_enqueue(actions: ActionEmitter) -> None:
     """Output the packet, or drop it if it does not fit into the output; continue with the next packet."""
     b, packet = actions.b, actions.packet
     payload = resize(b, b.sub(packet.get("ingress_length"), packet.get("cursor")), 64)
-    before = b.add(packet.size(), integer(64, QUEUE_HEAD_BYTES))
-    size = b.add(before, payload)
+    payload_offset = b.add(packet.size(), integer(64, QUEUE_HEAD_BYTES))
+    size = b.add(payload_offset, payload)
     start, fits = actions.output.reserve(size)
     packet.require(fits, actions.drop_block)
     head = {
         "port": packet.get("egress_port"),
         "priority": resize(b, packet.load_standard(Standard.PRIORITY), 32),
-        "length": _length(packet),
+        "length": _packet_length(packet),
     }
     for name in QUEUE_FIELDS:
         b.store(head.get(name, integer(32, 0)), byte_offset(b, start, offset_of(name)), align=4)
     packet.copy_bytes(byte_offset(b, start, QUEUE_HEAD_BYTES), packet.memory, packet.size())
-    actions.output.payload(start, byte_offset(b, start, before), payload)
-    actions.output.finish(integer(32, WAITING), size)
+    actions.output.payload(start, byte_offset(b, start, payload_offset), payload)
+    actions.output.finish_record(integer(32, WAITING), size)
     b.branch(actions.drop_block)
 
 
-def _length(packet: Packet) -> llvm.Value:
+def _packet_length(packet: Packet) -> llvm.Value:
     """Return the packet's current length in bytes; the length that BMv2 tracks can be negative."""
     b, length, limit = packet.b, packet.get("length"), packet.get("truncated_length")
-    counted = b.select(b.icmp_signed("<", length, integer(32, 0)), integer(32, 0), length)
-    return b.select(b.icmp_unsigned("<", counted, limit), counted, limit)
+    nonnegative = b.select(b.icmp_signed("<", length, integer(32, 0)), integer(32, 0), length)
+    return b.select(b.icmp_unsigned("<", nonnegative, limit), nonnegative, limit)
 
 
 def emit_dequeue(packet: Packet, record: llvm.Value, now: llvm.Value) -> None:

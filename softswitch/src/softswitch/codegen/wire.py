@@ -63,7 +63,10 @@ def store_bits(b: llvm.IRBuilder, address: llvm.Value, value: llvm.Value, size: 
 
 
 def load_fields(
-    b: llvm.IRBuilder, address: llvm.Value, widths: Sequence[int], wanted: Sequence[int] | None = None
+    b: llvm.IRBuilder,
+    address: llvm.Value,
+    widths: Sequence[int],
+    wanted_positions: Sequence[int] | None = None,
 ) -> list[llvm.Value]:
     values: list[llvm.Value] = []
     start = 0
@@ -72,7 +75,7 @@ def load_fields(
         remaining = bits
         for position in fields:
             remaining -= widths[position]
-            if wanted is None or position in wanted:
+            if wanted_positions is None or position in wanted_positions:
                 part = b.lshr(run, integer(bits, remaining)) if 0 < remaining < bits else run
                 values.append(resize(b, part, widths[position]))
         start += bits // 8
