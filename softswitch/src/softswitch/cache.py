@@ -35,12 +35,12 @@ def compile_lock() -> Iterator[None]:
     """Hold a lock, so that one of a user's processes compiles and the others load from disk."""
     # After three minutes, or if no lock can be created, continue without it.
     folder = user_cache()
-    with contextlib.ExitStack() as opened:
+    with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):  # without a folder there is no lock
             folder.mkdir(parents=True, exist_ok=True)
-            lock = opened.enter_context(open(folder / "compiling.lock", "w"))
-            end = time.monotonic() + _LOCK_TIMEOUT_S
-            while not _try_lock(lock.fileno()) and time.monotonic() < end:
+            lock = stack.enter_context(open(folder / "compiling.lock", "w"))
+            deadline = time.monotonic() + _LOCK_TIMEOUT_S
+            while not _try_lock(lock.fileno()) and time.monotonic() < deadline:
                 time.sleep(_POLL_INTERVAL_S)
         yield
 

@@ -73,8 +73,8 @@ def check_use(profile: ir.ActionProfile, use: UseMember | UseGroup, existing: Co
 
 def _check_room(profile: ir.ActionProfile, kind: str, number: int, existing: Collection[int]) -> None:
     if number not in existing and len(existing) >= profile.size:
-        text = f"it holds its {pluralize(profile.size, kind)}"
-        raise TableFull(f"action profile {profile.name} has no room for {kind} {number}: {text}")
+        limit = f"it holds its {pluralize(profile.size, kind)}"
+        raise TableFull(f"action profile {profile.name} has no room for {kind} {number}: {limit}")
 
 
 # -- packet replication
@@ -105,5 +105,5 @@ def check_index(name: str, index: int, size: int) -> None:
 
 def check_value_set(declared: ir.ValueSet, members: Sequence[tuple[int, ...]]) -> None:
     if len(members) > declared.size:
-        text = f"it holds {pluralize(declared.size, 'member')}, not {len(members)}"
-        raise TableFull(f"value set {declared.name} is full: {text}")
+        limit = f"it holds {pluralize(declared.size, 'member')}, not {len(members)}"
+        raise TableFull(f"value set {declared.name} is full: {limit}")

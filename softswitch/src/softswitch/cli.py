@@ -80,7 +80,7 @@ from softswitch.v1model import DROP_PORT
 )
 @click.option(
     "--datapath",
-    type=click.Choice([each.value for each in Datapath]),
+    type=click.Choice([mode.value for mode in Datapath]),
     default=Datapath.AUTO.value,
     show_default=True,
     help="Process packets in the kernel (BPF) or by packet sockets; auto: in the kernel if possible.",
@@ -183,16 +183,20 @@ def command(
     if datapath_mode is Datapath.SOCKETS and hook != TCX:
         raise click.UsageError(f"--hook {hook} goes with --datapath kernel or auto")
     if rps_cpu is not None and (datapath_mode is Datapath.SOCKETS or hook == "xdp"):
-        what = "--datapath sockets" if datapath_mode is Datapath.SOCKETS else "--hook xdp"
-        raise click.UsageError(f"--rps-cpu goes with --datapath kernel or auto, not with {what}")
+        conflicting_option = "--datapath sockets" if datapath_mode is Datapath.SOCKETS else "--hook xdp"
+        raise click.UsageError(
+            f"--rps-cpu goes with --datapath kernel or auto, not with {conflicting_option}"
+        )
     if datapath_mode is Datapath.SOCKETS and pin is not None:
         raise click.UsageError("--pin goes with --datapath kernel or auto")
     rates = by_port("--port-rate", port_rates, parse_port_rate)
     depths = by_port("--port-queue", port_queues, parse_port_queue)
-    for flag, given in (("--port-rate", rates), ("--port-queue", depths)):
-        if given and (datapath_mode is Datapath.KERNEL or pin is not None):
-            what = "--pin" if pin is not None else "--datapath kernel"
-            raise click.UsageError(f"{flag} goes with --datapath sockets or auto, not with {what}")
+    for flag, values in (("--port-rate", rates), ("--port-queue", depths)):
+        if values and (datapath_mode is Datapath.KERNEL or pin is not None):
+            conflicting_option = "--pin" if pin is not None else "--datapath kernel"
+            raise click.UsageError(
+                f"{flag} goes with --datapath sockets or auto, not with {conflicting_option}"
+            )
     shapes = shapes_of(port_interfaces, rates, depths)
     if trace_filters and trace is None:
         raise click.UsageError("--trace-filter goes with --trace")
@@ -202,7 +206,7 @@ def command(
             f"not with {'--pin' if pin else '--datapath kernel'}"
         )
     if dp_grpc_server_addr is not None:
-        _refuse_with_frames(
+        _reject_interface_options(
             {
                 "-i": interfaces,
                 "--impair": impairments,
@@ -248,9 +252,9 @@ def main() -> None:
         sys.exit(f"softswitch: error: {error}")
 
 
-def _refuse_with_frames(options: Mapping[str, object]) -> None:
-    for flag, given in options.items():
-        if given:
+def _reject_interface_options(options: Mapping[str, object]) -> None:
+    for flag, value in options.items():
+        if value:
             raise click.UsageError(f"{flag} goes with interfaces, not with --dp-grpc-server-addr")
 
 
