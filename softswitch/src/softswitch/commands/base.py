@@ -36,7 +36,9 @@ class CommandGroup:
 
     def data_of(self, action: Action, words: list[str]) -> list[str]:
         if len(words) != len(action.parameters):
-            raise CommandError(f"Error: Action {action.name} needs {len(action.parameters)} parameters")
+            raise CommandError(
+                f"Error: Action {action.name}: expected {len(action.parameters)} parameters, got {len(words)}"
+            )
         values = []
         for word, parameter in zip(words, action.parameters, strict=True):
             try:

@@ -101,17 +101,17 @@ class CellCommands(CommandGroup):
             rates = self.switch.meter_rates(meter.name, index)
         else:
             rates = self.switch.entry_meter_rates(meter.binding, index)
-        if len(rates) != _RATES:
-            self.say(f"WARNING: expected {_RATES} rates but only received {len(rates)}")
+        if len(rates) != _RATE_COUNT:
+            self.say(f"WARNING: expected {_RATE_COUNT} rates but only received {len(rates)}")
         for i, rate in enumerate(rates):
             self.say(f"{i}: info rate = {rate['rate']}, burst size = {rate['burst']}")
 
     def _set_rates(self, name: str, index: int | None, words: list[str]) -> None:
         meter = self.program.meters[name]
-        if len(words) != _RATES:
-            text = f"Error: Invalid number of rates, expected {_RATES} but got {len(words)}"
+        if len(words) != _RATE_COUNT:
+            text = f"Error: Invalid number of rates, expected {_RATE_COUNT} but got {len(words)}"
             raise CommandError(text)
-        rates = [_rate(word) for word in words]
+        rates = [_parse_rate(word) for word in words]
         if meter.binding is None:
             self.switch.meter_set_rates(meter.name, index, rates)
         else:
@@ -122,7 +122,7 @@ class CellCommands(CommandGroup):
     def do_show_pvs(self, line: str) -> None:
         """List parser value sets defined in the P4 program: show_pvs"""
         exact_words(line, 0)
-        for name, value_set in sorted(self.program.value_sets.all.items()):
+        for name, value_set in sorted(self.program.value_sets.by_name.items()):
             self.say(f"{name:30} [compressed bitwidth:{value_set.width}]")
 
     def do_pvs_add(self, line: str) -> None:
@@ -130,7 +130,7 @@ class CellCommands(CommandGroup):
 
         It is no error if the value is there already.
         """
-        value_set, value = self._member(line)
+        value_set, value = self._parse_member(line)
         members = self.switch.value_set(value_set.name)
         if value not in members:
             self.switch.value_set_write(value_set.name, [*members, value])
@@ -140,9 +140,9 @@ class CellCommands(CommandGroup):
 
         It is no error if the value is not there.
         """
-        value_set, value = self._member(line)
+        value_set, value = self._parse_member(line)
         members = self.switch.value_set(value_set.name)
-        self.switch.value_set_write(value_set.name, [each for each in members if each != value])
+        self.switch.value_set_write(value_set.name, [member for member in members if member != value])
 
     def do_pvs_get(self, line: str) -> None:
         """Print all values from a parser value set: pvs_get <pvs_name>
@@ -159,7 +159,7 @@ class CellCommands(CommandGroup):
         (name,) = exact_words(line, 1)
         self.switch.value_set_write(self.program.value_sets[name].name, [])
 
-    def _member(self, line: str) -> tuple[ValueSet, str]:
+    def _parse_member(self, line: str) -> tuple[ValueSet, str]:
         name, text = exact_words(line, 2)
         value_set, value = self.program.value_sets[name], parse_int(text, "value")
         if not 0 <= value < 1 << value_set.width:
@@ -168,7 +168,7 @@ class CellCommands(CommandGroup):
         return value_set, f"{value:#x}"
 
 
-def _rate(word: str) -> Rate:
+def _parse_rate(word: str) -> Rate:
     rate, _, burst = word.partition(":")
     try:
         return Rate(rate=float(rate), burst=int(burst))
@@ -176,4 +176,4 @@ def _rate(word: str) -> Rate:
         raise CommandError("Error: Error while parsing rates", word) from None
 
 
-_RATES = 2
+_RATE_COUNT = 2

@@ -51,11 +51,11 @@ def command(
     with connect(_address(grpc, thrift_ip, thrift_port)) as switch:
         shell = Shell(switch)
         if program is not None:
-            shell.set_program(_read(program))
+            shell.set_program(_read_text(program))
         policy = _ErrorPolicy(keep_going)
         if files:
             for file in files:
-                shell.run_all(_read(file).splitlines(), str(file), policy)
+                shell.run_all(_read_text(file).splitlines(), str(file), policy)
         elif sys.stdin.isatty():
             _interact(shell)
         else:
@@ -73,16 +73,16 @@ def main(arguments: list[str]) -> None:
 class _ErrorPolicy:
     def __init__(self, keep_going: bool) -> None:
         self._keep_going = keep_going
-        self._count = 0
+        self._error_count = 0
 
     def __call__(self, error: FileError) -> None:
         if not self._keep_going:
             raise error
-        self._count += 1
+        self._error_count += 1
         print(f"softswitch: error: {error}", file=sys.stderr, flush=True)
 
     def exit_if_failed(self) -> None:
-        if self._count:
+        if self._error_count:
             sys.exit(1)
 
 
@@ -92,17 +92,21 @@ def _address(grpc: str | None, thrift_ip: str | None, thrift_port: int | None) -
     if thrift_ip is not None or thrift_port is not None:
         host, _, port = BMV2_ADDRESS.partition(":")
         return f"{thrift_ip or host}:{thrift_port or port}"
-    return BMV2_ADDRESS if not _listens(DEFAULT_ADDRESS) and _listens(BMV2_ADDRESS) else DEFAULT_ADDRESS
+    return (
+        BMV2_ADDRESS
+        if not _is_listening(DEFAULT_ADDRESS) and _is_listening(BMV2_ADDRESS)
+        else DEFAULT_ADDRESS
+    )
 
 
-def _listens(address: str) -> bool:
+def _is_listening(address: str) -> bool:
     host, _, port = address.partition(":")
     with suppress(OSError), socket.create_connection((host, int(port)), timeout=1):
         return True
     return False
 
 
-def _read(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         return path.read_text()
     except OSError as error:
@@ -133,7 +137,7 @@ def _print_prompts(lines: Iterator[str]) -> Iterator[str]:
 
 
 def _interact(shell: Shell) -> None:
-    with _history():
+    with _saved_history():
         while True:
             try:
                 shell.cmdloop()
@@ -144,7 +148,7 @@ def _interact(shell: Shell) -> None:
 
 
 @contextmanager
-def _history() -> Iterator[None]:
+def _saved_history() -> Iterator[None]:
     try:
         import readline
     except ImportError:

@@ -38,12 +38,12 @@ class DeviceCommands(CommandGroup):
         write_config_to_file <file>
         """
         (name,) = exact_words(line, 1)
-        _write(name, self.switch.config())
+        _write_file(name, self.switch.config())
 
     def do_serialize_state(self, line: str) -> None:
         """Serialize the switch state and dumps it to user-specified file: serialize_state <file>"""
         (name,) = exact_words(line, 1)
-        _write(name, self.switch.state())
+        _write_file(name, self.switch.state())
 
     def do_reset_state(self, line: str) -> None:
         """Reset all state in the switch (table entries, registers, ...), but P4 config is preserved:
@@ -141,11 +141,11 @@ class DeviceCommands(CommandGroup):
         self.switch.crc_set(name, width, crc)
 
 
-def _parse_queue_arguments(line: str, what: str) -> tuple[int, int | None, int | None]:
+def _parse_queue_arguments(line: str, name: str) -> tuple[int, int | None, int | None]:
     words = min_words(line, 1)
     if len(words) > 3:
         exact_words(line, 3)
-    value = parse_int(words[0], f"{what}, expected integer")
+    value = parse_int(words[0], f"{name}, expected integer")
     port = parse_int(words[1], "egress_port, expected integer") if len(words) > 1 else None
     return value, port, parse_int(words[2], "priority, expected integer") if len(words) > 2 else None
 
@@ -166,7 +166,7 @@ def _parse_bool(word: str) -> bool:
         raise CommandError("Error: Invalid bool parameter", word) from None
 
 
-def _write(name: str, text: str) -> None:
+def _write_file(name: str, text: str) -> None:
     try:
         Path(name).write_text(text)
     except OSError as error:

@@ -15,7 +15,7 @@ STARS, LINE = "**********", "=========="
 def key_line(table: Table, matches: Sequence[str]) -> str:
     """Return a key as `table_add` prints it: `LPM-0a:00:00:01/32`."""
     return "\t".join(
-        f"{field.kind.upper()}-{_joined(field, match, ':')}"
+        f"{field.kind.upper()}-{_format_match(field, match, ':')}"
         for field, match in zip(table.key, matches, strict=True)
     )
 
@@ -30,7 +30,7 @@ def entry_lines(table: Table, entry: Entry) -> Iterator[str]:
     yield f"Dumping entry {entry['handle']:#x}"
     yield "Match key:"
     for field, match in zip(table.key, entry["match"], strict=True):
-        yield f"* {field.name:{width}}: {field.kind.upper():10}{_joined(field, match, '')}"
+        yield f"* {field.name:{width}}: {field.kind.upper():10}{_format_match(field, match, '')}"
     if entry["priority"] >= 0:
         yield f"Priority: {entry['priority']}"
     yield table_action_line(entry["doing"])
@@ -39,14 +39,14 @@ def entry_lines(table: Table, entry: Entry) -> Iterator[str]:
         yield f"Life: {life['idle']}ms since hit, timeout is {life['timeout']}ms"
 
 
-def table_action_line(doing: TableAction | None) -> str:
-    if doing is None:
+def table_action_line(table_action: TableAction | None) -> str:
+    if table_action is None:
         return "EMPTY"
-    if "member" in doing:
-        return f"Index: member({doing['member']})"
-    if "group" in doing:
-        return f"Index: group({doing['group']})"
-    return _action_line(doing["action"], doing["data"])
+    if "member" in table_action:
+        return f"Index: member({table_action['member']})"
+    if "group" in table_action:
+        return f"Index: group({table_action['group']})"
+    return _action_line(table_action["action"], table_action["data"])
 
 
 def member_lines(member: Member) -> Iterator[str]:
@@ -76,12 +76,12 @@ def profile_lines(profile: Profile, switch: Runtime) -> Iterator[str]:
 def _action_line(name: str, data: Sequence[str]) -> str:
     """Return the line of an action, whose data BMv2 prints in as few bytes as hold them."""
     values = [int(text, 16) for text in data]
-    shown = (octets(value, max(1, value.bit_length())).hex() for value in values)
-    return f"Action entry: {name} - {', '.join(shown)}"
+    texts = (octets(value, max(1, value.bit_length())).hex() for value in values)
+    return f"Action entry: {name} - {', '.join(texts)}"
 
 
-def _joined(field: KeyField, match: str, between: str) -> str:
-    parts = [_spread(part, between) for part in match_parts(field, match)]
+def _format_match(field: KeyField, match: str, separator: str) -> str:
+    parts = [_separate_bytes(part, separator) for part in match_parts(field, match)]
     match field.kind:
         case "lpm":
             return f"{parts[0]}/{match_parts(field, match)[1]}"
@@ -92,5 +92,5 @@ def _joined(field: KeyField, match: str, between: str) -> str:
     return parts[0]
 
 
-def _spread(part: str, between: str) -> str:
-    return between.join(part[i : i + 2] for i in range(0, len(part), 2)) if between else part
+def _separate_bytes(digits: str, separator: str) -> str:
+    return separator.join(digits[i : i + 2] for i in range(0, len(digits), 2)) if separator else digits

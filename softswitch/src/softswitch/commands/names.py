@@ -11,13 +11,13 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 from softswitch.errors import ProgramError, SwitchError
 
 T = TypeVar("T")
-Json: TypeAlias = Mapping[str, Any]  # whose values depend on the key
+Json: TypeAlias = Mapping[str, Any]  # the type of a value depends on its key
 _WITH_PRIORITY = ("ternary", "range")
 _CUSTOM_CRCS = {"crc16_custom": 16, "crc32_custom": 32}
 
 
 class CommandError(SwitchError):
-    """A command is wrong; `word` is the wrong word of its line."""
+    """An error in a command; `word` is the wrong word of its line."""
 
     def __init__(self, text: str, word: str = "") -> None:
         super().__init__(text)
@@ -47,7 +47,7 @@ class Action(NamedTuple):
     name: str
     parameters: tuple[Parameter, ...]
 
-    def described(self) -> str:
+    def describe(self) -> str:
         data = ",\t".join(f"{name}({width})" for name, width in self.parameters)
         return f"{self.name:30} [{data}]"
 
@@ -72,7 +72,7 @@ class Table(NamedTuple):
     def has_priority(self) -> bool:
         return self.kind in _WITH_PRIORITY
 
-    def described(self) -> str:
+    def describe(self) -> str:
         key = ",\t".join(f"{name}({kind}, {width})" for name, kind, width in self.key)
         return f"{self.name:30} [implementation={self.profile and self.profile.name}, mk={key}]"
 
@@ -92,23 +92,23 @@ class ValueSet(NamedTuple):
 class Names(Generic[T]):
     """Objects of one kind by name, or by a unique suffix of the name's parts."""
 
-    def __init__(self, kind: str, things: Mapping[str, T]) -> None:
+    def __init__(self, kind: str, objects: Mapping[str, T]) -> None:
         self._kind = kind
-        self.all = dict(things)
-        suffixes = [(suffix, name) for name in self.all for suffix in _suffixes(name)]
-        times = Counter(suffix for suffix, _ in suffixes)
-        self._by_suffix = {suffix: self.all[name] for suffix, name in suffixes if times[suffix] == 1}
+        self.by_name = dict(objects)
+        suffixes = [(suffix, name) for name in self.by_name for suffix in _suffixes(name)]
+        counts = Counter(suffix for suffix, _ in suffixes)
+        self._by_suffix = {suffix: self.by_name[name] for suffix, name in suffixes if counts[suffix] == 1}
         # A full name is never ambiguous, even if it is a suffix of another.
-        self._by_suffix.update(self.all)
+        self._by_suffix.update(self.by_name)
 
     def find(self, name: str) -> T | None:
         return self._by_suffix.get(name)
 
     def __getitem__(self, name: str) -> T:
-        found = self.find(name)
-        if found is None:
+        item = self.find(name)
+        if item is None:
             raise wrong_name(self._kind, name)
-        return found
+        return item
 
 
 class Program:
@@ -121,25 +121,27 @@ class Program:
             raise ProgramError(f"not a BMv2 program as p4c prints it: {error}") from None
 
     def _load(self, program: Json) -> None:
-        actions = {item["name"]: _action(item) for item in program["actions"]}
+        actions = {item["name"]: _load_action(item) for item in program["actions"]}
         profiles = {
             item["name"]: Profile(item["name"], "selector" in item)
             for pipeline in program["pipelines"]
             for item in pipeline.get("action_profiles", [])
         }
-        types = {each["name"]: {f[0]: f[1] for f in each["fields"]} for each in program["header_types"]}
-        headers = {each["name"]: types[each["header_type"]] for each in program["headers"]}
+        types = {
+            declared["name"]: {f[0]: f[1] for f in declared["fields"]} for declared in program["header_types"]
+        }
+        headers = {declared["name"]: types[declared["header_type"]] for declared in program["headers"]}
         tables = {
-            item["name"]: _table(item, actions, profiles, headers)
+            item["name"]: _load_table(item, actions, profiles, headers)
             for pipeline in program["pipelines"]
             for item in pipeline["tables"]
         }
         self.actions = Names("action", actions)
         self.profiles = Names("action profile", profiles)
         self.tables = Names("table", tables)
-        self.counters = Names("counter", _arrays(program["counter_arrays"]))
-        self.meters = Names("meter", _arrays(program["meter_arrays"]))
-        self.registers = Names("register", _arrays(program["register_arrays"]))
+        self.counters = Names("counter", _load_arrays(program["counter_arrays"]))
+        self.meters = Names("meter", _load_arrays(program["meter_arrays"]))
+        self.registers = Names("register", _load_arrays(program["register_arrays"]))
         self.value_sets = Names(
             "parser value set",
             {
@@ -153,13 +155,13 @@ class Program:
             if item["algo"] in _CUSTOM_CRCS
         }
 
-    def action_of(self, listed: Mapping[str, Action], name: str, where: str) -> Action:
-        found = self.actions.find(name)
-        if found is None or found.name not in listed:
-            found = Names("action", listed).find(name)
-        if found is None:
-            raise CommandError(f"Error: {where} has no action {name}", name)
-        return found
+    def action_of(self, candidates: Mapping[str, Action], name: str, owner: str) -> Action:
+        action = self.actions.find(name)
+        if action is None or action.name not in candidates:
+            action = Names("action", candidates).find(name)
+        if action is None:
+            raise CommandError(f"Error: {owner} has no action {name}", name)
+        return action
 
 
 def _suffixes(name: str) -> Iterable[str]:
@@ -167,29 +169,29 @@ def _suffixes(name: str) -> Iterable[str]:
     return (".".join(parts[i:]) for i in range(len(parts)))
 
 
-def _action(item: Json) -> Action:
+def _load_action(item: Json) -> Action:
     return Action(item["name"], tuple(Parameter(p["name"], p["bitwidth"]) for p in item["runtime_data"]))
 
 
-def _table(
+def _load_table(
     item: Json, actions: Mapping[str, Action], profiles: Mapping[str, Profile], headers: Mapping[str, Json]
 ) -> Table:
     profile = profiles[item["action_profile"]] if item["type"] != "simple" else None
-    listed = {name: actions[name] for name in item["actions"]}
+    table_actions = {name: actions[name] for name in item["actions"]}
     if profile is not None:
-        profile.actions.update(listed)
+        profile.actions.update(table_actions)
         profile.users += 1
     return Table(
         name=item["name"],
         kind=item["match_type"],
-        key=tuple(_field(part, headers) for part in item["key"]),
-        actions=listed,
+        key=tuple(_load_field(part, headers) for part in item["key"]),
+        actions=table_actions,
         profile=profile,
         has_timeout=bool(item.get("support_timeout")),
     )
 
 
-def _field(part: Json, headers: Mapping[str, Json]) -> KeyField:
+def _load_field(part: Json, headers: Mapping[str, Json]) -> KeyField:
     target, kind = part["target"], part["match_type"]
     if kind == "valid":
         return KeyField(f"{target}_valid", kind, 1)
@@ -198,7 +200,7 @@ def _field(part: Json, headers: Mapping[str, Json]) -> KeyField:
     return KeyField(".".join(target), kind, headers[target[0]][target[1]])
 
 
-def _arrays(items: Iterable[Json]) -> dict[str, Array]:
+def _load_arrays(items: Iterable[Json]) -> dict[str, Array]:
     return {
         item["name"]: Array(item["name"], item["binding"] if item.get("is_direct") else None)
         for item in items

@@ -1,4 +1,4 @@
-"""Commands on action profiles, and BMv2's deprecated ones, which name the profile by its table."""
+"""Commands on action profiles, and BMv2's deprecated commands, which name the profile by its table."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class ProfileCommands(CommandGroup):
 
         Use 'act_prof_create_member' instead
         """
-        self.do_act_prof_create_member(self._with_profile_name(line))
+        self.do_act_prof_create_member(self._replace_table_by_profile(line))
 
     def do_table_indirect_delete_member(self, line: str) -> None:
         """Delete a member in an indirect match table: table_indirect_delete_member <table name> <member
@@ -114,7 +114,7 @@ class ProfileCommands(CommandGroup):
 
         Use 'act_prof_delete_member' instead
         """
-        self.do_act_prof_delete_member(self._with_profile_name(line))
+        self.do_act_prof_delete_member(self._replace_table_by_profile(line))
 
     def do_table_indirect_modify_member(self, line: str) -> None:
         """Modify member in an indirect match table: table_indirect_modify_member <table name> <action_name>
@@ -122,21 +122,21 @@ class ProfileCommands(CommandGroup):
 
         Use 'act_prof_modify_member' instead
         """
-        self.do_act_prof_modify_member(self._with_profile_name(line))
+        self.do_act_prof_modify_member(self._replace_table_by_profile(line))
 
     def do_table_indirect_create_group(self, line: str) -> None:
         """Add a group to an indirect match table: table_indirect_create_group <table name>
 
         Use 'act_prof_create_group' instead
         """
-        self.do_act_prof_create_group(self._with_profile_name(line))
+        self.do_act_prof_create_group(self._replace_table_by_profile(line))
 
     def do_table_indirect_delete_group(self, line: str) -> None:
         """Delete a group: table_indirect_delete_group <table name> <group handle>
 
         Use 'act_prof_delete_group' instead
         """
-        self.do_act_prof_delete_group(self._with_profile_name(line))
+        self.do_act_prof_delete_group(self._replace_table_by_profile(line))
 
     def do_table_indirect_add_member_to_group(self, line: str) -> None:
         """Add member to group: table_indirect_add_member_to_group <table name> <member handle> <group
@@ -144,7 +144,7 @@ class ProfileCommands(CommandGroup):
 
         Use 'act_prof_add_member_to_group' instead
         """
-        self.do_act_prof_add_member_to_group(self._with_profile_name(line))
+        self.do_act_prof_add_member_to_group(self._replace_table_by_profile(line))
 
     def do_table_indirect_remove_member_from_group(self, line: str) -> None:
         """Remove member from group: table_indirect_remove_member_from_group <table name> <member handle>
@@ -152,17 +152,17 @@ class ProfileCommands(CommandGroup):
 
         Use 'act_prof_remove_member_from_group' instead
         """
-        self.do_act_prof_remove_member_from_group(self._with_profile_name(line))
+        self.do_act_prof_remove_member_from_group(self._replace_table_by_profile(line))
 
     def do_table_dump_member(self, line: str) -> None:
         """Display some information about a member: table_dump_member <table name> <member handle>"""
-        self.do_act_prof_dump_member(self._with_profile_name(line))
+        self.do_act_prof_dump_member(self._replace_table_by_profile(line))
 
     def do_table_dump_group(self, line: str) -> None:
         """Display some information about a group: table_dump_group <table name> <group handle>"""
-        self.do_act_prof_dump_group(self._with_profile_name(line))
+        self.do_act_prof_dump_group(self._replace_table_by_profile(line))
 
-    def _with_profile_name(self, line: str) -> str:
+    def _replace_table_by_profile(self, line: str) -> str:
         words = min_words(line, 1)
         profile = self.program.tables[words[0]].profile
         if profile is None:

@@ -104,8 +104,8 @@ class Shell(ProfileCommands, TableCommands, CellCommands, ReplicationCommands, D
 
     # -- completion
 
-    def completedefault(self, *ignored: object) -> list[str]:
-        text, line, begin, _ = ignored
+    def completedefault(self, *arguments: object) -> list[str]:
+        text, line, begin, _ = arguments
         assert isinstance(text, str) and isinstance(line, str) and isinstance(begin, int)
         words = line[:begin].split()
         try:
@@ -130,12 +130,12 @@ class Shell(ProfileCommands, TableCommands, CellCommands, ReplicationCommands, D
     def _objects_by_prefix(self) -> dict[str, Callable[[], Mapping[str, object]]]:
         program = self.program
         return {
-            "table_": lambda: program.tables.all,
-            "act_prof_": lambda: program.profiles.all,
-            "register_": lambda: program.registers.all,
-            "counter_": lambda: program.counters.all,
-            "meter_": lambda: program.meters.all,
-            "pvs_": lambda: program.value_sets.all,
+            "table_": lambda: program.tables.by_name,
+            "act_prof_": lambda: program.profiles.by_name,
+            "register_": lambda: program.registers.by_name,
+            "counter_": lambda: program.counters.by_name,
+            "meter_": lambda: program.meters.by_name,
+            "pvs_": lambda: program.value_sets.by_name,
             "set_crc": lambda: program.crcs,
         }
 

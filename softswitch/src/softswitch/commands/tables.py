@@ -25,26 +25,26 @@ class TableCommands(CommandGroup):
     def do_show_tables(self, line: str) -> None:
         """List tables defined in the P4 program: show_tables"""
         exact_words(line, 0)
-        self.say_all(table.described() for _, table in sorted(self.program.tables.all.items()))
+        self.say_all(table.describe() for _, table in sorted(self.program.tables.by_name.items()))
 
     def do_show_actions(self, line: str) -> None:
         """List actions defined in the P4 program: show_actions"""
         exact_words(line, 0)
-        self.say_all(action.described() for _, action in sorted(self.program.actions.all.items()))
+        self.say_all(action.describe() for _, action in sorted(self.program.actions.by_name.items()))
 
     def do_table_show_actions(self, line: str) -> None:
         """List one table's actions as per the P4 program: table_show_actions <table_name>"""
         (name,) = exact_words(line, 1)
         table = self.program.tables[name]
-        self.say_all(action.described() for _, action in sorted(table.actions.items()))
+        self.say_all(action.describe() for _, action in sorted(table.actions.items()))
 
     def do_table_info(self, line: str) -> None:
         """Show info about a table: table_info <table_name>"""
         (name,) = exact_words(line, 1)
         table = self.program.tables[name]
-        self.say(table.described())
+        self.say(table.describe())
         self.say("*" * 80)
-        self.say_all(action.described() for _, action in sorted(table.actions.items()))
+        self.say_all(action.describe() for _, action in sorted(table.actions.items()))
 
     # -- entries
 
@@ -56,9 +56,9 @@ class TableCommands(CommandGroup):
         table = self.program.tables[words[0]]
         action = self.program.action_of(table.actions, words[1], f"Table {words[0]}")
         priority = _pop_priority(table, words)
-        key, after = _split_at_arrow(words[2:])
+        key, data_words = _split_at_arrow(words[2:])
         matches = _parse_matches(table, key)
-        data = self.data_of(action, after)
+        data = self.data_of(action, data_words)
         self.say(f"Adding entry to {table.kind} match table {words[0]}")
         self.say(f"{'match key:':20} {key_line(table, matches)}")
         self.say(f"{'action:':20} {words[1]}")
@@ -69,15 +69,15 @@ class TableCommands(CommandGroup):
         self.say(f"Entry has been added with handle {handle}")
 
     def do_table_modify(self, line: str) -> None:
-        """Change what an entry does: table_modify <table name> <action name> <entry handle> [action
+        """Change the action of an entry: table_modify <table name> <action name> <entry handle> [action
         parameters]
         """
         words = min_words(line, 3)
         table = self.program.tables[words[0]]
         action = self.program.action_of(table.actions, words[1], f"Table {words[0]}")
         handle = parse_int(words[2], "entry handle")
-        after = words[4:] if words[3:4] == [ARROW] else words[3:]
-        data = self.data_of(action, after)
+        data_words = words[4:] if words[3:4] == [ARROW] else words[3:]
+        data = self.data_of(action, data_words)
         self.say(f"Modifying entry {handle} for {table.kind} match table {words[0]}")
         self.switch.table_modify(table.name, handle, TableAction(action=action.name, data=data))
 
@@ -222,10 +222,10 @@ class TableCommands(CommandGroup):
         words = min_words(line, 2)
         table = self._indirect_table(words[0], is_group)
         priority = _pop_priority(table, words)
-        key, after = _split_at_arrow(words[1:])
-        if len(after) != 1:
+        key, handle_words = _split_at_arrow(words[1:])
+        if len(handle_words) != 1:
             raise CommandError("Error: Invalid arguments, could not find handle")
-        handle, matches = parse_int(after[0], "handle"), _parse_matches(table, key)
+        handle, matches = parse_int(handle_words[0], "handle"), _parse_matches(table, key)
         self.say(f"Adding entry to indirect match table {table.name}")
         table_action = TableAction(group=handle) if is_group else TableAction(member=handle)
         new_handle = self.switch.table_add(table.name, matches, priority, table_action)
@@ -247,12 +247,12 @@ def _pop_priority(table: Table, words: list[str]) -> int:
     """Remove and return the priority, the last word if the table's entries have one; else return 0."""
     if not table.has_priority:
         return 0
-    last = words.pop()
+    word = words.pop()
     try:
-        return int(last, 0)
+        return int(word, 0)
     except ValueError:
         text = "Error: Table is ternary, but could not extract a valid priority from args"
-        raise CommandError(text, last) from None
+        raise CommandError(text, word) from None
 
 
 def _split_at_arrow(words: list[str]) -> tuple[list[str], list[str]]:
@@ -264,5 +264,7 @@ def _split_at_arrow(words: list[str]) -> tuple[list[str], list[str]]:
 
 def _parse_matches(table: Table, words: list[str]) -> list[str]:
     if len(words) != len(table.key):
-        raise CommandError(f"Error: Table {table.name} needs {len(table.key)} key fields")
+        raise CommandError(
+            f"Error: Table {table.name}: expected {len(table.key)} key fields, got {len(words)}"
+        )
     return [parse_match(field, word) for field, word in zip(table.key, words, strict=True)]

@@ -18,7 +18,7 @@ def parse_value(text: str, width: int) -> int:
         except AddressValueError:
             raise ValueError("Invalid IPv4 address") from None
     if width == MAC_BITS and ":" in text:
-        return _mac(text)
+        return _parse_mac(text)
     if width == IPV6_BITS and ":" in text:
         try:
             return int(IPv6Address(text))
@@ -39,19 +39,19 @@ def parse_match(field: KeyField, text: str) -> str:
     """Parse a match; return it in the notation of `softswitch.runtime`. Raises CommandError."""
     separator = SEPARATORS.get(field.kind)
     if separator is None:
-        return f"{_key_part(text, field.width, text):#x}"
+        return f"{_parse_key_part(text, field.width, text):#x}"
     parts = text.split(separator)
     if len(parts) != 2:
         raise CommandError(f"Invalid match key: {_FORMAT_ERRORS[field.kind].format(text)}", text)
-    first = _key_part(parts[0], field.width, text)
+    first = _parse_key_part(parts[0], field.width, text)
     if field.kind == "lpm":
-        length = _key_part(parts[1], 16, text)
+        length = _parse_key_part(parts[1], 16, text)
         if length > field.width:
             raise CommandError(
                 f"Invalid match key: prefix length {length} of {text} is above {field.width}", text
             )
         return f"{first:#x}/{length}"
-    second = _key_part(parts[1], field.width, text)
+    second = _parse_key_part(parts[1], field.width, text)
     if field.kind == "range" and first > second:
         raise CommandError(f"Invalid match key: range start is above range end in {text}", text)
     return f"{first:#x}{separator}{second:#x}"
@@ -77,17 +77,17 @@ def match_parts(field: KeyField, match: str) -> tuple[str, ...]:
     return tuple(octets(int(part, 16), field.width).hex() for part in parts)
 
 
-def _mac(text: str) -> int:
+def _parse_mac(text: str) -> int:
     try:
-        found = bytes(int(part, 16) for part in text.split(":"))
+        address = bytes(int(part, 16) for part in text.split(":"))
     except ValueError:
-        found = b""
-    if len(found) != MAC_BITS // 8:
+        address = b""
+    if len(address) != MAC_BITS // 8:
         raise ValueError("Invalid MAC address")
-    return int.from_bytes(found, "big")
+    return int.from_bytes(address, "big")
 
 
-def _key_part(text: str, width: int, word: str) -> int:
+def _parse_key_part(text: str, width: int, word: str) -> int:
     try:
         return parse_value(text, width)
     except ValueError as error:
