@@ -30,8 +30,8 @@ def running_switch(cpu_port: int | None = None) -> Iterator[tuple[P4RuntimeClien
         options = ["--dp-grpc-server-addr", address]
         with processes.bmv2(cpu_port=cpu_port, target_options=options) as switch:
             try:
-                with P4RuntimeClient(switch.address) as client, closing(Dataplane(address)) as ports:
-                    yield client, ports
+                with P4RuntimeClient(switch.address) as client, closing(Dataplane(address)) as dataplane:
+                    yield client, dataplane
             except TargetError as error:
                 exit_error = switch.ended()
                 if exit_error is None:
@@ -41,22 +41,22 @@ def running_switch(cpu_port: int | None = None) -> Iterator[tuple[P4RuntimeClien
 
 @contextmanager
 def open_bmv2(config: p4r.ForwardingPipelineConfig) -> Iterator[Bmv2]:
-    with running_switch() as (client, ports):
+    with running_switch() as (client, dataplane):
         client.set_pipeline(config)
-        ports.wait_until_started()
-        yield Bmv2(client, ports, config.p4info)
+        dataplane.wait_until_started()
+        yield Bmv2(client, dataplane, config.p4info)
 
 
 class Bmv2:
-    def __init__(self, client: P4RuntimeClient, ports: Dataplane, p4info: p4i.P4Info) -> None:
+    def __init__(self, client: P4RuntimeClient, dataplane: Dataplane, p4info: p4i.P4Info) -> None:
         self._client = client
-        self._ports = ports
+        self._dataplane = dataplane
         self._encoder = EntityEncoder(p4info)
-        self._existing: set[tuple[str, int]] = set()  # ("group" or "session", number)
+        self._existing_keys: set[tuple[str, int]] = set()  # ("group" or "session", number)
 
     def process(self, port: int, frame: bytes, _t_in: int, _now: int) -> list[Output]:
         """Process a frame; BMv2 has its own clock, so the times are ignored."""
-        return self._ports.process(port, frame)
+        return self._dataplane.process(port, frame)
 
     # -- tables
 
@@ -110,14 +110,14 @@ class Bmv2:
         self._replicate(clone_session(session, replicas, length), bool(replicas), ("session", session))
 
     def _replicate(self, entity: p4r.Entity, has_replicas: bool, key: tuple[str, int]) -> None:
-        exists = key in self._existing
+        exists = key in self._existing_keys
         if has_replicas:
             kind = p4r.Update.MODIFY if exists else p4r.Update.INSERT
             self._client.write(p4r.Update(type=kind, entity=entity))
-            self._existing.add(key)
+            self._existing_keys.add(key)
         elif exists:
             self._client.write(p4r.Update(type=p4r.Update.DELETE, entity=entity))
-            self._existing.remove(key)
+            self._existing_keys.remove(key)
 
 
 def _counter_value(data: p4r.CounterData) -> CounterValue:

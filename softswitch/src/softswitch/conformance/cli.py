@@ -47,10 +47,10 @@ def command(
     if not pairs:
         raise click.UsageError("no vectors: give PROGRAM.json VECTORS.stf, or --programs and --vectors")
     outcomes: Counter[Outcome] = Counter()
-    for pair in _with_progress(pairs):
+    for pair in _show_progress(pairs):
         verdict = run(TARGETS[target], *pair)
         outcomes[verdict.outcome] += 1
-        print(_as_json(target, verdict) if to_json else _as_text(verdict), flush=True)
+        print(_format_json(target, verdict) if to_json else _format_text(verdict), flush=True)
     counts = ", ".join(f"{outcomes[outcome]} {outcome.value}" for outcome in Outcome)
     print(f"conformance: {target}: {counts} of {len(pairs)}", file=sys.stderr)
     sys.exit(1 if outcomes[Outcome.FAIL] else 0)
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _pairs_of_files(files: Sequence[Path]) -> list[Pair]:
     if len(files) % 2:
-        raise click.UsageError("files come in pairs: PROGRAM.json VECTORS.stf")
+        raise click.UsageError(f"expected pairs of files, PROGRAM.json VECTORS.stf, got {len(files)} files")
     return [Pair(program, vectors) for program, vectors in zip(files[::2], files[1::2], strict=True)]
 
 
@@ -78,7 +78,7 @@ def _pairs_in_folders(programs: Sequence[Path], vectors: Sequence[Path]) -> list
     return pairs
 
 
-def _with_progress(pairs: Sequence[Pair]) -> Iterator[Pair]:
+def _show_progress(pairs: Sequence[Pair]) -> Iterator[Pair]:
     # If the verdicts are printed on the terminal, they show the progress.
     if sys.stdout.isatty() or not sys.stderr.isatty():
         yield from pairs
@@ -87,12 +87,12 @@ def _with_progress(pairs: Sequence[Pair]) -> Iterator[Pair]:
         yield from bar
 
 
-def _as_text(verdict: Verdict) -> str:
+def _format_text(verdict: Verdict) -> str:
     line = f"{verdict.outcome.value:8}{verdict.program} {verdict.vectors}"
     return f"{line}: {verdict.reason}" if verdict.reason else line
 
 
-def _as_json(target: str, verdict: Verdict) -> str:
+def _format_json(target: str, verdict: Verdict) -> str:
     return json.dumps(
         {
             "target": target,

@@ -67,8 +67,8 @@ class P4RuntimeClient:
         self._channel = grpc.insecure_channel(address, RECONNECT_OPTIONS)
         self._stub = client_methods(self._channel)
         # A stub for requests that `encode_writes` has serialized.
-        raw = self._channel.unary_unary(_WRITE, lambda data: data, lambda data: data)
-        self._write: Callable[..., grpc.Future[bytes]] = raw.future
+        write_method = self._channel.unary_unary(_WRITE, lambda data: data, lambda data: data)
+        self._write: Callable[..., grpc.Future[bytes]] = write_method.future
         self._requests: queue.SimpleQueue[p4r.StreamMessageRequest | None] = queue.SimpleQueue()
         self._is_primary = threading.Event()
         self._reader = threading.Thread(target=self._read_stream)
@@ -80,7 +80,7 @@ class P4RuntimeClient:
             arbitration = p4r.MasterArbitrationUpdate(device_id=DEVICE_ID, election_id=_ELECTION_ID)
             self._requests.put(p4r.StreamMessageRequest(arbitration=arbitration))
             if not self._is_primary.wait(_TIMEOUT_S):
-                raise P4RuntimeError("no answer to the arbitration")
+                raise P4RuntimeError(f"no answer to the arbitration within {_TIMEOUT_S:.0f} s")
         except BaseException:
             self.__exit__()
             raise
@@ -142,7 +142,7 @@ class P4RuntimeClient:
     def read(self, *queries: p4r.Entity) -> list[p4r.Entity]:
         request = p4r.ReadRequest(device_id=DEVICE_ID, entities=queries)
         answers = _call(lambda: list(self._stub.Read(request, timeout=_TIMEOUT_S)))
-        return [found for answer in answers for found in answer.entities]
+        return [entity for answer in answers for entity in answer.entities]
 
     def packet_out(self, payload: bytes, *metadata: int) -> None:
         """Send a packet; `metadata` has the values of the `packet_out` header's fields, in order."""
@@ -152,9 +152,9 @@ class P4RuntimeClient:
         self._requests.put(p4r.StreamMessageRequest(packet=packet))
 
 
-def _call(do: Callable[[], R]) -> R:
+def _call(rpc: Callable[[], R]) -> R:
     try:
-        return do()
+        return rpc()
     except grpc.RpcError as error:
         raise to_p4runtime_error(error) from None
 
@@ -165,9 +165,9 @@ def to_p4runtime_error(error: grpc.RpcError) -> P4RuntimeError:
     for key, value in error.trailing_metadata() or ():
         if key == DETAILS_KEY:
             for detail in rpc_status.Status.FromString(value).details:
-                found = p4r.Error()
-                if detail.Unpack(found) and found.canonical_code:
-                    reason = f"code {found.canonical_code}: {found.message or 'no message'}"
-                    return P4RuntimeError(reason, found.canonical_code)
+                first_error = p4r.Error()
+                if detail.Unpack(first_error) and first_error.canonical_code:
+                    reason = f"code {first_error.canonical_code}: {first_error.message or 'no message'}"
+                    return P4RuntimeError(reason, first_error.canonical_code)
     code: int = error.code().value[0]
     return P4RuntimeError(f"{error.code().name}: {error.details() or 'no message'}", code)

@@ -21,7 +21,7 @@ _POLL_S = 0.01
 class Dataplane:
     def __init__(self, address: str) -> None:
         self._channel = grpc.insecure_channel(address, RECONNECT_OPTIONS)
-        self._open = packet_stream(self._channel)
+        self._open_stream = packet_stream(self._channel)
 
     def close(self) -> None:
         self._channel.close()
@@ -43,14 +43,14 @@ class Dataplane:
 
     def process_all(self, port: int, frames: Sequence[bytes]) -> list[Output]:
         try:
-            return self._exchange([Packet(device_id=DEVICE_ID, port=port, packet=each) for each in frames])
+            return self._exchange([Packet(device_id=DEVICE_ID, port=port, packet=frame) for frame in frames])
         except grpc.RpcError as error:
             raise P4RuntimeError(f"a packet into port {port}: {to_p4runtime_error(error)}") from None
 
     def _exchange(self, packets: list[Message]) -> list[Output]:
         # BMv2 ends the stream after the last packet has left the switch (PacketStream in switch_runner.cpp),
         # so no output is missed, and no timeout is needed.
-        answers = self._open(iter(packets), timeout=_TIMEOUT_S, wait_for_ready=True)
+        answers = self._open_stream(iter(packets), timeout=_TIMEOUT_S, wait_for_ready=True)
         return [Output(answer.port, answer.packet) for answer in answers]
 
 

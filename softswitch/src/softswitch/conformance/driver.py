@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from softswitch.conformance import statements as stf
 from softswitch.conformance.errors import ConformanceError, Mismatch, StfError, Unsupported
-from softswitch.conformance.expectation import check
+from softswitch.conformance.expectation import check_outputs
 from softswitch.conformance.names import Names
 from softswitch.conformance.replication import CliReplication
 from softswitch.conformance.target import Target
@@ -17,7 +17,7 @@ from softswitch.messages import pluralize
 from softswitch.pipeline import Change, CounterValue, EntryKey, EntryWrite, MeterConfig, Output
 
 _LOG = logging.getLogger("conformance")
-_COMPARE: dict[str, Callable[[int, int], bool]] = {
+_COMPARISONS: dict[str, Callable[[int, int], bool]] = {
     "==": operator.eq,
     "!=": operator.ne,
     "<=": operator.le,
@@ -47,7 +47,7 @@ class StfDriver:
                 raise type(error)(f"line {number}: {error}") from error
             except SwitchError as error:
                 raise Mismatch(f"line {number}: {error}") from error
-        check(vectors, self._outputs)
+        check_outputs(vectors, self._outputs)
 
     def _execute(self, statement: stf.Statement) -> None:
         match statement:
@@ -98,11 +98,11 @@ class StfDriver:
             value = self._read_counter(check.counter, check.cell)
         else:
             value = self._read_entry_counter(check.counter, check.cell)
-        got = value.packets if check.unit == "packets" else value.bytes
-        if not _COMPARE[check.comparison](got, check.value):
+        count = value.packets if check.unit == "packets" else value.bytes
+        if not _COMPARISONS[check.comparison](count, check.value):
             raise Mismatch(
                 f"counter {check.counter}({check.cell}): expected {check.unit} {check.comparison} "
-                f"{check.value}, got {got}"
+                f"{check.value}, got {count}"
             )
 
     def _read_counter(self, counter: str, index: int) -> CounterValue:
@@ -142,7 +142,7 @@ class StfDriver:
                 _LOG.info("%s[%d] is %s", name, index, self._meter_configs.get((name, index)))
             case stf.MeterSetRates(_, index, committed, peak):
                 config = MeterConfig(
-                    _per_second(committed.rate), committed.burst, _per_second(peak.rate), peak.burst
+                    _to_per_second(committed.rate), committed.burst, _to_per_second(peak.rate), peak.burst
                 )
                 for cell in range(size) if index is None else (index,):
                     self._target.write_meter(name, cell, config)
@@ -159,7 +159,7 @@ class StfDriver:
             case stf.McNodeUpdate(node, ports):
                 self._replication.update_node(node, ports)
             case stf.McNodeAssociate(group, node):
-                self._replication.associate(group, node)
+                self._replication.add_node_to_group(group, node)
             case stf.MirroringAdd(session, port):
                 self._replication.mirror_to_port(session, port)
             case stf.MirroringAddMc(session, group):
@@ -170,11 +170,11 @@ class StfDriver:
                 self._replication.check_session(session)
 
 
-def _per_second(rate: float) -> int:
+def _to_per_second(rate_per_us: float) -> int:
     """Convert a rate per µs (simple_switch_CLI) to an integer per second (P4Runtime). Raises StfError."""
-    per_second = rate * MICROSECONDS_PER_SECOND
+    per_second = rate_per_us * MICROSECONDS_PER_SECOND
     if abs(per_second - round(per_second)) > 1e-6:
-        raise StfError(f"a rate of {rate:g} per µs is not a whole number per second")
+        raise StfError(f"a rate of {rate_per_us:g} per µs is not a whole number per second")
     return round(per_second)
 
 

@@ -53,7 +53,7 @@ class EntityEncoder:
         if isinstance(write, GroupWrite):
             update.entity.CopyFrom(multicast_group(write.group, write.replicas))
             return update
-        self._fill(update.entity.table_entry, EntryKey(write.table, write.key, write.priority))
+        self._fill_key(update.entity.table_entry, EntryKey(write.table, write.key, write.priority))
         if write.action is not None:
             self._set_action(update.entity.table_entry, write.action)
         return update
@@ -67,21 +67,21 @@ class EntityEncoder:
 
     def entry(self, key: EntryKey) -> p4r.TableEntry:
         entry = p4r.TableEntry()
-        self._fill(entry, key)
+        self._fill_key(entry, key)
         return entry
 
     def call(self, call: ActionCall) -> p4r.Action:
         action = p4r.Action()
-        self._call(action, call)
+        self._fill_call(action, call)
         return action
 
-    def _fill(self, entry: p4r.TableEntry, key: EntryKey) -> None:
+    def _fill_key(self, entry: p4r.TableEntry, key: EntryKey) -> None:
         table = self._tables[key.table]
         entry.table_id, entry.priority = table.preamble.id, key.priority
         for field, match in zip(table.match_fields, key.key, strict=True):
             _add_match(entry, field, match)
 
-    def _call(self, action: p4r.Action, call: ActionCall) -> None:
+    def _fill_call(self, action: p4r.Action, call: ActionCall) -> None:
         action.action_id = self._ids[call.name]
         for number, value in zip(self._parameters[call.name], call.args, strict=True):
             action.params.add(param_id=number, value=_octets(value))
@@ -93,7 +93,7 @@ class EntityEncoder:
             case UseGroup(group):
                 entry.action.action_profile_group_id = group
             case ActionCall():
-                self._call(entry.action.action, action)
+                self._fill_call(entry.action.action, action)
 
     # -- action profiles
 

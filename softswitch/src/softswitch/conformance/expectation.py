@@ -17,7 +17,7 @@ from softswitch.pipeline import Output
 MAX_PRINTED_DIGITS = 512
 
 
-def check(vectors: Iterable[NumberedStatement], outputs: Sequence[Output]) -> None:
+def check_outputs(vectors: Iterable[NumberedStatement], outputs: Sequence[Output]) -> None:
     expected: dict[int, list[tuple[int, Expect]]] = {}
     no_packet_line = None
     for number, statement in vectors:
@@ -32,12 +32,12 @@ def check(vectors: Iterable[NumberedStatement], outputs: Sequence[Output]) -> No
         raise Mismatch(
             f"line {no_packet_line}: expected no packet, got on port {port} {_truncate(frame.hex())}"
         )
-    for port, wanted in sorted(expected.items()):
-        _check_port(port, wanted, [output.frame for output in outputs if output.port == port])
+    for port, port_expectations in sorted(expected.items()):
+        _check_port(port, port_expectations, [output.frame for output in outputs if output.port == port])
 
 
-def _check_port(port: int, wanted: list[tuple[int, Expect]], got: list[bytes]) -> None:
-    for index, (expected, frame) in enumerate(zip_longest(wanted, got), start=1):
+def _check_port(port: int, expectations: list[tuple[int, Expect]], frames: list[bytes]) -> None:
+    for index, (expected, frame) in enumerate(zip_longest(expectations, frames), start=1):
         if expected is None:
             problem = f"unexpected packet {_truncate(frame.hex())}"
         elif frame is None:
@@ -45,26 +45,28 @@ def _check_port(port: int, wanted: list[tuple[int, Expect]], got: list[bytes]) -
         else:
             problem = _difference(expected[1], frame.hex())
         if problem:
-            where = f"line {expected[0]}: " if expected else ""
-            counts = f"{len(wanted)} expected, {len(got)} came"
-            raise Mismatch(f"{where}port {port}, packet {index} ({counts}): {problem}")
+            location = f"line {expected[0]}: " if expected else ""
+            counts = f"{len(expectations)} expected, {len(frames)} came"
+            raise Mismatch(f"{location}port {port}, packet {index} ({counts}): {problem}")
 
 
-def _difference(expected: Expect, got: str) -> str:
+def _difference(expected: Expect, digits: str) -> str:
     if expected.data is None:
         return ""
-    wanted = expected.data
-    digits = enumerate(zip(wanted, got, strict=False))
-    position = next((index for index, (want, have) in digits if want not in ("*", have)), None)
+    pattern = expected.data
+    pairs = enumerate(zip(pattern, digits, strict=False))
+    position = next(
+        (index for index, (expected_digit, digit) in pairs if expected_digit not in ("*", digit)), None
+    )
     if position is not None:
         reason = f"differs at byte {position // 2}"
-    elif len(got) < len(wanted):
+    elif len(digits) < len(pattern):
         reason = "too short"
-    elif expected.exact and len(got) > len(wanted):
+    elif expected.exact and len(digits) > len(pattern):
         reason = "too long"
     else:
         return ""
-    return f"{reason}: expected {_truncate(wanted)}{'$' if expected.exact else ''}, got {_truncate(got)}"
+    return f"{reason}: expected {_truncate(pattern)}{'$' if expected.exact else ''}, got {_truncate(digits)}"
 
 
 def _truncate(digits: str) -> str:

@@ -37,8 +37,8 @@ class Names:
         table = self._table(add.table)
         values: dict[int, MatchValue] = {}
         for name, value in add.key:
-            values[_field(table, name).id] = value
-        key = tuple(_match(field, values.get(field.id)) for field in table.match_fields)
+            values[_find_field(table, name).id] = value
+        key = tuple(_to_match(field, values.get(field.id)) for field in table.match_fields)
         has_priority = any(field.match_type in _PRIORITY_KINDS for field in table.match_fields)
         # Priorities start at 0 in STF, and at 1 in P4Runtime.
         priority = (add.priority or 0) + 1 if has_priority else 0
@@ -46,31 +46,31 @@ class Names:
         return EntryWrite(Change.INSERT, table.preamble.name, key, action, priority)
 
     def default(self, table: str, call: Call) -> tuple[str, ActionCall]:
-        found = self._table(table)
-        return found.preamble.name, self._call(found, call)
+        declared = self._table(table)
+        return declared.preamble.name, self._call(declared, call)
 
     def counter(self, name: str) -> str:
-        return _find("counter", name, self._p4info.counters).preamble.name
+        return _find_object("counter", name, self._p4info.counters).preamble.name
 
     def check_direct_counter(self, name: str, table: str) -> None:
-        counter = _find("direct counter", name, self._p4info.direct_counters)
+        counter = _find_object("direct counter", name, self._p4info.direct_counters)
         if counter.direct_table_id != self._table(table).preamble.id:
             raise StfError(f"counter {name} does not belong to table {table}")
 
     def register(self, name: str) -> tuple[str, int]:
-        register = _find("register", name, self._p4info.registers)
+        register = _find_object("register", name, self._p4info.registers)
         return register.preamble.name, register.size
 
     def meter(self, name: str) -> tuple[str, int]:
-        meter = _find("meter", name, self._p4info.meters)
+        meter = _find_object("meter", name, self._p4info.meters)
         return meter.preamble.name, meter.size
 
     def _table(self, name: str) -> p4i.Table:
-        return _find("table", name, self._p4info.tables)
+        return _find_object("table", name, self._p4info.tables)
 
     def _call(self, table: p4i.Table, call: Call) -> ActionCall:
         actions = [self._actions[ref.id] for ref in table.action_refs]
-        action = _find(f"action of table {table.preamble.name}", call.action, actions)
+        action = _find_object(f"action of table {table.preamble.name}", call.action, actions)
         arguments = dict(call.args)
         unknown = set(arguments) - {parameter.name for parameter in action.params}
         if unknown:
@@ -85,11 +85,11 @@ class Names:
         return ActionCall(action.preamble.name, tuple(args))
 
 
-def _find(kind: str, name: str, objects: Iterable[N]) -> N:
-    by_name = {each.preamble.name: each for each in objects}
+def _find_object(kind: str, name: str, objects: Iterable[N]) -> N:
+    by_name = {item.preamble.name: item for item in objects}
     if name in by_name:
         return by_name[name]
-    candidates = [full for full in by_name if full.endswith(name)]
+    candidates = [full_name for full_name in by_name if full_name.endswith(name)]
     if len(candidates) == 1:
         return by_name[candidates[0]]
     if candidates:
@@ -97,53 +97,53 @@ def _find(kind: str, name: str, objects: Iterable[N]) -> N:
     raise StfError(f"the program has no {kind} {name}; it has {', '.join(sorted(by_name)) or 'none'}")
 
 
-def _field(table: p4i.Table, name: str) -> p4i.MatchField:
+def _find_field(table: p4i.Table, name: str) -> p4i.MatchField:
     """Return the field called `name`; `s$0.f` means `s[0].f`, a header's name alone means its validity."""
     name = re.sub(r"\$([0-9]+)", r"[\1]", name)
     by_name = {field.name: field for field in table.match_fields}
-    valid = re.sub(r"(^|\.)valid$", r"\1$valid$", name)
-    for wanted in (name, name + "$", name + ".$valid$", valid):
-        if wanted in by_name:
-            return by_name[wanted]
-    for full, field in by_name.items():
-        if full.endswith(("." + name, f".{name}$", "." + valid)):
+    validity_name = re.sub(r"(^|\.)valid$", r"\1$valid$", name)
+    for candidate in (name, name + "$", name + ".$valid$", validity_name):
+        if candidate in by_name:
+            return by_name[candidate]
+    for full_name, field in by_name.items():
+        if full_name.endswith(("." + name, f".{name}$", "." + validity_name)):
             return field
     raise StfError(f"table {table.preamble.name} has no match field {name}; it has {', '.join(by_name)}")
 
 
-def _match(field: p4i.MatchField, value: MatchValue | None) -> Match:
-    what, width = f"match field {field.name}", field.bitwidth
+def _to_match(field: p4i.MatchField, value: MatchValue | None) -> Match:
+    subject, width = f"match field {field.name}", field.bitwidth
     all_ones = (1 << width) - 1
     match field.match_type, value:
         case p4i.MatchField.EXACT, None:
             return 0
         case p4i.MatchField.EXACT, Number():
-            return _exact_value(value, width, what)
+            return _exact_value(value, width, subject)
         case p4i.MatchField.OPTIONAL, Number():
-            return Masked(_exact_value(value, width, what), all_ones)
+            return Masked(_exact_value(value, width, subject), all_ones)
         case ((p4i.MatchField.LPM | p4i.MatchField.TERNARY | p4i.MatchField.OPTIONAL), None):
             return Masked(0, 0)
         case p4i.MatchField.LPM, Prefix(number, length):
-            return _prefix(number, length, width, what)
+            return _prefix_match(number, length, width, subject)
         case p4i.MatchField.LPM, Number():
-            return _prefix(value, _prefix_length(value, width, what), width, what)
+            return _prefix_match(value, _length_of_prefix(value, width, subject), width, subject)
         case p4i.MatchField.TERNARY, Number():
             # As in p4c's runner, digits that were not written are not compared.
             mask = all_ones if value.mask is None else value.mask
-            return _masked(value.value, mask, width, what)
+            return _masked_match(value.value, mask, width, subject)
         case p4i.MatchField.TERNARY, MaskedValue(number, mask_number):
-            return _masked(number.value, _exact_value(mask_number, width, what), width, what)
+            return _masked_match(number.value, _exact_value(mask_number, width, subject), width, subject)
         case p4i.MatchField.RANGE, None:
             return Between(0, all_ones)
         case p4i.MatchField.RANGE, Number():
-            return Between(_exact_value(value, width, what), value.value)
+            return Between(_exact_value(value, width, subject), value.value)
         case p4i.MatchField.RANGE, Span(low, high):
-            return Between(_exact_value(low, width, what), _exact_value(high, width, what))
+            return Between(_exact_value(low, width, subject), _exact_value(high, width, subject))
     kind = p4i.MatchField.MatchType.Name(field.match_type).lower()
-    raise StfError(f"{what} takes {_FORMS.get(kind, f'no value: it is {kind}')}")
+    raise StfError(f"{subject} takes {_EXPECTED_FORMS.get(kind, f'no value: it is {kind}')}")
 
 
-_FORMS = {
+_EXPECTED_FORMS = {
     "exact": "a number",
     "lpm": "a number, digits with '*' at the end, or value/length",
     "ternary": "a number, digits with '*', or value&&&mask",
@@ -152,33 +152,33 @@ _FORMS = {
 }
 
 
-def _exact_value(number: Number, width: int, what: str) -> int:
+def _exact_value(number: Number, width: int, subject: str) -> int:
     if number.has_wildcard:
-        raise StfError(f"{what} must not have '*' digits")
+        raise StfError(f"{subject} must not have '*' digits")
     if number.value >> width:
-        raise StfError(f"{what}: {number.value:#x} has more than {pluralize(width, 'bit')}")
+        raise StfError(f"{subject}: {number.value:#x} has more than {pluralize(width, 'bit')}")
     return number.value
 
 
-def _masked(value: int, mask: int, width: int, what: str) -> Masked:
+def _masked_match(value: int, mask: int, width: int, subject: str) -> Masked:
     if value >> width:
-        raise StfError(f"{what}: {value:#x} has more than {pluralize(width, 'bit')}")
+        raise StfError(f"{subject}: {value:#x} has more than {pluralize(width, 'bit')}")
     mask &= (1 << width) - 1
     return Masked(value & mask, mask)
 
 
-def _prefix_length(number: Number, width: int, what: str) -> int:
+def _length_of_prefix(number: Number, width: int, subject: str) -> int:
     """Return the number of bits before the first `*`, as in p4c's runner."""
     if number.bits is None or number.mask is None:
         return width
     length = number.mask.bit_count()
     if number.mask != ((1 << length) - 1) << number.bits - length:
-        raise StfError(f"{what}: '*' digits of a prefix must be at its end")
+        raise StfError(f"{subject}: '*' digits of a prefix must be at its end")
     return length
 
 
-def _prefix(number: Number, length: int, width: int, what: str) -> Masked:
+def _prefix_match(number: Number, length: int, width: int, subject: str) -> Masked:
     if length > width:
-        raise StfError(f"{what}: the prefix is longer than the field's {pluralize(width, 'bit')}")
+        raise StfError(f"{subject}: the prefix is longer than the field's {pluralize(width, 'bit')}")
     mask = ((1 << length) - 1) << width - length
-    return _masked(number.value, mask, width, what)
+    return _masked_match(number.value, mask, width, subject)

@@ -23,28 +23,28 @@ def read_vectors(path: Path) -> list[stf.NumberedStatement]:
 
 
 def parse(text: str, name: str) -> list[stf.NumberedStatement]:
-    lines = []
+    statements = []
     for number, line in enumerate(text.splitlines(), start=1):
         code = line.partition("#")[0].strip()
         if code:
             try:
-                lines.append(stf.NumberedStatement(number, _statement(code)))
+                statements.append(stf.NumberedStatement(number, _parse_statement(code)))
             except StfError as error:
                 raise StfError(f"{name}:{number}: {error}") from None
-    return lines
+    return statements
 
 
-def _statement(code: str) -> stf.Statement:
-    keyword, _, rest = code.replace("\t", " ").partition(" ")
+def _parse_statement(code: str) -> stf.Statement:
+    keyword, _, operands = code.replace("\t", " ").partition(" ")
     keyword = keyword.lower()
     if keyword == "packet":
-        return _packet(rest)
+        return _parse_packet(operands)
     if keyword == "expect":
-        return _expect(rest)
+        return _parse_expect(operands)
     if keyword not in _STATEMENTS:
         raise StfError(f"unknown statement {keyword!r}")
     try:
-        tokens = Tokens(rest)
+        tokens = Tokens(operands)
         statement = _STATEMENTS[keyword](tokens)
         tokens.finish()
     except StfError as error:
@@ -55,15 +55,15 @@ def _statement(code: str) -> stf.Statement:
 # -- packets
 
 
-def _packet(rest: str) -> stf.Packet:
-    port, data = _port_and_data("packet", rest)
+def _parse_packet(operands: str) -> stf.Packet:
+    port, data = _parse_port_and_data("packet", operands)
     if not re.fullmatch(r"(?:[0-9a-fA-F]{2})+", data):
         raise StfError(f"packet: expected whole bytes in hex, got {data!r}")
     return stf.Packet(port, bytes.fromhex(data))
 
 
-def _expect(rest: str) -> stf.Expect:
-    port, data = _port_and_data("expect", rest)
+def _parse_expect(operands: str) -> stf.Expect:
+    port, data = _parse_port_and_data("expect", operands)
     if not data:
         return stf.Expect(port, None)
     exact = data.endswith("$")
@@ -73,8 +73,8 @@ def _expect(rest: str) -> stf.Expect:
     return stf.Expect(port, digits.lower(), exact)
 
 
-def _port_and_data(keyword: str, rest: str) -> tuple[int, str]:
-    port, _, data = rest.strip().partition(" ")
+def _parse_port_and_data(keyword: str, operands: str) -> tuple[int, str]:
+    port, _, data = operands.strip().partition(" ")
     if not re.fullmatch(r"[0-9]+", port):
         raise StfError(f"{keyword}: expected a port number, got {port!r}")
     return int(port), "".join(data.split())
@@ -83,20 +83,20 @@ def _port_and_data(keyword: str, rest: str) -> tuple[int, str]:
 # -- tables
 
 
-def _add(tokens: Tokens) -> stf.Add:
+def _parse_add(tokens: Tokens) -> stf.Add:
     table = tokens.qualified_name("a table")
     priority = tokens.integer() if tokens.kind == "decimal" else None
     key = []
     name = tokens.qualified_name("a match field or an action")
     while tokens.skip_sign(":"):
-        key.append((name, _match(tokens)))
+        key.append((name, _parse_match(tokens)))
         name = tokens.qualified_name("an action")
-    call = _arguments(tokens, name)
+    call = _parse_arguments(tokens, name)
     handle = tokens.word("a handle") if tokens.skip_sign("=") else None
     return stf.Add(table, priority, tuple(key), call, handle)
 
 
-def _match(tokens: Tokens) -> stf.MatchValue:
+def _parse_match(tokens: Tokens) -> stf.MatchValue:
     number = tokens.number("a value")
     if tokens.skip_sign("/"):
         return stf.Prefix(number, tokens.integer("a prefix length"))
@@ -107,7 +107,7 @@ def _match(tokens: Tokens) -> stf.MatchValue:
     return number
 
 
-def _arguments(tokens: Tokens, action: str) -> stf.Call:
+def _parse_arguments(tokens: Tokens, action: str) -> stf.Call:
     args: list[tuple[str, stf.Number]] = []
     tokens.take_sign("(")
     while not tokens.skip_sign(")"):
@@ -119,18 +119,19 @@ def _arguments(tokens: Tokens, action: str) -> stf.Call:
     return stf.Call(action, tuple(args))
 
 
-def _set_default(tokens: Tokens) -> stf.SetDefault:
+def _parse_set_default(tokens: Tokens) -> stf.SetDefault:
     table = tokens.qualified_name("a table")
-    return stf.SetDefault(table, _arguments(tokens, tokens.qualified_name("an action")))
+    return stf.SetDefault(table, _parse_arguments(tokens, tokens.qualified_name("an action")))
 
 
-def _remove(tokens: Tokens) -> stf.RemoveAll:
-    if tokens.word("'all'").lower() != "all":
-        raise StfError("only 'all' can be removed")
+def _parse_remove(tokens: Tokens) -> stf.RemoveAll:
+    operand = tokens.word("'all'")
+    if operand.lower() != "all":
+        raise StfError(f"expected 'all', got {operand!r}")
     return stf.RemoveAll()
 
 
-def _check_counter(tokens: Tokens) -> stf.CheckCounter:
+def _parse_check_counter(tokens: Tokens) -> stf.CheckCounter:
     counter = tokens.qualified_name("a counter")
     tokens.take_sign("(")
     is_handle = tokens.kind in ("name", "quoted")
@@ -147,20 +148,20 @@ def _check_counter(tokens: Tokens) -> stf.CheckCounter:
 # -- meters
 
 
-def _meter_set_rates(tokens: Tokens) -> stf.MeterSetRates:
+def _parse_meter_set_rates(tokens: Tokens) -> stf.MeterSetRates:
     meter, index = tokens.qualified_name("a meter"), tokens.integer("an index")
-    return stf.MeterSetRates(meter, index, *_rates(tokens))
+    return stf.MeterSetRates(meter, index, *_parse_rates(tokens))
 
 
-def _meter_array_set_rates(tokens: Tokens) -> stf.MeterSetRates:
-    return stf.MeterSetRates(tokens.qualified_name("a meter"), None, *_rates(tokens))
+def _parse_meter_array_set_rates(tokens: Tokens) -> stf.MeterSetRates:
+    return stf.MeterSetRates(tokens.qualified_name("a meter"), None, *_parse_rates(tokens))
 
 
-def _rates(tokens: Tokens) -> tuple[stf.Rate, stf.Rate]:
-    return _rate(tokens), _rate(tokens)
+def _parse_rates(tokens: Tokens) -> tuple[stf.Rate, stf.Rate]:
+    return _parse_rate(tokens), _parse_rate(tokens)
 
 
-def _rate(tokens: Tokens) -> stf.Rate:
+def _parse_rate(tokens: Tokens) -> stf.Rate:
     rate = tokens.real("a rate")
     tokens.take_sign(":")
     return stf.Rate(rate, tokens.integer("a burst"))
@@ -168,11 +169,11 @@ def _rate(tokens: Tokens) -> stf.Rate:
 
 _STATEMENTS: dict[str, Callable[[Tokens], stf.Statement]] = {
     "no_packet": lambda _: stf.NoPacket(),
-    "add": _add,
-    "setdefault": _set_default,
-    "remove": _remove,
+    "add": _parse_add,
+    "setdefault": _parse_set_default,
+    "remove": _parse_remove,
     "wait": lambda _: stf.Wait(),
-    "check_counter": _check_counter,
+    "check_counter": _parse_check_counter,
     "mirroring_add": lambda t: stf.MirroringAdd(t.integer("a session"), t.integer("a port")),
     "mirroring_add_mc": lambda t: stf.MirroringAddMc(t.integer("a session"), t.integer("a group")),
     "mirroring_delete": lambda t: stf.MirroringDelete(t.integer("a session")),
@@ -191,6 +192,6 @@ _STATEMENTS: dict[str, Callable[[Tokens], stf.Statement]] = {
     ),
     "register_reset": lambda t: stf.RegisterReset(t.qualified_name("a register")),
     "meter_get_rates": lambda t: stf.MeterGetRates(t.qualified_name("a meter"), t.integer("an index")),
-    "meter_set_rates": _meter_set_rates,
-    "meter_array_set_rates": _meter_array_set_rates,
+    "meter_set_rates": _parse_meter_set_rates,
+    "meter_array_set_rates": _parse_meter_array_set_rates,
 }

@@ -33,13 +33,13 @@ class CliReplication:
         self._nodes[node] = [Replica(port, self._nodes[node][0].instance) for port in ports]
         for group, nodes in self._groups.items():
             if node in nodes:
-                self._write(group)
+                self._write_group(group)
 
-    def associate(self, group: int, node: int) -> None:
+    def add_node_to_group(self, group: int, node: int) -> None:
         self._check_node(node)
         self._check_group(group)
         self._groups[group].append(node)
-        self._write(group)
+        self._write_group(group)
 
     def mirror_to_port(self, session: int, port: int) -> None:
         self._session_groups.pop(session, None)
@@ -61,10 +61,10 @@ class CliReplication:
         self._session_groups.pop(session, None)
         self._target.write_clone_session(session, ())
 
-    def _write(self, group: int) -> None:
+    def _write_group(self, group: int) -> None:
         self._target.write_multicast_group(group, self._replicas(group))
-        for session, source in self._session_groups.items():
-            if source == group:
+        for session, mirrored_group in self._session_groups.items():
+            if mirrored_group == group:
                 self._write_session(session, self._replicas(group))
 
     def _write_session(self, session: int, replicas: tuple[Replica, ...]) -> None:

@@ -33,7 +33,7 @@ def _in_process_opener(pipeline: Callable[[Program], Target]) -> Opener:
 
 
 @contextmanager
-def _open_in_kernel(config: p4r.ForwardingPipelineConfig) -> Iterator[Target]:
+def _open_kernel_target(config: p4r.ForwardingPipelineConfig) -> Iterator[Target]:
     try:
         pipeline = DirectPipeline(load_program(config.p4_device_config))
     except (KernelError, UnsupportedConstruct) as error:
@@ -47,6 +47,6 @@ def _open_in_kernel(config: p4r.ForwardingPipelineConfig) -> Iterator[Target]:
 TARGETS: dict[str, Opener] = {
     "interpreter": _in_process_opener(InterpretedPipeline),
     "compiled": _in_process_opener(CompiledPipeline),
-    "kernel": _open_in_kernel,
+    "kernel": _open_kernel_target,
     "bmv2": bmv2.open_bmv2,
 }

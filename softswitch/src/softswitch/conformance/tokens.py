@@ -47,8 +47,8 @@ class Tokens:
 
     def _take(self, expected: str, *kinds: str) -> str:
         if self.kind not in kinds:
-            found = repr(self.text) if self.text else "the end of the line"
-            raise StfError(f"expected {expected}, got {found}")
+            token = repr(self.text) if self.text else "the end of the line"
+            raise StfError(f"expected {expected}, got {token}")
         text = self.text
         self._position += 1
         return text
@@ -63,17 +63,17 @@ class Tokens:
         return self._take(signs[0], "sign")
 
     def skip_sign(self, sign: str) -> bool:
-        found = self.kind == "sign" and self.text == sign
-        self._position += found
-        return found
+        is_next = self.kind == "sign" and self.text == sign
+        self._position += is_next
+        return is_next
 
-    def word(self, what: str = "a name") -> str:
+    def word(self, expected: str = "a name") -> str:
         """Read a name without dots; remove its quotes."""
-        return self._take(what, "name", "quoted").strip('"')
+        return self._take(expected, "name", "quoted").strip('"')
 
-    def qualified_name(self, what: str = "a name") -> str:
+    def qualified_name(self, expected: str = "a name") -> str:
         """Read a name with dots and indices, such as `ingress.t` or `hdr.stack[0].f`."""
-        name = self.word(what)
+        name = self.word(expected)
         while True:
             if self.skip_sign("."):
                 name += "." + self.word()
@@ -83,10 +83,10 @@ class Tokens:
             else:
                 return name
 
-    def number(self, what: str = "a number") -> Number:
+    def number(self, expected: str = "a number") -> Number:
         """Read a number in hexadecimal or binary, which may have `*` digits, or in decimal."""
         kind = self.kind
-        text = self._take(what, "hex", "binary", "decimal")
+        text = self._take(expected, "hex", "binary", "decimal")
         if kind == "decimal":
             return Number(int(text))
         base, bits_per_digit = _BASES[kind]
@@ -96,18 +96,19 @@ class Tokens:
         mask = int("".join("0" if digit == "*" else max_digit for digit in digits), base)
         return Number(value, mask, bits_per_digit * len(digits))
 
-    def integer(self, what: str = "a number") -> int:
-        number = self.number(what)
+    def integer(self, expected: str = "a number") -> int:
+        text = self.text
+        number = self.number(expected)
         if number.has_wildcard:
-            raise StfError(f"{what} must not have '*' digits")
+            raise StfError(f"expected {expected} without '*' digits, got {text}")
         return number.value
 
-    def integers(self, what: str) -> tuple[int, ...]:
-        found = [self.integer(what)]
+    def integers(self, expected: str) -> tuple[int, ...]:
+        numbers = [self.integer(expected)]
         while self.kind != "end":
-            found.append(self.integer(what))
-        return tuple(found)
+            numbers.append(self.integer(expected))
+        return tuple(numbers)
 
-    def real(self, what: str) -> float:
-        text = self._take(what, "decimal")
+    def real(self, expected: str) -> float:
+        text = self._take(expected, "decimal")
         return float(f"{text}.{self._take('a fraction', 'decimal')}" if self.skip_sign(".") else text)
