@@ -11,7 +11,7 @@ import click
 
 from softswitch.errors import ProgramError, SwitchError
 from softswitch.explain.commands import run_commands
-from softswitch.explain.filters import NAMES, parse_filter
+from softswitch.explain.filters import PROPERTIES, parse_filter
 from softswitch.explain.frames import Frame, parse_packet, read_pcap
 from softswitch.explain.record import Recorder
 from softswitch.explain.state import from_switch
@@ -63,7 +63,7 @@ INTERRUPTED = 130
     "filters",
     multiple=True,
     metavar="NAME=PATTERN",
-    help=f"Show only these events, such as table=ipv4_lpm; NAME is {', '.join(NAMES)}. "
+    help=f"Show only these events, such as table=ipv4_lpm; NAME is {', '.join(PROPERTIES)}. "
     "Repeat the option for more.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each event.")
@@ -96,22 +96,24 @@ def command(
     packet_frames = [Frame(0, parse_packet(text)) for text in packets]
     recorders: list[Recorder] = []
 
-    def make(loaded: Program) -> InterpretedPipeline:
-        for each in selected_filters:
-            each.check(loaded)
+    def make_pipeline(loaded: Program) -> InterpretedPipeline:
+        for event_filter in selected_filters:
+            event_filter.check(loaded)
         recorders.append(Recorder(loaded))
         return InterpretedPipeline(loaded, priority_queues, recorders[0])
 
-    data = None if program is None else _read(program)
+    program_data = None if program is None else _read(program)
     if address is not None:
-        pipeline = from_switch(address, device_id, make, data)
+        pipeline = from_switch(address, device_id, make_pipeline, program_data)
     else:
-        assert program is not None and data is not None
+        assert program is not None and program_data is not None
         try:
-            loaded = load_program(data)
+            loaded = load_program(program_data)
         except ProgramError as error:
             raise SwitchError(f"{program}: {error}") from error
-        pipeline = make(loaded) if commands is None else run_commands(data, make, commands)
+        pipeline = (
+            make_pipeline(loaded) if commands is None else run_commands(program_data, make_pipeline, commands)
+        )
     frame_count = 0
     try:
         for time, frame in packet_frames if pcap is None else _with_progress(pcap):

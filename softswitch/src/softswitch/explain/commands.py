@@ -15,10 +15,10 @@ from softswitch.p4runtime.pipelines import Pipelines
 from softswitch.runtime.device import SwitchRuntime
 from softswitch.runtime.no_ports import NoPorts
 
-_Make: TypeAlias = Callable[[ir.Program], InterpretedPipeline]
+_MakePipeline: TypeAlias = Callable[[ir.Program], InterpretedPipeline]
 
 
-def run_commands(data: bytes, make: _Make, path: Path) -> InterpretedPipeline:
+def run_commands(data: bytes, make_pipeline: _MakePipeline, path: Path) -> InterpretedPipeline:
     try:
         lines = path.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -26,14 +26,14 @@ def run_commands(data: bytes, make: _Make, path: Path) -> InterpretedPipeline:
         raise SwitchError(f"{path}: {reason}") from None
     with closing(NoPorts()) as ports:
         # An interpreted pipeline cannot decode notices from ports, and NoPorts sends none.
-        pipelines = Pipelines[Any](ports, make, lambda _: None)
+        pipelines = Pipelines[Any](ports, make_pipeline, lambda _: None)
         pipelines.load_bare(data)
         assert pipelines.bare is not None
         runtime = SwitchRuntime[Any](pipelines, ports, device_id=0)
-        Shell(runtime, say=lambda _: None, runs_shell=False).run_all(lines, str(path), _raise)
+        Shell(runtime, say=lambda _: None, runs_shell=False).run_all(lines, str(path), _raise_error)
         pipeline: InterpretedPipeline = pipelines.bare.pipeline
         return pipeline
 
 
-def _raise(error: FileError) -> None:
+def _raise_error(error: FileError) -> None:
     raise error

@@ -13,24 +13,24 @@ from softswitch.explain import events as ev
 MAX_LISTED_VALUES = 12
 
 
-def _extern(event: ev.Event) -> list[str]:
+def _extern_names(event: ev.Event) -> list[str]:
     types_with_name = ev.Register | ev.Counter | ev.Meter | ev.Hash | ev.Digest
     return [event.name] if isinstance(event, types_with_name) else []
 
 
-def _header(event: ev.Event) -> list[str]:
+def _header_names(event: ev.Event) -> list[str]:
     if isinstance(event, ev.Extract | ev.Validity):
         return [event.header]
     return [event.field.rpartition(".")[0]] if isinstance(event, ev.Assign | ev.Checksum) else []
 
 
-def _field(event: ev.Event) -> list[str]:
+def _field_names(event: ev.Event) -> list[str]:
     if isinstance(event, ev.Extract):
         return [f"{event.header}.{value.name}" for value in event.fields]
     return [event.field] if isinstance(event, ev.Assign | ev.Checksum) else []
 
 
-def _port(event: ev.Event) -> list[str]:
+def _port_numbers(event: ev.Event) -> list[str]:
     return [str(event.port)] if isinstance(event, ev.Begin | ev.Queue | ev.Send) else []
 
 
@@ -41,9 +41,9 @@ class _Property(NamedTuple):
     allowed_values: Callable[[ir.Program], Iterable[str]] | None
 
 
-NAMES: dict[str, _Property] = {
+PROPERTIES: dict[str, _Property] = {
     "kind": _Property(lambda event: [event.KIND], lambda _: ev.KINDS),
-    "part": _Property(lambda event: [event.context.part], lambda program: _parts(program)),
+    "part": _Property(lambda event: [event.context.part], lambda program: _part_names(program)),
     "parser": _Property(
         lambda event: [event.context.state], lambda program: (s.name for s in program.parser)
     ),
@@ -51,24 +51,30 @@ NAMES: dict[str, _Property] = {
     "action": _Property(
         lambda event: [event.context.action], lambda program: (a.name for a in program.actions)
     ),
-    "extern": _Property(_extern, lambda program: _externs(program)),
-    "header": _Property(_header, lambda program: (h.name for h in program.headers)),
+    "extern": _Property(_extern_names, lambda program: _declared_externs(program)),
+    "header": _Property(_header_names, lambda program: (h.name for h in program.headers)),
     "field": _Property(
-        _field, lambda program: (f"{h.name}.{f.name}" for h in program.headers for f in h.fields)
+        _field_names, lambda program: (f"{h.name}.{f.name}" for h in program.headers for f in h.fields)
     ),
-    "port": _Property(_port, None),
+    "port": _Property(_port_numbers, None),
     "packet": _Property(lambda event: [str(event.context.packet)], None),
 }
 
 
-def _parts(program: ir.Program) -> list[str]:
+def _part_names(program: ir.Program) -> list[str]:
     return ["switch", "parser", "verify", program.ingress.name, program.egress.name, "update", "deparser"]
 
 
-def _externs(program: ir.Program) -> list[str]:
-    direct = [t.name for t in program.tables.values() if t.has_counter or t.meter is not None]
-    others = (program.registers, program.counters, program.meters, program.calculations, program.digests)
-    return [each.name for kind in others for each in kind] + direct
+def _declared_externs(program: ir.Program) -> list[str]:
+    direct_externs = [t.name for t in program.tables.values() if t.has_counter or t.meter is not None]
+    extern_kinds = (
+        program.registers,
+        program.counters,
+        program.meters,
+        program.calculations,
+        program.digests,
+    )
+    return [extern.name for kind in extern_kinds for extern in kind] + direct_externs
 
 
 class Filter(NamedTuple):
@@ -76,11 +82,11 @@ class Filter(NamedTuple):
     patterns: tuple[str, ...]
 
     def passes(self, event: ev.Event) -> bool:
-        values = NAMES[self.name].values_of(event)
+        values = PROPERTIES[self.name].values_of(event)
         return any(_matches(text, pattern) for text in values for pattern in self.patterns)
 
     def check(self, program: ir.Program) -> None:
-        allowed_values = NAMES[self.name].allowed_values
+        allowed_values = PROPERTIES[self.name].allowed_values
         if allowed_values is None:
             return
         names = list(dict.fromkeys(allowed_values(program)))
@@ -99,18 +105,18 @@ class Filter(NamedTuple):
 def parse_filter(text: str) -> Filter:
     name, equals, rest = text.partition("=")
     patterns = tuple(rest.split(","))
-    if not equals or name not in NAMES or not all(patterns):
+    if not equals or name not in PROPERTIES or not all(patterns):
         example = "table=ipv4_lpm or field=ipv4.*"
         raise SwitchError(
-            f"filter {text!r}: expected NAME=PATTERN with a name of {', '.join(NAMES)}: {example}"
+            f"filter {text!r}: expected NAME=PATTERN with a name of {', '.join(PROPERTIES)}: {example}"
         )
-    if NAMES[name].allowed_values is None and not all(pattern.isdecimal() for pattern in patterns):
+    if PROPERTIES[name].allowed_values is None and not all(pattern.isdecimal() for pattern in patterns):
         raise SwitchError(f"filter {text!r}: expected numbers, such as {name}=1")
     return Filter(name, patterns)
 
 
 def select(events: Iterable[ev.Event], filters: Sequence[Filter]) -> list[ev.Event]:
-    return [event for event in events if all(each.passes(event) for each in filters)]
+    return [event for event in events if all(event_filter.passes(event) for event_filter in filters)]
 
 
 def _matches(name: str, pattern: str) -> bool:

@@ -29,17 +29,17 @@ class Frame(NamedTuple):
 def parse_packet(text: str) -> bytes:
     """Parse `0800 45 00`, `08:00:45:00` or `0x08004500`; raises SwitchError."""
     digits = re.sub(r"[\s:]", "", text).removeprefix("0x")
-    shown = text if len(text) <= 40 else text[:40] + "…"
+    quoted = text if len(text) <= 40 else text[:40] + "…"
     invalid = re.search(r"[^0-9a-fA-F]", digits)
     if invalid:
         place = f"{invalid[0]!r} is digit {invalid.start() + 1}"
-        raise SwitchError(f"--packet {shown}: {place}: hexadecimal digits expected, two a byte")
+        raise SwitchError(f"--packet {quoted}: {place}: hexadecimal digits expected, two a byte")
     if len(digits) % 2 or not digits:
         count = pluralize(len(digits), "hexadecimal digit")
-        raise SwitchError(f"--packet {shown!r}: {count}: two a byte expected, for at least one byte")
+        raise SwitchError(f"--packet {quoted!r}: {count}: two a byte expected, for at least one byte")
     data = bytes.fromhex(digits)
     if len(data) > MAX_FRAME_BYTES:
-        raise SwitchError(f"--packet {shown}: {len(data)} bytes: a frame has {MAX_FRAME_BYTES} at most")
+        raise SwitchError(f"--packet {quoted}: {len(data)} bytes: a frame has {MAX_FRAME_BYTES} at most")
     return data
 
 
@@ -47,50 +47,50 @@ def read_pcap(path: Path) -> Iterator[tuple[Frame, int]]:
     """Yield the frames of a capture, each with the file position of its end; raises SwitchError."""
     try:
         with path.open("rb") as file:
-            yield from _read(path, file)
+            yield from _read_frames(path, file)
     except OSError as error:
         raise SwitchError(f"{path}: {error.strerror}") from None
 
 
-def _read(path: Path, file: BinaryIO) -> Iterator[tuple[Frame, int]]:
-    head = file.read(_HEADER_BYTES)
-    order, ticks_per_us = _format(path, head)
-    (link,) = struct.unpack_from(order + "I", head, 20)
+def _read_frames(path: Path, file: BinaryIO) -> Iterator[tuple[Frame, int]]:
+    header = file.read(_HEADER_BYTES)
+    order, ticks_per_us = _read_format(path, header)
+    (link,) = struct.unpack_from(order + "I", header, 20)
     if link & 0xFFFF != _LINKTYPE_ETHERNET:
         raise SwitchError(f"{path}: link type {link & 0xFFFF}: frames of Ethernet (link type 1) expected")
-    first, number = None, 0
+    first_time, number = None, 0
     while record := file.read(_RECORD_BYTES):
         number += 1
-        where = f"{path}: frame {number}"
+        place = f"{path}: frame {number}"
         if len(record) < _RECORD_BYTES:
-            raise SwitchError(f"{where}: the file ends in the frame's header: the capture is cut off")
+            raise SwitchError(f"{place}: the file ends in the frame's header: the capture is cut off")
         seconds, fraction, captured_length, frame_length = struct.unpack(order + "4I", record)
         if frame_length > MAX_FRAME_BYTES or captured_length > frame_length:
             raise SwitchError(
-                f"{where}: {captured_length} of {frame_length} bytes: a frame has {MAX_FRAME_BYTES} at most"
+                f"{place}: {captured_length} of {frame_length} bytes: a frame has {MAX_FRAME_BYTES} at most"
             )
         data = file.read(captured_length)
         if len(data) < captured_length:
-            raise SwitchError(f"{where}: {len(data)} of its {captured_length} bytes: the capture is cut off")
+            raise SwitchError(f"{place}: {len(data)} of its {captured_length} bytes: the capture is cut off")
         if captured_length < frame_length:
             raise SwitchError(
-                f"{where}: only {captured_length} of its {frame_length} bytes were captured: `tcpdump -s 0`"
+                f"{place}: only {captured_length} of its {frame_length} bytes were captured: `tcpdump -s 0`"
             )
         time = seconds * 1_000_000 + fraction // ticks_per_us
-        first = time if first is None else first
-        yield Frame(max(0, time - first), data), file.tell()
+        first_time = time if first_time is None else first_time
+        yield Frame(max(0, time - first_time), data), file.tell()
 
 
-def _format(path: Path, head: bytes) -> tuple[str, int]:
+def _read_format(path: Path, header: bytes) -> tuple[str, int]:
     for order in "<>":
-        if len(head) < _HEADER_BYTES:
+        if len(header) < _HEADER_BYTES:
             break
-        (magic,) = struct.unpack_from(order + "I", head)
+        (magic,) = struct.unpack_from(order + "I", header)
         if magic in _TICKS_PER_US:
             return order, _TICKS_PER_US[magic]
         if magic == _PCAPNG:
             raise SwitchError(f"{path}: pcapng: a pcap is expected (`editcap -F pcap IN OUT`)")
-    found = f"begins with {head[:4].hex()}" if head else "is empty"
-    if _HEADER_BYTES > len(head) > 0:
-        found = f"has {pluralize(len(head), 'byte')}"
-    raise SwitchError(f"{path}: {found}: a pcap is expected, as `tcpdump -w` writes it")
+    problem = f"begins with {header[:4].hex()}" if header else "is empty"
+    if _HEADER_BYTES > len(header) > 0:
+        problem = f"has {pluralize(len(header), 'byte')}"
+    raise SwitchError(f"{path}: {problem}: a pcap is expected, as `tcpdump -w` writes it")

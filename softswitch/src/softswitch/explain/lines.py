@@ -24,7 +24,7 @@ class Text:
     def __str__(self) -> str:
         return self.text
 
-    def styled(self, part: str | None = None) -> str:
+    def render(self, part: str | None = None) -> str:
         return click.style(
             self.text if part is None else part, bold=self.bold or None, dim=self.dim or None, fg=self.colour
         )
@@ -62,8 +62,8 @@ def event_line(event: ev.Event) -> Text:
         case ev.Send(_, port, data):
             text = f"sent to port {port}, {pluralize(len(data) // 2, 'byte')}"
             return Text(text, bold=True, colour="green")
-        case ev.Request(_, what, value):
-            return Text(f"asks for {what}{'' if value is None else f' {value}'}", colour="magenta")
+        case ev.Request(_, request, value):
+            return Text(f"asks for {request}{'' if value is None else f' {value}'}", colour="magenta")
         case ev.Digest(_, name, values):
             return Text(f"digest {name}({', '.join(values)})", colour="magenta")
         case ev.Log(_, text, failed):
@@ -80,8 +80,8 @@ def _parser_line(event: ev.Event) -> Text | None:
             return Text(f"{header}  bytes {start} to {start + length - 1}: {values}")
         case ev.Advance(_, start, length):
             return Text(f"skips {pluralize(length, 'byte')} from {start} on")
-        case ev.Select(_, key, after):
-            return Text(f"→ {'' if key is None else f'by {key} '}{after or 'accept'}")
+        case ev.Select(_, key, next_state):
+            return Text(f"→ {'' if key is None else f'by {key} '}{next_state or 'accept'}")
         case ev.Parsed(_, error, taken):
             colour = None if error == "NoError" else "red"
             return Text(f"{error}: {pluralize(taken, 'byte')} parsed", dim=colour is None, colour=colour)
@@ -141,8 +141,8 @@ def _extern_line(event: ev.Event) -> Text | None:
             return Text(f"meter {cell}: {colour or 'there is no such cell'}", colour="blue")
         case ev.Hash(_, name, algorithm, data, value):
             return Text(f"hash {name}: {algorithm}({data}) = {value}", colour="blue")
-        case ev.Checksum(_, op, name, value, expected, right):
-            if right:
+        case ev.Checksum(_, op, name, value, expected, is_right):
+            if is_right:
                 return Text(f"checksum {name} {value}: {'right' if op == 'verify' else 'stored'}")
             return Text(f"checksum {name} {value}: wrong, expected {expected}", colour="red")
         case ev.Random(_, low, high, value):

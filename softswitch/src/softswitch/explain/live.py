@@ -114,7 +114,7 @@ class TracedPipeline(InterpretedPipeline):
         try:
             with self._lock:
                 result = self._run(port, ctypes.string_at(frame, length), t_in, now)
-                records = self._records(result)
+                records = self._output_records(result)
                 self._trace.write(self._recorder.take())
             while sum(map(len, records)) > capacity:
                 records.pop()
@@ -127,59 +127,59 @@ class TracedPipeline(InterpretedPipeline):
 
     def _run(self, port: int, data: bytes, t_in: int, now: int) -> PassResult:
         if port == DEPARTS:
-            return self.leave(self._dequeue(data), _depths(data), now)
+            return self.leave(self._dequeue(data), _read_depths(data), now)
         if self._buffered:
             return self.enter(port, data, t_in, now)
         return PassResult(self.process(port, data, t_in, now), [])
 
-    def _records(self, result: PassResult) -> list[bytes]:
-        notices = (_notice(each) for each in self.take_notices())
+    def _output_records(self, result: PassResult) -> list[bytes]:
+        notices = (_encode_notice(each) for each in self.take_notices())
         waiting = (self._enqueue(each) for each in result.waiting)
-        return [*(_record(port, frame) for port, frame in result.outputs), *waiting, *notices]
+        return [*(_encode_record(port, frame) for port, frame in result.outputs), *waiting, *notices]
 
     def _enqueue(self, waiting: WaitingPacket) -> bytes:
         packet_id = next(self._ids)
         self._queues.setdefault((waiting.port, waiting.priority), {})[packet_id] = waiting
         head = np.zeros(1, QUEUE_HEAD)
         head["port"], head["priority"], head["length"] = waiting[:3]
-        return _record(WAITING, head.tobytes() + packet_id.to_bytes(_ID_BYTES, "little"))
+        return _encode_record(WAITING, head.tobytes() + packet_id.to_bytes(_ID_BYTES, "little"))
 
     def _dequeue(self, record: bytes) -> WaitingPacket:
         """Remove and return the packet of a record; the ports have dropped earlier packets of its queue."""
         packet_id = int.from_bytes(record[QUEUE_HEAD_BYTES:][:_ID_BYTES], "little")
         queue = next(queue for queue in self._queues.values() if packet_id in queue)
-        for earlier in [each for each in queue if each < packet_id]:
-            self.report_dropped(queue.pop(earlier), "the queue of its port was full")
+        for dropped_id in [queued_id for queued_id in queue if queued_id < packet_id]:
+            self.report_dropped(queue.pop(dropped_id), "the queue of its port was full")
         return queue.pop(packet_id)
 
 
-def _locked(
+def _with_lock(
     method: Callable[Concatenate[TracedPipeline, _P], _R],
 ) -> Callable[Concatenate[TracedPipeline, _P], _R]:
     @wraps(method)
-    def locked(self: TracedPipeline, /, *arguments: _P.args, **named: _P.kwargs) -> _R:
+    def method_with_lock(self: TracedPipeline, /, *arguments: _P.args, **keywords: _P.kwargs) -> _R:
         with self._lock:
-            return method(self, *arguments, **named)
+            return method(self, *arguments, **keywords)
 
-    return locked
+    return method_with_lock
 
 
 # Every public method of the control plane takes the lock.
 for _name, _method in list(vars(InterpretedPipeline).items()):
     if _name in vars(ControlPlane) and callable(_method) and not _name.startswith("_"):
-        setattr(TracedPipeline, _name, _locked(_method))
+        setattr(TracedPipeline, _name, _with_lock(_method))
 
 
-def _depths(record: bytes) -> QueueDepths:
+def _read_depths(record: bytes) -> QueueDepths:
     head = np.frombuffer(record, QUEUE_HEAD, 1)[0]
     return QueueDepths(int(head["enq_qdepth"]), int(head["deq_qdepth"]))
 
 
-def _record(kind: int, data: bytes) -> bytes:
+def _encode_record(kind: int, data: bytes) -> bytes:
     return (record_head(kind, len(data)) + data).ljust(record_bytes(len(data)), b"\0")
 
 
-def _notice(notice: Notice) -> bytes:
+def _encode_notice(notice: Notice) -> bytes:
     if isinstance(notice, DigestMessage):
-        return _record(DIGEST | notice.digest, json.dumps(notice.values).encode())
-    return _record(LOG | notice.failed, json.dumps(notice.text).encode())
+        return _encode_record(DIGEST | notice.digest, json.dumps(notice.values).encode())
+    return _encode_record(LOG | notice.failed, json.dumps(notice.text).encode())

@@ -58,7 +58,7 @@ class Recorder(Observer[Packet]):
         self._events: list[ev.Event] = []
         self._pending: list[tuple[type[ev.Event], tuple[Any, ...]]] = []  # fields of any kind
         """Class and fields of events whose context, the statement or table, is not known yet."""
-        self._lookup: tuple[tuple[int, ...], EntryKey | None] = ((), None)
+        self._last_lookup: tuple[tuple[int, ...], EntryKey | None] = ((), None)
         self._chosen_use: UseMember | UseGroup | None = None
         self._traces: dict[int, _PacketTrace] = {}
         self._numbers = itertools.count(1) if numbers is None else numbers
@@ -84,11 +84,11 @@ class Recorder(Observer[Packet]):
     def _emit_step(self, packet: Packet, source: str | None = None) -> None:
         trace = self._trace(packet)
         context = trace.context(source)
-        self._events += (kind(context, *rest) for kind, rest in self._pending)
+        self._events += (event_class(context, *values) for event_class, values in self._pending)
         self._pending.clear()
         self._events += trace.shadow.take_changes(packet, context)
 
-    def _name(self, ref: ir.FieldRef) -> str:
+    def _field_name(self, ref: ir.FieldRef) -> str:
         header = self._program.headers[ref.header]
         return f"{header.name}.{header.fields[ref.field].name}"
 
@@ -99,13 +99,13 @@ class Recorder(Observer[Packet]):
             trace = _PacketTrace(_CopyFamily(next(self._numbers)), 0, Shadow(packet))
             next(trace.family.copies)
         else:
-            source = self._emit_switch_changes(parent)
-            shadow = source.shadow.copy() if origin in _INHERITING_ORIGINS else Shadow(packet)
-            trace = _PacketTrace(source.family, next(source.family.copies), shadow)
+            parent_trace = self._emit_switch_changes(parent)
+            shadow = parent_trace.shadow.copy() if origin in _INHERITING_ORIGINS else Shadow(packet)
+            trace = _PacketTrace(parent_trace.family, next(parent_trace.family.copies), shadow)
         self._traces[id(packet)] = trace
         weakref.finalize(packet, self._traces.pop, id(packet), None)
-        original = None if parent is None else self._trace(parent).copy
-        self._emit(ev.Begin(trace.context(), origin.value, original, packet.port, packet.frame.hex()))
+        parent_copy = None if parent is None else self._trace(parent).copy
+        self._emit(ev.Begin(trace.context(), origin.value, parent_copy, packet.port, packet.frame.hex()))
         self._emit_switch_changes(packet)
 
     def queued(self, packet: Packet, port: int) -> None:
@@ -152,8 +152,8 @@ class Recorder(Observer[Packet]):
         trace, declared = self._trace(packet), self._program.headers[header]
         refs = [ir.FieldRef(header, index) for index in range(len(declared.fields))]
         values = tuple(
-            ev.Value(each.name, hex(packet.bits(ref)))
-            for each, ref in zip(declared.fields, refs, strict=True)
+            ev.Value(field_type.name, hex(packet.bits(ref)))
+            for field_type, ref in zip(declared.fields, refs, strict=True)
         )
         context, length = trace.context(), packet.position - start
         self._emit(ev.Extract(context, declared.name, start, length, values))
@@ -188,14 +188,14 @@ class Recorder(Observer[Packet]):
         trace = self._emit_switch_changes(packet)
         trace.move_to(trace.part)
         trace.table = table
-        self._lookup, self._chosen_use = (key, entry), None
+        self._last_lookup, self._chosen_use = (key, entry), None
 
     def chose(self, packet: Packet, use: UseMember | UseGroup, call: str | None) -> None:
         self._chosen_use = use
 
     def applies(self, packet: Packet, table: ir.Table, invocation: ir.Invocation | None) -> None:
         trace = self._trace(packet)
-        values, entry = self._lookup
+        values, entry = self._last_lookup
         data: tuple[ev.Value, ...] = ()
         if invocation is not None:
             trace.action = self._program.actions[invocation.action]
@@ -203,7 +203,7 @@ class Recorder(Observer[Packet]):
             data = tuple(ev.Value(name, hex(arg)) for name, arg in zip(names, invocation.args, strict=True))
         event = ev.Table(
             trace.context(),
-            _key(table, values, entry),
+            _key_parts(table, values, entry),
             entry is not None,
             entry.priority if entry is not None and table.has_priority else None,
             self._chosen_use.member if isinstance(self._chosen_use, UseMember) else None,
@@ -216,15 +216,15 @@ class Recorder(Observer[Packet]):
     # -- statements
 
     def executed(self, packet: Packet, statement: ir.Statement, position: int = 0) -> None:
-        if (request := _request(packet, statement)) is not None:
+        if (request := _request_fields(packet, statement)) is not None:
             self._pending.append((ev.Request, request))
-        self._emit_step(packet, self._source(packet, position))
+        self._emit_step(packet, self._source_location(packet, position))
 
     def branched(self, packet: Packet, position: int, value: int) -> None:
-        context = self._trace(packet).context(self._source(packet, position))
+        context = self._trace(packet).context(self._source_location(packet, position))
         self._emit(ev.Condition(context, "", bool(value)))
 
-    def _source(self, packet: Packet, position: int) -> str:
+    def _source_location(self, packet: Packet, position: int) -> str:
         action = self._trace(packet).action
         return action.locations[position] if action is not None and action.locations else ""
 
@@ -276,7 +276,7 @@ class Recorder(Observer[Packet]):
         if part == VERIFY:
             self._emit_switch_changes(packet)
         trace.move_to(part)
-        values = (part, self._name(checksum.target), hex(value), hex(expected), value == expected)
+        values = (part, self._field_name(checksum.target), hex(value), hex(expected), value == expected)
         self._pending.append((ev.Checksum, values))
         self._emit_step(packet, self._program.calculations[checksum.calculation].location)
 
@@ -285,11 +285,11 @@ def _hex(value: int | None) -> str | None:
     return None if value is None else hex(value)
 
 
-def _key(table: ir.Table, values: tuple[int, ...], entry: EntryKey | None) -> tuple[ev.KeyPart, ...]:
+def _key_parts(table: ir.Table, values: tuple[int, ...], entry: EntryKey | None) -> tuple[ev.KeyPart, ...]:
     entry_matches = (
         [None] * len(values)
         if entry is None
-        else [_match(match, part) for match, part in zip(entry.key, table.key, strict=True)]
+        else [_match_text(match, part) for match, part in zip(entry.key, table.key, strict=True)]
     )
     return tuple(
         ev.KeyPart(part.name, hex(value), part.kind.value, match)
@@ -297,7 +297,7 @@ def _key(table: ir.Table, values: tuple[int, ...], entry: EntryKey | None) -> tu
     )
 
 
-def _match(match: ir.Match, part: ir.KeyField) -> str:
+def _match_text(match: ir.Match, part: ir.KeyField) -> str:
     match match:
         case ir.Between(low, high):
             return f"{low:#x}->{high:#x}"
@@ -308,7 +308,7 @@ def _match(match: ir.Match, part: ir.KeyField) -> str:
     return hex(match)
 
 
-def _request(packet: Packet, statement: ir.Statement) -> tuple[str, int | None] | None:
+def _request_fields(packet: Packet, statement: ir.Statement) -> tuple[str, int | None] | None:
     match statement:
         case ir.Clone():
             assert packet.clone is not None

@@ -21,7 +21,7 @@ _LOG = logging.getLogger(__name__)
 _SERVICE = "/p4.v1.P4Runtime/"
 _TIMEOUT_S = 60.0
 _MAX_MESSAGE_BYTES = 128 << 20
-_DEFAULTS = p4r.ReadRequest(entities=[p4r.Entity(table_entry=p4r.TableEntry(is_default_action=True))])
+_DEFAULTS_REQUEST = p4r.ReadRequest(entities=[p4r.Entity(table_entry=p4r.TableEntry(is_default_action=True))])
 
 
 class Switch:
@@ -46,21 +46,21 @@ class Switch:
         )
         try:
             request = p4r.GetForwardingPipelineConfigRequest(device_id=self._device_id)
-            found: p4r.ForwardingPipelineConfig = call(request, timeout=_TIMEOUT_S).config
+            config: p4r.ForwardingPipelineConfig = call(request, timeout=_TIMEOUT_S).config
         except grpc.RpcError as error:
-            raise self._error(error) from None
-        if not found.p4_device_config:
+            raise self._to_switch_error(error) from None
+        if not config.p4_device_config:
             raise SwitchError(f"{self._address}: the switch runs no program yet, or does not disclose it")
-        return found
+        return config
 
-    def copy_to(self, fresh: ControlledPipeline[InterpretedPipeline]) -> None:
-        initial_defaults, _ = fresh.read(_DEFAULTS)
-        current_defaults, _ = self.read(_DEFAULTS)
-        initial = dict(_by_table(initial_defaults))
+    def copy_to(self, target: ControlledPipeline[InterpretedPipeline]) -> None:
+        initial_defaults, _ = target.read(_DEFAULTS_REQUEST)
+        current_defaults, _ = self.read(_DEFAULTS_REQUEST)
+        initial = dict(_default_by_table(initial_defaults))
         self._changed_defaults = {
-            table for table, entry in _by_table(current_defaults) if initial.get(table) != entry
+            table for table, entry in _default_by_table(current_defaults) if initial.get(table) != entry
         }
-        if not_copied := carry_over(self, fresh):
+        if not_copied := carry_over(self, target):
             _LOG.warning(
                 "%s: %s cannot be copied", self._address, pluralize(len(not_copied), "entity", "entities")
             )
@@ -82,18 +82,21 @@ class Switch:
                 yield from call(single, timeout=_TIMEOUT_S)
             except grpc.RpcError as error:
                 if error.code() is grpc.StatusCode.UNAVAILABLE:
-                    raise self._error(error) from None
+                    raise self._to_switch_error(error) from None
                 kind = entity.WhichOneof("entity")
                 _LOG.warning("%s: omitting %s, which the switch refuses to read", self._address, kind)
 
-    def _error(self, error: Any) -> SwitchError:  # an RpcError, whose class declares neither method
+    def _to_switch_error(self, error: Any) -> SwitchError:  # an RpcError, whose class declares neither method
         if error.code() is grpc.StatusCode.UNAVAILABLE:
             return SwitchError(f"{self._address}: no switch answers there; expected P4Runtime without TLS")
         return SwitchError(f"{self._address}: {error.details()}")
 
 
 def from_switch(
-    address: str, device_id: int, make: Callable[[Program], InterpretedPipeline], program: bytes | None
+    address: str,
+    device_id: int,
+    make_pipeline: Callable[[Program], InterpretedPipeline],
+    program: bytes | None,
 ) -> InterpretedPipeline:
     """Return a pipeline with a switch's program and state. Raises SwitchError if `program` is different."""
     with Switch(address, device_id) as switch:
@@ -103,14 +106,14 @@ def from_switch(
                 f"{address}: the switch runs another program; omit PROGRAM to use the switch's program"
             )
         try:
-            fresh = ControlledPipeline(config, make, lambda: 0)
+            pipeline = ControlledPipeline(config, make_pipeline, lambda: 0)
         except Refusal as error:
             raise SwitchError(f"{address}: cannot load the program that runs there: {error}") from error
-        switch.copy_to(fresh)
-        return fresh.pipeline
+        switch.copy_to(pipeline)
+        return pipeline.pipeline
 
 
-def _by_table(responses: Iterator[p4r.ReadResponse]) -> Iterator[tuple[int, p4r.TableAction]]:
+def _default_by_table(responses: Iterator[p4r.ReadResponse]) -> Iterator[tuple[int, p4r.TableAction]]:
     for response in responses:
         for entity in response.entities:
             yield entity.table_entry.table_id, entity.table_entry.action

@@ -53,36 +53,36 @@ def make_tree(events: Sequence[ev.Event], show_all: bool = False) -> list[Node]:
 def draw(roots: Iterable[Node], width: int = 0) -> Iterator[str]:
     """Yield the lines of trees; sources end at column `width`, or follow the text if it is 0."""
     for root in roots:
-        yield root.text.styled()
-        yield from _draw(root.children, "", width)
+        yield root.text.render()
+        yield from _draw_nodes(root.children, "", width)
 
 
-def _draw(nodes: Sequence[Node], indent: str, width: int) -> Iterator[str]:
+def _draw_nodes(nodes: Sequence[Node], indent: str, width: int) -> Iterator[str]:
     for node in nodes:
         is_last = node is nodes[-1]
-        head = indent + ("└─ " if is_last else "├─ ")
+        branch = indent + ("└─ " if is_last else "├─ ")
         child_indent = indent + ("   " if is_last else "│  ")
         hanging_indent = child_indent + ("│  " if node.children else "   ") + "  "
         first, *rest = [str(node.text)]
         if width:
             source_width = len(node.source) + 2 if node.source else 0
             first, *rest = _wrap(
-                str(node.text), width - len(head) - source_width, width - len(hanging_indent)
+                str(node.text), width - len(branch) - source_width, width - len(hanging_indent)
             )
-        gap = max(2, width - len(head) - len(first) - len(node.source))
+        gap = max(2, width - len(branch) - len(first) - len(node.source))
         source = " " * gap + click.style(node.source, dim=True) if node.source else ""
-        yield click.style(head, dim=True) + node.text.styled(first) + source
-        yield from (click.style(hanging_indent, dim=True) + node.text.styled(line) for line in rest)
-        yield from _draw(node.children, child_indent, width)
+        yield click.style(branch, dim=True) + node.text.render(first) + source
+        yield from (click.style(hanging_indent, dim=True) + node.text.render(line) for line in rest)
+        yield from _draw_nodes(node.children, child_indent, width)
 
 
 def _wrap(text: str, width: int, other_width: int) -> list[str]:
     first = textwrap.wrap(text, max(width, MIN_TEXT_WIDTH), break_long_words=False, break_on_hyphens=False)[0]
-    others = text[len(first) :].lstrip()
+    remaining_text = text[len(first) :].lstrip()
     return [
         first,
         *textwrap.wrap(
-            others, max(other_width, MIN_TEXT_WIDTH), break_long_words=False, break_on_hyphens=False
+            remaining_text, max(other_width, MIN_TEXT_WIDTH), break_long_words=False, break_on_hyphens=False
         ),
     ]
 
@@ -96,12 +96,12 @@ def _packet_tree(events: list[ev.Event], show_all: bool) -> Node:
     if not show_all:
         events = [e for e in events if not (isinstance(e, ev.Assign) and TEMPORARY.fullmatch(e.field))]
     for copy in sorted({event.context.copy for event in events}):
-        of_copy = [event for event in events if event.context.copy == copy]
+        copy_events = [event for event in events if event.context.copy == copy]
         parent = root
         if copy:
-            begin = of_copy[0] if isinstance(of_copy[0], ev.Begin) else None
+            begin = copy_events[0] if isinstance(copy_events[0], ev.Begin) else None
             parent = root.add(part_line(f"copy {copy}" + ("" if begin is None else _origin_text(begin))))
-        for part, step in groupby(of_copy, lambda e: e.context.part):
+        for part, step in groupby(copy_events, lambda e: e.context.part):
             _add_part(parent, part, list(step), show_all)
     return root
 
@@ -137,8 +137,8 @@ def _add_switch_events(parent: Node, kind: type[ev.Event], events: list[ev.Event
     for event in events:
         node = parent.add(event_line(event), event.context.source)
         if isinstance(event, ev.Send):
-            for at in range(0, len(event.data), 2 * BYTES_PER_LINE):
-                node.add(Text(f"{at // 2:4}  {event.data[at : at + 2 * BYTES_PER_LINE]}", dim=True))
+            for start in range(0, len(event.data), 2 * BYTES_PER_LINE):
+                node.add(Text(f"{start // 2:4}  {event.data[start : start + 2 * BYTES_PER_LINE]}", dim=True))
 
 
 def _steps(events: Iterable[ev.Event]) -> Iterator[list[ev.Event]]:
@@ -199,9 +199,9 @@ def _add_step(parent: Node, step: list[ev.Event], show_all: bool) -> None:
 
 
 def _state_line(step: list[ev.Event]) -> Text:
-    select = next((e for e in step if isinstance(e, ev.Select)), None)
+    selection = next((e for e in step if isinstance(e, ev.Select)), None)
     text = f"state {step[0].context.state}"
-    if select is not None:
-        by = "" if select.key is None else f"by {select.key} "
-        text += f" → {by}{select.next or 'accept'}"
+    if selection is not None:
+        key_text = "" if selection.key is None else f"by {selection.key} "
+        text += f" → {key_text}{selection.next or 'accept'}"
     return Text(text, bold=True)

@@ -1,1 +1,1 @@
-"""Frames from and to other processes without interfaces or privileges, as BMv2's device managers have it."""
+"""Transports of frames to and from other processes, without interfaces or privileges."""

@@ -24,7 +24,7 @@ _MESSAGES: Mapping[str, Mapping[str, int]] = {
 }
 
 
-def _classes() -> dict[str, Any]:  # generated message classes
+def _make_classes() -> dict[str, Any]:  # generated message classes
     file = descriptor_pb2.FileDescriptorProto(name="dataplane.proto", package=_PACKAGE, syntax="proto3")
     for name, fields in _MESSAGES.items():
         message = file.message_type.add(name=name)
@@ -38,7 +38,7 @@ def _classes() -> dict[str, Any]:  # generated message classes
     }
 
 
-_CLASSES = _classes()
+_CLASSES = _make_classes()
 Packet, PortStatus, Empty = (_CLASSES[name] for name in _MESSAGES)
 
 
