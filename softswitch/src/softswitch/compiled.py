@@ -45,7 +45,7 @@ class CompiledPipeline(StatePipeline):
         self.state_address = self._memory.address
         self.mutex_address = self._memory.mutex_address
         self.waiting_address = self._memory.waiting_address
-        self._out = (ctypes.c_char * OUT_CAPACITY)()
+        self._output_buffer = (ctypes.c_char * OUT_CAPACITY)()
 
     def use_code(self, code: MachineCode, program: ir.Program) -> None:
         """Switch to other machine code on the same state; no loop may be running the previous code.
@@ -58,8 +58,8 @@ class CompiledPipeline(StatePipeline):
 
     def code_with_crc(self, calculation: str, crc: Crc) -> tuple[MachineCode, ir.Program]:
         calculations = tuple(
-            replace(each, custom=crc) if each.name == calculation else each
-            for each in self.program.calculations
+            replace(declared, custom=crc) if declared.name == calculation else declared
+            for declared in self.program.calculations
         )
         program = replace(self.program, calculations=calculations)
         return MachineCode(program, self._priority_queues, buffered=self.waiting_bytes > 0), program
@@ -92,14 +92,14 @@ class CompiledPipeline(StatePipeline):
 
     def _run(self, port: int, data: bytes, t_in: int, now: int) -> PassResult:
         waiting: list[WaitingPacket] = []
-        others: list[tuple[int, bytes]] = []
+        output_records: list[tuple[int, bytes]] = []
         with self._memory.locked():
             count = self.code.process(
-                self.state_address, port, data, len(data), t_in, now, self._out, OUT_CAPACITY
+                self.state_address, port, data, len(data), t_in, now, self._output_buffer, OUT_CAPACITY
             )
-            for kind, record in read_records(memoryview(self._out), count):
+            for kind, record in read_records(memoryview(self._output_buffer), count):
                 if kind == WAITING:
                     waiting.append(WaitingPacket(*read_queue_head(record), record))
                 else:
-                    others.append((kind, record))
-            return PassResult(self._outputs(others), waiting)
+                    output_records.append((kind, record))
+            return PassResult(self._outputs(output_records), waiting)

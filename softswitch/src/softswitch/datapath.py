@@ -77,14 +77,16 @@ class SwitchPorts:
         self._impairments, self._busy_poll, self._shapes = impairments, busy_poll, shapes
         self._has_queues = bool(shapes)
         self._running_pipeline: CompiledPipeline | TracedPipeline | None = None
-        self._earlier_counters: SwitchCounters | None = None  # of port loops that were replaced
+        self._replaced_counters: SwitchCounters | None = None  # of port loops that were replaced
         # Packet sockets forward only while the process runs.
-        self._wanted = wanted if pin is None else Datapath.KERNEL
+        self._requested_datapath = wanted if pin is None else Datapath.KERNEL
         self._priority_queues, self._hook, self._pcap = priority_queues, hook, pcap
         self._trace, self._rps_cpu = trace, rps_cpu
-        self._backpressure = {} if self._wanted is Datapath.KERNEL else _backpressure(ports, impairments)
-        self._kernel_obstacle = self.reason = self._why_not_kernel()
-        if self._wanted is Datapath.KERNEL and self.reason:
+        self._backpressure = (
+            {} if self._requested_datapath is Datapath.KERNEL else _backpressure(ports, impairments)
+        )
+        self._kernel_obstacle = self.reason = self._find_kernel_obstacle()
+        if self._requested_datapath is Datapath.KERNEL and self.reason:
             raise KernelError(f"the kernel cannot be the datapath: {self.reason}")
         self._pins: Pins | None = None
         self._control_sockets = ControlSockets()
@@ -92,10 +94,10 @@ class SwitchPorts:
         self.notice_socket: socket.socket = self._control_sockets.notice_socket
         self._kernel: KernelPorts | None = None
         self._sockets: PortLoop | None = None
-        with contextlib.ExitStack() as undo:
-            undo.callback(self._control_sockets.close)
+        with contextlib.ExitStack() as cleanup:
+            cleanup.callback(self._control_sockets.close)
             if pin is not None:
-                self._pins = undo.enter_context(contextlib.closing(Pins(pin)))
+                self._pins = cleanup.enter_context(contextlib.closing(Pins(pin)))
                 self._pins.check(
                     ports=ports, cpu_port=cpu_port, hook=hook.value, priority_queues=priority_queues
                 )
@@ -103,10 +105,10 @@ class SwitchPorts:
                 self._use_kernel()
             else:
                 self._use_sockets()
-            undo.pop_all()
+            cleanup.pop_all()
 
-    def _why_not_kernel(self) -> str | None:
-        if self._wanted is Datapath.SOCKETS:
+    def _find_kernel_obstacle(self) -> str | None:
+        if self._requested_datapath is Datapath.SOCKETS:
             return "asked for"
         if self._impairments:
             return "only the sockets can impair frames"
@@ -148,7 +150,7 @@ class SwitchPorts:
         except KernelError as error:
             if generation is not None:
                 generation.remove()
-            if self._wanted is Datapath.KERNEL:
+            if self._requested_datapath is Datapath.KERNEL:
                 raise
             self.reason = str(error)
             _LOG.warning("datapath sockets for this program: %s", error)
@@ -238,20 +240,20 @@ class SwitchPorts:
 
     def _change_ports(self, names: Mapping[int, str]) -> None:
         """Replace the ports; packets in queues are dropped."""
-        old = self._need_sockets("adding and removing ports")
+        old_loop = self._require_sockets("adding and removing ports")
         check_ports(names, self._cpu_port, self._impairments, self._shapes)
         self._backpressure = _backpressure(names, self._impairments)
-        new = self._make_loop(names, predecessor=old)
-        old.stop()
-        self._earlier_counters = plus(self._earlier_counters, old.counters())
-        old.close()
-        self._names, self._sockets = names, new
+        new_loop = self._make_loop(names, predecessor=old_loop)
+        old_loop.stop()
+        self._replaced_counters = plus(self._replaced_counters, old_loop.counters())
+        old_loop.close()
+        self._names, self._sockets = names, new_loop
         if self._running_pipeline is not None:
-            new.start(self._running_pipeline)
+            new_loop.start(self._running_pipeline)
 
     def set_queues(self, port: int | None, priority: int | None, rate: int | None, depth: int | None) -> None:
         """Set rates or depths of queues (`Runtime.queue_set`); a switch without queues creates them."""
-        loop = self._need_sockets("changing rates and depths of queues")
+        loop = self._require_sockets("changing rates and depths of queues")
         if priority is not None and not 0 <= priority < self._priority_queues:
             expected = f"expected 0 to {self._priority_queues - 1} (--priority-queues)"
             raise SwitchError(f"Error: priority {priority}: {expected}")
@@ -259,9 +261,9 @@ class SwitchPorts:
             raise SwitchError(f"Error: rate: expected 0 (unlimited) to {MAX_RATE} packets/s, got {rate}")
         if depth is not None and not 1 <= depth <= MAX_PACKETS:
             raise SwitchError(f"Error: depth: expected 1 to {MAX_PACKETS} packets, got {depth}")
-        code, running = None, self._running_pipeline
-        if running is not None and not running.waiting_bytes:
-            compiled = _need_compiled(running, "rates and depths of queues")
+        code, pipeline = None, self._running_pipeline
+        if pipeline is not None and not pipeline.waiting_bytes:
+            compiled = _require_compiled(pipeline, "rates and depths of queues")
             code = MachineCode(compiled.program, self._priority_queues, buffered=True)
         self._has_queues = True
         self._kernel_obstacle = self._kernel_obstacle or "only the sockets support rates and queues of ports"
@@ -274,22 +276,22 @@ class SwitchPorts:
             loop.set_rate(rate, port, priority)
         if depth is not None:
             loop.set_depth(depth, port, priority)
-        if must_stop and running is not None:
-            loop.start(running)
+        if must_stop and pipeline is not None:
+            loop.start(pipeline)
 
     def set_crc(self, calculation: str, crc: Crc) -> None:
-        loop = self._need_sockets("changing parameters of CRCs")
+        loop = self._require_sockets("changing parameters of CRCs")
         assert self._running_pipeline is not None
-        running = _need_compiled(self._running_pipeline, "parameters of CRCs")
-        code = running.code_with_crc(calculation, crc)
+        pipeline = _require_compiled(self._running_pipeline, "parameters of CRCs")
+        code = pipeline.code_with_crc(calculation, crc)
         loop.stop()
-        running.use_code(*code)
-        loop.start(running)
+        pipeline.use_code(*code)
+        loop.start(pipeline)
 
-    def _need_sockets(self, what: str) -> PortLoop:
+    def _require_sockets(self, operation: str) -> PortLoop:
         if self._sockets is None:
             raise SwitchError(
-                f"Error: only the sockets support {what}: start the switch with --datapath sockets"
+                f"Error: only the sockets support {operation}: start the switch with --datapath sockets"
             )
         return self._sockets
 
@@ -306,26 +308,26 @@ class SwitchPorts:
         return self._active_ports.now()
 
     def counters(self) -> SwitchCounters:
-        return plus(self._earlier_counters, self._active_ports.counters())
+        return plus(self._replaced_counters, self._active_ports.counters())
 
     def describe(self) -> list[str]:
         return describe(self.counters())
 
     def describe_datapath(self) -> str:
         if self._kernel is not None:
-            pinned = "" if self._pins is None else f", pinned in {self._pins.folder}"
-            count = pluralize(len(self._names), "interface")
-            steered = "" if self._rps_cpu is None else f", on CPU {self._rps_cpu}"
-            return f"datapath kernel: BPF ({self._hook.value}) at the ingress of {count}{steered}{pinned}"
+            pin = "" if self._pins is None else f", pinned in {self._pins.folder}"
+            interfaces = pluralize(len(self._names), "interface")
+            cpu = "" if self._rps_cpu is None else f", on CPU {self._rps_cpu}"
+            return f"datapath kernel: BPF ({self._hook.value}) at the ingress of {interfaces}{cpu}{pin}"
         return f"datapath sockets: {self.reason}"
 
 
-def _need_compiled(running: CompiledPipeline | TracedPipeline, what: str) -> CompiledPipeline:
-    if not isinstance(running, CompiledPipeline):
+def _require_compiled(pipeline: CompiledPipeline | TracedPipeline, subject: str) -> CompiledPipeline:
+    if not isinstance(pipeline, CompiledPipeline):
         raise SwitchError(
-            f"Error: {what} cannot be changed while packets are traced: start the switch without --trace"
+            f"Error: {subject} cannot be changed while packets are traced: start the switch without --trace"
         )
-    return running
+    return pipeline
 
 
 def _backpressure(

@@ -17,19 +17,19 @@ class ProgramError(SwitchError):
 class UnsupportedConstruct(ProgramError):
     """A construct that this switch does not implement, with the P4 source line that p4c recorded."""
 
-    def __init__(self, construct: str, where: str = "") -> None:
-        super().__init__(f"{where + ': ' if where else ''}{construct} is not supported by softswitch")
+    def __init__(self, construct: str, location: str = "") -> None:
+        super().__init__(f"{location + ': ' if location else ''}{construct} is not supported by softswitch")
         self.construct = construct
-        self.where = where
+        self.location = location
 
 
 @contextmanager
-def located(where: str) -> Iterator[None]:
-    """Add the location `where` to an UnsupportedConstruct from the block, unless it has one."""
+def located(location: str) -> Iterator[None]:
+    """Add the `location` to an UnsupportedConstruct from the block, unless it has one."""
     try:
         yield
     except UnsupportedConstruct as error:
-        raise error if error.where else UnsupportedConstruct(error.construct, where) from None
+        raise error if error.location else UnsupportedConstruct(error.construct, location) from None
 
 
 class StateError(SwitchError):
@@ -49,7 +49,7 @@ class TableFull(StateError):
 
 
 class SwitchEnded(SwitchError):
-    """A switch process ended although no command had stopped it."""
+    """A switch process ended although no command stopped it."""
 
 
 class Bmv2NotFound(SwitchError):
@@ -57,4 +57,4 @@ class Bmv2NotFound(SwitchError):
 
 
 class KernelError(SwitchError):
-    """Something that this kernel, the process's rights or BPF itself do not allow; the text is the reason."""
+    """An operation that the kernel, the process's rights or BPF do not allow; the text is the reason."""
