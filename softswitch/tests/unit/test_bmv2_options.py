@@ -98,7 +98,7 @@ def test_frames_come_over_what_bmv2_takes(tmp_path: Path) -> None:
         ([PROGRAM, "--device-id", "-1"], "--device-id -1: expected 0 or more"),
         ([PROGRAM, "--pcap", "/nowhere"], "--pcap /nowhere: there is no such folder"),
         ([PROGRAM, "-i", "1@a", "-i", "1@b"], "-i 1@b: the option is given twice for this port"),
-        ([PROGRAM, "--use-files", "0", "--packet-in", "a"], "--use-files and --packet-in are exclusive"),
+        ([PROGRAM, "--use-files", "0", "--packet-in", "a"], "expected --use-files or --packet-in, got both"),
         ([PROGRAM, "-i", "s1-eth1"], "expected PORT@INTERFACE, as 1@s1-eth1, got 's1-eth1'"),
         (
             [PROGRAM, "--", "--grpc-server-ssl"],
@@ -140,7 +140,7 @@ def test_errors_are_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
         f"{GRPC}: error: --log-file {log}: No such file or directory"
     )
     assert ended(monkeypatch, GRPC, PROGRAM, "--log-file", "a", "--log-console") == (
-        f"{GRPC}: error: --log-console and --log-file: give one of them"
+        f"{GRPC}: error: expected --log-console or --log-file, got both"
     )
 
 

@@ -200,12 +200,12 @@ def test_idle_timeouts(entities: ShellSwitch) -> None:
         ("table_add forward drop", "Error: Insufficient number of args", ""),
         (
             "table_add forward forward_to 1 =>",
-            "Error: Action ControlIngress.forward_to needs 1 parameters",
+            "Error: Action ControlIngress.forward_to: expected 1 parameter, got 0",
             "",
         ),
         (
             "table_add forward forward_to 1 2 => 3",
-            "Error: Table ControlIngress.forward needs 1 key fields",
+            "Error: Table ControlIngress.forward: expected 1 key field, got 2",
             "",
         ),
         (

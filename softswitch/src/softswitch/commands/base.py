@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from softswitch.commands.names import Action, CommandError, Program
 from softswitch.commands.values import parse_value
+from softswitch.messages import pluralize
 from softswitch.runtime.interface import Runtime
 
 Say = Callable[[str], None]
@@ -36,9 +37,8 @@ class CommandGroup:
 
     def data_of(self, action: Action, words: list[str]) -> list[str]:
         if len(words) != len(action.parameters):
-            raise CommandError(
-                f"Error: Action {action.name}: expected {len(action.parameters)} parameters, got {len(words)}"
-            )
+            expected = pluralize(len(action.parameters), "parameter")
+            raise CommandError(f"Error: Action {action.name}: expected {expected}, got {len(words)}")
         values = []
         for word, parameter in zip(words, action.parameters, strict=True):
             try:

@@ -14,6 +14,7 @@ from softswitch.commands.dump import (
 )
 from softswitch.commands.names import CommandError, Table
 from softswitch.commands.values import parse_int, parse_match
+from softswitch.messages import pluralize
 from softswitch.runtime.interface import TableAction
 
 ARROW = "=>"
@@ -264,7 +265,6 @@ def _split_at_arrow(words: list[str]) -> tuple[list[str], list[str]]:
 
 def _parse_matches(table: Table, words: list[str]) -> list[str]:
     if len(words) != len(table.key):
-        raise CommandError(
-            f"Error: Table {table.name}: expected {len(table.key)} key fields, got {len(words)}"
-        )
+        expected = pluralize(len(table.key), "key field")
+        raise CommandError(f"Error: Table {table.name}: expected {expected}, got {len(words)}")
     return [parse_match(field, word) for field, word in zip(table.key, words, strict=True)]
