@@ -10,27 +10,29 @@ from numba import types
 from nativekit.llvm import Compiled, Kind
 
 
-def _libc(name: str, result: Kind, *arguments: Kind) -> Compiled:
+def _declare(name: str, result: Kind, *arguments: Kind) -> Compiled:
     return types.ExternalFunction(name, result(*arguments))
 
 
-clock_gettime = _libc("clock_gettime", types.int32, types.int32, types.intp)
-epoll_wait = _libc("epoll_wait", types.int32, types.int32, types.intp, types.int32, types.int32)
-errno_location = _libc("__errno_location", types.intp)
-getsockopt = _libc("getsockopt", types.int32, types.int32, types.int32, types.int32, types.intp, types.intp)
-memcpy = _libc("memcpy", types.intp, types.intp, types.intp, types.intp)
-memmove = _libc("memmove", types.intp, types.intp, types.intp, types.intp)
-nanosleep = _libc("nanosleep", types.int32, types.intp, types.intp)
-ppoll = _libc("ppoll", types.int32, types.intp, types.intp, types.intp, types.intp)
-pthread_mutex_lock = _libc("pthread_mutex_lock", types.int32, types.intp)
-pthread_mutex_unlock = _libc("pthread_mutex_unlock", types.int32, types.intp)
-recv = _libc("recv", types.intp, types.int32, types.intp, types.intp, types.int32)
-recvmmsg = _libc("recvmmsg", types.int32, types.int32, types.intp, types.uint32, types.int32, types.intp)
-send = _libc("send", types.intp, types.int32, types.intp, types.intp, types.int32)
-sched_yield = _libc("sched_yield", types.int32)
-sendmmsg = _libc("sendmmsg", types.int32, types.int32, types.intp, types.uint32, types.int32)
-timerfd_settime = _libc("timerfd_settime", types.int32, types.int32, types.int32, types.intp, types.intp)
-writev = _libc("writev", types.intp, types.int32, types.intp, types.int32)
+clock_gettime = _declare("clock_gettime", types.int32, types.int32, types.intp)
+epoll_wait = _declare("epoll_wait", types.int32, types.int32, types.intp, types.int32, types.int32)
+errno_location = _declare("__errno_location", types.intp)
+getsockopt = _declare(
+    "getsockopt", types.int32, types.int32, types.int32, types.int32, types.intp, types.intp
+)
+memcpy = _declare("memcpy", types.intp, types.intp, types.intp, types.intp)
+memmove = _declare("memmove", types.intp, types.intp, types.intp, types.intp)
+nanosleep = _declare("nanosleep", types.int32, types.intp, types.intp)
+ppoll = _declare("ppoll", types.int32, types.intp, types.intp, types.intp, types.intp)
+pthread_mutex_lock = _declare("pthread_mutex_lock", types.int32, types.intp)
+pthread_mutex_unlock = _declare("pthread_mutex_unlock", types.int32, types.intp)
+recv = _declare("recv", types.intp, types.int32, types.intp, types.intp, types.int32)
+recvmmsg = _declare("recvmmsg", types.int32, types.int32, types.intp, types.uint32, types.int32, types.intp)
+send = _declare("send", types.intp, types.int32, types.intp, types.intp, types.int32)
+sched_yield = _declare("sched_yield", types.int32)
+sendmmsg = _declare("sendmmsg", types.int32, types.int32, types.intp, types.uint32, types.int32)
+timerfd_settime = _declare("timerfd_settime", types.int32, types.int32, types.int32, types.intp, types.intp)
+writev = _declare("writev", types.intp, types.int32, types.intp, types.int32)
 
 MMSGHDR = np.dtype(
     [

@@ -34,5 +34,5 @@ def prefetch(_typing: TypingContext, _address: Kind) -> Generated:
 
 @compiled
 def prefetch_lines(address: int, octets: int) -> None:
-    for at in range(0, octets, LINE):
-        prefetch(address + at)
+    for offset in range(0, octets, LINE):
+        prefetch(address + offset)
