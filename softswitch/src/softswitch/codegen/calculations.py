@@ -60,7 +60,7 @@ class Calculations:
         b = self.b
         total: llvm.Value = integer(64, 0)
         for run in runs:
-            total = b.add(total, run.sum())
+            total = b.add(total, run.emit_sum())
         for _ in range(3):
             total = b.add(b.and_(total, integer(64, 0xFFFF)), b.lshr(total, integer(64, 16)))
         return b.and_(b.not_(total), integer(64, 0xFFFF))
@@ -142,7 +142,7 @@ class _InputRun:
     def is_present(self) -> llvm.Value:
         return integer(1, 1) if self.header is None else self.packet.is_valid(self.header)
 
-    def _values(self, parts: list[Part]) -> list[tuple[llvm.Value, int]]:
+    def _load_values(self, parts: list[Part]) -> list[tuple[llvm.Value, int]]:
         return [
             (
                 integer(width, part.value) if isinstance(part, ir.SizedConstant) else self.packet.load(part),
@@ -152,14 +152,14 @@ class _InputRun:
         ]
 
     def concatenate(self) -> llvm.Value:
-        return join(self.b, self._values(self.parts))
+        return join(self.b, self._load_values(self.parts))
 
-    def sum(self) -> llvm.Value:
+    def emit_sum(self) -> llvm.Value:
         """Return the sum of the run's 16-bit words, or 0 if its header is invalid."""
         b = self.b
         total: llvm.Value = integer(64, 0)
         pending: list[tuple[llvm.Value, int]] = []
-        for value in self._values(self.parts):
+        for value in self._load_values(self.parts):
             pending.append(value)
             width = sum(w for _, w in pending)
             if width % 16 == 0:
@@ -172,33 +172,33 @@ class _InputRun:
 
     def append(self, end: llvm.Value) -> llvm.Value:
         if self.header is None:
-            return self._append(end)
+            return self._append_parts(end)
         b = self.b
         block_before = b.block
         with b.if_then(self.is_present()):
-            appended = self._append(end)
+            appended = self._append_parts(end)
             block_inside = b.block
         new_end = b.phi(end.type)
         new_end.add_incoming(end, block_before)
         new_end.add_incoming(appended, block_inside)
         return new_end
 
-    def _append(self, end: llvm.Value) -> llvm.Value:
+    def _append_parts(self, end: llvm.Value) -> llvm.Value:
         pending: list[Part] = []
         for part, width in self.parts:
             if self._is_varbit(part):
                 assert isinstance(part, ir.FieldRef)
-                end = self.packet.append_varbit(part, self._store(pending, end))
+                end = self.packet.append_varbit(part, self._store_parts(pending, end))
                 pending = []
             else:
                 pending.append((part, width))
-        return self._store(pending, end)
+        return self._store_parts(pending, end)
 
-    def _store(self, parts: list[Part], end: llvm.Value) -> llvm.Value:
+    def _store_parts(self, parts: list[Part], end: llvm.Value) -> llvm.Value:
         if not parts:
             return end
         size = sum(width for _, width in parts) // 8
-        store_bits(self.b, end, join(self.b, self._values(parts)), size)
+        store_bits(self.b, end, join(self.b, self._load_values(parts)), size)
         return byte_offset(self.b, end, size)
 
 
@@ -209,7 +209,7 @@ def emit_verify(packet: Packet, calculations: Calculations) -> None:
     b = packet.b
     packet.store_standard(Standard.CHECKSUM_ERROR, integer(1, 0))
     for checksum in packet.program.verify:
-        with b.if_then(_applies(packet, checksum)):
+        with b.if_then(_emit_condition(packet, checksum)):
             expected = calculations.emit(checksum.calculation, valid_header=checksum.target.header)
             actual = resize(b, packet.load(checksum.target), 64)
             with b.if_then(b.icmp_unsigned("!=", expected, actual)):
@@ -218,11 +218,11 @@ def emit_verify(packet: Packet, calculations: Calculations) -> None:
 
 def emit_update(packet: Packet, calculations: Calculations) -> None:
     for checksum in packet.program.update:
-        with packet.b.if_then(_applies(packet, checksum)):
+        with packet.b.if_then(_emit_condition(packet, checksum)):
             value = calculations.emit(checksum.calculation, valid_header=checksum.target.header)
             packet.store(checksum.target, value)
 
 
-def _applies(packet: Packet, checksum: ir.Checksum) -> llvm.Value:
+def _emit_condition(packet: Packet, checksum: ir.Checksum) -> llvm.Value:
     valid = packet.is_valid(checksum.target.header)
     return packet.b.and_(valid, packet.arithmetic.truth(checksum.condition))

@@ -62,7 +62,7 @@ class Sources(Protocol):
         """Return a run-time parameter of the action being compiled, in its declared width."""
 
 
-def _range(width: int, signed: bool) -> Interval:
+def _full_range(width: int, signed: bool) -> Interval:
     if signed:
         return Interval(-(1 << (width - 1)), (1 << (width - 1)) - 1)
     return Interval(0, (1 << width) - 1)
@@ -81,11 +81,11 @@ class Arithmetic:
                 declared = self.sources.type_of(expression)
                 return Interval(declared.min_value, declared.max_value)
             case ir.Parameter(_, width) | ir.Lookahead(_, width):
-                return _range(width, signed=False)
+                return _full_range(width, signed=False)
             case ir.LastIndex():
-                return _range(64, signed=False)
+                return _full_range(64, signed=False)
             case ir.Cast(fit, _, width):
-                return _range(width, signed=fit is not ir.Fit.SATURATE)
+                return _full_range(width, signed=fit is not ir.Fit.SATURATE)
             case ir.Unary(ir.Op.COMPLEMENT, operand):
                 operand_bounds = self.interval(operand)
                 return Interval(~operand_bounds.high, ~operand_bounds.low)
@@ -255,47 +255,47 @@ def _corner_bounds(combine: Callable[[int, int], int]) -> Callable[[Interval, In
     return bounds
 
 
-def _and(left: Interval, right: Interval) -> Interval:
+def _and_bounds(left: Interval, right: Interval) -> Interval:
     highs = [side.high for side in (left, right) if side.low >= 0]
-    return Interval(0, min(highs)) if highs else _or(left, right)
+    return Interval(0, min(highs)) if highs else _or_bounds(left, right)
 
 
-def _or(left: Interval, right: Interval) -> Interval:
+def _or_bounds(left: Interval, right: Interval) -> Interval:
     bits = max(left.bits, right.bits)
     if min(left.low, right.low) >= 0:
         return Interval(0, (1 << bits) - 1)
     return Interval(-(1 << bits), (1 << bits) - 1)
 
 
-def _shl(left: Interval, right: Interval) -> Interval:
+def _shl_bounds(left: Interval, right: Interval) -> Interval:
     shift = min(right.high, MAX_EXPRESSION_BITS + 1)
     return Interval(min(left.low << shift, left.low), left.high << shift)
 
 
-def _shr(left: Interval, right: Interval) -> Interval:
+def _shr_bounds(left: Interval, right: Interval) -> Interval:
     return Interval(
         min(left.low >> right.low, left.low >> min(right.high, MAX_EXPRESSION_BITS)),
         max(left.high >> right.low, 0),
     )
 
 
-def _quotient(dividend: Interval, _: Interval) -> Interval:
+def _quotient_bounds(dividend: Interval, _: Interval) -> Interval:
     return Interval(min(dividend.low, 0), max(dividend.high, 0))
 
 
-def _remainder(dividend: Interval, divisor: Interval) -> Interval:
+def _remainder_bounds(dividend: Interval, divisor: Interval) -> Interval:
     return Interval(0, max(min(dividend.high, divisor.high), 0))
 
 
 BOUNDS: dict[ir.Op, Callable[[Interval, Interval], Interval]] = {
-    ir.Op.DIV: _quotient,
-    ir.Op.MOD: _remainder,
+    ir.Op.DIV: _quotient_bounds,
+    ir.Op.MOD: _remainder_bounds,
     ir.Op.ADD: _corner_bounds(lambda x, y: x + y),
     ir.Op.SUB: _corner_bounds(lambda x, y: x - y),
     ir.Op.MUL: _corner_bounds(lambda x, y: x * y),
-    ir.Op.AND: _and,
-    ir.Op.OR: _or,
-    ir.Op.XOR: _or,
-    ir.Op.SHL: _shl,
-    ir.Op.SHR: _shr,
+    ir.Op.AND: _and_bounds,
+    ir.Op.OR: _or_bounds,
+    ir.Op.XOR: _or_bounds,
+    ir.Op.SHL: _shl_bounds,
+    ir.Op.SHR: _shr_bounds,
 }

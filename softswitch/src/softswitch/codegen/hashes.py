@@ -106,8 +106,8 @@ def _emit_crc(b: llvm.IRBuilder, crc: Crc, data: llvm.Value, size: llvm.Value) -
 
 
 def _byte_in_word(b: llvm.IRBuilder, loop: _Loop, width: int) -> llvm.Value:
-    last = width // 8 - 1
-    following_bytes = b.sub(integer(64, last), b.and_(loop.position, integer(64, last)))
+    last_index = width // 8 - 1
+    following_bytes = b.sub(integer(64, last_index), b.and_(loop.position, integer(64, last_index)))
     return b.shl(resize(b, loop.byte, 64), b.shl(following_bytes, integer(64, 3)))
 
 

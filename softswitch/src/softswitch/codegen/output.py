@@ -29,8 +29,8 @@ class OutputWriter:
     def reserve(self, size: llvm.Value) -> tuple[llvm.Value, llvm.Value]:
         """Return the address for a record's data, and an `i1`: whether `size` bytes fit."""
         used_bytes = self._used_bytes.get()
-        needed = self.b.add(used_bytes, self.b.add(size, integer(64, HEAD_BYTES)))
-        fits = self.b.icmp_unsigned("<=", needed, self.capacity)
+        needed_bytes = self.b.add(used_bytes, self.b.add(size, integer(64, HEAD_BYTES)))
+        fits = self.b.icmp_unsigned("<=", needed_bytes, self.capacity)
         return byte_offset(self.b, self.memory, self.b.add(used_bytes, integer(64, HEAD_BYTES))), fits
 
     def payload(self, start: llvm.Value, end: llvm.Value, size: llvm.Value) -> None:

@@ -26,8 +26,8 @@ class Instance(NamedTuple):
 class Packet(Storage):
     """The packet that a function handles; `parameters` are the run-time data of the action being compiled."""
 
-    def __init__(self, b: llvm.IRBuilder, program: ir.Program, copied: bool) -> None:
-        super().__init__(b, program, copied)
+    def __init__(self, b: llvm.IRBuilder, program: ir.Program, in_struct: bool) -> None:
+        super().__init__(b, program, in_struct)
         self.arithmetic = Arithmetic(b, self)
         self.parameters: list[llvm.Value] = []
         self.too_short_block: llvm.Block | None = None
@@ -46,11 +46,11 @@ class Packet(Storage):
         if isinstance(ref, int):
             yield self.instance(ref)
             return
-        position, is_in_stack = self._position(ref)
+        position, is_in_stack = self._element_position(ref)
         with self.b.if_then(is_in_stack):
             yield Instance(self.program.stacks[ref.stack].headers[0], ref.stack, position)
 
-    def _position(self, element: ir.Element) -> tuple[llvm.Value, llvm.Value]:
+    def _element_position(self, element: ir.Element) -> tuple[llvm.Value, llvm.Value]:
         """Return an element's position (0 if outside the stack), and an `i1`: whether it is in the stack."""
         size = len(self.program.stacks[element.stack].headers)
         index, interval = self.arithmetic.exact(element.index)
@@ -80,7 +80,7 @@ class Packet(Storage):
     def _length_slot(self, instance: Instance) -> llvm.Value:
         return self._slot(instance, len(self.program.headers[instance.header].fields))
 
-    def _validity(self, instance: Instance) -> llvm.Value:
+    def _validity_slot(self, instance: Instance) -> llvm.Value:
         return self._slot(instance, len(self.program.headers[instance.header].fields) + 1)
 
     # -- leaves of expressions (`expressions.Sources`)
@@ -95,7 +95,7 @@ class Packet(Storage):
         kind = llvm.IntType(self.type_of(ref).stored_bits)
         if isinstance(ref, ir.FieldRef):
             return self.b.load(self._slot(self.instance(ref.header), ref.field), typ=kind)
-        position, is_in_stack = self._position(ref.element)
+        position, is_in_stack = self._element_position(ref.element)
         header = self.program.stacks[ref.element.stack].headers[0]
         value = self.b.load(self._slot(Instance(header, ref.element.stack, position), ref.field), typ=kind)
         return self.b.select(is_in_stack, value, llvm.Constant(kind, 0))
@@ -106,11 +106,11 @@ class Packet(Storage):
     def is_valid_at(self, instance: Instance) -> llvm.Value:
         if self.program.headers[instance.header].metadata:
             return integer(1, 1)
-        return self.b.icmp_unsigned("!=", self.b.load(self._validity(instance), typ=I8), integer(8, 0))
+        return self.b.icmp_unsigned("!=", self.b.load(self._validity_slot(instance), typ=I8), integer(8, 0))
 
     def last_index(self, stack: int) -> llvm.Value:
-        following = self.next_index(self.program.stacks[stack].cursor)
-        return self.b.sub(self.b.zext(following, I64), integer(64, 1))
+        next_index = self.next_index(self.program.stacks[stack].cursor)
+        return self.b.sub(self.b.zext(next_index, I64), integer(64, 1))
 
     def parameter(self, index: int) -> llvm.Value:
         return self.parameters[index]
@@ -119,9 +119,9 @@ class Packet(Storage):
         b = self.b
         assert self.too_short_block is not None
         cursor = self.get("cursor")
-        needed = -(-(offset + width) // 8)
+        needed_bytes = -(-(offset + width) // 8)
         remaining = b.sub(self.get("ingress_length"), cursor)
-        self.require(b.icmp_unsigned(">=", remaining, integer(32, needed)), self.too_short_block)
+        self.require(b.icmp_unsigned(">=", remaining, integer(32, needed_bytes)), self.too_short_block)
         address = byte_offset(b, self.get("frame"), b.zext(cursor, I64))
         bits_before, bits_after = offset % 8, -(offset + width) % 8
         widths = [part for part in (bits_before, width, bits_after) if part]
@@ -190,16 +190,16 @@ class Packet(Storage):
     def set_invalid(self, instance: Instance) -> None:
         """Make a valid header invalid, and the packet shorter (BMv2 `remove_header`)."""
         with self.b.if_then(self.is_valid_at(instance)):
-            self.b.store(integer(8, 0), self._validity(instance))
+            self.b.store(integer(8, 0), self._validity_slot(instance))
             self.set("length", self.b.sub(self.get("length"), self.header_bytes(instance)))
 
     def _make_valid(self, instance: Instance) -> None:
-        self.b.store(integer(8, 1), self._validity(instance))
+        self.b.store(integer(8, 1), self._validity_slot(instance))
         for sibling_header in self.program.siblings.get(instance.header, ()):
             sibling = self.instance(sibling_header)
             if sibling.stack is not None:
                 sibling = sibling._replace(position=instance.position)
-            self.b.store(integer(8, 0), self._validity(sibling))
+            self.b.store(integer(8, 0), self._validity_slot(sibling))
 
     def header_bytes(self, instance: Instance) -> llvm.Value:
         declared = self.program.headers[instance.header]
@@ -211,13 +211,13 @@ class Packet(Storage):
     def copy(self, target: Instance, source: Instance) -> None:
         """Copy a header; an invalid source only makes the target invalid (BMv2 `assign_header`)."""
         fields = self.program.headers[target.header].fields
-        with self.b.if_else(self.is_valid_at(source)) as (then, otherwise):
-            with then:
+        with self.b.if_else(self.is_valid_at(source)) as (if_valid, if_invalid):
+            with if_valid:
                 for number in range(len(fields) + 1):
                     self._copy_slot(target, source, number, number)
                 self._make_valid(target)
-            with otherwise:
-                self.b.store(integer(8, 0), self._validity(target))
+            with if_invalid:
+                self.b.store(integer(8, 0), self._validity_slot(target))
 
     def _copy_slot(self, target: Instance, source: Instance, target_field: int, source_field: int) -> None:
         kind = self._slot_type(source.header, source_field)
@@ -244,7 +244,7 @@ class Packet(Storage):
                 self._permute(slot, kind, shift.sources)
             for position in shift.invalid:
                 instance = Instance(header, stack, integer(32, position))
-                self.b.store(integer(8, 0), self._validity(instance))
+                self.b.store(integer(8, 0), self._validity_slot(instance))
         cursor = self.program.stacks[shift.stacks[0]].cursor
         new_index = self.b.add(self.next_index(cursor), integer(32, shift.count))
         for comparison, bound in ((">", len(shift.sources)), ("<", 0)):

@@ -44,11 +44,11 @@ class _ParserEmitter:
             b.position_at_end(block)
             if steps is not None:
                 self._count_step(steps)
-            self.packet.too_short_block = self._failure(CoreError.PACKET_TOO_SHORT)
+            self.packet.too_short_block = self._append_failure_block(CoreError.PACKET_TOO_SHORT)
             with located(f"parser state {state.name}"):
                 for operation in state.operations:
-                    self._operation(operation)
-            self._select(state, blocks)
+                    self._emit_operation(operation)
+            self._emit_select(state, blocks)
         b.position_at_end(self.end_block)
 
     def _count_step(self, steps: OpaqueVariable) -> None:
@@ -58,10 +58,10 @@ class _ParserEmitter:
         steps.set(count)
         self.packet.require(b.icmp_unsigned("<=", count, integer(32, MAX_PARSER_STEPS)), self.end_block)
 
-    def _failure(self, error: CoreError) -> llvm.Block:
-        return self._stop(integer(32, self.program.errors[error.value]))
+    def _append_failure_block(self, error: CoreError) -> llvm.Block:
+        return self._append_stop_block(integer(32, self.program.errors[error.value]))
 
-    def _stop(self, code: llvm.Value) -> llvm.Block:
+    def _append_stop_block(self, code: llvm.Value) -> llvm.Block:
         block = self.b.append_basic_block("stop")
         with self.b.goto_block(block):
             self.b.branch(self.error_block)
@@ -70,7 +70,7 @@ class _ParserEmitter:
 
     # -- operations
 
-    def _operation(self, operation: ir.Extract | ir.Advance | ir.Verify | ir.Statement) -> None:
+    def _emit_operation(self, operation: ir.Extract | ir.Advance | ir.Verify | ir.Statement) -> None:
         match operation:
             case ir.Extract():
                 self._extract(operation)
@@ -79,7 +79,7 @@ class _ParserEmitter:
                 self._advance(resize(self.b, self._to_bytes(value), 32))
             case ir.Verify(condition, error):
                 code = self.packet.arithmetic.modulo(error, 32)
-                self.packet.require(self.packet.arithmetic.truth(condition), self._stop(code))
+                self.packet.require(self.packet.arithmetic.truth(condition), self._append_stop_block(code))
             case statement:
                 self.actions.emit_statement(statement)
 
@@ -89,7 +89,7 @@ class _ParserEmitter:
         bits = resize(self.b, bits, width)
         remainder = self.b.and_(bits, integer(width, 7))
         is_whole = self.b.icmp_unsigned("==", remainder, integer(width, 0))
-        self.packet.require(is_whole, self._failure(CoreError.PARSER_INVALID_ARGUMENT))
+        self.packet.require(is_whole, self._append_failure_block(CoreError.PARSER_INVALID_ARGUMENT))
         return self.b.lshr(bits, integer(width, 3))
 
     def _advance(self, size: llvm.Value) -> llvm.Value:
@@ -104,17 +104,17 @@ class _ParserEmitter:
     def _extract(self, extract: ir.Extract) -> None:
         if extract.stack is None:
             assert extract.header is not None
-            self._extract_at(self.packet.instance(extract.header), extract)
+            self._extract_instance(self.packet.instance(extract.header), extract)
             return
         b, packet = self.b, self.packet
         stack = self.program.stacks[extract.stack]
         index = packet.next_index(stack.cursor)
         is_in_stack = b.icmp_unsigned("<", index, integer(32, len(stack.headers)))
-        packet.require(is_in_stack, self._failure(CoreError.STACK_OUT_OF_BOUNDS))
-        self._extract_at(Instance(stack.headers[0], extract.stack, index), extract)
+        packet.require(is_in_stack, self._append_failure_block(CoreError.STACK_OUT_OF_BOUNDS))
+        self._extract_instance(Instance(stack.headers[0], extract.stack, index), extract)
         packet.set_next_index(stack.cursor, b.add(index, integer(32, 1)))
 
-    def _extract_at(self, instance: Instance, extract: ir.Extract) -> None:
+    def _extract_instance(self, instance: Instance, extract: ir.Extract) -> None:
         b, packet = self.b, self.packet
         fixed = integer(32, self.program.headers[instance.header].bits // 8)
         if extract.varbit_bits is None:
@@ -127,7 +127,7 @@ class _ParserEmitter:
         remaining = b.sub(packet.get("ingress_length"), packet.get("cursor"))
         packet.require(b.icmp_unsigned(">=", remaining, total_bytes), packet.too_short_block)
         fits = b.icmp_unsigned("<=", total_bytes, integer(32, extract.max_bytes))
-        packet.require(fits, self._failure(CoreError.HEADER_TOO_SHORT))
+        packet.require(fits, self._append_failure_block(CoreError.HEADER_TOO_SHORT))
         packet.extract(instance, self._advance(b.add(fixed, varbit)), varbit)
 
     def _varbit_bits(self, bits: ir.Expression) -> llvm.Value:
@@ -141,7 +141,7 @@ class _ParserEmitter:
 
     # -- select
 
-    def _select(self, state: ir.ParserState, blocks: list[llvm.Block]) -> None:
+    def _emit_select(self, state: ir.ParserState, blocks: list[llvm.Block]) -> None:
         b = self.b
         parts = [self._key_part(part) for part in state.key]
         bits = sum(width for _, width in parts)
@@ -204,13 +204,13 @@ def _may_exceed(states: tuple[ir.ParserState, ...], steps: int) -> bool:
 
 
 def is_in_cycle(states: tuple[ir.ParserState, ...], start: int) -> bool:
-    seen: set[int] = set()
+    visited: set[int] = set()
     pending = [start]
     while pending:
         for case in states[pending.pop()].cases:
             if case.state == start:
                 return True
-            if case.state is not None and case.state not in seen:
-                seen.add(case.state)
+            if case.state is not None and case.state not in visited:
+                visited.add(case.state)
                 pending.append(case.state)
     return False

@@ -61,12 +61,12 @@ def emit_process(
     ingress, egress, next_block = (function.append_basic_block(n) for n in ("ingress", "egress", "next"))
     after_ingress = function.append_basic_block("wait") if buffered else egress
 
-    copied = needs_queues(program) or target.packet_in_memory or buffered
-    packet = Packet(b, program, copied)
+    in_struct = needs_queues(program) or target.packet_in_memory or buffered
+    packet = Packet(b, program, in_struct)
     output = make_output(packet, out, capacity)
     actions = ActionEmitter(packet, state, layout, output, now, next_block)
     traffic = Traffic(actions, ingress, after_ingress, priority_queues)
-    if copied:
+    if in_struct:
         packet.clear()
     if buffered:
         with b.if_then(b.icmp_unsigned("==", port, integer(32, DEPARTS))):

@@ -77,14 +77,14 @@ class _Graph:
             self._dominator[name] = dominator
 
     def _postorder(self, start: str | None) -> Iterator[str]:
-        seen: set[str] = set()
+        visited: set[str] = set()
         stack = [(start, False)] if start is not None else []
         while stack:
             name, is_expanded = stack.pop()
             if is_expanded:
                 yield name
-            elif name not in seen:
-                seen.add(name)
+            elif name not in visited:
+                visited.add(name)
                 stack.append((name, True))
                 stack += [(successor, False) for successor in _successors(self._nodes[name])]
 
@@ -104,13 +104,13 @@ class _Graph:
         return lookups
 
     def leads_to(self, name: str, target: str) -> bool:
-        stack, seen = [target], set[str]()
+        stack, visited = [target], set[str]()
         while stack:
             node = stack.pop()
-            if node not in seen:
-                seen.add(node)
+            if node not in visited:
+                visited.add(node)
                 stack += self._predecessors[node]
-        return name in seen
+        return name in visited
 
     def _lookup_at_dominator(self, name: str, lookup: KnownLookup) -> KnownLookup | None:
         dominator = self._dominator[name]

@@ -110,9 +110,9 @@ class ActionEmitter:
                 is_at_limit = self.b.icmp_unsigned("==", self._loop_count.get(), integer(32, MAX_LOOPS))
                 self._fail_if(is_at_limit, message)
             case other:
-                self._forwarding_statement(other)
+                self._emit_forwarding_statement(other)
 
-    def _forwarding_statement(self, statement: ir.Statement) -> None:
+    def _emit_forwarding_statement(self, statement: ir.Statement) -> None:
         packet, arithmetic, b = self.packet, self.packet.arithmetic, self.b
         match statement:
             case ir.MarkToDrop(egress_spec, mcast_grp):

@@ -31,9 +31,9 @@ NOT_TRUNCATED = (1 << 32) - 1
 
 
 class Storage:
-    """Slots of a packet in the function that `b` builds; with `copied` they are one struct, at `memory`."""
+    """Slots of a packet in the function that `b` builds; with `in_struct`, fields of a struct at `memory`."""
 
-    def __init__(self, b: llvm.IRBuilder, program: ir.Program, copied: bool) -> None:
+    def __init__(self, b: llvm.IRBuilder, program: ir.Program, in_struct: bool) -> None:
         self.b = b
         self.program = program
         self._stack_position = {
@@ -53,7 +53,7 @@ class Storage:
         self._scalar_kinds = {"frame": target_of(b.module).pointer, **SCALARS}
         scalars = {name: self._declare(kind) for name, kind in self._scalar_kinds.items()}
         self.type = llvm.LiteralStructType(self._kinds)
-        if copied:
+        if in_struct:
             self.memory = target_of(b.module).reserve(b, self.type)
             slots = [self._slot_address(number) for number in range(len(self._kinds))]
         else:

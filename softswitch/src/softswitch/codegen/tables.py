@@ -35,7 +35,7 @@ def emit_lookup(packet: Packet, state: llvm.Value, table: TableLayout) -> llvm.V
     b = packet.b
     if not table.table.key:
         return word(b, state, table.default)
-    parts = [_with_validity_check(packet.program, part) for part in key_sources(table.table.key)]
+    parts = [_add_validity_check(packet.program, part) for part in key_sources(table.table.key)]
     words = key_words(packet, parts)
     if table.is_ranked:
         range_words = [w for i in table.ranges for w in split(b, _part_value(packet, parts[i]))]
@@ -43,7 +43,7 @@ def emit_lookup(packet: Packet, state: llvm.Value, table: TableLayout) -> llvm.V
     return call_find(b, state, table, words)
 
 
-def _with_validity_check(program: ir.Program, part: KeySource) -> KeySource:
+def _add_validity_check(program: ir.Program, part: KeySource) -> KeySource:
     """Add the header whose validity to test, if its field can differ from 0 while the header is invalid."""
     if isinstance(part.source, ir.FieldRef) and part.source in program.stale_fields:
         return part._replace(header=part.source.header)

@@ -46,7 +46,7 @@ class Traffic:
         self.next_block = actions.drop_block
         self.has_queues = needs_queues(self.program)
         if self.has_queues:
-            self.saved_packet = Packet(self.b, self.program, copied=True)
+            self.saved_packet = Packet(self.b, self.program, in_struct=True)
             base = word(self.b, actions.state, actions.layout.work)
             self.egress_queue = PassQueue(self.packet, base)
             self.ingress_queue = PassQueue(self.packet, byte_offset(self.b, base, self.egress_queue.bytes))
@@ -84,9 +84,9 @@ class Traffic:
             with single:
                 self.egress_queue.advance()
             with copies:
-                first = b.lshr(run, integer(64, HALF))
+                replica_index = b.lshr(run, integer(64, HALF))
                 pool = integer(64, self.actions.layout.replication.pool)
-                replica = b.load(word(b, self.actions.state, b.add(first, pool)), typ=I64)
+                replica = b.load(word(b, self.actions.state, b.add(replica_index, pool)), typ=I64)
                 self.packet.set("egress_port", resize(b, b.lshr(replica, integer(64, HALF)), 32))
                 self.packet.store_standard(Standard.EGRESS_RID, replica)
                 remaining_run = b.add(run, integer(64, pack_halves(1, 0) - 1))  # first + 1, remaining - 1
@@ -169,9 +169,9 @@ class Traffic:
     def reserve_frame(self, size: llvm.Value) -> tuple[llvm.Value, llvm.Value]:
         """Return the address for a recirculated frame, and an `i1`: whether it fits."""
         b = self.b
-        used = self._frames_used.get()
-        fits = b.icmp_unsigned("<=", b.add(used, size), integer(64, MAX_RECIRCULATED_BYTES))
-        return byte_offset(b, self.frames, used), fits
+        used_bytes = self._frames_used.get()
+        fits = b.icmp_unsigned("<=", b.add(used_bytes, size), integer(64, MAX_RECIRCULATED_BYTES))
+        return byte_offset(b, self.frames, used_bytes), fits
 
     def recirculate(self, frame: llvm.Value, length: llvm.Value) -> None:
         b, packet = self.b, self.packet
