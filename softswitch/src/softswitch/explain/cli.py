@@ -102,7 +102,7 @@ def command(
         recorders.append(Recorder(loaded))
         return InterpretedPipeline(loaded, priority_queues, recorders[0])
 
-    program_data = None if program is None else _read(program)
+    program_data = None if program is None else _read_bytes(program)
     if address is not None:
         pipeline = from_switch(address, device_id, make_pipeline, program_data)
     else:
@@ -116,7 +116,7 @@ def command(
         )
     frame_count = 0
     try:
-        for time, frame in packet_frames if pcap is None else _with_progress(pcap):
+        for time, frame in packet_frames if pcap is None else _read_with_progress(pcap):
             pipeline.process(port, frame, time, time)
             show(recorders[0].take(), selected_filters, as_json, show_all)
             frame_count += 1
@@ -133,14 +133,14 @@ def main(arguments: list[str]) -> None:
         sys.exit(f"softswitch: error: {error}")
 
 
-def _read(path: Path) -> bytes:
+def _read_bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
         raise SwitchError(f"{path}: {error.strerror}") from None
 
 
-def _with_progress(pcap: Path) -> Iterator[Frame]:
+def _read_with_progress(pcap: Path) -> Iterator[Frame]:
     """Yield the frames; show progress if stderr is a terminal and stdout, which would mix with it, is not."""
     if not sys.stderr.isatty() or sys.stdout.isatty() or not pcap.is_file():
         yield from (frame for frame, _ in read_pcap(pcap))

@@ -267,7 +267,9 @@ _RECORDS = (Value, KeyPart)
 
 def to_dict(event: Event) -> dict[str, object]:
     context = {name: value for name, value in event.context._asdict().items() if value != ""}
-    event_fields = {f.name: _plain(getattr(event, f.name)) for f in fields(event) if f.name != "context"}
+    event_fields = {
+        f.name: _to_json_value(getattr(event, f.name)) for f in fields(event) if f.name != "context"
+    }
     return {"kind": event.KIND, **context, **event_fields}
 
 
@@ -275,7 +277,7 @@ def to_json(event: Event) -> str:
     return json.dumps(to_dict(event), separators=(",", ":"))
 
 
-def _plain(value: object) -> object:
+def _to_json_value(value: object) -> object:
     if isinstance(value, _RECORDS):
         return value._asdict()
-    return [_plain(each) for each in value] if isinstance(value, tuple) else value
+    return [_to_json_value(item) for item in value] if isinstance(value, tuple) else value

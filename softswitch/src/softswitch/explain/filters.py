@@ -103,8 +103,8 @@ class Filter(NamedTuple):
 
 
 def parse_filter(text: str) -> Filter:
-    name, equals, rest = text.partition("=")
-    patterns = tuple(rest.split(","))
+    name, equals, pattern_list = text.partition("=")
+    patterns = tuple(pattern_list.split(","))
     if not equals or name not in PROPERTIES or not all(patterns):
         example = "table=ipv4_lpm or field=ipv4.*"
         raise SwitchError(

@@ -24,9 +24,9 @@ class Text:
     def __str__(self) -> str:
         return self.text
 
-    def render(self, part: str | None = None) -> str:
+    def render(self, line: str | None = None) -> str:
         return click.style(
-            self.text if part is None else part, bold=self.bold or None, dim=self.dim or None, fg=self.colour
+            self.text if line is None else line, bold=self.bold or None, dim=self.dim or None, fg=self.colour
         )
 
 
@@ -43,8 +43,8 @@ def idle_line(events: Sequence[ev.Event]) -> Text:
         parts.append(f"{pluralize(len(tables), 'table')} without a match{names}")
     if conditions:
         parts.append(f"{pluralize(conditions, 'condition')} that did not hold")
-    if others := len(events) - len(tables) - conditions:
-        parts.append(f"{pluralize(others, 'statement')} without effect")
+    if statements := len(events) - len(tables) - conditions:
+        parts.append(f"{pluralize(statements, 'statement')} without effect")
     return Text("… " + ", ".join(parts), dim=True)
 
 
@@ -57,8 +57,10 @@ def event_line(event: ev.Event) -> Text:
         case ev.Drop(_, reason):
             return Text(f"dropped: {reason}", bold=True, colour="red")
         case ev.Deparse(_, headers, payload, data):
-            rest = f" and {pluralize(payload, 'byte')} of payload" if payload else ""
-            return Text(f"{', '.join(headers) or 'no header'}{rest}: {pluralize(len(data) // 2, 'byte')}")
+            payload_text = f" and {pluralize(payload, 'byte')} of payload" if payload else ""
+            return Text(
+                f"{', '.join(headers) or 'no header'}{payload_text}: {pluralize(len(data) // 2, 'byte')}"
+            )
         case ev.Send(_, port, data):
             text = f"sent to port {port}, {pluralize(len(data) // 2, 'byte')}"
             return Text(text, bold=True, colour="green")

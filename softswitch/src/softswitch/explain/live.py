@@ -133,8 +133,8 @@ class TracedPipeline(InterpretedPipeline):
         return PassResult(self.process(port, data, t_in, now), [])
 
     def _output_records(self, result: PassResult) -> list[bytes]:
-        notices = (_encode_notice(each) for each in self.take_notices())
-        waiting = (self._enqueue(each) for each in result.waiting)
+        notices = (_encode_notice(notice) for notice in self.take_notices())
+        waiting = (self._enqueue(packet) for packet in result.waiting)
         return [*(_encode_record(port, frame) for port, frame in result.outputs), *waiting, *notices]
 
     def _enqueue(self, waiting: WaitingPacket) -> bytes:

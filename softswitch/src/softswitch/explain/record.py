@@ -231,7 +231,7 @@ class Recorder(Observer[Packet]):
     # -- externs
 
     def read_register(self, packet: Packet, register: int, index: int, value: int | None) -> None:
-        name, content = self._program.registers[register].name, _hex(value)
+        name, content = self._program.registers[register].name, _optional_hex(value)
         self._pending.append((ev.Register, ("read", name, index, content, content)))
 
     def wrote_register(
@@ -239,7 +239,7 @@ class Recorder(Observer[Packet]):
     ) -> None:
         after = None if before is None else hex(value)
         name = self._program.registers[register].name
-        self._pending.append((ev.Register, ("write", name, index, _hex(before), after)))
+        self._pending.append((ev.Register, ("write", name, index, _optional_hex(before), after)))
 
     def counted(self, packet: Packet, name: str, index: int | None, cell: list[int] | None) -> None:
         self._pending.append((ev.Counter, (name, index, *(cell or (None, None)))))
@@ -281,7 +281,7 @@ class Recorder(Observer[Packet]):
         self._emit_step(packet, self._program.calculations[checksum.calculation].location)
 
 
-def _hex(value: int | None) -> str | None:
+def _optional_hex(value: int | None) -> str | None:
     return None if value is None else hex(value)
 
 

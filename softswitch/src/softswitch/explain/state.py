@@ -70,9 +70,9 @@ class Switch:
 
     def read(self, request: p4r.ReadRequest) -> tuple[Iterator[p4r.ReadResponse], list[Refusal | None]]:
         """Return the entities that a request selects; kinds that the switch refuses to read are logged."""
-        return self._read(request), []
+        return self._read_entities(request), []
 
-    def _read(self, request: p4r.ReadRequest) -> Iterator[p4r.ReadResponse]:
+    def _read_entities(self, request: p4r.ReadRequest) -> Iterator[p4r.ReadResponse]:
         call = self._channel.unary_stream(
             f"{_SERVICE}Read", p4r.ReadRequest.SerializeToString, p4r.ReadResponse.FromString
         )

@@ -47,7 +47,10 @@ def show(events: Sequence[ev.Event], filters: Sequence[Filter], as_json: bool, s
 
 def make_tree(events: Sequence[ev.Event], show_all: bool = False) -> list[Node]:
     """Return a tree for each packet; with `show_all` nothing is summarized or omitted."""
-    return [_packet_tree(list(each), show_all) for _, each in groupby(events, lambda e: e.context.packet)]
+    return [
+        _packet_tree(list(packet_events), show_all)
+        for _, packet_events in groupby(events, lambda e: e.context.packet)
+    ]
 
 
 def draw(roots: Iterable[Node], width: int = 0) -> Iterator[str]:
@@ -63,24 +66,26 @@ def _draw_nodes(nodes: Sequence[Node], indent: str, width: int) -> Iterator[str]
         branch = indent + ("└─ " if is_last else "├─ ")
         child_indent = indent + ("   " if is_last else "│  ")
         hanging_indent = child_indent + ("│  " if node.children else "   ") + "  "
-        first, *rest = [str(node.text)]
+        first_line, *other_lines = [str(node.text)]
         if width:
             source_width = len(node.source) + 2 if node.source else 0
-            first, *rest = _wrap(
+            first_line, *other_lines = _wrap(
                 str(node.text), width - len(branch) - source_width, width - len(hanging_indent)
             )
-        gap = max(2, width - len(branch) - len(first) - len(node.source))
+        gap = max(2, width - len(branch) - len(first_line) - len(node.source))
         source = " " * gap + click.style(node.source, dim=True) if node.source else ""
-        yield click.style(branch, dim=True) + node.text.render(first) + source
-        yield from (click.style(hanging_indent, dim=True) + node.text.render(line) for line in rest)
+        yield click.style(branch, dim=True) + node.text.render(first_line) + source
+        yield from (click.style(hanging_indent, dim=True) + node.text.render(line) for line in other_lines)
         yield from _draw_nodes(node.children, child_indent, width)
 
 
 def _wrap(text: str, width: int, other_width: int) -> list[str]:
-    first = textwrap.wrap(text, max(width, MIN_TEXT_WIDTH), break_long_words=False, break_on_hyphens=False)[0]
-    remaining_text = text[len(first) :].lstrip()
+    first_line = textwrap.wrap(
+        text, max(width, MIN_TEXT_WIDTH), break_long_words=False, break_on_hyphens=False
+    )[0]
+    remaining_text = text[len(first_line) :].lstrip()
     return [
-        first,
+        first_line,
         *textwrap.wrap(
             remaining_text, max(other_width, MIN_TEXT_WIDTH), break_long_words=False, break_on_hyphens=False
         ),
@@ -120,7 +125,7 @@ def _add_part(parent: Node, part: str, events: list[ev.Event], show_all: bool) -
         return
     node = parent.add(part_line(part))
     idle: list[list[ev.Event]] = []
-    for step in _steps(events):
+    for step in _split_into_steps(events):
         if not show_all and _is_idle(step):
             idle.append(step)
             continue
@@ -141,7 +146,7 @@ def _add_switch_events(parent: Node, kind: type[ev.Event], events: list[ev.Event
                 node.add(Text(f"{start // 2:4}  {event.data[start : start + 2 * BYTES_PER_LINE]}", dim=True))
 
 
-def _steps(events: Iterable[ev.Event]) -> Iterator[list[ev.Event]]:
+def _split_into_steps(events: Iterable[ev.Event]) -> Iterator[list[ev.Event]]:
     step: list[ev.Event] = []
     for event in events:
         if step and (isinstance(event, ev.State | ev.Table) or _step_key(event) != _step_key(step[0])):
