@@ -59,11 +59,11 @@ def cached_object(inputs: Sequence[str], make: Callable[[], bytes]) -> bytes:
     with contextlib.suppress(OSError):
         return path.read_bytes()
     code = make()
-    _store(path, code)
+    _store_object(path, code)
     return code
 
 
-def _store(path: Path, code: bytes) -> None:
+def _store_object(path: Path, code: bytes) -> None:
     """Store object code atomically; ignore errors, since code that is not cached is compiled again."""
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -83,7 +83,7 @@ class SwitchPorts:
         self._priority_queues, self._hook, self._pcap = priority_queues, hook, pcap
         self._trace, self._rps_cpu = trace, rps_cpu
         self._backpressure = (
-            {} if self._requested_datapath is Datapath.KERNEL else _backpressure(ports, impairments)
+            {} if self._requested_datapath is Datapath.KERNEL else _find_backpressure(ports, impairments)
         )
         self._kernel_obstacle = self.reason = self._find_kernel_obstacle()
         if self._requested_datapath is Datapath.KERNEL and self.reason:
@@ -242,7 +242,7 @@ class SwitchPorts:
         """Replace the ports; packets in queues are dropped."""
         old_loop = self._require_sockets("adding and removing ports")
         check_ports(names, self._cpu_port, self._impairments, self._shapes)
-        self._backpressure = _backpressure(names, self._impairments)
+        self._backpressure = _find_backpressure(names, self._impairments)
         new_loop = self._make_loop(names, predecessor=old_loop)
         old_loop.stop()
         self._replaced_counters = plus(self._replaced_counters, old_loop.counters())
@@ -330,7 +330,7 @@ def _require_compiled(pipeline: CompiledPipeline | TracedPipeline, subject: str)
     return pipeline
 
 
-def _backpressure(
+def _find_backpressure(
     ports: Mapping[int, str], impairments: Mapping[tuple[int, Direction], Impairment]
 ) -> dict[int, bool]:
     """Return the ports of shaped interfaces, and whether their send buffers must be small."""

@@ -35,12 +35,12 @@ def main(arguments: list[str]) -> None:
         elif values.json_version:
             print(JSON_VERSION)
         else:
-            _run(name, values)
+            _run_switch(name, values)
     except SwitchError as error:
         sys.exit(f"{name}: error: {error}")
 
 
-def _run(name: str, values: argparse.Namespace) -> None:
+def _run_switch(name: str, values: argparse.Namespace) -> None:
     settings = settings_of(name, values)
     _start_logs(values)
     for line in values.warnings:

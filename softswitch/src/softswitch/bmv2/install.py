@@ -57,7 +57,7 @@ def install(folder: Path) -> None:
 
 def script(name: str, words: tuple[str, ...], python: str = sys.executable) -> str:
     shebang = f"#!{python}"
-    if len(shebang) > _MAX_SHEBANG_BYTES or " " in python:  # sh runs exec; to Python it is a string
+    if len(shebang) > _MAX_SHEBANG_BYTES or " " in python:  # sh runs exec, Python reads a string
         shebang = f"#!/bin/sh\n'''exec' \"{python}\" \"$0\" \"$@\"\n' '''"
     source = Path(__file__).parents[2]
     return (

@@ -1,6 +1,6 @@
 """BMv2's command line (options_parse.cpp, and main.cpp of simple_switch and simple_switch_grpc, 1.15).
 
-General options come first, those of the target after `--`. Options that softswitch does not implement are
+General options come first, options of the target after `--`. Options that softswitch does not implement are
 accepted, with a warning that says what is not supported.
 """
 
@@ -112,16 +112,16 @@ class _Parser(argparse.ArgumentParser):
 
 def parse(program: str, arguments: Sequence[str]) -> argparse.Namespace:
     """Parse a command line; raises SwitchError. `warnings` of the result lists options without effect."""
-    general, target = _split(arguments)
-    general_parser = _parser(program, GENERAL_OPTIONS)
+    general, target = _split_at_separator(arguments)
+    general_parser = _make_parser(program, GENERAL_OPTIONS)
     general_parser.add_argument("-h", "--help", action="store_true")
     general_parser.add_argument("program", nargs="?")
     values, unknown = general_parser.parse_known_args(general)
     if values.help:
         print(help_of(program), end="")
         raise SystemExit(0)
-    _reject_unknown(unknown, _names(TARGET_OPTIONS[program]))
-    target_parser = _parser(program, TARGET_OPTIONS[program])
+    _reject_unknown(unknown, _option_names(TARGET_OPTIONS[program]))
+    target_parser = _make_parser(program, TARGET_OPTIONS[program])
     if values.program is None:
         target_parser.add_argument("program", nargs="?")
     target_values, unknown = target_parser.parse_known_args(target)
@@ -130,19 +130,19 @@ def parse(program: str, arguments: Sequence[str]) -> argparse.Namespace:
     merged.warnings = [
         f"{option.names[-1]}: {option.warning}"
         for option in (*GENERAL_OPTIONS, *TARGET_OPTIONS[program])
-        if option.warning is not None and getattr(merged, _dest(option)) not in (None, False)
+        if option.warning is not None and getattr(merged, _destination(option)) not in (None, False)
     ]
     return merged
 
 
 def help_of(program: str) -> str:
-    general, target = _parser(program, GENERAL_OPTIONS), _parser(program, TARGET_OPTIONS[program])
+    general, target = _make_parser(program, GENERAL_OPTIONS), _make_parser(program, TARGET_OPTIONS[program])
     general.usage = f"{program} [options] PROGRAM.json [-- target options]"
     parts = general.format_help(), target.format_help().partition("\n\n")[2]
     return f"\n{'-' * 8} after `--`:\n".join(parts)
 
 
-def _parser(program: str, options: Iterable[Option]) -> _Parser:
+def _make_parser(program: str, options: Iterable[Option]) -> _Parser:
     parser = _Parser(prog=program, add_help=False)
     for option in options:
         help_text = option.help if option.warning is None else f"Without effect: {option.warning}."
@@ -153,11 +153,11 @@ def _parser(program: str, options: Iterable[Option]) -> _Parser:
     return parser
 
 
-def _split(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+def _split_at_separator(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
     if "--" not in arguments:
         return arguments, ()
-    at = list(arguments).index("--")
-    return arguments[:at], arguments[at + 1 :]
+    index = list(arguments).index("--")
+    return arguments[:index], arguments[index + 1 :]
 
 
 def _reject_unknown(unknown: Sequence[str], target_options: Iterable[str]) -> None:
@@ -169,9 +169,9 @@ def _reject_unknown(unknown: Sequence[str], target_options: Iterable[str]) -> No
         raise SwitchError(f"{word}: BMv2 has no such {kind}, see --help")
 
 
-def _names(options: Iterable[Option]) -> set[str]:
+def _option_names(options: Iterable[Option]) -> set[str]:
     return {name for option in options for name in option.names}
 
 
-def _dest(option: Option) -> str:
+def _destination(option: Option) -> str:
     return option.names[-1].lstrip("-").replace("-", "_")

@@ -48,7 +48,7 @@ def command(
 
     `help` lists the commands. Execution stops at the first error in a file.
     """
-    with connect(_address(grpc, thrift_ip, thrift_port)) as switch:
+    with connect(_switch_address(grpc, thrift_ip, thrift_port)) as switch:
         shell = Shell(switch)
         if program is not None:
             shell.set_program(_read_text(program))
@@ -57,9 +57,9 @@ def command(
             for file in files:
                 shell.run_all(_read_text(file).splitlines(), str(file), policy)
         elif sys.stdin.isatty():
-            _interact(shell)
+            _run_interactively(shell)
         else:
-            _pipe(shell, policy)
+            _run_piped(shell, policy)
         policy.exit_if_failed()
 
 
@@ -86,7 +86,7 @@ class _ErrorPolicy:
             sys.exit(1)
 
 
-def _address(grpc: str | None, thrift_ip: str | None, thrift_port: int | None) -> str:
+def _switch_address(grpc: str | None, thrift_ip: str | None, thrift_port: int | None) -> str:
     if grpc is not None:
         return grpc
     if thrift_ip is not None or thrift_port is not None:
@@ -115,7 +115,7 @@ def _read_text(path: Path) -> str:
         raise SwitchError(f"{path} is not a text file: {error.reason} at byte {error.start}") from None
 
 
-def _pipe(shell: Shell, handle_error: Callable[[FileError], None]) -> None:
+def _run_piped(shell: Shell, handle_error: Callable[[FileError], None]) -> None:
     """Execute standard input, and print the prompt, which BMv2's scripts look for, before each line."""
     print(INTRO)
 
@@ -136,7 +136,7 @@ def _print_prompts(lines: Iterator[str]) -> Iterator[str]:
         yield line
 
 
-def _interact(shell: Shell) -> None:
+def _run_interactively(shell: Shell) -> None:
     with _saved_history():
         while True:
             try:

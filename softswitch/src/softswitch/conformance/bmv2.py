@@ -104,12 +104,14 @@ class Bmv2:
     # -- replication
 
     def write_multicast_group(self, group: int, replicas: Sequence[Replica]) -> None:
-        self._replicate(multicast_group(group, replicas), bool(replicas), ("group", group))
+        self._write_replication(multicast_group(group, replicas), bool(replicas), ("group", group))
 
     def write_clone_session(self, session: int, replicas: Sequence[Replica], length: int = 0) -> None:
-        self._replicate(clone_session(session, replicas, length), bool(replicas), ("session", session))
+        self._write_replication(
+            clone_session(session, replicas, length), bool(replicas), ("session", session)
+        )
 
-    def _replicate(self, entity: p4r.Entity, has_replicas: bool, key: tuple[str, int]) -> None:
+    def _write_replication(self, entity: p4r.Entity, has_replicas: bool, key: tuple[str, int]) -> None:
         exists = key in self._existing_keys
         if has_replicas:
             kind = p4r.Update.MODIFY if exists else p4r.Update.INSERT

@@ -124,7 +124,7 @@ class P4RuntimeClient:
             action=p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT,
             config=config,
         )
-        _call(lambda: self._stub.SetForwardingPipelineConfig(request, timeout=_TIMEOUT_S))
+        _call_rpc(lambda: self._stub.SetForwardingPipelineConfig(request, timeout=_TIMEOUT_S))
 
     def write(self, *updates: p4r.Update) -> None:
         """Apply updates in order; raise the error of the first update that the switch refused."""
@@ -134,14 +134,14 @@ class P4RuntimeClient:
         in_flight: deque[grpc.Future[bytes]] = deque()
         for request in requests:
             if len(in_flight) == _IN_FLIGHT:
-                _call(in_flight.popleft().result)
+                _call_rpc(in_flight.popleft().result)
             in_flight.append(self._write(request, timeout=_TIMEOUT_S))
         for future in in_flight:
-            _call(future.result)
+            _call_rpc(future.result)
 
     def read(self, *queries: p4r.Entity) -> list[p4r.Entity]:
         request = p4r.ReadRequest(device_id=DEVICE_ID, entities=queries)
-        answers = _call(lambda: list(self._stub.Read(request, timeout=_TIMEOUT_S)))
+        answers = _call_rpc(lambda: list(self._stub.Read(request, timeout=_TIMEOUT_S)))
         return [entity for answer in answers for entity in answer.entities]
 
     def packet_out(self, payload: bytes, *metadata: int) -> None:
@@ -152,7 +152,7 @@ class P4RuntimeClient:
         self._requests.put(p4r.StreamMessageRequest(packet=packet))
 
 
-def _call(rpc: Callable[[], R]) -> R:
+def _call_rpc(rpc: Callable[[], R]) -> R:
     try:
         return rpc()
     except grpc.RpcError as error:

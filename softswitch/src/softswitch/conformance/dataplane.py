@@ -34,7 +34,7 @@ class Dataplane:
                 self._exchange([])
                 return
             except grpc.RpcError as error:
-                if _code(error) is not grpc.StatusCode.UNAVAILABLE or time.monotonic() > deadline:
+                if _status_code(error) is not grpc.StatusCode.UNAVAILABLE or time.monotonic() > deadline:
                     raise P4RuntimeError(f"no packets can be sent: {to_p4runtime_error(error)}") from None
             time.sleep(_POLL_S)
 
@@ -54,6 +54,6 @@ class Dataplane:
         return [Output(answer.port, answer.packet) for answer in answers]
 
 
-def _code(error: grpc.RpcError) -> grpc.StatusCode:
+def _status_code(error: grpc.RpcError) -> grpc.StatusCode:
     assert isinstance(error, grpc.Call)
     return error.code()

@@ -57,11 +57,11 @@ class StfDriver:
             case stf.Expect() | stf.NoPacket() | stf.Wait():
                 pass  # expectations are compared at the end, and there is nothing to wait for
             case stf.Add():
-                self._add(statement)
+                self._add_entry(statement)
             case stf.SetDefault(table, call):
                 self._target.set_default(*self._names.default(table, call))
             case stf.RemoveAll():
-                self._write(
+                self._write_entries(
                     [entry._replace(change=Change.DELETE, action=None) for entry in self._added_entries]
                 )
                 self._added_entries.clear()
@@ -81,14 +81,14 @@ class StfDriver:
 
     # -- tables and counters
 
-    def _add(self, add: stf.Add) -> None:
+    def _add_entry(self, add: stf.Add) -> None:
         entry = self._names.entry(add)
-        self._write([entry])
+        self._write_entries([entry])
         self._added_entries.append(entry)
         if add.handle is not None:
             self._handles[add.handle] = entry
 
-    def _write(self, writes: Sequence[EntryWrite]) -> None:
+    def _write_entries(self, writes: Sequence[EntryWrite]) -> None:
         for error in self._target.write_entries(writes):
             if error is not None:
                 raise error

@@ -127,36 +127,36 @@ class EntityEncoder:
     def meter(self, name: str, index: int, config: MeterConfig | None) -> p4r.Entity:
         """Return the rates of a meter's cell; a config of None makes every packet green."""
         cell = p4r.Index(index=index)
-        entry = p4r.MeterEntry(meter_id=self._ids[name], index=cell, config=_rates(config))
+        entry = p4r.MeterEntry(meter_id=self._ids[name], index=cell, config=_encode_rates(config))
         return p4r.Entity(meter_entry=entry)
 
     def entry_meter(self, key: EntryKey, config: MeterConfig | None) -> p4r.Entity:
-        entry = p4r.DirectMeterEntry(table_entry=self.entry(key), config=_rates(config))
+        entry = p4r.DirectMeterEntry(table_entry=self.entry(key), config=_encode_rates(config))
         return p4r.Entity(direct_meter_entry=entry)
 
 
 def multicast_group(group: int, replicas: Sequence[Replica] = ()) -> p4r.Entity:
-    entry = p4r.MulticastGroupEntry(multicast_group_id=group, replicas=map(_replica, replicas))
-    return _replication(p4r.PacketReplicationEngineEntry(multicast_group_entry=entry))
+    entry = p4r.MulticastGroupEntry(multicast_group_id=group, replicas=map(_encode_replica, replicas))
+    return _replication_entity(p4r.PacketReplicationEngineEntry(multicast_group_entry=entry))
 
 
 def clone_session(session: int, replicas: Sequence[Replica] = (), length: int = 0) -> p4r.Entity:
     """Return a clone session; a `length` of 0 does not truncate."""
     entry = p4r.CloneSessionEntry(
-        session_id=session, replicas=map(_replica, replicas), packet_length_bytes=length
+        session_id=session, replicas=map(_encode_replica, replicas), packet_length_bytes=length
     )
-    return _replication(p4r.PacketReplicationEngineEntry(clone_session_entry=entry))
+    return _replication_entity(p4r.PacketReplicationEngineEntry(clone_session_entry=entry))
 
 
-def _replication(entry: p4r.PacketReplicationEngineEntry) -> p4r.Entity:
+def _replication_entity(entry: p4r.PacketReplicationEngineEntry) -> p4r.Entity:
     return p4r.Entity(packet_replication_engine_entry=entry)
 
 
-def _replica(replica: Replica) -> p4r.Replica:
+def _encode_replica(replica: Replica) -> p4r.Replica:
     return p4r.Replica(egress_port=replica.port, instance=replica.instance)
 
 
-def _rates(config: MeterConfig | None) -> p4r.MeterConfig | None:
+def _encode_rates(config: MeterConfig | None) -> p4r.MeterConfig | None:
     if config is None:
         return None
     return p4r.MeterConfig(

@@ -42,12 +42,12 @@ class Names:
         has_priority = any(field.match_type in _PRIORITY_KINDS for field in table.match_fields)
         # Priorities start at 0 in STF, and at 1 in P4Runtime.
         priority = (add.priority or 0) + 1 if has_priority else 0
-        action = self._call(table, add.call)
+        action = self._resolve_call(table, add.call)
         return EntryWrite(Change.INSERT, table.preamble.name, key, action, priority)
 
     def default(self, table: str, call: Call) -> tuple[str, ActionCall]:
         declared = self._table(table)
-        return declared.preamble.name, self._call(declared, call)
+        return declared.preamble.name, self._resolve_call(declared, call)
 
     def counter(self, name: str) -> str:
         return _find_object("counter", name, self._p4info.counters).preamble.name
@@ -68,7 +68,7 @@ class Names:
     def _table(self, name: str) -> p4i.Table:
         return _find_object("table", name, self._p4info.tables)
 
-    def _call(self, table: p4i.Table, call: Call) -> ActionCall:
+    def _resolve_call(self, table: p4i.Table, call: Call) -> ActionCall:
         actions = [self._actions[ref.id] for ref in table.action_refs]
         action = _find_object(f"action of table {table.preamble.name}", call.action, actions)
         arguments = dict(call.args)

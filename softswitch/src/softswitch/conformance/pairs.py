@@ -20,9 +20,9 @@ def pairs_in(programs: Iterable[Path], vectors: Iterable[Path]) -> tuple[list[Pa
     `NAME.stf` and `NAME.CASE.stf` belong to `NAME.json`, or to `FOLDER-NAME.json` if programs of several
     folders were compiled into one folder. Raises ConformanceError if a folder does not exist.
     """
-    compiled = {path.stem: path for folder in programs for path in _files(folder, "*.json")}
+    compiled = {path.stem: path for folder in programs for path in _list_files(folder, "*.json")}
     pairs, unmatched = [], []
-    for path in (path for folder in vectors for path in _files(folder, "**/*.stf")):
+    for path in (path for folder in vectors for path in _list_files(folder, "**/*.stf")):
         program = next((compiled[name] for name in _program_names(path) if name in compiled), None)
         if program is None:
             unmatched.append(path)
@@ -31,7 +31,7 @@ def pairs_in(programs: Iterable[Path], vectors: Iterable[Path]) -> tuple[list[Pa
     return pairs, unmatched
 
 
-def _files(folder: Path, pattern: str) -> list[Path]:
+def _list_files(folder: Path, pattern: str) -> list[Path]:
     if not folder.is_dir():
         raise ConformanceError(f"{folder} is not a folder")
     return sorted(folder.glob(pattern))

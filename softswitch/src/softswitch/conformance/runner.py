@@ -34,7 +34,7 @@ class Verdict(NamedTuple):
 def run(opener: Opener, program: Path, vectors: Path) -> Verdict:
     """Run a file; every error becomes the verdict, so that the caller can run the next file."""
     try:
-        _run(opener, program, vectors)
+        _run_vectors(opener, program, vectors)
     except Unsupported as error:
         return Verdict(program, vectors, Outcome.REFUSED, str(error))
     except SwitchError as error:
@@ -46,7 +46,7 @@ def run(opener: Opener, program: Path, vectors: Path) -> Verdict:
     return Verdict(program, vectors, Outcome.PASS)
 
 
-def _run(opener: Opener, program: Path, vectors: Path) -> None:
+def _run_vectors(opener: Opener, program: Path, vectors: Path) -> None:
     statements = read_vectors(vectors)
     config = pipeline_config(program)
     with opener(config) as target:
