@@ -9,7 +9,7 @@ import pytest
 
 from softswitch.bmv2 import command, options
 from softswitch.bmv2.command import settings_of
-from softswitch.bmv2.options import GENERAL, GRPC, TARGET, THRIFT, parse
+from softswitch.bmv2.options import GENERAL_OPTIONS, GRPC, TARGET_OPTIONS, THRIFT, parse
 from softswitch.errors import SwitchError
 from softswitch.settings import FrameTransport, Settings
 
@@ -59,12 +59,12 @@ def test_forms_of_options_that_boost_reads(monkeypatch: pytest.MonkeyPatch, tmp_
 
 
 def test_each_option_of_bmv2_is_taken_and_what_is_without_effect_says_so() -> None:
-    for program, target in TARGET.items():
-        for option, behind in [*((o, False) for o in GENERAL), *((o, True) for o in target)]:
+    for program, target in TARGET_OPTIONS.items():
+        for option, behind in [*((o, False) for o in GENERAL_OPTIONS), *((o, True) for o in target)]:
             value = "511" if option.names[-1] == "--drop-port" else "1"
             words = [option.names[-1], *([] if option.argument is None else [value])]
-            if option.more.get("choices"):
-                words[1] = option.more["choices"][0]
+            if option.keywords.get("choices"):
+                words[1] = option.keywords["choices"][0]
             values = parse(program, [PROGRAM, "--", *words] if behind else [*words, PROGRAM])
             message = [line.partition(":")[0] for line in values.warnings]
             assert message == ([] if option.warning is None else [option.names[-1]]), option
@@ -151,4 +151,8 @@ def test_versions_and_help(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     assert capsys.readouterr().out == f"{command.JSON_VERSION}\n"
     assert ended(monkeypatch, GRPC, "--help") == 0
     reported = capsys.readouterr().out
-    assert all(name in reported for option in (*GENERAL, *options.TARGET[GRPC]) for name in option.names)
+    assert all(
+        name in reported
+        for option in (*GENERAL_OPTIONS, *options.TARGET_OPTIONS[GRPC])
+        for name in option.names
+    )
