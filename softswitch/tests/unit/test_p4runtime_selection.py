@@ -17,12 +17,12 @@ def test_the_lowest_free_number_is_taken(actions: list[int | None]) -> None:
     free, used = NumberAllocator(), set[int]()
     for action in actions:
         if action is None:
-            number = free.take()
+            number = free.allocate()
             assert number == min(set(range(len(used) + 1)) - used)
             used.add(number)
         elif action in used:
             used.remove(action)
-            free.give(action)
+            free.free(action)
 
 
 def test_members_are_picked_by_number_not_by_id() -> None:

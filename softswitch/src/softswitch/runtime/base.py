@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 
 from softswitch.errors import SwitchError
 from softswitch.p4runtime.control import ControlledPipeline
-from softswitch.p4runtime.entities.direct_meters import set_meter
+from softswitch.p4runtime.entities.direct_meters import make_meter_step
 from softswitch.p4runtime.entities.store import NO_EXTRAS, Key, TableStore
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.pipelines import Pipelines, RunnablePipeline
@@ -55,7 +55,7 @@ def set_entry_meter(
     """Configure the direct meter of an entry; unlike P4Runtime's, rates may have fractions."""
     batch = control.batch()
     batch.put(store.extras, key, store.extras.get(key, NO_EXTRAS)._replace(meter=config))
-    batch.add(set_meter(store, key, config))
+    batch.add(make_meter_step(store, key, config))
     batch.apply()
 
 

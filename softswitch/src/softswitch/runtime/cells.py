@@ -94,7 +94,7 @@ class Cells(Tables[PL]):
             raise RuntimeRefusal(TABLE, "COUNTERS_DISABLED", f"table {table} has no direct counter")
         for key in self._keys(table, handle):
             direct = p4r.DirectCounterEntry(data=_data(packets, octets))
-            store.describe(key, direct.table_entry)
+            store.fill_key(key, direct.table_entry)
             update(control, MODIFY, p4r.Entity(direct_counter_entry=direct))
 
     # -- meters
@@ -139,7 +139,7 @@ class Cells(Tables[PL]):
                 set_entry_meter(control, store, key, config)
                 continue
             direct = p4r.DirectMeterEntry()
-            store.describe(key, direct.table_entry)
+            store.fill_key(key, direct.table_entry)
             direct.config.cir, direct.config.cburst = int(config.committed_rate), config.committed_burst
             direct.config.pir, direct.config.pburst = int(config.peak_rate), config.peak_burst
             update(control, MODIFY, p4r.Entity(direct_meter_entry=direct))

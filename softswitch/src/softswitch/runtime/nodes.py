@@ -34,7 +34,7 @@ class Nodes:
     groups: dict[int, list[int]] = field(default_factory=dict)
     lags: dict[int, list[int]] = field(default_factory=dict)
     group_of_session: dict[int, int] = field(default_factory=dict)
-    _free: NumberAllocator = field(default_factory=NumberAllocator)
+    _allocator: NumberAllocator = field(default_factory=NumberAllocator)
 
     def node(self, handle: int) -> _Node:
         if handle not in self.nodes:
@@ -47,14 +47,14 @@ class Nodes:
         return self.groups[group]
 
     def create(self, rid: int, ports: Sequence[int], lags: Sequence[int]) -> int:
-        handle = self._free.take()
+        handle = self._allocator.allocate()
         self.nodes[handle] = _Node(rid, sorted(ports), sorted(lags))
         return handle
 
     def destroy(self, handle: int) -> int | None:
         group = self.dissociate(handle)
         del self.nodes[handle]
-        self._free.give(handle)
+        self._allocator.free(handle)
         return group
 
     def associate(self, group: int, handle: int) -> None:

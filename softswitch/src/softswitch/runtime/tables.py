@@ -35,7 +35,7 @@ class Tables(RuntimeCalls[PL]):
         entry = _message(store, key)
         fill_action(control, store, doing, entry)
         self._write(control, INSERT, entry)
-        handle = control.handles.of(table, key)
+        handle = control.handles.find_handle(table, key)
         assert handle is not None
         return handle
 
@@ -82,7 +82,7 @@ class Tables(RuntimeCalls[PL]):
     def table_find(self, table: str, match: list[str], priority: int) -> Entry:
         control, store = self._table(table)
         key = _key(store, match, priority)
-        handle = control.handles.of(table, key)
+        handle = control.handles.find_handle(table, key)
         if handle is None:
             text = f"table {table} has no entry {_format_key(match, priority, store)}"
             raise RuntimeRefusal(TABLE, "BAD_MATCH_KEY", text)
@@ -125,7 +125,7 @@ class Tables(RuntimeCalls[PL]):
     # -- used by other calls
 
     def key_of(self, control: ControlledPipeline[PL], table: str, handle: int) -> Key:
-        key = control.handles.key(table, handle)
+        key = control.handles.find_key(table, handle)
         if key is None:
             code = "EXPIRED_HANDLE" if control.handles.is_expired(table, handle) else "INVALID_HANDLE"
             raise RuntimeRefusal(TABLE, code, f"table {table} has no entry with handle {handle}")
@@ -181,7 +181,7 @@ def _format_key(match: list[str], priority: int, store: TableStore) -> str:
 
 def _message(store: TableStore, key: Key) -> p4r.TableEntry:
     entry = p4r.TableEntry()
-    store.describe(key, entry)
+    store.fill_key(key, entry)
     return entry
 
 

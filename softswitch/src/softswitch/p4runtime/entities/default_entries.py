@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from softswitch.p4runtime.batch import MODIFY, Batch
-from softswitch.p4runtime.entities.entry_actions import decode_direct
+from softswitch.p4runtime.entities.entry_actions import decode_direct_action
 from softswitch.p4runtime.entities.store import DEFAULT, DefaultEntry, Extras, TableStore
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import denied, invalid, unimplemented
@@ -22,10 +22,10 @@ def write_default(store: TableStore, update_type: int, entry: p4r.TableEntry, ba
     if table.is_default_const or table.profile is not None:
         raise denied(f"table {store.name} has a constant default action")
     if entry.HasField("action"):
-        action = decode_direct(table, entry.action, default=True)
-        new = DefaultEntry(action, Extras(entry.metadata, entry.controller_metadata))
+        action = decode_direct_action(table, entry.action, default=True)
+        new_entry = DefaultEntry(action, Extras(entry.metadata, entry.controller_metadata))
         batch.add(lambda pipeline: pipeline.set_default(store.name, action))
     else:
-        new = store.initial_default
+        new_entry = store.initial_default
         batch.add(lambda pipeline: pipeline.set_default(store.name, None))
-    batch.put(store.default, DEFAULT, new)
+    batch.put(store.default, DEFAULT, new_entry)

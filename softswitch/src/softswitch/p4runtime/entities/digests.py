@@ -20,27 +20,29 @@ Config = p4r.DigestEntry.Config
 
 class _SentList(NamedTuple):
     values: tuple[Values, ...]
-    time: int
+    sent_at: int
 
 
 @dataclass
-class _State:
+class _DigestState:
     pending: dict[Values, None] = field(default_factory=dict)
-    first_time: int = 0  # time of the oldest of `pending`
+    first_time: int = 0  # arrival of the oldest of `pending`
     unacked: dict[int, _SentList] = field(default_factory=dict)
-    unacked_values: set[Values] = field(default_factory=set)  # of `unacked`; not sent again before the ack
-    list_id: int = 0
+    unacked_values: set[Values] = field(
+        default_factory=set
+    )  # values of `unacked`, not sent again before the ack
+    last_list_id: int = 0
 
     def acknowledge(self, list_id: int) -> None:
         """Remove a list, so that its messages are sent again when they recur."""
         if sent_list := self.unacked.pop(list_id, None):
             self.unacked_values.difference_update(sent_list.values)
 
-    def expire(self, until: int) -> None:
-        while self.unacked and next(iter(self.unacked.values())).time <= until:
+    def acknowledge_expired(self, latest_sent_at: int) -> None:
+        while self.unacked and next(iter(self.unacked.values())).sent_at <= latest_sent_at:
             self.acknowledge(next(iter(self.unacked)))
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         self.pending.clear()
         self.unacked.clear()
         self.unacked_values.clear()
@@ -49,22 +51,22 @@ class _State:
 class DigestEntries:
     def __init__(self, digests: Mapping[int, DigestInfo], names: Sequence[str]) -> None:
         self._digests = digests
-        by_name = {digest.name: digest for digest in digests.values()}
-        self._by_number = [by_name.get(name) for name in names]
+        info_by_name = {digest.name: digest for digest in digests.values()}
+        self._info_by_number = [info_by_name.get(name) for name in names]
         self._configs: dict[int, Config] = {}
-        self._states = {identity: _State() for identity in digests}
+        self._states = {digest_id: _DigestState() for digest_id in digests}
 
     # ---- DigestEntry
 
     def write(self, update_type: int, message: p4r.DigestEntry, batch: Batch) -> None:
-        digest = self._digest(message.digest_id)
+        digest = self._find_digest(message.digest_id)
         if update_type == INSERT and digest.id in self._configs:
             raise Refusal(StatusCode.ALREADY_EXISTS, f"digest {digest.name} is already configured")
         if update_type != INSERT:
             self._check_configured(digest)
         if update_type == DELETE:
             batch.put(self._configs, digest.id, None)
-            batch.call_after_apply(self._states[digest.id].forget)
+            batch.call_after_apply(self._states[digest.id].clear)
             return
         config = Config()
         config.CopyFrom(message.config)
@@ -74,18 +76,18 @@ class DigestEntries:
 
     def read(self, query: p4r.DigestEntry) -> Iterator[p4r.Entity]:
         if query.digest_id:
-            self._check_configured(self._digest(query.digest_id))
+            self._check_configured(self._find_digest(query.digest_id))
         digest_ids = [query.digest_id] if query.digest_id else list(self._configs)
-        return iter([_entity(identity, self._configs[identity]) for identity in digest_ids])
+        return iter([_make_entity(digest_id, self._configs[digest_id]) for digest_id in digest_ids])
 
     # ---- digest lists
 
     def learn(self, number: int, values: Values, now: int) -> p4r.DigestList | None:
-        digest = self._by_number[number]
+        digest = self._info_by_number[number]
         if digest is None or digest.id not in self._configs:
             return None
         config, state = self._configs[digest.id], self._states[digest.id]
-        state.expire(now - config.ack_timeout_ns)
+        state.acknowledge_expired(now - config.ack_timeout_ns)
         if values in state.pending or values in state.unacked_values:
             return None
         if not state.pending:
@@ -96,13 +98,13 @@ class DigestEntries:
         return None
 
     def acknowledge(self, ack: p4r.DigestListAck) -> None:
-        self._states[self._digest(ack.digest_id).id].acknowledge(ack.list_id)
+        self._states[self._find_digest(ack.digest_id).id].acknowledge(ack.list_id)
 
     def due_lists(self, now: int) -> list[p4r.DigestList]:
         return [
-            self._make_list(self._digests[identity], now)
-            for identity, state in self._states.items()
-            if state.pending and self._deadline(identity) <= now
+            self._make_list(self._digests[digest_id], now)
+            for digest_id, state in self._states.items()
+            if state.pending and self._deadline(digest_id) <= now
         ]
 
     def next_deadline(self) -> int | None:
@@ -110,26 +112,26 @@ class DigestEntries:
 
     def forget(self) -> None:
         for state in self._states.values():
-            state.forget()
+            state.clear()
 
-    def _deadline(self, identity: int) -> int:
-        return self._states[identity].first_time + self._configs[identity].max_timeout_ns
+    def _deadline(self, digest_id: int) -> int:
+        return self._states[digest_id].first_time + self._configs[digest_id].max_timeout_ns
 
     def _make_list(self, digest: DigestInfo, now: int) -> p4r.DigestList:
         state = self._states[digest.id]
-        state.list_id += 1
+        state.last_list_id += 1
         if self._configs[digest.id].ack_timeout_ns:
-            state.unacked[state.list_id] = _SentList(tuple(state.pending), now)
+            state.unacked[state.last_list_id] = _SentList(tuple(state.pending), now)
             state.unacked_values.update(state.pending)
-        message = p4r.DigestList(digest_id=digest.id, list_id=state.list_id)
+        message = p4r.DigestList(digest_id=digest.id, list_id=state.last_list_id)
         message.data.extend(to_data(digest.shape, values) for values in state.pending)
         state.pending.clear()
         return message
 
-    def _digest(self, identity: int) -> DigestInfo:
-        digest = self._digests.get(identity)
+    def _find_digest(self, digest_id: int) -> DigestInfo:
+        digest = self._digests.get(digest_id)
         if digest is None:
-            raise invalid(f"no digest has ID {identity}")
+            raise invalid(f"no digest has ID {digest_id}")
         return digest
 
     def _check_configured(self, digest: DigestInfo) -> None:
@@ -137,5 +139,5 @@ class DigestEntries:
             raise Refusal(StatusCode.NOT_FOUND, f"digest {digest.name} is not configured")
 
 
-def _entity(identity: int, config: Config) -> p4r.Entity:
-    return p4r.Entity(digest_entry=p4r.DigestEntry(digest_id=identity, config=config))
+def _make_entity(digest_id: int, config: Config) -> p4r.Entity:
+    return p4r.Entity(digest_entry=p4r.DigestEntry(digest_id=digest_id, config=config))

@@ -13,7 +13,7 @@ from softswitch.p4runtime.messages import p4r
 from softswitch.pipeline import ControlPlane, CounterValue
 
 
-def set_counter(store: TableStore, key: Key, value: CounterValue) -> Step:
+def make_counter_step(store: TableStore, key: Key, value: CounterValue) -> Step:
     entry_key = store.entry_key(key)
     return lambda pipeline: pipeline.set_entry_counter(entry_key, value)
 
@@ -31,18 +31,18 @@ class DirectCounterEntries:
         store, key = check_write(
             self._stores, update_type, message.table_entry, batch, "counter", has_counter
         )
-        step = set_counter(store, key, counter_value(message.data))
+        step = make_counter_step(store, key, counter_value(message.data))
         if message.HasField("data"):
             batch.add(step)
 
     def read(self, query: p4r.DirectCounterEntry) -> Iterator[p4r.Entity]:
         entries = read_direct(self._stores, self._pipeline, query.table_entry, "counter", has_counter)
-        return (_entity(entry) for entry in entries)
+        return (_make_entity(entry) for entry in entries)
 
 
-def _entity(selected: SelectedEntry) -> p4r.Entity:
+def _make_entity(selected: SelectedEntry) -> p4r.Entity:
     entity = p4r.Entity()
     message = entity.direct_counter_entry
-    selected.store.describe(selected.key, message.table_entry)
+    selected.store.fill_key(selected.key, message.table_entry)
     message.data.packet_count, message.data.byte_count = selected.entry.counter
     return entity

@@ -14,12 +14,12 @@ from softswitch.p4runtime.status import unimplemented
 from softswitch.pipeline import ControlPlane, MeterConfig
 
 
-def meter_config(store: TableStore, given: p4r.MeterConfig) -> MeterConfig:
+def decode_meter_config(store: TableStore, message: p4r.MeterConfig) -> MeterConfig:
     assert store.table.meter is not None
-    return decode_config(given, store.table.meter, f"direct meter of table {store.name}")
+    return decode_config(message, store.table.meter, f"direct meter of table {store.name}")
 
 
-def set_meter(store: TableStore, key: Key, config: MeterConfig | None) -> Step:
+def make_meter_step(store: TableStore, key: Key, config: MeterConfig | None) -> Step:
     entry_key = store.entry_key(key)
     return lambda pipeline: pipeline.set_entry_meter(entry_key, config)
 
@@ -35,27 +35,27 @@ class DirectMeterEntries:
 
     def write(self, update_type: int, message: p4r.DirectMeterEntry, batch: Batch) -> None:
         store, key = check_write(self._stores, update_type, message.table_entry, batch, "meter", has_meter)
-        _refuse_colors(message)
-        config = meter_config(store, message.config) if message.HasField("config") else None
+        _refuse_color_counters(message)
+        config = decode_meter_config(store, message.config) if message.HasField("config") else None
         extras = store.extras.get(key, NO_EXTRAS)._replace(meter=config)
         batch.put(store.extras, key, None if extras == NO_EXTRAS else extras)
-        batch.add(set_meter(store, key, config))
+        batch.add(make_meter_step(store, key, config))
 
     def read(self, query: p4r.DirectMeterEntry) -> Iterator[p4r.Entity]:
-        _refuse_colors(query)
+        _refuse_color_counters(query)
         entries = read_direct(self._stores, self._pipeline, query.table_entry, "meter", has_meter)
-        return (_entity(entry) for entry in entries)
+        return (_make_entity(entry) for entry in entries)
 
 
-def _refuse_colors(message: p4r.DirectMeterEntry) -> None:
+def _refuse_color_counters(message: p4r.DirectMeterEntry) -> None:
     if message.HasField("counter_data"):
         raise unimplemented("counters of meter colors are not supported")
 
 
-def _entity(selected: SelectedEntry) -> p4r.Entity:
+def _make_entity(selected: SelectedEntry) -> p4r.Entity:
     entity = p4r.Entity()
     message = entity.direct_meter_entry
-    selected.store.describe(selected.key, message.table_entry)
+    selected.store.fill_key(selected.key, message.table_entry)
     if selected.extras.meter is not None:
         encode_config(selected.extras.meter, message.config)
     return entity

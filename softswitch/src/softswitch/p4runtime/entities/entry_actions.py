@@ -16,35 +16,37 @@ from softswitch.p4runtime.status import Refusal, denied, invalid
 from softswitch.pipeline import ActionCall, EntryAction, UseGroup, UseMember
 
 
-def decode_direct(table: TableInfo, given: p4r.TableAction, default: bool = False) -> ActionCall:
-    call = given.action
+def decode_direct_action(
+    table: TableInfo, table_action: p4r.TableAction, default: bool = False
+) -> ActionCall:
+    call = table_action.action
     action = (table.default_actions if default else table.entry_actions).get(call.action_id)
     if action is None:
-        raise _wrong_action(table, given, default)
+        raise _wrong_action_error(table, table_action, default)
     return decode_arguments(action, call)
 
 
-def prepare(store: TableStore, given: p4r.TableAction) -> Callable[[Batch], EntryAction]:
+def prepare_action(store: TableStore, table_action: p4r.TableAction) -> Callable[[Batch], EntryAction]:
     """Check an action, or raise Refusal; return a function that counts its use and returns the action."""
     profile = store.profile
     if profile is None:
-        call = decode_direct(store.table, given)
+        call = decode_direct_action(store.table, table_action)
         return lambda _: call
-    match given.WhichOneof("type"):
+    match table_action.WhichOneof("type"):
         case "action_profile_member_id":
-            profile.check_member(given.action_profile_member_id)
-            return partial(_add_use, profile, UseMember(given.action_profile_member_id))
+            profile.check_member(table_action.action_profile_member_id)
+            return partial(_add_use, profile, UseMember(table_action.action_profile_member_id))
         case "action_profile_group_id":
-            profile.check_group(given.action_profile_group_id)
-            return partial(_add_use, profile, UseGroup(given.action_profile_group_id))
+            profile.check_group(table_action.action_profile_group_id)
+            return partial(_add_use, profile, UseGroup(table_action.action_profile_group_id))
         case "action_profile_action_set":
-            return prepare_one_shot(profile, given.action_profile_action_set)
+            return prepare_one_shot(profile, table_action.action_profile_action_set)
         case kind:
             expected = f"the table takes members or groups of action profile {profile.name}"
             raise invalid(f"table {store.name}: {kind or 'no action'} is given, but {expected}")
 
 
-def release(store: TableStore, action: EntryAction, batch: Batch) -> None:
+def release_action(store: TableStore, action: EntryAction, batch: Batch) -> None:
     if store.profile is None:
         return
     if isinstance(action, UseGroup) and action.group in store.profile.one_shots:
@@ -53,7 +55,7 @@ def release(store: TableStore, action: EntryAction, batch: Batch) -> None:
         _change_use(store.profile, action, -1, batch)
 
 
-def encode(
+def encode_action(
     action: EntryAction, actions: Mapping[str, ActionInfo], one_shots: OneShots, message: p4r.TableAction
 ) -> None:
     match action:
@@ -79,17 +81,17 @@ def _change_use(profile: ProfileStore, action: EntryAction, change: int, batch: 
         profile.change_uses(profile.group_uses, action.group, change, batch)
 
 
-def _wrong_action(table: TableInfo, given: p4r.TableAction, default: bool) -> Refusal:
-    kind, identity = given.WhichOneof("type"), given.action.action_id
+def _wrong_action_error(table: TableInfo, table_action: p4r.TableAction, default: bool) -> Refusal:
+    kind, action_id = table_action.WhichOneof("type"), table_action.action.action_id
     if kind is None:
         return invalid(f"table {table.name}: the action is missing")
     if kind != "action":
         return invalid(f"table {table.name}: {kind} is given, but the table takes actions directly")
-    if identity in table.entry_actions:
-        name = table.entry_actions[identity].name
+    if action_id in table.entry_actions:
+        name = table.entry_actions[action_id].name
         return denied(f"table {table.name}: action {name} is not allowed as default action")
-    if identity in table.default_actions:
-        name = table.default_actions[identity].name
+    if action_id in table.default_actions:
+        name = table.default_actions[action_id].name
         return denied(f"table {table.name}: action {name} is allowed as default action only")
     allowed = table.default_actions if default else table.entry_actions
-    return unknown_action(allowed, identity, f"table {table.name}")
+    return unknown_action(allowed, action_id, f"table {table.name}")

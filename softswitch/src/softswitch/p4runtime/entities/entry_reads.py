@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import NamedTuple
 
-from softswitch.p4runtime.entities.entry_actions import encode
+from softswitch.p4runtime.entities.entry_actions import encode_action
 from softswitch.p4runtime.entities.meter_configs import encode_config
 from softswitch.p4runtime.entities.profiles import OneShots
 from softswitch.p4runtime.entities.store import DEFAULT, NO_EXTRAS, Extras, Key, Stores, TableStore
@@ -24,8 +24,8 @@ class SelectedEntry(NamedTuple):
     one_shots: OneShots
 
 
-def select(stores: Stores, pipeline: ControlPlane, query: p4r.TableEntry) -> Iterator[SelectedEntry]:
-    return chain.from_iterable([_select(store, pipeline, query) for store in stores.selected(query)])
+def select_entries(stores: Stores, pipeline: ControlPlane, query: p4r.TableEntry) -> Iterator[SelectedEntry]:
+    return chain.from_iterable([_select_from_table(store, pipeline, query) for store in stores.select(query)])
 
 
 def read_entries(
@@ -35,17 +35,21 @@ def read_entries(
     query: p4r.TableEntry,
     now: int,
 ) -> Iterator[p4r.Entity]:
-    selected_stores = stores.selected(query)
+    selected_stores = stores.select(query)
     for store in selected_stores:
         _check_query(store, query)
     if query.is_default_action:
         defaults = [(store, *store.default[DEFAULT]) for store in selected_stores]
         return iter(
-            [_default_entity(*each, actions) for each in defaults if _is_selected(*each[1:], actions, query)]
+            [
+                _make_default_entity(*default, actions)
+                for default in defaults
+                if _is_selected(*default[1:], actions, query)
+            ]
         )
     return (
-        _entity(entry, actions, query, now)
-        for entry in select(stores, pipeline, query)
+        _make_entity(entry, actions, query, now)
+        for entry in select_entries(stores, pipeline, query)
         if _is_selected(entry.entry.action, entry.extras, actions, query)
     )
 
@@ -55,11 +59,13 @@ def idle_time(extras: Extras, entry: StoredEntry, now: int) -> int:
     return max(0, now - max(extras.written_us, entry.last_hit))
 
 
-def _select(store: TableStore, pipeline: ControlPlane, query: p4r.TableEntry) -> Iterator[SelectedEntry]:
+def _select_from_table(
+    store: TableStore, pipeline: ControlPlane, query: p4r.TableEntry
+) -> Iterator[SelectedEntry]:
     matches = None
     entries: Iterable[StoredEntry | None]
     if query.match and (query.priority or not store.has_priority):
-        entries = pipeline.find_entries([store.entry_key(store.key(query))])
+        entries = pipeline.find_entries([store.entry_key(store.decode_key(query))])
     else:
         matches = store.table.key.decode(query.match) if query.match else None
         entries = pipeline.read_entries(store.name)
@@ -103,14 +109,14 @@ def _is_selected(
     )
 
 
-def _entity(
+def _make_entity(
     selected: SelectedEntry, actions: Mapping[str, ActionInfo], query: p4r.TableEntry, now: int
 ) -> p4r.Entity:
     store, key, entry, extras, one_shots = selected
     entity = p4r.Entity()
     message = entity.table_entry
-    store.describe(key, message)
-    encode(entry.action, actions, one_shots, message.action)
+    store.fill_key(key, message)
+    encode_action(entry.action, actions, one_shots, message.action)
     store.fill_extras(extras, message)
     message.is_const = store.table.is_const
     if store.table.has_counter and query.HasField("counter_data"):
@@ -122,7 +128,7 @@ def _entity(
     return entity
 
 
-def _default_entity(
+def _make_default_entity(
     store: TableStore, action: EntryAction | None, extras: Extras, actions: Mapping[str, ActionInfo]
 ) -> p4r.Entity:
     entity = p4r.Entity()
@@ -130,6 +136,6 @@ def _default_entity(
     message.table_id, message.is_default_action = store.table.id, True
     message.is_const = store.table.is_default_const
     if action is not None:
-        encode(action, actions, {}, message.action)
+        encode_action(action, actions, {}, message.action)
     store.fill_extras(extras, message)
     return entity

@@ -36,12 +36,12 @@ class Groups:
             _put(store, old, message, batch)
 
     def read(self, query: p4r.ActionProfileGroup) -> Iterator[p4r.Entity]:
-        stores = self._profiles.selected(query.action_profile_id, query.group_id, "group")
+        stores = self._profiles.select(query.action_profile_id, query.group_id, "group")
         messages = [
             message
             for store in stores
-            for group, message in store.groups.items()
-            if query.group_id in (0, group)
+            for group_id, message in store.groups.items()
+            if query.group_id in (0, group_id)
         ]
         return (p4r.Entity(action_profile_group=message) for message in messages)
 

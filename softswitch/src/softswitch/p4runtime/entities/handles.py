@@ -18,74 +18,77 @@ _NUMBER_MASK = (1 << _NUMBER_BITS) - 1
 _VERSION_COUNT = 1 << 8
 
 
-class _Numbers:
+class _NumberedEntries:
     def __init__(self) -> None:
-        self.numbers: dict[Key, int] = {}
-        self.keys: dict[int, Key] = {}
+        self.number_by_key: dict[Key, int] = {}
+        self.key_by_number: dict[int, Key] = {}
         self._versions: dict[int, int] = {}
-        self._free = NumberAllocator()
+        self._allocator = NumberAllocator()
 
     def add(self, key: Key) -> None:
-        number = self._free.take()
-        self.numbers[key], self.keys[number] = number, key
+        number = self._allocator.allocate()
+        self.number_by_key[key], self.key_by_number[number] = number, key
 
     def remove(self, key: Key) -> None:
-        number = self.numbers.pop(key)
-        del self.keys[number]
+        number = self.number_by_key.pop(key)
+        del self.key_by_number[number]
         self._versions[number] = (self._versions.get(number, 0) + 1) % _VERSION_COUNT
-        self._free.give(number)
+        self._allocator.free(number)
 
-    def handle(self, number: int) -> int:
+    def handle_of(self, number: int) -> int:
         return self._versions.get(number, 0) << _NUMBER_BITS | number
 
 
 class Handles:
     def __init__(self, entries: Callable[[str], Iterable[StoredEntry]]) -> None:
         self._entries = entries
-        self._tables: dict[str, _Numbers] = {}
+        self._entries_by_table: dict[str, _NumberedEntries] = {}
 
     @property
     def tracked_tables(self) -> Collection[str]:
         """Tables that have been queried, whose writes must be passed to `track`."""
-        return self._tables.keys()
+        return self._entries_by_table.key_by_number()
 
     def track(self, writes: Sequence[EntryWrite], failures: Iterable[Exception | None]) -> None:
-        if not self._tables:
+        if not self._entries_by_table:
             return
         for write, failure in zip(writes, failures, strict=True):
-            numbers = self._tables.get(write.table)
-            if numbers is None or failure is not None:
+            entries = self._entries_by_table.get(write.table)
+            if entries is None or failure is not None:
                 continue
             if write.change is Change.INSERT:
-                numbers.add(Key(write.key, write.priority))
+                entries.add(Key(write.key, write.priority))
             elif write.change is Change.DELETE:
-                numbers.remove(Key(write.key, write.priority))
+                entries.remove(Key(write.key, write.priority))
 
     def forget(self, table: str) -> None:
-        self._tables[table] = _Numbers()
+        self._entries_by_table[table] = _NumberedEntries()
 
-    def of(self, table: str, key: Key) -> int | None:
-        numbers = self._numbers(table)
-        number = numbers.numbers.get(key)
-        return None if number is None else numbers.handle(number)
+    def find_handle(self, table: str, key: Key) -> int | None:
+        entries = self._number_entries(table)
+        number = entries.number_by_key.get(key)
+        return None if number is None else entries.handle_of(number)
 
-    def key(self, table: str, handle: int) -> Key | None:
-        numbers = self._numbers(table)
+    def find_key(self, table: str, handle: int) -> Key | None:
+        entries = self._number_entries(table)
         number = handle & _NUMBER_MASK
-        return numbers.keys.get(number) if numbers.handle(number) == handle else None
+        return entries.key_by_number.get(number) if entries.handle_of(number) == handle else None
 
     def is_expired(self, table: str, handle: int) -> bool:
-        numbers = self._numbers(table)
+        entries = self._number_entries(table)
         number = handle & _NUMBER_MASK
-        return number in numbers.keys and numbers.handle(number) != handle
+        return number in entries.key_by_number and entries.handle_of(number) != handle
 
     def ordered(self, table: str) -> Iterator[tuple[int, Key]]:
-        numbers = self._numbers(table)
-        return ((numbers.handle(number), numbers.keys[number]) for number in sorted(numbers.keys))
+        entries = self._number_entries(table)
+        return (
+            (entries.handle_of(number), entries.key_by_number[number])
+            for number in sorted(entries.key_by_number)
+        )
 
-    def _numbers(self, table: str) -> _Numbers:
-        if table not in self._tables:
-            numbers = self._tables[table] = _Numbers()
+    def _number_entries(self, table: str) -> _NumberedEntries:
+        if table not in self._entries_by_table:
+            entries = self._entries_by_table[table] = _NumberedEntries()
             for entry in self._entries(table):
-                numbers.add(Key(entry.key, entry.priority))
-        return self._tables[table]
+                entries.add(Key(entry.key, entry.priority))
+        return self._entries_by_table[table]

@@ -36,18 +36,20 @@ class IdleTimers:
 
     def restart_expired(self, now: int) -> list[EntryKey]:
         """Restart the timers of entries whose idle timeout is over; return these entries."""
-        due: list[tuple[EntryKey, _Timer]] = []
-        while (end := self.next_deadline()) is not None and end <= now:
+        due_timers: list[tuple[EntryKey, _Timer]] = []
+        while (deadline := self.next_deadline()) is not None and deadline <= now:
             _, key, timer = heapq.heappop(self._deadlines)
-            due.append((key, timer))
-        expired = []
-        for (key, timer), last_hit in zip(due, self._last_hits([key for key, _ in due]), strict=True):
+            due_timers.append((key, timer))
+        expired_keys = []
+        for (key, timer), last_hit in zip(
+            due_timers, self._last_hits([key for key, _ in due_timers]), strict=True
+        ):
             last_active = max(timer.start_us, last_hit)
             if last_active + timer.timeout_us <= now:
-                expired.append(key)
+                expired_keys.append(key)
                 last_active = now
             self._start(key, _Timer(last_active, timer.timeout_us))
-        return expired
+        return expired_keys
 
     def _start(self, key: EntryKey, timer: _Timer) -> None:
         self._timers[key] = timer

@@ -40,16 +40,16 @@ class Members:
         _put(store, member, call, batch)
 
     def read(self, query: p4r.ActionProfileMember) -> Iterator[p4r.Entity]:
-        stores = self._profiles.selected(query.action_profile_id, query.member_id, "member")
+        stores = self._profiles.select(query.action_profile_id, query.member_id, "member")
         members = [
             (store.profile.id, member, call)
             for store in stores
             for member, call in store.members.items()
             if query.member_id in (0, member)
         ]
-        return (self._entity(*item) for item in members)
+        return (self._make_entity(*fields) for fields in members)
 
-    def _entity(self, profile: int, member: int, call: ActionCall) -> p4r.Entity:
+    def _make_entity(self, profile: int, member: int, call: ActionCall) -> p4r.Entity:
         entity = p4r.Entity()
         message = entity.action_profile_member
         message.action_profile_id, message.member_id = profile, member

@@ -10,16 +10,20 @@ _TWO_RATE = p4i.MeterSpec.TWO_RATE_THREE_COLOR
 _SINGLE_RATE_THREE_COLOR = p4i.MeterSpec.SINGLE_RATE_THREE_COLOR
 
 
-def decode_config(given: p4r.MeterConfig, kind: p4i.MeterSpec.Type.ValueType, location: str) -> MeterConfig:
-    config = MeterConfig(given.cir, given.cburst, given.pir, given.pburst)
-    if min(*config, given.eburst) < 0:
-        raise invalid(f"{location}: expected rates and bursts of at least 0, got {_show(given)}")
-    if given.eburst and kind != _SINGLE_RATE_THREE_COLOR:
-        raise invalid(f"{location}: eburst {given.eburst} is for single-rate three-color meters only")
-    if given.eburst:
+def decode_config(
+    message: p4r.MeterConfig, meter_type: p4i.MeterSpec.Type.ValueType, location: str
+) -> MeterConfig:
+    config = MeterConfig(message.cir, message.cburst, message.pir, message.pburst)
+    if min(*config, message.eburst) < 0:
+        raise invalid(f"{location}: expected rates and bursts of at least 0, got {_format_config(message)}")
+    if message.eburst and meter_type != _SINGLE_RATE_THREE_COLOR:
+        raise invalid(f"{location}: eburst {message.eburst} is for single-rate three-color meters only")
+    if message.eburst:
         raise unimplemented(f"{location}: meters with an excess burst are not supported")
-    if kind != _TWO_RATE and config[:2] != config[2:]:
-        raise invalid(f"{location}: a single-rate meter needs pir=cir and pburst=cburst, got {_show(given)}")
+    if meter_type != _TWO_RATE and config[:2] != config[2:]:
+        raise invalid(
+            f"{location}: a single-rate meter needs pir=cir and pburst=cburst, got {_format_config(message)}"
+        )
     return config
 
 
@@ -28,7 +32,8 @@ def encode_config(config: MeterConfig, message: p4r.MeterConfig) -> None:
     message.cir, message.cburst, message.pir, message.pburst = map(round, config)
 
 
-def _show(given: p4r.MeterConfig) -> str:
+def _format_config(message: p4r.MeterConfig) -> str:
     return (
-        f"cir={given.cir} cburst={given.cburst} pir={given.pir} pburst={given.pburst} eburst={given.eburst}"
+        f"cir={message.cir} cburst={message.cburst} pir={message.pir} "
+        f"pburst={message.pburst} eburst={message.eburst}"
     )

@@ -20,7 +20,7 @@ class MeterEntries(Arrays[MeterInfo]):
 
     def write(self, update_type: int, message: p4r.MeterEntry, batch: Batch) -> None:
         array, indices = self._check_write(update_type, message.meter_id, message)
-        _refuse_colors(message)
+        _refuse_color_counters(message)
         config = None
         if message.HasField("config"):
             config = decode_config(message.config, array.type, f"meter {array.name}")
@@ -40,22 +40,22 @@ class MeterEntries(Arrays[MeterInfo]):
         return self._configs.get((array.id, index))
 
     def read(self, query: p4r.MeterEntry) -> Iterator[p4r.Entity]:
-        _refuse_colors(query)
+        _refuse_color_counters(query)
         cells = [
             (array.id, index, number)
             for array, start, stop in self._chunks(query.meter_id, query)
             for index, number in self._numbered(array, start, range(start, stop))
         ]
         configs = dict(self._configs)
-        return (_entity(meter, index, configs.get((meter, number))) for meter, index, number in cells)
+        return (_make_entity(meter, index, configs.get((meter, number))) for meter, index, number in cells)
 
 
-def _refuse_colors(message: p4r.MeterEntry) -> None:
+def _refuse_color_counters(message: p4r.MeterEntry) -> None:
     if message.HasField("counter_data"):
         raise unimplemented("counters of meter colors are not supported")
 
 
-def _entity(meter: int, index: int, config: MeterConfig | None) -> p4r.Entity:
+def _make_entity(meter: int, index: int, config: MeterConfig | None) -> p4r.Entity:
     entity = p4r.Entity()
     message = entity.meter_entry
     message.meter_id, message.index.index = meter, index

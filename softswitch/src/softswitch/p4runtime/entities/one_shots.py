@@ -18,10 +18,10 @@ from softswitch.pipeline import ActionCall, ControlPlane, EntryAction, UseGroup
 def prepare_one_shot(
     store: ProfileStore, message: p4r.ActionProfileActionSet
 ) -> Callable[[Batch], EntryAction]:
-    calls, weights, watched_ports = _decode(store, message)
+    calls, weights, watched_ports = _decode_members(store, message)
     copy = p4r.ActionProfileActionSet()
     copy.CopyFrom(message)
-    return partial(_add, store, copy, calls, weights, watched_ports)
+    return partial(_add_one_shot, store, copy, calls, weights, watched_ports)
 
 
 def remove_one_shot(store: ProfileStore, group: int, batch: Batch) -> None:
@@ -30,9 +30,9 @@ def remove_one_shot(store: ProfileStore, group: int, batch: Batch) -> None:
     batch.put(store.one_shots, group, None)
     batch.put(store.member_counts, group, None)
     batch.put(store.group_orders, group, None)
-    store.numbers.groups.give(group)
+    store.numbers.groups.free(group)
     for numbers in copies:
-        store.numbers.give(numbers)
+        store.numbers.free(numbers)
 
     def step(pipeline: ControlPlane) -> None:
         pipeline.write_group(store.name, group, None)
@@ -42,7 +42,7 @@ def remove_one_shot(store: ProfileStore, group: int, batch: Batch) -> None:
     batch.add(step)
 
 
-def _add(
+def _add_one_shot(
     store: ProfileStore,
     message: p4r.ActionProfileActionSet,
     calls: Sequence[ActionCall],
@@ -51,17 +51,19 @@ def _add(
     batch: Batch,
 ) -> EntryAction:
     batch.snapshot(store.numbers)
-    group = store.numbers.groups.take()
-    copies = [store.numbers.take(weight) for weight in weights]
+    group = store.numbers.groups.allocate()
+    copies = [store.numbers.allocate(weight) for weight in weights]
     batch.put(store.one_shots, group, OneShot(message, copies))
     batch.put(store.member_counts, group, sum(weights))
     # In the pipeline, a member has the number of its first copy.
-    numbered = [
+    numbered_members = [
         (number, GroupMember(numbers[0], port))
         for numbers, port in zip(copies, watched_ports, strict=True)
         for number in numbers
     ]
-    batch.put(store.group_orders, group, [member for _, member in sorted(numbered, key=itemgetter(0))])
+    batch.put(
+        store.group_orders, group, [member for _, member in sorted(numbered_members, key=itemgetter(0))]
+    )
 
     def step(pipeline: ControlPlane) -> None:
         for numbers, call in zip(copies, calls, strict=True):
@@ -72,7 +74,7 @@ def _add(
     return UseGroup(group)
 
 
-def _decode(
+def _decode_members(
     store: ProfileStore, message: p4r.ActionProfileActionSet
 ) -> tuple[list[ActionCall], list[int], list[int | None]]:
     """Return actions, weights and watched ports; raises Refusal if the profile does not accept them."""
@@ -86,18 +88,25 @@ def _decode(
     counts_members = store.profile.counts_members
     if message.size_semantics:
         counts_members = message.size_semantics == message.SUM_OF_MEMBERS
-    given = message.action_profile_actions
-    calls = [decode_call(store.profile.actions, each.action, location) for each in given]
+    profile_actions = message.action_profile_actions
+    calls = [
+        decode_call(store.profile.actions, profile_action.action, location)
+        for profile_action in profile_actions
+    ]
     if (action := group_action(message)) is not None:
         group_call = decode_call(store.profile.group_actions, action, f"{location}, group_action")
         calls = [compose_calls(group_call, call) for call in calls]
-    weights = [store.checked_weight(each.weight, counts_members) for each in given]
-    watched_ports = [watched_port(each, location, store.ports) for each in given]
+    weights = [
+        store.checked_weight(profile_action.weight, counts_members) for profile_action in profile_actions
+    ]
+    watched_ports = [
+        watched_port(profile_action, location, store.ports) for profile_action in profile_actions
+    ]
     size, limit = len(weights) if counts_members else sum(weights), store.profile.max_group_size
     if 0 < limit < size:
         raise invalid(f"{location}: a group of size {size} is larger than max_group_size, {limit}")
     store.check_group_size(weights, 0)
-    if sum(len(shot.copies) for shot in store.one_shots.values()) + len(calls) > store.size:
+    if sum(len(one_shot.copies) for one_shot in store.one_shots.values()) + len(calls) > store.size:
         raise store.full_error("member")
     if len(store.one_shots) >= store.size:
         raise store.full_error("group")

@@ -50,9 +50,9 @@ class ProfileStore:
         profile: ActionProfileInfo,
         size: int,
         ports: Translation | None = None,
-        down: Collection[int] = (),
+        down_ports: Collection[int] = (),
     ) -> None:
-        self.ports, self._down_ports = ports, down
+        self.ports, self._down_ports = ports, down_ports
         self.group_orders: dict[int, Sequence[GroupMember]] = {}
         self.profile = profile
         self.name = profile.name
@@ -97,7 +97,7 @@ class ProfileStore:
         return len(weights) if self.profile.counts_members else sum(weights)
 
     def check_group_size(self, weights: Sequence[int], limit: int, group: int | None = None) -> None:
-        """Raise Refusal if a group, new or not, exceeds `limit` (0: unlimited) or the room of the profile."""
+        """Raise Refusal if a group, new or not, exceeds `limit` (0: unlimited) or the profile's space."""
         size = self.group_size(weights)
         if 0 < limit < size:
             text = f"action profile {self.name}: a group of size {size} is larger than {limit}"
@@ -110,7 +110,9 @@ class ProfileStore:
 
     def write_group(self, pipeline: ControlPlane, group: int) -> None:
         members = [
-            each.member for each in self.group_orders[group] if each.watched_port not in self._down_ports
+            group_member.member
+            for group_member in self.group_orders[group]
+            if group_member.watched_port not in self._down_ports
         ]
         pipeline.write_group(self.name, group, members)
 
@@ -126,12 +128,12 @@ class ProfileStore:
 
 
 class Profiles:
-    """All action profiles; `down` has the ports that are down at present, and is updated by the caller."""
+    """All action profiles; the caller updates `down_ports` when a port goes down or up."""
 
-    def __init__(self, p4info: P4Info, program: Program, down: Collection[int] = ()) -> None:
+    def __init__(self, p4info: P4Info, program: Program, down_ports: Collection[int] = ()) -> None:
         sizes = {profile.name: profile.size for profile in program.profiles}
         self._stores = {
-            i: ProfileStore(p, sizes[p.name], p4info.port_translation, down)
+            i: ProfileStore(p, sizes[p.name], p4info.port_translation, down_ports)
             for i, p in p4info.profiles.items()
         }
 
@@ -150,10 +152,10 @@ class Profiles:
                 if any(member.watched_port == port for member in members):
                     store.write_group(pipeline, group)
 
-    def selected(self, profile: int, inner_id: int, kind: str) -> list[ProfileStore]:
+    def select(self, profile: int, member_or_group_id: int, kind: str) -> list[ProfileStore]:
         if profile:
             return [self[profile]]
-        if inner_id:
+        if member_or_group_id:
             raise invalid(f"a {kind} ID is given without an action profile ID")
         return list(self._stores.values())
 

@@ -32,13 +32,13 @@ class RegisterEntries(Arrays[RegisterInfo]):
             for array, start, stop in self._chunks(query.register_id, query)
         ]
         return (
-            _entity(array, index, value)
+            _make_entity(array, index, value)
             for array, start, values in chunks
             for index, value in self._numbered(array, start, values)
         )
 
 
-def _entity(array: RegisterInfo, index: int, value: int) -> p4r.Entity:
+def _make_entity(array: RegisterInfo, index: int, value: int) -> p4r.Entity:
     entity = p4r.Entity()
     message = entity.register_entry
     message.register_id, message.index.index = array.id, index

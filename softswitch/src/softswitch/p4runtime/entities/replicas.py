@@ -51,13 +51,13 @@ def _hash_order(keys: Iterable[int], buckets: int) -> list[int]:
 
 
 def decode_replicas(
-    given: Iterable[p4r.Replica], location: str, ports: Translation | None = None
+    messages: Iterable[p4r.Replica], location: str, ports: Translation | None = None
 ) -> list[Replica]:
     replicas: dict[Replica, None] = {}
-    for message in given:
+    for message in messages:
         if message.backup_replicas:
             raise unimplemented(f"{location}: backup replicas are not supported")
-        replica = Replica(_port(message, location, ports), message.instance)
+        replica = Replica(_decode_port(message, location, ports), message.instance)
         if replica.instance > MAX_INSTANCE:
             raise invalid(f"{location}: instance {replica.instance} is above the largest, {MAX_INSTANCE}")
         if replica in replicas:
@@ -66,7 +66,7 @@ def decode_replicas(
     return list(replicas)
 
 
-def _port(message: p4r.Replica, location: str, ports: Translation | None) -> int:
+def _decode_port(message: p4r.Replica, location: str, ports: Translation | None) -> int:
     kind = message.WhichOneof("port_kind")
     if kind is None or (kind == "port" and not message.port):
         raise invalid(f"{location}: the port of a replica is missing")

@@ -18,7 +18,7 @@ from softswitch.pipeline import ControlPlane, Replica
 from softswitch.v1model import CLONE_SESSIONS, MULTICAST_GROUPS
 
 M = TypeVar("M", p4r.MulticastGroupEntry, p4r.CloneSessionEntry)
-MAX_CLASS = (1 << 8) - 1  # PSA's ClassOfService_t
+MAX_CLASS_OF_SERVICE = (1 << 8) - 1  # PSA's ClassOfService_t
 
 
 class _ReplicatedEntries(ABC, Generic[M]):
@@ -33,21 +33,21 @@ class _ReplicatedEntries(ABC, Generic[M]):
         self._counts = counts
 
     @abstractmethod
-    def identity(self, message: M) -> int: ...
+    def id_of(self, message: M) -> int: ...
 
     @abstractmethod
-    def check(self, message: M, location: str) -> None:
+    def check_fields(self, message: M, location: str) -> None:
         """Raise Refusal for invalid fields that only this kind has."""
 
     @abstractmethod
-    def apply(self, pipeline: ControlPlane, message: M, replicas: list[Replica]) -> None:
+    def write_replicas(self, pipeline: ControlPlane, message: M, replicas: list[Replica]) -> None:
         """Write the replicas to the pipeline; `replicas` is empty after a DELETE."""
 
     @abstractmethod
-    def entry(self, message: M) -> p4r.PacketReplicationEngineEntry: ...
+    def make_entry(self, message: M) -> p4r.PacketReplicationEngineEntry: ...
 
     def write(self, update_type: int, message: M, batch: Batch) -> None:
-        identity = self.identity(message)
+        identity = self.id_of(message)
         location = f"{self.name} {identity}"
         if not 0 < identity <= self.max_id:
             raise invalid(f"{location}: IDs go from 1 to {self.max_id}")
@@ -58,9 +58,9 @@ class _ReplicatedEntries(ABC, Generic[M]):
         if update_type == DELETE:
             batch.put(self.entries, identity, None)
             batch.put(self._counts, (self.name, identity), None)
-            batch.add(lambda pipeline: self.apply(pipeline, message, []))
+            batch.add(lambda pipeline: self.write_replicas(pipeline, message, []))
             return
-        self.check(message, location)
+        self.check_fields(message, location)
         _, old_order = self.entries.get(identity, (None, []))
         replicas = copying_order(decode_replicas(message.replicas, location, self._ports), old_order)
         copy = type(message)()
@@ -68,21 +68,24 @@ class _ReplicatedEntries(ABC, Generic[M]):
         self.put(copy, replicas, batch)
 
     def put(self, message: M, replicas: list[Replica], batch: Batch) -> None:
-        key = (self.name, self.identity(message))
-        others = sum(count for other, count in self._counts.items() if other != key)
-        if others + len(replicas) > MAX_REPLICAS:
+        key = (self.name, self.id_of(message))
+        other_replicas = sum(count for other_key, count in self._counts.items() if other_key != key)
+        if other_replicas + len(replicas) > MAX_REPLICAS:
             text = f"all groups and sessions together have room for {MAX_REPLICAS} replicas"
             raise Refusal(StatusCode.RESOURCE_EXHAUSTED, f"{key[0]} {key[1]}: {text}")
         batch.put(self.entries, key[1], (message, replicas))
         batch.put(self._counts, key, len(replicas))
-        batch.add(lambda pipeline: self.apply(pipeline, message, replicas))
+        batch.add(lambda pipeline: self.write_replicas(pipeline, message, replicas))
 
     def read(self, query: M) -> Iterator[p4r.Entity]:
-        identity = self.identity(query)
+        identity = self.id_of(query)
         if identity:
             self._check_exists(identity)
-        selected = [self.entries[identity]] if identity else list(self.entries.values())
-        return (p4r.Entity(packet_replication_engine_entry=self.entry(message)) for message, _ in selected)
+        selected_entries = [self.entries[identity]] if identity else list(self.entries.values())
+        return (
+            p4r.Entity(packet_replication_engine_entry=self.make_entry(message))
+            for message, _ in selected_entries
+        )
 
     def _check_exists(self, identity: int) -> None:
         if identity not in self.entries:
@@ -92,18 +95,18 @@ class _ReplicatedEntries(ABC, Generic[M]):
 class _MulticastGroups(_ReplicatedEntries[p4r.MulticastGroupEntry]):
     name, max_id = "multicast group", MULTICAST_GROUPS - 1
 
-    def identity(self, message: p4r.MulticastGroupEntry) -> int:
+    def id_of(self, message: p4r.MulticastGroupEntry) -> int:
         return message.multicast_group_id
 
-    def check(self, message: p4r.MulticastGroupEntry, location: str) -> None:
+    def check_fields(self, message: p4r.MulticastGroupEntry, location: str) -> None:
         pass
 
-    def apply(
+    def write_replicas(
         self, pipeline: ControlPlane, message: p4r.MulticastGroupEntry, replicas: list[Replica]
     ) -> None:
         pipeline.write_multicast_group(message.multicast_group_id, replicas)
 
-    def entry(self, message: p4r.MulticastGroupEntry) -> p4r.PacketReplicationEngineEntry:
+    def make_entry(self, message: p4r.MulticastGroupEntry) -> p4r.PacketReplicationEngineEntry:
         return p4r.PacketReplicationEngineEntry(multicast_group_entry=message)
 
 
@@ -112,19 +115,23 @@ class _CloneSessions(_ReplicatedEntries[p4r.CloneSessionEntry]):
 
     name, max_id = "clone session", CLONE_SESSIONS - 1
 
-    def identity(self, message: p4r.CloneSessionEntry) -> int:
+    def id_of(self, message: p4r.CloneSessionEntry) -> int:
         return message.session_id
 
-    def check(self, message: p4r.CloneSessionEntry, location: str) -> None:
-        if message.class_of_service > MAX_CLASS:
-            raise invalid(f"{location}: class_of_service {message.class_of_service} is above {MAX_CLASS}")
+    def check_fields(self, message: p4r.CloneSessionEntry, location: str) -> None:
+        if message.class_of_service > MAX_CLASS_OF_SERVICE:
+            raise invalid(
+                f"{location}: class_of_service {message.class_of_service} is above {MAX_CLASS_OF_SERVICE}"
+            )
         if message.packet_length_bytes < 0:
             raise invalid(f"{location}: packet_length_bytes {message.packet_length_bytes} is negative")
 
-    def apply(self, pipeline: ControlPlane, message: p4r.CloneSessionEntry, replicas: list[Replica]) -> None:
+    def write_replicas(
+        self, pipeline: ControlPlane, message: p4r.CloneSessionEntry, replicas: list[Replica]
+    ) -> None:
         pipeline.write_clone_session(message.session_id, replicas, message.packet_length_bytes)
 
-    def entry(self, message: p4r.CloneSessionEntry) -> p4r.PacketReplicationEngineEntry:
+    def make_entry(self, message: p4r.CloneSessionEntry) -> p4r.PacketReplicationEngineEntry:
         return p4r.PacketReplicationEngineEntry(clone_session_entry=message)
 
 

@@ -17,13 +17,13 @@ class NumberAllocator:
         self._next = 0
         self._freed: list[int] = []
 
-    def take(self) -> int:
+    def allocate(self) -> int:
         if self._freed:
             return heapq.heappop(self._freed)
         self._next += 1
         return self._next - 1
 
-    def give(self, number: int) -> None:
+    def free(self, number: int) -> None:
         heapq.heappush(self._freed, number)
 
 
@@ -31,44 +31,46 @@ class MemberNumbers:
     """BMv2's numbers of the members of one profile, which determine the order of each group.
 
     Arguments are the controller's IDs of members and groups. Members of one-shots have no IDs, only numbers
-    (`take`); `groups` allocates the numbers of all groups.
+    (`allocate`). `groups` allocates the numbers of all groups.
     """
 
     def __init__(self) -> None:
         self.groups = NumberAllocator()
-        self._free = NumberAllocator()
+        self._allocator = NumberAllocator()
         self._copies: dict[int, list[int]] = {}
         self._groups: dict[int, dict[int, int]] = {}
         self._group_numbers: dict[int, int] = {}
 
     def snapshot(self) -> Callable[[], None]:
-        saved = deepcopy(self.__dict__)
-        return lambda: self.__dict__.update(saved)
+        state = deepcopy(self.__dict__)
+        return lambda: self.__dict__.update(state)
 
     def add_member(self, member: int) -> None:
-        self._copies[member] = [self._free.take()]
+        self._copies[member] = [self._allocator.allocate()]
 
     def remove_member(self, member: int) -> None:
-        self.give(self._copies.pop(member))
+        self.free(self._copies.pop(member))
 
     def set_group(self, group: int, weights: Mapping[int, int]) -> list[int]:
         """Set the members of a group and their weights; return them in the order in which they are picked."""
         old_weights = self._groups.get(group, {})
         if group not in self._groups:
-            self._group_numbers[group] = self.groups.take()
+            self._group_numbers[group] = self.groups.allocate()
         for member in sorted(weights):
             copies = self._copies[member]
-            copies += [self._free.take() for _ in range(weights[member] - len(copies))]
+            copies += [self._allocator.allocate() for _ in range(weights[member] - len(copies))]
         self._groups[group] = dict(weights)
         for member in sorted(old_weights.keys() | weights.keys()):
             self._free_surplus_copies(member)
-        numbered = [(n, member) for member, w in weights.items() for n in self._copies[member][:w]]
-        return [member for _, member in sorted(numbered)]
+        numbered_members = [
+            (number, member) for member, weight in weights.items() for number in self._copies[member][:weight]
+        ]
+        return [member for _, member in sorted(numbered_members)]
 
     def remove_group(self, group: int) -> None:
         for member in sorted(self._groups.pop(group)):
             self._free_surplus_copies(member)
-        self.groups.give(self._group_numbers.pop(group))
+        self.groups.free(self._group_numbers.pop(group))
 
     def member_numbers(self) -> dict[int, int]:
         return {member: copies[0] for member, copies in self._copies.items()}
@@ -76,15 +78,15 @@ class MemberNumbers:
     def group_numbers(self) -> dict[int, int]:
         return dict(self._group_numbers)
 
-    def take(self, count: int) -> list[int]:
-        return [self._free.take() for _ in range(count)]
+    def allocate(self, count: int) -> list[int]:
+        return [self._allocator.allocate() for _ in range(count)]
 
-    def give(self, numbers: Iterable[int]) -> None:
+    def free(self, numbers: Iterable[int]) -> None:
         for number in numbers:
-            self._free.give(number)
+            self._allocator.free(number)
 
     def _free_surplus_copies(self, member: int) -> None:
         copies = self._copies[member]
-        maximum = max((weights.get(member, 0) for weights in self._groups.values()), default=0)
-        while len(copies) > max(maximum, 1):
-            self._free.give(copies.pop())
+        max_weight = max((weights.get(member, 0) for weights in self._groups.values()), default=0)
+        while len(copies) > max(max_weight, 1):
+            self._allocator.free(copies.pop())

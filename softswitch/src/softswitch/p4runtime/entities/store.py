@@ -1,4 +1,4 @@
-"""The server's own state of tables, beyond the entries in the pipeline, and errors about entries."""
+"""The server's state of tables besides the entries in the pipeline, and errors about entries."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Extras(NamedTuple):
 
 NO_EXTRAS = Extras()
 
-DEFAULT = Key(())
+DEFAULT = Key(())  # the key of a default entry
 
 
 class DefaultEntry(NamedTuple):
@@ -43,7 +43,7 @@ class DefaultEntry(NamedTuple):
 
 
 class TableStore:
-    """The state of one table; `extras` has only those that differ from `NO_EXTRAS`.
+    """The state of one table; `extras` has only values that differ from `NO_EXTRAS`.
 
     If `is_plain`, an entry that has only matches and an action has no state outside of the pipeline.
     """
@@ -56,7 +56,7 @@ class TableStore:
         self.has_priority = program_table.has_priority
         self.profile: ProfileStore | None = profiles[table.profile.id] if table.profile else None
         self.extras: dict[Key, Extras] = {}
-        self.initial_default = DefaultEntry(_call(program, program_table.default))
+        self.initial_default = DefaultEntry(_make_action_call(program, program_table.default))
         self.default: dict[Key, DefaultEntry] = {DEFAULT: self.initial_default}
         self.is_plain = bool(program_table.key) and not (
             self.has_priority
@@ -66,16 +66,16 @@ class TableStore:
             or table.has_idle_timeout
         )
 
-    def key(self, entry: p4r.TableEntry) -> Key:
+    def decode_key(self, entry: p4r.TableEntry) -> Key:
         priority = entry.priority
         if (priority <= 0) if self.has_priority else (priority != 0):
-            raise self._wrong_priority(priority)
+            raise self._wrong_priority_error(priority)
         return Key(self.table.key.decode(entry.match), priority)
 
     def entry_key(self, key: Key) -> EntryKey:
         return EntryKey(self.name, key.matches, key.priority)
 
-    def describe(self, key: Key, message: p4r.TableEntry) -> None:
+    def fill_key(self, key: Key, message: p4r.TableEntry) -> None:
         message.table_id, message.priority = self.table.id, key.priority
         self.table.key.encode(key.matches, message)
 
@@ -84,20 +84,20 @@ class TableStore:
         message.idle_timeout_ns = extras.idle_timeout_ns
 
     def exists_error(self, key: Key) -> Refusal:
-        return Refusal(StatusCode.ALREADY_EXISTS, f"{self._entry_text(key)} is already there")
+        return Refusal(StatusCode.ALREADY_EXISTS, f"{self._format_entry(key)} is already there")
 
-    def missing(self, key: Key) -> Refusal:
-        return Refusal(StatusCode.NOT_FOUND, f"{self._entry_text(key)} is not there")
+    def missing_error(self, key: Key) -> Refusal:
+        return Refusal(StatusCode.NOT_FOUND, f"{self._format_entry(key)} is not there")
 
     def full_error(self) -> Refusal:
         text = f"table {self.name} is full with {pluralize(self.size, 'entry', 'entries')}"
         return Refusal(StatusCode.RESOURCE_EXHAUSTED, text)
 
-    def _entry_text(self, key: Key) -> str:
+    def _format_entry(self, key: Key) -> str:
         priority = f", priority {key.priority}" if self.has_priority else ""
         return f"table {self.name}: entry {self.table.key.show(key.matches)}{priority}"
 
-    def _wrong_priority(self, priority: int) -> Refusal:
+    def _wrong_priority_error(self, priority: int) -> Refusal:
         if self.has_priority:
             expected = f"ternary, range and optional matches need a priority of at least 1, not {priority}"
         else:
@@ -108,11 +108,11 @@ class TableStore:
 class Stores:
     def __init__(self, p4info: P4Info, program: Program, profiles: Profiles) -> None:
         self._stores = {
-            i: TableStore(table, program, profiles)
-            for i, table in p4info.tables.items()
+            table_id: TableStore(table, program, profiles)
+            for table_id, table in p4info.tables.items()
             if table.name in program.tables
         }
-        self._by_name = {store.name: store for store in self._stores.values()}
+        self._store_by_name = {store.name: store for store in self._stores.values()}
 
     def __getitem__(self, table_id: int) -> TableStore:
         store = self._stores.get(table_id)
@@ -124,12 +124,12 @@ class Stores:
         return self._stores.get(table_id)
 
     def named(self, name: str) -> TableStore:
-        return self._by_name[name]
+        return self._store_by_name[name]
 
     def find_named(self, name: str) -> TableStore | None:
-        return self._by_name.get(name)
+        return self._store_by_name.get(name)
 
-    def selected(self, query: p4r.TableEntry) -> list[TableStore]:
+    def select(self, query: p4r.TableEntry) -> list[TableStore]:
         if query.table_id:
             return [self[query.table_id]]
         if query.match:
@@ -137,7 +137,7 @@ class Stores:
         return list(self._stores.values())
 
 
-def _call(program: Program, invocation: Invocation | None) -> ActionCall | None:
+def _make_action_call(program: Program, invocation: Invocation | None) -> ActionCall | None:
     if invocation is None:
         return None
     return ActionCall(program.actions[invocation.action].name, invocation.args)

@@ -9,9 +9,9 @@ from softswitch.errors import EntryExists, EntryMissing
 from softswitch.p4runtime.batch import DELETE, INSERT, MODIFY, Batch
 from softswitch.p4runtime.entities.counters import counter_value
 from softswitch.p4runtime.entities.default_entries import write_default
-from softswitch.p4runtime.entities.direct_counters import set_counter
-from softswitch.p4runtime.entities.direct_meters import meter_config, set_meter
-from softswitch.p4runtime.entities.entry_actions import decode_direct, prepare, release
+from softswitch.p4runtime.entities.direct_counters import make_counter_step
+from softswitch.p4runtime.entities.direct_meters import decode_meter_config, make_meter_step
+from softswitch.p4runtime.entities.entry_actions import decode_direct_action, prepare_action, release_action
 from softswitch.p4runtime.entities.entry_reads import read_entries
 from softswitch.p4runtime.entities.idle_timeouts import IdleTimers
 from softswitch.p4runtime.entities.store import DEFAULT, NO_EXTRAS, Extras, Key, Stores, TableStore
@@ -78,7 +78,7 @@ class TableEntries:
         store = self._stores.named(entry_key.table)
         key = Key(entry_key.key, entry_key.priority)
         message = p4r.TableEntry()
-        store.describe(key, message)
+        store.fill_key(key, message)
         store.fill_extras(store.extras.get(key, NO_EXTRAS), message)
         return message
 
@@ -100,7 +100,7 @@ class TableEntries:
         if not (has_action or (update_type == DELETE and len(fields) == 2)) or fields[1][0] is not MATCH:
             return None
         matches = store.table.key.decode(entry.match)
-        action = None if update_type == DELETE else decode_direct(store.table, entry.action)
+        action = None if update_type == DELETE else decode_direct_action(store.table, entry.action)
         return EntryWrite(CHANGES[update_type], store.name, matches, action)
 
     def plain_result(self, write: EntryWrite, failure: Exception | None) -> Refusal | None:
@@ -113,39 +113,39 @@ class TableEntries:
             return None
         if isinstance(failure, EntryExists):
             return store.exists_error(key)
-        return store.missing(key) if isinstance(failure, EntryMissing) else store.full_error()
+        return store.missing_error(key) if isinstance(failure, EntryMissing) else store.full_error()
 
     # -- all updates
 
     def _insert(self, store: TableStore, entry: p4r.TableEntry, batch: Batch) -> None:
-        key = store.key(entry)
+        key = store.decode_key(entry)
         if not key.matches:
             raise invalid(f"table {store.name} has no key: only its default entry can be written")
         if batch.find(store.entry_key(key)) is not None:
             raise store.exists_error(key)
-        use_action = prepare(store, entry.action)
+        use_action = prepare_action(store, entry.action)
         data = _decode_data(store, entry, self._clock())
         if batch.entry_count(store.name) >= store.size:
             raise store.full_error()
         self._put(store, Change.INSERT, key, use_action(batch), data, batch)
 
     def _modify(self, store: TableStore, entry: p4r.TableEntry, batch: Batch) -> None:
-        key = store.key(entry)
+        key = store.decode_key(entry)
         old = _existing_entry(store, key, batch)
-        use_action = prepare(store, entry.action) if entry.HasField("action") else None
+        use_action = prepare_action(store, entry.action) if entry.HasField("action") else None
         data = _decode_data(store, entry, store.extras.get(key, NO_EXTRAS).written_us)
         new_action = old.action if use_action is None else use_action(batch)
         self._put(store, Change.MODIFY, key, new_action, data, batch)
         if use_action is not None:
-            release(store, old.action, batch)
+            release_action(store, old.action, batch)
 
     def _delete(self, store: TableStore, entry: p4r.TableEntry, batch: Batch) -> None:
-        key = store.key(entry)
+        key = store.decode_key(entry)
         old = _existing_entry(store, key, batch)
         batch.put(store.extras, key, None)
         batch.write_entry(EntryWrite(Change.DELETE, store.name, key.matches, None, key.priority))
         batch.call_after_apply(lambda: self._timers.stop(store.entry_key(key)))
-        release(store, old.action, batch)
+        release_action(store, old.action, batch)
 
     def _put(
         self,
@@ -161,9 +161,9 @@ class TableEntries:
         batch.put(store.extras, key, None if extras == NO_EXTRAS else extras)
         batch.write_entry(EntryWrite(change, store.name, key.matches, action, key.priority))
         if counter is not None:
-            batch.add(set_counter(store, key, counter))
+            batch.add(make_counter_step(store, key, counter))
         if had_meter or extras.meter is not None:
-            batch.add(set_meter(store, key, extras.meter))
+            batch.add(make_meter_step(store, key, extras.meter))
         if store.table.has_idle_timeout:
             batch.call_after_apply(lambda: self._set_timer(store, key, extras))
 
@@ -177,7 +177,7 @@ class TableEntries:
 def _existing_entry(store: TableStore, key: Key, batch: Batch) -> StoredEntry:
     entry = batch.find(store.entry_key(key))
     if entry is None:
-        raise store.missing(key)
+        raise store.missing_error(key)
     return entry
 
 
@@ -186,7 +186,7 @@ def _decode_data(store: TableStore, entry: p4r.TableEntry, written_us: int) -> _
         entry.metadata,
         entry.controller_metadata,
         entry.idle_timeout_ns,
-        meter_config(store, entry.meter_config) if entry.HasField("meter_config") else None,
+        decode_meter_config(store, entry.meter_config) if entry.HasField("meter_config") else None,
         written_us if store.table.has_idle_timeout else 0,
     )
     return _EntryData(extras, counter_value(entry.counter_data) if entry.HasField("counter_data") else None)
@@ -195,14 +195,14 @@ def _decode_data(store: TableStore, entry: p4r.TableEntry, written_us: int) -> _
 def _write_const(store: TableStore, update_type: int, entry: p4r.TableEntry, batch: Batch) -> None:
     if update_type != MODIFY or entry.HasField("action"):
         raise denied(f"table {store.name} has constant entries")
-    key = store.key(entry)
+    key = store.decode_key(entry)
     _existing_entry(store, key, batch)
     extras, counter = _decode_data(store, entry, 0)
     if counter is not None:
-        batch.add(set_counter(store, key, counter))
+        batch.add(make_counter_step(store, key, counter))
     if extras.meter is not None or key in store.extras:
         batch.put(store.extras, key, None if extras.meter is None else Extras(meter=extras.meter))
-        batch.add(set_meter(store, key, extras.meter))
+        batch.add(make_meter_step(store, key, extras.meter))
 
 
 def _check_fields(store: TableStore, entry: p4r.TableEntry) -> None:

@@ -20,47 +20,51 @@ Member = tuple[int, ...]
 class ValueSetEntries:
     def __init__(self, value_sets: Mapping[int, ValueSetInfo]) -> None:
         self._value_sets = value_sets
-        self._members: dict[int, tuple[Member, ...]] = {identity: () for identity in value_sets}
+        self._members: dict[int, tuple[Member, ...]] = {value_set_id: () for value_set_id in value_sets}
 
     def write(self, update_type: int, message: p4r.ValueSetEntry, batch: Batch) -> None:
-        value_set = self._value_set(message.value_set_id)
+        value_set = self._find_value_set(message.value_set_id)
         if update_type != MODIFY:
             raise invalid(f"value set {value_set.name} can only be modified")
         if len(message.members) > value_set.size:
             text = f"{pluralize(len(message.members), 'member')} given, there is room for {value_set.size}"
             raise Refusal(StatusCode.RESOURCE_EXHAUSTED, f"value set {value_set.name}: {text}")
-        members = tuple(_member(value_set, member.match) for member in message.members)
+        members = tuple(_decode_member(value_set, member.match) for member in message.members)
         for index, member in enumerate(members):
             if member in members[:index]:
-                shown = value_set.key.show(matches_of(value_set, member))
-                text = f"value set {value_set.name}: {shown} is given twice"
+                member_text = value_set.key.show(matches_of(value_set, member))
+                text = f"value set {value_set.name}: {member_text} is given twice"
                 raise Refusal(StatusCode.ALREADY_EXISTS, text)
         batch.put(self._members, value_set.id, members)
         batch.add(lambda pipeline: pipeline.write_value_set(value_set.name, members))
 
     def read(self, query: p4r.ValueSetEntry) -> Iterator[p4r.Entity]:
-        selected = [self._value_set(query.value_set_id)] if query.value_set_id else self._value_sets.values()
-        return iter([_entity(value_set, self._members[value_set.id]) for value_set in selected])
+        selected_sets = (
+            [self._find_value_set(query.value_set_id)] if query.value_set_id else self._value_sets.values()
+        )
+        return iter([_make_entity(value_set, self._members[value_set.id]) for value_set in selected_sets])
 
-    def members(self, identity: int) -> tuple[Member, ...]:
-        return self._members[self._value_set(identity).id]
+    def members(self, value_set_id: int) -> tuple[Member, ...]:
+        return self._members[self._find_value_set(value_set_id).id]
 
-    def _value_set(self, identity: int) -> ValueSetInfo:
-        value_set = self._value_sets.get(identity)
+    def _find_value_set(self, value_set_id: int) -> ValueSetInfo:
+        value_set = self._value_sets.get(value_set_id)
         if value_set is None:
-            raise invalid(f"no value set has ID {identity}")
+            raise invalid(f"no value set has ID {value_set_id}")
         return value_set
 
 
-def _member(value_set: ValueSetInfo, given: Sequence[p4r.FieldMatch]) -> Member:
+def _decode_member(value_set: ValueSetInfo, field_matches: Sequence[p4r.FieldMatch]) -> Member:
     """Return the values of a member; raises Refusal unless it matches whole values, as BMv2's parsers do."""
-    matches = value_set.key.decode(given)
+    matches = value_set.key.decode(field_matches)
     values = []
     for field, match in zip(value_set.key.fields, matches, strict=True):
         value = _whole_value(field, match)
         if value is None:
-            shown = value_set.key.show(matches)
-            raise unimplemented(f"value set {value_set.name}: {shown}: the parser matches whole values only")
+            member_text = value_set.key.show(matches)
+            raise unimplemented(
+                f"value set {value_set.name}: {member_text}: the parser matches whole values only"
+            )
         values.append(value)
     return tuple(values)
 
@@ -87,7 +91,7 @@ def matches_of(value_set: ValueSetInfo, member: Sequence[int]) -> tuple[Match, .
     )
 
 
-def _entity(value_set: ValueSetInfo, members: tuple[Member, ...]) -> p4r.Entity:
+def _make_entity(value_set: ValueSetInfo, members: tuple[Member, ...]) -> p4r.Entity:
     entity = p4r.Entity()
     message = entity.value_set_entry
     message.value_set_id = value_set.id
