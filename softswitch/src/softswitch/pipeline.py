@@ -69,13 +69,13 @@ class ActionCall(NamedTuple):
 
 
 class UseMember(NamedTuple):
-    """Action of an entry in a table with an action profile: that of a member."""
+    """Action of an entry in a table with an action profile: the action of a member."""
 
     member: int
 
 
 class UseGroup(NamedTuple):
-    """Action of an entry in a table with a selector: that of the member that the hash picks from a group."""
+    """Action of an entry in a table with a selector: the action of the member that the hash picks."""
 
     group: int
 
@@ -116,7 +116,7 @@ class CounterValue(NamedTuple):
 
 
 class StoredEntry(NamedTuple):
-    """An entry as read from a table: what was written, and what packets have changed.
+    """An entry as read from a table: its written fields, and the state that packets have changed.
 
     A wildcard field is `Masked(0, 0)`, or in a range field `Between` of all values. `counter` is 0 and 0 in a
     table without a direct counter; `last_hit` is in µs since start, 0 for never and in a table without idle
@@ -150,9 +150,9 @@ class ControlPlane(Protocol):
     """A loaded program with its state, which the control plane reads and writes.
 
     Names are the fully qualified P4 names of BMv2 JSON and P4Info. The caller assigns the numbers of members,
-    groups, multicast groups and clone sessions. What `softswitch.checks` refuses, such as an unknown
-    reference or an entry beyond the table's size, raises `StateError` or `TableFull` and changes nothing. The
-    caller must not remove a member or group that an entry or group refers to.
+    groups, multicast groups and clone sessions. Arguments that `softswitch.checks` refuses, such as an
+    unknown reference or an entry beyond the table's size, raise `StateError` or `TableFull` and change
+    nothing. The caller must not remove a member or group that an entry or group refers to.
     """
 
     @property

@@ -84,6 +84,6 @@ async def test_ports_go_down_and_up_from_any_thread() -> None:
     for port, is_up, down in ((5, False, {5}), (6, False, {5, 6}), (5, True, {6})):
         await asyncio.to_thread(server.port_status_changed, port, is_up)
         await asyncio.sleep(0)  # the loop's next turn
-        assert server.pipelines._down == down
+        assert server.pipelines._down_ports == down
     await server.stop()
     ports.close()

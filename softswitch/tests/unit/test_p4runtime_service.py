@@ -216,7 +216,7 @@ INCOMPLETE = "the pipeline config needs p4info and p4_device_config (BMv2 JSON)"
             "P4Info and program differ in table other: they come from different compilations",
         ),
         ("VERIFY", with_extern(), "INVALID_ARGUMENT", "P4Info: externs are not supported by softswitch"),
-        ("COMMIT", config(), "INVALID_ARGUMENT", "COMMIT takes no config, it commits the one that was saved"),
+        ("COMMIT", config(), "INVALID_ARGUMENT", "COMMIT takes no config, it commits the saved config"),
         ("COMMIT", None, "NOT_FOUND", "no config is saved: VERIFY_AND_SAVE one before COMMIT"),
         ("UNSPECIFIED", None, "INVALID_ARGUMENT", "action 0 of SetForwardingPipelineConfig is not known"),
     ],

@@ -9,7 +9,7 @@ from softswitch.p4runtime import sessions
 from softswitch.p4runtime.sessions import Sessions, Stream
 
 WAITING = 3
-LOST = "a controller reads too slowly: 3 messages wait for it, further ones are lost"
+LOST = "a controller reads too slowly: 3 messages wait for it, further messages are dropped"
 
 
 def bid(election_id: int, role: str = "") -> p4r.MasterArbitrationUpdate:
@@ -56,4 +56,4 @@ def test_lost_messages_are_counted_and_reported(
     for stream in (slow, quick, backup):
         all_sessions.leave(stream)
     assert all_sessions.lost_messages == 2
-    assert caplog.messages == [LOST, "lost 2 messages to a controller that reads too slowly"]
+    assert caplog.messages == [LOST, "dropped 2 messages for a controller that reads too slowly"]

@@ -20,28 +20,36 @@ def fit_to_program(p4info: p4i.P4Info, program: Program) -> p4i.P4Info:
     Digests get the program's names, because p4c makes up another name in each file if a digest's type has
     none. Action profiles without a table are omitted, as p4c omits them in the program.
     """
-    fitted = p4i.P4Info()
-    fitted.CopyFrom(p4info)
-    types = fitted.type_info
-    for table in fitted.tables:
+    fitted_p4info = p4i.P4Info()
+    fitted_p4info.CopyFrom(p4info)
+    types = fitted_p4info.type_info
+    for table in fitted_p4info.tables:
         program_table = program.tables.get(table.preamble.name)
-        _fit(types, table.match_fields, [part.width for part in program_table.key] if program_table else ())
-    for action in fitted.actions:
-        parameters = (a.parameters for a in program.actions if a.name == action.preamble.name)
-        _fit(types, action.params, next(parameters, ()), is_key=False)
-    for header in fitted.controller_packet_metadata:
-        _fit(types, header.metadata, _header_widths(header, program), is_key=False)
-    _name_digests(fitted, program)
-    used_profiles = {table.implementation_id for table in fitted.tables}
+        _set_widths(
+            types, table.match_fields, [part.width for part in program_table.key] if program_table else ()
+        )
+    for action in fitted_p4info.actions:
+        widths = (
+            action_definition.parameters
+            for action_definition in program.actions
+            if action_definition.name == action.preamble.name
+        )
+        _set_widths(types, action.params, next(widths, ()), is_key=False)
+    for header in fitted_p4info.controller_packet_metadata:
+        _set_widths(types, header.metadata, _header_widths(header, program), is_key=False)
+    _rename_digests(fitted_p4info, program)
+    used_profiles = {table.implementation_id for table in fitted_p4info.tables}
     profiles = [
-        p for p in fitted.action_profiles if p.preamble.id in used_profiles or _has_profile(program, p)
+        profile
+        for profile in fitted_p4info.action_profiles
+        if profile.preamble.id in used_profiles or _has_profile(program, profile)
     ]
-    del fitted.action_profiles[:]
-    fitted.action_profiles.extend(profiles)
-    return fitted
+    del fitted_p4info.action_profiles[:]
+    fitted_p4info.action_profiles.extend(profiles)
+    return fitted_p4info
 
 
-def _fit(
+def _set_widths(
     types: p4t.P4TypeInfo, fields: Iterable[TypedField], widths: Iterable[int], is_key: bool = True
 ) -> None:
     for field, width in zip(fields, widths, strict=False):
@@ -55,18 +63,18 @@ def _is_translated(types: p4t.P4TypeInfo, type_name: p4t.P4NamedType) -> bool:
 
 
 def _header_widths(header: p4i.ControllerPacketMetadata, program: Program) -> list[int]:
-    """Return the widths of the program's header with these fields; P4Info does not name it."""
+    """Return the widths of the program's header that has the same fields; P4Info does not name the header."""
     names = [field.name for field in header.metadata]
     headers = (h.fields for h in program.headers if [f.name for f in h.fields] == names)
     return [f.width for f in next(headers, ())]
 
 
 def _has_profile(program: Program, profile: p4i.ActionProfile) -> bool:
-    return any(each.name == profile.preamble.name for each in program.profiles)
+    return any(program_profile.name == profile.preamble.name for program_profile in program.profiles)
 
 
-def _name_digests(p4info: p4i.P4Info, program: Program) -> None:
-    """Rename digests that only P4Info has to those that only the program has, if there are equally many."""
+def _rename_digests(p4info: p4i.P4Info, program: Program) -> None:
+    """Give digests that only P4Info has the names that only the program has, if their numbers are equal."""
     p4info_names, program_names = {d.preamble.name for d in p4info.digests}, {d.name for d in program.digests}
     only_in_p4info = [d for d in p4info.digests if d.preamble.name not in program_names]
     only_in_program = [d.name for d in program.digests if d.name not in p4info_names]

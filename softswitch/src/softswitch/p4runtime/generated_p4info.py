@@ -17,7 +17,7 @@ T = TypeVar("T")
 # The first byte of an ID is the type of the object (P4Runtime 1.4 §6.3).
 _TABLE, _ACTION, _VALUE_SET, _PROFILE = 0x02, 0x01, 0x03, 0x11
 _COUNTER, _DIRECT_COUNTER, _METER, _DIRECT_METER, _REGISTER = 0x12, 0x13, 0x14, 0x15, 0x16
-_KINDS = {
+_MATCH_TYPES = {
     MatchKind.EXACT: p4i.MatchField.EXACT,
     MatchKind.LPM: p4i.MatchField.LPM,
     MatchKind.TERNARY: p4i.MatchField.TERNARY,
@@ -28,48 +28,51 @@ _KINDS = {
 
 def generate_config(data: bytes, program: Program) -> p4r.ForwardingPipelineConfig:
     try:
-        names = {
-            item["name"]: [p["name"] for p in item["runtime_data"]] for item in json.loads(data)["actions"]
+        parameter_names = {
+            action["name"]: [parameter["name"] for parameter in action["runtime_data"]]
+            for action in json.loads(data)["actions"]
         }
     except (KeyError, TypeError) as error:
         raise ProgramError(f"not a BMv2 program as p4c prints it: {error}") from error
-    return p4r.ForwardingPipelineConfig(p4info=_P4InfoBuilder(program, names).message, p4_device_config=data)
+    return p4r.ForwardingPipelineConfig(
+        p4info=_P4InfoBuilder(program, parameter_names).message, p4_device_config=data
+    )
 
 
 class _P4InfoBuilder:
-    def __init__(self, program: Program, parameters: dict[str, list[str]]) -> None:
+    def __init__(self, program: Program, parameter_names: dict[str, list[str]]) -> None:
         self.message = p4i.P4Info()
         self._program = program
-        self._parameters = parameters
-        self._actions = {action.name: _ACTION << 24 | i for i, action in enumerate(program.actions, 1)}
-        self._tables = {name: _TABLE << 24 | i for i, name in enumerate(program.tables, 1)}
-        for name, identity in self._actions.items():
-            self._add_action(name, identity)
+        self._parameter_names = parameter_names
+        self._action_ids = {action.name: _ACTION << 24 | i for i, action in enumerate(program.actions, 1)}
+        self._table_ids = {name: _TABLE << 24 | i for i, name in enumerate(program.tables, 1)}
+        for name, object_id in self._action_ids.items():
+            self._add_action(name, object_id)
         for name in program.tables:
             self._add_table(name)
         self._add_profiles()
         self._add_cells()
 
-    def _add_action(self, name: str, identity: int) -> None:
+    def _add_action(self, name: str, object_id: int) -> None:
         action = next(action for action in self._program.actions if action.name == name)
         message = self.message.actions.add()
-        _name(message.preamble, identity, name)
-        parameters = zip(action.parameters, self._parameters[name], strict=True)
+        _fill_preamble(message.preamble, object_id, name)
+        parameters = zip(action.parameters, self._parameter_names[name], strict=True)
         for i, (width, parameter) in enumerate(parameters, 1):
             message.params.add(id=i, name=parameter, bitwidth=width)
 
     def _add_table(self, name: str) -> None:
         table, message = self._program.tables[name], self.message.tables.add()
-        _name(message.preamble, self._tables[name], name)
+        _fill_preamble(message.preamble, self._table_ids[name], name)
         for i, field in enumerate(table.key, 1):
             message.match_fields.add(
-                id=i, name=field.name, bitwidth=field.width, match_type=_KINDS[field.kind]
+                id=i, name=field.name, bitwidth=field.width, match_type=_MATCH_TYPES[field.kind]
             )
         for action_name in dict.fromkeys(self._program.actions[index].name for index in table.actions):
-            message.action_refs.add(id=self._actions[action_name])
+            message.action_refs.add(id=self._action_ids[action_name])
         if table.default is not None and table.default_is_const:
             default = self._program.actions[table.default.action].name
-            message.const_default_action_id = self._actions[default]
+            message.const_default_action_id = self._action_ids[default]
         if table.profile is not None:
             message.implementation_id = _PROFILE << 24 | table.profile + 1
         message.size, message.is_const_table = table.size, table.is_immutable
@@ -81,37 +84,39 @@ class _P4InfoBuilder:
             message = self.message.action_profiles.add(
                 with_selector=profile.selector is not None, size=profile.size
             )
-            _name(message.preamble, _PROFILE << 24 | i + 1, profile.name)
-            users = [self._tables[name] for name, table in self._program.tables.items() if table.profile == i]
-            message.table_ids.extend(users)
+            _fill_preamble(message.preamble, _PROFILE << 24 | i + 1, profile.name)
+            table_ids = [
+                self._table_ids[name] for name, table in self._program.tables.items() if table.profile == i
+            ]
+            message.table_ids.extend(table_ids)
 
     def _add_cells(self) -> None:
-        for i, (name, identity) in enumerate(self._tables.items(), 1):
+        for i, (name, object_id) in enumerate(self._table_ids.items(), 1):
             table = self._program.tables[name]
             if table.has_counter:
-                direct_counter = self.message.direct_counters.add(direct_table_id=identity)
-                _name(direct_counter.preamble, _DIRECT_COUNTER << 24 | i, f"{name}.counter")
+                direct_counter = self.message.direct_counters.add(direct_table_id=object_id)
+                _fill_preamble(direct_counter.preamble, _DIRECT_COUNTER << 24 | i, f"{name}.counter")
             if table.meter is not None:
-                direct_meter = self.message.direct_meters.add(direct_table_id=identity)
-                _name(direct_meter.preamble, _DIRECT_METER << 24 | i, f"{name}.meter")
-        for identity, counter in _with_ids(_COUNTER, self._program.counters):
-            _name(self.message.counters.add(size=counter.size).preamble, identity, counter.name)
-        for identity, meter in _with_ids(_METER, self._program.meters):
-            _name(self.message.meters.add(size=meter.size).preamble, identity, meter.name)
-        for identity, register in _with_ids(_REGISTER, self._program.registers):
-            cells = self.message.registers.add(size=register.size)
-            _name(cells.preamble, identity, register.name)
-            cells.type_spec.bitstring.bit.bitwidth = register.width
-        for identity, value_set in _with_ids(_VALUE_SET, self._program.value_sets):
-            members = self.message.value_sets.add(size=value_set.size)
-            _name(members.preamble, identity, value_set.name)
+                direct_meter = self.message.direct_meters.add(direct_table_id=object_id)
+                _fill_preamble(direct_meter.preamble, _DIRECT_METER << 24 | i, f"{name}.meter")
+        for object_id, counter in _assign_ids(_COUNTER, self._program.counters):
+            _fill_preamble(self.message.counters.add(size=counter.size).preamble, object_id, counter.name)
+        for object_id, meter in _assign_ids(_METER, self._program.meters):
+            _fill_preamble(self.message.meters.add(size=meter.size).preamble, object_id, meter.name)
+        for object_id, register in _assign_ids(_REGISTER, self._program.registers):
+            register_message = self.message.registers.add(size=register.size)
+            _fill_preamble(register_message.preamble, object_id, register.name)
+            register_message.type_spec.bitstring.bit.bitwidth = register.width
+        for object_id, value_set in _assign_ids(_VALUE_SET, self._program.value_sets):
+            set_message = self.message.value_sets.add(size=value_set.size)
+            _fill_preamble(set_message.preamble, object_id, value_set.name)
             for i, width in enumerate(value_set.widths, 1):
-                members.match.add(id=i, name=f"part{i}", bitwidth=width, match_type=p4i.MatchField.EXACT)
+                set_message.match.add(id=i, name=f"part{i}", bitwidth=width, match_type=p4i.MatchField.EXACT)
 
 
-def _with_ids(kind: int, items: tuple[T, ...]) -> Iterator[tuple[int, T]]:
+def _assign_ids(kind: int, items: tuple[T, ...]) -> Iterator[tuple[int, T]]:
     return ((kind << 24 | i, item) for i, item in enumerate(items, 1))
 
 
-def _name(preamble: p4i.Preamble, identity: int, name: str) -> None:
-    preamble.id, preamble.name, preamble.alias = identity, name, name
+def _fill_preamble(preamble: p4i.Preamble, object_id: int, name: str) -> None:
+    preamble.id, preamble.name, preamble.alias = object_id, name, name

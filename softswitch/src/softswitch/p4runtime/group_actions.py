@@ -1,7 +1,7 @@
 """`group_action` of P4Runtime 1.6: a one-shot group's action, which runs before the selected member's.
 
-The data plane has one action a member. So for each action of scope `GROUP_ACTION`, and each other action of
-its table, the program gets an action that runs both, with the parameters of both.
+The data plane runs one action per member. So for each action of scope `GROUP_ACTION`, and each other action
+of its table, the program gets an action that runs both, with the parameters of both.
 """
 
 from __future__ import annotations
@@ -23,25 +23,27 @@ def group_action(message: p4r.ActionProfileActionSet) -> p4r.Action | None:
 
 
 def compose_calls(first: ActionCall, second: ActionCall) -> ActionCall:
-    return ActionCall(_name(first.name, second.name), (*first.args, *second.args))
+    return ActionCall(_composed_name(first.name, second.name), (*first.args, *second.args))
 
 
-def with_group_actions(program: Program, p4info: P4Info) -> Program:
+def add_group_actions(program: Program, p4info: P4Info) -> Program:
     actions = list(program.actions)
     tables: dict[str, ir.Table] = {}
-    for info in p4info.tables.values():
-        table = program.tables.get(info.name)
-        first_names = {action.name for action in info.group_actions.values()}
+    for table_info in p4info.tables.values():
+        table = program.tables.get(table_info.name)
+        first_names = {action.name for action in table_info.group_actions.values()}
         if table is None or table.profile is None or not first_names:
             continue
-        by_name = {program.actions[i].name: i for i in table.actions}
+        index_by_name = {program.actions[i].name: i for i in table.actions}
         action_indices, next_nodes = list(table.actions), dict(table.next_nodes)
         for first in sorted(first_names):
-            for second in sorted(by_name.keys() - first_names):
+            for second in sorted(index_by_name.keys() - first_names):
                 action_indices.append(len(actions))
-                next_nodes[len(actions)] = table.next_nodes[by_name[second]]
-                actions.append(_sequence(*(program.actions[by_name[name]] for name in (first, second))))
-        tables[info.name] = replace(table, actions=tuple(action_indices), next_nodes=next_nodes)
+                next_nodes[len(actions)] = table.next_nodes[index_by_name[second]]
+                actions.append(
+                    _compose_actions(*(program.actions[index_by_name[name]] for name in (first, second)))
+                )
+        tables[table_info.name] = replace(table, actions=tuple(action_indices), next_nodes=next_nodes)
     if not tables:
         return program
     ingress, egress = (
@@ -51,28 +53,33 @@ def with_group_actions(program: Program, p4info: P4Info) -> Program:
     return replace(program, actions=tuple(actions), ingress=ingress, egress=egress)
 
 
-def _name(first: str, second: str) -> str:
+def _composed_name(first: str, second: str) -> str:
     return f"{first} + {second}"
 
 
-def _sequence(first: ir.Action, second: ir.Action) -> ir.Action:
+def _compose_actions(first: ir.Action, second: ir.Action) -> ir.Action:
     second_body = _shift_indices(second.body, len(first.parameters), len(first.body))
     return ir.Action(
-        _name(first.name, second.name),
+        _composed_name(first.name, second.name),
         (*first.parameters, *second.parameters),
         (*first.body, *second_body),
-        _pad(first.locations, len(first.body)) + _pad(second.locations, len(second.body)),
-        _pad(first.data, len(first.parameters)) + _pad(second.data, len(second.parameters)),
+        _texts_or_blanks(first.locations, len(first.body))
+        + _texts_or_blanks(second.locations, len(second.body)),
+        _texts_or_blanks(first.data, len(first.parameters))
+        + _texts_or_blanks(second.data, len(second.parameters)),
     )
 
 
 def _shift_indices(node: Any, parameters: int, statements: int) -> Any:
-    """Return a part of an action body, parameter indices and jump targets increased by these numbers."""
+    """Return a part of an action body with its parameter indices and jump targets increased."""
     if type(node) is tuple:
-        return tuple(_shift_indices(each, parameters, statements) for each in node)
+        return tuple(_shift_indices(element, parameters, statements) for element in node)
     if not is_dataclass(node) or isinstance(node, type):
         return node
-    values = {f.name: _shift_indices(getattr(node, f.name), parameters, statements) for f in fields(node)}
+    values = {
+        field.name: _shift_indices(getattr(node, field.name), parameters, statements)
+        for field in fields(node)
+    }
     if isinstance(node, ir.Parameter):
         values["index"] += parameters
     elif isinstance(node, ir.Jump | ir.JumpIfZero):
@@ -80,5 +87,5 @@ def _shift_indices(node: Any, parameters: int, statements: int) -> Any:
     return type(node)(**values)
 
 
-def _pad(texts: Sequence[str], count: int) -> tuple[str, ...]:
+def _texts_or_blanks(texts: Sequence[str], count: int) -> tuple[str, ...]:
     return tuple(texts) if len(texts) == count else ("",) * count

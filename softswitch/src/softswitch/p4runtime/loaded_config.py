@@ -12,7 +12,7 @@ from softswitch.load import load_program
 from softswitch.p4runtime.consistency import check
 from softswitch.p4runtime.device_config import program_in
 from softswitch.p4runtime.fitting import fit_to_program
-from softswitch.p4runtime.group_actions import with_group_actions
+from softswitch.p4runtime.group_actions import add_group_actions
 from softswitch.p4runtime.messages import p4i, p4r
 from softswitch.p4runtime.p4info import P4Info
 from softswitch.p4runtime.status import invalid
@@ -22,7 +22,7 @@ BINARY_P4INFO = (".bin", ".binpb", ".pb")
 
 
 class LoadedConfig:
-    """The immutable program and P4Info of a config, parsed once; `__init__` raises Refusal if it is bad."""
+    """The immutable program and P4Info of a config, parsed once; raises Refusal if the config is invalid."""
 
     def __init__(self, message: p4r.ForwardingPipelineConfig) -> None:
         check_complete(message)
@@ -31,10 +31,10 @@ class LoadedConfig:
             self.program = load_program(program_in(message.p4_device_config))
             self.p4info = P4Info(
                 fit_to_program(message.p4info, self.program),
-                {r.name: r.width for r in self.program.registers},
+                {register.name: register.width for register in self.program.registers},
             )
             check(self.p4info, self.program)
-            self.program = with_group_actions(self.program, self.p4info)
+            self.program = add_group_actions(self.program, self.p4info)
         except SwitchError as error:
             raise invalid(str(error)) from error
 
@@ -64,6 +64,6 @@ def read_p4info(path: Path) -> p4i.P4Info:
             return p4i.P4Info.FromString(data)
         return text_format.Parse(data, p4i.P4Info())
     except (DecodeError, text_format.ParseError, UnicodeDecodeError) as error:
-        form = "binary" if path.suffix in BINARY_P4INFO else "text"
+        format_name = "binary" if path.suffix in BINARY_P4INFO else "text"
         reason = str(error) or f"the file is binary; names of binary P4Info end in {', '.join(BINARY_P4INFO)}"
-        raise SwitchError(f"{path} is not P4Info in protobuf's {form} format: {reason}") from None
+        raise SwitchError(f"{path} is not P4Info in protobuf's {format_name} format: {reason}") from None

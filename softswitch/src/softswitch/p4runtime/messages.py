@@ -1,10 +1,10 @@
 """P4Runtime's messages and its gRPC service.
 
 They are created from P4Runtime's compiled .proto files (`messages.binpb`, by `scripts/p4runtime-messages`) in
-a descriptor pool of their own. Generated code would register in protobuf's global pool, where packages with
-P4Runtime or google.rpc conflict: finsy, googleapis-common-protos, and PyPI's p4runtime, which no protobuf
-since 4.21 loads. So these classes are not finsy's, which only provides type hints; `adopt` converts messages
-of other classes.
+a separate descriptor pool. Generated code would register in protobuf's global pool, and conflict there with
+other packages that have P4Runtime or google.rpc: finsy, googleapis-common-protos, and PyPI's p4runtime, which
+protobuf 4.21 and later cannot load. So these classes are not finsy's, which only provides type hints;
+`adopt` converts messages of other classes.
 """
 
 from __future__ import annotations
@@ -27,33 +27,33 @@ FILE = Path(__file__).with_name("messages.binpb")
 M = TypeVar("M", bound=Message)
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 _SERVICE = "p4.v1.P4Runtime"
-_KINDS = {(False, False): "unary_unary", (False, True): "unary_stream", (True, True): "stream_stream"}
+_RPC_KINDS = {(False, False): "unary_unary", (False, True): "unary_stream", (True, True): "stream_stream"}
 
 
-def _load() -> DescriptorPool:
+def _load_pool() -> DescriptorPool:
     pool = DescriptorPool()
     for file in FileDescriptorSet.FromString(FILE.read_bytes()).file:
         pool.AddSerializedFile(file.SerializeToString())
     return pool
 
 
-def _messages(file: str) -> Any:  # a namespace of generated classes
+def _message_classes(file: str) -> Any:  # a namespace of generated classes
     descriptors = _POOL.FindFileByName(file).message_types_by_name
-    return SimpleNamespace(**{name: _message(descriptor) for name, descriptor in descriptors.items()})
+    return SimpleNamespace(**{name: _message_class(descriptor) for name, descriptor in descriptors.items()})
 
 
-def _message(descriptor: Descriptor) -> Any:  # a generated class
-    kind = GetMessageClass(descriptor)
-    for name, inner in descriptor.nested_types_by_name.items():
-        if not hasattr(kind, name):
-            setattr(kind, name, _message(inner))
-    return kind
+def _message_class(descriptor: Descriptor) -> Any:  # a generated class
+    message_class = GetMessageClass(descriptor)
+    for name, nested in descriptor.nested_types_by_name.items():
+        if not hasattr(message_class, name):
+            setattr(message_class, name, _message_class(nested))
+    return message_class
 
 
 def adopt(message: M) -> M:
     """Convert a message of another class for the same type, finsy's for example, to this module's class."""
-    kind = GetMessageClass(_POOL.FindMessageTypeByName(message.DESCRIPTOR.full_name))
-    return cast(M, kind.FromString(message.SerializeToString()))
+    message_class = GetMessageClass(_POOL.FindMessageTypeByName(message.DESCRIPTOR.full_name))
+    return cast(M, message_class.FromString(message.SerializeToString()))
 
 
 def method_handlers(
@@ -66,9 +66,11 @@ def method_handlers(
     """
     handlers = {}
     for rpc in _POOL.FindServiceByName(_SERVICE).methods:
-        make = getattr(grpc, f"{_KINDS[rpc.client_streaming, rpc.server_streaming]}_rpc_method_handler")
+        make_handler = getattr(
+            grpc, f"{_RPC_KINDS[rpc.client_streaming, rpc.server_streaming]}_rpc_method_handler"
+        )
         parse = requests.get(rpc.name, GetMessageClass(rpc.input_type).FromString)
-        handlers[rpc.name] = make(
+        handlers[rpc.name] = make_handler(
             _with_parser(getattr(servicer, rpc.name), parse, rpc),
             response_serializer=GetMessageClass(rpc.output_type).SerializeToString,
         )
@@ -76,39 +78,43 @@ def method_handlers(
 
 
 def _with_parser(method: Any, parse: Callable[[bytes], object], rpc: MethodDescriptor) -> Any:
-    """Return a method for requests as bytes: gRPC itself answers UNKNOWN to bytes that it cannot parse."""
+    """Make `method` parse its requests from bytes: gRPC would answer UNKNOWN to malformed bytes."""
 
-    async def request(data: bytes, context: Context) -> object:
+    async def parse_request(data: bytes, context: Context) -> object:
         try:
             return parse(data)
         except DecodeError as error:
             text = f"cannot parse the {rpc.name} request: {error}"
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, text)
 
-    async def requests(stream: AsyncIterator[bytes], context: Context) -> AsyncIterator[object]:
+    async def parse_requests(stream: AsyncIterator[bytes], context: Context) -> AsyncIterator[object]:
         async for data in stream:
-            yield await request(data, context)
+            yield await parse_request(data, context)
 
-    async def unary(data: bytes, context: Context) -> object:
-        return await method(await request(data, context), context)
+    async def handle_unary(data: bytes, context: Context) -> object:
+        return await method(await parse_request(data, context), context)
 
-    async def answers(data: bytes, context: Context) -> AsyncIterator[object]:
-        async for answer in method(await request(data, context), context):
-            yield answer
+    async def handle_server_stream(data: bytes, context: Context) -> AsyncIterator[object]:
+        async for response in method(await parse_request(data, context), context):
+            yield response
 
-    async def session(stream: AsyncIterator[bytes], context: Context) -> None:
-        await method(requests(stream, context), context)
+    async def handle_bidirectional_stream(stream: AsyncIterator[bytes], context: Context) -> None:
+        await method(parse_requests(stream, context), context)
 
-    kinds = {"unary_unary": unary, "unary_stream": answers, "stream_stream": session}
-    return kinds[_KINDS[rpc.client_streaming, rpc.server_streaming]]
+    handlers = {
+        "unary_unary": handle_unary,
+        "unary_stream": handle_server_stream,
+        "stream_stream": handle_bidirectional_stream,
+    }
+    return handlers[_RPC_KINDS[rpc.client_streaming, rpc.server_streaming]]
 
 
 def client_methods(channel: grpc.Channel) -> Any:  # a namespace of gRPC's callables
     """Return P4Runtime's RPCs over a channel as attributes, like a generated stub."""
     methods = {}
     for rpc in _POOL.FindServiceByName(_SERVICE).methods:
-        kind = _KINDS[rpc.client_streaming, rpc.server_streaming]
-        methods[rpc.name] = getattr(channel, kind)(
+        rpc_kind = _RPC_KINDS[rpc.client_streaming, rpc.server_streaming]
+        methods[rpc.name] = getattr(channel, rpc_kind)(
             f"/{_SERVICE}/{rpc.name}",
             request_serializer=GetMessageClass(rpc.input_type).SerializeToString,
             response_deserializer=GetMessageClass(rpc.output_type).FromString,
@@ -116,15 +122,15 @@ def client_methods(channel: grpc.Channel) -> Any:  # a namespace of gRPC's calla
     return SimpleNamespace(**methods)
 
 
-_POOL = _load()
+_POOL = _load_pool()
 
 if TYPE_CHECKING:
     from finsy.proto import p4d, p4i, p4r, p4t, rpc_status
 else:
-    p4d = _messages("p4/v1/p4data.proto")
-    p4i = _messages("p4/config/v1/p4info.proto")
-    p4r = _messages("p4/v1/p4runtime.proto")
-    p4t = _messages("p4/config/v1/p4types.proto")
-    rpc_status = _messages("google/rpc/status.proto")
+    p4d = _message_classes("p4/v1/p4data.proto")
+    p4i = _message_classes("p4/config/v1/p4info.proto")
+    p4r = _message_classes("p4/v1/p4runtime.proto")
+    p4t = _message_classes("p4/config/v1/p4types.proto")
+    rpc_status = _message_classes("google/rpc/status.proto")
 
 __all__ = ["FILE", "adopt", "client_methods", "method_handlers", "p4d", "p4i", "p4r", "p4t", "rpc_status"]

@@ -41,7 +41,7 @@ class Notifications(Generic[PL]):
                 program_log.log(logging.WARNING if failed else logging.INFO, "%s", text)
             case DigestMessage(digest, values) if control is not None:
                 if digest_list := control.digests.learn(digest, values, 1000 * self._now()):
-                    self._send_digest(digest_list)
+                    self._send_digest_list(digest_list)
                 self.set_alarm()
 
     def forget_digests(self) -> None:
@@ -50,7 +50,7 @@ class Notifications(Generic[PL]):
             control.digests.forget()
 
     def set_alarm(self) -> None:
-        """Set the alarm for the next digest list or idle timeout; to be called when its time may change."""
+        """Set the alarm for the next digest list or idle timeout; call this when its time may change."""
         self.stop()
         control = self._get_running()
         if control is None:
@@ -70,13 +70,13 @@ class Notifications(Generic[PL]):
     def _on_alarm(self, control: ControlledPipeline[PL]) -> None:
         now = self._now()
         for digest_list in control.digests.due_lists(1000 * now):
-            self._send_digest(digest_list)
-        if idle := control.timers.restart_expired(now):
+            self._send_digest_list(digest_list)
+        if idle_keys := control.timers.restart_expired(now):
             message = p4r.IdleTimeoutNotification(timestamp=time.time_ns())
-            message.table_entry.extend(map(control.tables.idle_entry, idle))
+            message.table_entry.extend(map(control.tables.idle_entry, idle_keys))
             self._send(p4r.StreamMessageResponse(idle_timeout_notification=message))
         self.set_alarm()
 
-    def _send_digest(self, message: p4r.DigestList) -> None:
+    def _send_digest_list(self, message: p4r.DigestList) -> None:
         message.timestamp = time.time_ns()
         self._send(p4r.StreamMessageResponse(digest=message))

@@ -59,7 +59,7 @@ class ActionProfileInfo:
 
 @dataclass(frozen=True, slots=True)
 class TableInfo:
-    """A table. An action may be allowed in entries, as the default, as both, or before members of one-shots.
+    """A table, with its actions for entries, as the default, and before the members of one-shots.
 
     Entries of a table with a `profile` have members or groups of it instead of actions. `meter` is the type
     of its direct meter, if any.
@@ -125,17 +125,17 @@ class P4Info:
             raise unimplemented("P4Info: externs are not supported by softswitch")
         self._message = message
         self._translations = translations = Translations(message.type_info)
-        self._actions = {a.preamble.id: _action(a, translations) for a in message.actions}
+        self._actions = {a.preamble.id: _make_action(a, translations) for a in message.actions}
         self.actions = {action.name: action for action in self._actions.values()}
-        self._refs = {t.preamble.id: self._action_refs(t) for t in message.tables}
+        self._refs_by_table = {t.preamble.id: self._find_action_refs(t) for t in message.tables}
         self._tables_with_counter = {counter.direct_table_id for counter in message.direct_counters}
         self._meter_types = {meter.direct_table_id: meter.spec.type for meter in message.direct_meters}
-        self.profiles = {p.preamble.id: self._profile(p) for p in message.action_profiles}
-        self.tables = {t.preamble.id: self._table(t) for t in message.tables}
-        self.value_sets = {v.preamble.id: _value_set(v, translations) for v in message.value_sets}
-        self.digests = {d.preamble.id: self._digest(d) for d in message.digests}
+        self.profiles = {p.preamble.id: self._make_profile(p) for p in message.action_profiles}
+        self.tables = {t.preamble.id: self._make_table(t) for t in message.tables}
+        self.value_sets = {v.preamble.id: _make_value_set(v, translations) for v in message.value_sets}
+        self.digests = {d.preamble.id: self._make_digest(d) for d in message.digests}
         headers = {
-            h.preamble.name: FieldGroup(f"{h.preamble.name} metadata", _fields(h.metadata, translations))
+            h.preamble.name: FieldGroup(f"{h.preamble.name} metadata", _make_fields(h.metadata, translations))
             for h in message.controller_packet_metadata
         }
         self.packet_in = headers.get("packet_in", FieldGroup("packet_in metadata", ()))
@@ -143,7 +143,7 @@ class P4Info:
         ports = [field.translation for field in self.packet_in.fields if field.name == "ingress_port"]
         self.port_translation = next(iter(ports), None)
         """Translation of a packet-in's port, also used for replicas' ports, which have no type in P4Info."""
-        self.registers = {r.preamble.id: self._register(r, register_widths) for r in message.registers}
+        self.registers = {r.preamble.id: self._make_register(r, register_widths) for r in message.registers}
         index_translation = translations.of_index
         self.counters = {
             c.preamble.id: CounterInfo(
@@ -158,92 +158,97 @@ class P4Info:
             for m in message.meters
         }
 
-    def _action_refs(self, table: p4i.Table) -> list[tuple[p4i.ActionRef.Scope.ValueType, ActionInfo]]:
+    def _find_action_refs(self, table: p4i.Table) -> list[tuple[p4i.ActionRef.Scope.ValueType, ActionInfo]]:
         try:
             return [(ref.scope, self._actions[ref.id]) for ref in table.action_refs]
-        except KeyError as missing:
+        except KeyError as error:
             name = table.preamble.name
-            raise invalid(f"P4Info: table {name} refers to action {missing}, which is not there") from None
+            raise invalid(f"P4Info: table {name} refers to action {error}, which is not there") from None
 
-    def _actions_of(
+    def _select_actions(
         self, tables: Iterable[int], *excluded_scopes: p4i.ActionRef.Scope.ValueType
     ) -> dict[int, ActionInfo]:
-        return {a.id: a for table in tables for scope, a in self._refs[table] if scope not in excluded_scopes}
+        return {
+            action.id: action
+            for table in tables
+            for scope, action in self._refs_by_table[table]
+            if scope not in excluded_scopes
+        }
 
-    def _table(self, table: p4i.Table) -> TableInfo:
-        identity, name = table.preamble.id, table.preamble.name
+    def _make_table(self, table: p4i.Table) -> TableInfo:
+        table_id, name = table.preamble.id, table.preamble.name
         if table.implementation_id and table.implementation_id not in self.profiles:
             raise invalid(
                 f"P4Info: table {name} refers to action profile {table.implementation_id}, which is not there"
             )
         return TableInfo(
-            id=identity,
+            id=table_id,
             name=name,
             key=MatchKey(
                 f"table {name}",
-                [_match_field(f"table {name}", f, self._translations) for f in table.match_fields],
+                [_make_match_field(f"table {name}", f, self._translations) for f in table.match_fields],
             ),
-            entry_actions=self._actions_of([identity], DEFAULT_ONLY, GROUP_ACTION),
-            default_actions=self._actions_of([identity], TABLE_ONLY, GROUP_ACTION),
-            group_actions=self._actions_of([identity], TABLE_AND_DEFAULT, TABLE_ONLY, DEFAULT_ONLY),
+            entry_actions=self._select_actions([table_id], DEFAULT_ONLY, GROUP_ACTION),
+            default_actions=self._select_actions([table_id], TABLE_ONLY, GROUP_ACTION),
+            group_actions=self._select_actions([table_id], TABLE_AND_DEFAULT, TABLE_ONLY, DEFAULT_ONLY),
             is_const=table.is_const_table,
             is_default_const=table.const_default_action_id != 0,
-            has_counter=identity in self._tables_with_counter,
-            meter=self._meter_types.get(identity),
+            has_counter=table_id in self._tables_with_counter,
+            meter=self._meter_types.get(table_id),
             has_idle_timeout=table.idle_timeout_behavior == p4i.Table.NOTIFY_CONTROL,
             profile=self.profiles.get(table.implementation_id),
         )
 
-    def _profile(self, profile: p4i.ActionProfile) -> ActionProfileInfo:
-        tables = [identity for identity in profile.table_ids if identity in self._refs]
+    def _make_profile(self, profile: p4i.ActionProfile) -> ActionProfileInfo:
+        tables = [table_id for table_id in profile.table_ids if table_id in self._refs_by_table]
         return ActionProfileInfo(
             id=profile.preamble.id,
             name=profile.preamble.name,
             size=profile.size,
             has_selector=profile.with_selector,
             # BMv2's server (PI) takes members with any action of the profile's tables, whatever their scope.
-            actions=self._actions_of(tables, GROUP_ACTION),
-            group_actions=self._actions_of(tables, TABLE_AND_DEFAULT, TABLE_ONLY, DEFAULT_ONLY),
+            actions=self._select_actions(tables, GROUP_ACTION),
+            group_actions=self._select_actions(tables, TABLE_AND_DEFAULT, TABLE_ONLY, DEFAULT_ONLY),
             max_group_size=profile.max_group_size,
             counts_members=profile.HasField("sum_of_members"),
             max_member_weight=profile.sum_of_members.max_member_weight,
             weights_disallowed=profile.weights_disallowed,
         )
 
-    def _register(self, register: p4i.Register, widths: Mapping[str, int]) -> RegisterInfo:
+    def _make_register(self, register: p4i.Register, widths: Mapping[str, int]) -> RegisterInfo:
         name = register.preamble.name
         shape = shape_of(register.type_spec, self._message.type_info, self._translations, f"register {name}")
         if not isinstance(shape, Leaf):
             raise unimplemented(f"P4Info: register {name}: only cells of a single value are supported")
-        indices = self._translations.of_index(register.index_type_name)
+        index_translation = self._translations.of_index(register.index_type_name)
         if shape.translation is not None:
             self._translations.of(register.type_spec.new_type, widths.get(name, 0))
             shape = replace(shape, width=widths.get(name, 0))
-        return RegisterInfo(register.preamble.id, name, register.size, shape, indices)
+        return RegisterInfo(register.preamble.id, name, register.size, shape, index_translation)
 
-    def _digest(self, digest: p4i.Digest) -> DigestInfo:
+    def _make_digest(self, digest: p4i.Digest) -> DigestInfo:
         name = digest.preamble.name
         shape = shape_of(digest.type_spec, self._message.type_info, self._translations, f"digest {name}")
         return DigestInfo(digest.preamble.id, name, shape)
 
 
-def _match_field(location: str, field: p4i.MatchField, translations: Translations) -> MatchField:
+def _make_match_field(location: str, field: p4i.MatchField, translations: Translations) -> MatchField:
     kind = MATCH_KINDS.get(field.match_type)
     if kind is None:
-        given = field.other_match_type or p4i.MatchField.MatchType.Name(field.match_type)
-        raise unimplemented(f"{location}, match field {field.name}: {given} match is not supported")
+        match_type = field.other_match_type or p4i.MatchField.MatchType.Name(field.match_type)
+        raise unimplemented(f"{location}, match field {field.name}: {match_type} match is not supported")
     translation = translations.of(field.type_name, field.bitwidth)
     return MatchField(field.id, field.bitwidth, field.name, kind, translation)
 
 
-def _value_set(value_set: p4i.ValueSet, translations: Translations) -> ValueSetInfo:
+def _make_value_set(value_set: p4i.ValueSet, translations: Translations) -> ValueSetInfo:
     name = value_set.preamble.name
     location = f"value set {name}"
-    fields = [_match_field(location, field, translations) for field in value_set.match]
+    fields = [_make_match_field(location, field, translations) for field in value_set.match]
     return ValueSetInfo(value_set.preamble.id, name, value_set.size, MatchKey(location, fields))
 
 
-def _fields(
+def _make_fields(
     items: Iterable[p4i.Action.Param | p4i.ControllerPacketMetadata.Metadata], translations: Translations
 ) -> list[Field]:
     return [
@@ -252,10 +257,10 @@ def _fields(
     ]
 
 
-def _action(action: p4i.Action, translations: Translations) -> ActionInfo:
+def _make_action(action: p4i.Action, translations: Translations) -> ActionInfo:
     name = action.preamble.name
     return ActionInfo(
         action.preamble.id,
         name,
-        FieldGroup(f"action {name}, parameter", _fields(action.params, translations)),
+        FieldGroup(f"action {name}, parameter", _make_fields(action.params, translations)),
     )

@@ -28,11 +28,11 @@ class ControllerHeader:
             length = pluralize(len(frame), "byte")
             raise ValueError(f"packet-in of {length} is shorter than its header, {self._length}")
         header = int.from_bytes(frame[: self._length], "big") >> self._padding
-        numbers = []
+        values = []
         for field in reversed(self._fields.fields):
-            numbers.append(header & ((1 << field.width) - 1))
+            values.append(header & ((1 << field.width) - 1))
             header >>= field.width
         packet = p4r.PacketIn(payload=frame[self._length :])
-        for identity, value in self._fields.encode(numbers[::-1]):
-            packet.metadata.add(metadata_id=identity, value=value)
+        for metadata_id, value in self._fields.encode(values[::-1]):
+            packet.metadata.add(metadata_id=metadata_id, value=value)
         return packet

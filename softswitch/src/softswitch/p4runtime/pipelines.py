@@ -1,4 +1,4 @@
-"""Pipeline configs: the saved one, which P4Runtime reads and writes, and the running one (1.4 §14, §15)."""
+"""Pipeline configs: the saved and the running config of P4Runtime (P4Runtime 1.4 §14, §15)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RunnablePipeline(ControlPlane, Protocol):
     def decode_notice(self, data: bytes) -> Notice: ...
 
 
-RUNS = TypeVar("RUNS", contravariant=True)
+PL_contra = TypeVar("PL_contra", contravariant=True)
 PL = TypeVar("PL", bound=RunnablePipeline)
 
 
@@ -41,7 +41,7 @@ MakePipeline = Callable[[Program], PL]
 FolderOf = Callable[[PL], Path | None]  # returns the folder of the journal; None for no journal
 
 
-class Ports(Protocol[RUNS]):
+class Ports(Protocol[PL_contra]):
     @property
     def cpu_socket(self) -> socket.socket:
         """The controller's end of the CPU port: a datagram for each frame, in both directions."""
@@ -56,7 +56,7 @@ class Ports(Protocol[RUNS]):
         """Return the time that packets are stamped with, in µs since start."""
         ...
 
-    def start(self, pipeline: RUNS) -> None: ...
+    def start(self, pipeline: PL_contra) -> None: ...
 
     def stop(self) -> None: ...
 
@@ -64,7 +64,7 @@ class Ports(Protocol[RUNS]):
 class Pipelines(Generic[PL]):
     """The pipeline that reads and writes act on (`saved`), and the one that processes packets (`running`).
 
-    A commit makes `saved` the running one. `bare` is a program without P4Info, unknown to P4Runtime.
+    A commit makes `saved` the running pipeline. `bare` is a program without P4Info, unknown to P4Runtime.
     """
 
     def __init__(self, ports: Ports[PL], make: MakePipeline[PL], folder_of: FolderOf[PL]) -> None:
@@ -74,7 +74,7 @@ class Pipelines(Generic[PL]):
         self.saved: ControlledPipeline[PL] | None = None
         self.running: ControlledPipeline[PL] | None = None
         self.bare: ControlledPipeline[PL] | None = None
-        self._down: set[int] = set()
+        self._down_ports: set[int] = set()
 
     @property
     def active(self) -> ControlledPipeline[PL] | None:
@@ -108,25 +108,27 @@ class Pipelines(Generic[PL]):
 
     def set_port_status(self, port: int, is_up: bool) -> None:
         """Take members that watch a port out of their groups while it is down; ports are up by default."""
-        (self._down.discard if is_up else self._down.add)(port)
-        for control in {each for each in (self.saved, self.running, self.bare) if each is not None}:
+        (self._down_ports.discard if is_up else self._down_ports.add)(port)
+        for control in {
+            candidate for candidate in (self.saved, self.running, self.bare) if candidate is not None
+        }:
             control.port_changed(port)
 
     def resume(self, journal: Journal, make: MakePipeline[PL]) -> None:
-        at: int | None = 0  # time of the request that is being replayed; None after the replay
+        replay_time_us: int | None = 0  # time of the request that is being replayed; None after the replay
         config = journal.config()
         is_bare = not config.HasField("p4info")
 
         def clock() -> int:
-            return self._ports.now() if at is None else at
+            return self._ports.now() if replay_time_us is None else replay_time_us
 
         control = ControlledPipeline(
-            _bare_config(config.p4_device_config) if is_bare else config, make, clock, self._down
+            _bare_config(config.p4_device_config) if is_bare else config, make, clock, self._down_ports
         )
-        for at, request in journal.requests():  # noqa: B007  # the clock reads it
-            with contextlib.suppress(Refusal):  # it was refused before, too
+        for replay_time_us, request in journal.requests():  # noqa: B007  # the clock reads it
+            with contextlib.suppress(Refusal):  # the request was refused in its first execution, too
                 control.write(request)
-        at = None
+        replay_time_us = None
         control.journal_writes(journal)
         self._ports.start(control.pipeline)
         if is_bare:
@@ -144,7 +146,7 @@ class Pipelines(Generic[PL]):
             self.load(request.config)
         elif action == SetRequest.COMMIT:
             if request.HasField("config"):
-                raise invalid("COMMIT takes no config, it commits the one that was saved")
+                raise invalid("COMMIT takes no config, it commits the saved config")
             if self.saved is None or self.saved is self.running:
                 raise Refusal(StatusCode.NOT_FOUND, "no config is saved: VERIFY_AND_SAVE one before COMMIT")
             self._commit(self.saved)
@@ -167,14 +169,14 @@ class Pipelines(Generic[PL]):
         self, config: p4r.ForwardingPipelineConfig, journal_config: p4r.ForwardingPipelineConfig | None = None
     ) -> ControlledPipeline[PL]:
         """Make the pipeline of a config; its journal, if any, records `journal_config`, or else `config`."""
-        control = ControlledPipeline(config, self._make, self._ports.now, self._down)
+        control = ControlledPipeline(config, self._make, self._ports.now, self._down_ports)
         if (folder := self._folder_of(control.pipeline)) is not None:
             control.journal_writes(Journal(folder, journal_config or config))
         return control
 
     def _commit(self, control: ControlledPipeline[PL]) -> None:
         self._ports.stop()
-        _drain(self._ports.notice_socket)
+        _drop_notices(self._ports.notice_socket)
         self._ports.start(control.pipeline)
         self.running, self.bare = control, None
         log.info("pipeline committed")
@@ -185,13 +187,13 @@ class Pipelines(Generic[PL]):
             self.load(config)
             return
         if not self.saved.adopt_config(config):
-            new = self._make_controlled(config)
-            if refusals := carry_over(self.saved, new):
-                lost = pluralize(len(refusals), "entity", "entities")
+            new_control = self._make_controlled(config)
+            if refusals := carry_over(self.saved, new_control):
+                entities = pluralize(len(refusals), "entity", "entities")
                 raise invalid(
-                    f"{lost} cannot be preserved, the first: {refusals[0]}; VERIFY_AND_COMMIT drops them"
+                    f"{entities} cannot be preserved, the first: {refusals[0]}; VERIFY_AND_COMMIT drops them"
                 )
-            self.saved = new
+            self.saved = new_control
         if self.saved is not self.running:
             self._commit(self.saved)
 
@@ -200,8 +202,8 @@ def _bare_config(data: bytes) -> p4r.ForwardingPipelineConfig:
     return generate_config(data, load_program(data))
 
 
-def _drain(notices: socket.socket) -> None:
-    """Drop the notices of a pipeline that no longer runs: another cannot read them."""
+def _drop_notices(notices: socket.socket) -> None:
+    """Drop the notices of a pipeline that no longer runs: another pipeline cannot decode them."""
     try:
         while notices.recv(1, socket.MSG_DONTWAIT):
             pass

@@ -55,14 +55,14 @@ class State(Protocol):
         ...
 
 
-def carry_over(old: State, new: ControlledPipeline[PL]) -> list[Refusal]:
-    updates = _updates(old)
+def carry_over(old_state: State, new_control: ControlledPipeline[PL]) -> list[Refusal]:
+    updates = _make_updates(old_state)
     refusals: list[Refusal] = []
     while batch := list(islice(updates, BATCH_SIZE)):
-        for update, refusal in zip(batch, _write(new, batch), strict=True):
+        for update, refusal in zip(batch, _write(new_control, batch), strict=True):
             if refusal is not None and refusal.code is StatusCode.ALREADY_EXISTS:
                 update.type = MODIFY
-                (refusal,) = _write(new, [update])
+                (refusal,) = _write(new_control, [update])
             if refusal is not None and not _is_initial(update.entity):
                 refusals.append(refusal)
     return refusals
@@ -81,26 +81,26 @@ def _is_initial(entity: p4r.Entity) -> bool:
     return False
 
 
-def _write(new: ControlledPipeline[PL], updates: Sequence[p4r.Update]) -> list[Refusal | None]:
-    return new.write(p4r.WriteRequest(updates=updates))
+def _write(new_control: ControlledPipeline[PL], updates: Sequence[p4r.Update]) -> list[Refusal | None]:
+    return new_control.write(p4r.WriteRequest(updates=updates))
 
 
-def _updates(old: State) -> Iterator[p4r.Update]:
-    responses, _ = old.read(p4r.ReadRequest(entities=ENTITIES))
+def _make_updates(old_state: State) -> Iterator[p4r.Update]:
+    responses, _ = old_state.read(p4r.ReadRequest(entities=ENTITIES))
     for response in responses:
         for entity in response.entities:
             kind = entity.WhichOneof("entity")
             if kind == "table_entry":
-                yield from _entry_updates(old, entity)
+                yield from _make_entry_updates(old_state, entity)
             else:
                 yield p4r.Update(type=MODIFY if kind in _MODIFY_ONLY else INSERT, entity=entity)
 
 
-def _entry_updates(old: State, entity: p4r.Entity) -> Iterator[p4r.Update]:
+def _make_entry_updates(old_state: State, entity: p4r.Entity) -> Iterator[p4r.Update]:
     """Yield the update of a table entry, unless it is the program's own default or constant entry."""
     entry = entity.table_entry
     if entry.is_default_action:
-        if not old.tables.has_initial_default(entry.table_id):
+        if not old_state.tables.has_initial_default(entry.table_id):
             yield p4r.Update(type=MODIFY, entity=entity)
     elif not entry.is_const:
         yield p4r.Update(type=INSERT, entity=entity)

@@ -35,13 +35,13 @@ from softswitch.p4runtime.status import Context, Refusal, abort_batch, invalid, 
 API_VERSION = "1.6.0"
 MAX_MESSAGE = 128 << 20  # bytes; a pipeline config may be larger than gRPC's default of 4 MiB
 MAX_FRAME = 65536  # bytes
-DATAGRAMS_AT_ONCE = 64  # packet-ins or notices that are read before other tasks run
+MAX_DATAGRAMS_PER_READ = 64  # packet-ins or notices that are read before other tasks run
 
 log = logging.getLogger(__name__)
 
 
 class P4RuntimeServer(Generic[PL]):
-    """Serves P4Runtime 1.6 for the device with these ports, from `start` to `stop`.
+    """A P4Runtime 1.6 server of one device, from `start` to `stop`.
 
     The server can listen before there are ports: call `start`, then `attach`, `load` and `begin`. Until
     `begin`, calls other than arbitration wait.
@@ -58,7 +58,7 @@ class P4RuntimeServer(Generic[PL]):
         self._ports: Ports[PL]
         self.pipelines: Pipelines[PL]
         self._is_attached = False
-        self._begun = asyncio.Event()
+        self._has_begun = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop
         self._notifications = Notifications(
             self._running_pipeline, self._broadcast, lambda: self._ports.now()
@@ -90,13 +90,15 @@ class P4RuntimeServer(Generic[PL]):
     def resume(self, journal: Journal, make_pinned: MakePipeline[PL]) -> None:
         self.pipelines.resume(journal, make_pinned)
 
-    async def start(self, address: str, credentials: grpc.ServerCredentials | None = None, *more: str) -> int:
-        """Listen on HOST:PORT, where port 0 is any free one, and on `more`; return the port of the first.
+    async def start(
+        self, address: str, credentials: grpc.ServerCredentials | None = None, *more_addresses: str
+    ) -> int:
+        """Listen on each HOST:PORT, where port 0 means any free port; return the port of the first address.
 
         With credentials clients need TLS. Raises SwitchError if it cannot listen.
         """
-        for each in (address, *more):
-            _check_address(each)
+        for each_address in (address, *more_addresses):
+            _check_address(each_address)
         options = [
             ("grpc.so_reuseport", 0),
             ("grpc.max_receive_message_length", MAX_MESSAGE),
@@ -106,19 +108,21 @@ class P4RuntimeServer(Generic[PL]):
         self._server = grpc.aio.server(options=options)
         handlers = method_handlers(self, {"Write": Request})
         self._server.add_generic_rpc_handlers((handlers, *self.extra_handlers))
-        port, *_ = [_listen(self._server, each, credentials) for each in (address, *more)]
+        port, *_ = [
+            _listen(self._server, each_address, credentials) for each_address in (address, *more_addresses)
+        ]
         await self._server.start()
         if self._is_attached:
             self.begin()
         return port
 
     def begin(self) -> None:
-        """Serve all calls, after `attach` and `load`; to be called in the event loop's thread."""
+        """Serve all calls, after `attach` and `load`; call this in the event loop's thread."""
         loop = asyncio.get_running_loop()
-        loop.add_reader(self._ports.cpu_socket.fileno(), self._packets_in)
-        loop.add_reader(self._ports.notice_socket.fileno(), self._notices_in)
+        loop.add_reader(self._ports.cpu_socket.fileno(), self._forward_packet_ins)
+        loop.add_reader(self._ports.notice_socket.fileno(), self._handle_notices)
         self._notifications.set_alarm()
-        self._begun.set()
+        self._has_begun.set()
 
     def port_status_changed(self, port: int, is_up: bool) -> None:
         """Report that a port went down or up; callable from any thread."""
@@ -128,12 +132,12 @@ class P4RuntimeServer(Generic[PL]):
         self._notifications.set_alarm()
 
     async def stop(self) -> None:
-        if self._begun.is_set():
+        if self._has_begun.is_set():
             loop = asyncio.get_running_loop()
             loop.remove_reader(self._ports.cpu_socket.fileno())
             loop.remove_reader(self._ports.notice_socket.fileno())
             self._notifications.stop()
-            self._begun.clear()
+            self._has_begun.clear()
         if self._server is not None:
             await self._server.stop(grace=None)
             self._server = None
@@ -175,7 +179,7 @@ class P4RuntimeServer(Generic[PL]):
     async def GetForwardingPipelineConfig(
         self, request: GetRequest, context: Context
     ) -> p4r.GetForwardingPipelineConfigResponse:
-        """Return the saved pipeline config, or no config (P4Runtime 1.4 §15)."""
+        """Return the saved pipeline config, or a response without config (P4Runtime 1.4 §15)."""
         async with _abort_on_refusal(context):
             await self._wait_until_begun(request.device_id)
         return self.pipelines.get(request)
@@ -191,7 +195,7 @@ class P4RuntimeServer(Generic[PL]):
 
     async def _wait_until_begun(self, device_id: int) -> None:
         self._check_device(device_id)
-        await self._begun.wait()
+        await self._has_begun.wait()
 
     def _check_device(self, device_id: int) -> None:
         if device_id != self._device_id:
@@ -209,12 +213,12 @@ class P4RuntimeServer(Generic[PL]):
     ) -> None:
         """Serve a controller: arbitration, packets, digests and notifications (P4Runtime 1.4 §16)."""
         stream = Stream()
-        sender = asyncio.create_task(_send(stream, context))
+        sender = asyncio.create_task(_send_responses(stream, context))
         try:
             async with _abort_on_refusal(context):
                 async for request in requests:
                     if request.WhichOneof("update") != "arbitration":
-                        await self._begun.wait()
+                        await self._has_begun.wait()
                     self._receive(stream, request)
         finally:
             sender.cancel()
@@ -230,7 +234,7 @@ class P4RuntimeServer(Generic[PL]):
             if kind == "packet":
                 error.packet_out.packet_out.CopyFrom(request.packet)
                 self._sessions.check_primary(stream, "packet-out")
-                self._packet_out(request.packet)
+                self._send_packet_out(request.packet)
             elif kind == "digest_ack":
                 error.digest_list_ack.digest_list_ack.CopyFrom(request.digest_ack)
                 self._sessions.check_primary(stream, "digest acknowledgement")
@@ -242,7 +246,7 @@ class P4RuntimeServer(Generic[PL]):
             error.canonical_code, error.message = refusal.number, str(refusal)
             stream.send(p4r.StreamMessageResponse(error=error))
 
-    def _packet_out(self, packet: p4r.PacketOut) -> None:
+    def _send_packet_out(self, packet: p4r.PacketOut) -> None:
         frame = self.pipelines.need_running().packet_out.frame(packet)
         try:
             self._ports.cpu_socket.send(frame, socket.MSG_DONTWAIT)
@@ -254,8 +258,8 @@ class P4RuntimeServer(Generic[PL]):
     def _running_pipeline(self) -> ControlledPipeline[PL] | None:
         return self.pipelines.running if self._is_attached else None
 
-    def _packets_in(self) -> None:
-        for frame in _datagrams(self._ports.cpu_socket):
+    def _forward_packet_ins(self) -> None:
+        for frame in _read_datagrams(self._ports.cpu_socket):
             control = self._running_pipeline()
             if control is None:
                 continue
@@ -264,8 +268,8 @@ class P4RuntimeServer(Generic[PL]):
             except ValueError as error:
                 log.warning("%s", error)
 
-    def _notices_in(self) -> None:
-        for data in _datagrams(self._ports.notice_socket):
+    def _handle_notices(self) -> None:
+        for data in _read_datagrams(self._ports.notice_socket):
             control = self._running_pipeline()
             if control is not None:
                 self._notifications.handle_notice(control.pipeline.decode_notice(data))
@@ -274,8 +278,8 @@ class P4RuntimeServer(Generic[PL]):
         self._sessions.broadcast(response)
 
 
-def _datagrams(source: socket.socket) -> Iterator[bytes]:
-    for _ in range(DATAGRAMS_AT_ONCE):
+def _read_datagrams(source: socket.socket) -> Iterator[bytes]:
+    for _ in range(MAX_DATAGRAMS_PER_READ):
         try:
             yield source.recv(MAX_FRAME, socket.MSG_DONTWAIT)
         except BlockingIOError:
@@ -295,7 +299,7 @@ def _listen(server: grpc.aio.Server, address: str, credentials: grpc.ServerCrede
 
 
 def _check_address(address: str) -> None:
-    """Raise SwitchError with the system's reason if HOST:PORT cannot be bound; gRPC reports none."""
+    """Raise SwitchError with the system's reason if HOST:PORT cannot be bound; gRPC reports no reason."""
     host, _, port = address.rpartition(":")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -308,7 +312,7 @@ def _check_address(address: str) -> None:
         raise SwitchError(f"cannot listen on {address}: {error.strerror}") from None
 
 
-async def _send(stream: Stream, context: Context) -> None:
+async def _send_responses(stream: Stream, context: Context) -> None:
     while True:
         await context.write(await stream.waiting.get())
 

@@ -33,20 +33,20 @@ class Sessions:
         self.lost_messages = 0
 
     def update(self, stream: Stream, message: p4r.MasterArbitrationUpdate) -> None:
-        self._post(self._arbiter.update(stream, message))
+        self._send_notices(self._arbiter.update(stream, message))
 
     def leave(self, stream: Stream) -> None:
         if stream.lost_messages:
             messages = pluralize(stream.lost_messages, "message")
-            log.warning("lost %s to a controller that reads too slowly", messages)
-        self._post(self._arbiter.leave(stream))
+            log.warning("dropped %s for a controller that reads too slowly", messages)
+        self._send_notices(self._arbiter.leave(stream))
 
     def check_write(self, role: str, election_id: int | None) -> None:
         self._arbiter.check_write(role, election_id)
 
-    def check_primary(self, stream: Stream, what: str) -> None:
+    def check_primary(self, stream: Stream, operation: str) -> None:
         if not self._arbiter.is_primary(stream):
-            raise denied(f"{what} is for the primary controller only")
+            raise denied(f"{operation} is for the primary controller only")
 
     def broadcast(self, response: p4r.StreamMessageResponse) -> None:
         """Send to each primary controller; where its queue is full, drop and count the message."""
@@ -54,17 +54,18 @@ class Sessions:
             if stream.waiting.qsize() < MAX_WAITING:
                 stream.send(response)
             else:
-                self._drop(stream)
+                self._count_lost_message(stream)
 
-    def _drop(self, stream: Stream) -> None:
+    def _count_lost_message(self, stream: Stream) -> None:
         if not stream.lost_messages:
             log.warning(
-                "a controller reads too slowly: %d messages wait for it, further ones are lost", MAX_WAITING
+                "a controller reads too slowly: %d messages wait for it, further messages are dropped",
+                MAX_WAITING,
             )
         stream.lost_messages += 1
         self.lost_messages += 1
 
-    def _post(self, notices: Notices[Stream]) -> None:
+    def _send_notices(self, notices: Notices[Stream]) -> None:
         for stream, response in notices:
             stream.send(response)
         old_primaries, self._primaries = self._primaries, self._arbiter.primaries

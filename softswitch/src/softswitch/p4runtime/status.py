@@ -37,19 +37,19 @@ def denied(message: str) -> Refusal:
     return Refusal(StatusCode.PERMISSION_DENIED, message)
 
 
-def batch_status(what: str, failures: Sequence[Refusal | None]) -> rpc_status.Status:
+def batch_status(element: str, failures: Sequence[Refusal | None]) -> rpc_status.Status:
     """Return the status of a batch with failures: UNKNOWN, with one `p4.v1.Error` for each element.
 
-    `what` names an element ("update", "entity"). Its message has the first failure, for clients that do not
-    show details.
+    `element` is "update" or "entity". The message has the first failure, for clients that show no details.
     """
-    failed = [
+    numbered_failures = [
         (position, failure) for position, failure in enumerate(failures, start=1) if failure is not None
     ]
-    position, first = failed[0]
+    position, first_failure = numbered_failures[0]
     status = rpc_status.Status(
         code=int(StatusCode.UNKNOWN.value[0]),
-        message=f"{len(failed)} of {len(failures)} failed; {what} {position}: {first.code.name}: {first}",
+        message=f"{len(numbered_failures)} of {len(failures)} failed; "
+        f"{element} {position}: {first_failure.code.name}: {first_failure}",
     )
     for failure in failures:
         error = p4r.Error()
@@ -59,7 +59,7 @@ def batch_status(what: str, failures: Sequence[Refusal | None]) -> rpc_status.St
     return status
 
 
-async def abort_batch(context: Context, what: str, failures: Sequence[Refusal | None]) -> None:
-    status = batch_status(what, failures)
+async def abort_batch(context: Context, element: str, failures: Sequence[Refusal | None]) -> None:
+    status = batch_status(element, failures)
     context.set_trailing_metadata(((DETAILS_KEY, status.SerializeToString()),))
     await context.abort(StatusCode.UNKNOWN, status.message)

@@ -12,8 +12,8 @@ from softswitch.errors import SwitchError
 
 def load_credentials(cert: Path, key: Path, clients_ca: Path | None = None) -> grpc.ServerCredentials:
     """Load credentials from PEM files; `clients_ca` must sign clients' certificates. Raises SwitchError."""
-    chain, private = _read(cert), _read(key)
-    authority = None if clients_ca is None else _read(clients_ca)
+    certificate_chain, private_key = _read(cert), _read(key)
+    ca = None if clients_ca is None else _read(clients_ca)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:  # check the files, because gRPC would only report that it cannot listen
         context.load_cert_chain(cert, key)
@@ -25,7 +25,7 @@ def load_credentials(cert: Path, key: Path, clients_ca: Path | None = None) -> g
         except ssl.SSLError as error:
             raise SwitchError(f"{clients_ca} has no certificates in PEM: {error.reason}") from None
     return grpc.ssl_server_credentials(
-        [(private, chain)], root_certificates=authority, require_client_auth=authority is not None
+        [(private_key, certificate_chain)], root_certificates=ca, require_client_auth=ca is not None
     )
 
 

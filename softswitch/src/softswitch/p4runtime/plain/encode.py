@@ -1,4 +1,4 @@
-"""Encoding of the updates that `scan` has found as operations of `softswitch.state.write`."""
+"""Encode the updates of a scanned request (`scan`) into operations of `softswitch.state.write`."""
 
 from __future__ import annotations
 
@@ -51,22 +51,22 @@ class TableRow:
 
 
 @compiled
-def _row_of(rows: Records[TableRow] | Records[ActionRow], first: int, end: int, identity: int) -> int:
+def _find_row(rows: Records[TableRow] | Records[ActionRow], first: int, end: int, object_id: int) -> int:
     for row in range(first, end):
-        if rows[row].id == identity:
+        if rows[row].id == object_id:
             return row
     return -1
 
 
 @compiled
-def _fits(data: Bytes, value: Ints, field: FieldRow) -> bool:
+def _is_value_of(data: Bytes, value: Ints, field: FieldRow) -> bool:
     if value[IDENTITY] != field.id or value[LENGTH] == 0:
         return False
-    at, length = value[START], value[LENGTH]
-    while length > 1 and data[at] == 0:
-        at, length = at + 1, length - 1
+    offset, length = value[START], value[LENGTH]
+    while length > 1 and data[offset] == 0:
+        offset, length = offset + 1, length - 1
     bits = (length - 1) * 8
-    first = data[at]
+    first = data[offset]
     while first:
         bits += 1
         first >>= 1
@@ -74,16 +74,16 @@ def _fits(data: Bytes, value: Ints, field: FieldRow) -> bool:
 
 
 @compiled
-def _number(data: Bytes, value: Ints) -> np.uint64:
+def _decode_number(data: Bytes, value: Ints) -> np.uint64:
     number = np.uint64(0)
-    for at in range(value[START], value[START] + value[LENGTH]):
-        number = number << np.uint64(8) | np.uint64(data[at])
+    for offset in range(value[START], value[START] + value[LENGTH]):
+        number = number << np.uint64(8) | np.uint64(data[offset])
     return number
 
 
 @compiled
-def _put_key(ops: Words, at: int, number: np.uint64, shift: int) -> None:
-    word, bit = at + shift // WORD, np.uint64(shift % WORD)
+def _put_key(ops: Words, offset: int, number: np.uint64, shift: int) -> None:
+    word, bit = offset + shift // WORD, np.uint64(shift % WORD)
     ops[word] |= number << bit
     if bit and number >> (np.uint64(WORD) - bit):
         ops[word + 1] |= number >> (np.uint64(WORD) - bit)
@@ -101,11 +101,11 @@ def encode(
     starts: Ints,
 ) -> bool:
     """Fill in operations and their starts; return whether all updates are valid and of these tables."""
-    at, table_row = int64(0), 0
+    offset, table_row = int64(0), 0
     for number in range(len(updates)):
         update = updates[number]
         if tables[table_row].id != update[TABLE]:
-            table_row = _row_of(tables, int64(0), len(tables), update[TABLE])
+            table_row = _find_row(tables, int64(0), len(tables), update[TABLE])
             if table_row < 0:
                 return False
         table = tables[table_row]
@@ -114,30 +114,30 @@ def encode(
             return False
         if update[FIRST_PARAM] - update[FIRST_MATCH] != table.end - table.first:
             return False
-        starts[number] = at
-        ops[at], ops[at + 1] = change, table.row
-        at += 2
-        ops[at : at + table.key_words] = 0
+        starts[number] = offset
+        ops[offset], ops[offset + 1] = change, table.row
+        offset += 2
+        ops[offset : offset + table.key_words] = 0
         for i in range(table.end - table.first):
             field, value = fields[table.first + i], values[update[FIRST_MATCH] + i]
-            if not _fits(data, value, field):
+            if not _is_value_of(data, value, field):
                 return False
-            _put_key(ops, at, _number(data, value), field.shift)
-        at += table.key_words
+            _put_key(ops, offset, _decode_number(data, value), field.shift)
+        offset += table.key_words
         if change != DELETE:
-            row = _row_of(actions, table.first_action, table.end_action, update[ACTION])
+            row = _find_row(actions, table.first_action, table.end_action, update[ACTION])
             if row < 0:
                 return False
             action = actions[row]
             if update[END] - update[FIRST_PARAM] != action.end - action.first:
                 return False
-            ops[at] = action.index
-            at += 1
+            ops[offset] = action.index
+            offset += 1
             for i in range(action.end - action.first):
                 field, value = fields[action.first + i], values[update[FIRST_PARAM] + i]
-                if not _fits(data, value, field):
+                if not _is_value_of(data, value, field):
                     return False
-                ops[at] = _number(data, value)
-                at += 1
-    starts[len(updates)] = at
+                ops[offset] = _decode_number(data, value)
+                offset += 1
+    starts[len(updates)] = offset
     return True

@@ -1,4 +1,4 @@
-"""A Write request from its bytes: the message without updates, and the positions of the updates' values."""
+"""Split a serialized Write request into the message without updates and the positions of their values."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class Request:
         updates = np.empty((count, UPDATE_COLUMNS), dtype=np.int64)
         values = np.empty((len(data) // VALUE_BYTES, VALUE_COLUMNS), dtype=np.int64)
         head = np.empty(len(data), dtype=np.uint8)
-        size = scan(data, updates, values, head)
-        if size < 0:
+        head_length = scan(data, updates, values, head)
+        if head_length < 0:
             return None
-        self.head = p4r.WriteRequest.FromString(head[:size].tobytes())
+        self.head = p4r.WriteRequest.FromString(head[:head_length].tobytes())
         return ScannedUpdates(data, updates, values)

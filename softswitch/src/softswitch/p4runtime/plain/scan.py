@@ -1,4 +1,4 @@
-"""The bytes of a `WriteRequest`: where its updates have their values (protobuf's wire format).
+"""Scan a serialized `WriteRequest` for the positions of its updates' values (protobuf's wire format).
 
 `scan` accepts only updates of entries with exact matches and an action (a DELETE may omit the action), whose
 encoding has each field once, in ascending order of field numbers. Other requests are left to protobuf.
@@ -35,149 +35,159 @@ _MAX_U32 = (1 << 32) - 1
 
 
 @compiled
-def _varint(data: int, at: int, stop: int) -> tuple[int, int]:
-    """Decode a varint: return its value, -1 from 2^32 on, and the next offset, -1 if there is no varint."""
-    if at < stop and byte_at(data + at) < 0x80:  # the usual case
-        return int64(byte_at(data + at)), at + 1
+def _decode_varint(data: int, offset: int, stop: int) -> tuple[int, int]:
+    """Return the value of a varint (-1 for 2^32 or more), and the next offset (-1 if there is no varint)."""
+    if offset < stop and byte_at(data + offset) < 0x80:  # the usual case
+        return int64(byte_at(data + offset)), offset + 1
     value = int64(0)
     for i in range(10):
-        if at + i >= stop:
+        if offset + i >= stop:
             break
-        byte = int64(byte_at(data + at + i))
+        byte = int64(byte_at(data + offset + i))
         if i < 5:
             value |= (byte & 0x7F) << (7 * i)
         elif byte & 0x7F:
             value = _MAX_U32 + 1
         if byte < 0x80:
-            return (value if value <= _MAX_U32 else int64(-1)), at + i + 1
+            return (value if value <= _MAX_U32 else int64(-1)), offset + i + 1
     return int64(-1), int64(-1)
 
 
 @compiled
-def _varint_field(data: int, at: int, stop: int, tag: int) -> tuple[int, int]:
+def _decode_varint_field(data: int, offset: int, stop: int, tag: int) -> tuple[int, int]:
     """Return value and next offset of a varint field; offset -1 for another tag or no value below 2^32."""
-    if at >= stop or byte_at(data + at) != tag:
+    if offset >= stop or byte_at(data + offset) != tag:
         return int64(-1), int64(-1)
-    value, at = _varint(data, at + 1, stop)
-    return (value, at) if value >= 0 else (value, int64(-1))
+    value, offset = _decode_varint(data, offset + 1, stop)
+    return (value, offset) if value >= 0 else (value, int64(-1))
 
 
 @compiled
-def _len_field(data: int, at: int, stop: int, tag: int) -> tuple[int, int]:
+def _find_len_field(data: int, offset: int, stop: int, tag: int) -> tuple[int, int]:
     """Return start and end of the bytes of a field with this tag (wire type LEN), or -1 if there is none."""
-    if at >= stop or byte_at(data + at) != tag:
+    if offset >= stop or byte_at(data + offset) != tag:
         return int64(-1), int64(-1)
-    length, at = _varint(data, at + 1, stop)
-    if at < 0 or length < 0 or length > stop - at:
+    length, offset = _decode_varint(data, offset + 1, stop)
+    if offset < 0 or length < 0 or length > stop - offset:
         return int64(-1), int64(-1)
-    return at, at + length
+    return offset, offset + length
 
 
 @compiled
-def _last_len_field(data: int, at: int, stop: int, tag: int) -> int:
+def _find_last_len_field(data: int, offset: int, stop: int, tag: int) -> int:
     """Return the start of the bytes of a LEN field that ends its message, or -1 if there is none."""
-    start, end = _len_field(data, at, stop, tag)
+    start, end = _find_len_field(data, offset, stop, tag)
     return start if end == stop else int64(-1)
 
 
 @compiled
-def _match(data: int, at: int, stop: int) -> tuple[int, int]:
+def _scan_match(data: int, offset: int, stop: int) -> tuple[int, int]:
     """Decode a FieldMatch, field_id 1, exact 2 { value 1 }: return ID and start of the value, or -1."""
-    identity, at = _varint_field(data, at, stop, 0x08)
-    if at >= 0:
-        at = _last_len_field(data, at, stop, 0x12)
-    return identity, (_last_len_field(data, at, stop, 0x0A) if at >= 0 else at)
+    field_id, offset = _decode_varint_field(data, offset, stop, 0x08)
+    if offset >= 0:
+        offset = _find_last_len_field(data, offset, stop, 0x12)
+    return field_id, (_find_last_len_field(data, offset, stop, 0x0A) if offset >= 0 else offset)
 
 
 @compiled
-def _param(data: int, at: int, stop: int) -> tuple[int, int]:
+def _scan_param(data: int, offset: int, stop: int) -> tuple[int, int]:
     """Decode an Action.Param, param_id 2, value 3: return ID and start of the value, or -1."""
-    identity, at = _varint_field(data, at, stop, 0x10)
-    return identity, (_last_len_field(data, at, stop, 0x1A) if at >= 0 else at)
+    param_id, offset = _decode_varint_field(data, offset, stop, 0x10)
+    return param_id, (_find_last_len_field(data, offset, stop, 0x1A) if offset >= 0 else offset)
 
 
 @compiled
-def _update(data: int, at: int, stop: int, updates: Ints, number: int, values: Ints, used: int) -> int:
-    """Decode an Update, and return the number of values in use after it, or -1.
+def _scan_update(
+    data: int, offset: int, stop: int, updates: Ints, number: int, values: Ints, value_count: int
+) -> int:
+    """Decode an Update; return the number of values found so far, or -1 if it is not plain.
 
     Its form is type 1, entity 2 { table_entry 2 { table_id 1, match 2, action 3 { action 1 } } }.
     """
-    updates[number, CHANGE], at = _varint_field(data, at, stop, 0x08)
+    updates[number, CHANGE], offset = _decode_varint_field(data, offset, stop, 0x08)
     for _ in range(2):
-        if at < 0:
+        if offset < 0:
             return -1
-        at = _last_len_field(data, at, stop, 0x12)
-    if at < 0:
+        offset = _find_last_len_field(data, offset, stop, 0x12)
+    if offset < 0:
         return -1
-    updates[number, TABLE], at = _varint_field(data, at, stop, 0x08)
-    if at < 0:
+    updates[number, TABLE], offset = _decode_varint_field(data, offset, stop, 0x08)
+    if offset < 0:
         return -1
-    updates[number, FIRST_MATCH] = used
-    while at < stop and byte_at(data + at) == 0x12:
-        start, at = _len_field(data, at, stop, 0x12)
-        identity, first = _match(data, start, at) if at >= 0 else (at, at)
+    updates[number, FIRST_MATCH] = value_count
+    while offset < stop and byte_at(data + offset) == 0x12:
+        start, offset = _find_len_field(data, offset, stop, 0x12)
+        identity, first = _scan_match(data, start, offset) if offset >= 0 else (offset, offset)
         if first < 0:
             return -1
-        values[used, IDENTITY], values[used, START], values[used, LENGTH] = identity, first, at - first
-        used += 1
-    updates[number, ACTION], updates[number, FIRST_PARAM] = NO_ACTION, used
-    if at < stop:
-        at = _last_len_field(data, at, stop, 0x1A)
-        if at < 0:
+        values[value_count, IDENTITY], values[value_count, START], values[value_count, LENGTH] = (
+            identity,
+            first,
+            offset - first,
+        )
+        value_count += 1
+    updates[number, ACTION], updates[number, FIRST_PARAM] = NO_ACTION, value_count
+    if offset < stop:
+        offset = _find_last_len_field(data, offset, stop, 0x1A)
+        if offset < 0:
             return -1
-        at = _last_len_field(data, at, stop, 0x0A)
-        if at < 0:
+        offset = _find_last_len_field(data, offset, stop, 0x0A)
+        if offset < 0:
             return -1
-        updates[number, ACTION], at = _varint_field(data, at, stop, 0x08)
-        if at < 0:
+        updates[number, ACTION], offset = _decode_varint_field(data, offset, stop, 0x08)
+        if offset < 0:
             return -1
-        while at < stop:
-            start, at = _len_field(data, at, stop, 0x22)
-            identity, first = _param(data, start, at) if at >= 0 else (at, at)
+        while offset < stop:
+            start, offset = _find_len_field(data, offset, stop, 0x22)
+            identity, first = _scan_param(data, start, offset) if offset >= 0 else (offset, offset)
             if first < 0:
                 return -1
-            values[used, IDENTITY], values[used, START], values[used, LENGTH] = identity, first, at - first
-            used += 1
-    updates[number, END] = used
-    return used
+            values[value_count, IDENTITY], values[value_count, START], values[value_count, LENGTH] = (
+                identity,
+                first,
+                offset - first,
+            )
+            value_count += 1
+    updates[number, END] = value_count
+    return value_count
 
 
 @compiled
-def _skip(data: int, at: int, stop: int, wire: int) -> int:
-    """Return the offset after a field of the request that is no update, or -1 if it is malformed."""
-    if wire == _VARINT:
-        _, at = _varint(data, at, stop)
-        return at
-    if wire == _LEN:
-        length, at = _varint(data, at, stop)
-        if at < 0 or length < 0:
+def _skip_field(data: int, offset: int, stop: int, wire_type: int) -> int:
+    """Return the offset after a field of the request, or -1 if the field is malformed."""
+    if wire_type == _VARINT:
+        _, offset = _decode_varint(data, offset, stop)
+        return offset
+    if wire_type == _LEN:
+        length, offset = _decode_varint(data, offset, stop)
+        if offset < 0 or length < 0:
             return -1
-        at += length
-    elif wire == _I64:
-        at += 8
-    elif wire == _I32:
-        at += 4
+        offset += length
+    elif wire_type == _I64:
+        offset += 8
+    elif wire_type == _I32:
+        offset += 4
     else:
         return -1
-    return at if at <= stop else -1
+    return offset if offset <= stop else -1
 
 
 @entry_point
 def count_updates(data: Bytes) -> int:
-    """Return the number of updates of a request, or -1 if the bytes are no request."""
-    at, found, address, stop = int64(0), 0, data.ctypes.data, len(data)
-    while at < stop:
-        tag, at = _varint(address, at, stop)
-        if at < 0 or tag < 8:
+    """Return the number of updates of a request, or -1 if the bytes are not a request."""
+    offset, count, address, stop = int64(0), 0, data.ctypes.data, len(data)
+    while offset < stop:
+        tag, offset = _decode_varint(address, offset, stop)
+        if offset < 0 or tag < 8:
             return -1
         if tag == _UPDATES_TAG:
-            found += 1
+            count += 1
         elif tag >> 3 == _UPDATES:
             return -1
-        at = _skip(address, at, stop, tag & 7)
-        if at < 0:
+        offset = _skip_field(address, offset, stop, tag & 7)
+        if offset < 0:
             return -1
-    return found
+    return count
 
 
 @entry_point
@@ -186,20 +196,20 @@ def scan(data: Bytes, updates: Ints, values: Ints, head: Bytes) -> int:
 
     Copies the request's other fields to `head`; returns the bytes copied, or -1 if an update is not plain.
     """
-    at, number, used, size = int64(0), int64(0), int64(0), int64(0)
+    offset, number, value_count, head_length = int64(0), int64(0), int64(0), int64(0)
     address, stop = data.ctypes.data, len(data)
-    while at < stop:
-        begin = at
-        tag, at = _varint(address, at, stop)
-        start = at
-        at = _skip(address, at, stop, tag & 7)
+    while offset < stop:
+        field_start = offset
+        tag, offset = _decode_varint(address, offset, stop)
+        content_start = offset
+        offset = _skip_field(address, offset, stop, tag & 7)
         if tag == _UPDATES_TAG:
-            _, start = _varint(address, start, stop)
-            used = _update(address, start, at, updates, number, values, used)
-            if used < 0:
+            _, content_start = _decode_varint(address, content_start, stop)
+            value_count = _scan_update(address, content_start, offset, updates, number, values, value_count)
+            if value_count < 0:
                 return -1
             number += 1
         else:
-            memcpy(head.ctypes.data + size, address + begin, at - begin)
-            size += at - begin
-    return size
+            memcpy(head.ctypes.data + head_length, address + field_start, offset - field_start)
+            head_length += offset - field_start
+    return head_length

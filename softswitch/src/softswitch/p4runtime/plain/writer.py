@@ -53,29 +53,35 @@ class PlainWriter:
             if store is None or not _is_plain(store, table):
                 continue
             self._stores.append(store)
-            key = _fields(Field(each.id, each.width, each.name) for each in store.table.key.fields)
-            first, end = _extend(fields, key)
+            key_rows = _make_key_rows(
+                Field(field.id, field.width, field.name) for field in store.table.key.fields
+            )
+            first, end = _append_rows(fields, key_rows)
             first_action = len(actions)
             action_words = 0
             for action in store.table.entry_actions.values():
                 params = [(param.id, param.width, 0) for param in action.params.fields]
                 call = ActionCall(action.name, (0,) * len(params))
                 index = pipeline.invocation(store.name, call).action
-                actions.append((action.id, index, *_extend(fields, params)))
+                actions.append((action.id, index, *_append_rows(fields, params)))
                 action_words = max(action_words, 1 + len(params))
-            words = pipeline.key_words(store.name)
+            key_words = pipeline.key_words(store.name)
             row = pipeline.row_of(store.name)
-            tables.append((store.table.id, row, words, first, end, first_action, len(actions)))
-            self._max_words = max(self._max_words, 2 + words + action_words)
+            tables.append((store.table.id, row, key_words, first, end, first_action, len(actions)))
+            self._max_words = max(self._max_words, 2 + key_words + action_words)
         self._extras = [store.extras for store in self._stores]
         self._names = {store.name for store in self._stores}
         self._tables = filled(TableRow, tables)
         self._actions = filled(ActionRow, actions)
         self._fields = filled(FieldRow, fields)
 
-    def operations(self, scanned: ScannedUpdates, watched: Collection[str]) -> Operations | None:
-        """Return the operations of updates; None unless all are plain and none is of a `watched` table."""
-        if not self._stores or any(self._extras) or (watched and not self._names.isdisjoint(watched)):
+    def operations(self, scanned: ScannedUpdates, tracked_tables: Collection[str]) -> Operations | None:
+        """Return the operations of updates; None unless all are plain and of tables that are not tracked."""
+        if (
+            not self._stores
+            or any(self._extras)
+            or (tracked_tables and not self._names.isdisjoint(tracked_tables))
+        ):
             return None
         count = len(scanned.updates)
         ops = np.empty(count * self._max_words, dtype=np.uint64)
@@ -108,7 +114,7 @@ def _is_plain(store: TableStore, table: Table) -> bool:
     return max(widths) <= WORD
 
 
-def _fields(key: Iterable[Field]) -> list[tuple[int, int, int]]:
+def _make_key_rows(key: Iterable[Field]) -> list[tuple[int, int, int]]:
     """Return ID, width and shift of each field in the key, whose last field has the lowest bits."""
     rows: list[tuple[int, int, int]] = []
     shift = 0
@@ -118,7 +124,7 @@ def _fields(key: Iterable[Field]) -> list[tuple[int, int, int]]:
     return rows[::-1]
 
 
-def _extend(rows: list[tuple[int, int, int]], more: list[tuple[int, int, int]]) -> tuple[int, int]:
+def _append_rows(rows: list[tuple[int, int, int]], new_rows: list[tuple[int, int, int]]) -> tuple[int, int]:
     first = len(rows)
-    rows += more
+    rows += new_rows
     return first, len(rows)
