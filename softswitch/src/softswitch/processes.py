@@ -1,4 +1,4 @@
-"""Child processes that run softswitch or BMv2 without a program, with P4Runtime on the loopback."""
+"""Child processes that run softswitch or BMv2 without a P4 program, with P4Runtime on the loopback."""
 
 from __future__ import annotations
 
@@ -33,34 +33,34 @@ T = TypeVar("T")
 
 
 def find_bmv2() -> str:
-    found = installed_bmv2()
-    if found is None:
+    path = installed_bmv2()
+    if path is None:
         raise Bmv2NotFound(NO_BMV2)
-    return found
+    return path
 
 
 def installed_bmv2() -> str | None:
     """Return the path of `simple_switch_grpc`, or None. Raises Bmv2NotFound for a wrong HOTLINE_BMV2."""
-    named = os.environ.get(BMV2_VARIABLE)
-    if not named:
+    configured_path = os.environ.get(BMV2_VARIABLE)
+    if not configured_path:
         return shutil.which(BMV2_PROGRAM)
-    path = Path(named).absolute()
+    path = Path(configured_path).absolute()
     if path.is_dir():
         path /= BMV2_PROGRAM
     if not path.is_file() or not os.access(path, os.X_OK):
-        raise Bmv2NotFound(f"{BMV2_VARIABLE}={named}: {path} is not a program")
+        raise Bmv2NotFound(f"{BMV2_VARIABLE}={configured_path}: {path} is not a program")
     return str(path)
 
 
 @contextmanager
-def reserved_port(shared: int = socket.SO_REUSEPORT) -> Iterator[int]:
+def reserved_port(reuse_option: int = socket.SO_REUSEPORT) -> Iterator[int]:
     """Reserve a TCP port of the loopback for a gRPC server during the block."""
     # It is bound with SO_REUSEPORT, as gRPC binds (Thrift: SO_REUSEADDR), without listening: the kernel does
     # not assign it to sockets that bind port 0, but gRPC can bind it.
-    with socket.socket() as holder:
-        holder.setsockopt(socket.SOL_SOCKET, shared, 1)
-        holder.bind(("127.0.0.1", 0))
-        port: int = holder.getsockname()[1]
+    with socket.socket() as reserving_socket:
+        reserving_socket.setsockopt(socket.SOL_SOCKET, reuse_option, 1)
+        reserving_socket.bind(("127.0.0.1", 0))
+        port: int = reserving_socket.getsockname()[1]
         yield port
 
 
@@ -74,20 +74,22 @@ def switch_command(
     target_options: Sequence[str] = (),
 ) -> list[str]:
     """Return a switch's command line, by default without a P4 program; `interfaces` are by port number."""
-    ports = [word for port, interface in interfaces.items() for word in ("-i", f"{port}@{interface}")]
-    cpu = [] if cpu_port is None else ["--cpu-port", str(cpu_port)]
+    interface_options = [
+        option for port, interface in interfaces.items() for option in ("-i", f"{port}@{interface}")
+    ]
+    cpu_option = [] if cpu_port is None else ["--cpu-port", str(cpu_port)]
     # BMv2 requires "--" before the options of its target; softswitch accepts it.
     return [
-        *executable, *options, "--device-id", str(DEVICE_ID), *ports,
-        "--", "--grpc-server-addr", address, *cpu, *target_options,
+        *executable, *options, "--device-id", str(DEVICE_ID), *interface_options,
+        "--", "--grpc-server-addr", address, *cpu_option, *target_options,
     ]  # fmt: skip
 
 
 @cache
 def has_thrift(executable: str) -> bool:
     """Return whether BMv2 was built with Thrift, which sets the rates and depths of its queues."""
-    done = subprocess.run([executable, "--help"], capture_output=True, text=True, check=False)
-    return "--thrift-port" in done.stdout + done.stderr
+    result = subprocess.run([executable, "--help"], capture_output=True, text=True, check=False)
+    return "--thrift-port" in result.stdout + result.stderr
 
 
 class SwitchProcess(NamedTuple):
@@ -108,14 +110,14 @@ class SwitchProcess(NamedTuple):
         if self.process.poll() is None:
             return None
         lines = self.log().strip().splitlines()
-        last = lines[-1] if lines else "it printed nothing"
-        return SwitchEnded(f"the switch ended with code {self.process.returncode}: {last}")
+        last_line = lines[-1] if lines else "it printed nothing"
+        return SwitchEnded(f"the switch ended with code {self.process.returncode}: {last_line}")
 
     def wait_until_it_listens(self, timeout_s: float = _START_SECONDS) -> None:
-        self._wait(self.listens, timeout_s, f"does not listen at {self.address}")
+        self._poll(self.listens, timeout_s, f"does not listen at {self.address}")
 
     def wait_for_address(self) -> SwitchProcess:
-        return self._replace(address=self._wait(self._printed_address, _START_SECONDS, "is not ready"))
+        return self._replace(address=self._poll(self._find_printed_address, _START_SECONDS, "is not ready"))
 
     def end(self, timeout_s: float = _STOP_SECONDS) -> None:
         self.process.terminate()
@@ -125,15 +127,15 @@ class SwitchProcess(NamedTuple):
             self.process.kill()
             self.process.wait()
 
-    def _wait(self, done: Callable[[], T | None], timeout_s: float, problem: str) -> T:
+    def _poll(self, check: Callable[[], T | None], timeout_s: float, problem: str) -> T:
         deadline = time.monotonic() + timeout_s
-        while (found := done()) is None:
-            if (ended := self.ended()) is not None:
-                raise ended
+        while (result := check()) is None:
+            if (error := self.ended()) is not None:
+                raise error
             if time.monotonic() > deadline:
                 raise SwitchEnded(f"the switch {problem} after {timeout_s:.0f} s")
             time.sleep(_POLL_SECONDS)
-        return found
+        return result
 
     def listens(self) -> bool | None:
         host, _, port = self.address.rpartition(":")
@@ -143,9 +145,9 @@ class SwitchProcess(NamedTuple):
             return None
         return True
 
-    def _printed_address(self) -> str | None:
-        found = _READY.search(self.log())
-        return found and found[1]
+    def _find_printed_address(self) -> str | None:
+        match = _READY.search(self.log())
+        return match and match[1]
 
 
 def start_switch(
@@ -179,7 +181,7 @@ def softswitch(
 ) -> Iterator[SwitchProcess]:
     """Run a softswitch, which serves P4Runtime on a free port, during the block."""
     command = switch_command(SOFTSWITCH, "127.0.0.1:0", interfaces, cpu_port=cpu_port, options=options)
-    with _started(command, "", cores, environment, folder) as switch:
+    with _run_switch(command, "", cores, environment, folder) as switch:
         yield switch.wait_for_address()
 
 
@@ -193,10 +195,10 @@ def bmv2(
 ) -> Iterator[SwitchProcess]:
     executable, thrift_port = find_bmv2(), None
     options: Sequence[str] = WITHOUT_PROGRAM
-    with ExitStack() as reserved:
-        address = f"127.0.0.1:{reserved.enter_context(reserved_port())}"
+    with ExitStack() as exit_stack:
+        address = f"127.0.0.1:{exit_stack.enter_context(reserved_port())}"
         if has_thrift(executable):  # by default each BMv2 uses port 9090
-            thrift_port = reserved.enter_context(reserved_port(socket.SO_REUSEADDR))
+            thrift_port = exit_stack.enter_context(reserved_port(socket.SO_REUSEADDR))
             options = (*options, "--thrift-port", str(thrift_port))
         command = switch_command(
             [executable],
@@ -206,13 +208,13 @@ def bmv2(
             options=options,
             target_options=target_options,
         )
-        with _started(command, address, cores) as switch:
+        with _run_switch(command, address, cores) as switch:
             switch.wait_until_it_listens()
             yield switch._replace(thrift_port=thrift_port)
 
 
 @contextmanager
-def _started(
+def _run_switch(
     command: Sequence[str],
     address: str,
     cores: Iterable[int] | None = None,
@@ -220,10 +222,12 @@ def _started(
     folder: Path | None = None,
 ) -> Iterator[SwitchProcess]:
     # Each program execs the next. The kernel kills the switch when this process dies for any reason.
-    killed_with_parent = ["setpriv", "--pdeathsig", "KILL", "--"]
-    pinned = [] if cores is None else ["taskset", "--cpu-list", ",".join(map(str, cores))]
+    kill_with_parent = ["setpriv", "--pdeathsig", "KILL", "--"]
+    pin_to_cores = [] if cores is None else ["taskset", "--cpu-list", ",".join(map(str, cores))]
     with tempfile.TemporaryFile() as output:
-        switch = start_switch([*killed_with_parent, *pinned, *command], output, address, environment, folder)
+        switch = start_switch(
+            [*kill_with_parent, *pin_to_cores, *command], output, address, environment, folder
+        )
         try:
             yield switch
         finally:

@@ -43,30 +43,30 @@ def run(settings: Settings) -> None:
     logging.getLogger(GRPC_LOGGER).addFilter(is_not_cancellation)
     server: P4RuntimeServer[LivePipeline] = P4RuntimeServer(settings.device_id)
 
-    def make() -> RunningMachine:
+    def make_machine() -> RunningMachine:
         machine: RunningMachine = import_module("softswitch.machine").Machine(settings, server)
         return machine
 
-    if not asyncio.run(serve(settings, server, make)):
+    if not asyncio.run(serve(settings, server, make_machine)):
         sys.stderr.flush()
         os._exit(0)  # without waiting for a compilation
 
 
 async def serve(
-    settings: Settings, server: P4RuntimeServer[LivePipeline], make: Callable[[], RunningMachine]
+    settings: Settings, server: P4RuntimeServer[LivePipeline], make_machine: Callable[[], RunningMachine]
 ) -> bool:
-    """Serve until a signal; return whether the machine had been made by then."""
+    """Serve until a signal; return whether the machine was made before the signal."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(signal_number, stop.set)
     loop.add_signal_handler(signal.SIGUSR1, lambda: None)
-    first, *more = settings.addresses
+    first_address, *more_addresses = settings.addresses
     runtime: asyncio.Future[Runtime] = loop.create_future()
     server.extra_handlers.append(runtime_handlers(runtime, server.changed))
-    port = await server.start(first, settings.credentials, *more)
+    port = await server.start(first_address, settings.credentials, *more_addresses)
     try:
-        machine_future, stop_task = in_thread(make), asyncio.ensure_future(stop.wait())
+        machine_future, stop_task = call_in_thread(make_machine), asyncio.ensure_future(stop.wait())
         await asyncio.wait((machine_future, stop_task), return_when=asyncio.FIRST_COMPLETED)
         if not machine_future.done():
             return False
@@ -76,43 +76,42 @@ async def serve(
             loop.add_signal_handler(signal.SIGUSR1, machine.report)
             gc.freeze()
             gc.set_threshold(*GC_THRESHOLDS)
-            ready = (
-                f"{pluralize(len(settings.ports), 'port')}, P4Runtime on {first.rpartition(':')[0]}:{port}"
-            )
-            print(f"softswitch: ready: {ready}", file=sys.stderr, flush=True)
+            host = first_address.rpartition(":")[0]
+            summary = f"{pluralize(len(settings.ports), 'port')}, P4Runtime on {host}:{port}"
+            print(f"softswitch: ready: {summary}", file=sys.stderr, flush=True)
             await stop_task
-            await _end(server)
+            await _stop_server(server)
     finally:
         await server.stop()
     return True
 
 
-def in_thread(call: Callable[[], T]) -> asyncio.Future[T]:
-    """Call in a daemon thread, which does not delay the process's exit; return a future of the result."""
+def call_in_thread(call: Callable[[], T]) -> asyncio.Future[T]:
+    """Call a function in a daemon thread, which does not delay the process's exit; return its future."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 
-    def settle(set_future: Callable[[], None]) -> None:
+    def set_in_loop(set_future: Callable[[], None]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed, and the result is not awaited
             loop.call_soon_threadsafe(set_future)
 
-    def work() -> None:
+    def run_call() -> None:
         try:
-            settle(partial(future.set_result, call()))
+            set_in_loop(partial(future.set_result, call()))
         except BaseException as error:
-            settle(partial(future.set_exception, error))
+            set_in_loop(partial(future.set_exception, error))
 
-    threading.Thread(target=work, name="start", daemon=True).start()
+    threading.Thread(target=run_call, name="start", daemon=True).start()
     return future
 
 
-async def _end(server: P4RuntimeServer[LivePipeline]) -> None:
+async def _stop_server(server: P4RuntimeServer[LivePipeline]) -> None:
     await server.stop()
     # Wait for gRPC's tasks: a task of a client that has just disconnected prints a traceback if cancelled.
-    if rest := asyncio.all_tasks() - {asyncio.current_task()}:
-        await asyncio.wait(rest, timeout=_RPC_END_TIMEOUT_S)
+    if remaining_tasks := asyncio.all_tasks() - {asyncio.current_task()}:
+        await asyncio.wait(remaining_tasks, timeout=_RPC_END_TIMEOUT_S)
 
 
 def is_not_cancellation(record: logging.LogRecord) -> bool:
-    cancelled = record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError)
-    return not cancelled and "due to server stop" not in record.getMessage()
+    is_cancelled = record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError)
+    return not is_cancelled and "due to server stop" not in record.getMessage()

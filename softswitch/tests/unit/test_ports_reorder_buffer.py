@@ -16,9 +16,9 @@ from softswitch.ports.reorder_buffer import (
     Frames,
     Slots,
     fill_reorder_buffer,
-    impair,
-    recycle,
-    release,
+    free_leaving_slots,
+    impair_frame,
+    release_due_frames,
 )
 
 Numbers = NDArray[np.int64]
@@ -38,17 +38,19 @@ def _pass(
     """Pass frames of 8 bytes, an int64 each, and note what comes out; returns how many."""
     total: int = int64(0)
     for k in range(len(sources)):
-        count = impair(buffer, slots, sources.ctypes.data + 8 * k, int64(8), int64(k), now, frames, int64(0))
+        count = impair_frame(
+            buffer, slots, sources.ctypes.data + 8 * k, int64(8), int64(k), now, frames, int64(0)
+        )
         total = _note(frames, count, taken, total)
-        recycle(slots)
+        free_leaving_slots(slots)
     return total
 
 
 @entry_point
 def _expire(buffer: ReorderBuffer, slots: Slots, now: int, frames: Frames, taken: Numbers, total: int) -> int:
-    count = release(buffer, slots, now, int64(0), frames, int64(0))
+    count = release_due_frames(buffer, slots, now, int64(0), frames, int64(0))
     total = _note(frames, count, taken, total)
-    recycle(slots)
+    free_leaving_slots(slots)
     return total
 
 

@@ -1,4 +1,4 @@
-"""Backpressure of shaped interfaces: a frame that an interface refuses waits, and so does its port's queue.
+"""Backpressure of shaped interfaces: a frame that an interface refuses waits, and its port's queue with it.
 
 An interface with a shaper (tbf, htb) refuses frames beyond its rate. Its port sends packets one by one, each
 after the interface has accepted the previous one. So packets wait in the port's queue, whose depth the
@@ -18,7 +18,7 @@ from softswitch.queues.fifo import release
 from softswitch.queues.state import NEVER, Queues
 
 RETRY_NS = 100_000
-SEND_BUFFER = 4608
+SEND_BUFFER_BYTES = 4608
 """Small SO_SNDBUF, in bytes. The kernel doubles it: room for 4 frames of 1,500 B, or 12 small ones."""
 _MSG_DONTWAIT = 0x40
 _EAGAIN, _ENOBUFS = errno.EAGAIN, errno.ENOBUFS
@@ -30,8 +30,8 @@ def is_buffer_full(error: int) -> bool:
 
 
 @compiled
-def can_wait(switch: Switch, p: int, length: int) -> bool:
-    """Return whether a port can store a refused frame, which may be too large if the MTU was raised."""
+def can_store_pending(switch: Switch, p: int, length: int) -> bool:
+    """Return whether a port can store a refused frame; a frame may be too large after the MTU was raised."""
     port = switch.ports[p]
     return bool(port.backpressure and not port.pending_length and length <= switch.frame_bytes)
 
@@ -45,7 +45,7 @@ def store_pending(switch: Switch, p: int, address: int, length: int) -> None:
 
 
 @compiled
-def retry(switch: Switch) -> None:
+def retry_pending(switch: Switch) -> None:
     if switch.retry_at == NEVER or queue_clock(switch) < switch.retry_at:
         return
     switch.retry_at = NEVER
@@ -63,7 +63,7 @@ def retry(switch: Switch) -> None:
 
 
 @compiled
-def resume(switch: Switch, queues: Queues) -> None:
+def resume_departures(switch: Switch, queues: Queues) -> None:
     for p in range(switch.port_count):
         port = switch.ports[p]
         if port.backpressure and queues.ports[p].held and not port.pending_length:
@@ -78,4 +78,4 @@ def drop_pending(switch: Switch, queues: Queues) -> None:
         if port.pending_length:
             port.tx_dropped += 1
             port.pending_length = 0
-    resume(switch, queues)
+    resume_departures(switch, queues)

@@ -24,8 +24,8 @@ def file_header() -> bytes:
     return _HEADER.pack(_MAGIC, _MAJOR, _MINOR, 0, 0, _SNAPLEN, _ETHERNET)
 
 
-def open_files(folder: Path, interface: str, opened: contextlib.ExitStack) -> tuple[int, int]:
-    """Create an interface's files; return descriptors (IN, OUT), which `opened` closes. Raises PortError."""
+def open_files(folder: Path, interface: str, exit_stack: contextlib.ExitStack) -> tuple[int, int]:
+    """Create an interface's files; return descriptors (IN, OUT), closed by `exit_stack`. Raises PortError."""
     descriptors = []
     for name in (f"{interface}_in.pcap", f"{interface}_out.pcap"):
         path = folder / name
@@ -33,7 +33,7 @@ def open_files(folder: Path, interface: str, opened: contextlib.ExitStack) -> tu
             descriptor = os.open(
                 path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o644
             )
-            opened.callback(os.close, descriptor)
+            exit_stack.callback(os.close, descriptor)
             os.write(descriptor, file_header())
         except OSError as error:
             raise PortError(f"{path}: {error.strerror}") from None
@@ -45,13 +45,13 @@ def open_files(folder: Path, interface: str, opened: contextlib.ExitStack) -> tu
 def capture(switch: Switch, p: int, direction: int, frames: Records[Frame], count: int) -> None:
     """Write the first `count` frames, each with its own time; a failed write (full disk) ends the file."""
     port = switch.ports[p]
-    head, vector = switch.pcap_record, switch.iovec
-    vector[0], vector[1] = head.ctypes.data, _RECORD_BYTES
-    for k in range(count):
-        frame = frames[k]
-        time = int64(switch.start_ns) // 1_000 + int64(frame.time)
-        head[0], head[1] = time // 1_000_000, time % 1_000_000
-        head[2] = head[3] = frame.length
+    record_header, vector = switch.pcap_record, switch.iovec
+    vector[0], vector[1] = record_header.ctypes.data, _RECORD_BYTES
+    for i in range(count):
+        frame = frames[i]
+        time_us = int64(switch.start_ns) // 1_000 + int64(frame.time)
+        record_header[0], record_header[1] = time_us // 1_000_000, time_us % 1_000_000
+        record_header[2] = record_header[3] = frame.length
         vector[2], vector[3] = frame.address, frame.length
         if writev(port.capture[direction], vector.ctypes.data, 2) != _RECORD_BYTES + frame.length:
             port.capture[direction] = NO_FILE

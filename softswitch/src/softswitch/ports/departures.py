@@ -21,7 +21,7 @@ _TFD_TIMER_ABSTIME = 1
 
 @compiled
 def queue_clock(switch: Switch) -> int:
-    """Return the time of the queues' clock, ns."""
+    """Return the time of the queues' clock in ns."""
     clock = switch.clock
     clock_gettime(_CLOCK_MONOTONIC, clock.ctypes.data)
     return int64(clock[0] * _NS + clock[1])
@@ -52,29 +52,29 @@ def dequeue(switch: Switch, queues: Queues) -> int:
     if switch.ports[p].backpressure:
         hold(queues, p)
     record: int = int64(switch.records + s * switch.record_bytes)
-    head = carray(pointer(record + HEAD_BYTES), 1, QUEUE_HEAD)[0]
-    head.enq_qdepth, head.deq_qdepth = queues.slots[s].enq_qdepth, queues.slots[s].deq_qdepth
+    queue_head = carray(pointer(record + HEAD_BYTES), 1, QUEUE_HEAD)[0]
+    queue_head.enq_qdepth, queue_head.deq_qdepth = queues.slots[s].enq_qdepth, queues.slots[s].deq_qdepth
     return record
 
 
 @compiled
-def length_of(record: int) -> int:
+def read_length(record: int) -> int:
     return int64(carray(pointer(record), 1, HEAD)[0].length)
 
 
 @compiled
 def is_due(switch: Switch, queues: Queues) -> bool:
-    due = next_departure(queues)
-    return due != NEVER and due <= queue_clock(switch)
+    due_ns = next_departure(queues)
+    return due_ns != NEVER and due_ns <= queue_clock(switch)
 
 
 @compiled
 def set_timer(switch: Switch, queues: Queues) -> None:
     """Set the timer for the next departure or retry; an expired timer is readable until it is set again."""
-    due = min(next_departure(queues), int64(switch.retry_at))
-    if due != switch.alarm:
-        at = 0 if due == NEVER else max(1, due)
+    due_ns = min(next_departure(queues), int64(switch.retry_at))
+    if due_ns != switch.alarm:
+        expiry_ns = 0 if due_ns == NEVER else max(1, due_ns)
         spec = switch.itimerspec
-        spec[2], spec[3] = at // _NS, at % _NS
+        spec[2], spec[3] = expiry_ns // _NS, expiry_ns % _NS
         timerfd_settime(switch.timer, _TFD_TIMER_ABSTIME, spec.ctypes.data, 0)
-        switch.alarm = due
+        switch.alarm = due_ns

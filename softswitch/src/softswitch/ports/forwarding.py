@@ -26,9 +26,9 @@ from nativekit.memory import load_acquire, pointer, store_release
 from softswitch.memory.output import HEAD, HEAD_BYTES, WAITING, record_bytes
 from softswitch.memory.process import DEPARTS
 from softswitch.native import call_process, entry_point
-from softswitch.ports.backpressure import drop_pending, resume, retry
+from softswitch.ports.backpressure import drop_pending, resume_departures, retry_pending
 from softswitch.ports.capture import NO_FILE, capture
-from softswitch.ports.departures import dequeue, enqueue, is_due, length_of, set_timer
+from softswitch.ports.departures import dequeue, enqueue, is_due, read_length, set_timer
 from softswitch.ports.layout import (
     BURST,
     IN,
@@ -43,7 +43,13 @@ from softswitch.ports.layout import (
     Port,
     Switch,
 )
-from softswitch.ports.reorder_buffer import append, clear, impair, recycle, release
+from softswitch.ports.reorder_buffer import (
+    append_frame,
+    clear_buffer,
+    free_leaving_slots,
+    impair_frame,
+    release_due_frames,
+)
 from softswitch.ports.sending import queue_frame, send_all, send_queue
 from softswitch.ports.sockets import (
     TP_STATUS_GSO_TCP,
@@ -68,43 +74,41 @@ _SOL_SOCKET, _SO_ERROR = 1, 4
 
 @compiled
 def now_us(switch: Switch) -> int:
-    """Return the time since the switch's start, µs."""
+    """Return the time since the switch's start in µs."""
     clock = switch.clock
     clock_gettime(_CLOCK_REALTIME, clock.ctypes.data)
-    us: int = (clock[0] * 1_000_000_000 + clock[1] - switch.start_ns) // 1_000
-    return us
+    elapsed_us: int = (clock[0] * 1_000_000_000 + clock[1] - switch.start_ns) // 1_000
+    return elapsed_us
 
 
 @compiled
 def restore_vlan_tag(frame: int, tci: int, tpid: int) -> int:
     """Insert, after the MACs, the VLAN tag that the kernel removed; return the frame's new address."""
-    tagged = frame - VLAN_TAG
-    memmove(tagged, frame, 12)
-    tag = carray(pointer(tagged + 12), VLAN_TAG, np.uint8)
+    tagged_frame = frame - VLAN_TAG
+    memmove(tagged_frame, frame, 12)
+    tag = carray(pointer(tagged_frame + 12), VLAN_TAG, np.uint8)
     tag[0], tag[1] = tpid >> 8, tpid & 0xFF
     tag[2], tag[3] = tci >> 8, tci & 0xFF
-    return tagged
+    return tagged_frame
 
 
 @compiled
-def note_oversize(port: Port, length: int) -> None:
+def count_oversize(port: Port, length: int) -> None:
     port.rx_oversize += 1
     port.largest = max(port.largest, length)
 
 
 @compiled
-def enter(
-    switch: Switch, queues: Queues | None, p: int, address: int, length: int, t_in: int, count: int
-) -> int:
+def add_arrival(switch: Switch, p: int, address: int, length: int, t_in: int, count: int) -> int:
     """Add an arrived frame to the burst, through the port's reorder buffer if any; return the new count."""
-    if queues is None or not switch.ports[p].impaired[IN]:
-        return append(switch.burst, count, address, length, t_in)
+    if not switch.ports[p].impaired[IN]:
+        return append_frame(switch.burst, count, address, length, t_in)
     buffer, slots = switch.reorder_buffers[p, IN], switch.reorder_slots[p, IN]
-    return impair(buffer, slots, address, length, t_in, now_us(switch), switch.burst, count)
+    return impair_frame(buffer, slots, address, length, t_in, now_us(switch), switch.burst, count)
 
 
 @compiled
-def take_from_ring(switch: Switch, queues: Queues | None, p: int) -> int:
+def take_frames_from_ring(switch: Switch, p: int) -> int:
     """Fill the burst with the frames in the port's ring, without copying them; return their number."""
     port = switch.ports[p]
     count: int = int64(0)
@@ -118,14 +122,14 @@ def take_from_ring(switch: Switch, queues: Queues | None, p: int) -> int:
         header = carray(pointer(slot), 1, TPACKET2_HDR)[0]
         length = int64(header.tp_len)
         if header.tp_snaplen < header.tp_len or status & TP_STATUS_GSO_TCP:
-            note_oversize(port, length)
+            count_oversize(port, length)
             continue
         address = slot + header.tp_mac
         if status & TP_STATUS_VLAN_VALID:
             address = restore_vlan_tag(address, header.tp_vlan_tci, header.tp_vlan_tpid)
             length += VLAN_TAG
         arrival = int64(header.tp_sec) * 1_000_000_000 + int64(header.tp_nsec)
-        count = enter(switch, queues, p, address, length, (arrival - switch.start_ns) // 1_000, count)
+        count = add_arrival(switch, p, address, length, (arrival - switch.start_ns) // 1_000, count)
     return count
 
 
@@ -137,7 +141,7 @@ def return_slots(port: Port) -> None:
 
 
 @compiled
-def take_from_socket(switch: Switch, queues: Queues | None, p: int) -> int:
+def take_frames_from_socket(switch: Switch, p: int) -> int:
     port = switch.ports[p]
     count: int = int64(0)
     for k in range(BURST):
@@ -147,21 +151,21 @@ def take_from_socket(switch: Switch, queues: Queues | None, p: int) -> int:
             break
         port.rx += 1
         if length > switch.frame_bytes:
-            note_oversize(port, length)
+            count_oversize(port, length)
             continue
-        count = enter(switch, queues, p, address, length, now_us(switch), count)
+        count = add_arrival(switch, p, address, length, now_us(switch), count)
     return count
 
 
 @compiled
-def take(switch: Switch, queues: Queues | None, p: int) -> int:
+def take_frames(switch: Switch, p: int) -> int:
     if switch.ports[p].ring:
-        return take_from_ring(switch, queues, p)
-    return take_from_socket(switch, queues, p)
+        return take_frames_from_ring(switch, p)
+    return take_frames_from_socket(switch, p)
 
 
 @compiled
-def lock(switch: Switch) -> None:
+def lock_pipeline(switch: Switch) -> None:
     """Lock the pipeline's mutex; waiting writers take precedence."""
     if load_acquire(switch.waiting):
         sched_yield()
@@ -169,7 +173,7 @@ def lock(switch: Switch) -> None:
 
 
 @compiled
-def notify(switch: Switch, address: int, length: int) -> None:
+def send_notice(switch: Switch, address: int, length: int) -> None:
     """Send a digest or log record to the control plane, as the pipeline wrote it; count it if that fails."""
     if send(switch.notice_fd, address, length, _MSG_DONTWAIT) < 0:
         switch.lost_notices += 1
@@ -184,100 +188,110 @@ def run_pipeline(
     length: int,
     t_in: int,
     now: int,
-    used: int,
+    used_bytes: int,
 ) -> int:
-    """Process a frame or a departing packet, queue its outputs; return the output buffer's bytes in use."""
+    """Process a frame or departing packet and queue its outputs; return the output buffer's bytes in use."""
     out = switch.out
-    outputs = call_process(
-        switch.process, switch.state, port, address, length, t_in, now, out + used, OUT_BYTES - used
+    output_count = call_process(
+        switch.process,
+        switch.state,
+        port,
+        address,
+        length,
+        t_in,
+        now,
+        out + used_bytes,
+        OUT_BYTES - used_bytes,
     )
-    for _ in range(outputs):
-        record = carray(pointer(out + used), 1, HEAD)[0]
+    for _ in range(output_count):
+        record = carray(pointer(out + used_bytes), 1, HEAD)[0]
         length = int64(record.length)
         if record.kind < WAITING:
-            queue_frame(switch, queues, int64(record.kind), out + used + HEAD_BYTES, length, now)
+            queue_frame(switch, int64(record.kind), out + used_bytes + HEAD_BYTES, length, now)
         elif record.kind == WAITING:
             if queues is not None:
-                enqueue(switch, queues, out + used, length)
+                enqueue(switch, queues, out + used_bytes, length)
         else:
-            notify(switch, out + used, HEAD_BYTES + length)
-        used += _record_bytes(length)
-    return used
+            send_notice(switch, out + used_bytes, HEAD_BYTES + length)
+        used_bytes += _record_bytes(length)
+    return used_bytes
 
 
 @compiled
-def make_room(switch: Switch, queues: Queues | None, used: int) -> int:
+def make_room(switch: Switch, used_bytes: int) -> int:
     """Unlock, send and lock again if a frame's outputs might not fit; return the buffer's bytes in use."""
-    if used <= OUT_BYTES - OUT_MARGIN:
-        return used
+    if used_bytes <= OUT_BYTES - OUT_MARGIN:
+        return used_bytes
     pthread_mutex_unlock(switch.mutex)
-    send_all(switch, queues)
-    lock(switch)
+    send_all(switch)
+    lock_pipeline(switch)
     return int64(0)
 
 
 @compiled
-def depart(switch: Switch, queues: Queues, used: int) -> int:
-    """Process up to BURST packets that may depart now (each may enqueue others); return bytes in use."""
+def process_departures(switch: Switch, queues: Queues, used_bytes: int) -> int:
+    """Process up to BURST packets that may depart now (each may enqueue others); return the used bytes."""
     for _ in range(BURST):
         record = dequeue(switch, queues)
         if not record:
             break
-        used = make_room(switch, queues, used)
-        data, length = record + HEAD_BYTES, length_of(record)
+        used_bytes = make_room(switch, used_bytes)
+        data, length = record + HEAD_BYTES, read_length(record)
         now = max(now_us(switch), int64(switch.entered))
-        used = run_pipeline(switch, queues, int64(DEPARTS), data, length, int64(0), now, used)
-    return used
+        used_bytes = run_pipeline(switch, queues, int64(DEPARTS), data, length, int64(0), now, used_bytes)
+    return used_bytes
 
 
 @compiled
 def process_burst(switch: Switch, queues: Queues | None, port: int, count: int) -> None:
-    used: int = int64(0)
-    lock(switch)
+    used_bytes: int = int64(0)
+    lock_pipeline(switch)
     for k in range(count):
-        used = make_room(switch, queues, used)
+        used_bytes = make_room(switch, used_bytes)
         frame = switch.burst[k]
         now = max(now_us(switch), frame.time)
-        used = run_pipeline(switch, queues, port, frame.address, frame.length, frame.time, now, used)
+        used_bytes = run_pipeline(
+            switch, queues, port, frame.address, frame.length, frame.time, now, used_bytes
+        )
         if queues is not None and switch.buffered:
             switch.entered = now
-            used = depart(switch, queues, used)
+            used_bytes = process_departures(switch, queues, used_bytes)
     pthread_mutex_unlock(switch.mutex)
     send_all(switch, queues)
     if queues is not None and switch.backpressure:
-        resume(switch, queues)
+        resume_departures(switch, queues)
 
 
 @compiled
 def serve_queues(switch: Switch, queues: Queues) -> None:
     if switch.backpressure:
-        retry(switch)
-        resume(switch, queues)
+        retry_pending(switch)
+        resume_departures(switch, queues)
     for _ in range(BURST):  # a port with backpressure sends one packet in each iteration
         if not is_due(switch, queues):
             break
-        lock(switch)
-        depart(switch, queues, int64(0))
+        lock_pipeline(switch)
+        process_departures(switch, queues, int64(0))
         pthread_mutex_unlock(switch.mutex)
         send_all(switch, queues)
         if not switch.backpressure:
             break
-        resume(switch, queues)
+        resume_departures(switch, queues)
     if not switch.busy_poll:
         set_timer(switch, queues)
 
 
 @compiled
-def serve(switch: Switch, queues: Queues | None, p: int) -> None:
+def serve_port(switch: Switch, queues: Queues | None, p: int) -> None:
     port = switch.ports[p]
-    count = take(switch, queues, p)
-    if queues is not None and port.capture[IN] != NO_FILE:
+    count = take_frames(switch, p)
+    if port.capture[IN] != NO_FILE:
         capture(switch, p, IN, switch.burst, count)
     if count:
         process_burst(switch, queues, port.number, count)
     return_slots(port)
-    if queues is not None and port.impaired[IN]:
-        recycle(switch.reorder_slots[p, IN])
+    if port.impaired[IN]:
+        free_leaving_slots(switch.reorder_slots[p, IN])
 
 
 @compiled
@@ -288,15 +302,15 @@ def release_reordered(switch: Switch, queues: Queues) -> bool:
         port = switch.ports[p]
         if port.impaired[IN]:
             buffer, slots = switch.reorder_buffers[p, IN], switch.reorder_slots[p, IN]
-            count = release(buffer, slots, now, int64(0), switch.burst, int64(0))
+            count = release_due_frames(buffer, slots, now, int64(0), switch.burst, int64(0))
             if count:
                 process_burst(switch, queues, port.number, count)
-                recycle(slots)
+                free_leaving_slots(slots)
             remaining += buffer.held
         if port.impaired[OUT]:
             buffer, slots = switch.reorder_buffers[p, OUT], switch.reorder_slots[p, OUT]
-            switch.queued[p] = release(buffer, slots, now, int64(0), switch.queue[p], int64(0))
-            send_queue(switch, queues, p)
+            switch.queued[p] = release_due_frames(buffer, slots, now, int64(0), switch.queue[p], int64(0))
+            send_queue(switch, p)
             remaining += buffer.held
     return remaining > 0
 
@@ -313,16 +327,14 @@ def clear_error(switch: Switch, p: int) -> None:
 def discard(switch: Switch, queues: Queues | None) -> None:
     for p in range(switch.port_count):
         port = switch.ports[p]
-        before = port.rx - 1
-        while port.rx != before:
-            before = port.rx
-            port.discarded += take(switch, queues, p)
+        rx_before = port.rx - 1
+        while port.rx != rx_before:
+            rx_before = port.rx
+            port.discarded += take_frames(switch, p)
             return_slots(port)
-            if queues is not None:
-                recycle(switch.reorder_slots[p, IN])
-        if queues is not None:
-            port.discarded += clear(switch.reorder_buffers[p, IN], switch.reorder_slots[p, IN])
-            port.tx_dropped += clear(switch.reorder_buffers[p, OUT], switch.reorder_slots[p, OUT])
+            free_leaving_slots(switch.reorder_slots[p, IN])
+        port.discarded += clear_buffer(switch.reorder_buffers[p, IN], switch.reorder_slots[p, IN])
+        port.tx_dropped += clear_buffer(switch.reorder_buffers[p, OUT], switch.reorder_slots[p, OUT])
     if queues is not None:
         clear_queues(queues)
         drop_pending(switch, queues)
@@ -352,7 +364,7 @@ def run(switch: Switch, queues: Queues | None) -> int:
                 clear_error(switch, p)
             if event.events & _EPOLLIN:
                 had_no_oversize = switch.ports[p].rx_oversize == 0
-                serve(switch, queues, p)
+                serve_port(switch, queues, p)
                 if had_no_oversize and switch.ports[p].rx_oversize:
                     return p
         if queues is not None and switch.impaired:

@@ -20,7 +20,7 @@ class Direction(Enum):
 class Impairment:
     """Probabilities from 0 to 1, each applied to every frame, and the seed of the random draws.
 
-    A reordered frame is held until one to four later ones have passed it, or for 5 ms. The sequence of
+    A reordered frame is held until one to four later frames have passed it, or for 5 ms. The sequence of
     draws depends on seed, port and direction, but not on frames of other ports.
     """
 
@@ -45,17 +45,17 @@ def parse_impairment(text: str) -> tuple[tuple[int, Direction], Impairment]:
     for setting in settings.split(","):
         name, _, value = setting.partition("=")
         if name == "seed":
-            seed = _seed(text, value)
+            seed = _parse_seed(text, value)
         elif name not in _FIELDS:
             raise PortError(f"impairment {text!r}: {name!r} is not one of loss, dup, reorder, seed")
         elif _FIELDS[name] in probabilities:
             raise PortError(f"impairment {text!r}: {name} is given twice")
         else:
-            probabilities[_FIELDS[name]] = _probability(text, name, value)
+            probabilities[_FIELDS[name]] = _parse_probability(text, name, value)
     return (int(port_text), Direction(direction_text)), Impairment(**probabilities, seed=seed)
 
 
-def _probability(text: str, name: str, value: str) -> float:
+def _parse_probability(text: str, name: str, value: str) -> float:
     try:
         probability = float(value)
     except ValueError:
@@ -65,7 +65,7 @@ def _probability(text: str, name: str, value: str) -> float:
     return probability
 
 
-def _seed(text: str, value: str) -> int:
+def _parse_seed(text: str, value: str) -> int:
     if not value.isdecimal():
         raise PortError(f"impairment {text!r}: seed is {value!r}, expected an integer of 0 or more")
     return int(value)

@@ -54,11 +54,11 @@ class Port:
     head: int  # next slot to read
     tail: int  # next slot to return to the kernel
     impaired: Annotated[Ints, 2]  # whether there is a reorder buffer, by direction
-    capture: Annotated[Ints, 2]  # descriptor of the pcap file by direction; -1 without one
+    capture: Annotated[Ints, 2]  # descriptor of the pcap file by direction; -1 if there is none
     backpressure: int
     """Whether a frame that the interface refuses waits until it is accepted (`ports.backpressure`)."""
     pending: int  # address of the memory for the frame that waits
-    pending_length: int  # bytes of the frame that waits; 0 if none does
+    pending_length: int  # bytes of the frame that waits; 0 if no frame waits
     rx: int  # frames
     tx: int  # frames
     discarded: int  # frames received while no pipeline ran
@@ -107,7 +107,7 @@ class Switch:
 
     epoll: int
     busy_poll: int
-    impaired: int  # whether any port is
+    impaired: int  # whether any port has an impairment
     start_ns: int  # CLOCK_REALTIME at the switch's start
     process: int  # address of the pipeline's packet function
     state: int  # address of the pipeline's state
@@ -123,9 +123,9 @@ class Switch:
     record_bytes: int
     timer: int
     alarm: int  # time that the timer is set to, ns
-    backpressure: int  # whether any port has it
+    backpressure: int  # whether any port has backpressure
     retry_at: int
-    """Time at which pending frames are sent again, ns of the queues' clock; NEVER without any."""
+    """Time at which pending frames are sent again, ns of the queues' clock; NEVER if no frame waits."""
     itimerspec: Annotated[Ints, 4]
     notice_fd: int
     lost_notices: int  # notices that the control plane did not read in time

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from softswitch.memory.output import record_bytes
 from softswitch.messages import pluralize
 from softswitch.ports import forwarding
-from softswitch.ports.backpressure import SEND_BUFFER
+from softswitch.ports.backpressure import SEND_BUFFER_BYTES
 from softswitch.ports.capture import NO_FILE, open_files
 from softswitch.ports.epoll import make_timer, watch
 from softswitch.ports.impairment import Direction, Impairment
@@ -45,7 +45,7 @@ from softswitch.v1model import PORT_NUMBERS
 _LOG = logging.getLogger(__name__)
 REPORT_INTERVAL_US = 10_000_000  # between two warnings of lost notices
 _NS = 1_000_000_000
-_CPU_FRAME_BYTES = 2048  # maximum frame of a switch without interfaces, whose MTU would limit it
+_CPU_FRAME_BYTES = 2048  # maximum frame of a switch without interfaces, whose MTU would be the limit
 
 
 class NativePipeline(Protocol):
@@ -86,8 +86,8 @@ class PortLoop:
     `control_sockets`, if given. `shapes` gives rate and depth of the queues that a buffered pipeline has
     before egress, one for each port and priority; by default 64 packets and no rate limit. `backpressure`
     maps each port whose packets wait while the interface refuses them to whether its send buffer is small.
-    `pcap` is a folder for files of all frames. `before` is the loop that this one replaces: its clock, and
-    the queue settings of the ports that both have, are copied. Raises PortError if a port cannot be opened.
+    `pcap` is a folder for files of all frames. `old_loop` is the loop that this loop replaces: its clock,
+    and the queue settings of the ports that both have, are copied. Raises PortError.
     """
 
     def __init__(
@@ -101,48 +101,50 @@ class PortLoop:
         priority_queues: int = 1,
         backpressure: Mapping[int, bool] = {},
         pcap: Path | None = None,
-        before: "PortLoop | None" = None,
+        old_loop: "PortLoop | None" = None,
     ) -> None:
         check_ports(ports, cpu_port, impairments, shapes)
         self._thread: threading.Thread | None = None
-        self._names = {**ports, **({} if cpu_port is None else {cpu_port: "CPU"})}
-        self._numbers = list(self._names)
-        with contextlib.ExitStack() as opened:
+        self._port_names = {**ports, **({} if cpu_port is None else {cpu_port: "CPU"})}
+        self._port_numbers = list(self._port_names)
+        with contextlib.ExitStack() as exit_stack:
             self._sockets = [
-                opened.enter_context(
+                exit_stack.enter_context(
                     contextlib.closing(PortSocket(number, name, ring_bytes_per_port(len(ports))))
                 )
                 for number, name in ports.items()
             ]
-            self._control = control_sockets or opened.enter_context(contextlib.closing(ControlSockets()))
+            self._control = control_sockets or exit_stack.enter_context(contextlib.closing(ControlSockets()))
             self.cpu_socket, self.notice_socket = self._control.cpu_socket, self._control.notice_socket
             self._stop_event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-            opened.callback(os.close, self._stop_event)
+            exit_stack.callback(os.close, self._stop_event)
             self._timer = make_timer()
-            opened.callback(os.close, self._timer)
-            self._epoll = opened.enter_context(select.epoll())
+            exit_stack.callback(os.close, self._timer)
+            self._epoll = exit_stack.enter_context(select.epoll())
             self._frame_bytes = max((s.slot_size for s in self._sockets), default=_CPU_FRAME_BYTES)
-            self._out = np.zeros(OUT_BYTES, np.uint8)
+            self._output_buffer = np.zeros(OUT_BYTES, np.uint8)
             self._cpu_frames = np.zeros(BURST * self._frame_bytes, np.uint8)
             self._records = np.zeros(0, np.uint8)
             self._switch = np.zeros(1, SWITCH)[0]
             unshaped = Shape(UNLIMITED, DEFAULT_DEPTH)
-            self._shapes = [shapes.get(number, unshaped) for number in self._numbers]
+            self._shapes = [shapes.get(number, unshaped) for number in self._port_numbers]
             self._queues = make_queues(self._shapes, priority_queues)
-            self._is_plain = not (shapes or backpressure or impairments or pcap)
-            self._fill(self._switch, busy_poll)
-            if before is not None:
-                self._switch["start_ns"] = before._switch["start_ns"]
+            self._uses_queues = bool(shapes or backpressure)
+            self._fill_switch(self._switch, busy_poll)
+            if old_loop is not None:
+                self._switch["start_ns"] = old_loop._switch["start_ns"]
                 common_ports = [
-                    (self._numbers.index(n), p) for p, n in enumerate(before._numbers) if n in self._numbers
+                    (self._port_numbers.index(number), p)
+                    for p, number in enumerate(old_loop._port_numbers)
+                    if number in self._port_numbers
                 ]
-                self._resize_queues(int(before._queues.queues["max_packets"].sum()))
-                copy_settings(self._queues, before._queues, common_ports)
-            self._reorder_frames = self._impair(self._switch, impairments)
+                self._resize_queues(int(old_loop._queues.queues["max_packets"].sum()))
+                copy_settings(self._queues, old_loop._queues, common_ports)
+            self._reorder_frames = self._set_impairments(self._switch, impairments)
             self._pending_frames = self._enable_backpressure(self._switch, backpressure)
-            self._captured_ports = 0 if pcap is None else self._capture(self._switch, pcap, opened)
+            self._captured_ports = 0 if pcap is None else self._open_captures(self._switch, pcap, exit_stack)
             self._compile()
-            self._opened = opened.pop_all()
+            self._exit_stack = exit_stack.pop_all()
 
     def __enter__(self) -> "PortLoop":
         return self
@@ -154,15 +156,15 @@ class PortLoop:
         """Forward through `pipeline`, without frames received before; raises PortError if running already."""
         if self._thread is not None:
             raise PortError("the ports are already running; stop them first")
-        for part in ("process", "state", "mutex", "waiting"):
-            self._switch[part] = getattr(pipeline, f"{part}_address")
+        for name in ("process", "state", "mutex", "waiting"):
+            self._switch[name] = getattr(pipeline, f"{name}_address")
         self._make_records(pipeline.waiting_bytes)
         self._compile()
         self._thread = threading.Thread(target=self._run, args=(pipeline,), name="ports")
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop forwarding, wait for the loop's end, and drop received frames. May be repeated."""
+        """Stop forwarding, wait for the loop's end, and drop received frames; may be repeated."""
         if self._thread is not None:
             os.eventfd_write(self._stop_event, 1)
             self._thread.join()
@@ -190,10 +192,10 @@ class PortLoop:
 
     def _slots_needed(self, depth: int, port: int | None, priority: int | None) -> int:
         selected = self._select_queues(port, priority)
-        others = int(self._queues.queues["max_packets"].sum()) - sum(
-            int(each.max_packets) for each in selected
+        other_slots = int(self._queues.queues["max_packets"].sum()) - sum(
+            int(queue.max_packets) for queue in selected
         )
-        return others + depth * len(selected)
+        return other_slots + depth * len(selected)
 
     def _resize_queues(self, slots: int) -> None:
         old = self._queues
@@ -202,19 +204,21 @@ class PortLoop:
         self._queues.queues["dropped"] = old.queues["dropped"]
 
     def _select_queues(self, port: int | None, priority: int | None) -> list[Queue]:
-        ports = range(len(self._numbers)) if port is None else [self._numbers.index(port)]
+        ports = range(len(self._port_numbers)) if port is None else [self._port_numbers.index(port)]
         priorities = range(self._queues.queues.shape[1]) if priority is None else [priority]
         return [self._queues.queues[p, k] for p in ports for k in priorities]
 
     def close(self) -> None:
         self.stop()
-        self._opened.close()
+        self._exit_stack.close()
 
     def counters(self) -> SwitchCounters:
         kernel_drops = [packet_socket.read_kernel_drops() for packet_socket in self._sockets]
-        kernel_drops += [0] * (len(self._numbers) - len(self._sockets))
+        kernel_drops += [0] * (len(self._port_numbers) - len(self._sockets))
         return SwitchCounters(
-            ports={number: self._count(p, kernel_drops[p]) for p, number in enumerate(self._numbers)},
+            ports={
+                number: self._port_counters(p, kernel_drops[p]) for p, number in enumerate(self._port_numbers)
+            },
             no_such_port=int(self._switch["no_such_port"]),
             lost_notices=int(self._switch["lost_notices"]),
         )
@@ -251,26 +255,26 @@ class PortLoop:
     def _report_truncated_captures(self) -> None:
         for port in self._switch["ports"][: self._captured_ports]:
             if NO_FILE in port["capture"]:
-                name = self._names[int(port["number"])]
+                name = self._port_names[int(port["number"])]
                 _LOG.warning(
                     "port %d (%s): its pcap files end early, because a write failed", port["number"], name
                 )
 
     def _report_oversize(self, p: int) -> None:
         length = self._switch["ports"][p]["largest"]
-        number = self._numbers[p]
+        number = self._port_numbers[p]
         _LOG.warning(
             "%s: dropped a frame of %d B: it is larger than the MTU that the interface had when the switch "
             "started, or several frames merged into one (segmentation offload? "
             "`ethtool -K ... tso off gso off`); later ones are only counted",
-            f"port {number} ({self._names[number]})",
+            f"port {number} ({self._port_names[number]})",
             length,
         )
 
-    def _count(self, p: int, kernel_drops: int) -> PortCounters:
+    def _port_counters(self, p: int, kernel_drops: int) -> PortCounters:
         counts, buffers = self._switch["ports"][p], self._switch["reorder_buffers"][p]
         return PortCounters(
-            name=self._names[self._numbers[p]],
+            name=self._port_names[self._port_numbers[p]],
             rx=int(counts["rx"]) + kernel_drops,
             tx=int(counts["tx"]),
             rx_dropped=int(counts["discarded"]) + kernel_drops,
@@ -291,18 +295,18 @@ class PortLoop:
         """
         # Frames may have arrived already, but no pipeline can process them: poll the stop event only.
         os.eventfd_write(self._stop_event, 1)
-        with select.epoll() as stop_only:
-            watch(stop_only.fileno(), self._stop_event, NO_PORT)
-            self._switch["epoll"] = stop_only.fileno()
+        with select.epoll() as stop_epoll:
+            watch(stop_epoll.fileno(), self._stop_event, NO_PORT)
+            self._switch["epoll"] = stop_epoll.fileno()
             forwarding.run(self._switch, self._queues_in_use())
             self._switch["epoll"] = self._epoll.fileno()
         forwarding.discard(self._switch, self._queues_in_use())
         os.eventfd_read(self._stop_event)
 
-    def _fill(self, switch: np.void, busy_poll: bool) -> None:
+    def _fill_switch(self, switch: np.void, busy_poll: bool) -> None:
         switch["epoll"], switch["busy_poll"] = self._epoll.fileno(), busy_poll
         switch["start_ns"] = time.time_ns()
-        switch["out"], switch["cpu_frames"] = self._out.ctypes.data, self._cpu_frames.ctypes.data
+        switch["out"], switch["cpu_frames"] = self._output_buffer.ctypes.data, self._cpu_frames.ctypes.data
         switch["frame_bytes"] = self._frame_bytes
         switch["notice_fd"] = self._control.notice_end.fileno()
         queue = switch["queue"]
@@ -311,9 +315,12 @@ class PortLoop:
         )
         switch["messages"]["msg_iovlen"] = 1
         switch["index_of"] = NO_PORT
-        switch["port_count"] = len(self._numbers)
-        fds = [*(each.fileno() for each in self._sockets), self._control.switch_end.fileno()]
-        for p, number in enumerate(self._numbers):
+        switch["port_count"] = len(self._port_numbers)
+        fds = [
+            *(packet_socket.fileno() for packet_socket in self._sockets),
+            self._control.switch_end.fileno(),
+        ]
+        for p, number in enumerate(self._port_numbers):
             switch["index_of"][number] = p
             switch["ports"][p]["number"], switch["ports"][p]["fd"] = number, fds[p]
             watch(self._epoll.fileno(), fds[p], p)
@@ -328,43 +335,43 @@ class PortLoop:
     def _make_records(self, waiting_bytes: int) -> None:
         self._switch["buffered"] = waiting_bytes > 0
         if waiting_bytes:
-            self._is_plain = False
-            size, count = record_bytes(waiting_bytes + self._frame_bytes), len(self._queues.slots)
+            self._uses_queues = True
+            record_size, count = record_bytes(waiting_bytes + self._frame_bytes), len(self._queues.slots)
             try:
-                self._records = np.zeros(count * size, np.uint8)
+                self._records = np.zeros(count * record_size, np.uint8)
             except MemoryError:
                 raise PortError(
-                    f"queues of {count} packets need {count * size >> 20} MiB: too many"
+                    f"queues of {count} packets need {count * record_size >> 20} MiB: too many"
                 ) from None
-            self._switch["records"], self._switch["record_bytes"] = self._records.ctypes.data, size
+            self._switch["records"], self._switch["record_bytes"] = self._records.ctypes.data, record_size
 
     def _enable_backpressure(
         self, switch: np.void, has_small_buffer: Mapping[int, bool]
     ) -> NDArray[np.uint8]:
         frames = np.zeros((len(has_small_buffer), self._frame_bytes), np.uint8)
-        for memory, (number, is_small) in zip(frames, has_small_buffer.items(), strict=True):
-            p = self._numbers.index(number)
+        for frame_memory, (number, is_small) in zip(frames, has_small_buffer.items(), strict=True):
+            p = self._port_numbers.index(number)
             port = switch["ports"][p]
-            port["backpressure"], port["pending"] = 1, memory.ctypes.data
+            port["backpressure"], port["pending"] = 1, frame_memory.ctypes.data
             if is_small:
-                self._sockets[p].socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
+                self._sockets[p].socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
         switch["backpressure"] = len(has_small_buffer) > 0
         return frames
 
-    def _capture(self, switch: np.void, folder: Path, opened: contextlib.ExitStack) -> int:
-        for port, each in zip(switch["ports"], self._sockets, strict=False):
-            port["capture"] = open_files(folder, each.interface, opened)
+    def _open_captures(self, switch: np.void, folder: Path, exit_stack: contextlib.ExitStack) -> int:
+        for port, packet_socket in zip(switch["ports"], self._sockets, strict=False):
+            port["capture"] = open_files(folder, packet_socket.interface, exit_stack)
         return len(self._sockets)
 
-    def _impair(
+    def _set_impairments(
         self, switch: np.void, impairments: Mapping[tuple[int, Direction], Impairment]
     ) -> NDArray[np.uint8]:
         frames = np.zeros((len(impairments), REORDER_SLOTS * self._frame_bytes), np.uint8)
-        for memory, ((number, side), impairment) in zip(frames, impairments.items(), strict=True):
-            p, direction = self._numbers.index(number), IN if side is Direction.IN else OUT
+        for frame_memory, ((number, side), impairment) in zip(frames, impairments.items(), strict=True):
+            p, direction = self._port_numbers.index(number), IN if side is Direction.IN else OUT
             buffer, slots = switch["reorder_buffers"][p, direction], switch["reorder_slots"][p, direction]
             fill_reorder_buffer(
-                buffer, slots, memory.ctypes.data, self._frame_bytes, impairment, 2 * number + direction
+                buffer, slots, frame_memory.ctypes.data, self._frame_bytes, impairment, 2 * number + direction
             )
             switch["ports"][p]["impaired"][direction] = switch["impaired"] = 1
         return frames

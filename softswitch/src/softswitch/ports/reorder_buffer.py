@@ -1,7 +1,7 @@
 """Loss, duplication and reordering: a buffer for each impaired direction, where frames wait for later ones.
 
 Compiled code. For each frame that enters, the frames that leave are appended to a list: none (it was lost or
-is held), one, two (it was duplicated), or more (held ones whose time has come).
+is held), one, two (it was duplicated), or more (with held frames that are due).
 """
 
 from typing import TypeAlias
@@ -17,7 +17,7 @@ from softswitch.ports.impairment import Impairment
 from softswitch.ports.layout import FREE, HELD, LEAVING, REORDER_SLOTS, Frame, ReorderBuffer, ReorderSlot
 
 HOLD_US = 5_000
-_MAX_PASSES = 4  # maximum number of later frames that pass a held one; the minimum is 1
+_MAX_PASSES = 4  # maximum number of later frames that pass a held frame; the minimum is 1
 
 Frames: TypeAlias = Records[Frame]
 Slots: TypeAlias = Records[ReorderSlot]
@@ -47,7 +47,7 @@ def draw(buffer: ReorderBuffer) -> float:
 
 
 @compiled
-def append(frames: Frames, count: int, address: int, length: int, time: int) -> int:
+def append_frame(frames: Frames, count: int, address: int, length: int, time: int) -> int:
     frames[count].address = address
     frames[count].length = length
     frames[count].time = time
@@ -55,7 +55,7 @@ def append(frames: Frames, count: int, address: int, length: int, time: int) -> 
 
 
 @compiled
-def hold(buffer: ReorderBuffer, slots: Slots, address: int, length: int, time: int, now: int) -> bool:
+def hold_frame(buffer: ReorderBuffer, slots: Slots, address: int, length: int, time: int, now: int) -> bool:
     for slot in slots:
         if slot.state == FREE:
             memcpy(slot.address, address, length)
@@ -70,24 +70,26 @@ def hold(buffer: ReorderBuffer, slots: Slots, address: int, length: int, time: i
 
 
 @compiled
-def release(buffer: ReorderBuffer, slots: Slots, now: int, passed: int, frames: Frames, count: int) -> int:
+def release_due_frames(
+    buffer: ReorderBuffer, slots: Slots, now: int, passing_frames: int, frames: Frames, count: int
+) -> int:
     """Append to `frames` the held frames that are due, and return the new count.
 
-    A frame is due at its deadline, or when enough later frames have overtaken it; `passed` is the number of
-    frames since the last call.
+    A frame is due at its deadline, or when enough later frames have overtaken it; `passing_frames` is the
+    number of frames since the last call.
     """
     for slot in slots:
         if slot.state == HELD:
-            slot.passes -= passed
+            slot.passes -= passing_frames
             if slot.passes <= 0 or now >= slot.deadline:
                 slot.state = LEAVING
                 buffer.held -= 1
-                count = append(frames, count, slot.address, slot.length, slot.time)
+                count = append_frame(frames, count, slot.address, slot.length, slot.time)
     return count
 
 
 @compiled
-def impair(
+def impair_frame(
     buffer: ReorderBuffer,
     slots: Slots,
     address: int,
@@ -98,27 +100,27 @@ def impair(
     count: int,
 ) -> int:
     """Pass one frame through the buffer; append at most 2 + REORDER_SLOTS frames and return the new count."""
-    lost = draw(buffer) < buffer.loss
-    duplicated = draw(buffer) < buffer.duplicate
-    reordered = draw(buffer) < buffer.reorder
-    if lost:
+    is_lost = draw(buffer) < buffer.loss
+    is_duplicated = draw(buffer) < buffer.duplicate
+    is_reordered = draw(buffer) < buffer.reorder
+    if is_lost:
         buffer.lost += 1
         return count
-    passed = 0
-    if reordered and hold(buffer, slots, address, length, time, now):
+    passing_frames = 0
+    if is_reordered and hold_frame(buffer, slots, address, length, time, now):
         buffer.reordered += 1
     else:
-        count = append(frames, count, address, length, time)
-        passed += 1
-    if duplicated:
+        count = append_frame(frames, count, address, length, time)
+        passing_frames += 1
+    if is_duplicated:
         buffer.duplicated += 1
-        count = append(frames, count, address, length, time)
-        passed += 1
-    return release(buffer, slots, now, passed, frames, count) if passed else count
+        count = append_frame(frames, count, address, length, time)
+        passing_frames += 1
+    return release_due_frames(buffer, slots, now, passing_frames, frames, count) if passing_frames else count
 
 
 @compiled
-def recycle(slots: Slots) -> None:
+def free_leaving_slots(slots: Slots) -> None:
     """Free the slots of frames that have left; call it after the appended frames have been used."""
     for slot in slots:
         if slot.state == LEAVING:
@@ -126,7 +128,7 @@ def recycle(slots: Slots) -> None:
 
 
 @compiled
-def clear(buffer: ReorderBuffer, slots: Slots) -> int:
+def clear_buffer(buffer: ReorderBuffer, slots: Slots) -> int:
     count: int = buffer.held
     buffer.held = 0
     for slot in slots:

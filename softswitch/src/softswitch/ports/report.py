@@ -13,9 +13,9 @@ from softswitch.errors import SwitchError
 
 
 class PortCounters(NamedTuple):
-    """Frames of one port since it was opened; dropped ones by reason.
+    """Frames of one port since it was opened, with dropped frames by reason.
 
-    `rx` counts all arrivals: those that the pipeline processed (impairments aside), `rx_dropped` and
+    `rx` counts all arrivals: the frames that the pipeline processed (impairments aside), `rx_dropped` and
     `rx_oversize`. The pipeline's outputs to the port are the sum of `tx`, `tx_dropped` and `tx_oversize`;
     with queues before egress, `queue_dropped` counts packets that were never output.
     """
@@ -46,32 +46,34 @@ class SwitchCounters(NamedTuple):
 
     def write(self, path: Path) -> None:
         ports = {number: port._asdict() for number, port in self.ports.items()}
-        partial = path.with_name(path.name + ".partial")
+        partial_path = path.with_name(path.name + ".partial")
         try:
-            partial.write_text(json.dumps({**self._asdict(), "ports": ports}, indent=2) + "\n")
-            os.replace(partial, path)
+            partial_path.write_text(json.dumps({**self._asdict(), "ports": ports}, indent=2) + "\n")
+            os.replace(partial_path, path)
         except OSError as error:
             raise SwitchError(f"counters cannot be written to {path}: {error.strerror}") from None
 
 
-def plus(before: SwitchCounters | None, now: SwitchCounters) -> SwitchCounters:
-    if before is None:
-        return now
+def plus(earlier_counters: SwitchCounters | None, new_counters: SwitchCounters) -> SwitchCounters:
+    if earlier_counters is None:
+        return new_counters
     ports = {
-        number: _sum(before.ports[number], port) if number in before.ports else port
-        for number, port in now.ports.items()
+        number: _add_port_counters(earlier_counters.ports[number], port)
+        if number in earlier_counters.ports
+        else port
+        for number, port in new_counters.ports.items()
     }
-    return now._replace(
+    return new_counters._replace(
         ports=ports,
-        no_such_port=before.no_such_port + now.no_such_port,
-        lost_notices=before.lost_notices + now.lost_notices,
+        no_such_port=earlier_counters.no_such_port + new_counters.no_such_port,
+        lost_notices=earlier_counters.lost_notices + new_counters.lost_notices,
     )
 
 
-def _sum(before: PortCounters, now: PortCounters) -> PortCounters:
-    added = (a + b for a, b in zip(before[1:-1], now[1:-1], strict=True))
-    runs = zip_longest(before.program_runs, now.program_runs, fillvalue=0)
-    return PortCounters._make([now.name, *added, tuple(map(sum, runs))])
+def _add_port_counters(earlier_counters: PortCounters, new_counters: PortCounters) -> PortCounters:
+    sums = (a + b for a, b in zip(earlier_counters[1:-1], new_counters[1:-1], strict=True))
+    runs = zip_longest(earlier_counters.program_runs, new_counters.program_runs, fillvalue=0)
+    return PortCounters._make([new_counters.name, *sums, tuple(map(sum, runs))])
 
 
 _REASONS = {
@@ -87,7 +89,7 @@ _REASONS = {
 
 
 def describe(counters: SwitchCounters) -> list[str]:
-    lines = [_line(number, port) for number, port in counters.ports.items()]
+    lines = [_describe_port(number, port) for number, port in counters.ports.items()]
     if counters.no_such_port:
         lines.append(f"sent to ports that the switch does not have: {counters.no_such_port}")
     if counters.lost_notices:
@@ -97,7 +99,7 @@ def describe(counters: SwitchCounters) -> list[str]:
     return lines
 
 
-def _line(number: int, port: PortCounters) -> str:
+def _describe_port(number: int, port: PortCounters) -> str:
     parts = [f"received {port.rx}", f"sent {port.tx}"]
     parts += [f"{text} {count}" for name, text in _REASONS.items() if (count := getattr(port, name))]
     return f"port {number} ({port.name}): {', '.join(parts)}"

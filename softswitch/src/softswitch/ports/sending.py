@@ -10,11 +10,10 @@ import numpy as np
 from nativekit.compile import carray, compiled
 from nativekit.libc import MMSGHDR, errno_location, sendmmsg
 from nativekit.memory import pointer
-from softswitch.ports.backpressure import can_wait, is_buffer_full, store_pending
+from softswitch.ports.backpressure import can_store_pending, is_buffer_full, store_pending
 from softswitch.ports.capture import NO_FILE, capture
 from softswitch.ports.layout import DEPTH, NO_PORT, OUT, REORDER_SLOTS, Switch
-from softswitch.ports.reorder_buffer import append, impair, recycle
-from softswitch.queues.state import Queues
+from softswitch.ports.reorder_buffer import append_frame, free_leaving_slots, impair_frame
 from softswitch.v1model import PORT_NUMBERS
 
 _MMSGHDR_BYTES = MMSGHDR.itemsize
@@ -23,36 +22,36 @@ _EAGAIN, _EMSGSIZE = errno.EAGAIN, errno.EMSGSIZE
 
 
 @compiled
-def send_queue(switch: Switch, queues: Queues | None, p: int) -> None:
-    """Send the frames queued for a port; drop and count those that its interface refuses, or store one."""
+def send_queue(switch: Switch, p: int) -> None:
+    """Send the frames queued for a port; drop and count refused frames, or store one (`backpressure`)."""
     port = switch.ports[p]
     messages = switch.messages[p].ctypes.data
-    queued = switch.queued[p]
-    if queues is not None and port.capture[OUT] != NO_FILE:
-        capture(switch, p, OUT, switch.queue[p], queued)
-    done = 0
-    while done < queued:
-        sent = sendmmsg(port.fd, messages + done * _MMSGHDR_BYTES, queued - done, _MSG_DONTWAIT)
-        if sent > 0:
-            port.tx += sent
-            done += sent
+    frame_count = switch.queued[p]
+    if port.capture[OUT] != NO_FILE:
+        capture(switch, p, OUT, switch.queue[p], frame_count)
+    next_index = 0
+    while next_index < frame_count:
+        sent_count = sendmmsg(
+            port.fd, messages + next_index * _MMSGHDR_BYTES, frame_count - next_index, _MSG_DONTWAIT
+        )
+        if sent_count > 0:
+            port.tx += sent_count
+            next_index += sent_count
             continue
         error = carray(pointer(errno_location()), 1, np.int32)[0]
         if error == _EMSGSIZE:
             port.tx_oversize += 1
-            done += 1
-        elif (
-            queues is not None and can_wait(switch, p, switch.queue[p][done].length) and is_buffer_full(error)
-        ):
-            store_pending(switch, p, switch.queue[p][done].address, switch.queue[p][done].length)
-            done += 1
+            next_index += 1
+        elif can_store_pending(switch, p, switch.queue[p][next_index].length) and is_buffer_full(error):
+            store_pending(switch, p, switch.queue[p][next_index].address, switch.queue[p][next_index].length)
+            next_index += 1
         else:
-            dropped = queued - done if error == _EAGAIN else 1
-            port.tx_dropped += dropped
-            done += dropped
+            dropped_count = frame_count - next_index if error == _EAGAIN else 1
+            port.tx_dropped += dropped_count
+            next_index += dropped_count
     switch.queued[p] = 0
-    if queues is not None and port.impaired[OUT]:
-        recycle(switch.reorder_slots[p, OUT])
+    if port.impaired[OUT]:
+        free_leaving_slots(switch.reorder_slots[p, OUT])
 
 
 @compiled
@@ -75,6 +74,6 @@ def queue_frame(
     queue, count = switch.queue[p], switch.queued[p]
     if queues is not None and switch.ports[p].impaired[OUT]:
         buffer, slots = switch.reorder_buffers[p, OUT], switch.reorder_slots[p, OUT]
-        switch.queued[p] = impair(buffer, slots, address, length, now, now, queue, count)
+        switch.queued[p] = impair_frame(buffer, slots, address, length, now, now, queue, count)
     else:
-        switch.queued[p] = append(queue, count, address, length, now)
+        switch.queued[p] = append_frame(queue, count, address, length, now)

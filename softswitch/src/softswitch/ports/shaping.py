@@ -12,37 +12,39 @@ from softswitch.queues import DEFAULT_DEPTH, Depth, Rate, Shape, parse_depth, pa
 from softswitch.queues.shape import UNLIMITED
 
 T = TypeVar("T")
-ALL = "*"
+ALL_PORTS = "*"
 
 
 def parse_port_rate(text: str) -> tuple[str, Rate]:
-    return _parse("--port-rate", text, parse_rate, "1=1000pps")
+    return _parse_option("--port-rate", text, parse_rate, "1=1000pps")
 
 
 def parse_port_queue(text: str) -> tuple[str, Depth]:
-    return _parse("--port-queue", text, parse_depth, "1=64")
+    return _parse_option("--port-queue", text, parse_depth, "1=64")
 
 
-def _parse(option: str, text: str, parse: Callable[[str], T], example: str) -> tuple[str, T]:
-    found = re.fullmatch(r"(\d+|\*)=(.*)", text, re.ASCII)
-    if found is None:
-        raise PortError(f"{option} {text}: expected a port, or {ALL} for all, with its value, as {example}")
+def _parse_option(option: str, text: str, parse_value: Callable[[str], T], example: str) -> tuple[str, T]:
+    match = re.fullmatch(r"(\d+|\*)=(.*)", text, re.ASCII)
+    if match is None:
+        raise PortError(
+            f"{option} {text}: expected a port, or {ALL_PORTS} for all, with its value, as {example}"
+        )
     try:
-        value = parse(found[2])
+        value = parse_value(match[2])
     except SwitchError as error:
         raise PortError(f"{option} {text}: {error}") from None
-    return found[1] if found[1] == ALL else str(int(found[1])), value
+    return match[1] if match[1] == ALL_PORTS else str(int(match[1])), value
 
 
 def shapes_of(
     ports: Iterable[int], rates: Mapping[str, Rate], depths: Mapping[str, Depth]
 ) -> dict[int, Shape]:
-    explicit_ports = {int(name) for name in (*rates, *depths) if name != ALL}
-    shaped_ports = explicit_ports.union(ports) if ALL in (*rates, *depths) else explicit_ports
+    explicit_ports = {int(name) for name in (*rates, *depths) if name != ALL_PORTS}
+    shaped_ports = explicit_ports.union(ports) if ALL_PORTS in (*rates, *depths) else explicit_ports
     return {
         port: Shape(
-            rates.get(str(port), rates.get(ALL, UNLIMITED)),
-            depths.get(str(port), depths.get(ALL, DEFAULT_DEPTH)),
+            rates.get(str(port), rates.get(ALL_PORTS, UNLIMITED)),
+            depths.get(str(port), depths.get(ALL_PORTS, DEFAULT_DEPTH)),
         )
         for port in sorted(shaped_ports)
     }

@@ -1,4 +1,4 @@
-"""Sockets of the switch: one AF_PACKET socket for each port, and those to the control plane.
+"""Sockets of the switch: an AF_PACKET socket for each port, and the sockets to the control plane.
 
 A port's socket has a TPACKET_V2 receive ring, which is mapped into this process. V3 would deliver frames in
 blocks and so trade latency for throughput. Frames are sent with sendmmsg(2) on the same socket: a transmit
@@ -74,7 +74,7 @@ class PortSocket:
     """The packet socket of an interface, with its receive ring; it receives frames as soon as it is created.
 
     The slots hold every frame that the interface's MTU allows. Larger frames (segmentation offload, or an MTU
-    that was raised later) arrive truncated: `tp_snaplen < tp_len`. Raises PortError if it cannot be opened.
+    that was raised later) arrive truncated: `tp_snaplen < tp_len`. Raises PortError.
     """
 
     def __init__(self, port: int, interface: str, ring_bytes: int = RING_BYTES) -> None:
@@ -104,15 +104,15 @@ class PortSocket:
             ) from error
 
     def _configure(self, index: int, ring_bytes: int) -> None:
-        option = self.socket.setsockopt
-        option(_SOL_PACKET, _PACKET_VERSION, _TPACKET_V2)
-        option(_SOL_PACKET, _PACKET_RESERVE, VLAN_TAG)
-        option(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
+        set_option = self.socket.setsockopt
+        set_option(_SOL_PACKET, _PACKET_VERSION, _TPACKET_V2)
+        set_option(_SOL_PACKET, _PACKET_RESERVE, VLAN_TAG)
+        set_option(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
         blocks = ring_bytes // _BLOCK_BYTES
         ring = struct.pack("4I", _BLOCK_BYTES, blocks, self.slot_size, self.slots)
-        option(_SOL_PACKET, _PACKET_RX_RING, ring)
+        set_option(_SOL_PACKET, _PACKET_RX_RING, ring)
         membership = struct.pack("iHH8s", index, _PACKET_MR_PROMISC, 0, b"")
-        option(_SOL_PACKET, _PACKET_ADD_MEMBERSHIP, membership)
+        set_option(_SOL_PACKET, _PACKET_ADD_MEMBERSHIP, membership)
 
     def fileno(self) -> int:
         return self.socket.fileno()
@@ -138,30 +138,30 @@ class ControlSockets:
     def __init__(self) -> None:
         self.cpu_socket, self.switch_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.notice_socket, self.notice_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-        for end in self._ends():
+        for end in self._list_sockets():
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _CONTROL_BUFFER_BYTES)
 
-    def _ends(self) -> tuple[socket.socket, ...]:
+    def _list_sockets(self) -> tuple[socket.socket, ...]:
         return self.cpu_socket, self.switch_end, self.notice_socket, self.notice_end
 
     def end_receive(self) -> None:
         self.switch_end.shutdown(socket.SHUT_RD)
 
     def close(self) -> None:
-        for end in self._ends():
+        for end in self._list_sockets():
             end.close()
 
 
 def ring_bytes_per_port(ports: int) -> int:
     """Return the bytes of each port's ring, a power of two; 64 rings have 128 MiB together."""
-    share = _ALL_RINGS_BYTES // max(1, ports)
-    return max(_MIN_RING_BYTES, min(RING_BYTES, 1 << (share.bit_length() - 1)))
+    bytes_per_port = _ALL_RINGS_BYTES // max(1, ports)
+    return max(_MIN_RING_BYTES, min(RING_BYTES, 1 << (bytes_per_port.bit_length() - 1)))
 
 
-def _slot_size(any_socket: socket.socket, interface: str) -> int:
+def _slot_size(packet_socket: socket.socket, interface: str) -> int:
     request = struct.pack("16s16x", interface.encode())
     try:
-        answer = fcntl.ioctl(any_socket.fileno(), _SIOCGIFMTU, request)
+        answer = fcntl.ioctl(packet_socket.fileno(), _SIOCGIFMTU, request)
     except OSError as error:
         raise OSError(error.errno, f"cannot read the MTU: {errno.errorcode[error.errno or 0]}") from error
     mtu: int = struct.unpack_from("i", answer, 16)[0]

@@ -58,15 +58,15 @@ def take(queues: Queues, now: int) -> int:
 def take_from(queues: Queues, p: int, now: int) -> int:
     if queues.ports[p].due > now:
         return NONE
-    for k in range(queues.queues.shape[1]):
-        priority = queues.queues.shape[1] - 1 - k
+    for position in range(queues.queues.shape[1]):
+        priority = queues.queues.shape[1] - 1 - position
         queue = queues.queues[p, priority]
         if queue.packets and queues.slots[queue.first].due <= now:
-            s = _unlink(queues, queue)
+            s = _dequeue_first(queues, queue)
             slot, port = queues.slots[s], queues.ports[p]
             if port.bits:
-                begins = max(int64(port.free_at), int64(slot.due))
-                port.free_at = begins + wire_time(int64(slot.length), int64(port.bits))
+                start_ns = max(int64(port.free_at), int64(slot.due))
+                port.free_at = start_ns + wire_time(int64(slot.length), int64(port.bits))
             _schedule(queues, p)
             return s
     return NONE
@@ -90,7 +90,7 @@ def clear(queues: Queues) -> None:
         for priority in range(queues.queues.shape[1]):
             queue = queues.queues[p, priority]
             while queue.packets:
-                _unlink(queues, queue)
+                _dequeue_first(queues, queue)
                 queue.dropped += 1
         _schedule(queues, p)
 
@@ -102,7 +102,7 @@ def wire_time(length: int, bits: int) -> int:
 
 
 @compiled
-def _unlink(queues: Queues, queue: Queue) -> int:
+def _dequeue_first(queues: Queues, queue: Queue) -> int:
     s, pool = int64(queue.first), queues.pool
     slot = queues.slots[s]
     queue.first = slot.following

@@ -11,8 +11,8 @@ MIN_FRAME_BYTES = 60
 """Length of the shortest Ethernet frame without checksum; it bounds the packets of a queue sized in bytes."""
 MAX_PACKETS = 1 << 16
 MAX_RATE = 10**12  # packets/s or bit/s
-_RATES = {"pps": 1, "bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
-_SIZES = {"b": 1, "kb": 1 << 10, "mb": 1 << 20}  # as in tc(8)
+_RATE_UNITS = {"pps": 1, "bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
+_BYTE_UNITS = {"b": 1, "kb": 1 << 10, "mb": 1 << 20}  # as in tc(8)
 
 
 class Rate(NamedTuple):
@@ -51,28 +51,28 @@ DEFAULT_DEPTH = packet_depth(64)
 
 def parse_rate(text: str) -> Rate:
     """Parse a rate such as `1000pps` or `10mbit`; raise SwitchError if it is malformed."""
-    number, unit = _split(text, _RATES)
-    value = number * _RATES.get(unit, 0)
+    number, unit = _split_unit(text, _RATE_UNITS)
+    value = number * _RATE_UNITS.get(unit, 0)
     if not 1 <= value <= MAX_RATE:
         raise SwitchError(
-            f"rate {text!r}: expected a whole number with one of {', '.join(_RATES)}, "
-            f"up to {MAX_RATE // _RATES['gbit']}gbit, as 1000pps or 10mbit"
+            f"rate {text!r}: expected a whole number with one of {', '.join(_RATE_UNITS)}, "
+            f"up to {MAX_RATE // _RATE_UNITS['gbit']}gbit, as 1000pps or 10mbit"
         )
     return Rate(packets=value) if unit == "pps" else Rate(bits=value)
 
 
 def parse_depth(text: str) -> Depth:
     """Parse a depth such as `64` (packets) or `64kb`; raise SwitchError if it is malformed."""
-    number, unit = _split(text, {"": 1, **_SIZES})
-    depth = byte_depth(number * _SIZES[unit]) if unit in _SIZES else packet_depth(number)
+    number, unit = _split_unit(text, {"": 1, **_BYTE_UNITS})
+    depth = byte_depth(number * _BYTE_UNITS[unit]) if unit in _BYTE_UNITS else packet_depth(number)
     if number < 1 or depth.packets > MAX_PACKETS:
         raise SwitchError(
             f"queue {text!r}: expected packets from 1 to {MAX_PACKETS}, or bytes with one of "
-            f"{', '.join(_SIZES)}, up to {MAX_PACKETS * MIN_FRAME_BYTES >> 10}kb, as 64 or 64kb"
+            f"{', '.join(_BYTE_UNITS)}, up to {MAX_PACKETS * MIN_FRAME_BYTES >> 10}kb, as 64 or 64kb"
         )
     return depth
 
 
-def _split(text: str, units: dict[str, int]) -> tuple[int, str]:
-    found = re.fullmatch(r"(\d{1,15})([a-z]*)", text, re.ASCII)
-    return (int(found[1]), found[2]) if found is not None and found[2] in units else (0, "")
+def _split_unit(text: str, units: dict[str, int]) -> tuple[int, str]:
+    match = re.fullmatch(r"(\d{1,15})([a-z]*)", text, re.ASCII)
+    return (int(match[1]), match[2]) if match is not None and match[2] in units else (0, "")

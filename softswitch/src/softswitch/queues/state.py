@@ -61,28 +61,28 @@ class Queues(NamedTuple):
 
 def make_queues(shapes: Sequence[Shape], priorities: int = 1, slots: int = 0) -> Queues:
     """Return empty queues for ports of these shapes, with at least `slots` slots in total."""
-    count = max(slots, priorities * sum(shape.depth.packets for shape in shapes))
-    empty = Queues(
+    slot_count = max(slots, priorities * sum(shape.depth.packets for shape in shapes))
+    queues = Queues(
         pool=one(Pool),
         ports=records(len(shapes), Port),
         queues=records((len(shapes), priorities), Queue),
-        slots=records(count, Slot),
+        slots=records(slot_count, Slot),
     )
     for p, (rate, depth) in enumerate(shapes):
-        empty.ports[p].bits = rate.bits
-        queues = empty.queues[p]
-        queues["max_packets"], queues["max_bytes"] = depth
-        queues["gap"] = _NS // rate.packets if rate.packets else 0
-    empty.ports["due"], empty.ports["free_at"], empty.queues["last_due"] = NEVER, _LONG_AGO, _LONG_AGO
-    empty.queues["first"] = empty.queues["last"] = NONE
-    empty.slots["following"] = np.arange(1, count + 1)
-    empty.slots["following"][-1:] = NONE
-    empty.pool.free = 0 if count else NONE
-    return empty
+        queues.ports[p].bits = rate.bits
+        port_queues = queues.queues[p]
+        port_queues["max_packets"], port_queues["max_bytes"] = depth
+        port_queues["gap"] = _NS // rate.packets if rate.packets else 0
+    queues.ports["due"], queues.ports["free_at"], queues.queues["last_due"] = NEVER, _LONG_AGO, _LONG_AGO
+    queues.queues["first"] = queues.queues["last"] = NONE
+    queues.slots["following"] = np.arange(1, slot_count + 1)
+    queues.slots["following"][-1:] = NONE
+    queues.pool.free = 0 if slot_count else NONE
+    return queues
 
 
-def copy_settings(queues: Queues, old: Queues, ports: Sequence[tuple[int, int]]) -> None:
+def copy_settings(new_queues: Queues, old_queues: Queues, ports: Sequence[tuple[int, int]]) -> None:
     for new_port, old_port in ports:
-        queues.ports[new_port].bits = old.ports[old_port].bits
-        for name in ("max_packets", "max_bytes", "gap"):
-            queues.queues[name][new_port] = old.queues[name][old_port]
+        new_queues.ports[new_port].bits = old_queues.ports[old_port].bits
+        for field_name in ("max_packets", "max_bytes", "gap"):
+            new_queues.queues[field_name][new_port] = old_queues.queues[field_name][old_port]
