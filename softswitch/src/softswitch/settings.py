@@ -71,17 +71,17 @@ class Settings:
 
 def parse_interface(text: str) -> tuple[int, str]:
     """Parse PORT@INTERFACE, such as `1@s1-eth1`; raises SwitchError."""
-    found = re.fullmatch(r"\s*(\d+)@(\S+)", text)  # p4c's STF runner writes a space
-    if found is None:
+    match = re.fullmatch(r"\s*(\d+)@(\S+)", text)  # p4c's STF runner writes a space
+    if match is None:
         raise SwitchError(f"expected PORT@INTERFACE, as 1@s1-eth1, got {text!r}")
-    return int(found[1]), found[2]
+    return int(match[1]), match[2]
 
 
 def by_port(option: str, texts: Iterable[str], parse: Callable[[str], tuple[K, V]]) -> dict[K, V]:
-    found: dict[K, V] = {}
+    value_by_port: dict[K, V] = {}
     for text in texts:
         key, value = parse(text)
-        if key in found:
+        if key in value_by_port:
             raise SwitchError(f"{option} {text}: the option is given twice for this port")
-        found[key] = value
-    return found
+        value_by_port[key] = value
+    return value_by_port

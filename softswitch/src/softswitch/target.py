@@ -1,4 +1,4 @@
-"""Targets of a module of LLVM IR (emitters ask `target_of`): this process's CPU, or the kernel's BPF."""
+"""Targets of a module of LLVM IR (emitters call `target_of`): this process's CPU, or the kernel's BPF."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def target_of(module: llvm.Module) -> Target:
 def pass_words(b: llvm.IRBuilder, words: Sequence[llvm.Value], before: int) -> list[llvm.Value]:
     """Return words as arguments after `before` other arguments; in memory if there would be too many."""
     target = target_of(b.module)
-    if not _by_memory(target, len(words), before):
+    if not _uses_memory(target, len(words), before):
         return list(words)
     array = llvm.ArrayType(I64, len(words))
     with b.goto_entry_block():
@@ -117,19 +117,19 @@ def pass_words(b: llvm.IRBuilder, words: Sequence[llvm.Value], before: int) -> l
 
 
 def word_parameter_types(target: Target, count: int, before: int) -> list[llvm.Type]:
-    return [target.pointer] if _by_memory(target, count, before) else [I64] * count
+    return [target.pointer] if _uses_memory(target, count, before) else [I64] * count
 
 
 def receive_words(
     b: llvm.IRBuilder, arguments: Sequence[llvm.Value], count: int, before: int
 ) -> list[llvm.Value]:
-    if not _by_memory(target_of(b.module), count, before):
+    if not _uses_memory(target_of(b.module), count, before):
         return list(arguments)
     [memory] = arguments
     return [b.load(_element(b, memory, position), typ=I64, align=8) for position in range(count)]
 
 
-def _by_memory(target: Target, count: int, before: int) -> bool:
+def _uses_memory(target: Target, count: int, before: int) -> bool:
     return target.max_arguments is not None and before + count > target.max_arguments
 
 

@@ -25,35 +25,32 @@ from softswitch.queues.shape import DEFAULT_DEPTH, UNLIMITED, Shape
 from softswitch.state.entries import Entries
 from softswitch.state.memory import Memory
 
-_DELETION = bytes.fromhex("2211 0803 120d 120b 0801 1207 0801 1203 0a0101")
+_DELETE_REQUEST = bytes.fromhex("2211 0803 120d 120b 0801 1207 0801 1203 0a0101")
 _SUBPROCESS_SOURCE = (
     "import sys; sys.path.insert(0, {!r}); from softswitch.warm import warm_entries; warm_entries()"
 )
 
 
 def warm() -> None:
-    """Compile what a switch without queues, impairments and pcap files needs to start.
-
-    With two cores or more, another process compiles half of it.
-    """
-    with _compile_in_subprocess(), _no_collection():
+    """Compile the code that a switch without queues needs to start; on two cores, half in a subprocess."""
+    with _compile_in_subprocess(), _disable_collection():
         PortLoop({}, cpu_port=1).close()
         warm_scan()
         warm_encode()
-    with _no_collection():
+    with _disable_collection():
         warm_tables()
 
 
 def warm_all() -> None:
-    """Compile what any switch needs: the loop with queues, impairments and pcap files, too."""
+    """Compile the code that any switch needs, including the loop with queues."""
     warm()
-    with _no_collection():
+    with _disable_collection():
         PortLoop({}, cpu_port=1, shapes={1: Shape(UNLIMITED, DEFAULT_DEPTH)}).close()
 
 
 @contextlib.contextmanager
 def _compile_in_subprocess() -> Iterator[None]:
-    """Compile code of entries in another process during the block; a failure there is ignored."""
+    """Compile entries and scan in a subprocess during the block; ignore a failure of the subprocess."""
     if len(os.sched_getaffinity(0)) == 1:
         yield
         return
@@ -72,7 +69,7 @@ def _compile_in_subprocess() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _no_collection() -> Iterator[None]:
+def _disable_collection() -> Iterator[None]:
     """Keep the garbage collector from searching numba's many objects, none of which it can free."""
     was_enabled = gc.isenabled()
     gc.disable()
@@ -112,11 +109,11 @@ def warm_entries() -> None:
 
 
 def warm_scan() -> None:
-    assert Request(_DELETION).scanned is not None
+    assert Request(_DELETE_REQUEST).scanned is not None
 
 
 def warm_encode() -> None:
-    data = np.frombuffer(_DELETION, np.uint8)
+    data = np.frombuffer(_DELETE_REQUEST, np.uint8)
     updates = np.empty((0, UPDATE_COLUMNS), np.int64)
     values = np.empty((0, VALUE_COLUMNS), np.int64)
     tables, actions, fields = filled(TableRow, []), filled(ActionRow, []), filled(FieldRow, [])

@@ -9,23 +9,23 @@ from softswitch.p4runtime.messages import p4r
 from softswitch.pipeline import ActionCall, EntryAction, UseGroup, UseMember
 from softswitch.runtime.base import PL
 from softswitch.runtime.interface import TableAction
-from softswitch.runtime.keys import value_of
+from softswitch.runtime.keys import parse_value
 from softswitch.runtime.refusals import TABLE, RuntimeRefusal
 
 
 def fill_action(
-    control: ControlledPipeline[PL], store: TableStore, doing: TableAction, entry: p4r.TableEntry
+    control: ControlledPipeline[PL], store: TableStore, table_action: TableAction, entry: p4r.TableEntry
 ) -> None:
     if store.profile is not None:
-        use = use_of(store.profile, doing)
+        use = find_use(store.profile, table_action)
         if isinstance(use, UseMember):
             entry.action.action_profile_member_id = use.member
         else:
             entry.action.action_profile_group_id = use.group
         return
-    if "action" not in doing:
+    if "action" not in table_action:
         raise RuntimeRefusal(TABLE, "WRONG_TABLE_TYPE", f"table {store.name} takes actions, not members")
-    fill_call(control, doing["action"], doing.get("data", []), entry.action.action)
+    fill_call(control, table_action["action"], table_action.get("data", []), entry.action.action)
 
 
 def fill_call(control: ControlledPipeline[PL], name: str, data: list[str], call: p4r.Action) -> None:
@@ -37,27 +37,27 @@ def fill_call(control: ControlledPipeline[PL], name: str, data: list[str], call:
         text = f"action {name} needs {len(fields)} parameters, not {len(data)}"
         raise RuntimeRefusal(TABLE, "BAD_ACTION_DATA", text)
     values = [
-        value_of(text, field.width, f"action {name}, parameter {field.name}")
-        for text, field in zip(data, fields, strict=True)
+        parse_value(value_text, field.width, f"action {name}, parameter {field.name}")
+        for value_text, field in zip(data, fields, strict=True)
     ]
     call.action_id = action.id
-    for identity, value in action.params.encode(values):
-        call.params.add(param_id=identity, value=value)
+    for param_id, value in action.params.encode(values):
+        call.params.add(param_id=param_id, value=value)
 
 
-def use_of(profile: ProfileStore, doing: TableAction) -> UseMember | UseGroup:
+def find_use(profile: ProfileStore, table_action: TableAction) -> UseMember | UseGroup:
     """Return the member or group that an entry uses; raises RuntimeRefusal if it is given an action."""
-    if "member" in doing:
-        return UseMember(member_of(profile, doing["member"]))
-    if "group" in doing:
-        return UseGroup(group_of(profile, doing["group"]))
+    if "member" in table_action:
+        return UseMember(find_member(profile, table_action["member"]))
+    if "group" in table_action:
+        return UseGroup(find_group(profile, table_action["group"]))
     text = f"the table takes members or groups of action profile {profile.name}, not actions"
     raise RuntimeRefusal(TABLE, "WRONG_TABLE_TYPE", text)
 
 
-def table_action_of(store: TableStore, action: EntryAction) -> TableAction:
+def describe_action(store: TableStore, action: EntryAction) -> TableAction:
     if isinstance(action, ActionCall):
-        return TableAction(action=action.name, data=data_of(action))
+        return TableAction(action=action.name, data=format_data(action))
     assert store.profile is not None
     numbers = store.profile.numbers
     if isinstance(action, UseMember):
@@ -66,11 +66,11 @@ def table_action_of(store: TableStore, action: EntryAction) -> TableAction:
     return TableAction(group=numbers.group_numbers().get(action.group, action.group))
 
 
-def data_of(call: ActionCall) -> list[str]:
+def format_data(call: ActionCall) -> list[str]:
     return [f"{value:#x}" for value in call.args]
 
 
-def member_of(profile: ProfileStore, handle: int) -> int:
+def find_member(profile: ProfileStore, handle: int) -> int:
     for member, number in profile.numbers.member_numbers().items():
         if number == handle:
             return member
@@ -78,7 +78,7 @@ def member_of(profile: ProfileStore, handle: int) -> int:
     raise RuntimeRefusal(TABLE, "INVALID_MBR_HANDLE", text)
 
 
-def group_of(profile: ProfileStore, handle: int) -> int:
+def find_group(profile: ProfileStore, handle: int) -> int:
     for group, number in profile.numbers.group_numbers().items():
         if number == handle:
             return group

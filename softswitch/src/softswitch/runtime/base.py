@@ -22,28 +22,28 @@ _RATES = 2
 class RuntimeCalls(Generic[PL]):
     def __init__(self, pipelines: Pipelines[PL]) -> None:
         self._pipelines = pipelines
-        self._ready: ControlledPipeline[PL] | None = None  # loaded, but not swapped in yet
+        self._loaded_pipeline: ControlledPipeline[PL] | None = None  # loaded, but not swapped in yet
 
     def control(self) -> ControlledPipeline[PL]:
-        control = self._ready or self._pipelines.active
+        control = self._loaded_pipeline or self._pipelines.active
         if control is None:
             raise SwitchError("Error: the switch runs no program yet")
         return control
 
-    def require_unpinned(self, what: str) -> ControlledPipeline[PL]:
+    def require_unpinned(self, setting: str) -> ControlledPipeline[PL]:
         """Return the pipeline; raises SwitchError if it is pinned.
 
-        `what` cannot be expressed in P4Runtime, so it would be missing in the journal that the next switch
+        `setting` cannot be expressed in P4Runtime, so it would be missing in the journal that the next switch
         replays.
         """
         control = self.control()
         if control.has_journal:
-            raise SwitchError(f"Error: {what} cannot be persisted: start the switch without --pin")
+            raise SwitchError(f"Error: {setting} cannot be persisted: start the switch without --pin")
         return control
 
 
-def update(control: ControlledPipeline[PL], kind: int, entity: p4r.Entity) -> None:
-    message = p4r.Update(type=kind, entity=entity)  # type: ignore[arg-type]  # an enum's value
+def update(control: ControlledPipeline[PL], update_type: int, entity: p4r.Entity) -> None:
+    message = p4r.Update(type=update_type, entity=entity)  # type: ignore[arg-type]  # an enum's value
     for refusal in control.write(p4r.WriteRequest(updates=[message], atomicity=_CONTINUE_ON_ERROR)):
         if refusal is not None:
             raise refusal
@@ -64,20 +64,22 @@ def has_integer_rates(config: MeterConfig) -> bool:
     return all(rate == int(rate) for rate in config)
 
 
-def config_of(rates: list[Rate]) -> MeterConfig:
+def make_meter_config(rates: list[Rate]) -> MeterConfig:
     if len(rates) != _RATES:
         raise RuntimeRefusal("meter", "BAD_RATES_LIST", f"a meter has {_RATES} rates, not {len(rates)}")
-    (low, burst), (high, peak_burst) = ((each["rate"], each["burst"]) for each in rates)
-    if not 0 <= low <= high:
-        text = f"expected two rates of 0 or more in ascending order, got {low} and {high}"
+    (committed_rate, committed_burst), (peak_rate, peak_burst) = (
+        (rate["rate"], rate["burst"]) for rate in rates
+    )
+    if not 0 <= committed_rate <= peak_rate:
+        text = f"expected two rates of 0 or more in ascending order, got {committed_rate} and {peak_rate}"
         raise RuntimeRefusal("meter", "INVALID_INFO_RATE_VALUE", text)
-    if min(burst, peak_burst) < 0:
-        text = f"expected a burst of 0 or more, got {min(burst, peak_burst)}"
+    if min(committed_burst, peak_burst) < 0:
+        text = f"expected a burst of 0 or more, got {min(committed_burst, peak_burst)}"
         raise RuntimeRefusal("meter", "INVALID_BURST_SIZE_VALUE", text)
-    return MeterConfig(_per_second(low), burst, _per_second(high), peak_burst)
+    return MeterConfig(_per_second(committed_rate), committed_burst, _per_second(peak_rate), peak_burst)
 
 
-def rates_of(config: MeterConfig | None) -> list[Rate]:
+def make_rates(config: MeterConfig | None) -> list[Rate]:
     if config is None:
         return []
     return [
@@ -87,10 +89,10 @@ def rates_of(config: MeterConfig | None) -> list[Rate]:
 
 
 def _per_second(rate: float) -> float:
-    """Convert a rate per µs to one per second, rounded if only the last bits differ from an integer."""
+    """Convert a rate per µs to a rate per second, rounded if only the last bits differ from an integer."""
     per_second = rate * _US_PER_S
-    whole = round(per_second)
-    return whole if abs(per_second - whole) <= 1e-9 * whole else per_second
+    rounded = round(per_second)
+    return rounded if abs(per_second - rounded) <= 1e-9 * rounded else per_second
 
 
 _CONTINUE_ON_ERROR = p4r.WriteRequest.CONTINUE_ON_ERROR

@@ -1,4 +1,4 @@
-"""Calls on registers, counters, meters and parser value sets; direct ones are indexed by entries' handles."""
+"""Calls on registers, counters, meters and value sets; direct counters and meters are indexed by handle."""
 
 from __future__ import annotations
 
@@ -13,9 +13,16 @@ from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import ValueSetInfo
 from softswitch.p4runtime.status import Refusal
 from softswitch.pipeline import CounterValue
-from softswitch.runtime.base import PL, config_of, has_integer_rates, rates_of, set_entry_meter, update
+from softswitch.runtime.base import (
+    PL,
+    has_integer_rates,
+    make_meter_config,
+    make_rates,
+    set_entry_meter,
+    update,
+)
 from softswitch.runtime.interface import Count, Rate
-from softswitch.runtime.keys import value_of
+from softswitch.runtime.keys import parse_value
 from softswitch.runtime.refusals import TABLE, RuntimeRefusal
 from softswitch.runtime.tables import Tables
 
@@ -28,7 +35,7 @@ _UNKNOWN_NAME_CODES = {
 }
 
 
-class Named(Protocol):
+class NamedArray(Protocol):
     @property
     def name(self) -> str: ...
 
@@ -38,7 +45,7 @@ class Named(Protocol):
         ...
 
 
-N = TypeVar("N", bound=Named)
+N = TypeVar("N", bound=NamedArray)
 
 
 class Cells(Tables[PL]):
@@ -47,14 +54,14 @@ class Cells(Tables[PL]):
     def register_read(self, register: str, index: int | None) -> list[str]:
         control = self.control()
         array = _find_array(REGISTER, control.p4info.registers, register)
-        cells = _indices(REGISTER, array, index)
+        cells = _select_indices(REGISTER, array, index)
         values = control.pipeline.read_register(register, cells.start, cells.stop)
         return [f"{value:#x}" for value in values]
 
     def register_write(self, register: str, index: int | None, value: str) -> None:
         control = self.control()
         array = _find_array(REGISTER, control.p4info.registers, register)
-        _indices(REGISTER, array, index)
+        _select_indices(REGISTER, array, index)
         try:
             number = int(value, 0) & (1 << array.shape.width) - 1
         except ValueError:
@@ -68,47 +75,47 @@ class Cells(Tables[PL]):
 
     def counter_read(self, counter: str, index: int) -> Count:
         control = self.control()
-        cells = _indices(COUNTER, _find_array(COUNTER, control.p4info.counters, counter), index)
+        cells = _select_indices(COUNTER, _find_array(COUNTER, control.p4info.counters, counter), index)
         (value,) = control.pipeline.read_counter(counter, cells.start, cells.stop)
-        return _count(value)
+        return _make_count(value)
 
     def counter_write(self, counter: str, index: int | None, packets: int, octets: int) -> None:
         control = self.control()
         array = _find_array(COUNTER, control.p4info.counters, counter)
-        _indices(COUNTER, array, index)
-        entry = p4r.CounterEntry(counter_id=array.id, data=_data(packets, octets))
+        _select_indices(COUNTER, array, index)
+        entry = p4r.CounterEntry(counter_id=array.id, data=_make_counter_data(packets, octets))
         if index is not None:
             entry.index.index = index
         update(control, MODIFY, p4r.Entity(counter_entry=entry))
 
     def entry_counter_read(self, table: str, handle: int) -> Count:
-        control, store = self._table(table)
+        control, store = self._find_table(table)
         if not store.table.has_counter:
             raise RuntimeRefusal(TABLE, "COUNTERS_DISABLED", f"table {table} has no direct counter")
         key = self.key_of(control, table, handle)
-        return _count(control.pipeline.entry_counter(store.entry_key(key)))
+        return _make_count(control.pipeline.entry_counter(store.entry_key(key)))
 
     def entry_counter_write(self, table: str, handle: int | None, packets: int, octets: int) -> None:
-        control, store = self._table(table)
+        control, store = self._find_table(table)
         if not store.table.has_counter:
             raise RuntimeRefusal(TABLE, "COUNTERS_DISABLED", f"table {table} has no direct counter")
-        for key in self._keys(table, handle):
-            direct = p4r.DirectCounterEntry(data=_data(packets, octets))
-            store.fill_key(key, direct.table_entry)
-            update(control, MODIFY, p4r.Entity(direct_counter_entry=direct))
+        for key in self._select_keys(table, handle):
+            message = p4r.DirectCounterEntry(data=_make_counter_data(packets, octets))
+            store.fill_key(key, message.table_entry)
+            update(control, MODIFY, p4r.Entity(direct_counter_entry=message))
 
     # -- meters
 
     def meter_rates(self, meter: str, index: int) -> list[Rate]:
         control = self.control()
         array = _find_array(METER, control.p4info.meters, meter)
-        _indices(METER, array, index)
-        return rates_of(control.meters.config(array, index))
+        _select_indices(METER, array, index)
+        return make_rates(control.meters.config(array, index))
 
     def meter_set_rates(self, meter: str, index: int | None, rates: list[Rate]) -> None:
-        control, config = self.control(), config_of(rates)
+        control, config = self.control(), make_meter_config(rates)
         array = _find_array(METER, control.p4info.meters, meter)
-        cells = _indices(METER, array, index)
+        cells = _select_indices(METER, array, index)
         if not has_integer_rates(config):
             batch = self.require_unpinned("a rate with a fraction of a packet or byte per second").batch()
             control.meters.configure(array, cells, config, batch)
@@ -122,29 +129,29 @@ class Cells(Tables[PL]):
         update(control, MODIFY, p4r.Entity(meter_entry=entry))
 
     def entry_meter_rates(self, table: str, handle: int) -> list[Rate]:
-        control, store = self._table(table)
+        control, store = self._find_table(table)
         if store.table.meter is None:
             raise RuntimeRefusal(TABLE, "METERS_DISABLED", f"table {table} has no direct meter")
-        return rates_of(store.extras.get(self.key_of(control, table, handle), NO_EXTRAS).meter)
+        return make_rates(store.extras.get(self.key_of(control, table, handle), NO_EXTRAS).meter)
 
     def entry_meter_set_rates(self, table: str, handle: int | None, rates: list[Rate]) -> None:
-        control, store = self._table(table)
-        config = config_of(rates)
+        control, store = self._find_table(table)
+        config = make_meter_config(rates)
         if store.table.meter is None:
             raise RuntimeRefusal(TABLE, "METERS_DISABLED", f"table {table} has no direct meter")
         if not has_integer_rates(config):
             self.require_unpinned("a rate with a fraction of a packet or byte per second")
-        for key in self._keys(table, handle):
+        for key in self._select_keys(table, handle):
             if not has_integer_rates(config):
                 set_entry_meter(control, store, key, config)
                 continue
-            direct = p4r.DirectMeterEntry()
-            store.fill_key(key, direct.table_entry)
-            direct.config.cir, direct.config.cburst = int(config.committed_rate), config.committed_burst
-            direct.config.pir, direct.config.pburst = int(config.peak_rate), config.peak_burst
-            update(control, MODIFY, p4r.Entity(direct_meter_entry=direct))
+            message = p4r.DirectMeterEntry()
+            store.fill_key(key, message.table_entry)
+            message.config.cir, message.config.cburst = int(config.committed_rate), config.committed_burst
+            message.config.pir, message.config.pburst = int(config.peak_rate), config.peak_burst
+            update(control, MODIFY, p4r.Entity(direct_meter_entry=message))
 
-    def _keys(self, table: str, handle: int | None) -> list[Key]:
+    def _select_keys(self, table: str, handle: int | None) -> list[Key]:
         control = self.control()
         if handle is not None:
             return [self.key_of(control, table, handle)]
@@ -155,15 +162,15 @@ class Cells(Tables[PL]):
     def value_set(self, name: str) -> list[str]:
         control = self.control()
         info = _find_array(VALUE_SET, control.p4info.value_sets, name)
-        return [f"{_join(info, member):#x}" for member in control.value_sets.members(info.id)]
+        return [f"{_join_fields(info, member):#x}" for member in control.value_sets.members(info.id)]
 
     def value_set_write(self, name: str, values: list[str]) -> None:
         control = self.control()
         info = _find_array(VALUE_SET, control.p4info.value_sets, name)
         entry = p4r.ValueSetEntry(value_set_id=info.id)
         for text in values:
-            member = value_of(text, sum(field.width for field in info.key.fields), f"value set {name}")
-            info.key.encode(matches_of(info, _split(info, member)), entry.members.add())
+            member = parse_value(text, sum(field.width for field in info.key.fields), f"value set {name}")
+            info.key.encode(matches_of(info, _split_fields(info, member)), entry.members.add())
         try:
             update(control, MODIFY, p4r.Entity(value_set_entry=entry))
         except Refusal as refusal:
@@ -177,7 +184,7 @@ def _find_array(kind: str, arrays: Mapping[int, N], name: str) -> N:
     raise RuntimeRefusal(kind, _UNKNOWN_NAME_CODES[kind], f"the program has no {kind} {name}")
 
 
-def _indices(kind: str, array: Named, index: int | None) -> range:
+def _select_indices(kind: str, array: NamedArray, index: int | None) -> range:
     if index is None:
         return range(array.size)
     if not 0 <= index < array.size:
@@ -186,25 +193,25 @@ def _indices(kind: str, array: Named, index: int | None) -> range:
     return range(index, index + 1)
 
 
-def _data(packets: int, octets: int) -> p4r.CounterData:
+def _make_counter_data(packets: int, octets: int) -> p4r.CounterData:
     if not (0 <= packets < 1 << 63 and 0 <= octets < 1 << 63):
         text = f"expected counts from 0 to 2^63 - 1, got {packets} packets, {octets} bytes"
         raise RuntimeRefusal(COUNTER, "ERROR", text)
     return p4r.CounterData(packet_count=packets, byte_count=octets)
 
 
-def _count(value: CounterValue) -> Count:
+def _make_count(value: CounterValue) -> Count:
     return Count(packets=value.packets, bytes=value.bytes)
 
 
-def _join(info: ValueSetInfo, member: Sequence[int]) -> int:
+def _join_fields(info: ValueSetInfo, member: Sequence[int]) -> int:
     joined = 0
     for value, field in zip(member, info.key.fields, strict=True):
         joined = joined << field.width | value
     return joined
 
 
-def _split(info: ValueSetInfo, joined: int) -> list[int]:
+def _split_fields(info: ValueSetInfo, joined: int) -> list[int]:
     parts = []
     for field in reversed(info.key.fields):
         parts.append(joined & field.full)

@@ -17,7 +17,7 @@ MAX_MESSAGE = 128 << 20  # bytes; a large table is one response
 CONNECT_S = 3.0
 
 
-class _Remote:
+class _RemoteRuntime:
     """The methods of `Runtime` as RPCs, which raise SwitchError if the switch refuses them."""
 
     def __init__(self, channel: grpc.Channel, address: str) -> None:
@@ -38,12 +38,12 @@ class _Remote:
             try:
                 return rpc(arguments)["answer"]
             except grpc.RpcError as error:
-                raise self._error(error) from None
+                raise self._make_error(error) from None
 
         setattr(self, name, call)
         return call
 
-    def _error(self, error: grpc.RpcError) -> SwitchError:
+    def _make_error(self, error: grpc.RpcError) -> SwitchError:
         code, details = error.code(), error.details()
         if code is grpc.StatusCode.UNAVAILABLE:
             return SwitchError(f"Error: the switch at {self._address} does not answer")
@@ -65,4 +65,4 @@ def connect(address: str) -> Iterator[Runtime]:
             grpc.channel_ready_future(channel).result(timeout=CONNECT_S)
         except grpc.FutureTimeoutError:
             raise SwitchError(f"no switch answers at {address}: use --grpc HOST:PORT") from None
-        yield cast(Runtime, _Remote(channel, address))
+        yield cast(Runtime, _RemoteRuntime(channel, address))

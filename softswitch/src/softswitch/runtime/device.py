@@ -59,18 +59,18 @@ class Device(RuntimeCalls[PL]):
         return self.control().config.p4_device_config.decode()
 
     def load_config(self, config: str) -> None:
-        if self._ready is not None:
-            raise RuntimeRefusal("swap", "ONGOING_SWAP", "another program is ready: swap_configs runs it")
-        self._ready = self._pipelines.make_bare(config.encode())
+        if self._loaded_pipeline is not None:
+            raise RuntimeRefusal("swap", "ONGOING_SWAP", "another program is loaded: swap_configs runs it")
+        self._loaded_pipeline = self._pipelines.make_bare(config.encode())
 
     def swap_configs(self) -> None:
-        if self._ready is None:
-            raise RuntimeRefusal("swap", "NO_ONGOING_SWAP", "no program is ready: load one first")
-        ready, self._ready = self._ready, None
-        self._pipelines.run_bare(ready)
+        if self._loaded_pipeline is None:
+            raise RuntimeRefusal("swap", "NO_ONGOING_SWAP", "no program is loaded: call load_config first")
+        loaded_pipeline, self._loaded_pipeline = self._loaded_pipeline, None
+        self._pipelines.run_bare(loaded_pipeline)
 
     def reset_state(self) -> None:
-        self._ready = None
+        self._loaded_pipeline = None
         config = self.control().config
         if self._pipelines.running is not None:
             self._pipelines.load(config)
@@ -79,10 +79,10 @@ class Device(RuntimeCalls[PL]):
 
     def state(self) -> str:
         responses, _ = self.control().read(p4r.ReadRequest(entities=ENTITIES))
-        whole = p4r.ReadResponse()
+        merged_response = p4r.ReadResponse()
         for response in responses:
-            whole.MergeFrom(response)
-        return text_format.MessageToString(whole)
+            merged_response.MergeFrom(response)
+        return text_format.MessageToString(merged_response)
 
     # -- ports and queues
 
@@ -114,13 +114,16 @@ class Device(RuntimeCalls[PL]):
 
     def crc_set(self, calculation: str, width: int, crc: Crc) -> None:
         control = self.require_unpinned("the parameters of a CRC")
-        name = f"crc{width}_custom"
-        declared = {each.name: each.algorithm for each in control.pipeline.program.calculations}
-        if calculation not in declared:
+        algorithm = f"crc{width}_custom"
+        algorithms = {
+            calculation_info.name: calculation_info.algorithm
+            for calculation_info in control.pipeline.program.calculations
+        }
+        if calculation not in algorithms:
             text = f"the program has no calculation {calculation}"
             raise RuntimeRefusal("crc", "INVALID_CALCULATION_NAME", text)
-        if declared[calculation] != name:
-            text = f"calculation {calculation} is {declared[calculation]}, not {name}"
+        if algorithms[calculation] != algorithm:
+            text = f"calculation {calculation} is {algorithms[calculation]}, not {algorithm}"
             raise RuntimeRefusal("crc", "WRONG_TYPE_CALCULATION", text)
         if crc["reflect_data"] != crc["reflect_remainder"]:
             text = "expected data and remainder to be both reflected, or neither"

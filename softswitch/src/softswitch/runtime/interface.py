@@ -149,7 +149,7 @@ class Runtime(Protocol):
         ...
 
     def reset_state(self) -> None:
-        """Reset all state to that after loading the program."""
+        """Reset all state to the state after loading the program."""
         ...
 
     def state(self) -> str:
@@ -185,7 +185,7 @@ class Runtime(Protocol):
         ...
 
     def table_set_default(self, table: str, doing: TableAction | None) -> None:
-        """Replace the default action; None restores that of the program."""
+        """Replace the default action; None restores the program's default action."""
         ...
 
     def table_set_timeout(self, table: str, handle: int, timeout: int) -> None:
@@ -224,26 +224,26 @@ class Runtime(Protocol):
         """Return all groups, ordered by handle."""
         ...
 
-    # -- registers, counters, meters, value sets; those of an entry by its table and handle
+    # -- registers, counters, meters, value sets; direct counters and meters by table and handle
 
     def register_read(self, register: str, index: int | None) -> list[str]:
-        """Return the values of one cell, or of all."""
+        """Return the values of one cell, or of all cells."""
         ...
 
     def register_write(self, register: str, index: int | None, value: str) -> None:
-        """Write a value to one cell, or to all."""
+        """Write a value to one cell, or to all cells."""
         ...
 
     def counter_read(self, counter: str, index: int) -> Count: ...
 
     def counter_write(self, counter: str, index: int | None, packets: int, octets: int) -> None:
-        """Write counts to one cell, or to all."""
+        """Write counts to one cell, or to all cells."""
         ...
 
     def entry_counter_read(self, table: str, handle: int) -> Count: ...
 
     def entry_counter_write(self, table: str, handle: int | None, packets: int, octets: int) -> None:
-        """Write counts to one entry, or to all."""
+        """Write counts to one entry, or to all entries."""
         ...
 
     def meter_rates(self, meter: str, index: int) -> list[Rate]:
@@ -251,7 +251,7 @@ class Runtime(Protocol):
         ...
 
     def meter_set_rates(self, meter: str, index: int | None, rates: list[Rate]) -> None:
-        """Set both rates of one cell, or of all, and fill the buckets."""
+        """Set both rates of one cell, or of all cells, and fill the buckets."""
         ...
 
     def entry_meter_rates(self, table: str, handle: int) -> list[Rate]:
@@ -259,7 +259,7 @@ class Runtime(Protocol):
         ...
 
     def entry_meter_set_rates(self, table: str, handle: int | None, rates: list[Rate]) -> None:
-        """Set both rates of the meter of one entry, or of all."""
+        """Set both rates of the meter of one entry, or of all entries."""
         ...
 
     def value_set(self, name: str) -> list[str]:
@@ -326,5 +326,5 @@ class Runtime(Protocol):
     def time(self) -> Time: ...
 
     def crc_set(self, calculation: str, width: int, crc: Crc) -> None:
-        """Set the parameters of a calculation with a custom CRC of `width` bits, 16 or 32."""
+        """Set the parameters of a calculation that uses a custom CRC of `width` bits, 16 or 32."""
         ...

@@ -9,41 +9,45 @@ from softswitch.p4runtime.codecs.matches import MatchField
 from softswitch.runtime.refusals import TABLE, RuntimeRefusal
 
 
-def value_of(text: str, width: int, location: str) -> int:
+def parse_value(text: str, width: int, location: str) -> int:
     try:
         value = int(text, 0)
     except ValueError:
-        raise _bad(f"{location}: expected a number, got {text!r}") from None
+        raise _match_error(f"{location}: expected a number, got {text!r}") from None
     if value < 0 or value >> width:
-        raise _bad(f"{location}: {text} does not fit in bit<{width}>")
+        raise _match_error(f"{location}: {text} does not fit in bit<{width}>")
     return value
 
 
-def match_of(field: MatchField, text: str) -> Match:
+def parse_match(field: MatchField, text: str) -> Match:
     location = f"match field {field.name}"
-    full = field.full
+    full_mask = field.full
     match field.kind:
         case MatchKind.EXACT:
-            return value_of(text, field.width, location)
+            return parse_value(text, field.width, location)
         case MatchKind.LPM:
-            prefix, length = _parts(text, "/", location)
-            bits = value_of(length, 16, location)
-            if bits > field.width:
-                raise _bad(f"{location}: the prefix length of {text} is above {field.width}")
-            mask = full & ~(full >> bits)
-            return Masked(value_of(prefix, field.width, location) & mask, mask)
+            prefix, length = _split_pair(text, "/", location)
+            prefix_bits = parse_value(length, 16, location)
+            if prefix_bits > field.width:
+                raise _match_error(f"{location}: the prefix length of {text} is above {field.width}")
+            mask = full_mask & ~(full_mask >> prefix_bits)
+            return Masked(parse_value(prefix, field.width, location) & mask, mask)
         case MatchKind.RANGE:
-            low, high = (value_of(part, field.width, location) for part in _parts(text, "->", location))
+            low, high = (
+                parse_value(part, field.width, location) for part in _split_pair(text, "->", location)
+            )
             if low > high:
-                raise _bad(f"{location}: {text} starts after its end")
+                raise _match_error(f"{location}: {text} starts after its end")
             return Between(low, high)
-    value, mask = (value_of(part, field.width, location) for part in _parts(text, "&&&", location))
-    if field.kind is MatchKind.OPTIONAL and mask not in (0, full):
-        raise _bad(f"{location}: the field is optional: expected mask 0x0 or {full:#x}, got {text}")
+    value, mask = (parse_value(part, field.width, location) for part in _split_pair(text, "&&&", location))
+    if field.kind is MatchKind.OPTIONAL and mask not in (0, full_mask):
+        raise _match_error(
+            f"{location}: the field is optional: expected mask 0x0 or {full_mask:#x}, got {text}"
+        )
     return Masked(value & mask, mask)
 
 
-def match_text(field: MatchField, match: Match) -> str:
+def format_match(field: MatchField, match: Match) -> str:
     match match:
         case Between(low, high):
             return f"{low:#x}->{high:#x}"
@@ -54,18 +58,18 @@ def match_text(field: MatchField, match: Match) -> str:
     return f"{match:#x}"
 
 
-def matches_of(table: str, fields: Sequence[MatchField], texts: Sequence[str]) -> tuple[Match, ...]:
+def parse_matches(table: str, fields: Sequence[MatchField], texts: Sequence[str]) -> tuple[Match, ...]:
     if len(texts) != len(fields):
-        raise _bad(f"table {table} needs {len(fields)} key fields, not {len(texts)}")
-    return tuple(match_of(field, text) for field, text in zip(fields, texts, strict=True))
+        raise _match_error(f"table {table} needs {len(fields)} key fields, not {len(texts)}")
+    return tuple(parse_match(field, text) for field, text in zip(fields, texts, strict=True))
 
 
-def _parts(text: str, between: str, location: str) -> tuple[str, str]:
-    first, found, second = text.partition(between)
-    if not found:
-        raise _bad(f"{location}: expected two parts separated by {between}, got {text!r}")
+def _split_pair(text: str, separator: str, location: str) -> tuple[str, str]:
+    first, found_separator, second = text.partition(separator)
+    if not found_separator:
+        raise _match_error(f"{location}: expected two parts separated by {separator}, got {text!r}")
     return first, second
 
 
-def _bad(text: str) -> RuntimeRefusal:
+def _match_error(text: str) -> RuntimeRefusal:
     return RuntimeRefusal(TABLE, "BAD_MATCH_KEY", text)

@@ -36,17 +36,17 @@ class NoPorts:
         return False
 
     def add(self, port: int, interface: str) -> None:
-        raise _needs_switch(f"port {port}")
+        raise _no_switch_error(f"port {port}")
 
     def remove(self, port: int) -> None:
-        raise _needs_switch(f"port {port}")
+        raise _no_switch_error(f"port {port}")
 
     def set_queues(self, port: int | None, priority: int | None, rate: int | None, depth: int | None) -> None:
-        raise _needs_switch("a queue")
+        raise _no_switch_error("a queue")
 
     def set_crc(self, calculation: str, crc: Crc) -> None:
-        raise _needs_switch(f"the CRC of {calculation}")
+        raise _no_switch_error(f"the CRC of {calculation}")
 
 
-def _needs_switch(what: str) -> SwitchError:
-    return SwitchError(f"Error: {what} needs a running switch, but the P4 program runs without a switch")
+def _no_switch_error(subject: str) -> SwitchError:
+    return SwitchError(f"Error: {subject} needs a running switch, but the P4 program runs without a switch")

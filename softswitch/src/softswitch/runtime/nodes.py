@@ -36,12 +36,12 @@ class Nodes:
     group_of_session: dict[int, int] = field(default_factory=dict)
     _allocator: NumberAllocator = field(default_factory=NumberAllocator)
 
-    def node(self, handle: int) -> _Node:
+    def find_node(self, handle: int) -> _Node:
         if handle not in self.nodes:
             raise RuntimeRefusal(PRE, "INVALID_L1_HANDLE", f"there is no node with handle {handle}")
         return self.nodes[handle]
 
-    def group(self, group: int) -> list[int]:
+    def find_group(self, group: int) -> list[int]:
         if group not in self.groups:
             raise RuntimeRefusal(PRE, "INVALID_MGRP_HANDLE", f"there is no multicast group {group}")
         return self.groups[group]
@@ -58,7 +58,7 @@ class Nodes:
         return group
 
     def associate(self, group: int, handle: int) -> None:
-        node, handles = self.node(handle), self.group(group)
+        node, handles = self.find_node(handle), self.find_group(group)
         if node.group is not None:
             text = f"node {handle} is in multicast group {node.group} already"
             raise RuntimeRefusal(PRE, "ERROR", text)
@@ -66,7 +66,7 @@ class Nodes:
         node.group = group
 
     def dissociate(self, handle: int) -> int | None:
-        node = self.node(handle)
+        node = self.find_node(handle)
         group, node.group = node.group, None
         if group is not None:
             self.groups[group].remove(handle)

@@ -1,4 +1,4 @@
-"""Calls on multicast groups and mirroring sessions, which P4Runtime reads as groups and clone sessions."""
+"""Calls on multicast groups and mirroring sessions, which are clone sessions in P4Runtime."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ class Replication(RuntimeCalls[PL]):
     # -- multicast
 
     def mc_group_create(self, group: int) -> None:
-        control, nodes = self._replication()
+        control, nodes = self._update_nodes()
         if not 0 < group < MULTICAST_GROUPS:
             text = f"multicast group {group}: there are groups 1 to {MULTICAST_GROUPS - 1}"
             raise RuntimeRefusal(PRE, "INVALID_MGID", text)
         if group in nodes.groups:
             return  # as in BMv2
         nodes.groups[group] = []
-        _put(control, nodes, group)
+        _write_group(control, nodes, group)
 
     def mc_group_destroy(self, group: int) -> None:
         """Remove a group; do nothing if there is none, as in BMv2."""
-        control, nodes = self._replication()
+        control, nodes = self._update_nodes()
         if group not in nodes.groups:
             return
         for handle in nodes.groups.pop(group):
@@ -49,53 +49,53 @@ class Replication(RuntimeCalls[PL]):
         message = p4r.MulticastGroupEntry(multicast_group_id=group)
         control.replication.groups.write(DELETE, message, batch)
         batch.apply()
-        _put_mirrors(control, nodes, group)
+        _write_mirrors(control, nodes, group)
 
     def mc_node_create(self, rid: int, ports: list[int], lags: list[int]) -> int:
-        _, nodes = self._replication()
+        _, nodes = self._update_nodes()
         if not 0 <= rid <= MAX_INSTANCE:
             raise RuntimeRefusal(PRE, "ERROR", f"rid: expected 0 to {MAX_INSTANCE}, got {rid}")
         _check_ports(ports)
         return nodes.create(rid, ports, lags)
 
     def mc_node_update(self, node: int, ports: list[int], lags: list[int]) -> None:
-        control, nodes = self._replication()
+        control, nodes = self._update_nodes()
         _check_ports(ports)
-        stored_node = nodes.node(node)
+        stored_node = nodes.find_node(node)
         stored_node.ports, stored_node.lags = sorted(ports), sorted(lags)
-        _put(control, nodes, stored_node.group)
+        _write_group(control, nodes, stored_node.group)
 
     def mc_node_destroy(self, node: int) -> None:
-        control, nodes = self._replication()
-        _put(control, nodes, nodes.destroy(node))
+        control, nodes = self._update_nodes()
+        _write_group(control, nodes, nodes.destroy(node))
 
     def mc_node_associate(self, group: int, node: int) -> None:
-        control, nodes = self._replication()
+        control, nodes = self._update_nodes()
         nodes.associate(group, node)
-        _put(control, nodes, group)
+        _write_group(control, nodes, group)
 
     def mc_node_dissociate(self, group: int, node: int) -> None:
-        control, nodes = self._replication()
-        if node not in nodes.group(group):
-            nodes.node(node)  # raises if there is no such node
+        control, nodes = self._update_nodes()
+        if node not in nodes.find_group(group):
+            nodes.find_node(node)  # raises if there is no such node
             raise RuntimeRefusal(PRE, "ERROR", f"node {node} is not in multicast group {group}")
-        _put(control, nodes, nodes.dissociate(node))
+        _write_group(control, nodes, nodes.dissociate(node))
 
     def mc_set_lag(self, lag: int, ports: list[int]) -> None:
-        control, nodes = self._replication()
+        control, nodes = self._update_nodes()
         _check_ports(ports)
         nodes.lags[lag] = sorted(ports)
         for node in list(nodes.nodes.values()):
             if lag in node.lags:
-                _put(control, nodes, node.group)
+                _write_group(control, nodes, node.group)
 
     def multicast(self) -> Multicast:
-        return self._replication()[1].describe()
+        return self._update_nodes()[1].describe()
 
     # -- mirroring
 
     def mirror_set(self, session: int, port: int | None, group: int | None) -> None:
-        control, nodes = self._replication()
+        control, nodes = self._update_nodes()
         if not 0 < session < CLONE_SESSIONS:
             text = f"mirroring session {session}: there are sessions 1 to {CLONE_SESSIONS - 1}"
             raise RuntimeRefusal(MIRRORING, "ERROR", text)
@@ -104,14 +104,14 @@ class Replication(RuntimeCalls[PL]):
         if port is not None:
             _check_ports([port])
             nodes.group_of_session.pop(session, None)
-            _put_mirror(control, session, [Replica(port)])
+            _write_mirror(control, session, [Replica(port)])
         else:
             assert group is not None
             nodes.group_of_session[session] = group
-            _put_mirror(control, session, nodes.replicas(group))
+            _write_mirror(control, session, nodes.replicas(group))
 
     def mirror_delete(self, session: int) -> None:
-        control, nodes = self._replication()
+        control, nodes = self._update_nodes()
         batch = control.batch()
         try:
             control.replication.sessions.write(DELETE, p4r.CloneSessionEntry(session_id=session), batch)
@@ -122,7 +122,7 @@ class Replication(RuntimeCalls[PL]):
 
     def mirror(self, session: int) -> Mirror:
         """Return the destination of a session; if P4Runtime created it, the first port."""
-        control, nodes = self._replication()
+        control, nodes = self._update_nodes()
         entry = control.replication.sessions.entries.get(session)
         if entry is None:
             text = f"there is no clone session {session}"
@@ -133,7 +133,7 @@ class Replication(RuntimeCalls[PL]):
 
     # -- helpers
 
-    def _replication(self) -> tuple[ControlledPipeline[PL], Nodes]:
+    def _update_nodes(self) -> tuple[ControlledPipeline[PL], Nodes]:
         """Return the pipeline and its nodes, with P4Runtime's changes applied."""
         control = self.require_unpinned("multicast nodes and mirroring sessions")
         nodes = self._nodes.setdefault(control, Nodes())
@@ -145,32 +145,32 @@ class Replication(RuntimeCalls[PL]):
         return control, nodes
 
 
-def _put(control: ControlledPipeline[PL], nodes: Nodes, group: int | None) -> None:
-    """Write a group's replicas, and those of the mirroring sessions to it, to the pipeline."""
+def _write_group(control: ControlledPipeline[PL], nodes: Nodes, group: int | None) -> None:
+    """Write the replicas of a group, and of the mirroring sessions to the group, to the pipeline."""
     if group is None:
         return
     replicas = nodes.replicas(group)
-    message = p4r.MulticastGroupEntry(multicast_group_id=group, replicas=_messages(replicas))
+    message = p4r.MulticastGroupEntry(multicast_group_id=group, replicas=_encode_replicas(replicas))
     batch = control.batch()
     control.replication.groups.put(message, replicas, batch)
     batch.apply()
-    _put_mirrors(control, nodes, group)
+    _write_mirrors(control, nodes, group)
 
 
-def _put_mirrors(control: ControlledPipeline[PL], nodes: Nodes, group: int) -> None:
+def _write_mirrors(control: ControlledPipeline[PL], nodes: Nodes, group: int) -> None:
     for session, destination in nodes.group_of_session.items():
         if destination == group:
-            _put_mirror(control, session, nodes.replicas(group))
+            _write_mirror(control, session, nodes.replicas(group))
 
 
-def _put_mirror(control: ControlledPipeline[PL], session: int, replicas: list[Replica]) -> None:
-    message = p4r.CloneSessionEntry(session_id=session, replicas=_messages(replicas))
+def _write_mirror(control: ControlledPipeline[PL], session: int, replicas: list[Replica]) -> None:
+    message = p4r.CloneSessionEntry(session_id=session, replicas=_encode_replicas(replicas))
     batch = control.batch()
     control.replication.sessions.put(message, replicas, batch)
     batch.apply()
 
 
-def _messages(replicas: Sequence[Replica]) -> list[p4r.Replica]:
+def _encode_replicas(replicas: Sequence[Replica]) -> list[p4r.Replica]:
     return [p4r.Replica(egress_port=replica.port, instance=replica.instance) for replica in replicas]
 
 

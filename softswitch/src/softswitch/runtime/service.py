@@ -26,23 +26,24 @@ def runtime_handlers(
 ) -> grpc.GenericRpcHandler:
     """Return gRPC handlers that wait for `runtime`, and call `on_changed` on their thread after each RPC."""
     handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
-        name: grpc.unary_unary_rpc_method_handler(_handler(runtime, name, on_changed)) for name in METHODS
+        name: grpc.unary_unary_rpc_method_handler(_make_handler(runtime, name, on_changed))
+        for name in METHODS
     }
     return grpc.method_handlers_generic_handler(SERVICE, handlers)
 
 
-def _handler(runtime: asyncio.Future[Runtime], name: str, on_changed: Callable[[], None]) -> _Handler:
+def _make_handler(runtime: asyncio.Future[Runtime], name: str, on_changed: Callable[[], None]) -> _Handler:
     async def handle(request: bytes, context: Context) -> bytes:
         method = getattr(await asyncio.shield(runtime), name)
-        signature, kinds = _signature(method)
+        signature, types = _get_signature(method)
         try:
-            bound = signature.bind(**json.loads(request or b"{}"))
-            for argument, value in bound.arguments.items():
-                check_type(value, kinds[argument], argument)
+            bound_arguments = signature.bind(**json.loads(request or b"{}"))
+            for argument, value in bound_arguments.arguments.items():
+                check_type(value, types[argument], argument)
         except (TypeError, ValueError) as error:
             await context.abort(StatusCode.INVALID_ARGUMENT, f"Error: {method.__name__}: {error}")
         try:
-            answer = method(**bound.arguments)
+            answer = method(**bound_arguments.arguments)
         except SwitchError as error:
             await context.abort(StatusCode.FAILED_PRECONDITION, str(error))
         on_changed()
@@ -52,32 +53,32 @@ def _handler(runtime: asyncio.Future[Runtime], name: str, on_changed: Callable[[
 
 
 @cache
-def _signature(method: Callable[..., object]) -> tuple[inspect.Signature, dict[str, object]]:
+def _get_signature(method: Callable[..., object]) -> tuple[inspect.Signature, dict[str, object]]:
     return inspect.signature(method), get_type_hints(method)
 
 
-def check_type(value: object, kind: Any, name: str) -> None:  # a type expression
-    """Raise TypeError unless a JSON value has type `kind`: a class, a list, an optional, or a `TypedDict`."""
-    if get_origin(kind) is UnionType:
-        if value is None and NoneType in get_args(kind):
+def check_type(value: object, type_hint: Any, name: str) -> None:  # a type expression
+    """Raise TypeError unless a JSON value has this type: a class, a list, an optional, or a `TypedDict`."""
+    if get_origin(type_hint) is UnionType:
+        if value is None and NoneType in get_args(type_hint):
             return
-        (kind,) = (each for each in get_args(kind) if each is not NoneType)
-    if get_origin(kind) is list:
+        (type_hint,) = (element for element in get_args(type_hint) if element is not NoneType)
+    if get_origin(type_hint) is list:
         if not isinstance(value, list):
             raise TypeError(f"{name}: expected a list, got {value!r}")
-        for each in value:
-            check_type(each, get_args(kind)[0], name)
-    elif is_typeddict(kind):
-        _check_fields(value, kind, name)
-    elif not isinstance(value, (int, float) if kind is float else kind) or (
-        isinstance(value, bool) and kind is not bool
+        for element in value:
+            check_type(element, get_args(type_hint)[0], name)
+    elif is_typeddict(type_hint):
+        _check_fields(value, type_hint, name)
+    elif not isinstance(value, (int, float) if type_hint is float else type_hint) or (
+        isinstance(value, bool) and type_hint is not bool
     ):
-        raise TypeError(f"{name}: expected {kind.__name__}, got {value!r}")
+        raise TypeError(f"{name}: expected {type_hint.__name__}, got {value!r}")
 
 
-def _check_fields(value: object, kind: Any, name: str) -> None:  # a `TypedDict`
-    fields = get_type_hints(kind)
-    if not isinstance(value, dict) or value.keys() - fields or kind.__required_keys__ - value.keys():
+def _check_fields(value: object, type_hint: Any, name: str) -> None:  # a `TypedDict`
+    fields = get_type_hints(type_hint)
+    if not isinstance(value, dict) or value.keys() - fields or type_hint.__required_keys__ - value.keys():
         raise TypeError(f"{name}: expected an object with {', '.join(fields)}, got {value!r}")
-    for key, each in value.items():
-        check_type(each, fields[key], f"{name}.{key}")
+    for field_name, field_value in value.items():
+        check_type(field_value, fields[field_name], f"{name}.{field_name}")

@@ -11,10 +11,10 @@ from softswitch.p4runtime.entities.store import DEFAULT, NO_EXTRAS, DefaultEntry
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import Refusal
 from softswitch.pipeline import EntryAction, StoredEntry, UseGroup, UseMember
-from softswitch.runtime.actions import fill_action, table_action_of, use_of
+from softswitch.runtime.actions import describe_action, fill_action, find_use
 from softswitch.runtime.base import PL, RuntimeCalls, has_integer_rates, set_entry_meter, update
 from softswitch.runtime.interface import Entry, IdleTimes, TableAction
-from softswitch.runtime.keys import match_text, matches_of
+from softswitch.runtime.keys import format_match, parse_matches
 from softswitch.runtime.refusals import TABLE, TABLE_CODES, RuntimeRefusal, refuse
 
 TOP_PRIORITY = (1 << 31) - 1
@@ -24,15 +24,15 @@ _MS_IN_NS, _MS_IN_US = 10**6, 10**3
 
 class Tables(RuntimeCalls[PL]):
     def table_add(self, table: str, match: list[str], priority: int, doing: TableAction) -> int:
-        control, store = self._table(table)
-        key = _key(store, match, priority)
+        control, store = self._find_table(table)
+        key = _parse_key(store, match, priority)
         if not key.matches:
             raise RuntimeRefusal(TABLE, "NO_TABLE_KEY", f"table {table} has no key, only a default action")
-        (existing,) = control.pipeline.find_entries([store.entry_key(key)])
-        if existing is not None:
+        (existing_entry,) = control.pipeline.find_entries([store.entry_key(key)])
+        if existing_entry is not None:
             text = f"table {table} has an entry {_format_key(match, priority, store)} already"
             raise RuntimeRefusal(TABLE, "DUPLICATE_ENTRY", text)
-        entry = _message(store, key)
+        entry = _make_entry_message(store, key)
         fill_action(control, store, doing, entry)
         self._write(control, INSERT, entry)
         handle = control.handles.find_handle(table, key)
@@ -40,9 +40,9 @@ class Tables(RuntimeCalls[PL]):
         return handle
 
     def table_modify(self, table: str, handle: int, doing: TableAction) -> None:
-        control, store = self._table(table)
+        control, store = self._find_table(table)
         key = self.key_of(control, table, handle)
-        entry = _message(store, key)
+        entry = _make_entry_message(store, key)
         extras = store.extras.get(key, NO_EXTRAS)
         store.fill_extras(extras, entry)
         if extras.meter is not None:
@@ -53,14 +53,15 @@ class Tables(RuntimeCalls[PL]):
             set_entry_meter(control, store, key, extras.meter)
 
     def table_delete(self, table: str, handle: int) -> None:
-        control, store = self._table(table)
-        self._write(control, DELETE, _message(store, self.key_of(control, table, handle)))
+        control, store = self._find_table(table)
+        self._write(control, DELETE, _make_entry_message(store, self.key_of(control, table, handle)))
 
     def table_clear(self, table: str) -> None:
-        control, store = self._table(table)
+        control, store = self._find_table(table)
         keys = [Key(entry.key, entry.priority) for entry in control.pipeline.read_entries(table)]
         updates = [
-            p4r.Update(type=DELETE, entity=p4r.Entity(table_entry=_message(store, key))) for key in keys
+            p4r.Update(type=DELETE, entity=p4r.Entity(table_entry=_make_entry_message(store, key)))
+            for key in keys
         ]
         for refusal in control.write(p4r.WriteRequest(updates=updates)):
             if refusal is not None:
@@ -68,20 +69,23 @@ class Tables(RuntimeCalls[PL]):
         control.handles.forget(table)
 
     def table_entries(self, table: str) -> list[Entry]:
-        control, store = self._table(table)
-        found = {Key(entry.key, entry.priority): entry for entry in control.pipeline.read_entries(table)}
-        return [_entry(control, store, handle, found[key]) for handle, key in control.handles.ordered(table)]
+        control, store = self._find_table(table)
+        entries = {Key(entry.key, entry.priority): entry for entry in control.pipeline.read_entries(table)}
+        return [
+            _describe_entry(control, store, handle, entries[key])
+            for handle, key in control.handles.ordered(table)
+        ]
 
     def table_entry(self, table: str, handle: int) -> Entry:
-        control, store = self._table(table)
+        control, store = self._find_table(table)
         key = self.key_of(control, table, handle)
         (entry,) = control.pipeline.find_entries([store.entry_key(key)])
         assert entry is not None
-        return _entry(control, store, handle, entry)
+        return _describe_entry(control, store, handle, entry)
 
     def table_find(self, table: str, match: list[str], priority: int) -> Entry:
-        control, store = self._table(table)
-        key = _key(store, match, priority)
+        control, store = self._find_table(table)
+        key = _parse_key(store, match, priority)
         handle = control.handles.find_handle(table, key)
         if handle is None:
             text = f"table {table} has no entry {_format_key(match, priority, store)}"
@@ -89,16 +93,16 @@ class Tables(RuntimeCalls[PL]):
         return self.table_entry(table, handle)
 
     def table_size(self, table: str) -> int:
-        control, store = self._table(table)
+        control, store = self._find_table(table)
         return control.pipeline.entry_count(store.name)
 
     def table_default(self, table: str) -> TableAction | None:
-        _, store = self._table(table)
+        _, store = self._find_table(table)
         action = store.default[DEFAULT].action
-        return None if action is None else table_action_of(store, action)
+        return None if action is None else describe_action(store, action)
 
     def table_set_default(self, table: str, doing: TableAction | None) -> None:
-        control, store = self._table(table)
+        control, store = self._find_table(table)
         if store.profile is not None:
             self._set_indirect_default(store, store.profile, doing)
             return
@@ -112,11 +116,11 @@ class Tables(RuntimeCalls[PL]):
             raise RuntimeRefusal(TABLE, code, str(refusal)) from None
 
     def table_set_timeout(self, table: str, handle: int, timeout: int) -> None:
-        control, store = self._table(table)
+        control, store = self._find_table(table)
         if not store.table.has_idle_timeout:
             raise RuntimeRefusal(TABLE, "AGEING_DISABLED", f"table {table} has no idle timeouts")
         key = self.key_of(control, table, handle)
-        entry = _message(store, key)
+        entry = _make_entry_message(store, key)
         store.fill_extras(
             store.extras.get(key, NO_EXTRAS)._replace(idle_timeout_ns=timeout * _MS_IN_NS), entry
         )
@@ -131,16 +135,16 @@ class Tables(RuntimeCalls[PL]):
             raise RuntimeRefusal(TABLE, code, f"table {table} has no entry with handle {handle}")
         return key
 
-    def _table(self, name: str) -> tuple[ControlledPipeline[PL], TableStore]:
+    def _find_table(self, name: str) -> tuple[ControlledPipeline[PL], TableStore]:
         control = self.control()
         store = control.stores.find_named(name)
         if store is None:
             raise RuntimeRefusal(TABLE, "INVALID_TABLE_NAME", f"the program has no table {name}")
         return control, store
 
-    def _write(self, control: ControlledPipeline[PL], kind: int, entry: p4r.TableEntry) -> None:
+    def _write(self, control: ControlledPipeline[PL], update_type: int, entry: p4r.TableEntry) -> None:
         try:
-            update(control, kind, p4r.Entity(table_entry=entry))
+            update(control, update_type, p4r.Entity(table_entry=entry))
         except Refusal as refusal:
             refuse(TABLE, refusal, TABLE_CODES)
 
@@ -151,20 +155,20 @@ class Tables(RuntimeCalls[PL]):
         control = self.require_unpinned(f"the default of table {store.name}")
         action: EntryAction | None = None
         if doing is not None:
-            action = use_of(profile, doing)
-        batch, before = control.batch(), store.default[DEFAULT].action
-        for use, change in ((action, 1), (before, -1)):
-            if isinstance(use, UseMember):
-                profile.change_uses(profile.member_uses, use.member, change, batch)
-            elif isinstance(use, UseGroup):
-                profile.change_uses(profile.group_uses, use.group, change, batch)
+            action = find_use(profile, doing)
+        batch, old_action = control.batch(), store.default[DEFAULT].action
+        for used_action, change in ((action, 1), (old_action, -1)):
+            if isinstance(used_action, UseMember):
+                profile.change_uses(profile.member_uses, used_action.member, change, batch)
+            elif isinstance(used_action, UseGroup):
+                profile.change_uses(profile.group_uses, used_action.group, change, batch)
         batch.put(store.default, DEFAULT, DefaultEntry(action))
         batch.add(lambda pipeline: pipeline.set_default(store.name, action))
         batch.apply()
 
 
-def _key(store: TableStore, match: list[str], priority: int) -> Key:
-    matches = matches_of(store.name, store.table.key.fields, match)
+def _parse_key(store: TableStore, match: list[str], priority: int) -> Key:
+    matches = parse_matches(store.name, store.table.key.fields, match)
     if not store.has_priority:
         return Key(matches)
     if not 0 <= priority < TOP_PRIORITY:
@@ -179,25 +183,27 @@ def _format_key(match: list[str], priority: int, store: TableStore) -> str:
     return " ".join(match) + (f" of priority {priority}" if store.has_priority else "")
 
 
-def _message(store: TableStore, key: Key) -> p4r.TableEntry:
+def _make_entry_message(store: TableStore, key: Key) -> p4r.TableEntry:
     entry = p4r.TableEntry()
     store.fill_key(key, entry)
     return entry
 
 
-def _entry(control: ControlledPipeline[PL], store: TableStore, handle: int, entry: StoredEntry) -> Entry:
+def _describe_entry(
+    control: ControlledPipeline[PL], store: TableStore, handle: int, entry: StoredEntry
+) -> Entry:
     key = Key(entry.key, entry.priority)
-    life = None
+    idle_times = None
     if store.table.has_idle_timeout:
         extras = store.extras.get(key, NO_EXTRAS)
-        idle = idle_time(extras, entry, control.now())
-        life = IdleTimes(timeout=extras.idle_timeout_ns // _MS_IN_NS, idle=idle // _MS_IN_US)
+        idle_us = idle_time(extras, entry, control.now())
+        idle_times = IdleTimes(timeout=extras.idle_timeout_ns // _MS_IN_NS, idle=idle_us // _MS_IN_US)
     return Entry(
         handle=handle,
         match=[
-            match_text(field, match) for field, match in zip(store.table.key.fields, entry.key, strict=True)
+            format_match(field, match) for field, match in zip(store.table.key.fields, entry.key, strict=True)
         ],
         priority=TOP_PRIORITY - entry.priority if store.has_priority else -1,
-        doing=table_action_of(store, entry.action),
-        life=life,
+        doing=describe_action(store, entry.action),
+        life=idle_times,
     )

@@ -49,22 +49,22 @@ class Cells:
     def write_counter(self, name: str, index: int, value: CounterValue) -> None:
         counter = self._counters[name]
         check_index(name, index, self._program.counters[counter].size)
-        at = self._layout.counters[counter].at(index) // WORD_BYTES
+        offset = self._layout.counters[counter].at(index) // WORD_BYTES
         with self._memory.locked():
-            self._memory.store(at, value)
+            self._memory.store(offset, value)
 
     def write_meter(self, name: str, index: int, config: MeterConfig | None) -> None:
         meter = self._meters[name]
         check_index(name, index, self._program.meters[meter].size)
-        at = self._layout.meters[meter] + METER_WORDS * index
+        offset = self._layout.meters[meter] + METER_WORDS * index
         with self._memory.locked():
-            self._memory.store(at, meter_words(config))
+            self._memory.store(offset, meter_words(config))
 
     def read_register(self, name: str, start: int, stop: int) -> list[int]:
         register = self._registers[name]
-        declared = self._program.registers[register]
-        size = self._layout.register_bytes(declared.width)
-        stop = min(stop, declared.size)
+        definition = self._program.registers[register]
+        size = self._layout.register_bytes(definition.width)
+        stop = min(stop, definition.size)
         cells = self._read(self._layout.registers[register], size, start, stop)
         return [int.from_bytes(cell, "little") for cell in cells]
 
@@ -73,29 +73,29 @@ class Cells:
         if start >= stop:
             return []
         first, end = cells.at(start), cells.at(stop - 1) + size
-        base = first // WORD_BYTES
+        first_word = first // WORD_BYTES
         with self._memory.locked():
-            words = self._memory.read(base, -(-end // WORD_BYTES), max(1, cells.step // WORD_BYTES))
+            words = self._memory.read(first_word, -(-end // WORD_BYTES), max(1, cells.step // WORD_BYTES))
         data = words.tobytes()
-        begins = range(first - base * WORD_BYTES, end - base * WORD_BYTES, cells.step)
-        return [data[at : at + size] for at in begins]
+        cell_offsets = range(first - first_word * WORD_BYTES, end - first_word * WORD_BYTES, cells.step)
+        return [data[offset : offset + size] for offset in cell_offsets]
 
     def write_register(self, name: str, index: int, value: int) -> None:
         register = self._registers[name]
-        declared = self._program.registers[register]
-        check_index(name, index, declared.size)
-        size = self._layout.register_bytes(declared.width)
-        at = self._layout.registers[register].at(index)
+        definition = self._program.registers[register]
+        check_index(name, index, definition.size)
+        size = self._layout.register_bytes(definition.width)
+        offset = self._layout.registers[register].at(index)
         with self._memory.locked():
-            self._memory.store_bytes(at, value.to_bytes(size, "little"))
+            self._memory.store_bytes(offset, value.to_bytes(size, "little"))
 
     def write_value_set(self, name: str, members: Sequence[tuple[int, ...]]) -> None:
         number = self._value_sets[name]
-        declared, count = self._program.value_sets[number], self._layout.value_words[number]
-        check_value_set(declared, members)
+        definition, count = self._program.value_sets[number], self._layout.value_words[number]
+        check_value_set(definition, members)
         words: list[int] = [len(members)]
         for member in members:
-            words += split_words(ir.join_key(member, declared.widths), count)
-        at = self._layout.value_sets[number]
+            words += split_words(ir.join_key(member, definition.widths), count)
+        offset = self._layout.value_sets[number]
         with self._memory.locked():
-            self._memory.store(at, words)
+            self._memory.store(offset, words)

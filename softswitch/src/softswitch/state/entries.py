@@ -49,11 +49,13 @@ class Entries:
         self._profiles = profiles
         self._rows = {name: i for i, name in enumerate(layout.tables)}
         self._tables = rows(layout.tables.values(), memory.log_address)
-        self._counts = np.array([each.header + ENTRIES for each in layout.tables.values()], dtype=np.int64)
+        self._count_offsets = np.array(
+            [table_layout.header + ENTRIES for table_layout in layout.tables.values()], dtype=np.int64
+        )
         self._install_const_entries()
         # Compile these functions now: later they would be compiled with the mutex held, which stops packets.
         self._look_up(self._encode_keys([]))
-        self.apply_all_or_none(*_flat([]))
+        self.apply_all_or_none(*_concatenate([]))
 
     def _install_const_entries(self) -> None:
         ops: list[list[int]] = []
@@ -63,27 +65,27 @@ class Entries:
                 words = match_words(self._layout.tables[name], entry.key, entry.priority)
                 data = data_words(self._program, entry.invocation)
                 ops.append([write.INSERT, self._rows[name], *words, *data])
-        self._run(ops)
+        self._apply_ops(ops)
 
     # -- writes
 
     def write(self, writes: Sequence[EntryWrite]) -> list[Exception | None]:
-        results = self._run([self._encode(entry) for entry in writes])
+        results = self._apply_ops([self._encode_write(entry) for entry in writes])
         if not results.any():
             return [None] * len(writes)
         return [
-            None if result == write.DONE else self._error(entry, int(result))
+            None if result == write.DONE else self._make_error(entry, int(result))
             for entry, result in zip(writes, results, strict=True)
         ]
 
     def apply_all_or_none(self, ops: Words, starts: Offsets) -> bool:
         """Apply operations on exact tables as a batch; if one is impossible, apply none and return False."""
-        # Two operations on the same key are impossible too.
+        # A second operation on the same key is impossible, too.
         memory, count = self._memory, len(starts) - 1
         with memory.control:
-            entries = memory.words[self._counts].astype(np.int64)
-            seen = np.zeros(1 << (2 * count).bit_length(), dtype=np.int32)
-            if not write.can_apply_all(memory.words, self._tables, ops, starts, entries, seen):
+            entries = memory.words[self._count_offsets].astype(np.int64)
+            seen_ops = np.zeros(1 << (2 * count).bit_length(), dtype=np.int32)
+            if not write.can_apply_all(memory.words, self._tables, ops, starts, entries, seen_ops):
                 return False
             results = np.zeros(count, dtype=np.int8)
             self._apply(ops, starts, results)
@@ -93,22 +95,22 @@ class Entries:
     def row_of(self, table: str) -> int:
         return self._rows[table]
 
-    def _encode(self, entry: EntryWrite) -> list[int]:
+    def _encode_write(self, entry: EntryWrite) -> list[int]:
         words = match_words(self._layout.tables[entry.table], entry.key, entry.priority)
         op = [CHANGES[entry.change], self._rows[entry.table], *words]
         return op if entry.action is None else op + self._action_words(entry.table, entry.action)
 
     def _action_words(self, table: str, action: EntryAction) -> list[int]:
-        declared = self._program.tables[table]
-        resolved = check_action(self._program, declared, action)
+        table_definition = self._program.tables[table]
+        resolved = check_action(self._program, table_definition, action)
         if isinstance(resolved, ir.Invocation):
             return data_words(self._program, resolved)
-        assert declared.profile is not None
-        return [self._profiles[declared.profile].reference(resolved)]
+        assert table_definition.profile is not None
+        return [self._profiles[table_definition.profile].reference(resolved)]
 
-    def _run(self, ops: list[list[int]]) -> npt.NDArray[np.int8]:
+    def _apply_ops(self, ops: list[list[int]]) -> npt.NDArray[np.int8]:
         results = np.zeros(len(ops), dtype=np.int8)
-        self._apply(*_flat(ops), results)
+        self._apply(*_concatenate(ops), results)
         return results
 
     def _apply(self, ops: Words, starts: Offsets, results: npt.NDArray[np.int8]) -> None:
@@ -118,7 +120,7 @@ class Entries:
                 words, self._tables, ops, starts, results, memory.mutex_address, memory.waiting
             )
 
-    def _error(self, entry: EntryWrite, result: int) -> Exception:
+    def _make_error(self, entry: EntryWrite, result: int) -> Exception:
         if result == write.EXISTS:
             return EntryExists(f"table {entry.table} has an entry {entry.key} already")
         if result == write.MISSING:
@@ -126,37 +128,40 @@ class Entries:
         return table_full(self._program.tables[entry.table])
 
     def set_default(self, table: str, action: EntryAction | None) -> None:
-        declared, layout = self._program.tables[table], self._layout.tables[table]
-        check_default(declared, action)
+        table_definition, layout = self._program.tables[table], self._layout.tables[table]
+        check_default(table_definition, action)
         if action is not None:
             words = self._action_words(table, action)
-        elif declared.default is not None and declared.profile is None:
-            words = data_words(self._program, declared.default)
+        elif table_definition.default is not None and table_definition.profile is None:
+            words = data_words(self._program, table_definition.default)
         else:
-            words = [0 if declared.profile is not None else NO_ACTION]
-        at = layout.default + layout.parameters
+            words = [0 if table_definition.profile is not None else NO_ACTION]
+        offset = layout.default + layout.parameters
         with self._memory.locked():
             self._memory.store(layout.default + layout.action, words[:1])
-            self._memory.store(at, words[1:])
+            self._memory.store(offset, words[1:])
 
     # -- finding entries: encoded before the lock is taken, looked up by compiled code while it is held
 
     def _encode_keys(self, entries: Sequence[EntryKey]) -> tuple[Words, Offsets]:
         ops = [
-            [self._rows[e.table], *match_words(self._layout.tables[e.table], e.key, e.priority)]
-            for e in entries
+            [
+                self._rows[entry.table],
+                *match_words(self._layout.tables[entry.table], entry.key, entry.priority),
+            ]
+            for entry in entries
         ]
-        return _flat(ops)
+        return _concatenate(ops)
 
     def _look_up(self, encoded: tuple[Words, Offsets]) -> Offsets:
         """Return word offsets of records, or -1; the lock must be held."""
         ops, starts = encoded
-        found = np.zeros(len(starts) - 1, dtype=np.int64)
-        write.find_records(self._memory.words, self._tables, ops, starts, found)
-        return found
+        offsets = np.zeros(len(starts) - 1, dtype=np.int64)
+        write.find_records(self._memory.words, self._tables, ops, starts, offsets)
+        return offsets
 
     @contextmanager
-    def _record(self, entry: EntryKey) -> Iterator[int]:
+    def _locked_record(self, entry: EntryKey) -> Iterator[int]:
         """Yield the word offset of an entry's record with the lock held; raise `EntryMissing`."""
         encoded = self._encode_keys([entry])
         with self._memory.locked():
@@ -168,24 +173,24 @@ class Entries:
     # -- direct counters and meters, last hits
 
     def counter(self, entry: EntryKey) -> CounterValue:
-        with self._record(entry) as record:
+        with self._locked_record(entry) as record:
             cell = record + self._layout.tables[entry.table].counter
             return CounterValue(*self._memory.read(cell, cell + COUNTER_WORDS, COUNTER_WORDS).tolist())
 
     def set_counter(self, entry: EntryKey, value: CounterValue) -> None:
-        with self._record(entry) as record:
+        with self._locked_record(entry) as record:
             cell = record + self._layout.tables[entry.table].counter
             self._memory.store(cell, value)
 
     def set_meter(self, entry: EntryKey, config: MeterConfig | None) -> None:
         words = meter_words(config)
-        with self._record(entry) as record:
-            at = record + self._layout.tables[entry.table].meter
-            self._memory.store(at, words)
+        with self._locked_record(entry) as record:
+            offset = record + self._layout.tables[entry.table].meter
+            self._memory.store(offset, words)
 
     def last_hits(self, entries: Sequence[EntryKey]) -> list[int]:
         encoded = self._encode_keys(entries)
-        offsets = np.array([self._layout.tables[e.table].last_hit for e in entries], dtype=np.int64)
+        offsets = np.array([self._layout.tables[entry.table].last_hit for entry in entries], dtype=np.int64)
         with self._memory.locked():
             records = self._look_up(encoded)
             hits = self._memory.words[np.maximum(records, 0) + offsets].astype(np.int64)
@@ -202,39 +207,41 @@ class Entries:
         layouts = [self._layout.tables[entry.table] for entry in entries]
         with self._memory.locked():
             copies = [
-                self._copy(layout, int(record))
+                self._copy_record(layout, int(record))
                 for layout, record in zip(layouts, self._look_up(encoded), strict=True)
             ]
         return [
             copy and self._decode_entry(layout, *copy) for layout, copy in zip(layouts, copies, strict=True)
         ]
 
-    def _copy(
+    def _copy_record(
         self, layout: TableLayout, record: int
     ) -> tuple[list[int], list[int], MemberOrGroup | None] | None:
         """Return a record's words, its group's mask words, and its member or group; the lock must be held."""
         if record < 0:
             return None
         words: list[int] = self._memory.read(record, record + layout.stride, layout.stride).tolist()
-        use = self._uses(layout).get(words[layout.action])
+        member_or_group = self._get_uses(layout).get(words[layout.action])
         if not layout.is_ranked:
-            return words, [], use
+            return words, [], member_or_group
         group = layout.groups + words[layout.field_words] * layout.group_stride
-        return words, self._memory.words[group : group + layout.field_words].tolist(), use
+        return words, self._memory.words[group : group + layout.field_words].tolist(), member_or_group
 
-    def _uses(self, layout: TableLayout) -> dict[int, MemberOrGroup]:
+    def _get_uses(self, layout: TableLayout) -> dict[int, MemberOrGroup]:
         return {} if layout.table.profile is None else self._profiles[layout.table.profile].uses
 
     def read(self, table: str) -> Iterator[StoredEntry]:
         layout = self._layout.tables[table]
         with self._memory.locked():
-            used = int(self._memory.words[layout.header + USED])
-            end = layout.records + used * layout.stride
-            records = self._memory.read(layout.records, end, layout.stride).reshape(used, layout.stride)
+            record_count = int(self._memory.words[layout.header + USED])
+            end = layout.records + record_count * layout.stride
+            records = self._memory.read(layout.records, end, layout.stride).reshape(
+                record_count, layout.stride
+            )
             masks = self._group_masks(layout)
-            uses = self._uses(layout).copy()
-        live = records[records[:, layout.action] != np.uint64(FREED)] if used else records
-        rows = (record.tolist() for record in live)
+            uses = self._get_uses(layout).copy()
+        live_records = records[records[:, layout.action] != np.uint64(FREED)] if record_count else records
+        rows = (record.tolist() for record in live_records)
         action, group = layout.action, layout.field_words
         return (
             self._decode_entry(
@@ -247,16 +254,16 @@ class Entries:
         if not layout.is_ranked:
             return np.zeros((0, 0), dtype=np.uint64)
         groups = self._memory.words[layout.groups : layout.groups + layout.table.size * layout.group_stride]
-        used = int(self._memory.words[layout.header + USED])
-        return groups.reshape(-1, layout.group_stride)[:used, : layout.field_words].copy()
+        group_count = int(self._memory.words[layout.header + USED])
+        return groups.reshape(-1, layout.group_stride)[:group_count, : layout.field_words].copy()
 
     def _decode_entry(
-        self, layout: TableLayout, record: list[int], mask: list[int], use: MemberOrGroup | None
+        self, layout: TableLayout, record: list[int], mask: list[int], member_or_group: MemberOrGroup | None
     ) -> StoredEntry:
         table = layout.table
         return StoredEntry(
             key=read_key(layout, record, mask),
-            action=use or self._decode_action(layout, record),
+            action=member_or_group or self._decode_action(layout, record),
             priority=record[layout.rank] - 1 if table.has_priority else 0,
             counter=CounterValue(*record[layout.counter : layout.counter + 2])
             if table.has_counter
@@ -269,7 +276,7 @@ class Entries:
         return ActionCall(self._program.actions[invocation.action].name, invocation.args)
 
 
-def _flat(ops: list[list[int]]) -> tuple[Words, Offsets]:
+def _concatenate(ops: list[list[int]]) -> tuple[Words, Offsets]:
     """Concatenate operations; return the words and the position where each begins, followed by the end."""
     starts = np.zeros(len(ops) + 1, dtype=np.int64)
     np.cumsum([len(op) for op in ops], out=starts[1:])

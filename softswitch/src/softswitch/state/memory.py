@@ -27,7 +27,7 @@ class Memory:
     """Address of a log in which compiled code notes the words it changes (`memory.rows`), or 0."""
 
     def __init__(self, size: int) -> None:
-        self.attach(_huge_pages(max(8, size)))
+        self.attach(_allocate_huge_pages(max(8, size)))
 
     def attach(self, words: Words) -> None:
         self.map = words.view(np.uint8).data
@@ -74,12 +74,12 @@ class Memory:
             yield self.words
 
 
-def _huge_pages(size: int) -> Words:
+def _allocate_huge_pages(size: int) -> Words:
     """Allocate words, in huge pages if possible: tables span more small pages than a TLB holds."""
-    private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-    whole = mmap.mmap(-1, -(-size // _HUGE_PAGE) * _HUGE_PAGE + _HUGE_PAGE, flags=private)
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    mapping = mmap.mmap(-1, -(-size // _HUGE_PAGE) * _HUGE_PAGE + _HUGE_PAGE, flags=flags)
     # Only Linux has the constant, and some kernels are built without huge pages.
     with contextlib.suppress(AttributeError, OSError):
-        whole.madvise(mmap.MADV_HUGEPAGE)
-    start = -np.frombuffer(whole, dtype=np.uint8).ctypes.data % _HUGE_PAGE
-    return np.frombuffer(whole, dtype=np.uint64, count=size // 8, offset=start)
+        mapping.madvise(mmap.MADV_HUGEPAGE)
+    start = -np.frombuffer(mapping, dtype=np.uint8).ctypes.data % _HUGE_PAGE
+    return np.frombuffer(mapping, dtype=np.uint64, count=size // 8, offset=start)

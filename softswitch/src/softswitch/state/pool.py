@@ -19,24 +19,24 @@ class RunPool:
     def put(self, key: int, values: list[int]) -> list[int]:
         """With the lock held, replace a key's run, which must fit; return all keys whose `word` changed."""
         self.remove(key)
-        moved: list[int] = []
+        moved_keys: list[int] = []
         if self._end + len(values) > self._size:
-            moved = self._compact()
+            moved_keys = self._compact()
         self._memory.store(self._first + self._end, values)
         self._runs[key] = (self._end, len(values))
         self._end += len(values)
         self.used += len(values)
-        return [*moved, key]
+        return [*moved_keys, key]
 
     def _compact(self) -> list[int]:
         """Move runs to close gaps, in order of position so that none overwrites another; return all keys."""
-        end = 0
+        new_end = 0
         for key, (first, count) in sorted(self._runs.items(), key=lambda run: run[1]):
             run = self._memory.words[self._first + first : self._first + first + count].copy()
-            self._memory.store(self._first + end, run)
-            self._runs[key] = (end, count)
-            end += count
-        self._end = end
+            self._memory.store(self._first + new_end, run)
+            self._runs[key] = (new_end, count)
+            new_end += count
+        self._end = new_end
         return list(self._runs)
 
     def length(self, key: int) -> int:

@@ -1,4 +1,4 @@
-"""Members and groups of an action profile, by the numbers that the control plane gives them."""
+"""Members and groups of an action profile, by the numbers that the control plane assigns."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ class Profile:
             words = data_words(self._program, invocation)
             slot = self._members.take(member)
             self.uses[member_reference(slot)] = UseMember(member)
-            at = self._layout.members + slot * self._layout.stride
+            offset = self._layout.members + slot * self._layout.stride
             with self._memory.locked():
-                self._memory.store(at, words)
+                self._memory.store(offset, words)
 
     def write_group(self, group: int, members: Sequence[int] | None) -> None:
         with self._memory.control:

@@ -11,7 +11,7 @@ from softswitch.state.records import (
     ONE,
     bucket_record,
     empty_bucket,
-    find,
+    find_bucket,
     free_record,
     point_bucket,
     record_at,
@@ -22,28 +22,28 @@ from softswitch.state.records import (
 
 
 @compiled
-def _group(state: Words, table: Row, op: Words, start: int) -> int:
-    words = table.field_words
+def _find_group(state: Words, table: Row, op: Words, start: int) -> int:
+    field_words = table.field_words
     for i in range(int64(state[table.header + GROUPS])):
         number = int64(state[table.order + i])
         group = table.groups + number * table.group_stride
-        same = True
-        for j in range(words):
-            same = same and state[group + j] == op[start + j]
-        if same:
+        is_same = True
+        for j in range(field_words):
+            is_same = is_same and state[group + j] == op[start + j]
+        if is_same:
             return number
     return int64(-1)
 
 
 @compiled
-def _new_group(state: Words, table: Row, op: Words, start: int) -> int:
+def _create_group(state: Words, table: Row, op: Words, start: int) -> int:
     """Create a group with these mask words, at the end of the order."""
-    words = table.field_words
+    field_words = table.field_words
     number = 0
     while state[table.groups + number * table.group_stride + table.group_entries] != 0:
         number += 1
     group = table.groups + number * table.group_stride
-    for j in range(words):
+    for j in range(field_words):
         store_word(state, table, group + j, op[start + j])
     store_word(state, table, group + table.group_rank, 0)
     store_word(state, table, table.order + int64(state[table.header + GROUPS]), np.uint64(number))
@@ -55,18 +55,18 @@ def _new_group(state: Words, table: Row, op: Words, start: int) -> int:
 def _join_group(state: Words, table: Row, number: int, rank: np.uint64) -> None:
     """Increment a group's number of entries, and keep the groups in order of descending rank."""
     group = table.groups + number * table.group_stride
-    rank_at = group + table.group_rank
+    rank_offset = group + table.group_rank
     store_word(state, table, group + table.group_entries, state[group + table.group_entries] + ONE)
-    store_word(state, table, rank_at, max(state[rank_at], rank))
+    store_word(state, table, rank_offset, max(state[rank_offset], rank))
     order = table.order
     position = 0
     while int64(state[order + position]) != number:
         position += 1
     while position > 0:
-        before = int64(state[order + position - 1])
-        if state[table.groups + before * table.group_stride + table.group_rank] >= state[rank_at]:
+        predecessor = int64(state[order + position - 1])
+        if state[table.groups + predecessor * table.group_stride + table.group_rank] >= state[rank_offset]:
             break
-        store_word(state, table, order + position, np.uint64(before))
+        store_word(state, table, order + position, np.uint64(predecessor))
         position -= 1
     store_word(state, table, order + position, np.uint64(number))
 
@@ -74,9 +74,9 @@ def _join_group(state: Words, table: Row, number: int, rank: np.uint64) -> None:
 @compiled
 def _leave_group(state: Words, table: Row, number: int) -> None:
     """Decrement a group's number of entries; remove it if empty, else keep its rank as an upper bound."""
-    count_at = table.groups + number * table.group_stride + table.group_entries
-    store_word(state, table, count_at, state[count_at] - ONE)
-    if state[count_at] == 0:
+    count_offset = table.groups + number * table.group_stride + table.group_entries
+    store_word(state, table, count_offset, state[count_offset] - ONE)
+    if state[count_offset] == 0:
         last = int64(state[table.header + GROUPS]) - 1
         order = table.order
         position = 0
@@ -94,19 +94,19 @@ def _find_in_group(state: Words, table: Row, op: Words, start: int, group: int) 
     for i in range(table.field_words):
         state[key + i] = op[start + i]
     state[key + table.field_words] = np.uint64(group)
-    return find(state, table, state, key)
+    return find_bucket(state, table, state, key)
 
 
 @compiled
-def _next(state: Words, table: Row, number: int) -> int:
+def _next_record(state: Words, table: Row, number: int) -> int:
     return int64(state[record_at(table, number) + table.link])
 
 
 @compiled
-def _link(state: Words, table: Row, position: int, before: int, number: int) -> None:
-    """Make a record (0: none) follow `before`, or the first of its bucket if `before` is 0."""
-    if before != 0:
-        store_word(state, table, record_at(table, before) + table.link, np.uint64(number))
+def _link_record(state: Words, table: Row, position: int, predecessor: int, number: int) -> None:
+    """Make a record (0: none) follow `predecessor`, or the first of its bucket if `predecessor` is 0."""
+    if predecessor != 0:
+        store_word(state, table, record_at(table, predecessor) + table.link, np.uint64(number))
     elif number != 0:
         point_bucket(state, table, position, number)
     else:
@@ -114,57 +114,57 @@ def _link(state: Words, table: Row, position: int, before: int, number: int) -> 
 
 
 @compiled
-def _is_entry(state: Words, table: Row, number: int, op: Words, start: int) -> bool:
+def _matches_entry(state: Words, table: Row, number: int, op: Words, start: int) -> bool:
     record = record_at(table, number)
-    rank_at = start + 2 * table.field_words
-    if state[record + table.rank] != op[rank_at]:
+    rank_offset = start + 2 * table.field_words
+    if state[record + table.rank] != op[rank_offset]:
         return False
-    same = True
+    is_same = True
     for i in range(table.bound_words):
-        same = same and state[record + table.bounds + i] == op[rank_at + 1 + i]
-    return same
+        is_same = is_same and state[record + table.bounds + i] == op[rank_offset + 1 + i]
+    return is_same
 
 
 @compiled
 def find_ranked(state: Words, table: Row, op: Words, start: int) -> int:
-    group = _group(state, table, op, start + table.field_words)
+    group = _find_group(state, table, op, start + table.field_words)
     if group < 0:
         return int64(0)
     position = _find_in_group(state, table, op, start, group)
     if position < 0:
         return int64(0)
     number = bucket_record(state, table, position)
-    while number != 0 and not _is_entry(state, table, number, op, start):
-        number = _next(state, table, number)
+    while number != 0 and not _matches_entry(state, table, number, op, start):
+        number = _next_record(state, table, number)
     return number
 
 
 @compiled
 def insert_ranked(state: Words, table: Row, op: Words, start: int, stop: int) -> None:
     """Add a new entry to its group, and to the chain of its key in order of rank."""
-    words = table.field_words
-    rank = op[start + 2 * words]
-    group = _group(state, table, op, start + words)
+    field_words = table.field_words
+    rank = op[start + 2 * field_words]
+    group = _find_group(state, table, op, start + field_words)
     if group < 0:
-        group = _new_group(state, table, op, start + words)
+        group = _create_group(state, table, op, start + field_words)
     number = take_record(state, table)
     record = record_at(table, number)
-    for i in range(words):
+    for i in range(field_words):
         store_word(state, table, record + i, op[start + i])
-    store_word(state, table, record + words, np.uint64(group))
+    store_word(state, table, record + field_words, np.uint64(group))
     store_word(state, table, record + table.rank, rank)
     for i in range(table.bound_words):
-        store_word(state, table, record + table.bounds + i, op[start + 2 * words + 1 + i])
-    store_action(state, table, number, op, start + 2 * words + 1 + table.bound_words, stop)
+        store_word(state, table, record + table.bounds + i, op[start + 2 * field_words + 1 + i])
+    store_action(state, table, number, op, start + 2 * field_words + 1 + table.bound_words, stop)
     position = _find_in_group(state, table, op, start, group)
     if position < 0:
         point_bucket(state, table, -1 - position, number)
     else:
-        before, following = int64(0), bucket_record(state, table, position)
-        while following != 0 and state[record_at(table, following) + table.rank] >= rank:
-            before, following = following, _next(state, table, following)
-        store_word(state, table, record + table.link, np.uint64(following))
-        _link(state, table, position, before, number)
+        predecessor, successor = int64(0), bucket_record(state, table, position)
+        while successor != 0 and state[record_at(table, successor) + table.rank] >= rank:
+            predecessor, successor = successor, _next_record(state, table, successor)
+        store_word(state, table, record + table.link, np.uint64(successor))
+        _link_record(state, table, position, predecessor, number)
     _join_group(state, table, group, rank)
 
 
@@ -172,10 +172,10 @@ def insert_ranked(state: Words, table: Row, op: Words, start: int, stop: int) ->
 def remove_ranked(state: Words, table: Row, number: int) -> None:
     record = record_at(table, number)
     group = int64(state[record + table.field_words])
-    position = find(state, table, state, record)
-    before, scan = int64(0), bucket_record(state, table, position)
-    while scan != number:
-        before, scan = scan, _next(state, table, scan)
-    _link(state, table, position, before, _next(state, table, number))
+    position = find_bucket(state, table, state, record)
+    predecessor, current = int64(0), bucket_record(state, table, position)
+    while current != number:
+        predecessor, current = current, _next_record(state, table, current)
+    _link_record(state, table, position, predecessor, _next_record(state, table, number))
     free_record(state, table, number)
     _leave_group(state, table, group)

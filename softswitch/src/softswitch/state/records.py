@@ -29,8 +29,11 @@ def _find_at(
 
     def generate(_context: Context, b: llvm.IRBuilder, _signature: Signature, values: Values) -> Value:
         buckets, mask, records, stride, key, key_words = values
-        at = (b.inttoptr(address, POINTER) for address in (buckets, records, key))
-        return b.call(find_at_function(b.module), [next(at), mask, next(at), stride, next(at), key_words])
+        pointers = (b.inttoptr(address, POINTER) for address in (buckets, records, key))
+        return b.call(
+            find_at_function(b.module),
+            [next(pointers), mask, next(pointers), stride, next(pointers), key_words],
+        )
 
     return types.intp(*[types.intp] * 6), generate
 
@@ -49,13 +52,13 @@ def address(words: Words, offset: int) -> int:
 
 
 @compiled
-def store_word(state: Words, table: Row, at: int, value: int | np.integer) -> None:
+def store_word(state: Words, table: Row, offset: int, value: int | np.integer) -> None:
     """Change a word, and append it to the table's log of changes, if there is one (`memory.rows`)."""
-    state[at] = value
+    state[offset] = value
     if table.log != 0:
         log = carray(pointer(table.log), 1 + LOG_ENTRIES, np.int64)
         log[0] += 1
-        log[log[0]] = at
+        log[log[0]] = offset
 
 
 @compiled
@@ -82,7 +85,7 @@ def point_bucket(state: Words, table: Row, position: int, number: int) -> None:
 
 
 @compiled
-def find(state: Words, table: Row, key: Words, start: int) -> int:
+def find_bucket(state: Words, table: Row, key: Words, start: int) -> int:
     """Return the bucket of the key at `key[start:]`, or -1 - b if it is missing and belongs in bucket b."""
     position: int = _find_at(
         address(state, table.buckets),
@@ -100,14 +103,14 @@ def empty_bucket(state: Words, table: Row, position: int) -> None:
     """Empty a bucket and move later ones back, so that probing needs no tombstones."""
     mask, buckets = table.mask, table.buckets
     gap = position
-    scan = (position + 1) & mask
-    while state[buckets + scan] != 0:
-        record = record_at(table, bucket_record(state, table, scan))
-        ideal = int64(hash_key(state, record, table.key_words) & np.uint64(mask))
-        if ((scan - ideal) & mask) >= ((scan - gap) & mask):
-            store_word(state, table, buckets + gap, state[buckets + scan])
-            gap = scan
-        scan = (scan + 1) & mask
+    probe = (position + 1) & mask
+    while state[buckets + probe] != 0:
+        record = record_at(table, bucket_record(state, table, probe))
+        home = int64(hash_key(state, record, table.key_words) & np.uint64(mask))
+        if ((probe - home) & mask) >= ((probe - gap) & mask):
+            store_word(state, table, buckets + gap, state[buckets + probe])
+            gap = probe
+        probe = (probe + 1) & mask
     store_word(state, table, buckets + gap, 0)
 
 
@@ -145,6 +148,6 @@ def store_action(state: Words, table: Row, number: int, op: Words, start: int, s
     """Store action and run-time data; counter, meter and last hit, which lie between them, are unchanged."""
     record = record_at(table, number)
     store_word(state, table, record + table.action, op[start])
-    at = record + table.parameters
+    offset = record + table.parameters
     for i in range(start + 1, stop):
-        store_word(state, table, at + i - start - 1, op[i])
+        store_word(state, table, offset + i - start - 1, op[i])

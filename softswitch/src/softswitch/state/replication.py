@@ -29,12 +29,12 @@ class Replication:
         check_clone_session(session)
         self._write(self._layout.sessions + SESSION_WORDS * session, replicas, length)
 
-    def _write(self, at: int, replicas: Sequence[Replica], *after: int) -> None:
-        """Replace the run that the word at offset `at` points to, and store `after` in the next word."""
+    def _write(self, offset: int, replicas: Sequence[Replica], *next_words: int) -> None:
+        """Replace the run that the word at `offset` points to, and store `next_words` after this word."""
         values = [pack_halves(replica.port, replica.instance) for replica in replicas]
         with self._memory.control:
-            check_replicas(self._pool.used - self._pool.length(at) + len(values))
+            check_replicas(self._pool.used - self._pool.length(offset) + len(values))
             with self._memory.locked():
-                for key in self._pool.put(at, values):
+                for key in self._pool.put(offset, values):
                     self._memory.store(key, [self._pool.word(key)])
-                self._memory.store(at + 1, after)
+                self._memory.store(offset + 1, next_words)

@@ -2,8 +2,8 @@
 
 A batch is one call that holds the mutex, so the data plane sees all of it or nothing and never waits for
 Python. An operation is a run of words: change, table row, match words, action, data words. The match words of
-an exact table are its key words; `state.ranked` describes those of a ranked table, which has
-also LPM, ternary, range or optional keys.
+an exact table are its key words; `state.ranked` describes the match words of a ranked table, which
+also has LPM, ternary, range or optional keys.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from softswitch.state.ranked import find_ranked, insert_ranked, remove_ranked
 from softswitch.state.records import (
     bucket_record,
     empty_bucket,
-    find,
+    find_bucket,
     free_record,
     hash_key,
     point_bucket,
@@ -42,26 +42,26 @@ def _insert_exact(state: Words, table: Row, op: Words, start: int, stop: int) ->
     for i in range(table.key_words):
         store_word(state, table, record + i, op[start + i])
     store_action(state, table, number, op, start + table.key_words, stop)
-    point_bucket(state, table, -1 - find(state, table, op, start), number)
+    point_bucket(state, table, -1 - find_bucket(state, table, op, start), number)
 
 
 @compiled
 def _remove_exact(state: Words, table: Row, op: Words, start: int, number: int) -> None:
-    empty_bucket(state, table, find(state, table, op, start))
+    empty_bucket(state, table, find_bucket(state, table, op, start))
     free_record(state, table, number)
 
 
 @compiled
-def _number_of(state: Words, table: Row, op: Words, start: int) -> int:
+def _find_number(state: Words, table: Row, op: Words, start: int) -> int:
     if table.is_ranked:
         return find_ranked(state, table, op, start)
-    position = find(state, table, op, start)
+    position = find_bucket(state, table, op, start)
     return bucket_record(state, table, position) if position >= 0 else int64(0)
 
 
 @compiled
 def _write(state: Words, table: Row, op: Words, start: int, stop: int, change: int) -> int:
-    number = _number_of(state, table, op, start)
+    number = _find_number(state, table, op, start)
     if change == INSERT:
         if number != 0:
             return EXISTS
@@ -113,18 +113,18 @@ def can_apply_all(
     ops: Words,
     starts: npt.NDArray[np.int64],
     entries: npt.NDArray[np.int64],
-    seen: npt.NDArray[np.int32],
+    seen_ops: npt.NDArray[np.int32],
 ) -> bool:
     """Return whether each operation would succeed and their keys differ; all tables must be exact.
 
-    `entries` has the number of entries of each table, by row, and is changed. `seen` must be zeroed; its
+    `entries` has the number of entries of each table, by row, and is changed. `seen_ops` must be zeroed; its
     size is a power of two, at least twice the number of operations.
     """
-    mask = len(seen) - 1
+    mask = len(seen_ops) - 1
     for i in range(len(starts) - 1):
         change, row, key = int64(ops[starts[i]]), int64(ops[starts[i] + 1]), starts[i] + 2
         table = tables[row]
-        if (find(state, table, ops, key) >= 0) == (change == INSERT):
+        if (find_bucket(state, table, ops, key) >= 0) == (change == INSERT):
             return False
         if change == INSERT:
             if entries[row] >= table.max_entries:
@@ -132,18 +132,18 @@ def can_apply_all(
             entries[row] += 1
         elif change == DELETE:
             entries[row] -= 1
-        at = int64(hash_key(ops, key, table.key_words) & np.uint64(0x7FFFFFFF)) + row & mask
-        while seen[at] != 0:
-            other = starts[seen[at] - 1] + 1
-            is_same = int64(ops[other]) == row
+        slot = int64(hash_key(ops, key, table.key_words) & np.uint64(0x7FFFFFFF)) + row & mask
+        while seen_ops[slot] != 0:
+            other_op = starts[seen_ops[slot] - 1] + 1
+            is_same = int64(ops[other_op]) == row
             for word in range(table.key_words):
                 if not is_same:
                     break
-                is_same = ops[other + 1 + word] == ops[key + word]
+                is_same = ops[other_op + 1 + word] == ops[key + word]
             if is_same:
                 return False
-            at = at + 1 & mask
-        seen[at] = i + 1
+            slot = slot + 1 & mask
+        seen_ops[slot] = i + 1
     return True
 
 
@@ -153,10 +153,10 @@ def find_records(
     tables: Records[Row],
     ops: Words,
     starts: npt.NDArray[np.int64],
-    found: npt.NDArray[np.int64],
+    offsets: npt.NDArray[np.int64],
 ) -> None:
     """Store word offsets of entries' records, or -1; `ops[starts[i]:]` is a table row and the match words."""
-    for i in range(len(found)):
+    for i in range(len(offsets)):
         table = tables[int64(ops[starts[i]])]
-        number = _number_of(state, table, ops, starts[i] + 1)
-        found[i] = record_at(table, number) if number != 0 else int64(-1)
+        number = _find_number(state, table, ops, starts[i] + 1)
+        offsets[i] = record_at(table, number) if number != 0 else int64(-1)

@@ -16,7 +16,7 @@ class Coverage:
     """All places of one program, and those that packets have reached."""
 
     def __init__(self, program: ir.Program) -> None:
-        self.places = _places(program)
+        self.places = _list_places(program)
         self.reached: set[Place] = set()
 
     @property
@@ -24,30 +24,32 @@ class Coverage:
         return [place for place in self.places if place not in self.reached]
 
     def merge(self, other: Coverage) -> None:
-        """Add what another run of the same program has reached."""
+        """Add the places that another run of the same program has reached."""
         self.reached |= other.reached
 
     def report(self) -> list[str]:
         """Return a line for each kind of place with its share, and one for each place that was missed."""
         lines = []
         for kind in dict.fromkeys(kind for kind, _ in self.places):
-            names = [name for each, name in self.places if each == kind]
-            missed = [name for each, name in self.missed if each == kind]
+            names = [name for place_kind, name in self.places if place_kind == kind]
+            missed = [name for place_kind, name in self.missed if place_kind == kind]
             lines.append(f"{kind}s: {len(names) - len(missed)} of {len(names)}")
             lines += [f"  missed: {name}" for name in missed]
         return lines
 
 
-def _places(program: ir.Program) -> list[Place]:
+def _list_places(program: ir.Program) -> list[Place]:
     places = [(PARSER_STATE, state.name) for state in program.parser]
     tables = program.tables.values()
     places += [
         (TABLE, f"{table.name} {result}") for table in tables if table.key for result in ("hit", "miss")
     ]
-    return places + [(ACTION, _action(program, table, index)) for table in tables for index in table.actions]
+    return places + [
+        (ACTION, _describe_action(program, table, index)) for table in tables for index in table.actions
+    ]
 
 
-def _action(program: ir.Program, table: ir.Table, action: int) -> str:
+def _describe_action(program: ir.Program, table: ir.Table, action: int) -> str:
     return f"{program.actions[action].name} of {table.name}"
 
 
@@ -68,5 +70,5 @@ class CoverageRecorder(Recorder):
 
     def applies(self, packet: Packet, table: ir.Table, invocation: ir.Invocation | None) -> None:
         if invocation is not None:
-            self.coverage.reached.add((ACTION, _action(self._program, table, invocation.action)))
+            self.coverage.reached.add((ACTION, _describe_action(self._program, table, invocation.action)))
         super().applies(packet, table, invocation)

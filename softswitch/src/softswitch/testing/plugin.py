@@ -29,12 +29,12 @@ def pytest_configure(config: pytest.Config) -> None:
 def p4_switch(pytestconfig: pytest.Config) -> Iterator[MakeSwitch]:
     """Make switches, `p4_switch(program, p4info)`, that are closed when the test ends."""
     coverages = pytestconfig.stash[_COVERAGE]
-    with ExitStack() as opened:
+    with ExitStack() as exit_stack:
 
         def make(program: str | Path, p4info: str | Path | None = None) -> Switch:
-            switch = opened.enter_context(Switch(program, p4info))
+            switch = exit_stack.enter_context(Switch(program, p4info))
             name = str(program)
-            opened.callback(lambda: coverages.setdefault(name, switch.coverage).merge(switch.coverage))
+            exit_stack.callback(lambda: coverages.setdefault(name, switch.coverage).merge(switch.coverage))
             return switch
 
         yield make

@@ -33,7 +33,7 @@ class Switch:
     def __init__(self, program: str | Path, p4info: str | Path | None = None) -> None:
         self._ports = NoPorts()
         # `Any`, since an interpreted pipeline cannot decode ports' notices; `NoPorts` has none.
-        self._pipelines = Pipelines[Any](self._ports, self._make, lambda _: None)
+        self._pipelines = Pipelines[Any](self._ports, self._make_pipeline, lambda _: None)
         data = read_file(Path(program))
         try:
             if p4info is None:
@@ -49,7 +49,7 @@ class Switch:
         self._shell = Shell(runtime, say=self._messages.append, runs_shell=False)
         self._now = 0
 
-    def _make(self, program: ir.Program) -> InterpretedPipeline:
+    def _make_pipeline(self, program: ir.Program) -> InterpretedPipeline:
         self._recorder = CoverageRecorder(program)
         self.pipeline = InterpretedPipeline(program, observer=self._recorder)
         return self.pipeline
@@ -68,7 +68,7 @@ class Switch:
         return self._recorder.coverage
 
     def run(self, *commands: str) -> list[str]:
-        """Run BMv2's commands, as `softswitch cli` takes them; return what they print."""
+        """Run BMv2's commands, as `softswitch cli` takes them; return the lines of their output."""
         self._messages.clear()
         for command in commands:
             try:
@@ -98,17 +98,17 @@ class Switch:
         return self.pipeline.take_notices()
 
     def explain(self) -> str:
-        """Return what happened to the last frame, as `softswitch explain` prints it."""
+        """Return the trace of the last frame, as `softswitch explain` prints it."""
         return "\n".join(draw(make_tree(self._recorder.take())))
 
     def expect(self, port: int, frame: bytes, *expected: tuple[int, bytes], time: int | None = None) -> None:
-        """Process a frame; raise `AssertionError`, with what happened to it, unless these frames come out.
+        """Process a frame; raise `AssertionError` with its trace unless exactly these frames are output.
 
         Without `expected`, the frame has to be dropped. The frames' order is not compared.
         """
-        got = self.process(port, frame, time)
-        if sorted(got) != sorted(expected):
-            text = f"expected {_describe(expected)}, got {_describe(got)}"
+        outputs = self.process(port, frame, time)
+        if sorted(outputs) != sorted(expected):
+            text = f"expected {_describe(expected)}, got {_describe(outputs)}"
             raise AssertionError(f"{text}\n{self.explain()}")
 
 
