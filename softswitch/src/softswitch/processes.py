@@ -27,7 +27,7 @@ NO_BMV2 = f"{BMV2_PROGRAM} is neither on PATH nor named by {BMV2_VARIABLE}"
 _START_SECONDS = 120.0  # the first start of softswitch compiles it
 _STOP_SECONDS = 10.0
 _POLL_SECONDS = 0.005
-_READY = re.compile(r"P4Runtime on (\S+)\n")
+_READY_LINE = re.compile(r"P4Runtime on (\S+)\n")
 
 T = TypeVar("T")
 
@@ -146,7 +146,7 @@ class SwitchProcess(NamedTuple):
         return True
 
     def _find_printed_address(self) -> str | None:
-        match = _READY.search(self.log())
+        match = _READY_LINE.search(self.log())
         return match and match[1]
 
 

@@ -87,7 +87,7 @@ def test_meters_of_entries(entities: ShellSwitch) -> None:
     entities.does("table_modify metered forward_metered 0 4")
     assert entities.does("meter_get_rates entry_rates 0")[0] == "0: info rate = 5e-07, burst size = 1"
     entities.does("meter_set_rates entry_rates 0 2:30 4:50")
-    metered = entities.control.stores.named("Entities.metered").extras.values()
+    metered = entities.control.stores.get_by_name("Entities.metered").extras.values()
     assert [extras.meter for extras in metered] == [MeterConfig(2_000_000, 30, 4_000_000, 50)]
     assert entities.refuses("meter_get_rates entry_rates 7").startswith(
         "Invalid table operation (INVALID_HANDLE): "

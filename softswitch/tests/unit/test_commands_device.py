@@ -121,7 +121,7 @@ def test_commands_that_cannot_be_journalled_are_refused(switch: ShellSwitch, tmp
     journal = Journal(tmp_path, control.config)
     control.journal_writes(journal)
     switch.does("table_add forward forward_to 1 => 2")
-    assert len(list(journal.requests())) == 1
+    assert len(list(journal.read_requests())) == 1
     for line in ("mc_mgrp_create 1", "mirroring_add 1 2"):
         assert switch.refuses(line).endswith("cannot be persisted: start the switch without --pin")
     journal.close()

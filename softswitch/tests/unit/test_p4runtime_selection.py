@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from softswitch.p4runtime.entities.replicas import copying_order
+from softswitch.p4runtime.entities.replicas import order_replicas
 from softswitch.p4runtime.entities.selection import MemberNumbers, NumberAllocator
 from softswitch.pipeline import Replica
 
@@ -121,7 +121,7 @@ TestPi = Pi.TestCase
 
 def test_copies_are_made_by_instance_and_then_by_port() -> None:
     replicas = [Replica(3, 2), Replica(1, 2), Replica(7, 0)]
-    assert copying_order(replicas) == [Replica(7, 0), Replica(1, 2), Replica(3, 2)]
+    assert order_replicas(replicas) == [Replica(7, 0), Replica(1, 2), Replica(3, 2)]
 
 
 @pytest.mark.parametrize(
@@ -135,12 +135,12 @@ def test_copies_are_made_by_instance_and_then_by_port() -> None:
 )
 def test_new_instances_come_in_the_order_of_a_hash_table(instances: list[int], order: list[int]) -> None:
     """As libstdc++ iterates over an `unordered_map` into which they came in the order given."""
-    assert [replica.instance for replica in copying_order(Replica(1, i) for i in instances)] == order
+    assert [replica.instance for replica in order_replicas(Replica(1, i) for i in instances)] == order
 
 
 def test_instances_that_stay_keep_their_place_in_a_modified_group() -> None:
-    before = copying_order([Replica(1, 5), Replica(1, 6)])
-    after = copying_order([Replica(1, 6), Replica(2, 5), Replica(1, 1), Replica(1, 9)], before)
+    before = order_replicas([Replica(1, 5), Replica(1, 6)])
+    after = order_replicas([Replica(1, 6), Replica(2, 5), Replica(1, 1), Replica(1, 9)], before)
     assert after == [Replica(1, 6), Replica(2, 5), Replica(1, 9), Replica(1, 1)]
 
 
@@ -181,7 +181,7 @@ def test_the_order_is_that_of_bmv2s_nodes(writes: list[list[Replica]]) -> None:
             wanted.insert(replica.instance)
         nodes += [instance for instance in wanted.keys if instance not in nodes]
         nodes = [instance for instance in nodes if instance in wanted.keys]
-        order = copying_order(replicas, order)
+        order = order_replicas(replicas, order)
         assert order == [
             replica for node in nodes for replica in sorted(replicas) if replica.instance == node
         ]

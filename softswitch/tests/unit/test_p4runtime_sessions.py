@@ -22,7 +22,7 @@ def bid(election_id: int, role: str = "") -> p4r.MasterArbitrationUpdate:
 
 def read(stream: Stream) -> list[bytes]:
     """The payloads of all that waits."""
-    return [stream.waiting.get_nowait().packet.payload for _ in range(stream.waiting.qsize())]
+    return [stream.response_queue.get_nowait().packet.payload for _ in range(stream.response_queue.qsize())]
 
 
 def packet(number: int) -> p4r.StreamMessageResponse:
@@ -32,7 +32,7 @@ def packet(number: int) -> p4r.StreamMessageResponse:
 def test_lost_messages_are_counted_and_reported(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(sessions, "MAX_WAITING", WAITING)
+    monkeypatch.setattr(sessions, "MAX_QUEUED_MESSAGES", WAITING)
     all_sessions = Sessions(1, lambda: None)
     slow, quick, backup = Stream(), Stream(), Stream()
     all_sessions.update(slow, bid(5))

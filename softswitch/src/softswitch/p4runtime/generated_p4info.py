@@ -108,10 +108,12 @@ class _P4InfoBuilder:
             _fill_preamble(register_message.preamble, object_id, register.name)
             register_message.type_spec.bitstring.bit.bitwidth = register.width
         for object_id, value_set in _assign_ids(_VALUE_SET, self._program.value_sets):
-            set_message = self.message.value_sets.add(size=value_set.size)
-            _fill_preamble(set_message.preamble, object_id, value_set.name)
+            value_set_message = self.message.value_sets.add(size=value_set.size)
+            _fill_preamble(value_set_message.preamble, object_id, value_set.name)
             for i, width in enumerate(value_set.widths, 1):
-                set_message.match.add(id=i, name=f"part{i}", bitwidth=width, match_type=p4i.MatchField.EXACT)
+                value_set_message.match.add(
+                    id=i, name=f"part{i}", bitwidth=width, match_type=p4i.MatchField.EXACT
+                )
 
 
 def _assign_ids(kind: int, items: tuple[T, ...]) -> Iterator[tuple[int, T]]:

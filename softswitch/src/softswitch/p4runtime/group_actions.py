@@ -70,20 +70,20 @@ def _compose_actions(first: ir.Action, second: ir.Action) -> ir.Action:
     )
 
 
-def _shift_indices(node: Any, parameters: int, statements: int) -> Any:
+def _shift_indices(node: Any, parameter_shift: int, statement_shift: int) -> Any:
     """Return a part of an action body with its parameter indices and jump targets increased."""
     if type(node) is tuple:
-        return tuple(_shift_indices(element, parameters, statements) for element in node)
+        return tuple(_shift_indices(element, parameter_shift, statement_shift) for element in node)
     if not is_dataclass(node) or isinstance(node, type):
         return node
     values = {
-        field.name: _shift_indices(getattr(node, field.name), parameters, statements)
+        field.name: _shift_indices(getattr(node, field.name), parameter_shift, statement_shift)
         for field in fields(node)
     }
     if isinstance(node, ir.Parameter):
-        values["index"] += parameters
+        values["index"] += parameter_shift
     elif isinstance(node, ir.Jump | ir.JumpIfZero):
-        values["to"] += statements
+        values["to"] += statement_shift
     return type(node)(**values)
 
 

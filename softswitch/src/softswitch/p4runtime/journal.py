@@ -59,7 +59,7 @@ class Journal:
             os.ftruncate(self._file, old_size)
             raise _persist_error("request", error) from None
 
-    def requests(self) -> Iterator[tuple[int, p4r.WriteRequest]]:
+    def read_requests(self) -> Iterator[tuple[int, p4r.WriteRequest]]:
         """Yield times and requests, in order; remove an incomplete last one. Raises SwitchError."""
         offset, size = 0, os.fstat(self._file).st_size
         while offset + _RECORD_HEADER.size <= size:

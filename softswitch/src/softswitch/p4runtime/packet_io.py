@@ -26,7 +26,7 @@ class ControllerHeader:
     def packet(self, frame: bytes) -> p4r.PacketIn:
         if len(frame) < self._length:
             length = pluralize(len(frame), "byte")
-            raise ValueError(f"packet-in of {length} is shorter than its header, {self._length}")
+            raise ValueError(f"packet-in of {length} is shorter than its header of {self._length}")
         header = int.from_bytes(frame[: self._length], "big") >> self._padding
         values = []
         for field in reversed(self._fields.fields):

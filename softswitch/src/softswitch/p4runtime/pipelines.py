@@ -67,9 +67,9 @@ class Pipelines(Generic[PL]):
     A commit makes `saved` the running pipeline. `bare` is a program without P4Info, unknown to P4Runtime.
     """
 
-    def __init__(self, ports: Ports[PL], make: MakePipeline[PL], folder_of: FolderOf[PL]) -> None:
+    def __init__(self, ports: Ports[PL], make_pipeline: MakePipeline[PL], folder_of: FolderOf[PL]) -> None:
         self._ports = ports
-        self._make = make
+        self._make_pipeline = make_pipeline
         self._folder_of = folder_of
         self.saved: ControlledPipeline[PL] | None = None
         self.running: ControlledPipeline[PL] | None = None
@@ -80,12 +80,12 @@ class Pipelines(Generic[PL]):
     def active(self) -> ControlledPipeline[PL] | None:
         return self.running or self.bare
 
-    def need_saved(self) -> ControlledPipeline[PL]:
+    def get_saved(self) -> ControlledPipeline[PL]:
         if self.saved is None:
             raise Refusal(StatusCode.FAILED_PRECONDITION, "no forwarding pipeline config is set")
         return self.saved
 
-    def need_running(self) -> ControlledPipeline[PL]:
+    def get_running(self) -> ControlledPipeline[PL]:
         if self.running is None:
             raise Refusal(StatusCode.FAILED_PRECONDITION, "no forwarding pipeline config is committed")
         return self.running
@@ -114,7 +114,7 @@ class Pipelines(Generic[PL]):
         }:
             control.port_changed(port)
 
-    def resume(self, journal: Journal, make: MakePipeline[PL]) -> None:
+    def resume(self, journal: Journal, make_pipeline: MakePipeline[PL]) -> None:
         replay_time_us: int | None = 0  # time of the request that is being replayed; None after the replay
         config = journal.config()
         is_bare = not config.HasField("p4info")
@@ -123,9 +123,12 @@ class Pipelines(Generic[PL]):
             return self._ports.now() if replay_time_us is None else replay_time_us
 
         control = ControlledPipeline(
-            _bare_config(config.p4_device_config) if is_bare else config, make, clock, self._down_ports
+            _bare_config(config.p4_device_config) if is_bare else config,
+            make_pipeline,
+            clock,
+            self._down_ports,
         )
-        for replay_time_us, request in journal.requests():  # noqa: B007  # the clock reads it
+        for replay_time_us, request in journal.read_requests():  # noqa: B007  # the clock reads it
             with contextlib.suppress(Refusal):  # the request was refused in its first execution, too
                 control.write(request)
         replay_time_us = None
@@ -169,7 +172,7 @@ class Pipelines(Generic[PL]):
         self, config: p4r.ForwardingPipelineConfig, journal_config: p4r.ForwardingPipelineConfig | None = None
     ) -> ControlledPipeline[PL]:
         """Make the pipeline of a config; its journal, if any, records `journal_config`, or else `config`."""
-        control = ControlledPipeline(config, self._make, self._ports.now, self._down_ports)
+        control = ControlledPipeline(config, self._make_pipeline, self._ports.now, self._down_ports)
         if (folder := self._folder_of(control.pipeline)) is not None:
             control.journal_writes(Journal(folder, journal_config or config))
         return control

@@ -33,8 +33,8 @@ from softswitch.p4runtime.sessions import Sessions, Stream
 from softswitch.p4runtime.status import Context, Refusal, abort_batch, invalid, unimplemented
 
 API_VERSION = "1.6.0"
-MAX_MESSAGE = 128 << 20  # bytes; a pipeline config may be larger than gRPC's default of 4 MiB
-MAX_FRAME = 65536  # bytes
+MAX_MESSAGE_BYTES = 128 << 20  # bytes; a pipeline config may be larger than gRPC's default of 4 MiB
+MAX_FRAME_BYTES = 65536  # bytes
 MAX_DATAGRAMS_PER_READ = 64  # packet-ins or notices that are read before other tasks run
 
 log = logging.getLogger(__name__)
@@ -87,8 +87,8 @@ class P4RuntimeServer(Generic[PL]):
     def load(self, config: p4r.ForwardingPipelineConfig) -> None:
         self.pipelines.load(config)
 
-    def resume(self, journal: Journal, make_pinned: MakePipeline[PL]) -> None:
-        self.pipelines.resume(journal, make_pinned)
+    def resume(self, journal: Journal, make_pinned_pipeline: MakePipeline[PL]) -> None:
+        self.pipelines.resume(journal, make_pinned_pipeline)
 
     async def start(
         self, address: str, credentials: grpc.ServerCredentials | None = None, *more_addresses: str
@@ -101,8 +101,8 @@ class P4RuntimeServer(Generic[PL]):
             _check_address(each_address)
         options = [
             ("grpc.so_reuseport", 0),
-            ("grpc.max_receive_message_length", MAX_MESSAGE),
-            ("grpc.max_send_message_length", MAX_MESSAGE),
+            ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+            ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
         ]
         self._loop = asyncio.get_running_loop()
         self._server = grpc.aio.server(options=options)
@@ -128,7 +128,7 @@ class P4RuntimeServer(Generic[PL]):
         """Report that a port went down or up; callable from any thread."""
         self._loop.call_soon_threadsafe(self.pipelines.set_port_status, port, is_up)
 
-    def changed(self) -> None:
+    def update_alarm(self) -> None:
         self._notifications.set_alarm()
 
     async def stop(self) -> None:
@@ -149,7 +149,7 @@ class P4RuntimeServer(Generic[PL]):
         async with _abort_on_refusal(context):
             await self._wait_until_begun(request.head.device_id)
             self._check_primary(request.head)
-            results = self.pipelines.need_saved().write_bytes(request)
+            results = self.pipelines.get_saved().write_bytes(request)
             self._notifications.set_alarm()
         if any(results):
             await abort_batch(context, "update", results)
@@ -159,7 +159,7 @@ class P4RuntimeServer(Generic[PL]):
         """Answer a batch of queries (P4Runtime 1.4 §13). Any role may read all entities."""
         async with _abort_on_refusal(context):
             await self._wait_until_begun(request.device_id)
-            responses, results = self.pipelines.need_saved().read(request)
+            responses, results = self.pipelines.get_saved().read(request)
         for response in responses:
             yield response
         if any(results):
@@ -238,7 +238,7 @@ class P4RuntimeServer(Generic[PL]):
             elif kind == "digest_ack":
                 error.digest_list_ack.digest_list_ack.CopyFrom(request.digest_ack)
                 self._sessions.check_primary(stream, "digest acknowledgement")
-                self.pipelines.need_running().digests.acknowledge(request.digest_ack)
+                self.pipelines.get_running().digests.acknowledge(request.digest_ack)
             else:
                 error.other.other.CopyFrom(request.other)
                 raise unimplemented(f"{kind or 'an empty stream message'} is not supported by softswitch")
@@ -247,7 +247,7 @@ class P4RuntimeServer(Generic[PL]):
             stream.send(p4r.StreamMessageResponse(error=error))
 
     def _send_packet_out(self, packet: p4r.PacketOut) -> None:
-        frame = self.pipelines.need_running().packet_out.frame(packet)
+        frame = self.pipelines.get_running().packet_out.frame(packet)
         try:
             self._ports.cpu_socket.send(frame, socket.MSG_DONTWAIT)
         except BlockingIOError:
@@ -281,7 +281,7 @@ class P4RuntimeServer(Generic[PL]):
 def _read_datagrams(source: socket.socket) -> Iterator[bytes]:
     for _ in range(MAX_DATAGRAMS_PER_READ):
         try:
-            yield source.recv(MAX_FRAME, socket.MSG_DONTWAIT)
+            yield source.recv(MAX_FRAME_BYTES, socket.MSG_DONTWAIT)
         except BlockingIOError:
             return
 
@@ -314,7 +314,7 @@ def _check_address(address: str) -> None:
 
 async def _send_responses(stream: Stream, context: Context) -> None:
     while True:
-        await context.write(await stream.waiting.get())
+        await context.write(await stream.response_queue.get())
 
 
 @asynccontextmanager

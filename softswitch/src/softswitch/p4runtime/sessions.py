@@ -11,18 +11,20 @@ from softswitch.p4runtime.arbitration import Arbiter, Notices
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import denied
 
-MAX_WAITING = 4096  # queued messages to a controller; further packets, digests and notifications are dropped
+MAX_QUEUED_MESSAGES = (
+    4096  # queued messages to a controller; further packets, digests and notifications are dropped
+)
 
 log = logging.getLogger(__name__)
 
 
 class Stream:
     def __init__(self) -> None:
-        self.waiting: asyncio.Queue[p4r.StreamMessageResponse] = asyncio.Queue()
+        self.response_queue: asyncio.Queue[p4r.StreamMessageResponse] = asyncio.Queue()
         self.lost_messages = 0
 
     def send(self, response: p4r.StreamMessageResponse) -> None:
-        self.waiting.put_nowait(response)
+        self.response_queue.put_nowait(response)
 
 
 class Sessions:
@@ -51,7 +53,7 @@ class Sessions:
     def broadcast(self, response: p4r.StreamMessageResponse) -> None:
         """Send to each primary controller; where its queue is full, drop and count the message."""
         for stream in self._primaries:
-            if stream.waiting.qsize() < MAX_WAITING:
+            if stream.response_queue.qsize() < MAX_QUEUED_MESSAGES:
                 stream.send(response)
             else:
                 self._count_lost_message(stream)
@@ -60,7 +62,7 @@ class Sessions:
         if not stream.lost_messages:
             log.warning(
                 "a controller reads too slowly: %d messages wait for it, further messages are dropped",
-                MAX_WAITING,
+                MAX_QUEUED_MESSAGES,
             )
         stream.lost_messages += 1
         self.lost_messages += 1

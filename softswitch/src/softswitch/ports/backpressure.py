@@ -14,7 +14,7 @@ from nativekit.libc import errno_location, memcpy, send
 from nativekit.memory import pointer
 from softswitch.ports.departures import queue_clock
 from softswitch.ports.layout import Switch
-from softswitch.queues.fifo import release
+from softswitch.queues.fifo import allow_departures
 from softswitch.queues.state import NEVER, Queues
 
 RETRY_NS = 100_000
@@ -67,7 +67,7 @@ def resume_departures(switch: Switch, queues: Queues) -> None:
     for p in range(switch.port_count):
         port = switch.ports[p]
         if port.backpressure and queues.ports[p].held and not port.pending_length:
-            release(queues, p)
+            allow_departures(queues, p)
 
 
 @compiled

@@ -10,7 +10,7 @@ from nativekit.memory import pointer
 from softswitch.memory.output import HEAD, HEAD_BYTES
 from softswitch.memory.waiting import QUEUE_HEAD
 from softswitch.ports.layout import NO_PORT, Switch
-from softswitch.queues.fifo import hold, next_departure, put, take
+from softswitch.queues.fifo import next_departure, put, suspend_departures, take
 from softswitch.queues.state import NEVER, NONE, Queues
 from softswitch.v1model import PORT_NUMBERS
 
@@ -50,7 +50,7 @@ def dequeue(switch: Switch, queues: Queues) -> int:
         return int64(0)
     p = int64(queues.slots[s].port)
     if switch.ports[p].backpressure:
-        hold(queues, p)
+        suspend_departures(queues, p)
     record: int = int64(switch.records + s * switch.record_bytes)
     queue_head = carray(pointer(record + HEAD_BYTES), 1, QUEUE_HEAD)[0]
     queue_head.enq_qdepth, queue_head.deq_qdepth = queues.slots[s].enq_qdepth, queues.slots[s].deq_qdepth

@@ -324,7 +324,7 @@ def clear_error(switch: Switch, p: int) -> None:
 
 
 @entry_point
-def discard(switch: Switch, queues: Queues | None) -> None:
+def discard_frames(switch: Switch, queues: Queues | None) -> None:
     for p in range(switch.port_count):
         port = switch.ports[p]
         rx_before = port.rx - 1

@@ -170,7 +170,7 @@ class PortLoop:
             self._thread.join()
             os.eventfd_read(self._stop_event)
             self._thread = None
-            forwarding.discard(self._switch, self._queues_in_use())
+            forwarding.discard_frames(self._switch, self._queues_in_use())
 
     def set_rate(self, rate: int, port: int | None, priority: int | None) -> None:
         """Set the rate of queues in packets/s from the next packet on; 0 is unlimited, None selects all."""
@@ -191,11 +191,11 @@ class PortLoop:
             queue.max_packets, queue.max_bytes = packet_depth(depth)
 
     def _slots_needed(self, depth: int, port: int | None, priority: int | None) -> int:
-        selected = self._select_queues(port, priority)
+        queues = self._select_queues(port, priority)
         other_slots = int(self._queues.queues["max_packets"].sum()) - sum(
-            int(queue.max_packets) for queue in selected
+            int(queue.max_packets) for queue in queues
         )
-        return other_slots + depth * len(selected)
+        return other_slots + depth * len(queues)
 
     def _resize_queues(self, slots: int) -> None:
         old = self._queues
@@ -242,14 +242,17 @@ class PortLoop:
         return None if self._is_plain else self._queues
 
     def _report_lost_notices(self) -> None:
-        lost, reported = int(self._switch["lost_notices"]), int(self._switch["reported_notices"])
-        if lost == reported:
+        lost_count, reported_count = int(self._switch["lost_notices"]), int(self._switch["reported_notices"])
+        if lost_count == reported_count:
             return
-        self._switch["reported_notices"], self._switch["report_at"] = lost, self.now() + REPORT_INTERVAL_US
+        self._switch["reported_notices"], self._switch["report_at"] = (
+            lost_count,
+            self.now() + REPORT_INTERVAL_US,
+        )
         _LOG.warning(
             "lost %s that the control plane did not read in time, %d since the start",
-            pluralize(lost - reported, "digest or log record", "digests and log records"),
-            lost,
+            pluralize(lost_count - reported_count, "digest or log record", "digests and log records"),
+            lost_count,
         )
 
     def _report_truncated_captures(self) -> None:
@@ -300,7 +303,7 @@ class PortLoop:
             self._switch["epoll"] = stop_epoll.fileno()
             forwarding.run(self._switch, self._queues_in_use())
             self._switch["epoll"] = self._epoll.fileno()
-        forwarding.discard(self._switch, self._queues_in_use())
+        forwarding.discard_frames(self._switch, self._queues_in_use())
         os.eventfd_read(self._stop_event)
 
     def _fill_switch(self, switch: np.void, busy_poll: bool) -> None:

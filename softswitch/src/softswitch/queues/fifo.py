@@ -73,13 +73,13 @@ def take_from(queues: Queues, p: int, now: int) -> int:
 
 
 @compiled
-def hold(queues: Queues, p: int) -> None:
+def suspend_departures(queues: Queues, p: int) -> None:
     queues.ports[p].held = 1
     _schedule(queues, p)
 
 
 @compiled
-def release(queues: Queues, p: int) -> None:
+def allow_departures(queues: Queues, p: int) -> None:
     queues.ports[p].held = 0
     _schedule(queues, p)
 

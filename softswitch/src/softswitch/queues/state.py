@@ -25,7 +25,7 @@ class Port:
     bits: int  # rate of the link in bit/s; 0 means unlimited
     free_at: int  # time at which the link is free again, in ns
     due: int  # earliest departure, in ns
-    held: int  # whether departures are suspended (`fifo.hold`)
+    held: int  # whether departures are suspended (`fifo.suspend_departures`)
 
 
 class Queue:

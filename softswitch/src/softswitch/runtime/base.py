@@ -16,7 +16,7 @@ from softswitch.runtime.refusals import RuntimeRefusal
 
 PL = TypeVar("PL", bound=RunnablePipeline)
 _US_PER_S = 1e6
-_RATES = 2
+_RATES_PER_METER = 2
 
 
 class RuntimeCalls(Generic[PL]):
@@ -65,8 +65,10 @@ def has_integer_rates(config: MeterConfig) -> bool:
 
 
 def make_meter_config(rates: list[Rate]) -> MeterConfig:
-    if len(rates) != _RATES:
-        raise RuntimeRefusal("meter", "BAD_RATES_LIST", f"a meter has {_RATES} rates, not {len(rates)}")
+    if len(rates) != _RATES_PER_METER:
+        raise RuntimeRefusal(
+            "meter", "BAD_RATES_LIST", f"a meter has {_RATES_PER_METER} rates, not {len(rates)}"
+        )
     (committed_rate, committed_burst), (peak_rate, peak_burst) = (
         (rate["rate"], rate["burst"]) for rate in rates
     )

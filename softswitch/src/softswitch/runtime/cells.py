@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 from softswitch.p4runtime.batch import MODIFY
 from softswitch.p4runtime.codecs.data import to_data
 from softswitch.p4runtime.entities.store import NO_EXTRAS, Key
-from softswitch.p4runtime.entities.value_sets import matches_of
+from softswitch.p4runtime.entities.value_sets import make_matches
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import ValueSetInfo
 from softswitch.p4runtime.status import Refusal
@@ -170,7 +170,7 @@ class Cells(Tables[PL]):
         entry = p4r.ValueSetEntry(value_set_id=info.id)
         for text in values:
             member = parse_value(text, sum(field.width for field in info.key.fields), f"value set {name}")
-            info.key.encode(matches_of(info, _split_fields(info, member)), entry.members.add())
+            info.key.encode(make_matches(info, _split_fields(info, member)), entry.members.add())
         try:
             update(control, MODIFY, p4r.Entity(value_set_entry=entry))
         except Refusal as refusal:
@@ -205,15 +205,15 @@ def _make_count(value: CounterValue) -> Count:
 
 
 def _join_fields(info: ValueSetInfo, member: Sequence[int]) -> int:
-    joined = 0
+    joined_value = 0
     for value, field in zip(member, info.key.fields, strict=True):
-        joined = joined << field.width | value
-    return joined
+        joined_value = joined_value << field.width | value
+    return joined_value
 
 
-def _split_fields(info: ValueSetInfo, joined: int) -> list[int]:
+def _split_fields(info: ValueSetInfo, joined_value: int) -> list[int]:
     parts = []
     for field in reversed(info.key.fields):
-        parts.append(joined & field.full)
-        joined >>= field.width
+        parts.append(joined_value & field.full)
+        joined_value >>= field.width
     return parts[::-1]

@@ -13,7 +13,7 @@ import grpc
 from softswitch.errors import SwitchError
 from softswitch.runtime.interface import SERVICE, Runtime
 
-MAX_MESSAGE = 128 << 20  # bytes; a large table is one response
+MAX_MESSAGE_BYTES = 128 << 20  # bytes; a large table is one response
 CONNECT_S = 3.0
 
 
@@ -59,7 +59,10 @@ def _serialize(arguments: dict[str, object]) -> bytes:
 @contextmanager
 def connect(address: str) -> Iterator[Runtime]:
     """Connect to the switch whose gRPC server is at HOST:PORT; raises SwitchError if it does not answer."""
-    limits = [("grpc.max_receive_message_length", MAX_MESSAGE), ("grpc.max_send_message_length", MAX_MESSAGE)]
+    limits = [
+        ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+        ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ]
     with grpc.insecure_channel(address, options=limits) as channel:
         try:
             grpc.channel_ready_future(channel).result(timeout=CONNECT_S)

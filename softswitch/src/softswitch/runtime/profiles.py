@@ -90,15 +90,15 @@ class Profiles(RuntimeCalls[PL]):
 
     def groups(self, profile: str) -> list[Group]:
         _, store = self._find_profile(profile, needs_selector=True)
-        members, groups = store.numbers.member_numbers(), store.numbers.group_numbers()
-        groups_found = [
+        member_handles, group_handles = store.numbers.member_numbers(), store.numbers.group_numbers()
+        groups = [
             Group(
-                handle=groups[group],
-                members=sorted(members[group_member.member_id] for group_member in message.members),
+                handle=group_handles[group],
+                members=sorted(member_handles[group_member.member_id] for group_member in message.members),
             )
             for group, message in store.groups.items()
         ]
-        return sorted(groups_found, key=lambda group: group["handle"])
+        return sorted(groups, key=lambda group: group["handle"])
 
     # -- helpers
 
@@ -106,7 +106,7 @@ class Profiles(RuntimeCalls[PL]):
         self, name: str, needs_selector: bool = False
     ) -> tuple[ControlledPipeline[PL], ProfileStore]:
         control = self.control()
-        store = control.profiles.find_named(name)
+        store = control.profiles.find_by_name(name)
         if store is None:
             text = f"the program has no action profile {name}"
             raise RuntimeRefusal(TABLE, "INVALID_ACTION_PROFILE_NAME", text)

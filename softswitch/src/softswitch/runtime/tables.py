@@ -66,7 +66,7 @@ class Tables(RuntimeCalls[PL]):
         for refusal in control.write(p4r.WriteRequest(updates=updates)):
             if refusal is not None:
                 refuse(TABLE, refusal, TABLE_CODES)
-        control.handles.forget(table)
+        control.handles.reset(table)
 
     def table_entries(self, table: str) -> list[Entry]:
         control, store = self._find_table(table)
@@ -137,7 +137,7 @@ class Tables(RuntimeCalls[PL]):
 
     def _find_table(self, name: str) -> tuple[ControlledPipeline[PL], TableStore]:
         control = self.control()
-        store = control.stores.find_named(name)
+        store = control.stores.find_by_name(name)
         if store is None:
             raise RuntimeRefusal(TABLE, "INVALID_TABLE_NAME", f"the program has no table {name}")
         return control, store

@@ -102,11 +102,11 @@ class Entries:
 
     def _action_words(self, table: str, action: EntryAction) -> list[int]:
         table_definition = self._program.tables[table]
-        resolved = check_action(self._program, table_definition, action)
-        if isinstance(resolved, ir.Invocation):
-            return data_words(self._program, resolved)
+        resolved_action = check_action(self._program, table_definition, action)
+        if isinstance(resolved_action, ir.Invocation):
+            return data_words(self._program, resolved_action)
         assert table_definition.profile is not None
-        return [self._profiles[table_definition.profile].reference(resolved)]
+        return [self._profiles[table_definition.profile].reference(resolved_action)]
 
     def _apply_ops(self, ops: list[list[int]]) -> npt.NDArray[np.int8]:
         results = np.zeros(len(ops), dtype=np.int8)
@@ -153,9 +153,9 @@ class Entries:
         ]
         return _concatenate(ops)
 
-    def _look_up(self, encoded: tuple[Words, Offsets]) -> Offsets:
+    def _look_up(self, encoded_keys: tuple[Words, Offsets]) -> Offsets:
         """Return word offsets of records, or -1; the lock must be held."""
-        ops, starts = encoded
+        ops, starts = encoded_keys
         offsets = np.zeros(len(starts) - 1, dtype=np.int64)
         write.find_records(self._memory.words, self._tables, ops, starts, offsets)
         return offsets
@@ -163,9 +163,9 @@ class Entries:
     @contextmanager
     def _locked_record(self, entry: EntryKey) -> Iterator[int]:
         """Yield the word offset of an entry's record with the lock held; raise `EntryMissing`."""
-        encoded = self._encode_keys([entry])
+        encoded_keys = self._encode_keys([entry])
         with self._memory.locked():
-            record = int(self._look_up(encoded)[0])
+            record = int(self._look_up(encoded_keys)[0])
             if record < 0:
                 raise EntryMissing(f"table {entry.table} has no entry {entry.key}")
             yield record
@@ -189,10 +189,10 @@ class Entries:
             self._memory.store(offset, words)
 
     def last_hits(self, entries: Sequence[EntryKey]) -> list[int]:
-        encoded = self._encode_keys(entries)
+        encoded_keys = self._encode_keys(entries)
         offsets = np.array([self._layout.tables[entry.table].last_hit for entry in entries], dtype=np.int64)
         with self._memory.locked():
-            records = self._look_up(encoded)
+            records = self._look_up(encoded_keys)
             hits = self._memory.words[np.maximum(records, 0) + offsets].astype(np.int64)
         hits[records < 0] = -1
         return [int(hit) for hit in hits]
@@ -203,12 +203,12 @@ class Entries:
         return int(self._memory.words[self._layout.tables[table].header + ENTRIES])
 
     def find(self, entries: Sequence[EntryKey]) -> list[StoredEntry | None]:
-        encoded = self._encode_keys(entries)
+        encoded_keys = self._encode_keys(entries)
         layouts = [self._layout.tables[entry.table] for entry in entries]
         with self._memory.locked():
             copies = [
                 self._copy_record(layout, int(record))
-                for layout, record in zip(layouts, self._look_up(encoded), strict=True)
+                for layout, record in zip(layouts, self._look_up(encoded_keys), strict=True)
             ]
         return [
             copy and self._decode_entry(layout, *copy) for layout, copy in zip(layouts, copies, strict=True)

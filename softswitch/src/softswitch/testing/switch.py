@@ -83,7 +83,7 @@ class Switch:
             message = text_format.Parse(request, p4r.WriteRequest())
         except text_format.ParseError as error:
             raise SwitchError(f"expected a WriteRequest in text format: {error}") from None
-        for refusal in self._pipelines.need_saved().write(message):
+        for refusal in self._pipelines.get_saved().write(message):
             if refusal is not None:
                 raise refusal
 

@@ -74,7 +74,7 @@ class Switch:
 
     @property
     def control(self) -> Control:
-        return self._pipelines.need_saved()
+        return self._pipelines.get_saved()
 
     def set_config(self, action: str, cookie: int = 0) -> None:
         request = p4r.SetForwardingPipelineConfigRequest(config=config(cookie, ENTITIES))

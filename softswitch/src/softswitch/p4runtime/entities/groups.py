@@ -31,9 +31,9 @@ class Groups:
         elif old is None:
             raise store.missing_error("group", group)
         if update_type == DELETE:
-            _delete(store, group, batch)
+            _delete_group(store, group, batch)
         else:
-            _put(store, old, message, batch)
+            _put_group(store, old, message, batch)
 
     def read(self, query: p4r.ActionProfileGroup) -> Iterator[p4r.Entity]:
         stores = self._profiles.select(query.action_profile_id, query.group_id, "group")
@@ -61,7 +61,7 @@ def _check_insert(store: ProfileStore, message: p4r.ActionProfileGroup) -> None:
         raise store.full_error("group")
 
 
-def _put(
+def _put_group(
     store: ProfileStore, old: p4r.ActionProfileGroup | None, message: p4r.ActionProfileGroup, batch: Batch
 ) -> None:
     location, group = f"action profile {store.name}, group {message.group_id}", message.group_id
@@ -73,7 +73,7 @@ def _put(
         if member.member_id in weights:
             raise invalid(f"{location}: member {member.member_id} is given twice, use its weight instead")
         store.check_member(member.member_id)
-        weights[member.member_id] = store.checked_weight(member.weight)
+        weights[member.member_id] = store.check_weight(member.weight)
         watched_ports[member.member_id] = watched_port(member, location, store.ports)
     store.check_group_size([*weights.values()], message.max_size or store.profile.max_group_size, group)
     copy = p4r.ActionProfileGroup()
@@ -87,7 +87,7 @@ def _put(
     batch.add(lambda pipeline: store.write_group(pipeline, group))
 
 
-def _delete(store: ProfileStore, group: int, batch: Batch) -> None:
+def _delete_group(store: ProfileStore, group: int, batch: Batch) -> None:
     if uses := store.group_uses.get(group):
         text = f"action profile {store.name}: group {group} is used by {pluralize(uses, 'entry', 'entries')}"
         raise Refusal(StatusCode.FAILED_PRECONDITION, text)

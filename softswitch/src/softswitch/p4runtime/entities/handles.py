@@ -61,7 +61,7 @@ class Handles:
             elif write.change is Change.DELETE:
                 entries.remove(Key(write.key, write.priority))
 
-    def forget(self, table: str) -> None:
+    def reset(self, table: str) -> None:
         self._entries_by_table[table] = _NumberedEntries()
 
     def find_handle(self, table: str, key: Key) -> int | None:

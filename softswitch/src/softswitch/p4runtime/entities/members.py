@@ -28,16 +28,16 @@ class Members:
         if not member:
             raise invalid(f"action profile {store.name}: member ID 0 is reserved for wildcards")
         if update_type == DELETE:
-            _delete(store, member, batch)
+            _delete_member(store, member, batch)
             return
         if not message.HasField("action"):
             raise invalid(f"action profile {store.name}: the action of member {member} is missing")
         call = decode_call(store.profile.actions, message.action, f"action profile {store.name}")
         if update_type == INSERT:
-            _insert(store, member, batch)
+            _insert_member(store, member, batch)
         else:
             store.check_member(member)
-        _put(store, member, call, batch)
+        _put_member(store, member, call, batch)
 
     def read(self, query: p4r.ActionProfileMember) -> Iterator[p4r.Entity]:
         stores = self._profiles.select(query.action_profile_id, query.member_id, "member")
@@ -57,7 +57,7 @@ class Members:
         return entity
 
 
-def _insert(store: ProfileStore, member: int, batch: Batch) -> None:
+def _insert_member(store: ProfileStore, member: int, batch: Batch) -> None:
     if member in store.members:
         text = f"action profile {store.name}: member {member} is already there"
         raise Refusal(StatusCode.ALREADY_EXISTS, text)
@@ -67,7 +67,7 @@ def _insert(store: ProfileStore, member: int, batch: Batch) -> None:
     store.numbers.add_member(member)
 
 
-def _delete(store: ProfileStore, member: int, batch: Batch) -> None:
+def _delete_member(store: ProfileStore, member: int, batch: Batch) -> None:
     store.check_member(member)
     if uses := store.member_uses.get(member):
         users = pluralize(uses, "entry or group", "entries or groups")
@@ -75,9 +75,9 @@ def _delete(store: ProfileStore, member: int, batch: Batch) -> None:
         raise Refusal(StatusCode.FAILED_PRECONDITION, text)
     batch.snapshot(store.numbers)
     store.numbers.remove_member(member)
-    _put(store, member, None, batch)
+    _put_member(store, member, None, batch)
 
 
-def _put(store: ProfileStore, member: int, call: ActionCall | None, batch: Batch) -> None:
+def _put_member(store: ProfileStore, member: int, call: ActionCall | None, batch: Batch) -> None:
     batch.put(store.members, member, call)
     batch.add(lambda pipeline: pipeline.write_member(store.name, member, call))

@@ -97,7 +97,7 @@ def _decode_members(
         group_call = decode_call(store.profile.group_actions, action, f"{location}, group_action")
         calls = [compose_calls(group_call, call) for call in calls]
     weights = [
-        store.checked_weight(profile_action.weight, counts_members) for profile_action in profile_actions
+        store.check_weight(profile_action.weight, counts_members) for profile_action in profile_actions
     ]
     watched_ports = [
         watched_port(profile_action, location, store.ports) for profile_action in profile_actions

@@ -79,7 +79,7 @@ class ProfileStore:
         if self.one_shots:
             raise invalid(f"action profile {self.name} has one-shot entries, so neither members nor groups")
 
-    def checked_weight(self, weight: int, has_limit: bool = True) -> int:
+    def check_weight(self, weight: int, has_limit: bool = True) -> int:
         """Return how many times a member is in a group; raises Refusal for a weight that is not allowed."""
         if self.profile.weights_disallowed:
             if weight:
@@ -143,7 +143,7 @@ class Profiles:
             raise invalid(f"no action profile has ID {identity}")
         return store
 
-    def find_named(self, name: str) -> ProfileStore | None:
+    def find_by_name(self, name: str) -> ProfileStore | None:
         return next((store for store in self._stores.values() if store.name == name), None)
 
     def port_changed(self, pipeline: ControlPlane, port: int) -> None:

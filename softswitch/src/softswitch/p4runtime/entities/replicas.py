@@ -20,7 +20,7 @@ _BUCKETS = (13, 29, 59, 127, 257, 541, 1109, 2357, 5087, 10273, 20753, 42043, 85
 """Sizes of a hash table of libstdc++, which grows when it has as many elements as buckets."""
 
 
-def copying_order(replicas: Iterable[Replica], old_order: Sequence[Replica] = ()) -> list[Replica]:
+def order_replicas(replicas: Iterable[Replica], old_order: Sequence[Replica] = ()) -> list[Replica]:
     """Return the replicas in the order in which copies are sent; `old_order` is the previous order."""
     ports: dict[int, list[int]] = {}
     for port, instance in replicas:
@@ -33,12 +33,12 @@ def copying_order(replicas: Iterable[Replica], old_order: Sequence[Replica] = ()
 def _iteration_order(keys: list[int]) -> list[int]:
     """Return the order in which libstdc++ iterates over an `unordered_map` after inserting distinct keys."""
     order: list[int] = []
-    pending = keys
+    pending_keys = keys
     for buckets in _BUCKETS:
-        room = buckets - len(order)
-        order = _hash_order(order + pending[:room], buckets)
-        pending = pending[room:]
-        if not pending:
+        free_buckets = buckets - len(order)
+        order = _hash_order(order + pending_keys[:free_buckets], buckets)
+        pending_keys = pending_keys[free_buckets:]
+        if not pending_keys:
             break
     return order
 

@@ -11,7 +11,7 @@ from grpc import StatusCode
 from softswitch.limits import MAX_REPLICAS
 from softswitch.p4runtime.batch import DELETE, INSERT, Batch
 from softswitch.p4runtime.codecs.translation import Translation
-from softswitch.p4runtime.entities.replicas import copying_order, decode_replicas
+from softswitch.p4runtime.entities.replicas import decode_replicas, order_replicas
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import Refusal, invalid
 from softswitch.pipeline import ControlPlane, Replica
@@ -62,7 +62,7 @@ class _ReplicatedEntries(ABC, Generic[M]):
             return
         self.check_fields(message, location)
         _, old_order = self.entries.get(identity, (None, []))
-        replicas = copying_order(decode_replicas(message.replicas, location, self._ports), old_order)
+        replicas = order_replicas(decode_replicas(message.replicas, location, self._ports), old_order)
         copy = type(message)()
         copy.CopyFrom(message)
         self.put(copy, replicas, batch)

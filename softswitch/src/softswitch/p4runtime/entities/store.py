@@ -123,10 +123,10 @@ class Stores:
     def find(self, table_id: int) -> TableStore | None:
         return self._stores.get(table_id)
 
-    def named(self, name: str) -> TableStore:
+    def get_by_name(self, name: str) -> TableStore:
         return self._store_by_name[name]
 
-    def find_named(self, name: str) -> TableStore | None:
+    def find_by_name(self, name: str) -> TableStore | None:
         return self._store_by_name.get(name)
 
     def select(self, query: p4r.TableEntry) -> list[TableStore]:

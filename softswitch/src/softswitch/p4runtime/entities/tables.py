@@ -75,7 +75,7 @@ class TableEntries:
 
     def idle_entry(self, entry_key: EntryKey) -> p4r.TableEntry:
         """Return an entry as it is reported after its idle timeout (P4Runtime 1.4 §16.4)."""
-        store = self._stores.named(entry_key.table)
+        store = self._stores.get_by_name(entry_key.table)
         key = Key(entry_key.key, entry_key.priority)
         message = p4r.TableEntry()
         store.fill_key(key, message)
@@ -104,7 +104,7 @@ class TableEntries:
         return EntryWrite(CHANGES[update_type], store.name, matches, action)
 
     def plain_result(self, write: EntryWrite, failure: Exception | None) -> Refusal | None:
-        store = self._stores.named(write.table)
+        store = self._stores.get_by_name(write.table)
         if failure is None and not store.extras:
             return None
         key = Key(write.key)
@@ -127,7 +127,7 @@ class TableEntries:
         data = _decode_data(store, entry, self._clock())
         if batch.entry_count(store.name) >= store.size:
             raise store.full_error()
-        self._put(store, Change.INSERT, key, use_action(batch), data, batch)
+        self._put_entry(store, Change.INSERT, key, use_action(batch), data, batch)
 
     def _modify(self, store: TableStore, entry: p4r.TableEntry, batch: Batch) -> None:
         key = store.decode_key(entry)
@@ -135,7 +135,7 @@ class TableEntries:
         use_action = prepare_action(store, entry.action) if entry.HasField("action") else None
         data = _decode_data(store, entry, store.extras.get(key, NO_EXTRAS).written_us)
         new_action = old.action if use_action is None else use_action(batch)
-        self._put(store, Change.MODIFY, key, new_action, data, batch)
+        self._put_entry(store, Change.MODIFY, key, new_action, data, batch)
         if use_action is not None:
             release_action(store, old.action, batch)
 
@@ -147,7 +147,7 @@ class TableEntries:
         batch.call_after_apply(lambda: self._timers.stop(store.entry_key(key)))
         release_action(store, old.action, batch)
 
-    def _put(
+    def _put_entry(
         self,
         store: TableStore,
         change: Change,

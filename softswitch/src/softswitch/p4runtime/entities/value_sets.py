@@ -32,7 +32,7 @@ class ValueSetEntries:
         members = tuple(_decode_member(value_set, member.match) for member in message.members)
         for index, member in enumerate(members):
             if member in members[:index]:
-                member_text = value_set.key.show(matches_of(value_set, member))
+                member_text = value_set.key.show(make_matches(value_set, member))
                 text = f"value set {value_set.name}: {member_text} is given twice"
                 raise Refusal(StatusCode.ALREADY_EXISTS, text)
         batch.put(self._members, value_set.id, members)
@@ -80,7 +80,7 @@ def _whole_value(field: MatchField, match: Match) -> int | None:
     return None
 
 
-def matches_of(value_set: ValueSetInfo, member: Sequence[int]) -> tuple[Match, ...]:
+def make_matches(value_set: ValueSetInfo, member: Sequence[int]) -> tuple[Match, ...]:
     return tuple(
         value
         if field.kind is MatchKind.EXACT
@@ -96,5 +96,5 @@ def _make_entity(value_set: ValueSetInfo, members: tuple[Member, ...]) -> p4r.En
     message = entity.value_set_entry
     message.value_set_id = value_set.id
     for member in members:
-        value_set.key.encode(matches_of(value_set, member), message.members.add())
+        value_set.key.encode(make_matches(value_set, member), message.members.add())
     return entity

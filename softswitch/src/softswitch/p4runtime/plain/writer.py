@@ -49,7 +49,7 @@ class PlainWriter:
         self._stores: list[TableStore] = []
         self._max_words = 2
         for table in program_tables:
-            store = stores.find_named(table.name)
+            store = stores.find_by_name(table.name)
             if store is None or not _is_plain(store, table):
                 continue
             self._stores.append(store)
