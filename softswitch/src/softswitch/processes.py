@@ -55,8 +55,8 @@ def installed_bmv2() -> str | None:
 @contextmanager
 def reserved_port(reuse_option: int = socket.SO_REUSEPORT) -> Iterator[int]:
     """Reserve a TCP port of the loopback for a gRPC server during the block."""
-    # It is bound with SO_REUSEPORT, as gRPC binds (Thrift: SO_REUSEADDR), without listening: the kernel does
-    # not assign it to sockets that bind port 0, but gRPC can bind it.
+    # The port is bound with SO_REUSEPORT, as gRPC binds (Thrift: SO_REUSEADDR), without listening: the kernel
+    # does not assign it to sockets that bind port 0, but gRPC can bind it.
     with socket.socket() as reserving_socket:
         reserving_socket.setsockopt(socket.SOL_SOCKET, reuse_option, 1)
         reserving_socket.bind(("127.0.0.1", 0))

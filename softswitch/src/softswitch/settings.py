@@ -59,7 +59,7 @@ class Settings:
     hook: str = TCX
     pin: Path | None = None
     rps_cpu: int | None = None
-    """CPU on which the kernel runs the program; None for that of the frames' senders."""
+    """CPU on which the kernel runs the program; None for the CPU of the frames' senders."""
     busy_poll: bool = False
     trace: Path | None = None
     trace_filters: tuple[str, ...] = ()

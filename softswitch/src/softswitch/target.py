@@ -43,7 +43,7 @@ class Target:
         return value
 
     def loop_guard(self, b: llvm.IRBuilder) -> None:
-        """Emit code for each iteration of a loop without an evident bound; the target may end it there."""
+        """Emit code for each iteration of a loop without an evident bound; the code may end the loop."""
 
     def copy(self, b: llvm.IRBuilder, target: llvm.Value, source: llvm.Value, size: llvm.Value) -> None:
         """Copy memory that does not overlap."""

@@ -16,7 +16,7 @@ MULTICAST_GROUPS = 1 << 16
 REPLICA_INSTANCES = 1 << 16
 """Number of values of `egress_rid`, a bit<16>."""
 CLONE_SESSIONS = 1 << 15
-"""BMv2 takes the number of a clone session modulo this."""
+"""Number of clone sessions; BMv2 reduces larger session numbers modulo this value."""
 
 STANDARD_METADATA = "standard_metadata"
 

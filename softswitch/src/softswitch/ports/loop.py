@@ -85,7 +85,7 @@ class PortLoop:
     from `notice_socket`, one per datagram (`CompiledPipeline.decode_notice`). Both sockets are those of
     `control_sockets`, if given. `shapes` gives rate and depth of the queues that a buffered pipeline has
     before egress, one for each port and priority; by default 64 packets and no rate limit. `backpressure`
-    maps each port whose packets wait while the interface refuses them to whether its send buffer is small.
+    maps each port with backpressure (`ports.backpressure`) to whether its send buffer is small.
     `pcap` is a folder for files of all frames. `old_loop` is the loop that this loop replaces: its clock,
     and the queue settings of the ports that both have, are copied. Raises PortError.
     """

@@ -27,7 +27,7 @@ class PortCounters(NamedTuple):
     tx_dropped: int  # the interface refused the frame (slow, down)
     rx_oversize: int  # larger than a ring slot, or merged by offloads
     tx_oversize: int  # larger than the interface's MTU
-    lost: int  # by impairment, in both directions, as are `duplicated` and `reordered`
+    lost: int  # frames lost by impairment in both directions; `duplicated`, `reordered` likewise
     duplicated: int
     reordered: int
     queue_dropped: int = 0  # packets before egress: their queue was full, or the pipeline was stopped

@@ -4,7 +4,7 @@ A request is a JSON object with the arguments by name, a response `{"answer": ..
 P4 value is text in hexadecimal (`"0x0a000101"`), a match of an entry `"0xa"`, `"0xa/8"`, `"0xa&&&0xff"` or
 `"0x1->0x5"`. Tables, actions, registers and so on have their fully qualified P4 names. Handles are BMv2's:
 numbers from 0, separate for each table's entries and each action profile's members and groups. Priorities
-are BMv2's too: the smallest wins, and for tables without priorities it is given as 0.
+are BMv2's too: the smallest wins, and for tables without priorities callers pass 0.
 """
 
 from __future__ import annotations

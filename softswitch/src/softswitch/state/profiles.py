@@ -16,7 +16,7 @@ MemberOrGroup = UseMember | UseGroup
 
 
 class Slots:
-    """Assigns slots to numbers: the slot that was freed last, or else the lowest unused one."""
+    """Slots by number; a new number gets the slot that was freed last, or else the lowest unused slot."""
 
     def __init__(self) -> None:
         self.by_number: dict[int, int] = {}

@@ -80,7 +80,7 @@ def _select_from_table(
 
 
 def _check_query(store: TableStore, query: p4r.TableEntry) -> None:
-    """Raise Refusal for fields that the table cannot have; a query of all tables ignores them."""
+    """Raise Refusal for fields that the table cannot have; a query of all tables ignores such fields."""
     table, name = store.table, store.name
     if query.is_default_action and query.HasField("time_since_last_hit"):
         raise invalid("default entries have no idle timeout")

@@ -42,7 +42,7 @@ class ProfileStore:
 
     The controller writes `members` and `groups`, by its IDs, which the pipeline uses too. `one_shots` are the
     groups of one-shot table entries (module `one_shots`), by numbers that the server allocates. A profile has
-    either the former or the latter (P4Runtime 1.4 §9.2.3).
+    either members and groups, or one-shots (P4Runtime 1.4 §9.2.3).
     """
 
     def __init__(

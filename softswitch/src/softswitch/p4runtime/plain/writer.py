@@ -39,7 +39,7 @@ class TakesOperations(Protocol):
 
 
 class PlainWriter:
-    """Writes to the exact tables whose entries have no state outside of the pipeline (`TableStore`)."""
+    """Converter of writes to exact tables without state outside of the pipeline (`TableStore.is_plain`)."""
 
     def __init__(self, stores: Stores, program_tables: Iterable[Table], pipeline: TakesOperations) -> None:
         self._pipeline = pipeline
