@@ -32,7 +32,10 @@ _SUBPROCESS_SOURCE = (
 
 
 def warm() -> None:
-    """Compile the code that a switch without queues needs to start; on two cores, half in a subprocess."""
+    """Compile what a switch without queues, impairments and pcap files needs to start.
+
+    With two cores or more, a subprocess compiles half of it.
+    """
     with _compile_in_subprocess(), _disable_collection():
         PortLoop({}, cpu_port=1).close()
         warm_scan()
@@ -42,7 +45,7 @@ def warm() -> None:
 
 
 def warm_all() -> None:
-    """Compile the code that any switch needs, including the loop with queues."""
+    """Compile what any switch needs: the loop with queues, impairments and pcap files, too."""
     warm()
     with _disable_collection():
         PortLoop({}, cpu_port=1, shapes={1: Shape(UNLIMITED, DEFAULT_DEPTH)}).close()
@@ -50,7 +53,7 @@ def warm_all() -> None:
 
 @contextlib.contextmanager
 def _compile_in_subprocess() -> Iterator[None]:
-    """Compile entries and scan in a subprocess during the block; ignore a failure of the subprocess."""
+    """Compile code of entries in a subprocess during the block; ignore a failure of the subprocess."""
     if len(os.sched_getaffinity(0)) == 1:
         yield
         return

@@ -60,7 +60,7 @@ def test_a_plain_switch_compiles_neither_queues_nor_impairments_nor_pcap_files()
         "for impairments in ({}, {(1, Direction.IN): Impairment(loss=0.5)}):\n"
         "    PortLoop({}, 1, impairments=impairments).close()\n"
         "    uncached.compile(forwarding.run.signatures[-1])\n"
-        "    parts = (capture.capture, reorder_buffer.impair, forwarding.depart)\n"
+        "    parts = (capture.capture, reorder_buffer.impair_frame, forwarding.process_departures)\n"
         "    print([bool(each.signatures) for each in parts])\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -99,16 +99,18 @@ def count_oversize(port: Port, length: int) -> None:
 
 
 @compiled
-def add_arrival(switch: Switch, p: int, address: int, length: int, t_in: int, count: int) -> int:
+def add_arrival(
+    switch: Switch, queues: Queues | None, p: int, address: int, length: int, t_in: int, count: int
+) -> int:
     """Add an arrived frame to the burst, through the port's reorder buffer if any; return the new count."""
-    if not switch.ports[p].impaired[IN]:
+    if queues is None or not switch.ports[p].impaired[IN]:
         return append_frame(switch.burst, count, address, length, t_in)
     buffer, slots = switch.reorder_buffers[p, IN], switch.reorder_slots[p, IN]
     return impair_frame(buffer, slots, address, length, t_in, now_us(switch), switch.burst, count)
 
 
 @compiled
-def take_frames_from_ring(switch: Switch, p: int) -> int:
+def take_frames_from_ring(switch: Switch, queues: Queues | None, p: int) -> int:
     """Fill the burst with the frames in the port's ring, without copying them; return their number."""
     port = switch.ports[p]
     count: int = int64(0)
@@ -129,7 +131,7 @@ def take_frames_from_ring(switch: Switch, p: int) -> int:
             address = restore_vlan_tag(address, header.tp_vlan_tci, header.tp_vlan_tpid)
             length += VLAN_TAG
         arrival = int64(header.tp_sec) * 1_000_000_000 + int64(header.tp_nsec)
-        count = add_arrival(switch, p, address, length, (arrival - switch.start_ns) // 1_000, count)
+        count = add_arrival(switch, queues, p, address, length, (arrival - switch.start_ns) // 1_000, count)
     return count
 
 
@@ -141,7 +143,7 @@ def return_slots(port: Port) -> None:
 
 
 @compiled
-def take_frames_from_socket(switch: Switch, p: int) -> int:
+def take_frames_from_socket(switch: Switch, queues: Queues | None, p: int) -> int:
     port = switch.ports[p]
     count: int = int64(0)
     for k in range(BURST):
@@ -153,15 +155,15 @@ def take_frames_from_socket(switch: Switch, p: int) -> int:
         if length > switch.frame_bytes:
             count_oversize(port, length)
             continue
-        count = add_arrival(switch, p, address, length, now_us(switch), count)
+        count = add_arrival(switch, queues, p, address, length, now_us(switch), count)
     return count
 
 
 @compiled
-def take_frames(switch: Switch, p: int) -> int:
+def take_frames(switch: Switch, queues: Queues | None, p: int) -> int:
     if switch.ports[p].ring:
-        return take_frames_from_ring(switch, p)
-    return take_frames_from_socket(switch, p)
+        return take_frames_from_ring(switch, queues, p)
+    return take_frames_from_socket(switch, queues, p)
 
 
 @compiled
@@ -207,7 +209,7 @@ def run_pipeline(
         record = carray(pointer(out + used_bytes), 1, HEAD)[0]
         length = int64(record.length)
         if record.kind < WAITING:
-            queue_frame(switch, int64(record.kind), out + used_bytes + HEAD_BYTES, length, now)
+            queue_frame(switch, queues, int64(record.kind), out + used_bytes + HEAD_BYTES, length, now)
         elif record.kind == WAITING:
             if queues is not None:
                 enqueue(switch, queues, out + used_bytes, length)
@@ -218,12 +220,12 @@ def run_pipeline(
 
 
 @compiled
-def make_room(switch: Switch, used_bytes: int) -> int:
+def make_room(switch: Switch, queues: Queues | None, used_bytes: int) -> int:
     """Unlock, send and lock again if a frame's outputs might not fit; return the buffer's bytes in use."""
     if used_bytes <= OUT_BYTES - OUT_MARGIN:
         return used_bytes
     pthread_mutex_unlock(switch.mutex)
-    send_all(switch)
+    send_all(switch, queues)
     lock_pipeline(switch)
     return int64(0)
 
@@ -235,7 +237,7 @@ def process_departures(switch: Switch, queues: Queues, used_bytes: int) -> int:
         record = dequeue(switch, queues)
         if not record:
             break
-        used_bytes = make_room(switch, used_bytes)
+        used_bytes = make_room(switch, queues, used_bytes)
         data, length = record + HEAD_BYTES, read_length(record)
         now = max(now_us(switch), int64(switch.entered))
         used_bytes = run_pipeline(switch, queues, int64(DEPARTS), data, length, int64(0), now, used_bytes)
@@ -247,7 +249,7 @@ def process_burst(switch: Switch, queues: Queues | None, port: int, count: int) 
     used_bytes: int = int64(0)
     lock_pipeline(switch)
     for k in range(count):
-        used_bytes = make_room(switch, used_bytes)
+        used_bytes = make_room(switch, queues, used_bytes)
         frame = switch.burst[k]
         now = max(now_us(switch), frame.time)
         used_bytes = run_pipeline(
@@ -284,13 +286,13 @@ def serve_queues(switch: Switch, queues: Queues) -> None:
 @compiled
 def serve_port(switch: Switch, queues: Queues | None, p: int) -> None:
     port = switch.ports[p]
-    count = take_frames(switch, p)
-    if port.capture[IN] != NO_FILE:
+    count = take_frames(switch, queues, p)
+    if queues is not None and port.capture[IN] != NO_FILE:
         capture(switch, p, IN, switch.burst, count)
     if count:
         process_burst(switch, queues, port.number, count)
     return_slots(port)
-    if port.impaired[IN]:
+    if queues is not None and port.impaired[IN]:
         free_leaving_slots(switch.reorder_slots[p, IN])
 
 
@@ -310,7 +312,7 @@ def release_reordered(switch: Switch, queues: Queues) -> bool:
         if port.impaired[OUT]:
             buffer, slots = switch.reorder_buffers[p, OUT], switch.reorder_slots[p, OUT]
             switch.queued[p] = release_due_frames(buffer, slots, now, int64(0), switch.queue[p], int64(0))
-            send_queue(switch, p)
+            send_queue(switch, queues, p)
             remaining += buffer.held
     return remaining > 0
 
@@ -330,11 +332,13 @@ def discard_frames(switch: Switch, queues: Queues | None) -> None:
         rx_before = port.rx - 1
         while port.rx != rx_before:
             rx_before = port.rx
-            port.discarded += take_frames(switch, p)
+            port.discarded += take_frames(switch, queues, p)
             return_slots(port)
-            free_leaving_slots(switch.reorder_slots[p, IN])
-        port.discarded += clear_buffer(switch.reorder_buffers[p, IN], switch.reorder_slots[p, IN])
-        port.tx_dropped += clear_buffer(switch.reorder_buffers[p, OUT], switch.reorder_slots[p, OUT])
+            if queues is not None:
+                free_leaving_slots(switch.reorder_slots[p, IN])
+        if queues is not None:
+            port.discarded += clear_buffer(switch.reorder_buffers[p, IN], switch.reorder_slots[p, IN])
+            port.tx_dropped += clear_buffer(switch.reorder_buffers[p, OUT], switch.reorder_slots[p, OUT])
     if queues is not None:
         clear_queues(queues)
         drop_pending(switch, queues)

@@ -129,7 +129,7 @@ class PortLoop:
             unshaped = Shape(UNLIMITED, DEFAULT_DEPTH)
             self._shapes = [shapes.get(number, unshaped) for number in self._port_numbers]
             self._queues = make_queues(self._shapes, priority_queues)
-            self._uses_queues = bool(shapes or backpressure)
+            self._is_plain = not (shapes or backpressure or impairments or pcap)
             self._fill_switch(self._switch, busy_poll)
             if old_loop is not None:
                 self._switch["start_ns"] = old_loop._switch["start_ns"]
@@ -338,7 +338,7 @@ class PortLoop:
     def _make_records(self, waiting_bytes: int) -> None:
         self._switch["buffered"] = waiting_bytes > 0
         if waiting_bytes:
-            self._uses_queues = True
+            self._is_plain = False
             record_size, count = record_bytes(waiting_bytes + self._frame_bytes), len(self._queues.slots)
             try:
                 self._records = np.zeros(count * record_size, np.uint8)

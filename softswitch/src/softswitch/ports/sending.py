@@ -14,6 +14,7 @@ from softswitch.ports.backpressure import can_store_pending, is_buffer_full, sto
 from softswitch.ports.capture import NO_FILE, capture
 from softswitch.ports.layout import DEPTH, NO_PORT, OUT, REORDER_SLOTS, Switch
 from softswitch.ports.reorder_buffer import append_frame, free_leaving_slots, impair_frame
+from softswitch.queues.state import Queues
 from softswitch.v1model import PORT_NUMBERS
 
 _MMSGHDR_BYTES = MMSGHDR.itemsize
@@ -22,12 +23,12 @@ _EAGAIN, _EMSGSIZE = errno.EAGAIN, errno.EMSGSIZE
 
 
 @compiled
-def send_queue(switch: Switch, p: int) -> None:
+def send_queue(switch: Switch, queues: Queues | None, p: int) -> None:
     """Send the frames queued for a port; drop and count refused frames, or store one (`backpressure`)."""
     port = switch.ports[p]
     messages = switch.messages[p].ctypes.data
     frame_count = switch.queued[p]
-    if port.capture[OUT] != NO_FILE:
+    if queues is not None and port.capture[OUT] != NO_FILE:
         capture(switch, p, OUT, switch.queue[p], frame_count)
     next_index = 0
     while next_index < frame_count:
@@ -42,7 +43,11 @@ def send_queue(switch: Switch, p: int) -> None:
         if error == _EMSGSIZE:
             port.tx_oversize += 1
             next_index += 1
-        elif can_store_pending(switch, p, switch.queue[p][next_index].length) and is_buffer_full(error):
+        elif (
+            queues is not None
+            and can_store_pending(switch, p, switch.queue[p][next_index].length)
+            and is_buffer_full(error)
+        ):
             store_pending(switch, p, switch.queue[p][next_index].address, switch.queue[p][next_index].length)
             next_index += 1
         else:
@@ -50,7 +55,7 @@ def send_queue(switch: Switch, p: int) -> None:
             port.tx_dropped += dropped_count
             next_index += dropped_count
     switch.queued[p] = 0
-    if port.impaired[OUT]:
+    if queues is not None and port.impaired[OUT]:
         free_leaving_slots(switch.reorder_slots[p, OUT])
 
 
