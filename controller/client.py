@@ -31,19 +31,19 @@ from foundation.text import pluralize
 DEFAULT_ADDRESS = "127.0.0.1:9559"
 BATCH = 1024
 """Updates in one Write: about 60 kB, far below gRPC's limit of 4 MB."""
-_CONNECT_SECONDS = 5.0
-_SWITCH_START_SECONDS = 60.0
-_COMMIT_SECONDS = 60.0
-_SEND_SECONDS = 5.0
+_CONNECT_TIMEOUT_S = 5.0
+_SWITCH_START_TIMEOUT_S = 60.0
+_COMMIT_TIMEOUT_S = 60.0
+_SEND_TIMEOUT_S = 5.0
 _ELECTION_ID = 10
 _EXCLUSIVE_ELECTION_ID = 1 << 127
 """Flag of an election id that other clients must not outbid; the other bits are its owner's process id."""
-_ELECTIONS = 5
-_PACKET_QUEUE = 4096
+_MAX_ELECTIONS = 5
+_PACKET_QUEUE_LENGTH = 4096
 _DEFAULT_WIRE_VERSION = "1"
 
 # finsy gives every RPC 10 s and has no option for it: on a busy machine a pipeline takes longer to compile.
-p4client._DEFAULT_RPC_TIMEOUT = _COMMIT_SECONDS
+p4client._DEFAULT_RPC_TIMEOUT = _COMMIT_TIMEOUT_S
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Row)
@@ -57,7 +57,7 @@ class SwitchClient:
     `exclusive` one: they get `NotPrimary`. Raises `DeviceError` at once for a malformed address.
     """
 
-    _latest_ms = 0
+    _latest_epoch_ms = 0
     """Latest epoch that `new_epoch` has returned in this process, in ms of Unix time."""
 
     def __init__(
@@ -76,13 +76,13 @@ class SwitchClient:
         self._device_id = device_id
         self._primary = primary
         # A run starts its own switch, which listens before it has loaded or compiled its code.
-        self._connect_s = _SWITCH_START_SECONDS if exclusive else _CONNECT_SECONDS
+        self._connect_timeout_s = _SWITCH_START_TIMEOUT_S if exclusive else _CONNECT_TIMEOUT_S
         self._first_election_id = _EXCLUSIVE_ELECTION_ID + os.getpid() if exclusive else _ELECTION_ID
-        self._open: fy.Switch | None = None
-        self._sending = asyncio.Lock()
+        self._connection: fy.Switch | None = None
+        self._send_lock = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
-        self._open = await self._connect()
+        self._connection = await self._connect()
         return self
 
     async def __aexit__(
@@ -91,12 +91,14 @@ class SwitchClient:
         await self._disconnect()
 
     async def commit_pipeline(self) -> bool:
-        """Commit the design's pipeline; return False, and wipe no state, if the switch runs it already."""
+        """Commit the design's pipeline; return False, without a change, if the switch runs it already."""
         if self._switch.p4info.has_p4info(_schema(self._design).p4info):
             return False
         await self._disconnect()
         # finsy commits the two files when it becomes primary.
-        self._open = await self._connect(self._design.p4info, self._design.program, seconds=_COMMIT_SECONDS)
+        self._connection = await self._connect(
+            self._design.p4info, self._design.program, timeout_s=_COMMIT_TIMEOUT_S
+        )
         return True
 
     def check_pipeline(self) -> None:
@@ -107,21 +109,21 @@ class SwitchClient:
                 "registers, or was never set up: start the testbed again"
             )
         if not self._switch.p4info.has_p4info(_schema(self._design).p4info):
-            found = self._switch.p4info
-            for other in known_names():
-                running = find_design(other)
-                if found.has_p4info(_schema(running).p4info):
-                    if running.controlled_as == self._design.name:
-                        self._design = running
+            schema = self._switch.p4info
+            for known_name in known_names():
+                known_design = find_design(known_name)
+                if schema.has_p4info(_schema(known_design).p4info):
+                    if known_design.controlled_as == self._design.name:
+                        self._design = known_design
                         return
                     raise PipelineError(
-                        f"switch {self.address} runs the design {other}, and this needs {self._design.name}; "
+                        f"switch {self.address} runs the design {known_name}, expected {self._design.name}; "
                         "nothing was changed"
                     )
-            wire = _wire_version_of(found, self._design)
-            if wire not in ("", str(VERSION)):
+            wire_version = _find_wire_version(schema, self._design)
+            if wire_version not in ("", str(VERSION)):
                 raise PipelineError(
-                    f"switch {self.address} runs a program of wire version {wire} and this is version "
+                    f"switch {self.address} runs a program of wire version {wire_version}, expected version "
                     f"{VERSION}: it would drop all RPCs of agents of this version; nothing was changed; "
                     "start switch, agents and controller from the same version of Hotline"
                 )
@@ -134,18 +136,18 @@ class SwitchClient:
     async def read(self, kind: type[R]) -> list[R]:
         # One request per table keeps every answer below gRPC's 4 MB.
         rows: list[R] = []
-        with self._translated_errors("read"):
+        with self._translate_errors("read"):
             for table in kind.TABLES:
-                entries = await self._unless_closed(self._entities(fy.P4TableEntry(kind.CONTROL + table)))
+                entries = await self._await_rpc(self._read_entities(fy.P4TableEntry(kind.CONTROL + table)))
                 rows += [kind.from_entry(entry) for entry in entries]
         return rows
 
-    async def counter(self, name: str) -> list[int]:
-        counts = await self._counts(fy.P4CounterEntry(name))
+    async def read_counter(self, name: str) -> list[int]:
+        counts = await self._read_counts(fy.P4CounterEntry(name))
         return [counts[index] for index in sorted(counts)]
 
-    async def counter_cells(self, name: str, indices: Sequence[int]) -> list[int]:
-        counts = await self._counts([fy.P4CounterEntry(name, index=index) for index in indices])
+    async def read_counter_cells(self, name: str, indices: Sequence[int]) -> list[int]:
+        counts = await self._read_counts([fy.P4CounterEntry(name, index=index) for index in indices])
         return [counts[index] for index in indices]
 
     async def write(self, updates: Sequence[Update]) -> None:
@@ -159,43 +161,43 @@ class SwitchClient:
 
     def new_epoch(self) -> int:
         """Return an epoch, in ms modulo 2^32, later than all before, so that a PS detects stale commands."""
-        SwitchClient._latest_ms = max(time.time_ns() // 1_000_000, SwitchClient._latest_ms + 1)
-        return SwitchClient._latest_ms % 2**32
+        SwitchClient._latest_epoch_ms = max(time.time_ns() // 1_000_000, SwitchClient._latest_epoch_ms + 1)
+        return SwitchClient._latest_epoch_ms % 2**32
 
     async def send(self, frame: bytes, egress_port: int | None) -> None:
         """Send a packet-out to a port; None has the program process it as if from the CPU port."""
         # gRPC allows one write on a stream at a time.
-        async with self._sending:
+        async with self._send_lock:
             try:
                 # If the stream has just ended, finsy opens another and waits for a switch.
-                await asyncio.wait_for(self._send(frame, egress_port), _SEND_SECONDS)
+                await asyncio.wait_for(self._send(frame, egress_port), _SEND_TIMEOUT_S)
             except asyncio.TimeoutError:
-                raise self._closed() from None
+                raise self._closed_error() from None
 
     async def packets(self) -> AsyncIterator[bytes]:
-        async for packet in self._switch.read_packets(queue_size=_PACKET_QUEUE):
+        async for packet in self._switch.read_packets(queue_size=_PACKET_QUEUE_LENGTH):
             yield packet.payload
 
     @property
     def _switch(self) -> fy.Switch:
-        if self._open is None:
+        if self._connection is None:
             raise RuntimeError("the connection is not open")
-        return self._open
+        return self._connection
 
     async def _send(self, frame: bytes, egress_port: int | None) -> None:
-        with self._translated_errors("packet-out"):
+        with self._translate_errors("packet-out"):
             if not self._switch.is_primary:
-                raise self._not_primary()
+                raise self._not_primary_error()
             packet = fy.P4PacketOut(
                 frame, egress_port=egress_port or 0, submit_to_ingress=int(egress_port is None), _pad=0
             )
-            await self._unless_closed(self._switch.write([packet]))
+            await self._await_rpc(self._switch.write([packet]))
 
     async def _write_batch(self, encoder: RowEncoder, batch: Sequence[Update]) -> None:
-        with self._translated_errors("write"):
+        with self._translate_errors("write"):
             try:
                 encoded = [encoder.update(update) for update in batch]
-                await self._unless_closed(self._switch.write(encoded))
+                await self._await_rpc(self._switch.write(encoded))
             except fy.P4ClientError as error:
                 if not error.details:
                     raise
@@ -207,44 +209,44 @@ class SwitchClient:
                     f"{detail.canonical_code.name}: {detail.message}"
                 ) from error
 
-    async def _counts(self, wanted: fy.P4CounterEntry | list[fy.P4CounterEntry]) -> dict[int, int]:
-        with self._translated_errors("read"):
-            cells = await self._unless_closed(self._entities(wanted))
+    async def _read_counts(self, cell_filter: fy.P4CounterEntry | list[fy.P4CounterEntry]) -> dict[int, int]:
+        with self._translate_errors("read"):
+            cells = await self._await_rpc(self._read_entities(cell_filter))
         return {cell.index or 0: cell.packet_count for cell in cells}
 
-    async def _entities(self, wanted: E | list[E]) -> list[E]:
+    async def _read_entities(self, entity_filter: E | list[E]) -> list[E]:
         # finsy's overloads have no yield, so mypy takes this generator for a coroutine.
-        return [entity async for entity in cast("AsyncIterator[E]", self._switch.read(wanted))]
+        return [entity async for entity in cast("AsyncIterator[E]", self._switch.read(entity_filter))]
 
-    async def _unless_closed(self, rpc: Coroutine[object, object, T]) -> T:
+    async def _await_rpc(self, rpc: Coroutine[object, object, T]) -> T:
         """Return an RPC's result; raise `DeviceError` if finsy cancels it because the connection ended."""
-        calling = asyncio.ensure_future(rpc)
+        call = asyncio.ensure_future(rpc)
         try:
-            await asyncio.wait([calling])
+            await asyncio.wait([call])
         finally:
-            calling.cancel()
-            await asyncio.wait([calling])
-        if calling.cancelled():
-            raise self._closed()
+            call.cancel()
+            await asyncio.wait([call])
+        if call.cancelled():
+            raise self._closed_error()
         try:
-            return calling.result()
+            return call.result()
         except AssertionError as error:
             # finsy raises AssertionError in calls after it has closed the connection.
             if self._switch.is_up:
                 raise
-            raise self._closed() from error
+            raise self._closed_error() from error
 
     async def _connect(
-        self, p4info: Path | None = None, p4blob: Path | None = None, seconds: float | None = None
+        self, p4info: Path | None = None, p4blob: Path | None = None, timeout_s: float | None = None
     ) -> fy.Switch:
         election_id = self._first_election_id
-        seconds = self._connect_s if seconds is None else seconds
-        for _ in range(_ELECTIONS):
+        timeout_s = self._connect_timeout_s if timeout_s is None else timeout_s
+        for _ in range(_MAX_ELECTIONS):
             options = fy.SwitchOptions(
                 p4info=p4info, p4blob=p4blob, device_id=self._device_id, initial_election_id=election_id
             )
             switch = fy.Switch("hotline", self.address, options)
-            await self._enter(switch, seconds, "connection" if p4blob is None else "commit of the pipeline")
+            await self._enter(switch, timeout_s, "connection" if p4blob is None else "commit of the pipeline")
             if switch.is_primary or not self._primary:
                 return switch
             # finsy forgets the id on exit.
@@ -258,62 +260,62 @@ class SwitchClient:
             election_id = highest + 1
         raise NotPrimary(f"switch {self.address}: another controller keeps taking the primary role")
 
-    async def _enter(self, switch: fy.Switch, seconds: float, what: str) -> None:
-        entering = asyncio.ensure_future(switch.__aenter__())
+    async def _enter(self, switch: fy.Switch, timeout_s: float, operation: str) -> None:
+        enter_task = asyncio.ensure_future(switch.__aenter__())
         try:
-            done, _ = await asyncio.wait([entering], timeout=seconds)
+            done, _ = await asyncio.wait([enter_task], timeout=timeout_s)
         finally:
-            entering.cancel()
-            await asyncio.wait([entering])
+            enter_task.cancel()
+            await asyncio.wait([enter_task])
         if not done:
-            raise DeviceError(f"switch {self.address} does not speak P4Runtime: no answer in {seconds:g} s")
-        if entering.cancelled():
+            raise DeviceError(f"switch {self.address} does not speak P4Runtime: no answer in {timeout_s:g} s")
+        if enter_task.cancelled():
             # finsy could not set up the connection: it has logged the reason and cancelled the task.
-            raise DeviceError(f"switch {self.address}: {what} failed")
+            raise DeviceError(f"switch {self.address}: {operation} failed")
         try:
-            entering.result()
+            enter_task.result()
         except (fy.P4ClientError, GNMIClientError) as error:
-            raise self._error(what, error) from error
+            raise self._device_error(operation, error) from error
 
     async def _disconnect(self) -> None:
-        switch, self._open = self._open, None
+        switch, self._connection = self._connection, None
         if switch is not None:
             await switch.__aexit__(None, None, None)
 
     @contextmanager
-    def _translated_errors(self, what: str) -> Iterator[None]:
+    def _translate_errors(self, operation: str) -> Iterator[None]:
         if not self._switch.is_up:
-            raise self._closed()
+            raise self._closed_error()
         try:
             yield
         except fy.P4ClientError as error:
-            raise self._error(what, error) from error
+            raise self._device_error(operation, error) from error
         except grpc.aio.UsageError as error:
-            raise self._closed() from error
+            raise self._closed_error() from error
 
-    def _error(self, what: str, error: fy.P4ClientError | GNMIClientError) -> DeviceError:
+    def _device_error(self, operation: str, error: fy.P4ClientError | GNMIClientError) -> DeviceError:
         if error.code == fy.GRPCStatusCode.UNAVAILABLE:
             return DeviceError(
                 f"no switch answers at {self.address}; is it running, and is the address right?"
             )
         if error.code == fy.GRPCStatusCode.PERMISSION_DENIED:
-            return self._not_primary()
-        return DeviceError(f"switch {self.address}: {what} failed: {error.code.name}: {error.message}")
+            return self._not_primary_error()
+        return DeviceError(f"switch {self.address}: {operation} failed: {error.code.name}: {error.message}")
 
-    def _closed(self) -> DeviceError:
+    def _closed_error(self) -> DeviceError:
         return DeviceError(f"switch {self.address} has closed the connection")
 
-    def _not_primary(self) -> NotPrimary:
+    def _not_primary_error(self) -> NotPrimary:
         return NotPrimary(f"another controller has become primary of switch {self.address}")
 
 
 def _is_host_and_port(text: str) -> bool:
     host, _, port = text.rpartition(":")
-    is_host = re.fullmatch(r"[^\s:/\[\]]+|\[[0-9a-fA-F:.]+\]", host) is not None
-    return is_host and re.fullmatch(r"[0-9]{1,5}", port) is not None and 0 < int(port) < 2**16
+    is_host_valid = re.fullmatch(r"[^\s:/\[\]]+|\[[0-9a-fA-F:.]+\]", host) is not None
+    return is_host_valid and re.fullmatch(r"[0-9]{1,5}", port) is not None and 0 < int(port) < 2**16
 
 
-def _wire_version_of(schema: fy.P4Schema, design: Design) -> str:
+def _find_wire_version(schema: fy.P4Schema, design: Design) -> str:
     has_same_tables = {table.alias for table in schema.tables} == {
         table.alias for table in _schema(design).tables
     }

@@ -87,12 +87,15 @@ class Controller:
     async def install(self, *rows: Settings) -> None:
         """Insert rows, or modify those whose key has an entry with other data."""
         self._switch.check_pipeline()
-        present = {
+        present_rows = {
             row.identity: row for kind in {type(row) for row in rows} for row in await self._switch.read(kind)
         }
-        changed = [row for row in rows if present.get(row.identity) != row]
+        changed_rows = [row for row in rows if present_rows.get(row.identity) != row]
         await self._switch.write(
-            [Update(Change.MODIFY if row.identity in present else Change.INSERT, row) for row in changed]
+            [
+                Update(Change.MODIFY if row.identity in present_rows else Change.INSERT, row)
+                for row in changed_rows
+            ]
         )
 
     async def remove(self, *rows: Settings) -> None:
@@ -102,9 +105,10 @@ class Controller:
 
     async def plan(self, job: int, keys: Sequence[int]) -> Plan:
         """Return the moves that `load` would make."""
-        other_plans, moves = await self._plan(job, keys)
+        other_plans, own_plan = await self._plan(job, keys)
         return Plan(
-            tuple(chain(*(each.moves for each in other_plans.values()), moves.leaving)), moves.arriving
+            tuple(chain(*(other_plan.moves for other_plan in other_plans.values()), own_plan.leaving)),
+            own_plan.arriving,
         )
 
     async def load(self, job: int, keys: Sequence[int], *, progress: Progress = no_progress) -> Plan:
@@ -112,46 +116,48 @@ class Controller:
 
         Other jobs give back the slots that the job needs within its quota. Return the job's own moves.
         """
-        other_plans, moves = await self._plan(job, keys)
-        for other, its_moves in other_plans.items():
-            await self._move(other, its_moves, no_progress)
-        return await self._move(job, moves, progress)
+        other_plans, own_plan = await self._plan(job, keys)
+        for other, other_plan in other_plans.items():
+            await self._renew_and_execute(other, other_plan, no_progress)
+        return await self._renew_and_execute(job, own_plan, progress)
 
     async def _plan(self, job: int, keys: Sequence[int]) -> tuple[dict[int, Plan], Plan]:
-        """Return the moves of other jobs that give slots back, and those of the load after them."""
+        """Return the plans of other jobs, which give slots back, and the plan of the load after them."""
         await self.job(job)
-        params = await self._params()
-        jobs = await self._jobs()
+        params = await self._read_params()
+        jobs = await self._read_jobs()
         remaining_by_job = remaining_keys(params, job, keys, {row.job: row.quota for row in jobs.values()})
         other_plans = {
             other: plan(params, other, remaining, jobs[other].offload)
             for other, remaining in remaining_by_job.items()
         }
-        freed = {(move.param.job, move.param.key) for each in other_plans.values() for move in each.leaving}
-        params_after = [param for param in params if (param.job, param.key) not in freed]
-        return other_plans, plan(params_after, job, keys, jobs[job].offload)
+        freed_keys = {
+            (move.param.job, move.param.key) for each in other_plans.values() for move in each.leaving
+        }
+        remaining_params = [param for param in params if (param.job, param.key) not in freed_keys]
+        return other_plans, plan(remaining_params, job, keys, jobs[job].offload)
 
     async def load_all(
         self, hot_sets: Mapping[int, Sequence[int]], *, renew: bool = False, progress: Progress = no_progress
     ) -> None:
         """Load hot sets by job, concurrently; without `renew` servers must have their epochs and keys."""
         # The values of one set move while entries of another are written.
-        params, plans = await self._params(), {}
+        params, plans = await self._read_params(), {}
         for job, keys in hot_sets.items():
             plans[job] = plan(params, job, keys, (await self.job(job)).offload)
-            # Slots that keys are about to leave are not free for other jobs.
+            # For other jobs, slots of both leaving and arriving keys are taken.
             params += [move.param for move in plans[job].arriving if move.start is None]
-        total, done = sum(len(moves.moves) for moves in plans.values()), dict[int, int]()
+        total, done_by_job = sum(len(job_plan.moves) for job_plan in plans.values()), dict[int, int]()
 
-        def progress_of(job: int) -> Progress:
-            def show(moved: int, _: int) -> None:
-                done[job] = moved
-                progress(sum(done.values()), total)
+        def make_job_progress(job: int) -> Progress:
+            def show_total(moved: int, _: int) -> None:
+                done_by_job[job] = moved
+                progress(sum(done_by_job.values()), total)
 
-            return show
+            return show_total
 
         await gather_or_cancel(
-            self._carry_out(job, moves, renew, progress_of(job)) for job, moves in plans.items()
+            self._execute(job, job_plan, renew, make_job_progress(job)) for job, job_plan in plans.items()
         )
 
     async def unload(self, job: int, *, progress: Progress = no_progress) -> Plan:
@@ -160,35 +166,37 @@ class Controller:
 
     async def plan_offload(self, job: int, on: bool) -> Plan:
         await self.job(job)
-        params = await self._params()
+        params = await self._read_params()
         return plan(params, job, [param.key for param in params if param.job == job], on)
 
     async def set_offload(self, job: int, on: bool, *, progress: Progress = no_progress) -> Plan:
         """Move the values of a job's hot set into the switch, or back to the PS; the entries stay."""
         settings = await self.job(job)
-        keys = [param.key for param in await self._params() if param.job == job]
-        changed = replace(settings, offload=on)
+        keys = [param.key for param in await self._read_params() if param.job == job]
+        changed_job = replace(settings, offload=on)
         # The flag is on as long as any value is in the switch.
         if on:
-            await self.install(changed)
-        moves = await self._move(job, plan(await self._params(), job, keys, on), progress)
+            await self.install(changed_job)
+        offload_plan = await self._renew_and_execute(
+            job, plan(await self._read_params(), job, keys, on), progress
+        )
         if not on:
-            await self.install(changed)
-        return moves
+            await self.install(changed_job)
+        return offload_plan
 
     async def renew(self, job: int) -> None:
         """Send a job's servers their epochs; they reclaim what an earlier switch held of their values."""
-        servers = await self._servers(job)
+        servers = await self._read_servers(job)
         async with InBand(self._switch, timeout_s=self._timeout_s) as inband:
-            await self._renew(inband, servers)
+            await self._renew_epochs(inband, servers)
 
     async def command_servers(self, job: int, command: Command, epoch: int | None = None) -> None:
         """Have each server of a job execute a command without keys; `epoch` is its argument, if any."""
-        servers = await self._servers(job)
+        servers = await self._read_servers(job)
         async with InBand(self._switch, timeout_s=self._timeout_s) as inband:
             await gather_or_cancel(inband.execute(command, server, epoch) for server in servers)
 
-    async def _renew(self, inband: InBand, servers: Sequence[Server]) -> None:
+    async def _renew_epochs(self, inband: InBand, servers: Sequence[Server]) -> None:
         rows = await self._switch.read(Worker)
         epochs = {(row.job, row.worker): row.epoch for row in rows}
         pairs = [(server, epochs.get((server.job, PS_CALLER_BASE + server.ps))) for server in servers]
@@ -201,7 +209,7 @@ class Controller:
     async def quotas(self) -> dict[int, int]:
         """Return the quota of each job on the switch, in hot keys."""
         self._switch.check_pipeline()
-        return {job: row.quota for job, row in (await self._jobs()).items()}
+        return {job: row.quota for job, row in (await self._read_jobs()).items()}
 
     async def set_quota(self, job: int, keys: int) -> None:
         """Set a job's quota, rounded up (`round_quota`), for later loads and periods; raises `QuotaError`."""
@@ -220,7 +228,7 @@ class Controller:
 
     async def entries(self) -> list[HotParam]:
         self._switch.check_pipeline()
-        return await self._params()
+        return await self._read_params()
 
     async def pushes(self, params: Sequence[HotParam]) -> list[int]:
         """Return how many pushes the switch has added to each entry's slot, as a PS counts updates."""
@@ -229,59 +237,62 @@ class Controller:
 
     async def busiest(self, job: int, limit: int) -> list[tuple[Keys, Values]]:
         """Return `InBand.busiest` of each PS, for an equal share of `limit` keys."""
-        servers = await self._servers(job)
-        share = -(-limit // len(servers))
+        servers = await self._read_servers(job)
+        limit_per_server = -(-limit // len(servers))
         async with InBand(self._switch, timeout_s=self._timeout_s) as inband:
-            return await gather_or_cancel(inband.busiest(server, share) for server in servers)
+            return await gather_or_cancel(inband.busiest(server, limit_per_server) for server in servers)
 
     async def registers(
         self, job: int, keys: Sequence[int] | None = None, params: Sequence[HotParam] | None = None
     ) -> list[Register]:
         """Return the job's entries, or those of `keys`, with values; `params` are all entries, if known."""
-        servers = await self._servers(job)
-        all_params = await self._params() if params is None else params
+        servers = await self._read_servers(job)
+        all_params = await self._read_params() if params is None else params
         entries = {param.key: param for param in all_params if param.job == job}
-        wanted = sorted(entries if keys is None else set(keys))
-        unknown = [key for key in wanted if key not in entries]
-        if unknown:
+        wanted_keys = sorted(entries if keys is None else set(keys))
+        unknown_keys = [key for key in wanted_keys if key not in entries]
+        if unknown_keys:
             raise UnknownKey(
-                f"job {job} has no entry on the switch for key {', '.join(map(str, unknown[:10]))}"
+                f"job {job} has no entry on the switch for key {', '.join(map(str, unknown_keys[:10]))}"
             )
-        params = [entries[key] for key in wanted]
-        async with InBand(self._switch, timeout_s=self._timeout_s) as inband, self._caller(inband.epoch, job):
+        params = [entries[key] for key in wanted_keys]
+        async with (
+            InBand(self._switch, timeout_s=self._timeout_s) as inband,
+            self._registered_caller(inband.epoch, job),
+        ):
             values = await inband.read(servers, [param.key for param in params])
         return [Register(param, values.get(param.key)) for param in params]
 
-    async def _move(self, job: int, moves: Plan, progress: Progress) -> Plan:
-        await self._carry_out(job, moves, True, progress)
-        return moves
+    async def _renew_and_execute(self, job: int, job_plan: Plan, progress: Progress) -> Plan:
+        await self._execute(job, job_plan, True, progress)
+        return job_plan
 
-    async def _carry_out(self, job: int, moves: Plan, renew: bool, progress: Progress) -> None:
-        servers = await self._servers(job)
+    async def _execute(self, job: int, job_plan: Plan, renew: bool, progress: Progress) -> None:
+        servers = await self._read_servers(job)
         async with InBand(self._switch, timeout_s=self._timeout_s) as inband:
-            moved_keys = [move.param.key for move in moves.moves if move.command is not None]
+            moved_keys = [move.param.key for move in job_plan.moves if move.command is not None]
             if renew and moved_keys:
-                await self._renew(inband, servers)
+                await self._renew_epochs(inband, servers)
                 # Before the first write, check that every PS answers and knows the keys.
                 await inband.check(servers, moved_keys)
-            await execute(moves, _Fabric(self._switch, inband, servers), len(servers), progress)
+            await execute(job_plan, _Fabric(self._switch, inband, servers), len(servers), progress)
 
-    async def _params(self) -> list[HotParam]:
+    async def _read_params(self) -> list[HotParam]:
         return await self._switch.read(HotParam)
 
     async def job(self, job: int) -> Job:
         """Return a job's row; raise `UnknownJob` without one."""
         self._switch.check_pipeline()
-        jobs = await self._jobs()
+        jobs = await self._read_jobs()
         if job not in jobs:
-            known = ", ".join(map(str, sorted(jobs))) or "none"
-            raise UnknownJob(f"job {job} is not on the switch; its jobs: {known}")
+            known_jobs = ", ".join(map(str, sorted(jobs))) or "none"
+            raise UnknownJob(f"job {job} is not on the switch; its jobs: {known_jobs}")
         return jobs[job]
 
-    async def _jobs(self) -> dict[int, Job]:
+    async def _read_jobs(self) -> dict[int, Job]:
         return {row.job: row for row in await self._switch.read(Job)}
 
-    async def _servers(self, job: int) -> list[Server]:
+    async def _read_servers(self, job: int) -> list[Server]:
         await self.job(job)
         rows = await self._switch.read(Server)
         servers = sorted((row for row in rows if row.job == job), key=lambda row: row.ps)
@@ -291,19 +302,19 @@ class Controller:
         return servers
 
     @asynccontextmanager
-    async def _caller(self, epoch: int, job: int) -> AsyncIterator[None]:
+    async def _registered_caller(self, epoch: int, job: int) -> AsyncIterator[None]:
         workers = await self._switch.read(Worker)
         # A controller that was killed has left its row.
         await self.remove(*(row for row in workers if (row.job, row.worker) == (job, CONTROLLER_CALLER)))
-        free = sorted(set(range(ROWS)) - {row.row for row in workers})
-        if not free:
+        free_rows = sorted(set(range(ROWS)) - {row.row for row in workers})
+        if not free_rows:
             raise DeviceError(f"all {ROWS} rows of table workers are taken")
         host = addressing.controller()
         row = Worker(
             job=job,
             worker=CONTROLLER_CALLER,
             epoch=epoch,
-            row=free[0],
+            row=free_rows[0],
             mac=host.mac,
             addr=host.address,
             udp_port=HOTLINE_PORT,

@@ -31,7 +31,7 @@ def cluster_at(scheduler: str) -> Iterator[Client]:
     except (OSError, ValueError) as error:
         raise ClusterError(f"--scheduler {scheduler}: no dask scheduler answers: {error}") from error
     with client:
-        if not threads_of(client):
+        if not count_threads(client):
             raise ClusterError(f"--scheduler {scheduler}: it has no worker; start some with `dask worker`")
         yield client
 
@@ -86,5 +86,5 @@ def run_in_parallel(
             yield futures[future], result
 
 
-def threads_of(client: Client) -> int:
+def count_threads(client: Client) -> int:
     return sum(client.nthreads().values())

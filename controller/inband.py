@@ -1,4 +1,4 @@
-"""Idempotent calls by packet-out and packet-in, repeated until answered: to a PS, and to read registers."""
+"""Idempotent calls to servers and reads of registers, by packet-out and packet-in, until answered."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ T = TypeVar("T")
 
 
 class InBand:
-    """One caller of servers and registers, with its own epoch; use it in `async with InBand(switch)`."""
+    """A caller of servers and registers, with a dedicated epoch; use it in `async with InBand(switch)`."""
 
     def __init__(self, switch: SwitchClient, *, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
         self.epoch = switch.new_epoch()
         self._switch = switch
         self._timeout_s = timeout_s
-        self._commands: dict[tuple[int, int, int], asyncio.Future[Control]] = {}
-        self._reads: dict[int, asyncio.Future[Message]] = {}
-        self._free: dict[Server, asyncio.Queue[int]] = {}
+        self._pending_commands: dict[tuple[int, int, int], asyncio.Future[Control]] = {}
+        self._pending_reads: dict[int, asyncio.Future[Message]] = {}
+        self._free_seqs_by_server: dict[Server, asyncio.Queue[int]] = {}
         host = addressing.controller()
         self._source = UdpEndpoint(host.mac, host.address, HOTLINE_PORT)
 
@@ -77,15 +77,15 @@ class InBand:
 
     async def check(self, servers: Sequence[Server], keys: Sequence[int]) -> None:
         """Raise `NoAnswer` unless the PS of every key answers, `MoveRefused` unless it has the key."""
-        owners = ps_ids_of(np.array(keys, dtype=np.uint64), len(servers)).tolist()
-        shares: dict[int, list[int]] = {}
-        for ps, key in zip(owners, keys, strict=True):
-            shares.setdefault(ps, []).append(key)
-        size = control.MAX_VALUES_KEYS
+        ps_ids = ps_ids_of(np.array(keys, dtype=np.uint64), len(servers)).tolist()
+        keys_by_ps: dict[int, list[int]] = {}
+        for ps, key in zip(ps_ids, keys, strict=True):
+            keys_by_ps.setdefault(ps, []).append(key)
+        chunk_size = control.MAX_VALUES_KEYS
         await gather_or_cancel(
-            self._check(servers[ps], share[start : start + size])
-            for ps, share in shares.items()
-            for start in range(0, len(share), size)
+            self._check_keys(servers[ps], ps_keys[start : start + chunk_size])
+            for ps, ps_keys in keys_by_ps.items()
+            for start in range(0, len(ps_keys), chunk_size)
         )
 
     async def move(self, command: Command, server: Server, keys: Sequence[int]) -> None:
@@ -113,36 +113,38 @@ class InBand:
         return np.concatenate([keys for keys, _ in pages]), np.concatenate([counts for _, counts in pages])
 
     async def read(self, servers: Sequence[Server], keys: Sequence[int]) -> dict[int, int]:
-        """Return int32 values of `keys` in the switch, whose `workers` must have the caller as privileged."""
+        """Return the switch's int32 values of `keys`; table `workers` must list this privileged caller."""
         if not keys:
             return {}
-        array = np.array(keys, dtype=np.uint64)
-        packing = pack_hashed(ps_ids_of(array, len(servers)), lanes_of(array))
-        by_lane = np.append(array, np.uint64(NO_KEY))[packing.position]
-        rpcs = zip(packing.ps.tolist(), packing.count.tolist(), packing.live.tolist(), by_lane, strict=True)
-        free = _free_seqs(_MAX_READS, WINDOW)
-        answers = await gather_or_cancel(
-            self._read(servers[ps], live, lanes[:count], free) for ps, count, live, lanes in rpcs
+        key_array = np.array(keys, dtype=np.uint64)
+        packing = pack_hashed(ps_ids_of(key_array, len(servers)), lanes_of(key_array))
+        keys_by_lane = np.append(key_array, np.uint64(NO_KEY))[packing.position]
+        rpcs = zip(
+            packing.ps.tolist(), packing.count.tolist(), packing.live.tolist(), keys_by_lane, strict=True
         )
-        found: dict[int, int] = {}
+        free_seqs = _free_seqs(_MAX_READS, WINDOW)
+        answers = await gather_or_cancel(
+            self._read(servers[ps], live, lanes[:count], free_seqs) for ps, count, live, lanes in rpcs
+        )
+        values_by_key: dict[int, int] = {}
         for positions, answer in zip(packing.position.tolist(), answers, strict=True):
             assert answer.values is not None
             values = answer.values.view(np.int32).tolist()
             for lane in range(LANES):
                 if answer.header.served >> lane & 1:
-                    found[keys[positions[lane]]] = values[lane]
-        return found
+                    values_by_key[keys[positions[lane]]] = values[lane]
+        return values_by_key
 
-    async def _check(self, server: Server, keys: Sequence[int]) -> None:
+    async def _check_keys(self, server: Server, keys: Sequence[int]) -> None:
         if (await self._command(Command.VALUES, server, keys)).status is not Status.OK:
             raise MoveRefused(
                 f"PS {server.ps} at {server.addr} does not have all of the keys {keys[0]}, ...: not all "
                 f"are parameters of job {server.job}; nothing was changed"
             )
 
-    async def _read(self, server: Server, live: int, keys: Keys, free: asyncio.Queue[int]) -> Message:
+    async def _read(self, server: Server, live: int, keys: Keys, free_seqs: asyncio.Queue[int]) -> Message:
         """Pull keys [count], each in its lane; 1 bits of `live` mark the lanes in use."""
-        seq = await free.get()
+        seq = await free_seqs.get()
         header = Header(
             op=Op.PULL,
             flags=KEYS,
@@ -156,56 +158,56 @@ class InBand:
         )
         service = UdpEndpoint(server.service_mac, server.service_addr, server.service_port)
         frame = frames.build(UdpFrame(self._source, service, codec.build(Message(header, keys))))
-        answer = await self._call(self._reads, seq, frame, None, "the switch", "a register read")
-        free.put_nowait(seq + WINDOW)
+        answer = await self._call(self._pending_reads, seq, frame, None, "the switch", "a register read")
+        free_seqs.put_nowait(seq + WINDOW)
         return answer
 
     async def _command(self, command: Command, server: Server, keys: Sequence[int]) -> Control:
-        free = self._free.setdefault(server, _free_seqs(control.SLOTS, 0))
-        seq = await free.get()
+        free_seqs = self._free_seqs_by_server.setdefault(server, _free_seqs(control.SLOTS, 0))
+        seq = await free_seqs.get()
         request = Control(command, server.job, server.ps, self.epoch, seq, np.array(keys, dtype=np.uint64))
         endpoint = UdpEndpoint(server.mac, server.addr, server.udp_port)
         frame = frames.build(UdpFrame(self._source, endpoint, control.build(request)))
-        who = f"PS {server.ps} at {server.addr}"
+        callee = f"PS {server.ps} at {server.addr}"
         answer = await self._call(
-            self._commands,
+            self._pending_commands,
             (server.job, server.ps, seq),
             frame,
             server.port,
-            who,
+            callee,
             command.name,
             _UP_HINT,
         )
-        free.put_nowait(seq + control.SLOTS)
+        free_seqs.put_nowait(seq + control.SLOTS)
         return answer
 
     async def _call(
         self,
-        waiting: dict[K, asyncio.Future[T]],
-        call: K,
+        pending: dict[K, asyncio.Future[T]],
+        call_id: K,
         frame: bytes,
-        port: int | None,
-        who: str,
-        what: str,
+        egress_port: int | None,
+        callee: str,
+        operation: str,
         hint: str = "",
     ) -> T:
-        """Send a frame repeatedly until `waiting[call]` has the answer; raise `NoAnswer` if none comes."""
+        """Send a frame repeatedly until `pending[call_id]` has the answer; raise `NoAnswer` if none comes."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
-        waiting[call] = answer
-        end = loop.time() + self._timeout_s
+        pending[call_id] = answer
+        deadline_s = loop.time() + self._timeout_s
         timeout_s = _FIRST_TIMEOUT_S
         try:
-            while loop.time() < end:
-                await self._switch.send(frame, port)
-                await asyncio.wait([answer], timeout=min(timeout_s, end - loop.time()))
+            while loop.time() < deadline_s:
+                await self._switch.send(frame, egress_port)
+                await asyncio.wait([answer], timeout=min(timeout_s, deadline_s - loop.time()))
                 if answer.done():
                     return answer.result()
                 timeout_s = min(2 * timeout_s, _MAX_TIMEOUT_S)
         finally:
-            del waiting[call]
+            del pending[call_id]
         raise NoAnswer(
-            f"{who} did not answer {what} within {self._timeout_s:g} s; is it running, and of wire "
+            f"{callee} did not answer {operation} within {self._timeout_s:g} s; is it running, and of wire "
             f"version {VERSION}?" + hint
         )
 
@@ -215,23 +217,25 @@ class InBand:
                 datagram = frames.parse(frame).payload
                 header = unpack(datagram)
                 if header.epoch != self.epoch or not header.flags & RESPONSE:
-                    log.debug("packet-in that is no answer to this controller: %s", header)
+                    log.debug("ignored packet-in that does not answer this controller: %s", header)
                 elif header.op == Op.CONTROL:
-                    _answer(self._commands, (header.job, header.ps, header.seq), control.parse(datagram))
+                    _set_answer(
+                        self._pending_commands, (header.job, header.ps, header.seq), control.parse(datagram)
+                    )
                 else:
-                    _answer(self._reads, header.seq, codec.parse(datagram))
+                    _set_answer(self._pending_reads, header.seq, codec.parse(datagram))
             except MalformedDatagram as error:
-                log.debug("packet-in that is no RPC: %s", error)
+                log.debug("ignored packet-in that is not an RPC: %s", error)
 
 
-def _free_seqs(slots: int, first: int) -> asyncio.Queue[int]:
-    free: asyncio.Queue[int] = asyncio.Queue()
+def _free_seqs(slots: int, first_seq: int) -> asyncio.Queue[int]:
+    seqs: asyncio.Queue[int] = asyncio.Queue()
     for slot in range(slots):
-        free.put_nowait(first + slot)
-    return free
+        seqs.put_nowait(first_seq + slot)
+    return seqs
 
 
-def _answer(waiting: dict[K, asyncio.Future[T]], call: K, answer: T) -> None:
-    future = waiting.get(call)
+def _set_answer(pending: dict[K, asyncio.Future[T]], call_id: K, answer: T) -> None:
+    future = pending.get(call_id)
     if future is not None and not future.done():
         future.set_result(answer)

@@ -26,16 +26,16 @@ def multicast_group(job_number: int) -> int:
     return job_number + 1
 
 
-def receiver_of(hosts: Hosts, number: int, worker: int) -> int:
-    """Return the receiver number of worker `worker` (from 0) of job `number` (from 0)."""
-    return number * hosts.workers + worker + 1
+def receiver_of(hosts: Hosts, job_number: int, worker: int) -> int:
+    """Return the receiver number of worker `worker` (from 0) of job `job_number` (from 0)."""
+    return job_number * hosts.workers + worker + 1
 
 
-def receivers(hosts: Hosts, number: int) -> Iterator[Settings]:
+def receivers(hosts: Hosts, job_number: int) -> Iterator[Settings]:
     replicas = []
     for worker in range(hosts.workers):
-        global_worker, receiver = hosts.worker(worker + 1, number), receiver_of(hosts, number, worker)
+        global_worker, receiver = hosts.worker(worker + 1, job_number), receiver_of(hosts, job_number, worker)
         host = addressing.worker(global_worker)
         yield Receiver(receiver, host.mac, host.address)
         replicas.append(Replica(hosts.worker_port(global_worker), receiver))
-    yield Group(multicast_group(number), tuple(replicas))
+    yield Group(multicast_group(job_number), tuple(replicas))

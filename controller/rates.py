@@ -27,17 +27,17 @@ class Reading:
     """Whether a counter decreased since the previous reading, because the pipeline was committed again."""
 
 
-def take(counters: Counters, at_s: float, before: Reading | None = None) -> Reading:
+def take_reading(counters: Counters, at_s: float, previous: Reading | None = None) -> Reading:
     totals = _totals(counters)
-    first = Reading(at_s, totals, _hit_share(totals))
-    if before is None or at_s <= before.at_s:
-        return first
-    increases = {name: total - before.totals[name] for name, total in totals.items()}
+    first_reading = Reading(at_s, totals, _hit_share(totals))
+    if previous is None or at_s <= previous.at_s:
+        return first_reading
+    increases = {name: total - previous.totals[name] for name, total in totals.items()}
     if min(increases.values()) < 0:
         return Reading(at_s, totals, _hit_share(totals), was_reset=True)
-    seconds = at_s - before.at_s
-    per_s = {name: number / seconds for name, number in increases.items()}
-    return Reading(at_s, totals, _hit_share(increases), seconds, per_s)
+    interval_s = at_s - previous.at_s
+    per_s = {name: increase / interval_s for name, increase in increases.items()}
+    return Reading(at_s, totals, _hit_share(increases), interval_s, per_s)
 
 
 def _totals(counters: Counters) -> dict[str, int]:

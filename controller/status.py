@@ -82,23 +82,23 @@ class SwitchStatus:
     params: tuple[HotParam, ...]
     counters: Counters
 
-    def states(self, job: int) -> dict[str, int]:
-        found = Counter(param.state for param in self.params if param.job == job)
-        return {state.value: found[state] for state in State}
+    def count_states(self, job: int) -> dict[str, int]:
+        counts = Counter(param.state for param in self.params if param.job == job)
+        return {state.value: counts[state] for state in State}
 
     def callers(self, job: int) -> list[Worker]:
         return [row for row in self.workers if row.job == job and row.kind == CallerKind.WORKER]
 
-    def lane_entries(self) -> list[int]:
-        found = Counter(param.lane for param in self.params)
-        return [found[lane] for lane in range(LANES)]
+    def count_entries_by_lane(self) -> list[int]:
+        counts = Counter(param.lane for param in self.params)
+        return [counts[lane] for lane in range(LANES)]
 
 
 async def read_counters(switch: SwitchClient) -> Counters:
-    lanes = [await switch.counter(f"aggregate_{lane:02d}.lane_stats") for lane in range(LANES)]
+    lanes = [await switch.read_counter(f"aggregate_{lane:02d}.lane_stats") for lane in range(LANES)]
     return Counters(
-        rpcs=dict(zip(RPC_OUTCOMES, await switch.counter("rpcs"), strict=False)),
-        drops=dict(zip(drop_reasons(), await switch.counter("drops"), strict=False)),
+        rpcs=dict(zip(RPC_OUTCOMES, await switch.read_counter("rpcs"), strict=False)),
+        drops=dict(zip(drop_reasons(), await switch.read_counter("drops"), strict=False)),
         lanes=tuple(LaneCounters(*(cells[event] for event in LaneEvent)) for cells in lanes),
     )
 
@@ -120,6 +120,6 @@ async def read_pushes(switch: SwitchClient, params: Sequence[HotParam]) -> list[
         slots[param.lane].append(param.slot)
     pushes: dict[tuple[int, int], int] = {}
     for lane, lane_slots in slots.items():
-        counts = await switch.counter_cells(f"aggregate_{lane:02d}.pushes", lane_slots)
+        counts = await switch.read_counter_cells(f"aggregate_{lane:02d}.pushes", lane_slots)
         pushes |= {(lane, slot): count for slot, count in zip(lane_slots, counts, strict=True)}
     return [pushes[param.lane, param.slot] for param in params]

@@ -41,24 +41,27 @@ class Member(Row):
 def _rows(hosts: Hosts, arms: Sequence[Arm], _epoch: int) -> list[Settings]:
     if hosts.workers > MAX_WORKERS:
         raise HotlineError(f"switchml: expected at most {MAX_WORKERS} workers, got {hosts.workers}")
-    return [*routes(hosts), *(row for number, arm in enumerate(arms) for row in _job(hosts, number, arm))]
+    return [
+        *routes(hosts),
+        *(row for number, arm in enumerate(arms) for row in _member_rows(hosts, number, arm)),
+    ]
 
 
-def _job(hosts: Hosts, number: int, arm: Arm) -> Iterator[Settings]:
+def _member_rows(hosts: Hosts, job_number: int, arm: Arm) -> Iterator[Settings]:
     settings = settings_of(arm)
     for worker in range(hosts.workers):
         yield Member(
-            src_addr=addressing.worker(hosts.worker(worker + 1, number)).address,
-            dst_addr=addressing.service(hosts.server(1, number)).address,
+            src_addr=addressing.worker(hosts.worker(worker + 1, job_number)).address,
+            dst_addr=addressing.service(hosts.server(1, job_number)).address,
             src_port=addressing.worker_udp_port(arm.job),
-            receiver=receiver_of(hosts, number, worker),
-            group=multicast_group(number),
+            receiver=receiver_of(hosts, job_number, worker),
+            group=multicast_group(job_number),
             worker=1 << worker,
             worker_count=hosts.workers,
             filter_stale=settings.check,
             slot_timeout=settings.patience_us,
         )
-    yield from receivers(hosts, number)
+    yield from receivers(hosts, job_number)
 
 
 CONTROL: ControllerOps[Controller, Settings] = ControllerOps(_rows)

@@ -88,16 +88,19 @@ class Row:
         return (*self.TABLES, *values)
 
     def entry(self) -> TableEntry | MulticastGroup:
-        numbers = tuple(_number(getattr(self, field.name)) for field in fields(self))
+        numbers = tuple(_encode_field(getattr(self, field.name)) for field in fields(self))
         key, args = numbers[: self.MATCH_FIELDS], numbers[self.MATCH_FIELDS :]
         return TableEntry(self.CONTROL + self.TABLES[0], key, self.CONTROL + self.ACTION, args)
 
     @classmethod
     def from_entry(cls, entry: fy.P4TableEntry) -> Self:
         args = _action(entry).args
-        readers = _readers(cls)  # type: ignore[arg-type]  # mypy does not know that classes are hashable
-        numbers = (entry[name] if at < cls.MATCH_FIELDS else args[name] for at, name in enumerate(readers))
-        return cls(*(read(number) for read, number in zip(readers.values(), numbers, strict=True)))
+        decoders = _field_decoders(cls)  # type: ignore[arg-type]  # mypy does not know that classes are hashable
+        numbers = (
+            entry[name] if position < cls.MATCH_FIELDS else args[name]
+            for position, name in enumerate(decoders)
+        )
+        return cls(*(decode(number) for decode, number in zip(decoders.values(), numbers, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,10 +234,10 @@ Settings: TypeAlias = Row
 
 
 @cache
-def _readers(kind: type[Row]) -> dict[str, Callable[[int], Any]]:  # the types of a row's fields
+def _field_decoders(kind: type[Row]) -> dict[str, Callable[[int], Any]]:  # the types of a row's fields
     hints = get_type_hints(kind, include_extras=True)
-    kinds = {field.name: hints[field.name] for field in fields(kind)}
-    return {name: getattr(hint, "__metadata__", (hint,))[0] for name, hint in kinds.items()}
+    hints_by_field = {field.name: hints[field.name] for field in fields(kind)}
+    return {name: getattr(hint, "__metadata__", (hint,))[0] for name, hint in hints_by_field.items()}
 
 
 def _action(entry: fy.P4TableEntry) -> fy.P4TableAction:
@@ -243,14 +246,14 @@ def _action(entry: fy.P4TableEntry) -> fy.P4TableAction:
     return entry.action
 
 
-def _number(value: int | str) -> int:
+def _encode_field(value: int | str) -> int:
     if isinstance(value, int):
         return int(value)
     return int(value.replace(":", ""), 16) if ":" in value else int(IPv4Address(value))
 
 
 class RowEncoder:
-    """Encode the rows of one program. All of its match fields are exact."""
+    """Encoder of the rows of one program, whose match fields are all exact."""
 
     def __init__(self, p4info: p4i.P4Info) -> None:
         self._tables = {
@@ -266,12 +269,12 @@ class RowEncoder:
         if isinstance(entry, MulticastGroup):
             group = message.entity.packet_replication_engine_entry.multicast_group_entry
             group.multicast_group_id = entry.group
-            group.replicas.extend(map(_replica, () if is_deleted else entry.replicas))
+            group.replicas.extend(map(_encode_replica, () if is_deleted else entry.replicas))
         else:
-            self._fill(message.entity.table_entry, entry, is_deleted)
+            self._fill_table_entry(message.entity.table_entry, entry, is_deleted)
         return message
 
-    def _fill(self, message: p4r.TableEntry, entry: TableEntry, is_deleted: bool) -> None:
+    def _fill_table_entry(self, message: p4r.TableEntry, entry: TableEntry, is_deleted: bool) -> None:
         message.table_id, field_ids = self._tables[entry.table]
         for field_id, number in zip(field_ids, entry.key, strict=True):
             message.match.add(field_id=field_id).exact.value = _octets(number)
@@ -283,7 +286,7 @@ class RowEncoder:
                 action.params.add(param_id=param_id, value=_octets(number))
 
 
-def _replica(replica: Replica) -> p4r.Replica:
+def _encode_replica(replica: Replica) -> p4r.Replica:
     return p4r.Replica(egress_port=replica.port, instance=replica.instance)
 
 

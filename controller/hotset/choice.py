@@ -17,7 +17,7 @@ from typing import TypeVar
 import numpy as np
 import polars as pl
 
-from controller.dask_cluster import cluster_at, threads_of
+from controller.dask_cluster import cluster_at, count_threads
 from controller.errors import HotSetError
 from controller.tables import SLOTS
 from foundation.errors import DataError
@@ -54,7 +54,7 @@ def build(
 ) -> pl.DataFrame:
     """Return the `top_k` most updated keys of all `logs` or of one `job` in them; columns are in `SCHEMA`.
 
-    Ties go to the smaller key. `scheduler` is the address of a cluster that counts (`over_parts`). Raises
+    Ties go to the smaller key. `scheduler` is the address of a cluster that counts (`reduce_parts`). Raises
     `DataError` for an unreadable log (`Counts.of_logs`), and `HotSetError` if no switch can hold the hot set.
     """
     if top_k > MAX_KEYS:
@@ -63,28 +63,30 @@ def build(
             f"so at most {MAX_KEYS} keys fit"
         )
     counts = Counts.of_logs(logs, job, part_rows=part_rows)
-    tops = over_parts(counts, partial(top, top_k=top_k), scheduler, lambda done, total: None)
-    hot = top(pl.concat(tops), top_k)
-    if hot.height < top_k:
-        found = pluralize(hot.height, "key has", "keys have")
-        log.warning("only %s updates, fewer than the %d asked for", found, top_k)
-    return _check(
-        hot.select(
+    top_keys_by_part = reduce_parts(
+        counts, partial(select_top_keys, top_k=top_k), scheduler, lambda done, total: None
+    )
+    hot_set = select_top_keys(pl.concat(top_keys_by_part), top_k)
+    if hot_set.height < top_k:
+        keys_with_updates = pluralize(hot_set.height, "key has", "keys have")
+        log.warning("only %s updates, fewer than the %d asked for", keys_with_updates, top_k)
+    return _check_hot_set(
+        hot_set.select(
             rank=pl.int_range(1, pl.len() + 1, dtype=pl.UInt32),
             key="key",
             updates="updates",
             share=pl.col("updates") / counts.total,
-            lane=pl.Series(lanes_of(hot["key"].to_numpy()), dtype=pl.UInt8),
+            lane=pl.Series(lanes_of(hot_set["key"].to_numpy()), dtype=pl.UInt8),
         ),
         counts.names,
     )
 
 
-def top(updates: pl.DataFrame, top_k: int) -> pl.DataFrame:
+def select_top_keys(updates: pl.DataFrame, top_k: int) -> pl.DataFrame:
     return updates.lazy().sort(["updates", "key"], descending=[True, False]).head(top_k).collect()
 
 
-def over_parts(
+def reduce_parts(
     counts: Counts, reduce: Callable[[pl.DataFrame], T], scheduler: str | None, progress: Progress
 ) -> Iterator[T]:
     """Yield `reduce` of each part of the keys, in any order; `scheduler` is that of `run_in_parallel`."""
@@ -94,16 +96,16 @@ def over_parts(
             yield reduce(part)
         progress(counts.parts, counts.parts)
         return
-    yield from _on_cluster(counts, reduce, scheduler, progress)
+    yield from _reduce_on_cluster(counts, reduce, scheduler, progress)
 
 
-def _on_cluster(
+def _reduce_on_cluster(
     counts: Counts, reduce: Callable[[pl.DataFrame], T], scheduler: str, progress: Progress
 ) -> Iterator[T]:
     with cluster_at(scheduler) as client:
         from distributed import as_completed
 
-        split_counts = counts.in_parts(_PARTS_PER_THREAD * threads_of(client))
+        split_counts = counts.in_parts(_PARTS_PER_THREAD * count_threads(client))
         futures = client.map(
             _reduce_part, range(split_counts.parts), counts=split_counts, reduce=reduce, pure=False
         )
@@ -121,12 +123,16 @@ def _reduce_part(part: int, counts: Counts, reduce: Callable[[pl.DataFrame], T])
 
 def check_output(path: Path, logs: Sequence[Path]) -> None:
     try:
-        for target in (path, partial_of(path)):
-            found = _status(target)
-            if found and not stat.S_ISREG(found.st_mode):
+        for target in (path, partial_path(path)):
+            target_stat = _stat_if_exists(target)
+            if target_stat and not stat.S_ISREG(target_stat.st_mode):
                 raise HotSetError(f"{target}: not a regular file; nothing can be written there")
             for log_path in logs:
-                if found and (log := _status(log_path)) and os.path.samestat(found, log):
+                if (
+                    target_stat
+                    and (log_stat := _stat_if_exists(log_path))
+                    and os.path.samestat(target_stat, log_stat)
+                ):
                     raise HotSetError(
                         f"{path}: writing it would overwrite the log {log_path}; choose another name"
                     )
@@ -134,7 +140,7 @@ def check_output(path: Path, logs: Sequence[Path]) -> None:
         raise HotSetError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
-def _status(path: Path) -> os.stat_result | None:
+def _stat_if_exists(path: Path) -> os.stat_result | None:
     # From Python 3.14 on, Path.exists() is False for a path that is too long, too.
     try:
         return path.stat()
@@ -142,16 +148,16 @@ def _status(path: Path) -> os.stat_result | None:
         return None
 
 
-def write(hot: pl.DataFrame, path: Path) -> None:
-    partial = partial_of(path)
+def write(hot_set: pl.DataFrame, path: Path) -> None:
+    partial_file = partial_path(path)
     try:
-        hot.write_parquet(partial)
-        partial.replace(path)
+        hot_set.write_parquet(partial_file)
+        partial_file.replace(path)
     except OSError as error:
         raise HotSetError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
-def partial_of(path: Path) -> Path:
+def partial_path(path: Path) -> Path:
     return path.with_name(path.name + ".partial")
 
 
@@ -163,42 +169,45 @@ def read(path: Path) -> pl.DataFrame:
     if not is_parquet:
         raise HotSetError(f"{path}: not a Parquet file; `hotline hotset build` writes hot sets")
     try:
-        hot = pl.read_parquet(path, glob=False)
+        hot_set = pl.read_parquet(path, glob=False)
     except UNREADABLE as error:
         raise HotSetError(f"{path}: cannot be read: {first_line(error)}") from error
-    if dict(hot.schema) != SCHEMA:
-        raise HotSetError(f"{path}: has the columns {_columns(hot.schema)}; a hot set has {_columns(SCHEMA)}")
-    if hot.is_empty():
+    if dict(hot_set.schema) != SCHEMA:
+        raise HotSetError(
+            f"{path}: expected the columns {_describe_columns(SCHEMA)}, "
+            f"got {_describe_columns(hot_set.schema)}"
+        )
+    if hot_set.is_empty():
         raise HotSetError(f"{path}: has no keys; to empty a job's hot set, use `hotline unload`")
-    return _check(hot, str(path))
+    return _check_hot_set(hot_set, str(path))
 
 
-def _check(hot: pl.DataFrame, origin: str) -> pl.DataFrame:
-    for column in hot:
+def _check_hot_set(hot_set: pl.DataFrame, origin: str) -> pl.DataFrame:
+    for column in hot_set:
         if column.null_count():
             row = int(np.argmax(column.is_null().to_numpy())) + 1
             raise HotSetError(f"{origin}: row {row} has no {column.name}")
-    if not hot["share"].is_between(0, 1).all():
-        wrong_share = hot.filter(~pl.col("share").is_between(0, 1)).row(0, named=True)
+    if not hot_set["share"].is_between(0, 1).all():
+        wrong_row = hot_set.filter(~pl.col("share").is_between(0, 1)).row(0, named=True)
         raise HotSetError(
-            f"{origin}: the share of key {wrong_share['key']}: expected a number from 0 to 1, got "
-            f"{wrong_share['share']}"
+            f"{origin}: the share of key {wrong_row['key']}: expected a number from 0 to 1, got "
+            f"{wrong_row['share']}"
         )
-    keys = hot["key"]
-    repeated = hot.filter(keys.is_duplicated())["key"]
-    if len(repeated):
-        raise HotSetError(f"{origin}: expected different keys, got key {repeated[0]} more than once")
+    keys = hot_set["key"]
+    repeated_keys = hot_set.filter(keys.is_duplicated())["key"]
+    if len(repeated_keys):
+        raise HotSetError(f"{origin}: expected different keys, got key {repeated_keys[0]} more than once")
     if keys.max() == NO_KEY:
         raise HotSetError(f"{origin}: key {NO_KEY} means 'no key' on the wire; it cannot be hot")
     lanes = lanes_of(keys.to_numpy())
-    wrong = np.flatnonzero(lanes != hot["lane"].to_numpy())
-    if wrong.size:
-        first = int(wrong[0])
+    wrong_lanes = np.flatnonzero(lanes != hot_set["lane"].to_numpy())
+    if wrong_lanes.size:
+        first = int(wrong_lanes[0])
         raise HotSetError(
-            f"{origin}: the lane of key {keys[first]}: expected {lanes[first]}, got {hot['lane'][first]}"
+            f"{origin}: the lane of key {keys[first]}: expected {lanes[first]}, got {hot_set['lane'][first]}"
         )
-    return hot
+    return hot_set
 
 
-def _columns(schema: pl.Schema | dict[str, type[pl.DataType]]) -> str:
+def _describe_columns(schema: pl.Schema | dict[str, type[pl.DataType]]) -> str:
     return shortened(", ".join(f"{name} ({type_})" for name, type_ in schema.items()))

@@ -14,21 +14,21 @@ from foundation.protocol.header import HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT
 
 
 def _rows(hosts: Hosts, arms: Sequence[Arm], epoch: int) -> list[Settings]:
-    return [*routes(hosts), *_jobs(hosts, arms), *_callers(hosts, arms, epoch)]
+    return [*routes(hosts), *_job_rows(hosts, arms), *_caller_rows(hosts, arms, epoch)]
 
 
-def _jobs(hosts: Hosts, arms: Sequence[Arm]) -> Iterator[Job | Server]:
-    for index, arm in enumerate(arms):
-        for number in range(1, hosts.servers + 1):
-            global_number = hosts.server(number, index)
-            host, service = addressing.server(global_number), addressing.service(global_number)
+def _job_rows(hosts: Hosts, arms: Sequence[Arm]) -> Iterator[Job | Server]:
+    for arm_index, arm in enumerate(arms):
+        for server_number in range(1, hosts.servers + 1):
+            global_server = hosts.server(server_number, arm_index)
+            host, service = addressing.server(global_server), addressing.service(global_server)
             yield Server(
                 job=arm.job,
-                ps=number - 1,
+                ps=server_number - 1,
                 mac=host.mac,
                 addr=host.address,
                 udp_port=HOTLINE_PORT,
-                port=hosts.server_port(global_number),
+                port=hosts.server_port(global_server),
                 service_mac=service.mac,
                 service_addr=service.address,
                 service_port=HOTLINE_PORT,
@@ -37,11 +37,11 @@ def _jobs(hosts: Hosts, arms: Sequence[Arm]) -> Iterator[Job | Server]:
         yield Job(arm.job, offload=settings.offload, proxy=settings.proxy)
 
 
-def _callers(hosts: Hosts, arms: Sequence[Arm], epoch: int) -> Iterator[Worker]:
+def _caller_rows(hosts: Hosts, arms: Sequence[Arm], epoch: int) -> Iterator[Worker]:
     row = 0
-    for index, arm in enumerate(arms):
+    for arm_index, arm in enumerate(arms):
         for number in range(1, hosts.workers + 1):
-            global_number = hosts.worker(number, index)
+            global_number = hosts.worker(number, arm_index)
             host = addressing.worker(global_number)
             yield Worker(
                 job=arm.job,
@@ -55,7 +55,7 @@ def _callers(hosts: Hosts, arms: Sequence[Arm], epoch: int) -> Iterator[Worker]:
             )
             row += 1
         for number in range(1, hosts.servers + 1):
-            global_number = hosts.server(number, index)
+            global_number = hosts.server(number, arm_index)
             host = addressing.server(global_number)
             yield Worker(
                 job=arm.job,
@@ -71,24 +71,24 @@ def _callers(hosts: Hosts, arms: Sequence[Arm], epoch: int) -> Iterator[Worker]:
             row += 1
 
 
-async def _is_changed(controller: Controller, arm: Arm) -> bool:
-    job, expected = await controller.job(arm.job), settings_of(arm)
-    return (job.offload, job.proxy) != (expected.offload, expected.proxy)
+async def _has_changed_settings(controller: Controller, arm: Arm) -> bool:
+    current, expected = await controller.job(arm.job), settings_of(arm)
+    return (current.offload, current.proxy) != (expected.offload, expected.proxy)
 
 
-async def _values(controller: Controller, arms: Sequence[Arm]) -> dict[str, dict[int, int]]:
-    aggregating = [arm for arm in arms if arm.settings.aggregates]
+async def _read_values(controller: Controller, arms: Sequence[Arm]) -> dict[str, dict[int, int]]:
+    aggregating_arms = [arm for arm in arms if arm.settings.aggregates]
     # Entries are read once for all arms, because that takes longer than reading registers.
-    params = await controller.entries() if aggregating else []
-    registers = {arm.name: await controller.registers(arm.job, params=params) for arm in aggregating}
+    params = await controller.entries() if aggregating_arms else []
+    registers = {arm.name: await controller.registers(arm.job, params=params) for arm in aggregating_arms}
     return {
-        name: {each.param.key: each.value for each in of_arm if each.value is not None}
-        for name, of_arm in registers.items()
+        name: {register.param.key: register.value for register in arm_registers if register.value is not None}
+        for name, arm_registers in registers.items()
     }
 
 
-async def _overflows(controller: Controller) -> int:
+async def _count_overflows(controller: Controller) -> int:
     return sum(lane.overflows for lane in (await controller.counters()).lanes)
 
 
-CONTROL = ControllerOps(_rows, _is_changed, _values, _overflows)
+CONTROL = ControllerOps(_rows, _has_changed_settings, _read_values, _count_overflows)

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from controller.hotset.choice import MAX_KEYS, Progress, over_parts, top
+from controller.hotset.choice import MAX_KEYS, Progress, reduce_parts, select_top_keys
 from controller.tables import SLOTS
 from foundation.logs.counts import Counts
 from foundation.protocol.hashing import lanes_of
@@ -50,8 +50,8 @@ class Coverage:
         return min(self.knee, self.limit)
 
     def points(self) -> list[int]:
-        number = max(2, int(np.log10(self.keys) * _POINTS_PER_DECADE))
-        return [int(k) for k in np.unique(np.geomspace(1, self.keys, number).round())]
+        point_count = max(2, int(np.log10(self.keys) * _POINTS_PER_DECADE))
+        return [int(k) for k in np.unique(np.geomspace(1, self.keys, point_count).round())]
 
 
 def coverage(
@@ -60,24 +60,29 @@ def coverage(
     progress: Progress = lambda done, total: None,
     scheduler: str | None = None,
 ) -> Coverage:
-    """Return the coverage of logs if `jobs` jobs share the tables; raises what `over_parts` raises."""
+    """Return the coverage of logs if `jobs` jobs share the tables; raises the errors of `reduce_parts`."""
     keys_by_updates: Counter[int] = Counter()
-    tops = []
-    for part_keys, hottest in over_parts(counts, _of_part, scheduler, progress):
+    top_keys_by_part = []
+    for part_keys, part_top_keys in reduce_parts(counts, _count_part, scheduler, progress):
         keys_by_updates.update(part_keys)
-        tops.append(hottest)
-    count, keys = np.array(sorted(keys_by_updates.items(), reverse=True), dtype=np.int64).T
-    limit = table_limit(top(pl.concat(tops), MAX_KEYS)["key"].to_numpy(), jobs)
-    return Coverage(np.append(0, np.cumsum(keys)), np.append(0, np.cumsum(keys * count)), limit)
+        top_keys_by_part.append(part_top_keys)
+    update_counts, key_counts = np.array(sorted(keys_by_updates.items(), reverse=True), dtype=np.int64).T
+    limit = table_limit(select_top_keys(pl.concat(top_keys_by_part), MAX_KEYS)["key"].to_numpy(), jobs)
+    return Coverage(
+        np.append(0, np.cumsum(key_counts)), np.append(0, np.cumsum(key_counts * update_counts)), limit
+    )
 
 
-def _of_part(updates: pl.DataFrame) -> tuple[dict[int, int], pl.DataFrame]:
-    return dict(updates["updates"].value_counts().iter_rows()), top(updates, MAX_KEYS)
+def _count_part(updates: pl.DataFrame) -> tuple[dict[int, int], pl.DataFrame]:
+    return dict(updates["updates"].value_counts().iter_rows()), select_top_keys(updates, MAX_KEYS)
 
 
 def table_limit(keys: NDArray[np.uint64], jobs: int) -> int:
-    """Return how many of these keys, the hottest first, fit before one finds its lane full."""
+    """Return the number of keys, taken in this order, that fit before the first key whose lane is full."""
     lanes = lanes_of(keys)
-    slots = SLOTS // jobs
-    of_lane = [np.flatnonzero(lanes == lane) for lane in range(LANES)]
-    return min((int(ranks[slots]) for ranks in of_lane if len(ranks) > slots), default=len(keys))
+    slots_per_job = SLOTS // jobs
+    ranks_by_lane = [np.flatnonzero(lanes == lane) for lane in range(LANES)]
+    return min(
+        (int(ranks[slots_per_job]) for ranks in ranks_by_lane if len(ranks) > slots_per_job),
+        default=len(keys),
+    )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from controller.errors import HotSetError
-from controller.hotset.choice import partial_of
+from controller.hotset.choice import partial_path
 from controller.hotset.coverage import Coverage
 
 if TYPE_CHECKING:
@@ -27,13 +27,13 @@ def check_suffix(path: Path) -> None:
 
 def write(coverage: Coverage, marks: dict[int, str], path: Path) -> None:
     check_suffix(path)
-    partial = partial_of(path)
+    partial_file = partial_path(path)
     try:
         if path.suffix == ".csv":
-            table(coverage, marks).write_csv(partial)
+            table(coverage, marks).write_csv(partial_file)
         else:
-            figure_of(coverage, marks).savefig(partial, format=path.suffix[1:], dpi=150)
-        partial.replace(path)
+            draw_figure(coverage, marks).savefig(partial_file, format=path.suffix[1:], dpi=150)
+        partial_file.replace(path)
     except OSError as error:
         raise HotSetError(f"{path}: cannot be written: {error.strerror or error}") from error
 
@@ -43,7 +43,7 @@ def table(coverage: Coverage, marks: dict[int, str]) -> pl.DataFrame:
     return pl.DataFrame({"top_k": top_k, "share": [coverage.share(k) for k in top_k]})
 
 
-def figure_of(coverage: Coverage, marks: dict[int, str]) -> Figure:
+def draw_figure(coverage: Coverage, marks: dict[int, str]) -> Figure:
     # The import takes half a second, so only figures pay for it.
     from matplotlib.figure import Figure
     from matplotlib.ticker import StrMethodFormatter

@@ -89,21 +89,21 @@ class Follower:
 
     async def period(self) -> list[Period]:
         """End a period and begin the next; the first only fills up hot sets. Raises a `ControllerError`."""
-        began = time.monotonic()
-        quotas = await self._quotas()
+        start_s = time.monotonic()
+        quotas = await self._check_offload_and_read_quotas()
         entries = await self._controller.entries()
-        other_keys, room = self._other_jobs(entries, quotas)
-        job_counts = {job: await self._count(job, entries) for job in self._jobs}
+        other_keys, room = self._other_keys_and_room(entries, quotas)
+        job_counts = {job: await self._count_updates(job, entries) for job in self._jobs}
         changes, remaining_slots = choose_for_jobs(
             {job: each.hot_set for job, each in job_counts.items()},
             {other: slots_of(keys) for other, keys in other_keys.items()},
             quotas,
             room,
         )
-        others = {
+        other_keys_before_after = {
             other: (keys, first_per_lane(keys, remaining_slots[other])) for other, keys in other_keys.items()
         }
-        await self._move(job_counts, changes, others)
+        await self._execute_changes(job_counts, changes, other_keys_before_after)
         return [
             Period(
                 job=job,
@@ -112,44 +112,44 @@ class Follower:
                 keys_in=len(changes[job].arriving),
                 keys_out=len(changes[job].leaving),
                 keys=len(each.hot) + len(changes[job].arriving) - len(changes[job].leaving),
-                seconds=time.monotonic() - began,
+                seconds=time.monotonic() - start_s,
             )
             for job, each in job_counts.items()
         ]
 
-    async def _quotas(self) -> dict[int, int]:
+    async def _check_offload_and_read_quotas(self) -> dict[int, int]:
         for job in self._jobs:
             if not (await self._controller.job(job)).offload:
-                raise OffloadIsOff(f"job {job} has its offload off; `hotline offload on` brings it back")
+                raise OffloadIsOff(f"job {job} has its offload off; `hotline offload on` turns it on")
         return await self._controller.quotas()
 
-    def _other_jobs(
+    def _other_keys_and_room(
         self, entries: Sequence[HotParam], quotas: Mapping[int, int]
     ) -> tuple[dict[int, list[int]], Slots]:
         """Return the keys of other known jobs, by slot, and the slots by lane that known jobs may have."""
-        others: dict[int, list[int]] = {}
+        keys_by_job: dict[int, list[int]] = {}
         for entry in sorted(entries, key=lambda entry: entry.slot):
             if entry.job not in self._jobs:
-                others.setdefault(entry.job, []).append(entry.key)
-        n_other_keys = sum(map(len, others.values()))
-        for job, each in self._jobs.items():
-            if each.rule.top_k > CAPACITY - n_other_keys:
+                keys_by_job.setdefault(entry.job, []).append(entry.key)
+        other_key_count = sum(map(len, keys_by_job.values()))
+        for job, job_state in self._jobs.items():
+            if job_state.rule.top_k > CAPACITY - other_key_count:
                 raise HotSetError(
-                    f"top-k {each.rule.top_k} is too large: the switch has room for "
-                    f"{pluralize(CAPACITY - n_other_keys, 'key')} of job {job}"
+                    f"top-k {job_state.rule.top_k} is too large: the switch has room for "
+                    f"{pluralize(CAPACITY - other_key_count, 'key')} of job {job}"
                 )
-        orphans = [key for other, keys in others.items() if other not in quotas for key in keys]
-        return {other: keys for other, keys in others.items() if other in quotas}, ALL_SLOTS - slots_of(
-            orphans
+        orphaned_keys = [key for other, keys in keys_by_job.items() if other not in quotas for key in keys]
+        return {other: keys for other, keys in keys_by_job.items() if other in quotas}, ALL_SLOTS - slots_of(
+            orphaned_keys
         )
 
-    async def _count(self, job: int, all_entries: Sequence[HotParam]) -> _JobCounts:
+    async def _count_updates(self, job: int, all_entries: Sequence[HotParam]) -> _JobCounts:
         job_state = self._jobs[job]
         entries = [entry for entry in all_entries if entry.job == job]
         hot = np.array([entry.key for entry in entries], dtype=np.uint64)
         is_first = job_state.pushes is None
         cold, counts, at_servers = await self._read_busiest(job, job_state.rule.top_k - len(entries))
-        pushes = await self._pushes_since(job_state, entries)
+        pushes = await self._read_new_pushes(job_state, entries)
         updates = sum_by_key(np.append(hot, cold), np.append(pushes, counts))
         rates, rule = job_state.rates_and_rule(updates, len(hot), is_first)
         hot_set = HotSetState(rates, hot, rule)
@@ -158,61 +158,65 @@ class Follower:
             return _JobCounts(entries, hot_set, None, None)
         return _JobCounts(entries, hot_set, at_servers + in_switch, in_switch)
 
-    async def _read_busiest(self, job: int, missing: int) -> tuple[Keys, Values, int]:
+    async def _read_busiest(self, job: int, missing_keys: int) -> tuple[Keys, Values, int]:
         """Return the most updated keys of this period [n], their updates [n], and the updates of all keys."""
-        limit = max(missing, 0) + _CANDIDATES * self._jobs[job].rule.swaps
-        shares = await self._controller.busiest(job, limit)
-        keys = np.concatenate([keys[1:] for keys, _ in shares])
-        counts = np.concatenate([counts[1:] for _, counts in shares])
-        return keys, counts, sum(int(counts[0]) for _, counts in shares)
+        limit = max(missing_keys, 0) + _CANDIDATES * self._jobs[job].rule.swaps
+        answers = await self._controller.busiest(job, limit)
+        keys = np.concatenate([keys[1:] for keys, _ in answers])
+        counts = np.concatenate([counts[1:] for _, counts in answers])
+        return keys, counts, sum(int(counts[0]) for _, counts in answers)
 
-    async def _pushes_since(self, job_state: _Job, entries: Sequence[HotParam]) -> NDArray[np.int64]:
+    async def _read_new_pushes(self, job_state: _Job, entries: Sequence[HotParam]) -> NDArray[np.int64]:
         """Return the switch's updates of each entry since the last reading [n]; 0 without a reading."""
-        before = job_state.pushes or {}
-        job_state.pushes = await self._read(entries)
+        previous_pushes = job_state.pushes or {}
+        job_state.pushes = await self._read_pushes(entries)
         # A counter that went back was reset by a new pipeline.
         pushes = [
-            count - before.get(slot, count) if count >= before.get(slot, 0) else count
+            count - previous_pushes.get(slot, count) if count >= previous_pushes.get(slot, 0) else count
             for slot, count in job_state.pushes.items()
         ]
         return np.array(pushes, dtype=np.int64)
 
-    async def _move(
+    async def _execute_changes(
         self,
         job_counts: Mapping[int, _JobCounts],
         changes: Mapping[int, Change],
-        others: Mapping[int, tuple[list[int], list[int]]],
+        other_keys_before_after: Mapping[int, tuple[list[int], list[int]]],
     ) -> None:
-        """Free the slots that jobs give back, then move all else; `others` is job -> (keys before, after)."""
+        """Free the slots that jobs give back, then make all other moves."""
         self.is_moving = True
-        for other, (keys, remaining) in others.items():
+        for other, (keys, remaining) in other_keys_before_after.items():
             if len(remaining) < len(keys):
                 await self._controller.load(other, remaining)
         if len(job_counts) > 1:
-            for job, each in job_counts.items():
+            for job, counts in job_counts.items():
                 if surplus := set(changes[job].surplus):
-                    await self._controller.load(job, [key for key in each.hot.tolist() if key not in surplus])
-        for job, each in job_counts.items():
-            if changes[job] or any(entry.state is not State.HOT for entry in each.entries):
-                plan = await self._controller.load(job, changes[job].apply_to(each.hot.tolist()))
+                    await self._controller.load(
+                        job, [key for key in counts.hot.tolist() if key not in surplus]
+                    )
+        for job, counts in job_counts.items():
+            if changes[job] or any(entry.state is not State.HOT for entry in counts.entries):
+                plan = await self._controller.load(job, changes[job].apply_to(counts.hot.tolist()))
                 # A slot's count is not reset when its key changes.
                 pushes = self._jobs[job].pushes
                 assert pushes is not None
-                pushes |= await self._read([move.param for move in plan.arriving if move.param.job == job])
+                pushes |= await self._read_pushes(
+                    [move.param for move in plan.arriving if move.param.job == job]
+                )
         self.is_moving = False
 
-    async def _read(self, entries: Sequence[HotParam]) -> dict[_Slot, int]:
+    async def _read_pushes(self, entries: Sequence[HotParam]) -> dict[_Slot, int]:
         slots = [(entry.key, entry.lane, entry.slot) for entry in entries]
         return dict(zip(slots, await self._controller.pushes(entries), strict=True))
 
 
-async def follow(follower: Follower, every: float, periods: int | None) -> AsyncIterator[list[Period]]:
-    """Yield the first period at once, then `periods` more, one every `every` seconds; endlessly if None."""
+async def follow(follower: Follower, interval_s: float, periods: int | None) -> AsyncIterator[list[Period]]:
+    """Yield the first period at once, then `periods` more (None: endlessly), one every `interval_s` s."""
     loop = asyncio.get_running_loop()
-    due = loop.time()
-    for number in count():
+    due_s = loop.time()
+    for period_number in count():
         yield await follower.period()
-        if number == periods:
+        if period_number == periods:
             return
-        due = max(due + every, loop.time())
-        await asyncio.sleep(due - loop.time())
+        due_s = max(due_s + interval_s, loop.time())
+        await asyncio.sleep(due_s - loop.time())

@@ -98,41 +98,41 @@ def plan(
 ) -> Plan:
     """Plan the moves of a job to the `wanted` distinct keys; raises `HotSetError` if a lane lacks slots."""
     goal = State.HOT if offload else State.PARKED
-    staying = set(wanted)
-    present: set[int] = set()
-    used: list[set[int]] = [set() for _ in range(LANES)]
+    wanted_keys = set(wanted)
+    present_keys: set[int] = set()
+    used_slots: list[set[int]] = [set() for _ in range(LANES)]
     moves: list[Move] = []
     for param in entries:
-        target: State | None = param.state
+        target_state: State | None = param.state
         if param.job == job:
-            present.add(param.key)
-            target = goal if param.key in staying else None
-        if target is not None:
-            used[param.lane].add(param.slot)
-        if target is not param.state:
-            moves.append(Move(param, param.state, target))
-    new = [key for key in wanted if key not in present]
-    lanes = lanes_of(np.array(new, dtype=np.uint64)).tolist()
-    _check_fits(lanes, used, slots)
-    free = [_free_slots(lane_slots, slots) for lane_slots in used]
-    for key, lane in zip(new, lanes, strict=True):
-        moves.append(Move(HotParam(job, key, lane, next(free[lane]), goal), None, goal))
+            present_keys.add(param.key)
+            target_state = goal if param.key in wanted_keys else None
+        if target_state is not None:
+            used_slots[param.lane].add(param.slot)
+        if target_state is not param.state:
+            moves.append(Move(param, param.state, target_state))
+    new_keys = [key for key in wanted if key not in present_keys]
+    lanes = lanes_of(np.array(new_keys, dtype=np.uint64)).tolist()
+    _check_slots_suffice(lanes, used_slots, slots)
+    free_slots = [_free_slots(lane_slots, slots) for lane_slots in used_slots]
+    for key, lane in zip(new_keys, lanes, strict=True):
+        moves.append(Move(HotParam(job, key, lane, next(free_slots[lane]), goal), None, goal))
     return Plan(
         leaving=tuple(move for move in moves if not move.is_arrival),
         arriving=tuple(move for move in moves if move.is_arrival),
     )
 
 
-def _free_slots(used: set[int], slots: int) -> Iterator[int]:
-    return (slot for slot in range(slots) if slot not in used)
+def _free_slots(used_slots: set[int], slot_count: int) -> Iterator[int]:
+    return (slot for slot in range(slot_count) if slot not in used_slots)
 
 
-def _check_fits(lanes: list[int], used: list[set[int]], slots: int) -> None:
-    for lane, needed in sorted(Counter(lanes).items()):
-        if needed + len(used[lane]) > slots:
+def _check_slots_suffice(lanes: list[int], used_slots: list[set[int]], slots: int) -> None:
+    for lane, needed_slots in sorted(Counter(lanes).items()):
+        if needed_slots + len(used_slots[lane]) > slots:
             raise HotSetError(
-                f"lane {lane} has {slots} slots, {len(used[lane])} of them taken by entries that stay; "
-                f"the hot set needs {needed} more: choose fewer keys"
+                f"lane {lane} has {slots} slots, {len(used_slots[lane])} of them taken by entries that stay; "
+                f"the hot set needs {needed_slots} more: choose fewer keys"
             )
 
 
@@ -149,42 +149,42 @@ class Fabric(Protocol):
 
 
 async def execute(plan: Plan, fabric: Fabric, n_ps: int, progress: Progress, wave_keys: int = WAVE) -> None:
-    done = 0
-    for step in (plan.leaving, plan.arriving):
-        without_value = [move for move in step if move.command is None]
-        await fabric.write([move.final_update() for move in without_value])
-        done += len(without_value)
-        progress(done, len(plan.moves))
-        ordered = _balanced([move for move in step if move.command is not None], n_ps)
-        for start in range(0, len(ordered), wave_keys):
-            wave = ordered[start : start + wave_keys]
+    done_count = 0
+    for moves in (plan.leaving, plan.arriving):
+        moves_without_value = [move for move in moves if move.command is None]
+        await fabric.write([move.final_update() for move in moves_without_value])
+        done_count += len(moves_without_value)
+        progress(done_count, len(plan.moves))
+        balanced_moves = _balance_moves([move for move in moves if move.command is not None], n_ps)
+        for start in range(0, len(balanced_moves), wave_keys):
+            wave = balanced_moves[start : start + wave_keys]
             await fabric.write([update for move, _ in wave for update in move.preparing_updates()])
-            await gather_or_cancel(fabric.command(*command) for command in _commands(wave))
+            await gather_or_cancel(fabric.command(*command) for command in _group_commands(wave))
             await fabric.write([move.final_update() for move, _ in wave])
-            done += len(wave)
-            progress(done, len(plan.moves))
+            done_count += len(wave)
+            progress(done_count, len(plan.moves))
 
 
-def _balanced(moves: Sequence[Move], n_ps: int) -> list[tuple[Move, int]]:
-    """Return moves with their PS, ordered so that every wave has about as many of each PS and lane."""
-    servers = ps_ids_of(np.array([move.param.key for move in moves], dtype=np.uint64), n_ps).tolist()
-    seen: Counter[tuple[int, int]] = Counter()
-    ranked: list[tuple[int, Move, int]] = []
-    for move, ps in zip(moves, servers, strict=True):
+def _balance_moves(moves: Sequence[Move], n_ps: int) -> list[tuple[Move, int]]:
+    """Return moves with their PS, ordered so that a wave has about equally many for each PS and lane."""
+    ps_ids = ps_ids_of(np.array([move.param.key for move in moves], dtype=np.uint64), n_ps).tolist()
+    group_sizes: Counter[tuple[int, int]] = Counter()
+    ranked_moves: list[tuple[int, Move, int]] = []
+    for move, ps in zip(moves, ps_ids, strict=True):
         group = (ps, move.param.lane)
-        ranked.append((seen[group], move, ps))
-        seen[group] += 1
-    ranked.sort(key=lambda item: item[0])
-    return [(move, ps) for _, move, ps in ranked]
+        ranked_moves.append((group_sizes[group], move, ps))
+        group_sizes[group] += 1
+    ranked_moves.sort(key=lambda item: item[0])
+    return [(move, ps) for _, move, ps in ranked_moves]
 
 
-def _commands(wave: Sequence[tuple[Move, int]]) -> list[tuple[Command, int, list[int]]]:
-    keys: dict[tuple[Command, int], list[int]] = {}
+def _group_commands(wave: Sequence[tuple[Move, int]]) -> list[tuple[Command, int, list[int]]]:
+    keys_by_command: dict[tuple[Command, int], list[int]] = {}
     for move, ps in wave:
         if move.command is not None:
-            keys.setdefault((move.command, ps), []).append(move.param.key)
+            keys_by_command.setdefault((move.command, ps), []).append(move.param.key)
     return [
-        (command, ps, share[start : start + MAX_KEYS])
-        for (command, ps), share in keys.items()
-        for start in range(0, len(share), MAX_KEYS)
+        (command, ps, command_keys[start : start + MAX_KEYS])
+        for (command, ps), command_keys in keys_by_command.items()
+        for start in range(0, len(command_keys), MAX_KEYS)
     ]

@@ -29,10 +29,10 @@ def round_quota(keys: int) -> int:
 
 
 def check_quota(job: int, keys: int, quotas: Mapping[int, int]) -> None:
-    others = sum(quota for other, quota in quotas.items() if other != job)
-    if keys + others > CAPACITY:
+    other_quotas = sum(quota for other, quota in quotas.items() if other != job)
+    if keys + other_quotas > CAPACITY:
         raise QuotaError(
-            f"quota of job {job}: expected at most {CAPACITY - others:,} keys, which other quotas leave, "
+            f"quota of job {job}: expected at most {CAPACITY - other_quotas:,} keys beside other quotas, "
             f"got {keys:,}"
         )
 
@@ -52,8 +52,8 @@ def divide(
     needs = {**held, **wanted}
     within_quota = {job: np.minimum(need, quotas.get(job, 0) // LANES) for job, need in needs.items()}
     shares = {job: np.zeros_like(slots) for job in needs}
-    for step in (within_quota, held, wanted):
-        _grant(step, shares, slots)
+    for limits in (within_quota, held, wanted):
+        _grant(limits, shares, slots)
     return shares
 
 
@@ -64,22 +64,24 @@ def remaining_keys(
     quotas: Mapping[int, int],
     slots: int = SLOTS,
 ) -> dict[int, list[int]]:
-    """Return the keys that jobs keep which give slots back to `job`, so that it can load `wanted`: by job.
+    """Return, by job, the remaining keys of jobs that give slots back so that `job` can load `wanted`.
 
     Keys in a lane's last slots leave first: a hot set that was loaded at once has its coldest keys there.
     """
-    others: dict[int, list[HotParam]] = {}
+    entries_by_job: dict[int, list[HotParam]] = {}
     for entry in sorted(entries, key=lambda entry: entry.slot):
         if entry.job != job:
-            others.setdefault(entry.job, []).append(entry)
+            entries_by_job.setdefault(entry.job, []).append(entry)
     # Jobs that the switch does not know have no servers that could take values back.
-    orphans = [entry.key for other, keys in others.items() if other not in quotas for entry in keys]
-    keys_by_job = {other: _keys(keys) for other, keys in others.items() if other in quotas}
+    orphaned_keys = [
+        entry.key for other, keys in entries_by_job.items() if other not in quotas for entry in keys
+    ]
+    keys_by_job = {other: _keys(keys) for other, keys in entries_by_job.items() if other in quotas}
     shares = divide(
         {job: slots_of(wanted)},
         {other: slots_of(keys) for other, keys in keys_by_job.items()},
         quotas,
-        np.maximum(slots - slots_of(orphans), 0),
+        np.maximum(slots - slots_of(orphaned_keys), 0),
     )
     remaining = {other: first_per_lane(keys, shares[other]) for other, keys in keys_by_job.items()}
     return {other: keys for other, keys in remaining.items() if len(keys) < len(keys_by_job[other])}
@@ -88,8 +90,8 @@ def remaining_keys(
 def first_per_lane(keys: Sequence[int], room: Slots) -> list[int]:
     """Return the keys [n] that are among the first `room` of their lanes, in their order."""
     lanes = lanes_of(np.array(keys, dtype=np.uint64))
-    fits = (ranks_in_lane(lanes) < room[lanes]).tolist()
-    return [key for key, stays in zip(keys, fits, strict=True) if stays]
+    has_room = (ranks_in_lane(lanes) < room[lanes]).tolist()
+    return [key for key, key_has_room in zip(keys, has_room, strict=True) if key_has_room]
 
 
 def ranks_in_lane(lanes: NDArray[np.uint8]) -> NDArray[np.int64]:
@@ -106,16 +108,18 @@ def _grant(needs: Mapping[int, Slots], shares: Mapping[int, Slots], slots: Slots
     jobs = sorted(needs)
     while jobs:
         free = slots - sum(shares.values(), np.zeros_like(slots))
-        missing = np.array([np.maximum(needs[job] - shares[job], 0) for job in jobs])
-        asking_jobs = (missing > 0).sum(axis=0)
-        step = free // np.maximum(asking_jobs, 1)
-        rest = np.where(step > 0, 0, free)
-        # With fewer slots than jobs that ask, the first jobs get one each.
-        extra = np.minimum(missing, np.where((missing > 0).cumsum(axis=0) <= rest, 1, step))
-        if not extra.any():
+        missing_slots = np.array([np.maximum(needs[job] - shares[job], 0) for job in jobs])
+        asking_jobs = (missing_slots > 0).sum(axis=0)
+        equal_share = free // np.maximum(asking_jobs, 1)
+        remainder = np.where(equal_share > 0, 0, free)
+        # If there are fewer free slots than asking jobs, the first jobs get one slot each.
+        grants = np.minimum(
+            missing_slots, np.where((missing_slots > 0).cumsum(axis=0) <= remainder, 1, equal_share)
+        )
+        if not grants.any():
             return
-        for job, more in zip(jobs, extra, strict=True):
-            shares[job][:] += more
+        for job, grant in zip(jobs, grants, strict=True):
+            shares[job][:] += grant
 
 
 def _keys(entries: Iterable[HotParam]) -> list[int]:

@@ -21,7 +21,7 @@ from foundation.protocol.codec import Keys
 from foundation.protocol.hashing import lanes_of
 
 MARGIN = 1.25
-NEWEST = 0.5
+NEWEST_WEIGHT = 0.5
 """Weight of the newest period: after one period rates show half of a change, after three seven eighths."""
 _SIGMAS = 2.0
 _MIN_RATE = 0.1
@@ -37,24 +37,24 @@ class Rates(NamedTuple):
     def none(cls) -> Rates:
         return cls(np.empty(0, dtype=np.uint64), np.empty(0))
 
-    def at(self, keys: Keys) -> NDArray[np.float64]:
+    def lookup(self, keys: Keys) -> NDArray[np.float64]:
         if not len(self.keys):
             return np.zeros(len(keys))
-        at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        return np.where(self.keys[at] == keys, self.rates[at], 0.0)
+        positions = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        return np.where(self.keys[positions] == keys, self.rates[positions], 0.0)
 
 
 def sum_by_key(keys: Keys, counts: NDArray[np.number]) -> Rates:  # integers or floats
     """Return the sums of counts or rates [n] by key; `keys` [n] may repeat."""
-    distinct, at = np.unique(keys, return_inverse=True)
-    return Rates(distinct, np.bincount(at, counts, len(distinct)).astype(np.float64))
+    distinct_keys, positions = np.unique(keys, return_inverse=True)
+    return Rates(distinct_keys, np.bincount(positions, counts, len(distinct_keys)).astype(np.float64))
 
 
 def smoothed(before: Rates, counted: Rates) -> Rates:
-    weighted = ((1 - NEWEST) * before.rates, NEWEST * counted.rates)
-    both = sum_by_key(np.append(before.keys, counted.keys), np.append(*weighted))
-    is_relevant = both.rates >= _MIN_RATE
-    return Rates(both.keys[is_relevant], both.rates[is_relevant])
+    weighted = ((1 - NEWEST_WEIGHT) * before.rates, NEWEST_WEIGHT * counted.rates)
+    sums = sum_by_key(np.append(before.keys, counted.keys), np.append(*weighted))
+    is_relevant = sums.rates >= _MIN_RATE
+    return Rates(sums.keys[is_relevant], sums.rates[is_relevant])
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +65,8 @@ class Rule:
     swaps: int = WAVE  # maximum per period
 
     def beats(self, cold: float, hot: float) -> bool:
-        """Return whether rate `cold` beats `hot` by more than chance: a count n has standard deviation √n."""
-        deviation = sqrt((cold + hot) * NEWEST / (2 - NEWEST))
+        """Return whether `cold` exceeds `hot` by margin and chance: a count n has standard deviation √n."""
+        deviation = sqrt((cold + hot) * NEWEST_WEIGHT / (2 - NEWEST_WEIGHT))
         return cold > self.margin * hot and cold - hot > _SIGMAS * deviation
 
 
@@ -97,15 +97,15 @@ def choose(rates: Rates, hot: Keys, rule: Rule, room: Sequence[int]) -> Change:
 
     Keys beyond the room of their lanes leave, the coldest first.
     """
-    ranked = _ranked(hot, rates.at(hot))
-    stays = ranks_in_lane(ranked.lanes) < np.array(room)[ranked.lanes]
-    stays &= np.cumsum(stays) <= rule.top_k
-    staying, surplus = ranked.where(stays), ranked.keys[~stays]
-    cold = ~np.isin(rates.keys, hot, assume_unique=True)
-    arrivals = _ranked(rates.keys[cold], rates.rates[cold]).to_list()
-    free = np.array(room) - np.bincount(staying.lanes, minlength=len(room))
-    filling, waiting = _fill(arrivals, rule.top_k - len(staying.keys), free)
-    swaps = _swap(waiting, _Victims(staying, len(room)), rule, free)
+    ranked_hot = _rank_keys(hot, rates.lookup(hot))
+    is_staying = ranks_in_lane(ranked_hot.lanes) < np.array(room)[ranked_hot.lanes]
+    is_staying &= np.cumsum(is_staying) <= rule.top_k
+    staying, surplus = ranked_hot.select(is_staying), ranked_hot.keys[~is_staying]
+    is_cold = ~np.isin(rates.keys, hot, assume_unique=True)
+    ranked_arrivals = _rank_keys(rates.keys[is_cold], rates.rates[is_cold]).to_list()
+    free_slots = np.array(room) - np.bincount(staying.lanes, minlength=len(room))
+    filling, waiting = _fill(ranked_arrivals, rule.top_k - len(staying.keys), free_slots)
+    swaps = _choose_swaps(waiting, _Victims(staying, len(room)), rule, free_slots)
     return Change(swaps, tuple(filling), tuple(surplus.tolist()))
 
 
@@ -136,52 +136,54 @@ class _Key(NamedTuple):
     lane: int
 
 
-class _Ranked(NamedTuple):
+class _RankedKeys(NamedTuple):
     keys: Keys
     rates: NDArray[np.float64]
     lanes: NDArray[np.uint8]
 
-    def where(self, mask: NDArray[np.bool_]) -> _Ranked:
-        return _Ranked(self.keys[mask], self.rates[mask], self.lanes[mask])
+    def select(self, mask: NDArray[np.bool_]) -> _RankedKeys:
+        return _RankedKeys(self.keys[mask], self.rates[mask], self.lanes[mask])
 
-    def at(self, rank: int) -> _Key:
+    def key_at(self, rank: int) -> _Key:
         return _Key(int(self.keys[rank]), float(self.rates[rank]), int(self.lanes[rank]))
 
     def to_list(self) -> list[_Key]:
         return [_Key(*row) for row in zip(*(column.tolist() for column in self), strict=True)]
 
 
-def _ranked(keys: Keys, rates: NDArray[np.float64]) -> _Ranked:
+def _rank_keys(keys: Keys, rates: NDArray[np.float64]) -> _RankedKeys:
     order = np.lexsort((keys, -rates))
-    return _Ranked(keys[order], rates[order], lanes_of(keys[order]))
+    return _RankedKeys(keys[order], rates[order], lanes_of(keys[order]))
 
 
-def _fill(arrivals: Sequence[_Key], places: int, free: NDArray[np.int64]) -> tuple[list[int], list[_Key]]:
-    """Return the first `places` arrivals with a `free` slot in their lane, which they use, and all others."""
+def _fill(
+    arrivals: Sequence[_Key], max_arrivals: int, free_slots: NDArray[np.int64]
+) -> tuple[list[int], list[_Key]]:
+    """Return the first `max_arrivals` arrivals that find a free slot in their lane, and the others."""
     filling: list[int] = []
     waiting: list[_Key] = []
     for arrival in arrivals:
-        if len(filling) < places and free[arrival.lane] > 0:
-            free[arrival.lane] -= 1
+        if len(filling) < max_arrivals and free_slots[arrival.lane] > 0:
+            free_slots[arrival.lane] -= 1
             filling.append(arrival.key)
         else:
             waiting.append(arrival)
     return filling, waiting
 
 
-def _swap(
-    arrivals: Sequence[_Key], victims: _Victims, rule: Rule, free: NDArray[np.int64]
+def _choose_swaps(
+    arrivals: Sequence[_Key], victims: _Victims, rule: Rule, free_slots: NDArray[np.int64]
 ) -> tuple[tuple[int, int], ...]:
     swaps: list[tuple[int, int]] = []
     for arrival in arrivals:
         if len(swaps) == rule.swaps:
             break
-        is_full = free[arrival.lane] <= 0
+        is_full = free_slots[arrival.lane] <= 0
         victim = victims.coldest(arrival.lane if is_full else None)
         if victim is not None and rule.beats(arrival.rate, victim.rate):
             victims.take(victim)
-            free[arrival.lane] -= 1
-            free[victim.lane] += 1
+            free_slots[arrival.lane] -= 1
+            free_slots[victim.lane] += 1
             swaps.append((arrival.key, victim.key))
         elif not is_full:
             break  # Later arrivals have lower rates.
@@ -189,18 +191,18 @@ def _swap(
 
 
 class _Victims:
-    def __init__(self, hot: _Ranked, lanes: int) -> None:
-        self._hot = hot
-        self._taken: set[int] = set()
-        # Indices into the ranking, the coldest last: only few are looked up.
-        self._all = list(range(len(hot.keys)))
-        self._of_lane = [np.flatnonzero(hot.lanes == lane).tolist() for lane in range(lanes)]
+    def __init__(self, hot: _RankedKeys, lanes: int) -> None:
+        self._ranked_keys = hot
+        self._taken_keys: set[int] = set()
+        # Lists of ranks, the coldest key's last; only the last few are read.
+        self._ranks = list(range(len(hot.keys)))
+        self._ranks_by_lane = [np.flatnonzero(hot.lanes == lane).tolist() for lane in range(lanes)]
 
     def coldest(self, lane: int | None) -> _Key | None:
-        remaining = self._all if lane is None else self._of_lane[lane]
-        while remaining and int(self._hot.keys[remaining[-1]]) in self._taken:
-            remaining.pop()
-        return self._hot.at(remaining[-1]) if remaining else None
+        ranks = self._ranks if lane is None else self._ranks_by_lane[lane]
+        while ranks and int(self._ranked_keys.keys[ranks[-1]]) in self._taken_keys:
+            ranks.pop()
+        return self._ranked_keys.key_at(ranks[-1]) if ranks else None
 
     def take(self, victim: _Key) -> None:
-        self._taken.add(victim.key)
+        self._taken_keys.add(victim.key)

@@ -21,25 +21,32 @@ class TableShare(NamedTuple):
 
 def shares_by_table(steps: Steps, top_k: int) -> Iterator[TableShare]:
     updates = updates_of(steps)
-    hot = hottest(updates, top_k)
+    is_hot = hottest(updates, top_k)
     for index, table in enumerate(steps.tables):
-        inside = steps.table_of == index
-        hot_inside = inside & hot
-        total, hits = int(updates.sum(where=inside)), int(updates.sum(where=hot_inside))
+        is_in_table = steps.table_of == index
+        is_hot_in_table = is_in_table & is_hot
+        table_updates, hot_updates = (
+            int(updates.sum(where=is_in_table)),
+            int(updates.sum(where=is_hot_in_table)),
+        )
         yield TableShare(
-            table, total, int(inside.sum()), int(hot_inside.sum()), hits / total if total else 0.0
+            table,
+            table_updates,
+            int(is_in_table.sum()),
+            int(is_hot_in_table.sum()),
+            hot_updates / table_updates if table_updates else 0.0,
         )
 
 
 def hottest(updates: NDArray[np.int64], top_k: int) -> NDArray[np.bool_]:
-    """Return which keys are the `top_k` with the most updates; of equal ones, those of lower index.
+    """Return a mask of the `top_k` keys with the most updates; of equal keys, the lower indices are taken.
 
-    It needs memory for only one copy of `updates`, because there may be 50 million keys.
+    The function needs memory for only one copy of `updates`, because there may be 50 million keys.
     """
     if not 0 < top_k < len(updates):
         return np.full(len(updates), top_k > 0)
     threshold = np.partition(updates, len(updates) - top_k)[len(updates) - top_k]
-    hot: NDArray[np.bool_] = updates > threshold
-    equal = np.flatnonzero(updates == threshold)
-    hot[equal[: top_k - int(hot.sum())]] = True
-    return hot
+    is_hot: NDArray[np.bool_] = updates > threshold
+    ties = np.flatnonzero(updates == threshold)
+    is_hot[ties[: top_k - int(is_hot.sum())]] = True
+    return is_hot

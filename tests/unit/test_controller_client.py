@@ -185,8 +185,8 @@ def failed(code: grpc.StatusCode, *details: p4r.Error) -> fy.P4ClientError:
 ASKING: list[tuple[str, Scenario]] = [
     ("write", lambda c: c.write(ROUTES)),
     ("read", lambda c: c.read(Job)),
-    ("read", lambda c: c.counter("rpcs")),
-    ("read", lambda c: c.counter_cells("pushes", [1])),
+    ("read", lambda c: c.read_counter("rpcs")),
+    ("read", lambda c: c.read_counter_cells("pushes", [1])),
     ("packet-out", lambda c: c.send(b"frame", 1)),
 ]
 
@@ -253,7 +253,7 @@ def test_a_stream_that_takes_nothing_is_closed(switch: type[Switch], monkeypatch
         await asyncio.Event().wait()
 
     monkeypatch.setattr(switch, "write", wait)
-    monkeypatch.setattr(client, "_SEND_SECONDS", 0.01)
+    monkeypatch.setattr(client, "_SEND_TIMEOUT_S", 0.01)
     assert reported(lambda c: c.send(b"frame", 1)) == CLOSED
 
 
@@ -270,13 +270,13 @@ def test_packet_ins(switch: type[Switch]) -> None:
 
 def test_a_counters_cells_are_in_order(switch: type[Switch]) -> None:
     switch.answers = [SimpleNamespace(index=index, packet_count=10 + (index or 0)) for index in (2, None, 1)]
-    assert on(lambda c: c.counter("rpcs")) == [10, 11, 12]
+    assert on(lambda c: c.read_counter("rpcs")) == [10, 11, 12]
     assert switch.asked == [[fy.P4CounterEntry("rpcs")]]
 
 
 def test_some_of_a_counters_cells_are_as_they_were_asked_for(switch: type[Switch]) -> None:
     switch.answers = [SimpleNamespace(index=index, packet_count=10 + (index or 0)) for index in (None, 2, 7)]
-    assert on(lambda c: c.counter_cells("pushes", [7, 0, 2])) == [17, 10, 12]
+    assert on(lambda c: c.read_counter_cells("pushes", [7, 0, 2])) == [17, 10, 12]
     assert switch.asked == [[[fy.P4CounterEntry("pushes", index=index) for index in (7, 0, 2)]]]
 
 
@@ -305,7 +305,7 @@ def test_a_pipeline_that_is_none_or_another(switch: type[Switch]) -> None:
 def test_a_pipeline_of_another_design_is_named(switch: type[Switch]) -> None:
     switch.schema = fy.P4Schema(design("none").p4info)
     assert reported(_check, PipelineError) == (
-        f"switch {ADDRESS} runs the design none, and this needs hotset; nothing was changed"
+        f"switch {ADDRESS} runs the design none, expected hotset; nothing was changed"
     )
 
 
@@ -316,7 +316,7 @@ def test_our_pipeline_of_another_version_of_the_wire(switch: type[Switch], line:
     other.p4info.pkg_info.version = line
     switch.schema = other
     assert reported(_check, PipelineError) == (
-        f"switch {ADDRESS} runs a program of wire version {wire} and this is version {VERSION}: it would "
+        f"switch {ADDRESS} runs a program of wire version {wire}, expected version {VERSION}: it would "
         "drop all RPCs of agents of this version; nothing was changed; start switch, agents and controller "
         "from the same version of Hotline"
     )

@@ -206,7 +206,10 @@ def test_what_does_not_answer_is_not_taken_for_an_answer(caplog: pytest.LogCaptu
     on(Played(answer), lambda inband: inband.move(Command.SEED, SERVERS[0], [1]))
     reported = Counter(message.partition(":")[0] for message in caplog.messages)
     # No frame and no RPC; another epoch, and a request.
-    assert reported == {"packet-in that is no RPC": 2, "packet-in that is no answer to this controller": 2}
+    assert reported == {
+        "ignored packet-in that is not an RPC": 2,
+        "ignored packet-in that does not answer this controller": 2,
+    }
 
 
 def _fields(command: Control) -> dict[str, Any]:
@@ -279,7 +282,7 @@ def test_a_switch_that_does_not_answer_reads() -> None:
 
 def test_later_callers_have_later_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
     """An epoch is a time in ms, in 32 bits."""
-    monkeypatch.setattr(SwitchClient, "_latest_ms", 0)
+    monkeypatch.setattr(SwitchClient, "_latest_epoch_ms", 0)
     epochs = []
     for now in (5_000_000, 6_999_999, (2**32 + 7) * 1_000_000):
         monkeypatch.setattr("controller.client.time.time_ns", lambda now=now: now)

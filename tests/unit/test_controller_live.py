@@ -347,7 +347,7 @@ async def test_a_switch_that_goes_away_ends_a_load(net: LiveNet) -> None:
 
 def test_a_commit_may_take_as_long_as_we_say(monkeypatch: pytest.MonkeyPatch) -> None:
     """The deadline that finsy sets has a private name."""
-    assert p4client._DEFAULT_RPC_TIMEOUT == client._COMMIT_SECONDS
+    assert p4client._DEFAULT_RPC_TIMEOUT == client._COMMIT_TIMEOUT_S
     monkeypatch.setattr(p4client, "_DEFAULT_RPC_TIMEOUT", 0.001)
     with pytest.raises(DeviceError):
         asyncio.run(commit())
@@ -355,8 +355,8 @@ def test_a_commit_may_take_as_long_as_we_say(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_run_waits_longer_for_its_own_switch_than_others_for_any(monkeypatch: pytest.MonkeyPatch) -> None:
     """The switch listens before its code is compiled."""
-    monkeypatch.setattr(client, "_CONNECT_SECONDS", 0.1)
-    monkeypatch.setattr(client, "_SWITCH_START_SECONDS", 0.3)
+    monkeypatch.setattr(client, "_CONNECT_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(client, "_SWITCH_START_TIMEOUT_S", 0.3)
 
     async def scenario(port: int, exclusive: bool) -> None:
         async with Controller(f"127.0.0.1:{port}", exclusive=exclusive):
@@ -369,7 +369,7 @@ def test_a_run_waits_longer_for_its_own_switch_than_others_for_any(monkeypatch: 
 
 
 def test_a_commit_that_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "_COMMIT_SECONDS", 0)
+    monkeypatch.setattr(client, "_COMMIT_TIMEOUT_S", 0)
     with pytest.raises(DeviceError, match="no answer in 0 s"):
         asyncio.run(commit())
 

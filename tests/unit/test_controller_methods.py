@@ -89,7 +89,7 @@ class Switch:
         ids = [SCHEMA.tables[INGRESS + table].id for table in kind.TABLES]
         return [kind.from_entry(entry) for entry, entity in entries if entity.table_entry.table_id in ids]
 
-    async def counter(self, name: str) -> list[int]:
+    async def read_counter(self, name: str) -> list[int]:
         if name == "rpcs":
             return [1, 2, 3, 4]
         if name == "drops":

@@ -194,7 +194,7 @@ async def test_what_cannot_be_followed(net: LiveNet) -> None:
     async with Controller(net.address) as controller:
         with pytest.raises(UnknownJob, match=r"^job 9 is not on the switch; its jobs: 3$"):
             await next_period(Follower(controller, {9: RULE}))
-        text = "^job 3 has its offload off; `hotline offload on` brings it back$"
+        text = "^job 3 has its offload off; `hotline offload on` turns it on$"
         with pytest.raises(OffloadIsOff, match=text):
             await next_period(Follower(controller, {JOB: RULE}))
         await controller.set_offload(JOB, True)

@@ -42,7 +42,7 @@ def test_counts_of_a_key_add_up_and_rates_are_smoothed_over_a_few_periods() -> N
     rates, seen = Rates.none(), []
     for each in (counted, counted, nothing, nothing, nothing):
         rates = smoothed(rates, each)
-        seen.append(rates.at(np.array([7, 3, 9], dtype=np.uint64)).tolist())
+        seen.append(rates.lookup(np.array([7, 3, 9], dtype=np.uint64)).tolist())
     assert seen == [[80, 2.5, 0], [120, 3.75, 0], [60, 1.875, 0], [30, 0.9375, 0], [15, 0.46875, 0]]
 
 

@@ -132,7 +132,7 @@ def test_others_give_back_what_a_load_needs_of_its_quota_and_nothing_else(
 def test_quotas_are_rounded_and_fit() -> None:
     assert [round_quota(keys) for keys in (0, 1, 32, 33, CAPACITY)] == [0, 32, 32, 64, CAPACITY]
     check_quota(1, CAPACITY - 64, {1: CAPACITY, 2: 64})
-    text = r"^quota of job 1: expected at most 131,008 keys, which other quotas leave, got 131,040$"
+    text = r"^quota of job 1: expected at most 131,008 keys beside other quotas, got 131,040$"
     with pytest.raises(QuotaError, match=text):
         check_quota(1, CAPACITY - 32, {1: 0, 2: 64})
 

@@ -132,7 +132,7 @@ async def test_the_quota_command(net: LiveNet, design: str) -> None:
     assert [line.split() for line in output.splitlines()[1:3]] == [["3", "1024", "0"], ["5", "32768", "0"]]
     assert json.loads((await hotline(net, "status", "--json"))[1])["jobs"][0]["quota"] == 1024
     code, output, errors = await hotline(net, "quota", "--job", "5", "--share", "1")
-    text = "Error: quota of job 5: expected at most 130,048 keys, which other quotas leave, got 131,072\n"
+    text = "Error: quota of job 5: expected at most 130,048 keys beside other quotas, got 131,072\n"
     assert (code, output, errors) == (1, "", text)
     code, output, errors = await hotline(net, "quota", "--job", "9", "--keys", "1")
     assert (code, output, errors) == (1, "", "Error: job 9 is not on the switch; its jobs: 3, 5\n")

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from controller.rates import take
+from controller.rates import take_reading
 from controller.status import drop_reasons
 from tests.harness.watched import FIRST, SECOND, a_reading
 
 
 def test_rates_are_what_was_counted_in_between() -> None:
-    reading = take(SECOND, 12.5, take(FIRST, 10.0))
+    reading = take_reading(SECOND, 12.5, take_reading(FIRST, 10.0))
     assert (reading.interval_s, reading.was_reset) == (2.5, False)
     # Of 400 lanes 100 hit.
     assert reading.hit_share == 0.25
@@ -27,20 +27,20 @@ def test_rates_are_what_was_counted_in_between() -> None:
 
 
 def test_a_first_reading_has_no_rates() -> None:
-    reading = take(FIRST, 10.0)
+    reading = take_reading(FIRST, 10.0)
     assert (reading.interval_s, reading.per_s, reading.was_reset) == (None, None, False)
     assert reading.hit_share == 0.9
-    assert take(a_reading(), 10.0).hit_share is None
+    assert take_reading(a_reading(), 10.0).hit_share is None
 
 
 def test_where_nothing_happens_there_is_no_hit_share() -> None:
-    reading = take(FIRST, 11.0, take(FIRST, 10.0))
+    reading = take_reading(FIRST, 11.0, take_reading(FIRST, 10.0))
     assert reading.hit_share is None and reading.per_s is not None
     assert set(reading.per_s.values()) == {0}
 
 
 def test_where_no_time_has_passed_there_are_no_rates() -> None:
-    reading = take(SECOND, 10.0, take(FIRST, 10.0))
+    reading = take_reading(SECOND, 10.0, take_reading(FIRST, 10.0))
     assert (reading.per_s, reading.interval_s, reading.was_reset) == (None, None, False)
     assert reading.totals["rpcs_answered"] == 1500
 
@@ -56,15 +56,15 @@ def test_one_counter_that_goes_back_was_reset(more: dict[str, Any]) -> None:
     full: dict[str, Any] = {
         "rpcs": (9, 9, 9, 9), "hits": 9, "misses": 9, "overflows": 9, "no_route": 9,
     }  # fmt: skip
-    reading = take(a_reading(**full | more), 11.0, take(a_reading(**full), 10.0))
+    reading = take_reading(a_reading(**full | more), 11.0, take_reading(a_reading(**full), 10.0))
     assert (reading.was_reset, reading.per_s, reading.interval_s) == (True, None, None)
     lanes = a_reading(**full | more).all_lanes()
     assert reading.hit_share == lanes.hits / (lanes.hits + lanes.misses)
 
 
 def test_after_a_reset_there_are_rates_again() -> None:
-    reset = take(a_reading((10, 0, 0, 0)), 20.0, take(FIRST, 10.0))
+    reset = take_reading(a_reading((10, 0, 0, 0)), 20.0, take_reading(FIRST, 10.0))
     assert reset.was_reset
-    reading = take(a_reading((30, 0, 0, 0)), 22.0, reset)
+    reading = take_reading(a_reading((30, 0, 0, 0)), 22.0, reset)
     assert not reading.was_reset and reading.per_s is not None
     assert reading.per_s["rpcs_answered"] == 10

@@ -19,7 +19,7 @@ from rich.console import Console
 
 from controller.controller import Controller
 from controller.errors import DeviceError
-from controller.rates import take
+from controller.rates import take_reading
 from controller.status import Counters
 from hotline.cli.commands import hotline
 from switch_harness.waiting import PATIENCE_S
@@ -131,12 +131,13 @@ def test_json_has_a_reading_in_a_line(switch: Callable[..., None], tmp_path: Pat
         "push_p50_us": 70, "push_p99_us": 70, "ps_queue_us": 1, "w_queue_us": 2,
     }  # fmt: skip
     assert first == {
-        "time_s": 1_800_000_000.5, "run": str(folder), "was_reset": False, "totals": take(FIRST, 0).totals,
+        "time_s": 1_800_000_000.5, "run": str(folder), "was_reset": False,
+        "totals": take_reading(FIRST, 0).totals,
         "hit_share": 0.9, "interval_s": None, "per_s": None, "blocks": [block],
     }  # fmt: skip
     assert second == first | {
-        "totals": take(SECOND, 0).totals, "hit_share": 0.25, "interval_s": 2.0, "blocks": [block],
-        "per_s": take(SECOND, 2, take(FIRST, 0)).per_s,
+        "totals": take_reading(SECOND, 0).totals, "hit_share": 0.25, "interval_s": 2.0, "blocks": [block],
+        "per_s": take_reading(SECOND, 2, take_reading(FIRST, 0)).per_s,
     }  # fmt: skip
 
 
@@ -294,7 +295,7 @@ async def test_a_live_switch(net: LiveNet, tmp_path: Path) -> None:
         assert primary.is_primary and not outbid
     async with Controller(net.address, primary=False) as controller:
         counters = await controller.counters()
-    assert code == 0 and json.loads(output)["totals"] == take(counters, 0).totals
+    assert code == 0 and json.loads(output)["totals"] == take_reading(counters, 0).totals
     assert sum(counters.rpcs.values()) > 0
 
 

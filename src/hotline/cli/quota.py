@@ -42,7 +42,7 @@ def quota(
         return await controller.status()
 
     status = on_switch(address, device_id, action, primary=job is not None)
-    rows = [(row.job, row.quota, sum(status.states(row.job).values())) for row in status.jobs]
+    rows = [(row.job, row.quota, sum(status.count_states(row.job).values())) for row in status.jobs]
     if as_json:
         jobs = [dict(zip(("job", "quota", "keys"), row, strict=True)) for row in rows]
         print_json({"capacity": CAPACITY, "jobs": jobs})

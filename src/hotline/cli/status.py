@@ -49,7 +49,7 @@ def _as_json(status: SwitchStatus) -> dict[str, object]:
         "jobs": [
             {"arm": _arm(job)}
             | asdict(job)
-            | {"entries": status.states(job.job)}
+            | {"entries": status.count_states(job.job)}
             | {"servers": [asdict(server) for server in status.servers if server.job == job.job]}
             for job in status.jobs
         ],
@@ -59,7 +59,7 @@ def _as_json(status: SwitchStatus) -> dict[str, object]:
         "lanes": [
             {"lane": lane, "entries": entries} | asdict(counters)
             for lane, entries, counters in zip(
-                range(LANES), status.lane_entries(), status.counters.lanes, strict=True
+                range(LANES), status.count_entries_by_lane(), status.counters.lanes, strict=True
             )
         ],
         "totals": asdict(status.counters.all_lanes())
@@ -74,7 +74,7 @@ def _print_summary(address: str, status: SwitchStatus) -> None:
             *_settings(job),
             len(status.callers(job.job)),
             job.quota,
-            *status.states(job.job).values(),
+            *status.count_states(job.job).values(),
         ]
         for job in status.jobs
     ]
@@ -125,7 +125,7 @@ def _print_details(status: SwitchStatus) -> None:
     lanes: list[list[object]] = [
         [lane, entries, counters.hits, counters.misses, counters.overflows]
         for lane, entries, counters in zip(
-            range(LANES), status.lane_entries(), status.counters.lanes, strict=True
+            range(LANES), status.count_entries_by_lane(), status.counters.lanes, strict=True
         )
     ]
     print_table("lanes", ["lane", "entries", "hits", "misses", "overflows"], lanes)

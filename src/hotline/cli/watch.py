@@ -18,7 +18,7 @@ from rich.text import Text
 
 from controller.controller import Controller
 from controller.errors import DeviceError
-from controller.rates import Reading, take
+from controller.rates import Reading, take_reading
 from foundation.concurrency import in_thread
 from foundation.logs.columns import at_load, load_name
 from hotline.cli.common import Number, json_option, on_switch, one_line_errors, plain_table, switch_options
@@ -107,7 +107,7 @@ async def views(
     reading: Reading | None = None
     blocks: list[BlockLatency] = []
     while True:
-        reading = take(await controller.counters(), time.monotonic(), reading)
+        reading = take_reading(await controller.counters(), time.monotonic(), reading)
         before, blocks = blocks, await in_thread(latencies.read) if latencies else []
         yield View(time.time(), reading, blocks, [block for block in blocks if block not in before])
         await asyncio.sleep(interval)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from analysis.page.build import fragment
 from analysis.wording import Row, Table, plain
 from controller.hotset.coverage import Coverage, coverage
-from controller.hotset.curve import figure_of
+from controller.hotset.curve import draw_figure
 from controller.hotset.tables import TableShare, shares_by_table
 from experiment.bars import progress_bar
 from foundation.concurrency import run_interruptibly
@@ -70,7 +70,7 @@ class Curve:
 
     def plot(self) -> Figure:
         """Draw the share of the updates against the number of keys."""
-        return figure_of(self.coverage, self.marks)
+        return draw_figure(self.coverage, self.marks)
 
     def _repr_html_(self) -> str:
         rows: list[Row] = [(f"{k:,}", plain(f"{share:.1%}"), plain(mark)) for k, share, mark in self.rows()]
