@@ -1,6 +1,6 @@
-"""Compile what a run needs, in parallel, with a progress bar: `.venv/bin/python scripts/compile.py`.
+"""Compile the code that a run needs, in parallel, with a progress bar: `.venv/bin/python scripts/compile.py`.
 
-Each part is a process of its own, and numba caches its machine code on disk. Parts that no default run needs
+Each part is compiled in a separate process, and numba caches its machine code on disk. Parts that no default run needs
 (`studies.dense`, designs other than the default) are compiled when they are first used.
 """
 
@@ -40,34 +40,34 @@ class CompileError(Exception): ...
 
 
 def compile_all(parts: Sequence[Part], console: Console, processes: int | None = None) -> None:
-    """Compile the parts, by default on all cores; raise `CompileError` for the first that fails."""
+    """Compile the parts, by default on all cores; raise `CompileError` for the first part that fails."""
     columns = (TextColumn("  {task.description:<10}"), BarColumn(40), TimeElapsedColumn())
     with (
         Progress(*columns, console=console, disable=not console.is_terminal) as progress,
         ThreadPoolExecutor(processes or os.cpu_count()) as pool,
     ):
-        tasks = {
+        parts_by_future = {
             pool.submit(_compile, part, progress, task): part
             for part, task in (
                 (part, progress.add_task(part.name, start=False, total=part.seconds)) for part in parts
             )
         }
-        _report(tasks, console)
+        _report(parts_by_future, console)
 
 
-def _report(tasks: dict[Future[float], Part], console: Console) -> None:
-    """Wait for all parts; without a terminal, print a line for each one that is done."""
-    remaining = set(tasks)
+def _report(parts_by_future: dict[Future[float], Part], console: Console) -> None:
+    """Wait for all parts; without a terminal, print a line for each part that is done."""
+    remaining = set(parts_by_future)
     while remaining:
         done, remaining = wait(remaining, return_when="FIRST_COMPLETED")
-        for each in done:
-            elapsed = each.result()
+        for future in done:
+            elapsed = future.result()
             if not console.is_terminal:
-                console.print(f"  {tasks[each].name} ({elapsed:.0f} s)")
+                console.print(f"  {parts_by_future[future].name} ({elapsed:.0f} s)")
 
 
 def _compile(part: Part, progress: Progress, task: TaskID) -> float:
-    begun = time.monotonic()
+    start_s = time.monotonic()
     progress.start_task(task)
     process = subprocess.Popen(
         [sys.executable, "-c", part.statement],
@@ -81,13 +81,13 @@ def _compile(part: Part, progress: Progress, task: TaskID) -> float:
             output, _ = process.communicate(timeout=_REFRESH_S)
             break
         except subprocess.TimeoutExpired:
-            elapsed = time.monotonic() - begun
+            elapsed = time.monotonic() - start_s
             # The bar approaches its end, and reaches it when the process has ended.
             progress.update(task, completed=part.seconds * elapsed / (elapsed + part.seconds / 2))
     if process.returncode:
         raise CompileError(f"{part.name}: {output.strip()}")
     progress.update(task, completed=part.seconds)
-    return time.monotonic() - begun
+    return time.monotonic() - start_s
 
 
 def main() -> int:

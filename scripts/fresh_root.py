@@ -27,28 +27,29 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import BinaryIO, NamedTuple
 
-HERE = Path(__file__).resolve().parent.parent
+CHECKOUT = Path(__file__).resolve().parent.parent
 # In the machine's network namespace, a run would take another run's interfaces for those of a killed run.
 COMMANDS = ("make setup", "softswitch/tests/switch_harness/own-namespaces make run-topo", "make test")
-# The packages of a machine on which `git clone` and `make` worked.
-_INCLUDE = "ca-certificates,git,make"
+# Packages that `git clone` and `make` need.
+_PACKAGES = "ca-certificates,git,make"
 _CA_BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
 # debootstrap's script of all Ubuntu releases, and of Debian's newest, for releases newer than debootstrap.
 _UBUNTU_SCRIPT, _DEBIAN_SCRIPT = "gutsy", "sid"
 _PIP_FILES = ("/etc/pip.conf", "/etc/xdg/pip", "~/.config/pip", "~/.pip")
-_ENVIRONMENT = re.compile(
+_PASSED_VARIABLES = re.compile(
     r"PIP_\w+|(https?|no|all)_proxy|SSL_CERT_FILE|REQUESTS_CA_BUNDLE|TERM", re.IGNORECASE
 )
-_ACQUIRE = re.compile(r"Acquire::(http|https|Check-|Retries|ForceIPv)", re.I)
+_DOWNLOAD_SETTING = re.compile(r"Acquire::(http|https|Check-|Retries|ForceIPv)", re.I)
 _NAMESPACES = ("unshare", "--mount", "--pid", "--fork", "--kill-child")
 _GRACE_S = 30.0  # time for a command to end in order after Ctrl-C
-_TERMINAL_S, _FILE_S = 0.2, 60.0  # time between two lines of progress, on a terminal and in a file
+# Times between two lines of progress, on a terminal and in a file.
+_TERMINAL_INTERVAL_S, _FILE_INTERVAL_S = 0.2, 60.0
 _WIDTH = 78
 
 # Arguments: a Python, the root, folders and files to bind read-only, `--`, and the command. The shell is the
 # first process of its namespaces, so it runs the command as a child. Ubuntu 26.04 has the program
 # pivot_root in a package that is not always there, so the C library's function is called.
-_ENTER = """
+_ENTER_SCRIPT = """
 set -eu
 python=$1
 shift
@@ -91,8 +92,8 @@ class Source(NamedTuple):
 
 def read_sources(text: str) -> list[Source]:
     sources = [
-        Source(found[1], found[2], found[3].strip())
-        for found in re.finditer(r"^deb\s+(?:\[[^]]*\]\s+)?(\S+)\s+(\S+)\s+(.+)$", text, re.MULTILINE)
+        Source(match[1], match[2], match[3].strip())
+        for match in re.finditer(r"^deb\s+(?:\[[^]]*\]\s+)?(\S+)\s+(\S+)\s+(.+)$", text, re.MULTILINE)
     ]
     for stanza in re.split(r"\n\s*\n", text):
         fields = {
@@ -108,12 +109,12 @@ def read_sources(text: str) -> list[Source]:
     return sources
 
 
-def sources_of(release: str, codename: str, configured: Iterable[Source]) -> list[Source]:
+def sources_of(release: str, codename: str, configured_sources: Iterable[Source]) -> list[Source]:
     suites = [codename, f"{codename}-updates", f"{codename}-security"]
-    found = [each for each in configured if each.suite in suites]
+    codename_sources = [source for source in configured_sources if source.suite in suites]
     return [
-        each._replace(suite=release + each.suite.removeprefix(codename))
-        for each in sorted(found, key=lambda each: suites.index(each.suite))
+        source._replace(suite=release + source.suite.removeprefix(codename))
+        for source in sorted(codename_sources, key=lambda source: suites.index(source.suite))
     ]
 
 
@@ -121,21 +122,21 @@ def machine_sources(release: str, distribution: str) -> list[Source]:
     system = platform.freedesktop_os_release()
     files = [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("*.[ls]*"))]
     texts = [file.read_text() for file in files if file.is_file() and file.suffix in (".list", ".sources")]
-    configured = [source for text in texts for source in read_sources(text)]
+    configured_sources = [source for text in texts for source in read_sources(text)]
     if system["ID"] == distribution:
-        found = sources_of(release, system.get("VERSION_CODENAME", ""), configured)
-        if found and found[0].suite == release:
-            return found
+        release_sources = sources_of(release, system.get("VERSION_CODENAME", ""), configured_sources)
+        if release_sources and release_sources[0].suite == release:
+            return release_sources
     raise FreshRootError(f"apt's configuration names no mirror of {distribution} here: expected --mirror")
 
 
 def apt_settings() -> str:
     dump = subprocess.run(["apt-config", "dump"], capture_output=True, text=True, check=True).stdout
-    return "".join(f"{line}\n" for line in dump.splitlines() if _ACQUIRE.match(line))
+    return "".join(f"{line}\n" for line in dump.splitlines() if _DOWNLOAD_SETTING.match(line))
 
 
 def local_indexes(pip_settings: str) -> list[str]:
-    # A local index has links to files beside its folder, so the parent folder is returned.
+    # A local index has links to files in its parent folder, so that folder is returned.
     indexes = [str(Path(path).parent) for path in re.findall(r"file://(/[^\s']+)", pip_settings)]
     paths = [*indexes, *re.findall(r"(?<=[\s'=])(/[^\s']+)", pip_settings)]
     return list(dict.fromkeys(path for path in paths if Path(path).exists()))
@@ -144,13 +145,13 @@ def local_indexes(pip_settings: str) -> list[str]:
 class Progress:
     def __init__(self, name: str, log: Path, is_terminal: bool) -> None:
         self._name, self._log, self._is_terminal = name, log, is_terminal
-        self._last = ""
+        self._last_line = ""
         # Instead of Thread.join: if Ctrl-C interrupts it, Python before 3.13 considers the thread ended.
-        self._ended = Event()
-        self._begun = time.monotonic()
+        self._output_ended = Event()
+        self._start_s = time.monotonic()
 
     def run(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> int:
-        """Run a command that starts namespaces, and return its status; after Ctrl-C no process is left."""
+        """Run a command that starts namespaces, and return its status; after Ctrl-C no process remains."""
         print(f"{self._name} (log: {self._log})", flush=True)
         process = subprocess.Popen(
             command,
@@ -162,17 +163,17 @@ class Progress:
         assert process.stdout is not None
         Thread(target=self._read, args=(process.stdout,), daemon=True).start()
         try:
-            self._show(None)
+            self._show_progress(None)
         except KeyboardInterrupt:
             # A terminal sends SIGINT to the command, too.
             with suppress(KeyboardInterrupt):
-                self._show(_GRACE_S if self._is_terminal else 0.0)
+                self._show_progress(_GRACE_S if self._is_terminal else 0.0)
             _kill_namespace(process)
             raise
         finally:
             process.wait()
-            self._clear()
-        seconds = time.monotonic() - self._begun
+            self._clear_line()
+        seconds = time.monotonic() - self._start_s
         outcome = "done" if process.returncode == 0 else f"failed with status {process.returncode}"
         print(f"  {outcome} after {seconds:.0f} s", flush=True)
         if process.returncode:
@@ -185,35 +186,37 @@ class Progress:
                 log.write(line)
                 log.flush()
                 text = line.decode(errors="replace").rstrip().rpartition("\r")[2]
-                self._last = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", text) or self._last
-        self._ended.set()
+                self._last_line = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", text) or self._last_line
+        self._output_ended.set()
 
-    def _show(self, timeout_s: float | None) -> None:
-        interval = _TERMINAL_S if self._is_terminal else _FILE_S
-        end = None if timeout_s is None else time.monotonic() + timeout_s
-        while not self._ended.is_set() and (end is None or time.monotonic() < end):
-            self._ended.wait(interval if end is None else min(interval, max(0.0, end - time.monotonic())))
-            line = f"  {time.monotonic() - self._begun:3.0f} s  {self._last}"[:_WIDTH]
+    def _show_progress(self, timeout_s: float | None) -> None:
+        interval_s = _TERMINAL_INTERVAL_S if self._is_terminal else _FILE_INTERVAL_S
+        deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
+        while not self._output_ended.is_set() and (deadline_s is None or time.monotonic() < deadline_s):
+            self._output_ended.wait(
+                interval_s if deadline_s is None else min(interval_s, max(0.0, deadline_s - time.monotonic()))
+            )
+            line = f"  {time.monotonic() - self._start_s:3.0f} s  {self._last_line}"[:_WIDTH]
             if self._is_terminal:
                 print(f"\r\x1b[K{line}", end="", flush=True)
-            elif not self._ended.is_set():
+            elif not self._output_ended.is_set():
                 print(line, flush=True)
 
-    def _clear(self) -> None:
+    def _clear_line(self) -> None:
         print("\r\x1b[K" if self._is_terminal else "", end="")
 
 
 def _kill_namespace(process: subprocess.Popen[bytes]) -> None:
     """Kill the first process of a namespace: the kernel kills the others before `unshare` sees it end."""
-    first = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    for child in first or [str(process.pid)]:
+    first_children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    for child in first_children or [str(process.pid)]:
         os.kill(int(child), signal.SIGKILL)
 
 
 class FreshRoot:
     def __init__(self, root: Path, logs: Path) -> None:
         self._root, self._logs = root, logs
-        self._steps = 0
+        self._step_count = 0
         self._is_terminal = sys.stdout.isatty()
         settings = subprocess.run(
             ["/usr/bin/env", "python3", "-m", "pip", "config", "list"], capture_output=True, text=True
@@ -223,11 +226,11 @@ class FreshRoot:
 
     def make(self, release: str, sources: Sequence[Source], is_ubuntu: bool, keyring: Path | None) -> None:
         components = ",".join(sources[0].components.split())
-        command = ["debootstrap", "--variant=minbase", f"--include={_INCLUDE}", f"--components={components}"]
+        command = ["debootstrap", "--variant=minbase", f"--include={_PACKAGES}", f"--components={components}"]
         if keyring is not None:
             command.append(f"--keyring={keyring}")
         command += [release, str(self._root), sources[0].uri, _UBUNTU_SCRIPT if is_ubuntu else _DEBIAN_SCRIPT]
-        if self._step(f"make a root of {release}", [*_NAMESPACES, "--mount-proc", *command]):
+        if self._run_step(f"make a root of {release}", [*_NAMESPACES, "--mount-proc", *command]):
             raise FreshRootError(f"debootstrap failed: see {self._logs}")
         apt = self._root / "etc/apt"
         (apt / "sources.list").write_text("".join(f"{source.line()}\n" for source in sources))
@@ -235,25 +238,25 @@ class FreshRoot:
         for name in ("hosts", "resolv.conf"):
             shutil.copyfile(f"/etc/{name}", self._root / "etc" / name)
         for name in _PIP_FILES:
-            self._copy(Path(name).expanduser(), self._root / name.replace("~", "/root").lstrip("/"))
+            self._copy_if_exists(Path(name).expanduser(), self._root / name.replace("~", "/root").lstrip("/"))
         for path in self._read_only:
             self._make_mount_point(path)
         subprocess.run(
-            ["git", "-c", f"safe.directory={HERE}", "clone", "--quiet", "--no-local", HERE,
+            ["git", "-c", f"safe.directory={CHECKOUT}", "clone", "--quiet", "--no-local", CHECKOUT,
              self._root / "root/hotline"], check=True,
         )  # fmt: skip
 
     def run(self, command: str) -> int:
-        environment = {name: value for name, value in os.environ.items() if _ENVIRONMENT.fullmatch(name)}
+        environment = {name: value for name, value in os.environ.items() if _PASSED_VARIABLES.fullmatch(name)}
         environment |= {
             "HOME": "/root",
             "LANG": "C.UTF-8",
             "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         }
-        enter = [
+        enter_command = [
             "sh",
             "-c",
-            _ENTER,
+            _ENTER_SCRIPT,
             "sh",
             sys.executable,
             str(self._root),
@@ -263,20 +266,22 @@ class FreshRoot:
             "-c",
             command,
         ]
-        return self._step(command, [*_NAMESPACES, *enter], environment)
+        return self._run_step(command, [*_NAMESPACES, *enter_command], environment)
 
-    def _step(self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None) -> int:
-        self._steps += 1
+    def _run_step(
+        self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None
+    ) -> int:
+        self._step_count += 1
         file = re.sub(r"[^A-Za-z0-9=]+", "-", name.rpartition("/")[2]).strip("-")[:60]
-        log = self._logs / f"{self._steps}-{file}.log"
+        log = self._logs / f"{self._step_count}-{file}.log"
         return Progress(name, log, self._is_terminal).run(command, environment)
 
-    def _copy(self, path: Path, into: Path) -> None:
+    def _copy_if_exists(self, path: Path, target: Path) -> None:
         if path.is_dir():
-            shutil.copytree(path, into, dirs_exist_ok=True)
+            shutil.copytree(path, target, dirs_exist_ok=True)
         elif path.is_file():
-            into.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, into)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
 
     def _make_mount_point(self, path: str) -> None:
         point = self._root / path.lstrip("/")
@@ -303,7 +308,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--keyring", type=Path, help="keys of the mirror, instead of debootstrap's choice")
     parser.add_argument("--folder", type=Path, default=Path("/var/tmp"), help="folder of the root (/var/tmp)")
     parser.add_argument(
-        "--logs", type=Path, default=HERE / "build/fresh-root", help="log folder (build/fresh-root)"
+        "--logs", type=Path, default=CHECKOUT / "build/fresh-root", help="log folder (build/fresh-root)"
     )
     parser.add_argument("--keep", action="store_true", help="do not remove the root at the end")
     options = parser.parse_args(arguments)

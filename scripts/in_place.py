@@ -25,14 +25,14 @@ def build_editable(wheel_directory: str, *arguments: Any) -> str:
 
 
 def add_file(wheel: Path, name: str, text: str) -> None:
-    with ZipFile(wheel) as source:
-        contents = {each: source.read(each) for each in source.namelist()}
+    with ZipFile(wheel) as old_wheel:
+        contents = {member: old_wheel.read(member) for member in old_wheel.namelist()}
     digest = urlsafe_b64encode(sha256(text.encode()).digest()).rstrip(b"=").decode()
-    (record,) = (each for each in contents if each.endswith(".dist-info/RECORD"))
+    (record,) = (member for member in contents if member.endswith(".dist-info/RECORD"))
     contents[record] = f"{name},sha256={digest},{len(text.encode())}\n".encode() + contents[record]
-    with ZipFile(wheel, "w") as target:
-        for each, data in {name: text.encode(), **contents}.items():
-            target.writestr(each, data)
+    with ZipFile(wheel, "w") as new_wheel:
+        for member, data in {name: text.encode(), **contents}.items():
+            new_wheel.writestr(member, data)
 
 
 get_requires_for_build_editable = build_meta.get_requires_for_build_editable

@@ -56,13 +56,13 @@ def install(python: str, arguments: list[str], is_terminal: bool) -> int:
         text=True,
     )
     assert process.stdout is not None
-    output, begun, stream = Output(), time.monotonic(), process.stdout
+    output, start_s, stream = Output(), time.monotonic(), process.stdout
     reader = Thread(target=output.read, args=(stream,), daemon=True)
     reader.start()
     while reader.is_alive():
         reader.join(_REFRESH_S)
         if is_terminal:
-            line = f"  {time.monotonic() - begun:3.0f} s  {output.step}"
+            line = f"  {time.monotonic() - start_s:3.0f} s  {output.step}"
             print(f"\r\x1b[K{line[:_WIDTH]}", end="", flush=True)
     stream.close()
     status = process.wait()
@@ -70,7 +70,7 @@ def install(python: str, arguments: list[str], is_terminal: bool) -> int:
     if status:
         print(*output.last_lines, sep="\n", file=sys.stderr)
     else:
-        print(f"  {output.step} ({time.monotonic() - begun:.0f} s)")
+        print(f"  {output.step} ({time.monotonic() - start_s:.0f} s)")
     return status
 
 

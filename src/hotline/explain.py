@@ -49,26 +49,28 @@ def explain_rpc(op: Op, lanes: int, cold: int = 0) -> list[Event]:
     The last `cold` keys are not in the switch. A pull follows a push of the same keys, so that it reads
     values.
     """
-    pipeline, recorder = _switch(keys_of(lanes)[: lanes - cold])
+    pipeline, recorder = _make_switch(keys_of(lanes)[: lanes - cold])
     rpcs = [op] if op is Op.PUSH else [Op.PUSH, op]
-    for number, each in enumerate(rpcs, start=1):
+    for rpc_number, rpc_op in enumerate(rpcs, start=1):
         recorder.take()
-        pipeline.process(HOSTS.worker_port(WORKER), _frame(each, keys_of(lanes), number), t_in=0, now=3)
+        pipeline.process(
+            HOSTS.worker_port(WORKER), _make_frame(rpc_op, keys_of(lanes), rpc_number), t_in=0, now=3
+        )
     return recorder.take()
 
 
-def _switch(hot: Sequence[int]) -> tuple[InterpretedPipeline, Recorder]:
+def _make_switch(hot_keys: Sequence[int]) -> tuple[InterpretedPipeline, Recorder]:
     config = LoadedConfig.read(DESIGN.program, DESIGN.p4info)
     recorder = Recorder(config.program)
     control = ControlledPipeline(
         config, lambda loaded: InterpretedPipeline(loaded, observer=recorder), clock=lambda: 0
     )
-    params = [HotParam(OFFLOAD_PROXY.job, key, lane_of(key), SLOT, State.HOT) for key in hot]
+    params = [HotParam(OFFLOAD_PROXY.job, key, lane_of(key), SLOT, State.HOT) for key in hot_keys]
     RowWriter(control).insert([*CONTROL.rows(HOSTS, [OFFLOAD_PROXY], EPOCH), *params])
     return control.pipeline, recorder
 
 
-def _frame(op: Op, keys: Sequence[int], number: int) -> bytes:
+def _make_frame(op: Op, keys: Sequence[int], rpc_number: int) -> bytes:
     count = len(keys)
     is_push = op is Op.PUSH
     header = Header(
@@ -79,7 +81,7 @@ def _frame(op: Op, keys: Sequence[int], number: int) -> bytes:
         epoch=EPOCH,
         ps=0,
         count=count,
-        seq=number << WINDOW_BITS,
+        seq=rpc_number << WINDOW_BITS,
         live=(1 << count) - 1,
     )
     values = np.arange(VALUE, VALUE + count, dtype=np.uint32) if is_push else None

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--hosts",
-    "hosts_of",
+    "hosts_file",
     type=click.Path(path_type=Path, dir_okay=False),
     help="TOML file with the table [hosts], as `hotline fit` writes it. [default: the costs of our agents]",
 )
@@ -88,7 +88,8 @@ if TYPE_CHECKING:
 def answer(
     workers: int, servers: int, keys_per_step: int, rate: float | None, data: Path | None,
     columns: str | None, batch: int, skip_bad: bool, skew: float, top_k: int, racks: int | None,
-    oversubscription: float | None, hosts_of: Path | None, switch: str, optimiser: str | None, as_json: bool,
+    oversubscription: float | None, hosts_file: Path | None, switch: str, optimiser: str | None,
+    as_json: bool,
 ) -> None:  # fmt: skip
     """Say what a switch would do for a cluster.
 
@@ -117,7 +118,7 @@ def answer(
             top_k=top_k,
             racks=racks,
             oversubscription=oversubscription or 1.0,
-            hosts=None if hosts_of is None else load_hosts(hosts_of),
+            hosts=None if hosts_file is None else load_hosts(hosts_file),
             switch=switch,
             optimiser=optimiser,
         )

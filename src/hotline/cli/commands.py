@@ -49,10 +49,10 @@ class _Commands(click.Group):
             return super().invoke(context)
         except click.NoSuchOption as error:
             command = "" if error.ctx is None else error.ctx.command.name or ""
-            new = OPTIONS.get((command, error.option_name))
-            if new is None:
+            new_name = OPTIONS.get((command, error.option_name))
+            if new_name is None:
                 raise
-            raise click.UsageError(expected("option", new, error.option_name), error.ctx) from None
+            raise click.UsageError(expected("option", new_name, error.option_name), error.ctx) from None
         except KeyboardInterrupt:
             click.echo(interrupted_message(), err=True)
             raise click.exceptions.Exit(INTERRUPTED) from None

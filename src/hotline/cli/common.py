@@ -110,7 +110,7 @@ def one_line_errors() -> Iterator[None]:
         raise click.ClickException(str(error)) from error
 
 
-def on_switch(
+def run_on_switch(
     address: str,
     device_id: int,
     action: Callable[[Controller], Awaitable[T]],
@@ -137,11 +137,11 @@ def print_json(value: object) -> None:
 
 
 def print_table(title: str, columns: list[str], rows: list[list[object]]) -> None:
-    Console().print(_fill(Table(title=title, title_justify="left"), columns, rows))
+    Console().print(_fill_table(Table(title=title, title_justify="left"), columns, rows))
 
 
 def plain_table(columns: list[str], rows: list[list[object]]) -> Table:
-    return _fill(Table(box=None, pad_edge=False, padding=(0, 2, 0, 0)), columns, rows)
+    return _fill_table(Table(box=None, pad_edge=False, padding=(0, 2, 0, 0)), columns, rows)
 
 
 def print_plain_table(columns: list[str], rows: list[list[object]]) -> None:
@@ -152,9 +152,9 @@ def number_cells(*cells: object) -> list[Text]:
     return [Text(str(cell)) for cell in cells]
 
 
-def _fill(table: Table, columns: list[str], rows: list[list[object]]) -> Table:
-    for position, column in enumerate(columns):
-        is_numeric = bool(rows) and isinstance(rows[0][position], int | float | Text)
+def _fill_table(table: Table, columns: list[str], rows: list[list[object]]) -> Table:
+    for index, column in enumerate(columns):
+        is_numeric = bool(rows) and isinstance(rows[0][index], int | float | Text)
         table.add_column(column, justify="right" if is_numeric else "left")
     for row in rows:
         table.add_row(*(cell if isinstance(cell, Text) else str(cell) for cell in row))

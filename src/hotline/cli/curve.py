@@ -73,7 +73,7 @@ def curve(
             curves.write(result.coverage, result.marks, output)
     print_notes(result.notes)
     if as_json:
-        print_json(_json(result))
+        print_json(_as_json(result))
     else:
         _print(result)
 
@@ -95,20 +95,20 @@ def _print(result: Curve) -> None:
     click.echo(result.advice)
 
 
-def _json(result: Curve) -> dict[str, object]:
+def _as_json(result: Curve) -> dict[str, object]:
     coverage = result.coverage
 
-    def at(k: int) -> dict[str, object]:
+    def point_at(k: int) -> dict[str, object]:
         return {"top_k": k, "share": coverage.share(k)}
 
-    by_table = {"tables": [each._asdict() for each in result.tables]} if result.tables else {}
+    by_table = {"tables": [share._asdict() for share in result.tables]} if result.tables else {}
     return {
         "updates": coverage.updates,
         "keys": coverage.keys,
         "jobs": result.jobs,
-        "knee": at(coverage.knee),
-        "limit": at(coverage.limit),
-        "chosen": at(result.chosen),
+        "knee": point_at(coverage.knee),
+        "limit": point_at(coverage.limit),
+        "chosen": point_at(result.chosen),
         "curve": curves.table(coverage, result.marks).to_dicts(),
         **by_table,
     }

@@ -1,4 +1,4 @@
-"""An example of each command, which its `--help` ends with."""
+"""The examples at the end of each command's `--help`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ EXAMPLES: Final[Mapping[str, str]] = {
 
 
 def find_command(root: click.Command, path: str) -> click.Command:
-    """Find a command by its names, such as "hotset curve"; KeyError if there is none."""
+    """Find a command by its names, such as "hotset curve"; raise KeyError for an unknown name."""
     for name in path.split():
         if not isinstance(root, click.Group):
             raise KeyError(path)

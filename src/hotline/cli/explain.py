@@ -40,7 +40,7 @@ PICTURE_WIDTH = 140
     metavar="NAME=PATTERN",
     help="Show only these events, such as part=parser or table=hot_params; may be repeated.",
 )
-@click.option("--all", "everything", is_flag=True, help="Show all events, including those without effect.")
+@click.option("--all", "show_all", is_flag=True, help="Show all events, including those without effect.")
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each event.")
 @click.option("--svg", type=click.Path(path_type=Path, dir_okay=False), help="Write an SVG file instead.")
 def explain(
@@ -48,7 +48,7 @@ def explain(
     keys: int,
     cold: int,
     filters: tuple[str, ...],
-    everything: bool,
+    show_all: bool,
     as_json: bool,
     svg: Path | None,
 ) -> None:
@@ -67,19 +67,19 @@ def explain(
     with one_line_errors():
         try:
             selected = [parse_filter(text) for text in filters]
-            for each in selected:
-                each.check(program())
+            for event_filter in selected:
+                event_filter.check(program())
         except SwitchError as error:
             raise HotlineError(str(error)) from error
         events = explain_rpc(_OPS[rpc], keys, cold)
         if svg is None:
-            show(events, selected, as_json, everything)
+            show(events, selected, as_json, show_all)
             return
-        trees = make_tree(select(events, selected), everything)
-        _picture(svg, f"hotline explain {rpc}", list(draw(trees, PICTURE_WIDTH)))
+        trees = make_tree(select(events, selected), show_all)
+        _write_picture(svg, f"hotline explain {rpc}", list(draw(trees, PICTURE_WIDTH)))
 
 
-def _picture(file: Path, title: str, lines: list[str]) -> None:
+def _write_picture(file: Path, title: str, lines: list[str]) -> None:
     with Path("/dev/null").open("w") as devnull:
         console = Console(record=True, width=PICTURE_WIDTH, file=devnull)
         for line in lines:

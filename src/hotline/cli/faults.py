@@ -74,36 +74,36 @@ def faults(
         if replay is not None:
             _replay(replay, as_json)
             return
-        rows = _rows(names, arms)
+        rows = _select_rows(names, arms)
         if page is not None:
             split_at_table(page)  # fail early: the schedules take minutes
         begun = time.monotonic()
         with progress_bar("playing") as progress:
-            found = play_rows(rows, schedules, seed, scheduler, processes, progress)
+            tallies = play_rows(rows, schedules, seed, scheduler, processes, progress)
         duration_s = time.monotonic() - begun
-        results = as_rows(found)
+        results = as_rows(tallies)
         write_into_folder(into, json.dumps(results, indent=2) + "\n")
         if page is not None:
             renew_table(page, results, duration_s)
-        failed = _failures(found, into.parent)
+        first_failure = _describe_first_failure(tallies, into.parent)
     if as_json:
         print_json(results)
     else:
-        _show(results, duration_s)
-    if failed:
-        raise click.ClickException(failed)
+        _print_results(results, duration_s)
+    if first_failure:
+        raise click.ClickException(first_failure)
 
 
-def _rows(names: tuple[str, ...], arms: tuple[str, ...]) -> list[MatrixRow]:
+def _select_rows(names: tuple[str, ...], arms: tuple[str, ...]) -> list[MatrixRow]:
     from foundation.designs.arms import renamed_arm
     from simulator.faults.kinds import FAULTS
     from simulator.faults.matrix import MATRIX_ROWS
     from simulator.faults.schedule import ARMS
 
-    for given, known, what in ((names, FAULTS, "fault"), (arms, ARMS, "arm")):
-        for name in given:
+    for names_or_arms, known, kind in ((names, FAULTS, "fault"), (arms, ARMS, "arm")):
+        for name in names_or_arms:
             if name not in known:
-                expected = f"expected {what} ({', '.join(known)}), got {name!r}"
+                expected = f"expected {kind} ({', '.join(known)}), got {name!r}"
                 raise HotlineError(renamed_arm([name]) or expected)
     rows = [row for row in MATRIX_ROWS if (not names or row[0] in names) and (not arms or row[1] in arms)]
     if not rows:
@@ -114,17 +114,17 @@ def _rows(names: tuple[str, ...], arms: tuple[str, ...]) -> list[MatrixRow]:
     return rows
 
 
-def _failures(found: dict[MatrixRow, Tally], folder: Path) -> str | None:
+def _describe_first_failure(tallies: dict[MatrixRow, Tally], folder: Path) -> str | None:
     from foundation.logs.parts import write_into_folder
     from simulator.faults.matrix import cached_testbed
     from simulator.faults.schedule import FaultSchedule
     from simulator.faults.shrink import shrink
 
     first_failure = None
-    for (fault, arm), tally in found.items():
+    for (fault, arm), tally in tallies.items():
         if tally.holds:
             continue
-        what = (
+        summary = (
             f"{fault}, {arm}: {tally.lost} keys lost, {tally.doubled} doubled, "
             f"{tally.misread} values misread, {tally.stuck} schedules stuck, "
             f"{tally.schedules - tally.happened} in which the fault did not occur"
@@ -133,8 +133,8 @@ def _failures(found: dict[MatrixRow, Tally], folder: Path) -> str | None:
             failing = FaultSchedule.from_json(tally.failures[0].schedule)
             path = folder / f"fault-{fault.replace(' ', '-')}-{arm}.json"
             write_into_folder(path, shrink(cached_testbed(arm), failing).to_json() + "\n")
-            what += f"; the shortest schedule that fails is in {path}: hotline faults --replay {path}"
-        first_failure = first_failure or what
+            summary += f"; the shortest schedule that fails is in {path}: hotline faults --replay {path}"
+        first_failure = first_failure or summary
     return first_failure
 
 
@@ -163,9 +163,9 @@ def _replay(path: Path, as_json: bool) -> None:
         raise click.ClickException(f"{path}: the schedule fails")
 
 
-def _show(rows: list[dict[str, Any]], duration_s: float) -> None:
+def _print_results(rows: list[dict[str, Any]], duration_s: float) -> None:
     columns = ["fault", "arm", "schedules", "RPCs", "lost", "doubled", "recovery p50", "p99, ms"]
-    shown: list[list[object]] = [
+    cells: list[list[object]] = [
         [
             row["fault"],
             row["arm"],
@@ -174,5 +174,5 @@ def _show(rows: list[dict[str, Any]], duration_s: float) -> None:
         ]
         for row in rows
     ]
-    Console().print(plain_table(columns, shown))
+    Console().print(plain_table(columns, cells))
     click.echo(f"{sum(row['schedules'] for row in rows):,} schedules in {duration_s:,.0f} s")

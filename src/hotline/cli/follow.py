@@ -13,7 +13,7 @@ from controller.hotset.follower import follow as periods_of
 from controller.hotset.migrate import WAVE
 from controller.hotset.selection import MARGIN, Rule
 from foundation.text import pluralize
-from hotline.cli.common import Number, json_option, on_switch, switch_options
+from hotline.cli.common import Number, json_option, run_on_switch, switch_options
 
 
 @click.command()
@@ -70,25 +70,29 @@ def follow(
     async def action(controller: Controller) -> None:
         nonlocal follower
         follower = Follower(controller, dict.fromkeys(jobs, Rule(top_k, margin, max_moves)))
-        number = 0
+        period_number = 0
         async for job_periods in periods_of(follower, period_s, periods):
             for period in job_periods:
-                click.echo(_as_json(number, period) if as_json else "; ".join(_line_parts(number, period)))
-            number += 1
+                click.echo(
+                    _as_json(period_number, period)
+                    if as_json
+                    else "; ".join(_line_parts(period_number, period))
+                )
+            period_number += 1
 
     def retry_hint() -> str | None:
         return "follow" if follower is not None and follower.is_moving else None
 
-    on_switch(address, device_id, action, retry_hint=retry_hint)
+    run_on_switch(address, device_id, action, retry_hint=retry_hint)
 
 
-def _as_json(number: int, period: Period) -> str:
-    return json.dumps({"period": number} | asdict(period) | {"share": period.share})
+def _as_json(period_number: int, period: Period) -> str:
+    return json.dumps({"period": period_number} | asdict(period) | {"share": period.share})
 
 
-def _line_parts(number: int, period: Period) -> Iterator[str]:
+def _line_parts(period_number: int, period: Period) -> Iterator[str]:
     keys = f"{period.keys_in:,} in, {period.keys_out:,} out: {pluralize(period.keys, 'key')}"
-    yield f"{f'period {number}' if number else 'beginning'} of job {period.job}: {keys}"
+    yield f"{f'period {period_number}' if period_number else 'beginning'} of job {period.job}: {keys}"
     if period.updates is not None:
         share = "" if period.share is None else f", {period.share:.1%} of them in the switch"
         yield f"{pluralize(period.updates, 'update')}{share}"

@@ -12,7 +12,7 @@ from foundation.text import pluralize
 from hotline.cli.common import json_option, one_line_errors, print_json, print_table, scheduler_option
 from hotline.cli.curve import curve
 
-_HEAD = 10
+_SHOWN_KEYS = 10
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
@@ -41,12 +41,12 @@ def build(
     """
     with one_line_errors():
         hotsets.check_output(output, logs)
-        hot = run_interruptibly(lambda: hotsets.build(logs, top_k, job, scheduler=scheduler))
-        hotsets.write(hot, output)
+        hot_set = run_interruptibly(lambda: hotsets.build(logs, top_k, job, scheduler=scheduler))
+        hotsets.write(hot_set, output)
     if as_json:
-        print_json({"file": str(output), **_summary(hot)})
+        print_json({"file": str(output), **_summarise(hot_set)})
     else:
-        click.echo(f"{output}: {_sentence(hot)}")
+        click.echo(f"{output}: {_describe(hot_set)}")
 
 
 @hotset.command()
@@ -55,32 +55,32 @@ def build(
 def show(file: Path, as_json: bool) -> None:
     """Show what is in a hot set."""
     with one_line_errors():
-        hot = hotsets.read(file)
+        hot_set = hotsets.read(file)
     if as_json:
-        print_json(_summary(hot) | {"head": hot.head(_HEAD).to_dicts()})
+        print_json(_summarise(hot_set) | {"head": hot_set.head(_SHOWN_KEYS).to_dicts()})
         return
-    click.echo(f"{file}: {_sentence(hot)}")
-    rows = [[*row[:3], f"{row[3]:.4%}", row[4]] for row in hot.head(_HEAD).iter_rows()]
-    print_table(f"the first {len(rows)}", hot.columns, rows)
+    click.echo(f"{file}: {_describe(hot_set)}")
+    rows = [[*row[:3], f"{row[3]:.4%}", row[4]] for row in hot_set.head(_SHOWN_KEYS).iter_rows()]
+    print_table(f"the first {len(rows)}", hot_set.columns, rows)
 
 
-def _summary(hot: pl.DataFrame) -> dict[str, object]:
+def _summarise(hot_set: pl.DataFrame) -> dict[str, object]:
     return {
-        "keys": hot.height,
-        "updates": sum(hot["updates"].to_list()),
-        "share": float(hot["share"].sum()),
-        "keys_in_lane": _keys_in_lane(hot),
+        "keys": hot_set.height,
+        "updates": sum(hot_set["updates"].to_list()),
+        "share": float(hot_set["share"].sum()),
+        "keys_in_lane": _count_keys_by_lane(hot_set),
     }
 
 
-def _sentence(hot: pl.DataFrame) -> str:
-    lanes = _keys_in_lane(hot)
+def _describe(hot_set: pl.DataFrame) -> str:
+    lanes = _count_keys_by_lane(hot_set)
     return (
-        f"{pluralize(hot.height, 'key')} with {hot['share'].sum():.1%} of all updates; "
+        f"{pluralize(hot_set.height, 'key')} with {hot_set['share'].sum():.1%} of all updates; "
         f"{min(lanes)} to {max(lanes)} keys in each of the {LANES} lanes"
     )
 
 
-def _keys_in_lane(hot: pl.DataFrame) -> list[int]:
-    counts = dict(hot["lane"].value_counts().iter_rows())
+def _count_keys_by_lane(hot_set: pl.DataFrame) -> list[int]:
+    counts = dict(hot_set["lane"].value_counts().iter_rows())
     return [counts.get(lane, 0) for lane in range(LANES)]

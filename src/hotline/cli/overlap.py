@@ -64,7 +64,7 @@ _MODELS = ("resnet152", "densenet201", "inceptionv4", "bert-base", "bert-large")
 )
 @click.option(
     "--scheduler",
-    "names",
+    "scheduler_names",
     multiple=True,
     type=click.Choice(_SCHEDULERS),
     help="Compare only this scheduler; may be repeated. [default: all]",
@@ -84,7 +84,7 @@ _MODELS = ("resnet152", "densenet201", "inceptionv4", "bert-base", "bert-large")
 @json_option
 def overlap(
     models: tuple[str, ...], alpha_ms: float, beta_ns: float, sharing: float, max_concurrent: int,
-    names: tuple[str, ...], tensors: bool, step_ms: float | None, show_gaps: bool, packets: bool,
+    scheduler_names: tuple[str, ...], tensors: bool, step_ms: float | None, show_gaps: bool, packets: bool,
     into: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Compare step times under schedulers of all-reduces.
@@ -102,11 +102,11 @@ def overlap(
         alpha_us=alpha_ms * 1e3, beta_ns=beta_ns, sharing=sharing, max_at_once=max_concurrent
     )
     if show_gaps:
-        if models or names or tensors or step_ms or packets or into:
+        if models or scheduler_names or tensors or step_ms or packets or into:
             raise click.UsageError(
                 "--gaps uses random models: it allows only the network's options and --json"
             )
-        _gaps(network, as_json)
+        _print_gaps(network, as_json)
         return
     with one_line_errors():
         loaded_models = open_models(models or _MODELS, step_ms and step_ms * 1e3)
@@ -118,7 +118,7 @@ def overlap(
                 progress(done, len(loaded_models))
                 schedules[model.name] = run_interruptibly(
                     lambda layers=model.layers: [  # type: ignore[misc]  # mypy knows no defaults of lambdas
-                        SCHEDULERS[name](layers, network) for name in names or _SCHEDULERS
+                        SCHEDULERS[name](layers, network) for name in scheduler_names or _SCHEDULERS
                     ]
                 )
         times = [step_times(model, network, schedules[model.name]) for model in loaded_models]
@@ -141,21 +141,21 @@ def overlap(
 
 
 def _print(times: list[StepTimes]) -> None:
-    names = list(times[0].step_ms)
+    schedulers = list(times[0].step_ms)
     rows: list[list[object]] = [
         [each.model, *number_cells(*(f"{ms:,.1f}" for ms in (*each.step_ms.values(), each.compute_ms)))]
         for each in times
     ]
     click.echo("\nms of a step")
-    print_plain_table(["model", *names, "without communication"], rows)
-    first = names[0]
-    if len(names) > 1:
-        click.echo(f"\nspeedup over {first} (buffers, maximum number at once)")
+    print_plain_table(["model", *schedulers, "without communication"], rows)
+    baseline = schedulers[0]
+    if len(schedulers) > 1:
+        click.echo(f"\nspeedup over {baseline} (buffers, maximum number at once)")
         speedups: list[list[object]] = [
-            [each.model, *number_cells(*(_speedup(each, name, first) for name in names[1:]))]
+            [each.model, *number_cells(*(_speedup(each, name, baseline) for name in schedulers[1:]))]
             for each in times
         ]
-        print_plain_table(["model", *names[1:]], speedups)
+        print_plain_table(["model", *schedulers[1:]], speedups)
 
 
 def _speedup(times: StepTimes, name: str, baseline: str) -> str:
@@ -190,7 +190,7 @@ def _print_comparison(model: Model, comparisons: list[ModelComparison]) -> None:
     print_plain_table(["scheduler", "at once", "model", "frames", "difference"], rows)
 
 
-def _gaps(network: AlphaBetaModel, as_json: bool) -> None:
+def _print_gaps(network: AlphaBetaModel, as_json: bool) -> None:
     from dataclasses import asdict
 
     from studies.dense.gaps import MODELS, gaps
@@ -201,9 +201,11 @@ def _gaps(network: AlphaBetaModel, as_json: bool) -> None:
         print_json({name: asdict(gap) for name, gap in gap_by_scheduler.items()})
         return
     click.echo(f"delay against the optimum, over {MODELS:,} random models of 2 to 12 layers")
-    rows: list[list[object]] = [[name, *number_cells(*_cells(gap))] for name, gap in gap_by_scheduler.items()]
+    rows: list[list[object]] = [
+        [name, *number_cells(*_gap_cells(gap))] for name, gap in gap_by_scheduler.items()
+    ]
     print_plain_table(["scheduler", "mean", "p99", "largest", "models at optimum"], rows)
 
 
-def _cells(gap: Gap) -> tuple[str, str, str, str]:
+def _gap_cells(gap: Gap) -> tuple[str, str, str, str]:
     return f"{gap.mean:.2%}", f"{gap.p99:.2%}", f"{gap.largest:.2%}", f"{gap.optimal:.1%}"

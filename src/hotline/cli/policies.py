@@ -31,7 +31,7 @@ _FILE = click.Path(path_type=Path)
 _WIDTH = 120
 """Columns of the output if it is not a terminal."""
 
-_above_0 = partial(click.option, type=Number(min=0, min_open=True))
+_positive_option = partial(click.option, type=Number(min=0, min_open=True))
 
 
 @click.command()
@@ -48,7 +48,9 @@ _above_0 = partial(click.option, type=Number(min=0, min_open=True))
     show_default=True,
     help="With --built-in: steps of all workers together.",
 )
-@_above_0("--half-life", help="With --built-in: steps after which half of the ranks have another key.")
+@_positive_option(
+    "--half-life", help="With --built-in: steps after which half of the ranks have another key."
+)
 @click.option(
     "--shift", is_flag=True, help="With --built-in: half of the hot keys change at three quarters of the log."
 )
@@ -65,14 +67,16 @@ _above_0 = partial(click.option, type=Number(min=0, min_open=True))
     show_default=True,
     help="Fixed sets are chosen from this first share of the steps; all policies are scored on the rest.",
 )
-@_above_0(
+@_positive_option(
     "--rate",
     default=250.0,
     show_default=True,
     help="Steps/s of all workers, for moves/s and periods.",
 )
-@_above_0("--period-s", help="Length of a period in seconds. [default: 10, or a twentieth of a short log]")
-@_above_0(
+@_positive_option(
+    "--period-s", help="Length of a period in seconds. [default: 10, or a twentieth of a short log]"
+)
+@_positive_option(
     "--writes-per-s", help="Table writes/s of the control plane. [default: the rate of softswitch, 417,000]"
 )
 @click.option(
@@ -158,7 +162,9 @@ def _progress_bar() -> Iterator[Callable[[str, int, int], None]]:
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
         task = progress.add_task("reading", total=None)
-        yield lambda what, done, total: progress.update(task, description=what, completed=done, total=total)
+        yield lambda activity, done, total: progress.update(
+            task, description=activity, completed=done, total=total
+        )
 
 
 def _print(results: Study) -> None:
@@ -181,7 +187,7 @@ def _print(results: Study) -> None:
     if facts.tables:
         console.print("\nShare of each table's updates that hit")
         rows = [
-            [cell if at == 0 else Text(cell) for at, cell in enumerate(row)]
+            [cell if column == 0 else Text(cell) for column, cell in enumerate(row)]
             for row in rows_by_table(results, size)
         ]
         console.print(plain_table(["table", "updates", *columns_by_table(results, size)], rows))

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from simulator.prediction.compare import Prediction
     from simulator.prediction.fit import Fit
 
-_run = click.argument("run", type=click.Path(path_type=Path, file_okay=False))
+_run_argument = click.argument("run", type=click.Path(path_type=Path, file_okay=False))
 
 
 @click.command("fit")
-@_run
+@_run_argument
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="TOML file to write.")
 @click.option(
     "--evaluations",
@@ -44,9 +44,9 @@ def fit(run: Path, output: Path | None, evaluations: int, arms: str, as_json: bo
     from simulator.prediction.fit import fit as fit_costs
 
     with one_line_errors():
-        with progress_bar("simulating") as report:
-            fit_result = run_interruptibly(lambda: fit_costs(run, arms.split(","), report, evaluations))
-        text = _toml(fit_result.hosts)
+        with progress_bar("simulating") as progress:
+            fit_result = run_interruptibly(lambda: fit_costs(run, arms.split(","), progress, evaluations))
+        text = _to_toml(fit_result.hosts)
         if output is not None:
             write_text(output, text)
     if as_json:
@@ -54,7 +54,7 @@ def fit(run: Path, output: Path | None, evaluations: int, arms: str, as_json: bo
             {
                 "hosts": fit_result.hosts.model_dump(mode="json"),
                 "aside": fit_result.unexplained,
-                "cells": _cells(fit_result),
+                "cells": _metric_rows(fit_result),
             }
         )
     elif output is None:
@@ -64,7 +64,7 @@ def fit(run: Path, output: Path | None, evaluations: int, arms: str, as_json: bo
 
 
 @click.command("predict")
-@_run
+@_run_argument
 @click.option(
     "--hosts",
     "hosts_file",
@@ -118,19 +118,19 @@ def _compare_with_run(run: Path, other: Path) -> Prediction:
     return run_interruptibly(lambda: compare(observed_in(run), observed_in(other)))
 
 
-def _toml(hosts: Hosts) -> str:
+def _to_toml(hosts: Hosts) -> str:
     costs = hosts.model_dump(mode="json", exclude_none=True)
-    lines = [f"{name} = {_value(value)}\n" for name, value in costs.items()]
+    lines = [f"{name} = {_toml_value(value)}\n" for name, value in costs.items()]
     return "[hosts]\n" + "".join(lines)
 
 
-def _value(value: object) -> str:
+def _toml_value(value: object) -> str:
     if isinstance(value, str):
         return json.dumps(value)
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _cells(fit_result: Fit) -> list[dict[str, Any]]:
+def _metric_rows(fit_result: Fit) -> list[dict[str, Any]]:
     return [
         {"load": load, "arm": arm, "metric": metric, "measured": measured, "fitted": fitted}
         for (load, arm), metrics in fit_result.cells.items()
@@ -151,7 +151,7 @@ def _print_fit(fit_result: Fit) -> None:
             f"{each['fitted']:,.0f}",
             _percent(each["fitted"] / each["measured"] - 1),
         ]
-        for each in _cells(fit_result)
+        for each in _metric_rows(fit_result)
     ]
     print_table(
         "Measured, and simulated with the fitted costs: µs; capacity in steps/s",
@@ -177,7 +177,7 @@ def _print(prediction: Prediction) -> None:
     ]
     columns = ["load", "arm", "metric", "measured", "predicted", "error", ""]
     print_table("Latency of operations, µs", columns, rows)
-    signs: list[list[object]] = [
+    differences: list[list[object]] = [
         [
             each.load,
             each.arm,
@@ -189,7 +189,7 @@ def _print(prediction: Prediction) -> None:
         ]
         for each in prediction.differences
     ]
-    print_table("Significant differences from the baseline", columns, signs)
+    print_table("Significant differences from the baseline", columns, differences)
     Console(stderr=True).print(_verdict(prediction))
 
 
@@ -198,12 +198,13 @@ def _holds_or_fails(holds: bool) -> str:
 
 
 def _verdict(prediction: Prediction) -> str:
-    means = [each.holds for each in prediction.latencies if each.metric.endswith("mean")]
-    tails = [each.holds for each in prediction.latencies if each.metric.endswith("p99")]
-    signs = [each.holds for each in prediction.differences]
+    mean_results = [each.holds for each in prediction.latencies if each.metric.endswith("mean")]
+    p99_results = [each.holds for each in prediction.latencies if each.metric.endswith("p99")]
+    sign_results = [each.holds for each in prediction.differences]
     return (
-        f"{sum(means)} of {len(means)} means within 15 %, {sum(tails)} of {len(tails)} p99 within 30 %, "
-        f"{sum(signs)} of {len(signs)} signs"
+        f"{sum(mean_results)} of {len(mean_results)} means within 15 %, "
+        f"{sum(p99_results)} of {len(p99_results)} p99 within 30 %, "
+        f"{sum(sign_results)} of {len(sign_results)} signs"
     )
 
 

@@ -8,9 +8,9 @@ from controller.status import SwitchStatus
 from hotline.cli.common import (
     Number,
     json_option,
-    on_switch,
     print_json,
     print_plain_table,
+    run_on_switch,
     switch_options,
 )
 
@@ -41,7 +41,7 @@ def quota(
             )
         return await controller.status()
 
-    status = on_switch(address, device_id, action, primary=job is not None)
+    status = run_on_switch(address, device_id, action, primary=job is not None)
     rows = [(row.job, row.quota, sum(status.count_states(row.job).values())) for row in status.jobs]
     if as_json:
         jobs = [dict(zip(("job", "quota", "keys"), row, strict=True)) for row in rows]

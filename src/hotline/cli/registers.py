@@ -9,9 +9,9 @@ from hotline.cli.common import (
     Number,
     job_option,
     json_option,
-    on_switch,
     print_json,
     print_table,
+    run_on_switch,
     switch_options,
 )
 
@@ -37,10 +37,10 @@ def registers(
     32-bit fixed point, as on the wire, and as the model's weight, which is value / scale. The switch has no
     value for a parked key; its PS has it.
     """
-    entries = on_switch(address, device_id, lambda controller: controller.registers(job, keys or None))
+    entries = run_on_switch(address, device_id, lambda controller: controller.registers(job, keys or None))
     unit_scale = _scale_of_latest_run() if scale is None else scale
     # A run under way is not the latest yet, and may have another scale.
-    origin = (
+    scale_note = (
         f", the scale of {_RECORD.parent.resolve().name}; --scale for another run" if scale is None else ""
     )
     columns = ["key", "lane", "slot", "state", "value", "weight"]
@@ -58,9 +58,9 @@ def registers(
     if as_json:
         print_json([dict(zip(columns, row, strict=True)) for row in rows])
         return
-    print_table(f"job {job}", columns, [[*row[:-2], *map(_number, row[-2:])] for row in rows])
+    print_table(f"job {job}", columns, [[*row[:-2], *map(_format_number, row[-2:])] for row in rows])
     click.echo(
-        f"weight = value / {unit_scale:.7g}{origin}"
+        f"weight = value / {unit_scale:.7g}{scale_note}"
         if unit_scale
         else f"no weights: give --scale, as {_RECORD} has none"
     )
@@ -74,7 +74,7 @@ def _scale_of_latest_run() -> float | None:
     return float(scale)
 
 
-def _number(value: object) -> object:
+def _format_number(value: object) -> object:
     if value is None:
         return "–"
     return f"{value:.6g}" if isinstance(value, float) else value

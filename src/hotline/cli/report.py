@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from analysis.metrics import Metric
     from analysis.statistics import Comparison
 
-# The commands import analysis, not this module: it takes a second, which other commands would wait for.
+# Each command imports `analysis` itself: the import takes a second, for which other commands would wait.
 
 _RUN = click.Path(path_type=Path)
 _LATEST = Path("runs/latest")
@@ -48,20 +48,20 @@ def report(run: Path | None, logs: Path | None, output: Path | None, as_json: bo
         raise click.UsageError(f"--output ({output}) goes with --logs; a run's report is in its folder")
     with one_line_errors():
         if logs is not None:
-            _cluster_report(logs, output or _PAGE, as_json)
+            _make_cluster_report(logs, output or _PAGE, as_json)
         else:
-            _run_report(run or _LATEST, as_json)
+            _make_run_report(run or _LATEST, as_json)
 
 
-def _run_report(folder: Path, as_json: bool) -> None:
+def _make_run_report(folder: Path, as_json: bool) -> None:
 
     from analysis.terminal import print_summary
-    from hotline.runs import report as report_again
+    from hotline.runs import report as compute_report
 
     if folder.exists() and not folder.is_dir():
         raise HotlineError(f"{folder}: is a file; a run's folder is expected")
     with progress_bar("figures") as progress:
-        run = report_again(folder, progress)
+        run = compute_report(folder, progress)
     if as_json:
         click.echo((run.folder / "summary.json").read_text(), nl=False)
         return
@@ -69,7 +69,7 @@ def _run_report(folder: Path, as_json: bool) -> None:
     click.echo(f"report: {run.page}")
 
 
-def _cluster_report(folder: Path, page: Path, as_json: bool) -> None:
+def _make_cluster_report(folder: Path, page: Path, as_json: bool) -> None:
     from hotline.runs import report_of_cluster
 
     if not folder.is_dir():
@@ -139,11 +139,11 @@ def _print_comparisons(load: str, compared_runs: list[ComparedRun]) -> None:
     # The table has selected metrics; --json has all.
     metrics = shown_in("compare")
     names = [each.name for each in compared_runs]
-    offered = ", ".join(
+    offered_rates = ", ".join(
         f"{each.name} {each.offered_rate[load]:,.1f}" for each in compared_runs if load in each.offered_rate
     )
     load_name = capital(load_title(load))
-    click.echo(load_name + (f", steps/s offered: {offered}" if offered else ""))
+    click.echo(load_name + (f", steps/s offered: {offered_rates}" if offered_rates else ""))
     base = reference_of(compared_runs[0].changes[load])
     lead = lead_arm(base.design)
     for arm in (each.name for each in (base, *arms_in_answer(base.design))):

@@ -38,10 +38,10 @@ def up(file: Path | None, as_json: bool) -> None:
     Scripts call `hotline.Worker`; they need neither root nor a namespace (docs/kv.md). FILE is like run.toml:
     design, workers, servers, placement and so on. Switch and servers keep running in the background.
     """
-    from hotline.kv.launch import up as start
+    from hotline.kv.launch import up as start_up
 
     with one_line_errors(), Console(stderr=True).status("starting switch and servers"):
-        info = start(file)
+        info = start_up(file)
     if as_json:
         print_json(
             {
@@ -61,7 +61,7 @@ def up(file: Path | None, as_json: bool) -> None:
 @click.command()
 def down() -> None:
     """Stop what `hotline up` started, and remove its network (root)."""
-    from hotline.kv.launch import down as end
+    from hotline.kv.launch import down as stop_up
 
     with one_line_errors():
-        click.echo(end())
+        click.echo(stop_up())

@@ -15,10 +15,10 @@ from foundation.text import pluralize
 from hotline.cli.common import (
     ON_OFF,
     json_option,
-    on_switch,
     plain_table,
     print_json,
     print_table,
+    run_on_switch,
     switch_options,
 )
 
@@ -26,28 +26,28 @@ from hotline.cli.common import (
 @click.command()
 @switch_options
 @click.option(
-    "--all", "in_full", is_flag=True, help="Also show servers, callers, and the counters of each lane."
+    "--all", "with_details", is_flag=True, help="Also show servers, callers, and the counters of each lane."
 )
 @json_option
-def status(address: str, device_id: int, in_full: bool, as_json: bool) -> None:
+def status(address: str, device_id: int, with_details: bool, as_json: bool) -> None:
     """Show what the switch holds and counts, job by job.
 
     Shows arms, entries by state, hit rate, RPCs and drops.
     Counters include all jobs, since the pipeline was committed.
     """
-    switch_status = on_switch(address, device_id, Controller.status, primary=False)
+    switch_status = run_on_switch(address, device_id, Controller.status, primary=False)
     if as_json:
         print_json(_as_json(switch_status))
         return
     _print_summary(address, switch_status)
-    if in_full:
+    if with_details:
         _print_details(switch_status)
 
 
 def _as_json(status: SwitchStatus) -> dict[str, object]:
     return {
         "jobs": [
-            {"arm": _arm(job)}
+            {"arm": _arm_name(job)}
             | asdict(job)
             | {"entries": status.count_states(job.job)}
             | {"servers": [asdict(server) for server in status.servers if server.job == job.job]}
@@ -70,8 +70,8 @@ def _as_json(status: SwitchStatus) -> dict[str, object]:
 def _print_summary(address: str, status: SwitchStatus) -> None:
     jobs = [
         [
-            _arm(job) or "",
-            *_settings(job),
+            _arm_name(job) or "",
+            *_setting_cells(job),
             len(status.callers(job.job)),
             job.quota,
             *status.count_states(job.job).values(),
@@ -83,29 +83,29 @@ def _print_summary(address: str, status: SwitchStatus) -> None:
     entries = pluralize(len(status.params), "entry", "entries")
     console.print(f"switch {address}: {pluralize(len(jobs), 'job')}, {entries}")
     console.print(plain_table(columns, jobs))
-    for line in _counters(status):
+    for line in _counter_lines(status):
         console.print(line, soft_wrap=True)
 
 
-def _counters(status: SwitchStatus) -> Iterator[str]:
+def _counter_lines(status: SwitchStatus) -> Iterator[str]:
     lanes, rpcs = status.counters.all_lanes(), status.counters.rpcs
-    rate = "" if lanes.hit_rate is None else f" ({lanes.hit_rate:.1%} hit)"
+    hit_rate = "" if lanes.hit_rate is None else f" ({lanes.hit_rate:.1%} hit)"
     hits, misses = pluralize(lanes.hits, "hit"), pluralize(lanes.misses, "miss", "misses")
-    yield f"lanes: {hits}, {misses}{rate}, {pluralize(lanes.overflows, 'overflow')}"
+    yield f"lanes: {hits}, {misses}{hit_rate}, {pluralize(lanes.overflows, 'overflow')}"
     yield f"RPCs: {', '.join(f'{packets:,} {outcome}' for outcome, packets in rpcs.items())}"
-    yield f"drops: {_drop_reasons(status.counters.drops)}"
+    yield f"drops: {_describe_drops(status.counters.drops)}"
 
 
-def _drop_reasons(drops: Mapping[str, int]) -> str:
+def _describe_drops(drops: Mapping[str, int]) -> str:
     reasons = [f"{packets:,} {reason}" for reason, packets in drops.items() if packets]
     return ", ".join(reasons) or "none"
 
 
-def _arm(job: Job) -> str | None:
+def _arm_name(job: Job) -> str | None:
     return next((arm.name for arm in all_arms().values() if arm.job == job.job), None)
 
 
-def _settings(job: Job) -> list[object]:
+def _setting_cells(job: Job) -> list[object]:
     return [job.job, ON_OFF[job.offload], ON_OFF[job.proxy]]
 
 

@@ -16,9 +16,9 @@ from hotline.cli.common import (
     dry_run_option,
     job_option,
     json_option,
-    on_switch,
     one_line_errors,
     print_json,
+    run_on_switch,
     switch_options,
 )
 
@@ -39,7 +39,7 @@ def load(file: Path, address: str, device_id: int, job: int, dry_run: bool, as_j
     """
     with one_line_errors():
         keys = hotsets.read(file)["key"].to_list()
-    _move("load", address, device_id, job, keys, dry_run, as_json)
+    _load_keys("load", address, device_id, job, keys, dry_run, as_json)
 
 
 @click.command()
@@ -49,20 +49,20 @@ def load(file: Path, address: str, device_id: int, job: int, dry_run: bool, as_j
 @json_option
 def unload(address: str, device_id: int, job: int, dry_run: bool, as_json: bool) -> None:
     """Move all keys of a job back to their parameter servers."""
-    _move("unload", address, device_id, job, [], dry_run, as_json)
+    _load_keys("unload", address, device_id, job, [], dry_run, as_json)
 
 
-def _move(
-    label: str, address: str, device_id: int, job: int, keys: list[int], dry_run: bool, as_json: bool
+def _load_keys(
+    command: str, address: str, device_id: int, job: int, keys: list[int], dry_run: bool, as_json: bool
 ) -> None:
     async def action(controller: Controller) -> Plan:
         if dry_run:
             return await controller.plan(job, keys)
-        with progress_bar(label) as progress:
+        with progress_bar(command) as progress:
             return await controller.load(job, keys, progress=progress)
 
-    plan = on_switch(
-        address, device_id, action, primary=not dry_run, retry_hint=lambda: None if dry_run else label
+    plan = run_on_switch(
+        address, device_id, action, primary=not dry_run, retry_hint=lambda: None if dry_run else command
     )
     _print_changes(dict(plan.summary()), dry_run, as_json)
 
@@ -78,18 +78,20 @@ def offload(state: str, address: str, device_id: int, job: int, dry_run: bool, a
 
     With off, values move to the parameter servers, which then serve them. The table entries stay.
     """
-    on = state == "on"
+    is_on = state == "on"
 
     async def action(controller: Controller) -> tuple[Job, Plan]:
-        before = await controller.job(job)
+        previous_job = await controller.job(job)
         if dry_run:
-            return before, await controller.plan_offload(job, on)
+            return previous_job, await controller.plan_offload(job, is_on)
         with progress_bar(f"offload {state}") as progress:
-            return before, await controller.set_offload(job, on, progress=progress)
+            return previous_job, await controller.set_offload(job, is_on, progress=progress)
 
     retry_hint = None if dry_run else f"offload {state}"
-    before, plan = on_switch(address, device_id, action, primary=not dry_run, retry_hint=lambda: retry_hint)
-    _print_changes(_flag_change("offload", before.offload, on) | plan.summary(), dry_run, as_json)
+    previous_job, plan = run_on_switch(
+        address, device_id, action, primary=not dry_run, retry_hint=lambda: retry_hint
+    )
+    _print_changes(_flag_change("offload", previous_job.offload, is_on) | plan.summary(), dry_run, as_json)
 
 
 @click.command()
@@ -103,21 +105,23 @@ def proxy(state: str, address: str, device_id: int, job: int, dry_run: bool, as_
 
     With the proxy on, parameter servers see all workers as one connection; with it off, each has its own.
     """
-    on = state == "on"
+    is_on = state == "on"
 
     async def action(controller: Controller) -> Job:
-        before = await controller.job(job)
+        previous_job = await controller.job(job)
         if not dry_run:
-            await controller.set_proxy(job, on)
-        return before
+            await controller.set_proxy(job, is_on)
+        return previous_job
 
     retry_hint = None if dry_run else f"proxy {state}"
-    before = on_switch(address, device_id, action, primary=not dry_run, retry_hint=lambda: retry_hint)
-    _print_changes(_flag_change("proxy", before.proxy, on), dry_run, as_json)
+    previous_job = run_on_switch(
+        address, device_id, action, primary=not dry_run, retry_hint=lambda: retry_hint
+    )
+    _print_changes(_flag_change("proxy", previous_job.proxy, is_on), dry_run, as_json)
 
 
-def _flag_change(name: str, before: bool, after: bool) -> dict[str, object]:
-    return {name: None if before == after else ON_OFF[after]}
+def _flag_change(name: str, previous: bool, current: bool) -> dict[str, object]:
+    return {name: None if previous == current else ON_OFF[current]}
 
 
 def _print_changes(changes: dict[str, object], dry_run: bool, as_json: bool) -> None:
@@ -125,13 +129,13 @@ def _print_changes(changes: dict[str, object], dry_run: bool, as_json: bool) -> 
         print_json({"dry_run": dry_run, **changes})
         return
     parts = [
-        f"{what} {change}" if isinstance(change, str) else _number(what, change)
-        for what, change in changes.items()
+        f"{name} {change}" if isinstance(change, str) else _format_count(name, change)
+        for name, change in changes.items()
         if change
     ]
     prefix = "would do" if dry_run else "done"
     click.echo(f"{prefix}: {', '.join(parts)}" if parts else "nothing to do")
 
 
-def _number(what: str, number: object) -> str:
-    return f"{number} {_SINGULAR.get(what, what) if number == 1 else what}"
+def _format_count(plural: str, count: object) -> str:
+    return f"{count} {_SINGULAR.get(plural, plural) if count == 1 else plural}"

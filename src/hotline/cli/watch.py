@@ -21,7 +21,14 @@ from controller.errors import DeviceError
 from controller.rates import Reading, take_reading
 from foundation.concurrency import in_thread
 from foundation.logs.columns import at_load, load_name
-from hotline.cli.common import Number, json_option, on_switch, one_line_errors, plain_table, switch_options
+from hotline.cli.common import (
+    Number,
+    json_option,
+    one_line_errors,
+    plain_table,
+    run_on_switch,
+    switch_options,
+)
 
 if TYPE_CHECKING:
     from analysis.live import BlockLatency, LiveLatencies
@@ -46,7 +53,7 @@ class View:
     time_s: float
     reading: Reading
     blocks: Sequence[BlockLatency]
-    fresh: Sequence[BlockLatency]
+    new_blocks: Sequence[BlockLatency]
 
 
 @click.command()
@@ -80,23 +87,23 @@ def watch(
             return
     latencies = None if folder is None else LiveLatencies(folder / "parts")
 
-    async def follow(controller: Controller) -> bool:
+    async def show_views(controller: Controller) -> bool:
         """Show views until the given count; return whether the switch has gone."""
-        shown = 0
+        view_count = 0
         try:
             # Inside the try, so that the terminal is restored before an error is printed.
             with _screen(address, folder, as_json) as show:
                 async for view in views(controller, latencies, interval):
                     show(view)
-                    shown += 1
-                    if shown == count:
+                    view_count += 1
+                    if view_count == count:
                         return False
         except DeviceError:
-            if not shown or await _is_reachable(address, device_id):
+            if not view_count or await _is_reachable(address, device_id):
                 raise
         return True
 
-    if on_switch(address, device_id, follow, primary=False):
+    if run_on_switch(address, device_id, show_views, primary=False):
         click.echo("the switch has gone", err=as_json)
 
 
@@ -108,8 +115,8 @@ async def views(
     blocks: list[BlockLatency] = []
     while True:
         reading = take_reading(await controller.counters(), time.monotonic(), reading)
-        before, blocks = blocks, await in_thread(latencies.read) if latencies else []
-        yield View(time.time(), reading, blocks, [block for block in blocks if block not in before])
+        previous_blocks, blocks = blocks, await in_thread(latencies.read) if latencies else []
+        yield View(time.time(), reading, blocks, [block for block in blocks if block not in previous_blocks])
         await asyncio.sleep(interval)
 
 
@@ -128,7 +135,7 @@ def _screen(address: str, run: Path | None, as_json: bool) -> Iterator[Callable[
     if as_json:
         yield lambda view: click.echo(json.dumps(_as_json(run, view)))
     elif not console.is_terminal:
-        yield lambda view: click.echo("; ".join(_line(view)))
+        yield lambda view: click.echo("; ".join(_line_parts(view)))
     else:
         title = Text(f"switch {address}, {'no run' if run is None else run.name}; Ctrl-C ends")
         # Automatic refreshing would only cost CPU time.
@@ -138,30 +145,36 @@ def _screen(address: str, run: Path | None, as_json: bool) -> Iterator[Callable[
 
 def _as_json(run: Path | None, view: View) -> dict[str, object]:
     reading = asdict(view.reading)
-    del reading["at_s"]  # of a monotonic clock, which means nothing to others
+    del reading["at_s"]  # monotonic time has no meaning in other processes
     texts = {"time_s": view.time_s, "run": None if run is None else str(run)}
     return texts | reading | {"blocks": [asdict(block) for block in view.blocks]}
 
 
-def _line(view: View) -> Iterator[str]:
+def _line_parts(view: View) -> Iterator[str]:
     reading = view.reading
-    yield f"{datetime.fromtimestamp(view.time_s):%H:%M:%S} {_since(reading)}"
-    rates = {} if reading.per_s is None else {name: f" ({_number(x)}/s)" for name, x in reading.per_s.items()}
-    yield ", ".join(f"{word} {reading.totals[name]:,}{rates.get(name, '')}" for name, word in _names(reading))
-    for block in view.fresh:
-        arm, number, load, *latencies = _cells(block)
-        where = at_load(load)
-        texts = ", ".join(f"{name} {each}" for name, each in zip(_COLUMNS[3:], latencies, strict=True))
-        yield f"{arm} in round {number} {where}, µs: {texts}"
+    yield f"{datetime.fromtimestamp(view.time_s):%H:%M:%S} {_describe_interval(reading)}"
+    rates = (
+        {}
+        if reading.per_s is None
+        else {name: f" ({_format_number(x)}/s)" for name, x in reading.per_s.items()}
+    )
+    yield ", ".join(
+        f"{word} {reading.totals[name]:,}{rates.get(name, '')}" for name, word in _counter_labels(reading)
+    )
+    for block in view.new_blocks:
+        arm, round_number, load, *latencies = _cells(block)
+        load_phrase = at_load(load)
+        texts = ", ".join(f"{name} {text}" for name, text in zip(_COLUMNS[3:], latencies, strict=True))
+        yield f"{arm} in round {round_number} {load_phrase}, µs: {texts}"
 
 
 def _tables(view: View) -> Iterator[Text | Table]:
     reading = view.reading
-    yield Text(_since(reading))
+    yield Text(_describe_interval(reading))
     rates = reading.per_s or {}
     counts = [
-        [word, Text(_number(rates.get(name))), Text(f"{reading.totals[name]:,}")]
-        for name, word in _names(reading)
+        [word, Text(_format_number(rates.get(name))), Text(f"{reading.totals[name]:,}")]
+        for name, word in _counter_labels(reading)
     ]
     yield plain_table(["", "/s", "in all"], counts)
     if view.blocks:
@@ -170,24 +183,24 @@ def _tables(view: View) -> Iterator[Text | Table]:
         yield plain_table(_COLUMNS, [[arm, *map(Text, numbers)] for arm, *numbers in rows])
 
 
-def _since(reading: Reading) -> str:
-    since = "so far" if reading.interval_s is None else f"in {reading.interval_s:.1f} s"
-    share = _UNKNOWN if reading.hit_share is None else f"{reading.hit_share:.1%}"
-    return f"{'counters were reset, ' if reading.was_reset else ''}{since} {share} of the lanes hit"
+def _describe_interval(reading: Reading) -> str:
+    interval = "so far" if reading.interval_s is None else f"in {reading.interval_s:.1f} s"
+    hit_share = _UNKNOWN if reading.hit_share is None else f"{reading.hit_share:.1%}"
+    return f"{'counters were reset, ' if reading.was_reset else ''}{interval} {hit_share} of the lanes hit"
 
 
-def _names(reading: Reading) -> Iterator[tuple[str, str]]:
+def _counter_labels(reading: Reading) -> Iterator[tuple[str, str]]:
     for name, total in reading.totals.items():
         if total or not name.startswith("drops_"):
             yield name, name.replace("rpcs", "RPCs").replace("_", " ", 1)
 
 
 def _cells(block: BlockLatency) -> list[str]:
-    arm, number, load, *latencies = astuple(block)
-    return [arm, str(number), load_name(load), *map(_number, latencies)]
+    arm, round_number, load, *latencies = astuple(block)
+    return [arm, str(round_number), load_name(load), *map(_format_number, latencies)]
 
 
-def _number(number: float | None) -> str:
+def _format_number(number: float | None) -> str:
     if number is None:
         return _UNKNOWN
     return f"{number:,.0f}" if number >= 10 or not number else f"{number:.1f}"

@@ -127,21 +127,21 @@ def whatif(
         raise click.UsageError(f"--packets simulates rings: leave out --aggregation {aggregation}")
     if packets and utilisation != "1":
         raise click.UsageError("--packets uses links fully: leave out --utilisation")
-    rule = _fusion(fusion, cycle_ms, buffer_mib)
+    fusion_rule = _make_fusion(fusion, cycle_ms, buffer_mib)
     with one_line_errors():
-        network = _network(workers, gbit, compression, aggregation, servers, utilisation, startup_us)
+        network = _make_network(workers, gbit, compression, aggregation, servers, utilisation, startup_us)
         loaded_models = open_models(models or MEASURED, step_ms and step_ms * 1e3)
-        requirements = run_interruptibly(lambda: requirements_of(loaded_models, network, rule, target))
-        comparisons = _compare_packets(loaded_models, network, rule) if packets else []
+        requirements = run_interruptibly(lambda: requirements_of(loaded_models, network, fusion_rule, target))
+        comparisons = _compare_packets(loaded_models, network, fusion_rule) if packets else []
         # Not in a thread: the interpreter aborts if it ends while a thread draws a figure.
-        page = into and write_whatif(loaded_models, network, rule, into, target)
+        page = into and write_whatif(loaded_models, network, fusion_rule, into, target)
     if as_json:
         rings = {"packets": [each.model_dump() for each in comparisons]} if packets else {}
         print_json({**_as_json(requirements, with_table=not models), **rings})
         return
     if not models:
         _print_paper_table()
-    settings = [*network.describe(), ("buffers", rule.describe())]
+    settings = [*network.describe(), ("buffers", fusion_rule.describe())]
     click.echo("; ".join(f"{name}: {value}" for name, value in settings))
     _print(requirements)
     if comparisons:
@@ -150,7 +150,7 @@ def whatif(
         click.echo(f"report: {page}")
 
 
-def _network(
+def _make_network(
     workers: int, gbit: float, compression: float, aggregation: str, servers: int | None, utilisation: str,
     startup_us: float,
 ) -> Network:  # fmt: skip
@@ -158,10 +158,10 @@ def _network(
     from studies.dense.network import Network, read_utilisation
 
     try:
-        share: object = float(utilisation)
+        link_share: object = float(utilisation)
     except ValueError:
-        share = read_utilisation(Path(utilisation))
-    if isinstance(share, float) and not 0 < share <= 1:
+        link_share = read_utilisation(Path(utilisation))
+    if isinstance(link_share, float) and not 0 < link_share <= 1:
         raise DenseError(f"--utilisation {utilisation}: expected a share above 0 and up to 1, or a file")
     if servers is not None and aggregation != "servers":
         raise DenseError(f"--servers {servers}: expected --aggregation servers, got {aggregation}")
@@ -172,13 +172,13 @@ def _network(
             "compression": compression,
             "aggregation": aggregation,
             "servers": servers,
-            "utilisation": share,
+            "utilisation": link_share,
             "startup_us": startup_us,
         }
     )
 
 
-def _fusion(preset: str | None, cycle_ms: float | None, buffer_mib: float | None) -> Fusion:
+def _make_fusion(preset: str | None, cycle_ms: float | None, buffer_mib: float | None) -> Fusion:
     from studies.dense.fusion import MIB, PRESETS, Fusion
 
     if cycle_ms is None and buffer_mib is None:
@@ -211,11 +211,12 @@ def _print_paper_table() -> None:
     low, high = CLAIMED_COMPRESSION
     click.echo(
         f'"Compression by {low:g}× to {high:g}× is enough at 10 Gbit/s": for a scaling factor of {TARGET:g} '
-        f"that holds for {_compressions(models, True)}, and not for {_compressions(models, False)}.\n"
+        f"that holds for {_list_compressions(models, True)}, "
+        f"and not for {_list_compressions(models, False)}.\n"
     )
 
 
-def _compressions(rows: list[ModelRow], as_claimed: bool) -> str:
+def _list_compressions(rows: list[ModelRow], as_claimed: bool) -> str:
     return " and ".join(
         f"{row.model.title} ({row.compression:.2f}×)" for row in rows if row.is_as_claimed == as_claimed
     )
