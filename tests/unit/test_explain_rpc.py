@@ -85,7 +85,7 @@ def text_of(picture: Path) -> list[str]:
     [
         (["sync"], 2, "'push'"),
         (["push", "--keys", "33"], 2, "33"),
-        (["push", "--keys", "2", "--cold", "3"], 2, "3 of 2 keys"),
+        (["push", "--keys", "2", "--cold", "3"], 2, "number of keys, 2, got 3"),
         (["push", "--filter", "tabel=x"], 1, "'tabel=x'"),
         (["push", "--filter", "table=nope"], 1, "'nope'"),
         (["push", "--svg", "/nowhere/push.svg"], 1, "/nowhere/push.svg: No such file"),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.fresh_root import HERE, Source, local_indexes, read_sources, sources_of
+from scripts.fresh_root import CHECKOUT, Source, local_indexes, read_sources, sources_of
 from switch_harness.waiting import wait_for
 
 MIRROR, SECURITY = "http://mirror.example/debian", "http://mirror.example/security"
@@ -79,7 +79,7 @@ def test_nothing_is_left_after_a_signal(tmp_path: Path, number: signal.Signals) 
         'mkdir -p "$2/proc"; mount -t proc proc "$2/proc"; setsid sleep 1000 & echo mounted; wait\n'
     )
     script.chmod(0o755)
-    command = [sys.executable, str(HERE / "scripts/fresh_root.py"), "--mirror", MIRROR]
+    command = [sys.executable, str(CHECKOUT / "scripts/fresh_root.py"), "--mirror", MIRROR]
     process = subprocess.Popen(
         [*command, "--folder", str(roots), "--logs", str(logs)],
         env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"},

@@ -94,8 +94,8 @@ def answer(
     """Say what a switch would do for a cluster.
 
     Prints gains and losses, capacity, what limits it, and which size of a hot set pays off. The agents and
-    the P4 program are simulated: every agent has a dedicated core, and the switch is a dedicated device. Of
-    a large cluster a part is simulated, and the rest is calculated.
+    the P4 program are simulated: every agent has a dedicated core, and the switch is a dedicated device. Only
+    a part of a large cluster is simulated, and the rest is calculated.
     """
     from experiment.progress import Reporter, RunConsole
     from hotline.results.answer import answer as answer_for

@@ -31,7 +31,7 @@ PICTURE_WIDTH = 140
     "--cold",
     type=click.IntRange(0, LANES),
     default=0,
-    help="How many of the keys the switch does not hold; the RPC then goes to a server.",
+    help="Number of the keys that the switch does not hold; the RPC then goes to a server.",
 )
 @click.option(
     "--filter",
@@ -63,7 +63,9 @@ def explain(
     from softswitch.explain.tree import draw, make_tree, show
 
     if cold > keys:
-        raise click.BadParameter(f"{cold} of {keys} keys cannot be cold", param_hint="'--cold'")
+        raise click.BadParameter(
+            f"expected at most the number of keys, {keys}, got {cold}", param_hint="'--cold'"
+        )
     with one_line_errors():
         try:
             selected = [parse_filter(text) for text in filters]

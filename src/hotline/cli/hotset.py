@@ -18,7 +18,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 
 @click.group()
 def hotset() -> None:
-    """See what a hot set would cover, build one, and look at it."""
+    """Choose the size of a hot set, build a hot set, and show it."""
 
 
 hotset.add_command(curve)
@@ -53,7 +53,7 @@ def build(
 @click.argument("file", type=_FILE)
 @json_option
 def show(file: Path, as_json: bool) -> None:
-    """Show what is in a hot set."""
+    """Show the hottest keys of a hot set, and its share of the updates."""
     with one_line_errors():
         hot_set = hotsets.read(file)
     if as_json:

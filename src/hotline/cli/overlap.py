@@ -45,7 +45,7 @@ _MODELS = ("resnet152", "densenet201", "inceptionv4", "bert-base", "bert-large")
     default=1.66,
     show_default=True,
     type=Number(1e-6, 1e6),
-    help="β: time per byte of an all-reduce, if no other one is running.",
+    help="β: time per byte of an all-reduce, if no other all-reduce is running.",
 )
 @click.option(
     "--sharing",

@@ -43,7 +43,7 @@ def report(run: Path | None, logs: Path | None, output: Path | None, as_json: bo
     needs neither switch nor root.
     """
     if logs is not None and run is not None:
-        raise click.UsageError(f"RUN ({run}) and --logs ({logs}): only one of them")
+        raise click.UsageError(f"expected RUN or --logs, got RUN ({run}) and --logs ({logs})")
     if logs is None and output is not None:
         raise click.UsageError(f"--output ({output}) goes with --logs; a run's report is in its folder")
     with one_line_errors():
@@ -59,7 +59,7 @@ def _make_run_report(folder: Path, as_json: bool) -> None:
     from hotline.runs import report as compute_report
 
     if folder.exists() and not folder.is_dir():
-        raise HotlineError(f"{folder}: is a file; a run's folder is expected")
+        raise HotlineError(f"{folder}: expected the folder of a run, got a file")
     with progress_bar("figures") as progress:
         run = compute_report(folder, progress)
     if as_json:
@@ -73,7 +73,7 @@ def _make_cluster_report(folder: Path, page: Path, as_json: bool) -> None:
     from hotline.runs import report_of_cluster
 
     if not folder.is_dir():
-        raise HotlineError(f"--logs {folder}: no such folder; one with rpc.csv or rpc.parquet is expected")
+        raise HotlineError(f"--logs {folder}: expected a folder with rpc.csv or rpc.parquet, got no folder")
     with progress_bar("figures") as progress:
         findings = report_of_cluster(folder, page, progress)
     if as_json:
@@ -92,7 +92,7 @@ def figures(runs: tuple[Path, ...], output: Path, as_json: bool) -> None:
     """Write the figures of one or more runs: PDF, PNG and CSV.
 
     Several runs are drawn into one figure. NAME.csv is the data behind NAME.pdf. docs/figures.md says what
-    each shows; fig-04 and so on are numbered as in Pan et al. (2020).
+    each figure shows; fig-04 and so on are numbered as in Pan et al. (2020).
     """
     from analysis.figures.all import figures as all_figures
     from analysis.figures.files import write_figures
@@ -122,7 +122,7 @@ def compare(runs: tuple[Path, ...], as_json: bool) -> None:
     from analysis.compare import compare_runs
 
     if len(runs) < 2:
-        raise click.UsageError(f"{runs[0]} alone has nothing to be compared with: expected two runs or more")
+        raise click.UsageError(f"expected at least two runs to compare, got only {runs[0]}")
     with one_line_errors():
         compared_runs = run_interruptibly(lambda: compare_runs(runs))
     if as_json:

@@ -60,7 +60,7 @@ def up(file: Path | None, as_json: bool) -> None:
 
 @click.command()
 def down() -> None:
-    """Stop what `hotline up` started, and remove its network (root)."""
+    """Stop the switch and servers of `hotline up` (root)."""
     from hotline.kv.launch import down as stop_up
 
     with one_line_errors():

@@ -72,8 +72,8 @@ def watch(
 
     Shows rates, hit share and drops at the switch, and latencies and queues by arm. RUN is its folder;
     without it, the current run in runs, or else runs/latest. Rates are of all jobs, since the reading before;
-    the first reading has what was counted so far. Latencies and the mean waits in the queues of PS and worker
-    are of each arm's newest block, in µs. If stdout is no terminal, each reading is one line.
+    the first reading has all counts so far. Latencies and the mean waits in the queues of PS and worker
+    are of each arm's newest block, in µs. If stdout is not a terminal, each reading is one line.
 
     Watching costs CPU time of the machine, which the run may be measuring: less with a longer --interval.
     """

@@ -98,7 +98,7 @@ def test_the_command_names_what_is_no_run(tmp_path: Path) -> None:
     file.touch()
     for path, fault in (
         (tmp_path, "not a run folder, there is no run.json"),
-        (file, "is a file; a run's folder is expected"),
+        (file, "expected the folder of a run, got a file"),
         (tmp_path / "missing", "not a run folder, there is no run.json"),
     ):
         found = invoke("report", path)

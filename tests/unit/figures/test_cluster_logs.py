@@ -124,7 +124,7 @@ def test_times_in_microseconds_are_taken(logs: Path) -> None:
 def test_what_is_missing_is_named(logs: Path, tmp_path: Path) -> None:
     nowhere = report(tmp_path / "nowhere").stderr
     assert nowhere == (
-        f"Error: --logs {tmp_path}/nowhere: no such folder; one with rpc.csv or rpc.parquet is expected\n"
+        f"Error: --logs {tmp_path}/nowhere: expected a folder with rpc.csv or rpc.parquet, got no folder\n"
     )
     assert report(logs).stderr == (
         f"Error: {logs}: has neither rpc.parquet nor rpc.csv; one row an RPC is expected there\n"
@@ -147,7 +147,7 @@ def test_what_is_missing_is_named(logs: Path, tmp_path: Path) -> None:
 
 def test_a_run_and_logs_do_not_go_together(logs: Path) -> None:
     both = invoke("report", "runs/latest", "--logs", logs)
-    assert both.exit_code == 2 and f"RUN (runs/latest) and --logs ({logs}): only one of them" in both.stderr
+    assert both.exit_code == 2 and f"expected RUN or --logs, got RUN (runs/latest) and --logs ({logs})" in both.stderr
     without = invoke("report", "-o", "page.html")
     assert without.exit_code == 2 and "--output (page.html) goes with --logs" in without.stderr
 

@@ -81,7 +81,7 @@ def test_json_has_all_metrics(golden: GoldenRun, other: Path) -> None:
 
 def test_what_cannot_be_compared(golden: GoldenRun, other: Path, tmp_path: Path) -> None:
     alone = invoke("compare", golden.folder)
-    assert alone.exit_code == 2 and f"{golden.folder} alone has nothing to be compared with" in alone.stderr
+    assert alone.exit_code == 2 and f"two runs to compare, got only {golden.folder}" in alone.stderr
     nowhere = invoke("compare", golden.folder, tmp_path)
     assert nowhere.exit_code == 1
     assert nowhere.stderr == f"Error: {tmp_path}: not a run folder, there is no run.json\n"
