@@ -34,33 +34,39 @@ class SavedTable(NamedTuple):
 
 
 def state_arrays(name: str, states: Sequence[Floats], steps: int) -> dict[str, Any]:
-    """Return an archive's arrays of a table's optimiser: its state [rows, dim] each, and its steps."""
-    arrays = {f"{name}.{part}": state for part, state in zip(_STATE_FLAGS, states, strict=True)}
+    """Return an archive's arrays for a table's optimiser: its states [rows, dim], and its steps."""
+    arrays = {f"{name}.{suffix}": state for suffix, state in zip(_STATE_FLAGS, states, strict=True)}
     return {**arrays, f"{name}.steps": np.array(steps)}
 
 
 def load_archive(path: str | os.PathLike[str], tables: Mapping[str, Table]) -> dict[str, SavedTable]:
-    """Read the tables of an archive; raise `InvalidArgument` if one is missing, or has another shape."""
+    """Read the tables of an archive; raise `InvalidArgument` if a table is missing, or has another shape."""
     try:
-        with np.load(path, allow_pickle=False) as found:
-            arrays = {name: found[name] for name in found.files}
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
     except (OSError, ValueError, zipfile.BadZipFile) as error:
         raise InvalidArgument(f"{os.fspath(path)}: expected an archive of kv.save: {error}") from None
-    return {name: _table_of(path, table, arrays) for name, table in tables.items()}
+    return {name: _read_table(path, table, arrays) for name, table in tables.items()}
 
 
-def _table_of(
+def _read_table(
     path: str | os.PathLike[str], table: Table, arrays: Mapping[str, NDArray[np.generic]]
 ) -> SavedTable:
-    names = [table.name, *(f"{table.name}.{part}" for part in _STATE_FLAGS if table.optimiser is not None)]
-    found: list[Floats] = []
+    names = [
+        table.name,
+        *(f"{table.name}.{suffix}" for suffix in _STATE_FLAGS if table.optimiser is not None),
+    ]
+    table_arrays: list[Floats] = []
     for name in names:
         array = arrays.get(name)
         if array is None or array.shape != (table.rows, table.dim) or array.dtype != np.float32:
-            got = "none" if array is None else f"{array.dtype} {array.shape}"
+            description = "none" if array is None else f"{array.dtype} {array.shape}"
             raise InvalidArgument(
-                f"{os.fspath(path)}: expected {name!r} as float32 ({table.rows}, {table.dim}), got {got}"
+                f"{os.fspath(path)}: expected {name!r} as float32 ({table.rows}, {table.dim}), "
+                f"got {description}"
             )
-        found.append(array.astype(np.float32))
+        table_arrays.append(array.astype(np.float32))
     steps = arrays.get(f"{table.name}.steps", np.array(0))
-    return SavedTable(found[0], dict(zip(_STATE_FLAGS.values(), found[1:], strict=False)), int(steps))
+    return SavedTable(
+        table_arrays[0], dict(zip(_STATE_FLAGS.values(), table_arrays[1:], strict=False)), int(steps)
+    )

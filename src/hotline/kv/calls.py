@@ -44,17 +44,17 @@ def _sort_keys(array: NDArray[np.integer], table: Table) -> Rows:
     keys = array[order]
     duplicates = np.flatnonzero(keys[1:] == keys[:-1])
     if duplicates.size:
-        at, indices = int(duplicates[0]), sorted(order[duplicates[0] : duplicates[0] + 2].tolist())
+        position, indices = int(duplicates[0]), sorted(order[duplicates[0] : duplicates[0] + 2].tolist())
         raise InvalidArgument(
             f"table {table.name}: expected distinct keys, "
-            f"got {keys[at]} at indices {indices[0]} and {indices[1]}; "
+            f"got {keys[position]} at indices {indices[0]} and {indices[1]}; "
             "add up the values of equal keys before a push"
         )
-    for at in (-1, 0):
-        if not 0 <= int(keys[at]) < table.rows:
+    for position in (-1, 0):
+        if not 0 <= int(keys[position]) < table.rows:
             raise InvalidArgument(
-                f"table {table.name}: key {keys[at]}, at index {order[at]}, is not in 0..{table.rows - 1}: "
-                f"it has {table.rows:,} rows"
+                f"table {table.name} has {table.rows:,} rows: expected keys in 0..{table.rows - 1}, "
+                f"got {keys[position]} at index {order[position]}"
             )
     return Rows(keys.astype(np.int64), order)
 
@@ -65,12 +65,12 @@ def check_values(values: object, n: int, table: Table) -> NDArray[np.float32]:
 
 
 def check_finite(values: NDArray[np.float32], table: Table) -> None:
-    finite = np.isfinite(values)
-    if not finite.all():
-        row, column = map(int, np.argwhere(~finite)[0])
+    is_finite = np.isfinite(values)
+    if not is_finite.all():
+        row, column = map(int, np.argwhere(~is_finite)[0])
         raise InvalidArgument(
             f"table {table.name}: expected finite values, "
-            f"got {values[row, column]} at values[{_index(row, column, table)}]"
+            f"got {values[row, column]} at values[{_format_index(row, column, table)}]"
         )
 
 
@@ -84,16 +84,16 @@ def check_out(out: object, n: int, table: Table) -> NDArray[np.float32]:
 
 
 def _check_array(values: object, n: int, table: Table, name: str) -> NDArray[np.float32]:
-    checked = np.asarray(values)
-    if checked.dtype != np.float32:
-        raise InvalidArgument(f"table {table.name}: expected {name} of float32, got {checked.dtype}")
-    if checked.shape == (n, table.dim):
-        return checked
-    if table.dim == 1 and checked.shape == (n,):
-        return checked[:, None]
+    array = np.asarray(values)
+    if array.dtype != np.float32:
+        raise InvalidArgument(f"table {table.name}: expected {name} of float32, got {array.dtype}")
+    if array.shape == (n, table.dim):
+        return array
+    if table.dim == 1 and array.shape == (n,):
+        return array[:, None]
     expected = f"({n},) or ({n}, 1)" if table.dim == 1 else f"({n}, {table.dim})"
-    raise InvalidArgument(f"table {table.name}: expected {name} of shape {expected}, got {checked.shape}")
+    raise InvalidArgument(f"table {table.name}: expected {name} of shape {expected}, got {array.shape}")
 
 
-def _index(row: int, column: int, table: Table) -> str:
+def _format_index(row: int, column: int, table: Table) -> str:
     return str(row) if table.dim == 1 else f"{row}, {column}"

@@ -19,7 +19,7 @@ from topologies.rendezvous import SOCKET_VARIABLE
 log = logging.getLogger(__name__)
 
 Message = dict[str, Any]
-_CONNECT_S = 5.0
+_CONNECT_TIMEOUT_S = 5.0
 
 
 class NotConnected(HotlineError):
@@ -55,14 +55,14 @@ class Connection:
         """
         with self._condition:
             self._last_id += 1
-            number = self._last_id
-            self._send({"id": number, "cmd": command, **values})
-            while number not in self._answers:
+            request_id = self._last_id
+            self._send({"id": request_id, "cmd": command, **values})
+            while request_id not in self._answers:
                 if self._error is not None:
                     raise self._error
                 if not self._condition.wait(timeout_s):
                     raise ClusterLost(f"no answer to {command!r} from {self._path} in {timeout_s:.0f} s")
-            answer = self._answers.pop(number)
+            answer = self._answers.pop(request_id)
         if "error" in answer:
             raise (ClusterLost if answer.get("gone") else NotConnected)(answer["error"])
         return answer
@@ -134,7 +134,7 @@ def release(sock: socket.socket) -> None:
 def _connect(path: Path) -> socket.socket:
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        sock.settimeout(_CONNECT_S)
+        sock.settimeout(_CONNECT_TIMEOUT_S)
         sock.connect(str(path))
         sock.settimeout(None)
     except OSError as error:

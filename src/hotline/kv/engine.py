@@ -121,11 +121,11 @@ class Engine:
     def submit(self, operation: Operation) -> int:
         """Queue an operation, and return its number. Raises `ClusterLost` or `WorkerClosed`."""
         with self._condition:
-            self._check()
+            self._raise_if_ended()
             # Calls from a callback do not wait, because they are part of an operation under way.
             while not self._is_open and threading.current_thread() is not self._thread:
                 self._condition.wait()
-                self._check()
+                self._raise_if_ended()
             operation.submitted_ns = time.monotonic_ns()
             self._queue.append(operation)
             self._submitted_count += 1
@@ -134,33 +134,33 @@ class Engine:
             self._condition.notify_all()
             return self._submitted_count - 1
 
-    def wait(self, number: int) -> None:
+    def wait(self, operation_number: int) -> None:
         """Wait until an operation has ended; raise `ClusterLost`, `InvalidCall` or its callback's error."""
         if threading.current_thread() is self._thread:
             raise InvalidCall(
                 "wait: a callback is part of its operation, so it cannot wait; wait outside of it"
             )
         with self._condition:
-            if not 0 <= number < self._submitted_count:
-                numbers = f"0..{self._submitted_count - 1}" if self._submitted_count else "none"
-                raise InvalidCall(f"wait({number}): operations so far are {numbers}")
-            while self._done_count <= number:
-                self._check()
+            if not 0 <= operation_number < self._submitted_count:
+                known_numbers = f"0..{self._submitted_count - 1}" if self._submitted_count else "none"
+                raise InvalidCall(f"wait({operation_number}): operations so far are {known_numbers}")
+            while self._done_count <= operation_number:
+                self._raise_if_ended()
                 self._condition.wait()
-            if number in self._callback_errors:
-                raise self._callback_errors.pop(number)
+            if operation_number in self._callback_errors:
+                raise self._callback_errors.pop(operation_number)
 
     def wait_for_all(self) -> None:
         with self._condition:
-            last = self._submitted_count - 1
-        if last >= 0:
-            self.wait(last)
+            last_number = self._submitted_count - 1
+        if last_number >= 0:
+            self.wait(last_number)
 
     def flush(self, timeout_s: float) -> None:
         """Wait for all operations for up to `timeout_s`, not counting pauses; raise `ClusterLost`."""
         with self._condition:
             while self._done_count < self._submitted_count and timeout_s > 0:
-                self._check()
+                self._raise_if_ended()
                 start_s, was_open = time.monotonic(), self._is_open
                 self._condition.wait(timeout_s)
                 if was_open:
@@ -206,8 +206,8 @@ class Engine:
         """Release the socket in a forked process, which has no thread and shares the parent's socket."""
         release(self._socket)
 
-    def _check(self) -> None:
-        # Callers hold `_condition`, except for `_drive`.
+    def _raise_if_ended(self) -> None:
+        # Callers hold `_condition`, except for `_complete_rpcs`.
         if self._is_closing:
             raise WorkerClosed("this worker has been closed")
         if self._error is not None:
@@ -215,7 +215,7 @@ class Engine:
 
     def _run(self) -> None:
         try:
-            while (operation := self._next()) is not None:
+            while (operation := self._take_next()) is not None:
                 try:
                     self._execute(operation)
                 except (ClusterLost, WorkerClosed):
@@ -235,7 +235,7 @@ class Engine:
                 self._is_busy = False
                 self._condition.notify_all()
 
-    def _next(self) -> Operation | None:
+    def _take_next(self) -> Operation | None:
         with self._condition:
             while not ((self._queue and self._is_open) or self._is_closing or self._error):
                 self._condition.wait()
@@ -245,8 +245,10 @@ class Engine:
             return self._queue.popleft()
 
     def _execute(self, operation: Operation) -> None:
-        n = len(operation.positions)
-        chunks = [slice(at, at + self._max_chunk) for at in range(0, n, self._max_chunk)]
+        parameter_count = len(operation.positions)
+        chunks = [
+            slice(start, start + self._max_chunk) for start in range(0, parameter_count, self._max_chunk)
+        ]
         if operation.deltas is not None:
             self._push(operation, operation.deltas, chunks)
         if operation.on_values is not None:
@@ -263,7 +265,7 @@ class Engine:
                 answered_flags = recorder.begin_push(positions, deltas[chunk])
             self.client.prepare(operation.step, operation.word_flags)
             self.client.push(self.steps, positions, deltas[chunk], answered_flags)
-            rpcs += self._drive()
+            rpcs += self._complete_rpcs()
             self._values_answered += len(positions)
             if recorder is not None and is_update:
                 recorder.end_push()
@@ -277,23 +279,23 @@ class Engine:
         for chunk in chunks:
             self.client.prepare(operation.step, operation.word_flags & STATE)
             self.client.pull(self.steps, operation.positions[chunk])
-            rpcs += self._drive()
+            rpcs += self._complete_rpcs()
             values[chunk] = self.client.values
         if self._recorder is not None:
             self._recorder.record_operation("pull", operation, self.steps, start_ns, rpcs)
         return values
 
-    def _drive(self) -> int:
+    def _complete_rpcs(self) -> int:
         client = self.client
         rows, last_progress_ns = -1, 0
         while not client.idle:
-            now = time.monotonic_ns()
-            reason = operate(client.state, self._udp, self._wire, now + _TICK_NS)
+            now_ns = time.monotonic_ns()
+            reason = operate(client.state, self._udp, self._wire, now_ns + _TICK_NS)
             # Without the lock: an error that is set meanwhile is raised at the next tick.
-            self._check()
+            self._raise_if_ended()
             if rows != (rows := int(client.state.header.rows)):
-                last_progress_ns = now
-            elif now - last_progress_ns > SERVER_TIMEOUT_S * 1e9:
+                last_progress_ns = now_ns
+            elif now_ns - last_progress_ns > SERVER_TIMEOUT_S * 1e9:
                 raise ServerTimeout(self._timeout_message())
             if reason == FULL:
                 self._swap_log()
@@ -307,8 +309,8 @@ class Engine:
 
     def _timeout_message(self) -> str:
         state = self.client.state
-        busy = cast(WindowState, state).slots["busy"]  # designs of scripts have a window
-        silent_servers = {COMPILED.peer(state, slot) for slot in np.flatnonzero(busy).tolist()}
+        is_slot_busy = cast(WindowState, state).slots["busy"]  # designs of scripts have a window
+        silent_servers = {COMPILED.peer(state, slot) for slot in np.flatnonzero(is_slot_busy).tolist()}
         names = ", ".join(f"{ps} ({':'.join(map(str, self._servers[ps]))})" for ps in sorted(silent_servers))
         return (
             f"no answer for {SERVER_TIMEOUT_S:.0f} s from server {names}: it, or the switch before it, "

@@ -116,14 +116,14 @@ def _remove_remnants() -> str:
 
 
 def _start(settings: list[str], log: Path, config: Config) -> dict[str, Any]:
-    paths = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
-    with log.open("wb") as errors:
+    python_path = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
+    with log.open("wb") as log_file:
         process = subprocess.Popen(
             [sys.executable, "-m", "topologies.up", *settings],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=errors,
-            env={**os.environ, "PYTHONPATH": paths},
+            stderr=log_file,
+            env={**os.environ, "PYTHONPATH": python_path},
             start_new_session=True,
         )
     assert process.stdout is not None
@@ -135,8 +135,8 @@ def _start(settings: list[str], log: Path, config: Config) -> dict[str, Any]:
         process.wait()
         raise
     if not line:
-        last = log.read_text(errors="replace").strip().splitlines()[-1:]
-        return {"error": f"`hotline up` ended with code {process.wait()}: {''.join(last)} ({log})"}
+        last_line = log.read_text(errors="replace").strip().splitlines()[-1:]
+        return {"error": f"`hotline up` ended with code {process.wait()}: {''.join(last_line)} ({log})"}
     reply: dict[str, Any] = json.loads(line)
     if "error" in reply:
         process.wait()

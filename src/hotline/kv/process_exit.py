@@ -15,7 +15,7 @@ from typing import Protocol
 
 class OpenWorker(Protocol):
     def end(self, error: BaseException | None) -> str | None:
-        """Deliver and leave, after a script's `error` if any; return a sentence if values are lost."""
+        """Deliver pushes and leave, after a script's `error` if any; return a sentence if values are lost."""
         ...
 
     def abandon(self) -> None:

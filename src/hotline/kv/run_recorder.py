@@ -28,14 +28,14 @@ class RunRecorder:
     """The recorder of one worker in one arm; a step is a push with the pulls since the previous push."""
 
     def __init__(
-        self, terms: Mapping[str, Any], parameters: int, largest: int, on_steps: Callable[[int], None]
+        self, terms: Mapping[str, Any], parameters: int, max_chunk: int, on_steps: Callable[[int], None]
     ) -> None:
-        job, epoch, parts = terms["job"], terms["epoch"], Path(terms["parts"])
+        job, epoch, parts_folder = terms["job"], terms["epoch"], Path(terms["parts"])
         self._worker, self._job, self._arm = terms["rank"] + 1, job, terms["arm"]
-        path = parts / f"ledger-worker-{self._worker}-job-{job}-epoch-{epoch}.bin"
-        self._ledger = Ledger(job, epoch, parameters, largest, path)
-        self._logs = WorkerLogs(parts, self._worker, clock_offset(), job)
-        self._rpcs = RpcWriter(self._logs.write_rpcs)
+        path = parts_folder / f"ledger-worker-{self._worker}-job-{job}-epoch-{epoch}.bin"
+        self._ledger = Ledger(job, epoch, parameters, max_chunk, path)
+        self._logs = WorkerLogs(parts_folder, self._worker, clock_offset(), job)
+        self._rpc_writer = RpcWriter(self._logs.write_rpcs)
         self._on_steps, self._last_report_ns = on_steps, 0
         self._origin = Origin(self._worker, job, self._arm, -1, 0.0, 0)
         self._operations: list[OperationRecord] = []
@@ -43,44 +43,47 @@ class RunRecorder:
         self._first_pull: OperationRecord | None = None
         """The first pull since the last push; `_pull_rpcs` counts the RPCs of all pulls since then."""
         self._pull_rpcs = 0
-        self._steps = self._lanes = 0
-        self._cpu_s, self._run_queue_ns = 0.0, 0
-        self._counters_before: dict[str, int] = {}
+        self._step_count = self._lane_count = 0
+        self._start_cpu_s, self._start_run_queue_ns = 0.0, 0
+        self._start_counters: dict[str, int] = {}
 
     def begin_block(
         self, client: BaseClient, step: int, round: int, load: float, discard_ns: int, discard_steps: int
     ) -> None:
         self._block_start_ns = time.monotonic_ns()
-        measured_from = (self._block_start_ns + discard_ns, step + discard_steps)
-        self._origin = Origin(self._worker, self._job, self._arm, round, load, *measured_from)
+        measurement_start = (self._block_start_ns + discard_ns, step + discard_steps)
+        self._origin = Origin(self._worker, self._job, self._arm, round, load, *measurement_start)
         self._operations, self._first_pull, self._pull_rpcs = [], None, 0
-        self._steps = self._lanes = 0
-        self._counters_before = client.counters
-        self._rpcs.begin(client)
-        self._cpu_s, self._run_queue_ns = time.process_time(), run_queue_ns()
+        self._step_count = self._lane_count = 0
+        self._start_counters = client.counters
+        self._rpc_writer.begin(client)
+        self._start_cpu_s, self._start_run_queue_ns = time.process_time(), run_queue_ns()
 
     def end_block(self, client: BaseClient) -> dict[str, object]:
         """End the block and write its logs; return the fields of `experiment.session.BlockResult`."""
-        cpu_s, waited_ns = time.process_time() - self._cpu_s, run_queue_ns() - self._run_queue_ns
-        self._rpcs.end(client, self._origin)
+        cpu_s, run_queue_wait_ns = (
+            time.process_time() - self._start_cpu_s,
+            run_queue_ns() - self._start_run_queue_ns,
+        )
+        self._rpc_writer.end(client, self._origin)
         self._logs.write_operations(self._operations, self._origin)
         return {
-            "steps": self._steps,
+            "steps": self._step_count,
             "max_lateness_ns": 0,
             "loss": None,
-            "updates_sent": self._lanes,
+            "updates_sent": self._lane_count,
             "cpu_s": cpu_s,
-            "runqueue_ns": waited_ns,
+            "runqueue_ns": run_queue_wait_ns,
             "pid": os.getpid(),
-            **{name: count - self._counters_before[name] for name, count in client.counters.items()},
+            **{name: count - self._start_counters[name] for name, count in client.counters.items()},
         }
 
     @property
     def dropped_rows(self) -> int:
-        return self._rpcs.dropped
+        return self._rpc_writer.dropped
 
     def close(self) -> None:
-        self._rpcs.close()
+        self._rpc_writer.close()
 
     def begin_push(self, positions: NDArray[np.int64], deltas: NDArray[np.uint32]) -> NDArray[np.bool_]:
         return self._ledger.open(positions, deltas)
@@ -89,15 +92,15 @@ class RunRecorder:
         self._ledger.close()
 
     def swap_log(self, client: BaseClient) -> None:
-        self._rpcs.swap(client, self._origin)
+        self._rpc_writer.swap(client, self._origin)
 
     def record_operation(
         self, op: str, operation: Operation, iteration: int, start_ns: int, rpcs: int
     ) -> None:
         # A call submitted before the block has waited for its begin; that wait is not latency.
-        due = max(operation.submitted_ns, self._block_start_ns)
-        now = time.monotonic_ns()
-        record = OperationRecord(iteration, op, due, start_ns, now, rpcs)
+        scheduled_ns = max(operation.submitted_ns, self._block_start_ns)
+        end_ns = time.monotonic_ns()
+        record = OperationRecord(iteration, op, scheduled_ns, start_ns, end_ns, rpcs)
         self._operations.append(record)
         if not operation.is_training:
             return
@@ -108,13 +111,15 @@ class RunRecorder:
             self._end_step(record, len(operation.positions))
 
     def _end_step(self, push: OperationRecord, lanes: int) -> None:
-        first, rpcs = self._first_pull or push, self._pull_rpcs + push.rpcs
+        first_record, rpcs = self._first_pull or push, self._pull_rpcs + push.rpcs
         self._operations.append(
-            OperationRecord(push.iteration, "step", first.scheduled, first.start, push.end, rpcs)
+            OperationRecord(
+                push.iteration, "step", first_record.scheduled, first_record.start, push.end, rpcs
+            )
         )
         self._first_pull, self._pull_rpcs = None, 0
-        self._steps += 1
-        self._lanes += lanes
+        self._step_count += 1
+        self._lane_count += lanes
         if push.end - self._last_report_ns >= _REPORT_NS:
             self._last_report_ns = push.end
-            self._on_steps(self._steps)
+            self._on_steps(self._step_count)

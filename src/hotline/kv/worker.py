@@ -38,14 +38,14 @@ Floats = NDArray[np.float32]
 Callback = Callable[[], object]
 
 
-EXIT_S = 10.0
-"""Time in which a worker that was not closed delivers what is under way when its script ends, in s."""
-_LEAVE_S = 5.0
+EXIT_TIMEOUT_S = 10.0
+"""Time in s for the operations under way when a script ends without closing its worker."""
+_LEAVE_TIMEOUT_S = 5.0
 """Timeout of each further step of leaving at the end of a script, in s."""
 
 
 class NotDelivered(HotlineError):
-    """A script ended before all that it had pushed was delivered."""
+    """A script ended before all of its pushes were delivered."""
 
 
 class Worker:
@@ -80,7 +80,7 @@ class Worker:
         self._is_closed, self._closed_message = False, "this worker has been closed"
         requested_rank = _rank_of_run() if rank is None else rank
         compile_all()
-        self._connection = Connection(socket_path(connect), self._on_lost)
+        self._connection = Connection(socket_path(connect), self._handle_lost_cluster)
         try:
             terms = self._connection.ask("join", tables=self.tables.declared(), rank=requested_rank)
             self.rank: int = terms["rank"]
@@ -97,38 +97,38 @@ class Worker:
         process_exit.add(self, handles_sigterm=not self._is_run)
 
     def _join(self, terms: Mapping[str, Any]) -> None:
-        recorder: list[RunRecorder] = []
+        recorders: list[RunRecorder] = []
 
-        def make_recorder(largest: int) -> RunRecorder:
-            recorder.append(RunRecorder(terms, self.tables.size, largest, self._report_steps))
-            return recorder[0]
+        def make_recorder(max_chunk: int) -> RunRecorder:
+            recorders.append(RunRecorder(terms, self.tables.size, max_chunk, self._report_steps))
+            return recorders[0]
 
         self._is_run = terms["parts"] is not None
         self._engine = _make_engine(terms, self.tables.size, make_recorder if self._is_run else None)
         if self._is_run:
-            self._block_commands = BlockCommandListener(self._connection, self._engine, recorder[0])
+            self._block_commands = BlockCommandListener(self._connection, self._engine, recorders[0])
 
     def _report_steps(self, steps: int) -> None:
         self._connection.send("steps", steps=steps)
 
     def init(self, values: Floats, table: str | None = None) -> bool:
-        """Set a table to values [rows, dim], unless another worker has; return whether this worker did.
+        """Set a table to values [rows, dim], unless another worker has set it; return True if this one did.
 
-        Returns when the table is set. Call it before any push to the table.
+        Returns when the table is set. Call `init` before any push to the table.
         """
-        return self._init(self.tables.named(table), values, {})
+        return self._init_table(self.tables.named(table), values, {})
 
     def load(self, path: str | os.PathLike[str]) -> bool:
         """Set all tables, and the states of their optimisers, to those of an archive that `save` wrote.
 
-        All workers call it, instead of `init`; return whether this worker has set a table.
+        All workers call `load` instead of `init`; it returns whether this worker has set a table.
         """
         archive = load_archive(path, self.tables)
-        were_set = [self._init(table, *archive[table.name].arrays) for table in self.tables.values()]
+        has_set = [self._init_table(table, *archive[table.name].arrays) for table in self.tables.values()]
         self._steps = {name: archive[name].steps for name in self.tables}
-        return any(were_set)
+        return any(has_set)
 
-    def _init(self, target: Table, values: Floats, states: Mapping[int, Floats]) -> bool:
+    def _init_table(self, target: Table, values: Floats, states: Mapping[int, Floats]) -> bool:
         array = check_values(values, target.rows, target)
         check_finite(array, target)
         if target.name in self._written_tables:
@@ -142,17 +142,19 @@ class Worker:
             for rows in _row_chunks(target):
                 self._open_engine.wait(self._submit(target, rows, array[rows.keys], is_training=False))
         else:
-            for word, words in {0: array, **states}.items():
-                self._set(target, words, word)
+            for state_flag, words in {0: array, **states}.items():
+                self._set_words(target, words, state_flag)
         self._connection.ask("set", table=target.name)
         return True
 
-    def _set(self, target: Table, values: Floats, word: int) -> None:
+    def _set_words(self, target: Table, values: Floats, state_flag: int) -> None:
         for rows in _row_chunks(target):
             words = np.ascontiguousarray(values[rows.keys]).reshape(-1).view(np.uint32)
             self._open_engine.wait(
                 self._open_engine.submit(
-                    Operation(target.parameters(rows.keys), words, is_training=False, word_flags=SET | word)
+                    Operation(
+                        target.parameters(rows.keys), words, is_training=False, word_flags=SET | state_flag
+                    )
                 )
             )
 
@@ -182,8 +184,8 @@ class Worker:
         """Push to rows, and then pull them; return the operation's number."""
         target = self.tables.named(table)
         rows = check_keys(keys, target)
-        pushed = check_values(values, len(rows.keys), target)
-        return self._submit(target, rows, pushed, check_out(out, len(rows.keys), target), callback)
+        checked_values = check_values(values, len(rows.keys), target)
+        return self._submit(target, rows, checked_values, check_out(out, len(rows.keys), target), callback)
 
     def wait(self, ts: int) -> None:
         """Wait until an operation and all before it have ended, `out` is filled and callbacks have run."""
@@ -197,7 +199,7 @@ class Worker:
     def report(self, loss: float, **more: float) -> None:
         """Report training metrics by name; `hotline up` appends them to `reports.jsonl`."""
         metrics = {"loss": loss, **more}
-        values = {name: _as_number(value) for name, value in metrics.items()}
+        values = {name: _to_number(value) for name, value in metrics.items()}
         for name, value in values.items():
             if not isfinite(value):
                 raise InvalidCall(f"report: expected a finite number as {name}, got {metrics[name]!r}")
@@ -206,13 +208,15 @@ class Worker:
 
     def read(self, table: str | None = None) -> Floats:
         """Return all rows of a table [rows, dim], after all of this worker's operations."""
-        return self._read(self.tables.named(table))
+        return self._read_table(self.tables.named(table))
 
-    def _read(self, target: Table, word: int = 0) -> Floats:
+    def _read_table(self, target: Table, state_flag: int = 0) -> Floats:
         values = np.empty((target.rows, target.dim), np.float32)
         for rows in _row_chunks(target):
             out = values[rows.keys[0] : rows.keys[-1] + 1]
-            self._open_engine.wait(self._submit(target, rows, None, out, is_training=False, word_flags=word))
+            self._open_engine.wait(
+                self._submit(target, rows, None, out, is_training=False, word_flags=state_flag)
+            )
         return values
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -220,7 +224,7 @@ class Worker:
         arrays = {name: self.read(name) for name in self.tables}
         for name, table in self.tables.items():
             if table.optimiser is not None:
-                states = [self._read(table, word) for word in (FIRST, SECOND)]
+                states = [self._read_table(table, state_flag) for state_flag in (FIRST, SECOND)]
                 arrays |= state_arrays(name, states, self._steps[name])
         save_arrays(Path(path), arrays)
 
@@ -255,8 +259,8 @@ class Worker:
     def end(self, error: BaseException | None) -> str | None:
         """Leave at the end of a script that does not call `close`, after `error` if that is not None.
 
-        Operations under way are executed for up to `EXIT_S`. They are dropped after Ctrl-C, and after an
-        error in a run, which fails the run. Return a sentence about pushed values not delivered, or None.
+        Operations under way are executed for up to `EXIT_TIMEOUT_S`. They are dropped after Ctrl-C, and
+        after an error in a run, which fails the run. Return a sentence about undelivered values, or None.
         """
         if self._is_closed:
             return None
@@ -266,19 +270,18 @@ class Worker:
             reason = "the script has failed"
         elif not isinstance(error, KeyboardInterrupt):
             try:
-                engine.flush(EXIT_S)
-                reason = f"there was no time for them within {EXIT_S:g} s"
-            except ClusterLost as lost:
-                reason = str(lost)
+                engine.flush(EXIT_TIMEOUT_S)
+                reason = f"there was no time for them within {EXIT_TIMEOUT_S:g} s"
+            except ClusterLost as lost_cluster:
+                reason = str(lost_cluster)
             except (KeyboardInterrupt, SystemExit):  # Ctrl-C or SIGTERM during the wait
                 pass
         is_orderly = not has_failed and engine.values_unanswered == 0
-        self._leave(is_orderly, timeout_s=_LEAVE_S)
-        if not (count := engine.values_unanswered):
+        self._leave(is_orderly, timeout_s=_LEAVE_TIMEOUT_S)
+        if not (undelivered_count := engine.values_unanswered):
             return None
-        undelivered = (
-            f"worker {self.rank} ended with {pluralize(count, 'pushed value')} not delivered: {reason}"
-        )
+        values = pluralize(undelivered_count, "pushed value")
+        undelivered = f"worker {self.rank} ended with {values} not delivered: {reason}"
         if has_failed:
             return undelivered
         advice = "call kv.close() at the end of the script, or use `with hotline.Worker(...) as kv:`"
@@ -306,8 +309,8 @@ class Worker:
             deltas, clipped_count = to_fixed(sorted_values, target.scale)
             if clipped_count == NOT_FINITE:
                 check_finite(values, target)  # raises, with the position
-        on_values = None if out is None else _copier_into(target, rows, out)
-        number = engine.submit(
+        on_values = None if out is None else _make_pull_handler(target, rows, out)
+        operation_number = engine.submit(
             Operation(
                 target.parameters(rows.keys), deltas, on_values, callback, is_training,
                 step=self._steps[target.name], word_flags=word_flags,
@@ -317,7 +320,7 @@ class Worker:
             self._steps[target.name] += 1
             self.saturated[target.name] += clipped_count
             self._written_tables.add(target.name)
-        return number
+        return operation_number
 
     def _leave(self, is_orderly: bool = True, timeout_s: float | None = None) -> None:
         if self._is_closed:
@@ -327,11 +330,14 @@ class Worker:
         if self._engine is not None:
             self._engine.close(timeout_s)
         block_fields = {} if self._block_commands is None else self._block_commands.close()
-        saturated = {name: number for name, number in self.saturated.items() if number}
-        for name, number in saturated.items():
+        saturated = {name: count for name, count in self.saturated.items() if count}
+        for name, count in saturated.items():
             limit = 2**31 / self.tables[name].scale
             log.warning(
-                "table %s: %d pushed values were beyond ±%g, and were clipped to it", name, number, limit
+                "table %s: %d pushed values were beyond ±%g, and were clipped to this limit",
+                name,
+                count,
+                limit,
             )
         try:
             if is_orderly:
@@ -341,7 +347,7 @@ class Worker:
         finally:
             self._connection.close()
 
-    def _on_lost(self, error: ClusterLost) -> None:
+    def _handle_lost_cluster(self, error: ClusterLost) -> None:
         if self._engine is not None:
             self._engine.fail(error)
 
@@ -356,7 +362,7 @@ class Worker:
             raise WorkerClosed(self._closed_message)
 
 
-def _as_number(value: Any) -> float:
+def _to_number(value: Any) -> float:
     try:
         return float(value)
     except (TypeError, ValueError):
@@ -381,7 +387,7 @@ def _make_engine(
     servers = [(address, number) for address, number in terms["peers"]]
     only_from = common_port(servers) if design(terms["design"]).has_services else None
     try:
-        sock = open_udp((host, port), only_from=only_from)
+        udp_socket = open_udp((host, port), only_from=only_from)
     except OSError as error:
         raise NotConnected(
             f"worker {terms['rank']} cannot bind UDP port {port} of {host} ({error.strerror}): "
@@ -389,25 +395,30 @@ def _make_engine(
         ) from None
     try:
         caller = Caller(terms["job"], terms["rank"] + 1, terms["epoch"])
-        return Engine(caller, terms["design"], parameters, terms["window"], servers, sock, make_recorder)
+        return Engine(
+            caller, terms["design"], parameters, terms["window"], servers, udp_socket, make_recorder
+        )
     except BaseException:
-        sock.close()
+        udp_socket.close()
         raise
 
 
-def _copier_into(target: Table, rows: Rows, out: Floats) -> Callable[[NDArray[np.uint32]], None]:
-    def on_values(units: NDArray[np.uint32]) -> None:
-        ordered = out if rows.order is None else np.empty(out.shape, np.float32)
+def _make_pull_handler(target: Table, rows: Rows, out: Floats) -> Callable[[NDArray[np.uint32]], None]:
+    def write_rows(units: NDArray[np.uint32]) -> None:
+        sorted_rows = out if rows.order is None else np.empty(out.shape, np.float32)
         if target.optimiser is None:
-            from_fixed(units, target.scale, ordered)
+            from_fixed(units, target.scale, sorted_rows)
         else:
-            from_bits(units, ordered)
-        if ordered is not out:
-            out[rows.order] = ordered
+            from_bits(units, sorted_rows)
+        if sorted_rows is not out:
+            out[rows.order] = sorted_rows
 
-    return on_values
+    return write_rows
 
 
 def _row_chunks(target: Table) -> list[Rows]:
-    step = max(1, MAX_CHUNK // target.dim)
-    return [Rows(np.arange(at, min(at + step, target.rows)), None) for at in range(0, target.rows, step)]
+    rows_per_chunk = max(1, MAX_CHUNK // target.dim)
+    return [
+        Rows(np.arange(start, min(start + rows_per_chunk, target.rows)), None)
+        for start in range(0, target.rows, rows_per_chunk)
+    ]

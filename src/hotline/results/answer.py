@@ -42,7 +42,7 @@ class Answer(ClusterAnswer):
 
 
 def answer(reporter: Reporter | None = None, **cluster: object) -> Answer:
-    """Return what a switch would do for a cluster: `answer(workers=80, servers=20, keys_per_step=3000)`.
+    """Predict the effect of a switch on a cluster: `answer(workers=80, servers=20, keys_per_step=3000)`.
 
     The settings are those of `simulator.answer.cluster.Cluster`; with 100 hosts it takes some ten seconds.
     Raises `ConfigError`, `SimulationError` and `DataError`.
@@ -50,18 +50,18 @@ def answer(reporter: Reporter | None = None, **cluster: object) -> Answer:
     reporter = reporter or quiet_reporter()
     settings = config_of(Cluster, cluster)
     try:
-        found = run_interruptibly(lambda: answer_for(settings, reporter))
+        cluster_answer = run_interruptibly(lambda: answer_for(settings, reporter))
     finally:
         reporter.stop()
-    return Answer.model_construct(**dict(found))
+    return Answer.model_construct(**dict(cluster_answer))
 
 
-def table(found: ClusterAnswer) -> Table:
+def table(cluster_answer: ClusterAnswer) -> Table:
     return Table(
         "By size of the hot set: lanes that the switch serves; a step's RPCs, packets to servers and CPU",
         _COLUMNS,
-        [_row(size) for size in found.sizes],
-        found.notes,
+        [_row(size) for size in cluster_answer.sizes],
+        cluster_answer.notes,
     )
 
 
@@ -74,17 +74,19 @@ def _row(size: Size) -> Row:
         size.capacity,
     )
     simulated = "" if size.simulated is None else f"{size.simulated:,.0f}"
-    cells = [f"{100 * size.served:.0f} %", *(f"{each:,.0f}" for each in values), simulated]
+    cells = [f"{100 * size.served:.0f} %", *(f"{value:,.0f}" for value in values), simulated]
     return (f"{size.top_k:,}", *map(plain, cells))
 
 
-def _figure(found: ClusterAnswer) -> Figure:
-    no_offload, *sizes = found.sizes
+def _figure(cluster_answer: ClusterAnswer) -> Figure:
+    no_offload, *sizes = cluster_answer.sizes
     top_k = [size.top_k for size in sizes]
     simulated = {size.top_k: size.simulated for size in sizes if size.simulated is not None}
 
-    def series(name: str, x: list[int], y: list[float], dash: int = 0) -> Series:
-        return Series(name, np.array(x, np.float64), np.array(y, np.float64), colour_of("", dash), dash)
+    def make_series(name: str, x: list[int], y: list[float], dash_index: int = 0) -> Series:
+        return Series(
+            name, np.array(x, np.float64), np.array(y, np.float64), colour_of("", dash_index), dash_index
+        )
 
     return Figure(
         "answer-capacity",
@@ -95,9 +97,9 @@ def _figure(found: ClusterAnswer) -> Figure:
             Panel(
                 "",
                 [
-                    series("calculated", top_k, [size.capacity for size in sizes]),
-                    series("simulated", list(simulated), list(simulated.values()), 1),
-                    series("without offload", top_k, [no_offload.capacity] * len(sizes), 2),
+                    make_series("calculated", top_k, [size.capacity for size in sizes]),
+                    make_series("simulated", list(simulated), list(simulated.values()), 1),
+                    make_series("without offload", top_k, [no_offload.capacity] * len(sizes), 2),
                 ],
             )
         ],

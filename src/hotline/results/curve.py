@@ -65,8 +65,8 @@ class Curve:
     def rows(self) -> list[tuple[int, float, str]]:
         """Return k, share and mark, for round values of k and those with a name."""
         coverage, marks = self.coverage, self.marks
-        ks = sorted({*takewhile(lambda k: k < coverage.keys, _ROUND_VALUES), coverage.keys, *marks})
-        return [(k, coverage.share(k), marks.get(k, "")) for k in ks]
+        k_values = sorted({*takewhile(lambda k: k < coverage.keys, _ROUND_VALUES), coverage.keys, *marks})
+        return [(k, coverage.share(k), marks.get(k, "")) for k in k_values]
 
     def plot(self) -> Figure:
         """Draw the share of the updates against the number of keys."""
@@ -99,28 +99,33 @@ def curve(
     """Return the coverage curve of logs, as `hotline hotset curve` does; raises `DataError`."""
     paths, options = paths_of(files), read_options(columns, batch, skip_bad)
     with TemporaryDirectory() as scratch:
-        curve_coverage, steps = _coverage(paths, job, options, Path(scratch), jobs, scheduler)
+        curve_coverage, steps = _read_coverage(paths, job, options, Path(scratch), jobs, scheduler)
         chosen = top_k or curve_coverage.recommended_top_k
         tables = () if steps is None else tuple(shares_by_table(steps, chosen))
     notes = () if steps is None else steps.notes
     return Curve(", ".join(map(str, paths)), curve_coverage, chosen, jobs, tables, notes, steps is not None)
 
 
-def _coverage(
-    paths: list[Path], job: int | None, options: ReadOptions, scratch: Path, jobs: int, scheduler: str | None
+def _read_coverage(
+    paths: list[Path],
+    job: int | None,
+    options: ReadOptions,
+    scratch_folder: Path,
+    jobs: int,
+    scheduler: str | None,
 ) -> tuple[Coverage, Steps | None]:
-    counts, steps = run_interruptibly(lambda: _counts(paths, job, options, scratch))
+    counts, steps = run_interruptibly(lambda: _read_counts(paths, job, options, scratch_folder))
     with progress_bar("parts of the keys") as progress:
         return run_interruptibly(lambda: coverage(counts, jobs, progress, scheduler)), steps
 
 
-def _counts(
-    files: list[Path], job: int | None, options: ReadOptions, scratch: Path
+def _read_counts(
+    files: list[Path], job: int | None, options: ReadOptions, scratch_folder: Path
 ) -> tuple[Counts, Steps | None]:
     paths = expand(files)
     is_plain = options.columns == Columns() and not options.skip_bad
     if job is not None or (is_plain and all(map(has_columns_of_counts, paths))):
         return Counts.of_logs(paths, job), None
     with progress_bar("reading") as progress:
-        steps = read_steps(files, options, scratch, progress)
+        steps = read_steps(files, options, scratch_folder, progress)
     return Counts.of_steps(steps), steps

@@ -45,12 +45,12 @@ def miss_ratio(
     """Return the miss ratios of logs, as `hotline miss-ratio` does; raises `DataError`."""
     options = read_options(columns, batch, skip_bad)
 
-    def read(scratch: Path) -> Steps:
+    def read_log(scratch: Path) -> Steps:
         with progress_bar("reading") as progress:
             return run_interruptibly(lambda: read_steps(paths_of(files), options, scratch, progress))
 
     with TemporaryDirectory() as scratch:
-        steps = read(Path(scratch))
+        steps = read_log(Path(scratch))
         with progress_bar("accesses") as progress:
             ratios = run_interruptibly(lambda: miss_ratios(steps, sample, progress))
         return MissRatio.model_construct(**dict(ratios), top_k=tuple(top_k_shares(steps)))
@@ -67,9 +67,9 @@ def error_sentences(ratios: MissRatios) -> tuple[str, ...]:
     """Return a sentence on the error of sampled curves; an empty tuple for exact curves."""
     if ratios.sample is None:
         return ()
-    worst = max(each.max_error for each in ratios.curves)
-    sampled = f"from a sample of {ratios.sample:.2%} of the keys"
-    return (f"{sampled}; 95 % intervals are at most ±{100 * worst:.1f} points",)
+    max_error = max(each.max_error for each in ratios.curves)
+    sample_phrase = f"from a sample of {ratios.sample:.2%} of the keys"
+    return (f"{sample_phrase}; 95 % intervals are at most ±{100 * max_error:.1f} points",)
 
 
 def _cells(curve: MissRatioCurve) -> list[str]:

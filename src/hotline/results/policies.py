@@ -48,11 +48,11 @@ def study(
     paths = paths_of(files)
     if bool(paths) == bool(built_in):
         raise DataError(f"expected files or built_in, and not both; got {len(paths)} files, {built_in!r}")
-    chosen = config_of(Settings, settings)
-    check_names(chosen.policies)
+    study_settings = config_of(Settings, settings)
+    check_names(study_settings.policies)
     log_spec = None if built_in is None else _log_spec(built_in, steps, half_life, shift)
-    found = study_of(paths, log_spec, chosen, into, progress)
-    return Policies.model_construct(**dict(found))
+    result = study_of(paths, log_spec, study_settings, into, progress)
+    return Policies.model_construct(**dict(result))
 
 
 def _log_spec(built_in: BuiltIn, steps: int, half_life: float | None, shift: bool) -> LogSpec:

@@ -20,7 +20,7 @@ MAX_PREFETCHED = 64
 class _Pull(NamedTuple):
     input: Tensor
     keys: Tensor  # ascending keys [rows], each once
-    places: Tensor  # index in `keys` of each key of the input, in the input's shape
+    positions: Tensor  # index in `keys` of each key of the input, in the input's shape
     rows: Tensor  # float32 [rows, dim], complete when `wait` returns
     ts: int  # number of the operation, for `Worker.wait`
 
@@ -40,8 +40,8 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
 
     Each `backward` immediately updates the rows: by the table's optimiser at the servers, or else by SGD,
     for which -`lr` times the gradient is pushed. Gradients of the same row are added up before they
-    are pushed, and what several workers push is added up at the servers. So neither momentum nor what changes
-    gradients after `backward`, such as `clip_grad_norm_`, reaches the rows: clip in a hook of the output
+    are pushed, and the pushes of several workers at the servers. So neither momentum nor changes of gradients
+    after `backward`, such as by `clip_grad_norm_`, reach the rows: clip in a hook of the output
     (`out.register_hook`).
     """
 
@@ -53,13 +53,13 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
         table: str | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        declared = kv.tables.named(table)
-        self.kv, self.table, self._optimiser = kv, declared.name, declared.optimiser
-        self.num_embeddings, self.embedding_dim = declared.rows, declared.dim
+        kv_table = kv.tables.named(table)
+        self.kv, self.table, self._optimiser = kv, kv_table.name, kv_table.optimiser
+        self.num_embeddings, self.embedding_dim = kv_table.rows, kv_table.dim
         for is_invalid, message in (
             (
-                (num_embeddings, embedding_dim) != (declared.rows, declared.dim),
-                f"{num_embeddings!r} × {embedding_dim!r}: the table is {declared.rows} × {declared.dim}",
+                (num_embeddings, embedding_dim) != (kv_table.rows, kv_table.dim),
+                f"{num_embeddings!r} × {embedding_dim!r}: the table is {kv_table.rows} × {kv_table.dim}",
             ),
             (max_norm is not None, f"expected max_norm None, got {max_norm}: servers only add to rows"),
             (scale_grad_by_freq, f"expected scale_grad_by_freq False, got {scale_grad_by_freq}"),
@@ -67,8 +67,8 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
             (not sparse, f"expected sparse True, got {sparse}: only rows that are used are pushed"),
             (_weight is not None, "_weight: rows are at the servers; kv.init sets them"),
             (
-                padding_idx is not None and not -declared.rows <= padding_idx < declared.rows,
-                f"padding_idx = {padding_idx}: the table has {declared.rows} rows",
+                padding_idx is not None and not -kv_table.rows <= padding_idx < kv_table.rows,
+                f"padding_idx = {padding_idx}: the table has {kv_table.rows} rows",
             ),
             (
                 torch.device(device or "cpu").type != "cpu",
@@ -79,7 +79,7 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
             if is_invalid:
                 raise self._invalid_call(message)
         self.mode, self.include_last_offset = mode, include_last_offset
-        self.padding_idx = None if padding_idx is None else padding_idx % declared.rows
+        self.padding_idx = None if padding_idx is None else padding_idx % kv_table.rows
         self.lr = lr
         self._pulls: list[_Pull] = []
 
@@ -122,7 +122,7 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
         rows.register_hook(partial(self._push, pull.keys))
         padding: Any = () if self.padding_idx is None else (pull.keys == self.padding_idx).nonzero()
         return functional.embedding_bag(
-            pull.places, rows, None if offsets is None else offsets.long(), mode=self.mode,
+            pull.positions, rows, None if offsets is None else offsets.long(), mode=self.mode,
             per_sample_weights=per_sample_weights, include_last_offset=self.include_last_offset,
             padding_idx=int(padding[0]) if len(padding) else None,
         )  # fmt: skip
@@ -131,30 +131,31 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
         return f"{self.num_embeddings}, {self.embedding_dim}, mode={self.mode!r}, table={self.table!r}"
 
     def _take_prefetched(self, input: Tensor) -> _Pull | None:
-        for at, pull in enumerate(self._pulls):
+        for index, pull in enumerate(self._pulls):
             if input.dtype == pull.input.dtype and torch.equal(input, pull.input):
-                del self._pulls[: at + 1]
+                del self._pulls[: index + 1]
                 return pull
         return None
 
     def _check_input(self, input: Any) -> None:
         if not isinstance(input, Tensor) or input.dtype not in (torch.int32, torch.int64) or not input.is_cpu:
-            what = f"{input.dtype} on {input.device}" if isinstance(input, Tensor) else type(input).__name__
+            found = f"{input.dtype} on {input.device}" if isinstance(input, Tensor) else type(input).__name__
             raise InvalidArgument(
-                f"table {self.table}: expected an input of int32 or int64 on the CPU, got {what}"
+                f"table {self.table}: expected an input of int32 or int64 on the CPU, got {found}"
             )
-        outside = ((input < 0) | (input >= self.num_embeddings)).nonzero()
-        if len(outside):
-            at, last = outside[0].tolist(), self.num_embeddings - 1
+        invalid_indices = ((input < 0) | (input >= self.num_embeddings)).nonzero()
+        if len(invalid_indices):
+            first_index, last = invalid_indices[0].tolist(), self.num_embeddings - 1
             raise InvalidArgument(
-                f"table {self.table}: input{at} is {int(input[tuple(at)])}, not in 0..{last}"
+                f"table {self.table}: input{first_index} is {int(input[tuple(first_index)])}, "
+                f"expected 0..{last}"
             )
 
     def _pull(self, input: Tensor) -> _Pull:
-        keys, places = torch.unique(input, return_inverse=True)
+        keys, positions = torch.unique(input, return_inverse=True)
         rows = torch.empty(len(keys), self.embedding_dim)
         ts = self.kv.pull(keys.numpy(), rows.numpy(), self.table)
-        return _Pull(input.clone(), keys, places, rows, ts)
+        return _Pull(input.clone(), keys, positions, rows, ts)
 
     def _push(self, keys: Tensor, gradient: Tensor) -> None:
         """Push the gradient, which `backward` has summed over all uses of these rows, or -`lr` times it."""

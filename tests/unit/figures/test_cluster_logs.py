@@ -147,7 +147,8 @@ def test_what_is_missing_is_named(logs: Path, tmp_path: Path) -> None:
 
 def test_a_run_and_logs_do_not_go_together(logs: Path) -> None:
     both = invoke("report", "runs/latest", "--logs", logs)
-    assert both.exit_code == 2 and f"expected RUN or --logs, got RUN (runs/latest) and --logs ({logs})" in both.stderr
+    expected = f"expected RUN or --logs, got RUN (runs/latest) and --logs ({logs})"
+    assert both.exit_code == 2 and expected in both.stderr
     without = invoke("report", "-o", "page.html")
     assert without.exit_code == 2 and "--output (page.html) goes with --logs" in without.stderr
 

@@ -211,7 +211,7 @@ def test_a_script_that_ends_between_blocks_delivers_in_its_next_one_unless_it_ha
     running: RunningRendezvous, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception | None
 ) -> None:
     kv, joined = join(running)
-    monkeypatch.setattr(worker, "EXIT_S", PATIENCE_S)
+    monkeypatch.setattr(worker, "EXIT_TIMEOUT_S", PATIENCE_S)
     opened(running, joined)
     started, go_on = threading.Event(), threading.Event()
 
