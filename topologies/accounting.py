@@ -41,10 +41,16 @@ async def account(session: RealSession, space: KeySpace, collector: Collector) -
 
 
 async def _account(session: RealSession, space: KeySpace, collector: Collector) -> Accounting:
-    sent, unknown, mismatched, at_servers, unreplayed = 0, 0, 0, 0, UnreplayedUpdates(session)
+    sent_lanes, unknown_lanes, mismatched_values, lanes_at_servers, unreplayed = (
+        0,
+        0,
+        0,
+        0,
+        UnreplayedUpdates(session),
+    )
     answers = await session.flush_workers([worker for worker in session.workers if worker.alive])
     answers += await call_all([server for server in session.servers if server.alive], {"cmd": "flush"})
-    dropped = sum(answer["dropped_rows"] for answer in answers)
+    dropped_rows = sum(answer["dropped_rows"] for answer in answers)
     changed_arms: list[str] = []
     control = CONTROL.for_design(design(session.config.design))
     with session.reporter.phase("accounting", len(session.config.every_arm)) as phase:
@@ -53,42 +59,55 @@ async def _account(session: RealSession, space: KeySpace, collector: Collector) 
             for arm in session.config.every_arm:
                 await control.hold(controller, arm)
         session.record.staleness = await session.staleness()
-        models = [await _dump(worker, "model", session) for worker in session.workers if is_lockstep]
+        models = [await _read_dump(worker, "model", session) for worker in session.workers if is_lockstep]
         servers = [] if is_lockstep else session.servers
-        dumps = await gather_or_cancel(_dump(server, "dump", session) for server in servers)
+        dumps = await gather_or_cancel(_read_dump(server, "dump", session) for server in servers)
         async with session.controller() as controller:
             switch_values = await control.held(controller, session.config.every_arm)
-            for done, arm in enumerate(session.config.every_arm, start=1):
+            for done_count, arm in enumerate(session.config.every_arm, start=1):
                 if await control.is_changed(controller, arm):
                     changed_arms.append(arm.name)
-                sums = [
+                ledgers = [
                     ledger.read(session.parts / f"ledger-worker-{number}-job-{arm.job}-epoch-{EPOCH}.bin")
                     for number in range(1, len(session.workers) + 1)
                 ]
-                sent += sum(each.lanes_sent + each.lanes_unknown for each in sums)
-                unknown += sum(each.lanes_unknown for each in sums)
-                unreplayed_sum, maybe_twice = unreplayed.of_job(arm.job, space.size)
+                sent_lanes += sum(each.lanes_sent + each.lanes_unknown for each in ledgers)
+                unknown_lanes += sum(each.lanes_unknown for each in ledgers)
+                unreplayed_sum, possibly_doubled = unreplayed.read_job(arm.job, space.size)
                 # An acknowledged update that only its worker's replay log has is not missing.
-                uncertain = [*(each.unknown for each in sums), *(np.negative(each) for each in maybe_twice)]
+                uncertain_updates = [
+                    *(each.unknown for each in ledgers),
+                    *(np.negative(each) for each in possibly_doubled),
+                ]
                 at_switch = values_at_switch(switch_values.get(arm.name, {}), space)
                 final_values = [model[f"job{arm.job}"] for model in models]
                 if not is_lockstep:
                     final_values = [values_at_servers(dumps, arm.job, space) + at_switch + unreplayed_sum]
-                sent_by = [each.sent for each in sums]
-                mismatched += sum(ledger.mismatches(sent_by, uncertain, each) for each in final_values)
-                unknown += sum(int(np.count_nonzero(each)) for each in maybe_twice)
-                at_servers += sum(int(dump[f"job{arm.job}_updates"].sum()) for dump in dumps)
-                phase.update(done)
+                sent_by_worker = [each.sent for each in ledgers]
+                mismatched_values += sum(
+                    ledger.mismatches(sent_by_worker, uncertain_updates, each) for each in final_values
+                )
+                unknown_lanes += sum(int(np.count_nonzero(each)) for each in possibly_doubled)
+                lanes_at_servers += sum(int(dump[f"job{arm.job}_updates"].sum()) for dump in dumps)
+                phase.update(done_count)
             overflows = await control.overflows(controller)
-    lanes = Lanes(sent, unknown, at_servers, served_pushes(session.parts), mismatched)
+    lanes = Lanes(
+        sent_lanes, unknown_lanes, lanes_at_servers, served_pushes(session.parts), mismatched_values
+    )
     restarts = session.restarts()
     # In lockstep designs a row of a log does not say which workers' lanes were added.
-    is_logged = all(worker.alive for worker in session.workers) and not (dropped or restarts or is_lockstep)
+    is_logged = all(worker.alive for worker in session.workers) and not (
+        dropped_rows or restarts or is_lockstep
+    )
     accounting = settle(lanes, is_logged)
-    accounting.overflows, accounting.changed_arms, accounting.dropped_rows = overflows, changed_arms, dropped
+    accounting.overflows, accounting.changed_arms, accounting.dropped_rows = (
+        overflows,
+        changed_arms,
+        dropped_rows,
+    )
     accounting.restarts = restarts
-    accounting.unreplayed = unreplayed.found
-    accounting.collected, accounting.uncollected = collector.updates, at_servers - collector.updates
+    accounting.unreplayed = unreplayed.keys_by_worker
+    accounting.collected, accounting.uncollected = collector.updates, lanes_at_servers - collector.updates
     return accounting
 
 
@@ -97,24 +116,24 @@ class UnreplayedUpdates:
 
     def __init__(self, session: RealSession) -> None:
         self._switch_restarts = session.network.switch.restarts
-        self._logs = session.parts
-        dead = [worker.name for worker in session.workers if not worker.alive]
-        self._dead = dead if session.config.recovery.replay_log else []
-        self.found: dict[str, int] = {}
+        self._parts = session.parts
+        dead_workers = [worker.name for worker in session.workers if not worker.alive]
+        self._dead_workers = dead_workers if session.config.recovery.replay_log else []
+        self.keys_by_worker: dict[str, int] = {}
         """Worker -> number of keys with unreplayed updates, over all jobs; never 0."""
 
-    def of_job(self, job: int, size: int) -> tuple[Values, list[Values]]:
+    def read_job(self, job: int, size: int) -> tuple[Values, list[Values]]:
         """Return the sum of unreplayed updates [size], and per worker those perhaps applied twice [size]."""
-        total, maybe_twice = np.zeros(size, np.uint32), []
-        for name in self._dead:
+        total, possibly_doubled = np.zeros(size, np.uint32), []
+        for name in self._dead_workers:
             certain, unknown = replay.read_unacked(
-                self._logs / replay.file_name(name, job), self._switch_restarts
+                self._parts / replay.file_name(name, job), self._switch_restarts
             )
             total += certain
-            maybe_twice.append(unknown)
+            possibly_doubled.append(unknown)
             if keys := int(np.count_nonzero(certain)):
-                self.found[name] = self.found.get(name, 0) + keys
-        return total, maybe_twice
+                self.keys_by_worker[name] = self.keys_by_worker.get(name, 0) + keys
+        return total, possibly_doubled
 
 
 def values_at_servers(
@@ -129,13 +148,13 @@ def values_at_servers(
 
 
 def values_at_switch(values: Mapping[int, int], space: KeySpace) -> Values:
-    result = np.zeros(space.size, dtype=np.uint32)
+    switch_values = np.zeros(space.size, dtype=np.uint32)
     keys = np.array(list(values), dtype=np.uint64)
-    result[space.positions(keys)] = np.array(list(values.values()), dtype=np.int64).astype(np.uint32)
-    return result
+    switch_values[space.positions(keys)] = np.array(list(values.values()), dtype=np.int64).astype(np.uint32)
+    return switch_values
 
 
-async def _dump(agent: CommandTarget, command: str, session: RealSession) -> Arrays:
+async def _read_dump(agent: CommandTarget, command: str, session: RealSession) -> Arrays:
     file = session.parts / f"{command}-{agent.name}.npz"
     await agent.call({"cmd": command, "file": str(file)})
     with np.load(file) as arrays:
@@ -145,16 +164,16 @@ async def _dump(agent: CommandTarget, command: str, session: RealSession) -> Arr
 def preserve_unreplayed_updates(run: Path, record: RunRecord) -> None:
     """Move agents' files to the run folder for `hosts.offline_recovery`, if durable servers lack updates."""
     unreplayed = {} if record.accounting is None else record.accounting.unreplayed
-    parts, into = run / "parts", run / FOLDER
+    parts, target_folder = run / "parts", run / FOLDER
     for worker, keys in unreplayed.items():
         log.warning("%s died with unreplayed updates of %s", worker, pluralize(keys, "key"))
     if not unreplayed or not any(parts.glob(_UNREPLAYED_FILES[0])):
         return
-    into.mkdir()
+    target_folder.mkdir()
     for pattern in _UNREPLAYED_FILES:
         for file in parts.glob(pattern):
-            file.rename(into / file.name)
+            file.rename(target_folder / file.name)
     keys_file = run / "trace" / KEYS
     if keys_file.exists():
-        shutil.copyfile(keys_file, into / KEYS)
+        shutil.copyfile(keys_file, target_folder / KEYS)
     log.warning("`./hotline recover %s --apply` adds these updates to the servers' files", run)

@@ -24,13 +24,13 @@ Message = dict[str, Any]  # JSON
 T = TypeVar("T")
 
 _LINE_LIMIT = 1 << 20
-_READY_S = 180.0
+_READY_TIMEOUT_S = 180.0
 """Compilation takes 15 s of CPU time in an agent without cached machine code, on a machine that may be busy.
 """
-_RESTART_S = 300.0
+_RESTART_TIMEOUT_S = 300.0
 """Long, as a restarted PS reads its journal while the run continues."""
-_QUIT_S = 3.0
-_SETTLE_S = 30.0
+_QUIT_TIMEOUT_S = 3.0
+_SETTLE_TIMEOUT_S = 30.0
 _GRACE_S = 0.5
 _TICK_S = 1.0
 
@@ -49,10 +49,10 @@ class _AgentProcess:
         self.has_successor: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self.error: str | None = None
         self._pending: deque[_PendingAnswer] = deque()
-        self.first = self.expect()
-        self._reading = asyncio.ensure_future(self._read())
+        self.first_answer = self.expect_answer()
+        self._read_task = asyncio.ensure_future(self._read())
 
-    def expect(
+    def expect_answer(
         self, on_progress: Callable[[int], None] = lambda steps: None
     ) -> asyncio.Future[Message | None]:
         """Return a future of the answer to the next command. A caller may stop awaiting it."""
@@ -79,7 +79,7 @@ class _AgentProcess:
         assert self.process.stdout is not None
         with suppress(ValueError):  # a line that is too long, or cut off by the end
             while line := await self.process.stdout.readline():
-                self._take(json.loads(line))
+                self._handle_answer(json.loads(line))
         # A process that is still alive has written a line that is not JSON, or is too long.
         if self.process.returncode is None and not self.process.stdout.at_eof():
             self.process.kill()
@@ -93,7 +93,7 @@ class _AgentProcess:
             pending.answer.set_result(None)
         self._pending.clear()
 
-    def _take(self, answer: Message) -> None:
+    def _handle_answer(self, answer: Message) -> None:
         if not self._pending:
             self.error = str(answer.get("error", answer))
         elif "progress" in answer:
@@ -160,10 +160,10 @@ class Agent:
         config_file.write_text(json.dumps(config, indent=2))
         command = [*command, "--config", str(config_file)]
         agent = cls(name, command, log_dir / f"{name}.log", restarts_after_death, liveness)
-        await agent._begin()
+        await agent._start_process()
         return agent
 
-    async def _begin(self) -> None:
+    async def _start_process(self) -> None:
         self._is_ready = False
         with self._log_file.open("ab") as stderr:
             process = await asyncio.create_subprocess_exec(
@@ -184,12 +184,12 @@ class Agent:
     def alive(self) -> bool:
         return self._current.process.returncode is None
 
-    async def ready(self, timeout_s: float = _READY_S) -> None:
-        first = self._current.first
-        await asyncio.wait([first], timeout=timeout_s)
-        if not first.done():
+    async def ready(self, timeout_s: float = _READY_TIMEOUT_S) -> None:
+        first_answer = self._current.first_answer
+        await asyncio.wait([first_answer], timeout=timeout_s)
+        if not first_answer.done():
             raise AgentFailed(f"{self.name} was not ready in {timeout_s:.0f} s; see {self._log_file}")
-        self._check(first.result())
+        self._check_answer(first_answer.result())
         self._is_ready = True
 
     async def call(
@@ -197,26 +197,28 @@ class Agent:
     ) -> Message:
         """Send a command, again after a restart; `timeout_s` (s) elapses only while all processes are up."""
         while True:
-            current = self._current
-            answer = current.expect(lambda steps: on_progress(self.name, steps) if on_progress else None)
-            current.write(command)
-            if not await self._await_answer(answer, timeout_s):
+            process = self._current
+            answer = process.expect_answer(
+                lambda steps: on_progress(self.name, steps) if on_progress else None
+            )
+            process.write(command)
+            if not await self._wait_for_answer(answer, timeout_s):
                 raise AgentFailed(
                     f"{self.name} did not answer '{command['cmd']}' within {timeout_s:.0f} s; "
                     f"see {self._log_file}"
                 )
             result = answer.result()
-            if result is not None or not await self._has_successor(current):
-                return self._check(result)
+            if result is not None or not await self._has_successor(process):
+                return self._check_answer(result)
 
     async def send(self, command: Message) -> None:
         self._current.write(command)
 
     async def settle(self) -> None:
         for answer in self._current.pending_answers:
-            if not await self._await_answer(answer, _SETTLE_S):
-                raise AgentFailed(f"{self.name} did not answer all commands within {_SETTLE_S:.0f} s")
-            self._check(answer.result())
+            if not await self._wait_for_answer(answer, _SETTLE_TIMEOUT_S):
+                raise AgentFailed(f"{self.name} did not answer all commands within {_SETTLE_TIMEOUT_S:.0f} s")
+            self._check_answer(answer.result())
 
     async def wait_until_failed(self) -> None:
         self._is_watched = True
@@ -224,7 +226,7 @@ class Agent:
             while True:
                 await self._current.ended.wait()
                 if not self._restarts_after_death:
-                    raise self._death()
+                    raise self._death_error()
                 await self._restart()
         finally:
             self._is_watched = False
@@ -238,7 +240,7 @@ class Agent:
         if not self._is_ready:
             self._kill()
         try:
-            await asyncio.wait_for(self._current.ended.wait(), _QUIT_S)
+            await asyncio.wait_for(self._current.ended.wait(), _QUIT_TIMEOUT_S)
         except asyncio.TimeoutError:
             log.warning("%s did not quit and is killed", self.name)
             self._kill()
@@ -253,13 +255,13 @@ class Agent:
     async def _restart(self) -> None:
         self._liveness.mark_down(self.name)
         while True:
-            log.warning("%s; it is started again", self._death())
+            log.warning("%s; it is started again", self._death_error())
             self.restarts += 1
-            ended = self._current
-            await self._begin()
-            ended.resolve_successor(has_successor=True)
+            ended_process = self._current
+            await self._start_process()
+            ended_process.resolve_successor(has_successor=True)
             try:
-                await self.ready(_RESTART_S)
+                await self.ready(_RESTART_TIMEOUT_S)
             except AgentFailed:
                 if not self._is_killed:
                     raise
@@ -271,7 +273,7 @@ class Agent:
     def _is_killed(self) -> bool:
         return self._current.process.returncode == -signal.SIGKILL
 
-    async def _await_answer(self, answer: asyncio.Future[Message | None], timeout_s: float) -> bool:
+    async def _wait_for_answer(self, answer: asyncio.Future[Message | None], timeout_s: float) -> bool:
         while timeout_s > 0 and not answer.done():
             tick = min(timeout_s, _TICK_S)
             await asyncio.wait([answer], timeout=tick)
@@ -279,17 +281,17 @@ class Agent:
                 timeout_s -= tick
         return answer.done()
 
-    async def _has_successor(self, current: _AgentProcess) -> bool:
-        return self._restarts_after_death and self._is_watched and await asyncio.shield(current.has_successor)
+    async def _has_successor(self, process: _AgentProcess) -> bool:
+        return self._restarts_after_death and self._is_watched and await asyncio.shield(process.has_successor)
 
-    def _check(self, answer: Message | None) -> Message:
+    def _check_answer(self, answer: Message | None) -> Message:
         if answer is None:
-            raise self._death()
+            raise self._death_error()
         if "error" in answer:
             raise AgentFailed(f"{self.name}: {answer['error']}")
         return answer
 
-    def _death(self) -> AgentFailed:
+    def _death_error(self) -> AgentFailed:
         lines = self._log_file.read_text(errors="replace").strip().splitlines()
         if self._current.error is not None:
             lines.append(self._current.error)
@@ -310,7 +312,7 @@ async def call_all(
     return await gather_or_cancel(agent.call(command, timeout_s, on_progress) for agent in agents)
 
 
-async def supervised(work: Coroutine[object, None, T], deaths: Iterable[Coroutine[object, None, None]]) -> T:
+async def supervise(work: Coroutine[object, None, T], deaths: Iterable[Coroutine[object, None, None]]) -> T:
     task = asyncio.ensure_future(work)
     watches = [asyncio.ensure_future(death) for death in deaths]
     try:
@@ -323,6 +325,6 @@ async def supervised(work: Coroutine[object, None, T], deaths: Iterable[Coroutin
                 await watch
         return await task
     finally:
-        for each in (task, *watches):
-            each.cancel()
+        for each_task in (task, *watches):
+            each_task.cancel()
         await asyncio.gather(task, *watches, return_exceptions=True)

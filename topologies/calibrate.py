@@ -17,41 +17,41 @@ log = logging.getLogger(__name__)
 WARM_UP_STEPS = 8
 _CHECK_SHARE = 0.5
 """Duration of a capacity check as a share of the calibration's."""
-_STEPS, _COMPILED_STEPS = 2, 20
+_SLOW_STEPS, _COMPILED_STEPS = 2, 20
 """Steps of 128 RPCs each. Slow agents need half a second or more for them, compiled agents 20 ms or more."""
 
 
-async def probe(session: Session) -> dict[str, float]:
-    return await capacities(session, "probe", WARM_UP_STEPS)
+async def probe_capacities(session: Session) -> dict[str, float]:
+    return await measure_capacities(session, "probe", WARM_UP_STEPS)
 
 
 async def calibrate(session: Session, probed_capacity: dict[str, float]) -> None:
     """Run the same steps in all arms, so that their models agree, and set loads from the capacities."""
-    steps = _steps(session, capacity_of_baseline(probed_capacity), 1.0)
-    record_capacity(session, await capacities(session, "calibrate", steps))
+    steps = _choose_steps(session, capacity_of_baseline(probed_capacity), 1.0)
+    record_capacity(session, await measure_capacities(session, "calibrate", steps))
 
 
 async def check_capacity(session: Session, when: Literal["middle", "end"]) -> None:
-    steps = _steps(session, capacity_of_baseline(session.record.capacity), _CHECK_SHARE)
-    found = await capacities(session, f"check, {when}", steps)
-    session.record.capacity_checks.append(CapacityCheck(when=when, capacity=found))
+    steps = _choose_steps(session, capacity_of_baseline(session.record.capacity), _CHECK_SHARE)
+    capacity_by_arm = await measure_capacities(session, f"check, {when}", steps)
+    session.record.capacity_checks.append(CapacityCheck(when=when, capacity=capacity_by_arm))
 
 
-def _steps(session: Session, capacity: float, share: float) -> int:
+def _choose_steps(session: Session, capacity: float, share: float) -> int:
     return max(WARM_UP_STEPS, round(capacity / session.config.workers * session.config.calibration_s * share))
 
 
-async def capacities(session: Session, phase: str, steps: int) -> dict[str, float]:
-    first, arms = session.take_steps(steps), session.config.measured
-    found: dict[str, float] = {}
+async def measure_capacities(session: Session, phase: str, steps: int) -> dict[str, float]:
+    first_step, arms = session.take_steps(steps), session.config.measured
+    capacity_by_arm: dict[str, float] = {}
     with session.reporter.phase(phase, len(arms)) as progress:
         for arm in arms:
-            found[arm.name] = await _steps_per_s(session, arm, first, steps)
-            progress.update(len(found))
-    return found
+            capacity_by_arm[arm.name] = await _measure_steps_per_s(session, arm, first_step, steps)
+            progress.update(len(capacity_by_arm))
+    return capacity_by_arm
 
 
-async def _steps_per_s(session: Session, arm: Arm, first_step: int, steps: int) -> float:
+async def _measure_steps_per_s(session: Session, arm: Arm, first_step: int, steps: int) -> float:
     async with session.active(arm):
         start_ns = session.clock_ns()
         results = await session.run_steps(PlannedBlock(arm, first_step, steps))
@@ -61,13 +61,15 @@ async def _steps_per_s(session: Session, arm: Arm, first_step: int, steps: int) 
 
 def measure_agent_costs(config: Config) -> dict[str, AgentCost]:
     """Return codec -> cost of an RPC, for compiled agents and the run's; empty if servers need a switch."""
-    chosen = design(config.design)
+    chosen_design = design(config.design)
     warm(config.design)
-    found: dict[str, AgentCost] = {}
-    for codec, steps in ((FAST, _COMPILED_STEPS), (config.codec, _STEPS)):
-        cost = measure_rpc_cost(codec, chosen, config.window, steps)
+    cost_by_codec: dict[str, AgentCost] = {}
+    for codec, steps in ((FAST, _COMPILED_STEPS), (config.codec, _SLOW_STEPS)):
+        cost = measure_rpc_cost(codec, chosen_design, config.window, steps)
         if cost is None:
-            log.warning("agent costs are not measured: servers of design %s need a switch", chosen.name)
+            log.warning(
+                "agent costs are not measured: servers of design %s need a switch", chosen_design.name
+            )
             return {}
-        found[codec] = AgentCost(**cost._asdict())
-    return found
+        cost_by_codec[codec] = AgentCost(**cost._asdict())
+    return cost_by_codec

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-_STOP_S = 5.0
+_STOP_TIMEOUT_S = 5.0
 
 
 @contextmanager
@@ -29,4 +29,4 @@ def _tcpdump(interface: str, file: Path) -> Iterator[None]:
             yield
         finally:
             process.terminate()
-            process.communicate(timeout=_STOP_S)
+            process.communicate(timeout=_STOP_TIMEOUT_S)

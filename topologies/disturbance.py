@@ -23,52 +23,52 @@ class ProcessTimes(NamedTuple):
 
 
 def read_contention(
-    proc: Path = Path("/proc"), own: int | None = None, cpus: Iterable[int] | None = None
+    proc: Path = Path("/proc"), own_pid: int | None = None, cpus: Iterable[int] | None = None
 ) -> MachineCounters:
-    """Read the counters. `own` is the pid of the run's first process, `cpus` are the run's CPUs."""
-    allowed = os.sched_getaffinity(0) if cpus is None else set(cpus)
+    """Read the counters. `own_pid` is the pid of the run's first process, `cpus` are the run's CPUs."""
+    run_cpus = os.sched_getaffinity(0) if cpus is None else set(cpus)
     return MachineCounters(
         at_ms=time.time_ns() / 1e6,
-        steal_ms=_steal_ms((proc / "stat").read_text(), allowed),
-        others_cpu_ms=others_ticks(_processes(proc), own or os.getpid()) * 1e3 / _TICKS_PER_S,
-        pressure_ms=_pressure_ms(proc / "pressure" / "cpu"),
+        steal_ms=_read_steal_ms((proc / "stat").read_text(), run_cpus),
+        others_cpu_ms=sum_other_ticks(_read_processes(proc), own_pid or os.getpid()) * 1e3 / _TICKS_PER_S,
+        pressure_ms=_read_pressure_ms(proc / "pressure" / "cpu"),
     )
 
 
-def others_ticks(processes: Iterable[ProcessTimes], own: int) -> int:
-    """Return the CPU time, in ticks, of processes that descend neither from `own` nor from kthreadd."""
-    found = {each.pid: each for each in processes}
+def sum_other_ticks(processes: Iterable[ProcessTimes], own_pid: int) -> int:
+    """Return the CPU time, in ticks, of processes that descend neither from `own_pid` nor from kthreadd."""
+    process_by_pid = {each.pid: each for each in processes}
 
     def is_own(pid: int) -> bool:
-        while pid in found:
-            if pid in (own, _KTHREADD):
+        while pid in process_by_pid:
+            if pid in (own_pid, _KTHREADD):
                 return True
-            pid = found[pid].parent
+            pid = process_by_pid[pid].parent
         return False
 
-    return sum(each.ticks for each in found.values() if not is_own(each.pid))
+    return sum(each.ticks for each in process_by_pid.values() if not is_own(each.pid))
 
 
-def kernel_threads(proc: Path = Path("/proc")) -> list[int]:
-    return [each.pid for each in _processes(proc) if each.parent == _KTHREADD]
+def list_kernel_threads(proc: Path = Path("/proc")) -> list[int]:
+    return [each.pid for each in _read_processes(proc) if each.parent == _KTHREADD]
 
 
-def _steal_ms(stat: str, cpus: set[int]) -> float:
+def _read_steal_ms(stat: str, cpus: set[int]) -> float:
     steal_ticks = {
-        int(number): int(fields.split()[7]) for number, fields in re.findall(r"^cpu(\d+) (.*)$", stat, re.M)
+        int(cpu): int(fields.split()[7]) for cpu, fields in re.findall(r"^cpu(\d+) (.*)$", stat, re.M)
     }
     return sum(ticks for cpu, ticks in steal_ticks.items() if cpu in cpus) * 1e3 / _TICKS_PER_S
 
 
-def _pressure_ms(file: Path) -> float:
+def _read_pressure_ms(file: Path) -> float:
     try:
-        found = re.search(r"^some .*\btotal=(\d+)", file.read_text(), re.M)
+        match = re.search(r"^some .*\btotal=(\d+)", file.read_text(), re.M)
     except OSError:  # the kernel has no PSI, or PSI is disabled
         return 0.0
-    return int(found[1]) / 1e3 if found else 0.0
+    return int(match[1]) / 1e3 if match else 0.0
 
 
-def _processes(proc: Path) -> Iterator[ProcessTimes]:
+def _read_processes(proc: Path) -> Iterator[ProcessTimes]:
     for entry in proc.iterdir():
         if not entry.name.isdigit():
             continue

@@ -25,7 +25,7 @@ from hosts.model.hyperparameters import Hyperparameters
 from hosts.warm import warm
 from hosts.workload.trace import Trace
 from topologies.accounting import account, preserve_unreplayed_updates
-from topologies.agents import CommandTarget, supervised
+from topologies.agents import CommandTarget, supervise
 from topologies.calibrate import measure_agent_costs
 from topologies.capture import capture
 from topologies.fleet import COLLECTOR, RunContext, provision
@@ -88,7 +88,7 @@ async def run_experiment(
                 # Processes are restarted until the accounting is done, also after a worker's death.
                 servers = (server.wait_until_failed() for server in session.servers)
                 deaths = [supervise_switch(RecoverableRun(session)), *servers]
-                await supervised(_measure_and_account(cluster, collector), deaths)
+                await supervise(_measure_and_account(cluster, collector), deaths)
                 if config.cli:
                     write_results()
                     publish()
@@ -111,7 +111,7 @@ async def _prepare_workload(
 async def _measure_and_account(cluster: RunningCluster, collector: Collector) -> None:
     session = cluster.session
     try:
-        await supervised(cluster.traffic(), [worker.wait_until_failed() for worker in session.workers])
+        await supervise(cluster.traffic(), [worker.wait_until_failed() for worker in session.workers])
     except AgentFailed:
         if not all(worker.alive for worker in session.workers):
             with secondary():

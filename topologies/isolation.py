@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from foundation.logs.parts import write_text
-from topologies.disturbance import kernel_threads
+from topologies.disturbance import list_kernel_threads
 
 AFFINITY_FILE = Path("/run/hotline.affinity")
 """JSON: kernel thread -> its CPUs before the run."""
@@ -17,60 +17,62 @@ _QUIET_SHARE = 0.05
 """Share of a process's CPU time below which a thread does not belong to its data path."""
 
 
-def cpu_ns_by_thread(pid: int, proc: Path = Path("/proc")) -> dict[int, int]:
+def read_cpu_ns_by_thread(pid: int, proc: Path = Path("/proc")) -> dict[int, int]:
     """Return the CPU time in ns of each thread of a process (proc(5), schedstat); none after its end."""
-    found = {}
+    cpu_ns = {}
     with suppress(OSError):
         for task in (proc / str(pid) / "task").iterdir():
             with suppress(OSError):
-                found[int(task.name)] = int((task / "schedstat").read_text().split()[0])
-    return found
+                cpu_ns[int(task.name)] = int((task / "schedstat").read_text().split()[0])
+    return cpu_ns
 
 
-def quiet_threads(before: Mapping[int, int], after: Mapping[int, int]) -> list[int]:
+def find_idle_threads(before: Mapping[int, int], after: Mapping[int, int]) -> list[int]:
     """Return the threads with under 5 % of a process's CPU time between readings; none if it used none."""
-    added = {thread: ns - before.get(thread, 0) for thread, ns in after.items()}
-    total = sum(added.values())
-    return [thread for thread, ns in added.items() if ns < _QUIET_SHARE * total]
+    used_ns = {thread: ns - before.get(thread, 0) for thread, ns in after.items()}
+    total = sum(used_ns.values())
+    return [thread for thread, ns in used_ns.items() if ns < _QUIET_SHARE * total]
 
 
 @contextmanager
-def isolated(cpu: int | None, threads: Iterable[int] = (), file: Path = AFFINITY_FILE) -> Iterator[int]:
+def isolate(cpu: int | None, threads: Iterable[int] = (), file: Path = AFFINITY_FILE) -> Iterator[int]:
     """Move this process, `threads` and unbound kernel threads to `cpu` and back; yield their number."""
     if cpu is None:
         yield 0
         return
     own_threads = [int(task.name) for task in Path("/proc/self/task").iterdir()]
-    own_before = _affinities([*own_threads, *threads])
-    kernel_before = {thread: cpus for thread, cpus in _affinities(kernel_threads()).items() if len(cpus) > 1}
-    write_text(file, json.dumps({thread: sorted(cpus) for thread, cpus in kernel_before.items()}))
+    own_affinities = _read_affinities([*own_threads, *threads])
+    kernel_affinities = {
+        thread: cpus for thread, cpus in _read_affinities(list_kernel_threads()).items() if len(cpus) > 1
+    }
+    write_text(file, json.dumps({thread: sorted(cpus) for thread, cpus in kernel_affinities.items()}))
     try:
-        yield sum(_move(thread, {cpu}) for thread in (*own_before, *kernel_before))
+        yield sum(_set_affinity(thread, {cpu}) for thread in (*own_affinities, *kernel_affinities))
     finally:
-        for thread, cpus in own_before.items():
-            _move(thread, cpus)
+        for thread, cpus in own_affinities.items():
+            _set_affinity(thread, cpus)
         restore_affinities(file)
 
 
 def restore_affinities(file: Path = AFFINITY_FILE) -> None:
     try:
-        before: dict[str, list[int]] = json.loads(file.read_text())
+        affinities: dict[str, list[int]] = json.loads(file.read_text())
     except (OSError, ValueError):
         return
-    for thread, cpus in before.items():
-        _move(int(thread), cpus)
+    for thread, cpus in affinities.items():
+        _set_affinity(int(thread), cpus)
     file.unlink(missing_ok=True)
 
 
-def _affinities(threads: Iterable[int]) -> dict[int, set[int]]:
-    found = {}
+def _read_affinities(threads: Iterable[int]) -> dict[int, set[int]]:
+    affinities = {}
     for thread in threads:
         with suppress(OSError):  # the thread has just ended
-            found[thread] = set(os.sched_getaffinity(thread))
-    return found
+            affinities[thread] = set(os.sched_getaffinity(thread))
+    return affinities
 
 
-def _move(thread: int, cpus: Iterable[int]) -> bool:
+def _set_affinity(thread: int, cpus: Iterable[int]) -> bool:
     try:
         os.sched_setaffinity(thread, cpus)
     except OSError:

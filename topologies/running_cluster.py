@@ -14,9 +14,9 @@ from hosts.keys import KeySpace
 from hosts.model.hyperparameters import Hyperparameters
 from hosts.workload.trace import Trace
 from topologies.agents import call_all
-from topologies.calibrate import calibrate, check_capacity, probe
+from topologies.calibrate import calibrate, check_capacity, probe_capacities
 from topologies.fleet import RunContext, fleet
-from topologies.isolation import isolated, quiet_threads
+from topologies.isolation import find_idle_threads, isolate
 from topologies.session import RealSession
 
 log = logging.getLogger(__name__)
@@ -53,9 +53,9 @@ async def agent_cluster(
 async def _traffic(session: RealSession, trace: Trace) -> None:
     await prepare(design(session.config.design), session, trace)
     threads_before = session.switch_threads()
-    probed_capacities = await probe(session)
-    idle_threads = quiet_threads(threads_before, session.switch_threads())
-    with isolated(session.placement.rest, idle_threads):
+    probed_capacities = await probe_capacities(session)
+    idle_threads = find_idle_threads(threads_before, session.switch_threads())
+    with isolate(session.placement.rest, idle_threads):
         await calibrate(session, probed_capacities)
         await measure(session, partial(check_capacity, session, "middle"))
         await check_capacity(session, "end")

@@ -30,7 +30,7 @@ from foundation.logs.columns import OPERATIONS
 from foundation.logs.merge import OPERATIONS_TIME, measured
 from topologies.agents import Agent, CommandTarget, Message, call_all
 from topologies.disturbance import read_contention
-from topologies.isolation import cpu_ns_by_thread
+from topologies.isolation import read_cpu_ns_by_thread
 from topologies.machine import peak_memory_mb, run_queue_ns
 from topologies.placement import Placement, program_use_of
 
@@ -244,7 +244,7 @@ class RealSession(Session):
 
     def switch_threads(self) -> dict[int, int]:
         running = self.network.switch.running
-        return {} if running is None else cpu_ns_by_thread(running.process.pid)
+        return {} if running is None else read_cpu_ns_by_thread(running.process.pid)
 
     def run_queues_ns(self) -> dict[str, int]:
         return {name: run_queue_ns(pid) for name, pid in self.pids().items()}

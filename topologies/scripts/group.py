@@ -13,7 +13,7 @@ from foundation.concurrency import gather_or_cancel
 from foundation.designs.interface import Arm
 from hosts.keys import KeySpace
 from topologies import rendezvous
-from topologies.agents import Agent, supervised
+from topologies.agents import Agent, supervise
 from topologies.embedding_tables import Tables
 from topologies.fleet import RunContext, check_design, publish, start_servers
 from topologies.placement import cpu_of
@@ -99,7 +99,7 @@ async def script_group(context: RunContext) -> AsyncIterator[ScriptGroup]:
             reminder = asyncio.ensure_future(_log_missing_scripts(arms, run / "logs"))
             try:
                 joining = gather_or_cancel(arm.until_joined(show_joined) for arm in arms)
-                await supervised(joining, [worker.wait_until_failed() for worker in workers])
+                await supervise(joining, [worker.wait_until_failed() for worker in workers])
             finally:
                 reminder.cancel()
         yield ScriptGroup(arms, workers, servers.agents, KeySpace(servers.parameters))

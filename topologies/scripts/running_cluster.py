@@ -9,9 +9,9 @@ from experiment.designs import prepare
 from experiment.errors import RunFailed
 from experiment.phases.measure import measure
 from foundation.designs.registry import design
-from topologies.calibrate import WARM_UP_STEPS, calibrate, probe
+from topologies.calibrate import WARM_UP_STEPS, calibrate, probe_capacities
 from topologies.fleet import RunContext
-from topologies.isolation import isolated
+from topologies.isolation import isolate
 from topologies.running_cluster import RunningCluster
 from topologies.scripts.group import ScriptGroup, script_group
 from topologies.scripts.session import ScriptSession
@@ -47,8 +47,8 @@ async def _traffic(session: ScriptSession, scripts: ScriptGroup) -> None:
         "trains": True,
     }
     await prepare(design(session.config.design), session, observed_workload)
-    with isolated(session.placement.rest):
-        probed_capacities = await probe(session)
+    with isolate(session.placement.rest):
+        probed_capacities = await probe_capacities(session)
         _check_has_not_ended(session)
         await calibrate(session, probed_capacities)
         _check_has_not_ended(session)

@@ -133,7 +133,8 @@ def test_a_script_that_cannot_deliver_says_how_much_and_fails(
     running: RunningRendezvous, code: str, status: int, reason: str
 ) -> None:
     begin = (
-        "from hotline.kv import worker\nworker.EXIT_TIMEOUT_S = 0.1\njoin(); print('joined', flush=True); input()\n"
+        "from hotline.kv import worker\nworker.EXIT_TIMEOUT_S = 0.1\n"
+        "join(); print('joined', flush=True); input()\n"
     )
     with started(running, begin + code) as script:
         assert script.stdout is not None and script.stdout.readline() == "joined\n"

@@ -15,7 +15,7 @@ import pytest
 
 from experiment.errors import AgentFailed
 from experiment.liveness import Liveness
-from topologies.agents import Agent, call_all, supervised
+from topologies.agents import Agent, call_all, supervise
 
 SCRIPT = """
 import json, sys, os, signal
@@ -115,7 +115,7 @@ async def test_the_death_of_an_idle_agent_stops_the_work_of_others(tmp_path: Pat
                 stopped.set()
 
         with pytest.raises(AgentFailed, match=r"^worker-2 ended with code -9"):
-            await supervised(work(), deaths_of(started))
+            await supervise(work(), deaths_of(started))
         assert stopped.is_set()
 
 
@@ -128,7 +128,7 @@ async def test_a_death_that_is_seen_later_explains_the_failure_of_the_work() -> 
         raise ConnectionError
 
     with pytest.raises(AgentFailed, match=r"^the switch ended$"):
-        await supervised(fail(), [die_later()])
+        await supervise(fail(), [die_later()])
 
 
 async def test_a_cancelled_call_can_be_settled(tmp_path: Path) -> None:
@@ -149,9 +149,9 @@ async def test_supervised_work_returns_and_fails_as_itself(tmp_path: Path) -> No
         raise ZeroDivisionError
 
     async with agents(tmp_path, 1) as started:
-        assert await supervised(answer(), deaths_of(started)) == 42
+        assert await supervise(answer(), deaths_of(started)) == 42
         with pytest.raises(ZeroDivisionError):
-            await supervised(fail(), deaths_of(started))
+            await supervise(fail(), deaths_of(started))
 
 
 @asynccontextmanager

@@ -9,7 +9,7 @@ from experiment.config import Config
 from experiment.session import START_AHEAD_NS, BlockResult, OnProgress, PlannedBlock
 from tests.harness.arms import MEASURED as ARMS
 from tests.harness.sessions import IdleSession
-from topologies.calibrate import calibrate, check_capacity, probe
+from topologies.calibrate import calibrate, check_capacity, probe_capacities
 
 RATES = {"baseline": 90.0, "repeat": 110.0, "proxy": 100.0, "offload": 120.0, "offload-proxy": 140.0}
 WORKERS = 4
@@ -30,7 +30,7 @@ class Played(IdleSession):
 
 
 async def run(session: Played) -> None:
-    await calibrate(session, await probe(session))
+    await calibrate(session, await probe_capacities(session))
 
 
 async def test_loads_are_fractions_of_what_neither_carries_both_times_where_that_is_the_least(

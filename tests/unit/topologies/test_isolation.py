@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from switch_harness.waiting import wait_for
-from topologies.isolation import cpu_ns_by_thread, isolated, quiet_threads, restore_affinities
+from topologies.isolation import find_idle_threads, isolate, read_cpu_ns_by_thread, restore_affinities
 
 
 @pytest.fixture
 def others(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """Start two sleeping processes; the second stands for the kernel's threads."""
     sleepers = [subprocess.Popen(["sleep", "1000"]) for _ in range(2)]
-    monkeypatch.setattr("topologies.isolation.kernel_threads", lambda: [sleepers[1].pid, 2**22])
+    monkeypatch.setattr("topologies.isolation.list_kernel_threads", lambda: [sleepers[1].pid, 2**22])
     try:
         yield [sleeper.pid for sleeper in sleepers]
     finally:
@@ -34,7 +34,7 @@ def test_others_share_one_cpu_for_a_while_if_there_is_one_for_them(
 ) -> None:
     usable, file = os.sched_getaffinity(0), tmp_path / "affinity"
     processes = [threading.get_native_id(), *others]
-    with isolated(min(usable) if moves else None, others[:1], file) as moved:
+    with isolate(min(usable) if moves else None, others[:1], file) as moved:
         assert [os.sched_getaffinity(each) for each in processes] == [{min(usable)} if moves else usable] * 3
         assert (moved >= 2) if moves else (moved == 0)
         assert file.exists() == moves
@@ -55,12 +55,12 @@ def test_what_a_killed_run_has_moved_is_given_back(others: list[int], tmp_path: 
 
 def test_quiet_threads_did_less_than_a_twentieth() -> None:
     before = {1: 1000, 2: 50, 3: 0}
-    assert quiet_threads(before, {1: 1950, 2: 100, 3: 0, 4: 49}) == [2, 3, 4]
-    assert quiet_threads(before, before) == []
-    assert quiet_threads({}, {}) == []
+    assert find_idle_threads(before, {1: 1950, 2: 100, 3: 0, 4: 49}) == [2, 3, 4]
+    assert find_idle_threads(before, before) == []
+    assert find_idle_threads({}, {}) == []
 
 
 def test_the_cpu_time_of_this_process_by_thread() -> None:
     this = threading.get_native_id()
-    before = cpu_ns_by_thread(os.getpid())[this]
-    wait_for(lambda: cpu_ns_by_thread(os.getpid())[this] > before)
+    before = read_cpu_ns_by_thread(os.getpid())[this]
+    wait_for(lambda: read_cpu_ns_by_thread(os.getpid())[this] > before)
