@@ -123,7 +123,7 @@ class UnreplayedUpdates:
         """Worker -> number of keys with unreplayed updates, over all jobs; never 0."""
 
     def read_job(self, job: int, size: int) -> tuple[Values, list[Values]]:
-        """Return the sum of unreplayed updates [size], and per worker those perhaps applied twice [size]."""
+        """Return the sum of unreplayed updates [size], and by worker the possibly doubled [size]."""
         total, possibly_doubled = np.zeros(size, np.uint32), []
         for name in self._dead_workers:
             certain, unknown = replay.read_unacked(

@@ -112,7 +112,7 @@ class CommandTarget(Protocol):
     async def call(
         self, command: Message, timeout_s: float = 30.0, on_progress: OnProgress | None = None
     ) -> Message:
-        """Send a command and return its answer; raise AgentFailed if that is an error or does not come."""
+        """Send a command and return its answer; raise AgentFailed for an error or a missing answer."""
         ...
 
     async def send(self, command: Message) -> None: ...

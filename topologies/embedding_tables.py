@@ -93,7 +93,7 @@ class Tables(Mapping[str, Table]):
     def declared(self) -> dict[str, list[float | str]]:
         """Return name -> [rows, dim, scale, and the optimiser if any], which `declare` takes as JSON."""
         return {
-            table.name: [table.rows, table.dim, table.scale, *_texts(table.optimiser)]
+            table.name: [table.rows, table.dim, table.scale, *_optimiser_texts(table.optimiser)]
             for table in self.values()
         }
 
@@ -110,15 +110,15 @@ def declare(declared: object) -> Tables:
     """Make tables from the JSON of `Tables.declared`; raise `TableError` if it is invalid."""
     if not isinstance(declared, dict):
         raise TableError(f"expected tables with a name and a size each, got {declared!r}")
-    for name, each in declared.items():
-        if not isinstance(each, list) or len(each) not in (3, 4):
+    for name, declaration in declared.items():
+        if not isinstance(declaration, list) or len(declaration) not in (3, 4):
             raise TableError(
-                f"table {name!r}: expected rows, dim, scale and optionally an optimiser, got {each!r}"
+                f"table {name!r}: expected rows, dim, scale and optionally an optimiser, got {declaration!r}"
             )
     return make_tables(
-        {name: (each[0], each[1]) for name, each in declared.items()},
-        {name: each[2] for name, each in declared.items()},
-        {name: each[3] for name, each in declared.items() if each[3:]},
+        {name: (declaration[0], declaration[1]) for name, declaration in declared.items()},
+        {name: declaration[2] for name, declaration in declared.items()},
+        {name: declaration[3] for name, declaration in declared.items() if declaration[3:]},
     )
 
 
@@ -129,42 +129,47 @@ def make_tables(
 ) -> Tables:
     if not isinstance(sizes, Mapping) or not sizes:
         raise TableError(f"expected at least one table as name: (rows, dim), got {sizes!r}")
-    for what, given in (("scale", scale), ("optimiser", optimiser)):
-        if isinstance(given, Mapping) and set(given) - set(sizes):
-            unknown = ", ".join(sorted(set(given) - set(sizes)))
-            raise TableError(f"{what} of unknown table {unknown}; the tables are {', '.join(sizes)}")
-    tables, first = {}, 0
-    for name in sorted(sizes):
-        table = _table(name, sizes[name], scale, first)
-        text = optimiser.get(name) if isinstance(optimiser, Mapping) else optimiser
-        if text is not None:
-            table = replace(table, optimiser=_optimiser(name, text))
-        tables[name] = table
-        first += table.size
-        if first > MAX_PARAMETERS:
+    for argument, value in (("scale", scale), ("optimiser", optimiser)):
+        if isinstance(value, Mapping) and set(value) - set(sizes):
+            unknown_names = ", ".join(sorted(set(value) - set(sizes)))
             raise TableError(
-                f"table {name}: expected at most {MAX_PARAMETERS:,} values up to this table, got {first:,}"
+                f"{argument} of unknown table {unknown_names}; the tables are {', '.join(sizes)}"
+            )
+    tables, first_parameter = {}, 0
+    for name in sorted(sizes):
+        table = _make_table(name, sizes[name], scale, first_parameter)
+        optimiser_text = optimiser.get(name) if isinstance(optimiser, Mapping) else optimiser
+        if optimiser_text is not None:
+            table = replace(table, optimiser=_parse_optimiser(name, optimiser_text))
+        tables[name] = table
+        first_parameter += table.size
+        if first_parameter > MAX_PARAMETERS:
+            raise TableError(
+                f"table {name}: expected at most {MAX_PARAMETERS:,} values up to this table, "
+                f"got {first_parameter:,}"
             )
     return Tables(tables)
 
 
-def _table(name: object, size: object, scale: float | Mapping[str, float], first: int) -> Table:
+def _make_table(
+    name: object, size: object, scale: float | Mapping[str, float], first_parameter: int
+) -> Table:
     if not isinstance(name, str) or not name:
         raise TableError(f"expected a name of a table, got {name!r}")
     if not isinstance(size, tuple | list) or len(size) != 2 or not all(map(_is_count, size)):
         raise TableError(f"table {name}: expected (rows, dim), whole numbers above 0, got {size!r}")
-    units = scale.get(name, DEFAULT_SCALE) if isinstance(scale, Mapping) else scale
-    is_number = isinstance(units, int | float | np.number) and not isinstance(units, bool)
-    if not is_number or not isfinite(units) or units <= 0:
-        raise TableError(f"table {name}: expected a finite scale above 0, got {units!r}")
-    return Table(name, int(size[0]), int(size[1]), float(units), first)
+    table_scale = scale.get(name, DEFAULT_SCALE) if isinstance(scale, Mapping) else scale
+    is_number = isinstance(table_scale, int | float | np.number) and not isinstance(table_scale, bool)
+    if not is_number or not isfinite(table_scale) or table_scale <= 0:
+        raise TableError(f"table {name}: expected a finite scale above 0, got {table_scale!r}")
+    return Table(name, int(size[0]), int(size[1]), float(table_scale), first_parameter)
 
 
-def _texts(optimiser: Optimiser | None) -> list[str]:
+def _optimiser_texts(optimiser: Optimiser | None) -> list[str]:
     return [] if optimiser is None else [str(optimiser)]
 
 
-def _optimiser(name: str, text: object) -> Optimiser:
+def _parse_optimiser(name: str, text: object) -> Optimiser:
     try:
         return parse(str(text))
     except OptimiserError as error:

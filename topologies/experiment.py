@@ -40,7 +40,7 @@ from topologies.signals import STOP
 
 log = logging.getLogger(__name__)
 
-_SIGNAL_S = 0.05
+_SIGNAL_WAIT_S = 0.05
 
 
 def new_record(config: Config, placement: Placement) -> RunRecord:
@@ -61,7 +61,7 @@ async def run_experiment(
     """Run an experiment; leave merged logs and `run.json` in any case; `publish` writes the report."""
     placement = place(config.placement, config.servers, config.workers)
     record, liveness = new_record(config, placement), Liveness()
-    with _readable_folder(run, record, reporter) as write_results:
+    with _write_results_at_end(run, record, reporter) as write_results:
         workload = None if config.script else await _prepare_workload(config, data, run, record, reporter)
         # Set-up has compiled the default design; scripts would all compile at the same time.
         if config.design != DEFAULT or config.script:
@@ -73,13 +73,13 @@ async def run_experiment(
                 record.agents = await in_thread(measure_agent_costs, config)
         with ExitStack() as stack:
             with reporter.phase("network"):
-                net = stack.enter_context(network(config, placement, run / "logs"))
+                testbed_network = stack.enter_context(network(config, placement, run / "logs"))
                 if config.pcap:
                     interfaces = addressing.switch_interfaces(config.workers, config.servers)
                     stack.enter_context(capture(interfaces, run / "pcap"))
-                await provision(net.address, config)
-                record.datapath = (net.switch.counters() or {}).get("datapath")
-            context = RunContext(config, run, record, reporter, placement, net, liveness)
+                await provision(testbed_network.address, config)
+                record.datapath = (testbed_network.switch.counters() or {}).get("datapath")
+            context = RunContext(config, run, record, reporter, placement, testbed_network, liveness)
             async with (
                 run_collector(run / "parts", COLLECTOR) as collector,
                 agent_cluster(context, *workload) if workload else script_cluster(context) as cluster,
@@ -93,9 +93,9 @@ async def run_experiment(
                     write_results()
                     publish()
                     # A signal that came in the meantime is handled only while the loop runs.
-                    await asyncio.sleep(_SIGNAL_S)
-                    with STOP.for_command_line():
-                        CLI(net.mininet)
+                    await asyncio.sleep(_SIGNAL_WAIT_S)
+                    with STOP.leave_ctrl_c_to_command_line():
+                        CLI(testbed_network.mininet)
 
 
 async def _prepare_workload(
@@ -129,11 +129,11 @@ async def _account_for_survivors(cluster: RunningCluster, collector: Collector) 
     session = cluster.session
     if session.config.is_lockstep:
         return
-    await gather_or_cancel(_settle(worker) for worker in session.workers)
+    await gather_or_cancel(_settle_if_alive(worker) for worker in session.workers)
     session.record.accounting = await account(session, cluster.space, collector)
 
 
-async def _settle(worker: CommandTarget) -> None:
+async def _settle_if_alive(worker: CommandTarget) -> None:
     try:
         await worker.settle()
     except AgentFailed:
@@ -142,7 +142,7 @@ async def _settle(worker: CommandTarget) -> None:
 
 
 @contextmanager
-def _readable_folder(run: Path, record: RunRecord, reporter: Reporter) -> Iterator[Callable[[], None]]:
+def _write_results_at_end(run: Path, record: RunRecord, reporter: Reporter) -> Iterator[Callable[[], None]]:
     """Write the record and the merged logs in any case; yield a function that writes them early."""
     # This stays in the record if the process is killed.
     record.error = "it was killed"
@@ -154,7 +154,7 @@ def _readable_folder(run: Path, record: RunRecord, reporter: Reporter) -> Iterat
         is_written = True
         # If the merge of the logs is interrupted, the record is complete nevertheless.
         record.error = None
-        _merge(run, record, reporter)
+        _merge_results(run, record, reporter)
 
     try:
         yield write_results
@@ -163,10 +163,10 @@ def _readable_folder(run: Path, record: RunRecord, reporter: Reporter) -> Iterat
         with secondary():
             preserve_unreplayed_updates(run, record)
         # The merge of the logs may need the space of the trace.
-        _free(run / "trace")
+        _remove_and_free(run / "trace")
         with secondary():
             if not is_written:
-                _merge(run, record, reporter)
+                _merge_results(run, record, reporter)
             shutil.rmtree(run / "parts")
         raise
     if not is_written:
@@ -174,7 +174,7 @@ def _readable_folder(run: Path, record: RunRecord, reporter: Reporter) -> Iterat
     shutil.rmtree(run / "parts")
 
 
-def _free(folder: Path) -> None:
+def _remove_and_free(folder: Path) -> None:
     """Remove a folder and free its disk space, even if this process has mapped its files."""
     with suppress(OSError):
         for file in folder.iterdir():
@@ -188,7 +188,7 @@ def _describe_error(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-def _merge(run: Path, record: RunRecord, reporter: Reporter) -> None:
+def _merge_results(run: Path, record: RunRecord, reporter: Reporter) -> None:
     record.write(run)
     with reporter.phase("logs"):
         merge_logs(run / "parts", run, record.repeated())

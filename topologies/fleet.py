@@ -72,10 +72,10 @@ class Fleet:
 async def fleet(context: RunContext, trace: Trace, training: Hyperparameters | None) -> AsyncIterator[Fleet]:
     """Start all agents, yield them when they are ready, and end them; they train if `training` is given."""
     started: list[Agent] = []
-    net, logs = context.network, context.run / "logs"
+    testbed_network, logs = context.network, context.run / "logs"
     try:
         await start_servers(started, context, trace.space, table_optimisers(context.config, training))
-        for number, host in enumerate(net.workers, start=1):
+        for number, host in enumerate(testbed_network.workers, start=1):
             settings = _worker_config(number, context.config, context.run, context.placement, training)
             command = command_in(host.pid, "hosts.worker")
             started.append(
@@ -83,7 +83,9 @@ async def fleet(context: RunContext, trace: Trace, training: Hyperparameters | N
             )
         for agent in started:
             await agent.ready()
-        yield Fleet(workers=started[len(net.servers) :], servers=started[: len(net.servers)])
+        yield Fleet(
+            workers=started[len(testbed_network.servers) :], servers=started[: len(testbed_network.servers)]
+        )
     finally:
         await asyncio.gather(*(agent.quit() for agent in started))
 
@@ -112,9 +114,9 @@ def server_config(
 ) -> Message:  # fmt: skip
     service = addressing.service(number)
     store = {"file": str(run / "parts" / f"ps-{number - 1}.db")}
-    durable = {} if config.recovery.journal_sync is None else {"durable": store}
-    sparse = space.sparse is not None
-    keys = {"keys": str(run / "trace" / "keys.npy")} if sparse else {"parameters": space.size}
+    durability = {} if config.recovery.journal_sync is None else {"durable": store}
+    is_sparse = space.sparse is not None
+    key_settings = {"keys": str(run / "trace" / "keys.npy")} if is_sparse else {"parameters": space.size}
     return {
         **config.agent_settings(),
         "wire": VERSION,
@@ -124,11 +126,13 @@ def server_config(
         "collector": None if collector is None else str(collector),
         "n_ps": config.servers,
         "cpu": cpu_of(number, placement.servers),
-        **durable,
-        **keys,
+        **durability,
+        **key_settings,
         "jobs": [{"job": arm.job, "epoch": EPOCH, "connected": not arm.settings.proxies} for arm in arms],
         "service": {"address": service.address, "port": HOTLINE_PORT},
-        "servers": [addressing.server(each).address for each in range(1, config.servers + 1)],
+        "servers": [
+            addressing.server(server_number).address for server_number in range(1, config.servers + 1)
+        ],
         "workers": _worker_addresses(config),
         "tables": [table.model_dump(mode="json") for table in tables],
     }
@@ -181,7 +185,7 @@ def check_design(config: Config, tables: Tables) -> None:
 
 
 def session_terms(config: Config, arm: Arm, parts: Path | None = None) -> Terms:
-    """Return what a rendezvous sends the workers of scripts; `parts` is the folder of their logs in a run."""
+    """Return the terms of a session of scripts; `parts` is the folder of their logs in a run."""
     return Terms(
         job=arm.job,
         epoch=EPOCH,

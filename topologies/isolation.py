@@ -28,7 +28,7 @@ def read_cpu_ns_by_thread(pid: int, proc: Path = Path("/proc")) -> dict[int, int
 
 
 def find_idle_threads(before: Mapping[int, int], after: Mapping[int, int]) -> list[int]:
-    """Return the threads with under 5 % of a process's CPU time between readings; none if it used none."""
+    """Return the threads with under 5 % of a process's CPU time between readings; [] if it used none."""
     used_ns = {thread: ns - before.get(thread, 0) for thread, ns in after.items()}
     total = sum(used_ns.values())
     return [thread for thread, ns in used_ns.items() if ns < _QUIET_SHARE * total]

@@ -57,7 +57,7 @@ def main(settings: Sequence[str], predictor: str | None = None) -> int:
             run_lock.set_folder(run)
             if run_lock.removed.run is not None:
                 tidy(run_lock.removed.run)
-            return _run(config, data, run, reporter, predictor)
+            return _run_and_report(config, data, run, reporter, predictor)
     except (HotlineError, OSError) as error:
         reporter.stop()
         print(f"hotline: {error}", file=sys.stderr)
@@ -73,15 +73,15 @@ def configure_logging(console: Console) -> None:
     handler.setFormatter(logging.Formatter("%(message)s"))
     root = logging.getLogger()
     # Remove the command line's handler, which shows warnings only.
-    for other in [each for each in root.handlers if type(each) is logging.StreamHandler]:
-        root.removeHandler(other)
+    for old_handler in [each for each in root.handlers if type(each) is logging.StreamHandler]:
+        root.removeHandler(old_handler)
     root.addHandler(handler)
     root.setLevel(logging.INFO)
     # finsy warns at every connection that the switch has no gNMI.
     logging.getLogger("finsy").setLevel(logging.ERROR)
 
 
-def _run(
+def _run_and_report(
     config: Config, data: Trace | None, run: Path, reporter: Reporter, predictor: str | None = None
 ) -> int:
     publish = partial(_publish, config, run, reporter, predictor)
@@ -121,10 +121,10 @@ async def _run_until_signal(
     from topologies.experiment import run_experiment
 
     loop = asyncio.get_running_loop()
-    work = asyncio.ensure_future(run_experiment(config, data, run, reporter, publish))
+    experiment_task = asyncio.ensure_future(run_experiment(config, data, run, reporter, publish))
 
     def cancel() -> None:
-        loop.call_soon_threadsafe(work.cancel)
+        loop.call_soon_threadsafe(experiment_task.cancel)
 
     actions = SignalActions(
         partial(_describe_results, run),
@@ -132,7 +132,7 @@ async def _run_until_signal(
         clean_up=partial(_clean_up, config, run),
     )
     with STOP.on_signal(actions):
-        await work
+        await experiment_task
 
 
 def _clean_up(config: Config, run: Path) -> None:
@@ -143,12 +143,12 @@ def _clean_up(config: Config, run: Path) -> None:
 
 def _describe_results(run: Path) -> str:
     try:
-        account = read_record(run).accounting
+        accounting = read_record(run).accounting
     except AnalysisError:
-        account = None
+        accounting = None
     if (run / "report.html").exists():
         return f"the report is {run / 'report.html'}"
-    if account is not None:
+    if accounting is not None:
         return f"{run} has all logs, and `./hotline report {run}` makes the report"
     if (run / "parts").is_dir():
         return f"the logs so far are in {run}, in parts that `make clean` or the next run merges"
@@ -169,7 +169,7 @@ def _add_hints(error: Exception, config: Config) -> Exception:
 def _publish(config: Config, run: Path, reporter: Reporter, predictor: str | None) -> None:
     _publish_folder(config)
     try:
-        _report(run, reporter, predictor)
+        _write_report(run, reporter, predictor)
     finally:
         _publish_folder(config)
 
@@ -179,10 +179,10 @@ def _publish_folder(config: Config) -> None:
     chown_to_sudo_user(config.runs)
 
 
-def _report(run: Path, reporter: Reporter, predictor: str | None) -> None:
+def _write_report(run: Path, reporter: Reporter, predictor: str | None) -> None:
     record = read_record(run)
-    account = record.accounting
-    if account is not None and record.blocks:
+    accounting = record.accounting
+    if accounting is not None and record.blocks:
         if predictor is not None and can_be_simulated(record):
             with reporter.phase("simulation"):
                 add_simulation(run, partial(_describe_results, run), predictor)
@@ -193,5 +193,5 @@ def _report(run: Path, reporter: Reporter, predictor: str | None) -> None:
         reporter.stop()
         print_result(record, summary, report)
     reporter.stop()
-    if account is not None:
-        check_accounting(account, run, is_script=record.config.get("script") is not None)
+    if accounting is not None:
+        check_accounting(accounting, run, is_script=record.config.get("script") is not None)

@@ -18,7 +18,7 @@ def describe_versions(target: str) -> dict[str, str]:
     versions |= {package: version(package) for package in _PACKAGES}
     versions["mininet"] = _mininet_version()
     if target == "bmv2":
-        versions["bmv2"] = _output(find_bmv2(), "--version")
+        versions["bmv2"] = _first_line_of_output(find_bmv2(), "--version")
     return versions
 
 
@@ -48,6 +48,6 @@ def _mininet_version() -> str:
     return str(VERSION)
 
 
-def _output(*command: str) -> str:
+def _first_line_of_output(*command: str) -> str:
     completed = subprocess.run(command, capture_output=True, text=True, check=False)
     return (completed.stdout or completed.stderr).strip().partition("\n")[0]

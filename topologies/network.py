@@ -36,7 +36,7 @@ def network(
     lg.propagate = False
     mininet = Mininet(controller=None, build=False, ipBase=f"10.0.0.0/{addressing.PREFIX_LENGTH}")
     try:
-        built_network = _build(mininet, config, placement, log_dir, worker_class)
+        built_network = _add_nodes(mininet, config, placement, log_dir, worker_class)
         mininet.build()
         mininet.start()
         yield built_network
@@ -44,7 +44,7 @@ def network(
         mininet.stop()
 
 
-def _build(
+def _add_nodes(
     mininet: Mininet, config: Config, placement: Placement, log_dir: Path, worker_class: type[TestbedHost]
 ) -> Network:
     workers = [addressing.worker(number) for number in range(1, config.workers + 1)]

@@ -28,12 +28,12 @@ from topologies.mininet_api import Host, Switch
 from topologies.signals import STOP
 
 Counters = dict[str, Any]  # JSON (`softswitch.ports.report.SwitchCounters`)
-_START_S = 30.0
-_RESTART_S = 120.0
-"""Longer than `_START_S`, since a restart competes with the run for CPU time."""
-_STOP_S = 5.0
-_COUNTERS_S = 1.0
-_POLL_S = 0.05
+_START_TIMEOUT_S = 30.0
+_RESTART_TIMEOUT_S = 120.0
+"""Longer than `_START_TIMEOUT_S`, since a restart competes with the run for CPU time."""
+_STOP_TIMEOUT_S = 5.0
+_COUNTERS_TIMEOUT_S = 1.0
+_POLL_INTERVAL_S = 0.05
 
 
 class TestbedHost(Host):  # type: ignore[misc]  # Mininet has no types
@@ -96,7 +96,7 @@ class TargetSwitch(Switch):  # type: ignore[misc]  # Mininet has no types
         self.cpu = cpu
         self.impairment = impairment
         self.datapath = datapath
-        self.running: SwitchProcess | None = None
+        self.switch_process: SwitchProcess | None = None
         self.is_listening = False
         """Whether the process handles SIGUSR1, which asks for counters; SIGUSR1 would end it before."""
         self.restarts = 0
@@ -113,46 +113,50 @@ class TargetSwitch(Switch):  # type: ignore[misc]  # Mininet has no types
             self.cmd(f"sysctl -qw net.ipv6.conf.{interface}.disable_ipv6=1")
         process = self._launch()
         try:
-            process.wait_until_it_listens(_START_S)
+            process.wait_until_it_listens(_START_TIMEOUT_S)
         except SwitchEnded as error:
-            raise self._failure(error) from None
+            raise self._failure_error(error) from None
         self.is_listening = True
 
     def restart(self) -> None:
-        """Start a new process after the previous one has ended; then await `until_it_listens`."""
-        if self.running is not None:
-            self.running.output.close()
+        """Start a new process after the previous one has ended; then await `wait_until_listening`."""
+        if self.switch_process is not None:
+            self.switch_process.output.close()
         self.restarts += 1
         self._launch()
 
     def _launch(self) -> SwitchProcess:
         self.is_listening = False
-        pin = [] if self.cpu is None else ["taskset", "--cpu-list", str(self.cpu)]
-        self.running = start_switch([*pin, *self.command()], self.log.open("a+b"), self.address)
-        return self.running
+        taskset_command = [] if self.cpu is None else ["taskset", "--cpu-list", str(self.cpu)]
+        self.switch_process = start_switch(
+            [*taskset_command, *self.command()], self.log.open("a+b"), self.address
+        )
+        return self.switch_process
 
-    async def until_it_listens(self) -> None:
-        assert self.running is not None
-        deadline = time.monotonic() + _RESTART_S
-        while not self.running.listens():
+    async def wait_until_listening(self) -> None:
+        assert self.switch_process is not None
+        deadline = time.monotonic() + _RESTART_TIMEOUT_S
+        while not self.switch_process.listens():
             if time.monotonic() > deadline:
-                raise SwitchFailed(f"{self.name} does not listen after {_RESTART_S:.0f} s ({self.log})")
-            await asyncio.sleep(_POLL_S)
+                raise SwitchFailed(
+                    f"{self.name} does not listen after {_RESTART_TIMEOUT_S:.0f} s ({self.log})"
+                )
+            await asyncio.sleep(_POLL_INTERVAL_S)
         self.is_listening = True
 
     def stop(self, deleteIntfs: bool = True) -> None:
-        if self.running is not None:
-            self.running.end(_STOP_S)
-            self.running.output.close()
-            self.running = None
+        if self.switch_process is not None:
+            self.switch_process.end(_STOP_TIMEOUT_S)
+            self.switch_process.output.close()
+            self.switch_process = None
         super().stop(deleteIntfs)
 
     async def wait_until_failed(self) -> None:
         """Wait until the process ends although nothing has stopped it, and then raise SwitchFailed."""
-        assert self.running is not None
-        while (error := self.running.ended()) is None:
-            await asyncio.sleep(_POLL_S)
-        raise self._failure(error)
+        assert self.switch_process is not None
+        while (error := self.switch_process.ended()) is None:
+            await asyncio.sleep(_POLL_INTERVAL_S)
+        raise self._failure_error(error)
 
     def counters(self) -> Counters | None:
         return None
@@ -160,13 +164,13 @@ class TargetSwitch(Switch):  # type: ignore[misc]  # Mininet has no types
     def interfaces(self) -> dict[int, str]:
         return {port: str(interface) for port, interface in sorted(self.intfs.items()) if port > 0}
 
-    def _failure(self, error: SwitchEnded) -> SwitchFailed:
+    def _failure_error(self, error: SwitchEnded) -> SwitchFailed:
         return SwitchFailed(f"{self.name}: {error} ({self.log})")
 
 
 class SoftSwitch(TargetSwitch):
     def command(self) -> list[str]:
-        options = [*WITHOUT_PROGRAM, "--counters", str(self._counters), "--datapath", self.datapath]
+        options = [*WITHOUT_PROGRAM, "--counters", str(self._counters_file), "--datapath", self.datapath]
         if self.cpu is not None and self.datapath != "sockets":
             options += ["--rps-cpu", str(self.cpu)]
         if self.impairment is not None:
@@ -179,21 +183,21 @@ class SoftSwitch(TargetSwitch):
         return switch_command(SOFTSWITCH, self.address, self.interfaces(), cpu_port=CPU_PORT, options=options)
 
     def counters(self) -> Counters | None:
-        running = self.running
-        if running is None or not self.is_listening or running.ended() is not None:
+        switch_process = self.switch_process
+        if switch_process is None or not self.is_listening or switch_process.ended() is not None:
             return None
-        old_inode = self._counters.stat().st_ino  # changes when the file is replaced
-        running.process.send_signal(signal.SIGUSR1)
-        deadline = time.monotonic() + _COUNTERS_S
-        while self._counters.stat().st_ino == old_inode:
+        previous_inode = self._counters_file.stat().st_ino  # changes when the file is replaced
+        switch_process.process.send_signal(signal.SIGUSR1)
+        deadline = time.monotonic() + _COUNTERS_TIMEOUT_S
+        while self._counters_file.stat().st_ino == previous_inode:
             if time.monotonic() > deadline:
                 return None
-            time.sleep(_COUNTERS_S / 200)
-        counters: Counters = json.loads(self._counters.read_bytes())
+            time.sleep(_COUNTERS_TIMEOUT_S / 200)
+        counters: Counters = json.loads(self._counters_file.read_bytes())
         return counters
 
     @property
-    def _counters(self) -> Path:
+    def _counters_file(self) -> Path:
         return self.log_dir / f"{self.name}.counters.json"
 
 

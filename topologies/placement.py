@@ -45,12 +45,12 @@ class Placement:
 
 def place(config: PlacementConfig, servers: int, workers: int, cpus: list[int] | None = None) -> Placement:
     """Spread switch, agents and the rest over the CPUs of this process, except where they are configured."""
-    found = _spread(sorted(os.sched_getaffinity(0)) if cpus is None else cpus, servers, workers)
+    default = _assign_cpus(sorted(os.sched_getaffinity(0)) if cpus is None else cpus, servers, workers)
     return Placement(
-        switch=found.switch if config.switch is None else config.cpu_of_switch,
-        servers=found.servers if config.servers is None else (config.servers,),
-        workers=found.workers if config.workers is None else (config.workers,),
-        rest=found.rest,
+        switch=default.switch if config.switch is None else config.cpu_of_switch,
+        servers=default.servers if config.servers is None else (config.servers,),
+        workers=default.workers if config.workers is None else (config.workers,),
+        rest=default.rest,
     )
 
 
@@ -58,7 +58,7 @@ def cpu_of(number: int, cpus: tuple[int, ...]) -> int | None:
     return cpus[(number - 1) % len(cpus)] if cpus else None
 
 
-def _spread(cpus: list[int], servers: int, workers: int) -> Placement:
+def _assign_cpus(cpus: list[int], servers: int, workers: int) -> Placement:
     if len(cpus) == 1:
         return Placement()
     if len(cpus) == 2:
@@ -67,10 +67,13 @@ def _spread(cpus: list[int], servers: int, workers: int) -> Placement:
         return Placement(switch=cpus[2], servers=(cpus[0],), workers=(cpus[1],))
     # The first CPU tends to handle the interrupts.
     rest, switch, *agents = cpus
-    share = min(servers, round(len(agents) * servers / (servers + workers)))
-    split = min(max(1, share, len(agents) - workers), len(agents) - 1)
+    server_cpu_count = min(servers, round(len(agents) * servers / (servers + workers)))
+    agent_split = min(max(1, server_cpu_count, len(agents) - workers), len(agents) - 1)
     return Placement(
-        switch, servers=tuple(agents[:split][:servers]), workers=tuple(agents[split:][:workers]), rest=rest
+        switch,
+        servers=tuple(agents[:agent_split][:servers]),
+        workers=tuple(agents[agent_split:][:workers]),
+        rest=rest,
     )
 
 
@@ -87,25 +90,25 @@ def program_use_of(
     # A port's time (`program_ns`) is divided among CPUs as its frames are (`program_runs`). If the sender is
     # not pinned, all frames count as run on its CPU.
     seconds: dict[str, float] = defaultdict(float)
-    for port, kind, own_cpu in _senders(workers, servers, placement):
-        for cpu, s in _seconds(ports[str(port)]).items():
-            seconds[kind if own_cpu is None or cpu == own_cpu else _owner(cpu, placement)] += s
+    for port, kind, own_cpu in _list_senders(workers, servers, placement):
+        for cpu, cpu_seconds in _program_seconds(ports[str(port)]).items():
+            seconds[kind if own_cpu is None or cpu == own_cpu else _owner_kind(cpu, placement)] += cpu_seconds
     return ProgramUse(workers=seconds.pop("workers", 0.0), servers=seconds.pop("servers", 0.0), **seconds)
 
 
-def _senders(workers: int, servers: int, placement: Placement) -> Iterator[tuple[int, str, int | None]]:
+def _list_senders(workers: int, servers: int, placement: Placement) -> Iterator[tuple[int, str, int | None]]:
     for number in range(1, workers + 1):
         yield worker_port(number), "workers", cpu_of(number, placement.workers)
     for number in range(1, servers + 1):
         yield server_port(workers, number), "servers", cpu_of(number, placement.servers)
 
 
-def _seconds(port: PortCounters) -> dict[int, float]:
+def _program_seconds(port: PortCounters) -> dict[int, float]:
     runs: list[int] = port["program_runs"]
     return {cpu: port["program_ns"] / 1e9 * frames / sum(runs) for cpu, frames in enumerate(runs) if frames}
 
 
-def _owner(cpu: int, placement: Placement) -> str:
+def _owner_kind(cpu: int, placement: Placement) -> str:
     if cpu in placement.servers:
         return "on_servers"
     return "on_workers" if cpu in placement.workers else "apart"

@@ -29,7 +29,7 @@ _PROGRAMS = {
     "taskset": "util-linux",
     "setpriv": "util-linux",
 }
-_INSTALL = "scripts/setup installs it"
+_INSTALL_HINT = "scripts/setup installs it"
 
 
 def check(config: Config) -> None:
@@ -82,7 +82,7 @@ def _check_programs(config: Config) -> None:
     programs = _PROGRAMS | ({"tcpdump": "tcpdump"} if config.pcap else {})
     for program, package in programs.items():
         if shutil.which(program) is None:
-            raise PreflightError(f"{program} is not on PATH (package {package}); {_INSTALL}")
+            raise PreflightError(f"{program} is not on PATH (package {package}); {_INSTALL_HINT}")
 
 
 def _check_mininet() -> None:
@@ -96,7 +96,7 @@ def _check_mininet() -> None:
             ) from None
         raise PreflightError(
             f"this Python ({sys.executable}) does not find Mininet: expected the distribution's "
-            f"Python, in an environment with --system-site-packages; {_INSTALL}"
+            f"Python, in an environment with --system-site-packages; {_INSTALL_HINT}"
         ) from None
 
 
@@ -106,8 +106,8 @@ def _check_target(config: Config) -> None:
             find_bmv2()
         except Bmv2NotFound as error:
             raise PreflightError(f"TARGET=bmv2: {error}; see Vagrantfile for a machine that has it") from None
-    chosen = design(config.design)
-    for artefact in (chosen.program, chosen.p4info):
+    chosen_design = design(config.design)
+    for artefact in (chosen_design.program, chosen_design.p4info):
         if not artefact.is_file():
             raise PreflightError(f"{artefact} is missing; `make p4` compiles it")
 
@@ -116,8 +116,8 @@ def _check_cpus(config: Config) -> None:
     usable = os.sched_getaffinity(0)
     for name, cpu in config.placement.model_dump().items():
         if isinstance(cpu, int) and cpu not in usable:
-            allowed = ", ".join(map(str, sorted(usable)))
-            raise PreflightError(f"placement.{name} = {cpu}: this process may use the CPUs {allowed}")
+            usable_text = ", ".join(map(str, sorted(usable)))
+            raise PreflightError(f"placement.{name} = {cpu}: this process may use the CPUs {usable_text}")
 
 
 def _check_data(config: Config) -> None:
@@ -135,8 +135,8 @@ def _check_script(config: Config) -> None:
         return
     path = Path(config.script_command[0])
     if not path.is_file():
-        what = "it is not a file" if path.exists() else "there is no such file"
-        raise PreflightError(f"SCRIPT={config.script}: expected a Python script, got {path}: {what}")
+        reason = "it is not a file" if path.exists() else "there is no such file"
+        raise PreflightError(f"SCRIPT={config.script}: expected a Python script, got {path}: {reason}")
 
 
 def _check_runs(config: Config) -> None:

@@ -39,7 +39,7 @@ class RecoverableRun:
         return EPOCH + self._switch.restarts
 
     async def until_switch_answers(self) -> None:
-        await self._switch.until_it_listens()
+        await self._switch.wait_until_listening()
 
     @asynccontextmanager
     async def controller(self) -> AsyncIterator[Controller]:

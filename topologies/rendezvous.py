@@ -82,7 +82,7 @@ class Backend(Protocol):
         ...
 
     async def end(self) -> None:
-        """End the servers; the next session's are fresh. Raise `HotlineError` on failure."""
+        """End the servers; the next session starts others. Raise `HotlineError` on failure."""
         ...
 
     async def publish(self) -> None:
@@ -97,16 +97,16 @@ class _Session:
     tables: Tables
     terms: Terms
     joined_workers: dict[int, JoinedWorker] = field(default_factory=dict)
-    given_ranks: set[int] = field(default_factory=set)
-    incomplete: str | None = None
+    taken_ranks: set[int] = field(default_factory=set)
+    departure: str | None = None
     failure: str | None = None
     barrier: list[tuple[int, asyncio.Future[None]]] = field(default_factory=list)
-    setters: dict[str, int] = field(default_factory=dict)
-    tables_set: dict[str, asyncio.Future[None]] = field(default_factory=dict)
+    setter_by_table: dict[str, int] = field(default_factory=dict)
+    set_events: dict[str, asyncio.Future[None]] = field(default_factory=dict)
 
     def fail_waiting(self, reason: str) -> None:
-        waiting = [*(future for _, future in self.barrier), *self.tables_set.values()]
-        for future in waiting:
+        futures = [*(future for _, future in self.barrier), *self.set_events.values()]
+        for future in futures:
             if not future.done():
                 future.set_exception(SessionOver(reason))
                 future.exception()  # mark it as retrieved: it may have no waiter
@@ -126,8 +126,8 @@ class Rendezvous:
         self._on_report = on_report
         self._on_join = on_join
         self._session: _Session | None = None
-        self._starting = asyncio.Lock()
-        self._ending: asyncio.Future[None] | None = None
+        self._start_lock = asyncio.Lock()
+        self._end_task: asyncio.Future[None] | None = None
         self._connections: set[asyncio.Task[None]] = set()
         self.vanished = 0
         """Number of workers that have ended without leaving."""
@@ -147,8 +147,8 @@ class Rendezvous:
             for connection in self._connections:
                 connection.cancel()
             await asyncio.gather(*self._connections, return_exceptions=True)
-            if self._ending is not None:
-                await self._ending
+            if self._end_task is not None:
+                await self._end_task
 
     def mark_broken(self, reason: str) -> None:
         session = self._session
@@ -177,56 +177,56 @@ class Rendezvous:
                 await writer.wait_closed()
 
     async def join(self, tables: Tables, rank: int | None, writer: asyncio.StreamWriter) -> JoinedWorker:
-        async with self._starting:
-            if self._ending is not None:
-                await asyncio.shield(self._ending)
+        async with self._start_lock:
+            if self._end_task is not None:
+                await asyncio.shield(self._end_task)
             session = self._session
             if session is None:
                 _check_rank(rank, set(), self._backend.size)
                 session = _Session(tables, await self._backend.begin(tables))
                 self._session = session
-                sizes = (f"{name}: {each}" for name, each in tables.items())
+                sizes = (f"{name}: {table}" for name, table in tables.items())
                 log.info("a session begins: %s", "; ".join(sizes))
             elif difference := tables.differs_from(session.tables):
                 raise RequestRefused(difference)
-            elif reason := session.failure or session.incomplete:
+            elif reason := session.failure or session.departure:
                 raise RequestRefused(
                     f"a session is under way that cannot go on ({reason}): end all of its workers first"
                 )
             else:
-                _check_rank(rank, session.given_ranks, self._backend.size)
+                _check_rank(rank, session.taken_ranks, self._backend.size)
             if rank is None:
-                rank = min(set(range(self._backend.size)) - session.given_ranks)
-            session.given_ranks.add(rank)
+                rank = min(set(range(self._backend.size)) - session.taken_ranks)
+            session.taken_ranks.add(rank)
             worker = session.joined_workers[rank] = JoinedWorker(rank, writer)
             log.info("worker %d has joined", rank)
             self._on_join(worker)
             return worker
 
-    def leave(self, worker: JoinedWorker | None, ending: str | None = None) -> None:
-        """Remove a worker; `ending` says how it ended if it did not leave in order."""
+    def leave(self, worker: JoinedWorker | None, abnormal_end: str | None = None) -> None:
+        """Remove a worker; `abnormal_end` says how it ended if it did not leave in order."""
         session = self._session
         if worker is None or session is None or session.joined_workers.get(worker.rank) is not worker:
             return
         del session.joined_workers[worker.rank]
-        worker.mark_left(is_in_order=ending is None)
-        if ending is None:
+        worker.mark_left(is_in_order=abnormal_end is None)
+        if abnormal_end is None:
             log.info("worker %d has left", worker.rank)
         else:
             self.vanished += 1
             # A run reports the lost worker itself.
             level = logging.WARNING if session.terms.parts is None else logging.INFO
-            log.log(level, "worker %d %s: its last pushes may be lost", worker.rank, ending)
-        session.incomplete = session.incomplete or f"worker {worker.rank} {ending or 'has left'}"
-        if ending is None:
+            log.log(level, "worker %d %s: its last pushes may be lost", worker.rank, abnormal_end)
+        session.departure = session.departure or f"worker {worker.rank} {abnormal_end or 'has left'}"
+        if abnormal_end is None:
             session.fail_waiting(
-                f"{session.incomplete}, and is not waited for; let all workers call barrier equally often"
+                f"{session.departure}, and is not waited for; let all workers call barrier equally often"
             )
         else:
-            session.fail_waiting(f"{session.incomplete}; close this worker, and start all of them again")
+            session.fail_waiting(f"{session.departure}; close this worker, and start all of them again")
         if not session.joined_workers:
             self._session = None
-            self._ending = asyncio.ensure_future(self._end_session())
+            self._end_task = asyncio.ensure_future(self._end_session())
 
     async def _end_session(self) -> None:
         log.info("the session is over")
@@ -238,16 +238,16 @@ class Rendezvous:
 
     async def barrier(self, worker: JoinedWorker) -> None:
         session = self._session_of(worker)
-        if session.incomplete:
-            raise SessionOver(f"{session.incomplete}; close this worker, and start all of them again")
-        released = asyncio.get_running_loop().create_future()
-        session.barrier.append((worker.rank, released))
+        if session.departure:
+            raise SessionOver(f"{session.departure}; close this worker, and start all of them again")
+        release = asyncio.get_running_loop().create_future()
+        session.barrier.append((worker.rank, release))
         if len(session.barrier) == self._backend.size:
             await self._publish()
             for _, future in session.barrier:
                 future.set_result(None)
             session.barrier.clear()
-        await self._wait(worker, released, self._describe_barrier)
+        await self._wait_with_note(worker, release, self._describe_barrier)
 
     async def _publish(self) -> None:
         try:
@@ -255,10 +255,10 @@ class Rendezvous:
         except HotlineError as error:
             self.mark_broken(str(error))
 
-    async def _wait(
+    async def _wait_with_note(
         self, worker: JoinedWorker, event: asyncio.Future[None], describe: Callable[[_Session], str]
     ) -> None:
-        """Wait for an event; after `NOTE_S`, except in a run, send the worker a note on what it waits for."""
+        """Wait for an event; after `NOTE_S`, except in a run, send the worker a note that names the event."""
         session = self._session_of(worker)
         done, _ = await asyncio.wait([event], timeout=NOTE_S)
         if not done and session.terms.parts is None:
@@ -266,11 +266,11 @@ class Rendezvous:
         await asyncio.shield(event)
 
     def _describe_barrier(self, session: _Session) -> str:
-        present = {rank for rank, _ in session.barrier}
-        absent = [rank for rank in range(self._backend.size) if rank not in present]
+        present_ranks = {rank for rank, _ in session.barrier}
+        absent_ranks = [rank for rank in range(self._backend.size) if rank not in present_ranks]
         states = (
-            f"worker {rank} ({'has not called it' if rank in session.given_ranks else 'has not joined'})"
-            for rank in absent
+            f"worker {rank} ({'has not called it' if rank in session.taken_ranks else 'has not joined'})"
+            for rank in absent_ranks
         )
         return f"barrier: waits for {', '.join(states)}"
 
@@ -278,33 +278,33 @@ class Rendezvous:
         """Return True if this worker is to set the table; otherwise wait until it is set and return False."""
         session = self._session_of(worker)
         session.tables.named(name)
-        if name not in session.setters:
-            session.setters[name] = worker.rank
-            session.tables_set[name] = asyncio.get_running_loop().create_future()
+        if name not in session.setter_by_table:
+            session.setter_by_table[name] = worker.rank
+            session.set_events[name] = asyncio.get_running_loop().create_future()
             return True
-        setter = session.setters[name]
-        if setter not in session.joined_workers and not session.tables_set[name].done():
+        setter = session.setter_by_table[name]
+        if setter not in session.joined_workers and not session.set_events[name].done():
             raise SessionOver(
                 f"worker {setter}, which was to set table {name}, is gone; start all workers again"
             )
-        await self._wait(
+        await self._wait_with_note(
             worker,
-            session.tables_set[name],
+            session.set_events[name],
             lambda session: f"init: waits until worker {setter} has set table {name}",
         )
         return False
 
     def mark_table_set(self, worker: JoinedWorker, name: str) -> None:
         session = self._session_of(worker)
-        setter = session.setters.get(name)
+        setter = session.setter_by_table.get(name)
         if setter is None:
             raise RequestRefused(f"expected init before table {name} is set")
         if setter != worker.rank:
             raise RequestRefused(
                 f"expected table {name} to be set by worker {setter}, got it from worker {worker.rank}"
             )
-        if not session.tables_set[name].done():
-            session.tables_set[name].set_result(None)
+        if not session.set_events[name].done():
+            session.set_events[name].set_result(None)
 
     def report(self, worker: JoinedWorker, values: Message) -> None:
         self._on_report({"rank": worker.rank, "report": worker.reports, **values})
@@ -346,26 +346,26 @@ class _ConnectionHandler:
     ) -> None:
         self._rendezvous, self._reader, self._writer = rendezvous, reader, writer
         self.worker: JoinedWorker | None = None
-        self._answering: set[asyncio.Task[None]] = set()
+        self._answer_tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
         """Answer requests until the other side closes; a waiting request does not delay later ones."""
         try:
             while line := await self._reader.readline():
                 task = asyncio.ensure_future(self._answer(line))
-                self._answering.add(task)
-                task.add_done_callback(self._answering.discard)
+                self._answer_tasks.add(task)
+                task.add_done_callback(self._answer_tasks.discard)
         except ValueError:  # a line that is too long
             return
         finally:
-            for task in self._answering:
+            for task in self._answer_tasks:
                 task.cancel()
 
     async def _answer(self, line: bytes) -> None:
-        number = None
+        request_id = None
         try:
             request = json.loads(line)
-            number, command = request.pop("id", None), request.pop("cmd", None)
+            request_id, command = request.pop("id", None), request.pop("cmd", None)
             answer = await self._execute(command, request)
         except SessionOver as error:
             answer = {"error": str(error), "gone": True}
@@ -373,8 +373,8 @@ class _ConnectionHandler:
             answer = {"error": str(error)}
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             answer = {"error": f"not understood: {line[:80].decode(errors='replace').strip()} ({error})"}
-        if number is not None:
-            send_line(self._writer, {"id": number, **answer})
+        if request_id is not None:
+            send_line(self._writer, {"id": request_id, **answer})
 
     async def _execute(self, command: object, values: Message) -> Message:
         rendezvous = self._rendezvous
@@ -391,9 +391,9 @@ class _ConnectionHandler:
             return rendezvous.terms_for(self.worker)
         if self.worker is None:
             raise RequestRefused(f"{command!r}: join first")
-        return await self._execute_for(self.worker, command, values)
+        return await self._execute_of_worker(self.worker, command, values)
 
-    async def _execute_for(self, worker: JoinedWorker, command: object, values: Message) -> Message:
+    async def _execute_of_worker(self, worker: JoinedWorker, command: object, values: Message) -> Message:
         rendezvous = self._rendezvous
         if command == "barrier":
             await rendezvous.barrier(worker)
@@ -408,8 +408,8 @@ class _ConnectionHandler:
         elif command == "done":
             worker.complete_command(values.pop("number"), values)
         elif command == "leave":
-            for name, number in values.get("saturated", {}).items():
-                log.warning("worker %d: %d values of table %s were saturated", worker.rank, number, name)
+            for name, count in values.get("saturated", {}).items():
+                log.warning("worker %d: %d values of table %s were saturated", worker.rank, count, name)
             worker.final_report = values
             rendezvous.leave(worker)
         else:
@@ -417,16 +417,16 @@ class _ConnectionHandler:
         return {}
 
 
-def _check_rank(rank: int | None, given_ranks: set[int], size: int) -> None:
+def _check_rank(rank: int | None, taken_ranks: set[int], size: int) -> None:
     if rank is not None and (not isinstance(rank, int) or not 0 <= rank < size):
         raise RequestRefused(
             f"rank = {rank!r}: this session has the ranks 0..{size - 1}; `workers` sets how many"
         )
-    if rank in given_ranks:
+    if rank in taken_ranks:
         raise RequestRefused(
             f"rank = {rank}: another worker has it, or had it; ranks are given once in a session"
         )
-    if len(given_ranks) == size:
+    if len(taken_ranks) == size:
         raise RequestRefused(
             f"all {size} ranks of this session are given; wait until its workers have left, or set `workers`"
         )
@@ -439,4 +439,4 @@ def _check_owner(writer: asyncio.StreamWriter) -> None:
         sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     )
     if user not in (0, os.getuid()):
-        raise RequestRefused("it was started by root, who alone may end it: `sudo ./hotline down`")
+        raise RequestRefused("expected the user root, who started `hotline up`: run `sudo ./hotline down`")

@@ -6,32 +6,34 @@ import subprocess
 from ipaddress import ip_interface
 
 _PREFERENCE = "9590"
-_TABLES = 0x486F0000
+_FIRST_TABLE = 0x486F0000
 """First number of our routing tables, above the numbers that administrators use."""
 
 
 def add(address: str, network: str, interface: str) -> None:
     """Give an interface an address, and route packets from that address to the network (ADDRESS/BITS)."""
     # A /32, because the machine may have a route of its own to the network.
-    _ip("address", "replace", f"{address}/32", "dev", interface)
-    number = _TABLES + (int(ip_interface(address)) & 0xFFFF)
-    _ip("route", "replace", str(ip_interface(network).network), "dev", interface, "table", str(number))
-    _ip("rule", "add", "pref", _PREFERENCE, "from", address, "table", str(number))
+    _run_ip("address", "replace", f"{address}/32", "dev", interface)
+    table_number = _FIRST_TABLE + (int(ip_interface(address)) & 0xFFFF)
+    _run_ip(
+        "route", "replace", str(ip_interface(network).network), "dev", interface, "table", str(table_number)
+    )
+    _run_ip("rule", "add", "pref", _PREFERENCE, "from", address, "table", str(table_number))
     # Loose reverse-path filtering: answers may take another interface.
-    _write(interface, "rp_filter", "2")
+    _write_setting(interface, "rp_filter", "2")
 
 
 def remove(address: str | None = None) -> None:
     """Remove the rule of an address, or all of our rules; routes are removed with their interfaces."""
     selector = [] if address is None else ["from", address]
-    while _ip("rule", "delete", "pref", _PREFERENCE, *selector) == 0:
+    while _run_ip("rule", "delete", "pref", _PREFERENCE, *selector) == 0:
         pass
 
 
-def _ip(*arguments: str) -> int:
+def _run_ip(*arguments: str) -> int:
     return subprocess.run(["ip", *arguments], check=False, capture_output=True).returncode
 
 
-def _write(interface: str, setting: str, value: str) -> None:
+def _write_setting(interface: str, setting: str, value: str) -> None:
     with open(f"/proc/sys/net/ipv4/conf/{interface}/{setting}", "w") as file:
         file.write(value)

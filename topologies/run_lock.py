@@ -23,7 +23,7 @@ from topologies.isolation import restore_affinities
 
 MARK = "HOTLINE_RUN"
 LOCK = Path("/run/hotline.lock")
-_KILL_S = 10.0
+_KILL_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,8 @@ class LockRecord:
 
     def __str__(self) -> str:
         minutes, seconds = divmod(int(time.time() - self.since), 60)
-        where = f" in {self.run}" if self.run else ""
-        return f"process {self.pid}{where}, for {minutes} min {seconds} s"
+        folder_phrase = f" in {self.run}" if self.run else ""
+        return f"process {self.pid}{folder_phrase}, for {minutes} min {seconds} s"
 
 
 class RunLock:
@@ -74,12 +74,12 @@ class RunLock:
 def hold_run_lock(
     interfaces: Sequence[str], lock: Path = LOCK, ended_by: str | None = None
 ) -> Iterator[RunLock]:
-    """Hold the lock, remove a killed run, mark new processes; raise `PreflightError` if the lock is held."""
+    """Hold the lock, clean up a killed run, mark processes; raise `PreflightError` if the lock is held."""
     with lock.open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = _read(lock)
+            holder = _read_record(lock)
             if holder is not None and holder.ended_by is not None:
                 raise PreflightError(
                     f"`hotline up` is running ({holder}); `{holder.ended_by}` ends it"
@@ -87,7 +87,7 @@ def hold_run_lock(
             raise PreflightError(
                 f"a run is going on ({holder or lock}); only one can run at a time"
             ) from None
-        killed_run = _read(lock)
+        killed_run = _read_record(lock)
         removed = (
             remove_killed_run(killed_run.interfaces, killed_run.run) if killed_run else remove_killed_run()
         )
@@ -101,7 +101,7 @@ def hold_run_lock(
             file.truncate(0)
 
 
-def _read(lock: Path) -> LockRecord | None:
+def _read_record(lock: Path) -> LockRecord | None:
     try:
         return LockRecord(**json.loads(lock.read_text()))
     except (ValueError, TypeError):
@@ -113,17 +113,19 @@ def remove_killed_run(interfaces: Sequence[str] = (), run: str | None = None) ->
     processes = _kill_marked_processes()
     restore_affinities()
     # A namespace is removed, with its ends of the veth pairs, a moment after its last process.
-    existing = [name for name in interfaces if interface_exists(name)]
-    for name in existing:
+    existing_interfaces = [name for name in interfaces if interface_exists(name)]
+    for name in existing_interfaces:
         subprocess.run(["ip", "link", "delete", name], check=False, capture_output=True)
-    return RemovedRun(processes, tuple(existing), Path(run) if run and Path(run).is_dir() else None)
+    return RemovedRun(
+        processes, tuple(existing_interfaces), Path(run) if run and Path(run).is_dir() else None
+    )
 
 
-def marked_processes() -> list[int]:
+def find_marked_processes() -> list[int]:
     """Return the ids of marked processes, except this one and those in other PID namespaces (containers)."""
-    mark = f"{MARK}=".encode()
+    mark_prefix = f"{MARK}=".encode()
     own_namespace = os.readlink("/proc/self/ns/pid")
-    found = []
+    process_ids = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
@@ -133,9 +135,9 @@ def marked_processes() -> list[int]:
                 continue
         except OSError:
             continue
-        if any(variable.startswith(mark) for variable in environment.split(b"\0")):
-            found.append(int(entry.name))
-    return found
+        if any(variable.startswith(mark_prefix) for variable in environment.split(b"\0")):
+            process_ids.append(int(entry.name))
+    return process_ids
 
 
 def interface_exists(name: str) -> bool:
@@ -143,16 +145,20 @@ def interface_exists(name: str) -> bool:
 
 
 def _kill_marked_processes() -> int:
-    deadline = time.monotonic() + _KILL_S
-    killed: set[int] = set()
-    while alive := {process for process in killed.union(marked_processes()) if is_alive(process)}:
+    deadline = time.monotonic() + _KILL_TIMEOUT_S
+    killed_processes: set[int] = set()
+    while alive_processes := {
+        process for process in killed_processes.union(find_marked_processes()) if is_alive(process)
+    }:
         if time.monotonic() > deadline:
-            raise PreflightError(f"processes {', '.join(map(str, sorted(alive)))} of a killed run do not end")
-        for process in alive:
+            raise PreflightError(
+                f"processes {', '.join(map(str, sorted(alive_processes)))} of a killed run do not end"
+            )
+        for process in alive_processes:
             _kill(process)
-        killed |= alive
+        killed_processes |= alive_processes
         time.sleep(0.02)
-    return len(killed)
+    return len(killed_processes)
 
 
 def _kill(process: int) -> None:

@@ -21,7 +21,7 @@ from topologies.session import RealSession
 
 log = logging.getLogger(__name__)
 
-_TIMEOUT_S, _TIMEOUT_PER_RPC_S = 30.0, 0.1
+_BASE_TIMEOUT_S, _TIMEOUT_PER_RPC_S = 30.0, 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +47,10 @@ async def agent_cluster(
             liveness=context.liveness,
             placement=context.placement,
         )
-        yield RunningCluster(session, trace.space, partial(_traffic, session, trace))
+        yield RunningCluster(session, trace.space, partial(_run_phases, session, trace))
 
 
-async def _traffic(session: RealSession, trace: Trace) -> None:
+async def _run_phases(session: RealSession, trace: Trace) -> None:
     await prepare(design(session.config.design), session, trace)
     threads_before = session.switch_threads()
     probed_capacities = await probe_capacities(session)
@@ -77,7 +77,7 @@ async def measure_empty_rpcs(session: RealSession) -> None:
         "job": reference_of(session.config.arms).job,
         "count": session.config.empty_rpcs,
     }
-    timeout_s = _TIMEOUT_S + _TIMEOUT_PER_RPC_S * session.config.empty_rpcs
+    timeout_s = _BASE_TIMEOUT_S + _TIMEOUT_PER_RPC_S * session.config.empty_rpcs
     with session.reporter.phase("empty RPCs", len(session.workers)) as phase:
         for done, worker in enumerate(session.workers, start=1):
             await call_all([worker], command, timeout_s)

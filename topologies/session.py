@@ -66,30 +66,32 @@ class RealSession(Session):
 
     @asynccontextmanager
     async def active(self, arm: Arm) -> AsyncIterator[None]:
-        if not self._collects(arm):
+        if not self._collects_from_switch(arm):
             yield
             return
-        await self._command(lambda controller: self._control.publish(controller, arm.job))
+        await self._command_controller(lambda controller: self._controller_ops.publish(controller, arm.job))
         yield
         await self._stop_exchanges(arm)
 
     async def _stop_exchanges(self, arm: Arm) -> None:
-        if self._collects(arm):
-            await self._command(lambda controller: self._control.hold(controller, arm))
+        if self._collects_from_switch(arm):
+            await self._command_controller(lambda controller: self._controller_ops.hold(controller, arm))
 
-    async def _command(self, command: Callable[[Controller], Awaitable[None]]) -> None:
+    async def _command_controller(self, command: Callable[[Controller], Awaitable[None]]) -> None:
         async def work() -> None:
             async with self.controller() as controller:
                 await command(controller)
 
         await self.retry_after_deaths(work)
 
-    def _collects(self, arm: Arm) -> bool:
+    def _collects_from_switch(self, arm: Arm) -> bool:
         """Return whether servers collect updates from the switch in this arm."""
-        return arm.settings.aggregates and self._control.hold is not ControllerOps._field_defaults["hold"]
+        return (
+            arm.settings.aggregates and self._controller_ops.hold is not ControllerOps._field_defaults["hold"]
+        )
 
     @property
-    def _control(self) -> ControllerOps[Controller, Row]:
+    def _controller_ops(self) -> ControllerOps[Controller, Row]:
         return CONTROL.for_design(design(self.config.design))
 
     async def run_steps(
@@ -113,8 +115,8 @@ class RealSession(Session):
         if self.config.faults != Faults():
             timeout_s *= _FAULTS_FACTOR
         answers = await gather_or_cancel(
-            worker.call({**command, "start_ns": start_ns + offset}, timeout_s, on_progress)
-            for worker, offset in zip(self.workers, planned.offsets_ns or repeat(0), strict=False)
+            worker.call({**command, "start_ns": start_ns + offset_ns}, timeout_s, on_progress)
+            for worker, offset_ns in zip(self.workers, planned.offsets_ns or repeat(0), strict=False)
         )
         return [BlockResult.model_validate(answer) for answer in answers]
 
@@ -138,21 +140,21 @@ class RealSession(Session):
             await call_all(self.workers, command)
 
     async def _load_under_training(self, keys: Sequence[int], progress: Progress) -> None:
-        loaded, profile = asyncio.Event(), profile_arm(self.config.design)
+        load_done, profile = asyncio.Event(), profile_arm(self.config.design)
 
         async def train() -> None:
-            while not loaded.is_set():
+            while not load_done.is_set():
                 await self.run_steps(PlannedBlock(profile, self.take_steps(_TRAINING_STEPS), _TRAINING_STEPS))
 
-        training = asyncio.ensure_future(train())
+        training_task = asyncio.ensure_future(train())
         try:
             await self._load_jobs({profile.job: keys}, progress)
-            loaded.set()
-            await training
+            load_done.set()
+            await training_task
         finally:
             # After an incomplete load, workers would wait for ever for the keys that were moving.
-            training.cancel()
-            await asyncio.gather(training, return_exceptions=True)
+            training_task.cancel()
+            await asyncio.gather(training_task, return_exceptions=True)
 
     async def _load_jobs(
         self, hot_sets: Mapping[int, Sequence[int]], progress: Progress = no_progress
@@ -181,37 +183,40 @@ class RealSession(Session):
         while True:
             await self.liveness.until_all_up()
             deaths = self.liveness.deaths
-            working = asyncio.ensure_future(work())
-            dying = asyncio.ensure_future(self.liveness.until_death(deaths))
+            work_task = asyncio.ensure_future(work())
+            death_task = asyncio.ensure_future(self.liveness.until_death(deaths))
             try:
-                await asyncio.wait([working, dying], return_when=asyncio.FIRST_COMPLETED)
-                if working.done() and self.liveness.deaths == deaths:
-                    return working.result()
+                await asyncio.wait([work_task, death_task], return_when=asyncio.FIRST_COMPLETED)
+                if work_task.done() and self.liveness.deaths == deaths:
+                    return work_task.result()
             except ControllerError:
                 if not await self.liveness.has_new_death(deaths):
                     raise
             finally:
-                working.cancel()
-                dying.cancel()
-                await asyncio.gather(working, dying, return_exceptions=True)
+                work_task.cancel()
+                death_task.cancel()
+                await asyncio.gather(work_task, death_task, return_exceptions=True)
 
     def restarts(self) -> dict[str, int]:
         switch = self.network.switch
-        every = {switch.name: switch.restarts, **{server.name: server.restarts for server in self.servers}}
-        return {name: restarts for name, restarts in every.items() if restarts}
+        all_restarts = {
+            switch.name: switch.restarts,
+            **{server.name: server.restarts for server in self.servers},
+        }
+        return {name: restarts for name, restarts in all_restarts.items() if restarts}
 
     async def staleness(self) -> dict[str, Staleness]:
         answers = await call_all(self.servers, {"cmd": "stats"})
-        found = {}
+        staleness_by_arm = {}
         for arm in self.config.measured:
             ages = [answer["copies"].get(str(arm.job)) for answer in answers if "copies" in answer]
             if any(ages):
-                found[arm.name] = Staleness.of(each for each in ages if each)
-        return found
+                staleness_by_arm[arm.name] = Staleness.of(each for each in ages if each)
+        return staleness_by_arm
 
     async def server_use(self) -> dict[str, ServerUse]:
         answers = await call_all(self.servers, {"cmd": "stats"})
-        return {arm.name: _total_use(answers, arm.job) for arm in self.config.every_arm}
+        return {arm.name: _sum_server_use(answers, arm.job) for arm in self.config.every_arm}
 
     def program_use(self) -> ProgramUse | None:
         if self.record.datapath != "kernel":
@@ -230,7 +235,7 @@ class RealSession(Session):
         if epoch > self._settled_epoch and len(workers) == len(self.workers):
             async with self.controller() as controller:
                 for arm in self.config.every_arm:
-                    await self._control.settle(controller, arm.job, epoch)
+                    await self._controller_ops.settle(controller, arm.job, epoch)
             self._settled_epoch = epoch
         return answers
 
@@ -238,13 +243,13 @@ class RealSession(Session):
         await self.flush_workers(self.workers)
         files = set(self.parts.glob("operations-worker-*.parquet")) - self._read_parts
         self._read_parts |= files
-        rows = [pl.read_parquet(file) for file in files]
-        found = pl.concat(rows) if rows else pl.DataFrame(schema=OPERATIONS)
-        return found.with_columns(measured(OPERATIONS_TIME, self.record.repeated()))
+        frames = [pl.read_parquet(file) for file in files]
+        operations = pl.concat(frames) if frames else pl.DataFrame(schema=OPERATIONS)
+        return operations.with_columns(measured(OPERATIONS_TIME, self.record.repeated()))
 
     def switch_threads(self) -> dict[int, int]:
-        running = self.network.switch.running
-        return {} if running is None else read_cpu_ns_by_thread(running.process.pid)
+        switch_process = self.network.switch.switch_process
+        return {} if switch_process is None else read_cpu_ns_by_thread(switch_process.process.pid)
 
     def run_queues_ns(self) -> dict[str, int]:
         return {name: run_queue_ns(pid) for name, pid in self.pids().items()}
@@ -255,21 +260,21 @@ class RealSession(Session):
     def pids(self) -> dict[str, int]:
         pids = {each.name: each.pid for each in (*self.workers, *self.servers) if isinstance(each, Agent)}
         switch = self.network.switch
-        if switch.running is not None:
-            pids[switch.name] = switch.running.process.pid
+        if switch.switch_process is not None:
+            pids[switch.name] = switch.switch_process.process.pid
         return pids
 
 
-_DURABILITY = ("commits", "commit_ns", "delayed", "delay_ns")
+_DURABILITY_FIELDS = ("commits", "commit_ns", "delayed", "delay_ns")
 
 
-def _total_use(answers: list[Message], job: int) -> ServerUse:
-    of_job = [answer["jobs"][str(job)] for answer in answers]
+def _sum_server_use(answers: list[Message], job: int) -> ServerUse:
+    job_uses = [answer["jobs"][str(job)] for answer in answers]
     return ServerUse(
-        packets=sum(use["packets"] for use in of_job),
-        bytes=sum(use["bytes"] for use in of_job),
-        proc_wall_ns=sum(use["proc_wall_ns"] for use in of_job),
-        proc_cpu_ns=sum(use["proc_cpu_ns"] for use in of_job),
+        packets=sum(use["packets"] for use in job_uses),
+        bytes=sum(use["bytes"] for use in job_uses),
+        proc_wall_ns=sum(use["proc_wall_ns"] for use in job_uses),
+        proc_cpu_ns=sum(use["proc_cpu_ns"] for use in job_uses),
         cpu_s=sum(answer["cpu_s"] for answer in answers),
-        **{name: sum(answer["durability"][name] for answer in answers) for name in _DURABILITY},
+        **{name: sum(answer["durability"][name] for answer in answers) for name in _DURABILITY_FIELDS},
     )

@@ -21,12 +21,12 @@ from typing import NoReturn
 INTERRUPTED = 130
 """Exit code after an interruption."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_TIMEOUT_S = 2.3
-_ECHO_S = 0.5
+_CANCEL_TIMEOUT_S = 2.3
+_DUPLICATE_WINDOW_S = 0.5
 """Window for the same signal from sudo, which forwards what the terminal has already sent."""
-_SHOW_S = 0.2
+_SHOW_TIMEOUT_S = 0.2
 _STDERR = 2
-_MARK = 0
+_SYNC_BYTE = 0
 """Byte that is no signal number: when it is read, all signals before it have been handled."""
 _SHOW_CURSOR = "\x1b[?25h"
 
@@ -51,21 +51,21 @@ class Stop:
         self.show: Callable[[str], None] = _write
         self._actions = SignalActions(describe=lambda: "nothing was run")
         self._has_command_line = False
-        self._wake: int | None = None
-        self._has_caught_up = threading.Event()
+        self._wakeup_writer: int | None = None
+        self._sync_event = threading.Event()
         self._exit_lock = threading.Lock()
         """The thread that ends the process acquires it and never releases it."""
 
     def listen(self) -> None:
         """Handle signals from now on. Call it from the main thread."""
-        wake_reader, self._wake = os.pipe()
-        os.set_blocking(self._wake, False)
-        signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
+        wakeup_reader, self._wakeup_writer = os.pipe()
+        os.set_blocking(self._wakeup_writer, False)
+        signal.set_wakeup_fd(self._wakeup_writer, warn_on_full_buffer=False)
         for number in _SIGNALS:
             # Under nohup SIGHUP stays ignored.
             if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, _defer_to_thread)
-        threading.Thread(target=self._handle_signals, args=(wake_reader,), daemon=True).start()
+                signal.signal(number, _wake_thread)
+        threading.Thread(target=self._handle_signals, args=(wakeup_reader,), daemon=True).start()
 
     @contextmanager
     def on_signal(self, actions: SignalActions) -> Iterator[None]:
@@ -77,8 +77,8 @@ class Stop:
             self._set_actions(previous)
 
     @contextmanager
-    def for_command_line(self) -> Iterator[None]:
-        """Leave Ctrl-C to a command line that blocks the loop; other signals raise CancelledError."""
+    def leave_ctrl_c_to_command_line(self) -> Iterator[None]:
+        """Let a command line that blocks the loop handle Ctrl-C; other signals raise CancelledError."""
         signal.signal(signal.SIGINT, signal.default_int_handler)
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, _raise_cancelled)
@@ -87,10 +87,10 @@ class Stop:
             with self.on_signal(replace(self._actions, cancel=_do_nothing)):
                 yield
         finally:
-            self._catch_up()
+            self._synchronise_with_thread()
             self._has_command_line = False
             for number in _SIGNALS:
-                signal.signal(number, _defer_to_thread)
+                signal.signal(number, _wake_thread)
 
     def raise_if_requested(self) -> None:
         """Raise CancelledError if a signal has come; for code that blocks the event loop for long."""
@@ -104,44 +104,50 @@ class Stop:
             _exit_now(code)
         sys.exit(code)
 
-    def _catch_up(self) -> None:
+    def _synchronise_with_thread(self) -> None:
         """Wait until the thread has seen all signals so far: a command line's Ctrl-C must not end the run."""
-        if self._wake is not None:
-            self._has_caught_up.clear()
-            os.write(self._wake, bytes([_MARK]))
-            self._has_caught_up.wait(_TIMEOUT_S)
+        if self._wakeup_writer is not None:
+            self._sync_event.clear()
+            os.write(self._wakeup_writer, bytes([_SYNC_BYTE]))
+            self._sync_event.wait(_CANCEL_TIMEOUT_S)
 
     def _set_actions(self, actions: SignalActions) -> None:
         with self._exit_lock:
             self._actions = actions
 
-    def _handle_signals(self, wake_reader: int) -> None:
-        first_at: float | None = None
+    def _handle_signals(self, wakeup_reader: int) -> None:
+        first_signal_s: float | None = None
         while True:
-            timeout_s = None if first_at is None else max(0.0, first_at + _TIMEOUT_S - time.monotonic())
-            if not select.select([wake_reader], [], [], timeout_s)[0]:
+            timeout_s = (
+                None
+                if first_signal_s is None
+                else max(0.0, first_signal_s + _CANCEL_TIMEOUT_S - time.monotonic())
+            )
+            if not select.select([wakeup_reader], [], [], timeout_s)[0]:
                 self._exit_by_force()
-            number = os.read(wake_reader, 1)[0]
-            if number == _MARK:
-                self._has_caught_up.set()
-            now = time.monotonic()
+            number = os.read(wakeup_reader, 1)[0]
+            if number == _SYNC_BYTE:
+                self._sync_event.set()
+            now_s = time.monotonic()
             is_for_run = number in _SIGNALS and not (self._has_command_line and number == signal.SIGINT)
-            if not is_for_run or (first_at is not None and now - first_at < _ECHO_S):
+            if not is_for_run or (
+                first_signal_s is not None and now_s - first_signal_s < _DUPLICATE_WINDOW_S
+            ):
                 continue
             cancel = self._actions.cancel
-            if first_at is not None or cancel is None:
+            if first_signal_s is not None or cancel is None:
                 self._exit_by_force()
                 continue
-            first_at, self.requested = now, True
+            first_signal_s, self.requested = now_s, True
             show_thread = threading.Thread(target=self.show, args=("hotline: stopping …",), daemon=True)
             show_thread.start()
-            show_thread.join(_SHOW_S)
+            show_thread.join(_SHOW_TIMEOUT_S)
             with suppress(RuntimeError):  # the loop has just ended
                 cancel()
 
     def _exit_by_force(self) -> None:
         """Clean up and end the process from the signal thread, unless the main thread has begun to end it."""
-        if not self._exit_lock.acquire(timeout=_TIMEOUT_S):
+        if not self._exit_lock.acquire(timeout=_CANCEL_TIMEOUT_S):
             return
         try:
             self._actions.clean_up()
@@ -152,9 +158,9 @@ class Stop:
 
 
 def _write(line: str) -> None:
-    start = f"\n{_SHOW_CURSOR}" if os.isatty(_STDERR) else ""
+    prefix = f"\n{_SHOW_CURSOR}" if os.isatty(_STDERR) else ""
     with suppress(OSError):
-        os.write(_STDERR, f"{start}{line}\n".encode())
+        os.write(_STDERR, f"{prefix}{line}\n".encode())
 
 
 def _exit_now(code: int) -> NoReturn:
@@ -164,7 +170,7 @@ def _exit_now(code: int) -> NoReturn:
     os._exit(code)
 
 
-def _defer_to_thread(number: int, frame: object) -> None:
+def _wake_thread(number: int, frame: object) -> None:
     """Do nothing: Python writes to the wake-up descriptor only for signals with a Python handler."""
 
 

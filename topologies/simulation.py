@@ -36,9 +36,9 @@ def can_be_simulated(record: RunRecord) -> bool:
 
 def add_simulation(run: Path, describe: Callable[[], str], module: str) -> bool:
     """Run `python -m MODULE RUN`, which adds to the record or prints an error; return False if it failed."""
-    paths = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
+    python_path = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
     process = subprocess.Popen(
-        [sys.executable, "-m", module, str(run)], env={**os.environ, "PYTHONPATH": paths}
+        [sys.executable, "-m", module, str(run)], env={**os.environ, "PYTHONPATH": python_path}
     )
     try:
         with STOP.on_signal(SignalActions(describe, cancel=process.terminate, clean_up=process.kill)):

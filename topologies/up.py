@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 
 REPORTS = "reports.jsonl"
 UPDATES_FILE = "updates.parquet"
-_STOP_S = 5.0
+_STOP_TIMEOUT_S = 5.0
 
 
 def folder_of(config: Config) -> Path:
@@ -78,7 +78,7 @@ class UpBackend:
         self._reports = ReportLog(self._folder / REPORTS)
         self._has_reports = False
         self._servers: list[Agent] = []
-        self._watches: list[asyncio.Task[None]] = []
+        self._failure_tasks: list[asyncio.Task[None]] = []
         self.rendezvous: Rendezvous | None = None
 
     @property
@@ -97,8 +97,8 @@ class UpBackend:
     async def begin(self, tables: Tables) -> Terms:
         check_design(self._config, tables)
         self._has_reports = False
-        running = self._network.switch.running
-        if running is None or running.ended() is not None:
+        switch_process = self._network.switch.switch_process
+        if switch_process is None or switch_process.ended() is not None:
             await self._restart_switch()
         try:
             await self._start_servers(tables)
@@ -109,13 +109,15 @@ class UpBackend:
             self._network.switch.wait_until_failed(),
             *(each.wait_until_failed() for each in self._servers),
         ]
-        self._watches = [asyncio.ensure_future(self._watch(wait)) for wait in failure_waits]
+        self._failure_tasks = [
+            asyncio.ensure_future(self._mark_broken_at_failure(wait)) for wait in failure_waits
+        ]
         return session_terms(self._config, self._arm)
 
     async def end(self) -> None:
-        for watch in self._watches:
-            watch.cancel()
-        await asyncio.gather(*self._watches, return_exceptions=True)
+        for failure_task in self._failure_tasks:
+            failure_task.cancel()
+        await asyncio.gather(*self._failure_tasks, return_exceptions=True)
         await self._quit_servers()
         self._save_updates()
         if not (self.rendezvous and self.rendezvous.end_requested.is_set()):
@@ -153,13 +155,13 @@ class UpBackend:
 
     async def _restart_switch(self) -> None:
         switch = self._network.switch
-        if switch.running is not None:
-            await in_thread(switch.running.end, _STOP_S)
+        if switch.switch_process is not None:
+            await in_thread(switch.switch_process.end, _STOP_TIMEOUT_S)
         switch.restart()
-        await switch.until_it_listens()
+        await switch.wait_until_listening()
         await self.prepare()
 
-    async def _watch(self, wait: Coroutine[object, None, None]) -> None:
+    async def _mark_broken_at_failure(self, wait: Coroutine[object, None, None]) -> None:
         try:
             await wait
         except HotlineError as error:
@@ -183,20 +185,20 @@ async def serve(config: Config, socket: Path) -> None:
     from topologies.nodes import ScriptHost
 
     placement, folder = place(config.placement, config.servers, config.workers), folder_of(config)
-    with network(config, placement, folder / "logs", ScriptHost) as net:
-        backend = UpBackend(config, placement, net)
+    with network(config, placement, folder / "logs", ScriptHost) as testbed_network:
+        backend = UpBackend(config, placement, testbed_network)
         await backend.prepare()
         await in_thread(warm, config.design)
         rendezvous = backend.rendezvous = Rendezvous(backend, backend.report)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            asyncio.get_running_loop().add_signal_handler(number, rendezvous.end_requested.set)
+        for signal_number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(signal_number, rendezvous.end_requested.set)
         socket.parent.mkdir(parents=True, exist_ok=True)
         async with rendezvous.listen(socket):
             _print_json(
                 connect=str(socket),
                 workers=config.workers,
                 job=arm_for_scripts(config).job,
-                switch=net.address,
+                switch=testbed_network.address,
             )
             await rendezvous.end_requested.wait()
             log.info("shutting down")

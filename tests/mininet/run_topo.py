@@ -19,7 +19,7 @@ from typing import Any
 import polars as pl
 
 from foundation.protocol.addressing import SWITCH_NAME
-from topologies.run_lock import marked_processes
+from topologies.run_lock import find_marked_processes
 
 PATIENCE_S = 300.0
 SMALL: dict[str, object] = {
@@ -61,7 +61,7 @@ class Run:
         self.wait_for(lambda: any(self.runs.glob(f"*/parts/{pattern}")))
 
     def agents(self, module: str) -> list[int]:
-        return [pid for pid in marked_processes() if f"\0-m\0{module}\0" in command_line(pid)]
+        return [pid for pid in find_marked_processes() if f"\0-m\0{module}\0" in command_line(pid)]
 
 
 def command_line(pid: int) -> str:
@@ -156,7 +156,7 @@ class Traces:
     @staticmethod
     def look() -> Traces:
         names = frozenset(name for _, name in socket.if_nameindex() if name.startswith(f"{SWITCH_NAME}-"))
-        return Traces(names, frozenset(marked_processes()) | frozenset(_mininet_shells()))
+        return Traces(names, frozenset(find_marked_processes()) | frozenset(_mininet_shells()))
 
 
 def _mininet_shells() -> Iterator[int]:

@@ -28,7 +28,7 @@ from tests.mininet.run_topo import (
     summary_of,
     update_log,
 )
-from topologies.run_lock import marked_processes
+from topologies.run_lock import find_marked_processes
 
 pytestmark = pytest.mark.mininet
 SMALL_SCAPY: dict[str, object] = {
@@ -138,7 +138,7 @@ def test_cleanup_removes_what_a_killed_runner_leaves(tmp_path: Path) -> None:
 @pytest.mark.soak
 def test_the_command_line_opens_behind_the_report_and_has_ctrl_c_for_itself(tmp_path: Path) -> None:
     def sleeping() -> bool:
-        return any(command_line(pid).startswith("sleep\0") for pid in marked_processes())
+        return any(command_line(pid).startswith("sleep\0") for pid in find_marked_processes())
 
     with run_topo(tmp_path, "CLI=1", "ROUNDS=1", stdin=subprocess.PIPE) as run:
         assert run.process.stdin is not None

@@ -15,7 +15,7 @@ from topologies.joined_worker import JoinedWorker, Message
 from topologies.rendezvous import Rendezvous, Terms
 from topologies.scripts.process import Script
 
-_END_S = 10.0
+_END_TIMEOUT_S = 10.0
 """Time for a script to end after its worker has failed, in s."""
 StartServers = Callable[[Tables], Awaitable[None]]
 Publish = Callable[[Arm], Awaitable[None]]
@@ -38,7 +38,7 @@ class ScriptArm:
         self._config, self._parts = config, run / "parts"
         self._start_servers, self._publish = start_servers, publish
         self._has_begun = False
-        self._changed = asyncio.Event()
+        self._change_event = asyncio.Event()
         self.scripts: Sequence[Script] = [
             Script(number, arm.name, run / "logs" / f"script-{arm.name}-{number}.log")
             for number in range(1, config.workers + 1)
@@ -74,30 +74,30 @@ class ScriptArm:
     def has_ended(self) -> bool:
         return all(script.worker_has_left for script in self.scripts)
 
-    async def until_joined(self, on_join: Callable[[], None]) -> None:
+    async def wait_until_joined(self, on_join: Callable[[], None]) -> None:
         while len(self.joined_workers) < self.size:
-            self._changed.clear()
-            await self._changed.wait()
+            self._change_event.clear()
+            await self._change_event.wait()
             on_join()
 
-    async def until_done(self, steps: int, on_steps: Callable[[], None]) -> None:
-        """Wait until all workers together have done that many steps of the block, or have left."""
+    async def wait_until_done(self, steps: int, on_steps: Callable[[], None]) -> None:
+        """Wait until all workers together have done `steps` steps of the block, or have left."""
         while True:
             on_steps()
             await self.check()
             if self.steps >= steps or self.has_ended:
                 return
-            self._changed.clear()
-            await self._changed.wait()
+            self._change_event.clear()
+            await self._change_event.wait()
 
     async def check(self) -> None:
         """Raise `AgentFailed` for a worker with a lost connection, after giving its process time to end."""
-        disconnected = [
+        lost_scripts = [
             script for script in self.scripts if script.joined_worker and script.joined_worker.is_lost
         ]
-        if disconnected:
-            await asyncio.sleep(_END_S)
-            raise disconnected[0].failure()
+        if lost_scripts:
+            await asyncio.sleep(_END_TIMEOUT_S)
+            raise lost_scripts[0].failure()
 
     @property
     def steps(self) -> int:
@@ -110,7 +110,7 @@ class ScriptArm:
         def notify() -> None:
             if worker.has_left.is_set():
                 script.mark_gone()
-            self._changed.set()
+            self._change_event.set()
 
         worker.on_change = notify
-        self._changed.set()
+        self._change_event.set()

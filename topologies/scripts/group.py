@@ -24,7 +24,7 @@ from topologies.scripts.worker import ScriptWorker
 
 log = logging.getLogger(__name__)
 
-_REMINDER_S = 60.0
+_REMINDER_DELAY_S = 60.0
 _SOCKETS = Path("/run/hotline")
 """Folder of the sockets; the file system of a run's folder may not support them."""
 REPORTS = "reports.jsonl"
@@ -70,7 +70,7 @@ class _SharedServers:
 @asynccontextmanager
 async def script_group(context: RunContext) -> AsyncIterator[ScriptGroup]:
     """Start a process for each worker and arm, and wait until all have joined; end all processes on exit."""
-    config, run, net = context.config, context.run, context.network
+    config, run, testbed_network = context.config, context.run, context.network
     chown_to_sudo_user(run / "parts")  # scripts run as that user, and write there
     servers = _SharedServers(context)
     arms = [
@@ -79,13 +79,13 @@ async def script_group(context: RunContext) -> AsyncIterator[ScriptGroup]:
     ]
     async with AsyncExitStack() as stack:
         stack.push_async_callback(servers.quit)
-        stack.enter_context(_without_session_log())
+        stack.enter_context(_mute_session_log())
         _SOCKETS.mkdir(parents=True, exist_ok=True)
         for arm in arms:
             await stack.enter_async_context(arm.rendezvous.listen(_socket_path(arm.arm)))
         stack.push_async_callback(_end_scripts, arms)
         for arm in arms:
-            for script, host in zip(arm.scripts, net.workers, strict=True):
+            for script, host in zip(arm.scripts, testbed_network.workers, strict=True):
                 command = command_of(
                     config.script_command, host.pid, cpu_of(script.worker, context.placement.workers)
                 )
@@ -93,13 +93,13 @@ async def script_group(context: RunContext) -> AsyncIterator[ScriptGroup]:
         workers = [ScriptWorker(number, arms) for number in range(1, config.workers + 1)]
         with context.reporter.phase("scripts", len(arms) * config.workers) as phase:
 
-            def show_joined() -> None:
+            def show_joined_count() -> None:
                 phase.update(sum(len(arm.joined_workers) for arm in arms))
 
             reminder = asyncio.ensure_future(_log_missing_scripts(arms, run / "logs"))
             try:
-                joining = gather_or_cancel(arm.until_joined(show_joined) for arm in arms)
-                await supervise(joining, [worker.wait_until_failed() for worker in workers])
+                joins = gather_or_cancel(arm.wait_until_joined(show_joined_count) for arm in arms)
+                await supervise(joins, [worker.wait_until_failed() for worker in workers])
             finally:
                 reminder.cancel()
         yield ScriptGroup(arms, workers, servers.agents, KeySpace(servers.parameters))
@@ -110,12 +110,12 @@ def _socket_path(arm: Arm) -> Path:
 
 
 async def _log_missing_scripts(arms: Sequence[ScriptArm], logs: Path) -> None:
-    await asyncio.sleep(_REMINDER_S)
-    joined, expected = sum(len(arm.joined_workers) for arm in arms), sum(arm.size for arm in arms)
+    await asyncio.sleep(_REMINDER_DELAY_S)
+    joined_count, script_count = sum(len(arm.joined_workers) for arm in arms), sum(arm.size for arm in arms)
     log.info(
-        "%d of %d scripts have made their hotline.Worker; what they print is in %s",
-        joined,
-        expected,
+        "%d of %d scripts have made their hotline.Worker; their output is in %s",
+        joined_count,
+        script_count,
         logs / "script-*.log",
     )
 
@@ -125,7 +125,7 @@ async def _end_scripts(arms: Sequence[ScriptArm]) -> None:
 
 
 @contextmanager
-def _without_session_log() -> Iterator[None]:
+def _mute_session_log() -> Iterator[None]:
     level = rendezvous.log.level
     rendezvous.log.setLevel(logging.WARNING)
     try:

@@ -15,10 +15,10 @@ from experiment.errors import AgentFailed
 from topologies.joined_worker import JoinedWorker
 from topologies.rendezvous import RANK_VARIABLE, SOCKET_VARIABLE
 
-_LAST_LINES = 12
+_SHOWN_LINES = 12
 _GRACE_S = 0.5
 """Time after a failure for the failures of other processes that it causes, in s."""
-_TERM_S, _KILL_S = 1.0, 5.0
+_TERM_TIMEOUT_S, _KILL_TIMEOUT_S = 1.0, 5.0
 
 
 class Script:
@@ -58,7 +58,7 @@ class Script:
     def mark_gone(self) -> None:
         self.gone_at = self.gone_at or asyncio.get_running_loop().time()
 
-    async def until_it_fails(self) -> None:
+    async def wait_until_failed(self) -> None:
         """Return `_GRACE_S` after the script has failed; never return if it ends without a failure."""
         assert self._exit_task is not None, "it has not been started"
         await asyncio.shield(self._exit_task)
@@ -70,34 +70,39 @@ class Script:
     def failure(self) -> AgentFailed:
         status = None if self._exit_task is None else self._process.returncode
         if status is None:
-            how = "goes on after an error has closed the connection of its hotline.Worker"
+            description = "goes on after an error has closed the connection of its hotline.Worker"
         elif status:
-            how = f"ended with status {status}"
+            description = f"ended with status {status}"
         elif self.joined_worker is None:
-            how = "ended without making a hotline.Worker: it has to make one, and to push with it"
+            description = (
+                "ended without making a hotline.Worker: make a Worker in the script, and push with it"
+            )
         else:
-            how = (
+            description = (
                 "ended with status 0 before its hotline.Worker had left, for example by os._exit: "
                 "its last pushes may be lost; call kv.close() first"
             )
         lines = self.log.read_text(errors="replace").rstrip().splitlines() if self.log.exists() else []
-        output = "".join(f"\n  {line}" for line in lines[-_LAST_LINES:])
-        who = f"script, worker {self.worker} (rank {self.worker - 1}) in arm {self.arm}"
-        return AgentFailed(f"{who}, {how} ({self.log}){output}")
+        output = "".join(f"\n  {line}" for line in lines[-_SHOWN_LINES:])
+        script_name = f"script, worker {self.worker} (rank {self.worker - 1}) in arm {self.arm}"
+        return AgentFailed(f"{script_name}, {description} ({self.log}){output}")
 
     async def end(self) -> None:
         if self._exit_task is None:
             return
-        for number, timeout_s in ((signal.SIGTERM, _TERM_S), (signal.SIGKILL, _KILL_S)):
+        for signal_number, timeout_s in (
+            (signal.SIGTERM, _TERM_TIMEOUT_S),
+            (signal.SIGKILL, _KILL_TIMEOUT_S),
+        ):
             if self._exit_task.done():
                 break
-            self._signal(number)
+            self._signal_group(signal_number)
             await asyncio.wait([self._exit_task], timeout=timeout_s)
-        self._signal(signal.SIGKILL)  # child processes that the script has left running
+        self._signal_group(signal.SIGKILL)  # child processes that the script has left running
 
-    def _signal(self, number: signal.Signals) -> None:
+    def _signal_group(self, signal_number: signal.Signals) -> None:
         with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, number)
+            os.killpg(self._process.pid, signal_number)
 
 
 def first_failure(scripts: Sequence[Script]) -> AgentFailed:
@@ -109,9 +114,9 @@ def first_failure(scripts: Sequence[Script]) -> AgentFailed:
 def command_of(script: Sequence[str], pid: int, cpu: int | None) -> list[str]:
     """Return the command line of a script in the namespaces of a process, as the user that called sudo."""
     uid, gid = os.environ.get("SUDO_UID"), os.environ.get("SUDO_GID")
-    user = [] if uid is None else ["setpriv", f"--reuid={uid}", f"--regid={gid}", "--init-groups"]
-    pin = [] if cpu is None else ["taskset", "--cpu-list", str(cpu)]
-    return ["mnexec", "-a", str(pid), *pin, *user, sys.executable, *script]
+    setpriv_command = [] if uid is None else ["setpriv", f"--reuid={uid}", f"--regid={gid}", "--init-groups"]
+    taskset_command = [] if cpu is None else ["taskset", "--cpu-list", str(cpu)]
+    return ["mnexec", "-a", str(pid), *taskset_command, *setpriv_command, sys.executable, *script]
 
 
 def environment_of(rendezvous: Path, rank: int) -> dict[str, str]:
@@ -124,6 +129,6 @@ def environment_of(rendezvous: Path, rank: int) -> dict[str, str]:
     }
     environment["PYTHONUNBUFFERED"] = "1"
     if uid := os.environ.get("SUDO_UID"):
-        user = pwd.getpwuid(int(uid))
-        environment |= {"HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name}
+        account = pwd.getpwuid(int(uid))
+        environment |= {"HOME": account.pw_dir, "USER": account.pw_name, "LOGNAME": account.pw_name}
     return environment

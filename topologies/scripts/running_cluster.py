@@ -32,14 +32,14 @@ async def script_cluster(context: RunContext) -> AsyncIterator[RunningCluster]:
             placement=context.placement,
             arms=scripts.arms,
         )
-        yield RunningCluster(session, scripts.space, partial(_traffic, session, scripts))
+        yield RunningCluster(session, scripts.space, partial(_run_phases, session, scripts))
 
 
-async def _traffic(session: ScriptSession, scripts: ScriptGroup) -> None:
+async def _run_phases(session: ScriptSession, scripts: ScriptGroup) -> None:
     """Run all phases. Scripts set their own pace, so no loads are calibrated."""
-    first = session.config.every_arm[0]
+    first_arm = session.config.every_arm[0]
     with session.reporter.phase("first steps"):
-        observed_workload = await session.observe(first, WARM_UP_STEPS)
+        observed_workload = await session.observe(first_arm, WARM_UP_STEPS)
     session.record.workload = {
         "name": Path(session.config.script_command[0]).name,
         "parameters": scripts.space.size,

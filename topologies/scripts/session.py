@@ -12,7 +12,7 @@ from experiment.session import START_AHEAD_NS, BlockResult, OnProgress, PlannedB
 from experiment.sizes import MAX_STEP_S
 from foundation.designs.interface import Arm
 from topologies.scripts.arm import ScriptArm
-from topologies.scripts.worker import COMMAND_S, command_workers
+from topologies.scripts.worker import COMMAND_TIMEOUT_S, command_workers
 from topologies.session import RealSession
 
 _EXTRA_TIMEOUT_S = 120.0
@@ -28,7 +28,7 @@ class ObservedWorkload(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class ScriptSession(RealSession):
-    """A session whose steps are scripts' pushes. Workers may exceed their share: others may need them."""
+    """A session whose steps are scripts' pushes. A worker may exceed its share, if others need its steps."""
 
     arms: Sequence[ScriptArm]
 
@@ -47,21 +47,23 @@ class ScriptSession(RealSession):
             "discard_ns": self.config.discard_ms * 1_000_000,
             "discard_steps": planned.max_discarded_steps,
         }
-        connected = [worker for worker in arm.joined_workers if not worker.has_left.is_set()]
-        await command_workers(connected, "begin_block", COMMAND_S, **block)
-        await self._until_done(arm, total_steps, on_progress)
-        answers = await command_workers(connected, "end_block", COMMAND_S)
-        final_blocks = [worker.final_report.pop("last_block", None) for worker in connected]
-        return [BlockResult.model_validate(each) for each in (*answers, *final_blocks) if each]
+        connected_workers = [worker for worker in arm.joined_workers if not worker.has_left.is_set()]
+        await command_workers(connected_workers, "begin_block", COMMAND_TIMEOUT_S, **block)
+        await self._wait_until_done(arm, total_steps, on_progress)
+        answers = await command_workers(connected_workers, "end_block", COMMAND_TIMEOUT_S)
+        final_blocks = [worker.final_report.pop("last_block", None) for worker in connected_workers]
+        return [BlockResult.model_validate(result) for result in (*answers, *final_blocks) if result]
 
-    async def _until_done(self, arm: ScriptArm, total_steps: int, on_progress: OnProgress | None) -> None:
-        def show() -> None:
+    async def _wait_until_done(
+        self, arm: ScriptArm, total_steps: int, on_progress: OnProgress | None
+    ) -> None:
+        def show_steps() -> None:
             if on_progress is not None:
                 on_progress(arm.arm.name, min(arm.steps, total_steps))
 
         timeout_s = _EXTRA_TIMEOUT_S + total_steps / arm.size * MAX_STEP_S[self.config.codec]
         try:
-            await asyncio.wait_for(arm.until_done(total_steps, show), timeout_s)
+            await asyncio.wait_for(arm.wait_until_done(total_steps, show_steps), timeout_s)
         except asyncio.TimeoutError:
             raise AgentFailed(
                 f"script, arm {arm.arm.name}: {arm.steps} of {total_steps} steps within {timeout_s:.0f} s; "
@@ -83,12 +85,12 @@ class ScriptSession(RealSession):
         return ObservedWorkload(MAX_STEPS, round(lanes * MAX_STEPS * self.config.workers))
 
     def pids(self) -> dict[str, int]:
-        found = RealSession.pids(self)  # super() fails in a dataclass with slots
+        pids = RealSession.pids(self)  # super() fails in a dataclass with slots
         for arm in self.arms:
             for script in arm.scripts:
                 if not script.worker_has_left:
-                    found[f"worker-{script.worker} of {arm.arm.name}"] = script.pid
-        return found
+                    pids[f"worker-{script.worker} of {arm.arm.name}"] = script.pid
+        return pids
 
     def _script_arm(self, arm: Arm) -> ScriptArm:
         return next(each for each in self.arms if each.arm == arm)

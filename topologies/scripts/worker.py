@@ -9,7 +9,7 @@ from topologies.joined_worker import JoinedWorker, Message
 from topologies.scripts.arm import ScriptArm
 from topologies.scripts.process import Script, first_failure
 
-COMMAND_S = 30.0
+COMMAND_TIMEOUT_S = 30.0
 """Time for a command that involves only files and hints, in s."""
 
 
@@ -17,14 +17,14 @@ class ScriptWorker:
     def __init__(self, number: int, arms: Sequence[ScriptArm]) -> None:
         self.name = f"worker-{number}"
         self._arms = arms
-        self._scripts: dict[int, Script] = {each.arm.job: each.scripts[number - 1] for each in arms}
+        self._scripts: dict[int, Script] = {arm.arm.job: arm.scripts[number - 1] for arm in arms}
 
     @property
     def alive(self) -> bool:
         return not any(script.has_failed for script in self._scripts.values())
 
     async def call(
-        self, command: Message, timeout_s: float = COMMAND_S, on_progress: OnProgress | None = None
+        self, command: Message, timeout_s: float = COMMAND_TIMEOUT_S, on_progress: OnProgress | None = None
     ) -> Message:
         """Send `hint` for one job, or `flush` for all jobs, which writes logs and returns `dropped_rows`."""
         if command["cmd"] == "hint":
@@ -42,7 +42,7 @@ class ScriptWorker:
         """Do nothing: scripts keep no replay logs, and without them the switch is not restarted."""
 
     async def settle(self) -> None:
-        await command_workers(self._joined_workers, "end_block", COMMAND_S)
+        await command_workers(self._joined_workers, "end_block", COMMAND_TIMEOUT_S)
 
     @property
     def _joined_workers(self) -> list[JoinedWorker]:
@@ -50,14 +50,18 @@ class ScriptWorker:
         return [worker for worker in workers if worker is not None]
 
     async def wait_until_failed(self) -> None:
-        watches = [asyncio.ensure_future(script.until_it_fails()) for script in self._scripts.values()]
+        failure_tasks = [
+            asyncio.ensure_future(script.wait_until_failed()) for script in self._scripts.values()
+        ]
         try:
-            done, _ = await asyncio.wait(watches, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(failure_tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for each in watches:
-                each.cancel()
-            await asyncio.gather(*watches, return_exceptions=True)
-        failed_arms = [arm for arm, watch in zip(self._arms, watches, strict=True) if watch in done]
+            for failure_task in failure_tasks:
+                failure_task.cancel()
+            await asyncio.gather(*failure_tasks, return_exceptions=True)
+        failed_arms = [
+            arm for arm, failure_task in zip(self._arms, failure_tasks, strict=True) if failure_task in done
+        ]
         raise first_failure(failed_arms[0].scripts)
 
 
@@ -65,17 +69,19 @@ async def command_workers(
     joined_workers: Iterable[JoinedWorker], command: str, timeout_s: float, **values: object
 ) -> list[Message]:
     joined_workers = list(joined_workers)
-    pending = [worker.send_command(command, **values) for worker in joined_workers]
-    if not pending:
+    answer_futures = [worker.send_command(command, **values) for worker in joined_workers]
+    if not answer_futures:
         return []
-    await asyncio.wait(pending, timeout=timeout_s)
+    await asyncio.wait(answer_futures, timeout=timeout_s)
     late_workers = [
-        worker.rank + 1 for worker, each in zip(joined_workers, pending, strict=True) if not each.done()
+        worker.rank + 1
+        for worker, future in zip(joined_workers, answer_futures, strict=True)
+        if not future.done()
     ]
     if late_workers:
         names = ", ".join(map(str, late_workers))
         raise AgentFailed(f"script, worker {names}: no answer to {command!r} within {timeout_s:.0f} s")
-    answers = [answer for each in pending if (answer := each.result()) is not None]
+    answers = [answer for future in answer_futures if (answer := future.result()) is not None]
     for answer in answers:
         if "error" in answer:
             raise AgentFailed(f"script: {answer['error']}")

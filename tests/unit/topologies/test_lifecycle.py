@@ -54,7 +54,7 @@ def test_only_the_first_error_is_reported(tmp_path: Path, monkeypatch: pytest.Mo
     run = create_run_folder(tmp_path, "softswitch")
     message = rf"No space left on device.* the disk of {tmp_path} \(.* MB\) is full"
     with pytest.raises(RunFailed, match=message):
-        lifecycle._run(Config(runs=tmp_path), None, run, quiet())
+        lifecycle._run_and_report(Config(runs=tmp_path), None, run, quiet())
 
 
 def test_a_defect_shows_its_traceback_and_leaves_a_run_to_read(
@@ -64,7 +64,7 @@ def test_a_defect_shows_its_traceback_and_leaves_a_run_to_read(
     run = create_run_folder(tmp_path, "softswitch")
     a_record().write(run)
     with pytest.raises(ZeroDivisionError):
-        lifecycle._run(Config(runs=tmp_path), None, run, quiet())
+        lifecycle._run_and_report(Config(runs=tmp_path), None, run, quiet())
     assert (tmp_path / "latest").resolve() == run
 
 
@@ -74,7 +74,7 @@ def test_beyond_the_limit_the_error_names_the_faults(tmp_path: Path, monkeypatch
     config = Config(runs=tmp_path, faults=Faults(loss=0.4, reordering=0.2))
     message = r"^PS 1 did not answer \(0\.4 loss, 0\.2 reordering in force; runs complete"
     with pytest.raises(RunFailed, match=message):
-        lifecycle._run(config, None, run, quiet())
+        lifecycle._run_and_report(config, None, run, quiet())
 
 
 def test_a_folder_can_be_read_whatever_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +89,7 @@ def test_a_folder_can_be_read_whatever_happens(tmp_path: Path, monkeypatch: pyte
         trace = mmap.mmap(mapped.fileno(), 0, access=mmap.ACCESS_READ)
     experiment = pytest.importorskip("topologies.experiment", reason="needs Mininet")
     monkeypatch.setattr(experiment, "merge_logs", full)
-    with pytest.raises(OSError, match="a part"), experiment._readable_folder(run, a_record(), quiet()):
+    with pytest.raises(OSError, match="a part"), experiment._write_results_at_end(run, a_record(), quiet()):
         assert read_record(run).error == "it was killed"
         raise FULL
     assert read_record(run).error == str(FULL)
@@ -175,7 +175,7 @@ lifecycle._run_until_signal = whole
 lifecycle.summarise = summarise
 lifecycle.remove_killed_run = lambda interfaces: None  # runs of others go on
 STOP.listen()
-STOP.exit(lifecycle._run(Config(runs=runs), None, run, quiet()))
+STOP.exit(lifecycle._run_and_report(Config(runs=runs), None, run, quiet()))
 """
 
 

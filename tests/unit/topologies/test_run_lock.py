@@ -15,7 +15,7 @@ import pytest
 from experiment.errors import PreflightError
 from switch_harness.waiting import wait_for
 from topologies import run_lock
-from topologies.run_lock import hold_run_lock, is_alive, marked_processes
+from topologies.run_lock import find_marked_processes, hold_run_lock, is_alive
 
 SLEEP = [sys.executable, "-c", "input()"]
 
@@ -46,7 +46,8 @@ def test_processes_started_in_a_run_are_marked(lock: Path) -> None:
     with hold_run_lock([], lock):
         child = subprocess.Popen(SLEEP, stdin=subprocess.PIPE)
         try:
-            wait_for(lambda: child.pid in marked_processes())  # its environment is set after it has started
+            # Its environment is set after it has started.
+            wait_for(lambda: child.pid in find_marked_processes())
         finally:
             child.communicate(b"\n")
     assert run_lock.MARK not in os.environ
@@ -62,7 +63,7 @@ def test_a_containers_processes_are_not_a_runs_leftovers(lock: Path) -> None:
         try:
             wait_for(lambda: children.read_text() != "")
             # `unshare` itself stays in this PID namespace.
-            assert marked_processes() == [child.pid]
+            assert find_marked_processes() == [child.pid]
         finally:
             child.communicate(b"\n")
 

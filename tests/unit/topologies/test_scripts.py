@@ -130,7 +130,7 @@ async def test_a_block_without_progress_ends_the_run(tmp_path: Path, monkeypatch
 async def test_a_worker_that_ended_by_an_error_ends_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(arm_module, "_END_S", 0.0)
+    monkeypatch.setattr(arm_module, "_END_TIMEOUT_S", 0.0)
     played = Played(tmp_path, each_tells=(3, 9_000))
     session = session_of(played, tmp_path)
     played.arm.joined_workers[0].mark_left(is_in_order=False)
@@ -186,7 +186,7 @@ async def started(script: Script, code: str) -> Script:
 async def test_a_script_that_fails_is_reported_with_its_status_arm_and_last_lines(tmp_path: Path) -> None:
     code = "print('first'); [print(n) for n in range(20)]; raise SystemExit('no such column: price')"
     script = await started(Script(3, "offload", tmp_path / "log"), code)
-    await script.until_it_fails()
+    await script.wait_until_failed()
     reported = str(first_failure([Script(1, "offload", tmp_path / "other"), script]))
     assert (
         "worker 3 (rank 2) in arm offload" in reported
@@ -198,14 +198,14 @@ async def test_a_script_that_fails_is_reported_with_its_status_arm_and_last_line
 
 async def test_a_script_that_makes_no_worker_has_failed_and_one_that_has_left_has_not(tmp_path: Path) -> None:
     script = await started(Script(1, "offload", tmp_path / "log"), "pass")
-    await script.until_it_fails()
+    await script.wait_until_failed()
     assert script.has_failed and "hotline.Worker" in str(script.failure())
     silent: Any = Line(lambda order: None)
     well = Script(2, "offload", tmp_path / "log")
     well.joined_worker = JoinedWorker(0, silent)
     await started(well, "pass")
     with pytest.raises(asyncio.TimeoutError):
-        await asyncio.wait_for(well.until_it_fails(), 2)
+        await asyncio.wait_for(well.wait_until_failed(), 2)
     assert not well.has_failed
 
 
@@ -213,7 +213,7 @@ async def test_a_script_whose_worker_vanished_is_not_said_to_have_made_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its process has ended with status 0."""
-    monkeypatch.setattr(arm_module, "_END_S", 0.0)
+    monkeypatch.setattr(arm_module, "_END_TIMEOUT_S", 0.0)
     (tmp_path / "logs").mkdir()
     played = Played(tmp_path, each_tells=(3, 9_000))
     script = await started(played.arm.scripts[0], "print('done')")
@@ -230,7 +230,7 @@ async def test_the_first_of_several_failures_is_reported(tmp_path: Path) -> None
         for number in (1, 2)
     ]
     scripts[1].mark_gone()
-    await asyncio.gather(*(script.until_it_fails() for script in scripts))
+    await asyncio.gather(*(script.wait_until_failed() for script in scripts))
     assert "worker 2" in str(first_failure(scripts))
 
 
@@ -271,7 +271,7 @@ def test_a_script_runs_as_the_user_of_sudo_with_its_folder_and_rank(monkeypatch:
 async def test_a_wait_for_scripts_is_explained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(group, "_REMINDER_S", 0.0)
+    monkeypatch.setattr(group, "_REMINDER_DELAY_S", 0.0)
     caplog.set_level("INFO")
     arms = [
         Played(tmp_path).arm,
@@ -284,5 +284,5 @@ async def test_a_wait_for_scripts_is_explained(
 async def test_a_killed_script_is_reported_by_its_signal(tmp_path: Path) -> None:
     script = await started(Script(1, "offload", tmp_path / "log"), "import time; time.sleep(600)")
     os.kill(script.pid, signal.SIGKILL)
-    await script.until_it_fails()
+    await script.wait_until_failed()
     assert "status -9" in str(script.failure())

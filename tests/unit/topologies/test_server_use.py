@@ -134,7 +134,7 @@ def test_the_peak_memory_of_processes() -> None:
         child.stdout.readline()
         agents: Any = [Mock(spec=Agent, pid=pid) for pid in (child.pid, 2**22 + 1)]
         agents[0].name, agents[1].name = "ps-0", "ps-1"
-        network: Any = SimpleNamespace(switch=SimpleNamespace(name="s1", running=None))
+        network: Any = SimpleNamespace(switch=SimpleNamespace(name="s1", switch_process=None))
         found = real_session(network=network, servers=agents).peak_memory_mb()
         child.stdin.close()
     assert found.keys() == {"ps-0", "ps-1"} and found["ps-1"] == 0

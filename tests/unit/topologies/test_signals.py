@@ -102,7 +102,7 @@ def test_ctrl_c_of_a_command_line_that_ends_at_once_is_not_the_runs() -> None:
 sys.setswitchinterval(5)  # the thread that hears it comes late
 ready()
 try:
-    with STOP.for_command_line():
+    with STOP.leave_ctrl_c_to_command_line():
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(1)
 except KeyboardInterrupt:
@@ -134,7 +134,7 @@ def test_what_does_not_stop_in_time_is_left_by_force(tmp_path: Path) -> None:
 def test_a_second_signal_hurries_and_still_clears_up(tmp_path: Path) -> None:
     file = tmp_path / "cleared"
     # It would wait for long.
-    program = "import topologies.signals; topologies.signals._TIMEOUT_S = 1000.0\n" + STUCK
+    program = "import topologies.signals; topologies.signals._CANCEL_TIMEOUT_S = 1000.0\n" + STUCK
     with playing(program.format(file=str(file))) as process:
         process.send_signal(signal.SIGINT)
         time.sleep(BEHIND_THE_ECHO_S)  # what is sought is a signal that comes later
@@ -158,7 +158,7 @@ with STOP.on_signal(SignalActions(lambda: "a folder is there", clean_up=lambda: 
 def test_a_command_line_has_ctrl_c_for_itself() -> None:
     program = """
 try:
-    with STOP.for_command_line():
+    with STOP.leave_ctrl_c_to_command_line():
         try:
             ready()
             time.sleep(1000)

@@ -103,5 +103,5 @@ def test_a_run_is_simulated_before_its_report(tmp_path: Path, monkeypatch: pytes
     for rounds, expected in ((6, {"added": 1.0}), (5, {})):
         record(rounds, accounting=account).write(tmp_path)
         reported.clear()
-        lifecycle._report(tmp_path, Reporter(Console(quiet=True)), "a.predictor")
+        lifecycle._write_report(tmp_path, Reporter(Console(quiet=True)), "a.predictor")
         assert [found.memory_mb for found in reported] == [expected]
