@@ -246,21 +246,23 @@ class SwitchClient:
                 p4info=p4info, p4blob=p4blob, device_id=self._device_id, initial_election_id=election_id
             )
             switch = fy.Switch("hotline", self.address, options)
-            await self._enter(switch, timeout_s, "connection" if p4blob is None else "commit of the pipeline")
+            await self._enter_switch(
+                switch, timeout_s, "connection" if p4blob is None else "commit of the pipeline"
+            )
             if switch.is_primary or not self._primary:
                 return switch
             # finsy forgets the id on exit.
-            highest = switch.primary_id
+            highest_id = switch.primary_id
             await switch.__aexit__(None, None, None)
-            if highest >= _EXCLUSIVE_ELECTION_ID:
+            if highest_id >= _EXCLUSIVE_ELECTION_ID:
                 raise NotPrimary(
-                    f"switch {self.address}: a run (process {highest - _EXCLUSIVE_ELECTION_ID}) is setting "
-                    "it up, loading it or reading it out; try again when it has done so"
+                    f"switch {self.address}: a run (process {highest_id - _EXCLUSIVE_ELECTION_ID}) is "
+                    "setting it up, loading it or reading it out; try again when it has done so"
                 )
-            election_id = highest + 1
+            election_id = highest_id + 1
         raise NotPrimary(f"switch {self.address}: another controller keeps taking the primary role")
 
-    async def _enter(self, switch: fy.Switch, timeout_s: float, operation: str) -> None:
+    async def _enter_switch(self, switch: fy.Switch, timeout_s: float, operation: str) -> None:
         enter_task = asyncio.ensure_future(switch.__aenter__())
         try:
             done, _ = await asyncio.wait([enter_task], timeout=timeout_s)

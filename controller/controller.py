@@ -164,23 +164,23 @@ class Controller:
         """Move the values of all keys of a job back to their PS and delete their entries."""
         return await self.load(job, [], progress=progress)
 
-    async def plan_offload(self, job: int, on: bool) -> Plan:
+    async def plan_offload(self, job: int, is_on: bool) -> Plan:
         await self.job(job)
         params = await self._read_params()
-        return plan(params, job, [param.key for param in params if param.job == job], on)
+        return plan(params, job, [param.key for param in params if param.job == job], is_on)
 
-    async def set_offload(self, job: int, on: bool, *, progress: Progress = no_progress) -> Plan:
+    async def set_offload(self, job: int, is_on: bool, *, progress: Progress = no_progress) -> Plan:
         """Move the values of a job's hot set into the switch, or back to the PS; the entries stay."""
         settings = await self.job(job)
         keys = [param.key for param in await self._read_params() if param.job == job]
-        changed_job = replace(settings, offload=on)
+        changed_job = replace(settings, offload=is_on)
         # The flag is on as long as any value is in the switch.
-        if on:
+        if is_on:
             await self.install(changed_job)
         offload_plan = await self._renew_and_execute(
-            job, plan(await self._read_params(), job, keys, on), progress
+            job, plan(await self._read_params(), job, keys, is_on), progress
         )
-        if not on:
+        if not is_on:
             await self.install(changed_job)
         return offload_plan
 
@@ -199,12 +199,14 @@ class Controller:
     async def _renew_epochs(self, inband: InBand, servers: Sequence[Server]) -> None:
         rows = await self._switch.read(Worker)
         epochs = {(row.job, row.worker): row.epoch for row in rows}
-        pairs = [(server, epochs.get((server.job, PS_CALLER_BASE + server.ps))) for server in servers]
-        await gather_or_cancel(inband.renew(server, epoch) for server, epoch in pairs if epoch is not None)
+        server_epochs = [(server, epochs.get((server.job, PS_CALLER_BASE + server.ps))) for server in servers]
+        await gather_or_cancel(
+            inband.renew(server, epoch) for server, epoch in server_epochs if epoch is not None
+        )
 
-    async def set_proxy(self, job: int, on: bool) -> None:
+    async def set_proxy(self, job: int, is_on: bool) -> None:
         """Have the switch present all workers of a job to the PS as one connection, or each as its own."""
-        await self.install(replace(await self.job(job), proxy=on))
+        await self.install(replace(await self.job(job), proxy=is_on))
 
     async def quotas(self) -> dict[int, int]:
         """Return the quota of each job on the switch, in hot keys."""

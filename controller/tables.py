@@ -52,11 +52,11 @@ class MulticastGroup(NamedTuple):
     replicas: tuple[Replica, ...]
 
 
-def _mac(value: int) -> str:
+def _format_mac(value: int) -> str:
     return str(fy.MACAddress(value))
 
 
-def _ipv4(value: int) -> str:
+def _format_ipv4(value: int) -> str:
     return str(IPv4Address(value))
 
 
@@ -67,8 +67,8 @@ class CallerKind(IntEnum):
     PRIVILEGED = 1
 
 
-Mac: TypeAlias = Annotated[str, _mac]
-Ipv4: TypeAlias = Annotated[str, _ipv4]
+Mac: TypeAlias = Annotated[str, _format_mac]
+Ipv4: TypeAlias = Annotated[str, _format_ipv4]
 
 
 @dataclass(frozen=True, slots=True)

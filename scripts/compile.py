@@ -52,10 +52,10 @@ def compile_all(parts: Sequence[Part], console: Console, processes: int | None =
                 (part, progress.add_task(part.name, start=False, total=part.seconds)) for part in parts
             )
         }
-        _report(parts_by_future, console)
+        _report_completion(parts_by_future, console)
 
 
-def _report(parts_by_future: dict[Future[float], Part], console: Console) -> None:
+def _report_completion(parts_by_future: dict[Future[float], Part], console: Console) -> None:
     """Wait for all parts; without a terminal, print a line for each part that is done."""
     remaining = set(parts_by_future)
     while remaining:

@@ -131,8 +131,8 @@ def machine_sources(release: str, distribution: str) -> list[Source]:
 
 
 def apt_settings() -> str:
-    dump = subprocess.run(["apt-config", "dump"], capture_output=True, text=True, check=True).stdout
-    return "".join(f"{line}\n" for line in dump.splitlines() if _DOWNLOAD_SETTING.match(line))
+    config_dump = subprocess.run(["apt-config", "dump"], capture_output=True, text=True, check=True).stdout
+    return "".join(f"{line}\n" for line in config_dump.splitlines() if _DOWNLOAD_SETTING.match(line))
 
 
 def local_indexes(pip_settings: str) -> list[str]:
@@ -147,7 +147,7 @@ class Progress:
         self._name, self._log, self._is_terminal = name, log, is_terminal
         self._last_line = ""
         # Instead of Thread.join: if Ctrl-C interrupts it, Python before 3.13 considers the thread ended.
-        self._output_ended = Event()
+        self._end_event = Event()
         self._start_s = time.monotonic()
 
     def run(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> int:
@@ -187,19 +187,19 @@ class Progress:
                 log.flush()
                 text = line.decode(errors="replace").rstrip().rpartition("\r")[2]
                 self._last_line = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", text) or self._last_line
-        self._output_ended.set()
+        self._end_event.set()
 
     def _show_progress(self, timeout_s: float | None) -> None:
         interval_s = _TERMINAL_INTERVAL_S if self._is_terminal else _FILE_INTERVAL_S
         deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
-        while not self._output_ended.is_set() and (deadline_s is None or time.monotonic() < deadline_s):
-            self._output_ended.wait(
+        while not self._end_event.is_set() and (deadline_s is None or time.monotonic() < deadline_s):
+            self._end_event.wait(
                 interval_s if deadline_s is None else min(interval_s, max(0.0, deadline_s - time.monotonic()))
             )
             line = f"  {time.monotonic() - self._start_s:3.0f} s  {self._last_line}"[:_WIDTH]
             if self._is_terminal:
                 print(f"\r\x1b[K{line}", end="", flush=True)
-            elif not self._output_ended.is_set():
+            elif not self._end_event.is_set():
                 print(line, flush=True)
 
     def _clear_line(self) -> None:
@@ -331,7 +331,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         folder = Path(tempfile.mkdtemp(prefix="hotline-fresh-root-", dir=options.folder))
         root = FreshRoot(folder / options.release, logs)
         root.make(options.release, sources, options.ubuntu, options.keyring)
-        failed = [command for command in options.commands if root.run(command) != 0]
+        failed_commands = [command for command in options.commands if root.run(command) != 0]
     except FreshRootError as error:
         print(f"fresh_root: {error}", file=sys.stderr)
         return 2
@@ -346,10 +346,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 signal.signal(number, signal.SIG_IGN)
             print(f"remove the root in {folder}", flush=True)
             subprocess.run(["rm", "-rf", "--one-file-system", folder], check=True)
-    print(
-        f"{len(options.commands) - len(failed)} of {len(options.commands)} commands succeeded; logs: {logs}"
-    )
-    return 1 if failed else 0
+    total = len(options.commands)
+    print(f"{total - len(failed_commands)} of {total} commands succeeded; logs: {logs}")
+    return 1 if failed_commands else 0
 
 
 if __name__ == "__main__":

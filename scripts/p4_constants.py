@@ -30,7 +30,7 @@ from hosts.switchml import packet as switchml
 P4SRC = Path(__file__).parents[1] / "p4src"
 
 
-def _members(enum: type[IntEnum]) -> str:
+def _enum_members(enum: type[IntEnum]) -> str:
     width = max(len(member.name) for member in enum)
     return ",\n".join(f"    {member.name:{width}} = {member.value}" for member in enum)
 
@@ -71,7 +71,7 @@ const bit<8> WINDOW_BITS = {WINDOW_BITS};
 const bit<16> HOTLINE_PORT = {HOTLINE_PORT};      // of UDP
 
 enum bit<8> Op {{
-{_members(Op)}
+{_enum_members(Op)}
 }}
 
 // Bits of the field `flags`.
@@ -86,18 +86,18 @@ const bit<16> FLAG_REPLAY   = {REPLAY:#x};
 // The lanes of a worker hit if the key is hot. A privileged caller (a parameter server that moves a key, or
 // the controller that reads one) also reaches entries that are on their way in or out.
 enum bit<8> CallerKind {{
-{_members(CallerKind)}
+{_enum_members(CallerKind)}
 }}
 
 // Indices of counter `rpcs`.
 enum bit<32> RpcOutcome {{
-{_members(RpcOutcome)}
+{_enum_members(RpcOutcome)}
 }}
 const bit<32> RPC_OUTCOMES = {len(RpcOutcome)};
 
 // Indices of each lane's counter `lane_stats`.
 enum bit<32> LaneEvent {{
-{_members(LaneEvent)}
+{_enum_members(LaneEvent)}
 }}
 const bit<32> LANE_EVENTS = {len(LaneEvent)};
 

@@ -37,11 +37,11 @@ Arrays = dict[str, npt.NDArray[Any]]  # name -> array; their types differ
 
 async def account(session: RealSession, space: KeySpace, collector: Collector) -> Accounting:
     """Have agents write all logs, and check that each push was applied once. No RPC may be outstanding."""
-    return await session.retry_after_deaths(partial(_account, session, space, collector))
+    return await session.retry_after_deaths(partial(_account_once, session, space, collector))
 
 
-async def _account(session: RealSession, space: KeySpace, collector: Collector) -> Accounting:
-    sent_lanes, unknown_lanes, mismatched_values, lanes_at_servers, unreplayed = (
+async def _account_once(session: RealSession, space: KeySpace, collector: Collector) -> Accounting:
+    sent_lanes, unknown_lanes, mismatched_values, lanes_at_servers, unreplayed_updates = (
         0,
         0,
         0,
@@ -73,16 +73,16 @@ async def _account(session: RealSession, space: KeySpace, collector: Collector) 
                 ]
                 sent_lanes += sum(each.lanes_sent + each.lanes_unknown for each in ledgers)
                 unknown_lanes += sum(each.lanes_unknown for each in ledgers)
-                unreplayed_sum, possibly_doubled = unreplayed.read_job(arm.job, space.size)
+                unreplayed_sum, possibly_doubled = unreplayed_updates.read_job(arm.job, space.size)
                 # An acknowledged update that only its worker's replay log has is not missing.
                 uncertain_updates = [
                     *(each.unknown for each in ledgers),
                     *(np.negative(each) for each in possibly_doubled),
                 ]
-                at_switch = values_at_switch(switch_values.get(arm.name, {}), space)
+                switch_sum = values_at_switch(switch_values.get(arm.name, {}), space)
                 final_values = [model[f"job{arm.job}"] for model in models]
                 if not is_lockstep:
-                    final_values = [values_at_servers(dumps, arm.job, space) + at_switch + unreplayed_sum]
+                    final_values = [values_at_servers(dumps, arm.job, space) + switch_sum + unreplayed_sum]
                 sent_by_worker = [each.sent for each in ledgers]
                 mismatched_values += sum(
                     ledger.mismatches(sent_by_worker, uncertain_updates, each) for each in final_values
@@ -106,7 +106,7 @@ async def _account(session: RealSession, space: KeySpace, collector: Collector) 
         dropped_rows,
     )
     accounting.restarts = restarts
-    accounting.unreplayed = unreplayed.keys_by_worker
+    accounting.unreplayed = unreplayed_updates.keys_by_worker
     accounting.collected, accounting.uncollected = collector.updates, lanes_at_servers - collector.updates
     return accounting
 
@@ -126,12 +126,12 @@ class UnreplayedUpdates:
         """Return the sum of unreplayed updates [size], and by worker the possibly doubled [size]."""
         total, possibly_doubled = np.zeros(size, np.uint32), []
         for name in self._dead_workers:
-            certain, unknown = replay.read_unacked(
+            certain_updates, possible_updates = replay.read_unacked(
                 self._parts / replay.file_name(name, job), self._switch_restarts
             )
-            total += certain
-            possibly_doubled.append(unknown)
-            if keys := int(np.count_nonzero(certain)):
+            total += certain_updates
+            possibly_doubled.append(possible_updates)
+            if keys := int(np.count_nonzero(certain_updates)):
                 self.keys_by_worker[name] = self.keys_by_worker.get(name, 0) + keys
         return total, possibly_doubled
 

@@ -45,7 +45,7 @@ class _AgentProcess:
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
-        self.ended = asyncio.Event()
+        self.end_event = asyncio.Event()
         self.has_successor: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self.error: str | None = None
         self._pending: deque[_PendingAnswer] = deque()
@@ -57,7 +57,7 @@ class _AgentProcess:
     ) -> asyncio.Future[Message | None]:
         """Return a future of the answer to the next command. A caller may stop awaiting it."""
         answer: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
-        if self.ended.is_set():
+        if self.end_event.is_set():
             answer.set_result(None)
         else:
             self._pending.append(_PendingAnswer(answer, on_progress))
@@ -88,7 +88,7 @@ class _AgentProcess:
         self.process.stdin.close()
         with suppress(OSError):  # the process did not read everything
             await self.process.stdin.wait_closed()
-        self.ended.set()
+        self.end_event.set()
         for pending in self._pending:
             pending.answer.set_result(None)
         self._pending.clear()
@@ -143,7 +143,7 @@ class Agent:
         self._is_watched = False
         self._is_ready = False
         self._log_file = log_file
-        self._current: _AgentProcess
+        self._agent_process: _AgentProcess
 
     @classmethod
     async def start(
@@ -174,18 +174,18 @@ class Agent:
                 limit=_LINE_LIMIT,
                 start_new_session=True,
             )
-        self._current = _AgentProcess(process)
+        self._agent_process = _AgentProcess(process)
 
     @property
     def pid(self) -> int:
-        return self._current.process.pid
+        return self._agent_process.process.pid
 
     @property
     def alive(self) -> bool:
-        return self._current.process.returncode is None
+        return self._agent_process.process.returncode is None
 
     async def ready(self, timeout_s: float = _READY_TIMEOUT_S) -> None:
-        first_answer = self._current.first_answer
+        first_answer = self._agent_process.first_answer
         await asyncio.wait([first_answer], timeout=timeout_s)
         if not first_answer.done():
             raise AgentFailed(f"{self.name} was not ready in {timeout_s:.0f} s; see {self._log_file}")
@@ -197,7 +197,7 @@ class Agent:
     ) -> Message:
         """Send a command, again after a restart; `timeout_s` (s) elapses only while all processes are up."""
         while True:
-            process = self._current
+            process = self._agent_process
             answer = process.expect_answer(
                 lambda steps: on_progress(self.name, steps) if on_progress else None
             )
@@ -212,10 +212,10 @@ class Agent:
                 return self._check_answer(result)
 
     async def send(self, command: Message) -> None:
-        self._current.write(command)
+        self._agent_process.write(command)
 
     async def settle(self) -> None:
-        for answer in self._current.pending_answers:
+        for answer in self._agent_process.pending_answers:
             if not await self._wait_for_answer(answer, _SETTLE_TIMEOUT_S):
                 raise AgentFailed(f"{self.name} did not answer all commands within {_SETTLE_TIMEOUT_S:.0f} s")
             self._check_answer(answer.result())
@@ -224,40 +224,40 @@ class Agent:
         self._is_watched = True
         try:
             while True:
-                await self._current.ended.wait()
+                await self._agent_process.end_event.wait()
                 if not self._restarts_after_death:
                     raise self._death_error()
                 await self._restart()
         finally:
             self._is_watched = False
-            self._current.resolve_successor(has_successor=False)
+            self._agent_process.resolve_successor(has_successor=False)
 
     async def quit(self) -> None:
         """End the process by closing its input, or else by SIGKILL; at once if it is not ready yet."""
-        process = self._current.process
+        process = self._agent_process.process
         assert process.stdin is not None
         process.stdin.close()
         if not self._is_ready:
             self._kill()
         try:
-            await asyncio.wait_for(self._current.ended.wait(), _QUIT_TIMEOUT_S)
+            await asyncio.wait_for(self._agent_process.end_event.wait(), _QUIT_TIMEOUT_S)
         except asyncio.TimeoutError:
             log.warning("%s did not quit and is killed", self.name)
             self._kill()
-            await self._current.ended.wait()
-        if self._current.error is not None:
-            log.warning("%s: %s", self.name, self._current.error)
+            await self._agent_process.end_event.wait()
+        if self._agent_process.error is not None:
+            log.warning("%s: %s", self.name, self._agent_process.error)
 
     def _kill(self) -> None:
         with suppress(ProcessLookupError):  # it has ended
-            self._current.process.kill()
+            self._agent_process.process.kill()
 
     async def _restart(self) -> None:
         self._liveness.mark_down(self.name)
         while True:
             log.warning("%s; it is started again", self._death_error())
             self.restarts += 1
-            ended_process = self._current
+            ended_process = self._agent_process
             await self._start_process()
             ended_process.resolve_successor(has_successor=True)
             try:
@@ -271,7 +271,7 @@ class Agent:
 
     @property
     def _is_killed(self) -> bool:
-        return self._current.process.returncode == -signal.SIGKILL
+        return self._agent_process.process.returncode == -signal.SIGKILL
 
     async def _wait_for_answer(self, answer: asyncio.Future[Message | None], timeout_s: float) -> bool:
         while timeout_s > 0 and not answer.done():
@@ -293,10 +293,10 @@ class Agent:
 
     def _death_error(self) -> AgentFailed:
         lines = self._log_file.read_text(errors="replace").strip().splitlines()
-        if self._current.error is not None:
-            lines.append(self._current.error)
+        if self._agent_process.error is not None:
+            lines.append(self._agent_process.error)
         last_line = f": {lines[-1]}" if lines else ""
-        return AgentFailed(f"{self.name} ended with code {self._current.process.returncode}{last_line}")
+        return AgentFailed(f"{self.name} ended with code {self._agent_process.process.returncode}{last_line}")
 
 
 def command_in(pid: int, module: str) -> list[str]:

@@ -23,14 +23,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ).parse_args(arguments)
     try:
         with hold_run_lock([]) as run_lock:
-            removed = run_lock.removed
-            if removed:
-                names = f" and {', '.join(removed.interfaces)}" if removed.interfaces else ""
+            removed_run = run_lock.removed_run
+            if removed_run:
+                names = f" and {', '.join(removed_run.interfaces)}" if removed_run.interfaces else ""
                 print(
-                    f"removed {pluralize(removed.processes, 'process', 'processes')}{names} of a killed run"
+                    f"removed {pluralize(removed_run.processes, 'process', 'processes')}{names} "
+                    "of a killed run"
                 )
-            if removed.run is not None and tidy(removed.run):
-                print(f"merged the logs of the killed run in {removed.run}")
+            if removed_run.run is not None and tidy(removed_run.run):
+                print(f"merged the logs of the killed run in {removed_run.run}")
             # The folder that the link `latest` pointed to may have been removed.
             point_to_latest(Config().runs)
     except (HotlineError, OSError) as error:

@@ -68,7 +68,7 @@ class Tables(Mapping[str, Table]):
     def size(self) -> int:
         return sum(table.size for table in self.values())
 
-    def named(self, name: str | None) -> Table:
+    def find_table(self, name: str | None) -> Table:
         """Return a table by name, or for None the only table; otherwise raise `TableError` with all names."""
         if name is None and len(self) == 1:
             return next(iter(self.values()))
@@ -90,35 +90,35 @@ class Tables(Mapping[str, Table]):
             for table in self.values()
         )
 
-    def declared(self) -> dict[str, list[float | str]]:
-        """Return name -> [rows, dim, scale, and the optimiser if any], which `declare` takes as JSON."""
+    def to_declaration(self) -> dict[str, list[float | str]]:
+        """Return name -> [rows, dim, scale, and the optimiser if any], which `parse_declaration` reads."""
         return {
             table.name: [table.rows, table.dim, table.scale, *_optimiser_texts(table.optimiser)]
             for table in self.values()
         }
 
-    def differs_from(self, others: Tables) -> str | None:
-        if list(self) != list(others):
-            return f"tables {', '.join(self)}; the others have declared {', '.join(others)}"
+    def describe_difference(self, other_tables: Tables) -> str | None:
+        if list(self) != list(other_tables):
+            return f"tables {', '.join(self)}; the others have declared {', '.join(other_tables)}"
         for name, table in self.items():
-            if str(table) != str(others[name]):
-                return f"table {name}: {table}; the others have declared {others[name]}"
+            if str(table) != str(other_tables[name]):
+                return f"table {name}: {table}; the others have declared {other_tables[name]}"
         return None
 
 
-def declare(declared: object) -> Tables:
-    """Make tables from the JSON of `Tables.declared`; raise `TableError` if it is invalid."""
-    if not isinstance(declared, dict):
-        raise TableError(f"expected tables with a name and a size each, got {declared!r}")
-    for name, declaration in declared.items():
-        if not isinstance(declaration, list) or len(declaration) not in (3, 4):
+def parse_declaration(declaration: object) -> Tables:
+    """Make tables from the JSON of `Tables.to_declaration`; raise `TableError` if it is invalid."""
+    if not isinstance(declaration, dict):
+        raise TableError(f"expected tables with a name and a size each, got {declaration!r}")
+    for name, fields in declaration.items():
+        if not isinstance(fields, list) or len(fields) not in (3, 4):
             raise TableError(
-                f"table {name!r}: expected rows, dim, scale and optionally an optimiser, got {declaration!r}"
+                f"table {name!r}: expected rows, dim, scale and optionally an optimiser, got {fields!r}"
             )
     return make_tables(
-        {name: (declaration[0], declaration[1]) for name, declaration in declared.items()},
-        {name: declaration[2] for name, declaration in declared.items()},
-        {name: declaration[3] for name, declaration in declared.items() if declaration[3:]},
+        {name: (fields[0], fields[1]) for name, fields in declaration.items()},
+        {name: fields[2] for name, fields in declaration.items()},
+        {name: fields[3] for name, fields in declaration.items() if fields[3:]},
     )
 
 

@@ -71,29 +71,30 @@ class Fleet:
 @asynccontextmanager
 async def fleet(context: RunContext, trace: Trace, training: Hyperparameters | None) -> AsyncIterator[Fleet]:
     """Start all agents, yield them when they are ready, and end them; they train if `training` is given."""
-    started: list[Agent] = []
+    started_agents: list[Agent] = []
     testbed_network, logs = context.network, context.run / "logs"
     try:
-        await start_servers(started, context, trace.space, table_optimisers(context.config, training))
+        await start_servers(started_agents, context, trace.space, table_optimisers(context.config, training))
         for number, host in enumerate(testbed_network.workers, start=1):
             settings = _worker_config(number, context.config, context.run, context.placement, training)
             command = command_in(host.pid, "hosts.worker")
-            started.append(
+            started_agents.append(
                 await Agent.start(f"worker-{number}", command, settings, logs, liveness=context.liveness)
             )
-        for agent in started:
+        for agent in started_agents:
             await agent.ready()
         yield Fleet(
-            workers=started[len(testbed_network.servers) :], servers=started[: len(testbed_network.servers)]
+            workers=started_agents[len(testbed_network.servers) :],
+            servers=started_agents[: len(testbed_network.servers)],
         )
     finally:
-        await asyncio.gather(*(agent.quit() for agent in started))
+        await asyncio.gather(*(agent.quit() for agent in started_agents))
 
 
 async def start_servers(
-    started: list[Agent], context: RunContext, space: KeySpace, tables: Sequence[TableOptimiser]
+    started_agents: list[Agent], context: RunContext, space: KeySpace, tables: Sequence[TableOptimiser]
 ) -> None:
-    """Start a server on each host. Each is appended to `started` at once, so that the caller can end it."""
+    """Start a server on each host. Append each to `started_agents` at once, so that the caller can end it."""
     config, run = context.config, context.run
     is_durable = config.recovery.journal_sync is not None
     for number, host in enumerate(context.network.servers, start=1):
@@ -101,7 +102,7 @@ async def start_servers(
             number, config, run, context.placement, space, config.every_arm, tables, COLLECTOR
         )
         command = command_in(host.pid, "hosts.ps")
-        started.append(
+        started_agents.append(
             await Agent.start(
                 f"ps-{number - 1}", command, settings, run / "logs", is_durable, context.liveness
             )

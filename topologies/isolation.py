@@ -27,9 +27,9 @@ def read_cpu_ns_by_thread(pid: int, proc: Path = Path("/proc")) -> dict[int, int
     return cpu_ns
 
 
-def find_idle_threads(before: Mapping[int, int], after: Mapping[int, int]) -> list[int]:
+def find_idle_threads(cpu_ns_before: Mapping[int, int], cpu_ns_after: Mapping[int, int]) -> list[int]:
     """Return the threads with under 5 % of a process's CPU time between readings; [] if it used none."""
-    used_ns = {thread: ns - before.get(thread, 0) for thread, ns in after.items()}
+    used_ns = {thread: ns - cpu_ns_before.get(thread, 0) for thread, ns in cpu_ns_after.items()}
     total = sum(used_ns.values())
     return [thread for thread, ns in used_ns.items() if ns < _QUIET_SHARE * total]
 

@@ -49,14 +49,14 @@ def main(settings: Sequence[str], predictor: str | None = None) -> int:
         # Invalid data must fail before anything is set up.
         data = read_data(config, reporter)
         with hold_run_lock(switch_interfaces(config.workers, config.servers)) as run_lock:
-            if run_lock.removed:
-                processes = pluralize(run_lock.removed.processes, "process", "processes")
+            if run_lock.removed_run:
+                processes = pluralize(run_lock.removed_run.processes, "process", "processes")
                 log.info("removed what a killed run had left: %s", processes)
             preflight.check_conflicts(config)
             run = create_run_folder(config.runs, config.target)
             run_lock.set_folder(run)
-            if run_lock.removed.run is not None:
-                tidy(run_lock.removed.run)
+            if run_lock.removed_run.run is not None:
+                tidy(run_lock.removed_run.run)
             return _run_and_report(config, data, run, reporter, predictor)
     except (HotlineError, OSError) as error:
         reporter.stop()
@@ -103,11 +103,11 @@ def _run_and_report(
             raise
         try:
             # With CLI=1 the report exists already.
-            if not (STOP.requested or (run / "report.html").exists()):
+            if not (STOP.is_requested or (run / "report.html").exists()):
                 publish()
         finally:
             shutil.rmtree(run / "trace", ignore_errors=True)
-        if STOP.requested:
+        if STOP.is_requested:
             reporter.stop()
             print(f"hotline: interrupted; {_describe_results(run)}", file=sys.stderr)
             return INTERRUPTED

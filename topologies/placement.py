@@ -66,14 +66,14 @@ def _assign_cpus(cpus: list[int], servers: int, workers: int) -> Placement:
     if len(cpus) == 3:
         return Placement(switch=cpus[2], servers=(cpus[0],), workers=(cpus[1],))
     # The first CPU tends to handle the interrupts.
-    rest, switch, *agents = cpus
-    server_cpu_count = min(servers, round(len(agents) * servers / (servers + workers)))
-    agent_split = min(max(1, server_cpu_count, len(agents) - workers), len(agents) - 1)
+    rest_cpu, switch_cpu, *agent_cpus = cpus
+    server_cpu_count = min(servers, round(len(agent_cpus) * servers / (servers + workers)))
+    agent_split = min(max(1, server_cpu_count, len(agent_cpus) - workers), len(agent_cpus) - 1)
     return Placement(
-        switch,
-        servers=tuple(agents[:agent_split][:servers]),
-        workers=tuple(agents[agent_split:][:workers]),
-        rest=rest,
+        switch_cpu,
+        servers=tuple(agent_cpus[:agent_split][:servers]),
+        workers=tuple(agent_cpus[agent_split:][:workers]),
+        rest=rest_cpu,
     )
 
 

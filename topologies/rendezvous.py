@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Protocol
 
 from foundation.errors import HotlineError
-from topologies.embedding_tables import Tables, declare
+from topologies.embedding_tables import Tables, parse_declaration
 from topologies.joined_worker import JoinedWorker, Message, send_line
 
 log = logging.getLogger(__name__)
@@ -104,7 +104,7 @@ class _Session:
     setter_by_table: dict[str, int] = field(default_factory=dict)
     set_events: dict[str, asyncio.Future[None]] = field(default_factory=dict)
 
-    def fail_waiting(self, reason: str) -> None:
+    def fail_waiters(self, reason: str) -> None:
         futures = [*(future for _, future in self.barrier), *self.set_events.values()]
         for future in futures:
             if not future.done():
@@ -129,7 +129,7 @@ class Rendezvous:
         self._start_lock = asyncio.Lock()
         self._end_task: asyncio.Future[None] | None = None
         self._connections: set[asyncio.Task[None]] = set()
-        self.vanished = 0
+        self.vanished_workers = 0
         """Number of workers that have ended without leaving."""
         self.end_requested = asyncio.Event()
 
@@ -156,7 +156,7 @@ class Rendezvous:
             return
         log.warning("%s", reason)
         session.failure = f"{reason}; close all workers and start them again: what was trained is lost"
-        session.fail_waiting(session.failure)
+        session.fail_waiters(session.failure)
         for worker in session.joined_workers.values():
             send_line(worker.writer, {"gone": session.failure})
 
@@ -187,7 +187,7 @@ class Rendezvous:
                 self._session = session
                 sizes = (f"{name}: {table}" for name, table in tables.items())
                 log.info("a session begins: %s", "; ".join(sizes))
-            elif difference := tables.differs_from(session.tables):
+            elif difference := tables.describe_difference(session.tables):
                 raise RequestRefused(difference)
             elif reason := session.failure or session.departure:
                 raise RequestRefused(
@@ -213,17 +213,17 @@ class Rendezvous:
         if abnormal_end is None:
             log.info("worker %d has left", worker.rank)
         else:
-            self.vanished += 1
+            self.vanished_workers += 1
             # A run reports the lost worker itself.
             level = logging.WARNING if session.terms.parts is None else logging.INFO
             log.log(level, "worker %d %s: its last pushes may be lost", worker.rank, abnormal_end)
         session.departure = session.departure or f"worker {worker.rank} {abnormal_end or 'has left'}"
         if abnormal_end is None:
-            session.fail_waiting(
+            session.fail_waiters(
                 f"{session.departure}, and is not waited for; let all workers call barrier equally often"
             )
         else:
-            session.fail_waiting(f"{session.departure}; close this worker, and start all of them again")
+            session.fail_waiters(f"{session.departure}; close this worker, and start all of them again")
         if not session.joined_workers:
             self._session = None
             self._end_task = asyncio.ensure_future(self._end_session())
@@ -237,7 +237,7 @@ class Rendezvous:
             self.end_requested.set()
 
     async def barrier(self, worker: JoinedWorker) -> None:
-        session = self._session_of(worker)
+        session = self._require_session(worker)
         if session.departure:
             raise SessionOver(f"{session.departure}; close this worker, and start all of them again")
         release = asyncio.get_running_loop().create_future()
@@ -259,7 +259,7 @@ class Rendezvous:
         self, worker: JoinedWorker, event: asyncio.Future[None], describe: Callable[[_Session], str]
     ) -> None:
         """Wait for an event; after `NOTE_S`, except in a run, send the worker a note that names the event."""
-        session = self._session_of(worker)
+        session = self._require_session(worker)
         done, _ = await asyncio.wait([event], timeout=NOTE_S)
         if not done and session.terms.parts is None:
             send_line(worker.writer, {"note": describe(session)})
@@ -276,8 +276,8 @@ class Rendezvous:
 
     async def init(self, worker: JoinedWorker, name: str) -> bool:
         """Return True if this worker is to set the table; otherwise wait until it is set and return False."""
-        session = self._session_of(worker)
-        session.tables.named(name)
+        session = self._require_session(worker)
+        session.tables.find_table(name)
         if name not in session.setter_by_table:
             session.setter_by_table[name] = worker.rank
             session.set_events[name] = asyncio.get_running_loop().create_future()
@@ -295,7 +295,7 @@ class Rendezvous:
         return False
 
     def mark_table_set(self, worker: JoinedWorker, name: str) -> None:
-        session = self._session_of(worker)
+        session = self._require_session(worker)
         setter = session.setter_by_table.get(name)
         if setter is None:
             raise RequestRefused(f"expected init before table {name} is set")
@@ -311,7 +311,7 @@ class Rendezvous:
         worker.reports += 1
 
     def terms_for(self, worker: JoinedWorker) -> Message:
-        session = self._session_of(worker)
+        session = self._require_session(worker)
         terms = session.terms
         return {
             "rank": worker.rank,
@@ -331,7 +331,7 @@ class Rendezvous:
     def workers(self) -> int:
         return 0 if self._session is None else len(self._session.joined_workers)
 
-    def _session_of(self, worker: JoinedWorker) -> _Session:
+    def _require_session(self, worker: JoinedWorker) -> _Session:
         session = self._session
         if session is None or session.joined_workers.get(worker.rank) is not worker:
             raise SessionOver("the session of this worker is over")
@@ -383,11 +383,17 @@ class _ConnectionHandler:
         if command == "down":
             _check_owner(self._writer)
             rendezvous.end_requested.set()
-            return {"pid": os.getpid(), "workers": rendezvous.workers, "vanished": rendezvous.vanished}
+            return {
+                "pid": os.getpid(),
+                "workers": rendezvous.workers,
+                "vanished": rendezvous.vanished_workers,
+            }
         if command == "join":
             if self.worker is not None:
                 raise RequestRefused(f"this connection has already joined as worker {self.worker.rank}")
-            self.worker = await rendezvous.join(declare(values["tables"]), values.get("rank"), self._writer)
+            self.worker = await rendezvous.join(
+                parse_declaration(values["tables"]), values.get("rank"), self._writer
+            )
             return rendezvous.terms_for(self.worker)
         if self.worker is None:
             raise RequestRefused(f"{command!r}: join first")

@@ -60,8 +60,8 @@ class LockRecord:
 
 
 class RunLock:
-    def __init__(self, removed: RemovedRun, record: LockRecord, file: IO[str]) -> None:
-        self.removed = removed
+    def __init__(self, removed_run: RemovedRun, record: LockRecord, file: IO[str]) -> None:
+        self.removed_run = removed_run
         self._record = record
         self._file = file
 
@@ -88,14 +88,14 @@ def hold_run_lock(
                 f"a run is going on ({holder or lock}); only one can run at a time"
             ) from None
         killed_run = _read_record(lock)
-        removed = (
+        removed_run = (
             remove_killed_run(killed_run.interfaces, killed_run.run) if killed_run else remove_killed_run()
         )
         record = LockRecord(interfaces=list(interfaces), ended_by=ended_by)
         record.write(file)
         os.environ[MARK] = str(os.getpid())
         try:
-            yield RunLock(removed, record, file)
+            yield RunLock(removed_run, record, file)
         finally:
             del os.environ[MARK]
             file.truncate(0)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:  # imports Mininet
 
 T = TypeVar("T")
 _TRAINING_STEPS = 10  # between two checks of whether the load is done
-_FAULTS_FACTOR = 4
+_FAULTS_TIMEOUT_FACTOR = 4
 """Steps take several times as long if frames are lost."""
 
 
@@ -113,7 +113,7 @@ class RealSession(Session):
         step_s = 10 * period_ns / 1e9 or MAX_STEP_S[self.config.codec]
         timeout_s = 60.0 + steps * step_s
         if self.config.faults != Faults():
-            timeout_s *= _FAULTS_FACTOR
+            timeout_s *= _FAULTS_TIMEOUT_FACTOR
         answers = await gather_or_cancel(
             worker.call({**command, "start_ns": start_ns + offset_ns}, timeout_s, on_progress)
             for worker, offset_ns in zip(self.workers, planned.offsets_ns or repeat(0), strict=False)

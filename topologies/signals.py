@@ -47,7 +47,7 @@ class Stop:
     """Ends the process after a signal; at first there is nothing to clean up."""
 
     def __init__(self) -> None:
-        self.requested = False
+        self.is_requested = False
         self.show: Callable[[str], None] = _write
         self._actions = SignalActions(describe=lambda: "nothing was run")
         self._has_command_line = False
@@ -94,13 +94,13 @@ class Stop:
 
     def raise_if_requested(self) -> None:
         """Raise CancelledError if a signal has come; for code that blocks the event loop for long."""
-        if self.requested:
+        if self.is_requested:
             _raise_cancelled()
 
     def exit(self, code: int) -> NoReturn:
         """End the process without waiting for threads."""
         self._exit_lock.acquire()
-        if self.requested:
+        if self.is_requested:
             _exit_now(code)
         sys.exit(code)
 
@@ -138,7 +138,7 @@ class Stop:
             if first_signal_s is not None or cancel is None:
                 self._exit_by_force()
                 continue
-            first_signal_s, self.requested = now_s, True
+            first_signal_s, self.is_requested = now_s, True
             show_thread = threading.Thread(target=self.show, args=("hotline: stopping …",), daemon=True)
             show_thread.start()
             show_thread.join(_SHOW_TIMEOUT_S)

@@ -202,9 +202,9 @@ def _check_hot_set(hot_set: pl.DataFrame, origin: str) -> pl.DataFrame:
     lanes = lanes_of(keys.to_numpy())
     wrong_lanes = np.flatnonzero(lanes != hot_set["lane"].to_numpy())
     if wrong_lanes.size:
-        first = int(wrong_lanes[0])
+        row = int(wrong_lanes[0])
         raise HotSetError(
-            f"{origin}: the lane of key {keys[first]}: expected {lanes[first]}, got {hot_set['lane'][first]}"
+            f"{origin}: the lane of key {keys[row]}: expected {lanes[row]}, got {hot_set['lane'][row]}"
         )
     return hot_set
 

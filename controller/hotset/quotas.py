@@ -42,17 +42,20 @@ def slots_of(keys: Sequence[int]) -> Slots:
 
 
 def divide(
-    wanted: Mapping[int, Slots], held: Mapping[int, Slots], quotas: Mapping[int, int], slots: Slots
+    wanted_slots: Mapping[int, Slots],
+    held_slots: Mapping[int, Slots],
+    quotas: Mapping[int, int],
+    slots: Slots,
 ) -> dict[int, Slots]:
     """Divide each lane's `slots` between jobs that want some and jobs that only hold some.
 
     First every job gets what it wants or holds within its quota. Then jobs that only hold slots keep all of
     them, and the rest is divided as equally as possible between jobs that want more.
     """
-    needs = {**held, **wanted}
+    needs = {**held_slots, **wanted_slots}
     within_quota = {job: np.minimum(need, quotas.get(job, 0) // LANES) for job, need in needs.items()}
     shares = {job: np.zeros_like(slots) for job in needs}
-    for limits in (within_quota, held, wanted):
+    for limits in (within_quota, held_slots, wanted_slots):
         _grant(limits, shares, slots)
     return shares
 
@@ -97,9 +100,9 @@ def first_per_lane(keys: Sequence[int], room: Slots) -> list[int]:
 def ranks_in_lane(lanes: NDArray[np.uint8]) -> NDArray[np.int64]:
     """Return, for each of `lanes` [n], the number of equal lanes before it: [n]."""
     order = np.argsort(lanes, kind="stable")
-    firsts = np.searchsorted(lanes[order], lanes[order])
+    lane_starts = np.searchsorted(lanes[order], lanes[order])
     ranks = np.empty(len(lanes), np.int64)
-    ranks[order] = np.arange(len(lanes)) - firsts
+    ranks[order] = np.arange(len(lanes)) - lane_starts
     return ranks
 
 
@@ -107,11 +110,11 @@ def _grant(needs: Mapping[int, Slots], shares: Mapping[int, Slots], slots: Slots
     """Give jobs up to what they need, as equally as the free slots allow; smaller ids come first."""
     jobs = sorted(needs)
     while jobs:
-        free = slots - sum(shares.values(), np.zeros_like(slots))
+        free_slots = slots - sum(shares.values(), np.zeros_like(slots))
         missing_slots = np.array([np.maximum(needs[job] - shares[job], 0) for job in jobs])
         asking_jobs = (missing_slots > 0).sum(axis=0)
-        equal_share = free // np.maximum(asking_jobs, 1)
-        remainder = np.where(equal_share > 0, 0, free)
+        equal_share = free_slots // np.maximum(asking_jobs, 1)
+        remainder = np.where(equal_share > 0, 0, free_slots)
         # If there are fewer free slots than asking jobs, the first jobs get one slot each.
         grants = np.minimum(
             missing_slots, np.where((missing_slots > 0).cumsum(axis=0) <= remainder, 1, equal_share)

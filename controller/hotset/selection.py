@@ -50,9 +50,9 @@ def sum_by_key(keys: Keys, counts: NDArray[np.number]) -> Rates:  # integers or 
     return Rates(distinct_keys, np.bincount(positions, counts, len(distinct_keys)).astype(np.float64))
 
 
-def smoothed(before: Rates, counted: Rates) -> Rates:
-    weighted = ((1 - NEWEST_WEIGHT) * before.rates, NEWEST_WEIGHT * counted.rates)
-    sums = sum_by_key(np.append(before.keys, counted.keys), np.append(*weighted))
+def smoothed(previous: Rates, counts: Rates) -> Rates:
+    weighted_rates = ((1 - NEWEST_WEIGHT) * previous.rates, NEWEST_WEIGHT * counts.rates)
+    sums = sum_by_key(np.append(previous.keys, counts.keys), np.append(*weighted_rates))
     is_relevant = sums.rates >= _MIN_RATE
     return Rates(sums.keys[is_relevant], sums.rates[is_relevant])
 
@@ -100,12 +100,14 @@ def choose(rates: Rates, hot: Keys, rule: Rule, room: Sequence[int]) -> Change:
     ranked_hot = _rank_keys(hot, rates.lookup(hot))
     is_staying = ranks_in_lane(ranked_hot.lanes) < np.array(room)[ranked_hot.lanes]
     is_staying &= np.cumsum(is_staying) <= rule.top_k
-    staying, surplus = ranked_hot.select(is_staying), ranked_hot.keys[~is_staying]
+    staying_keys, surplus = ranked_hot.select(is_staying), ranked_hot.keys[~is_staying]
     is_cold = ~np.isin(rates.keys, hot, assume_unique=True)
     ranked_arrivals = _rank_keys(rates.keys[is_cold], rates.rates[is_cold]).to_list()
-    free_slots = np.array(room) - np.bincount(staying.lanes, minlength=len(room))
-    filling, waiting = _fill(ranked_arrivals, rule.top_k - len(staying.keys), free_slots)
-    swaps = _choose_swaps(waiting, _Victims(staying, len(room)), rule, free_slots)
+    free_slots = np.array(room) - np.bincount(staying_keys.lanes, minlength=len(room))
+    filling, waiting_arrivals = _fill_free_slots(
+        ranked_arrivals, rule.top_k - len(staying_keys.keys), free_slots
+    )
+    swaps = _choose_swaps(waiting_arrivals, _Victims(staying_keys, len(room)), rule, free_slots)
     return Change(swaps, tuple(filling), tuple(surplus.tolist()))
 
 
@@ -122,12 +124,14 @@ class HotSetState(NamedTuple):
 
 
 def choose_for_jobs(
-    jobs: Mapping[int, HotSetState], held: Mapping[int, Slots], quotas: Mapping[int, int], room: Slots
+    jobs: Mapping[int, HotSetState], held_slots: Mapping[int, Slots], quotas: Mapping[int, int], room: Slots
 ) -> tuple[dict[int, Change], dict[int, Slots]]:
-    """Return the changes of jobs that share `room`, and what remains of the slots that other jobs `held`."""
-    shares = divide({job: each.wanted_slots() for job, each in jobs.items()}, held, quotas, room)
-    changes = {job: each.choose(shares[job]) for job, each in jobs.items()}
-    return changes, {job: shares[job] for job in held}
+    """Return the changes of jobs that share `room`, and the remaining slots of other jobs."""
+    shares = divide(
+        {job: hot_set_state.wanted_slots() for job, hot_set_state in jobs.items()}, held_slots, quotas, room
+    )
+    changes = {job: hot_set_state.choose(shares[job]) for job, hot_set_state in jobs.items()}
+    return changes, {job: shares[job] for job in held_slots}
 
 
 class _Key(NamedTuple):
@@ -156,19 +160,19 @@ def _rank_keys(keys: Keys, rates: NDArray[np.float64]) -> _RankedKeys:
     return _RankedKeys(keys[order], rates[order], lanes_of(keys[order]))
 
 
-def _fill(
+def _fill_free_slots(
     arrivals: Sequence[_Key], max_arrivals: int, free_slots: NDArray[np.int64]
 ) -> tuple[list[int], list[_Key]]:
     """Return the first `max_arrivals` arrivals that find a free slot in their lane, and the others."""
     filling: list[int] = []
-    waiting: list[_Key] = []
+    waiting_arrivals: list[_Key] = []
     for arrival in arrivals:
         if len(filling) < max_arrivals and free_slots[arrival.lane] > 0:
             free_slots[arrival.lane] -= 1
             filling.append(arrival.key)
         else:
-            waiting.append(arrival)
-    return filling, waiting
+            waiting_arrivals.append(arrival)
+    return filling, waiting_arrivals
 
 
 def _choose_swaps(
@@ -179,9 +183,9 @@ def _choose_swaps(
         if len(swaps) == rule.swaps:
             break
         is_full = free_slots[arrival.lane] <= 0
-        victim = victims.coldest(arrival.lane if is_full else None)
+        victim = victims.find_coldest(arrival.lane if is_full else None)
         if victim is not None and rule.beats(arrival.rate, victim.rate):
-            victims.take(victim)
+            victims.remove(victim)
             free_slots[arrival.lane] -= 1
             free_slots[victim.lane] += 1
             swaps.append((arrival.key, victim.key))
@@ -198,11 +202,11 @@ class _Victims:
         self._ranks = list(range(len(hot.keys)))
         self._ranks_by_lane = [np.flatnonzero(hot.lanes == lane).tolist() for lane in range(lanes)]
 
-    def coldest(self, lane: int | None) -> _Key | None:
+    def find_coldest(self, lane: int | None) -> _Key | None:
         ranks = self._ranks if lane is None else self._ranks_by_lane[lane]
         while ranks and int(self._ranked_keys.keys[ranks[-1]]) in self._taken_keys:
             ranks.pop()
         return self._ranked_keys.key_at(ranks[-1]) if ranks else None
 
-    def take(self, victim: _Key) -> None:
+    def remove(self, victim: _Key) -> None:
         self._taken_keys.add(victim.key)

@@ -21,7 +21,7 @@ class TableShare(NamedTuple):
 
 def shares_by_table(steps: Steps, top_k: int) -> Iterator[TableShare]:
     updates = updates_of(steps)
-    is_hot = hottest(updates, top_k)
+    is_hot = find_hottest(updates, top_k)
     for index, table in enumerate(steps.tables):
         is_in_table = steps.table_of == index
         is_hot_in_table = is_in_table & is_hot
@@ -38,7 +38,7 @@ def shares_by_table(steps: Steps, top_k: int) -> Iterator[TableShare]:
         )
 
 
-def hottest(updates: NDArray[np.int64], top_k: int) -> NDArray[np.bool_]:
+def find_hottest(updates: NDArray[np.int64], top_k: int) -> NDArray[np.bool_]:
     """Return a mask of the `top_k` keys with the most updates; of equal keys, the lower indices are taken.
 
     The function needs memory for only one copy of `updates`, because there may be 50 million keys.

@@ -29,14 +29,14 @@ VALUE = 100
 SLOT = 5
 
 
-def keys_of(lanes: int) -> list[int]:
-    key_of_lane: dict[int, int] = {}
+def keys_of_lanes(lanes: int) -> list[int]:
+    key_by_lane: dict[int, int] = {}
     key = 0
-    while len(key_of_lane) < lanes:
+    while len(key_by_lane) < lanes:
         if (lane := lane_of(key)) < lanes:
-            key_of_lane.setdefault(lane, key)
+            key_by_lane.setdefault(lane, key)
         key += 1
-    return [key_of_lane[lane] for lane in range(lanes)]
+    return [key_by_lane[lane] for lane in range(lanes)]
 
 
 def program() -> Program:
@@ -49,12 +49,12 @@ def explain_rpc(op: Op, lanes: int, cold: int = 0) -> list[Event]:
     The last `cold` keys are not in the switch. A pull follows a push of the same keys, so that it reads
     values.
     """
-    pipeline, recorder = _make_switch(keys_of(lanes)[: lanes - cold])
+    pipeline, recorder = _make_switch(keys_of_lanes(lanes)[: lanes - cold])
     rpcs = [op] if op is Op.PUSH else [Op.PUSH, op]
     for rpc_number, rpc_op in enumerate(rpcs, start=1):
         recorder.take()
         pipeline.process(
-            HOSTS.worker_port(WORKER), _make_frame(rpc_op, keys_of(lanes), rpc_number), t_in=0, now=3
+            HOSTS.worker_port(WORKER), _make_frame(rpc_op, keys_of_lanes(lanes), rpc_number), t_in=0, now=3
         )
     return recorder.take()
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from controller.hotset.choice import MAX_KEYS
 from controller.hotset.coverage import Coverage, coverage, table_limit
-from controller.hotset.tables import hottest
+from controller.hotset.tables import find_hottest
 from controller.tables import SLOTS
 from foundation.logs.access.block import ReadOptions
 from foundation.logs.access.steps import read_steps
@@ -110,4 +110,4 @@ def test_a_mini_batch_of_a_training_set_updates_its_keys_once(tmp_path: Path) ->
 @given(updates=st.lists(st.integers(0, 5), min_size=1, max_size=40), top_k=st.integers(0, 45))
 def test_the_hottest_keys_are_those_that_a_stable_sort_puts_first(updates: list[int], top_k: int) -> None:
     first = sorted(range(len(updates)), key=lambda key: -updates[key])[:top_k]
-    assert np.flatnonzero(hottest(np.array(updates), top_k)).tolist() == sorted(first)
+    assert np.flatnonzero(find_hottest(np.array(updates), top_k)).tolist() == sorted(first)

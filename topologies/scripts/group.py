@@ -57,7 +57,7 @@ class _SharedServers:
                 self._tables = tables
                 await start_servers(self.agents, self._context, KeySpace(tables.size), tables.optimisers)
                 await gather_or_cancel(agent.ready() for agent in self.agents)
-            elif difference := tables.differs_from(self._tables):
+            elif difference := tables.describe_difference(self._tables):
                 raise RunFailed(f"{difference} in another arm: let the script declare the same in all")
 
     async def publish(self, arm: Arm) -> None:

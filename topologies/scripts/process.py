@@ -25,7 +25,7 @@ class Script:
     def __init__(self, worker: int, arm: str, log: Path) -> None:
         self.worker, self.arm, self.log = worker, arm, log
         self.joined_worker: JoinedWorker | None = None
-        self.gone_at: float | None = None
+        self.end_s: float | None = None
         """When the process ended or its worker left, whichever was first, on the loop's clock in s."""
         self._process: asyncio.subprocess.Process
         self._exit_task: asyncio.Task[int] | None = None
@@ -48,15 +48,15 @@ class Script:
 
     @property
     def has_failed(self) -> bool:
-        status = None if self._exit_task is None else self._process.returncode
-        return status is not None and (status != 0 or self.joined_worker is None)
+        exit_status = None if self._exit_task is None else self._process.returncode
+        return exit_status is not None and (exit_status != 0 or self.joined_worker is None)
 
     @property
     def worker_has_left(self) -> bool:
         return self.joined_worker is not None and self.joined_worker.has_left.is_set()
 
     def mark_gone(self) -> None:
-        self.gone_at = self.gone_at or asyncio.get_running_loop().time()
+        self.end_s = self.end_s or asyncio.get_running_loop().time()
 
     async def wait_until_failed(self) -> None:
         """Return `_GRACE_S` after the script has failed; never return if it ends without a failure."""
@@ -68,11 +68,11 @@ class Script:
         await asyncio.sleep(_GRACE_S)
 
     def failure(self) -> AgentFailed:
-        status = None if self._exit_task is None else self._process.returncode
-        if status is None:
+        exit_status = None if self._exit_task is None else self._process.returncode
+        if exit_status is None:
             description = "goes on after an error has closed the connection of its hotline.Worker"
-        elif status:
-            description = f"ended with status {status}"
+        elif exit_status:
+            description = f"ended with status {exit_status}"
         elif self.joined_worker is None:
             description = (
                 "ended without making a hotline.Worker: make a Worker in the script, and push with it"
@@ -107,8 +107,8 @@ class Script:
 
 def first_failure(scripts: Sequence[Script]) -> AgentFailed:
     """Return the failure of the script that ended first: the other failures follow from it."""
-    failed = [script for script in scripts if script.has_failed]
-    return min(failed, key=lambda script: script.gone_at or 0.0).failure()
+    failed_scripts = [script for script in scripts if script.has_failed]
+    return min(failed_scripts, key=lambda script: script.end_s or 0.0).failure()
 
 
 def command_of(script: Sequence[str], pid: int, cpu: int | None) -> list[str]:

@@ -52,7 +52,7 @@ async def _run_phases(session: ScriptSession, scripts: ScriptGroup) -> None:
         _check_has_not_ended(session)
         await calibrate(session, probed_capacities)
         _check_has_not_ended(session)
-        await measure(session, _no_check)
+        await measure(session, _skip_check)
     for arm in scripts.arms:
         await arm.check()
 
@@ -66,5 +66,5 @@ def _check_has_not_ended(session: ScriptSession) -> None:
         )
 
 
-async def _no_check() -> None:
+async def _skip_check() -> None:
     """Check nothing between two rounds."""

@@ -77,10 +77,10 @@ def faults(
         rows = _select_rows(names, arms)
         if page is not None:
             split_at_table(page)  # fail early: the schedules take minutes
-        begun = time.monotonic()
+        start_s = time.monotonic()
         with progress_bar("playing") as progress:
             tallies = play_rows(rows, schedules, seed, scheduler, processes, progress)
-        duration_s = time.monotonic() - begun
+        duration_s = time.monotonic() - start_s
         results = as_rows(tallies)
         write_into_folder(into, json.dumps(results, indent=2) + "\n")
         if page is not None:
@@ -100,10 +100,10 @@ def _select_rows(names: tuple[str, ...], arms: tuple[str, ...]) -> list[MatrixRo
     from simulator.faults.matrix import MATRIX_ROWS
     from simulator.faults.schedule import ARMS
 
-    for names_or_arms, known, kind in ((names, FAULTS, "fault"), (arms, ARMS, "arm")):
+    for names_or_arms, known_names, kind in ((names, FAULTS, "fault"), (arms, ARMS, "arm")):
         for name in names_or_arms:
-            if name not in known:
-                expected = f"expected {kind} ({', '.join(known)}), got {name!r}"
+            if name not in known_names:
+                expected = f"expected {kind} ({', '.join(known_names)}), got {name!r}"
                 raise HotlineError(renamed_arm([name]) or expected)
     rows = [row for row in MATRIX_ROWS if (not names or row[0] in names) and (not arms or row[1] in arms)]
     if not rows:
@@ -130,9 +130,9 @@ def _describe_first_failure(tallies: dict[MatrixRow, Tally], folder: Path) -> st
             f"{tally.schedules - tally.happened} in which the fault did not occur"
         )
         if tally.failures:
-            failing = FaultSchedule.from_json(tally.failures[0].schedule)
+            failing_schedule = FaultSchedule.from_json(tally.failures[0].schedule)
             path = folder / f"fault-{fault.replace(' ', '-')}-{arm}.json"
-            write_into_folder(path, shrink(cached_testbed(arm), failing).to_json() + "\n")
+            write_into_folder(path, shrink(cached_testbed(arm), failing_schedule).to_json() + "\n")
             summary += f"; the shortest schedule that fails is in {path}: hotline faults --replay {path}"
         first_failure = first_failure or summary
     return first_failure

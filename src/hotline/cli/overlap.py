@@ -152,13 +152,13 @@ def _print(times: list[StepTimes]) -> None:
     if len(schedulers) > 1:
         click.echo(f"\nspeedup over {baseline} (buffers, maximum number at once)")
         speedups: list[list[object]] = [
-            [each.model, *number_cells(*(_speedup(each, name, baseline) for name in schedulers[1:]))]
+            [each.model, *number_cells(*(_format_speedup(each, name, baseline) for name in schedulers[1:]))]
             for each in times
         ]
         print_plain_table(["model", *schedulers[1:]], speedups)
 
 
-def _speedup(times: StepTimes, name: str, baseline: str) -> str:
+def _format_speedup(times: StepTimes, name: str, baseline: str) -> str:
     return f"{times.speedup(name, baseline):.2f} ({times.buffers[name]}, {times.at_once[name]})"
 
 
@@ -202,10 +202,10 @@ def _print_gaps(network: AlphaBetaModel, as_json: bool) -> None:
         return
     click.echo(f"delay against the optimum, over {MODELS:,} random models of 2 to 12 layers")
     rows: list[list[object]] = [
-        [name, *number_cells(*_gap_cells(gap))] for name, gap in gap_by_scheduler.items()
+        [name, *number_cells(*_format_gap(gap))] for name, gap in gap_by_scheduler.items()
     ]
     print_plain_table(["scheduler", "mean", "p99", "largest", "models at optimum"], rows)
 
 
-def _gap_cells(gap: Gap) -> tuple[str, str, str, str]:
+def _format_gap(gap: Gap) -> tuple[str, str, str, str]:
     return f"{gap.mean:.2%}", f"{gap.p99:.2%}", f"{gap.largest:.2%}", f"{gap.optimal:.1%}"

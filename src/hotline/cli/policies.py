@@ -117,7 +117,7 @@ def policies(
             shift=shift,
             into=into,
             progress=progress,
-            sizes=_sizes(sizes) or Settings().sizes,
+            sizes=_parse_sizes(sizes) or Settings().sizes,
             policies=() if only is None else tuple(only.split(",")),
             train_share=train_share,
             rate=rate,
@@ -145,7 +145,7 @@ def _check_source(files: Sequence[Path], built_in: str | None, half_life: float 
         raise click.UsageError("--half-life and --shift belong to a generated log: give --built-in, too")
 
 
-def _sizes(text: str | None) -> tuple[int, ...]:
+def _parse_sizes(text: str | None) -> tuple[int, ...]:
     if text is None:
         return ()
     numbers = [part.replace("_", "") for part in text.split(",")]

@@ -149,7 +149,7 @@ def _print_fit(fit_result: Fit) -> None:
             each["metric"],
             f"{each['measured']:,.0f}",
             f"{each['fitted']:,.0f}",
-            _percent(each["fitted"] / each["measured"] - 1),
+            _format_percent(each["fitted"] / each["measured"] - 1),
         ]
         for each in _metric_rows(fit_result)
     ]
@@ -160,7 +160,7 @@ def _print_fit(fit_result: Fit) -> None:
     )
 
 
-def _percent(value: float) -> str:
+def _format_percent(value: float) -> str:
     return f"{100 * value:+.0f} %"
 
 
@@ -170,7 +170,7 @@ def _print(prediction: Prediction) -> None:
             *each[:3],
             f"{each.measured:,.0f}",
             f"{each.predicted:,.0f}",
-            _percent(each.relative_error),
+            _format_percent(each.relative_error),
             _holds_or_fails(each.holds),
         ]
         for each in prediction.latencies
@@ -182,22 +182,22 @@ def _print(prediction: Prediction) -> None:
             each.load,
             each.arm,
             each.metric,
-            _percent(each.measured),
-            _percent(each.predicted),
+            _format_percent(each.measured),
+            _format_percent(each.predicted),
             "",
             _holds_or_fails(each.holds),
         ]
         for each in prediction.differences
     ]
     print_table("Significant differences from the baseline", columns, differences)
-    Console(stderr=True).print(_verdict(prediction))
+    Console(stderr=True).print(_describe_verdict(prediction))
 
 
 def _holds_or_fails(holds: bool) -> str:
     return "holds" if holds else "fails"
 
 
-def _verdict(prediction: Prediction) -> str:
+def _describe_verdict(prediction: Prediction) -> str:
     mean_results = [each.holds for each in prediction.latencies if each.metric.endswith("mean")]
     p99_results = [each.holds for each in prediction.latencies if each.metric.endswith("p99")]
     sign_results = [each.holds for each in prediction.differences]

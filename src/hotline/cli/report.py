@@ -152,7 +152,7 @@ def _print_comparisons(load: str, compared_runs: list[ComparedRun]) -> None:
             [
                 metric.title,
                 f"{changes[0][metric.name].reference:,.1f}",
-                *(_cell(metric, comparisons) for comparisons in changes[1:]),
+                *(_format_cell(metric, comparisons) for comparisons in changes[1:]),
             ]
             for metric in metrics
             if metric.name in changes[0]
@@ -164,7 +164,7 @@ def _print_comparisons(load: str, compared_runs: list[ComparedRun]) -> None:
         return
     within_runs = [each.differences[load].get(lead.name, {}) for each in compared_runs]
     rows = [
-        [metric.title, *(_cell(metric, comparisons) for comparisons in within_runs)]
+        [metric.title, *(_format_cell(metric, comparisons) for comparisons in within_runs)]
         for metric in metrics
         if any(metric.name in comparisons for comparisons in within_runs)
     ]
@@ -173,7 +173,7 @@ def _print_comparisons(load: str, compared_runs: list[ComparedRun]) -> None:
         print_table(title, ["", *names], rows)
 
 
-def _cell(metric: Metric, comparisons: Mapping[str, Comparison]) -> Text:
+def _format_cell(metric: Metric, comparisons: Mapping[str, Comparison]) -> Text:
 
     from analysis.claims import Claim
     from analysis.terminal import styled

@@ -106,8 +106,8 @@ def _as_json(selected_sweeps: Sequence[Sweep], results: SweepResults) -> dict[st
 
 
 def _fail_if_updates_lost(results: SweepResults) -> None:
-    for (sweep, point), cached in results.items():
-        lost_updates, mismatched_keys = cached.result.lost, cached.result.mismatched_keys
+    for (sweep, point), cached_result in results.items():
+        lost_updates, mismatched_keys = cached_result.result.lost, cached_result.result.mismatched_keys
         if lost_updates or mismatched_keys:
             raise click.ClickException(
                 f"{sweep} {point}: {lost_updates} updates were lost, at {mismatched_keys} keys"

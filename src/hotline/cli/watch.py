@@ -92,7 +92,7 @@ def watch(
         view_count = 0
         try:
             # Inside the try, so that the terminal is restored before an error is printed.
-            with _screen(address, folder, as_json) as show:
+            with _open_screen(address, folder, as_json) as show:
                 async for view in views(controller, latencies, interval):
                     show(view)
                     view_count += 1
@@ -108,16 +108,16 @@ def watch(
 
 
 async def views(
-    controller: Controller, latencies: LiveLatencies | None, interval: float
+    controller: Controller, latencies: LiveLatencies | None, interval_s: float
 ) -> AsyncIterator[View]:
-    """Yield readings of the switch and of the run's logs without end, with `interval` s between them."""
+    """Yield readings of the switch and of the run's logs without end, with `interval_s` s between them."""
     reading: Reading | None = None
     blocks: list[BlockLatency] = []
     while True:
         reading = take_reading(await controller.counters(), time.monotonic(), reading)
         previous_blocks, blocks = blocks, await in_thread(latencies.read) if latencies else []
         yield View(time.time(), reading, blocks, [block for block in blocks if block not in previous_blocks])
-        await asyncio.sleep(interval)
+        await asyncio.sleep(interval_s)
 
 
 async def _is_reachable(address: str, device_id: int) -> bool:
@@ -130,7 +130,7 @@ async def _is_reachable(address: str, device_id: int) -> bool:
 
 
 @contextmanager
-def _screen(address: str, run: Path | None, as_json: bool) -> Iterator[Callable[[View], None]]:
+def _open_screen(address: str, run: Path | None, as_json: bool) -> Iterator[Callable[[View], None]]:
     console = Console(highlight=False)
     if as_json:
         yield lambda view: click.echo(json.dumps(_as_json(run, view)))
@@ -140,7 +140,7 @@ def _screen(address: str, run: Path | None, as_json: bool) -> Iterator[Callable[
         title = Text(f"switch {address}, {'no run' if run is None else run.name}; Ctrl-C ends")
         # Automatic refreshing would only cost CPU time.
         with Live(console=console, auto_refresh=False) as live:
-            yield lambda view: live.update(Group(title, *_tables(view)), refresh=True)
+            yield lambda view: live.update(Group(title, *_make_tables(view)), refresh=True)
 
 
 def _as_json(run: Path | None, view: View) -> dict[str, object]:
@@ -162,13 +162,13 @@ def _line_parts(view: View) -> Iterator[str]:
         f"{word} {reading.totals[name]:,}{rates.get(name, '')}" for name, word in _counter_labels(reading)
     )
     for block in view.new_blocks:
-        arm, round_number, load, *latencies = _cells(block)
+        arm, round_number, load, *latencies = _format_cells(block)
         load_phrase = at_load(load)
         texts = ", ".join(f"{name} {text}" for name, text in zip(_COLUMNS[3:], latencies, strict=True))
         yield f"{arm} in round {round_number} {load_phrase}, µs: {texts}"
 
 
-def _tables(view: View) -> Iterator[Text | Table]:
+def _make_tables(view: View) -> Iterator[Text | Table]:
     reading = view.reading
     yield Text(_describe_interval(reading))
     rates = reading.per_s or {}
@@ -179,7 +179,7 @@ def _tables(view: View) -> Iterator[Text | Table]:
     yield plain_table(["", "/s", "in all"], counts)
     if view.blocks:
         yield Text("newest blocks, µs")
-        rows = [_cells(block) for block in view.blocks]
+        rows = [_format_cells(block) for block in view.blocks]
         yield plain_table(_COLUMNS, [[arm, *map(Text, numbers)] for arm, *numbers in rows])
 
 
@@ -195,7 +195,7 @@ def _counter_labels(reading: Reading) -> Iterator[tuple[str, str]]:
             yield name, name.replace("rpcs", "RPCs").replace("_", " ", 1)
 
 
-def _cells(block: BlockLatency) -> list[str]:
+def _format_cells(block: BlockLatency) -> list[str]:
     arm, round_number, load, *latencies = astuple(block)
     return [arm, str(round_number), load_name(load), *map(_format_number, latencies)]
 

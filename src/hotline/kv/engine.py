@@ -167,7 +167,7 @@ class Engine:
                     timeout_s -= time.monotonic() - start_s
 
     @property
-    def values_unanswered(self) -> int:
+    def unanswered_values(self) -> int:
         return self._values_submitted - self._values_answered
 
     @property

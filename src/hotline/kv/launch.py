@@ -106,11 +106,11 @@ def _remove_remnants() -> str:
     with hold_run_lock([]) as run_lock:
         routes.remove()
         socket_path().unlink(missing_ok=True)
-        if not run_lock.removed:
+        if not run_lock.removed_run:
             return message
         remnants = [
-            pluralize(run_lock.removed.processes, "process", "processes"),
-            *run_lock.removed.interfaces,
+            pluralize(run_lock.removed_run.processes, "process", "processes"),
+            *run_lock.removed_run.interfaces,
         ]
         return f"{message}; removed what a killed `hotline up` had left: {', '.join(remnants)}"
 

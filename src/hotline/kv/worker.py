@@ -82,7 +82,7 @@ class Worker:
         compile_all()
         self._connection = Connection(socket_path(connect), self._handle_lost_cluster)
         try:
-            terms = self._connection.ask("join", tables=self.tables.declared(), rank=requested_rank)
+            terms = self._connection.ask("join", tables=self.tables.to_declaration(), rank=requested_rank)
             self.rank: int = terms["rank"]
             """Number of this worker, 0..size-1."""
             self.size: int = terms["size"]
@@ -116,7 +116,7 @@ class Worker:
 
         Returns when the table is set. Call `init` before any push to the table.
         """
-        return self._init_table(self.tables.named(table), values, {})
+        return self._init_table(self.tables.find_table(table), values, {})
 
     def load(self, path: str | os.PathLike[str]) -> bool:
         """Set all tables, and the states of their optimisers, to those of an archive that `save` wrote.
@@ -165,7 +165,7 @@ class Worker:
 
         If the table has an optimiser, the values are gradients.
         """
-        target = self.tables.named(table)
+        target = self.tables.find_table(table)
         rows = check_keys(keys, target)
         return self._submit(target, rows, check_values(values, len(rows.keys), target), callback=callback)
 
@@ -173,7 +173,7 @@ class Worker:
         self, keys: ArrayLike, out: Floats, table: str | None = None, callback: Callback | None = None
     ) -> int:
         """Fetch rows [n] of a table into `out` [n, dim]; return the operation's number."""
-        target = self.tables.named(table)
+        target = self.tables.find_table(table)
         rows = check_keys(keys, target)
         return self._submit(target, rows, None, check_out(out, len(rows.keys), target), callback)
 
@@ -182,7 +182,7 @@ class Worker:
         callback: Callback | None = None,
     ) -> int:  # fmt: skip
         """Push to rows, and then pull them; return the operation's number."""
-        target = self.tables.named(table)
+        target = self.tables.find_table(table)
         rows = check_keys(keys, target)
         checked_values = check_values(values, len(rows.keys), target)
         return self._submit(target, rows, checked_values, check_out(out, len(rows.keys), target), callback)
@@ -196,9 +196,9 @@ class Worker:
         self._open_engine.wait_for_all()
         self._connection.ask("barrier")
 
-    def report(self, loss: float, **more: float) -> None:
+    def report(self, loss: float, **other_metrics: float) -> None:
         """Report training metrics by name; `hotline up` appends them to `reports.jsonl`."""
-        metrics = {"loss": loss, **more}
+        metrics = {"loss": loss, **other_metrics}
         values = {name: _to_number(value) for name, value in metrics.items()}
         for name, value in values.items():
             if not isfinite(value):
@@ -208,7 +208,7 @@ class Worker:
 
     def read(self, table: str | None = None) -> Floats:
         """Return all rows of a table [rows, dim], after all of this worker's operations."""
-        return self._read_table(self.tables.named(table))
+        return self._read_table(self.tables.find_table(table))
 
     def _read_table(self, target: Table, state_flag: int = 0) -> Floats:
         values = np.empty((target.rows, target.dim), np.float32)
@@ -230,7 +230,7 @@ class Worker:
 
     def parameters(self, keys: ArrayLike, table: str | None = None) -> NDArray[np.uint64]:
         """Return the keys of rows [n] in update logs and hot sets: a parameter for each value [n * dim]."""
-        target = self.tables.named(table)
+        target = self.tables.find_table(table)
         return target.parameters(check_keys(keys, target).keys).astype(np.uint64)
 
     def close(self) -> None:
@@ -276,9 +276,9 @@ class Worker:
                 reason = str(lost_cluster)
             except (KeyboardInterrupt, SystemExit):  # Ctrl-C or SIGTERM during the wait
                 pass
-        is_orderly = not has_failed and engine.values_unanswered == 0
+        is_orderly = not has_failed and engine.unanswered_values == 0
         self._leave(is_orderly, timeout_s=_LEAVE_TIMEOUT_S)
-        if not (undelivered_count := engine.values_unanswered):
+        if not (undelivered_count := engine.unanswered_values):
             return None
         values = pluralize(undelivered_count, "pushed value")
         undelivered = f"worker {self.rank} ended with {values} not delivered: {reason}"

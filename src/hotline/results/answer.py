@@ -26,7 +26,7 @@ _COLUMNS = ("hot keys", "served", "RPCs", "packets", "workers, Âµs", "servers, Â
 class Answer(ClusterAnswer):
     def plot(self) -> Drawing:
         """Draw the steps/s of the cluster against the size of the hot set."""
-        drawing = draw(_figure(self))
+        drawing = draw(_make_figure(self))
         drawing.axes[0].set_ylim(0)
         return drawing
 
@@ -60,12 +60,12 @@ def table(cluster_answer: ClusterAnswer) -> Table:
     return Table(
         "By size of the hot set: lanes that the switch serves; a step's RPCs, packets to servers and CPU",
         _COLUMNS,
-        [_row(size) for size in cluster_answer.sizes],
+        [_make_row(size) for size in cluster_answer.sizes],
         cluster_answer.notes,
     )
 
 
-def _row(size: Size) -> Row:
+def _make_row(size: Size) -> Row:
     values = (
         size.rpcs_per_step,
         size.ps_packets_per_step,
@@ -78,7 +78,7 @@ def _row(size: Size) -> Row:
     return (f"{size.top_k:,}", *map(plain, cells))
 
 
-def _figure(cluster_answer: ClusterAnswer) -> Figure:
+def _make_figure(cluster_answer: ClusterAnswer) -> Figure:
     no_offload, *sizes = cluster_answer.sizes
     top_k = [size.top_k for size in sizes]
     simulated = {size.top_k: size.simulated for size in sizes if size.simulated is not None}

@@ -98,12 +98,14 @@ def curve(
 ) -> Curve:  # fmt: skip
     """Return the coverage curve of logs, as `hotline hotset curve` does; raises `DataError`."""
     paths, options = paths_of(files), read_options(columns, batch, skip_bad)
-    with TemporaryDirectory() as scratch:
-        curve_coverage, steps = _read_coverage(paths, job, options, Path(scratch), jobs, scheduler)
-        chosen = top_k or curve_coverage.recommended_top_k
-        tables = () if steps is None else tuple(shares_by_table(steps, chosen))
+    with TemporaryDirectory() as scratch_folder:
+        curve_coverage, steps = _read_coverage(paths, job, options, Path(scratch_folder), jobs, scheduler)
+        chosen_top_k = top_k or curve_coverage.recommended_top_k
+        tables = () if steps is None else tuple(shares_by_table(steps, chosen_top_k))
     notes = () if steps is None else steps.notes
-    return Curve(", ".join(map(str, paths)), curve_coverage, chosen, jobs, tables, notes, steps is not None)
+    return Curve(
+        ", ".join(map(str, paths)), curve_coverage, chosen_top_k, jobs, tables, notes, steps is not None
+    )
 
 
 def _read_coverage(

@@ -45,12 +45,12 @@ def miss_ratio(
     """Return the miss ratios of logs, as `hotline miss-ratio` does; raises `DataError`."""
     options = read_options(columns, batch, skip_bad)
 
-    def read_log(scratch: Path) -> Steps:
+    def read_log(scratch_folder: Path) -> Steps:
         with progress_bar("reading") as progress:
-            return run_interruptibly(lambda: read_steps(paths_of(files), options, scratch, progress))
+            return run_interruptibly(lambda: read_steps(paths_of(files), options, scratch_folder, progress))
 
-    with TemporaryDirectory() as scratch:
-        steps = read_log(Path(scratch))
+    with TemporaryDirectory() as scratch_folder:
+        steps = read_log(Path(scratch_folder))
         with progress_bar("accesses") as progress:
             ratios = run_interruptibly(lambda: miss_ratios(steps, sample, progress))
         return MissRatio.model_construct(**dict(ratios), top_k=tuple(top_k_shares(steps)))
@@ -58,7 +58,7 @@ def miss_ratio(
 
 def table(ratios: MissRatios) -> Table:
     titles = [f"{share:g} of the keys" for share in _SHARES]
-    rows: list[Row] = [(each.table, *map(plain, _cells(each))) for each in ratios.curves]
+    rows: list[Row] = [(each.table, *map(plain, _format_cells(each))) for each in ratios.curves]
     notes = (*error_sentences(ratios), *ratios.notes)
     return Table(f"{ratios.name}: misses of LRU caches", ("table", "accesses", "keys", *titles), rows, notes)
 
@@ -72,6 +72,6 @@ def error_sentences(ratios: MissRatios) -> tuple[str, ...]:
     return (f"{sample_phrase}; 95 % intervals are at most ±{100 * max_error:.1f} points",)
 
 
-def _cells(curve: MissRatioCurve) -> list[str]:
+def _format_cells(curve: MissRatioCurve) -> list[str]:
     ratios = (curve.at(max(1, share * curve.keys)) for share in _SHARES)
     return [f"{curve.accesses:,}", f"{curve.keys:,}", *(f"{ratio:.1%}" for ratio in ratios)]

@@ -53,7 +53,7 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
         table: str | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        kv_table = kv.tables.named(table)
+        kv_table = kv.tables.find_table(table)
         self.kv, self.table, self._optimiser = kv, kv_table.name, kv_table.optimiser
         self.num_embeddings, self.embedding_dim = kv_table.rows, kv_table.dim
         for is_invalid, message in (
@@ -139,16 +139,18 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
 
     def _check_input(self, input: Any) -> None:
         if not isinstance(input, Tensor) or input.dtype not in (torch.int32, torch.int64) or not input.is_cpu:
-            found = f"{input.dtype} on {input.device}" if isinstance(input, Tensor) else type(input).__name__
+            description = (
+                f"{input.dtype} on {input.device}" if isinstance(input, Tensor) else type(input).__name__
+            )
             raise InvalidArgument(
-                f"table {self.table}: expected an input of int32 or int64 on the CPU, got {found}"
+                f"table {self.table}: expected an input of int32 or int64 on the CPU, got {description}"
             )
         invalid_indices = ((input < 0) | (input >= self.num_embeddings)).nonzero()
         if len(invalid_indices):
-            first_index, last = invalid_indices[0].tolist(), self.num_embeddings - 1
+            first_index, last_key = invalid_indices[0].tolist(), self.num_embeddings - 1
             raise InvalidArgument(
                 f"table {self.table}: input{first_index} is {int(input[tuple(first_index)])}, "
-                f"expected 0..{last}"
+                f"expected 0..{last_key}"
             )
 
     def _pull(self, input: Tensor) -> _Pull:

@@ -172,7 +172,7 @@ def test_a_process_that_vanishes_is_noticed(
 ) -> None:
     with other(running), started(running, f"join(); push(); {end}") as script:
         ended(script)
-        wait_for(lambda: running.rendezvous.vanished == 1)
+        wait_for(lambda: running.rendezvous.vanished_workers == 1)
     assert "worker 0 has ended without leaving: its last pushes may be lost" in caplog.text
     monkeypatch.setenv("HOTLINE_CONNECT", str(running.place))
     monkeypatch.setattr(launch, "is_alive", lambda pid: False)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hotline.kv.conversion import NOT_FINITE, from_fixed, to_fixed
-from topologies.embedding_tables import MAX_PARAMETERS, TableError, declare, make_tables
+from topologies.embedding_tables import MAX_PARAMETERS, TableError, make_tables, parse_declaration
 
 SIZES = st.dictionaries(
     st.sampled_from("abcdef"), st.tuples(st.integers(1, 9), st.integers(1, 5)), min_size=1, max_size=4
@@ -26,9 +26,10 @@ def test_each_value_is_one_parameter_and_all_are_used(
     found = [table.parameters(np.arange(table.rows)) for table in tables.values()]
     assert np.concatenate(found).tolist() == list(range(tables.size))
     assert {name: (each.rows, each.dim) for name, each in tables.items()} == sizes
-    redeclared = declare(tables.declared())
+    redeclared = parse_declaration(tables.to_declaration())
     assert redeclared.optimisers == tables.optimisers and (redeclared.optimisers == ()) == (optimiser is None)
-    assert redeclared.differs_from(tables) is None and list(redeclared.values()) == list(tables.values())
+    assert redeclared.describe_difference(tables) is None
+    assert list(redeclared.values()) == list(tables.values())
 
 
 WRONG: list[tuple[Any, Any, str]] = [
@@ -57,7 +58,7 @@ def test_an_invalid_optimiser_is_named_with_its_table() -> None:
     with pytest.raises(TableError, match=r"^optimiser of unknown table c; the tables are a$"):
         make_tables({"a": (1, 1)}, optimiser={"c": "adam"})
     first = make_tables({"a": (1, 1)}, optimiser="adam")
-    assert first.differs_from(make_tables({"a": (1, 1)})) == (
+    assert first.describe_difference(make_tables({"a": (1, 1)})) == (
         "table a: 1 rows of 1 at scale 65536 with adam(lr=0.001, beta1=0.9, beta2=0.999, eps=1e-08); "
         "the others have declared 1 rows of 1 at scale 65536"
     )
@@ -69,7 +70,7 @@ def test_an_invalid_optimiser_is_named_with_its_table() -> None:
 )
 def test_an_invalid_declaration_is_refused(declared: Any) -> None:
     with pytest.raises(TableError):
-        declare(declared)
+        parse_declaration(declared)
 
 
 @given(

@@ -74,7 +74,7 @@ def test_the_next_run_ends_marked_processes_and_no_others(lock: Path) -> None:
     unmarked = subprocess.Popen(SLEEP, stdin=subprocess.PIPE)
     try:
         with hold_run_lock([], lock) as locked:
-            assert locked.removed.processes == 1
+            assert locked.removed_run.processes == 1
         assert marked.wait() == -signal.SIGKILL
         assert unmarked.poll() is None
     finally:
@@ -111,7 +111,7 @@ def test_only_interfaces_that_the_killed_run_named_are_removed(
     monkeypatch.setattr(subprocess, "run", lambda command, **_: deleted.append(command[-1]))
     lock.write_text('{"interfaces": ["s1-eth1", "s1-eth2"]}')
     with hold_run_lock([], lock) as locked:
-        assert locked.removed.interfaces == ("s1-eth1",)
+        assert locked.removed_run.interfaces == ("s1-eth1",)
     assert deleted == ["s1-eth1"]
 
 
@@ -119,7 +119,7 @@ def test_only_interfaces_that_the_killed_run_named_are_removed(
 def test_an_invalid_lock_file_is_ignored(lock: Path, text: str) -> None:
     lock.write_text(text)
     with hold_run_lock([], lock) as locked:
-        assert not locked.removed
+        assert not locked.removed_run
 
 
 def test_a_lock_of_a_dead_process_is_free_and_names_its_folder(lock: Path, tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ with hold_run_lock(["hotline-none"], Path({str(lock)!r})) as locked:  # names no
 """
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == -signal.SIGKILL
     with hold_run_lock([], lock) as locked:
-        assert locked.removed.run == tmp_path
+        assert locked.removed_run.run == tmp_path
     assert lock.read_text() == ""
 
 
