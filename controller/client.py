@@ -75,7 +75,7 @@ class SwitchClient:
         self._design = find_design(design)
         self._device_id = device_id
         self._primary = primary
-        # A run starts its own switch, which listens before it has loaded or compiled its code.
+        # The switch that a run starts listens before it has loaded or compiled its code.
         self._connect_timeout_s = _SWITCH_START_TIMEOUT_S if exclusive else _CONNECT_TIMEOUT_S
         self._first_election_id = _EXCLUSIVE_ELECTION_ID + os.getpid() if exclusive else _ELECTION_ID
         self._connection: fy.Switch | None = None

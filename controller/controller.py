@@ -141,7 +141,7 @@ class Controller:
         self, hot_sets: Mapping[int, Sequence[int]], *, renew: bool = False, progress: Progress = no_progress
     ) -> None:
         """Load hot sets by job, concurrently; without `renew` servers must have their epochs and keys."""
-        # The values of one set move while entries of another are written.
+        # The values of one hot set move while the entries of another hot set are written.
         params, plans = await self._read_params(), {}
         for job, keys in hot_sets.items():
             plans[job] = plan(params, job, keys, (await self.job(job)).offload)
@@ -185,7 +185,7 @@ class Controller:
         return offload_plan
 
     async def renew(self, job: int) -> None:
-        """Send a job's servers their epochs; they reclaim what an earlier switch held of their values."""
+        """Send a job's servers their epochs; they reclaim the values that an earlier switch held."""
         servers = await self._read_servers(job)
         async with InBand(self._switch, timeout_s=self._timeout_s) as inband:
             await self._renew_epochs(inband, servers)
@@ -205,7 +205,7 @@ class Controller:
         )
 
     async def set_proxy(self, job: int, is_on: bool) -> None:
-        """Have the switch present all workers of a job to the PS as one connection, or each as its own."""
+        """Have the switch present all workers of a job to the PS as one connection, or as one per worker."""
         await self.install(replace(await self.job(job), proxy=is_on))
 
     async def quotas(self) -> dict[int, int]:
@@ -306,7 +306,7 @@ class Controller:
     @asynccontextmanager
     async def _registered_caller(self, epoch: int, job: int) -> AsyncIterator[None]:
         workers = await self._switch.read(Worker)
-        # A controller that was killed has left its row.
+        # The row of a killed controller is still there.
         await self.remove(*(row for row in workers if (row.job, row.worker) == (job, CONTROLLER_CALLER)))
         free_rows = sorted(set(range(ROWS)) - {row.row for row in workers})
         if not free_rows:

@@ -75,7 +75,7 @@ def run_in_parallel(
     with cluster_at(scheduler) if scheduler else local_cluster(min(processes, len(tasks))) as client:
         from distributed import as_completed
 
-        # Earlier tasks have priority, so that no long one runs alone at the end.
+        # Earlier tasks have priority, so that no long task runs alone at the end.
         futures = {
             client.submit(function, *task, pure=False, priority=-number): number
             for number, task in enumerate(tasks)

@@ -20,11 +20,11 @@ class DeviceError(ControllerError):
 
 
 class PipelineError(DeviceError):
-    """The switch runs no pipeline, or another one than expected."""
+    """The switch runs no pipeline, or not the expected pipeline."""
 
 
 class NotPrimary(DeviceError):
-    """Another controller is primary, so this one may not write."""
+    """Another controller is primary, so this controller may not write."""
 
 
 class UnknownJob(ControllerError):

@@ -1,7 +1,8 @@
 """The pipeline's tables as typed rows, and their encoding as P4Runtime messages.
 
 Each class is a row of one table of p4src/. `entry()` returns its numbers, which `RowEncoder` puts into
-P4Runtime's messages; `from_entry()` reads a row back. MAC and IPv4 addresses are text, all else numbers.
+P4Runtime's messages; `from_entry()` reads a row back. MAC and IPv4 addresses are text, other fields
+are numbers.
 """
 
 from __future__ import annotations

@@ -207,7 +207,7 @@ class Progress:
 
 
 def _kill_namespace(process: subprocess.Popen[bytes]) -> None:
-    """Kill the first process of a namespace: the kernel kills the others before `unshare` sees it end."""
+    """Kill the first process of a namespace: the kernel kills all others before `unshare` ends."""
     first_children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     for child in first_children or [str(process.pid)]:
         os.kill(int(child), signal.SIGKILL)

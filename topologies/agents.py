@@ -233,7 +233,7 @@ class Agent:
             self._agent_process.resolve_successor(has_successor=False)
 
     async def quit(self) -> None:
-        """End the process by closing its input, or else by SIGKILL; at once if it is not ready yet."""
+        """End the process by closing its input, or else by SIGKILL; a process that is not ready is killed."""
         process = self._agent_process.process
         assert process.stdin is not None
         process.stdin.close()

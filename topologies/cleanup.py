@@ -1,4 +1,4 @@
-"""`python -m topologies.cleanup`: remove what a killed run left behind, unless a run is in progress."""
+"""`python -m topologies.cleanup`: remove the remains of a killed run, unless a run is in progress."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     argparse.ArgumentParser(
         prog="python -m topologies.cleanup",
-        description="Remove what a killed run left; a run in progress is not touched.",
+        description="Remove the remains of a killed run; a run in progress is not changed.",
     ).parse_args(arguments)
     try:
         with hold_run_lock([]) as run_lock:

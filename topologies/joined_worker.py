@@ -11,7 +11,7 @@ Message = dict[str, Any]  # JSON
 
 @dataclass(eq=False, slots=True)
 class JoinedWorker:
-    """A worker of a session. Only a run sends it commands, which it executes one after the other."""
+    """A worker of a session. Only a run sends it commands, which it executes in their order."""
 
     rank: int
     writer: asyncio.StreamWriter

@@ -1,4 +1,4 @@
-"""Check the requirements of a run, and what conflicts with it, before anything is changed."""
+"""Check the requirements of a run, and for conflicts with it, before anything is changed."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def check_conflicts(config: Config) -> None:
         except OSError as error:
             raise PreflightError(
                 f"TCP port {config.p4runtime_port} of 127.0.0.1 is taken ({error.strerror}): "
-                "stop what uses it, or set p4runtime_port in CONFIG"
+                "stop the process that uses it, or set p4runtime_port in CONFIG"
             ) from None
 
 

@@ -43,7 +43,7 @@ def socket_path(connect: str | os.PathLike[str] | None = None) -> Path:
 
 
 class RequestRefused(HotlineError):
-    """A request that is refused; the worker may send others."""
+    """A request that is refused; the worker may send other requests."""
 
 
 class SessionOver(HotlineError):
@@ -349,7 +349,7 @@ class _ConnectionHandler:
         self._answer_tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Answer requests until the other side closes; a waiting request does not delay later ones."""
+        """Answer requests until the worker closes; a waiting request does not delay later requests."""
         try:
             while line := await self._reader.readline():
                 task = asyncio.ensure_future(self._answer(line))

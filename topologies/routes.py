@@ -12,7 +12,7 @@ _FIRST_TABLE = 0x486F0000
 
 def add(address: str, network: str, interface: str) -> None:
     """Give an interface an address, and route packets from that address to the network (ADDRESS/BITS)."""
-    # A /32, because the machine may have a route of its own to the network.
+    # A /32, because the machine may have another route to the network.
     _run_ip("address", "replace", f"{address}/32", "dev", interface)
     table_number = _FIRST_TABLE + (int(ip_interface(address)) & 0xFFFF)
     _run_ip(

@@ -1,7 +1,8 @@
-"""Allow one run at a time, and remove what a killed run left behind.
+"""Allow one run at a time, and remove the remains of a killed run.
 
 Every process that a run starts inherits the environment variable `MARK`, set to the runner's process id. A
-marked process whose runner is gone was left behind. The run's lock file names its interfaces and folder.
+marked process whose runner has ended remains of a killed run. The run's lock file names its interfaces and
+folder.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ def _read_record(lock: Path) -> LockRecord | None:
 
 
 def remove_killed_run(interfaces: Sequence[str] = (), run: str | None = None) -> RemovedRun:
-    """Kill all marked processes until none is left, and delete the interfaces. The caller holds the lock."""
+    """Kill marked processes until none remains, and delete the interfaces. The caller holds the lock."""
     processes = _kill_marked_processes()
     restore_affinities()
     # A namespace is removed, with its ends of the veth pairs, a moment after its last process.
@@ -169,7 +170,7 @@ def _kill(process: int) -> None:
 
 
 def is_alive(process: int) -> bool:
-    """Return whether any thread of a process exists: those of a zombie may still hold its sockets."""
+    """Return whether any thread of a process exists: threads of a zombie may still hold its sockets."""
     try:
         lines = Path(f"/proc/{process}/status").read_text().splitlines()
     except OSError:

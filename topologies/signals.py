@@ -23,7 +23,7 @@ INTERRUPTED = 130
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _CANCEL_TIMEOUT_S = 2.3
 _DUPLICATE_WINDOW_S = 0.5
-"""Window for the same signal from sudo, which forwards what the terminal has already sent."""
+"""Window for the same signal from sudo, which forwards the signal that the terminal has already sent."""
 _SHOW_TIMEOUT_S = 0.2
 _STDERR = 2
 _SYNC_BYTE = 0

@@ -89,7 +89,7 @@ def select_top_keys(updates: pl.DataFrame, top_k: int) -> pl.DataFrame:
 def reduce_parts(
     counts: Counts, reduce: Callable[[pl.DataFrame], T], scheduler: str | None, progress: Progress
 ) -> Iterator[T]:
-    """Yield `reduce` of each part of the keys, in any order; `scheduler` is that of `run_in_parallel`."""
+    """Yield `reduce` of each part of the keys, in any order; `scheduler` is as in `run_in_parallel`."""
     if scheduler is None:
         for done, part in enumerate(counts.by_key()):
             progress(done, counts.parts)

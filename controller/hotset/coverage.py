@@ -27,7 +27,7 @@ class Coverage:
     cumulative: NDArray[np.int64]
     """[n + 1]: 0, and the updates of these keys."""
     limit: int
-    """Maximum top-k that fits into the tables: one more key would find its lane full."""
+    """Maximum top-k that fits into the tables: the lane of the next key is full."""
 
     @property
     def keys(self) -> int:

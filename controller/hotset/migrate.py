@@ -1,7 +1,7 @@
 """Plan and execute moves of keys between their PS and the switch.
 
-At any time one of the two holds a key's value. All state of a move is in the key's table entry, so an
-interrupted move is finished by planning again from the present entries:
+At any time either the PS or the switch holds a key's value. All state of a move is in the key's table entry,
+so an interrupted move is finished by planning again from the present entries:
 
     arriving   insert as `reserved`, SEED (the PS hands the value over), modify to `hot`
     leaving    modify to `draining`, COLLECT (the PS takes the value back), delete

@@ -47,7 +47,7 @@ def divide(
     quotas: Mapping[int, int],
     slots: Slots,
 ) -> dict[int, Slots]:
-    """Divide each lane's `slots` between jobs that want some and jobs that only hold some.
+    """Divide each lane's `slots` between jobs that want slots and jobs that only hold slots.
 
     First every job gets what it wants or holds within its quota. Then jobs that only hold slots keep all of
     them, and the rest is divided as equally as possible between jobs that want more.
@@ -107,7 +107,7 @@ def ranks_in_lane(lanes: NDArray[np.uint8]) -> NDArray[np.int64]:
 
 
 def _grant(needs: Mapping[int, Slots], shares: Mapping[int, Slots], slots: Slots) -> None:
-    """Give jobs up to what they need, as equally as the free slots allow; smaller ids come first."""
+    """Give jobs up to `needs` slots, as equally as the free slots allow; smaller ids come first."""
     jobs = sorted(needs)
     while jobs:
         free_slots = slots - sum(shares.values(), np.zeros_like(slots))

@@ -22,7 +22,7 @@ from foundation.protocol.hashing import lanes_of
 
 MARGIN = 1.25
 NEWEST_WEIGHT = 0.5
-"""Weight of the newest period: after one period rates show half of a change, after three seven eighths."""
+"""Weight of the newest period: rates show 1/2 of a change after one period, 7/8 after three periods."""
 _SIGMAS = 2.0
 _MIN_RATE = 0.1
 

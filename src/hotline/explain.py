@@ -44,7 +44,7 @@ def program() -> Program:
 
 
 def explain_rpc(op: Op, lanes: int, cold: int = 0) -> list[Event]:
-    """Return the switch's events for a push or pull by worker 1 of one key in each of lanes 0..`lanes` - 1.
+    """Return the switch's events for a push or pull of worker 1, with a key in each of `lanes` lanes.
 
     The last `cold` keys are not in the switch. A pull follows a push of the same keys, so that it reads
     values.

@@ -26,7 +26,7 @@ class Script:
         self.worker, self.arm, self.log = worker, arm, log
         self.joined_worker: JoinedWorker | None = None
         self.end_s: float | None = None
-        """When the process ended or its worker left, whichever was first, on the loop's clock in s."""
+        """Time at which the process ended or its worker left, if that was first, on the loop's clock in s."""
         self._process: asyncio.subprocess.Process
         self._exit_task: asyncio.Task[int] | None = None
 

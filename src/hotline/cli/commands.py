@@ -38,7 +38,7 @@ class _Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find a command; for the old name of a renamed one, fail with the new name."""
+        """Find a command; for the old name of a renamed command, fail with the new name."""
         if message := find_old("command", COMMANDS, args[:1]):
             ctx.fail(message)
         return super().resolve_command(ctx, args)

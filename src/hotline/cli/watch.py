@@ -88,7 +88,7 @@ def watch(
     latencies = None if folder is None else LiveLatencies(folder / "parts")
 
     async def show_views(controller: Controller) -> bool:
-        """Show views until the given count; return whether the switch has gone."""
+        """Show views until the given count; return whether the switch has ended."""
         view_count = 0
         try:
             # Inside the try, so that the terminal is restored before an error is printed.

@@ -17,7 +17,7 @@ from hotline.kv.run_recorder import RunRecorder
 
 
 class BlockCommandListener:
-    """A thread that executes the commands one after the other, until the connection ends."""
+    """A thread that executes the commands in their order, until the connection ends."""
 
     def __init__(self, connection: Connection, engine: Engine, recorder: RunRecorder) -> None:
         self._connection, self._engine, self._recorder = connection, engine, recorder

@@ -28,7 +28,7 @@ from hosts.worker.window import WindowState
 from hotline.kv.connection import ClusterLost, release
 
 MAX_CHUNK = 1 << 16
-"""Largest operation of the state machine, in parameters; larger ones are split."""
+"""Largest operation of the state machine, in parameters; larger operations are split."""
 SERVER_TIMEOUT_S = 5.0
 """Time without any answer after which servers count as lost."""
 _TICK_NS = 50_000_000

@@ -30,7 +30,7 @@ _FINALIZE_PRIORITY = 100
 
 def add(worker: OpenWorker, handles_sigterm: bool) -> None:
     """Register a worker that has joined; SIGTERM becomes `SystemExit` if it had its default action."""
-    # Multiprocessing ends its processes by os._exit, after its own finalizers.
+    # Multiprocessing ends its processes by os._exit, after its finalizers.
     if not _open_workers and parent_process() is not None:
         Finalize(None, _end_workers, exitpriority=_FINALIZE_PRIORITY)
     _open_workers.append(worker)
@@ -39,7 +39,7 @@ def add(worker: OpenWorker, handles_sigterm: bool) -> None:
 
 
 def remove(worker: OpenWorker) -> None:
-    """Unregister a worker that leaves. After the last one SIGTERM has its default action again."""
+    """Unregister a worker that leaves. After the last worker SIGTERM has its default action again."""
     if worker in _open_workers:
         _open_workers.remove(worker)
     if not _open_workers and _is_main_thread() and signal.getsignal(signal.SIGTERM) is _handle_sigterm:
@@ -53,7 +53,7 @@ def _is_main_thread() -> bool:
 def _handle_sigterm(number: int, frame: FrameType | None) -> None:
     if _open_workers:
         sys.exit(128 + number)
-    # No worker is open: the last one was the parent's, or another thread has closed it.
+    # No worker is open: the last worker was the parent's, or another thread has closed it.
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
 

@@ -87,7 +87,7 @@ class Worker:
             """Number of this worker, 0..size-1."""
             self.size: int = terms["size"]
             self.arm: str = terms["arm"]
-            """Name of the arm in reports; it says how the switch helps."""
+            """Name of the arm, as in reports."""
             self.seed: int = terms["seed"]
             """Seed of the run, the same for all workers and arms."""
             self._join(terms)
@@ -112,7 +112,7 @@ class Worker:
         self._connection.send("steps", steps=steps)
 
     def init(self, values: Floats, table: str | None = None) -> bool:
-        """Set a table to values [rows, dim], unless another worker has set it; return True if this one did.
+        """Set a table to values [rows, dim], unless another worker has; return whether this worker has set it.
 
         Returns when the table is set. Call `init` before any push to the table.
         """
@@ -343,7 +343,7 @@ class Worker:
             if is_orderly:
                 self._connection.ask("leave", timeout_s, saturated=saturated, **block_fields)
         except ClusterLost:
-            log.debug("the rendezvous has gone, so leaving is not announced")
+            log.debug("the rendezvous has ended, so leaving is not announced")
         finally:
             self._connection.close()
 

@@ -33,7 +33,7 @@ class Curve:
     name: str
     coverage: Coverage
     chosen: int
-    """The top-k that was asked for, or else the recommended one."""
+    """The top-k of the caller, or else the recommended top-k."""
     jobs: int
     tables: tuple[TableShare, ...]
     notes: tuple[str, ...]
@@ -63,7 +63,7 @@ class Curve:
         return marks
 
     def rows(self) -> list[tuple[int, float, str]]:
-        """Return k, share and mark, for round values of k and those with a name."""
+        """Return k, share and mark, for round values of k and the values of `marks`."""
         coverage, marks = self.coverage, self.marks
         k_values = sorted({*takewhile(lambda k: k < coverage.keys, _ROUND_VALUES), coverage.keys, *marks})
         return [(k, coverage.share(k), marks.get(k, "")) for k in k_values]
