@@ -14,7 +14,7 @@ from foundation.protocol import addressing, codec, frames
 from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import RESPONSE, Op
 from hotline.cli.commands import hotline
-from hotline.explain import HOSTS, SLOT, VALUE, WORKER, explain_rpc, keys_of
+from hotline.explain import HOSTS, SLOT, VALUE, WORKER, explain_rpc, keys_of_lanes
 
 LINES = "HotlineIngress.aggregate_{:02d}.values"
 
@@ -36,7 +36,7 @@ def written(found: list[dict[str, Any]]) -> dict[str, str]:
 
 
 def test_keys_are_in_their_lanes() -> None:
-    assert [lane_of(key) for key in keys_of(32)] == [*range(32)]
+    assert [lane_of(key) for key in keys_of_lanes(32)] == [*range(32)]
 
 
 def test_a_push_that_hits_is_added_and_answered() -> None:

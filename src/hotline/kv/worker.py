@@ -112,7 +112,7 @@ class Worker:
         self._connection.send("steps", steps=steps)
 
     def init(self, values: Floats, table: str | None = None) -> bool:
-        """Set a table to values [rows, dim], unless another worker has; return whether this worker has set it.
+        """Set a table to values [rows, dim], unless another worker has; return whether this worker set it.
 
         Returns when the table is set. Call `init` before any push to the table.
         """
