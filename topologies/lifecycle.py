@@ -51,7 +51,7 @@ def main(settings: Sequence[str], predictor: str | None = None) -> int:
         with hold_run_lock(switch_interfaces(config.workers, config.servers)) as run_lock:
             if run_lock.removed_run:
                 processes = pluralize(run_lock.removed_run.processes, "process", "processes")
-                log.info("removed what a killed run had left: %s", processes)
+                log.info("removed the remains of a killed run: %s", processes)
             preflight.check_conflicts(config)
             run = create_run_folder(config.runs, config.target)
             run_lock.set_folder(run)

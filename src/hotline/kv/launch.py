@@ -59,7 +59,7 @@ def up(file: Path | None = None) -> UpInfo:
 
 
 def down() -> str:
-    """End `hotline up`, or remove what a killed `hotline up` left behind; return a message to print."""
+    """End `hotline up`, or remove the remains of a killed `hotline up`; return a message to print."""
     status = _ask_status()
     if status is None:
         return _remove_remnants()
@@ -112,7 +112,7 @@ def _remove_remnants() -> str:
             pluralize(run_lock.removed_run.processes, "process", "processes"),
             *run_lock.removed_run.interfaces,
         ]
-        return f"{message}; removed what a killed `hotline up` had left: {', '.join(remnants)}"
+        return f"{message}; removed the remains of a killed `hotline up`: {', '.join(remnants)}"
 
 
 def _start(settings: list[str], log: Path, config: Config) -> dict[str, Any]:

@@ -30,7 +30,7 @@ def test_help_only_helps(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         cleanup.main(["--help"])
     assert ended.value.code == 0
-    assert "Remove what a killed run left" in capsys.readouterr().out
+    assert "Remove the remains of a killed run" in capsys.readouterr().out
 
 
 def test_help_names_all_variables() -> None:
