@@ -50,12 +50,14 @@ def _rows(hosts: Hosts, arms: Sequence[Arm], _epoch: int) -> list[Settings]:
     return [*routes(hosts), *(row for number, arm in enumerate(arms) for row in job_rows(hosts, number, arm))]
 
 
-def job_rows(hosts: Hosts, number: int, arm: Arm) -> Iterator[Settings]:
+def job_rows(hosts: Hosts, job_number: int, arm: Arm) -> Iterator[Settings]:
     settings = settings_of(arm)
     yield AtpJob(arm.job, settings.check, settings.ecn_depth)
     for server in range(1, hosts.servers + 1):
-        yield AckGroup(arm.job, hosts.server_port(hosts.server(server, number)), multicast_group(number))
-    yield from receivers(hosts, number)
+        yield AckGroup(
+            arm.job, hosts.server_port(hosts.server(server, job_number)), multicast_group(job_number)
+        )
+    yield from receivers(hosts, job_number)
 
 
 CONTROL: ControllerOps[Controller, Settings] = ControllerOps(_rows)

@@ -196,8 +196,8 @@ class SwitchClient:
     async def _write_batch(self, encoder: RowEncoder, batch: Sequence[Update]) -> None:
         with self._translate_errors("write"):
             try:
-                encoded = [encoder.update(update) for update in batch]
-                await self._await_rpc(self._switch.write(encoded))
+                encoded_updates = [encoder.update(update) for update in batch]
+                await self._await_rpc(self._switch.write(encoded_updates))
             except fy.P4ClientError as error:
                 if not error.details:
                     raise

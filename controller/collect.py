@@ -19,9 +19,12 @@ def _rows(hosts: Hosts, arms: Sequence[Arm], epoch: int) -> list[Settings]:
     first_row = sum(isinstance(row, Worker) for row in rows)
     collectors = (
         replace(
-            caller, worker=COLLECTOR_BASE + caller.worker - PS_CALLER_BASE, row=number, udp_port=HOTLINE_PORT
+            caller,
+            worker=COLLECTOR_BASE + caller.worker - PS_CALLER_BASE,
+            row=row_index,
+            udp_port=HOTLINE_PORT,
         )
-        for number, caller in enumerate(ps_callers, start=first_row)
+        for row_index, caller in enumerate(ps_callers, start=first_row)
     )
     return [*rows, *collectors]
 

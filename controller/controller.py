@@ -150,8 +150,8 @@ class Controller:
         total, done_by_job = sum(len(job_plan.moves) for job_plan in plans.values()), dict[int, int]()
 
         def make_job_progress(job: int) -> Progress:
-            def show_total(moved: int, _: int) -> None:
-                done_by_job[job] = moved
+            def show_total(moved_count: int, _: int) -> None:
+                done_by_job[job] = moved_count
                 progress(sum(done_by_job.values()), total)
 
             return show_total

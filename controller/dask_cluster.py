@@ -77,8 +77,8 @@ def run_in_parallel(
 
         # Earlier tasks have priority, so that no long task runs alone at the end.
         futures = {
-            client.submit(function, *task, pure=False, priority=-number): number
-            for number, task in enumerate(tasks)
+            client.submit(function, *task, pure=False, priority=-task_index): task_index
+            for task_index, task in enumerate(tasks)
         }
         for future in as_completed(futures):
             result: T = future.result()

@@ -44,11 +44,13 @@ def check(config: Config) -> None:
 
 
 def check_conflicts(config: Config) -> None:
-    existing = [name for name in switch_interfaces(config.workers, config.servers) if interface_exists(name)]
-    if existing:
+    existing_interfaces = [
+        name for name in switch_interfaces(config.workers, config.servers) if interface_exists(name)
+    ]
+    if existing_interfaces:
         raise PreflightError(
-            f"interface {existing[0]} exists and does not belong to a Hotline run: another Mininet is "
-            "running, or a killed one has left it; `sudo mn -c` removes it"
+            f"interface {existing_interfaces[0]} exists and does not belong to a Hotline run: another "
+            "Mininet is running, or a killed one has left it; `sudo mn -c` removes it"
         )
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -70,9 +72,11 @@ def _check_privileges() -> None:
         raise PreflightError(
             "network namespaces need root: put `sudo` before the command; `make run-topo` asks for it itself"
         )
-    effective = next(line for line in _own_status().splitlines() if line.startswith("CapEff:")).split()[1]
+    effective_capabilities = next(
+        line for line in _own_status().splitlines() if line.startswith("CapEff:")
+    ).split()[1]
     for name, bit in _CAPABILITIES.items():
-        if not int(effective, 16) >> bit & 1:
+        if not int(effective_capabilities, 16) >> bit & 1:
             raise PreflightError(
                 f"root without {name}: a container must be started with it (or --privileged)"
             )
@@ -113,11 +117,11 @@ def _check_target(config: Config) -> None:
 
 
 def _check_cpus(config: Config) -> None:
-    usable = os.sched_getaffinity(0)
+    usable_cpus = os.sched_getaffinity(0)
     for name, cpu in config.placement.model_dump().items():
-        if isinstance(cpu, int) and cpu not in usable:
-            usable_text = ", ".join(map(str, sorted(usable)))
-            raise PreflightError(f"placement.{name} = {cpu}: this process may use the CPUs {usable_text}")
+        if isinstance(cpu, int) and cpu not in usable_cpus:
+            cpu_list = ", ".join(map(str, sorted(usable_cpus)))
+            raise PreflightError(f"placement.{name} = {cpu}: this process may use the CPUs {cpu_list}")
 
 
 def _check_data(config: Config) -> None:

@@ -125,10 +125,10 @@ class RealSession(Session):
         arms, profile = self.config.offloaded, profile_arm(self.config.design)
         with self.reporter.phase("load", (1 + len(arms)) * len(keys)) as phase:
 
-            def show_progress_of_arms(moved: int, _: int) -> None:
-                phase.update(len(keys) + moved)
+            def show_progress_of_arms(moved_count: int, _: int) -> None:
+                phase.update(len(keys) + moved_count)
 
-            await self._load_under_training(keys, lambda moved, _: phase.update(moved))
+            await self._load_under_training(keys, lambda moved_count, _: phase.update(moved_count))
             if not self.config.has_room_for_profile:
                 await self._load_jobs({profile.job: []})
             # The arms' jobs have not started, so the switch can insert one job's entries while the next job's

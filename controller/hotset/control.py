@@ -40,32 +40,32 @@ def _job_rows(hosts: Hosts, arms: Sequence[Arm]) -> Iterator[Job | Server]:
 def _caller_rows(hosts: Hosts, arms: Sequence[Arm], epoch: int) -> Iterator[Worker]:
     row = 0
     for arm_index, arm in enumerate(arms):
-        for number in range(1, hosts.workers + 1):
-            global_number = hosts.worker(number, arm_index)
-            host = addressing.worker(global_number)
+        for worker_number in range(1, hosts.workers + 1):
+            global_worker = hosts.worker(worker_number, arm_index)
+            host = addressing.worker(global_worker)
             yield Worker(
                 job=arm.job,
-                worker=number,
+                worker=worker_number,
                 epoch=epoch,
                 row=row,
                 mac=host.mac,
                 addr=host.address,
                 udp_port=addressing.worker_udp_port(arm.job),
-                port=hosts.worker_port(global_number),
+                port=hosts.worker_port(global_worker),
             )
             row += 1
-        for number in range(1, hosts.servers + 1):
-            global_number = hosts.server(number, arm_index)
-            host = addressing.server(global_number)
+        for server_number in range(1, hosts.servers + 1):
+            global_server = hosts.server(server_number, arm_index)
+            host = addressing.server(global_server)
             yield Worker(
                 job=arm.job,
-                worker=PS_CALLER_BASE + number - 1,
+                worker=PS_CALLER_BASE + server_number - 1,
                 epoch=epoch,
                 row=row,
                 mac=host.mac,
                 addr=host.address,
                 udp_port=PS_RPC_PORT,
-                port=hosts.server_port(global_number),
+                port=hosts.server_port(global_server),
                 kind=CallerKind.PRIVILEGED,
             )
             row += 1

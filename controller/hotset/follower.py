@@ -20,7 +20,7 @@ from controller.controller import Controller
 from controller.errors import HotSetError, OffloadIsOff
 from controller.hotset.quotas import ALL_SLOTS, CAPACITY, Slots, first_per_lane, slots_of
 from controller.hotset.selection import (
-    Change,
+    HotSetChange,
     HotSetState,
     Rates,
     Rule,
@@ -180,7 +180,7 @@ class Follower:
     async def _execute_changes(
         self,
         job_counts: Mapping[int, _JobCounts],
-        changes: Mapping[int, Change],
+        changes: Mapping[int, HotSetChange],
         other_keys_before_after: Mapping[int, tuple[list[int], list[int]]],
     ) -> None:
         """Free the slots that jobs give back, then make all other moves."""

@@ -71,7 +71,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class HotSetChange:
     swaps: tuple[tuple[int, int], ...]  # (arriving key, leaving key)
     filling: tuple[int, ...]  # arriving keys for free slots
     surplus: tuple[int, ...]  # leaving keys for which there is no room
@@ -92,7 +92,7 @@ class Change:
         return [*(key for _, key in self.swaps), *self.surplus]
 
 
-def choose(rates: Rates, hot: Keys, rule: Rule, room: Sequence[int]) -> Change:
+def choose(rates: Rates, hot: Keys, rule: Rule, room: Sequence[int]) -> HotSetChange:
     """Return a change of `hot` keys [n] with `room` in each lane; of equal rates, smaller keys come first.
 
     Keys beyond the room of their lanes leave, the coldest first.
@@ -108,7 +108,7 @@ def choose(rates: Rates, hot: Keys, rule: Rule, room: Sequence[int]) -> Change:
         ranked_arrivals, rule.top_k - len(staying_keys.keys), free_slots
     )
     swaps = _choose_swaps(waiting_arrivals, _Victims(staying_keys, len(room)), rule, free_slots)
-    return Change(swaps, tuple(filling), tuple(surplus.tolist()))
+    return HotSetChange(swaps, tuple(filling), tuple(surplus.tolist()))
 
 
 class HotSetState(NamedTuple):
@@ -116,7 +116,7 @@ class HotSetState(NamedTuple):
     hot: Keys
     rule: Rule
 
-    def choose(self, room: Slots) -> Change:
+    def choose(self, room: Slots) -> HotSetChange:
         return choose(self.rates, self.hot, self.rule, room.tolist())
 
     def wanted_slots(self) -> Slots:
@@ -125,7 +125,7 @@ class HotSetState(NamedTuple):
 
 def choose_for_jobs(
     jobs: Mapping[int, HotSetState], held_slots: Mapping[int, Slots], quotas: Mapping[int, int], room: Slots
-) -> tuple[dict[int, Change], dict[int, Slots]]:
+) -> tuple[dict[int, HotSetChange], dict[int, Slots]]:
     """Return the changes of jobs that share `room`, and the remaining slots of other jobs."""
     shares = divide(
         {job: hot_set_state.wanted_slots() for job, hot_set_state in jobs.items()}, held_slots, quotas, room

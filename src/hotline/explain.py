@@ -63,7 +63,7 @@ def _make_switch(hot_keys: Sequence[int]) -> tuple[InterpretedPipeline, Recorder
     config = LoadedConfig.read(DESIGN.program, DESIGN.p4info)
     recorder = Recorder(config.program)
     control = ControlledPipeline(
-        config, lambda loaded: InterpretedPipeline(loaded, observer=recorder), clock=lambda: 0
+        config, lambda loaded_config: InterpretedPipeline(loaded_config, observer=recorder), clock=lambda: 0
     )
     params = [HotParam(OFFLOAD_PROXY.job, key, lane_of(key), SLOT, State.HOT) for key in hot_keys]
     RowWriter(control).insert([*CONTROL.rows(HOSTS, [OFFLOAD_PROXY], EPOCH), *params])

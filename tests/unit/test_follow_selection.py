@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from controller.hotset import selection
 from controller.hotset.migrate import WAVE
-from controller.hotset.selection import Change, Rates, Rule, choose, smoothed, sum_by_key
+from controller.hotset.selection import HotSetChange, Rates, Rule, choose, smoothed, sum_by_key
 from controller.tables import SLOTS
 from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import LANES
@@ -27,7 +27,9 @@ def rates_of(counts: Mapping[int, float]) -> Rates:
     return Rates(np.array(keys, dtype=np.uint64), np.array([counts[key] for key in keys], dtype=np.float64))
 
 
-def chosen(counts: Mapping[int, float], hot: list[int], rule: Rule, room: list[int] | None = None) -> Change:
+def chosen(
+    counts: Mapping[int, float], hot: list[int], rule: Rule, room: list[int] | None = None
+) -> HotSetChange:
     return choose(rates_of(counts), np.array(hot, dtype=np.uint64), rule, ROOM if room is None else room)
 
 
@@ -53,7 +55,7 @@ def test_what_is_hardly_updated_is_forgotten() -> None:
 
 def test_a_hotter_key_takes_the_place_of_the_coldest() -> None:
     change = chosen({1: 1000, 2: 400, 3: 900, 4: 300}, [1, 2], Rule(2))
-    assert change == Change(swaps=((3, 2),), filling=(), surplus=())
+    assert change == HotSetChange(swaps=((3, 2),), filling=(), surplus=())
     assert change.apply_to([1, 2]) == [1, 3] and (change.arriving, change.leaving) == ([3], [2])
 
 
@@ -92,7 +94,7 @@ def test_a_set_that_is_too_small_is_filled_and_one_that_is_too_large_cut() -> No
     assert chosen(counts, [1], Rule(4, swaps=0)).filling == (8, 7, 6)
     assert chosen(counts, [1, 8, 3, 7], Rule(2, swaps=0)).surplus == (3, 1)
     full = chosen(counts, [1, 2], Rule(3, swaps=1))
-    assert full == Change(swaps=((7, 1),), filling=(8,), surplus=())
+    assert full == HotSetChange(swaps=((7, 1),), filling=(8,), surplus=())
 
 
 def test_so_many_swaps_a_period() -> None:

@@ -98,8 +98,8 @@ async def script_group(context: RunContext) -> AsyncIterator[ScriptGroup]:
 
             reminder = asyncio.ensure_future(_log_missing_scripts(arms, run / "logs"))
             try:
-                joins = gather_or_cancel(arm.wait_until_joined(show_joined_count) for arm in arms)
-                await supervise(joins, [worker.wait_until_failed() for worker in workers])
+                join_waits = gather_or_cancel(arm.wait_until_joined(show_joined_count) for arm in arms)
+                await supervise(join_waits, [worker.wait_until_failed() for worker in workers])
             finally:
                 reminder.cancel()
         yield ScriptGroup(arms, workers, servers.agents, KeySpace(servers.parameters))

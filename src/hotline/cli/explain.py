@@ -68,16 +68,16 @@ def explain(
         )
     with one_line_errors():
         try:
-            selected = [parse_filter(text) for text in filters]
-            for event_filter in selected:
+            selected_filters = [parse_filter(text) for text in filters]
+            for event_filter in selected_filters:
                 event_filter.check(program())
         except SwitchError as error:
             raise HotlineError(str(error)) from error
         events = explain_rpc(_OPS[rpc], keys, cold)
         if svg is None:
-            show(events, selected, as_json, show_all)
+            show(events, selected_filters, as_json, show_all)
             return
-        trees = make_tree(select(events, selected), show_all)
+        trees = make_tree(select(events, selected_filters), show_all)
         _write_picture(svg, f"hotline explain {rpc}", list(draw(trees, PICTURE_WIDTH)))
 
 

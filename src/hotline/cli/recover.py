@@ -28,10 +28,10 @@ def recover(run: Path, apply: bool, as_json: bool) -> None:
         unreplayed_updates = crashed_run.unreplayed()
         mismatched_keys = crashed_run.recover() if apply else None
         if as_json:
-            unreplayed = [each._asdict() for each in unreplayed_updates]
+            unreplayed_rows = [each._asdict() for each in unreplayed_updates]
             print_json(
                 {
-                    "unreplayed": unreplayed,
+                    "unreplayed": unreplayed_rows,
                     **({} if mismatched_keys is None else {"keys_that_differ": mismatched_keys}),
                 }
             )

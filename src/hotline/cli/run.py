@@ -41,19 +41,19 @@ def up(file: Path | None, as_json: bool) -> None:
     from hotline.kv.launch import up as start_up
 
     with one_line_errors(), Console(stderr=True).status("starting switch and servers"):
-        info = start_up(file)
+        up_info = start_up(file)
     if as_json:
         print_json(
             {
-                "connect": info.connect, "workers": info.workers, "job": info.job,
-                "switch": info.switch, "folder": str(info.folder),
+                "connect": up_info.connect, "workers": up_info.workers, "job": up_info.job,
+                "switch": up_info.switch, "folder": str(up_info.folder),
             }
         )  # fmt: skip
         return
     click.echo(
-        f"up for {info.workers} workers at {info.connect}; {info.folder / 'up.log'} is its log\n"
-        f"connect:  kv = hotline.Worker(tables={{...}}, connect={info.connect!r})\n"
-        f"offload:  ./hotline load --switch {info.switch} --job {info.job} hot.parquet\n"
+        f"up for {up_info.workers} workers at {up_info.connect}; {up_info.folder / 'up.log'} is its log\n"
+        f"connect:  kv = hotline.Worker(tables={{...}}, connect={up_info.connect!r})\n"
+        f"offload:  ./hotline load --switch {up_info.switch} --job {up_info.job} hot.parquet\n"
         "end:      ./hotline down"
     )
 
