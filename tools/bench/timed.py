@@ -59,7 +59,7 @@ def kernel(pipeline: OnLoopback) -> Run:
     def run(pushes: Pushes, first: int, evict: bool) -> NDArray[np.int64]:
         times_ns = np.zeros(len(pushes.frames), np.int64)
         eviction_buffer = _EVICTION_BUFFER if evict else _NO_BUFFER
-        call = pipeline.run.compiled(pushes.frames.shape[1], LOOPBACK)
+        call = pipeline.run.compiled_run(pushes.frames.shape[1], LOOPBACK)
         sent = time_runs(
             *call, pipeline.redirected, pushes.frames, FIRST_SEQ + first, eviction_buffer, times_ns
         )

@@ -50,7 +50,7 @@ def test_lost_messages_are_counted_and_reported(
     assert (all_sessions.lost_messages, caplog.messages) == (2, [LOST])
     assert read(quick) == [b"\3", b"\4"]
     assert read(slow) == [b"\0", b"\1", b"\2"]
-    assert backup.waiting.empty()
+    assert backup.response_queue.empty()
     all_sessions.broadcast(packet(9))
     assert read(slow) == [b"\t"]
     for stream in (slow, quick, backup):

@@ -141,7 +141,7 @@ def test_training_is_compared_with_the_best_loss() -> None:
 def test_jobs_beside_each_other() -> None:
     found = {(each.question, each.scheme, each.slots): each for each in numbers().jobs}
     atp = found["the switch's memory", "atp", 2_000]
-    assert (atp.jobs, atp.goodput_table, atp.in_switch) == ([1, 2], [3e6, 1e6], [0.1, 0.05])
+    assert (atp.jobs, atp.goodput, atp.in_switch) == ([1, 2], [3e6, 1e6], [0.1, 0.05])
     assert atp.fairness == pytest.approx([1, 2**2 / (2 * (1.5**2 + 0.5**2))])
     of_memory = [(scheme, slots) for question, scheme, slots in found if question == "the switch's memory"]
     # SwitchML cannot run without memory; psdense and ring need none.

@@ -47,7 +47,7 @@ class Handles:
     @property
     def tracked_tables(self) -> Collection[str]:
         """Tables that have been queried, whose writes must be passed to `track`."""
-        return self._entries_by_table.key_by_number()
+        return self._entries_by_table.keys()
 
     def track(self, writes: Sequence[EntryWrite], failures: Iterable[Exception | None]) -> None:
         if not self._entries_by_table:
