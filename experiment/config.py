@@ -108,12 +108,14 @@ class WorkloadShape(Strict):
     keys_per_step: int = Field(default=R1.keys_per_step, ge=1)
 
     def shape(self) -> Shape:
-        known = {(each.parameters, each.hot, each.hot_share, each.keys_per_step): each for each in (R1, R2)}
-        wanted = (self.parameters, self.hot_parameters, self.hot_share, self.keys_per_step)
-        return known.get(wanted) or Shape("clicks", *wanted, R1.features_per_sample)
+        built_in_shapes = {
+            (each.parameters, each.hot, each.hot_share, each.keys_per_step): each for each in (R1, R2)
+        }
+        sizes = (self.parameters, self.hot_parameters, self.hot_share, self.keys_per_step)
+        return built_in_shapes.get(sizes) or Shape("clicks", *sizes, R1.features_per_sample)
 
 
-def _arms(design: str) -> tuple[str, ...]:
+def _measured_arm_names(design: str) -> tuple[str, ...]:
     return tuple(arm.name for arm in measured_arms(design))
 
 
@@ -135,7 +137,9 @@ class Config(RunSettings):
     pcap: bool = False
     cli: bool = False
     seed: int = Field(default=1, ge=0, lt=2**32)
-    arms: tuple[str, ...] = Field(default_factory=lambda given: _arms(given.get("design", DEFAULT)))
+    arms: tuple[str, ...] = Field(
+        default_factory=lambda given: _measured_arm_names(given.get("design", DEFAULT))
+    )
     loads: tuple[float, ...] = (0.5, 0.8)
     rate: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     block_ms: int = Field(default=400, ge=1)
@@ -227,15 +231,15 @@ class Config(RunSettings):
 
     @model_validator(mode="before")
     @classmethod
-    def _size(cls, given: object) -> object:
+    def _fill_in_sizes(cls, given: object) -> object:
         """Fill in the default sizes, which depend on the codec, and the default design with an optimiser."""
         if not isinstance(given, dict):
             return given
         design = {"design": OPTIMISING} if given.get("optimiser") and not given.get("design") else {}
-        return with_sizes(given | design, cls.sized_for(given))
+        return with_sizes(given | design, cls.codec_for_sizes(given))
 
     @classmethod
-    def sized_for(cls, given: Mapping[str, object]) -> object:
+    def codec_for_sizes(cls, given: Mapping[str, object]) -> object:
         return given.get("codec")
 
     @field_validator("design")
@@ -258,26 +262,26 @@ class Config(RunSettings):
         if len(set(map(load_name, self.loads))) < len(self.loads):
             raise ValueError(f"loads ({', '.join(map(load_name, self.loads))}) must differ")
         references = {arm.name: arm.reference for arm in self.every_arm if arm.is_measured}
-        needed = {references[name] or name for name in self.arms if name in references}
+        required_arms = {references[name] or name for name in self.arms if name in references}
         if (
-            not needed
-            or not needed <= set(self.arms) <= set(references)
+            not required_arms
+            or not required_arms <= set(self.arms) <= set(references)
             or len(set(self.arms)) < len(self.arms)
         ):
             if message := find_old_arm(self.arms, references):
                 raise ValueError(message)
-            compared_with = " and ".join(name for name, baseline in references.items() if baseline is None)
+            reference_names = " and ".join(name for name, baseline in references.items() if baseline is None)
             raise ValueError(
                 f"arms ({', '.join(self.arms)}) must be some of {', '.join(references)}, including "
-                f"{compared_with}"
+                f"{reference_names}"
             )
         limit = max_top_k(max(1, self.jobs_per_switch))
         if self.top_k > limit and not self.is_lockstep:
             offloaded = " and ".join(arm.name for arm in self.offloaded)
             raise ValueError(f"top_k ({self.top_k}) must be at most {limit:,} with arms {offloaded}")
         if self.workload.hot_parameters >= self.workload.parameters:
-            wanted = f"less than its parameters ({self.workload.parameters:,})"
-            raise ValueError(f"workload.hot_parameters ({self.workload.hot_parameters:,}) must be {wanted}")
+            expected = f"less than its parameters ({self.workload.parameters:,})"
+            raise ValueError(f"workload.hot_parameters ({self.workload.hot_parameters:,}) must be {expected}")
         if self.recovery != Recovery() and not find_design(self.design).is_durable:
             raise ValueError(
                 f"recovery and design {self.design}: its servers keep no journal, and its workers no replay "
@@ -364,33 +368,33 @@ def load_config_as(
     model: type[AnyConfig], arguments: Iterable[str], settings: Mapping[str, object] | None = None
 ) -> AnyConfig:
     overrides = settings or {}
-    variables = dict(_split(argument) for argument in arguments)
+    variables = dict(_split_argument(argument) for argument in arguments)
     file = variables.pop("CONFIG", None)
     values = {} if file is None else read_toml(Path(file), f"CONFIG={file}")
     given = {VARIABLES[name]: value for name, value in variables.items()}
     try:
         return model.model_validate({**values, **given, **overrides})
     except ValidationError as error:
-        first = _first(error)
-        if first["loc"] and first["loc"][0] in overrides:
-            raise ConfigError(_message_of_setting(first, model)) from None
-        raise ConfigError(_message_with_source(first, given, file, model)) from None
+        first_error = _first_error(error)
+        if first_error["loc"] and first_error["loc"][0] in overrides:
+            raise ConfigError(_message_of_setting(first_error, model)) from None
+        raise ConfigError(_message_with_source(first_error, given, file, model)) from None
 
 
 def config_of(model: type[AnyModel], values: Mapping[str, object]) -> AnyModel:
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        raise ConfigError(_message_of_setting(_first(error), model)) from None
+        raise ConfigError(_message_of_setting(_first_error(error), model)) from None
 
 
-def _first(error: ValidationError) -> ErrorDetails:
+def _first_error(error: ValidationError) -> ErrorDetails:
     """Return the first error about a renamed setting, which may have caused others, or the first of all."""
-    found = error.errors()
-    return next((each for each in found if find_old_setting(each["loc"])), found[0])
+    errors = error.errors()
+    return next((each for each in errors if find_old_setting(each["loc"])), errors[0])
 
 
-def _split(argument: str) -> tuple[str, str]:
+def _split_argument(argument: str) -> tuple[str, str]:
     name, equals, value = argument.partition("=")
     names = ", ".join((*VARIABLES, "CONFIG"))
     if not equals:
@@ -434,14 +438,14 @@ def _message(error: ErrorDetails, model: type[BaseModel]) -> str:
     if error["type"] == "extra_forbidden":
         if message := find_old_setting(error["loc"]):
             return message
-        names = list(_siblings(error["loc"], model))
+        names = list(_sibling_names(error["loc"], model))
         similar = get_close_matches(str(error["loc"][-1]), names, n=1)
         hint = f"; did you mean {similar[0]}?" if similar else ""
         return f"there is no such setting; there are {', '.join(names)}{hint}"
     return one_line(error["msg"].removeprefix("Value error, "))
 
 
-def _siblings(path: tuple[int | str, ...], model: type[BaseModel]) -> Iterable[str]:
+def _sibling_names(path: tuple[int | str, ...], model: type[BaseModel]) -> Iterable[str]:
     if len(path) == 1:
         return model.model_fields
     table: Any = model.model_fields[str(path[0])].annotation  # A model, because the path goes on in it.

@@ -21,8 +21,8 @@ PREPARATION = Parts[Callable[[Any, Any], Awaitable[None]]](
 def rows(config: Config, arms: Sequence[Arm] | None = None, epoch: int = EPOCH) -> list[Settings]:
     hosts = Hosts(config.workers, config.servers, config.workers_per_port)
     arms = config.every_arm if arms is None else arms
-    found: list[Settings] = CONTROL.for_design(find_design(config.design)).rows(hosts, arms, epoch)
-    return found
+    switch_rows: list[Settings] = CONTROL.for_design(find_design(config.design)).rows(hosts, arms, epoch)
+    return switch_rows
 
 
 async def prepare(design: Design, session: Any, trace: Any) -> None:

@@ -38,12 +38,12 @@ async def profile(session: Session, trace: TraceSize) -> None:
     """Run the profile job for the configured number of lanes, at most one pass; write the update logs."""
     workers, arm = session.config.workers, profile_arm(session.config.design)
     steps = steps_to_profile(session.config, trace)
-    done: dict[str, int] = {}
+    steps_by_worker: dict[str, int] = {}
     with session.reporter.phase("profile", steps * workers) as phase:
 
         def on_progress(worker: str, steps_done: int) -> None:
-            done[worker] = steps_done
-            phase.update(sum(done.values()))
+            steps_by_worker[worker] = steps_done
+            phase.update(sum(steps_by_worker.values()))
 
         await session.run_steps(PlannedBlock(arm, session.take_steps(steps), steps), on_progress)
         await session.write_updates()
@@ -57,10 +57,12 @@ def steps_to_profile(config: Config, trace: TraceSize) -> int:
 async def select(session: Session) -> list[int]:
     with session.reporter.phase("select"):
         logs = last_updates(session.parts)
-        hot = await in_thread(
+        hot_set = await in_thread(
             choice.build, logs, session.config.top_k, profile_arm(session.config.design).job
         )
-        choice.write(hot, session.hot_set)
-    session.reporter.message(f"the hot set: {hot.height:,} keys, {hot['share'].sum():.0%} of the updates")
-    keys: list[int] = hot["key"].to_list()
+        choice.write(hot_set, session.hot_set)
+    session.reporter.message(
+        f"the hot set: {hot_set.height:,} keys, {hot_set['share'].sum():.0%} of the updates"
+    )
+    keys: list[int] = hot_set["key"].to_list()
     return keys

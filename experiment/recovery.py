@@ -63,26 +63,26 @@ async def supervise_switch(cluster: RecoverableCluster) -> None:
 async def _start_and_restore(cluster: RecoverableCluster) -> bool:
     cluster.liveness.mark_down(SWITCH_NAME)
     epoch = await cluster.start_switch()
-    restoring = asyncio.ensure_future(_restore_with_retries(cluster, epoch))
-    ending = asyncio.ensure_future(cluster.until_switch_ends())
+    restore_task = asyncio.ensure_future(_restore_with_retries(cluster, epoch))
+    switch_end_task = asyncio.ensure_future(cluster.until_switch_ends())
     try:
-        await asyncio.wait([restoring, ending], return_when=asyncio.FIRST_COMPLETED)
-        if ending.done():
-            ending.result()
+        await asyncio.wait([restore_task, switch_end_task], return_when=asyncio.FIRST_COMPLETED)
+        if switch_end_task.done():
+            switch_end_task.result()
             return False
-        restoring.result()
+        restore_task.result()
         return True
     finally:
-        restoring.cancel()
-        ending.cancel()
-        await asyncio.gather(restoring, ending, return_exceptions=True)
+        restore_task.cancel()
+        switch_end_task.cancel()
+        await asyncio.gather(restore_task, switch_end_task, return_exceptions=True)
 
 
 async def _restore_with_retries(cluster: RecoverableCluster, epoch: int) -> None:
     await cluster.until_switch_answers()
     unexplained_failures = 0
     while True:
-        deaths = cluster.liveness.deaths
+        deaths_before = cluster.liveness.deaths
         try:
             return await restore(cluster, epoch)
         except ControllerError as error:
@@ -90,7 +90,7 @@ async def _restore_with_retries(cluster: RecoverableCluster, epoch: int) -> None
             is_explained = (
                 isinstance(error, NotPrimary)
                 or cluster.liveness.others_down(SWITCH_NAME)
-                or await cluster.liveness.has_new_death(deaths)
+                or await cluster.liveness.has_new_death(deaths_before)
             )
             unexplained_failures += not is_explained
             if unexplained_failures == _MAX_UNEXPLAINED_FAILURES:

@@ -24,16 +24,16 @@ _ATTEMPTS = 3
 _MAX_REPEAT_SHARE, _MIN_REPEAT_LIMIT = 0.25, 5
 """Limit of repeated blocks, as a share of those that count, and the limit's minimum. More repeats would not
 help on a machine that is always disturbed."""
-_BETWEEN_S = 0.1  # time between two blocks
+_PAUSE_S = 0.1  # time between two blocks
 
 
-def record_capacity(session: Session, found: dict[str, float]) -> float:
+def record_capacity(session: Session, capacities: dict[str, float]) -> float:
     """Record the arms' capacities (arm -> steps/s in a closed loop) and return the rate for all of them."""
     # The rate is the configured one, or the minimum capacity. The offered loads are fractions of it: above an
     # arm's capacity, latency would only show the duration of the measurement. In a closed loop nothing is
     # offered, and blocks are expected to reach the rate.
-    session.record.capacity = found
-    rate = session.config.rate or min_capacity(found)
+    session.record.capacity = capacities
+    rate = session.config.rate or min_capacity(capacities)
     if not session.config.is_closed_loop:
         session.record.offered_rate = {load_name(load): load * rate for load in session.config.loads}
     return rate
@@ -47,26 +47,26 @@ async def measure(session: Session, halfway: Callable[[], Awaitable[None]]) -> N
     is_halfway = False
     with session.reporter.phase("measure", 1.0) as phase:
         while session.record.ended_by is None:
-            blocks = _plan(session, rounds)
+            blocks = _plan_round(session, rounds)
             rng.shuffle(blocks)
             await _run_round(session, blocks, rounds, phase)
             operations = await session.new_operations() if rounds.needs_operations else None
             session.record.ended_by = rounds.end(operations, session.record.blocks)
             session.record.alpha = rounds.alpha
             if session.record.ended_by is None:
-                _show_first_numbers(session, rounds)
+                _show_interim_summary(session, rounds)
             if all(map(session.has_ended, config.measured)):
                 session.record.ended_by = "script"
             if session.record.ended_by is None and not is_halfway and rounds.is_halfway:
                 is_halfway = True
-                begun = session.budget_clock_s()
+                halfway_begin_s = session.budget_clock_s()
                 await halfway()
-                rounds.exclude(session.budget_clock_s() - begun)
+                rounds.exclude(session.budget_clock_s() - halfway_begin_s)
 
 
-def _show_first_numbers(session: Session, rounds: RoundCount) -> None:
+def _show_interim_summary(session: Session, rounds: RoundCount) -> None:
     lead = lead_arm(session.config.design)
-    if lead is None or lead not in session.config.measured or not rounds.shows_numbers:
+    if lead is None or lead not in session.config.measured or not rounds.is_summary_due:
         return
     text = interim_summary(session.record.blocks, session.config.loads[0], lead)
     if text is not None:
@@ -76,17 +76,17 @@ def _show_first_numbers(session: Session, rounds: RoundCount) -> None:
 def steps_of_block(config: Config, period_ns: int, rounds: int) -> int:
     blocks = len(config.measured) * sum(len(config.loads_of_round(number)) for number in range(rounds))
     discarded = discarded_steps(config, period_ns)
-    wanted_steps = discarded + math.ceil(config.block_steps / config.workers)
-    affordable_steps = int((config.block_budget_s / blocks - _BETWEEN_S) * 1e9 / period_ns)
+    steps_for_p99 = discarded + math.ceil(config.block_steps / config.workers)
+    affordable_steps = int((config.block_budget_s / blocks - _PAUSE_S) * 1e9 / period_ns)
     # At least one step is measured.
-    return max(discarded + 1, round(config.block_ms * 1e6 / period_ns), min(wanted_steps, affordable_steps))
+    return max(discarded + 1, round(config.block_ms * 1e6 / period_ns), min(steps_for_p99, affordable_steps))
 
 
 def discarded_steps(config: Config, period_ns: int) -> int:
     return math.ceil(config.discard_ms * 1e6 / period_ns)
 
 
-def _plan(session: Session, rounds: RoundCount) -> list[PlannedBlock]:
+def _plan_round(session: Session, rounds: RoundCount) -> list[PlannedBlock]:
     blocks = []
     for load in rounds.loads:
         period_ns = _period_ns(session, load)
@@ -113,32 +113,32 @@ def _period_ns(session: Session, load: float) -> int:
 
 async def _run_round(session: Session, blocks: list[PlannedBlock], rounds: RoundCount, phase: Phase) -> None:
     record = session.record
-    todo = deque((planned, 1) for planned in blocks)
+    queue = deque((planned, 1) for planned in blocks)
     use = await session.server_use()
-    while todo:
-        planned, attempt = todo.popleft()
-        block, use = await _run(session, planned, use)
+    while queue:
+        planned, attempt = queue.popleft()
+        block, use = await _run_block(session, planned, use)
         max_repeats = max(_MIN_REPEAT_LIMIT, _MAX_REPEAT_SHARE * len(record.blocks))
         may_repeat = attempt < _ATTEMPTS and len(record.repeated_blocks) < max_repeats and rounds.has_time
         if not block.steps:  # The script had ended before.
             continue
         if block.disturbed and may_repeat:
             record.repeated_blocks.append(block)
-            todo.append((planned, attempt + 1))
+            queue.append((planned, attempt + 1))
         else:
             record.blocks.append(block)
-        phase.update(rounds.share_done(1 - len(todo) / len(blocks)))
+        phase.update(rounds.share_done(1 - len(queue) / len(blocks)))
 
 
-async def _run(
+async def _run_block(
     session: Session, planned: PlannedBlock, before: dict[str, ServerUse]
 ) -> tuple[Block, dict[str, ServerUse]]:
     async with session.active(planned.arm):
         program_before = session.program_use()
         restarts_before = sum(session.restarts().values())
-        queued_before, machine_before = session.run_queues_ns(), session.read_machine()
+        run_queues_before, machine_before = session.run_queues_ns(), session.read_machine()
         answers = await session.run_steps(planned)
-        queued, machine = session.run_queues_ns(), session.read_machine()
+        run_queues, machine = session.run_queues_ns(), session.read_machine()
         elapsed = machine.since(machine_before)
     after = await session.server_use()
     program = session.program_use()
@@ -154,10 +154,10 @@ async def _run(
         loss=_mean_loss(answers),
         max_lateness_ns=max_lateness_ns,
         fell_behind=max_lateness_ns > planned.period_ns,
-        servers=_difference(after[planned.arm.name], before[planned.arm.name]),
+        servers=_increase(after[planned.arm.name], before[planned.arm.name]),
         worker_cpu_s=sum(answer.cpu_s for answer in answers),
-        program_s=program and program_before and _difference(program, program_before),
-        run_queue_ms=_waits_ms(queued, queued_before),
+        program_s=program and program_before and _increase(program, program_before),
+        run_queue_ms=_run_queue_ms(run_queues, run_queues_before),
         begun_us=round(machine_before.at_ms * 1e3),
         ended_us=round(machine.at_ms * 1e3),
         duration_ms=elapsed.at_ms,
@@ -167,8 +167,10 @@ async def _run(
         retransmissions=sum(answer.retransmissions for answer in answers),
         restarts=sum(session.restarts().values()) - restarts_before,
     )
-    earlier = [each for each in session.record.blocks if (each.arm, each.load) == (block.arm, block.load)]
-    block.disturbed = reasons(block, earlier, session.record.machine["cpus"])
+    earlier_blocks = [
+        each for each in session.record.blocks if (each.arm, each.load) == (block.arm, block.load)
+    ]
+    block.disturbed = reasons(block, earlier_blocks, session.record.machine["cpus"])
     return block, after
 
 
@@ -177,12 +179,12 @@ def _mean_loss(answers: list[BlockResult]) -> float | None:
     return sum(losses) / len(losses) if losses else None
 
 
-def _waits_ms(after: dict[str, int], before: dict[str, int]) -> dict[str, float]:
+def _run_queue_ms(after: dict[str, int], before: dict[str, int]) -> dict[str, float]:
     """Return the wait of each process in ms, without restarted processes, whose counters began at 0 again."""
     return {name: (ns - before[name]) / 1e6 for name, ns in after.items() if ns >= before.get(name, ns + 1)}
 
 
-def _difference(after: _Use, before: _Use) -> _Use:
+def _increase(after: _Use, before: _Use) -> _Use:
     """Return the increase of each counter, at least 0, as the counters of a restarted process begin at 0."""
     fields = type(after).model_fields
     return type(after)(**{name: max(getattr(after, name) - getattr(before, name), 0) for name in fields})

@@ -12,7 +12,7 @@ from analysis.record import Block, End
 from analysis.statistics import ALPHA
 from analysis.stopping import LOOKS, Look, reason_to_stop
 from experiment.config import Config
-from experiment.phases.interim import FIRST_S
+from experiment.phases.interim import FIRST_SUMMARY_S
 from foundation.designs.arms import lead_arm
 from foundation.logs.columns import load_name
 
@@ -27,11 +27,11 @@ class RoundCount:
     def __init__(self, config: Config, clock: Callable[[], float] = time.monotonic) -> None:
         self._config = config
         self._clock = clock
-        self._begun = clock()
+        self._begin_s = clock()
         self.done = 0
         self.alpha = ALPHA
         self._operations: list[pl.DataFrame] = []
-        self._has_shown = False
+        self._has_shown_numbers = False
 
     @property
     def planned(self) -> int:
@@ -50,21 +50,21 @@ class RoundCount:
 
     @property
     def spent_s(self) -> float:
-        return self._clock() - self._begun
+        return self._clock() - self._begin_s
 
     @property
     def has_time(self) -> bool:
         return self._config.rounds is not None or self.spent_s < self._config.budget_s
 
     @property
-    def shows_numbers(self) -> bool:
+    def is_summary_due(self) -> bool:
         # Reading the property has an effect: it reports the first numbers as due only once.
-        is_first = not self._has_shown and self.spent_s >= FIRST_S
-        self._has_shown |= is_first
+        is_first = not self._has_shown_numbers and self.spent_s >= FIRST_SUMMARY_S
+        self._has_shown_numbers |= is_first
         return is_first or any(look.rounds == self.done for look in LOOKS)
 
     def exclude(self, seconds: float) -> None:
-        self._begun += seconds
+        self._begin_s += seconds
 
     @property
     def loads(self) -> tuple[float, ...]:
@@ -98,28 +98,32 @@ class RoundCount:
         if look is None:
             return self._end_if_over_budget(self.done + 1) if self.done < LOOKS[0].rounds else None
         self.alpha = look.alpha
-        following = next((each for each in LOOKS if each.rounds > self.done), None)
-        reason = self._reason(look, blocks)
-        if reason is not None or following is None:
+        next_look = next((each for each in LOOKS if each.rounds > self.done), None)
+        reason = self._reason_to_stop(look, blocks)
+        if reason is not None or next_look is None:
             return reason or "futility"
-        return self._end_if_over_budget(following.rounds, _LATER_LOOKS_SHARE)
+        return self._end_if_over_budget(next_look.rounds, _LATER_LOOKS_SHARE)
 
-    def _reason(self, look: Look, blocks: Sequence[Block]) -> End | None:
+    def _reason_to_stop(self, look: Look, blocks: Sequence[Block]) -> End | None:
         lead = lead_arm(self._config.design)
         if lead is None or lead not in self._config.measured:
             return None
         # Looks compare the arms at the first load only.
         load = self._config.loads[0]
-        found = estimates(None, self._operations_at(load), [block for block in blocks if block.load == load])
-        return reason_to_stop(differences(found, look.alpha), lead.name, look.rounds)
+        metric_estimates = estimates(
+            None, self._operations_at(load), [block for block in blocks if block.load == load]
+        )
+        return reason_to_stop(differences(metric_estimates, look.alpha), lead.name, look.rounds)
 
     def _is_narrow(self, blocks: Sequence[Block]) -> bool:
-        found = list[Width]()
+        interval_widths = list[Width]()
         for load in self._config.loads:
-            of_load = [block for block in blocks if block.load == load]
-            found += widths(load_name(load), differences(estimates(None, self._operations_at(load), of_load)))
-        wide = widest(found)
-        return wide is not None and wide.half_width < wide.goal
+            blocks_of_load = [block for block in blocks if block.load == load]
+            interval_widths += widths(
+                load_name(load), differences(estimates(None, self._operations_at(load), blocks_of_load))
+            )
+        widest_interval = widest(interval_widths)
+        return widest_interval is not None and widest_interval.half_width < widest_interval.goal
 
     def _operations_at(self, load: float) -> pl.DataFrame:
         operations = pl.concat(self._operations)

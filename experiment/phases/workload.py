@@ -34,8 +34,8 @@ def read_data(config: Config, reporter: Reporter) -> Trace | None:
         return None
     try:
         with reporter.phase("data"):
-            found = files.load(config.data, config.workers, config.read_options, reporter.message)
-            trace = restrict_for_lockstep(config, found)
+            whole_trace = files.load(config.data, config.workers, config.read_options, reporter.message)
+            trace = restrict_for_lockstep(config, whole_trace)
     except DataError as error:
         reporter.stop()
         raise PreflightError(f"DATA={error}") from None
@@ -62,14 +62,14 @@ def choose_training(config: Config, trace: Trace) -> Hyperparameters | None:
         return None
     training = choose(trace, config.learning_rate, config.scale, config.optimiser is not None)
     if training.learning_rate is None:
-        log.info("%s; scale %.7g, %s", config.optimiser, training.scale, _origin(config.scale))
+        log.info("%s; scale %.7g, %s", config.optimiser, training.scale, _source_of_setting(config.scale))
         return training
     log.info(
         "learning rate %.3g, %s; scale %.7g, %s",
         training.learning_rate,
-        _origin(config.learning_rate),
+        _source_of_setting(config.learning_rate),
         training.scale,
-        _origin(config.scale),
+        _source_of_setting(config.scale),
     )
     return training
 
@@ -86,7 +86,7 @@ def describe(
     optimiser: Optimiser | None = None,
 ) -> dict[str, object]:  # fmt: skip
     """Return `run.json`'s entry; `parameters` is the model's size, `is_vector` is for lockstep designs."""
-    described: dict[str, object] = {
+    description: dict[str, object] = {
         "name": trace.name,
         "parameters": parameters,
         "touched": trace.space.size,
@@ -97,15 +97,15 @@ def describe(
         **({} if optimiser is None else {"optimiser": str(optimiser)}),
     }
     if trace.samples is None or training is None:
-        return described
-    return {**described, **asdict(training), "chance_loss": chance_loss(trace.samples)}
+        return description
+    return {**description, **asdict(training), "chance_loss": chance_loss(trace.samples)}
 
 
 def lanes_per_step(trace: Trace) -> float:
     return len(trace.position) / (trace.workers * trace.steps)
 
 
-def _origin(configured: float | None) -> str:
+def _source_of_setting(configured: float | None) -> str:
     return "chosen from the data" if configured is None else "as configured"
 
 

@@ -302,7 +302,7 @@ def test_the_first_numbers_are_printed_while_rounds_go_on(monkeypatch: pytest.Mo
     session = PlayedSession(Config(), 0)
     shown: list[str] = []
     monkeypatch.setattr(session.reporter, "message", shown.append)
-    monkeypatch.setattr("experiment.phases.rounds.FIRST_S", 0.0)
+    monkeypatch.setattr("experiment.phases.rounds.FIRST_SUMMARY_S", 0.0)
     play_on(session)
     assert len(shown) == 1
     assert shown[0].startswith("so far (1 round), at the servers: packets ")
