@@ -22,8 +22,10 @@ class Utilization(Strict):
 
     @property
     def limits(self) -> tuple[Limit, ...]:
-        busy: dict[Limit, float] = {"servers": self.servers, "workers": self.workers}
-        return tuple(kind for kind, share in busy.items() if share >= BOTTLENECK_UTILIZATION) or ("waiting",)
+        shares: dict[Limit, float] = {"servers": self.servers, "workers": self.workers}
+        return tuple(kind for kind, share in shares.items() if share >= BOTTLENECK_UTILIZATION) or (
+            "waiting",
+        )
 
 
 class ArmResult(Strict):

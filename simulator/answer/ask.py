@@ -12,7 +12,7 @@ from foundation.designs.collect import NAME as COLLECT
 from foundation.settings import Strict
 from hosts.workload.trace import Trace
 from simulator.answer.arm_results import OffloadComparison, compare_arms
-from simulator.answer.capacity import CapacityModel, Check, next_to_check, smallest_sufficient
+from simulator.answer.capacity import CapacityModel, Check, next_size_to_check, smallest_sufficient_size
 from simulator.answer.cluster import Cluster, config_for, read_data, trace_for
 from simulator.answer.devices import DEVICES
 from simulator.answer.part import MAX_RPCS, PartCheck, max_workers, part_of
@@ -53,37 +53,43 @@ def answer(cluster: Cluster, reporter: Reporter, max_rpcs: float = MAX_RPCS) -> 
         limit = max_workers(cluster, lanes_per_step(data), max_rpcs)
         config = config_for(cluster, part_of(cluster, limit))
     trace = trace_for(config, data, reporter)
-    with temporary_run(config, trace, reporter) as temporary:
-        sides = compare_arms(config, temporary.record, temporary.summary)
-        ages = temporary.record.staleness.get(COLLECT)
+    with temporary_run(config, trace, reporter) as simulated:
+        comparison = compare_arms(config, simulated.record, simulated.summary)
+        ages = simulated.record.staleness.get(COLLECT)
     counter = PackingCounter(config, trace)
     top_k = min(cluster.top_k, counter.keys_with_updates)
-    counts_by_size = _count(
+    counts_by_size = _count_packets(
         counter,
         sizes_for(top_k, min(counter.keys_with_updates, DEVICES[cluster.switch].hot_keys)),
         reporter,
     )
-    model = CapacityModel(config, sides.baseline, counts_by_size[0], sides.offload, counts_by_size[top_k])
-    uplinks = uplink_gains(model, counts_by_size[0], counts_by_size[top_k], cluster)
-    simulated_capacities = {0: sides.baseline.capacity, top_k: sides.offload.capacity}
-    sizes, checks = _check(config, trace, model, counts_by_size, simulated_capacities, reporter)
-    part_check = (
-        None if config.workers == cluster.workers else _check_part(cluster, config, data, sides, reporter)
+    model = CapacityModel(
+        config, comparison.baseline, counts_by_size[0], comparison.offload, counts_by_size[top_k]
     )
-    sufficient = smallest_sufficient(sizes[1:])
+    uplinks = uplink_gains(model, counts_by_size[0], counts_by_size[top_k], cluster)
+    simulated_capacities = {0: comparison.baseline.capacity, top_k: comparison.offload.capacity}
+    sizes, checks = _check_capacities(config, trace, model, counts_by_size, simulated_capacities, reporter)
+    part_check = (
+        None
+        if config.workers == cluster.workers
+        else _check_part(cluster, config, data, comparison, reporter)
+    )
+    sufficient_size = smallest_sufficient_size(sizes[1:])
     keys = lanes_per_step(trace)
     return ClusterAnswer(
         cluster=cluster,
         simulated_workers=config.workers,
         keys_per_step=keys,
         notes=tuple(notes),
-        headline=headline(sides, top_k),
+        headline=headline(comparison, top_k),
         sentences=tuple(
-            sentences(cluster, config, keys, sides, sizes, sufficient, checks, part_check, uplinks, ages)
+            sentences(
+                cluster, config, keys, comparison, sizes, sufficient_size, checks, part_check, uplinks, ages
+            )
         ),
-        sides=sides,
+        sides=comparison,
         sizes=tuple(sizes),
-        stops_at=sufficient.top_k,
+        stops_at=sufficient_size.top_k,
         checks=checks,
         part_check=part_check,
         uplinks=uplinks,
@@ -91,7 +97,9 @@ def answer(cluster: Cluster, reporter: Reporter, max_rpcs: float = MAX_RPCS) -> 
     )
 
 
-def _count(counter: PackingCounter, sizes: Sequence[int], reporter: Reporter) -> dict[int, PackingCounts]:
+def _count_packets(
+    counter: PackingCounter, sizes: Sequence[int], reporter: Reporter
+) -> dict[int, PackingCounts]:
     counts_by_size = dict[int, PackingCounts]()
     with reporter.phase("sizes", 1.0) as phase:
         for top_k in sizes:
@@ -100,7 +108,7 @@ def _count(counter: PackingCounter, sizes: Sequence[int], reporter: Reporter) ->
     return counts_by_size
 
 
-def _check(
+def _check_capacities(
     config: SimulationConfig, trace: Trace, model: CapacityModel, counts_by_size: dict[int, PackingCounts],
     simulated_capacities: dict[int, float], reporter: Reporter,
 ) -> tuple[list[Size], tuple[Check, ...]]:  # fmt: skip
@@ -114,8 +122,10 @@ def _check(
 
     while len(checks) < _MAX_CHECKS and (not checks or checks[-1].has_failed):
         calculated_sizes = {size.top_k: size for size in sizes() if size.top_k}
-        sufficient = smallest_sufficient(calculated_sizes.values()).top_k
-        if (top_k := next_to_check(list(simulated_capacities), sufficient, list(calculated_sizes))) is None:
+        sufficient_top_k = smallest_sufficient_size(calculated_sizes.values()).top_k
+        if (
+            top_k := next_size_to_check(list(simulated_capacities), sufficient_top_k, list(calculated_sizes))
+        ) is None:
             break
         config_to_check = config.model_copy(update={"top_k": top_k})
         simulated_capacities[top_k] = capacities(config_to_check, trace, reporter)[1]
@@ -128,18 +138,20 @@ def _check_part(
     cluster: Cluster,
     config: SimulationConfig,
     data: Trace | None,
-    sides: OffloadComparison,
+    comparison: OffloadComparison,
     reporter: Reporter,
 ) -> PartCheck:
     """Simulate half of the part's workers, with half of its share of each server, and compare capacities."""
-    smaller = config_for(cluster, part_of(cluster, config.workers // 2))
-    baseline, offload = capacities(smaller, trace_for(smaller, data, reporter), reporter)
-    errors = sides.baseline.capacity / baseline - 1, sides.offload.capacity / offload - 1
-    return PartCheck(workers=smaller.workers, baseline=baseline, offload=offload, error=max(errors, key=abs))
+    smaller_config = config_for(cluster, part_of(cluster, config.workers // 2))
+    baseline, offload = capacities(smaller_config, trace_for(smaller_config, data, reporter), reporter)
+    errors = comparison.baseline.capacity / baseline - 1, comparison.offload.capacity / offload - 1
+    return PartCheck(
+        workers=smaller_config.workers, baseline=baseline, offload=offload, error=max(errors, key=abs)
+    )
 
 
 def capacities(config: SimulationConfig, trace: Trace, reporter: Reporter) -> tuple[float, float]:
     """Return the simulated capacities of the whole cluster without and with offload, in steps/s."""
-    with temporary_run(config.model_copy(update={"rounds": 1}), trace, reporter) as temporary:
-        baseline, lead = (temporary.record.capacity[arm.name] for arm in baseline_and_lead(config.design))
+    with temporary_run(config.model_copy(update={"rounds": 1}), trace, reporter) as simulated:
+        baseline, lead = (simulated.record.capacity[arm.name] for arm in baseline_and_lead(config.design))
     return baseline / config.hosts.server_share, lead / config.hosts.server_share

@@ -49,8 +49,8 @@ class _Costs(NamedTuple):
     """CPU times in µs, derived from a simulated size."""
 
     served: float  # share of the lanes that the switch serves at this size
-    step: float  # of all workers together, without their RPCs
-    packet: float  # of a server, without the packet's lanes
+    step_us: float  # of all workers together, without their RPCs
+    packet_us: float  # of a server, without the packet's lanes
 
 
 class CapacityModel:
@@ -64,11 +64,11 @@ class CapacityModel:
         self._rpc_us = (int(costs.encode) + int(costs.send) + float(costs.receive.mean())) / 1e3
         self._lane_us = share * int(costs.lane) / 1e3
         self._uplinks_mbit = _uplinks_mbit(config)
-        first = self._derive(baseline, baseline_counts)
-        other = self._derive(offload, offload_counts)
+        baseline_costs = self._derive_costs(baseline, baseline_counts)
+        offload_costs = self._derive_costs(offload, offload_counts)
         if offload_counts.to_servers < _MIN_PACKETS * baseline_counts.to_servers:
-            other = other._replace(packet=first.packet)
-        self._costs = {each.served: each for each in (first, other)}
+            offload_costs = offload_costs._replace(packet_us=baseline_costs.packet_us)
+        self._costs = {size_costs.served: size_costs for size_costs in (baseline_costs, offload_costs)}
         self._ratios = dict[float, float]()
         self.calibrate(baseline_counts, baseline.capacity)
         self.calibrate(offload_counts, offload.capacity)
@@ -89,27 +89,27 @@ class CapacityModel:
         )
 
     def capacity(self, counts: PackingCounts, uplink_factor: float = 1.0) -> float:
-        return self._uncalibrated_capacity(counts, uplink_factor) * _interpolated(self._ratios, counts.served)
+        return self._uncalibrated_capacity(counts, uplink_factor) * _interpolate(self._ratios, counts.served)
 
-    def _derive(self, side: ArmResult, counts: PackingCounts) -> _Costs:
-        worker_us = 1e6 * side.at_capacity.workers * self._workers / side.capacity
-        server_us = 1e6 * side.at_capacity.servers * self._servers / side.capacity
-        packet = (server_us - self._lane_us * counts.lanes) / max(counts.to_servers, 1.0)
-        return _Costs(counts.served, worker_us - self._rpc_us * counts.rpcs, max(packet, 0.0))
+    def _derive_costs(self, result: ArmResult, counts: PackingCounts) -> _Costs:
+        worker_us = 1e6 * result.at_capacity.workers * self._workers / result.capacity
+        server_us = 1e6 * result.at_capacity.servers * self._servers / result.capacity
+        packet_us = (server_us - self._lane_us * counts.lanes) / max(counts.to_servers, 1.0)
+        return _Costs(counts.served, worker_us - self._rpc_us * counts.rpcs, max(packet_us, 0.0))
 
     def _worker_us(self, counts: PackingCounts) -> float:
-        steps = {served: each.step for served, each in self._costs.items()}
-        return _interpolated(steps, counts.served) + self._rpc_us * counts.rpcs
+        step_us = {served: costs.step_us for served, costs in self._costs.items()}
+        return _interpolate(step_us, counts.served) + self._rpc_us * counts.rpcs
 
     def _server_us(self, counts: PackingCounts) -> float:
-        packets = {served: each.packet for served, each in self._costs.items()}
-        return _interpolated(packets, counts.served) * counts.to_servers + self._lane_us * counts.lanes
+        packet_us = {served: costs.packet_us for served, costs in self._costs.items()}
+        return _interpolate(packet_us, counts.served) * counts.to_servers + self._lane_us * counts.lanes
 
     def _uncalibrated_capacity(self, counts: PackingCounts, uplink_factor: float = 1.0) -> float:
-        times = [self._worker_us(counts) / self._workers, self._server_us(counts) / self._servers]
+        times_us = [self._worker_us(counts) / self._workers, self._server_us(counts) / self._servers]
         if self._uplinks_mbit is not None:
-            times.append(8 * _bytes_to_switch(counts) / (uplink_factor * self._uplinks_mbit))
-        return 1e6 / float(np.linalg.norm(np.array(times), _NORM))
+            times_us.append(8 * _bytes_to_switch(counts) / (uplink_factor * self._uplinks_mbit))
+        return 1e6 / float(np.linalg.norm(np.array(times_us), _NORM))
 
 
 def _uplinks_mbit(config: SimulationConfig) -> float | None:
@@ -127,21 +127,23 @@ def _bytes_to_switch(counts: PackingCounts) -> float:
     return frame * counts.rpcs + (pull + push) / 2 * counts.keys
 
 
-def _interpolated(values: dict[float, float], served: float) -> float:
-    shares = sorted(values)
-    return float(np.interp(served, shares, [values[share] for share in shares]))
+def _interpolate(values: dict[float, float], served: float) -> float:
+    served_shares = sorted(values)
+    return float(np.interp(served, served_shares, [values[served_share] for served_share in served_shares]))
 
 
-def smallest_sufficient(sizes: Iterable[Size]) -> Size:
+def smallest_sufficient_size(sizes: Iterable[Size]) -> Size:
     """Return the smallest size beyond which a larger one adds less than `MIN_GAIN` to the capacity."""
-    ascending = list(sizes)
-    best = max(size.capacity for size in ascending)
-    return next(size for size in ascending if size.capacity >= (1 - MIN_GAIN) * best)
+    ascending_sizes = list(sizes)
+    max_capacity = max(size.capacity for size in ascending_sizes)
+    return next(size for size in ascending_sizes if size.capacity >= (1 - MIN_GAIN) * max_capacity)
 
 
-def next_to_check(simulated: Sequence[int], sufficient: int, sizes: Sequence[int]) -> int | None:
-    """Return the next size to simulate: the next from `sufficient` on, else the next below it, or None."""
-    remaining = [size for size in sizes if size not in simulated]
-    larger = sorted(size for size in remaining if size >= sufficient)
-    smaller = sorted((size for size in remaining if size < sufficient), reverse=True)
+def next_size_to_check(
+    simulated_sizes: Sequence[int], sufficient_top_k: int, sizes: Sequence[int]
+) -> int | None:
+    """Return the next size to simulate: the next from `sufficient_top_k` on, else the next below; or None."""
+    unsimulated_sizes = [size for size in sizes if size not in simulated_sizes]
+    larger = sorted(size for size in unsimulated_sizes if size >= sufficient_top_k)
+    smaller = sorted((size for size in unsimulated_sizes if size < sufficient_top_k), reverse=True)
     return next(iter([*larger, *smaller]), None)

@@ -81,7 +81,7 @@ def whole_cluster(cluster: Cluster) -> Part:
     return Part(cluster.workers, cluster.rack, 1.0)
 
 
-def on_dedicated_cores(hosts: Hosts) -> Hosts:
+def with_dedicated_cores(hosts: Hosts) -> Hosts:
     without_program = {"program_ns": None, "hit_ns": 0, "answer_ns": 0}
     return hosts.model_copy(update={"worker_cores": None, "server_cores": None, **without_program})
 
@@ -115,7 +115,7 @@ def config_for(cluster: Cluster, part: Part | None = None) -> SimulationConfig:
         "samples_per_step": cluster.batch,
         "workload": {"keys_per_step": cluster.keys_per_step, "hot_share": cluster.skew},
         "network": _network(cluster, part),
-        "hosts": {**on_dedicated_cores(cluster.hosts or Hosts()).model_dump(), "server_share": part.share},
+        "hosts": {**with_dedicated_cores(cluster.hosts or Hosts()).model_dump(), "server_share": part.share},
     }
     return config_of(SimulationConfig, values)
 

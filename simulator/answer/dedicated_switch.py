@@ -13,7 +13,7 @@ from experiment.phases.workload import generate_trace, read_data
 from experiment.session import HOT_SET
 from foundation.designs.arms import baseline_and_lead
 from hosts.workload.trace import Trace
-from simulator.answer.cluster import SWITCH, on_dedicated_cores
+from simulator.answer.cluster import SWITCH, with_dedicated_cores
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts, Network
 from simulator.experiment import TemporaryRun, quiet_reporter, temporary_run
@@ -32,10 +32,10 @@ def simulate_dedicated_switch(run: Path, record: RunRecord, summary: Summary) ->
         existing_hot_set = hot_set if hot_set.exists() else None
         return temporary_run(config, trace, quiet_reporter(), hot_set=existing_hot_set)
 
-    with simulate(shared_config) as temporary:
-        hosts = correct_costs(hosts, step_costs_of(run, record, summary), step_costs_of(*temporary))
+    with simulate(shared_config) as simulated:
+        hosts = correct_costs(hosts, step_costs_of(run, record, summary), step_costs_of(*simulated))
     shared_config = _config_like(record, load, hosts, _ROUNDS)
-    dedicated_config = _config_like(record, load, on_dedicated_cores(hosts), _ROUNDS, network=SWITCH)
+    dedicated_config = _config_like(record, load, with_dedicated_cores(hosts), _ROUNDS, network=SWITCH)
     # Simulations release the GIL.
     with ThreadPoolExecutor(2) as pool:
         (shared_differences, shared_capacity), (dedicated_differences, dedicated_capacity) = pool.map(
@@ -58,23 +58,25 @@ def trace_of(run: Path, config: SimulationConfig) -> Trace:
 
 
 def _differences_and_capacity(
-    running: AbstractContextManager[TemporaryRun],
+    simulation: AbstractContextManager[TemporaryRun],
 ) -> tuple[dict[str, Comparison], dict[str, float]]:
-    with running as temporary:
-        return _differences(temporary), temporary.record.capacity
+    with simulation as simulated:
+        return _differences(simulated), simulated.record.capacity
 
 
 def _config_like(
-    record: RunRecord, load: str, hosts: Hosts, rounds: int, **others: object
+    record: RunRecord, load: str, hosts: Hosts, rounds: int, **settings: object
 ) -> SimulationConfig:
-    offered = {"loads": (float(load),), "offered": {load: record.offered_rate[load]}}
-    short = {"rounds": rounds, "block_ms": 1, "discard_ms": 0}
+    load_settings = {"loads": (float(load),), "offered": {load: record.offered_rate[load]}}
+    round_settings = {"rounds": rounds, "block_ms": 1, "discard_ms": 0}
     # Taken from the record, because choosing them again takes half a second.
-    training = {name: record.workload.get(name) for name in ("learning_rate", "scale")}
+    training_settings = {name: record.workload.get(name) for name in ("learning_rate", "scale")}
     arms = tuple(arm.name for arm in baseline_and_lead(record.design))
-    return config_like(record, hosts, arms, **offered, **short, **training, **others)
+    return config_like(
+        record, hosts, arms, **load_settings, **round_settings, **training_settings, **settings
+    )
 
 
-def _differences(temporary: TemporaryRun) -> dict[str, Comparison]:
-    _, lead = baseline_and_lead(temporary.record.design)
-    return next(iter(temporary.summary.loads.values())).differences[lead.name]
+def _differences(simulated: TemporaryRun) -> dict[str, Comparison]:
+    _, lead = baseline_and_lead(simulated.record.design)
+    return next(iter(simulated.summary.loads.values())).differences[lead.name]

@@ -25,21 +25,21 @@ _LIMITS: dict[tuple[Limit, ...], str] = {
 _TOLERANCE = 0.03
 
 
-def headline(sides: OffloadComparison, top_k: int) -> str:
-    found = (
-        f"{sides.offload.capacity:,.0f} steps/s of all workers, and {sides.baseline.capacity:,.0f} without"
-    )
-    how = "as much as without" if abs(sides.gain - 1) <= _TOLERANCE else f"{sides.gain:.2f} times as much"
-    return f"With {top_k:,} hot keys in the switch this cluster carries {how}: {found}."
+def headline(comparison: OffloadComparison, top_k: int) -> str:
+    offload, baseline = comparison.offload.capacity, comparison.baseline.capacity
+    is_equal = abs(comparison.gain - 1) <= _TOLERANCE
+    gain = "as much as without" if is_equal else f"{comparison.gain:.2f} times as much"
+    capacities = f"{offload:,.0f} steps/s of all workers, and {baseline:,.0f} without"
+    return f"With {top_k:,} hot keys in the switch this cluster carries {gain}: {capacities}."
 
 
 def sentences(
     cluster: Cluster,
     config: SimulationConfig,
-    keys: float,
-    sides: OffloadComparison,
+    keys_per_step: float,
+    comparison: OffloadComparison,
     sizes: Sequence[Size],
-    sufficient: Size,
+    sufficient_size: Size,
     checks: Sequence[Check],
     part_check: PartCheck | None = None,
     uplinks: Sequence[UplinkGain] = (),
@@ -47,15 +47,15 @@ def sentences(
 ) -> Iterator[str]:
     if part_check is not None:
         yield _part(cluster, config, part_check)
-    yield _rate(cluster, sides)
-    yield from differences(sides)
-    yield _utilization("Without the hot set", sides.baseline)
-    yield _utilization("With it", sides.offload)
+    yield _rate(cluster, comparison)
+    yield from differences(comparison)
+    yield _utilization("Without the hot set", comparison.baseline)
+    yield _utilization("With it", comparison.offload)
     if ages is not None:
         yield _collection(config, ages)
-    yield from _sizes(sizes, sufficient)
+    yield from _sizes(sizes, sufficient_size)
     yield _checks(checks)
-    yield _data(cluster, keys)
+    yield _data(cluster, keys_per_step)
     yield device(config, DEVICES[cluster.switch])
     if uplinks:
         yield _racks(cluster, config)
@@ -63,41 +63,51 @@ def sentences(
     yield _costs(cluster.hosts)
 
 
-def _rate(cluster: Cluster, sides: OffloadComparison) -> str:
-    lower, name, other = sides.baseline, "without the hot set", "with it"
-    if sides.offload.capacity < sides.baseline.capacity:
-        lower, name, other = sides.offload, "with the hot set", "without it"
-    what = f"the hot set against none, {pluralize(sides.rounds, 'round')} [95 % interval]"
-    at = f"At {sides.rate:,.0f} steps/s of all workers"
+def _rate(cluster: Cluster, comparison: OffloadComparison) -> str:
+    limiting_arm, limiting_case, other_case = comparison.baseline, "without the hot set", "with it"
+    if comparison.offload.capacity < comparison.baseline.capacity:
+        limiting_arm, limiting_case, other_case = comparison.offload, "with the hot set", "without it"
+    comparison_title = f"the hot set against none, {pluralize(comparison.rounds, 'round')} [95 % interval]"
+    offered_rate = f"At {comparison.rate:,.0f} steps/s of all workers"
     if cluster.rate is None:
-        return f"{at}, half of their capacity {name}; {what}:"
-    if cluster.rate <= sides.rate:
-        return f"{at}; {what}:"
-    asked, higher = f"{cluster.rate:,.0f} steps/s", max(sides.offload.capacity, sides.baseline.capacity)
-    if cluster.rate <= lower.capacity:
-        found = f"At {asked} this cluster is nearly full {name}, where it carries"
-    elif cluster.rate <= higher:
-        found = f"This cluster does not carry {asked} {name}, though {other}; it carries"
+        return f"{offered_rate}, half of their capacity {limiting_case}; {comparison_title}:"
+    if cluster.rate <= comparison.rate:
+        return f"{offered_rate}; {comparison_title}:"
+    requested_rate = f"{cluster.rate:,.0f} steps/s"
+    if cluster.rate <= limiting_arm.capacity:
+        capacity_text = f"At {requested_rate} this cluster is nearly full {limiting_case}, where it carries"
+    elif cluster.rate <= max(comparison.offload.capacity, comparison.baseline.capacity):
+        capacity_text = (
+            f"This cluster does not carry {requested_rate} {limiting_case}, though {other_case}; it carries"
+        )
     else:
-        found = f"This cluster does not carry {asked}, neither {name} nor {other}; it carries"
-    return f"{found} {lower.capacity:,.0f}. {at}, {_percent(sides.rate / lower.capacity)} of that; {what}:"
+        cases = f"neither {limiting_case} nor {other_case}"
+        capacity_text = f"This cluster does not carry {requested_rate}, {cases}; it carries"
+    load = _percent(comparison.rate / limiting_arm.capacity)
+    return (
+        f"{capacity_text} {limiting_arm.capacity:,.0f}. {offered_rate}, {load} of that; {comparison_title}:"
+    )
 
 
-def differences(sides: OffloadComparison) -> Iterator[str]:
+def differences(comparison: OffloadComparison) -> Iterator[str]:
     subjects: tuple[Subject, ...] = ("servers", "workers", "operations")
     for subject in subjects:
-        metrics = [metric for metric in mentioned_in("cluster", subject) if metric.name in sides.differences]
+        metrics = [
+            metric for metric in mentioned_in("cluster", subject) if metric.name in comparison.differences
+        ]
         for better in dict.fromkeys(metric.better for metric in metrics):
-            changes = [(each, sides.differences[each.name]) for each in metrics if each.better == better]
+            changes = [
+                (metric, comparison.differences[metric.name]) for metric in metrics if metric.better == better
+            ]
             tones = {metric.tone(change.sign) for metric, change in changes} - {""}
             yield from texts("cluster_changes", subject, better, list(tones), changes)
 
 
-def _utilization(name: str, side: ArmResult) -> str:
+def _utilization(name: str, result: ArmResult) -> str:
     return (
-        f"{name} the servers' cores are busy {_percent(side.at_rate.servers)} of the time at that rate, the "
-        f"workers' {_percent(side.at_rate.workers)}; at the {side.capacity:,.0f} steps/s that it carries "
-        f"{_shares(side.at_capacity)}: {_LIMITS[side.at_capacity.limits]}."
+        f"{name} the servers' cores are busy {_percent(result.at_rate.servers)} of the time at that rate, "
+        f"the workers' {_percent(result.at_rate.workers)}; at the {result.capacity:,.0f} steps/s that it carries "
+        f"{_shares(result.at_capacity)}: {_LIMITS[result.at_capacity.limits]}."
     )
 
 
@@ -111,59 +121,59 @@ def _collection(config: SimulationConfig, ages: Staleness) -> str:
     )
 
 
-def _shares(busy: Utilization) -> str:
-    return f"{_percent(busy.servers)} and {_percent(busy.workers)}"
+def _shares(utilization: Utilization) -> str:
+    return f"{_percent(utilization.servers)} and {_percent(utilization.workers)}"
 
 
 def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-def _sizes(sizes: Sequence[Size], sufficient: Size) -> Iterator[str]:
-    none, largest = sizes[0], sizes[-1]
-    if sufficient.capacity <= (1 + MIN_GAIN) * none.capacity:
+def _sizes(sizes: Sequence[Size], sufficient_size: Size) -> Iterator[str]:
+    no_hot_set, largest = sizes[0], sizes[-1]
+    if sufficient_size.capacity <= (1 + MIN_GAIN) * no_hot_set.capacity:
         yield f"No hot set of up to {largest.top_k:,} keys makes this cluster carry more."
-    elif sufficient is largest:
+    elif sufficient_size is largest:
         yield f"A larger hot set pays up to the maximum of {largest.top_k:,} keys."
     else:
         yield (
-            f"Beyond {sufficient.top_k:,} keys a larger hot set, of up to {largest.top_k:,} keys, adds less "
-            f"than {_percent(MIN_GAIN)}."
+            f"Beyond {sufficient_size.top_k:,} keys a larger hot set, of up to {largest.top_k:,} keys, adds "
+            f"less than {_percent(MIN_GAIN)}."
         )
 
 
 def _checks(checks: Sequence[Check]) -> str:
-    calculated = "Capacities of sizes that were not simulated are calculated from counts of packets"
+    source = "Capacities of sizes that were not simulated are calculated from counts of packets"
     if not checks:
-        return f"{calculated}; no other size was simulated to check them."
-    found = "; ".join(
+        return f"{source}; no other size was simulated to check them."
+    check_texts = "; ".join(
         f"{each.calculated:,.0f} steps/s with {each.top_k:,} keys, {each.simulated:,.0f} simulated "
         f"({100 * each.error:+.0f} %)"
         for each in checks
     )
     if checks[-1].has_failed:
-        return f"{calculated}, and are estimates, because checks failed: {found}."
-    return f"{calculated}, and checked: {found}."
+        return f"{source}, and are estimates, because checks failed: {check_texts}."
+    return f"{source}, and checked: {check_texts}."
 
 
-def _data(cluster: Cluster, keys: float) -> str:
+def _data(cluster: Cluster, keys_per_step: float) -> str:
     if cluster.data is not None:
-        return f"A step has {keys:,.0f} keys on average, those of {cluster.data}."
+        return f"A step has {keys_per_step:,.0f} keys on average, those of {cluster.data}."
     return (
-        f"A step has {keys:,.0f} keys on average, of built-in data: 900,000 parameters, of which the hottest "
-        f"20,000 take {_percent(cluster.skew)} of the updates."
+        f"A step has {keys_per_step:,.0f} keys on average, of built-in data: 900,000 parameters, of which "
+        f"the hottest 20,000 take {_percent(cluster.skew)} of the updates."
     )
 
 
 def device(config: SimulationConfig, switch: Device) -> str:
     network = config.network
     mpps = switch.network["switch_mpps"]
-    takes = f"{network.switch_us:g} µs for a frame and {mpps:,.0f} million of them a second"
-    rate = f"{network.rate_mbit / 1000:g} Gbit/s" if network.rate_mbit else "no limit"
+    frame_time_and_rate = f"{network.switch_us:g} µs for a frame and {mpps:,.0f} million of them a second"
+    bandwidth = f"{network.rate_mbit / 1000:g} Gbit/s" if network.rate_mbit else "no limit"
     return (
         "This is simulated: every worker and every server has a core of its own, and the switch is "
-        f"{switch.description} that takes {takes}{_passes(switch)}; "
-        f"its cables have {rate} and take {network.delay_us:g} µs."
+        f"{switch.description} that takes {frame_time_and_rate}{_passes(switch)}; "
+        f"its cables have {bandwidth} and take {network.delay_us:g} µs."
     )
 
 
@@ -189,16 +199,20 @@ def _racks(cluster: Cluster, config: SimulationConfig) -> str:
 
 def _uplinks(uplinks: Sequence[UplinkGain]) -> str:
     first, last = uplinks[0], uplinks[-1]
-    free = [each for each in uplinks if each.baseline >= (1 - _TOLERANCE) * first.baseline]
-    free = [each for each in free if each.offload >= (1 - _TOLERANCE) * first.offload]
-    found = f"By calculation uplinks limit no capacity up to an oversubscription of {_ratio(free[-1])}"
-    limited = uplinks[len(free) :]
-    if not limited:
-        return f"{found}."
-    others = [each for each in limited if abs(each.gain / last.gain - 1) > _TOLERANCE]
-    gains = [f"{each.gain:.2f} at {_ratio(each)}" for each in others]
-    gains.append(f"{last.gain:.2f} from {_ratio(limited[len(others)])} on")
-    return f"{found}; the gain is {', '.join(gains)}."
+    unlimited_gains = [uplink for uplink in uplinks if uplink.baseline >= (1 - _TOLERANCE) * first.baseline]
+    unlimited_gains = [
+        uplink for uplink in unlimited_gains if uplink.offload >= (1 - _TOLERANCE) * first.offload
+    ]
+    summary = (
+        f"By calculation uplinks limit no capacity up to an oversubscription of {_ratio(unlimited_gains[-1])}"
+    )
+    limited_gains = uplinks[len(unlimited_gains) :]
+    if not limited_gains:
+        return f"{summary}."
+    changing_gains = [uplink for uplink in limited_gains if abs(uplink.gain / last.gain - 1) > _TOLERANCE]
+    gains = [f"{uplink.gain:.2f} at {_ratio(uplink)}" for uplink in changing_gains]
+    gains.append(f"{last.gain:.2f} from {_ratio(limited_gains[len(changing_gains)])} on")
+    return f"{summary}; the gain is {', '.join(gains)}."
 
 
 def _ratio(uplink: UplinkGain) -> str:
@@ -207,15 +221,17 @@ def _ratio(uplink: UplinkGain) -> str:
 
 def _part(cluster: Cluster, config: SimulationConfig, check: PartCheck) -> str:
     share = config.hosts.server_share
-    found = (
+    part_text = (
         f"The simulation has {config.workers:,} of the {cluster.workers:,} workers with {_percent(share)} of "
         f"each server; capacities of the whole cluster are {1 / share:.3g} times those of this part"
     )
-    checked = f"{check.workers:,} workers give {check.offload:,.0f} steps/s and {check.baseline:,.0f} without"
-    error = f"({100 * check.error:+.0f} %)"
+    check_text = (
+        f"{check.workers:,} workers give {check.offload:,.0f} steps/s and {check.baseline:,.0f} without"
+    )
+    error_text = f"({100 * check.error:+.0f} %)"
     if abs(check.error) > MAX_ERROR:
-        return f"{found}; they are estimates, because {checked} {error}. Latencies are not given."
-    return f"{found}; checked: {checked} {error}. Latencies are not given."
+        return f"{part_text}; they are estimates, because {check_text} {error_text}. Latencies are not given."
+    return f"{part_text}; checked: {check_text} {error_text}. Latencies are not given."
 
 
 def _costs(hosts: Hosts | None) -> str:

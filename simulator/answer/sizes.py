@@ -46,8 +46,9 @@ class Size(Strict):
 
 class PackingCounter:
     def __init__(self, config: SimulationConfig, trace: Trace) -> None:
-        first = steps_to_profile(config, trace)
-        profile_batches, other_batches = _batches(trace, 0, first), _batches(trace, first, trace.steps)
+        profile_steps = steps_to_profile(config, trace)
+        profile_batches = _batches(trace, 0, profile_steps)
+        other_batches = _batches(trace, profile_steps, trace.steps)
         # A short log is measured on the steps that the keys are chosen from, as in the simulation.
         other_batches = other_batches if len(other_batches) else profile_batches
         updates = np.zeros(trace.space.size, np.int64)
@@ -63,18 +64,17 @@ class PackingCounter:
         ]
 
     def count(self, top_k: int) -> PackingCounts:
-        trace, hot = self._trace, self._rank < top_k
+        trace, is_hot = self._trace, self._rank < top_k
         operations = [_positions(trace, batch) for batch in self._measured_batches]
-        packed = count_rpcs(
-            trace.space, self._servers, trace.space.keys(np.flatnonzero(hot)), operations, trace.largest_batch
-        )
+        hot_keys = trace.space.keys(np.flatnonzero(is_hot))
+        rpc_counts = count_rpcs(trace.space, self._servers, hot_keys, operations, trace.largest_batch)
         rows = [
-            (len(positions), int(np.count_nonzero(hot[positions])), *rpcs)
-            for positions, rpcs in zip(operations, packed, strict=True)
+            (len(positions), int(np.count_nonzero(is_hot[positions])), *rpcs)
+            for positions, rpcs in zip(operations, rpc_counts, strict=True)
         ]
         keys, served, rpcs, to_servers = np.array(rows, np.float64).mean(axis=0).tolist()
-        n = len(TRANSFERS)
-        return PackingCounts(served / keys, n * rpcs, n * to_servers, n * (keys - served), n * keys)
+        ops = len(TRANSFERS)
+        return PackingCounts(served / keys, ops * rpcs, ops * to_servers, ops * (keys - served), ops * keys)
 
 
 def _batches(trace: Trace, first: int, end: int) -> NDArray[np.int64]:

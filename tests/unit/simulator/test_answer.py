@@ -14,7 +14,7 @@ from analysis.statistics import Comparison
 from foundation.protocol.hashing import lane_of
 from hotline.results.answer import answer
 from simulator.answer.arm_results import ArmResult, OffloadComparison, Utilization
-from simulator.answer.capacity import CapacityModel, Check, next_to_check, smallest_sufficient
+from simulator.answer.capacity import CapacityModel, Check, next_size_to_check, smallest_sufficient_size
 from simulator.answer.cluster import Cluster, config_for
 from simulator.answer.devices import DEVICES, DeviceName
 from simulator.answer.sentences import device, differences, headline, sentences
@@ -243,15 +243,15 @@ def sizes(capacities: dict[int, float]) -> list[Size]:
 
 def test_a_larger_hot_set_stops_to_pay_where_the_best_adds_less_than_3_per_cent() -> None:
     assert (
-        smallest_sufficient(sizes({1_000: 90, 2_000: 96, 5_000: 97.5, 10_000: 100, 20_000: 80})).top_k
+        smallest_sufficient_size(sizes({1_000: 90, 2_000: 96, 5_000: 97.5, 10_000: 100, 20_000: 80})).top_k
         == 5_000
     )
     assert sizes_for(700, 12_000) == [0, 700, 1_000, 2_000, 5_000, 10_000]
     counted = [700, 1_000, 5_000, 10_000]
     simulated = [0, 5_000]
-    assert [next_to_check(simulated, stops, counted) for stops in (1_000, 5_000)] == [1_000, 10_000]
-    assert next_to_check([0, 10_000], 10_000, counted) == 5_000
-    assert next_to_check([0, 700], 700, [700]) is None
+    assert [next_size_to_check(simulated, stops, counted) for stops in (1_000, 5_000)] == [1_000, 10_000]
+    assert next_size_to_check([0, 10_000], 10_000, counted) == 5_000
+    assert next_size_to_check([0, 700], 700, [700]) is None
 
 
 # -- sentences
