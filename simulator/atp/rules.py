@@ -25,7 +25,7 @@ from typing import NamedTuple
 from hosts.atp.packet import ACK, CELLS, COLLISION, ECN, NO_VALUES, OVERFLOW, RESEND, AtpPacket
 
 MASK, HALF = 2**32 - 1, 2**31
-TOP = 2**31 - 1
+MAX_INT32 = 2**31 - 1
 
 
 class Output(NamedTuple):
@@ -59,7 +59,7 @@ class SwitchModel:
 
     def copy(self) -> SwitchModel:
         copy = SwitchModel(0, self.check)
-        copy.cells, copy.memory = self.cells, [replace(each) for each in self.memory]
+        copy.cells, copy.memory = self.cells, [replace(cell) for cell in self.memory]
         return copy
 
     def take(self, packet: AtpPacket, is_marked: bool = False) -> Output | None:
@@ -73,16 +73,16 @@ class SwitchModel:
             return Output(True, packet)
         if packet.has(OVERFLOW):
             return Output(False, packet)
-        age = self._age(cell, packet)
-        if age < 0 and not packet.has(RESEND):
+        lead = self._tensor_lead(cell, packet)
+        if lead < 0 and not packet.has(RESEND):
             return None
-        if age > 0:
+        if lead > 0:
             cell.free()
         if not self._claim(cell, packet):
-            return Output(False, packet if packet.has(RESEND) else _with(packet, COLLISION))
+            return Output(False, packet if packet.has(RESEND) else _with_flag(packet, COLLISION))
         return self._aggregate(cell, packet, is_marked or packet.has(ECN))
 
-    def _age(self, cell: Cell, packet: AtpPacket) -> int:
+    def _tensor_lead(self, cell: Cell, packet: AtpPacket) -> int:
         """Return by how much the packet's tensor is newer; 0 without `check`, or if owners differ."""
         if not self.check or cell.owner != owner_of(packet):
             return 0
@@ -90,7 +90,7 @@ class SwitchModel:
         return difference - ((difference & HALF) << 1)
 
     def _is_owner(self, cell: Cell, packet: AtpPacket) -> bool:
-        return cell.owner == owner_of(packet) and self._age(cell, packet) == 0
+        return cell.owner == owner_of(packet) and self._tensor_lead(cell, packet) == 0
 
     def _claim(self, cell: Cell, packet: AtpPacket) -> bool:
         """Claim an unowned cell, or free it for a resent packet; return whether the packet is for it."""
@@ -105,7 +105,7 @@ class SwitchModel:
 
     def _aggregate(self, cell: Cell, packet: AtpPacket, is_congested: bool) -> Output | None:
         if cell.ecn:
-            packet = _with(packet, ECN)
+            packet = _with_flag(packet, ECN)
         cell.ecn |= is_congested
         seen_before = cell.bitmap
         is_fresh = bool(packet.bitmap & ~seen_before)
@@ -131,11 +131,11 @@ def owner_of(packet: AtpPacket) -> int:
 
 def add(stored: int, value: int) -> int:
     """Return the sum of two 32-bit words, saturated; a cell at an end of the range stays there."""
-    signed = stored - ((stored & HALF) << 1)
-    if not -TOP < signed < TOP:
+    signed_sum = stored - ((stored & HALF) << 1)
+    if not -MAX_INT32 < signed_sum < MAX_INT32:
         return stored
-    return max(-HALF, min(TOP, signed + value - ((value & HALF) << 1))) & MASK
+    return max(-HALF, min(MAX_INT32, signed_sum + value - ((value & HALF) << 1))) & MASK
 
 
-def _with(packet: AtpPacket, flag: int) -> AtpPacket:
+def _with_flag(packet: AtpPacket, flag: int) -> AtpPacket:
     return packet._replace(flags=packet.flags | flag)

@@ -137,7 +137,9 @@ def chunks_of(packet: AtpPacket) -> int:
 def _sum(sums: tuple[int, ...], packet: AtpPacket) -> tuple[int, ...]:
     """Return the sums of words, which are floats if the packet's are, and wrap if they are integers."""
     if not packet.has(OVERFLOW):
-        return tuple((one + other) & MASK for one, other in zip(sums, packet.values, strict=True))
+        return tuple(
+            (partial_sum + value) & MASK for partial_sum, value in zip(sums, packet.values, strict=True)
+        )
     words = np.array([sums, packet.values], np.uint32).view(np.float32)
-    total: list[int] = (words[0] + words[1]).view(np.uint32).tolist()
-    return tuple(total)
+    float_sums: list[int] = (words[0] + words[1]).view(np.uint32).tolist()
+    return tuple(float_sums)

@@ -51,10 +51,10 @@ class Step(NamedTuple):
 
     def __str__(self) -> str:
         name = f"{chr(ord('A') + self.worker)}{self.tensor}.{self.sequence}"
-        marks = (("late", self.is_late), ("resent", self.is_resent), ("copied", self.is_duplicate))
-        before = [word for word, is_so in marks if is_so]
-        after = ["held up"] * self.delays_output + [f"lost to {chr(ord('A') + w)}" for w in self.lost_to]
-        text = " ".join([*before, name]) + (f" ({', '.join(after)})" if after else "")
+        flags = (("late", self.is_late), ("resent", self.is_resent), ("copied", self.is_duplicate))
+        prefixes = [word for word, applies in flags if applies]
+        suffixes = ["held up"] * self.delays_output + [f"lost to {chr(ord('A') + w)}" for w in self.lost_to]
+        text = " ".join([*prefixes, name]) + (f" ({', '.join(suffixes)})" if suffixes else "")
         return f"[{text} at the server]" if self.is_held else text
 
 
@@ -123,17 +123,19 @@ def successors(setting: Setting, state: State) -> Iterator[State]:
         if not step.is_resent:
             arrived |= {(step.worker, step.tensor, step.sequence)}
         output = switch.take(packet)
-        after = state._replace(switch=switch, arrived=arrived, sums=())
+        next_state = state._replace(switch=switch, arrived=arrived, sums=())
         if output is None:
-            yield after._replace(steps=(*state.steps, step))
+            yield next_state._replace(steps=(*state.steps, step))
             continue
         if Fault.HELD in setting.faults:
             delayed = (*state.delayed, (step, output.packet))
-            yield after._replace(steps=(*state.steps, step._replace(delays_output=True)), delayed=delayed)
-        yield from _serve(setting, after, step, output.packet)
-    for at, (step, packet) in enumerate(state.delayed):
-        delivered = state._replace(delayed=state.delayed[:at] + state.delayed[at + 1 :], sums=())
-        yield from _serve(setting, delivered, step._replace(is_held=True), packet)
+            yield next_state._replace(
+                steps=(*state.steps, step._replace(delays_output=True)), delayed=delayed
+            )
+        yield from _deliver_to_server(setting, next_state, step, output.packet)
+    for index, (step, packet) in enumerate(state.delayed):
+        delivered = state._replace(delayed=state.delayed[:index] + state.delayed[index + 1 :], sums=())
+        yield from _deliver_to_server(setting, delivered, step._replace(is_held=True), packet)
 
 
 def _arrivals(setting: Setting, state: State) -> Iterator[Step]:
@@ -149,41 +151,41 @@ def _arrivals(setting: Setting, state: State) -> Iterator[Step]:
                 yield Step(worker, tensor, sequence, True, is_late)
 
 
-def _serve(setting: Setting, state: State, step: Step, packet: AtpPacket) -> Iterator[State]:
+def _deliver_to_server(setting: Setting, state: State, step: Step, packet: AtpPacket) -> Iterator[State]:
     server = state.server.copy()
     answer = server.take(packet)
-    after = state._replace(server=server)
+    next_state = state._replace(server=server)
     if answer is None:
-        yield after._replace(steps=(*state.steps, step))
+        yield next_state._replace(steps=(*state.steps, step))
         return
     switch = state.switch.copy()
     switch.take(answer)
     workers = range(setting.workers)
     can_lose = Fault.LOST in setting.faults
     for lost in chain.from_iterable(combinations(workers, n) for n in range(setting.workers * can_lose + 1)):
-        windows, sums = list(map(_copy, state.windows)), []
+        windows, sums = list(map(_copy_window, state.windows)), []
         for worker in workers:
-            window, before = windows[worker], len(windows[worker].results)
+            window, results_before = windows[worker], len(windows[worker].results)
             if worker in lost:
                 continue
             window.take(answer)
-            if len(window.results) > before:
+            if len(window.results) > results_before:
                 sums.append((worker, window.key, answer.sequence, answer.values[0]))
             if window.is_done and window.key < setting.tensors:
                 windows[worker] = WindowModel(window.key + 1, setting.chunks, list(range(setting.window)))
             windows[worker].send()
         steps = (*state.steps, step._replace(lost_to=lost))
-        yield after._replace(switch=switch, windows=tuple(windows), steps=steps, sums=tuple(sums))
+        yield next_state._replace(switch=switch, windows=tuple(windows), steps=steps, sums=tuple(sums))
 
 
-def _copy(window: WindowModel) -> WindowModel:
+def _copy_window(window: WindowModel) -> WindowModel:
     return replace(
         window, results=dict(window.results), floats=set(window.floats), places=list(window.places)
     )
 
 
 def violations(setting: Setting, state: State) -> Iterator[Violation]:
-    wrong = [each[:3] for each in state.sums if each[3] != _sum(setting, each[1], each[2])]
+    wrong = [each[:3] for each in state.sums if each[3] != _expected_sum(setting, each[1], each[2])]
     if wrong:
         yield Violation.WRONG
         _, tensor, sequence = wrong[0]
@@ -199,51 +201,51 @@ def violations(setting: Setting, state: State) -> Iterator[Violation]:
         yield Violation.LEAKED
 
 
-def _sum(setting: Setting, tensor: int, sequence: int) -> int:
+def _expected_sum(setting: Setting, tensor: int, sequence: int) -> int:
     return sum(addend(worker, tensor, sequence) for worker in range(setting.workers))
 
 
 def _can_end(setting: Setting, state: State) -> bool:
     """Return whether there is an order of resending in which, without further faults, all workers finish."""
-    return any(_finishes(setting, state, order) for order in permutations(range(setting.workers)))
+    return any(_can_finish(setting, state, order) for order in permutations(range(setting.workers)))
 
 
-def _finishes(setting: Setting, state: State, order: Sequence[int]) -> bool:
-    faultless = replace(setting, faults=frozenset())
+def _can_finish(setting: Setting, state: State, order: Sequence[int]) -> bool:
+    faultless_setting = replace(setting, faults=frozenset())
     for _ in range(2 * setting.tensors * setting.chunks):
         for worker in order:
             window = state.windows[worker]
             for sequence in range(window.last + 1, window.sent + 1):
                 step = Step(worker, window.key, sequence, is_resent=True)
-                state = _follow(faultless, state, step)
+                state = _apply_step(faultless_setting, state, step)
         if all(window.key == setting.tensors and window.is_done for window in state.windows):
             return True
     return False
 
 
-def _follow(setting: Setting, state: State, step: Step) -> State:
+def _apply_step(setting: Setting, state: State, step: Step) -> State:
     switch = state.switch.copy()
     output = switch.take(request(setting, step.worker, step.tensor, step.sequence, step.is_resent))
-    after = state._replace(switch=switch)
-    return next(_serve(setting, after, step, output.packet)) if output else after
+    next_state = state._replace(switch=switch)
+    return next(_deliver_to_server(setting, next_state, step, output.packet)) if output else next_state
 
 
 def shortest(setting: Setting, max_steps: int) -> dict[Violation, tuple[Step, ...]]:
     """Return the first of the shortest schedules of each kind of violation, of at most `max_steps` steps."""
-    states, found = [initial(setting)], dict[Violation, tuple[Step, ...]]()
-    seen = {states[0].key}
+    states, schedules = [initial(setting)], dict[Violation, tuple[Step, ...]]()
+    seen_keys = {states[0].key}
     for _ in range(max_steps):
-        before, states = states, []
-        for each in chain.from_iterable(successors(setting, state) for state in before):
-            if each.key in seen:
+        previous_states, states = states, []
+        for successor in chain.from_iterable(successors(setting, state) for state in previous_states):
+            if successor.key in seen_keys:
                 continue
-            seen.add(each.key)
-            violated = list(violations(setting, each))
+            seen_keys.add(successor.key)
+            violated = list(violations(setting, successor))
             for violation in violated:
-                found.setdefault(violation, each.steps)
+                schedules.setdefault(violation, successor.steps)
             if not violated:
-                states.append(each)
-    return found
+                states.append(successor)
+    return schedules
 
 
 SEARCHES = {

@@ -53,17 +53,17 @@ def with_published_timers(subject: Subject) -> Subject:
 
 def occupy_cells(switch: SimulatedSwitch, share: float) -> float:
     """Give another job a share of all cells; return 1.0, since a window still fits: servers add the rest."""
-    chance = np.random.default_rng(1)
-    for cell in chance.permutation(CELLS)[: round(share * CELLS)].tolist():
+    rng = np.random.default_rng(1)
+    for cell in rng.permutation(CELLS)[: round(share * CELLS)].tolist():
         switch.pipeline.write_register("HotlineIngress.claim.owners", cell, OTHER_OWNER)
     return 1.0
 
 
 def _is_near(result: Vector, vectors: Sequence[Vector]) -> bool:
     bound = error_bound(np.abs(vectors).astype(np.float64))
-    exact = np.sum(vectors, axis=0, dtype=np.float64)
+    exact_sum = np.sum(vectors, axis=0, dtype=np.float64)
     with np.errstate(invalid="ignore"):  # integers that are read as floats may be NaN
-        return bool((np.abs(result.astype(np.float64) - exact) <= bound).all())
+        return bool((np.abs(result.astype(np.float64) - exact_sum) <= bound).all())
 
 
 def error_bound(magnitudes: NDArray[np.float64]) -> NDArray[np.float64]:

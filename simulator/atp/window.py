@@ -52,26 +52,26 @@ class WindowModel:
 
     def take(self, packet: AtpPacket) -> list[int]:
         """Take an acknowledgement or a request for floats; return the sequence numbers to resend."""
-        at = packet.sequence
-        if packet.key != self.key or not 0 < at <= self.total:
+        sequence = packet.sequence
+        if packet.key != self.key or not 0 < sequence <= self.total:
             return []
         if packet.has(OVERFLOW) and not packet.has(RESEND):
-            self.floats.add(at)
+            self.floats.add(sequence)
             return []
-        if at in self.results:
+        if sequence in self.results:
             return []
         if packet.has(COLLISION) and packet.length not in self.declared:
-            self.places[(at - 1) % len(self.places)] = packet.length
-        self.results[at] = packet.values
+            self.places[(sequence - 1) % len(self.places)] = packet.length
+        self.results[sequence] = packet.values
         while self.last + 1 in self.results:
             self.last += 1
-        if self.is_adaptive and at == self.end_of_window:
+        if self.is_adaptive and sequence == self.end_of_window:
             self.window = next_window(self.window, packet.has(ECN), len(self.places))
             self.end_of_window += self.window
-        return self._gap()
+        return self._sequences_in_gap()
 
-    def _gap(self) -> list[int]:
-        out_of_order = [at for at in self.results if at > self.last]
+    def _sequences_in_gap(self) -> list[int]:
+        out_of_order = [sequence for sequence in self.results if sequence > self.last]
         if not out_of_order or self.last < self.resent:
             return []
         first, self.resent = self.last + 1, min(out_of_order) - 1
@@ -79,5 +79,5 @@ class WindowModel:
 
 
 def next_window(window: int, is_congested: bool, max_window: int) -> int:
-    size = window * FRAME // 2 if is_congested else window * FRAME + GROWTH
-    return max(1, min(size // FRAME, max_window))
+    window_bytes = window * FRAME // 2 if is_congested else window * FRAME + GROWTH
+    return max(1, min(window_bytes // FRAME, max_window))

@@ -61,20 +61,20 @@ class SwitchModel:
     def take(self, worker: int, packet: SwitchMLPacket, now_us: int = 0) -> Answer | None:
         if packet.size != SIZE or packet.slot >= self.slots:
             return None
-        entry, other = self.sets[packet.set][packet.slot], self.sets[1 - packet.set][packet.slot]
+        entry, other_entry = self.sets[packet.set][packet.slot], self.sets[1 - packet.set][packet.slot]
         is_new_chunk = False
         if self.check:
-            ahead = (packet.chunk + 1 - entry.number) & MASK
-            if ahead >= HALF:
+            chunks_ahead = (packet.chunk + 1 - entry.number) & MASK
+            if chunks_ahead >= HALF:
                 return None
-            is_new_chunk = ahead > 0
+            is_new_chunk = chunks_ahead > 0
             entry.number = (packet.chunk + 1) & MASK
 
         bit = 1 << worker
         bits_before = 0 if is_new_chunk else entry.bitmap
         entry.bitmap = bits_before | bit
         if not self.check:
-            other.bitmap &= ~bit
+            other_entry.bitmap &= ~bit
         missing_before = 0 if is_new_chunk else entry.missing
         # With `check`, a full entry may have been completed without this worker.
         is_retransmit = bool(bits_before & bit) or (self.check and bits_before != 0 and missing_before == 0)
@@ -100,8 +100,8 @@ class SwitchModel:
         elif not is_retransmit:
             sums = zip(entry.values, packet.values, strict=True)
             entry.values = tuple((total + value) & MASK for total, value in sums)
-            first, second = zip(entry.exponents, packet.exponents, strict=True)
-            entry.exponents = max(first), max(second)
+            first_exponents, second_exponents = zip(entry.exponents, packet.exponents, strict=True)
+            entry.exponents = max(first_exponents), max(second_exponents)
 
     def _is_overdue(self, entry: PoolEntry, now_us: int) -> bool:
         return bool(self.patience_us) and now_us - entry.begun_us >= self.patience_us

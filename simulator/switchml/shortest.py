@@ -32,11 +32,14 @@ class State(NamedTuple):
     def key(self) -> Hashable:
         """Hash key, equal for states that react equally to all further arrivals."""
         entries = [
-            (each.bitmap, each.missing, each.values[0], each.number)
+            (entry.bitmap, entry.missing, entry.values[0], entry.number)
             for entries in self.switch.sets
-            for each in entries
+            for entry in entries
         ]
-        results = [tuple(sorted((n, r.values[0]) for n, r in each.results.items())) for each in self.windows]
+        results = [
+            tuple(sorted((chunk, result.values[0]) for chunk, result in window.results.items()))
+            for window in self.windows
+        ]
         return tuple(entries), tuple(results)
 
 
@@ -55,32 +58,32 @@ def shortest_counterexamples(
     """Return the shortest schedules with a wrong sum; [] if none has at most `max_arrivals` arrivals."""
     windows = tuple(WindowModel(0, CHUNKS, window) for _ in range(workers))
     states = [State(SwitchModel(workers, window, check=check), windows)]
-    seen = {states[0].key}
+    seen_keys = {states[0].key}
     for _ in range(max_arrivals):
-        successors = [each for state in states for each in _successors(state)]
-        wrong = [
-            each.arrivals
-            for each in successors
-            if any(is_wrong(window_after, workers) for window_after in each.windows)
+        successors = [successor for state in states for successor in _successors(state)]
+        wrong_schedules = [
+            successor.arrivals
+            for successor in successors
+            if any(is_wrong(window_after, workers) for window_after in successor.windows)
         ]
-        if wrong:
-            return wrong
+        if wrong_schedules:
+            return wrong_schedules
         states = []
-        for each in successors:
-            if each.key not in seen:
-                seen.add(each.key)
-                states.append(each)
+        for successor in successors:
+            if successor.key not in seen_keys:
+                seen_keys.add(successor.key)
+                states.append(successor)
     return []
 
 
 def _successors(state: State) -> Iterator[State]:
     for worker, window in enumerate(state.windows):
         for chunk in sorted({*window.outstanding, *window.results}):
-            switch, windows = _copy(state.switch), tuple(map(_copy_window, state.windows))
+            switch, windows = _copy_switch(state.switch), tuple(map(_copy_window, state.windows))
             answer = switch.take(worker, request(window, worker, chunk))
             if answer is not None:
-                for each in windows if answer.is_multicast else (windows[worker],):
-                    each.take(answer.packet)
+                for receiver in windows if answer.is_multicast else (windows[worker],):
+                    receiver.take(answer.packet)
             arrival = Arrival(worker, chunk, chunk in window.results)
             yield State(switch, windows, (*state.arrivals, arrival))
 
@@ -92,7 +95,7 @@ def is_wrong(window: WindowModel, workers: int) -> bool:
     )
 
 
-def _copy(switch: SwitchModel) -> SwitchModel:
+def _copy_switch(switch: SwitchModel) -> SwitchModel:
     copy = replace(switch)
     copy.sets = ([replace(each) for each in switch.sets[0]], [replace(each) for each in switch.sets[1]])
     return copy

@@ -42,14 +42,14 @@ def with_published_timers(subject: Subject) -> Subject:
 
 
 def _is_near(result: Vector, vectors: Sequence[Vector]) -> bool:
-    exact = np.asarray(np.sum(vectors, axis=0, dtype=np.float64))
-    sizes = np.asarray(np.sum(np.abs(vectors), axis=0, dtype=np.float64))
+    exact_sum = np.asarray(np.sum(vectors, axis=0, dtype=np.float64))
+    magnitudes = np.asarray(np.sum(np.abs(vectors), axis=0, dtype=np.float64))
     for first in range(0, len(result), VALUES):
         part = slice(first, first + VALUES)
-        largest = max(float(np.abs(vector[part]).max()) for vector in vectors)
-        exponent = max(int(np.frexp(largest)[1]), MIN_EXPONENT) if largest else MIN_EXPONENT
-        bound = error_bound(exponent, len(vectors), float(sizes[part].max()))
-        if (np.abs(result[part].astype(np.float64) - exact[part]) > bound).any():
+        max_magnitude = max(float(np.abs(vector[part]).max()) for vector in vectors)
+        exponent = max(int(np.frexp(max_magnitude)[1]), MIN_EXPONENT) if max_magnitude else MIN_EXPONENT
+        bound = error_bound(exponent, len(vectors), float(magnitudes[part].max()))
+        if (np.abs(result[part].astype(np.float64) - exact_sum[part]) > bound).any():
             return False
     return True
 
