@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from foundation.designs.interface import NEVER
 
 T = TypeVar("T")
-_NS = 1_000_000_000
+_NS_PER_S = 1_000_000_000
 
 
 class _NoSelector:
@@ -24,7 +24,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._selector = _NoSelector()
 
     def time(self) -> float:
-        return self.now / _NS
+        return self.now / _NS_PER_S
 
     def _process_events(self, events: list[object]) -> None:
         pass
@@ -35,13 +35,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def run_due(self, now: int) -> None:
         self.now = now
         loop: Any = self  # asyncio's private attributes have no type hints
-        outer = asyncio._get_running_loop()
+        outer_loop = asyncio._get_running_loop()
         asyncio._set_running_loop(self)
         try:
             while self._has_work():
                 loop._run_once()
         finally:
-            asyncio._set_running_loop(outer)
+            asyncio._set_running_loop(outer_loop)
 
     def next_due(self) -> int:
         """Return when the next callback is due, ns; NEVER if there is none."""
@@ -49,7 +49,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         while loop._scheduled and loop._scheduled[0]._cancelled:
             loop._run_once()
         # Rounded up, so that the callback is due at that time.
-        return int(loop._scheduled[0]._when * _NS) + 1 if loop._scheduled else NEVER
+        return int(loop._scheduled[0]._when * _NS_PER_S) + 1 if loop._scheduled else NEVER
 
     def _has_work(self) -> bool:
         loop: Any = self  # as in `run_due`

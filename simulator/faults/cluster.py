@@ -24,7 +24,7 @@ from simulator.faults.testbed import SimulatedTestbed
 
 _MAX_RENEWAL_NS = 2_000_000
 """Maximum delay of a control message to a worker, ns."""
-_NS = 1_000_000_000
+_NS_PER_S = 1_000_000_000
 _POLL_S = 0.0005
 
 
@@ -34,7 +34,7 @@ class SchedulePlayer(Protocol):
     random: Random
     wanted_keys: list[int]
 
-    def call_later(self, after_ns: int, callback: Callable[[], None]) -> None: ...
+    def call_later(self, delay_ns: int, callback: Callable[[], None]) -> None: ...
 
     is_closing: bool
 
@@ -85,7 +85,7 @@ class SimulatedCluster:
         return self.epochs[0]
 
     async def until_switch_answers(self) -> None:
-        await asyncio.sleep(self._boot_ns / _NS)
+        await asyncio.sleep(self._boot_ns / _NS_PER_S)
         self._testbed.switch.is_off, self._testbed.world.header.is_switch_off = False, 0
 
     def controller(self) -> AbstractAsyncContextManager[Controller]:
@@ -109,10 +109,10 @@ class SimulatedCluster:
         if settle is not ControllerOps._field_defaults["settle"] and self._settled_restarts < self.restarts:
             switch_number = self._settled_restarts = self.restarts
 
-            def begin() -> None:
+            def begin_settling() -> None:
                 self._player.start_task(self._settle(settle, epoch, switch_number))
 
-            self._player.call_later(0, begin)
+            self._player.call_later(0, begin_settling)
 
     async def _settle(
         self, settle: Callable[[Controller, int, int], Awaitable[None]], epoch: int, switch_number: int
@@ -132,9 +132,10 @@ class SimulatedCluster:
 
     def _is_worker_lost(self) -> bool:
         """Return whether a worker is dead and will not be restarted."""
-        dead, killed = self._testbed.dead, WORKER_KILLED.name
-        return (self._player.is_closing and bool(dead[:WORKERS].any())) or any(
-            each.kind == killed and dead[each.target] for each in self._player.schedule.injections
+        dead_agents, permanent_kill = self._testbed.dead, WORKER_KILLED.name
+        return (self._player.is_closing and bool(dead_agents[:WORKERS].any())) or any(
+            injection.kind == permanent_kill and dead_agents[injection.target]
+            for injection in self._player.schedule.injections
         )
 
     def _has_replayed(self, switch_number: int) -> bool:
@@ -165,7 +166,7 @@ class SimulatedCluster:
         self.epochs[w] = self.new_epoch()
         self._testbed.restart_worker(w, self.epochs[w], self.restarts)
 
-    async def admit(self, w: int) -> None:
+    async def admit_worker(self, w: int) -> None:
         async with self.controller() as controller:
             rows = [row for row in self._testbed.switch.rows.values() if isinstance(row, Worker)]
             current = next(row for row in self.rows(0) if isinstance(row, Worker) and row.worker == w + 1)

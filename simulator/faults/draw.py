@@ -8,7 +8,7 @@ from typing import Any
 from experiment.faults import WORKER_KILLED
 from foundation.designs.registry import design
 from simulator.faults.kills import Kill, draw_kills
-from simulator.faults.kinds import KINDS, NETWORK, kinds_of
+from simulator.faults.kinds import KINDS, NETWORK_FAULTS, kinds_of
 from simulator.faults.schedule import ARMS, RPCS, SERVERS, WORKERS, FaultInjection, FaultSchedule
 
 _MAX_INJECTIONS = 3
@@ -28,20 +28,24 @@ def draw_faults(fault: str, arm: str, seed: int) -> FaultSchedule:
         is_extreme=random.random() < 0.25,
     )  # fmt: skip
     rates: dict[str, Any]  # settings of a schedule
-    if fault in NETWORK:
+    if fault in NETWORK_FAULTS:
         rates = {fault: random.choice([0.01, 0.05, 0.1, 0.3])}
         return replace(schedule, **rates)
     if fault == "kills":
-        return replace(schedule, injections=tuple(_injections_of(draw_kills(seed, WORKERS, SERVERS), random)))
+        return replace(
+            schedule, injections=tuple(_draw_kill_injections(draw_kills(seed, WORKERS, SERVERS), random))
+        )
     if fault != "everything":
-        return replace(schedule, injections=(_injection(fault, random),))
+        return replace(schedule, injections=(_draw_injection(fault, random),))
     kinds = [kind for kind in kinds_of(design(ARMS[arm].design)) if kind != WORKER_KILLED.name]
-    injections = [_injection(random.choice(kinds), random) for _ in range(random.randint(2, _MAX_INJECTIONS))]
-    rates = {kind: random.choice([0.0, 0.01, 0.1]) for kind in NETWORK}
+    injections = [
+        _draw_injection(random.choice(kinds), random) for _ in range(random.randint(2, _MAX_INJECTIONS))
+    ]
+    rates = {kind: random.choice([0.0, 0.01, 0.1]) for kind in NETWORK_FAULTS}
     return replace(schedule, injections=tuple(sorted(injections, key=lambda each: each.after)), **rates)
 
 
-def _injection(kind: str, random: Random) -> FaultInjection:
+def _draw_injection(kind: str, random: Random) -> FaultInjection:
     return FaultInjection(
         kind,
         after=random.randrange(20, RPCS - 60),
@@ -51,7 +55,7 @@ def _injection(kind: str, random: Random) -> FaultInjection:
     )
 
 
-def _injections_of(kills: Sequence[Kill], random: Random) -> Iterator[FaultInjection]:
+def _draw_kill_injections(kills: Sequence[Kill], random: Random) -> Iterator[FaultInjection]:
     after_previous_us: int | None = None
     for kill in kills:
         yield FaultInjection(

@@ -35,7 +35,7 @@ class Fault(ABC):
 
     def __init__(self, player: Player, injection: FaultInjection) -> None:
         self._player, self._injection, self._testbed = player, injection, player.testbed
-        self._answered_before = player.count_answered()
+        self._answered_rpcs_before = player.count_answered()
         self.has_taken_effect = False
 
     @abstractmethod
@@ -54,13 +54,13 @@ class Fault(ABC):
     def end(self) -> None:
         self.clear()
         self.has_taken_effect = self.took_effect()
-        self._player.mark_recovered(self._answered_before)
+        self._player.mark_recovered(self._answered_rpcs_before)
 
     @property
     def _duration_ns(self) -> int:
         return self._injection.duration_us * 1_000
 
-    def _inject_when(self, is_possible: bool, inject: Callable[[], None]) -> None:
+    def _inject_or_retry(self, is_possible: bool, inject: Callable[[], None]) -> None:
         if is_possible:
             inject()
         else:
@@ -75,11 +75,11 @@ class CableSlow(Fault):
         world, target = self._testbed.world, self._injection.target
         self._links = (world.up[target], world.down[target])
         self._counters_before = self._counters()
-        self._change(1)
+        self._apply_change(1)
         self.clear_after(self._duration_ns)
 
     def clear(self) -> None:
-        self._change(-1)
+        self._apply_change(-1)
 
     def took_effect(self) -> bool:
         return self._counters() != self._counters_before
@@ -87,7 +87,7 @@ class CableSlow(Fault):
     def _counters(self) -> list[int]:
         return [int(getattr(link, self._counter)) for link in self._links]
 
-    def _change(self, sign: int) -> None:
+    def _apply_change(self, sign: int) -> None:
         for link in self._links:
             link.delay += sign * self._injection.amount * 1_000
 
@@ -96,7 +96,7 @@ class CableDown(CableSlow):
     name, row = "link", "a host's cable is down for a while"
     _counter = "lost"
 
-    def _change(self, sign: int) -> None:
+    def _apply_change(self, sign: int) -> None:
         for link in self._links:
             link.down_count += sign
 
@@ -107,27 +107,27 @@ class WorkerKilled(Fault):
     def inject(self) -> None:
         w = self._injection.target
         if self._testbed.world.agents.dead[w]:
-            self._player.mark_recovered(self._answered_before)
+            self._player.mark_recovered(self._answered_rpcs_before)
         elif self._injection.after_previous_us is None and not self._testbed.world.calls.header.pending[w]:
             self._player.call_later(self._player.random.randrange(30_000), self.inject)
         else:
             self._player.cluster.kill_worker(w)
-            self.after_kill()
+            self.schedule_end()
 
-    def after_kill(self) -> None:
+    def schedule_end(self) -> None:
         self.end()
 
 
 class WorkerRestarted(WorkerKilled):
     name, row, needs = "worker restarted", "a worker dies and comes back", "durability"
 
-    def after_kill(self) -> None:
+    def schedule_end(self) -> None:
         self.clear_after(self._duration_ns)
 
     def clear(self) -> None:
         player, w = self._player, self._injection.target
         player.cluster.start_worker(w)
-        player.start_task(player.retry(lambda: player.cluster.admit(w)))
+        player.start_task(player.retry(lambda: player.cluster.admit_worker(w)))
         player.worker_restarts.append((w, self._testbed.now))
 
 
@@ -136,26 +136,28 @@ class ServerRestarted(Fault):
     needs = "durability"
 
     def inject(self) -> None:
-        self._inject_when(not self._testbed.world.agents.dead[WORKERS + self._injection.target], self._kill)
+        self._inject_or_retry(
+            not self._testbed.world.agents.dead[WORKERS + self._injection.target], self._kill
+        )
 
     def _kill(self) -> None:
         p = self._injection.target
         # A checkpoint just before the kill leaves the journal empty.
-        self._testbed.servers[p].maybe_checkpoint(self._player.random)
+        self._testbed.servers[p].checkpoint_by_chance(self._player.random)
         self._player.cluster.kill_server(p)
-        self._frames = self._received()
+        self._frames_before = self._received_frames()
         self.clear_after(self._duration_ns)
 
     def clear(self) -> None:
         # Frames that arrived while the server was dead are lost.
-        self._has_missed_frames = self._received() > self._frames
+        self._has_missed_frames = self._received_frames() > self._frames_before
         self._player.cluster.start_server(self._injection.target)
         self._player.send_from(self._injection.target)
 
     def took_effect(self) -> bool:
         return self._has_missed_frames or self._injection.after_previous_us is not None
 
-    def _received(self) -> int:
+    def _received_frames(self) -> int:
         return int(self._testbed.world.down.frames[WORKERS + self._injection.target])
 
 
@@ -164,19 +166,21 @@ class SwitchRestarted(Fault):
     needs = "durability"
 
     def inject(self) -> None:
-        self._inject_when(not self._player.cluster.switch_is_dead, self._kill)
+        self._inject_or_retry(not self._player.cluster.switch_is_dead, self._kill)
 
     def _kill(self) -> None:
         player, world = self._player, self._testbed.world
         self._had_replay_log = bool(world.calls.replay_log[:, 0].any())
-        self._refused = int(world.header.refused)
+        self._refused_before = int(world.header.refused)
         player.blind_spans.append([self._testbed.now, NEVER])
         player.cluster.kill_switch(self._duration_ns)
         restored = player.start_task(player.until_restored(player.cluster.restarts + 1))
         restored.add_done_callback(lambda _: self.end())
 
     def took_effect(self) -> bool:
-        has_missed_frames = self._had_replay_log and int(self._testbed.world.header.refused) > self._refused
+        has_missed_frames = (
+            self._had_replay_log and int(self._testbed.world.header.refused) > self._refused_before
+        )
         return has_missed_frames or self._injection.after_previous_us is not None
 
 
@@ -185,7 +189,7 @@ class ControllerKilled(Fault):
     needs = "switch state"
 
     def inject(self) -> None:
-        self._next_hot_set = _another_hot_set(self._player)
+        self._next_hot_set = _draw_other_hot_set(self._player)
         _act_during_load(self._player, self._next_hot_set, self._kill_controller)
 
     def took_effect(self) -> bool:
@@ -198,7 +202,7 @@ class ControllerKilled(Fault):
 
     def _start_successor(self) -> None:
         player = self._player
-        player.wanted_keys = player.random.choice([self._next_hot_set, _another_hot_set(player)])
+        player.wanted_keys = player.random.choice([self._next_hot_set, _draw_other_hot_set(player)])
         player.start_task(player.load_wanted_keys()).add_done_callback(lambda _: self.end())
 
 
@@ -207,14 +211,14 @@ class SecondController(Fault):
     needs = "switch state"
 
     def inject(self) -> None:
-        _act_during_load(self._player, _another_hot_set(self._player), self._supersede)
+        _act_during_load(self._player, _draw_other_hot_set(self._player), self._supersede)
 
     def took_effect(self) -> bool:
         return self._first_load.done() and isinstance(self._first_load.exception(), NotPrimary)
 
     def _supersede(self, _: ControllerSession, task: asyncio.Task[object]) -> None:
         player, self._first_load = self._player, task
-        player.wanted_keys = _another_hot_set(player)
+        player.wanted_keys = _draw_other_hot_set(player)
         player.start_task(player.load_wanted_keys()).add_done_callback(lambda _: self.end())
 
 
@@ -224,7 +228,7 @@ class HotSetChanges(Fault):
 
     def inject(self) -> None:
         player = self._player
-        player.wanted_keys, self._entries_before = _another_hot_set(player), self._entries()
+        player.wanted_keys, self._entries_before = _draw_other_hot_set(player), self._entries()
         player.start_task(player.load_wanted_keys()).add_done_callback(lambda _: self.end())
 
     def took_effect(self) -> bool:
@@ -255,25 +259,27 @@ def _act_during_load(
     switch = player.testbed.switch
     writes = switch.state_ops.count_writes(switch.entries, player.testbed.arm.job, keys)
     threshold = player.random.randrange(max(writes, 2) // 2)
-    fired: list[bool] = []
+    action_scheduled: list[bool] = []
 
     def check_progress() -> None:
-        if session.updates_written > threshold and not fired:
-            fired.append(True)
+        if session.updates_written > threshold and not action_scheduled:
+            action_scheduled.append(True)
             player.call_later(player.random.randrange(200_000), lambda: action(session, task))
 
-    def reload_if_not_fired(_: object) -> None:
-        if not fired:
-            player.call_later(MS, lambda: _act_during_load(player, _another_hot_set(player), action))
+    def reload_unless_scheduled(_: object) -> None:
+        if not action_scheduled:
+            player.call_later(MS, lambda: _act_during_load(player, _draw_other_hot_set(player), action))
 
     session.on_write = check_progress
     task = player.start_task(player.load(session, keys))
-    task.add_done_callback(reload_if_not_fired)
+    task.add_done_callback(reload_unless_scheduled)
 
 
-def _another_hot_set(player: Player) -> list[int]:
-    size = len(player.testbed.switch.entries)
-    return player.random.sample(range(KEYS), player.random.choice([k for k in (4, 16, 40) if k != size]))
+def _draw_other_hot_set(player: Player) -> list[int]:
+    current_size = len(player.testbed.switch.entries)
+    return player.random.sample(
+        range(KEYS), player.random.choice([k for k in (4, 16, 40) if k != current_size])
+    )
 
 
 KINDS: dict[str, type[Fault]] = {
@@ -291,9 +297,9 @@ KINDS: dict[str, type[Fault]] = {
         DiskFull,
     )
 }
-NETWORK: Mapping[str, FrameFault] = {kind.name: kind for kind in FRAME_FAULTS}
+NETWORK_FAULTS: Mapping[str, FrameFault] = {kind.name: kind for kind in FRAME_FAULTS}
 FAULTS: Mapping[str, str] = {
-    **{name: kind.row for name, kind in NETWORK.items()},
+    **{name: kind.row for name, kind in NETWORK_FAULTS.items()},
     **{name: kind.row for name, kind in KINDS.items()},
     "kills": "processes are killed one after the other, also while a switch is restored",
     "everything": "several of these, on a bad network",
@@ -310,12 +316,12 @@ def kinds_of(design: Design) -> Mapping[str, type[Fault]]:
 
 
 def faults_of(design: Design) -> tuple[str, ...]:
-    applicable = kinds_of(design)
-    can_kill_all = {kind.name for kind in PROCESS_KILLS} <= set(applicable)
+    applicable_kinds = kinds_of(design)
+    can_kill_all = {kind.name for kind in PROCESS_KILLS} <= set(applicable_kinds)
     return tuple(
         name
         for name in FAULTS
-        if name in applicable or (name not in KINDS and (name != "kills" or can_kill_all))
+        if name in applicable_kinds or (name not in KINDS and (name != "kills" or can_kill_all))
     )
 
 

@@ -49,13 +49,13 @@ class Tally(Strict):
     failures: tuple[Failure, ...] = Field(default=(), max_length=_MAX_FAILURES)
 
     @classmethod
-    def total(cls, parts: Iterable[Tally]) -> Tally:
-        parts = list(parts)
-        of_each = {name: [getattr(part, name) for part in parts] for name in cls.model_fields}
+    def total(cls, tallies: Iterable[Tally]) -> Tally:
+        tallies = list(tallies)
+        values_by_field = {name: [getattr(tally, name) for tally in tallies] for name in cls.model_fields}
         recoveries, failures = (
-            tuple(chain.from_iterable(of_each.pop(name))) for name in ("recovery_ms", "failures")
+            tuple(chain.from_iterable(values_by_field.pop(name))) for name in ("recovery_ms", "failures")
         )
-        numbers = {name: sum(values) for name, values in of_each.items()}
+        numbers = {name: sum(values) for name, values in values_by_field.items()}
         return cls(**numbers, recovery_ms=recoveries, failures=failures[:_MAX_FAILURES])
 
     @property
@@ -98,8 +98,8 @@ def play_rows(
 
 def play_seeds(fault: str, arm: str, first_seed: int, schedules: int) -> str:
     testbed = cached_testbed(arm)
-    played = (play_effective(testbed, fault, arm, first_seed + k) for k in range(schedules))
-    return Tally.total(played).model_dump_json()
+    tallies = (play_effective(testbed, fault, arm, first_seed + k) for k in range(schedules))
+    return Tally.total(tallies).model_dump_json()
 
 
 @cache

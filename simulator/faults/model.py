@@ -47,33 +47,33 @@ class Judgement(NamedTuple):
 
 def judge(
     operations: Operations,
-    final: NDArray[np.uint32],
-    blind: NDArray[np.int64] = NO_BLIND_SPANS,
-    uncertain: Iterable[tuple[int, int]] = (),
-    publishes: bool = False,
+    final_values: NDArray[np.uint32],
+    blind_spans: NDArray[np.int64] = NO_BLIND_SPANS,
+    uncertain_pushes: Iterable[tuple[int, int]] = (),
+    servers_publish: bool = False,
 ) -> Judgement:
-    """Judge a history by the keys' values after it, `final` [KEYS].
+    """Judge a history by the keys' values after it, `final_values` [KEYS].
 
-    `uncertain` are further (key, delta) pairs that may or may not have been added.
-    `blind` are intervals, int64[n, 2], in which a pull may lack acknowledged pushes: from a switch's death
-    until its updates have been replayed. `publishes` tells whether servers publish values: then a pull in
-    such an interval has no bounds, because an unanswered push may be in a value twice until it is settled.
+    `uncertain_pushes` are further (key, delta) pairs that may or may not have been added.
+    `blind_spans` are intervals, int64[n, 2], in which a pull may lack acknowledged pushes: from the death of
+    a switch until its updates have been replayed. If `servers_publish`, servers publish values: then a pull
+    in such an interval has no bounds, because a value may contain an unanswered push twice until settled.
     """
     sums, unknown, sent = _sums(operations)
-    for key, delta in uncertain:
+    for key, delta in uncertain_pushes:
         unknown.setdefault(key, []).append(delta)
     lost = doubled = 0
     for key in range(KEYS):
-        remainder = (int(final[key]) - int(sums[key])) % 2**32
-        possible = {0}
+        remainder = (int(final_values[key]) - int(sums[key])) % 2**32
+        possible_remainders = {0}
         for delta in unknown.get(key, [])[:_MAX_UNKNOWN]:
-            possible |= {(value + delta) % 2**32 for value in possible}
-        if remainder not in possible:
+            possible_remainders |= {(value + delta) % 2**32 for value in possible_remainders}
+        if remainder not in possible_remainders:
             lost += remainder >= 2**31
             doubled += remainder < 2**31
     early = late = 0
     if not operations.header.is_extreme:
-        early, late = _pulls_out_of_bounds(*operations, blind, publishes).tolist()
+        early, late = _pulls_out_of_bounds(*operations, blind_spans, servers_publish).tolist()
     return Judgement(sent, lost, doubled, early, late)
 
 
@@ -117,8 +117,8 @@ def _pulls_out_of_bounds(
     progress: Records[WorkerProgress],
     history: RecordTable[Operation],
     pulled: Words,
-    blind: Ints,
-    publishes: bool,
+    blind_spans: Ints,
+    servers_publish: bool,
 ) -> Ints:
     counts = np.zeros(2, np.int64)
     for w in range(len(progress)):
@@ -138,14 +138,14 @@ def _pulls_out_of_bounds(
                                 delta = delta_of(header, v, j, key)
                                 high[key] += delta
                                 low[key] += delta if is_before else 0
-            is_blind = _overlaps(blind, int64(pull.invoked), int64(pull.completed))
+            is_blind = _overlaps(blind_spans, int64(pull.invoked), int64(pull.completed))
             for key in range(KEYS):
                 if _has(pull.mask, key):
                     value = int64(pulled[w, k, key])
-                    lower = previous[key] if publishes else low[key]
+                    lower_bound = previous[key] if servers_publish else low[key]
                     previous[key] = value
-                    counts[0] += value < lower and not is_blind
-                    counts[1] += value > high[key] and not (is_blind and publishes)
+                    counts[0] += value < lower_bound and not is_blind
+                    counts[1] += value > high[key] and not (is_blind and servers_publish)
     return counts
 
 
@@ -155,8 +155,8 @@ def _has(mask: np.uint64, key: int) -> bool:
 
 
 @compiled
-def _overlaps(blind: Ints, begin: int, end: int) -> bool:
+def _overlaps(spans: Ints, begin: int, end: int) -> bool:
     is_overlap = False
-    for n in range(len(blind)):
-        is_overlap |= begin < blind[n, 1] and end > blind[n, 0]
+    for n in range(len(spans)):
+        is_overlap |= begin < spans[n, 1] and end > spans[n, 0]
     return is_overlap

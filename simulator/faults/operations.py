@@ -83,12 +83,12 @@ def make_operations(workers: int) -> Operations:
 
 @compiled
 def delta_of(header: OperationsHeader, w: int, k: int, key: int) -> int:
-    at = np.uint64((w * OPERATIONS + k) * KEYS + key + 1)
-    h = mix64(header.seed + at * np.uint64(0x9E3779B97F4A7C15))
-    bits = int64(h >> np.uint64(40))
+    operation_key = np.uint64((w * OPERATIONS + k) * KEYS + key + 1)
+    hashed = mix64(header.seed + operation_key * np.uint64(0x9E3779B97F4A7C15))
+    bits = int64(hashed >> np.uint64(40))
     if not header.is_extreme:
         return 1 + bits % 1000
-    return int64(EXTREMES[bits % len(EXTREMES)]) if bits & 0x10000 else int64(h) & ALL
+    return int64(EXTREMES[bits % len(EXTREMES)]) if bits & 0x10000 else int64(hashed) & ALL
 
 
 @entry_point
@@ -134,7 +134,7 @@ def _wake_driver(world: World, operations: Operations, w: int) -> None:
             take_unreplayed(calls, n)
             worker.state = REPLAYING
             if n:
-                _start(calls, PUSH, 0, n)
+                _start_operation(calls, PUSH, 0, n)
                 at = now + int64(header.begin_ns)
             else:
                 worker.state, until = IDLE, now
@@ -162,11 +162,11 @@ def _invoke(operations: Operations, w: int, calls: ClientState, now: int) -> Non
     operation.completed, operation.added = 0, np.uint64(0)
     worker.operations += 1
     worker.state = IN_OPERATION
-    _start(calls, kind, k + 1, n)
+    _start_operation(calls, kind, k + 1, n)
 
 
 @compiled
-def _start(calls: ClientState, kind: int, iteration: int, n: int) -> None:
+def _start_operation(calls: ClientState, kind: int, iteration: int, n: int) -> None:
     for i in range(n):
         calls.answered[i] = False
     start(calls, kind, iteration, n)

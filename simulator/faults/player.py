@@ -90,12 +90,12 @@ class Player:
             at_rest = self._run_loop()
             return self._outcome(at_rest)
         finally:
-            self._end()
+            self._close()
 
     def _run_loop(self) -> bool:
         testbed = self.testbed
         while True:
-            until = min(self._due(), _TIMEOUT_NS)
+            until = min(self._next_due(), _TIMEOUT_NS)
             reason = testbed.run(until) if self._servers_are_passive else self._run_while_servers_act(until)
             if reason == FRAMES_DEFERRED:
                 self._take_deferred()
@@ -150,11 +150,15 @@ class Player:
         if int(server.state.header.noted) and not server.checkpoint():
             self.testbed.world.agents.stalled[WORKERS + p] = self.testbed.now + 100_000
 
-    def _due(self) -> int:
-        dues = [server.due for server in self.testbed.servers if not self._is_dead(WORKERS + server.p)]
+    def _next_due(self) -> int:
+        due_times = [server.due for server in self.testbed.servers if not self._is_dead(WORKERS + server.p)]
         if self._timers:
-            dues.append(self._timers[0][0])
-        return max(min(self.loop.next_due(), *dues), self.testbed.now) if dues else self.loop.next_due()
+            due_times.append(self._timers[0][0])
+        return (
+            max(min(self.loop.next_due(), *due_times), self.testbed.now)
+            if due_times
+            else self.loop.next_due()
+        )
 
     def _run_due_callbacks(self, now: int) -> None:
         while self._timers and self._timers[0][0] <= now:
@@ -201,8 +205,8 @@ class Player:
         else:
             header.until = NEVER if self.active_faults or self.is_closing else self.schedule.rpcs
 
-    def call_later(self, after_ns: int, callback: Callable[[], None]) -> None:
-        heapq.heappush(self._timers, (self.testbed.now + after_ns, next(self._order), callback))
+    def call_later(self, delay_ns: int, callback: Callable[[], None]) -> None:
+        heapq.heappush(self._timers, (self.testbed.now + delay_ns, next(self._order), callback))
 
     def start_task(self, coroutine: Coroutine[object, None, object]) -> asyncio.Task[object]:
         self.loop.now = self.testbed.now
@@ -215,9 +219,9 @@ class Player:
     def count_answered(self) -> int:
         return int(self.testbed.operations.header.answered) + int(self.testbed.world.calls.header.rows.sum())
 
-    def mark_recovered(self, answered_before: int) -> None:
+    def mark_recovered(self, answered_rpcs_before: int) -> None:
         self.active_faults -= 1
-        self.recoveries.append((self.testbed.now, answered_before))
+        self.recoveries.append((self.testbed.now, answered_rpcs_before))
         self._set_rpc_target()
 
     def _stop_operations(self) -> None:
@@ -312,20 +316,21 @@ class Player:
                 raise error
         history, progress = testbed.operations.history, testbed.operations.progress
         recovery_ns = max(
-            (self._first_completed_after(w, end) - end for w, end in self.worker_restarts), default=0
+            (self._first_completed_after(w, at_ns) - at_ns for w, at_ns in self.worker_restarts), default=0
         )
-        for end, _ in self.recoveries:
+        for end_ns, _ in self.recoveries:
             for w in range(WORKERS):
                 operations = history[w, : int(progress.operations[w])]
-                pending = operations.completed[(operations.invoked <= end) & (operations.completed > end)]
-                recovery_ns = max(recovery_ns, int(pending.max(initial=end)) - end)
+                is_pending = (operations.invoked <= end_ns) & (operations.completed > end_ns)
+                last_completion_ns = int(operations.completed[is_pending].max(initial=end_ns))
+                recovery_ns = max(recovery_ns, last_completion_ns - end_ns)
         world = testbed.world
-        network = [
+        frame_fault_effects = [
             sum(int(links[kind.counter].sum()) for links in (world.up, world.down)) > 0
             for kind in FRAME_FAULTS
             if getattr(self.schedule, kind.name)
         ]
-        evidence = [*(fault.has_taken_effect for fault in self.faults), *network]
+        evidence = [*(fault.has_taken_effect for fault in self.faults), *frame_fault_effects]
         rpcs = self.count_answered()
         during = (
             rpcs - min(answered_before for _, answered_before in self.recoveries) if self.recoveries else 0
@@ -341,14 +346,14 @@ class Player:
             at_rest=at_rest,
             judgement=judge(
                 testbed.operations,
-                testbed.stored_values() + self._unreplayed(),
+                testbed.stored_values() + self._unreplayed_updates(),
                 blind_spans,
                 testbed.unknown,
                 testbed.switch.state_ops.hold is not None,
             ),
         )
 
-    def _unreplayed(self) -> NDArray[np.uint32]:
+    def _unreplayed_updates(self) -> NDArray[np.uint32]:
         unreplayed = np.zeros(KEYS, np.uint32)
         for w, log in enumerate(self.testbed.logs):
             if self._is_dead(w):
@@ -360,7 +365,7 @@ class Player:
         completed = self.testbed.operations.history[w].completed[:n]
         return int(completed[completed > since].min(initial=self.testbed.now))
 
-    def _end(self) -> None:
+    def _close(self) -> None:
         for session in self.sessions:
             session.is_killed = True
         for task in self.tasks:

@@ -48,7 +48,7 @@ class RestartableServer:
         self.due = NEVER
         """When `wake` is due, ns; `frames_to_send` updates it."""
         self._checkpoint: dict[str, bytes] = {}
-        self._initially_in_switch = np.zeros(0, np.uint64)
+        self._initial_switch_keys = np.zeros(0, np.uint64)
 
     @property
     def core(self) -> Core[UdpEndpoint]:
@@ -64,10 +64,10 @@ class RestartableServer:
         self._core = None
         self.due = NEVER
         self._checkpoint = {}
-        self._initially_in_switch = np.zeros(0, np.uint64)
+        self._initial_switch_keys = np.zeros(0, np.uint64)
 
-    def release_initial(self, keys: Keys) -> None:
-        self._initially_in_switch = keys
+    def release_initial_keys(self, keys: Keys) -> None:
+        self._initial_switch_keys = keys
         self._state_ops.release_to_switch(self.store, keys)
 
     def receive(self, frame: bytes) -> None:
@@ -82,8 +82,8 @@ class RestartableServer:
             return
         for datagram in self._core.transmit():
             yield frames.build(UdpFrame(self._rpc_client, self._service, bytes(datagram)))
-        for answer, to in self._core.control_answers():
-            yield frames.build(UdpFrame(self._control, to, answer))
+        for answer, destination in self._core.control_answers():
+            yield frames.build(UdpFrame(self._control, destination, answer))
         due = self._core.deadline()
         self.due = NEVER if due is None else due
 
@@ -98,7 +98,7 @@ class RestartableServer:
         self.core.server.forget_notes()
         return True
 
-    def maybe_checkpoint(self, random: Random) -> None:
+    def checkpoint_by_chance(self, random: Random) -> None:
         if random.random() < _CHECKPOINT_PROBABILITY:
             self.checkpoint()
 
@@ -106,7 +106,7 @@ class RestartableServer:
         """Restart after a kill from the checkpoint and the journal; the caller has reset the arrays."""
         self._core = None
         if not self._checkpoint:
-            self._state_ops.release_to_switch(self.store, self._initially_in_switch)
+            self._state_ops.release_to_switch(self.store, self._initial_switch_keys)
         self.core.recover(self._checkpoint, [journal])
         self.state.journal[: len(journal)] = np.frombuffer(journal, np.uint8)
         self.state.header.noted = len(journal)

@@ -17,28 +17,30 @@ _SEARCH = settings(
 )  # fmt: skip
 
 
-def shrink(testbed: SimulatedTestbed, failing: FaultSchedule) -> FaultSchedule:
+def shrink(testbed: SimulatedTestbed, failing_schedule: FaultSchedule) -> FaultSchedule:
     """Return a simpler failing schedule: reduce injections first, then network faults, keys and RPCs."""
-    for k in range(len(list(_candidates(failing)))):
-        candidates = list(_candidates(failing))[k]
+    for k in range(len(list(_candidates(failing_schedule)))):
+        candidates = list(_candidates(failing_schedule))[k]
         try:
-            failing = find(candidates, lambda each: not play_schedule(testbed, each).holds, settings=_SEARCH)
+            failing_schedule = find(
+                candidates, lambda candidate: not play_schedule(testbed, candidate).holds, settings=_SEARCH
+            )
         except hypothesis.errors.NoSuchExample:
             continue
-    return failing
+    return failing_schedule
 
 
 def _candidates(schedule: FaultSchedule) -> Iterator[st.SearchStrategy[FaultSchedule]]:
     injections = schedule.injections
     yield st.sets(st.integers(0, max(len(injections) - 1, 0))).map(
-        lambda chosen: replace(
-            schedule, injections=tuple(injections[k] for k in sorted(chosen) if k < len(injections))
+        lambda chosen_indexes: replace(
+            schedule, injections=tuple(injections[k] for k in sorted(chosen_indexes) if k < len(injections))
         )
     )
     yield st.tuples(st.booleans(), st.booleans(), st.booleans()).map(
-        lambda is_on: replace(
-            schedule, loss=is_on[0] * schedule.loss, duplication=is_on[1] * schedule.duplication,
-            reordering=is_on[2] * schedule.reordering,
+        lambda kept_faults: replace(
+            schedule, loss=kept_faults[0] * schedule.loss, duplication=kept_faults[1] * schedule.duplication,
+            reordering=kept_faults[2] * schedule.reordering,
         )
     )  # fmt: skip
     yield st.sampled_from([0.02, schedule.share]).map(lambda share: replace(schedule, share=share))

@@ -37,8 +37,8 @@ _MAX_PAUSE_S = 200e-6
 
 @cache
 def small_config(name: str) -> CompiledConfig:
-    chosen = design(name)
-    return compile_small(chosen.program.read_bytes(), read_p4info(chosen.p4info))
+    chosen_design = design(name)
+    return compile_small(chosen_design.program.read_bytes(), read_p4info(chosen_design.p4info))
 
 
 def compile_small(program: bytes, p4info: p4i.P4Info) -> CompiledConfig:
@@ -70,14 +70,14 @@ class RestartableSwitch(SimulatedSwitch):
         self.restarts = 0
         self.primary: ControllerSession | None = None
         self.sessions = 0  # number of epochs given to controllers
-        self._empty = self.image()
+        self._empty_image = self.image()
 
     def image(self) -> Words:
         """Return tables, counters and registers, but no multicast groups: the program uses none."""
         return self.pipeline.memory_image()[: self.pipeline.code.layout.replication.multicast]
 
     def restart(self) -> None:
-        self.pipeline.load_image(self._empty)
+        self.pipeline.load_image(self._empty_image)
         self.rows.clear()
         self.primary, self.is_off = None, False
         self.restarts += 1
@@ -105,7 +105,7 @@ class ControllerSession(SwitchClient):
     def __init__(
         self, switch: RestartableSwitch, random: Random, packet_out: Callable[[bytes], None]
     ) -> None:  # without super().__init__(), as there is no connection
-        self._simulated = switch
+        self._simulated_switch = switch
         self._random = random
         self._packet_out = packet_out
         self._incarnation = switch.restarts
@@ -117,19 +117,19 @@ class ControllerSession(SwitchClient):
     async def __aenter__(self) -> Self:
         await self._pause()
         self._check_is_on()
-        self._incarnation = self._simulated.restarts
-        self._simulated.primary = self
+        self._incarnation = self._simulated_switch.restarts
+        self._simulated_switch.primary = self
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._simulated.primary is self:
-            self._simulated.primary = None
+        if self._simulated_switch.primary is self:
+            self._simulated_switch.primary = None
 
     def new_epoch(self) -> int:
-        self._simulated.sessions += 1
-        return self._simulated.sessions
+        self._simulated_switch.sessions += 1
+        return self._simulated_switch.sessions
 
     async def commit_pipeline(self) -> bool:
         """Return False: a switch that is on has its pipeline."""
@@ -142,19 +142,19 @@ class ControllerSession(SwitchClient):
     async def read(self, kind: type[R]) -> list[R]:
         await self._pause()
         self._check_is_on()
-        return [row for row in self._simulated.rows.values() if isinstance(row, kind)]
+        return [row for row in self._simulated_switch.rows.values() if isinstance(row, kind)]
 
     async def write(self, updates: Sequence[Update]) -> None:
-        at = 0
-        while at < len(updates):
+        written = 0
+        while written < len(updates):
             await self._pause()
             self._check_may_write()
             if self.is_killed:
                 return
-            batch = updates[at : at + self._random.randint(1, _MAX_BATCH)]
-            self._simulated.write(batch)
+            batch = updates[written : written + self._random.randint(1, _MAX_BATCH)]
+            self._simulated_switch.write(batch)
             self.updates_written += len(batch)
-            at += len(batch)
+            written += len(batch)
             self.on_write()
         await self._pause()
 
@@ -172,10 +172,10 @@ class ControllerSession(SwitchClient):
             await asyncio.sleep(self._random.random() * _MAX_PAUSE_S)
 
     def _check_is_on(self) -> None:
-        if self._simulated.is_off or self._incarnation != self._simulated.restarts:
+        if self._simulated_switch.is_off or self._incarnation != self._simulated_switch.restarts:
             raise DeviceError("the switch has closed the connection")
 
     def _check_may_write(self) -> None:
         self._check_is_on()
-        if not self.is_killed and self._simulated.primary is not self:
+        if not self.is_killed and self._simulated_switch.primary is not self:
             raise NotPrimary("another controller has become primary")

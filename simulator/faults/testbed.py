@@ -61,22 +61,28 @@ class SimulatedTestbed:
         )  # fmt: skip
         self.world = self.network.world
         self._pinned_world = self.network.pinned_ref
-        self._now = _field(self.world.header, "now")
-        self.dead = _field(self.world.agents, "dead")
-        self._n_free = _field(self.world.header, "free")
-        self._deferred = _field(self.world.header, "deferred")
-        self._length = _field(self.world.frames, "length")
+        self._now = _field_array(self.world.header, "now")
+        self.dead = _field_array(self.world.agents, "dead")
+        self._free_count = _field_array(self.world.header, "free")
+        self._deferred_count = _field_array(self.world.header, "deferred")
+        self._frame_lengths = _field_array(self.world.frames, "length")
         self.operations = make_operations(WORKERS)
         self._pinned_operations = pinned_ref(self.operations)
         self.rows = rows(self.config, [arm])
         self.switch.write([Update(Change.INSERT, row) for row in self.rows])
-        self._provisioned = self.switch.image()
+        self._provisioned_image = self.switch.image()
         self._initial_header = record_of(self.world).copy()
-        self._pristine = [(array, array.copy()) for array in _arrays(self.world)]
-        self._octets = [(_octets_of(array), _octets_of(initial)) for array, initial in self._pristine]
+        self._initial_arrays = [(array, array.copy()) for array in _arrays_to_reset(self.world)]
+        self._octets_to_reset = [
+            (_octets_of(array), _octets_of(initial)) for array, initial in self._initial_arrays
+        ]
         self._frame_bytes = self.world.frames.view(np.uint8).reshape(len(self.world.frames), FRAME.itemsize)
-        server_arrays = {array.ctypes.data for array in _flat(self.world.servers, _UNRESET_FIELDS["servers"])}
-        self._pristine_servers = [pair for pair in self._pristine if pair[0].ctypes.data in server_arrays]
+        server_arrays = {
+            array.ctypes.data for array in _arrays_of_state(self.world.servers, _UNRESET_FIELDS["servers"])
+        }
+        self._initial_server_arrays = [
+            pair for pair in self._initial_arrays if pair[0].ctypes.data in server_arrays
+        ]
         replay_arrays = self.world.calls.replay_log if self.design.is_durable else ()
         self.logs = [ReplayLog.in_memory(each, KEYS) for each in replay_arrays]
         self.unknown: list[tuple[int, int]] = []
@@ -97,9 +103,9 @@ class SimulatedTestbed:
     def now(self, time: int) -> None:
         self._now[0] = time
 
-    def reset(self, schedule: FaultSchedule, hot: Sequence[int]) -> None:
+    def reset(self, schedule: FaultSchedule, hot_keys: Sequence[int]) -> None:
         world, operations = self.world, self.operations
-        for octets, initial in self._octets:
+        for octets, initial in self._octets_to_reset:
             octets[:] = initial
         for name in WORLD_HEADER.names or ():
             record_of(world)[name] = self._initial_header[name]
@@ -120,20 +126,20 @@ class SimulatedTestbed:
             log.forget()
         self.unknown.clear()
         self.network.clients[:] = self._clients
-        self._reset_switch(hot)
+        self._reset_switch(hot_keys)
 
-    def _reset_switch(self, hot: Sequence[int]) -> None:
+    def _reset_switch(self, hot_keys: Sequence[int]) -> None:
         switch = self.switch
         switch.restart()
         switch.restarts = switch.sessions = 0
-        switch.pipeline.load_image(self._provisioned)
+        switch.pipeline.load_image(self._provisioned_image)
         switch.rows = {row.identity: row for row in self.rows}
         state_ops = switch.state_ops
-        rows_to_load = state_ops.rows_to_load([], self.arm.job, hot)
+        rows_to_load = state_ops.rows_to_load([], self.arm.job, hot_keys)
         switch.write([Update(Change.INSERT, row) for row in rows_to_load])
-        keys = np.array(hot, np.uint64)
+        keys = np.array(hot_keys, np.uint64)
         for server in self.servers:
-            server.release_initial(keys)
+            server.release_initial_keys(keys)
         for client in self.network.clients:
             client.hint(keys)
 
@@ -143,29 +149,29 @@ class SimulatedTestbed:
     # -- frames
 
     def take_deferred(self) -> Iterator[tuple[int, bytes]]:
-        deferred = self.world.deferred[: self._deferred[0]].tolist()
-        self._deferred[0] = 0
+        deferred = self.world.deferred[: self._deferred_count[0]].tolist()
+        self._deferred_count[0] = 0
         for agent, f in deferred:
-            octets = self._frame_bytes[f, _HEAD_AT : _HEAD_AT + int(self._length[f])].tobytes()
-            self._free(f)
+            octets = self._frame_bytes[f, _HEAD_AT : _HEAD_AT + int(self._frame_lengths[f])].tobytes()
+            self._free_frame(f)
             yield agent, octets
 
     def send(self, host: int, frame: bytes) -> None:
-        _send_up(self._pinned_world, host, self._put(frame), self.now)
+        _send_up(self._pinned_world, host, self._store_frame(frame), self.now)
 
     def packet_out(self, frame: bytes) -> None:
-        _send_out(self._pinned_world, self._put(frame), self.now)
+        _send_out(self._pinned_world, self._store_frame(frame), self.now)
 
-    def _put(self, frame: bytes) -> int:
-        self._n_free[0] -= 1
-        f = int(self.world.free[self._n_free[0]])
+    def _store_frame(self, frame: bytes) -> int:
+        self._free_count[0] -= 1
+        f = int(self.world.free[self._free_count[0]])
         self._frame_bytes[f, _HEAD_AT : _HEAD_AT + len(frame)] = np.frombuffer(frame, np.uint8)
-        self._length[f] = len(frame)
+        self._frame_lengths[f] = len(frame)
         return f
 
-    def _free(self, f: int) -> None:
-        self.world.free[self._n_free[0]] = f
-        self._n_free[0] += 1
+    def _free_frame(self, f: int) -> None:
+        self.world.free[self._free_count[0]] = f
+        self._free_count[0] += 1
 
     # -- agents
 
@@ -179,7 +185,7 @@ class SimulatedTestbed:
             abandon_operation(self._pinned_world, self._pinned_operations, a)
         agent, ring = self.world.agents[a], self.world.inbox[a]
         for k in range(int(agent.waiting)):
-            self._free(int(ring[(int(agent.first) + k) % len(ring)]))
+            self._free_frame(int(ring[(int(agent.first) + k) % len(ring)]))
         agent.dead, agent.waiting = 1, 0
 
     def _record_unknown_updates(self, w: int) -> None:
@@ -194,28 +200,28 @@ class SimulatedTestbed:
         log = self.logs[w]
         log.restore(switch)
         client_class = type(self._clients[w])
-        fresh = client_class(
+        new_client = client_class(
             Caller(self.arm.job, w + 1, epoch), SERVERS, self.space, lambda: self.now, largest=KEYS, log=log
         )
-        fresh_state = fresh.state
-        fresh.adopt(row_of(self.world.calls, w))
-        for name, array in fresh_state._asdict().items():
+        new_state = new_client.state
+        new_client.adopt(row_of(self.world.calls, w))
+        for name, array in new_state._asdict().items():
             # The replay log persists, and all clients share the key space.
             if name not in ("replay_log", "space"):
                 array = np.asarray(array)
                 getattr(self.world.calls, name)[(w, *map(slice, array.shape))] = array
-        self.network.clients[w] = fresh
-        self._restart(w)
+        self.network.clients[w] = new_client
+        self._restart_agent(w)
 
     def restart_server(self, p: int) -> None:
         server = self.servers[p]
         journal = server.state.journal[: int(server.state.header.noted)].tobytes()
-        for array, initial in self._pristine_servers:
+        for array, initial in self._initial_server_arrays:
             array[p] = initial[p]
         server.recover(journal)
-        self._restart(WORKERS + p)
+        self._restart_agent(WORKERS + p)
 
-    def _restart(self, a: int) -> None:
+    def _restart_agent(self, a: int) -> None:
         agent = self.world.agents[a]
         agent.dead = agent.phase = agent.stalled = agent.driver_due = 0
         _make_ready(self._pinned_world, a, self.now)
@@ -248,17 +254,17 @@ class SimulatedTestbed:
         return [entry for entry in self.switch.entries if self.switch.state_ops.is_moving(entry)]
 
 
-def _arrays(world: World) -> Iterator[NDArray[np.generic]]:
+def _arrays_to_reset(world: World) -> Iterator[NDArray[np.generic]]:
     for name, field in world._asdict().items():
         if name in ("calls", "servers"):
-            yield from _flat(field, _UNRESET_FIELDS[name])
+            yield from _arrays_of_state(field, _UNRESET_FIELDS[name])
         elif name == "port_queues":
             continue
         elif name not in (*_NOT_RESET, "header", "costs"):
             yield field
 
 
-def _field(records: object, name: str) -> NDArray[np.int64]:
+def _field_array(records: object, name: str) -> NDArray[np.int64]:
     """Return a field of records as an array, which Python reads ten times faster than the records."""
     return np.asarray(records)[name].reshape(-1)
 
@@ -267,10 +273,10 @@ def _octets_of(array: NDArray[np.generic]) -> NDArray[np.uint8]:
     return array.reshape(-1).view(np.uint8)
 
 
-def _flat(
-    tuples: Any, excluded: Sequence[str]
-) -> Iterator[NDArray[np.generic]]:  # `tuples` has the state class of any design
-    for name, field in tuples._asdict().items():
+def _arrays_of_state(
+    state: Any, excluded: Sequence[str]
+) -> Iterator[NDArray[np.generic]]:  # `state` has the state class of any design
+    for name, field in state._asdict().items():
         if isinstance(field, Share) or name in excluded:
             continue
         yield field
