@@ -59,20 +59,20 @@ def measure(
     chunk_size: int | None = None, window: int | None = None, occupied: float = 0.0, seed: int = 1,
 ) -> Reduced:  # fmt: skip
     """Simulate one all-reduce of workers that start together; another job has a share `occupied` of cells."""
-    size = chunk_size or subject.chunk_size
-    packets = window or largest_window(subject.load(workers, servers), network, size)
+    values_per_packet = chunk_size or subject.chunk_size
+    window_packets = window or largest_window(subject.load(workers, servers), network, values_per_packet)
     design, arm = subject.design, subject.arm
     switch = switch_of(design, arm, workers, servers)
-    packets = max(1, int(packets * subject.occupy(switch, occupied)))
+    window_packets = max(1, int(window_packets * subject.occupy(switch, occupied)))
     simulated = SimulatedNetwork(
         design, arm, switch, KeySpace(values), 1, workers, servers, network,
         hosts, seed,
     )  # fmt: skip
-    end_ns = all_reduce_once(subject, simulated, workers, values, packets, size, seed)
+    end_ns = all_reduce_once(subject, simulated, workers, values, window_packets, values_per_packet, seed)
     world, cables = simulated.world, (simulated.world.up, simulated.world.down)
     up, down = (link.bytes / values for link in cables)
     return Reduced(
-        workers=workers, servers=servers, values=values, chunk_size=size, window=packets,
+        workers=workers, servers=servers, values=values, chunk_size=values_per_packet, window=window_packets,
         seconds=float(end_ns.max()) / 1e9,
         limit_s=int(max(link.carried.max() for link in cables)) / 1e9,
         payload_limit_s=payload_s(subject, workers, servers, values, int(world.up.ps_per_byte[0])),
@@ -95,8 +95,8 @@ def all_reduce_once(
     Return when each worker has its sum, in ns; raise `SimulationError` if one is wrong or missing.
     """
     clients = cast(list[VectorClient], simulated.clients)
-    chance = np.random.default_rng(seed)
-    vectors = [chance.standard_normal(values, np.float32) for _ in clients]
+    rng = np.random.default_rng(seed)
+    vectors = [rng.standard_normal(values, np.float32) for _ in clients]
     end_ns = np.zeros(len(clients), np.int64)
 
     def start_next(w: int) -> None:
@@ -113,14 +113,14 @@ def all_reduce_once(
         wake_agent(simulated.pinned_ref, w)
     run_network(simulated, start_next)
     for first in range(0, len(clients), workers):
-        of_job = slice(first, first + workers)
-        results = [client.result for client in clients[of_job]]
+        job_slice = slice(first, first + workers)
+        results = [client.result for client in clients[job_slice]]
         are_identical = all((each == results[0]).all() for each in results)
-        if not (end_ns[of_job].all() and are_identical and subject.is_sum(results[0], vectors[of_job])):
-            missing = np.count_nonzero(end_ns[of_job] == 0)
+        if not (end_ns[job_slice].all() and are_identical and subject.is_sum(results[0], vectors[job_slice])):
+            workers_without_sum = np.count_nonzero(end_ns[job_slice] == 0)
             raise SimulationError(
                 f"{subject.arm.name}, job {first // workers}: expected the same correct sum at {workers} "
-                f"workers; {missing} have none"
+                f"workers; {workers_without_sum} have none"
             )
     return end_ns
 
@@ -131,6 +131,6 @@ def payload_s(subject: Subject, workers: int, servers: int, values: int, ps_per_
 
 def largest_window(load: float, network: Network, chunk_size: int) -> int:
     """Return the largest window with which no queue and no inbox overflows."""
-    frame = HEAD_BYTES + HEADER.size + VALUE_BYTES * chunk_size
-    room = min(round(network.queue_kb * 1024) // frame, INBOX)
-    return max(1, min(WINDOW, int(room / load)))
+    frame_bytes = HEAD_BYTES + HEADER.size + VALUE_BYTES * chunk_size
+    max_queued_packets = min(round(network.queue_kb * 1024) // frame_bytes, INBOX)
+    return max(1, min(WINDOW, int(max_queued_packets / load)))

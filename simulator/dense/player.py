@@ -47,10 +47,12 @@ class PlayedSchedule:
             are_identical = all(each.tobytes() == results[0].tobytes() for each in results)
             if not (are_identical and all(self.subject.is_sum(each, vectors) for each in results[:1])):
                 return Verdict.WRONG
-        incomplete = [w for w, of_worker in enumerate(self.results) if len(of_worker) < len(self.vectors)]
-        living = [w for w in incomplete if not self.testbed.world.agents[w].dead]
-        if all(self._has_reported(w) for w in living):
-            return Verdict.STALLED if incomplete else Verdict.EQUAL
+        incomplete_workers = [
+            w for w, of_worker in enumerate(self.results) if len(of_worker) < len(self.vectors)
+        ]
+        live_workers = [w for w in incomplete_workers if not self.testbed.world.agents[w].dead]
+        if all(self._has_reported(w) for w in live_workers):
+            return Verdict.STALLED if incomplete_workers else Verdict.EQUAL
         return Verdict.SILENT
 
     def _has_reported(self, w: int) -> bool:
@@ -84,14 +86,14 @@ def play(subject: Subject, schedule: AllReduceSchedule) -> PlayedSchedule:
 
 
 def vectors_of(schedule: AllReduceSchedule, integer_bits: int = 32) -> list[list[Vector]]:
-    chance = np.random.default_rng(schedule.seed)
+    rng = np.random.default_rng(schedule.seed)
     shape = (schedule.all_reduces, schedule.workers, schedule.values)
     if schedule.is_float:
-        magnitudes = np.exp2(chance.integers(-20, 20, shape[:1]))[:, None, None]
-        vectors = (chance.standard_normal(shape) * magnitudes).astype(np.float32)
+        magnitudes = np.exp2(rng.integers(-20, 20, shape[:1]))[:, None, None]
+        vectors = (rng.standard_normal(shape) * magnitudes).astype(np.float32)
     else:
         limit = 2 ** (integer_bits - 1)
-        vectors = chance.integers(-limit, limit, shape, np.int32)
+        vectors = rng.integers(-limit, limit, shape, np.int32)
     return [list(each) for each in vectors]
 
 
@@ -122,8 +124,8 @@ def _start_next(played: PlayedSchedule, w: int) -> None:
     client.take_records()
     if client.rpcs_of_operation and len(results) < len(played.vectors):
         results.append(client.result.copy())
-    at = network.now
+    resume_ns = network.now
     if len(results) < len(played.vectors):
         client.all_reduce(played.vectors[len(results)][w], played.schedule.workers)
-        at += TESTBED_HOSTS.begin_ns
-    resume(network.pinned_ref, w, at, NEVER)
+        resume_ns += TESTBED_HOSTS.begin_ns
+    resume(network.pinned_ref, w, resume_ns, NEVER)

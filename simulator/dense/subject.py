@@ -22,7 +22,7 @@ RANGE = ScheduleRange(
 )
 
 
-def _needs_no_memory(_switch: SimulatedSwitch, _share: float) -> float:
+def _occupy_nothing(_switch: SimulatedSwitch, _share: float) -> float:
     return 1.0
 
 
@@ -42,7 +42,7 @@ class Subject:
     stall_timeout_ns: int = STALL_TIMEOUT_NS
     """Time without progress after which a worker reports a stall, in schedules."""
     max_values: int | None = None  # maximum size of a vector in studies; None means unlimited
-    occupy: Callable[[SimulatedSwitch, float], float] = _needs_no_memory
+    occupy: Callable[[SimulatedSwitch, float], float] = _occupy_nothing
     """(switch, share): let another job occupy a share of the switch's memory; return the share of a window
     that still fits."""
 
@@ -60,9 +60,9 @@ def _set_up(client: VectorClient, window: int, chunk_size: int) -> None:
 
 
 def _is_near(result: Vector, vectors: Sequence[Vector]) -> bool:
-    exact = np.sum(vectors, axis=0, dtype=np.float64)
+    exact_sum = np.sum(vectors, axis=0, dtype=np.float64)
     bound = error_bound(len(vectors), np.sum(np.abs(vectors), axis=0, dtype=np.float64))
-    return bool((np.abs(result.astype(np.float64) - exact) <= bound).all())
+    return bool((np.abs(result.astype(np.float64) - exact_sum) <= bound).all())
 
 
 PSDENSE = Subject(

@@ -51,8 +51,8 @@ def table_lines(rows: list[VerdictCounts]) -> list[str]:
     headings = [f"{arm}: {verdict.value}" for arm in arms for verdict in TABLE_VERDICTS]
     lines = [f"| fault | {' | '.join(headings)} |", f"|---|{'---:|' * len(headings)}"]
     for fault in dict.fromkeys(row.fault for row in rows):
-        of_fault = {row.arm: row for row in rows if row.fault == fault}
-        numbers = [f"{of_fault[arm].counts[verdict]:,}" for arm in arms for verdict in TABLE_VERDICTS]
+        row_by_arm = {row.arm: row for row in rows if row.fault == fault}
+        numbers = [f"{row_by_arm[arm].counts[verdict]:,}" for arm in arms for verdict in TABLE_VERDICTS]
         lines.append(f"| {FAULTS[fault]} | {' | '.join(numbers)} |")
     return lines
 
@@ -73,8 +73,8 @@ def table_command(subjects: Sequence[Subject]) -> click.Command:
         """
         faults = subjects[0].range.faults
         rows = [VerdictCounts(fault, subject) for fault in faults for subject in subjects]
-        steps = [(row, seed + k) for k in range(schedules) for row in rows]
-        for row, schedule_seed in track(steps, "schedules", console=Console(stderr=True), transient=True):
+        plays = [(row, seed + k) for k in range(schedules) for row in rows]
+        for row, schedule_seed in track(plays, "schedules", console=Console(stderr=True), transient=True):
             row.play(schedule_seed)
         click.echo(json.dumps([row.to_dict() for row in rows]) if as_json else "\n".join(table_lines(rows)))
         raise SystemExit(any(row.counts[Verdict.SILENT] for row in rows))

@@ -27,7 +27,7 @@ _NOT_RESET = {
     "frames", "heap", "inbox", "burst", "deferred", "waiting", "port_queues", "header", "costs", "heads",
 }  # fmt: skip
 """Arrays of a world that are written before they are read, or do not change; `reset` restores `header`."""
-_NOT_RESET_OF_AGENTS = {"sent", "early", "log"}
+_STATE_ARRAYS_NOT_RESET = {"sent", "early", "log"}
 
 
 def switch_of(design: Design, arm: Arm, workers: int, servers: int) -> SimulatedSwitch:
@@ -51,12 +51,12 @@ class AllReduceTestbed:
         self.world = self.network.world
         self.world.header.events = 0
         self._initial_header = record_of(self.world).copy()
-        self._initial_servers = [(array, array.copy()) for array in _leaves(self.world.servers)]
-        self._pristine = [(array, array.copy()) for array in _arrays(self.world)]
+        self._initial_servers = [(array, array.copy()) for array in _arrays_of_state(self.world.servers)]
+        self._initial_arrays = [(array, array.copy()) for array in _arrays_to_reset(self.world)]
 
     def reset(self, schedule: AllReduceSchedule) -> None:
         world = self.world
-        for array, initial in self._pristine:
+        for array, initial in self._initial_arrays:
             array[...] = initial
         for name in WORLD_HEADER.names or ():
             record_of(world)[name] = self._initial_header[name]
@@ -87,17 +87,17 @@ def all_reduce_testbed(subject: Subject, workers: int) -> AllReduceTestbed:
     return AllReduceTestbed(subject, workers)
 
 
-def _arrays(world: World) -> Iterator[NDArray[np.generic]]:
+def _arrays_to_reset(world: World) -> Iterator[NDArray[np.generic]]:
     for name, field in world._asdict().items():
         if name in ("calls", "servers"):
-            yield from _leaves(field)
+            yield from _arrays_of_state(field)
         elif name not in _NOT_RESET:
             yield field
 
 
-def _leaves(state: Any) -> Iterator[NDArray[np.generic]]:  # a `NamedTuple` of arrays
+def _arrays_of_state(state: Any) -> Iterator[NDArray[np.generic]]:  # a `NamedTuple` of arrays
     for name, field in state._asdict().items():
         if hasattr(field, "_asdict"):
-            yield from _leaves(field)
-        elif name not in _NOT_RESET_OF_AGENTS and field.flags.writeable:
+            yield from _arrays_of_state(field)
+        elif name not in _STATE_ARRAYS_NOT_RESET and field.flags.writeable:
             yield field

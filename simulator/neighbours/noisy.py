@@ -62,8 +62,8 @@ def hot_sets(case: str, rates: Mapping[int, Rates]) -> dict[int, list[int]]:
         return _choose(jobs, {}, {QUIET: QUOTA, NOISY: 0})
     if case == "all slots taken":
         # The noisy job has loaded its hot set first, and `hotline follow` does not change that hot set.
-        loaded = _choose({NOISY: jobs[NOISY]}, {}, {})
-        return loaded | _choose({QUIET: jobs[QUIET]}, {NOISY: slots_of(loaded[NOISY])}, {})
+        noisy_hot_set = _choose({NOISY: jobs[NOISY]}, {}, {})
+        return noisy_hot_set | _choose({QUIET: jobs[QUIET]}, {NOISY: slots_of(noisy_hot_set[NOISY])}, {})
     return {NOISY: []} | _choose({QUIET: jobs[QUIET]}, {}, {})
 
 
@@ -79,11 +79,15 @@ def measure(
 ) -> QuietJobResult:  # fmt: skip
     """Simulate one of `CASES`; in a network with racks, all workers are in the same rack."""
     job_loads = loads(steps, seed)
-    chosen = hot_sets(case, rates_of_jobs(job_loads))
+    hot_sets_by_job = hot_sets(case, rates_of_jobs(job_loads))
     if case == "alone":
         job_loads[NOISY] = replace(job_loads[NOISY], keys=job_loads[NOISY].keys[:, :0])
-    quiet = push_all(job_loads, chosen, KEYS, SERVERS, network, Costs(begin_ns=0), seed, arm)[QUIET]
-    return QuietJobResult(quiet.hit_share, *np.percentile(quiet.latencies_ns / 1_000, (50, 99)).tolist())
+    quiet_job = push_all(job_loads, hot_sets_by_job, KEYS, SERVERS, network, Costs(begin_ns=0), seed, arm)[
+        QUIET
+    ]
+    return QuietJobResult(
+        quiet_job.hit_share, *np.percentile(quiet_job.latencies_ns / 1_000, (50, 99)).tolist()
+    )
 
 
 NETWORKS = {

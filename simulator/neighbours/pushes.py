@@ -55,8 +55,8 @@ class Pushes:
             self.finished = self._step == len(self._keys)
         if not self.finished and self._due() <= now:
             positions = self._keys[self._step]
-            ones = np.ones(len(positions), np.uint32)
-            self._client.push(self._step, positions, ones, np.zeros(len(positions), np.bool_))
+            deltas = np.ones(len(positions), np.uint32)
+            self._client.push(self._step, positions, deltas, np.zeros(len(positions), np.bool_))
             self._is_pushing = True
 
     def _due(self) -> int:
@@ -101,13 +101,13 @@ def push_all(
     )  # fmt: skip
     drivers = []
     for k, (job, load) in enumerate(loads.items()):
-        chosen = np.array(hot[job], np.uint64)
+        hot_keys = np.array(hot[job], np.uint64)
         switch.load(job, hot[job])
         for store in simulated.stores[k * servers : (k + 1) * servers]:
-            switch.state_ops.release_to_switch(store, chosen)
+            switch.state_ops.release_to_switch(store, hot_keys)
         for w in range(workers):
             client = simulated.clients[k * workers + w]
-            client.hint(chosen)
+            client.hint(hot_keys)
             # Spread the workers' first pushes over a period.
             drivers.append(Pushes(client, load.keys[w], load.period_ns * (w + 1) // workers, load.period_ns))
     drive(simulated, drivers, [WorkerClock() for _ in drivers], costs, lambda a: _take_log(simulated, a))

@@ -73,8 +73,8 @@ def share(
         subject.design, arms[0], switch, KeySpace(values), 1, workers, servers, network, IDEAL, 1,
         neighbours=arms[1:],
     )  # fmt: skip
-    ended = all_reduce_once(subject, simulated, workers, values, window, subject.chunk_size, 1)
-    return _result(_in_switch(subject, switch), values, ended.reshape(jobs, workers))
+    end_ns = all_reduce_once(subject, simulated, workers, values, window, subject.chunk_size, 1)
+    return _sharing_result(_share_in_switch(subject, switch), values, end_ns.reshape(jobs, workers))
 
 
 def share_hot_set(jobs: int, workers: int, values: int, network: Network, slots: int = MAX_SLOTS) -> Shared:
@@ -93,20 +93,20 @@ def share_hot_set(jobs: int, workers: int, values: int, network: Network, slots:
         for job, load in loads.items()
     }
     changes, _ = choose_for_jobs(states, {}, {}, np.full(LANES, slots // LANES, np.int64))
-    chosen = {job: list(change.filling) for job, change in changes.items()}
-    pushed = push_all(loads, chosen, HOT_KEYS, HOT_SERVERS, network, IDEAL).values()
+    hot_sets = {job: list(change.filling) for job, change in changes.items()}
+    pushed = push_all(loads, hot_sets, HOT_KEYS, HOT_SERVERS, network, IDEAL).values()
     in_switch = float(np.mean([each.hit_share for each in pushed]))
-    return _result(in_switch, steps * KEYS_A_STEP, np.array([each.ended_ns for each in pushed]))
+    return _sharing_result(in_switch, steps * KEYS_A_STEP, np.array([each.ended_ns for each in pushed]))
 
 
-def _result(
+def _sharing_result(
     in_switch: float, values: int, ended_ns: np.ndarray[tuple[int, int], np.dtype[np.int64]]
 ) -> Shared:
     """Return the goodput of each job's slowest worker; `ended_ns` is [jobs, workers]."""
     return Shared(in_switch=in_switch, goodputs=(1e9 * values / ended_ns.max(axis=1)).tolist())
 
 
-def _in_switch(subject: Subject, switch: SimulatedSwitch) -> float:
+def _share_in_switch(subject: Subject, switch: SimulatedSwitch) -> float:
     if subject.design.name != ATP:
         return float(subject.design.has_services)
     counts = [cell.packets for cell in switch.pipeline.read_counter("HotlineIngress.next_step.packets", 0, 8)]

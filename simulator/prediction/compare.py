@@ -53,10 +53,10 @@ class Prediction(NamedTuple):
 
 
 def predict(run: Path, hosts: Hosts, reporter: Reporter) -> Prediction:
-    record, target = read_record(run), observed_in(run)
+    record, measured = read_record(run), observed_in(run)
     config = config_like(record, hosts, record.config["arms"], rounds=rounds_of(record))
-    with temporary_run(config, read_data(config, reporter), reporter) as temporary:
-        return compare(target, observed(temporary.record, temporary.summary))
+    with temporary_run(config, read_data(config, reporter), reporter) as simulated:
+        return compare(measured, observed(simulated.record, simulated.summary))
 
 
 def rounds_of(record: RunRecord) -> int:
@@ -65,20 +65,23 @@ def rounds_of(record: RunRecord) -> int:
 
 
 def compare(measured: Observed, predicted: Observed) -> Prediction:
-    common = [cell for cell in measured.cells if cell in predicted.cells]
+    common_cells = [cell for cell in measured.cells if cell in predicted.cells]
     latencies = (
         LatencyPrediction(*cell, metric, measured.cells[cell][metric], predicted.cells[cell][metric])
-        for cell in common
+        for cell in common_cells
         for metric in LATENCIES
     )
-    return Prediction(tuple(latencies), tuple(_differences(common, measured, predicted)))
+    return Prediction(tuple(latencies), tuple(_differences(common_cells, measured, predicted)))
 
 
 def _differences(
-    common: list[LoadAndArm], measured: Observed, predicted: Observed
+    common_cells: list[LoadAndArm], measured: Observed, predicted: Observed
 ) -> Iterator[DifferencePrediction]:
     for cell, metric in measured.signs:
-        base = (cell[0], arm(cell[1]).reference or "")
-        if cell in common and base in common:
-            changes = (run.cells[cell][metric] / run.cells[base][metric] - 1 for run in (measured, predicted))
+        reference_cell = (cell[0], arm(cell[1]).reference or "")
+        if cell in common_cells and reference_cell in common_cells:
+            changes = (
+                run.cells[cell][metric] / run.cells[reference_cell][metric] - 1
+                for run in (measured, predicted)
+            )
             yield DifferencePrediction(*cell, metric, *changes)

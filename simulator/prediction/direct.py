@@ -39,7 +39,7 @@ class StepCosts(NamedTuple):
     rpcs: float
 
 
-class _Arm(NamedTuple):
+class _ArmCosts(NamedTuple):
     # All fields are per step, all agents together.
     worker_us: float
     server_us: float
@@ -49,34 +49,37 @@ class _Arm(NamedTuple):
 
 
 def costs_of_run(run: Path, record: RunRecord, summary: Summary) -> Hosts:
-    baseline, lead = (_arm(run, record, summary, arm.name) for arm in baseline_and_lead(record.design))
+    baseline, lead = (
+        _arm_costs(run, record, summary, measured_arm.name)
+        for measured_arm in baseline_and_lead(record.design)
+    )
     return Hosts.model_validate(
         {
             **shared_cores(record),
             "measured": run.resolve(),
-            "idle_ns": max(0, round(1e3 * _waits_us(run)) - Hosts().take_ns),
-            **_program(baseline, lead),
+            "idle_ns": max(0, round(1e3 * _mean_wait_us(run)) - Hosts().take_ns),
+            **_program_costs(baseline, lead),
         }
     )
 
 
-def _arm(run: Path, record: RunRecord, summary: Summary, arm: str) -> _Arm:
+def _arm_costs(run: Path, record: RunRecord, summary: Summary, arm: str) -> _ArmCosts:
     name, load = next(iter(summary.loads.items()))
     blocks = [block for block in record.blocks if block.arm == arm and load_name(block.load) == name]
     steps = sum(block.steps for block in blocks)
     if not steps:
         raise AnalysisError(f"{run}: expected measured steps of arm {arm}, got none")
-    of_step = of_blocks(blocks, (WORKER_CPU, PS_CPU))
+    cpu_us = of_blocks(blocks, (WORKER_CPU, PS_CPU))
     # A program that does not run on its senders' cores costs them nothing, like a dedicated switch.
     programs = [block.program_s for block in blocks if block.program_s and block.program_s.is_on_senders_cpus]
-    program_s = (
+    program_cpu_s = (
         sum(program.of_workers for program in programs),
         sum(program.of_servers for program in programs),
     )
-    return _Arm(
-        worker_us=of_step[WORKER_CPU.name],
-        server_us=of_step[PS_CPU.name],
-        program_us=(1e6 * program_s[0] / steps, 1e6 * program_s[1] / steps)
+    return _ArmCosts(
+        worker_us=cpu_us[WORKER_CPU.name],
+        server_us=cpu_us[PS_CPU.name],
+        program_us=(1e6 * program_cpu_s[0] / steps, 1e6 * program_cpu_s[1] / steps)
         if len(programs) == len(blocks)
         else None,
         rpcs=load.arms[arm].rpcs_per_step,
@@ -84,7 +87,7 @@ def _arm(run: Path, record: RunRecord, summary: Summary, arm: str) -> _Arm:
     )
 
 
-def _waits_us(run: Path) -> float:
+def _mean_wait_us(run: Path) -> float:
     empty_rpcs = pl.scan_parquet(run / "rpc.parquet").filter(pl.col("op") == "empty")
     medians: tuple[float | None, float | None] = empty_rpcs.select(_WAITS.median()).collect().row(0)
     worker_us, server_us = medians
@@ -93,7 +96,7 @@ def _waits_us(run: Path) -> float:
     return (worker_us + server_us) / 2
 
 
-def _program(baseline: _Arm, lead: _Arm) -> dict[str, int]:
+def _program_costs(baseline: _ArmCosts, lead: _ArmCosts) -> dict[str, int]:
     """Return the time of the kernel's program for a frame, and its extra times in the lead arm, ns."""
     if baseline.program_us is None or lead.program_us is None:
         return {}
@@ -107,7 +110,7 @@ def _program(baseline: _Arm, lead: _Arm) -> dict[str, int]:
 
 
 def step_costs_of(run: Path, record: RunRecord, summary: Summary) -> StepCosts:
-    baseline = _arm(run, record, summary, baseline_and_lead(record.design)[0].name)
+    baseline = _arm_costs(run, record, summary, baseline_and_lead(record.design)[0].name)
     return StepCosts(baseline.worker_us, baseline.server_us, baseline.rpcs)
 
 

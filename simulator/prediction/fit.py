@@ -67,60 +67,60 @@ class Target(NamedTuple):
     rates: Mapping[str, float]  # steps/s, by load
     capacity: Mapping[str, float]  # steps/s, by arm
 
-    def unexplained(self, found: Observed) -> dict[str, float]:
+    def unexplained(self, observation: Observed) -> dict[str, float]:
         """Return the CPU time that a simulation does not explain, µs a second, equal at all loads."""
 
         def differences(metric: str) -> list[float]:
             return [
-                (values[metric] - found.cells[cell][metric]) * self.rates[cell[0]]
+                (values[metric] - observation.cells[cell][metric]) * self.rates[cell[0]]
                 for cell, values in self.cells.items()
             ]
 
         return {metric: max(0.0, float(np.median(differences(metric)))) for metric in CPU}
 
-    def pairs(self, found: Observed) -> dict[LoadAndArm, dict[str, tuple[float, float]]]:
-        unexplained = self.unexplained(found)
+    def pairs(self, observation: Observed) -> dict[LoadAndArm, dict[str, tuple[float, float]]]:
+        unexplained = self.unexplained(observation)
 
         def simulated(cell: LoadAndArm, metric: str) -> float:
-            return found.cells[cell][metric] + unexplained.get(metric, 0.0) / self.rates[cell[0]]
+            return observation.cells[cell][metric] + unexplained.get(metric, 0.0) / self.rates[cell[0]]
 
         return {
             cell: {metric: (values[metric], simulated(cell, metric)) for metric in WEIGHTS}
             for cell, values in self.cells.items()
         }
 
-    def residuals(self, found: Observed) -> NDArray[np.float64]:
+    def residuals(self, observation: Observed) -> NDArray[np.float64]:
         errors = [
             WEIGHTS[metric] * np.log(simulated / measured)
-            for metrics in self.pairs(found).values()
+            for metrics in self.pairs(observation).values()
             for metric, (measured, simulated) in metrics.items()
         ]
-        capacities = [np.log(found.capacity[arm] / capacity) for arm, capacity in self.capacity.items()]
+        capacities = [np.log(observation.capacity[arm] / capacity) for arm, capacity in self.capacity.items()]
         return np.array(errors + capacities)
 
 
 def fit(run: Path, arms: Sequence[str], progress: FitProgress, max_evaluations: int) -> Fit:
     record = read_record(run)
     measured = observed_in(run)
-    wanted = {cell: values for cell, values in measured.cells.items() if cell[1] in arms}
-    if {cell[1] for cell in wanted} != set(arms):
+    target_cells = {cell: values for cell, values in measured.cells.items() if cell[1] in arms}
+    if {cell[1] for cell in target_cells} != set(arms):
         raise AnalysisError(renamed_arm(arms) or f"{run}: has not measured all of the arms {', '.join(arms)}")
-    target = Target(wanted, record.offered_rate, {arm: measured.capacity[arm] for arm in arms})
+    target = Target(target_cells, record.offered_rate, {arm: measured.capacity[arm] for arm in arms})
     names = [name for name in RANGES if record.datapath == "kernel" or name not in _KERNEL_COSTS]
-    base = Hosts.model_validate({**shared_cores(record), "measured": run})
-    trial = Trial(config_like(record, base, arms, **_SHORT_RUN))
+    base_hosts = Hosts.model_validate({**shared_cores(record), "measured": run})
+    trial = Trial(config_like(record, base_hosts, arms, **_SHORT_RUN))
     low, start, high = (
         np.log([getattr(RANGES[name], bound) for name in names]) for bound in CostRange._fields
     )
     evaluations = 0
 
-    def residuals(logs: NDArray[np.float64]) -> NDArray[np.float64]:
+    def residuals(log_costs: NDArray[np.float64]) -> NDArray[np.float64]:
         nonlocal evaluations
         evaluations += 1
         progress(evaluations, max_evaluations)
-        return target.residuals(trial.observe(with_costs(base, names, logs)))
+        return target.residuals(trial.observe(with_costs(base_hosts, names, log_costs)))
 
-    best = least_squares(
+    solution = least_squares(
         residuals,
         start,
         bounds=(low, high),
@@ -129,17 +129,19 @@ def fit(run: Path, arms: Sequence[str], progress: FitProgress, max_evaluations: 
         max_nfev=max(1, max_evaluations // (len(names) + 1)),
         loss="soft_l1",
     )
-    hosts = with_costs(base, names, best.x)
-    found = trial.observe(hosts)
+    hosts = with_costs(base_hosts, names, solution.x)
+    best_observation = trial.observe(hosts)
     progress(max_evaluations, max_evaluations)
-    capacities = {arm: (capacity, found.capacity[arm]) for arm, capacity in target.capacity.items()}
-    return Fit(hosts, target.unexplained(found), target.pairs(found), capacities)
+    capacities = {
+        arm: (capacity, best_observation.capacity[arm]) for arm, capacity in target.capacity.items()
+    }
+    return Fit(hosts, target.unexplained(best_observation), target.pairs(best_observation), capacities)
 
 
-def with_costs(base: Hosts, names: Sequence[str], logs: NDArray[np.float64]) -> Hosts:
-    values = {name: float(value) for name, value in zip(names, np.exp(logs), strict=True)}
-    rounded = {name: round(value) if name.endswith("_ns") else value for name, value in values.items()}
-    return Hosts.model_validate({**base.model_dump(), **rounded})
+def with_costs(base_hosts: Hosts, names: Sequence[str], log_costs: NDArray[np.float64]) -> Hosts:
+    values = {name: float(value) for name, value in zip(names, np.exp(log_costs), strict=True)}
+    fitted = {name: round(value) if name.endswith("_ns") else value for name, value in values.items()}
+    return Hosts.model_validate({**base_hosts.model_dump(), **fitted})
 
 
 class Trial:
@@ -150,5 +152,5 @@ class Trial:
 
     def observe(self, hosts: Hosts) -> Observed:
         config = self._config.model_copy(update={"hosts": hosts})
-        with temporary_run(config, self._trace, self._reporter) as temporary:
-            return observed(temporary.record, temporary.summary)
+        with temporary_run(config, self._trace, self._reporter) as simulated:
+            return observed(simulated.record, simulated.summary)

@@ -33,8 +33,8 @@ def observed(record: RunRecord, summary: Summary) -> Observed:
     cells, signs = {}, {}
     for name, load in summary.loads.items():
         for arm in load.arms:
-            if found := _cell(name, arm, load, record):
-                cells[name, arm] = found
+            if cell_values := _cell(name, arm, load, record):
+                cells[name, arm] = cell_values
             for op in ("pull_mean", "push_mean"):
                 if sign := _sign(load, arm, op):
                     signs[(name, arm), op] = sign
@@ -44,25 +44,25 @@ def observed(record: RunRecord, summary: Summary) -> Observed:
 
 
 def _capacity(record: RunRecord) -> dict[str, float]:
-    every = [record.capacity, *(check.capacity for check in record.capacity_checks)]
-    return {arm: median(capacities[arm] for capacities in every) for arm in record.capacity}
+    measurements = [record.capacity, *(check.capacity for check in record.capacity_checks)]
+    return {arm: median(capacities[arm] for capacities in measurements) for arm in record.capacity}
 
 
 def _cell(name: str, arm: str, load: LoadSummary, record: RunRecord) -> dict[str, float] | None:
     latencies = load.arms[arm].op_latency_us
     blocks = [block for block in record.blocks if block.arm == arm and load_name(block.load) == name]
-    found: dict[str, float | None] = {
+    latencies_us: dict[str, float | None] = {
         f"{op}_{name}": getattr(latencies[op], name) for op in TRANSFERS for name in ("mean", "p50", "p99")
     }
-    if not load.arms[arm].steps or None in found.values():
+    if not load.arms[arm].steps or None in latencies_us.values():
         return None
-    of_step = of_blocks(blocks, (WORKER_CPU, PS_CPU))
-    cpu = dict(zip(CPU, of_step.values(), strict=True))
-    return {**{metric: value for metric, value in found.items() if value is not None}, **cpu}
+    cpu_us = of_blocks(blocks, (WORKER_CPU, PS_CPU))
+    cpu_by_name = dict(zip(CPU, cpu_us.values(), strict=True))
+    return {**{metric: value for metric, value in latencies_us.items() if value is not None}, **cpu_by_name}
 
 
 def _sign(load: LoadSummary, arm: str, metric: str) -> int:
-    found = load.differences.get(arm, {}).get(metric)
-    if found is None or found.ratio_low is None or found.ratio_high is None:
+    difference = load.differences.get(arm, {}).get(metric)
+    if difference is None or difference.ratio_low is None or difference.ratio_high is None:
         return 0
-    return 1 if found.ratio_low > 0 else -1 if found.ratio_high < 0 else 0
+    return 1 if difference.ratio_low > 0 else -1 if difference.ratio_high < 0 else 0

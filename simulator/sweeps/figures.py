@@ -25,8 +25,8 @@ METRICS: dict[str, Metric] = {
 _BASE_WORKERS = 16
 
 
-def figures_of(swept: Sequence[Sweep], results: SweepResults) -> Iterator[Figure]:
-    for sweep in swept:
+def figures_of(sweeps: Sequence[Sweep], results: SweepResults) -> Iterator[Figure]:
+    for sweep in sweeps:
         points = [results[sweep.name, point.name] for point in sweep.points]
         yield overview(sweep, points)
         if sweep.name == "clusters":
@@ -154,16 +154,16 @@ def drops(sweep: Sweep, points: Sequence[CachedPoint]) -> Figure:
 
 def cost(sweep: Sweep, points: Sequence[CachedPoint]) -> Figure:
     x = np.array([point.config.workers + point.config.servers for point in sweep.points], dtype=np.float64)
-    loop = np.array([1e6 * cached.cost.loop_s / cached.result.rpcs for cached in points])
-    whole = np.array([1e6 * cached.cost.real_s / cached.result.rpcs for cached in points])
+    loop_us = np.array([1e6 * cached.cost.loop_s / cached.result.rpcs for cached in points])
+    run_us = np.array([1e6 * cached.cost.real_s / cached.result.rpcs for cached in points])
     return Figure(
         "cost",
         "CPU time to simulate an RPC of S1 to S6",
         Axis("nodes"),
         Axis("CPU time of this machine, µs"),
         [Panel("all arms", [
-            Series("event loop", x, loop, colour_of("", 7)),
-            Series("whole run", x, whole, colour_of("", 0)),
+            Series("event loop", x, loop_us, colour_of("", 7)),
+            Series("whole run", x, run_us, colour_of("", 0)),
         ])],
         caption="Every frame goes through the P4 program.",
     )  # fmt: skip

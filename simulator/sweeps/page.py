@@ -22,12 +22,12 @@ _HOW_TO_READ = (
 )
 
 
-def write_page(swept: Sequence[Sweep], results: SweepResults, folder: Path) -> Path:
-    figures = list(figures_of(swept, results))
-    target = folder / "figures"
-    target.mkdir(parents=True, exist_ok=True)
-    write_figures(figures, target)
-    tables = [(sweep.title, [table(sweep, results)]) for sweep in swept]
+def write_page(sweeps: Sequence[Sweep], results: SweepResults, folder: Path) -> Path:
+    figures = list(figures_of(sweeps, results))
+    figures_folder = folder / "figures"
+    figures_folder.mkdir(parents=True, exist_ok=True)
+    write_figures(figures, figures_folder)
+    tables = [(sweep.title, [table(sweep, results)]) for sweep in sweeps]
     page = Page(
         title="Simulated sweeps",
         plots=[plot(figure) for figure in figures],
@@ -41,32 +41,32 @@ def write_page(swept: Sequence[Sweep], results: SweepResults, folder: Path) -> P
 
 def table(sweep: Sweep, results: SweepResults) -> Table:
     points = {point.name: results[sweep.name, point.name] for point in sweep.points}
-    base = reference_of(name for cached in points.values() for name in cached.result.arms)
-    others = [
-        arm for arm in measured_arms(base.design) if arm.reference is not None and not arm.is_repetition
+    base_arm = reference_of(name for cached in points.values() for name in cached.result.arms)
+    other_arms = [
+        arm for arm in measured_arms(base_arm.design) if arm.reference is not None and not arm.is_repetition
     ]
-    rows: list[Row] = [_row(name, cached, base.name, others) for name, cached in points.items()]
-    changes = [f"{label}: {arm.name}" for label, arm in _changes(others)]
-    head = (sweep.axis, f"steps/s: {base.name}", *changes, "RPCs", "lanes")
-    return Table(f"{sweep.title}: against {base.name}", head, rows)
+    rows: list[Row] = [_row(name, cached, base_arm.name, other_arms) for name, cached in points.items()]
+    changes = [f"{label}: {arm.name}" for label, arm in _change_columns(other_arms)]
+    head = (sweep.axis, f"steps/s: {base_arm.name}", *changes, "RPCs", "lanes")
+    return Table(f"{sweep.title}: against {base_arm.name}", head, rows)
 
 
 _CHANGE_METRICS = {"steps/s": "capacity", "pull": "pull_mean", "servers' CPU": "ps_cpu_us_per_step"}
 
 
-def _changes(arms: Sequence[Arm]) -> Iterator[tuple[str, Arm]]:
+def _change_columns(arms: Sequence[Arm]) -> Iterator[tuple[str, Arm]]:
     for label, metric in _CHANGE_METRICS.items():
         yield from ((label, arm) for arm in arms if metric == "capacity" or arm in arms_in_answer(arm.design))
 
 
-def _row(name: str, cached: CachedPoint, base: str, others: Sequence[Arm]) -> Row:
+def _row(name: str, cached: CachedPoint, base: str, other_arms: Sequence[Arm]) -> Row:
     arms = cached.result.arms
     return (
         name,
         plain(f"{arms[base].capacity:,.0f}"),
         *(
             plain(change(arms.get(arm.name), arms[base], _CHANGE_METRICS[label]))
-            for label, arm in _changes(others)
+            for label, arm in _change_columns(other_arms)
         ),
         plain(f"{cached.result.rpcs:,}"),
         plain(f"{cached.result.sent:,} sent, {cached.result.lost:,} lost"),

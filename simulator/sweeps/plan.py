@@ -33,14 +33,14 @@ COMPUTE_MS = 15
 servers carry 512 workers at half of the ideal speed, as in the paper."""
 _BASE = SimulationConfig(workers=80, servers=20, rounds=3, block_steps=1, trace_steps=14)
 """[DDL]'s cluster, with few steps: points differ by much more than their rounds do."""
-_UP_TO_320 = (10, 20, 40, 80, 160, 320)
+_WORKERS_UP_TO_320 = (10, 20, 40, 80, 160, 320)
 _RACK = 8  # workers behind the uplink of a rack
 
 
 def sweeps(names: Sequence[str]) -> list[Sweep]:
-    unknown = [name for name in names if name not in _NAMES]
-    if unknown:
-        raise SimulationError(f"expected a sweep ({', '.join(_NAMES)}), got {unknown[0]!r}")
+    unknown_names = [name for name in names if name not in _NAMES]
+    if unknown_names:
+        raise SimulationError(f"expected a sweep ({', '.join(_NAMES)}), got {unknown_names[0]!r}")
     return [_sweep(name, *_PLANS[name]) if name in _PLANS else _clusters() for name in names or _NAMES]
 
 
@@ -119,17 +119,17 @@ _PLANS: dict[str, tuple[str, str, Sequence[float], Callable[[float], Changes]]] 
     ),
     "incast": (
         "Incast: pushes of all workers at once, 20 servers at 1 Gbit/s with queues of 64 kB",
-        "workers", _UP_TO_320, _incast,
+        "workers", _WORKERS_UP_TO_320, _incast,
     ),
     "connections": (
         "Forty servers that scan their connections (372 ns each, as in our Fig. 9)",
-        "workers, each with a connection to every server", _UP_TO_320, _connections,
+        "workers, each with a connection to every server", _WORKERS_UP_TO_320, _connections,
     ),
 }  # fmt: skip
 _NAMES = ("clusters", *_PLANS)
 
 
-def points_of(swept: Sequence[Sweep]) -> Iterator[Point]:
+def points_of(chosen_sweeps: Sequence[Sweep]) -> Iterator[Point]:
     """Yield all points, the longest first, so that processes end at about the same time."""
-    every = [point for sweep in swept for point in sweep.points]
-    yield from sorted(every, key=lambda point: -point.config.workers)
+    points = [point for sweep in chosen_sweeps for point in sweep.points]
+    yield from sorted(points, key=lambda point: -point.config.workers)

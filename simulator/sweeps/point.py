@@ -70,17 +70,17 @@ def fingerprint(config: SimulationConfig) -> str:
 @cache
 def digest(design: str, root: Path = ROOT) -> str:
     """Return a digest of the compiled program, and of all modules that the simulation of a design imports."""
-    chosen = find_design(design)
-    modules = needed_by([__name__, *modules_of(chosen)], root)
-    hasher = hashlib.sha256((root / chosen.program.relative_to(ROOT)).read_bytes())
+    chosen_design = find_design(design)
+    modules = needed_by([__name__, *modules_of(chosen_design)], root)
+    hasher = hashlib.sha256((root / chosen_design.program.relative_to(ROOT)).read_bytes())
     for name, file in sorted(modules.items()):
         hasher.update(f"{name}\0".encode() + file.read_bytes())
     return hasher.hexdigest()
 
 
-def simulate_point(text: str, scratch: str | None = None) -> str:
+def simulate_point(config_json: str, scratch: str | None = None) -> str:
     """Simulate a configuration (JSON), with logs below `scratch`; return a `CachedPoint` as JSON."""
-    config = SimulationConfig.model_validate_json(text)
+    config = SimulationConfig.model_validate_json(config_json)
     with temporary_run(config, None, quiet_reporter(), scratch) as run:
         simulation = run.record.simulation
         assert simulation is not None
@@ -99,7 +99,8 @@ def summarize_run(run: Run) -> PointResult:
     callers = concurrency_of(of_run(folder))
     return PointResult(
         arms={
-            arm: _arm(arm, record, summary, push_p99s[arm], callers[(arm,)]) for arm in record.simulation.arms
+            arm: _swept_arm(arm, record, summary, push_p99s[arm], callers[(arm,)])
+            for arm in record.simulation.arms
         },
         sent=summary.updates.sent,
         lost=summary.updates.lost,
@@ -110,7 +111,7 @@ def summarize_run(run: Run) -> PointResult:
     )
 
 
-def _arm(
+def _swept_arm(
     arm: str, record: RunRecord, summary: Summary, closed_push_p99: float, callers: Distribution
 ) -> SweptArm:
     assert record.simulation is not None

@@ -34,4 +34,4 @@ def simulate_points(
         results = run_cached(
             partial(simulate_point, scratch=scratch), CachedPoint, tasks, scheduler, processes, progress
         )
-    return {(point.sweep, point.name): each for point, each in zip(points, results, strict=True)}
+    return {(point.sweep, point.name): result for point, result in zip(points, results, strict=True)}

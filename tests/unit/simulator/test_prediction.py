@@ -168,7 +168,7 @@ def test_costs_that_are_known_are_found_and_predict_another_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     short = {"rounds": 3, "block_ms": 40, "discard_ms": 5, "block_steps": 1, "profile_lanes": 2_000}
-    monkeypatch.setattr(fits, "_SHORT", short)
+    monkeypatch.setattr(fits, "_SHORT_RUN", short)
     known = ("begin_ns", "send_ns", "program_ns", "hit_ns")
     monkeypatch.setattr(fits, "RANGES", {name: RANGES[name] for name in known})
     one, other = as_if_real(tmp_path, 1), as_if_real(tmp_path, 2)
