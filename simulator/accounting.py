@@ -10,16 +10,16 @@ _DRAIN_NS = 100_000_000
 
 
 def account(session: SimulatedSession) -> Accounting:
-    sent, at_servers, mismatched = 0, 0, 0
+    sent, at_servers, mismatched_keys = 0, 0, 0
     for arm in session.arms.values():
         sent += arm.ledger.lanes
         if session.config.is_lockstep:
             models = [client.model for client in arm.network.clients]
-            mismatched += sum(int((model != arm.ledger.sums).sum()) for model in models)
+            mismatched_keys += sum(int((model != arm.ledger.sums).sum()) for model in models)
             continue
         arm.network.hold()
         pass_time(arm.network, arm.network.now + _DRAIN_NS)
-        ages = [each._asdict() for store in arm.network.stores if (each := store.copy_ages())]
+        ages = [store_ages._asdict() for store in arm.network.stores if (store_ages := store.copy_ages())]
         if ages:
             session.record.staleness[arm.network.arm.name] = Staleness.of(ages)
         sums = arm.switch.stored_values(arm.network.arm.job, session.trace.space)
@@ -27,10 +27,10 @@ def account(session: SimulatedSession) -> Accounting:
             stored = store.contents()
             sums[session.trace.space.positions(stored.keys)] += stored.sums
             at_servers += int(stored.updates.sum())
-        mismatched += int((sums != arm.ledger.sums).sum())
+        mismatched_keys += int((sums != arm.ledger.sums).sum())
     # Designs that add whole vectors do not log the lanes of each push.
     is_logged = not session.config.is_lockstep
-    accounting = settle(Lanes(sent, 0, at_servers, served_pushes(session.parts), mismatched), is_logged)
+    accounting = settle(Lanes(sent, 0, at_servers, served_pushes(session.parts), mismatched_keys), is_logged)
     accounting.overflows = sum(
         arm.switch.overflows() for arm in session.arms.values() if arm.network.arm.settings.aggregates
     )

@@ -16,11 +16,11 @@ async def calibrate(session: SimulatedSession) -> None:
     config = session.config
     with session.reporter.phase("calibrate"):
         steps = max(_MIN_STEPS, math.ceil(_MIN_TOTAL_STEPS / config.workers))
-        first, chance = session.take_steps(steps), random.Random(config.seed)
-        offsets = tuple(chance.randrange(config.worker.compute_ns + 1) for _ in range(config.workers))
+        first_step, rng = session.take_steps(steps), random.Random(config.seed)
+        offsets = tuple(rng.randrange(config.worker.compute_ns + 1) for _ in range(config.workers))
         capacities = {}
         for arm in config.measured:
             async with session.active(arm):
-                await session.run_steps(PlannedBlock(arm, first, steps, offsets_ns=offsets))
+                await session.run_steps(PlannedBlock(arm, first_step, steps, offsets_ns=offsets))
             capacities[arm.name] = session.rate_of(arm)
     record_capacity(session, capacities)

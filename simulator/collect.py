@@ -10,11 +10,11 @@ from simulator.hotset import read_registers
 
 
 def _release_to_switch(store: CollectStore, keys: Keys) -> None:
-    at = store.locate(keys)
-    at = at[store.known(at)]
+    indexes = store.locate(keys)
+    indexes = indexes[store.known(indexes)]
     store.renew(EPOCH)
-    store.release(at)
-    store.begin_collecting(at, 1)  # a time of 0 would mean: not yet published
+    store.release(indexes)
+    store.begin_collecting(indexes, 1)  # a time of 0 would mean: not yet published
 
 
 def _hold(store: CollectStore) -> None:

@@ -25,14 +25,14 @@ from simulator.costs import Hosts, Network
 
 log = logging.getLogger(__name__)
 
-_PROFILES, _MIN_STEPS = 4, 24
+_TRACE_PROFILES, _MIN_STEPS = 4, 24
 """A trace has this multiple of the lanes that the hot set is chosen from, so that other steps are measured,
 and at least this number of steps of each worker."""
 _UNLIMITED_S = 1e9
 _SWITCH_SETTINGS = ("traffic_manager", "rack", "switch_us", "switch_mpps")
 
 
-def _arms(design: str) -> tuple[str, ...]:
+def _default_arms(design: str) -> tuple[str, ...]:
     return tuple(arm.name for arm in measured_arms(design) if not arm.is_repetition)
 
 
@@ -64,7 +64,7 @@ class SimulationConfig(Config):
 
     workers: int = Field(default=4, ge=1, le=MAX_HOSTS - 1)
     servers: int = Field(default=2, ge=1, le=SERVER_ROWS)
-    arms: tuple[str, ...] = Field(default_factory=lambda given: _arms(given.get("design", DEFAULT)))
+    arms: tuple[str, ...] = Field(default_factory=lambda given: _default_arms(given.get("design", DEFAULT)))
     """Arms that are measured. Repeats are left out, because there is no noise that they could show."""
     loads: tuple[float, ...] = (0.5,)
     budget_s: float = Field(default=15.0, gt=0, allow_inf_nan=False)
@@ -103,7 +103,7 @@ class SimulationConfig(Config):
         return self.network.rack or 1
 
     @classmethod
-    def sized_for(cls, given: Mapping[str, object]) -> object:
+    def codec_for_sizes(cls, given: Mapping[str, object]) -> object:
         """Return None: simulated agents are compiled, whatever codec real ones would use."""
         return None
 
@@ -117,10 +117,10 @@ class SimulationConfig(Config):
     @field_validator("arms")
     @classmethod
     def _leave_out_repetitions(cls, arms: tuple[str, ...]) -> tuple[str, ...]:
-        repeated = [arm.name for arm in arms_in_order(arms) if arm.is_repetition]
-        for name in repeated:
+        repeats = [arm.name for arm in arms_in_order(arms) if arm.is_repetition]
+        for name in repeats:
             log.warning("arm %s is left out: a simulation has no noise that it could show", name)
-        return tuple(name for name in arms if name not in repeated)
+        return tuple(name for name in arms if name not in repeats)
 
     @model_validator(mode="before")
     @classmethod
@@ -134,7 +134,7 @@ class SimulationConfig(Config):
         keys = workload.get("keys_per_step", R1.keys_per_step) if isinstance(workload, dict) else 0
         if not all(type(each) is int and each > 0 for each in (workers, lanes, keys)):
             return given
-        steps = max(_MIN_STEPS, math.ceil(_PROFILES * lanes / (workers * keys)))
+        steps = max(_MIN_STEPS, math.ceil(_TRACE_PROFILES * lanes / (workers * keys)))
         return {**given, "trace_steps": steps}
 
     @model_validator(mode="after")

@@ -33,9 +33,9 @@ def occupy_core(world: World, a: int, now: int, until: int) -> None:
     agent = world.agents[a]
     core = world.cores[agent.core]
     agent.used_ns += until - now
-    until += _disturbance(world, until - now)
-    is_over = core.waiting > 0 and until - core.running_since >= world.costs.slice
-    push_event(world, until, STEP, a, YIELDS if is_over else CONTINUES)
+    until += _draw_interruption_ns(world, until - now)
+    is_slice_over = core.waiting > 0 and until - core.running_since >= world.costs.slice
+    push_event(world, until, STEP, a, YIELDS if is_slice_over else CONTINUES)
 
 
 @compiled
@@ -72,9 +72,9 @@ def fire_alarm(world: World, a: int, now: int) -> None:
 
 
 @compiled
-def _disturbance(world: World, busy_ns: int) -> int:
-    every = int64(world.costs.noise_every)
-    if every == 0 or next_random(world.header) * every >= busy_ns:
+def _draw_interruption_ns(world: World, busy_ns: int) -> int:
+    mean_interval_ns = int64(world.costs.noise_every)
+    if mean_interval_ns == 0 or next_random(world.header) * mean_interval_ns >= busy_ns:
         return 0
     return int64(-np.log(1.0 - next_random(world.header)) * float(world.costs.noise))
 
@@ -100,10 +100,10 @@ def _run_next(world: World, c: int, now: int, cost: int) -> None:
     core.running = a
     agent = world.agents[a]
     cost = int64(float(cost) * agent.slowdown)
-    begins = now + cost
+    begin = now + cost
     agent.state = RUNNING
     agent.queued_ns += now - agent.queued_at
-    agent.used_ns += begins - now
-    begins += _disturbance(world, cost)
-    core.running_since = begins
-    push_event(world, begins, STEP, a, CONTINUES)
+    agent.used_ns += begin - now
+    begin += _draw_interruption_ns(world, cost)
+    core.running_since = begin
+    push_event(world, begin, STEP, a, CONTINUES)

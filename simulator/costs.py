@@ -182,19 +182,21 @@ def _measured_times(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     # Cached, because each simulation of a run reads them.
     try:
-        rows = pl.scan_parquet(run / "rpc.parquet").filter(pl.col("measured"))
+        all_rows = pl.scan_parquet(run / "rpc.parquet").filter(pl.col("measured"))
         is_of_arm = (pl.col("arm") == (arm or "")).alias("is_of_arm")
-        found = rows.select("w_proc_us", "ps_proc_us", is_of_arm).collect()
+        times_us = all_rows.select("w_proc_us", "ps_proc_us", is_of_arm).collect()
     except pl.exceptions.PolarsError as error:
         raise DataError(f"{run}: cannot be read as a run: {str(error).splitlines()[0]}") from error
-    of_arm = found.filter("is_of_arm")
-    found = of_arm if (of_arm["ps_proc_us"] > 0).any() else found
-    at = (np.arange(QUANTILES) + 0.5) / QUANTILES
-    serve = found["ps_proc_us"].filter(found["ps_proc_us"] > 0).to_numpy()
+    times_of_arm = times_us.filter("is_of_arm")
+    times_us = times_of_arm if (times_of_arm["ps_proc_us"] > 0).any() else times_us
+    probabilities = (np.arange(QUANTILES) + 0.5) / QUANTILES
+    serve = times_us["ps_proc_us"].filter(times_us["ps_proc_us"] > 0).to_numpy()
     if not len(serve):
         raise DataError(f"{run}: expected a measured RPC that a PS answered")
-    times = (np.quantile(each, at) * 1e3 for each in (found["w_proc_us"].to_numpy(), serve))
-    receive, serve_ns = (np.rint(each).astype(np.int64) for each in times)
+    quantiles_ns = (
+        np.quantile(each, probabilities) * 1e3 for each in (times_us["w_proc_us"].to_numpy(), serve)
+    )
+    receive, serve_ns = (np.rint(each).astype(np.int64) for each in quantiles_ns)
     return receive, serve_ns
 
 
@@ -203,12 +205,12 @@ def shapes_of(network: Network, workers: int, servers: int) -> list[Shape]:
     if not network.traffic_manager:
         return []
     depth = byte_depth(round(network.queue_kb * 1024))
-    cable, uplink = _bits(network.rate_mbit), _bits(uplink_mbit(network))
-    of_workers = [cable if network.rack is None else uplink] * workers
-    return [Shape(Rate(bits=bits), depth) for bits in (*of_workers, *[cable] * servers)]
+    cable, uplink = _bits_per_s(network.rate_mbit), _bits_per_s(uplink_mbit(network))
+    worker_rates = [cable if network.rack is None else uplink] * workers
+    return [Shape(Rate(bits=bits), depth) for bits in (*worker_rates, *[cable] * servers)]
 
 
-def _bits(mbit: float) -> int:
+def _bits_per_s(mbit: float) -> int:
     return round(mbit * 1e6)
 
 
@@ -233,12 +235,12 @@ def switch_times_of(network: Network) -> tuple[int, int]:
 
 def outages_of(network: Network, workers: int) -> Records[Outage]:
     outages = records(len(network.outages), Outage)
-    for outage, given in zip(outages, network.outages, strict=True):
-        outage.host = host_of(given.host, workers)
-        outage.begins, outage.lasts = round(given.from_ms * 1e6), round(given.duration_ms * 1e6)
-        outage.every = round((given.every_ms or 0) * 1e6)
-        outage.extra_delay_ns = round((given.extra_delay_us or 0) * 1e3)
-        outage.drops_frames = given.extra_delay_us is None
+    for outage, setting in zip(outages, network.outages, strict=True):
+        outage.host = host_of(setting.host, workers)
+        outage.begins, outage.lasts = round(setting.from_ms * 1e6), round(setting.duration_ms * 1e6)
+        outage.every = round((setting.every_ms or 0) * 1e6)
+        outage.extra_delay_ns = round((setting.extra_delay_us or 0) * 1e3)
+        outage.drops_frames = setting.extra_delay_us is None
     return outages
 
 

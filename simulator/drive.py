@@ -70,12 +70,12 @@ def _run(network: SimulatedNetwork, until: int) -> int:
 
 def _wake_driver(network: SimulatedNetwork, w: int, driver: Driver, clock: WorkerClock, hosts: Hosts) -> bool:
     client = network.clients[w]
-    client.copy_answered()
+    client.copy_answered_flags()
     clock.now = now = network.now
     driver.wake(now)
-    at = clock.now + (0 if client.idle else _begin_cost_ns(network, w, hosts))
+    resume_ns = clock.now + (0 if client.idle else _begin_cost_ns(network, w, hosts))
     until = NEVER if driver.finished else driver.deadline() or now
-    resume(network.pinned_ref, w, at, max(until, at))
+    resume(network.pinned_ref, w, resume_ns, max(until, resume_ns))
     return driver.finished
 
 

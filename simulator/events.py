@@ -32,29 +32,34 @@ def pop_event(world: World) -> None:
     while True:
         first = 4 * at + 1
         if first + 3 < n:
-            best = _earlier(heap, _earlier(heap, first, first + 1), _earlier(heap, first + 2, first + 3))
+            earliest = _earlier_index(
+                heap, _earlier_index(heap, first, first + 1), _earlier_index(heap, first + 2, first + 3)
+            )
         elif first < n:
-            best = first
+            earliest = first
             for child in range(first + 1, n):
-                best = _earlier(heap, best, child)
+                earliest = _earlier_index(heap, earliest, child)
         else:
             break
-        if not _is_earlier(heap[best], last):
+        if not _is_earlier(heap[earliest], last):
             break
-        _copy(heap[at], heap[best])
-        at = best
+        _copy(heap[at], heap[earliest])
+        at = earliest
     _copy(heap[at], last)
 
 
 @compiled
-def _earlier(heap: Records[Event], one: int, other: int) -> int:
+def _earlier_index(heap: Records[Event], first: int, second: int) -> int:
     """Return the index of the earlier event, without a branch that would be mispredicted half of the time."""
-    return other if _is_earlier(heap[other], heap[one]) else one
+    return second if _is_earlier(heap[second], heap[first]) else first
 
 
 @compiled
-def _is_earlier(event: Event, other: Event) -> bool:
-    return bool((event.time < other.time) | ((event.time == other.time) & (event.order < other.order)))
+def _is_earlier(event: Event, other_event: Event) -> bool:
+    return bool(
+        (event.time < other_event.time)
+        | ((event.time == other_event.time) & (event.order < other_event.order))
+    )
 
 
 @compiled

@@ -37,7 +37,7 @@ _PACKAGES = ("llvmlite", "numba", "numpy", "polars", "scipy")
 async def simulate(config: SimulationConfig, data: Trace | None, run: Path, reporter: Reporter) -> RunRecord:
     with reporter.phase("compile"):
         await in_thread(warm, config.design)
-    begun = time.monotonic()
+    begin_s = time.monotonic()
     record = RunRecord(
         target="simulated",
         config=config.model_dump(mode="json"),
@@ -69,7 +69,7 @@ async def simulate(config: SimulationConfig, data: Trace | None, run: Path, repo
         packet_passes=sum(int(arm.network.world.header.passes) for arm in session.arms.values()),
         events=sum(int(arm.network.world.header.delivered) for arm in session.arms.values()),
         virtual_s=session.now_ns / 1e9,
-        real_s=time.monotonic() - begun,
+        real_s=time.monotonic() - begin_s,
         loop_s=sum(arm.network.loop_ns for arm in session.arms.values()) / 1e9,
         arms=session.simulated_arms(),
     )

@@ -33,8 +33,8 @@ def _count_writes(entries: Iterable[HotParam], job: int, keys: Sequence[int]) ->
 
 
 def _release_to_switch(store: HotsetStore, keys: Keys) -> None:
-    at = store.locate(keys)
-    store.release(at[store.known(at)])
+    indexes = store.locate(keys)
+    store.release(indexes[store.known(indexes)])
 
 
 def read_registers(register: str) -> Callable[[CompiledPipeline, Iterable[HotParam], KeySpace], Values]:

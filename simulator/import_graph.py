@@ -13,29 +13,31 @@ ROOT = Path(__file__).parents[1]
 
 def needed_by(modules: Iterable[str], root: Path = ROOT) -> dict[str, Path]:
     """Return the files below `root` of these modules and of all modules that they import, by module name."""
-    found: dict[str, Path] = {}
-    pending, seen = list(modules), set[str]()
-    while pending:
-        new = [name for name in _with_packages(pending.pop()) if name not in seen]
-        seen.update(new)
-        for name in new:
+    files: dict[str, Path] = {}
+    pending_modules, seen_modules = list(modules), set[str]()
+    while pending_modules:
+        new_modules = [
+            name for name in _module_and_packages(pending_modules.pop()) if name not in seen_modules
+        ]
+        seen_modules.update(new_modules)
+        for name in new_modules:
             file = _file_of(name, root)
             if file is not None:
-                found[name] = file
-                pending += _imports(file.read_bytes())
-    return found
+                files[name] = file
+                pending_modules += _imports(file.read_bytes())
+    return files
 
 
-def _with_packages(module: str) -> Iterator[str]:
+def _module_and_packages(module: str) -> Iterator[str]:
     parts = module.split(".")
     return (".".join(parts[:k]) for k in range(1, len(parts) + 1))
 
 
 def _file_of(module: str, root: Path) -> Path | None:
-    places = (
+    paths = (
         folder.joinpath(*module.split(".")) for folder in (root, root / "src", root / "softswitch" / "src")
     )
-    files = (file for at in places for file in (at.with_suffix(".py"), at / "__init__.py"))
+    files = (file for path in paths for file in (path.with_suffix(".py"), path / "__init__.py"))
     return next(filter(Path.is_file, files), None)
 
 

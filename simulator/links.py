@@ -86,20 +86,20 @@ def send_over_link(world: World, link: Link, f: int, now: int, kind: int, target
     link.carried += departure - begin
     arrival = departure + int64(link.delay)
     if link.down_count:
-        _lose(world, link, f)
+        _lose_frame(world, link, f)
         return
     if link.impaired:
         if next_random(world.header) < link.loss:
-            _lose(world, link, f)
+            _lose_frame(world, link, f)
             return
         if next_random(world.header) < link.duplication:
-            other = new_frame(world)
-            copy = world.frames[other]
+            g = new_frame(world)
+            copy = world.frames[g]
             memcpy(address_of(copy), address_of(frame), length)
             copy.length = length
             link.doubled += 1
             link.doubled_bytes += length
-            push_event(world, arrival, kind, target, other)
+            push_event(world, arrival, kind, target, g)
         if next_random(world.header) < link.reordering:
             link.delayed += 1
             arrival += int64(next_random(world.header) * link.max_extra_delay_ns)
@@ -107,7 +107,7 @@ def send_over_link(world: World, link: Link, f: int, now: int, kind: int, target
 
 
 @compiled
-def _lose(world: World, link: Link, f: int) -> None:
+def _lose_frame(world: World, link: Link, f: int) -> None:
     link.lost += 1
     link.lost_bytes += world.frames[f].length
     free_frame(world, f)
@@ -116,13 +116,13 @@ def _lose(world: World, link: Link, f: int) -> None:
 @compiled
 def mark_congestion(head: Octets) -> bool:
     """Set ECN's *congestion experienced*; return False if the packet is not ECN-capable (RFC 3168)."""
-    bits = int64(head[_TOS]) & 3
-    if bits == 0:
+    ecn_bits = int64(head[_TOS]) & 3
+    if ecn_bits == 0:
         return False
-    if bits != 3:
+    if ecn_bits != 3:
         head[_TOS] |= 3
         # RFC 1624: HC' = ~(~HC + ~m + m') where m is the 16-bit word that contains the ECN bits.
-        old = int64(head[_TOS - 1]) << 8 | int64(head[_TOS]) & ~3 | bits
+        old = int64(head[_TOS - 1]) << 8 | int64(head[_TOS]) & ~3 | ecn_bits
         new = int64(head[_TOS - 1]) << 8 | int64(head[_TOS])
         total = (~(int64(head[_CHECKSUM]) << 8 | int64(head[_CHECKSUM + 1])) & 0xFFFF) + (~old & 0xFFFF) + new
         _store_checksum(head, total)

@@ -17,7 +17,7 @@ from hosts.worker.trainer import OperationRecord
 from nativekit.records import Records
 from simulator.world import SimulatedNetwork
 
-_UNIX_MINUS_VIRTUAL = 0
+_UNIX_MINUS_VIRTUAL_NS = 0
 """Logs have virtual time, so that a run's logs are the same whenever it is simulated."""
 
 
@@ -41,10 +41,10 @@ class BlockLog:
 
 class SimulatedLogs:
     def __init__(self, parts: Path, servers: int) -> None:
-        self._workers = WorkerLogs(parts, 0, _UNIX_MINUS_VIRTUAL)
-        self._servers = [PsLogs(parts, ps, _UNIX_MINUS_VIRTUAL) for ps in range(servers)]
+        self._workers = WorkerLogs(parts, 0, _UNIX_MINUS_VIRTUAL_NS)
+        self._servers = [PsLogs(parts, ps, _UNIX_MINUS_VIRTUAL_NS) for ps in range(servers)]
         self._parts = parts
-        self._seen: set[Path] = set()
+        self._read_files: set[Path] = set()
         self.rpcs = 0
 
     def write(
@@ -58,15 +58,15 @@ class SimulatedLogs:
         first_measured = np.array(measured_from)
         rows, worker = block.all_rows()
         self.rpcs += len(rows)
-        self._workers.write_rpcs(rows, _for_workers(origin, worker, first_measured))
-        numbers = np.arange(1, len(operations) + 1)
-        worker = np.repeat(numbers, [len(each) for each in operations])
-        flat = [record for each in operations for record in each]
-        self._workers.write_operations(flat, _for_workers(origin, worker, first_measured))
+        self._workers.write_rpcs(rows, _origin_of_rows(origin, worker, first_measured))
+        worker_numbers = np.arange(1, len(operations) + 1)
+        worker = np.repeat(worker_numbers, [len(worker_operations) for worker_operations in operations])
+        records = [record for worker_operations in operations for record in worker_operations]
+        self._workers.write_operations(records, _origin_of_rows(origin, worker, first_measured))
 
     def new_operations(self) -> pl.DataFrame:
-        files = set(self._parts.glob("operations-worker-*.parquet")) - self._seen
-        self._seen |= files
+        files = set(self._parts.glob("operations-worker-*.parquet")) - self._read_files
+        self._read_files |= files
         return pl.concat([pl.DataFrame(schema=OPERATIONS), *map(pl.read_parquet, sorted(files))])
 
     def write_servers(self, networks: Sequence[SimulatedNetwork]) -> None:
@@ -78,5 +78,5 @@ class SimulatedLogs:
             log.send_updates({network.arm.job: network.stores[ps] for network in networks})
 
 
-def _for_workers(origin: Origin, worker: NDArray[np.int64], measured_from: NDArray[np.int64]) -> Origin:
+def _origin_of_rows(origin: Origin, worker: NDArray[np.int64], measured_from: NDArray[np.int64]) -> Origin:
     return replace(origin, worker=worker, measured_from=measured_from[worker - 1])

@@ -37,11 +37,11 @@ def forward_down(world: World, r: int, f: int, now: int) -> None:
 @compiled
 def send_to_port(world: World, port: int, f: int, now: int) -> None:
     """Send frame `f` from the P4 switch out of a port; drop it if no host is there."""
-    to, rack = int64(world.at_port[port]), int64(world.header.rack)
-    if to == ABSENT:
+    host, rack = int64(world.at_port[port]), int64(world.header.rack)
+    if host == ABSENT:
         free_frame(world, f)
-    elif rack and to < world.header.workers:
-        send_over_link(world, world.racks_down[to // rack], f, now, FROM_RACK, to // rack)
+    elif rack and host < world.header.workers:
+        send_over_link(world, world.racks_down[host // rack], f, now, FROM_RACK, host // rack)
     else:
-        prefetch_departed(world, to, f)
-        send_over_link(world, world.down[to], f, now, AT_HOST, to)
+        prefetch_departed(world, host, f)
+        send_over_link(world, world.down[host], f, now, AT_HOST, host)

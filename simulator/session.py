@@ -97,19 +97,19 @@ class SimulatedSession(Session):
             )
             for w, client in enumerate(network.clients)
         ]  # fmt: skip
-        log, begins = BlockLog(network), self.now_ns + START_AHEAD_NS
+        log, begin_ns = BlockLog(network), self.now_ns + START_AHEAD_NS
         worker_ns_before, retransmissions_before = network.worker_used_ns(), network.retransmissions()
         server_ns_before = network.server_used_ns()
         drive(network, trainers, clocks, self.config.hosts, log.take)
         self.now_ns = network.now
         self.reporter.set_note(f"at {self.now_ns / 1e9:,.3f} s of simulated time")
         if not period_ns:
-            duration = self.now_ns - begins
+            duration_ns = self.now_ns - begin_ns
             self._closed_loops[arm.name] = ClosedLoop(
-                _rate(trainers),
-                (sum(network.worker_used_ns()) - sum(worker_ns_before)) / (len(trainers) * duration),
-                (network.server_used_ns() - server_ns_before) / (len(network.servers) * duration),
-                _communication(trainers),
+                _steps_per_s(trainers),
+                (sum(network.worker_used_ns()) - sum(worker_ns_before)) / (len(trainers) * duration_ns),
+                (network.server_used_ns() - server_ns_before) / (len(network.servers) * duration_ns),
+                _communication_share(trainers),
             )
         measured_step = planned.first_step + planned.max_discarded_steps
         origin = Origin(0, arm.job, arm.name, planned.round, planned.load, 0, measured_step)
@@ -130,7 +130,8 @@ class SimulatedSession(Session):
     async def server_use(self) -> dict[str, ServerUse]:
         names = [arm.name for arm in self.config.every_arm]
         return {
-            name: _use_of(self.arms[name].network) if name in self.arms else ServerUse() for name in names
+            name: _server_use_of(self.arms[name].network) if name in self.arms else ServerUse()
+            for name in names
         }
 
     def program_use(self) -> ProgramUse | None:
@@ -167,13 +168,13 @@ class SimulatedSession(Session):
 
     async def load(self, keys: Sequence[int]) -> None:
         """Load the hot set without simulating the table writes, because the arms have had no event yet."""
-        wanted = np.array(keys, np.uint64)
+        hot_keys = np.array(keys, np.uint64)
         arms = self.config.offloaded
         with self.reporter.phase("load", len(arms)) as phase:
-            for done, arm in enumerate(arms, start=1):
-                self.arms[arm.name].network.load_hot_set(wanted)
+            for loaded_arms, arm in enumerate(arms, start=1):
+                self.arms[arm.name].network.load_hot_set(hot_keys)
                 self.arms[arm.name].network.hold()
-                phase.update(done)
+                phase.update(loaded_arms)
 
     async def write_updates(self) -> None:
         self.logs.write_servers([arm.network for arm in self.arms.values()])
@@ -188,13 +189,15 @@ def open_session(
     training: Hyperparameters | None,
 ) -> SimulatedSession:
     """Build a network for each arm; `training` is None for a model that is not trained."""
-    others = [arm for arm in config.every_arm if not arm.is_measured]
+    unmeasured_arms = [arm for arm in config.every_arm if not arm.is_measured]
     return SimulatedSession(
         config=config,
         run=run,
         record=record,
         reporter=reporter,
-        arms={arm.name: _build_arm(config, arm, trace, training) for arm in (*others, *config.measured)},
+        arms={
+            arm.name: _build_arm(config, arm, trace, training) for arm in (*unmeasured_arms, *config.measured)
+        },
         trace=trace,
         models=[_model(config, training) for _ in range(config.workers)],
         logs=SimulatedLogs(run / "parts", config.servers),
@@ -204,11 +207,11 @@ def open_session(
 def _build_arm(
     config: SimulationConfig, arm: Arm, trace: Trace, training: Hyperparameters | None
 ) -> RunningArm:
-    chosen = design(config.design)
-    switch = SimulatedSwitch(chosen, config.network.traffic_manager)
+    chosen_design = design(config.design)
+    switch = SimulatedSwitch(chosen_design, config.network.traffic_manager)
     switch.install(rows(config, [arm]))
     network = SimulatedNetwork(
-        chosen, arm, switch, trace.space, trace.largest_batch, config.workers,
+        chosen_design, arm, switch, trace.space, trace.largest_batch, config.workers,
         config.servers, config.network, config.hosts, config.seed,
         window=config.window, tables=table_optimisers(config, training), settings=config,
     )  # fmt: skip
@@ -239,11 +242,11 @@ def _count_middle_steps(trainer: Trainer) -> int:
     return steps - 2 if steps > 2 else steps
 
 
-def _rate(trainers: Sequence[Trainer]) -> float:
+def _steps_per_s(trainers: Sequence[Trainer]) -> float:
     return sum(1e9 * _count_middle_steps(trainer) / _operation_ns(trainer)["step"] for trainer in trainers)
 
 
-def _communication(trainers: Sequence[Trainer]) -> float:
+def _communication_share(trainers: Sequence[Trainer]) -> float:
     totals = [_operation_ns(trainer) for trainer in trainers]
     return sum(ns["pull"] + ns["push"] for ns in totals) / sum(ns["step"] for ns in totals)
 
@@ -263,7 +266,7 @@ def _simulated_arm(closed_loop: ClosedLoop, network: SimulatedNetwork) -> record
     )
 
 
-def _use_of(network: SimulatedNetwork) -> ServerUse:
+def _server_use_of(network: SimulatedNetwork) -> ServerUse:
     counters = {
         name: sum(int(server.jobs[name].sum()) for server in network.servers) for name in JOB_COUNTERS
     }

@@ -41,7 +41,7 @@ class SimulatedSwitch:
         self.pipeline = control.pipeline
         self._writer = RowWriter(control)
         self.state_ops = state_ops_of(design)
-        self._loaded: dict[int, list[Row]] = {}
+        self._loaded_rows: dict[int, list[Row]] = {}
 
     def install(self, rows: Iterable[Row]) -> None:
         self._writer.insert(rows)
@@ -50,12 +50,12 @@ class SimulatedSwitch:
         self._writer.write(updates)
 
     def load(self, job: int, keys: Sequence[int]) -> None:
-        rows_to_load = self.state_ops.rows_to_load(chain(*self._loaded.values()), job, keys)
+        rows_to_load = self.state_ops.rows_to_load(chain(*self._loaded_rows.values()), job, keys)
         self.install(rows_to_load)
-        self._loaded.setdefault(job, []).extend(rows_to_load)
+        self._loaded_rows.setdefault(job, []).extend(rows_to_load)
 
     def stored_values(self, job: int, space: KeySpace) -> Values:
-        return self.state_ops.values(self.pipeline, self._loaded.get(job, []), space)
+        return self.state_ops.values(self.pipeline, self._loaded_rows.get(job, []), space)
 
     def overflows(self) -> int:
         return self.state_ops.overflows(self.pipeline)

@@ -31,7 +31,7 @@ class Task:
 
 
 def run_cached(
-    function: Callable[[str], str], kind: type[D], tasks: Sequence[Task], scheduler: str | None,
+    function: Callable[[str], str], result_class: type[D], tasks: Sequence[Task], scheduler: str | None,
     processes: int, progress: TaskProgress,
 ) -> list[D]:  # fmt: skip
     """Run the tasks without a cached result, cache each result when it is available, and return all results.
@@ -40,22 +40,22 @@ def run_cached(
     cluster whose workers have this project; None runs `processes` processes on this machine. Raises
     `ClusterError` if no process can run tasks, and otherwise the error of the first task that fails.
     """
-    results = {task.file: result for task in tasks if (result := _cached(kind, task))}
+    results = {task.file: result for task in tasks if (result := _read_cached(result_class, task))}
     remaining = [task for task in tasks if task.file not in results]
     progress(len(results), len(tasks), "")
     if remaining:
         texts = [(task.text,) for task in remaining]
-        for number, text in run_in_parallel(function, texts, scheduler, min(processes, len(remaining))):
-            task = remaining[number]
+        for task_number, text in run_in_parallel(function, texts, scheduler, min(processes, len(remaining))):
+            task = remaining[task_number]
             write_into_folder(task.file, text + "\n")
-            results[task.file] = kind.model_validate_json(text)
+            results[task.file] = result_class.model_validate_json(text)
             progress(len(results), len(tasks), task.name)
     return [results[task.file] for task in tasks]
 
 
-def _cached(kind: type[D], task: Task) -> D | None:
+def _read_cached(result_class: type[D], task: Task) -> D | None:
     try:
-        result = kind.model_validate_json(task.file.read_bytes())
+        result = result_class.model_validate_json(task.file.read_bytes())
     except (OSError, ValidationError):
         return None
     return result if result.fingerprint == task.fingerprint else None

@@ -15,10 +15,10 @@ from simulator.world import SimulatedNetwork
 
 def warm(name: str = DEFAULT) -> None:
     """Compile for a design: some 15 s after a change of compiled code, and no time otherwise."""
-    chosen = design(name)
-    arm = chosen.arms[0]
+    chosen_design = design(name)
+    arm = chosen_design.arms[0]
     network = SimulatedNetwork(
-        chosen, arm, SimulatedSwitch(chosen), KeySpace(1), 1, 1, 1, Network(), Hosts(), 1
+        chosen_design, arm, SimulatedSwitch(chosen_design), KeySpace(1), 1, 1, 1, Network(), Hosts(), 1
     )
     wake_agent(network.pinned_ref, 0)
     run(network.pinned_ref, 1_000_000)

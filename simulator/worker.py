@@ -30,11 +30,11 @@ def step_worker(world: World, w: int, now: int) -> int:
     if agent.phase == SENDS:
         wake(calls, now)
         agent.phase, agent.sent = RECEIVES, 0
-        until = _send_some(world, w, calls, now)
+        until = _send_datagrams(world, w, calls, now)
         if agent.sent:
             occupy_core(world, w, now, until)
             return CONTINUED
-    until = _receive_some(world, w, calls, now)
+    until = _receive_burst(world, w, calls, now)
     agent.phase = SENDS
     if until > now or agent.sent:
         occupy_core(world, w, now, until)
@@ -49,7 +49,7 @@ def _step_idle(world: World, w: int, calls: WorkerState, now: int) -> int:
     agent = world.agents[w]
     if agent.driver_due <= now:
         return NEEDS_DRIVER
-    until = _send_some(world, w, calls, _receive_some(world, w, calls, now))
+    until = _send_datagrams(world, w, calls, _receive_burst(world, w, calls, now))
     if until > now or agent.sent:
         occupy_core(world, w, now, until)
     else:
@@ -58,7 +58,7 @@ def _step_idle(world: World, w: int, calls: WorkerState, now: int) -> int:
 
 
 @compiled
-def _send_some(world: World, w: int, calls: WorkerState, now: int) -> int:
+def _send_datagrams(world: World, w: int, calls: WorkerState, now: int) -> int:
     costs, n = world.costs, int64(0)
     while n < SEND_BURST:
         s = transmit(calls, now)
@@ -74,7 +74,7 @@ def _send_some(world: World, w: int, calls: WorkerState, now: int) -> int:
 
 
 @compiled
-def _receive_some(world: World, w: int, calls: WorkerState, now: int) -> int:
+def _receive_burst(world: World, w: int, calls: WorkerState, now: int) -> int:
     n = min(int64(world.agents[w].waiting), BURST)
     if n == 0:
         return now

@@ -80,7 +80,7 @@ class VirtualClient(BaseClient):
     def is_push(self) -> bool:
         return bool(self._header.op == PUSH)
 
-    def copy_answered(self) -> None:
+    def copy_answered_flags(self) -> None:
         if len(self._answered):
             self._answered[:] = self.state.answered[: len(self._answered)]
             self._answered = self._answered[:0]
@@ -117,39 +117,41 @@ class SimulatedNetwork:
             for ps in range(servers)
         ]
         workers, servers = workers * len(arms), servers * len(arms)
-        n = workers + servers
+        hosts_count = workers + servers
         # Keep references: the world has only their addresses.
-        self._switch, self._out = switch, np.zeros(OUT_CAPACITY, np.uint8)
+        self._switch, self._output_buffer = switch, np.zeros(OUT_CAPACITY, np.uint8)
         ports = _ports(workers, servers, network.rack or 1)
         queues = make_queues(shapes_of(network, workers, servers))
-        frames_at_once = 4 * WINDOW * workers + 4 * MARGIN
+        max_frames = 4 * WINDOW * workers + 4 * MARGIN
         self.world = World(
-            header=_header(arm, workers, servers, network, switch, self._out, seed),
-            heap=records(frames_at_once + 8 * n + 4 * MARGIN, Event),
-            frames=frames_for(frames_at_once),
-            free=np.arange(frames_at_once)[::-1].copy(),
+            header=_header(arm, workers, servers, network, switch, self._output_buffer, seed),
+            heap=records(max_frames + 8 * hosts_count + 4 * MARGIN, Event),
+            frames=frames_for(max_frames),
+            free=np.arange(max_frames)[::-1].copy(),
             up=cables_of(network, hosts, workers, servers),
             down=cables_of(network, hosts, workers, servers),
             racks_up=uplinks_of(network, workers),
             racks_down=uplinks_of(network, workers),
             ports=ports,
-            at_port=_at_port(ports),
+            at_port=_first_host_at_port(ports),
             outages=outages_of(network, workers),
             port_queues=queues,
             waiting=np.zeros((len(queues.slots), _record_bytes(switch)), np.uint8),
             deferred=np.zeros((MAX_DEFERRED, 2), np.int64),
             agents=_agents(workers, servers, hosts),
-            inbox=np.zeros((n, INBOX), np.int64),
+            inbox=np.zeros((hosts_count, INBOX), np.int64),
             cores=_cores(workers, servers, hosts),
-            queues=np.zeros((_number_of_cores(workers, servers, hosts), _power_of_two(n)), np.int64),
+            queues=np.zeros(
+                (_number_of_cores(workers, servers, hosts), _power_of_two(hosts_count)), np.int64
+            ),
             burst=np.zeros(BURST, np.int64),
             heads=heads,
             costs=costs_of(hosts, arm.name),
-            calls=_stacked_tuples([client.state for client in self.clients]),
-            servers=_stacked_tuples(server_states),
+            calls=_stack_states([client.state for client in self.clients]),
+            servers=_stack_states(server_states),
         )
         self.pinned_ref = pinned_ref(self.world, write_world)
-        self.world.header.free = frames_at_once
+        self.world.header.free = max_frames
         for k, outage in enumerate(self.world.outages):
             push_event(self.world, int(outage.begins), OUTAGE_BEGINS, k, ABSENT)
         for w, client in enumerate(self.clients):
@@ -218,16 +220,16 @@ class SimulatedNetwork:
         server.header.connection_records = 0
 
     def pop_connection_records(self, p: int) -> list[NDArray[np.void]]:
-        taken, self._connection_records[p] = self._connection_records[p], []
-        return taken
+        popped, self._connection_records[p] = self._connection_records[p], []
+        return popped
 
     def make_room(self) -> None:
         world, n = self.world, len(self.world.frames)
         frames, heap = frames_for(2 * n), records(2 * len(world.heap), Event)
         frames[:n], heap[: len(world.heap)] = world.frames, world.heap
-        n_free = int(world.header.free)
+        free_count = int(world.header.free)
         free = np.zeros(2 * n, np.int64)
-        free[:n_free], free[n_free : n_free + n] = world.free[:n_free], np.arange(n, 2 * n)
+        free[:free_count], free[free_count : free_count + n] = world.free[:free_count], np.arange(n, 2 * n)
         world.header.free += n
         self.world = world._replace(frames=frames, heap=heap, free=free)
         self.pinned_ref = pinned_ref(self.world, write_world)
@@ -247,7 +249,7 @@ def _virtual_client(
     return type(f"Virtual{client.__name__}", (VirtualClient, client), {})
 
 
-def _stacked(arrays: Sequence[Any]) -> Any:  # arrays or records of any type
+def _stack(arrays: Sequence[Any]) -> Any:  # arrays or records of any type
     """Stack arrays, or records, of one kind along a new first axis; shorter ones are padded with zeros."""
     first = arrays[0]
     shape = tuple(np.max([each.shape for each in arrays], axis=0).astype(int)) if first.shape else ()
@@ -260,13 +262,13 @@ def _stacked(arrays: Sequence[Any]) -> Any:  # arrays or records of any type
     return stacked.view(np.recarray) if first.dtype.names else stacked
 
 
-def _stacked_tuples(tuples: Sequence[Any]) -> Any:  # the state class of any design
-    def stacked(columns: Sequence[Any]) -> Any:  # arrays, or tuples of them
+def _stack_states(states: Sequence[Any]) -> Any:  # the state class of any design
+    def stack_field(columns: Sequence[Any]) -> Any:  # arrays, or tuples of them
         if hasattr(columns[0], "_fields"):
-            return _stacked_tuples(columns)
-        return _stacked(columns) if columns[0].flags.writeable else columns[0]
+            return _stack_states(columns)
+        return _stack(columns) if columns[0].flags.writeable else columns[0]
 
-    return type(tuples[0])(*map(stacked, zip(*tuples, strict=True)))
+    return type(states[0])(*map(stack_field, zip(*states, strict=True)))
 
 
 def _header(
@@ -304,10 +306,10 @@ def _record_bytes(switch: SimulatedSwitch) -> int:
     return RECORD_HEAD_BYTES + (switch.pipeline.waiting_bytes + FRAME.itemsize + 7) // 8 * 8
 
 
-def _at_port(ports: NDArray[np.int64]) -> NDArray[np.int64]:
-    at = np.full(PORT_NUMBERS, ABSENT)
-    at[ports[::-1]] = np.arange(len(ports))[::-1]
-    return at
+def _first_host_at_port(ports: NDArray[np.int64]) -> NDArray[np.int64]:
+    first_host = np.full(PORT_NUMBERS, ABSENT)
+    first_host[ports[::-1]] = np.arange(len(ports))[::-1]
+    return first_host
 
 
 def _agents(workers: int, servers: int, hosts: Hosts) -> Records[Agent]:
@@ -336,28 +338,34 @@ def _power_of_two(minimum: int) -> int:
 
 def _heads(design: Design, arms: Sequence[Arm], workers: int, servers: int) -> NDArray[np.uint8]:
     """Return the heads of frames of each agent, workers first, to each peer of its job, servers first."""
-    of_jobs = [_heads_of_job(design, arm, job, workers, servers) for job, arm in enumerate(arms)]
-    return np.concatenate([*(heads[:workers] for heads in of_jobs), *(heads[workers:] for heads in of_jobs)])
+    heads_by_job = [_heads_of_job(design, arm, job, workers, servers) for job, arm in enumerate(arms)]
+    return np.concatenate(
+        [*(heads[:workers] for heads in heads_by_job), *(heads[workers:] for heads in heads_by_job)]
+    )
 
 
 def _heads_of_job(design: Design, arm: Arm, job: int, workers: int, servers: int) -> NDArray[np.uint8]:
-    of_workers = [
+    worker_endpoints = [
         UdpEndpoint(host.mac, host.address, addressing.worker_udp_port(arm.job))
         for host in (addressing.worker(job * workers + number) for number in range(1, workers + 1))
     ]
     numbers = range(job * servers + 1, (job + 1) * servers + 1)
-    of_servers, services = (
+    server_endpoints, service_endpoints = (
         [UdpEndpoint(host.mac, host.address, design.udp_port) for host in map(host_of, numbers)]
         for host_of in (addressing.server, addressing.service if design.has_services else addressing.server)
     )
-    placeholder = of_workers[0]
-    sources = _octets([frames.build(UdpFrame(each, placeholder, b"")) for each in of_workers + of_servers])
-    peers = _octets([frames.build(UdpFrame(placeholder, each, b"")) for each in services + of_workers])
+    placeholder = worker_endpoints[0]
+    sources = _octets(
+        [frames.build(UdpFrame(each, placeholder, b"")) for each in worker_endpoints + server_endpoints]
+    )
+    peers = _octets(
+        [frames.build(UdpFrame(placeholder, each, b"")) for each in service_endpoints + worker_endpoints]
+    )
     heads = np.repeat(sources[:, np.newaxis], len(peers), axis=1)
     for field in frames.DESTINATION:
         heads[:, :, field] = peers[np.newaxis, :, field]
     return heads
 
 
-def _octets(built: Sequence[bytes]) -> NDArray[np.uint8]:
-    return np.frombuffer(b"".join(built), np.uint8).reshape(len(built), HEAD_BYTES)
+def _octets(built_frames: Sequence[bytes]) -> NDArray[np.uint8]:
+    return np.frombuffer(b"".join(built_frames), np.uint8).reshape(len(built_frames), HEAD_BYTES)
