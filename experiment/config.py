@@ -1,4 +1,4 @@
-"""Configuration of a run: defaults, overridden by the file of CONFIG, and both by `NAME=value` arguments."""
+"""Configuration of a run: defaults, overridden by the file CONFIG, and both by `NAME=value` arguments."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _measured_arm_names(design: str) -> tuple[str, ...]:
 
 
 class Config(RunSettings):
-    """The settings of a run, which run.toml describes; `VARIABLES` are those that `make run-topo` takes."""
+    """The settings of a run, which run.toml describes; `VARIABLES` are the settings of `make run-topo`."""
 
     target: Literal["softswitch", "bmv2"] = "softswitch"
     workers: int = Field(default=4, ge=1, le=MAX_WORKERS)
@@ -258,7 +258,8 @@ class Config(RunSettings):
         elif self.script is not None:
             self._check_script()
         elif not self.loads or not all(0 < load <= 1 for load in self.loads):
-            raise ValueError("loads must be fractions above 0 and at most 1, at least one")
+            loads = ", ".join(map(str, self.loads))
+            raise ValueError(f"loads ({loads}) must be one fraction or more, each above 0 and at most 1")
         if len(set(map(load_name, self.loads))) < len(self.loads):
             raise ValueError(f"loads ({', '.join(map(load_name, self.loads))}) must differ")
         references = {arm.name: arm.reference for arm in self.every_arm if arm.is_measured}
@@ -448,6 +449,6 @@ def _message(error: ErrorDetails, model: type[BaseModel]) -> str:
 def _sibling_names(path: tuple[int | str, ...], model: type[BaseModel]) -> Iterable[str]:
     if len(path) == 1:
         return model.model_fields
-    table: Any = model.model_fields[str(path[0])].annotation  # A model, because the path goes on in it.
+    table: Any = model.model_fields[str(path[0])].annotation  # a model, as the path continues in it
     names: Iterable[str] = table.model_fields
     return names

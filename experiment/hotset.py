@@ -1,4 +1,4 @@
-"""Prepare the arms of design `hotset`: count updates, and load the keys with most of them."""
+"""Prepare the arms of design `hotset`: count updates, and load the keys with the most updates."""
 
 from __future__ import annotations
 

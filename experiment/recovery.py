@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 _RETRY_S = 0.1
 _MAX_UNEXPLAINED_FAILURES = 10
-"""Number of failures, unexplained by the death of a process, with which the recovery fails."""
+"""Number of failures without the death of a process at which the recovery fails."""
 
 
 class RecoverableCluster(Protocol):

@@ -22,7 +22,7 @@ START_AHEAD_NS = 20_000_000
 
 HOT_SET = "hotset.parquet"
 
-OnProgress = Callable[[str, int], None]
+OnProgress = Callable[[str, int], None]  # worker, number of steps done
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class Session(ABC):
 
     @abstractmethod
     def budget_clock_s(self) -> float:
-        """Return the clock that `budget_s` is measured with, in s; only differences have a meaning."""
+        """Return the time of the clock that `budget_s` refers to, in s; only differences have a meaning."""
 
     # -- steps
 
@@ -121,7 +121,7 @@ class Session(ABC):
     async def active(self, arm: Arm) -> AsyncIterator[None]:
         """Have servers collect from the switch, if the design's servers do so, for this arm only.
 
-        Arms share the servers, so what servers did for one during another's block would count as the other's.
+        Arms share the servers, whose work for one arm in another arm's block would count as the other arm's.
         """
         yield
 
@@ -141,11 +141,11 @@ class Session(ABC):
 
     @abstractmethod
     async def new_operations(self) -> pl.DataFrame:
-        """Return the operations logged since the last call, not `measured` in blocks that were run again."""
+        """Return the operations logged since the last call; in repeated blocks they are not `measured`."""
 
     @abstractmethod
     async def server_use(self) -> dict[str, ServerUse]:
-        """Return the servers' use since they started, by arm; CPU time is that of all arms together."""
+        """Return the servers' use since their start, by arm; CPU time is the sum over all arms."""
 
     @abstractmethod
     def program_use(self) -> ProgramUse | None:

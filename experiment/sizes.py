@@ -54,7 +54,7 @@ MAX_STEP_S: Mapping[str, float] = {"fast": 1.0, "scapy": 60.0}
 
 
 PRECISE_DEFAULTS: Settings = {"budget_s": 600.0}
-"""Setting -> default for runs that go on until intervals are narrow."""
+"""Setting -> default of runs that last until intervals are narrow."""
 
 
 def with_sizes(given: Settings, codec: object) -> dict[str, Any]:

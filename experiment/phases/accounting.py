@@ -16,12 +16,12 @@ class Lanes(NamedTuple):
     sent: int
     unknown: int  # pushed without an answer, so that the outcome is unknown
     at_servers: int
-    served: int  # by the switch
+    served: int  # added by the switch
     mismatched_keys: int
 
 
 def settle(lanes: Lanes, is_logged: bool) -> Accounting:
-    """Return the accounting of all lanes; `is_logged`: whether logs have all that the switch served."""
+    """Return the accounting of all lanes; `is_logged`: whether logs have all lanes that the switch served."""
     # After a worker's death or dropped rows, logs are incomplete: only wrong values reveal lost lanes.
     applied = lanes.at_servers + lanes.served
     lost = lanes.mismatched_keys

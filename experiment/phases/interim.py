@@ -8,7 +8,7 @@ from foundation.designs.interface import Arm
 from foundation.text import pluralize
 
 FIRST_SUMMARY_S = 20.0
-"""Time in the measured phase after which the first numbers are printed, in s."""
+"""Time in the measured phase after which the first summary is printed, in s."""
 _NOUNS = {PS_PACKETS.name: "packets", "ps_bytes_per_step": "bytes", PS_CPU.name: "CPU"}
 
 

@@ -20,7 +20,7 @@ from foundation.logs.columns import load_name
 
 _Use = TypeVar("_Use", ServerUse, ProgramUse)
 _ATTEMPTS = 3
-"""Maximum attempts of a disturbed block; the last one counts, even if it is disturbed, too."""
+"""Maximum attempts of a disturbed block; the last attempt counts, even if it is disturbed, too."""
 _MAX_REPEAT_SHARE, _MIN_REPEAT_LIMIT = 0.25, 5
 """Limit of repeated blocks, as a share of those that count, and the limit's minimum. More repeats would not
 help on a machine that is always disturbed."""
@@ -30,7 +30,7 @@ _PAUSE_S = 0.1  # time between two blocks
 def record_capacity(session: Session, capacities: dict[str, float]) -> float:
     """Record the arms' capacities (arm -> steps/s in a closed loop) and return the rate for all of them."""
     # The rate is the configured one, or the minimum capacity. The offered loads are fractions of it: above an
-    # arm's capacity, latency would only show the duration of the measurement. In a closed loop nothing is
+    # arm's capacity, latency would only show the duration of the measurement. In a closed loop no rate is
     # offered, and blocks are expected to reach the rate.
     session.record.capacity = capacities
     rate = session.config.rate or min_capacity(capacities)
@@ -131,7 +131,7 @@ async def _run_round(session: Session, blocks: list[PlannedBlock], rounds: Round
 
 
 async def _run_block(
-    session: Session, planned: PlannedBlock, before: dict[str, ServerUse]
+    session: Session, planned: PlannedBlock, use_before: dict[str, ServerUse]
 ) -> tuple[Block, dict[str, ServerUse]]:
     async with session.active(planned.arm):
         program_before = session.program_use()
@@ -140,9 +140,9 @@ async def _run_block(
         answers = await session.run_steps(planned)
         run_queues, machine = session.run_queues_ns(), session.read_machine()
         elapsed = machine.since(machine_before)
-    after = await session.server_use()
+    use_after = await session.server_use()
     program = session.program_use()
-    # There is no answer from an arm whose scripts have all ended.
+    # There is no result of an arm whose scripts have all ended.
     max_lateness_ns = max((answer.max_lateness_ns for answer in answers), default=0)
     block = Block(
         round=planned.round,
@@ -154,7 +154,7 @@ async def _run_block(
         loss=_mean_loss(answers),
         max_lateness_ns=max_lateness_ns,
         fell_behind=max_lateness_ns > planned.period_ns,
-        servers=_increase(after[planned.arm.name], before[planned.arm.name]),
+        servers=_increase(use_after[planned.arm.name], use_before[planned.arm.name]),
         worker_cpu_s=sum(answer.cpu_s for answer in answers),
         program_s=program and program_before and _increase(program, program_before),
         run_queue_ms=_run_queue_ms(run_queues, run_queues_before),
@@ -171,7 +171,7 @@ async def _run_block(
         each for each in session.record.blocks if (each.arm, each.load) == (block.arm, block.load)
     ]
     block.disturbed = reasons(block, earlier_blocks, session.record.machine["cpus"])
-    return block, after
+    return block, use_after
 
 
 def _mean_loss(answers: list[BlockResult]) -> float | None:

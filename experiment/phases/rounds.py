@@ -58,7 +58,7 @@ class RoundCount:
 
     @property
     def is_summary_due(self) -> bool:
-        # Reading the property has an effect: it reports the first numbers as due only once.
+        # Reading the property has an effect: it reports the first summary as due only once.
         is_first = not self._has_shown_numbers and self.spent_s >= FIRST_SUMMARY_S
         self._has_shown_numbers |= is_first
         return is_first or any(look.rounds == self.done for look in LOOKS)

@@ -82,7 +82,7 @@ def test_bad_variables_are_named(arguments: list[str], message: str) -> None:
         ('arms = ["\\b"]', r"arms \(\\x08\) must be some of"),
         ('"a\\nb" = 1', r"a\\nb = 1: there is no such setting; there are design, [^?]*$"),
         ("rate = 0", "rate = 0: Input should be greater than 0$"),
-        ("loads = []", "loads must be fractions"),
+        ("loads = []", r"loads \(\) must be one fraction or more"),
         ("loads = [0.5, 0.5]", r"loads \(0\.5, 0\.5\) must differ$"),
         ("block_ms = 100", r"discard_ms \(130\) must be less than block_ms \(100\)$"),
         ("[faults]\nloss = 1.5", r"faults\.loss = 1\.5: Input should be less than 1$"),
