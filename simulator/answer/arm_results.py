@@ -56,9 +56,11 @@ def compare_arms(config: SimulationConfig, record: RunRecord, summary: Summary) 
     assert rate is not None, "expected an open-loop load, which every simulation has"
     baseline, lead = baseline_and_lead(config.design)
     differences = load.differences[lead.name]
-    cores, share = cores_of(config), config.hosts.server_share
+    cores, server_share = cores_of(config), config.hosts.server_share
     # In a simulated part servers are slower than in the cluster, so times of operations are left out.
-    metric_names = [metric.name for metric in shown_in("cluster") if share == 1 or metric.kind != "time"]
+    metric_names = [
+        metric.name for metric in shown_in("cluster") if server_share == 1 or metric.kind != "time"
+    ]
 
     def result_of(arm: str) -> ArmResult:
         assert record.simulation is not None
@@ -67,7 +69,7 @@ def compare_arms(config: SimulationConfig, record: RunRecord, summary: Summary) 
         cpu_us = of_blocks(blocks, (WORKER_CPU, PS_CPU))
         worker_s, server_s = cpu_us[WORKER_CPU.name] / 1e6, cpu_us[PS_CPU.name] / 1e6
         return ArmResult(
-            capacity=record.capacity[arm] / share,
+            capacity=record.capacity[arm] / server_share,
             at_capacity=Utilization(
                 workers=closed_loop.workers_busy * config.workers / cores["workers"],
                 servers=closed_loop.servers_busy * config.servers / cores["servers"],
@@ -81,7 +83,7 @@ def compare_arms(config: SimulationConfig, record: RunRecord, summary: Summary) 
         )
 
     return OffloadComparison(
-        rate=rate / share,
+        rate=rate / server_share,
         rounds=load.rounds,
         baseline=result_of(baseline.name),
         offload=result_of(lead.name),

@@ -44,8 +44,8 @@ class Cluster(Strict):
     """Rows of a mini-batch, in data without mini-batches."""
     skip_bad: bool = False
     rate: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """Offered rate of all workers together, steps/s; None means half of the lower capacity, that with the
-    hot set in the switch or that without."""
+    """Offered rate of all workers together, steps/s; None means half of the lower capacity: with or
+    without the hot set in the switch."""
     top_k: int = Field(default=20_000, ge=1)
     hosts: Hosts | None = None
     switch: DeviceName = "ideal"

@@ -2,7 +2,7 @@
 
 The figures of chips are those of docs/tofino.md, from published limits and the program that was compiled for
 a Tofino 1; a Tofino 2 is assumed to hold as much. No chip was measured, and the program for two passes was
-not compiled for one.
+not compiled for a chip.
 """
 
 from __future__ import annotations

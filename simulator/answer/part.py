@@ -11,7 +11,7 @@ from foundation.settings import Strict
 from simulator.answer.cluster import Cluster, Part, whole_cluster
 
 MAX_RPCS = 90_000
-"""Maximum RPCs of a step, all simulated workers together; a simulation of that many takes about a minute."""
+"""Maximum RPCs of a step, all simulated workers together; simulating so many takes about a minute."""
 
 
 class PartCheck(Strict):
@@ -23,7 +23,7 @@ class PartCheck(Strict):
 
 
 def max_workers(cluster: Cluster, keys_per_step: float, max_rpcs: float = MAX_RPCS) -> int:
-    """Return how many workers send at most `max_rpcs` RPCs in a step and have routes in the switch."""
+    """Return the maximum number of workers that send `max_rpcs` RPCs in a step and have routes."""
     keys_per_server = keys_per_step / cluster.servers
     rpcs = (
         len(TRANSFERS) * cluster.servers * max(1 - math.exp(-keys_per_server), keys_per_server / LANES + 0.5)

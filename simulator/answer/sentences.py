@@ -106,8 +106,8 @@ def differences(comparison: OffloadComparison) -> Iterator[str]:
 def _utilization(name: str, result: ArmResult) -> str:
     return (
         f"{name} the servers' cores are busy {_percent(result.at_rate.servers)} of the time at that rate, "
-        f"the workers' {_percent(result.at_rate.workers)}; at the {result.capacity:,.0f} steps/s that it carries "
-        f"{_shares(result.at_capacity)}: {_LIMITS[result.at_capacity.limits]}."
+        f"the workers' {_percent(result.at_rate.workers)}; at the {result.capacity:,.0f} steps/s that it "
+        f"carries {_shares(result.at_capacity)}: {_LIMITS[result.at_capacity.limits]}."
     )
 
 

@@ -1,6 +1,6 @@
 """Sizes of the hot set, and the packets of a step with each, counted by packing mini-batches.
 
-The steps that are packed are others than those that the hot keys are chosen from.
+The packed steps are not the steps that the hot keys are chosen from.
 """
 
 from __future__ import annotations

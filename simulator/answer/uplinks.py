@@ -12,7 +12,7 @@ _RATIOS = tuple(2.0**k for k in range(11))
 
 class UplinkGain(Strict):
     oversubscription: float
-    baseline: float
+    baseline: float  # capacity, steps/s, as `offload`
     offload: float
 
     @property

@@ -10,7 +10,7 @@ from experiment.progress import Reporter
 from foundation.designs.arms import arm
 from simulator.costs import Hosts
 from simulator.experiment import temporary_run
-from simulator.prediction.observed import LATENCIES, LoadAndArm, Observed, observed, observed_in
+from simulator.prediction.observed import LATENCIES, LoadAndArm, Observation, observed, observed_in
 from simulator.prediction.similar_run import config_like
 
 BOUNDS = {"mean": 0.15, "p99": 0.30}
@@ -64,7 +64,7 @@ def rounds_of(record: RunRecord) -> int:
     return 1 + max(block.round for block in record.blocks)
 
 
-def compare(measured: Observed, predicted: Observed) -> Prediction:
+def compare(measured: Observation, predicted: Observation) -> Prediction:
     common_cells = [cell for cell in measured.cells if cell in predicted.cells]
     latencies = (
         LatencyPrediction(*cell, metric, measured.cells[cell][metric], predicted.cells[cell][metric])
@@ -75,7 +75,7 @@ def compare(measured: Observed, predicted: Observed) -> Prediction:
 
 
 def _differences(
-    common_cells: list[LoadAndArm], measured: Observed, predicted: Observed
+    common_cells: list[LoadAndArm], measured: Observation, predicted: Observation
 ) -> Iterator[DifferencePrediction]:
     for cell, metric in measured.signs:
         reference_cell = (cell[0], arm(cell[1]).reference or "")

@@ -71,16 +71,18 @@ def _arm_costs(run: Path, record: RunRecord, summary: Summary, arm: str) -> _Arm
         raise AnalysisError(f"{run}: expected measured steps of arm {arm}, got none")
     cpu_us = of_blocks(blocks, (WORKER_CPU, PS_CPU))
     # A program that does not run on its senders' cores costs them nothing, like a dedicated switch.
-    programs = [block.program_s for block in blocks if block.program_s and block.program_s.is_on_senders_cpus]
+    program_times = [
+        block.program_s for block in blocks if block.program_s and block.program_s.is_on_senders_cpus
+    ]
     program_cpu_s = (
-        sum(program.of_workers for program in programs),
-        sum(program.of_servers for program in programs),
+        sum(program.of_workers for program in program_times),
+        sum(program.of_servers for program in program_times),
     )
     return _ArmCosts(
         worker_us=cpu_us[WORKER_CPU.name],
         server_us=cpu_us[PS_CPU.name],
         program_us=(1e6 * program_cpu_s[0] / steps, 1e6 * program_cpu_s[1] / steps)
-        if len(programs) == len(blocks)
+        if len(program_times) == len(blocks)
         else None,
         rpcs=load.arms[arm].rpcs_per_step,
         packets=load.arms[arm].ps_packets_per_step,
@@ -102,9 +104,9 @@ def _program_costs(baseline: _ArmCosts, lead: _ArmCosts) -> dict[str, int]:
         return {}
     frame_us = sum(baseline.program_us) / (baseline.rpcs + baseline.packets)
     hits = lead.rpcs - lead.packets
-    of_workers, of_servers = lead.program_us
-    hit_us = (of_workers - frame_us * lead.rpcs) / hits if hits > 0 else 0.0
-    answer_us = of_servers / lead.packets - frame_us if lead.packets > 0 else 0.0
+    worker_frames_us, server_frames_us = lead.program_us
+    hit_us = (worker_frames_us - frame_us * lead.rpcs) / hits if hits > 0 else 0.0
+    answer_us = server_frames_us / lead.packets - frame_us if lead.packets > 0 else 0.0
     times_us = {"program_ns": frame_us, "hit_ns": max(0.0, hit_us), "answer_ns": max(0.0, answer_us)}
     return {name: round(1e3 * us) for name, us in times_us.items()}
 

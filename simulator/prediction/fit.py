@@ -14,7 +14,7 @@ from foundation.designs.arms import renamed_arm
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts
 from simulator.experiment import quiet_reporter, temporary_run
-from simulator.prediction.observed import CPU, LoadAndArm, Observed, observed, observed_in
+from simulator.prediction.observed import CPU, LoadAndArm, Observation, observed, observed_in
 from simulator.prediction.similar_run import config_like, shared_cores
 
 FitProgress = Callable[[int, int], None]
@@ -67,7 +67,7 @@ class Target(NamedTuple):
     rates: Mapping[str, float]  # steps/s, by load
     capacity: Mapping[str, float]  # steps/s, by arm
 
-    def unexplained(self, observation: Observed) -> dict[str, float]:
+    def unexplained(self, observation: Observation) -> dict[str, float]:
         """Return the CPU time that a simulation does not explain, µs a second, equal at all loads."""
 
         def differences(metric: str) -> list[float]:
@@ -78,7 +78,7 @@ class Target(NamedTuple):
 
         return {metric: max(0.0, float(np.median(differences(metric)))) for metric in CPU}
 
-    def pairs(self, observation: Observed) -> dict[LoadAndArm, dict[str, tuple[float, float]]]:
+    def pairs(self, observation: Observation) -> dict[LoadAndArm, dict[str, tuple[float, float]]]:
         unexplained = self.unexplained(observation)
 
         def simulated(cell: LoadAndArm, metric: str) -> float:
@@ -89,7 +89,7 @@ class Target(NamedTuple):
             for cell, values in self.cells.items()
         }
 
-    def residuals(self, observation: Observed) -> NDArray[np.float64]:
+    def residuals(self, observation: Observation) -> NDArray[np.float64]:
         errors = [
             WEIGHTS[metric] * np.log(simulated / measured)
             for metrics in self.pairs(observation).values()
@@ -150,7 +150,7 @@ class Trial:
         self._reporter = quiet_reporter()
         self._trace = read_data(config, self._reporter) or generate_trace(config, lambda done: None)
 
-    def observe(self, hosts: Hosts) -> Observed:
+    def observe(self, hosts: Hosts) -> Observation:
         config = self._config.model_copy(update={"hosts": hosts})
         with temporary_run(config, self._trace, self._reporter) as simulated:
             return observed(simulated.record, simulated.summary)

@@ -18,41 +18,43 @@ CPU = ("worker_cpu", "ps_cpu")
 LoadAndArm = tuple[str, str]
 
 
-class Observed(NamedTuple):
+class Observation(NamedTuple):
     cells: dict[LoadAndArm, dict[str, float]]  # values of metrics
     signs: dict[tuple[LoadAndArm, str], int]  # 1 or -1 for a significant difference from the reference
     capacity: dict[str, float]  # steps/s, by arm
 
 
-def observed_in(run: Path) -> Observed:
+def observed_in(run: Path) -> Observation:
     record = read_record(run)
     return observed(record, summarise(run, record))
 
 
-def observed(record: RunRecord, summary: Summary) -> Observed:
+def observed(record: RunRecord, summary: Summary) -> Observation:
     cells, signs = {}, {}
     for name, load in summary.loads.items():
         for arm in load.arms:
-            if cell_values := _cell(name, arm, load, record):
+            if cell_values := _metrics_of_cell(name, arm, load, record):
                 cells[name, arm] = cell_values
             for op in ("pull_mean", "push_mean"):
-                if sign := _sign(load, arm, op):
+                if sign := _sign_of_difference(load, arm, op):
                     signs[(name, arm), op] = sign
     if not cells:
         raise AnalysisError("expected a run with measured operations, got none")
-    return Observed(cells, signs, _capacity(record))
+    return Observation(cells, signs, _median_capacities(record))
 
 
-def _capacity(record: RunRecord) -> dict[str, float]:
+def _median_capacities(record: RunRecord) -> dict[str, float]:
     measurements = [record.capacity, *(check.capacity for check in record.capacity_checks)]
     return {arm: median(capacities[arm] for capacities in measurements) for arm in record.capacity}
 
 
-def _cell(name: str, arm: str, load: LoadSummary, record: RunRecord) -> dict[str, float] | None:
+def _metrics_of_cell(name: str, arm: str, load: LoadSummary, record: RunRecord) -> dict[str, float] | None:
     latencies = load.arms[arm].op_latency_us
     blocks = [block for block in record.blocks if block.arm == arm and load_name(block.load) == name]
     latencies_us: dict[str, float | None] = {
-        f"{op}_{name}": getattr(latencies[op], name) for op in TRANSFERS for name in ("mean", "p50", "p99")
+        f"{op}_{statistic}": getattr(latencies[op], statistic)
+        for op in TRANSFERS
+        for statistic in ("mean", "p50", "p99")
     }
     if not load.arms[arm].steps or None in latencies_us.values():
         return None
@@ -61,7 +63,7 @@ def _cell(name: str, arm: str, load: LoadSummary, record: RunRecord) -> dict[str
     return {**{metric: value for metric, value in latencies_us.items() if value is not None}, **cpu_by_name}
 
 
-def _sign(load: LoadSummary, arm: str, metric: str) -> int:
+def _sign_of_difference(load: LoadSummary, arm: str, metric: str) -> int:
     difference = load.differences.get(arm, {}).get(metric)
     if difference is None or difference.ratio_low is None or difference.ratio_high is None:
         return 0

@@ -33,10 +33,10 @@ def config_like(record: RunRecord, hosts: Hosts, arms: Sequence[str], **changes:
 
 def shared_cores(record: RunRecord) -> dict[str, int]:
     return {
-        "worker_cores": _cores(record.placement.get("workers")),
-        "server_cores": _cores(record.placement.get("servers")),
+        "worker_cores": _core_count(record.placement.get("workers")),
+        "server_cores": _core_count(record.placement.get("servers")),
     }
 
 
-def _cores(placement: object) -> int:
+def _core_count(placement: object) -> int:
     return len(placement) if isinstance(placement, list) and placement else 1

@@ -40,15 +40,15 @@ def figures_of(sweeps: Sequence[Sweep], results: SweepResults) -> Iterator[Figur
             yield drops(sweep, points)
 
 
-def _lines(sweep: Sweep, points: Sequence[CachedPoint], metric: Metric) -> list[Series]:
-    x = _x(sweep)
+def _series_of_arms(sweep: Sweep, points: Sequence[CachedPoint], metric: Metric) -> list[Series]:
+    x = _x_values(sweep)
     return [
         Series(arm, x, _values(points, arm, metric), colour_of(arm, number), dash=number % 2)
-        for number, arm in enumerate(_arms(points))
+        for number, arm in enumerate(_arm_names(points))
     ]
 
 
-def _x(sweep: Sweep) -> Values:
+def _x_values(sweep: Sweep) -> Values:
     return np.array([point.x for point in sweep.points], dtype=np.float64)
 
 
@@ -57,7 +57,7 @@ def _values(points: Sequence[CachedPoint], arm: str, metric: Metric) -> Values:
     return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
 
 
-def _arms(points: Sequence[CachedPoint]) -> list[str]:
+def _arm_names(points: Sequence[CachedPoint]) -> list[str]:
     return [
         arm.name for arm in arms_in_order(set.intersection(*(set(cached.result.arms) for cached in points)))
     ]
@@ -67,24 +67,24 @@ def overview(sweep: Sweep, points: Sequence[CachedPoint]) -> Figure:
     return Figure(
         f"sweep-{sweep.name}",
         sweep.title,
-        Axis(sweep.axis, is_log=len(sweep.points) > 1 and min(_x(sweep)) > 0),
+        Axis(sweep.axis, is_log=len(sweep.points) > 1 and min(_x_values(sweep)) > 0),
         Axis("in the unit in each panel's title", is_log=True),
-        [Panel(title, _lines(sweep, points, metric)) for title, metric in METRICS.items()],
+        [Panel(title, _series_of_arms(sweep, points, metric)) for title, metric in METRICS.items()],
         caption="Simulated. Half load is half of the capacity of the slowest arm.",
     )
 
 
 def training(sweep: Sweep, points: Sequence[CachedPoint]) -> Figure:
     """Plot [DDL] Fig. 1: training time against workers; the ideal is 16 workers on 16/n of the data."""
-    x = _x(sweep)
-    base = next(number for number, point in enumerate(sweep.points) if point.x == _BASE_WORKERS)
+    x = _x_values(sweep)
+    base_index = next(number for number, point in enumerate(sweep.points) if point.x == _BASE_WORKERS)
     lines, facts = [], dict[Fact, float]()
-    for number, arm in enumerate(_arms(points)):
+    for number, arm in enumerate(_arm_names(points)):
         rate = _values(points, arm, lambda arm: arm.capacity)
         lines.append(Series(arm, x, 1e6 / rate, colour_of(arm, number), dash=number % 2))
         facts |= {(arm, f"{workers:.0f}"): float(speed) for workers, speed in zip(x, rate / x, strict=True)}
         if arm_of(arm).reference is None:
-            ideal = 1e6 / (rate[base] / _BASE_WORKERS * x)
+            ideal = 1e6 / (rate[base_index] / _BASE_WORKERS * x)
             lines.append(Series("ideal", x, ideal, "#000000", dash=2))
     return Figure(
         "fig-01",
@@ -104,7 +104,7 @@ def communication(sweep: Sweep, points: Sequence[CachedPoint]) -> Figure:
         "Communication's share of training time",
         Axis("workers", is_log=True),
         Axis("share of a step", is_share=True),
-        [Panel(sweep.title, _lines(sweep, points, lambda arm: arm.simulated.communication))],
+        [Panel(sweep.title, _series_of_arms(sweep, points, lambda arm: arm.simulated.communication))],
         caption="[DDL] Fig. 1, as a share.",
     )
 
@@ -119,7 +119,7 @@ def utilisation(sweep: Sweep, points: Sequence[CachedPoint]) -> Figure:
         "CPU utilisation of S1 to S6",
         Axis("workers, four to a server"),
         Axis("share of the time", is_share=True),
-        [Panel(title, _lines(sweep, points, metric)) for title, metric in panels.items()],
+        [Panel(title, _series_of_arms(sweep, points, metric)) for title, metric in panels.items()],
         caption="[DDL] Fig. 8: with scale, utilisation falls on workers and rises on servers, to 90 %. "
         "Every worker pulls and pushes as fast as it can.",
     )
@@ -133,7 +133,7 @@ def callers(sweep: Sweep, points: Sequence[CachedPoint]) -> Figure:
         "Workers that call one server within 1,000 µs, S1 to S6",
         Axis("workers, four to a server"),
         Axis("unique workers in a window"),
-        [Panel(title, _lines(sweep, points, metric)) for title, metric in panels.items()],
+        [Panel(title, _series_of_arms(sweep, points, metric)) for title, metric in panels.items()],
         caption="[DDL] Fig. 7b: 50 to 200 workers. Windows without a request do not count.",
     )
 
@@ -147,7 +147,7 @@ def drops(sweep: Sweep, points: Sequence[CachedPoint]) -> Figure:
         "Incast: frames that find a queue full",
         Axis("workers", is_log=True),
         Axis("share of all frames", is_share=True),
-        [Panel(sweep.title, _lines(sweep, points, share))],
+        [Panel(sweep.title, _series_of_arms(sweep, points, share))],
         caption="Each dropped frame is sent again after 20 ms or more; no update is lost or counted twice.",
     )
 

@@ -45,7 +45,9 @@ def table(sweep: Sweep, results: SweepResults) -> Table:
     other_arms = [
         arm for arm in measured_arms(base_arm.design) if arm.reference is not None and not arm.is_repetition
     ]
-    rows: list[Row] = [_row(name, cached, base_arm.name, other_arms) for name, cached in points.items()]
+    rows: list[Row] = [
+        _row_of_point(name, cached, base_arm.name, other_arms) for name, cached in points.items()
+    ]
     changes = [f"{label}: {arm.name}" for label, arm in _change_columns(other_arms)]
     head = (sweep.axis, f"steps/s: {base_arm.name}", *changes, "RPCs", "lanes")
     return Table(f"{sweep.title}: against {base_arm.name}", head, rows)
@@ -59,7 +61,7 @@ def _change_columns(arms: Sequence[Arm]) -> Iterator[tuple[str, Arm]]:
         yield from ((label, arm) for arm in arms if metric == "capacity" or arm in arms_in_answer(arm.design))
 
 
-def _row(name: str, cached: CachedPoint, base: str, other_arms: Sequence[Arm]) -> Row:
+def _row_of_point(name: str, cached: CachedPoint, base: str, other_arms: Sequence[Arm]) -> Row:
     arms = cached.result.arms
     return (
         name,

@@ -32,7 +32,7 @@ COMPUTE_MS = 15
 """Computing time of a step in the sweep `training`, which the paper does not give. With this value, 20
 servers carry 512 workers at half of the ideal speed, as in the paper."""
 _BASE = SimulationConfig(workers=80, servers=20, rounds=3, block_steps=1, trace_steps=14)
-"""[DDL]'s cluster, with few steps: points differ by much more than their rounds do."""
+"""[DDL]'s cluster, with few steps: points differ much more than the rounds of a point."""
 _WORKERS_UP_TO_320 = (10, 20, 40, 80, 160, 320)
 _RACK = 8  # workers behind the uplink of a rack
 
@@ -41,7 +41,9 @@ def sweeps(names: Sequence[str]) -> list[Sweep]:
     unknown_names = [name for name in names if name not in _NAMES]
     if unknown_names:
         raise SimulationError(f"expected a sweep ({', '.join(_NAMES)}), got {unknown_names[0]!r}")
-    return [_sweep(name, *_PLANS[name]) if name in _PLANS else _clusters() for name in names or _NAMES]
+    return [
+        _make_sweep(name, *_PLANS[name]) if name in _PLANS else _clusters_sweep() for name in names or _NAMES
+    ]
 
 
 def vary(config: SimulationConfig, setting: str, values: Sequence[float]) -> Sweep:
@@ -49,10 +51,12 @@ def vary(config: SimulationConfig, setting: str, values: Sequence[float]) -> Swe
         raise SimulationError(
             f"{setting}: expected distinct values, got {', '.join(f'{value:g}' for value in values)}"
         )
-    return _sweep(setting, f"What {setting} changes", setting, values, lambda value: {setting: value}, config)
+    return _make_sweep(
+        setting, f"What {setting} changes", setting, values, lambda value: {setting: value}, config
+    )
 
 
-def _sweep(
+def _make_sweep(
     name: str,
     title: str,
     axis: str,
@@ -75,7 +79,7 @@ def with_changes(base: SimulationConfig, changes: Changes) -> SimulationConfig:
     return config_of(SimulationConfig, values)
 
 
-def _clusters() -> Sweep:
+def _clusters_sweep() -> Sweep:
     name = "clusters"
     points = (
         Point(name, f"S{k}", workers, with_changes(_BASE, {"workers": workers, "servers": servers}))
@@ -84,23 +88,23 @@ def _clusters() -> Sweep:
     return Sweep(name, "[DDL] Table 2: clusters S1 to S6", "workers, four to a server", tuple(points))
 
 
-def _training(workers: float) -> Changes:
+def _training_changes(workers: float) -> Changes:
     rack = _RACK if workers > 256 else None
     return {"workers": workers, "worker.compute_ns": COMPUTE_MS * 1_000_000, "network.rack": rack}
 
 
-def _incast(workers: float) -> Changes:
+def _incast_changes(workers: float) -> Changes:
     return {"workers": workers, "network.rate_mbit": 1_000, "network.queue_kb": 64}
 
 
-def _connections(workers: float) -> Changes:
+def _connections_changes(workers: float) -> Changes:
     return {"workers": workers, "servers": 40, "hosts.connection_ns": 372}
 
 
 _PLANS: dict[str, tuple[str, str, Sequence[float], Callable[[float], Changes]]] = {
     "training": (
         f"Training time with 20 servers, {COMPUTE_MS} ms of computing a step",
-        "workers", (16, 32, 64, 128, 256, 512), _training,
+        "workers", (16, 32, 64, 128, 256, 512), _training_changes,
     ),
     "top-k": (
         "The size of the hot set",
@@ -119,11 +123,11 @@ _PLANS: dict[str, tuple[str, str, Sequence[float], Callable[[float], Changes]]] 
     ),
     "incast": (
         "Incast: pushes of all workers at once, 20 servers at 1 Gbit/s with queues of 64 kB",
-        "workers", _WORKERS_UP_TO_320, _incast,
+        "workers", _WORKERS_UP_TO_320, _incast_changes,
     ),
     "connections": (
         "Forty servers that scan their connections (372 ns each, as in our Fig. 9)",
-        "workers, each with a connection to every server", _WORKERS_UP_TO_320, _connections,
+        "workers, each with a connection to every server", _WORKERS_UP_TO_320, _connections_changes,
     ),
 }  # fmt: skip
 _NAMES = ("clusters", *_PLANS)

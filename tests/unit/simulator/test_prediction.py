@@ -18,7 +18,7 @@ from simulator.costs import Hosts
 from simulator.prediction import fit as fits
 from simulator.prediction.compare import LatencyPrediction, compare
 from simulator.prediction.fit import RANGES, WEIGHTS, Target, with_costs
-from simulator.prediction.observed import Observed, observed_in
+from simulator.prediction.observed import Observation, observed_in
 from simulator.prediction.similar_run import config_like, shared_cores
 from tests.harness import records
 from tests.harness.cli import invoke, json_of
@@ -68,12 +68,12 @@ def test_means_may_be_off_by_15_and_tails_by_30_per_cent() -> None:
 
 def test_significant_differences_must_have_the_same_sign() -> None:
     base, hot = ("0.5", "baseline"), ("0.5", "offload")
-    measured = Observed(
+    measured = Observation(
         {base: CELL, hot: {**CELL, "pull_mean": 110.0, "push_mean": 90.0}},
         {(hot, "pull_mean"): 1, (hot, "push_mean"): -1},
         {},
     )
-    predicted = Observed({base: CELL, hot: {**CELL, "pull_mean": 130.0, "push_mean": 132.0}}, {}, {})
+    predicted = Observation({base: CELL, hot: {**CELL, "pull_mean": 130.0, "push_mean": 132.0}}, {}, {})
     found = compare(measured, predicted)
     expected = [("0.5", "offload", op) for op in ("pull_mean", "push_mean")]
     assert [of[:3] for of in found.differences] == expected
@@ -94,11 +94,11 @@ def test_cpu_that_no_operation_takes_is_as_much_at_every_load() -> None:
     cells = {("0.4", "baseline"): CELL, ("1", "baseline"): CELL}
     target = Target(cells, {"0.4": 200, "1": 500}, {"baseline": 800})
     cpu = {("0.4", "baseline"): 750.0, ("1", "baseline"): 900.0}
-    found = Observed({cell: {**CELL, "worker_cpu": us} for cell, us in cpu.items()}, {}, {"baseline": 800})
+    found = Observation({cell: {**CELL, "worker_cpu": us} for cell, us in cpu.items()}, {}, {"baseline": 800})
     assert target.unexplained(found) == {"worker_cpu": pytest.approx(50_000), "ps_cpu": 0}
     assert target.residuals(found) == pytest.approx(np.zeros(2 * len(WEIGHTS) + 1))
     # There is no less than nothing.
-    more = Observed({cell: {**CELL, "worker_cpu": 1_100.0} for cell in cells}, {}, {"baseline": 400})
+    more = Observation({cell: {**CELL, "worker_cpu": 1_100.0} for cell in cells}, {}, {"baseline": 400})
     assert target.unexplained(more)["worker_cpu"] == 0
     off = [value for value in target.residuals(more) if value]
     assert off == pytest.approx([np.log(1.1), np.log(1.1), np.log(0.5)])
