@@ -13,8 +13,8 @@ It covers what in-ATP/ATP (ddca27f) does in `p4src/p4ml.p4`, in one pass instead
 - The server's acknowledgement frees its cell, and goes to all workers. A request for floats frees nothing.
 - Floats pass on to the server.
 
-The owner is compared, `key` is not: sequence numbers start anew in each tensor, so a cell cannot tell one
-tensor's packets from another's. With `check`, an extension that is off by default, it can.
+The owner is compared, `key` is not: sequence numbers start anew in each tensor, so a cell cannot tell the
+packets of two tensors apart. With `check`, an extension that is off by default, it can.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MAX_INT32 = 2**31 - 1
 
 
 class Output(NamedTuple):
-    is_multicast: bool  # whether it goes to all workers of the job; else to the server
+    is_multicast: bool  # whether the packet goes to all workers of the job; else to the server
     packet: AtpPacket
 
 
@@ -83,7 +83,7 @@ class SwitchModel:
         return self._aggregate(cell, packet, is_marked or packet.has(ECN))
 
     def _tensor_lead(self, cell: Cell, packet: AtpPacket) -> int:
-        """Return by how much the packet's tensor is newer; 0 without `check`, or if owners differ."""
+        """Return the packet's tensor number minus the cell's; 0 without `check`, or if owners differ."""
         if not self.check or cell.owner != owner_of(packet):
             return 0
         difference = (packet.key - cell.key) & MASK

@@ -7,7 +7,7 @@ It covers the loop of in-ATP/ATP's `server/ParameterServer.cc` (ddca27f) for one
 - A packet with all bits replaces the sums, whatever has been counted. Any other packet is added, unless one
   of its bits has been counted.
 - When a sequence number is complete, each packet of it is answered with an acknowledgement: the packet with
-  the sums. If one of them was marked as collided, the acknowledgement names a new cell, from a shuffled list.
+  the sums. If any of them was marked as collided, the acknowledgement names a new cell, of a shuffled list.
 - A sum at an end of the range, or a packet of floats that is not resent, makes the server ask all workers for
   floats. Floats are then added as integers are.
 
@@ -58,26 +58,26 @@ class Tensor:
 
 @dataclass
 class ServerModel:
-    spare: tuple[int, ...] = ()
-    """The cells in the order in which they are given to collided sequence numbers."""
+    spare_cells: tuple[int, ...] = ()
+    """Cells in the order in which they are assigned to collided sequence numbers."""
     check: bool = False
     tensor: Tensor = field(default_factory=lambda: Tensor(-1, 0, []))
-    previous: Tensor = field(default_factory=lambda: Tensor(-1, 0, []))
+    previous_tensor: Tensor = field(default_factory=lambda: Tensor(-1, 0, []))
     """The tensor before `tensor`, from which `check` answers late packets."""
-    declared: set[int] = field(default_factory=set)  # cells that packets have named, or that are assigned
-    renamed: dict[int, int] = field(default_factory=dict)  # collided cell -> new cell
-    next_spare: int = 0
+    declared_cells: set[int] = field(default_factory=set)  # cells named in packets, or assigned
+    replacements: dict[int, int] = field(default_factory=dict)  # collided cell -> new cell
+    next_spare_index: int = 0
 
     def copy(self) -> ServerModel:
         return replace(
-            self, tensor=self.tensor.copy(), previous=self.previous.copy(), declared=set(self.declared),
-            renamed=dict(self.renamed),
+            self, tensor=self.tensor.copy(), previous_tensor=self.previous_tensor.copy(),
+            declared_cells=set(self.declared_cells), replacements=dict(self.replacements),
         )  # fmt: skip
 
     def take(self, packet: AtpPacket) -> AtpPacket | None:
         if packet.sequence > chunks_of(packet):
             return None
-        self.declared.add(packet.cell)
+        self.declared_cells.add(packet.cell)
         tensor = self._tensor_of(packet)
         if tensor is None or packet.sequence > len(tensor.chunks):
             return None
@@ -91,24 +91,24 @@ class ServerModel:
             chunk.is_float and is_resent and not is_overflow
         ):
             return packet._replace(bitmap=1, flags=(packet.flags | ACK | OVERFLOW) & ~RESEND)
-        self._count(tensor, chunk, packet)
+        self._count_packet(tensor, chunk, packet)
         return self._acknowledge(chunk, packet) if tensor.is_chunk_complete(chunk) else None
 
     def _tensor_of(self, packet: AtpPacket) -> Tensor | None:
         is_new = packet.key > self.tensor.key if self.check else packet.key != self.tensor.key
         if is_new and (self.check or self.tensor.is_complete):
-            self.previous = self.tensor
+            self.previous_tensor = self.tensor
             chunks = [Chunk() for _ in range(chunks_of(packet))]
             self.tensor = Tensor(packet.key, packet.workers, chunks)
         if not self.check or packet.key == self.tensor.key:
             return self.tensor
-        return self.previous if packet.key == self.previous.key else None
+        return self.previous_tensor if packet.key == self.previous_tensor.key else None
 
-    def _count(self, tensor: Tensor, chunk: Chunk, packet: AtpPacket) -> None:
+    def _count_packet(self, tensor: Tensor, chunk: Chunk, packet: AtpPacket) -> None:
         if packet.bitmap == (1 << tensor.workers) - 1:
             chunk.values, chunk.bitmap = packet.values, packet.bitmap
         elif chunk.is_float == packet.has(OVERFLOW) and not chunk.bitmap & packet.bitmap:
-            chunk.values = _sum(chunk.values, packet) if chunk.bitmap else packet.values
+            chunk.values = _add_values(chunk.values, packet) if chunk.bitmap else packet.values
             chunk.bitmap |= packet.bitmap
 
     def _acknowledge(self, chunk: Chunk, packet: AtpPacket) -> AtpPacket:
@@ -121,20 +121,20 @@ class ServerModel:
 
     def _replacement_of(self, cell: int) -> int:
         """Return the cell that replaces a collided one; `cell` itself if no spare cell is left."""
-        while cell not in self.renamed and self.next_spare < len(self.spare):
-            spare = self.spare[self.next_spare]
-            self.next_spare += 1
-            if spare not in self.declared:
-                self.declared.add(spare)
-                self.renamed[cell] = spare
-        return self.renamed.get(cell, cell)
+        while cell not in self.replacements and self.next_spare_index < len(self.spare_cells):
+            free_cell = self.spare_cells[self.next_spare_index]
+            self.next_spare_index += 1
+            if free_cell not in self.declared_cells:
+                self.declared_cells.add(free_cell)
+                self.replacements[cell] = free_cell
+        return self.replacements.get(cell, cell)
 
 
 def chunks_of(packet: AtpPacket) -> int:
     return -(-packet.length // VALUES)
 
 
-def _sum(sums: tuple[int, ...], packet: AtpPacket) -> tuple[int, ...]:
+def _add_values(sums: tuple[int, ...], packet: AtpPacket) -> tuple[int, ...]:
     """Return the sums of words, which are floats if the packet's are, and wrap if they are integers."""
     if not packet.has(OVERFLOW):
         return tuple(

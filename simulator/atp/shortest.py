@@ -33,11 +33,11 @@ class Fault(Enum):
     LATE = "a packet arrives after its worker has the sum"
     TWICE = "a first copy arrives twice"
     LOST = "an acknowledgement is lost"
-    HELD = "a frame is held up between switch and server"
+    DELAYED = "a frame is held up between switch and server"
 
 
 class Step(NamedTuple):
-    """An arrival at the switch; if `is_held`, at the server, of a frame that the switch sent earlier."""
+    """An arrival at the switch; if `is_delayed`, at the server, of a frame that the switch sent earlier."""
 
     worker: int
     tensor: int
@@ -45,7 +45,7 @@ class Step(NamedTuple):
     is_resent: bool = False
     is_late: bool = False  # whether the worker has the packet's sum already
     is_duplicate: bool = False  # whether it is a first copy, and has arrived before
-    is_held: bool = False
+    is_delayed: bool = False
     delays_output: bool = False  # whether the frame that the switch sends to the server is held up
     lost_to: tuple[int, ...] = ()  # workers that do not get the acknowledgement
 
@@ -55,7 +55,7 @@ class Step(NamedTuple):
         prefixes = [word for word, applies in flags if applies]
         suffixes = ["held up"] * self.delays_output + [f"lost to {chr(ord('A') + w)}" for w in self.lost_to]
         text = " ".join([*prefixes, name]) + (f" ({', '.join(suffixes)})" if suffixes else "")
-        return f"[{text} at the server]" if self.is_held else text
+        return f"[{text} at the server]" if self.is_delayed else text
 
 
 @dataclass(frozen=True)
@@ -72,20 +72,21 @@ class State(NamedTuple):
     switch: SwitchModel
     server: ServerModel
     windows: tuple[WindowModel, ...]  # each worker's latest tensor, numbered from 1
-    arrived: frozenset[tuple[int, int, int]] = frozenset()
+    arrived_copies: frozenset[tuple[int, int, int]] = frozenset()
     """Worker, tensor and sequence number of the first copies that have arrived."""
-    delayed: tuple[tuple[Step, AtpPacket], ...] = ()  # frames held up on the way to the server
+    delayed_frames: tuple[tuple[Step, AtpPacket], ...] = ()  # frames held up on the way to the server
     steps: tuple[Step, ...] = ()
     sums: tuple[tuple[int, int, int, int], ...] = ()
     """Worker, tensor, sequence number and sum of the last step."""
 
     @property
     def key(self) -> Hashable:
-        """Equal for states with the same future."""
+        """Hash key, equal for states with the same future."""
         cells = tuple(_cell_key(cell) for cell in self.switch.memory)
         server = tuple(map(_tensor_key, (self.server.tensor, self.server.previous)))
         windows = tuple((each.key, tuple(each.results)) for each in self.windows)
-        return cells, server, windows, self.arrived, tuple(sorted(packet for _, packet in self.delayed))
+        packets = tuple(sorted(packet for _, packet in self.delayed_frames))
+        return cells, server, windows, self.arrived_copies, packets
 
 
 def _cell_key(cell: Cell) -> Hashable:
@@ -96,7 +97,7 @@ def _tensor_key(tensor: Tensor) -> Hashable:
     return tensor.key, tuple((each.bitmap, each.values) for each in tensor.chunks)
 
 
-def initial(setting: Setting) -> State:
+def initial_state(setting: Setting) -> State:
     places = list(range(setting.window))
     windows = tuple(WindowModel(1, setting.chunks, list(places)) for _ in range(setting.workers))
     for window in windows:
@@ -119,23 +120,24 @@ def request(setting: Setting, worker: int, tensor: int, sequence: int, is_resent
 def successors(setting: Setting, state: State) -> Iterator[State]:
     for step in _arrivals(setting, state):
         packet = request(setting, step.worker, step.tensor, step.sequence, step.is_resent)
-        switch, arrived = state.switch.copy(), state.arrived
+        switch, arrived_copies = state.switch.copy(), state.arrived_copies
         if not step.is_resent:
-            arrived |= {(step.worker, step.tensor, step.sequence)}
+            arrived_copies |= {(step.worker, step.tensor, step.sequence)}
         output = switch.take(packet)
-        next_state = state._replace(switch=switch, arrived=arrived, sums=())
+        next_state = state._replace(switch=switch, arrived_copies=arrived_copies, sums=())
         if output is None:
             yield next_state._replace(steps=(*state.steps, step))
             continue
-        if Fault.HELD in setting.faults:
-            delayed = (*state.delayed, (step, output.packet))
+        if Fault.DELAYED in setting.faults:
+            delayed_frames = (*state.delayed_frames, (step, output.packet))
             yield next_state._replace(
-                steps=(*state.steps, step._replace(delays_output=True)), delayed=delayed
+                steps=(*state.steps, step._replace(delays_output=True)), delayed_frames=delayed_frames
             )
         yield from _deliver_to_server(setting, next_state, step, output.packet)
-    for index, (step, packet) in enumerate(state.delayed):
-        delivered = state._replace(delayed=state.delayed[:index] + state.delayed[index + 1 :], sums=())
-        yield from _deliver_to_server(setting, delivered, step._replace(is_held=True), packet)
+    for index, (step, packet) in enumerate(state.delayed_frames):
+        others = state.delayed_frames[:index] + state.delayed_frames[index + 1 :]
+        delivered = state._replace(delayed_frames=others, sums=())
+        yield from _deliver_to_server(setting, delivered, step._replace(is_delayed=True), packet)
 
 
 def _arrivals(setting: Setting, state: State) -> Iterator[Step]:
@@ -145,7 +147,7 @@ def _arrivals(setting: Setting, state: State) -> Iterator[Step]:
                 is_late = tensor < window.key or sequence in window.results
                 if is_late and Fault.LATE not in setting.faults:
                     continue
-                is_duplicate = (worker, tensor, sequence) in state.arrived
+                is_duplicate = (worker, tensor, sequence) in state.arrived_copies
                 if not is_duplicate or Fault.TWICE in setting.faults:
                     yield Step(worker, tensor, sequence, False, is_late, is_duplicate)
                 yield Step(worker, tensor, sequence, True, is_late)
@@ -162,11 +164,13 @@ def _deliver_to_server(setting: Setting, state: State, step: Step, packet: AtpPa
     switch.take(answer)
     workers = range(setting.workers)
     can_lose = Fault.LOST in setting.faults
-    for lost in chain.from_iterable(combinations(workers, n) for n in range(setting.workers * can_lose + 1)):
+    for lost_to in chain.from_iterable(
+        combinations(workers, n) for n in range(setting.workers * can_lose + 1)
+    ):
         windows, sums = list(map(_copy_window, state.windows)), []
         for worker in workers:
             window, results_before = windows[worker], len(windows[worker].results)
-            if worker in lost:
+            if worker in lost_to:
                 continue
             window.take(answer)
             if len(window.results) > results_before:
@@ -174,7 +178,7 @@ def _deliver_to_server(setting: Setting, state: State, step: Step, packet: AtpPa
             if window.is_done and window.key < setting.tensors:
                 windows[worker] = WindowModel(window.key + 1, setting.chunks, list(range(setting.window)))
             windows[worker].send()
-        steps = (*state.steps, step._replace(lost_to=lost))
+        steps = (*state.steps, step._replace(lost_to=lost_to))
         yield next_state._replace(switch=switch, windows=tuple(windows), steps=steps, sums=tuple(sums))
 
 
@@ -197,7 +201,7 @@ def violations(setting: Setting, state: State) -> Iterator[Violation]:
     elif not all(window.key == setting.tensors and window.is_done for window in state.windows):
         if not _can_end(setting, state):
             yield Violation.STALLED
-    elif not state.delayed and any(cell.owner for cell in state.switch.memory):
+    elif not state.delayed_frames and any(cell.owner for cell in state.switch.memory):
         yield Violation.LEAKED
 
 
@@ -232,7 +236,7 @@ def _apply_step(setting: Setting, state: State, step: Step) -> State:
 
 def shortest(setting: Setting, max_steps: int) -> dict[Violation, tuple[Step, ...]]:
     """Return the first of the shortest schedules of each kind of violation, of at most `max_steps` steps."""
-    states, schedules = [initial(setting)], dict[Violation, tuple[Step, ...]]()
+    states, schedules = [initial_state(setting)], dict[Violation, tuple[Step, ...]]()
     seen_keys = {states[0].key}
     for _ in range(max_steps):
         previous_states, states = states, []
@@ -253,7 +257,7 @@ SEARCHES = {
     "acknowledgements are lost": (Setting(faults=frozenset({Fault.LOST})), 6),
     "packets are late": (Setting(faults=frozenset({Fault.LATE})), 6),
     "first copies come twice, and late": (Setting(faults=frozenset({Fault.LATE, Fault.TWICE})), 6),
-    "frames are held up on the way to the server": (Setting(faults=frozenset({Fault.HELD})), 6),
+    "frames are held up on the way to the server": (Setting(faults=frozenset({Fault.DELAYED})), 6),
     "all of these": (Setting(), 5),
     "acknowledgements are lost, with tensors of a window of two": (
         Setting(window=2, chunks=2, faults=frozenset({Fault.LOST})), 6,

@@ -1,9 +1,9 @@
 """A plain model of ATP's worker, which the compiled worker is tested against.
 
 It covers in-ATP/ATP's `client/p4ml_manager.cc` (ddca27f) for one thread: packets are sent while they are at
-most a window ahead of those that are acknowledged without a gap. An acknowledgement after a gap makes
-the worker resend the packets of the gap, once; a timeout, the first of them. After each window of packets the
-window is halved if its last acknowledgement reports congestion; otherwise it grows by 1,500 bytes.
+most a window ahead of the first gap in the acknowledgements. An acknowledgement after a gap makes the
+worker resend the packets of the gap, once; a timeout makes it resend the first of them. After each window of
+packets it is halved if its last acknowledgement reports congestion; otherwise it grows by 1,500 bytes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from hosts.atp.packet import COLLISION, ECN, OVERFLOW, RESEND, AtpPacket
 
 FRAME, GROWTH = 308, 1_500
-"""Bytes of a frame in the published code, and by which a window grows."""
+"""Size of a frame in the published code, and growth of a window, in bytes."""
 
 
 @dataclass
@@ -26,9 +26,9 @@ class WindowModel:
     """Whether the window's size changes; in the published code it is constant."""
     window: int = 0
     last: int = 0
-    """The last sequence number of those that are acknowledged without a gap."""
+    """The last sequence number before the first gap in the acknowledgements."""
     sent: int = 0  # the last sequence number sent
-    resent: int = 0  # the last sequence number resent because of a gap
+    resent: int = 0  # the last sequence number that was resent because of a gap
     results: dict[int, tuple[int, ...]] = field(default_factory=dict)
     floats: set[int] = field(default_factory=set)  # sequence numbers that are sent as floats
     declared: set[int] = field(default_factory=set)  # the initial cells

@@ -3,7 +3,7 @@
 It covers what p4lang/p4app-switchML (b5c74a0) does in `bitmap_checker`, `workers_counter`, `processor`,
 `exponents` and, by the entries of its controller, in `next_step_selector`:
 
-- A packet sets its worker's bit in its set, and clears it in the other one.
+- A packet sets its worker's bit in its set, and clears it in the other set.
 - If no bit was set, the packet is the first, and writes its values. If its worker's bit was set, it is a
   retransmission, and only reads.
 - The count of a pool entry goes from the number of workers down to 0, and begins again there. Retransmissions
@@ -35,7 +35,7 @@ class Answer(NamedTuple):
 @dataclass
 class PoolEntry:
     bitmap: int = 0
-    missing: int = 0
+    missing_workers: int = 0
     """Number of workers whose packets are missing; also 0 before the first packet."""
     values: tuple[int, ...] = NO_VALUES
     exponents: tuple[int, int] = (0, 0)
@@ -75,17 +75,17 @@ class SwitchModel:
         entry.bitmap = bits_before | bit
         if not self.check:
             other_entry.bitmap &= ~bit
-        missing_before = 0 if is_new_chunk else entry.missing
+        missing_before = 0 if is_new_chunk else entry.missing_workers
         # With `check`, a full entry may have been completed without this worker.
         is_retransmit = bool(bits_before & bit) or (self.check and bits_before != 0 and missing_before == 0)
 
         self._add(entry, packet, bits_before, is_retransmit, now_us)
         if is_retransmit and missing_before and self._is_overdue(entry, now_us):
             entry.exponents = (entry.exponents[0], missing_before)
-            entry.missing = 0
+            entry.missing_workers = 0
             return Answer(True, _with_sums(entry, packet))
         if not is_retransmit:
-            entry.missing = (missing_before or self.workers) - 1
+            entry.missing_workers = (missing_before or self.workers) - 1
         is_last = not is_retransmit and (missing_before == 1 or self.workers == 1)
         if is_last or (is_retransmit and missing_before == 0):
             return Answer(is_last, _with_sums(entry, packet))

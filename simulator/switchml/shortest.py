@@ -32,7 +32,7 @@ class State(NamedTuple):
     def key(self) -> Hashable:
         """Hash key, equal for states that react equally to all further arrivals."""
         entries = [
-            (entry.bitmap, entry.missing, entry.values[0], entry.number)
+            (entry.bitmap, entry.missing_workers, entry.values[0], entry.number)
             for entries in self.switch.sets
             for entry in entries
         ]

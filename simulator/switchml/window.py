@@ -1,6 +1,6 @@
 """A plain model of a SwitchML worker's window, which the compiled worker is tested against.
 
-An all-reduce has `total` packets, of which one batch is in flight. The result of packet n triggers packet
+An all-reduce has `total` packets, of which `batch` are in flight. The result of packet n triggers packet
 n + batch. So a worker reuses a slot only after it has the result of its previous packet in that slot.
 """
 

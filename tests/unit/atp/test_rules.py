@@ -94,7 +94,7 @@ def test_sums_stop_at_the_ends(held: int, value: int, total: int) -> None:
 
 
 def test_a_server_adds_up_what_is_partial_and_names_another_cell() -> None:
-    server = ServerModel(spare=(3, 0, 8))
+    server = ServerModel(spare_cells=(3, 0, 8))
     assert server.take(packet(0, 5, cell=3, flags=COLLISION)) is None
     assert server.take(packet(0, 5, cell=3, flags=RESEND)) is None  # counted once
     answer = server.take(packet(1, 7, cell=3, flags=COLLISION))

@@ -70,7 +70,7 @@ def same_state(program: SwitchUnderTest, model: SwitchModel) -> None:
     entries = [model.sets[index % 2][index // 2] for index in range(2 * SLOTS)]
     bitmaps = [one.bitmap | two.bitmap << 32 for one, two in zip(*model.sets, strict=True)]
     assert program.cells("bitmaps.bitmaps", SLOTS) == bitmaps
-    assert program.cells("count.remaining", 2 * SLOTS) == [entry.missing for entry in entries]
+    assert program.cells("count.remaining", 2 * SLOTS) == [entry.missing_workers for entry in entries]
     largest = [(entry.exponents[0] & 0xFF) << 8 | entry.exponents[1] & 0xFF for entry in entries]
     assert program.cells("exponents.largest", 2 * SLOTS) == largest
     for lane in LANES:

@@ -62,7 +62,7 @@ def test_short_vectors_of_floats_can_stall_by_a_single_loss() -> None:
     assert windows[0].outstanding == {0, 3}
     assert send(0, 3) is None
     assert [send(0, 0) for _ in range(3)] == [None] * 3  # it waits for ever: its packet counts as a new turn
-    assert switch.sets[0][0].missing == 1
+    assert switch.sets[0][0].missing_workers == 1
 
 
 def test_the_check_mends_them() -> None:
