@@ -42,7 +42,7 @@ class SchedulePlayer(Protocol):
 
     async def retry(self, operation: Callable[[], Coroutine[object, object, None]]) -> None: ...
 
-    def session(self) -> ControllerSession: ...
+    def new_session(self) -> ControllerSession: ...
 
 
 class SimulatedCluster:
@@ -89,7 +89,7 @@ class SimulatedCluster:
         self._testbed.switch.is_off, self._testbed.world.header.is_switch_off = False, 0
 
     def controller(self) -> AbstractAsyncContextManager[Controller]:
-        return Controller(switch=self._player.session())
+        return Controller(switch=self._player.new_session())
 
     def rows(self, epoch: int) -> Sequence[Row]:
         """Return the arm's rows; `epoch` is that of all callers but the workers, which have their own."""

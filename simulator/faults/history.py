@@ -17,17 +17,17 @@ def history_of(operations: Operations) -> list[dict[str, object]]:
     """Return operations in order of invocation; `completed_us` is None if an operation did not complete.
 
     `keys` maps keys to the values that were pushed, or that a completed pull has returned; `unknown` lists
-    the keys of a push that were not acknowledged.
+    the unacknowledged keys of a push.
     """
     rows = [
-        _row(operations, w, k)
+        _row_of_operation(operations, w, k)
         for w, worker in enumerate(operations.progress)
         for k in range(int(worker.operations))
     ]
     return sorted(rows, key=lambda row: cast(float, row["invoked_us"]))
 
 
-def _row(operations: Operations, w: int, k: int) -> dict[str, object]:
+def _row_of_operation(operations: Operations, w: int, k: int) -> dict[str, object]:
     operation = operations.history[w, k]
     mask, added = int(operation.mask), int(operation.added)
     keys = [key for key in range(KEYS) if mask >> key & 1]

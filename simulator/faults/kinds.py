@@ -128,7 +128,7 @@ class WorkerRestarted(WorkerKilled):
         player, w = self._player, self._injection.target
         player.cluster.start_worker(w)
         player.start_task(player.retry(lambda: player.cluster.admit_worker(w)))
-        player.worker_restarts.append((w, self._testbed.now))
+        player.worker_restart_times.append((w, self._testbed.now))
 
 
 class ServerRestarted(Fault):
@@ -152,7 +152,7 @@ class ServerRestarted(Fault):
         # Frames that arrived while the server was dead are lost.
         self._has_missed_frames = self._received_frames() > self._frames_before
         self._player.cluster.start_server(self._injection.target)
-        self._player.send_from(self._injection.target)
+        self._player.send_frames_of_server(self._injection.target)
 
     def took_effect(self) -> bool:
         return self._has_missed_frames or self._injection.after_previous_us is not None
@@ -174,8 +174,8 @@ class SwitchRestarted(Fault):
         self._refused_before = int(world.header.refused)
         player.blind_spans.append([self._testbed.now, NEVER])
         player.cluster.kill_switch(self._duration_ns)
-        restored = player.start_task(player.until_restored(player.cluster.restarts + 1))
-        restored.add_done_callback(lambda _: self.end())
+        restore_task = player.start_task(player.wait_until_restored(player.cluster.restarts + 1))
+        restore_task.add_done_callback(lambda _: self.end())
 
     def took_effect(self) -> bool:
         has_missed_frames = (
@@ -197,7 +197,7 @@ class ControllerKilled(Fault):
 
     def _kill_controller(self, session: ControllerSession, task: asyncio.Task[object]) -> None:
         self._is_interrupted = not task.done()
-        self._player.kill(session, task)
+        self._player.kill_controller(session, task)
         self._player.call_later(self._duration_ns, self._start_successor)
 
     def _start_successor(self) -> None:
@@ -244,7 +244,7 @@ class DiskFull(Fault):
     def inject(self) -> None:
         self._agent = self._testbed.world.agents[WORKERS + self._injection.target]
         self._agent.stalled = self._testbed.now + self._duration_ns
-        # The inbox is inspected just before the server continues.
+        # `took_effect` inspects the inbox just before the server continues.
         self.clear_after(self._duration_ns - 1)
 
     def took_effect(self) -> bool:
@@ -255,7 +255,7 @@ def _act_during_load(
     player: Player, keys: list[int], action: Callable[[ControllerSession, asyncio.Task[object]], None]
 ) -> None:
     """Call `action` in the middle of a controller's load; load again if a load ends before that point."""
-    session = player.session()
+    session = player.new_session()
     switch = player.testbed.switch
     writes = switch.state_ops.count_writes(switch.entries, player.testbed.arm.job, keys)
     threshold = player.random.randrange(max(writes, 2) // 2)

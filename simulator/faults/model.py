@@ -1,10 +1,10 @@
-"""A plain model of what must hold for a history, without any of the agents' code.
+"""A plain model of the values that a history allows, without any of the agents' code.
 
 As in Jepsen, operations are invoked and completed on one clock; some never complete. A key's final value is
 the sum of all acknowledged pushes to it, modulo 2^32; a push that a killed worker got no answer to may have
 been added once, or not at all. A pull returns at least the sum of pushes acknowledged before its invocation,
 and at most the sum of those invoked before its completion (the bounds of Jepsen's counter). Where servers
-publish values, the lower bound is what earlier pulls of the same worker have returned.
+publish values, the lower bound is the value that the latest earlier pull of the same worker returned.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def judge(
     a switch until its updates have been replayed. If `servers_publish`, servers publish values: then a pull
     in such an interval has no bounds, because a value may contain an unanswered push twice until settled.
     """
-    sums, unknown, sent = _sums(operations)
+    sums, unknown, sent = _sums_by_key(operations)
     for key, delta in uncertain_pushes:
         unknown.setdefault(key, []).append(delta)
     lost = doubled = 0
@@ -77,10 +77,10 @@ def judge(
     return Judgement(sent, lost, doubled, early, late)
 
 
-def _sums(operations: Operations) -> tuple[NDArray[np.int64], dict[int, list[int]], int]:
+def _sums_by_key(operations: Operations) -> tuple[NDArray[np.int64], dict[int, list[int]], int]:
     sums = np.zeros(KEYS, np.int64)
     unacked = np.full((4096, 2), -1, np.int64)
-    sent, n_unacked = (int(number) for number in _add_up(*operations, sums, unacked))
+    sent, n_unacked = (int(number) for number in _add_acknowledged_pushes(*operations, sums, unacked))
     unknown: dict[int, list[int]] = {}
     for key, delta in unacked[:n_unacked].tolist():
         unknown.setdefault(key, []).append(delta)
@@ -88,7 +88,7 @@ def _sums(operations: Operations) -> tuple[NDArray[np.int64], dict[int, list[int
 
 
 @entry_point
-def _add_up(
+def _add_acknowledged_pushes(
     header: OperationsHeader,
     progress: Records[WorkerProgress],
     history: RecordTable[Operation],
@@ -122,12 +122,12 @@ def _pulls_out_of_bounds(
 ) -> Ints:
     counts = np.zeros(2, np.int64)
     for w in range(len(progress)):
-        previous = np.zeros(KEYS, np.int64)
+        previous_values = np.zeros(KEYS, np.int64)
         for k in range(int64(progress[w].operations)):
             pull = history[w, k]
             if pull.kind != PULL or pull.completed == 0:
                 continue
-            low, high = np.zeros(KEYS, np.int64), np.zeros(KEYS, np.int64)
+            lower_bounds, upper_bounds = np.zeros(KEYS, np.int64), np.zeros(KEYS, np.int64)
             for v in range(len(progress)):
                 for j in range(int64(progress[v].operations)):
                     push = history[v, j]
@@ -136,16 +136,16 @@ def _pulls_out_of_bounds(
                         for key in range(KEYS):
                             if _has(push.mask & pull.mask, key):
                                 delta = delta_of(header, v, j, key)
-                                high[key] += delta
-                                low[key] += delta if is_before else 0
+                                upper_bounds[key] += delta
+                                lower_bounds[key] += delta if is_before else 0
             is_blind = _overlaps(blind_spans, int64(pull.invoked), int64(pull.completed))
             for key in range(KEYS):
                 if _has(pull.mask, key):
                     value = int64(pulled[w, k, key])
-                    lower_bound = previous[key] if servers_publish else low[key]
-                    previous[key] = value
+                    lower_bound = previous_values[key] if servers_publish else lower_bounds[key]
+                    previous_values[key] = value
                     counts[0] += value < lower_bound and not is_blind
-                    counts[1] += value > high[key] and not (is_blind and servers_publish)
+                    counts[1] += value > upper_bounds[key] and not (is_blind and servers_publish)
     return counts
 
 

@@ -44,8 +44,8 @@ def table_of(rows: Sequence[RowCells], duration_s: float) -> Iterator[str]:
     yield ""
     yield "| " + " | ".join(_COLUMNS) + " |"
     yield "|---|" + "---:|" * (len(_COLUMNS) - 1)
-    for fault, of_fault in groupby(rows, key=lambda row: row["fault"]):
-        yield "| " + " | ".join(_cells(fault, list(of_fault))) + " |"
+    for fault, rows_of_fault in groupby(rows, key=lambda row: row["fault"]):
+        yield "| " + " | ".join(_cells(fault, list(rows_of_fault))) + " |"
 
 
 def _cells(fault: str, rows: Sequence[RowCells]) -> Iterator[str]:

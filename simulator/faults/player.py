@@ -29,7 +29,7 @@ MS = 1_000_000
 _TIMEOUT_NS = 1_000_000 * MS
 _SLICE_NS = 5 * MS
 _MAX_CLOSING_NS = 60_000 * MS
-"""Time limit for coming to rest, if servers also act without requests; beyond it the schedule is stuck."""
+"""Maximum time until all is at rest, if servers also act without requests; later the schedule is stuck."""
 
 
 class InjectedFault(Protocol):
@@ -68,11 +68,11 @@ class Player:
         self.tasks: set[asyncio.Task[object]] = set()
         self.sessions: list[ControllerSession] = []
         self.cluster = SimulatedCluster(self)
-        self.injections = list(schedule.injections)  # those that are still to come
+        self.injections = list(schedule.injections)  # remaining injections
         self.active_faults = 0
         self.faults: list[InjectedFault] = []
         self.recoveries: list[tuple[int, int]] = []  # time, ns, and RPCs answered before the fault
-        self.worker_restarts: list[tuple[int, int]] = []  # worker and time, ns
+        self.worker_restart_times: list[tuple[int, int]] = []  # worker and time, ns
         self.blind_spans: list[list[int]] = []  # begin and end, ns
         self.is_closing = False
         self._closing_deadline_ns, self._is_exchange_suspended = _TIMEOUT_NS, False
@@ -98,7 +98,7 @@ class Player:
             until = min(self._next_due(), _TIMEOUT_NS)
             reason = testbed.run(until) if self._servers_are_passive else self._run_while_servers_act(until)
             if reason == FRAMES_DEFERRED:
-                self._take_deferred()
+                self._handle_deferred_frames()
             elif reason == RPCS_REACHED:
                 self._on_rpcs_reached()
             elif reason == SERVER_LOG_FULL:
@@ -166,20 +166,20 @@ class Player:
         for server in self.testbed.servers:
             if server.due <= now and not self._is_dead(WORKERS + server.p):
                 server.wake(now)
-                self.send_from(server.p)
+                self.send_frames_of_server(server.p)
         self.loop.run_due(now)
 
-    def _take_deferred(self) -> None:
+    def _handle_deferred_frames(self) -> None:
         for agent, octets in self.testbed.take_deferred():
             if agent == ABSENT:
                 if (primary := self.testbed.switch.primary) is not None:
                     primary.packet_ins.put_nowait(octets[2:])
             else:
                 self.testbed.servers[agent - WORKERS].receive(octets)
-                self.send_from(agent - WORKERS)
+                self.send_frames_of_server(agent - WORKERS)
         self.loop.run_due(self.testbed.now)
 
-    def send_from(self, p: int) -> None:
+    def send_frames_of_server(self, p: int) -> None:
         for frame in self.testbed.servers[p].frames_to_send():
             self.testbed.send(WORKERS + p, frame)
 
@@ -253,7 +253,7 @@ class Player:
 
     # -- controllers
 
-    def session(self) -> ControllerSession:
+    def new_session(self) -> ControllerSession:
         session = ControllerSession(self.testbed.switch, self.random, self.testbed.packet_out)
         self.sessions.append(session)
         return session
@@ -263,12 +263,12 @@ class Player:
             await controller.load(self.testbed.arm.job, keys)
 
     async def load_wanted_keys(self) -> None:
-        # Another controller that becomes primary meanwhile may load other keys, or admit a worker; in both
+        # Another controller that becomes primary in between may load other keys, or admit a worker; in both
         # cases it finishes the moves in progress.
-        await self.retry(lambda: self.load(self.session(), self.wanted_keys))
+        await self.retry(lambda: self.load(self.new_session(), self.wanted_keys))
 
-    def kill(self, session: ControllerSession, task: asyncio.Task[object]) -> None:
-        """Kill a controller: nothing that it does from now on has an effect."""
+    def kill_controller(self, session: ControllerSession, task: asyncio.Task[object]) -> None:
+        """Kill a controller: none of its further requests has an effect."""
         session.is_killed = True
         if self.testbed.switch.primary is session:
             self.testbed.switch.primary = None
@@ -285,7 +285,7 @@ class Player:
                 await asyncio.sleep(pause_s)
                 pause_s = min(1.3 * pause_s, 1.0)
 
-    async def until_restored(self, restarts: int) -> None:
+    async def wait_until_restored(self, restarts: int) -> None:
         while self.cluster.restarts < restarts:
             await self.cluster.liveness.until_death(self.cluster.liveness.deaths)
         await self.cluster.liveness.until_all_up()
@@ -316,7 +316,8 @@ class Player:
                 raise error
         history, progress = testbed.operations.history, testbed.operations.progress
         recovery_ns = max(
-            (self._first_completed_after(w, at_ns) - at_ns for w, at_ns in self.worker_restarts), default=0
+            (self._first_completed_after(w, at_ns) - at_ns for w, at_ns in self.worker_restart_times),
+            default=0,
         )
         for end_ns, _ in self.recoveries:
             for w in range(WORKERS):
@@ -348,7 +349,7 @@ class Player:
                 testbed.operations,
                 testbed.stored_values() + self._unreplayed_updates(),
                 blind_spans,
-                testbed.unknown,
+                testbed.unknown_updates,
                 testbed.switch.state_ops.hold is not None,
             ),
         )

@@ -4,7 +4,6 @@ import json
 from dataclasses import asdict, dataclass
 
 from foundation.designs.arms import fault_arms, renamed_arm
-from foundation.designs.interface import Arm
 from foundation.designs.registry import NAMES, design
 from foundation.renamed import SCHEDULE_FIELDS, find_old
 
@@ -44,10 +43,6 @@ class FaultSchedule:
     is_extreme: bool = False
     """Whether pushes have the extreme values of 32 bits; pulls are not judged then."""
     injections: tuple[FaultInjection, ...] = ()
-
-    @property
-    def of_arm(self) -> Arm:
-        return ARMS[self.arm]
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

@@ -39,7 +39,7 @@ _JOURNAL_BYTES = 1 << 20
 assert FRAME.fields is not None
 _HEAD_AT = int(FRAME.fields["head"][1])
 _NOT_RESET = ("frames", "heap", "inbox", "burst", "deferred", "waiting")
-"""Arrays that nothing reads before they are written."""
+"""Arrays that are written before they are read."""
 _UNRESET_FIELDS = {
     "calls": ("sent", "log", "space"),
     "servers": ("connection_records", "journal", "requests"),
@@ -85,8 +85,8 @@ class SimulatedTestbed:
         ]
         replay_arrays = self.world.calls.replay_log if self.design.is_durable else ()
         self.logs = [ReplayLog.in_memory(each, KEYS) for each in replay_arrays]
-        self.unknown: list[tuple[int, int]] = []
-        """Keys and negated deltas of updates that may be missing: their worker died while replaying them."""
+        self.unknown_updates: list[tuple[int, int]] = []
+        """(key, negated delta) of updates that may be missing: their worker died while replaying them."""
         self._clients = list(self.network.clients)
         for client, log in zip(self._clients, self.logs, strict=False):
             client.log = log
@@ -124,7 +124,7 @@ class SimulatedTestbed:
             server.reset()
         for log in self.logs:
             log.forget()
-        self.unknown.clear()
+        self.unknown_updates.clear()
         self.network.clients[:] = self._clients
         self._reset_switch(hot_keys)
 
@@ -193,8 +193,9 @@ class SimulatedTestbed:
         n = int(calls.header["n_keys"])
         log.note(calls.positions[:n], calls.deltas[:n])[:] = calls.answered[:n]
         log.mark_taken()
-        unknown = log.unacked(log.switch).unknown
-        self.unknown += [(int(key), -int(unknown[key])) for key in np.flatnonzero(unknown)]
+        unknown_sums = log.unacked(log.switch).unknown
+        keys = np.flatnonzero(unknown_sums)
+        self.unknown_updates += [(int(key), -int(unknown_sums[key])) for key in keys]
 
     def restart_worker(self, w: int, epoch: int, switch: int) -> None:
         log = self.logs[w]
