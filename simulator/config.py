@@ -74,7 +74,7 @@ class SimulationConfig(Config):
     network: Network = Network()
     hosts: Hosts = Hosts()
     max_load: float | None = Field(default=None, gt=0, le=1)
-    """Maximum offered rate, as a fraction of the lowest capacity of all arms, whatever `rate` is."""
+    """Maximum offered rate, as a fraction of the lowest capacity of all arms; it also limits `rate`."""
     offered: dict[str, float] = Field(default_factory=dict)  # load -> offered rate, steps/s
 
     @property
@@ -87,7 +87,7 @@ class SimulationConfig(Config):
 
     @property
     def ends_when_narrow(self) -> bool:
-        """Whether narrow intervals end rounds: a simulation has no noise to make them narrow by chance."""
+        """Return True: intervals do not become narrow by chance, because a simulation has no noise."""
         return True
 
     @property

@@ -1,4 +1,4 @@
-"""Cores that agents share: ready agents wait in order; one runs until it blocks or its time slice ends."""
+"""Cores that agents share: ready agents wait in order; an agent runs until it blocks or its slice ends."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from simulator.links import next_random
 from simulator.state import ABSENT, ALARM, BLOCKED, READY, RUNNING, STEP, World
 
 CONTINUES, YIELDS = 0, 1
-"""How a STEP event begins: the agent goes on, or its time slice has ended and the core goes to the next."""
+"""How a STEP event begins: the agent continues, or its time slice has ended and the next agent runs."""
 
 
 @compiled
 def make_ready(world: World, a: int, now: int) -> None:
-    """Queue agent `a` for its core, unless it is dead or already queued or running."""
+    """Queue agent `a` for its core, unless it is dead, queued or running."""
     agent = world.agents[a]
     if agent.state != BLOCKED or agent.dead:
         return
@@ -29,7 +29,7 @@ def make_ready(world: World, a: int, now: int) -> None:
 
 @compiled
 def occupy_core(world: World, a: int, now: int, until: int) -> None:
-    """Occupy the core of running agent `a` until a time; then it goes on, or yields after its time slice."""
+    """Occupy the core of running agent `a` until a time; then it continues, or yields after its slice."""
     agent = world.agents[a]
     core = world.cores[agent.core]
     agent.used_ns += until - now
@@ -64,7 +64,7 @@ def leave_core(world: World, a: int, now: int) -> None:
 
 @compiled
 def fire_alarm(world: World, a: int, now: int) -> None:
-    """Wake agent `a`. An alarm that an earlier one has replaced wakes it too, for one step without effect."""
+    """Wake agent `a`. An alarm that an earlier alarm has replaced wakes it too, for a step without effect."""
     agent = world.agents[a]
     if agent.alarm <= now:
         agent.alarm = NEVER

@@ -37,7 +37,7 @@ class LinkOutage(Strict):
     from_ms: float = Field(ge=0, le=_MAX_MS)
     duration_ms: float = Field(gt=0, le=_MAX_MS)
     every_ms: float | None = Field(default=None, gt=0, le=_MAX_MS)
-    """Period after which it happens again; None means once."""
+    """Period after which the outage recurs; None means once."""
     extra_delay_us: float | None = Field(default=None, gt=0, le=_MAX_US)
     """Extra delay of a frame during the outage; None drops it."""
 
@@ -99,12 +99,12 @@ class Hosts(Strict):
     # Measured with 3,000 keys a step. By default each agent has a core, and the switch takes no host's time.
 
     worker_cores: int | None = Field(default=None, ge=1)
-    """Cores that all workers share; None gives each its own."""
+    """Cores that all workers share; None gives each worker a core of its own."""
     server_cores: int | None = Field(default=None, ge=1)
     wake_ns: int = Field(default=5_000, ge=0, le=_MAX_NS)
-    """Context switch to an agent from another one on the same core."""
+    """Time of a context switch to an agent from another agent on the same core."""
     idle_ns: int = Field(default=5_000, ge=0, le=_MAX_NS)
-    """Wake-up of an idle core and switch to the agent; about 50 µs in a virtual machine."""
+    """Time of waking an idle core and switching to the agent; about 50 µs in a virtual machine."""
     slice_ns: int = Field(default=3_000_000, ge=1, le=_MAX_NS)
     encode_ns: int = Field(default=500, ge=0, le=_MAX_NS)
     send_ns: int = Field(default=5_000, ge=0, le=_MAX_NS)
@@ -124,14 +124,14 @@ class Hosts(Strict):
     """Extra time for each lane of a request that the switch has not served."""
     connection_ns: int = Field(default=0, ge=0, le=_MAX_NS)
     """Time for each connection that a PS polls before a burst, as if it scanned its sockets ([DDL] Fig. 9).
-    With the proxy it has one connection, otherwise one for each worker."""
+    With the proxy a PS has one connection, otherwise one for each worker."""
     program_ns: int | None = Field(default=None, ge=0, le=_MAX_NS)
     """Time of the switch's program for a frame on its sender's core, as in the kernel's datapath. None makes
     the switch a separate device that takes no host's time."""
     hit_ns: int = Field(default=0, ge=0, le=_MAX_NS)
     """Extra time of a frame that the switch answers."""
     answer_ns: int = Field(default=0, ge=0, le=_MAX_NS)
-    """Extra time of a server's frame in arms whose switch aggregates: it looks the keys up."""
+    """Extra time of a server's frame in arms whose switch aggregates: the program looks up its keys."""
     noise_every_us: float | None = Field(default=None, gt=0, le=_MAX_US)
     """Mean busy time of a core between two interruptions by the kernel or the hypervisor."""
     noise_us: float = Field(default=0.0, ge=0, le=_MAX_US)
@@ -165,9 +165,9 @@ def costs_of(hosts: Hosts, arm: str | None = None) -> Costs:
 
 
 def measured_times(run: Path, arm: str | None = None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return quantiles of `W_proc`, and of `PS_proc` where a PS answered, ns, of a run's measured RPCs.
+    """Return quantiles in ns of `W_proc` and `PS_proc` (where a PS answered) of a run's measured RPCs.
 
-    Only RPCs of `arm` count, as servers with fewer requests take longer for each. If it is None or was not
+    Only RPCs of `arm` count, as servers with fewer requests take longer for each. If `arm` is None or was not
     measured, all RPCs count.
     """
     try:
@@ -180,7 +180,7 @@ def measured_times(run: Path, arm: str | None = None) -> tuple[NDArray[np.int64]
 def _measured_times(
     run: Path, arm: str | None, _modified_ns: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    # Cached, because each simulation of a run reads them.
+    # Cached, because each simulation of a run reads these times.
     try:
         all_rows = pl.scan_parquet(run / "rpc.parquet").filter(pl.col("measured"))
         is_of_arm = (pl.col("arm") == (arm or "")).alias("is_of_arm")

@@ -40,7 +40,7 @@ def _release_to_switch(store: HotsetStore, keys: Keys) -> None:
 def read_registers(register: str) -> Callable[[CompiledPipeline, Iterable[HotParam], KeySpace], Values]:
     """Return a function that reads the cells of entries in each lane's register named `register`."""
 
-    def values(pipeline: CompiledPipeline, entries: Iterable[HotParam], space: KeySpace) -> Values:
+    def read_values(pipeline: CompiledPipeline, entries: Iterable[HotParam], space: KeySpace) -> Values:
         result = np.zeros(space.size, np.uint32)
         by_lane: dict[int, list[HotParam]] = {}
         for param in entries:
@@ -52,7 +52,7 @@ def read_registers(register: str) -> Callable[[CompiledPipeline, Iterable[HotPar
             result[space.positions(keys)] = np.array(cells, np.uint32)[slots]
         return result
 
-    return values
+    return read_values
 
 
 def _overflows(pipeline: CompiledPipeline) -> int:

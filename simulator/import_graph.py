@@ -24,7 +24,7 @@ def needed_by(modules: Iterable[str], root: Path = ROOT) -> dict[str, Path]:
             file = _file_of(name, root)
             if file is not None:
                 files[name] = file
-                pending_modules += _imports(file.read_bytes())
+                pending_modules += _imported_names(file.read_bytes())
     return files
 
 
@@ -42,7 +42,7 @@ def _file_of(module: str, root: Path) -> Path | None:
 
 
 @cache
-def _imports(source: bytes) -> frozenset[str]:
+def _imported_names(source: bytes) -> frozenset[str]:
     names = set[str]()
     for node in _statements(ast.parse(source).body):
         if isinstance(node, ast.Import):

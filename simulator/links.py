@@ -176,7 +176,7 @@ def end_outage(world: World, k: int) -> None:
 
 @compiled
 def _apply_outage(world: World, outage: Outage, sign: int) -> None:
-    # Outages of a cable may overlap: each adds its own change, and removes only that.
+    # Outages of a cable may overlap: each adds its own change, and removes only its own.
     for link in (world.up[outage.host], world.down[outage.host]):
         link.delay += sign * outage.extra_delay_ns
         link.down_count += sign * outage.drops_frames

@@ -36,7 +36,7 @@ class BlockLog:
         for w in range(len(self._network.clients)):
             self.take(w)
         rows = np.concatenate([np.zeros(0, ROW), *(rows for _, rows in self._rows)])
-        return rows, np.concatenate([np.full(len(rows), worker) for worker, rows in self._rows])
+        return rows, np.concatenate([np.full(len(rows), number) for number, rows in self._rows])
 
 
 class SimulatedLogs:

@@ -67,7 +67,7 @@ class SimulatedSession(Session):
         return self.now_ns
 
     def budget_clock_s(self) -> float:
-        """Return what counts against `budget_s`: RPCs, so that a run does not depend on the machine."""
+        """Return the CPU time assumed for all RPCs, s: so a run does not depend on the machine."""
         return self.rpcs() * RPC_S
 
     @asynccontextmanager
@@ -199,7 +199,7 @@ def open_session(
             arm.name: _build_arm(config, arm, trace, training) for arm in (*unmeasured_arms, *config.measured)
         },
         trace=trace,
-        models=[_model(config, training) for _ in range(config.workers)],
+        models=[_make_model(config, training) for _ in range(config.workers)],
         logs=SimulatedLogs(run / "parts", config.servers),
     )
 
@@ -220,7 +220,7 @@ def _build_arm(
     return RunningArm(network, switch, PushLedger(trace.space.size))
 
 
-def _model(config: SimulationConfig, training: Hyperparameters | None) -> Model:
+def _make_model(config: SimulationConfig, training: Hyperparameters | None) -> Model:
     if training is None:
         return SyntheticGradient(config.seed)
     return LogisticRegression(training.scale, training.learning_rate)

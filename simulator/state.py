@@ -26,8 +26,8 @@ HEAD_BYTES = FRAME_OVERHEAD
     AT_SWITCH, AT_HOST, STEP, ALARM, AT_RACK, FROM_RACK, OUTAGE_BEGINS, OUTAGE_ENDS, DEPARTS_FROM,
     SWITCH_LATENCY_OVER,
 ) = range(10)  # fmt: skip
-"""Kinds of events: a frame has reached the switch, or a host; an agent goes on; its alarm fires; a frame has
-come up to the switch of a rack, or down to it; an outage of a cable begins, or ends; a packet may leave
+"""Kinds of events: a frame has reached the switch, or a host; an agent continues; its alarm fires; a frame
+has come up to the switch of a rack, or down to it; an outage of a cable begins, or ends; a packet may leave
 the queue of a port; the latency of the switch for a frame is over."""
 BLOCKED, READY, RUNNING = 0, 1, 2
 SENDS, RECEIVES = 0, 1
@@ -105,7 +105,7 @@ class Outage:
     host: int
     begins: int
     lasts: int
-    every: int  # period after which it happens again; 0 means once
+    every: int  # period after which the outage recurs; 0 means once
     extra_delay_ns: int
     drops_frames: int
 
@@ -225,7 +225,7 @@ class World(NamedTuple):
     costs: Costs
     calls: Any  # a design's state class, whose arrays have one more axis
     """States of all workers, of the class of their design's state: each array has one more axis in front,
-    [workers], except those that are only read, which all share."""
+    [workers], except read-only arrays, which all workers share."""
     servers: Any  # likewise
 
 

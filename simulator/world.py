@@ -67,7 +67,7 @@ class VirtualClient(BaseClient):
     """A mixin for clients whose state is a row of a world's arrays, none of which may be replaced."""
 
     _answered: NDArray[np.bool_] = np.zeros(0, np.bool_)
-    """The caller's `answered` of the latest push, until its values are snapshot; then empty."""
+    """The caller's `answered` of the latest push, until its values are copied; then empty."""
 
     def push(
         self, iteration: int, positions: NDArray[np.integer], deltas: Values, answered: NDArray[np.bool_]
@@ -124,7 +124,7 @@ class SimulatedNetwork:
         queues = make_queues(shapes_of(network, workers, servers))
         max_frames = 4 * WINDOW * workers + 4 * MARGIN
         self.world = World(
-            header=_header(arm, workers, servers, network, switch, self._output_buffer, seed),
+            header=_make_header(arm, workers, servers, network, switch, self._output_buffer, seed),
             heap=records(max_frames + 8 * hosts_count + 4 * MARGIN, Event),
             frames=frames_for(max_frames),
             free=np.arange(max_frames)[::-1].copy(),
@@ -138,9 +138,9 @@ class SimulatedNetwork:
             port_queues=queues,
             waiting=np.zeros((len(queues.slots), _record_bytes(switch)), np.uint8),
             deferred=np.zeros((MAX_DEFERRED, 2), np.int64),
-            agents=_agents(workers, servers, hosts),
+            agents=_make_agents(workers, servers, hosts),
             inbox=np.zeros((hosts_count, INBOX), np.int64),
-            cores=_cores(workers, servers, hosts),
+            cores=_make_cores(workers, servers, hosts),
             queues=np.zeros(
                 (_number_of_cores(workers, servers, hosts), _power_of_two(hosts_count)), np.int64
             ),
@@ -190,7 +190,7 @@ class SimulatedNetwork:
         self._wake_servers()
 
     def _wake_servers(self) -> None:
-        # If all keys are in the switch, no frame may ever wake a server.
+        # If all keys are in the switch, a server may never be woken by a frame.
         for p, server in enumerate(self.servers):
             if server.header.due <= self.now:
                 wake_agent(self.pinned_ref, len(self.clients) + p)
@@ -257,8 +257,8 @@ def _stack(arrays: Sequence[Any]) -> Any:  # arrays or records of any type
     for k, each in enumerate(arrays):
         # Pages of zeros take no memory until they are written.
         if not first.shape or np.frombuffer(each, np.uint8).any():
-            at: tuple[int | slice, ...] = (k, *(slice(size) for size in each.shape))
-            stacked[at] = each
+            index: tuple[int | slice, ...] = (k, *(slice(size) for size in each.shape))
+            stacked[index] = each
     return stacked.view(np.recarray) if first.dtype.names else stacked
 
 
@@ -271,7 +271,7 @@ def _stack_states(states: Sequence[Any]) -> Any:  # the state class of any desig
     return type(states[0])(*map(stack_field, zip(*states, strict=True)))
 
 
-def _header(
+def _make_header(
     arm: Arm,
     workers: int,
     servers: int,
@@ -312,7 +312,7 @@ def _first_host_at_port(ports: NDArray[np.int64]) -> NDArray[np.int64]:
     return first_host
 
 
-def _agents(workers: int, servers: int, hosts: Hosts) -> Records[Agent]:
+def _make_agents(workers: int, servers: int, hosts: Hosts) -> Records[Agent]:
     agents = records(workers + servers, Agent)
     agents.alarm = agents.driver_due = NEVER
     worker_cores = hosts.worker_cores or workers
@@ -326,7 +326,7 @@ def _number_of_cores(workers: int, servers: int, hosts: Hosts) -> int:
     return (hosts.worker_cores or workers) + (hosts.server_cores or servers)
 
 
-def _cores(workers: int, servers: int, hosts: Hosts) -> Records[Core]:
+def _make_cores(workers: int, servers: int, hosts: Hosts) -> Records[Core]:
     cores = records(_number_of_cores(workers, servers, hosts), Core)
     cores.running = ABSENT
     return cores

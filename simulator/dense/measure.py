@@ -25,7 +25,7 @@ from simulator.world import INBOX, SimulatedNetwork
 IDEAL = Hosts(
     wake_ns=0, idle_ns=0, encode_ns=0, send_ns=1, take_ns=1, receive_ns=0, begin_ns=0, serve_ns=0, lane_ns=0
 )  # fmt: skip
-"""Links are the only limit."""
+"""Costs of hosts that take no time: links are the only limit."""
 
 
 class Reduced(Strict):
@@ -39,9 +39,9 @@ class Reduced(Strict):
     limit_s: float
     """Time that the busiest link has carried frames. A frame's time is rounded down to ns."""
     payload_limit_s: float
-    """The same for the values alone, without headers, preambles and gaps."""
+    """`limit_s` for the values alone, without headers, preambles and gaps."""
     worker_up: float
-    """Mean bytes of frames per value on a worker's cable to the switch; `_down` is from the switch."""
+    """Mean bytes of frames per value on a worker's cable to the switch; `worker_down` is from the switch."""
     worker_down: float
     server_up: float
     server_down: float
@@ -58,7 +58,7 @@ def measure(
     subject: Subject, workers: int, servers: int, values: int, network: Network, *, hosts: Hosts = IDEAL,
     chunk_size: int | None = None, window: int | None = None, occupied: float = 0.0, seed: int = 1,
 ) -> Reduced:  # fmt: skip
-    """Simulate one all-reduce of workers that start together; another job has a share `occupied` of cells."""
+    """Simulate an all-reduce of workers that start together; another job has a share `occupied` of cells."""
     values_per_packet = chunk_size or subject.chunk_size
     window_packets = window or largest_window(subject.load(workers, servers), network, values_per_packet)
     design, arm = subject.design, subject.arm
@@ -92,7 +92,7 @@ def all_reduce_once(
 ) -> NDArray[np.int64]:  # fmt: skip
     """Simulate an all-reduce in each job of `workers` workers; all of them start together.
 
-    Return when each worker has its sum, in ns; raise `SimulationError` if one is wrong or missing.
+    Return when each worker has its sum, in ns; raise `SimulationError` for a wrong or missing sum.
     """
     clients = cast(list[VectorClient], simulated.clients)
     rng = np.random.default_rng(seed)

@@ -18,15 +18,15 @@ from simulator.dense.testbed import TESTBED_HOSTS, AllReduceTestbed, all_reduce_
 from simulator.loop import DRIVER_DUE, LOG_FULL, OUT_OF_ROOM, TIME_REACHED, resume, run, wake_agent
 from simulator.world import SimulatedNetwork
 
-_US = 1_000
-_SECOND = 1_000_000_000
+_NS_PER_US = 1_000
+_NS_PER_S = 1_000_000_000
 
 
 class Verdict(Enum):
     EQUAL = "equal"
     """Every worker has every sum, and all are equal bit for bit."""
     STALLED = "stalled and reported"
-    """No sum is wrong; some are missing, and every live worker without one has reported the stall in time."""
+    """No sum is wrong; sums are missing, and all live workers without one have reported the stall in time."""
     WRONG = "wrong"
     SILENT = "stalled in silence"
 
@@ -57,7 +57,9 @@ class PlayedSchedule:
 
     def _has_reported(self, w: int) -> bool:
         header = self.testbed.network.clients[w].state.header
-        return bool(header.stalled) and header.stalled_at - header.progress <= header.stall_timeout + _SECOND
+        return (
+            bool(header.stalled) and header.stalled_at - header.progress <= header.stall_timeout + _NS_PER_S
+        )
 
 
 def play(subject: Subject, schedule: AllReduceSchedule) -> PlayedSchedule:
@@ -73,13 +75,13 @@ def play(subject: Subject, schedule: AllReduceSchedule) -> PlayedSchedule:
     for w in range(schedule.workers):
         wake_agent(testbed.network.pinned_ref, w)
     if schedule.killed_us is not None:
-        _run_until(played, schedule.killed_us * _US)
+        _run_until(played, schedule.killed_us * _NS_PER_US)
         testbed.world.agents[schedule.target].dead = 1
     if schedule.restarted_us is not None:
-        _run_until(played, schedule.restarted_us * _US)
+        _run_until(played, schedule.restarted_us * _NS_PER_US)
         testbed.restart_switch()
     if schedule.server_restarted_us is not None:
-        _run_until(played, schedule.server_restarted_us * _US)
+        _run_until(played, schedule.server_restarted_us * _NS_PER_US)
         testbed.restart_servers()
     _run_until(played, NEVER)
     return played

@@ -22,7 +22,7 @@ TESTBED_HOSTS = Costs(
     wake_ns=500, idle_ns=1_000, encode_ns=100, send_ns=300, take_ns=200, receive_ns=100, begin_ns=2_000,
 )  # fmt: skip
 TESTBED_SERVERS = 2
-_US = 1_000
+_NS_PER_US = 1_000
 _NOT_RESET = {
     "frames", "heap", "inbox", "burst", "deferred", "waiting", "port_queues", "header", "costs", "heads",
 }  # fmt: skip
@@ -42,7 +42,7 @@ class AllReduceTestbed:
         design, arm = subject.design, subject.arm
         self._switch = switch_of(design, arm, workers, TESTBED_SERVERS)
         self._provisioned_image = self._switch.pipeline.memory_image()
-        # Each schedule sets the faults of links; this outage only makes the world allocate a record for one.
+        # Each schedule sets the faults of links; this outage only makes the world allocate an outage record.
         network = Network(outages=(LinkOutage(host="w1", from_ms=0, duration_ms=1),))
         space = KeySpace(subject.range.max_values)
         self.network = SimulatedNetwork(
@@ -61,8 +61,8 @@ class AllReduceTestbed:
         for name in WORLD_HEADER.names or ():
             record_of(world)[name] = self._initial_header[name]
         for links in (world.up, world.down):
-            links.delay = schedule.delay_us * _US
-            links.max_extra_delay_ns = schedule.extra_delay_us * _US
+            links.delay = schedule.delay_us * _NS_PER_US
+            links.max_extra_delay_ns = schedule.extra_delay_us * _NS_PER_US
             set_frame_faults(links, schedule.loss, schedule.duplication, schedule.reordering)
         world.header.random = np.uint64(schedule.seed)
         for client in self.network.clients:
@@ -70,8 +70,8 @@ class AllReduceTestbed:
             self._subject.set_up(client, schedule.window, schedule.chunk_size)
         if schedule.cable_us is not None:
             outage = world.outages[0]
-            outage.host, outage.lasts = schedule.target, schedule.duration_us * _US
-            push_event(world, schedule.cable_us * _US, OUTAGE_BEGINS, 0, ABSENT)
+            outage.host, outage.lasts = schedule.target, schedule.duration_us * _NS_PER_US
+            push_event(world, schedule.cable_us * _NS_PER_US, OUTAGE_BEGINS, 0, ABSENT)
         self.restart_switch()
 
     def restart_servers(self) -> None:

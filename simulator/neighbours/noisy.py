@@ -40,7 +40,7 @@ class QuietJobResult(NamedTuple):
 
 
 def loads(steps: int, seed: int = 1) -> dict[int, Load]:
-    """Return the load of each job: the quiet one's keys are skewed, the noisy one's uniform."""
+    """Return the load of each job: the quiet job's keys are skewed, the noisy job's uniform."""
     rng = np.random.default_rng(seed)
     skewed = 1.0 / np.arange(1, KEYS + 1)
     return {
@@ -59,15 +59,17 @@ def hot_sets(case: str, rates: Mapping[int, Rates]) -> dict[int, list[int]]:
     limits = {QUIET: QUOTA, NOISY: KEYS}
     jobs = {job: HotSetState(each, np.empty(0, np.uint64), Rule(limits[job])) for job, each in rates.items()}
     if case == "with a quota":
-        return _choose(jobs, {}, {QUIET: QUOTA, NOISY: 0})
+        return _choose_hot_sets(jobs, {}, {QUIET: QUOTA, NOISY: 0})
     if case == "all slots taken":
-        # The noisy job has loaded its hot set first, and `hotline follow` does not change that hot set.
-        noisy_hot_set = _choose({NOISY: jobs[NOISY]}, {}, {})
-        return noisy_hot_set | _choose({QUIET: jobs[QUIET]}, {NOISY: slots_of(noisy_hot_set[NOISY])}, {})
-    return {NOISY: []} | _choose({QUIET: jobs[QUIET]}, {}, {})
+        # The noisy job has loaded its hot set first, and `hotline follow` does not change it.
+        noisy_hot_set = _choose_hot_sets({NOISY: jobs[NOISY]}, {}, {})
+        return noisy_hot_set | _choose_hot_sets(
+            {QUIET: jobs[QUIET]}, {NOISY: slots_of(noisy_hot_set[NOISY])}, {}
+        )
+    return {NOISY: []} | _choose_hot_sets({QUIET: jobs[QUIET]}, {}, {})
 
 
-def _choose(
+def _choose_hot_sets(
     jobs: Mapping[int, HotSetState], occupied: Mapping[int, Slots], quotas: Mapping[int, int]
 ) -> dict[int, list[int]]:
     changes, _ = choose_for_jobs(jobs, occupied, quotas, np.full(LANES, SLOTS, np.int64))

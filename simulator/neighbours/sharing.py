@@ -94,9 +94,9 @@ def share_hot_set(jobs: int, workers: int, values: int, network: Network, slots:
     }
     changes, _ = choose_for_jobs(states, {}, {}, np.full(LANES, slots // LANES, np.int64))
     hot_sets = {job: list(change.filling) for job, change in changes.items()}
-    pushed = push_all(loads, hot_sets, HOT_KEYS, HOT_SERVERS, network, IDEAL).values()
-    in_switch = float(np.mean([each.hit_share for each in pushed]))
-    return _sharing_result(in_switch, steps * KEYS_A_STEP, np.array([each.ended_ns for each in pushed]))
+    job_results = push_all(loads, hot_sets, HOT_KEYS, HOT_SERVERS, network, IDEAL).values()
+    in_switch = float(np.mean([each.hit_share for each in job_results]))
+    return _sharing_result(in_switch, steps * KEYS_A_STEP, np.array([each.ended_ns for each in job_results]))
 
 
 def _sharing_result(
