@@ -1,4 +1,4 @@
-"""The parts of each design that a run needs: the rows of its switch, and the preparation of its arms."""
+"""The parts of each design that a run needs: the switch's rows, and the preparation of its arms."""
 
 from __future__ import annotations
 

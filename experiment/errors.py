@@ -10,7 +10,7 @@ log = logging.getLogger(__name__)
 
 
 class ConfigError(HotlineError):
-    """A configuration value is wrong; the message has the value, its place and what is expected."""
+    """A configuration value is wrong; the message has the value, its place and the expected values."""
 
 
 class PreflightError(HotlineError):
@@ -35,7 +35,7 @@ class RunFailed(HotlineError):
 
 @contextmanager
 def secondary() -> Iterator[None]:
-    """Log an error of cleaning up instead of raising it, so that it does not hide the first one."""
+    """Log an error of cleaning up instead of raising it, so that it does not hide the first error."""
     try:
         yield
     except (HotlineError, OSError) as error:

@@ -102,7 +102,7 @@ async def _restore_with_retries(cluster: RecoverableCluster, epoch: int) -> None
 async def restore(cluster: RecoverableCluster, epoch: int) -> None:
     """Set up a switch that is empty or partly restored; the steps are idempotent."""
     # Servers reclaim the values that the last switch held. Workers get a new epoch, ask for the outcome of
-    # unanswered pushes, and push again what the last switch had acknowledged.
+    # unanswered pushes, and push again the updates that the last switch had acknowledged.
     async with cluster.controller() as controller:
         await controller.commit_pipeline()
         await controller.install(*cluster.rows(epoch))

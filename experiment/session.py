@@ -55,7 +55,7 @@ class BlockResult(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class MachineCounters:
-    """Counters of what takes CPU time from a run; only differences between readings have a meaning."""
+    """Counters of CPU time that a run does not get; only differences between readings have a meaning."""
 
     at_ms: float
     """Unix time of the reading, in ms."""

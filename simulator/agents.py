@@ -54,7 +54,7 @@ def build_frame(world: World, a: int, peer: int, datagram: int, length: int) -> 
 
 @compiled
 def send_burst(world: World, a: int, n: int, now: int, cost: int) -> int:
-    """Send the first `n` frames of the burst, each in `cost` ns of CPU time; return the time of the last."""
+    """Send the first `n` frames of the burst, each in `cost` ns of CPU time; return when the last leaves."""
     for k in range(n):
         now += cost
         f = int64(world.burst[k])

@@ -68,7 +68,7 @@ class SimulationConfig(Config):
     """Arms that are measured. Repeats are left out, because there is no noise that they could show."""
     loads: tuple[float, ...] = (0.5,)
     budget_s: float = Field(default=15.0, gt=0, allow_inf_nan=False)
-    """Computing time of all rounds if their number is not given, s: each RPC counts as 10 µs."""
+    """Computing time in s of all rounds, if their number is not given: each RPC counts as 10 µs."""
     block_ms: int = Field(default=1, ge=1)
     discard_ms: int = Field(default=0, ge=0)
     network: Network = Network()

@@ -41,14 +41,14 @@ def drive(
     hosts: Hosts,
     take_log: Callable[[int], None],
 ) -> None:
-    remaining = len(drivers)
-    for w in range(remaining):
+    remaining_workers = len(drivers)
+    for w in range(remaining_workers):
         wake_agent(network.pinned_ref, w)
-    while remaining:
+    while remaining_workers:
         reason = _run(network, NEVER)
         w = int(network.world.header.agent)
         if reason == DRIVER_DUE:
-            remaining -= _wake_driver(network, w, drivers[w], clocks[w], hosts)
+            remaining_workers -= _wake_driver(network, w, drivers[w], clocks[w], hosts)
         elif reason == LOG_FULL:
             take_log(w)
         elif reason == OUT_OF_ROOM:
@@ -57,7 +57,8 @@ def drive(
             raise SimulationError(f"after {network.now / 1e9:.6f} s a frame has no simulated recipient")
         elif reason == NO_EVENTS:
             raise SimulationError(
-                f"after {network.now / 1e9:.6f} s no event is left, and {remaining} workers are not done"
+                f"after {network.now / 1e9:.6f} s no event is left, and "
+                f"{remaining_workers} workers are not done"
             )
 
 

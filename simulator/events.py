@@ -28,7 +28,7 @@ def pop_event(world: World) -> None:
     header, heap = world.header, world.heap
     header.events -= 1
     n, at = int64(header.events), int64(0)
-    last = heap[n]
+    last_event = heap[n]
     while True:
         first = 4 * at + 1
         if first + 3 < n:
@@ -41,11 +41,11 @@ def pop_event(world: World) -> None:
                 earliest = _earlier_index(heap, earliest, child)
         else:
             break
-        if not _is_earlier(heap[earliest], last):
+        if not _is_earlier(heap[earliest], last_event):
             break
         _copy(heap[at], heap[earliest])
         at = earliest
-    _copy(heap[at], last)
+    _copy(heap[at], last_event)
 
 
 @compiled
@@ -63,7 +63,7 @@ def _is_earlier(event: Event, other_event: Event) -> bool:
 
 
 @compiled
-def _copy(to: Event, event: Event) -> None:
-    to.time, to.order, to.kind, to.target, to.frame = (
-        event.time, event.order, event.kind, event.target, event.frame
+def _copy(destination: Event, source: Event) -> None:
+    destination.time, destination.order, destination.kind, destination.target, destination.frame = (
+        source.time, source.order, source.kind, source.target, source.frame
     )  # fmt: skip

@@ -42,10 +42,10 @@ def read_registers(register: str) -> Callable[[CompiledPipeline, Iterable[HotPar
 
     def read_values(pipeline: CompiledPipeline, entries: Iterable[HotParam], space: KeySpace) -> Values:
         result = np.zeros(space.size, np.uint32)
-        by_lane: dict[int, list[HotParam]] = {}
+        params_by_lane: dict[int, list[HotParam]] = {}
         for param in entries:
-            by_lane.setdefault(param.lane, []).append(param)
-        for lane, params in by_lane.items():
+            params_by_lane.setdefault(param.lane, []).append(param)
+        for lane, params in params_by_lane.items():
             slots = [param.slot for param in params]
             cells = pipeline.read_register(f"{INGRESS}aggregate_{lane:02d}.{register}", 0, max(slots) + 1)
             keys = np.array([param.key for param in params], np.uint64)

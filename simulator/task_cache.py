@@ -41,12 +41,14 @@ def run_cached(
     `ClusterError` if no process can run tasks, and otherwise the error of the first task that fails.
     """
     results = {task.file: result for task in tasks if (result := _read_cached(result_class, task))}
-    remaining = [task for task in tasks if task.file not in results]
+    remaining_tasks = [task for task in tasks if task.file not in results]
     progress(len(results), len(tasks), "")
-    if remaining:
-        texts = [(task.text,) for task in remaining]
-        for task_number, text in run_in_parallel(function, texts, scheduler, min(processes, len(remaining))):
-            task = remaining[task_number]
+    if remaining_tasks:
+        texts = [(task.text,) for task in remaining_tasks]
+        for task_number, text in run_in_parallel(
+            function, texts, scheduler, min(processes, len(remaining_tasks))
+        ):
+            task = remaining_tasks[task_number]
             write_into_folder(task.file, text + "\n")
             results[task.file] = result_class.model_validate_json(text)
             progress(len(results), len(tasks), task.name)

@@ -93,8 +93,8 @@ class VirtualClient(BaseClient):
 
 class SimulatedNetwork:
     def __init__(
-        self, design: Design, arm: Arm, switch: SimulatedSwitch, space: KeySpace, largest: int, workers: int,
-        servers: int, network: Network, hosts: Hosts, seed: int, journal_bytes: int = 0,
+        self, design: Design, arm: Arm, switch: SimulatedSwitch, space: KeySpace, largest_batch: int,
+        workers: int, servers: int, network: Network, hosts: Hosts, seed: int, journal_bytes: int = 0,
         has_replay_logs: bool = False, window: int = WINDOW, tables: Sequence[TableOptimiser] = (),
         settings: RunSettings | None = None, neighbours: Sequence[Arm] = (),
     ) -> None:  # fmt: skip
@@ -105,8 +105,8 @@ class SimulatedNetwork:
         make_server = partial(agents.server, tables=tables) if tables else agents.server
         self.clients = [
             _virtual_client(agents.client)(
-                Caller(each.job, number, EPOCH), servers, space, lambda: self.now, window, largest=largest,
-                log=_replay_log(space, largest) if has_replay_logs else None,
+                Caller(each.job, number, EPOCH), servers, space, lambda: self.now, window,
+                largest=largest_batch, log=_replay_log(space, largest_batch) if has_replay_logs else None,
             )
             for each in arms for number in range(1, workers + 1)
         ]  # fmt: skip
@@ -235,8 +235,8 @@ class SimulatedNetwork:
         self.pinned_ref = pinned_ref(self.world, write_world)
 
 
-def _replay_log(space: KeySpace, largest: int) -> ReplayLog:
-    return ReplayLog.in_memory(np.zeros((2, space.size), np.uint32), largest)
+def _replay_log(space: KeySpace, max_keys: int) -> ReplayLog:
+    return ReplayLog.in_memory(np.zeros((2, space.size), np.uint32), max_keys)
 
 
 row_of = cast(Compiled, row).plain

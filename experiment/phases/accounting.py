@@ -1,4 +1,4 @@
-"""Check after a run, key by key, that servers and switch hold the sum of what workers sent, modulo 2^32."""
+"""Check after a run, key by key, that servers and switch hold the sum of all updates, modulo 2^32."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Lanes(NamedTuple):
 def settle(lanes: Lanes, is_logged: bool) -> Accounting:
     """Return the accounting of all lanes; `is_logged`: whether logs have all lanes that the switch served."""
     # After a worker's death or dropped rows, logs are incomplete: only wrong values reveal lost lanes.
-    applied = lanes.at_servers + lanes.served
-    lost = lanes.mismatched_keys
+    applied_lanes = lanes.at_servers + lanes.served
+    lost_lanes = lanes.mismatched_keys
     if is_logged:
-        lost = max(lanes.sent - lanes.unknown - applied, lost)
+        lost_lanes = max(lanes.sent - lanes.unknown - applied_lanes, lost_lanes)
     return Accounting(
         sent=lanes.sent,
-        applied=applied if is_logged else lanes.sent - lanes.unknown - lost,
-        lost=lost,
+        applied=applied_lanes if is_logged else lanes.sent - lanes.unknown - lost_lanes,
+        lost=lost_lanes,
         unknown=lanes.unknown,
         mismatched_keys=lanes.mismatched_keys,
         overflows=0,

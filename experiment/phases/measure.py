@@ -22,7 +22,7 @@ _Use = TypeVar("_Use", ServerUse, ProgramUse)
 _ATTEMPTS = 3
 """Maximum attempts of a disturbed block; the last attempt counts, even if it is disturbed, too."""
 _MAX_REPEAT_SHARE, _MIN_REPEAT_LIMIT = 0.25, 5
-"""Limit of repeated blocks, as a share of those that count, and the limit's minimum. More repeats would not
+"""Limit of repeated blocks, as a share of the counted blocks, and the limit's minimum. More repeats would not
 help on a machine that is always disturbed."""
 _PAUSE_S = 0.1  # time between two blocks
 
@@ -40,7 +40,7 @@ def record_capacity(session: Session, capacities: dict[str, float]) -> float:
 
 
 async def measure(session: Session, halfway: Callable[[], Awaitable[None]]) -> None:
-    """Run rounds at the offered rates; call `halfway` once, between two rounds, if the run goes on then."""
+    """Run rounds at the offered rates; call `halfway` once, between two rounds, if the run continues then."""
     config = session.config
     rng = random.Random(config.seed)
     rounds = RoundCount(config, session.budget_clock_s)
@@ -113,31 +113,31 @@ def _period_ns(session: Session, load: float) -> int:
 
 async def _run_round(session: Session, blocks: list[PlannedBlock], rounds: RoundCount, phase: Phase) -> None:
     record = session.record
-    queue = deque((planned, 1) for planned in blocks)
+    queue = deque((planned_block, 1) for planned_block in blocks)
     use = await session.server_use()
     while queue:
-        planned, attempt = queue.popleft()
-        block, use = await _run_block(session, planned, use)
+        planned_block, attempt = queue.popleft()
+        block, use = await _run_block(session, planned_block, use)
         max_repeats = max(_MIN_REPEAT_LIMIT, _MAX_REPEAT_SHARE * len(record.blocks))
         may_repeat = attempt < _ATTEMPTS and len(record.repeated_blocks) < max_repeats and rounds.has_time
         if not block.steps:  # The script had ended before.
             continue
         if block.disturbed and may_repeat:
             record.repeated_blocks.append(block)
-            queue.append((planned, attempt + 1))
+            queue.append((planned_block, attempt + 1))
         else:
             record.blocks.append(block)
         phase.update(rounds.share_done(1 - len(queue) / len(blocks)))
 
 
 async def _run_block(
-    session: Session, planned: PlannedBlock, use_before: dict[str, ServerUse]
+    session: Session, planned_block: PlannedBlock, use_before: dict[str, ServerUse]
 ) -> tuple[Block, dict[str, ServerUse]]:
-    async with session.active(planned.arm):
+    async with session.active(planned_block.arm):
         program_before = session.program_use()
         restarts_before = sum(session.restarts().values())
         run_queues_before, machine_before = session.run_queues_ns(), session.read_machine()
-        answers = await session.run_steps(planned)
+        answers = await session.run_steps(planned_block)
         run_queues, machine = session.run_queues_ns(), session.read_machine()
         elapsed = machine.since(machine_before)
     use_after = await session.server_use()
@@ -145,16 +145,16 @@ async def _run_block(
     # There is no result of an arm whose scripts have all ended.
     max_lateness_ns = max((answer.max_lateness_ns for answer in answers), default=0)
     block = Block(
-        round=planned.round,
-        load=planned.load,
-        arm=planned.arm.name,
-        first_step=planned.first_step,
+        round=planned_block.round,
+        load=planned_block.load,
+        arm=planned_block.arm.name,
+        first_step=planned_block.first_step,
         steps=sum(answer.steps for answer in answers),
-        period_ns=planned.period_ns,
+        period_ns=planned_block.period_ns,
         loss=_mean_loss(answers),
         max_lateness_ns=max_lateness_ns,
-        fell_behind=max_lateness_ns > planned.period_ns,
-        servers=_increase(use_after[planned.arm.name], use_before[planned.arm.name]),
+        fell_behind=max_lateness_ns > planned_block.period_ns,
+        servers=_increase(use_after[planned_block.arm.name], use_before[planned_block.arm.name]),
         worker_cpu_s=sum(answer.cpu_s for answer in answers),
         program_s=program and program_before and _increase(program, program_before),
         run_queue_ms=_run_queue_ms(run_queues, run_queues_before),

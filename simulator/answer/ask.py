@@ -37,7 +37,7 @@ class ClusterAnswer(Strict):
     stops_at: int
     """Size beyond which a larger hot set adds less than 3 % to the capacity."""
     checks: tuple[Check, ...]
-    """Comparisons of a size's calculated and simulated capacity, in order; if the last one has failed,
+    """Comparisons of a size's calculated and simulated capacity, in order; if the last check has failed,
     calculated capacities are estimates."""
     part_check: PartCheck | None
     uplinks: tuple[UplinkGain, ...]

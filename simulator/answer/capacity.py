@@ -133,7 +133,7 @@ def _interpolate(values: dict[float, float], served: float) -> float:
 
 
 def smallest_sufficient_size(sizes: Iterable[Size]) -> Size:
-    """Return the smallest size beyond which a larger one adds less than `MIN_GAIN` to the capacity."""
+    """Return the smallest size beyond which a larger size adds less than `MIN_GAIN` to the capacity."""
     ascending_sizes = list(sizes)
     max_capacity = max(size.capacity for size in ascending_sizes)
     return next(size for size in ascending_sizes if size.capacity >= (1 - MIN_GAIN) * max_capacity)

@@ -63,7 +63,7 @@ class Cluster(Strict):
 
     @property
     def rack(self) -> int | None:
-        """Workers per rack, of which the last one may have fewer."""
+        """Workers per rack; the last rack may have fewer."""
         return None if self.racks is None else -(-self.workers // self.racks)
 
 

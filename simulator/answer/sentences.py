@@ -130,15 +130,15 @@ def _percent(share: float) -> str:
 
 
 def _sizes(sizes: Sequence[Size], sufficient_size: Size) -> Iterator[str]:
-    no_hot_set, largest = sizes[0], sizes[-1]
+    no_hot_set, largest_size = sizes[0], sizes[-1]
     if sufficient_size.capacity <= (1 + MIN_GAIN) * no_hot_set.capacity:
-        yield f"No hot set of up to {largest.top_k:,} keys makes this cluster carry more."
-    elif sufficient_size is largest:
-        yield f"A larger hot set pays up to the maximum of {largest.top_k:,} keys."
+        yield f"No hot set of up to {largest_size.top_k:,} keys makes this cluster carry more."
+    elif sufficient_size is largest_size:
+        yield f"A larger hot set pays up to the maximum of {largest_size.top_k:,} keys."
     else:
         yield (
-            f"Beyond {sufficient_size.top_k:,} keys a larger hot set, of up to {largest.top_k:,} keys, adds "
-            f"less than {_percent(MIN_GAIN)}."
+            f"Beyond {sufficient_size.top_k:,} keys a larger hot set, of up to {largest_size.top_k:,} keys, "
+            f"adds less than {_percent(MIN_GAIN)}."
         )
 
 
@@ -198,10 +198,12 @@ def _racks(cluster: Cluster, config: SimulationConfig) -> str:
 
 
 def _uplinks(uplinks: Sequence[UplinkGain]) -> str:
-    first, last = uplinks[0], uplinks[-1]
-    unlimited_gains = [uplink for uplink in uplinks if uplink.baseline >= (1 - _TOLERANCE) * first.baseline]
+    first_uplink, last_uplink = uplinks[0], uplinks[-1]
     unlimited_gains = [
-        uplink for uplink in unlimited_gains if uplink.offload >= (1 - _TOLERANCE) * first.offload
+        uplink for uplink in uplinks if uplink.baseline >= (1 - _TOLERANCE) * first_uplink.baseline
+    ]
+    unlimited_gains = [
+        uplink for uplink in unlimited_gains if uplink.offload >= (1 - _TOLERANCE) * first_uplink.offload
     ]
     summary = (
         f"By calculation uplinks limit no capacity up to an oversubscription of {_ratio(unlimited_gains[-1])}"
@@ -209,9 +211,11 @@ def _uplinks(uplinks: Sequence[UplinkGain]) -> str:
     limited_gains = uplinks[len(unlimited_gains) :]
     if not limited_gains:
         return f"{summary}."
-    changing_gains = [uplink for uplink in limited_gains if abs(uplink.gain / last.gain - 1) > _TOLERANCE]
+    changing_gains = [
+        uplink for uplink in limited_gains if abs(uplink.gain / last_uplink.gain - 1) > _TOLERANCE
+    ]
     gains = [f"{uplink.gain:.2f} at {_ratio(uplink)}" for uplink in changing_gains]
-    gains.append(f"{last.gain:.2f} from {_ratio(limited_gains[len(changing_gains)])} on")
+    gains.append(f"{last_uplink.gain:.2f} from {_ratio(limited_gains[len(changing_gains)])} on")
     return f"{summary}; the gain is {', '.join(gains)}."
 
 

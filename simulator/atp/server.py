@@ -1,4 +1,4 @@
-"""A plain model of ATP's server, which the compiled one is tested against.
+"""A plain model of ATP's server, which the compiled server is tested against.
 
 It covers the loop of in-ATP/ATP's `server/ParameterServer.cc` (ddca27f) for one job:
 
@@ -120,7 +120,7 @@ class ServerModel:
         return packet._replace(bitmap=1, flags=flags, length=length, values=chunk.values)
 
     def _replacement_of(self, cell: int) -> int:
-        """Return the cell that replaces a collided one; `cell` itself if no spare cell is left."""
+        """Return the cell that replaces the collided `cell`; `cell` itself if no spare cell is left."""
         while cell not in self.replacements and self.next_spare_index < len(self.spare_cells):
             free_cell = self.spare_cells[self.next_spare_index]
             self.next_spare_index += 1

@@ -135,8 +135,8 @@ def successors(setting: Setting, state: State) -> Iterator[State]:
             )
         yield from _deliver_to_server(setting, next_state, step, output.packet)
     for index, (step, packet) in enumerate(state.delayed_frames):
-        others = state.delayed_frames[:index] + state.delayed_frames[index + 1 :]
-        delivered = state._replace(delayed_frames=others, sums=())
+        remaining_frames = state.delayed_frames[:index] + state.delayed_frames[index + 1 :]
+        delivered = state._replace(delayed_frames=remaining_frames, sums=())
         yield from _deliver_to_server(setting, delivered, step._replace(is_delayed=True), packet)
 
 
@@ -235,7 +235,7 @@ def _apply_step(setting: Setting, state: State, step: Step) -> State:
 
 
 def shortest(setting: Setting, max_steps: int) -> dict[Violation, tuple[Step, ...]]:
-    """Return the first of the shortest schedules of each kind of violation, of at most `max_steps` steps."""
+    """Return a shortest schedule of each kind of violation that takes at most `max_steps` steps."""
     states, schedules = [initial_state(setting)], dict[Violation, tuple[Step, ...]]()
     seen_keys = {states[0].key}
     for _ in range(max_steps):

@@ -21,7 +21,7 @@ class WindowModel:
     key: int  # the tensor's number
     total: int  # number of packets of the tensor
     places: list[int]
-    """The cell of each place in the window; collisions change it. Its length is the largest window."""
+    """Cell of each place in the window, which collisions change; as many as the largest window has places."""
     is_adaptive: bool = False
     """Whether the window's size changes; in the published code it is constant."""
     window: int = 0

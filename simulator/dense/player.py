@@ -26,7 +26,7 @@ class Verdict(Enum):
     EQUAL = "equal"
     """Every worker has every sum, and all are equal bit for bit."""
     STALLED = "stalled and reported"
-    """No sum is wrong; sums are missing, and all live workers without one have reported the stall in time."""
+    """No sum is wrong; sums are missing, and the live workers that lack them reported the stall in time."""
     WRONG = "wrong"
     SILENT = "stalled in silence"
 
@@ -43,12 +43,14 @@ class PlayedSchedule:
     @property
     def verdict(self) -> Verdict:
         for number, vectors in enumerate(self.vectors):
-            results = [of_worker[number] for of_worker in self.results if number < len(of_worker)]
+            results = [
+                worker_results[number] for worker_results in self.results if number < len(worker_results)
+            ]
             are_identical = all(each.tobytes() == results[0].tobytes() for each in results)
             if not (are_identical and all(self.subject.is_sum(each, vectors) for each in results[:1])):
                 return Verdict.WRONG
         incomplete_workers = [
-            w for w, of_worker in enumerate(self.results) if len(of_worker) < len(self.vectors)
+            w for w, worker_results in enumerate(self.results) if len(worker_results) < len(self.vectors)
         ]
         live_workers = [w for w in incomplete_workers if not self.testbed.world.agents[w].dead]
         if all(self._has_reported(w) for w in live_workers):
@@ -65,7 +67,7 @@ class PlayedSchedule:
 def play(subject: Subject, schedule: AllReduceSchedule) -> PlayedSchedule:
     testbed = all_reduce_testbed(subject, schedule.workers)
     testbed.reset(schedule)
-    played = PlayedSchedule(
+    played_schedule = PlayedSchedule(
         subject,
         schedule,
         testbed,
@@ -75,16 +77,16 @@ def play(subject: Subject, schedule: AllReduceSchedule) -> PlayedSchedule:
     for w in range(schedule.workers):
         wake_agent(testbed.network.pinned_ref, w)
     if schedule.killed_us is not None:
-        _run_until(played, schedule.killed_us * _NS_PER_US)
+        _run_until(played_schedule, schedule.killed_us * _NS_PER_US)
         testbed.world.agents[schedule.target].dead = 1
     if schedule.restarted_us is not None:
-        _run_until(played, schedule.restarted_us * _NS_PER_US)
+        _run_until(played_schedule, schedule.restarted_us * _NS_PER_US)
         testbed.restart_switch()
     if schedule.server_restarted_us is not None:
-        _run_until(played, schedule.server_restarted_us * _NS_PER_US)
+        _run_until(played_schedule, schedule.server_restarted_us * _NS_PER_US)
         testbed.restart_servers()
-    _run_until(played, NEVER)
-    return played
+    _run_until(played_schedule, NEVER)
+    return played_schedule
 
 
 def vectors_of(schedule: AllReduceSchedule, integer_bits: int = 32) -> list[list[Vector]]:
@@ -99,8 +101,8 @@ def vectors_of(schedule: AllReduceSchedule, integer_bits: int = 32) -> list[list
     return [list(each) for each in vectors]
 
 
-def _run_until(played: PlayedSchedule, until: int) -> None:
-    run_network(played.testbed.network, lambda w: _start_next(played, w), until)
+def _run_until(played_schedule: PlayedSchedule, until: int) -> None:
+    run_network(played_schedule.testbed.network, lambda w: _start_next(played_schedule, w), until)
 
 
 def run_network(network: SimulatedNetwork, start_next: Callable[[int], None], until: int = NEVER) -> None:
@@ -120,14 +122,14 @@ def run_network(network: SimulatedNetwork, start_next: Callable[[int], None], un
         raise SimulationError("events never end")
 
 
-def _start_next(played: PlayedSchedule, w: int) -> None:
-    network, results = played.testbed.network, played.results[w]
+def _start_next(played_schedule: PlayedSchedule, w: int) -> None:
+    network, results = played_schedule.testbed.network, played_schedule.results[w]
     client = cast(VectorClient, network.clients[w])
     client.take_records()
-    if client.rpcs_of_operation and len(results) < len(played.vectors):
+    if client.rpcs_of_operation and len(results) < len(played_schedule.vectors):
         results.append(client.result.copy())
     resume_ns = network.now
-    if len(results) < len(played.vectors):
-        client.all_reduce(played.vectors[len(results)][w], played.schedule.workers)
+    if len(results) < len(played_schedule.vectors):
+        client.all_reduce(played_schedule.vectors[len(results)][w], played_schedule.schedule.workers)
         resume_ns += TESTBED_HOSTS.begin_ns
     resume(network.pinned_ref, w, resume_ns, NEVER)

@@ -118,7 +118,7 @@ class SimulatedCluster:
         self, settle: Callable[[Controller, int, int], Awaitable[None]], epoch: int, switch_number: int
     ) -> None:
         """Make servers apply replayed updates after all workers' replays; return if a worker is lost."""
-        # Wait, because a second controller would supersede the one that restores the switch.
+        # Wait, because a second controller would supersede the controller that restores the switch.
         while not (self.liveness.all_up and self._has_replayed(switch_number)):
             await asyncio.sleep(_POLL_S)
             if self.restarts != switch_number or self._is_worker_lost():

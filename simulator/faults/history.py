@@ -1,4 +1,4 @@
-"""A history as rows: which worker invoked which operation, when, and what it returned."""
+"""A history as rows: which worker invoked which operation, when, and the values returned."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def _row_of_operation(operations: Operations, w: int, k: int) -> dict[str, objec
             **row,
             "keys": {key: int(operations.pulled[w, k, key]) if completed else None for key in keys},
         }
-    unknown = [key for key in keys if not added >> key & 1]
+    unknown_keys = [key for key in keys if not added >> key & 1]
     return {
         **row,
         "keys": {key: int(_delta_of(operations.header, w, k, key)) for key in keys},
-        "unknown": unknown,
+        "unknown": unknown_keys,
     }

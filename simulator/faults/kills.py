@@ -1,4 +1,4 @@
-"""Random sequences of process kills; a kill may come during the recovery from an earlier one."""
+"""Random sequences of process kills; a kill may come during the recovery from an earlier kill."""
 
 from __future__ import annotations
 

@@ -59,14 +59,14 @@ def judge(
     a switch until its updates have been replayed. If `servers_publish`, servers publish values: then a pull
     in such an interval has no bounds, because a value may contain an unanswered push twice until settled.
     """
-    sums, unknown, sent = _sums_by_key(operations)
+    sums, unknown_deltas, sent = _sums_by_key(operations)
     for key, delta in uncertain_pushes:
-        unknown.setdefault(key, []).append(delta)
+        unknown_deltas.setdefault(key, []).append(delta)
     lost = doubled = 0
     for key in range(KEYS):
         remainder = (int(final_values[key]) - int(sums[key])) % 2**32
         possible_remainders = {0}
-        for delta in unknown.get(key, [])[:_MAX_UNKNOWN]:
+        for delta in unknown_deltas.get(key, [])[:_MAX_UNKNOWN]:
             possible_remainders |= {(value + delta) % 2**32 for value in possible_remainders}
         if remainder not in possible_remainders:
             lost += remainder >= 2**31
@@ -81,10 +81,10 @@ def _sums_by_key(operations: Operations) -> tuple[NDArray[np.int64], dict[int, l
     sums = np.zeros(KEYS, np.int64)
     unacked = np.full((4096, 2), -1, np.int64)
     sent, n_unacked = (int(number) for number in _add_acknowledged_pushes(*operations, sums, unacked))
-    unknown: dict[int, list[int]] = {}
+    unknown_deltas: dict[int, list[int]] = {}
     for key, delta in unacked[:n_unacked].tolist():
-        unknown.setdefault(key, []).append(delta)
-    return sums, unknown, sent
+        unknown_deltas.setdefault(key, []).append(delta)
+    return sums, unknown_deltas, sent
 
 
 @entry_point

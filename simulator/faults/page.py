@@ -19,20 +19,20 @@ RowCells = Mapping[str, Any]  # JSON: strings, numbers and a mapping
 
 
 def renew_table(page: Path, rows: Sequence[RowCells], duration_s: float) -> None:
-    before, after = split_at_table(page)
+    text_before, text_after = split_at_table(page)
     table = "\n".join(table_of(rows, duration_s))
-    write_text(page, f"{before}{BEGIN}\n\n{table}\n\n{END}{after}")
+    write_text(page, f"{text_before}{BEGIN}\n\n{table}\n\n{END}{text_after}")
 
 
 def split_at_table(page: Path) -> tuple[str, str]:
     try:
-        before, begin, rest = page.read_text().partition(BEGIN)
+        text_before, begin, table_and_rest = page.read_text().partition(BEGIN)
     except OSError as error:
         raise DataError(f"{page}: cannot be read: {reason_of(error)}") from error
-    _, end, after = rest.partition(END)
+    _, end, text_after = table_and_rest.partition(END)
     if not (begin and end):
         raise DataError(f"{page}: has no table to renew: it must have the lines {BEGIN} and {END}")
-    return before, after
+    return text_before, text_after
 
 
 def table_of(rows: Sequence[RowCells], duration_s: float) -> Iterator[str]:

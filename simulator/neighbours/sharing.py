@@ -25,7 +25,7 @@ from simulator.simulated_switch import SimulatedSwitch
 from simulator.world import SimulatedNetwork
 
 HOT_KEYS, KEYS_A_STEP, HOT_SERVERS = 6_000, 100, 2
-"""A job of `hotset`: its parameters, those that a worker pushes in a step, and its servers."""
+"""Of a job of `hotset`: its parameters, the parameters that a worker pushes in a step, and its servers."""
 MAX_SLOTS = CELLS
 """Maximum number of slots that the jobs share, in each design."""
 _JOB_STEP = 100
@@ -49,8 +49,8 @@ class Shared(Strict):
 
 def window_of(subject: Subject, servers: int, jobs: int, workers: int, network: Network, slots: int) -> int:
     """Return the window of each job; 0 if the design cannot run. SwitchML needs two slots a packet."""
-    largest = largest_window(subject.load(workers, servers), network, subject.chunk_size)
-    return min(largest, slots // 2 // jobs) if subject.design.has_services else largest
+    max_window = largest_window(subject.load(workers, servers), network, subject.chunk_size)
+    return min(max_window, slots // 2 // jobs) if subject.design.has_services else max_window
 
 
 def share(

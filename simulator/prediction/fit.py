@@ -101,11 +101,11 @@ class Target(NamedTuple):
 
 def fit(run: Path, arms: Sequence[str], progress: FitProgress, max_evaluations: int) -> Fit:
     record = read_record(run)
-    measured = observed_in(run)
-    target_cells = {cell: values for cell, values in measured.cells.items() if cell[1] in arms}
+    measured_run = observed_in(run)
+    target_cells = {cell: values for cell, values in measured_run.cells.items() if cell[1] in arms}
     if {cell[1] for cell in target_cells} != set(arms):
         raise AnalysisError(renamed_arm(arms) or f"{run}: has not measured all of the arms {', '.join(arms)}")
-    target = Target(target_cells, record.offered_rate, {arm: measured.capacity[arm] for arm in arms})
+    target = Target(target_cells, record.offered_rate, {arm: measured_run.capacity[arm] for arm in arms})
     names = [name for name in RANGES if record.datapath == "kernel" or name not in _KERNEL_COSTS]
     base_hosts = Hosts.model_validate({**shared_cores(record), "measured": run})
     trial = Trial(config_like(record, base_hosts, arms, **_SHORT_RUN))

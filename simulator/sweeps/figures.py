@@ -53,14 +53,12 @@ def _x_values(sweep: Sweep) -> Values:
 
 
 def _values(points: Sequence[CachedPoint], arm: str, metric: Metric) -> Values:
-    values = [metric(cached.result.arms[arm]) for cached in points]
+    values = [metric(cached_point.result.arms[arm]) for cached_point in points]
     return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
 
 
 def _arm_names(points: Sequence[CachedPoint]) -> list[str]:
-    return [
-        arm.name for arm in arms_in_order(set.intersection(*(set(cached.result.arms) for cached in points)))
-    ]
+    return [arm.name for arm in arms_in_order(set.intersection(*(set(each.result.arms) for each in points)))]
 
 
 def overview(sweep: Sweep, points: Sequence[CachedPoint]) -> Figure:
@@ -154,8 +152,8 @@ def drops(sweep: Sweep, points: Sequence[CachedPoint]) -> Figure:
 
 def cost(sweep: Sweep, points: Sequence[CachedPoint]) -> Figure:
     x = np.array([point.config.workers + point.config.servers for point in sweep.points], dtype=np.float64)
-    loop_us = np.array([1e6 * cached.cost.loop_s / cached.result.rpcs for cached in points])
-    run_us = np.array([1e6 * cached.cost.real_s / cached.result.rpcs for cached in points])
+    loop_us = np.array([1e6 * cached_point.cost.loop_s / cached_point.result.rpcs for cached_point in points])
+    run_us = np.array([1e6 * cached_point.cost.real_s / cached_point.result.rpcs for cached_point in points])
     return Figure(
         "cost",
         "CPU time to simulate an RPC of S1 to S6",

@@ -41,12 +41,12 @@ def write_page(sweeps: Sequence[Sweep], results: SweepResults, folder: Path) -> 
 
 def table(sweep: Sweep, results: SweepResults) -> Table:
     points = {point.name: results[sweep.name, point.name] for point in sweep.points}
-    base_arm = reference_of(name for cached in points.values() for name in cached.result.arms)
+    base_arm = reference_of(name for cached_point in points.values() for name in cached_point.result.arms)
     other_arms = [
         arm for arm in measured_arms(base_arm.design) if arm.reference is not None and not arm.is_repetition
     ]
     rows: list[Row] = [
-        _row_of_point(name, cached, base_arm.name, other_arms) for name, cached in points.items()
+        _row_of_point(name, cached_point, base_arm.name, other_arms) for name, cached_point in points.items()
     ]
     changes = [f"{label}: {arm.name}" for label, arm in _change_columns(other_arms)]
     head = (sweep.axis, f"steps/s: {base_arm.name}", *changes, "RPCs", "lanes")
@@ -61,17 +61,17 @@ def _change_columns(arms: Sequence[Arm]) -> Iterator[tuple[str, Arm]]:
         yield from ((label, arm) for arm in arms if metric == "capacity" or arm in arms_in_answer(arm.design))
 
 
-def _row_of_point(name: str, cached: CachedPoint, base: str, other_arms: Sequence[Arm]) -> Row:
-    arms = cached.result.arms
+def _row_of_point(name: str, cached_point: CachedPoint, base_name: str, other_arms: Sequence[Arm]) -> Row:
+    arms = cached_point.result.arms
     return (
         name,
-        plain(f"{arms[base].capacity:,.0f}"),
+        plain(f"{arms[base_name].capacity:,.0f}"),
         *(
-            plain(change(arms.get(arm.name), arms[base], _CHANGE_METRICS[label]))
+            plain(change(arms.get(arm.name), arms[base_name], _CHANGE_METRICS[label]))
             for label, arm in _change_columns(other_arms)
         ),
-        plain(f"{cached.result.rpcs:,}"),
-        plain(f"{cached.result.sent:,} sent, {cached.result.lost:,} lost"),
+        plain(f"{cached_point.result.rpcs:,}"),
+        plain(f"{cached_point.result.sent:,} sent, {cached_point.result.lost:,} lost"),
     )
 
 

@@ -71,11 +71,11 @@ def _make_sweep(
 def with_changes(base: SimulationConfig, changes: Changes) -> SimulationConfig:
     values = base.model_dump()
     for setting, value in changes.items():
-        *tables, last = setting.split(".")
+        *tables, setting_name = setting.split(".")
         table = values
         for name in tables:
             table = table.setdefault(name, {})
-        table[last] = value
+        table[setting_name] = value
     return config_of(SimulationConfig, values)
 
 

@@ -109,9 +109,9 @@ def _copy_window(window: WindowModel) -> WindowModel:
 
 if __name__ == "__main__":
     for check in (False, True):
-        found = shortest_counterexamples(check=check)
+        schedules = shortest_counterexamples(check=check)
         print(f"schedules {'with' if check else 'without'} the check, of at most {MAX_ARRIVALS} arrivals:")
-        for arrivals in found:
+        for arrivals in schedules:
             print("    " + ", ".join(map(str, arrivals)))
-        if not found:
+        if not schedules:
             print("    no sum is wrong")
