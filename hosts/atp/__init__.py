@@ -5,8 +5,8 @@ from __future__ import annotations
 from hosts.atp.client import AtpClient
 from hosts.atp.server import SERVER, make_server
 from hosts.atp.worker import WORKER
-from hosts.ps.core import agents_of
+from hosts.ps.core import make_agents
 
 __all__ = ["AGENTS", "SERVER", "WORKER"]
 
-AGENTS = agents_of(AtpClient, make_server, "hosts.atp.scapy_layer")
+AGENTS = make_agents(AtpClient, make_server, "hosts.atp.scapy_layer")

@@ -23,13 +23,13 @@ def cells_of(app: int, places: int, cells: int = CELLS) -> NDArray[np.int64]:
     """Return a job's initial cells, int64[places]; raise `ValueError` for more places than cells."""
     if places > cells:
         raise ValueError(f"expected at most {cells} places, got {places}")
-    found: dict[int, None] = {}
+    job_cells: dict[int, None] = {}
     for place in range(places):
         salt = 0
-        while (cell := _hash(app, place, salt) % cells) in found:
+        while (cell := _hash(app, place, salt) % cells) in job_cells:
             salt += 1
-        found[cell] = None
-    return np.array(list(found), np.int64)
+        job_cells[cell] = None
+    return np.array(list(job_cells), np.int64)
 
 
 def _hash(app: int, place: int, salt: int) -> int:

@@ -36,8 +36,8 @@ class AtpClient(VectorClient):
 
     @property
     def result(self) -> Vector:
-        found = self.state.floats if self._header.is_float else self.state.vector.view(np.int32)
-        result: Vector = found[: self._header.n_keys]
+        sums = self.state.floats if self._header.is_float else self.state.vector.view(np.int32)
+        result: Vector = sums[: self._header.n_keys]
         return result
 
     def why_stalled(self, waited_s: float) -> str:
@@ -49,7 +49,7 @@ class AtpClient(VectorClient):
 
 
 def _check_integers(vector: Vector, limit: int) -> None:
-    wrong = np.flatnonzero(np.abs(vector.astype(np.int64)) > limit)
-    if len(wrong):
-        at = int(wrong[0])
-        raise ValueError(f"value {at}: expected an integer from -{limit} to {limit}, got {vector[at]}")
+    invalid_indices = np.flatnonzero(np.abs(vector.astype(np.int64)) > limit)
+    if len(invalid_indices):
+        index = int(invalid_indices[0])
+        raise ValueError(f"value {index}: expected an integer from -{limit} to {limit}, got {vector[index]}")

@@ -19,11 +19,11 @@ LARGEST = 213.0
 
 
 @compiled
-def fits(floats: NDArray[np.float32], first: int, count: int) -> bool:
-    largest = 0.0
+def fit_integer_sums(floats: NDArray[np.float32], first: int, count: int) -> bool:
+    magnitude = 0.0
     for i in range(first, first + count):
-        largest = max(largest, abs(float(floats[i])))
-    return largest <= LARGEST
+        magnitude = max(magnitude, abs(float(floats[i])))
+    return magnitude <= LARGEST
 
 
 @compiled

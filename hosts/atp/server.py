@@ -1,4 +1,4 @@
-"""An ATP server, which adds up what the switch does not, and acknowledges what is complete.
+"""An ATP server, which adds up packets that the switch does not, and acknowledges complete chunks.
 
 The rules are those of `simulator.atp.server`. A server serves the all-reduces whose number modulo the number
 of servers is the server's number. It stores the last two of each job; the older is used only with `check`.
@@ -37,8 +37,8 @@ from hosts.ps.values import Cell, make_cells
 from nativekit.compile import compiled, int64
 from nativekit.records import Records, RecordTable, UInt8, UInt32, Words, one, records
 
-_TENSORS = 2
-_TOP, _BOTTOM = 2**31 - 1, 2**31
+_TENSORS_PER_JOB = 2
+_SATURATED_MAX, _SATURATED_MIN = 2**31 - 1, 2**31
 
 
 class Tensor:
@@ -51,7 +51,7 @@ class Tensor:
 class Assignment:
     check: int  # whether the job has the setting `check`
     current: int  # which of its two tensors is the current one
-    next_spare: int  # index of the next cell to try in `AtpServer.spare`
+    next_spare: int  # index of the next cell to try in `AtpServer.spare_cells`
 
 
 class Chunk:
@@ -70,8 +70,8 @@ class AtpServer(NamedTuple):
     chunks: RecordTable[Chunk]  # [jobs * 2, R]
     sums: Words  # uint32[jobs * 2, R * VALUES]
     declared: NDArray[np.uint8]  # uint8[jobs, CELLS]: whether a packet or an assignment used the cell
-    renamed: NDArray[np.int32]  # int32[jobs, CELLS]: a collided cell's replacement plus 1; 0 for none
-    spare: NDArray[np.int32]  # int32[jobs, CELLS]: the cells in the order in which they replace others
+    replacements: NDArray[np.int32]  # int32[jobs, CELLS]: a collided cell's replacement plus 1; 0 for none
+    spare_cells: NDArray[np.int32]  # int32[jobs, CELLS]: the cells in the order in which they replace others
     cells: RecordTable[Cell]
     """[jobs, places + 1]: a share of one parameter, all 0, as workers hold the parameters."""
     connection_records: Records[ConnectionRecord]  # [1], not used
@@ -85,7 +85,7 @@ def make_server(
     header = one(PsHeader)
     header.ps, header.due = ps, NEVER
     chunks = -(-space.size // VALUES)
-    tensors, assignments = records(len(jobs) * _TENSORS, Tensor), records(len(jobs), Assignment)
+    tensors, assignments = records(len(jobs) * _TENSORS_PER_JOB, Tensor), records(len(jobs), Assignment)
     tensors.key = -1
     assignments.check = [settings_of_job(job).check for job in jobs]
     return AtpServer(
@@ -93,8 +93,8 @@ def make_server(
         make_jobs(jobs),
         assignments,
         tensors,
-        records((len(jobs) * _TENSORS, chunks), Chunk),
-        np.zeros((len(jobs) * _TENSORS, chunks * VALUES), np.uint32),
+        records((len(jobs) * _TENSORS_PER_JOB, chunks), Chunk),
+        np.zeros((len(jobs) * _TENSORS_PER_JOB, chunks * VALUES), np.uint32),
         np.zeros((len(jobs), CELLS), np.uint8),
         np.zeros((len(jobs), CELLS), np.int32),
         np.array([np.random.default_rng([ps, job]).permutation(CELLS) for job in jobs], np.int32),
@@ -139,17 +139,17 @@ def handle(server: AtpServer, rpc: Rpc, length: int, arrival: int, answer: Rpc) 
 
 @compiled
 def _tensor_of(server: AtpServer, j: int, rpc: Rpc) -> int:
-    """Return the index of a packet's tensor, or NOTHING; the first packet of a tensor begins it."""
+    """Return the index of a packet's tensor, or NOTHING; a new key begins a tensor."""
     assignment, key = server.assignments[j], key_of(rpc)
-    t = j * _TENSORS + int64(assignment.current)
+    t = j * _TENSORS_PER_JOB + int64(assignment.current)
     current = server.tensors[t]
     is_newer = key > current.key if assignment.check else key != current.key
     if is_newer and (assignment.check or current.remaining == 0):
         assignment.current = 1 - assignment.current
-        t = j * _TENSORS + int64(assignment.current)
-        _begin(server, t, rpc)
+        t = j * _TENSORS_PER_JOB + int64(assignment.current)
+        _begin_tensor(server, t, rpc)
     elif assignment.check and key != current.key:
-        t = j * _TENSORS + 1 - int64(assignment.current)
+        t = j * _TENSORS_PER_JOB + 1 - int64(assignment.current)
         return t if server.tensors[t].key == key else int64(NOTHING)
     return t
 
@@ -160,52 +160,52 @@ def _chunks_of(rpc: Rpc) -> int:
 
 
 @compiled
-def _begin(server: AtpServer, t: int, rpc: Rpc) -> None:
+def _begin_tensor(server: AtpServer, t: int, rpc: Rpc) -> None:
     tensor = server.tensors[t]
     tensor.key, tensor.workers = key_of(rpc), workers_of(rpc)
     tensor.chunks = tensor.remaining = _chunks_of(rpc)
     for chunk in range(int64(tensor.chunks)):
-        row = server.chunks[t, chunk]
-        row.bitmap, row.is_float, row.is_collided = 0, 0, 0
+        chunk_record = server.chunks[t, chunk]
+        chunk_record.bitmap, chunk_record.is_float, chunk_record.is_collided = 0, 0, 0
 
 
 @compiled
 def _needs_floats(server: AtpServer, t: int, chunk: int, rpc: Rpc, flags: int) -> bool:
     """Return whether to request floats; the first overflow of a chunk discards its integer sums."""
-    row = server.chunks[t, chunk]
+    chunk_record = server.chunks[t, chunk]
     if not (flags & OVERFLOW or _is_saturated(rpc)):
-        return bool(row.is_float and flags & RESEND)
-    if not row.is_float:
+        return bool(chunk_record.is_float and flags & RESEND)
+    if not chunk_record.is_float:
         if _is_complete(server, t, chunk):
             server.tensors[t].remaining += 1
-        row.is_float, row.bitmap = 1, 0
+        chunk_record.is_float, chunk_record.bitmap = 1, 0
     return not (flags & OVERFLOW and flags & RESEND)
 
 
 @compiled
 def _is_saturated(rpc: Rpc) -> bool:
-    count = 0
+    n_saturated = 0
     for i in range(VALUES):
-        count += value_of(rpc, i) in (_TOP, _BOTTOM)
-    return count > 0
+        n_saturated += value_of(rpc, i) in (_SATURATED_MAX, _SATURATED_MIN)
+    return n_saturated > 0
 
 
 @compiled
 def _add_values(server: AtpServer, j: int, t: int, chunk: int, rpc: Rpc, flags: int) -> None:
-    row, bitmap = server.chunks[t, chunk], bitmap_of(rpc)
+    chunk_record, bitmap = server.chunks[t, chunk], bitmap_of(rpc)
     was_complete, is_float = _is_complete(server, t, chunk), int64(flags & OVERFLOW != 0)
     is_full = bitmap == (1 << int64(server.tensors[t].workers)) - 1
-    if not is_full and (row.is_float != is_float or int64(row.bitmap) & bitmap):
+    if not is_full and (chunk_record.is_float != is_float or int64(chunk_record.bitmap) & bitmap):
         server.jobs[j].duplicates += 1
         return
     server.jobs[j].rpcs += 1
     first = chunk * VALUES
     for i in range(VALUES):
         word = value_of(rpc, i)
-        if row.bitmap and not is_full:
+        if chunk_record.bitmap and not is_full:
             word = add_words(int64(server.sums[t, first + i]), word, is_float)
         server.sums[t, first + i] = np.uint32(word)
-    row.bitmap = bitmap if is_full else int64(row.bitmap) | bitmap
+    chunk_record.bitmap = bitmap if is_full else int64(chunk_record.bitmap) | bitmap
     if not was_complete and _is_complete(server, t, chunk):
         server.tensors[t].remaining -= 1
 
@@ -221,7 +221,7 @@ def _acknowledge(server: AtpServer, j: int, t: int, chunk: int, rpc: Rpc, answer
     if server.chunks[t, chunk].is_float:
         flags |= OVERFLOW | RESEND
     if server.chunks[t, chunk].is_collided:
-        flags, length = flags | COLLISION, _new_cell(server, j, cell_of(rpc))
+        flags, length = flags | COLLISION, _replacement_cell_of(server, j, cell_of(rpc))
     _write_head(rpc, answer, flags, length)
     for i in range(VALUES):
         write_value(answer, i, int64(server.sums[t, chunk * VALUES + i]))
@@ -241,16 +241,16 @@ def _write_head(rpc: Rpc, answer: Rpc, flags: int, length: int) -> None:
 
 
 @compiled
-def _new_cell(server: AtpServer, j: int, cell: int) -> int:
+def _replacement_cell_of(server: AtpServer, j: int, cell: int) -> int:
     """Return the cell that replaces a collided one, or `cell` itself if no spare cell is left."""
     assignment = server.assignments[j]
-    while not server.renamed[j, cell] and assignment.next_spare < CELLS:
-        spare = int64(server.spare[j, assignment.next_spare])
+    while not server.replacements[j, cell] and assignment.next_spare < CELLS:
+        spare = int64(server.spare_cells[j, assignment.next_spare])
         assignment.next_spare += 1
         if not server.declared[j, spare]:
             server.declared[j, spare] = 1
-            server.renamed[j, cell] = spare + 1
-    return int64(server.renamed[j, cell]) - 1 if server.renamed[j, cell] else cell
+            server.replacements[j, cell] = spare + 1
+    return int64(server.replacements[j, cell]) - 1 if server.replacements[j, cell] else cell
 
 
 @compiled

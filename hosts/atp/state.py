@@ -25,11 +25,11 @@ class AtpHeader(VectorHeader):
 
     OWN_FIELDS_FIRST = True  # as in `hosts.ring.state`
 
-    last: int  # number of leading chunks that all have their sums
-    resent: int  # end of the last gap that was resent; no gap is resent before `last` reaches it
-    limit: int  # size of the window, in packets
+    first_missing: int  # index of the first chunk without its sum
+    gap_end: int  # end of the last resent gap; no other is resent before `first_missing` reaches it
+    window_size: int  # current size of the window, in packets; at most `window`
     end_of_window: int  # number of chunks up to the one whose sum adapts the window
-    adaptive: int  # whether the window's size changes
+    is_adaptive: int  # whether the window's size changes
     published_timers: int  # whether timeouts are those of the published code
     quiet_since: int  # time of the last arrival or timeout; used with `published_timers`
     has_received: int  # whether anything has arrived in this all-reduce
@@ -66,7 +66,7 @@ def make_worker(
         raise ValueError(f"expected a vector of at most {MAX_SEQUENCE * VALUES} values, got {space.size}")
     header = one(AtpHeader)
     arrays = open_vector(header, caller, n_ps, chunks * VALUES, largest, window, rows)
-    header.full, header.adaptive = VALUES, 1
+    header.full, header.is_adaptive = VALUES, 1
     header.published_timers = settings_of_job(caller.job).published_timers
     places, declared = cells_of(caller.job, WINDOW), np.zeros(CELLS, np.uint8)
     declared[places] = 1

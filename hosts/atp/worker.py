@@ -1,7 +1,7 @@
 """An ATP worker: an all-reduce with a window that begins after the contiguously acknowledged packets.
 
-A worker sends the packets in the window. An acknowledgement after a gap makes it resend the packets of the
-gap, once. Timeouts are those of all agents, or the published ones: if nothing comes for 50 ms, or for 0.2 ms
+A worker sends the packets in the window. After an acknowledgement that leaves a gap it resends the packets
+of the gap, once. Timeouts are those of all agents, or the published ones: if nothing comes for 50 ms, or for 0.2 ms
 once anything has come in this all-reduce, the first packet without a sum is resent.
 """
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from foundation.designs.interface import NEVER, NOTHING, WorkerOps, register_worker_ops
 from foundation.protocol.rpc import Rpc
-from hosts.atp.floats import as_float, as_integer, fits
+from hosts.atp.floats import as_float, as_integer, fit_integer_sums
 from hosts.atp.packet import ACK, COLLISION, ECN, OCTETS, OVERFLOW, RESEND, SERVER_SHIFT, VALUES
 from hosts.atp.state import AtpWorker
 from hosts.atp.wire import (
@@ -31,9 +31,9 @@ from hosts.halfwords import signed
 from hosts.worker.window import next_resend, octets, queue_resend
 from nativekit.compile import compiled, int64
 
-FIRST_TIMEOUT, TIMEOUT = 50_000_000, 200_000  # ns
-FRAME, GROWTH = 308, 1_500
-"""Bytes of a frame, and bytes by which a window grows, in the published code."""
+FIRST_TIMEOUT_NS, TIMEOUT_NS = 50_000_000, 200_000
+FRAME_BYTES, GROWTH_BYTES = 308, 1_500
+"""Size of a frame, and growth of a window, in the published code."""
 
 
 @compiled
@@ -41,11 +41,11 @@ def start(state: AtpWorker, op: int, iteration: int, n_keys: int) -> None:
     header = state.header
     n = begin(state, op, iteration, n_keys)
     header.calls = header.pending = (n + VALUES - 1) // VALUES
-    header.last = header.resent = header.has_received = 0
-    header.limit = header.end_of_window = header.window
+    header.first_missing = header.gap_end = header.has_received = 0
+    header.window_size = header.end_of_window = header.window
     state.done[:] = 0
     for chunk in range(int64(header.calls) if header.is_float else 0):
-        state.float_chunks[chunk] = not fits(state.floats, chunk * VALUES, VALUES)
+        state.float_chunks[chunk] = not fit_integer_sums(state.floats, chunk * VALUES, VALUES)
 
 
 @compiled
@@ -55,12 +55,16 @@ def transmit(state: AtpWorker, now: int) -> int:
         return NOTHING
     s = next_resend(state)
     if s != NOTHING:
-        _encode(state, s, RESEND)
+        _encode_chunk(state, s, RESEND)
         return s
-    if header.unsent == header.calls or header.unsent >= header.last + header.limit or header.free == 0:
+    if (
+        header.unsent == header.calls
+        or header.unsent >= header.first_missing + header.window_size
+        or header.free == 0
+    ):
         return NOTHING
     s = take_next(state, now)
-    _encode(state, s, 0)
+    _encode_chunk(state, s, 0)
     if header.quiet_since < header.progress:
         header.quiet_since = now
     header.due = min(int64(header.due), deadline(state))
@@ -68,7 +72,7 @@ def transmit(state: AtpWorker, now: int) -> int:
 
 
 @compiled
-def _encode(state: AtpWorker, s: int, flags: int) -> None:
+def _encode_chunk(state: AtpWorker, s: int, flags: int) -> None:
     header, slot, rpc = state.header, state.slots[s], state.sent[s]
     chunk = int64(slot.call)
     is_float = header.is_float and state.float_chunks[chunk]
@@ -104,14 +108,14 @@ def wake(state: AtpWorker, now: int) -> None:
     if now < header.due or has_stalled(state, now):
         return
     if header.pending and header.progress and now - header.quiet_since >= _timeout(state):
-        _resend(state, int64(header.last), now)
+        _resend_chunk(state, int64(header.first_missing), now)
         header.quiet_since = now
     header.due = deadline(state)
 
 
 @compiled
 def _timeout(state: AtpWorker) -> int:
-    return TIMEOUT if state.header.has_received else FIRST_TIMEOUT
+    return TIMEOUT_NS if state.header.has_received else FIRST_TIMEOUT_NS
 
 
 @compiled
@@ -125,7 +129,7 @@ def deadline(state: AtpWorker) -> int:
 
 
 @compiled
-def _resend(state: AtpWorker, chunk: int, now: int) -> None:
+def _resend_chunk(state: AtpWorker, chunk: int, now: int) -> None:
     header, s = state.header, slot_of(state, chunk)
     if s == NOTHING:
         return
@@ -157,27 +161,27 @@ def receive(state: AtpWorker, rpc: Rpc, length: int, arrival: int, read: int) ->
     if s == NOTHING:
         header.unexpected += 1
         return NOTHING
-    _take_cell(state, chunk, flags, length_of(rpc))
-    _store(state, rpc, chunk, flags)
+    _adopt_cell(state, chunk, flags, length_of(rpc))
+    _store_sums(state, rpc, chunk, flags)
     state.done[chunk] = 1
-    while header.last < header.calls and state.done[header.last]:
-        header.last += 1
+    while header.first_missing < header.calls and state.done[header.first_missing]:
+        header.first_missing += 1
     _adapt_window(state, chunk, flags)
     row = finish(state, s, peer(state, s), length, VALUES, arrival, read)
-    if header.last >= header.resent:
+    if header.first_missing >= header.gap_end:
         _resend_gap(state, read)
     return row
 
 
 @compiled
-def _take_cell(state: AtpWorker, chunk: int, flags: int, cell: int) -> None:
+def _adopt_cell(state: AtpWorker, chunk: int, flags: int, cell: int) -> None:
     """Adopt the cell that replaces a collided one, unless it is one of the worker's initial cells."""
     if flags & COLLISION and cell < len(state.declared) and not state.declared[cell]:
         state.places[chunk % int64(state.header.window)] = cell
 
 
 @compiled
-def _store(state: AtpWorker, rpc: Rpc, chunk: int, flags: int) -> None:
+def _store_sums(state: AtpWorker, rpc: Rpc, chunk: int, flags: int) -> None:
     header, first = state.header, chunk * VALUES
     for i in range(VALUES):
         word = value_of(rpc, i)
@@ -192,28 +196,28 @@ def _store(state: AtpWorker, rpc: Rpc, chunk: int, flags: int) -> None:
 @compiled
 def _adapt_window(state: AtpWorker, chunk: int, flags: int) -> None:
     header = state.header
-    if header.adaptive and chunk + 1 == header.end_of_window:
-        header.limit = next_window(int64(header.limit), flags & ECN, int64(header.window))
-        header.end_of_window += header.limit
+    if header.is_adaptive and chunk + 1 == header.end_of_window:
+        header.window_size = next_window(int64(header.window_size), flags & ECN, int64(header.window))
+        header.end_of_window += header.window_size
 
 
 @compiled
-def next_window(limit: int, is_congested: int, max_window: int) -> int:
-    size = limit * FRAME // 2 if is_congested else limit * FRAME + GROWTH
-    return max(1, min(size // FRAME, max_window))
+def next_window(window_size: int, is_congested: int, max_window: int) -> int:
+    n_bytes = window_size * FRAME_BYTES // 2 if is_congested else window_size * FRAME_BYTES + GROWTH_BYTES
+    return max(1, min(n_bytes // FRAME_BYTES, max_window))
 
 
 @compiled
 def _resend_gap(state: AtpWorker, now: int) -> None:
-    """Resend the chunks of the first gap, that is before the next chunk that has its sum."""
+    """Resend the chunks of the first gap, which ends at the next chunk that has its sum."""
     header = state.header
-    end = int64(header.last)
+    end = int64(header.first_missing)
     while end < header.unsent and not state.done[end]:
         end += 1
     if end < header.unsent:
-        for chunk in range(int64(header.last), end):
-            _resend(state, chunk, now)
-        header.resent = end
+        for chunk in range(int64(header.first_missing), end):
+            _resend_chunk(state, chunk, now)
+        header.gap_end = end
 
 
 WORKER = register_worker_ops(

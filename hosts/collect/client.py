@@ -11,14 +11,14 @@ from hosts.hotset.worker.client import HotsetClient
 
 class CollectClient(HotsetClient):
     servers_own_parameters = True
-    _pushes = 0
+    _push_number = 0
 
     def prepare(self, step: int, words: int = 0) -> None:
-        self._pushes, self._header.words = step, words
+        self._push_number, self._header.words = step, words
 
     def push(
         self, iteration: int, positions: NDArray[np.integer], deltas: Values, answered: NDArray[np.bool_]
     ) -> None:
-        self._header.step = self._pushes
-        self._pushes += 1
+        self._header.step = self._push_number
+        self._push_number += 1
         super().push(iteration, positions, deltas, answered)

@@ -36,7 +36,15 @@ from foundation.protocol.rpc import (
     encode,
     well_formed,
 )
-from hosts.collect.schedule import adapt, count_age, first_due, interval, push_entry, spend, take_due
+from hosts.collect.schedule import (
+    adapt_pace,
+    count_age,
+    first_due_time,
+    interval,
+    push_entry,
+    spend,
+    take_due_key,
+)
 from hosts.collect.state import (
     CHANGED,
     COLLECTIONS,
@@ -69,23 +77,23 @@ def wake(server: CollectServer, now: int) -> None:
             collection.sent = 0
             collection.timeout = min(2 * int64(collection.timeout), _MAX_TIMEOUT_NS)
     for j in range(len(server.jobs)):
-        while may_begin(server, j, now):
-            begin(server, j, now)
-    server.header.due = next_due(server)
+        while may_begin_collection(server, j, now):
+            begin_collection(server, j, now)
+    server.header.due = next_due_time(server)
 
 
 @compiled
-def may_begin(server: CollectServer, j: int, now: int) -> bool:
+def may_begin_collection(server: CollectServer, j: int, now: int) -> bool:
     collector = server.collectors[j]
-    if collector.is_held or collector.epoch == 0 or collector.under_way == COLLECTIONS:
+    if collector.hold_reasons or collector.epoch == 0 or collector.n_in_flight == COLLECTIONS:
         return False
-    if collector.next_start > now and collector.wanted == 0:
+    if collector.next_start > now and collector.n_wanted == 0:
         return False
-    return first_due(server, j) <= now
+    return first_due_time(server, j) <= now
 
 
 @compiled
-def next_due(server: CollectServer) -> int:
+def next_due_time(server: CollectServer) -> int:
     due = int64(NEVER)
     for s in range(len(server.collections)):
         collection = server.collections[s]
@@ -93,36 +101,36 @@ def next_due(server: CollectServer) -> int:
             due = min(due, int64(collection.sent) + int64(collection.timeout) if collection.sent else 0)
     for j in range(len(server.jobs)):
         collector = server.collectors[j]
-        if not collector.is_held and collector.epoch and collector.under_way < COLLECTIONS:
-            begin_at = 0 if collector.wanted else int64(collector.next_start)
-            due = min(due, max(first_due(server, j), begin_at))
+        if not collector.hold_reasons and collector.epoch and collector.n_in_flight < COLLECTIONS:
+            begin_at = 0 if collector.n_wanted else int64(collector.next_start)
+            due = min(due, max(first_due_time(server, j), begin_at))
     return due
 
 
 @compiled
-def begin(server: CollectServer, j: int, now: int) -> None:
+def begin_collection(server: CollectServer, j: int, now: int) -> None:
     """Begin a collection of the keys that are due; there must be a free slot."""
     collector, s = server.collectors[j], j * COLLECTIONS
     while server.collections[s].phase != IDLE:
         s += 1
-    collection, lateness = server.collections[s], now - first_due(server, j)
-    collection.count, collection.live, last = 0, 0, int64(NOTHING)
+    collection, lateness = server.collections[s], now - first_due_time(server, j)
+    collection.count, collection.live, last_lane = 0, 0, int64(NOTHING)
     for lane in range(LANES):
-        if take_due(server, j, lane, now, collection):
+        if take_due_key(server, j, lane, now, collection):
             collection.live |= 1 << lane
-            collection.count, last = lane + 1, lane
-    if last == NOTHING:
+            collection.count, last_lane = lane + 1, lane
+    if last_lane == NOTHING:
         return
-    adapt(collector, lateness, float(server.copies[j, collection.places[last]].change))
+    adapt_pace(collector, lateness, float(server.copies[j, collection.places[last_lane]].change))
     spend(server, j, now)
-    collector.under_way += 1
-    send(server, s, READING, int64(collection.live))
+    collector.n_in_flight += 1
+    prepare_rpc(server, s, READING, int64(collection.live))
     if server.header.is_durable:
         note(server, FROM_WORKER, server.requests[s], int64(collection.length))
 
 
 @compiled
-def send(server: CollectServer, s: int, phase: int, live: int) -> None:
+def prepare_rpc(server: CollectServer, s: int, phase: int, live: int) -> None:
     collection, rpc = server.collections[s], server.requests[s]
     j, count = int64(collection.job), int64(collection.count)
     collection.phase, collection.sent, collection.timeout = phase, 0, _TIMEOUT_NS
@@ -148,8 +156,8 @@ def send(server: CollectServer, s: int, phase: int, live: int) -> None:
 
 @compiled
 def value_of(server: CollectServer, collection: Collection, lane: int) -> int:
-    at = int64(collection.places[lane]) * int64(server.header.width)
-    return int64(server.cells[collection.job, at].value)
+    cell_index = int64(collection.places[lane]) * int64(server.header.width)
+    return int64(server.cells[collection.job, cell_index].value)
 
 
 @compiled
@@ -158,7 +166,7 @@ def transmit(server: CollectServer, now: int) -> int:
         collection = server.collections[s]
         if collection.phase != IDLE and collection.sent == 0:
             collection.sent = max(now, 1)
-            server.header.due = next_due(server)
+            server.header.due = next_due_time(server)
             return s
     return NOTHING
 
@@ -218,59 +226,59 @@ def restore_request(server: CollectServer, s: int, rpc: Rpc, h: Header) -> None:
         key = swap64(rpc.keys[lane])
         collection.keys[lane] = key
         collection.places[lane] = locate(server.share, key)
-    server.collectors[collection.job].under_way += 1
-    send(server, s, READING, h.live)
+    server.collectors[collection.job].n_in_flight += 1
+    prepare_rpc(server, s, READING, h.live)
 
 
 @compiled
 def end_reading(server: CollectServer, s: int, rpc: Rpc, h: Header, now: int) -> None:
     collection = server.collections[s]
-    j, live, filled, changed = int64(collection.job), int64(collection.live), int64(0), int64(0)
+    j, live, nonzero_lanes, changed_lanes = int64(collection.job), int64(collection.live), int64(0), int64(0)
     collection.read = now
     for lane in range(int64(collection.count)):
         if live >> lane & 1 and h.served >> lane & 1:
             collection.sums[lane] = swap32(rpc.words[lane])
             if collection.sums[lane]:
-                filled |= 1 << lane
+                nonzero_lanes |= 1 << lane
             elif int64(server.copies[j, collection.places[lane]].marks) & CHANGED:
-                changed |= 1 << lane
+                changed_lanes |= 1 << lane
             else:
                 copy = server.copies[j, collection.places[lane]]
                 copy.change *= 0.5
-                note_read(server, collection, lane)
-    server.collectors[j].empty += popcount(live & ~filled)
-    server.collectors[j].collected += popcount(filled)
-    if filled:
-        send(server, s, SUBTRACTING, filled)
-    elif changed:
-        publish(server, s, changed)
+                record_read_time(server, collection, lane)
+    server.collectors[j].empty += popcount(live & ~nonzero_lanes)
+    server.collectors[j].collected += popcount(nonzero_lanes)
+    if nonzero_lanes:
+        prepare_rpc(server, s, SUBTRACTING, nonzero_lanes)
+    elif changed_lanes:
+        publish_lanes(server, s, changed_lanes)
     else:
-        end(server, s, now)
+        end_collection(server, s, now)
 
 
 @compiled
 def end_subtracting(server: CollectServer, s: int, h: Header, now: int) -> None:
     collection = server.collections[s]
     j, lanes = int64(collection.job), h.live & h.served
-    apply(server, j, s, lanes, now)
+    apply_sums(server, j, s, lanes, now)
     for lane in range(int64(collection.count)):
         was_not_subtracted = int64(collection.live) & ~h.live & 1 << lane
         if was_not_subtracted and int64(server.copies[j, collection.places[lane]].marks) & CHANGED:
             lanes |= 1 << lane
     if lanes:
-        publish(server, s, lanes)
+        publish_lanes(server, s, lanes)
     else:
-        end(server, s, now)
+        end_collection(server, s, now)
 
 
 @compiled
-def publish(server: CollectServer, s: int, lanes: int) -> None:
+def publish_lanes(server: CollectServer, s: int, lanes: int) -> None:
     collection = server.collections[s]
     for lane in range(int64(collection.count)):
         if lanes >> lane & 1:
             copy = server.copies[collection.job, collection.places[lane]]
             copy.marks = int64(copy.marks) & ~CHANGED
-    send(server, s, PUBLISHING, lanes)
+    prepare_rpc(server, s, PUBLISHING, lanes)
 
 
 @compiled
@@ -282,23 +290,23 @@ def end_publishing(server: CollectServer, s: int, h: Header, now: int) -> None:
             read = int64(server.copies[j, collection.places[lane]].read)
             if read and now:
                 count_age(server, j, now - read)
-            note_read(server, collection, lane)
-    end(server, s, now)
+            record_read_time(server, collection, lane)
+    end_collection(server, s, now)
 
 
 @compiled
-def note_read(server: CollectServer, collection: Collection, lane: int) -> None:
+def record_read_time(server: CollectServer, collection: Collection, lane: int) -> None:
     collector, copy = (
         server.collectors[collection.job],
         server.copies[collection.job, collection.places[lane]],
     )
-    if collector.wanted and copy.read < collector.wanted_at <= collection.read:
-        collector.wanted -= 1
+    if collector.n_wanted and copy.read < collector.wanted_before <= collection.read:
+        collector.n_wanted -= 1
     copy.read = collection.read
 
 
 @compiled
-def end(server: CollectServer, s: int, now: int) -> None:
+def end_collection(server: CollectServer, s: int, now: int) -> None:
     collection = server.collections[s]
     j = int64(collection.job)
     collector = server.collectors[j]
@@ -310,25 +318,25 @@ def end(server: CollectServer, s: int, now: int) -> None:
             if server.cells[j, place * int64(server.header.width)].updates < AWAY:
                 copy.marks = int64(copy.marks) & ~QUEUED
             else:
-                is_wanted = collector.wanted and copy.read < collector.wanted_at
-                at = 0 if is_wanted else now + interval(collector, float(copy.change))
-                push_entry(server, j * LANES + lane, at, place, collection.keys[lane])
+                is_wanted = collector.n_wanted and copy.read < collector.wanted_before
+                due = 0 if is_wanted else now + interval(collector, float(copy.change))
+                push_entry(server, j * LANES + lane, due, place, collection.keys[lane])
     collection.phase = IDLE
-    collector.under_way -= 1
+    collector.n_in_flight -= 1
     server.header.due = 0
 
 
 @compiled
-def apply(server: CollectServer, j: int, s: int, lanes: int, now: int) -> None:
+def apply_sums(server: CollectServer, j: int, s: int, lanes: int, now: int) -> None:
     collection = server.collections[s]
     count, step = int64(collection.count), int64(server.collectors[j].step)
     for lane in range(count):
         if lanes >> lane & 1:
-            at = int64(collection.places[lane])
-            cell = server.cells[j, at * int64(server.header.width)]
-            collection.before[lane] = cell.number
-            server.collected[j, at] += collection.sums[lane]
-            copy = server.copies[j, at]
+            place = int64(collection.places[lane])
+            cell = server.cells[j, place * int64(server.header.width)]
+            collection.previous_values[lane] = cell.number
+            server.collected[j, place] += collection.sums[lane]
+            copy = server.copies[j, place]
             copy.collected += 1
             step = max(step, (int64(cell.updates) & AWAY - 1) + int64(copy.collected))
     apply_words(server, j, collection.keys, collection.sums, count, lanes, step)
@@ -336,17 +344,19 @@ def apply(server: CollectServer, j: int, s: int, lanes: int, now: int) -> None:
         if lanes >> lane & 1:
             copy = server.copies[j, collection.places[lane]]
             if 0 < copy.read < now:  # the journal has no times
-                rate = change_of(server, collection, lane) / ((now - int64(copy.read)) / 1e9)
+                rate = absolute_change(server, collection, lane) / ((now - int64(copy.read)) / 1e9)
                 copy.change = np.float32(0.5 * copy.change + 0.5 * rate)
 
 
 @compiled
-def change_of(server: CollectServer, collection: Collection, lane: int) -> float:
+def absolute_change(server: CollectServer, collection: Collection, lane: int) -> float:
     if server.header.width == 1:
         units = int64(collection.sums[lane])
         return float(min(units, 2**32 - units))
-    at = int64(collection.places[lane]) * int64(server.header.width)
-    change = abs(float(server.cells[collection.job, at].number) - float(collection.before[lane]))
+    cell_index = int64(collection.places[lane]) * int64(server.header.width)
+    change = abs(
+        float(server.cells[collection.job, cell_index].number) - float(collection.previous_values[lane])
+    )
     return change if change >= 0 else 0.0
 
 
@@ -354,7 +364,7 @@ def change_of(server: CollectServer, collection: Collection, lane: int) -> float
 def apply_words(
     server: CollectServer, j: int, keys: NDArray[np.uint64], words: Words, count: int, lanes: int, step: int
 ) -> None:
-    """Apply gradients to keys of this PS, also to those in the switch; the switch has counted the updates."""
+    """Apply gradients to keys of this PS, including keys in the switch, which has counted the updates."""
     rpc = server.requests[len(server.requests) - 1]
     job, ps, width = int64(server.jobs[j].job), int64(server.header.ps), int64(server.header.width)
     request = Request(
@@ -362,17 +372,17 @@ def apply_words(
         iteration=max(step - 1, 0), live=lanes, t0=0,
     )  # fmt: skip
     encode(rpc, request)
-    away = int64(0)
+    lanes_in_switch = int64(0)
     for lane in range(count):
         if lanes >> lane & 1:
             rpc.keys[lane], rpc.words[2 * count + lane] = swap64(keys[lane]), swap32(int64(words[lane]))
             cell = server.cells[j, locate(server.share, keys[lane]) * width]
             if cell.updates >= AWAY:
                 cell.updates &= AWAY - 1
-                away |= 1 << lane
-    applied = push(server, j, decode(rpc), rpc)
-    server.jobs[j].applied_lanes -= popcount(applied)
+                lanes_in_switch |= 1 << lane
+    applied_lanes = push(server, j, decode(rpc), rpc)
+    server.jobs[j].applied_lanes -= popcount(applied_lanes)
     for lane in range(count):
-        if applied >> lane & 1:
+        if applied_lanes >> lane & 1:
             cell = server.cells[j, locate(server.share, keys[lane]) * width]
-            cell.updates = int64(cell.updates) - 1 | (AWAY if away >> lane & 1 else 0)
+            cell.updates = int64(cell.updates) - 1 | (AWAY if lanes_in_switch >> lane & 1 else 0)

@@ -25,8 +25,8 @@ class CollectMover(BaseMover[CollectStore, ReplyTo]):
     """A mover that pauses collections: while keys leave the switch, no collection is under way."""
 
     client: ClassVar[type[HotsetClient]] = CollectClient
-    _waits_for: str = ""
-    """Field of the collector that must be 0 before the command goes on (`resume`); empty for none."""
+    _awaited_counter: str = ""
+    """Name of the collector's counter that must be 0 before the command resumes; empty for none."""
 
     def __init__(
         self, job: int, ps: int, n_ps: int, epoch: int, space: KeySpace, store: CollectStore,
@@ -37,14 +37,14 @@ class CollectMover(BaseMover[CollectStore, ReplyTo]):
 
     @property
     def _is_waiting(self) -> bool:
-        return bool(self._waits_for)
+        return bool(self._awaited_counter)
 
     @property
     def can_resume(self) -> bool:
-        return self._is_waiting and not getattr(self._store.collector, self._waits_for)
+        return self._is_waiting and not getattr(self._store.collector, self._awaited_counter)
 
     def resume(self) -> None:
-        self._waits_for = ""
+        self._awaited_counter = ""
         super().resume()
 
     def deadline(self) -> int | None:
@@ -58,54 +58,54 @@ class CollectMover(BaseMover[CollectStore, ReplyTo]):
         is_new_epoch = epoch != self._caller.epoch
         super()._renew(epoch)
         if is_new_epoch:
-            self._waits_for = ""
+            self._awaited_counter = ""
         self._store.renew(epoch)
 
     def _seed(self, keys: Keys) -> Generator[None, None, Status]:
         store = self._store
         store.resume(BY_COMMAND)
-        at = store.locate(keys)
-        values = store.release(at)
+        places = store.locate(keys)
+        values = store.release(places)
         self._switch.prepare(0, SET)
         self._push(keys, values)
         yield
         self._switch.prepare(0)
-        missing = ~self._switch.served
-        store.reclaim(at[missing])
-        store.begin_collecting(at[~missing], self._clock())
-        return Status.NO_ENTRY if missing.any() else Status.OK
+        is_missing = ~self._switch.served
+        store.reclaim(places[is_missing])
+        store.begin_collecting(places[~is_missing], self._clock())
+        return Status.NO_ENTRY if is_missing.any() else Status.OK
 
     def _collect(self, keys: Keys) -> Generator[None, None, Status]:
         store = self._store
         store.hold(BY_MOVE)
-        yield from self._wait_for("under_way")
+        yield from self._wait_for_zero("n_in_flight")
         self._pull(keys)
         yield
-        found = self._switch.served
-        in_switch, values = keys[found], self._switch.values[found].copy()
-        self._push(in_switch, np.negative(values))
+        is_in_switch = self._switch.served
+        switch_keys, values = keys[is_in_switch], self._switch.values[is_in_switch].copy()
+        self._push(switch_keys, np.negative(values))
         yield
-        removed = self._switch.served
-        at = store.locate(in_switch[removed])
-        store.absorb(at, values[removed])
-        store.reclaim(at)
+        is_removed = self._switch.served
+        places = store.locate(switch_keys[is_removed])
+        store.absorb(places, values[is_removed])
+        store.reclaim(places)
         store.resume(BY_MOVE)
-        return Status.OK if removed.sum() == len(keys) else Status.NO_ENTRY
+        return Status.OK if is_removed.sum() == len(keys) else Status.NO_ENTRY
 
-    def _collection(self, control: Control) -> Generator[None, None, None]:
+    def _execute_collection_command(self, control: Control) -> Generator[None, None, None]:
         store = self._store
         if control.command is Command.SETTLE:
             if int(control.keys[0]) == self._caller.epoch:
                 store.settle()
         elif control.command is Command.HOLD:
             store.hold(BY_COMMAND)
-            yield from self._wait_for("under_way")
+            yield from self._wait_for_zero("n_in_flight")
         else:
             store.resume(BY_COMMAND)
             store.request_full_collection(self._clock())
-            yield from self._wait_for("wanted")
+            yield from self._wait_for_zero("n_wanted")
 
-    def _wait_for(self, field: str) -> Generator[None, None, None]:
-        if getattr(self._store.collector, field):
-            self._waits_for = field
+    def _wait_for_zero(self, counter: str) -> Generator[None, None, None]:
+        if getattr(self._store.collector, counter):
+            self._awaited_counter = counter
             yield

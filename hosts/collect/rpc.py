@@ -54,11 +54,11 @@ def take_replay(server: CollectServer, rpc: Rpc, h: Header, length: int, arrival
 @compiled
 def add_unsettled(server: CollectServer, j: int, h: Header, rpc: Rpc) -> int:
     """Add replayed updates to the unsettled ones; return the bitmap of lanes whose keys are of this PS."""
-    wanted, added = lanes_to_serve(h), int64(0)
-    locate_lanes(server, rpc, h.count, wanted)
+    lanes, added = lanes_to_serve(h), int64(0)
+    locate_lanes(server, rpc, h.count, lanes)
     for lane in range(h.count):
         place = int64(server.header.at[lane]) // int64(server.header.width)
-        if wanted >> lane & 1 and place < server.share.header.places:
+        if lanes >> lane & 1 and place < server.share.header.places:
             server.unsettled[j, place] += swap32(rpc.words[2 * h.count + lane])
             added |= 1 << lane
     server.jobs[j].applied_lanes += popcount(added)
@@ -67,22 +67,22 @@ def add_unsettled(server: CollectServer, j: int, h: Header, rpc: Rpc) -> int:
 
 @compiled
 def set_words(server: CollectServer, rpc: Rpc, h: Header, length: int, arrival: int, answer: Rpc) -> int:
-    """Set values or words of state, also of keys in the switch, whose next collections publish them."""
-    j, away = find_job(server, h.job), int64(0)
+    """Set values or words of state; the next collections of keys in the switch publish them."""
+    j, lanes_in_switch = find_job(server, h.job), int64(0)
     if j < 0 or h.count > len(server.header.at):
         return handle_request(server, rpc, length, arrival, answer)
     locate_lanes(server, rpc, h.count, lanes_to_serve(h))
     outside = int64(server.share.header.places) * int64(server.header.width)
     for lane in range(h.count):
-        at = int64(server.header.at[lane])
-        if at < outside and server.cells[j, at].updates >= AWAY:
-            server.cells[j, at].updates &= AWAY - 1
-            away |= 1 << lane
+        cell_index = int64(server.header.at[lane])
+        if cell_index < outside and server.cells[j, cell_index].updates >= AWAY:
+            server.cells[j, cell_index].updates &= AWAY - 1
+            lanes_in_switch |= 1 << lane
     reply_length = handle_request(server, rpc, length, arrival, answer)
     for lane in range(h.count):
-        if away >> lane & 1:
-            at = int64(server.header.at[lane])
-            server.cells[j, at].updates |= AWAY
-            copy = server.copies[j, at // int64(server.header.width)]
+        if lanes_in_switch >> lane & 1:
+            cell_index = int64(server.header.at[lane])
+            server.cells[j, cell_index].updates |= AWAY
+            copy = server.copies[j, cell_index // int64(server.header.width)]
             copy.marks = int64(copy.marks) | CHANGED
     return reply_length

@@ -22,14 +22,14 @@ MIN_INTERVAL_NS = 1_000_000
 _PACE_INCREASE, _PACE_DECREASE, _MAX_PACE = 1.05, 0.98, 1e18
 _BURST_NS = 5_000_000
 """Length of the period whose budget may be spent in one burst."""
-_RPC_NS = 2_000
+_DEFAULT_RPC_NS = 2_000
 """Assumed cost of an RPC of a job that has not had any."""
-_RPCS = 3
+_RPCS_PER_COLLECTION = 3
 """RPCs of a collection. The server encodes each and reads its answer, which costs as much as two requests."""
-_KERNEL_NS = 6_000
+_KERNEL_NS_PER_RPC = 6_000
 """Assumed kernel time of an RPC that a server sends: a datagram sent and one received (measured values are in
 `simulator.costs.Hosts`). Waking up is excluded, because a busy server is awake."""
-_PER_OCTAVE = 8
+_BINS_PER_OCTAVE = 8
 
 
 @compiled
@@ -53,7 +53,7 @@ def copy_entry(target: QueueEntry, entry: QueueEntry) -> None:
 
 
 @compiled
-def drop_first(server: CollectServer, q: int) -> None:
+def remove_first_entry(server: CollectServer, q: int) -> None:
     """Remove the key that is due first from queue `q`, which must not be empty."""
     n = int64(server.queued[q]) - 1
     server.queued[q] = n
@@ -73,7 +73,7 @@ def drop_first(server: CollectServer, q: int) -> None:
 
 
 @compiled
-def first_due(server: CollectServer, j: int) -> int:
+def first_due_time(server: CollectServer, j: int) -> int:
     due = int64(NEVER)
     for lane in range(LANES):
         q = j * LANES + lane
@@ -83,8 +83,8 @@ def first_due(server: CollectServer, j: int) -> int:
 
 
 @compiled
-def take_due(server: CollectServer, j: int, lane: int, now: int, collection: Collection) -> bool:
-    """Move a due, or nearly due, key of a lane from its queue to a collection; return whether any was."""
+def take_due_key(server: CollectServer, j: int, lane: int, now: int, collection: Collection) -> bool:
+    """Move a due, or nearly due, key of a lane from its queue to a collection; return whether one was due."""
     q = j * LANES + lane
     while server.queued[q]:
         entry = server.queues[q, 0]
@@ -94,7 +94,7 @@ def take_due(server: CollectServer, j: int, lane: int, now: int, collection: Col
             return False
         place = int64(entry.place)
         collection.places[lane], collection.keys[lane] = place, entry.key
-        drop_first(server, q)
+        remove_first_entry(server, q)
         if server.cells[j, place * int64(server.header.width)].updates >= AWAY:
             return True
         copy.marks = int64(copy.marks) & ~QUEUED  # the key has left the switch
@@ -103,23 +103,23 @@ def take_due(server: CollectServer, j: int, lane: int, now: int, collection: Col
 
 @compiled
 def interval(collector: Collector, change: float) -> int:
-    longest = longest_interval(collector)
+    max_ns = max_interval(collector)
     if not change > 0:
-        return longest
-    return int64(min(max(collector.pace / np.sqrt(change), float(MIN_INTERVAL_NS)), float(longest)))
+        return max_ns
+    return int64(min(max(collector.pace / np.sqrt(change), float(MIN_INTERVAL_NS)), float(max_ns)))
 
 
 @compiled
-def longest_interval(collector: Collector) -> int:
+def max_interval(collector: Collector) -> int:
     """Return 7/8 of the bound in ns: the rest is for the queue and the RPCs, so that ages stay in bounds."""
     return int64(collector.staleness) * 7 // 8
 
 
 @compiled
-def adapt(collector: Collector, lateness: int, change: float) -> None:
+def adapt_pace(collector: Collector, lateness: int, change: float) -> None:
     """Adapt the pace to a collection that begins `lateness` ns late; `change` is the rate of one key."""
     if lateness > MIN_INTERVAL_NS:
-        if interval(collector, change) < longest_interval(collector):
+        if interval(collector, change) < max_interval(collector):
             collector.pace = min(max(collector.pace, 1.0) * _PACE_INCREASE, _MAX_PACE)
     else:
         collector.pace *= _PACE_DECREASE
@@ -129,15 +129,17 @@ def adapt(collector: Collector, lateness: int, change: float) -> None:
 def spend(server: CollectServer, j: int, now: int) -> None:
     """Delay the next collection by the time a collection takes, divided by the share of the server's time."""
     collector, job = server.collectors[j], server.jobs[j]
-    rpc_ns = job.proc_cpu_ns / job.rpcs if job.rpcs and job.proc_cpu_ns else float(_RPC_NS)
+    rpc_ns = job.proc_cpu_ns / job.rpcs if job.rpcs and job.proc_cpu_ns else float(_DEFAULT_RPC_NS)
     start = max(int64(collector.next_start), now - _BURST_NS)
-    collector.next_start = start + int64(_RPCS * (2 * rpc_ns + _KERNEL_NS) / collector.share)
+    collector.next_start = start + int64(
+        _RPCS_PER_COLLECTION * (2 * rpc_ns + _KERNEL_NS_PER_RPC) / collector.share
+    )
 
 
 @compiled
 def count_age(server: CollectServer, j: int, age: int) -> None:
     collector = server.collectors[j]
-    collector.oldest = max(int64(collector.oldest), age)
+    collector.oldest_ns = max(int64(collector.oldest_ns), age)
     collector.late += age > collector.staleness
     server.ages[j * AGES + bin_of(age)] += 1
 
@@ -145,15 +147,15 @@ def count_age(server: CollectServer, j: int, age: int) -> None:
 @compiled
 def bin_of(age: int) -> int:
     """Return the histogram bin (0 to `AGES` - 1) of an age in ns."""
-    octave, rest = int64(3), max(age, 8)
-    while rest >= 2 * _PER_OCTAVE:
-        rest >>= 1
+    octave, mantissa = int64(3), max(age, 8)
+    while mantissa >= 2 * _BINS_PER_OCTAVE:
+        mantissa >>= 1
         octave += 1
-    return min(_PER_OCTAVE * octave + rest - _PER_OCTAVE, AGES - 1)
+    return min(_BINS_PER_OCTAVE * octave + mantissa - _BINS_PER_OCTAVE, AGES - 1)
 
 
 def upper_age_of(bins: Ints) -> NDArray[np.float64]:
     """Return the upper limits of histogram bins of ages, in ns."""
-    octaves, rests = np.divmod(np.asarray(bins, np.int64), _PER_OCTAVE)
-    limits: NDArray[np.float64] = (rests + _PER_OCTAVE + 1) * 2.0 ** (octaves - 3)
+    octaves, mantissas = np.divmod(np.asarray(bins, np.int64), _BINS_PER_OCTAVE)
+    limits: NDArray[np.float64] = (mantissas + _BINS_PER_OCTAVE + 1) * 2.0 ** (octaves - 3)
     return limits

@@ -45,7 +45,7 @@ class Collector:
     """The state of one job's collections; times in ns."""
 
     epoch: int
-    is_held: int  # bits: reasons why collections are paused (`BY_COMMAND`, `BY_MOVE`)
+    hold_reasons: int  # bitmap of the reasons to pause collections: `BY_COMMAND`, `BY_MOVE`
     step: int  # largest iteration of a worker's push plus 1, for Adam
     staleness: int
     """Bound of a copy's age; collections take at most the fraction `share` of the server's time."""
@@ -53,16 +53,16 @@ class Collector:
     pace: float
     """The interval between collections of a key is pace / √(change of its value per second), clipped."""
     next_start: int
-    wanted_at: int
-    """Updates before this time must be collected, regardless of `share`; `wanted` keys remain."""
-    wanted: int
-    under_way: int  # number of collections in flight
+    wanted_before: int
+    """Updates before this time must be collected, regardless of `share`."""
+    n_wanted: int  # number of keys whose collection after that time is outstanding
+    n_in_flight: int  # number of collections in flight
     rpcs: int  # number of answered RPCs
     collected: int  # number of sums that were read and not 0
     empty: int  # number of lanes that had no sum or 0
     late: int
-    """Number of copies older than `staleness` when they were replaced; the oldest was `oldest` ns old."""
-    oldest: int
+    """Number of copies older than `staleness` when they were replaced."""
+    oldest_ns: int  # largest age of a copy when it was replaced
 
 
 class Collection:
@@ -80,7 +80,7 @@ class Collection:
     keys: Annotated[NDArray[np.uint64], LANES]
     places: Annotated[Ints, LANES]
     sums: Annotated[Words, LANES]
-    before: Annotated[NDArray[np.float32], LANES]  # values before the optimiser was applied
+    previous_values: Annotated[NDArray[np.float32], LANES]  # before the optimiser was applied
 
 
 class QueueEntry:

@@ -20,7 +20,7 @@ from nativekit.records import Ints, Words
 from nativekit.reference import as_ref
 
 BY_COMMAND, BY_MOVE = 1, 2
-"""Reasons to pause collections, bits of `is_held`: the controller's command HOLD; keys leave the switch."""
+"""Bits of `hold_reasons`: the controller's command HOLD; a move of keys out of the switch."""
 
 
 class CollectStore(OffloadingStore):
@@ -37,45 +37,45 @@ class CollectStore(OffloadingStore):
         collector: Collector = self._server.collectors[self._j]
         return collector
 
-    def hold(self, why: int) -> None:
-        self.collector.is_held |= why
+    def hold(self, reason: int) -> None:
+        self.collector.hold_reasons |= reason
 
-    def resume(self, why: int) -> None:
-        if self.collector.is_held & why & BY_COMMAND:
+    def resume(self, reason: int) -> None:
+        if self.collector.hold_reasons & reason & BY_COMMAND:
             self._copies.read[:] = 0  # Do not count ages reached during the hold, when no worker read copies.
-        self.collector.is_held &= ~why
+        self.collector.hold_reasons &= ~reason
         self._server.header.due = 0
 
     def contents(self) -> ShareContents:
         contents = super().contents()
         return contents._replace(sums=contents.sums + self._unsettled[self.locate(contents.keys)])
 
-    def release(self, at: Places) -> Values:
+    def release(self, places: Places) -> Values:
         """Let the switch serve these keys from now on; return their values, which the caller publishes."""
-        self._cells.updates[at] |= AWAY
-        return self.values(at)
+        self._cells.updates[places] |= AWAY
+        return self.values(places)
 
-    def reclaim(self, at: Places) -> None:
+    def reclaim(self, places: Places) -> None:
         """Serve these keys from now on; the switch must have none of their gradients left."""
-        self._cells.updates[at] &= AWAY - 1
+        self._cells.updates[places] &= AWAY - 1
 
-    def begin_collecting(self, at: Places, now: int) -> None:
+    def begin_collecting(self, places: Places, now: int) -> None:
         """Queue keys, whose copies were published at `now` (ns), for collection."""
-        self._copies.read[at], self._copies.change[at] = now, 0
-        self._queue(at, now)
+        self._copies.read[places], self._copies.change[places] = now, 0
+        self._queue_places(places, now)
 
-    def _queue(self, at: Places, now: int) -> None:
-        at = at[self._copies.marks[at] & QUEUED == 0]
-        keys = keys_at(self._share, at)
+    def _queue_places(self, places: Places, now: int) -> None:
+        places = places[self._copies.marks[places] & QUEUED == 0]
+        keys = keys_at(self._share, places)
         lanes = lanes_of(keys).astype(np.int64)
-        queued = self._server.queued[self._j * LANES : (self._j + 1) * LANES]
-        if (queued + np.bincount(lanes, minlength=LANES)).max() > self._server.queues.shape[1]:
+        queue_sizes = self._server.queued[self._j * LANES : (self._j + 1) * LANES]
+        if (queue_sizes + np.bincount(lanes, minlength=LANES)).max() > self._server.queues.shape[1]:
             # Some entries are of keys that have left the switch.
             self._empty_queues()
             self.requeue()
             return
-        self._copies.marks[at] |= QUEUED
-        queue_keys(self._server, self._j, at, keys, lanes, now)
+        self._copies.marks[places] |= QUEUED
+        queue_keys(self._server, self._j, places, keys, lanes, now)
 
     def _empty_queues(self) -> None:
         for q in range(self._j * LANES, (self._j + 1) * LANES):
@@ -85,12 +85,12 @@ class CollectStore(OffloadingStore):
 
     def requeue(self) -> None:
         """Queue all keys in the switch that are in no queue and no collection, due immediately."""
-        self._queue(np.flatnonzero(self._cells.updates[: self._share.header.places] >= AWAY), 0)
+        self._queue_places(np.flatnonzero(self._cells.updates[: self._share.header.places] >= AWAY), 0)
 
     def restore_queues(self) -> None:
         self._copies.marks &= ~QUEUED
         self._server.queued[self._j * LANES : (self._j + 1) * LANES] = 0
-        for collection in self._own_collections:
+        for collection in self._job_collections:
             collection.sent = 0
             if collection.phase != IDLE:
                 live = [lane for lane in range(LANES) if int(collection.live) >> lane & 1]
@@ -100,50 +100,50 @@ class CollectStore(OffloadingStore):
     def request_full_collection(self, now: int) -> None:
         """Request the collection of all gradients that the switch has added up to `now` (ns)."""
         self._empty_queues()
-        at = np.flatnonzero(self._cells.updates[: self._share.header.places] >= AWAY)
-        self.collector.wanted_at, self.collector.wanted = now + 1, len(at)
+        places = np.flatnonzero(self._cells.updates[: self._share.header.places] >= AWAY)
+        self.collector.wanted_before, self.collector.n_wanted = now + 1, len(places)
         # Keys in a collection that has read its sums before `now` are queued again when it ends.
         self.requeue()
         self._server.header.due = 0
 
-    def absorb(self, at: Places, values: Values) -> None:
+    def absorb(self, places: Places, values: Values) -> None:
         """Apply gradients [n] that were taken out of the switch."""
-        self._collected[at] += values
-        self._apply(at, values)
+        self._collected[places] += values
+        self._apply(places, values)
 
     def settle(self) -> None:
-        at = np.flatnonzero(self._unsettled)
-        values = self._unsettled[at]
-        self._unsettled[at] = 0
-        self._apply(at, values)
-        self._copies.marks[at] |= CHANGED
+        places = np.flatnonzero(self._unsettled)
+        values = self._unsettled[places]
+        self._unsettled[places] = 0
+        self._apply(places, values)
+        self._copies.marks[places] |= CHANGED
 
-    def _apply(self, at: Places, values: Values) -> None:
+    def _apply(self, places: Places, values: Values) -> None:
         step = max(int(self.collector.step), 1)
-        apply_all(self._server, self._j, keys_at(self._share, at), np.array(values, np.uint32), step)
+        apply_all(self._server, self._j, keys_at(self._share, places), np.array(values, np.uint32), step)
 
     def restore(self) -> None:
         """Own all keys again, after the switch was lost with gradients that workers will replay."""
         super().restore()
         self._empty_queues()
-        at = np.flatnonzero(self._collected)
-        self._unsettled[at] -= self._collected[at]
-        self._collected[at] = 0
-        for collection in self._own_collections:
+        places = np.flatnonzero(self._collected)
+        self._unsettled[places] -= self._collected[places]
+        self._collected[places] = 0
+        for collection in self._job_collections:
             if collection.phase != IDLE:
                 self._copies.marks[collection.places] &= ~QUEUED
                 collection.phase = IDLE
-        self.collector.under_way = self.collector.wanted = self.collector.is_held = 0
+        self.collector.n_in_flight = self.collector.n_wanted = self.collector.hold_reasons = 0
 
     def renew(self, epoch: int) -> None:
         if epoch == self.collector.epoch:
             return
         self.collector.epoch = epoch
-        for slot, collection in enumerate(self._own_collections):
+        for slot, collection in enumerate(self._job_collections):
             collection.seq = WINDOW + slot
 
     @property
-    def _own_collections(self) -> list[Collection]:
+    def _job_collections(self) -> list[Collection]:
         return list(self._server.collections[self._j * COLLECTIONS : (self._j + 1) * COLLECTIONS])
 
     def copy_ages(self) -> CopyAges | None:
@@ -154,7 +154,11 @@ class CollectStore(OffloadingStore):
         limits = upper_age_of(bins).astype(np.int64).tolist()
         copies = dict(zip(limits, counts[bins].tolist(), strict=True))
         return CopyAges(
-            copies, int(collector.oldest), int(collector.late), int(collector.staleness), int(collector.rpcs)
+            copies,
+            int(collector.oldest_ns),
+            int(collector.late),
+            int(collector.staleness),
+            int(collector.rpcs),
         )
 
 
@@ -178,5 +182,5 @@ def apply_all(server: CollectServer, j: int, keys: Keys, values: Words, step: in
     server = as_ref(server)
     for first in range(0, len(keys), LANES):
         count = min(LANES, len(keys) - first)
-        part = keys[first : first + count], values[first : first + count]
-        apply_words(server, j, part[0], part[1], count, (1 << count) - 1, step)
+        end = first + count
+        apply_words(server, j, keys[first:end], values[first:end], count, (1 << count) - 1, step)

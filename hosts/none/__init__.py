@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from foundation.protocol.codec import Values
 from hosts.none.ps import SERVER, make_values_server
 from hosts.none.worker import WORKER, RequestsHeader, make_requests
-from hosts.ps.core import agents_of
+from hosts.ps.core import make_agents
 from hosts.worker.client import DesignClient
 
 __all__ = ["AGENTS", "SERVER", "WORKER", "RequestClient"]
@@ -16,18 +16,18 @@ __all__ = ["AGENTS", "SERVER", "WORKER", "RequestClient"]
 
 class RequestClient(DesignClient):
     _header: RequestsHeader
-    _pushes = 0
+    _push_number = 0
     make_state = staticmethod(make_requests)
 
     def prepare(self, step: int, words: int = 0) -> None:
-        self._pushes, self._header.words = step, words
+        self._push_number, self._header.words = step, words
 
     def push(
         self, iteration: int, positions: NDArray[np.integer], deltas: Values, answered: NDArray[np.bool_]
     ) -> None:
-        self._header.step = self._pushes
-        self._pushes += 1
+        self._header.step = self._push_number
+        self._push_number += 1
         super().push(iteration, positions, deltas, answered)
 
 
-AGENTS = agents_of(RequestClient, make_values_server, "foundation.protocol.scapy_layer")
+AGENTS = make_agents(RequestClient, make_values_server, "foundation.protocol.scapy_layer")

@@ -74,12 +74,12 @@ C = TypeVar("C", bound=BaseClient)
 class AgentState(JobsState, SharedState, Protocol): ...
 
 
-def agents_of(
+def make_agents(
     client: Callable[..., C], make_state: Callable[..., AgentState], scapy: str
 ) -> Agents[C, AgentState, Store, Core[tuple[str, int]]]:
-    """Return the agents of a design whose servers keep no journal; `scapy` names a module."""
+    """Return the agents of a design whose servers have no journal; `scapy` is the name of its Scapy module."""
 
-    def core(
+    def make_core(
         ps: int, n_ps: int, space: KeySpace, epochs: Mapping[int, int], clock: Callable[[], int],
         as_plain: bool = False, *, journal_bytes: int = 0, replayed: bool = False,
         state: AgentState | None = None, tables: Sequence[TableOptimiser] = (),
@@ -89,7 +89,7 @@ def agents_of(
         server_state = state or make_state(ps, n_ps, space, list(epochs), **table_arguments)
         return Core(server_state, {job: Store(server_state, job) for job in epochs}, clock, as_plain)
 
-    return Agents(client, make_state, _make_store, core, scapy)
+    return Agents(client, make_state, _make_store, make_core, scapy)
 
 
 def _make_store(server: AgentState, job: int, replayed: bool = False) -> Store:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hosts.dense.client import DenseClient
-from hosts.ps.core import agents_of
+from hosts.ps.core import make_agents
 from hosts.psdense.server import SERVER, make_adder
 from hosts.psdense.worker import WORKER, make_pusher
 
@@ -14,4 +14,4 @@ class PushClient(DenseClient):
     make_state = staticmethod(make_pusher)
 
 
-AGENTS = agents_of(PushClient, make_adder, "hosts.dense.scapy_layer")
+AGENTS = make_agents(PushClient, make_adder, "hosts.dense.scapy_layer")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hosts.dense.client import DenseClient
-from hosts.ps.core import agents_of
+from hosts.ps.core import make_agents
 from hosts.ps.idle_server import SERVER, make_idle_server
 from hosts.ring.state import make_member
 from hosts.ring.worker import WORKER
@@ -16,4 +16,4 @@ class RingClient(DenseClient):
     make_state = staticmethod(make_member)
 
 
-AGENTS = agents_of(RingClient, make_idle_server, "hosts.dense.scapy_layer")
+AGENTS = make_agents(RingClient, make_idle_server, "hosts.dense.scapy_layer")

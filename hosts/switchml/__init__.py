@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from hosts.ps.core import agents_of
+from hosts.ps.core import make_agents
 from hosts.ps.idle_server import SERVER, make_idle_server
 from hosts.switchml.client import SwitchMLClient
 from hosts.switchml.worker import WORKER
 
 __all__ = ["AGENTS", "SERVER", "WORKER"]
 
-AGENTS = agents_of(SwitchMLClient, make_idle_server, "hosts.switchml.scapy_layer")
+AGENTS = make_agents(SwitchMLClient, make_idle_server, "hosts.switchml.scapy_layer")

@@ -104,10 +104,10 @@ class VectorClient(DesignClient):
             raise StalledError(f"worker {self._header.worker}: {self.why_stalled(waited_s)}")
 
 
-def check_below(vector: Vector, limit: float, name: str) -> None:
-    wrong = np.flatnonzero(~(np.abs(vector) < np.float32(limit)))
-    if len(wrong):
-        at = int(wrong[0])
+def check_below(vector: Vector, limit: float, limit_text: str) -> None:
+    invalid_indices = np.flatnonzero(~(np.abs(vector) < np.float32(limit)))
+    if len(invalid_indices):
+        index = int(invalid_indices[0])
         raise ValueError(
-            f"value {at}: expected a finite number with a magnitude below {name}, got {vector[at]}"
+            f"value {index}: expected a finite number with a magnitude below {limit_text}, got {vector[index]}"
         )

@@ -192,7 +192,7 @@ class BaseMover(Generic[S, ReplyTo]):
         if control.command is Command.BUSIEST:
             return self._page(control)
         if control.command in (Command.PUBLISH, Command.HOLD, Command.SETTLE):
-            yield from self._collection(control)
+            yield from self._execute_collection_command(control)
             return control.answer(Status.OK)
         keys = np.unique(control.keys)
         store, at = self._store, self._store.locate(keys)
@@ -215,7 +215,7 @@ class BaseMover(Generic[S, ReplyTo]):
         """Move keys out of the switch."""
         raise NotImplementedError  # every design implements its own
 
-    def _collection(self, control: Control) -> Generator[None, None, None]:
+    def _execute_collection_command(self, control: Control) -> Generator[None, None, None]:
         """Execute a command about collections; a design without collections does nothing."""
         yield from ()
 

@@ -214,7 +214,7 @@ packets = st.builds(
 def test_a_server_is_the_model(check: bool, taken: list[AtpPacket]) -> None:
     state: Any = make_server(0, 1, KeySpace(2 * VALUES), [13])
     state.assignments.check = check
-    model = ServerModel(tuple(state.spare[0].tolist()), check)
+    model = ServerModel(tuple(state.spare_cells[0].tolist()), check)
     for packet in taken:
         assert serve(state, packet) == model.take(packet)
 
@@ -228,7 +228,7 @@ def test_a_worker_is_the_model_of_a_window(seed: int, window: int, sizes: list[i
     """Acknowledgements come in any order, doubled, marked, with other cells, and of other all-reduces."""
     random = Random(seed)
     client = AtpClient(Caller(3, 2, 1), 1, KeySpace(SIZE), lambda: 0, window)
-    client.state.header.adaptive = adaptive
+    client.state.header.is_adaptive = adaptive
     places = client.state.places.tolist()[:window]
     declared = set(client.state.places.tolist())
     for number, n in enumerate(sizes, start=1):
@@ -251,7 +251,10 @@ def test_a_worker_is_the_model_of_a_window(seed: int, window: int, sizes: list[i
             ack = AtpPacket(1, 2, 3, at, 0, (at,) * VALUES, key, cell if flags & COLLISION else n, flags)
             client.receive(ack.build(), 0, 0)
             resent = [again for again in model.take(ack) if again not in model.results]
-            assert client.state.header.last == model.last and client.state.header.limit == model.window
+            assert (
+                client.state.header.first_missing == model.last
+                and client.state.header.window_size == model.window
+            )
         assert client.idle and client.result.tolist() == [i // VALUES + 1 for i in range(n)]
         places = model.places
 
