@@ -26,17 +26,19 @@ class KeySpace:
         except (OSError, ValueError) as error:
             raise AgentConfigError(f"{path}: cannot be read as an array of keys: {error}") from error
         if keys.dtype != np.uint64 or keys.ndim != 1 or bool(np.any(keys[1:] <= keys[:-1])):
-            raise AgentConfigError(f"{path}: expected a 1-D array of sorted, distinct uint64 keys")
+            raise AgentConfigError(
+                f"{path}: expected a 1-D array of sorted, distinct uint64 keys, got {keys.dtype}{keys.shape}"
+            )
         return KeySpace(len(keys), keys)
 
     def positions(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return the position of each key [n]; `size` for a key outside the space."""
         if self.sparse is None:
-            dense: NDArray[np.int64] = np.minimum(keys, np.uint64(self.size)).astype(np.int64)
-            return dense
-        found = np.searchsorted(self.sparse, keys)
-        found[self.sparse.take(found, mode="clip") != keys] = self.size
-        return found
+            positions_of_dense: NDArray[np.int64] = np.minimum(keys, np.uint64(self.size)).astype(np.int64)
+            return positions_of_dense
+        positions = np.searchsorted(self.sparse, keys)
+        positions[self.sparse.take(positions, mode="clip") != keys] = self.size
+        return positions
 
     def keys(self, positions: NDArray[np.integer]) -> NDArray[np.uint64]:
         if self.sparse is None:

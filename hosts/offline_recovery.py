@@ -36,7 +36,7 @@ M = TypeVar("M", bound=BaseModel)
 FOLDER = "unreplayed"
 """Folder of a run with the files of its servers, and the replay logs and ledgers of its workers."""
 KEYS = "keys.npy"
-_AGENTS = "logs"  # folder of a run with the agents' configurations
+_AGENT_CONFIGS = "logs"  # folder of a run with the agents' configurations
 
 
 class UnreplayedCount(NamedTuple):
@@ -53,12 +53,16 @@ class CrashedRun:
         if not (run / "run.json").is_file():
             raise AgentConfigError(f"{run}: not a run folder, there is no run.json")
         if not self.folder.is_dir():
-            raise AgentConfigError(f"{run}: has no folder {FOLDER}: this run left no updates to recover")
+            raise AgentConfigError(f"{run}: found no folder {FOLDER}: this run left no updates to recover")
         self.servers = _load_configs(run, "ps-*.json", PsConfig)
         self.workers = _load_configs(run, "worker-*.json", WorkerConfig)
-        first = self.servers[0]
-        self.space = KeySpace(first.parameters) if first.parameters else KeySpace.load(self.folder / KEYS)
-        self.jobs = [job.job for job in first.jobs]
+        first_config = self.servers[0]
+        self.space = (
+            KeySpace(first_config.parameters)
+            if first_config.parameters
+            else KeySpace.load(self.folder / KEYS)
+        )
+        self.jobs = [job.job for job in first_config.jobs]
 
     def unreplayed(self) -> list[UnreplayedCount]:
         """Return the number of keys with unreplayed updates in each replay log that has any."""
@@ -66,44 +70,46 @@ class CrashedRun:
         for config in self.workers:
             name = f"worker-{config.number}"
             for job in self.jobs:
-                unacked = replay.read_unacked(self.folder / replay.file_name(name, job), replay.NO_SWITCH)
-                counts.append(UnreplayedCount(name, job, int(np.count_nonzero(unacked.sure))))
+                unacked_updates = replay.read_unacked(
+                    self.folder / replay.file_name(name, job), replay.NO_SWITCH
+                )
+                counts.append(UnreplayedCount(name, job, int(np.count_nonzero(unacked_updates.sure))))
         return [count for count in counts if count.keys]
 
     def recover(self) -> int:
         """Replay all unreplayed updates; return the number of keys whose sums differ from the ledgers."""
         # All changes are made to copies, which replace the files at the end.
-        partial, before = (self.folder.with_suffix(f".{name}") for name in ("partial", "before"))
-        shutil.rmtree(partial, ignore_errors=True)
-        shutil.copytree(self.folder, partial)
+        partial_copy, backup = (self.folder.with_suffix(f".{name}") for name in ("partial", "before"))
+        shutil.rmtree(partial_copy, ignore_errors=True)
+        shutil.copytree(self.folder, partial_copy)
         with ExitStack() as stack:
             servers = [
-                stack.enter_context(closing(_OfflineServer(config, self.space, partial)))
+                stack.enter_context(closing(_OfflineServer(config, self.space, partial_copy)))
                 for config in self.servers
             ]
             for config in self.workers:
                 for job in config.jobs:
-                    _replay(servers, config, job.job, self.space, partial)
+                    _replay(servers, config, job.job, self.space, partial_copy)
             for server in servers:
                 for number in self.jobs:
                     server.settle(number)
             n_mismatches = sum(self._count_mismatches(servers, job) for job in self.jobs)
-        self.folder.rename(before)
-        partial.rename(self.folder)
-        shutil.rmtree(before)
+        self.folder.rename(backup)
+        partial_copy.rename(self.folder)
+        shutil.rmtree(backup)
         return n_mismatches
 
     def _count_mismatches(self, servers: list[_OfflineServer], job: int) -> int:
-        stored = np.zeros(self.space.size, np.uint32)
+        stored_sums = np.zeros(self.space.size, np.uint32)
         for server in servers:
             contents = server.core.stores[job].contents()
-            stored[self.space.positions(contents.keys)] += contents.sums
-        ledgers = [ledger.read(file) for file in self._files_of_job("ledger", job)]
-        logs = (replay.read_unacked(file, replay.NO_SWITCH) for file in self._files_of_job("replay", job))
-        uncertain = [*(sums.unknown for sums in ledgers), *(np.negative(log.unknown) for log in logs)]
-        return mismatches([sums.sent for sums in ledgers], uncertain, stored)
+            stored_sums[self.space.positions(contents.keys)] += contents.sums
+        ledgers = [ledger.read(file) for file in self._files_of_workers("ledger", job)]
+        logs = (replay.read_unacked(file, replay.NO_SWITCH) for file in self._files_of_workers("replay", job))
+        uncertain_deltas = [*(sums.unknown for sums in ledgers), *(np.negative(log.unknown) for log in logs)]
+        return mismatches([sums.sent for sums in ledgers], uncertain_deltas, stored_sums)
 
-    def _files_of_job(self, kind: str, job: int) -> list[Path]:
+    def _files_of_workers(self, kind: str, job: int) -> list[Path]:
         return sorted(self.folder.glob(f"{kind}-worker-*-job-{job}*.bin"))
 
 
@@ -146,11 +152,11 @@ class _OfflineServer:
 
     def answer(self, datagram: bytes) -> bytes:
         now = time.monotonic_ns()
-        answered = self.core.server.handle(datagram, now, now)
-        assert answered is not None, "expected an answer: the RPC is well-formed, and its job is known"
+        result = self.core.server.handle(datagram, now, now)
+        assert result is not None, "expected an answer: the RPC is well-formed, and its job is known"
         if self.core.server.state.header.noted > JOURNAL_BYTES // BURST:
             self.persist()
-        return answered[1]
+        return result[1]
 
     def persist(self) -> None:
         self._file.append(self.core.server.notes)
@@ -181,9 +187,9 @@ def _replay(
 
 
 def _take_datagrams(client: BaseClient) -> Iterator[tuple[int, bytes]]:
-    while (out := client.transmit()) is not None:
-        yield out[1], bytes(out[0])
+    while (datagram_and_peer := client.transmit()) is not None:
+        yield datagram_and_peer[1], bytes(datagram_and_peer[0])
 
 
 def _load_configs(run: Path, files: str, model: type[M]) -> list[M]:
-    return [load_config(file, model) for file in sorted((run / _AGENTS).glob(files))]
+    return [load_config(file, model) for file in sorted((run / _AGENT_CONFIGS).glob(files))]

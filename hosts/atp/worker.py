@@ -1,8 +1,8 @@
 """An ATP worker: an all-reduce with a window that begins after the contiguously acknowledged packets.
 
 A worker sends the packets in the window. After an acknowledgement that leaves a gap it resends the packets
-of the gap, once. Timeouts are those of all agents, or the published ones: if nothing comes for 50 ms, or for 0.2 ms
-once anything has come in this all-reduce, the first packet without a sum is resent.
+of the gap, once. Timeouts are those of all agents, or the published ones: the first packet
+without a sum is resent if no packet comes for 50 ms, or for 0.2 ms after the first one of the all-reduce.
 """
 
 from __future__ import annotations

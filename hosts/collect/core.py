@@ -13,7 +13,7 @@ from hosts.hotset.ps.moves import ReplyTo
 
 class CollectingServer(OffloadingServer[ReplyTo]):
     stores: Mapping[int, CollectStore]
-    persisted = (
+    persisted_arrays = (
         "cells", "collected", "unsettled", "copies", "collectors", "collections", "requests",
     )  # fmt: skip
     make_state = staticmethod(make_server)

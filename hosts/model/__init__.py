@@ -20,7 +20,7 @@ class Model(Protocol):
 
 
 class SyntheticGradient:
-    """Small random deltas, for update logs without samples; seed and order of steps determine them."""
+    """Small random deltas, for access logs without samples; they depend on seed and order of steps."""
 
     def __init__(self, seed: int, largest: int = 1000) -> None:
         self._random = np.random.default_rng(seed)

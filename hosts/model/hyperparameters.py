@@ -19,8 +19,8 @@ from scipy.sparse import csr_matrix
 from hosts.model.logistic import GRADIENT_SCALE, SCALE
 from hosts.workload.trace import Samples, Trace
 
-_FEATURES = 300_000  # approximate number of features used to estimate the eigenvalue
-_ITERATIONS = 30
+_SAMPLED_FEATURES = 300_000  # approximate number of features used to estimate the eigenvalue
+_POWER_ITERATIONS = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def _largest_eigenvalue(trace: Trace) -> float:
     n_samples, columns = features.shape
     vector = np.random.default_rng(0).standard_normal(columns)
     eigenvalue = 0.0
-    for _ in range(_ITERATIONS):
+    for _ in range(_POWER_ITERATIONS):
         length = float(np.linalg.norm(vector))
         if not length:
             break
@@ -93,10 +93,10 @@ def _largest_eigenvalue(trace: Trace) -> float:
 
 def _sample_features(trace: Trace) -> csr_matrix:
     assert trace.samples is not None
-    batches = trace.workers * trace.steps
-    n_batches = np.ceil(batches * _FEATURES / max(len(trace.samples.column), 1))
+    total_batches = trace.workers * trace.steps
+    n_batches = np.ceil(total_batches * _SAMPLED_FEATURES / max(len(trace.samples.column), 1))
     rows, positions, values, n_samples = [], [], [], 0
-    for batch in np.unique(np.linspace(0, batches - 1, int(min(n_batches, batches)), dtype=int)):
+    for batch in np.unique(np.linspace(0, total_batches - 1, int(min(n_batches, total_batches)), dtype=int)):
         worker, step = divmod(int(batch), trace.steps)
         batch = trace.batch(worker + 1, step)
         assert batch.label is not None and batch.sample is not None and batch.column is not None

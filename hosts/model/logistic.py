@@ -83,16 +83,16 @@ def sigmoid(numbers: Floats) -> Floats:
 def to_fixed_point(numbers: Floats, scale: float) -> Values:
     """Return numbers in fixed point, rounded, and clipped to 32 bits; raise `DataError` for NaN or ∞."""
     # Not in 32-bit floats: they would round the upper limit up, beyond 32-bit integers.
-    exact = np.array(numbers, np.float64)
-    units = np.empty(len(exact), np.int32)
-    n_rounded = _round(exact, scale, units)
-    if n_rounded < len(exact):
-        raise DataError(f"a gradient is {numbers[n_rounded]}: feature values or learning rate are too large")
-    return units.view(np.uint32)
+    doubles = np.array(numbers, np.float64)
+    fixed_point = np.empty(len(doubles), np.int32)
+    n_finite = _round_finite(doubles, scale, fixed_point)
+    if n_finite < len(doubles):
+        raise DataError(f"a gradient is {numbers[n_finite]}: feature values or learning rate are too large")
+    return fixed_point.view(np.uint32)
 
 
 @entry_point
-def _round(numbers: Floats, scale: float, units: NDArray[np.int32]) -> int:
+def _round_finite(numbers: Floats, scale: float, units: NDArray[np.int32]) -> int:
     for i in range(len(numbers)):
         if not np.isfinite(numbers[i]):
             return i

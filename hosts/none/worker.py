@@ -99,9 +99,9 @@ def start(state: Requests, op: int, iteration: int, n_keys: int) -> None:
         return
     header.n_keys = header.pending = n_keys
     _sort_by_ps(state, n_keys)
-    more = True
-    while more:  # one call for each PS in turn
-        more = False
+    has_more = True
+    while has_more:  # one call for each PS in turn
+        has_more = False
         for ps in range(int64(header.n_ps)):
             unsent_of_ps = state.unsent_keys[ps]
             count = min(int64(unsent_of_ps.count), LANES)
@@ -109,7 +109,7 @@ def start(state: Requests, op: int, iteration: int, n_keys: int) -> None:
                 _add_call(state, ps, int64(unsent_of_ps.first), count)
                 unsent_of_ps.first += count
                 unsent_of_ps.count -= count
-                more = True
+                has_more = True
 
 
 @compiled
@@ -122,11 +122,11 @@ def _sort_by_ps(state: Requests, n_keys: int) -> None:
         key = key_of(state, i)
         state.keys[i] = key
         state.unsent_keys[ps_of(key, n_ps)].count += 1
-    n_before = int64(0)
+    first = int64(0)
     for ps in range(n_ps):
         unsent_of_ps = state.unsent_keys[ps]
-        unsent_of_ps.first = n_before
-        n_before += unsent_of_ps.count
+        unsent_of_ps.first = first
+        first += unsent_of_ps.count
         unsent_of_ps.count = 0
     for i in range(n_keys):
         unsent_of_ps = state.unsent_keys[ps_of(state.keys[i], n_ps)]

@@ -77,7 +77,7 @@ class AgentState(JobsState, SharedState, Protocol): ...
 def make_agents(
     client: Callable[..., C], make_state: Callable[..., AgentState], scapy: str
 ) -> Agents[C, AgentState, Store, Core[tuple[str, int]]]:
-    """Return the agents of a design whose servers have no journal; `scapy` is the name of its Scapy module."""
+    """Return the agents of a design whose servers have no journal; `scapy` names its Scapy module."""
 
     def make_core(
         ps: int, n_ps: int, space: KeySpace, epochs: Mapping[int, int], clock: Callable[[], int],

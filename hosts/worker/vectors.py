@@ -109,5 +109,5 @@ def check_below(vector: Vector, limit: float, limit_text: str) -> None:
     if len(invalid_indices):
         index = int(invalid_indices[0])
         raise ValueError(
-            f"value {index}: expected a finite number with a magnitude below {limit_text}, got {vector[index]}"
+            f"value {index}: expected a number with a magnitude below {limit_text}, got {vector[index]}"
         )

@@ -70,7 +70,7 @@ async def check_sums(net: LiveNet) -> None:
         store = net.servers[ps_of(key, net.n_ps)].store
         at = store.locate(np.array([key], dtype=np.uint64))
         in_switch = held.get(key)
-        assert store.owned(at).item() == (in_switch is None)
+        assert store.is_owned(at).item() == (in_switch is None)
         assert (store.values(at).item() + (in_switch or 0)) % MODULUS == sent[key] % MODULUS
 
 

@@ -215,13 +215,13 @@ def test_a_ps_takes_home_what_it_has_lent(replayed: bool) -> None:
     store.release(at)
     store.reclaim(at, np.array([10, 20], np.uint32))  # which is what workers have added there
     store.release(at[:1])
-    assert store.values(at).tolist() == [0, 20] and store.owned(at).tolist() == [False, True]
+    assert store.values(at).tolist() == [0, 20] and store.is_owned(at).tolist() == [False, True]
     renewed(ps, 5, seq=0)  # the switch that it knows
-    assert store.values(at).tolist() == [0, 20] and store.owned(at).tolist() == [False, True]
+    assert store.values(at).tolist() == [0, 20] and store.is_owned(at).tolist() == [False, True]
     for seq in (4, 8):  # another one, and what is asked twice
         renewed(ps, 6, seq)
         assert store.values(at).tolist() == ([0, 0] if replayed else [10, 20])
-        assert store.owned(at).tolist() == [True, True]
+        assert store.is_owned(at).tolist() == [True, True]
 
 
 # -- the log as a file

@@ -14,7 +14,7 @@ from nativekit.plain import plain
 
 _CHUNK = 1 << 20  # number of elements of a part of an array
 _find_caller = plain(find_caller)
-_SNAPSHOTS = "standings"
+_SNAPSHOTS_PART = "standings"
 
 
 def take_checkpoint(
@@ -23,7 +23,7 @@ def take_checkpoint(
     """Yield the names and contents of parts; every mover must be idle. Parts with only zeros are left out."""
     yield "jobs", server.jobs.tobytes()
     yield "callers", server.callers[server.callers.known == 1].tobytes()
-    yield _SNAPSHOTS, json.dumps({str(job): mover.snapshot() for job, mover in movers.items()}).encode()
+    yield _SNAPSHOTS_PART, json.dumps({str(job): mover.snapshot() for job, mover in movers.items()}).encode()
     for name in arrays:
         for j, array in enumerate(np.atleast_2d(getattr(server, name))):
             for start in range(0, len(array), _CHUNK):
@@ -43,12 +43,12 @@ def restore_checkpoint(
     for caller in np.frombuffer(parts["callers"], CALLER):
         identity = (int(caller["job"]), int(caller["worker"]), int(caller["epoch"]))
         server.callers[_find_caller(server, *identity)] = caller
-    for job, snapshot in json.loads(parts[_SNAPSHOTS]).items():
+    for job, snapshot in json.loads(parts[_SNAPSHOTS_PART]).items():
         movers[int(job)].restore(snapshot)
     for name, content in parts.items():
-        array_name, _, place = name.partition(" ")
+        array_name, _, indices = name.partition(" ")
         if array_name in arrays:
             array = np.atleast_2d(getattr(server, array_name))
-            j, start = map(int, place.split())
+            j, start = map(int, indices.split())
             part = np.frombuffer(content, array.dtype)
             array[j, start : start + len(part)] = part

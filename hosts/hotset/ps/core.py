@@ -33,7 +33,7 @@ class OffloadingServer(Core[ReplyTo]):
     """
 
     stores: Mapping[int, OffloadingStore]
-    persisted: ClassVar[Sequence[str]]
+    persisted_arrays: ClassVar[Sequence[str]]
     # A design's classes of state, store and mover fit together.
     make_state: ClassVar[Callable[..., Any]]
     make_store: ClassVar[Callable[..., Any]]
@@ -103,13 +103,13 @@ class OffloadingServer(Core[ReplyTo]):
         return all(mover.is_idle for mover in self._movers.values())
 
     def checkpoint(self) -> Iterator[tuple[str, bytes]]:
-        return take_checkpoint(self.server.state, self._movers, self.persisted)
+        return take_checkpoint(self.server.state, self._movers, self.persisted_arrays)
 
     def recover(self, parts: Mapping[str, bytes], journal: Iterable[bytes]) -> int:
         state, n_notes = self.server.state, 0
         if parts:
             self.server.make_room(len(parts["callers"]) // CALLER.itemsize)
-            restore_checkpoint(self.server.state, self._movers, parts, self.persisted)
+            restore_checkpoint(self.server.state, self._movers, parts, self.persisted_arrays)
         state.header.is_durable = 0
         for part in journal:
             n_notes += self._replay_journal(np.array(np.frombuffer(part, np.uint8)))
@@ -121,14 +121,14 @@ class OffloadingServer(Core[ReplyTo]):
         return n_notes
 
     def _replay_journal(self, notes: NDArray[np.uint8]) -> int:
-        at, n_replayed = 0, 0
-        while at < len(notes):
-            at, n_handled = self.server.replay_journal(notes, at)
+        offset, n_replayed = 0, 0
+        while offset < len(notes):
+            offset, n_handled = self.server.replay_journal(notes, offset)
             n_replayed += n_handled
             for _ in self.transmit():
                 pass
-            if at < len(notes):
-                source, datagram, at = read_note(notes, at)
+            if offset < len(notes):
+                source, datagram, offset = read_note(notes, offset)
                 n_replayed += 1
                 self._replay_note(source, datagram)
         for _ in self.transmit():
@@ -173,7 +173,7 @@ class OffloadingServer(Core[ReplyTo]):
 
 class ParameterServer(OffloadingServer[ReplyTo]):
     stores: Mapping[int, HotsetStore]
-    persisted = ("cells", "at_switch")
+    persisted_arrays = ("cells", "at_switch")
     make_state = staticmethod(make_server)
     make_store = HotsetStore
     make_mover = Mover

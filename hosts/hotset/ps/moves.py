@@ -36,7 +36,7 @@ class MoverSnapshot(TypedDict):
 
 
 class BaseMover(Generic[S, ReplyTo]):
-    """One job's moves at one PS of `n_ps`. `epoch` is that of the PS's own row in the switch.
+    """One job's moves at one PS of `n_ps`. `epoch` is that of the PS as a caller of the switch.
 
     Subclasses implement the moves as generators that yield while register RPCs are outstanding.
     """
@@ -55,7 +55,7 @@ class BaseMover(Generic[S, ReplyTo]):
         machine: Machine = COMPILED,
     ) -> None:
         self._caller = Caller(job, PS_CALLER_BASE + ps, epoch)
-        self._new_client = partial(
+        self._make_client = partial(
             self.client,
             n_ps=n_ps,
             space=space,
@@ -64,27 +64,27 @@ class BaseMover(Generic[S, ReplyTo]):
             machine=machine,
             registers=True,
         )
-        self._switch = self._new_client(self._caller)
+        self._switch = self._make_client(self._caller)
         self._space, self._clock = space, clock
         self._store = store
         self._queue: OrderedDict[tuple[int, int], tuple[Control, ReplyTo | None]] = OrderedDict()
         self._execution: Generator[None, None, Control] | None = None
-        self._epoch: int | None = None
-        self._latest = [-1] * SLOTS  # latest sequence number of each slot of the newest controller
+        self._controller_epoch: int | None = None
+        self._latest_numbers = [-1] * SLOTS  # latest sequence number of each slot of the newest controller
         self._last_answers: dict[int, tuple[tuple[int, int], bytes]] = {}  # slot -> identity and answer
         self._ranking: tuple[Keys, Values] = np.empty(0, np.uint64), np.empty(0, np.uint32)
         self.answers: deque[tuple[bytes, ReplyTo]] = deque()
         """Answers to the controller with their destinations; the owner sends and removes them."""
 
     def command(self, control: Control, reply_to: ReplyTo | None) -> None:
-        """Handle a command of the controller, unless it is in progress; repeat the answer if it is done.
+        """Handle a command of the controller, unless it is in progress; repeat the answer of a finished one.
 
         Without `reply_to`, as in a replay of the journal, a command is answered when it is repeated.
         """
         identity, answer = self._last_answers.get(control.seq % SLOTS, (None, b""))
         if identity == control.identity:
             self._answer(answer, reply_to)
-        elif self._is_new(control):
+        elif self._is_new_command(control):
             if control.command is Command.RENEW:
                 self._renew(int(control.keys[0]))
             self._queue[control.identity] = control, reply_to
@@ -94,7 +94,7 @@ class BaseMover(Generic[S, ReplyTo]):
         """Continue with the switch of an epoch; commands for another switch are dropped."""
         if epoch != self._caller.epoch:
             self._caller = self._caller._replace(epoch=epoch)
-            self._switch = self._new_client(self._caller)
+            self._switch = self._make_client(self._caller)
             self._execution = None
             self._queue.clear()
             self._store.restore()
@@ -103,16 +103,19 @@ class BaseMover(Generic[S, ReplyTo]):
         if reply_to is not None:
             self.answers.append((answer, reply_to))
 
-    def _is_new(self, control: Control) -> bool:
+    def _is_new_command(self, control: Control) -> bool:
         # A late duplicate could undo later commands, so only the newest controller's are accepted. Epochs are
         # compared by serial number arithmetic (RFC 1982).
-        if control.epoch != self._epoch:
-            if self._epoch is not None and (control.epoch - self._epoch) % 2**32 >= 2**31:
+        if control.epoch != self._controller_epoch:
+            if (
+                self._controller_epoch is not None
+                and (control.epoch - self._controller_epoch) % 2**32 >= 2**31
+            ):
                 return False
-            self._epoch, self._latest = control.epoch, [-1] * SLOTS
+            self._controller_epoch, self._latest_numbers = control.epoch, [-1] * SLOTS
         slot = control.seq % SLOTS
-        is_new = control.seq > self._latest[slot]
-        self._latest[slot] = max(control.seq, self._latest[slot])
+        is_new = control.seq > self._latest_numbers[slot]
+        self._latest_numbers[slot] = max(control.seq, self._latest_numbers[slot])
         return is_new
 
     def receive(self, datagram: bytes | memoryview, read: int) -> None:
@@ -121,8 +124,8 @@ class BaseMover(Generic[S, ReplyTo]):
 
     def transmit(self) -> memoryview | None:
         """Return the next register RPC to send to this PS's own service address, or None."""
-        out = self._switch.transmit()
-        return None if out is None else out[0]
+        request = self._switch.transmit()
+        return None if request is None else request[0]
 
     def deadline(self) -> int | None:
         return self._switch.deadline()
@@ -151,8 +154,8 @@ class BaseMover(Generic[S, ReplyTo]):
         return {
             "epoch": self._caller.epoch,
             "free": self._switch.free_numbers(),
-            "controller": self._epoch,
-            "latest": self._latest,
+            "controller": self._controller_epoch,
+            "latest": self._latest_numbers,
             "done": [
                 (slot, *identity, answer.hex()) for slot, (identity, answer) in self._last_answers.items()
             ],
@@ -160,9 +163,9 @@ class BaseMover(Generic[S, ReplyTo]):
 
     def restore(self, snapshot: MoverSnapshot) -> None:
         self._caller = self._caller._replace(epoch=snapshot["epoch"])
-        self._switch = self._new_client(self._caller)
+        self._switch = self._make_client(self._caller)
         self._switch.set_free_numbers(snapshot["free"])
-        self._epoch, self._latest = snapshot["controller"], list(snapshot["latest"])
+        self._controller_epoch, self._latest_numbers = snapshot["controller"], list(snapshot["latest"])
         self._last_answers = {
             slot: ((epoch, seq), bytes.fromhex(text)) for slot, epoch, seq, text in snapshot["done"]
         }
@@ -190,21 +193,21 @@ class BaseMover(Generic[S, ReplyTo]):
         if control.command is Command.RENEW:
             return control.answer(Status.OK)
         if control.command is Command.BUSIEST:
-            return self._page(control)
+            return self._ranking_page(control)
         if control.command in (Command.PUBLISH, Command.HOLD, Command.SETTLE):
             yield from self._execute_collection_command(control)
             return control.answer(Status.OK)
         keys = np.unique(control.keys)
-        store, at = self._store, self._store.locate(keys)
-        if not store.known(at).all():
+        store, places = self._store, self._store.locate(keys)
+        if not store.known(places).all():
             return control.answer(Status.NOT_OWNED)
         if control.command is Command.VALUES:
             return control.answer(Status.OK, store.values(store.locate(control.keys)))
-        status, owned = Status.OK, store.owned(at)
+        status, is_owned = Status.OK, store.is_owned(places)
         if control.command is Command.SEED:
-            status = yield from self._seed(keys[owned])
+            status = yield from self._seed(keys[is_owned])
         elif control.command is Command.COLLECT:
-            status = yield from self._collect(keys[~owned])
+            status = yield from self._collect(keys[~is_owned])
         return control.answer(status)
 
     def _seed(self, keys: Keys) -> Generator[None, None, Status]:
@@ -216,10 +219,10 @@ class BaseMover(Generic[S, ReplyTo]):
         raise NotImplementedError  # every design implements its own
 
     def _execute_collection_command(self, control: Control) -> Generator[None, None, None]:
-        """Execute a command about collections; a design without collections does nothing."""
+        """Execute PUBLISH, HOLD or SETTLE; designs without collections do nothing."""
         yield from ()
 
-    def _page(self, control: Control) -> Control:
+    def _ranking_page(self, control: Control) -> Control:
         rank, limit = control.keys.tolist()
         if rank == 0:
             self._ranking = self._store.busiest(limit)
@@ -236,22 +239,22 @@ class BaseMover(Generic[S, ReplyTo]):
 class Mover(BaseMover[HotsetStore, ReplyTo]):
     def _seed(self, keys: Keys) -> Generator[None, None, Status]:
         """Refuse the keys from now on, then add their values to the switch's registers."""
-        at = self._store.locate(keys)
-        values = self._store.release(at)
+        places = self._store.locate(keys)
+        values = self._store.release(places)
         self._push(keys, values)
         yield
-        missing = ~self._switch.served
-        self._store.reclaim(at[missing], values[missing])
-        return Status.NO_ENTRY if missing.any() else Status.OK
+        is_missing = ~self._switch.served
+        self._store.reclaim(places[is_missing], values[is_missing])
+        return Status.NO_ENTRY if is_missing.any() else Status.OK
 
     def _collect(self, keys: Keys) -> Generator[None, None, Status]:
         """Read the values v, then add -v to the registers and v to the store."""
         self._pull(keys)
         yield
-        found = self._switch.served
-        at_switch, values = keys[found], self._switch.values[found]
-        self._push(at_switch, np.negative(values))
+        is_in_switch = self._switch.served
+        switch_keys, values = keys[is_in_switch], self._switch.values[is_in_switch]
+        self._push(switch_keys, np.negative(values))
         yield
-        removed = self._switch.served
-        self._store.reclaim(self._store.locate(at_switch[removed]), values[removed])
-        return Status.OK if removed.sum() == len(keys) else Status.NO_ENTRY
+        is_removed = self._switch.served
+        self._store.reclaim(self._store.locate(switch_keys[is_removed]), values[is_removed])
+        return Status.OK if is_removed.sum() == len(keys) else Status.NO_ENTRY

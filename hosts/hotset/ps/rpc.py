@@ -50,9 +50,9 @@ def handle(server: OffloadingState, rpc: Rpc, length: int, arrival: int, answer:
 
 @compiled
 def close_turn(server: OffloadingState, h: Header) -> int:
-    earlier = server.callers[find_caller(server, h.job, h.worker, h.t0 & ALL)]
+    previous_caller = server.callers[find_caller(server, h.job, h.worker, h.t0 & ALL)]
     slot, turn = h.iteration & SLOT_MASK, h.iteration >> WINDOW_BITS
-    if earlier.turns[slot] < turn:
-        earlier.turns[slot] = turn
-        earlier.added[slot] = 0
-    return int64(earlier.added[slot]) if earlier.turns[slot] == turn else int64(0)
+    if previous_caller.turns[slot] < turn:
+        previous_caller.turns[slot] = turn
+        previous_caller.added[slot] = 0
+    return int64(previous_caller.added[slot]) if previous_caller.turns[slot] == turn else int64(0)

@@ -12,7 +12,7 @@ from hosts.ps.share import Places, keys_at
 from hosts.ps.store import SharedState, Store
 from hosts.ps.values import AWAY
 
-_LEVELS = 1 << 12
+_HISTOGRAM_LEVELS = 1 << 12
 
 
 class OffloadingStore(Store):
@@ -23,21 +23,21 @@ class OffloadingStore(Store):
 
     def __init__(self, server: SharedState, job: int) -> None:
         super().__init__(server, job)
-        self._last_updates = np.zeros(len(self._cells), np.uint32)
+        self._previous_counts = np.zeros(len(self._cells), np.uint32)
         """Update counts at the last call of `busiest`; untouched memory until the first call."""
 
-    def owned(self, at: Places) -> NDArray[np.bool_]:
-        owned: NDArray[np.bool_] = self._cells.updates[at] < AWAY
-        return owned
+    def is_owned(self, places: Places) -> NDArray[np.bool_]:
+        is_owned: NDArray[np.bool_] = self._cells.updates[places] < AWAY
+        return is_owned
 
-    def values(self, at: Places) -> Values:
+    def values(self, places: Places) -> Values:
         """Return the values at places; 0 where not owned."""
-        values: Values = self._cells.value[at]
+        values: Values = self._cells.value[places]
         return values
 
     def restart_counts(self) -> None:
         """Make `busiest` count only updates after this call; a restarted PS calls it."""
-        self._last_updates = self._cells.updates & np.uint32(AWAY - 1)
+        self._previous_counts = self._cells.updates & np.uint32(AWAY - 1)
 
     def restore(self) -> None:
         """Own all keys again, after the switch was lost with its values."""
@@ -50,12 +50,12 @@ class OffloadingStore(Store):
         at most 2^32 - 1.
         """
         updates = self._cells.updates & np.uint32(AWAY - 1)
-        counts = updates - self._last_updates
-        self._last_updates = updates
-        top = _largest(counts, limit)
-        total = min(int(counts.sum(dtype=np.uint64)), 2**32 - 1)
-        keys = np.append(np.uint64(NO_KEY), keys_at(self._share, top))
-        return keys, np.append(np.uint32(total), counts[top])
+        counts = updates - self._previous_counts
+        self._previous_counts = updates
+        busiest_places = _busiest_places(counts, limit)
+        n_updates = min(int(counts.sum(dtype=np.uint64)), 2**32 - 1)
+        keys = np.append(np.uint64(NO_KEY), keys_at(self._share, busiest_places))
+        return keys, np.append(np.uint32(n_updates), counts[busiest_places])
 
 
 class HotsetStore(OffloadingStore):
@@ -66,37 +66,41 @@ class HotsetStore(OffloadingStore):
         self._has_replay_logs = replayed
         self._at_switch = server.at_switch[self._j]
 
-    def release(self, at: Places) -> Values:
+    def release(self, places: Places) -> Values:
         """Give up the ownership of these keys; return their values, which become 0 here."""
-        values = self.values(at)
-        self._cells.updates[at] |= AWAY
-        self._cells.value[at] = 0
-        self._at_switch[at] += values
+        values = self.values(places)
+        self._cells.updates[places] |= AWAY
+        self._cells.value[places] = 0
+        self._at_switch[places] += values
         return values
 
-    def reclaim(self, at: Places, values: Values) -> None:
+    def reclaim(self, places: Places, values: Values) -> None:
         """Take back the ownership of these distinct keys, and add `values` to their values."""
-        self._cells.value[at] += values
-        self._cells.updates[at] &= AWAY - 1
-        self._at_switch[at] = self._at_switch[at] - values if self._has_replay_logs else 0
+        self._cells.value[places] += values
+        self._cells.updates[places] &= AWAY - 1
+        self._at_switch[places] = self._at_switch[places] - values if self._has_replay_logs else 0
 
     def restore(self) -> None:
         # Add back the values that the switch was given. Workers with replay logs push again all updates that
         # the switch ever acknowledged, so values that it returned are subtracted. Without them its updates
         # are lost.
-        at = np.flatnonzero(self._at_switch)
-        self._cells.value[at] += self._at_switch[at]
-        self._at_switch[at] = 0
+        places = np.flatnonzero(self._at_switch)
+        self._cells.value[places] += self._at_switch[places]
+        self._at_switch[places] = 0
         super().restore()
 
 
-def _largest(counts: Values, limit: int) -> Places:
+def _busiest_places(counts: Values, limit: int) -> Places:
     """Return the places of the `limit` largest counts above 0, in descending order."""
     # Few of millions of keys are updated often: a histogram excludes most of them before the sort.
-    levels = np.minimum(counts, _LEVELS - 1)
-    keys_from_level = np.bincount(levels, minlength=_LEVELS)[::-1].cumsum()[::-1]
+    levels = np.minimum(counts, _HISTOGRAM_LEVELS - 1)
+    keys_from_level = np.bincount(levels, minlength=_HISTOGRAM_LEVELS)[::-1].cumsum()[::-1]
     levels_with_enough = np.flatnonzero(keys_from_level >= limit)
-    top = np.flatnonzero(levels >= max(1, levels_with_enough[-1] if len(levels_with_enough) else 0))
-    if limit < len(top):
-        top = top[np.argpartition(counts[top], -limit)[len(top) - limit :]]
-    return top[np.argsort(counts[top])[::-1]]
+    busiest_places = np.flatnonzero(
+        levels >= max(1, levels_with_enough[-1] if len(levels_with_enough) else 0)
+    )
+    if limit < len(busiest_places):
+        busiest_places = busiest_places[
+            np.argpartition(counts[busiest_places], -limit)[len(busiest_places) - limit :]
+        ]
+    return busiest_places[np.argsort(counts[busiest_places])[::-1]]

@@ -9,8 +9,8 @@ from foundation.designs.interface import NOTHING
 from foundation.protocol.header import SLOT_MASK, Header
 from foundation.protocol.rpc import EMPTY, PULL, Rpc, decode, ps_of
 from hosts.hotset.worker.calls import drop_call
-from hosts.hotset.worker.recovery import apply_push_status, log_acknowledged
-from hosts.hotset.worker.refusals import queue_missed, queue_refused
+from hosts.hotset.worker.recovery import apply_push_status, log_acknowledged_delta
+from hosts.hotset.worker.refusals import queue_missed_key, queue_refused_key
 from hosts.hotset.worker.state import Call, Calls, hint
 from hosts.worker.rpcs import is_expected
 from hosts.worker.window import Slot, free_slot, log_answer, time_round_trip
@@ -44,7 +44,7 @@ def end_call(state: Calls, slot: Slot) -> None:
 def _apply_answer(state: Calls, call: Call, rpc: Rpc, h: Header, now: int) -> None:
     header = state.header
     if h.op == EMPTY:
-        if call.asked_seq:
+        if call.queried_seq:
             apply_push_status(state, call, h, now)
         else:
             header.pending = 0
@@ -59,7 +59,7 @@ def _apply_answer(state: Calls, call: Call, rpc: Rpc, h: Header, now: int) -> No
         elif done_lanes >> lane & 1:
             state.answered[i] = True
             if header.has_replay_log and h.served >> lane & 1:
-                log_acknowledged(state, i)
+                log_acknowledged_delta(state, i)
         state.served[i] = bool(h.served >> lane & 1)
     header.pending -= popcount(done_lanes)
     if not header.registers and (h.refused or h.served != call.hashed):
@@ -72,14 +72,14 @@ def _correct_hints(state: Calls, call: Call, h: Header, now: int) -> None:
         if not h.live >> lane & 1:
             continue
         i = int64(call.key_at[lane])
-        at = int64(state.positions[i])
-        served = bool(h.served >> lane & 1)
+        position = int64(state.positions[i])
+        is_served = bool(h.served >> lane & 1)
         if not h.refused >> lane & 1:
-            if served != bool(int64(call.hashed) >> lane & 1):
-                hint(state, at, served)
+            if is_served != bool(int64(call.hashed) >> lane & 1):
+                hint(state, position, is_served)
         elif ps_of(state.keys[i], int64(state.header.n_ps)) == call.ps:
-            hint(state, at, True)
-            queue_refused(state, i, int64(call.refusals), now)
+            hint(state, position, True)
+            queue_refused_key(state, i, int64(call.refusals), now)
         else:
-            hint(state, at, False)
-            queue_missed(state, i, now)
+            hint(state, position, False)
+            queue_missed_key(state, i, now)

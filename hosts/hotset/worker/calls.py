@@ -14,7 +14,7 @@ def new_call(state: Calls, ps: int, refusals: int) -> int:
     c = int64(state.spare[header.spare])
     call = state.calls[c]
     call.ps, call.count, call.live, call.hashed, call.refusals, call.next = ps, 0, 0, 0, refusals, NOTHING
-    call.asked_seq = 0
+    call.queried_seq = 0
     return c
 
 
@@ -25,7 +25,7 @@ def drop_call(state: Calls, c: int) -> None:
 
 
 @compiled
-def place(state: Calls, i: int, c: int, lane: int) -> None:
+def place_key(state: Calls, i: int, c: int, lane: int) -> None:
     call = state.calls[c]
     call.key_at[lane] = i
     call.live |= 1 << lane

@@ -53,15 +53,15 @@ class HotsetClient(BaseClient):
         log: ReplayLog | None = None,
     ) -> None:
         self._space = space
-        sums = None if log is None else log.sums
+        replay_sums = None if log is None else log.sums
         self._renew = _renew if machine is COMPILED else plain(_renew)
         limit = space.size if largest is None else largest
         state = make_calls(
-            caller, n_ps, space, limit, window, registers=registers, replay_log=sums,
+            caller, n_ps, space, limit, window, registers=registers, replay_log=replay_sums,
             servers_own_parameters=self.servers_own_parameters,
         )  # fmt: skip
         super().__init__(state, clock, machine, log)
-        self._header.unreplayed = sums is not None and bool(sums[UNREPLAYED].any())
+        self._header.unreplayed = replay_sums is not None and bool(replay_sums[UNREPLAYED].any())
 
     @property
     def served(self) -> NDArray[np.bool_]:
@@ -78,9 +78,9 @@ class HotsetClient(BaseClient):
         hinted = self.state.hinted
         hinted[:] = 0
         if keys is not None:
-            at = self._space.positions(keys)
-            at = at[at < self._space.size]
-            np.bitwise_or.at(hinted, at >> 3, (1 << (at & 7)).astype(np.uint8))
+            positions = self._space.positions(keys)
+            positions = positions[positions < self._space.size]
+            np.bitwise_or.at(hinted, positions >> 3, (1 << (positions & 7)).astype(np.uint8))
 
     def renew(self, epoch: int) -> None:
         self._renew(self.state, epoch)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from foundation.designs.interface import NOTHING
 from foundation.protocol.header import LANES
 from foundation.protocol.rpc import lane_of, ps_of
-from hosts.hotset.worker.calls import new_call, place, queue_call
+from hosts.hotset.worker.calls import new_call, place_key, queue_call
 from hosts.hotset.worker.state import Calls
 from nativekit.compile import compiled, int64
 
@@ -37,19 +37,19 @@ def place_in_hash_lane(state: Calls, i: int, refusals: int) -> None:
         else:
             state.calls[previous].next = c
     chain.latest[lane] = c
-    place(state, i, c, lane)
+    place_key(state, i, c, lane)
     state.calls[c].hashed |= 1 << lane
 
 
 @compiled
 def queue_chains(state: Calls) -> None:
-    more = True
-    while more:
-        more = False
+    has_more = True
+    while has_more:
+        has_more = False
         for ps in range(int64(state.header.n_ps)):
             chain = state.chains[ps]
             c = int64(chain.head)
             if c != NOTHING:
                 chain.head = state.calls[c].next
                 queue_call(state, c)
-                more = True
+                has_more = True

@@ -17,7 +17,7 @@ from __future__ import annotations
 from foundation.designs.interface import NOTHING
 from foundation.protocol.header import LANES
 from foundation.protocol.rpc import ALL, lane_of, ps_of
-from hosts.hotset.worker.calls import drop_call, new_call, place, queue_call
+from hosts.hotset.worker.calls import drop_call, new_call, place_key, queue_call
 from hosts.hotset.worker.state import Calls, is_hinted
 from nativekit.bits import popcount
 from nativekit.compile import compiled, int64
@@ -60,60 +60,60 @@ def _add_to_bucket(state: Calls, i: int, p: int) -> None:
 @compiled
 def pack_buckets(state: Calls) -> None:
     hot_only_rpcs = _plan_rpcs(state)
-    first = _open_calls(state)
+    first = _link_calls(state)
     _fill_free_lanes(state, first, hot_only_rpcs)
     _place_cold_keys(state, first)
-    _queue_hot_only(state)
+    _queue_hot_only_calls(state)
 
 
 @compiled
 def _plan_rpcs(state: Calls) -> int:
-    calls, room = int64(0), int64(0)
+    n_calls, n_free_lanes = int64(0), int64(0)
     for ps in range(int64(state.header.n_ps)):
         bucket = state.buckets[LANES + ps]
         bucket.calls = (bucket.keys + LANES - 1) // LANES
         bucket.room = bucket.calls * LANES - bucket.keys
-        calls += bucket.calls
-        room += bucket.room
+        n_calls += bucket.calls
+        n_free_lanes += bucket.room
     largest = int64(0)
     for lane in range(LANES):
         largest = max(largest, int64(state.buckets[lane].keys))
-    best, lowest_cost, extra, n_left_over = largest, largest, int64(0), int64(0)
+    best_hot_only, lowest_cost, best_extra, n_left_over = largest, largest, int64(0), int64(0)
     for hot_only_rpcs in range(largest - 1, -1, -1):
         for lane in range(LANES):
             n_left_over += state.buckets[lane].keys > hot_only_rpcs
-        more = max(n_left_over - room + LANES - 1, 0) // LANES
-        cost = hot_only_rpcs + _COST_AT_PS * more
+        n_extra = max(n_left_over - n_free_lanes + LANES - 1, 0) // LANES
+        cost = hot_only_rpcs + _COST_AT_PS * n_extra
         # A call has each lane once, so it takes at most one key of each bucket.
-        if largest - hot_only_rpcs > calls + more or _COST_AT_PS * more > lowest_cost:
+        if largest - hot_only_rpcs > n_calls + n_extra or _COST_AT_PS * n_extra > lowest_cost:
             break
         if cost < lowest_cost:
-            best, lowest_cost, extra = int64(hot_only_rpcs), cost, more
-    for _ in range(extra):
+            best_hot_only, lowest_cost, best_extra = int64(hot_only_rpcs), cost, n_extra
+    for _ in range(best_extra):
         _plan_extra_rpc(state)
-    return best
+    return best_hot_only
 
 
 @compiled
 def _plan_extra_rpc(state: Calls) -> None:
     """Plan one more RPC for the PS whose RPCs have least room, if some PS has enough cold keys."""
-    chosen = int64(NOTHING)
+    best = int64(NOTHING)
     for p in range(LANES, len(state.buckets)):
         bucket = state.buckets[p]
-        if bucket.keys > bucket.calls and (chosen == NOTHING or bucket.room < state.buckets[chosen].room):
-            chosen = p
-    if chosen != NOTHING:
-        bucket = state.buckets[chosen]
+        if bucket.keys > bucket.calls and (best == NOTHING or bucket.room < state.buckets[best].room):
+            best = p
+    if best != NOTHING:
+        bucket = state.buckets[best]
         bucket.calls += 1
         bucket.room += LANES
 
 
 @compiled
-def _open_calls(state: Calls) -> int:
+def _link_calls(state: Calls) -> int:
     first = last = int64(NOTHING)
-    turn, more = int64(0), True
-    while more:
-        more = False
+    turn, has_more = int64(0), True
+    while has_more:
+        has_more = False
         for ps in range(int64(state.header.n_ps)):
             if state.buckets[LANES + ps].calls > turn:
                 c = new_call(state, ps, 0)
@@ -121,7 +121,7 @@ def _open_calls(state: Calls) -> int:
                     first = c
                 else:
                     state.calls[last].next = c
-                last, more = c, True
+                last, has_more = c, True
         turn += 1
     return first
 
@@ -134,11 +134,11 @@ def _fill_free_lanes(state: Calls, first: int, hot_only_rpcs: int) -> None:
     n_waiting, c = _sort_lanes(state, hot_only_rpcs), int64(first)
     while c != NOTHING and n_waiting:
         call = state.calls[c]
-        cold = state.buckets[LANES + call.ps]
-        n_hot = min(int64((cold.room + cold.calls - 1) // cold.calls), n_waiting)
-        cold.room -= n_hot
-        cold.calls -= 1
-        _take_largest_buckets(state, c, n_hot)
+        cold_bucket = state.buckets[LANES + call.ps]
+        n_hot = min(int64((cold_bucket.room + cold_bucket.calls - 1) // cold_bucket.calls), n_waiting)
+        cold_bucket.room -= n_hot
+        cold_bucket.calls -= 1
+        _place_from_largest_buckets(state, c, n_hot)
         while n_waiting and state.buckets[state.order[n_waiting - 1]].keys == hot_only_rpcs:
             n_waiting -= 1
         c = int64(call.next)
@@ -149,17 +149,17 @@ def _sort_lanes(state: Calls, hot_only_rpcs: int) -> int:
     """Sort `order` by bucket size, largest first; return the number of buckets above `hot_only_rpcs`."""
     n_waiting = int64(0)
     for lane in range(LANES):
-        at = int64(lane)
-        while at > 0 and state.buckets[state.order[at - 1]].keys < state.buckets[lane].keys:
-            state.order[at] = state.order[at - 1]
-            at -= 1
-        state.order[at] = lane
+        k = int64(lane)
+        while k > 0 and state.buckets[state.order[k - 1]].keys < state.buckets[lane].keys:
+            state.order[k] = state.order[k - 1]
+            k -= 1
+        state.order[k] = lane
         n_waiting += state.buckets[lane].keys > hot_only_rpcs
     return n_waiting
 
 
 @compiled
-def _take_largest_buckets(state: Calls, c: int, n: int) -> None:
+def _place_from_largest_buckets(state: Calls, c: int, n: int) -> None:
     # Of buckets of equal size the last ones give a key, so that `order` stays sorted.
     if n == 0:
         return
@@ -169,10 +169,10 @@ def _take_largest_buckets(state: Calls, c: int, n: int) -> None:
         begin -= 1
     while end < LANES and state.buckets[state.order[end]].keys == size:
         end += 1
-    for at in range(begin):
-        _place_hot(state, int64(state.order[at]), c)
-    for at in range(end - (n - begin), end):
-        _place_hot(state, int64(state.order[at]), c)
+    for k in range(begin):
+        _place_hot_key(state, int64(state.order[k]), c)
+    for k in range(end - (n - begin), end):
+        _place_hot_key(state, int64(state.order[k]), c)
 
 
 @compiled
@@ -180,20 +180,20 @@ def _place_cold_keys(state: Calls, first: int) -> None:
     c = int64(first)
     while c != NOTHING:
         call = state.calls[c]
-        bucket, following = state.buckets[LANES + call.ps], int64(call.next)
+        bucket, next_call = state.buckets[LANES + call.ps], int64(call.next)
         while bucket.first != NOTHING and call.live != ALL:
-            i, free = int64(bucket.first), ~int64(call.live)
+            i, free_lanes = int64(bucket.first), ~int64(call.live)
             bucket.first = state.next_key[i]
-            place(state, i, c, popcount((free & -free) - 1))
+            place_key(state, i, c, popcount((free_lanes & -free_lanes) - 1))
         if call.live:
             queue_call(state, c)
         else:
             drop_call(state, c)
-        c = following
+        c = next_call
 
 
 @compiled
-def _queue_hot_only(state: Calls) -> None:
+def _queue_hot_only_calls(state: Calls) -> None:
     while True:
         c = int64(NOTHING)
         for lane in range(LANES):
@@ -201,17 +201,17 @@ def _queue_hot_only(state: Calls) -> None:
             if i != NOTHING:
                 if c == NOTHING:
                     c = new_call(state, ps_of(state.keys[i], int64(state.header.n_ps)), 0)
-                _place_hot(state, lane, c)
+                _place_hot_key(state, lane, c)
         if c == NOTHING:
             return
         queue_call(state, c)
 
 
 @compiled
-def _place_hot(state: Calls, lane: int, c: int) -> None:
+def _place_hot_key(state: Calls, lane: int, c: int) -> None:
     bucket = state.buckets[lane]
     i = int64(bucket.first)
     bucket.first = state.next_key[i]
     bucket.keys -= 1
-    place(state, i, c, lane)
+    place_key(state, i, c, lane)
     state.calls[c].hashed |= 1 << lane

@@ -25,16 +25,16 @@ def prefetch_next(state: Calls) -> None:
     if header.first_unsent == NOTHING:
         return
     call = state.calls[header.first_unsent]
-    keys, deltas, pushes = int64(state.keys.ctypes.data), int64(state.deltas.ctypes.data), header.op == PUSH
+    keys, deltas, is_push = int64(state.keys.ctypes.data), int64(state.deltas.ctypes.data), header.op == PUSH
     for lane in range(int64(call.count)):
         i = int64(call.key_at[lane])  # stale if the lane is not live, which is harmless
         prefetch(keys + i * KEY_BYTES)
-        if pushes:
+        if is_push:
             prefetch(deltas + i * VALUE_BYTES)
     if header.free:
         s = int64(state.free[header.free - 1]) & SLOT_MASK
-        octets = HEADER_BYTES + int64(call.count) * (KEY_BYTES + VALUE_BYTES)
-        prefetch_lines(int64(state.sent.ctypes.data) + s * BUFFER_BYTES, octets)
+        n_bytes = HEADER_BYTES + int64(call.count) * (KEY_BYTES + VALUE_BYTES)
+        prefetch_lines(int64(state.sent.ctypes.data) + s * BUFFER_BYTES, n_bytes)
     if call.next != NOTHING:
         prefetch_lines(int64(state.calls.ctypes.data) + int64(call.next) * _CALL_BYTES, _CALL_BYTES)
 

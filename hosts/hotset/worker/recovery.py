@@ -5,8 +5,8 @@ duplicate of an earlier RPC is accepted. An RPC without an answer may have been 
 reached its PS: the worker asks the PS which lanes of a push it has added (`hosts.hotset.ps.rpc`), and pushes
 the others again.
 
-The log has one sum for each key, because all that was ever acknowledged is pushed again; a PS subtracts all
-that it ever got back from the switch (`hosts.hotset.ps.store.HotsetStore.restore`). So the log is
+The log has one sum for each key, because all acknowledged deltas are pushed again; a PS subtracts all
+values that the switch has returned to it (`hosts.hotset.ps.store.HotsetStore.restore`). So the log is
 bounded by the number of parameters, and a collect need not be reported to the workers.
 """
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 from foundation.protocol.header import WINDOW, Header
 from foundation.protocol.rpc import ALL, PUSH
 from hosts.hotset.worker.calls import queue_call
-from hosts.hotset.worker.refusals import queue_refused
+from hosts.hotset.worker.refusals import queue_refused_key
 from hosts.hotset.worker.state import Call, Calls
 from hosts.worker.replay import ACKNOWLEDGED, UNREPLAYED
 from nativekit.bits import popcount
@@ -23,10 +23,10 @@ from nativekit.compile import compiled, int64
 
 
 @compiled
-def log_acknowledged(state: Calls, i: int) -> None:
-    at = int64(state.positions[i])
-    state.replay_log[ACKNOWLEDGED, at] = (
-        int64(state.replay_log[ACKNOWLEDGED, at]) + int64(state.deltas[i]) & ALL
+def log_acknowledged_delta(state: Calls, i: int) -> None:
+    position = int64(state.positions[i])
+    state.replay_log[ACKNOWLEDGED, position] = (
+        int64(state.replay_log[ACKNOWLEDGED, position]) + int64(state.deltas[i]) & ALL
     )
 
 
@@ -35,19 +35,21 @@ def renew(state: Calls, epoch: int) -> None:
     header = state.header
     previous_epoch, header.epoch = int64(header.epoch), epoch
     if header.has_replay_log:
-        for at in range(state.replay_log.shape[1]):
-            state.replay_log[UNREPLAYED, at] = (
-                int64(state.replay_log[UNREPLAYED, at]) + int64(state.replay_log[ACKNOWLEDGED, at]) & ALL
+        for position in range(state.replay_log.shape[1]):
+            state.replay_log[UNREPLAYED, position] = (
+                int64(state.replay_log[UNREPLAYED, position])
+                + int64(state.replay_log[ACKNOWLEDGED, position])
+                & ALL
             )
-            state.replay_log[ACKNOWLEDGED, at] = 0
+            state.replay_log[ACKNOWLEDGED, position] = 0
         header.unreplayed = 1
     header.resends = header.queued_resends = header.free = 0
     for s in range(int64(header.window)):
         slot = state.slots[s]
         if slot.busy:
             call = state.calls[slot.call]
-            if header.op == PUSH and not call.asked_seq:
-                call.asked_seq, call.asked_epoch = slot.seq, previous_epoch
+            if header.op == PUSH and not call.queried_seq:
+                call.queried_seq, call.queried_epoch = slot.seq, previous_epoch
             queue_call(state, int64(slot.call))
             slot.busy = 0
         slot.queued = 0
@@ -57,27 +59,27 @@ def renew(state: Calls, epoch: int) -> None:
 
 @compiled
 def apply_push_status(state: Calls, call: Call, h: Header, now: int) -> None:
-    added = int64(call.live) & ~h.refused
+    added_lanes = int64(call.live) & ~h.refused
     for lane in range(int64(call.count)):
         if int64(call.live) >> lane & 1:
             i = int64(call.key_at[lane])
-            if added >> lane & 1:
+            if added_lanes >> lane & 1:
                 state.answered[i] = True
                 state.served[i] = False
             else:
-                queue_refused(state, i, int64(call.refusals), now)
-    state.header.pending -= popcount(added)
+                queue_refused_key(state, i, int64(call.refusals), now)
+    state.header.pending -= popcount(added_lanes)
 
 
 @compiled
 def next_unreplayed(state: Calls) -> int:
-    header, n, at = state.header, int64(0), int64(state.header.unreplayed) - 1
-    while at < state.replay_log.shape[1] and n < len(state.keys):
-        if state.replay_log[UNREPLAYED, at]:
-            state.positions[n], state.deltas[n] = at, state.replay_log[UNREPLAYED, at]
+    header, n, position = state.header, int64(0), int64(state.header.unreplayed) - 1
+    while position < state.replay_log.shape[1] and n < len(state.keys):
+        if state.replay_log[UNREPLAYED, position]:
+            state.positions[n], state.deltas[n] = position, state.replay_log[UNREPLAYED, position]
             n += 1
-        at += 1
-    header.unreplayed = at + 1 if at < state.replay_log.shape[1] else 0
+        position += 1
+    header.unreplayed = position + 1 if position < state.replay_log.shape[1] else 0
     return n
 
 

@@ -18,20 +18,20 @@ MAX_DOUBLINGS = 7
 
 
 @compiled
-def queue_refused(state: Calls, i: int, refusals: int, now: int) -> None:
+def queue_refused_key(state: Calls, i: int, refusals: int, now: int) -> None:
     """Queue key `i`, which its own PS has now refused `refusals` + 1 times."""
     _add_to_group(state, i, refusals + 1, now)
 
 
 @compiled
-def queue_missed(state: Calls, i: int, now: int) -> None:
+def queue_missed_key(state: Calls, i: int, now: int) -> None:
     """Queue key `i`, which another PS refused because the switch did not have it."""
     _add_to_group(state, i, 0, now)
 
 
 @compiled
 def _add_to_group(state: Calls, i: int, refusals: int, now: int) -> None:
-    group = state.groups[_group_of(state, refusals, now)]
+    group = state.groups[_group_index(state, refusals, now)]
     state.next_key[i] = NOTHING
     if group.first == NOTHING:
         group.first = i
@@ -41,7 +41,7 @@ def _add_to_group(state: Calls, i: int, refusals: int, now: int) -> None:
 
 
 @compiled
-def _group_of(state: Calls, refusals: int, now: int) -> int:
+def _group_index(state: Calls, refusals: int, now: int) -> int:
     header = state.header
     for g in range(int64(header.groups)):
         if state.groups[g].refusals == refusals:
@@ -56,7 +56,7 @@ def _group_of(state: Calls, refusals: int, now: int) -> int:
 
 
 @compiled
-def resend_refused(state: Calls, now: int) -> None:
+def resend_refused_keys(state: Calls, now: int) -> None:
     header, n_waiting = state.header, int64(0)
     for g in range(int64(header.groups)):
         group = state.groups[g]
@@ -68,14 +68,14 @@ def resend_refused(state: Calls, now: int) -> None:
             n_waiting += 1
             continue
         if group.refusals:
-            _resend_hashed(state, int64(group.first), int64(group.refusals))
+            _resend_in_hash_lanes(state, int64(group.first), int64(group.refusals))
         else:
-            _resend_missed(state, int64(group.first))
+            _resend_missed_keys(state, int64(group.first))
     header.groups = n_waiting
 
 
 @compiled
-def _resend_hashed(state: Calls, first: int, refusals: int) -> None:
+def _resend_in_hash_lanes(state: Calls, first: int, refusals: int) -> None:
     clear_chains(state)
     i = first
     while i != NOTHING:
@@ -85,18 +85,18 @@ def _resend_hashed(state: Calls, first: int, refusals: int) -> None:
 
 
 @compiled
-def _resend_missed(state: Calls, first: int) -> None:
+def _resend_missed_keys(state: Calls, first: int) -> None:
     clear_buckets(state)
     i = first
     while i != NOTHING:
-        following = int64(state.next_key[i])
+        next_index = int64(state.next_key[i])
         bucket_cold_key(state, i)
-        i = following
+        i = next_index
     pack_buckets(state)
 
 
 @compiled
-def next_refused_due(state: Calls, due: int) -> int:
+def next_resend_time(state: Calls, due: int) -> int:
     for g in range(int64(state.header.groups)):
         due = min(due, int64(state.groups[g].due))
     return due

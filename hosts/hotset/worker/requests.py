@@ -8,7 +8,7 @@ from foundation.protocol.rpc import EMPTY, NO_KEY_U64, PULL, PUSH, Rpc
 from hosts.hotset.worker.calls import new_call, queue_call
 from hosts.hotset.worker.hashed import clear_chains, place_in_hash_lane, queue_chains
 from hosts.hotset.worker.packing import pack
-from hosts.hotset.worker.refusals import next_refused_due, resend_refused
+from hosts.hotset.worker.refusals import next_resend_time, resend_refused_keys
 from hosts.hotset.worker.state import Call, Calls
 from hosts.worker.rpcs import key_of, write_head
 from hosts.worker.window import next_overdue, next_resend, retransmit, take_slot
@@ -68,8 +68,8 @@ def _encode(state: Calls, call: Call, rpc: Rpc, seq: int, now: int) -> int:
     op, iteration, t0 = int64(header.op), int64(header.iteration), now
     if op == PUSH and header.servers_own_parameters:
         iteration = int64(header.step)
-    if call.asked_seq:  # the call queries whether an earlier push was applied
-        op, count, live, iteration, t0 = EMPTY, 0, 0, int64(call.asked_seq), int64(call.asked_epoch)
+    if call.queried_seq:  # the call queries whether an earlier push was applied
+        op, count, live, iteration, t0 = EMPTY, 0, 0, int64(call.queried_seq), int64(call.queried_epoch)
     elif header.registers:
         t0 = 0  # so that a PS repeats the same bytes after a restart
     length = write_head(state, rpc, op, int64(call.ps), count, seq, live, iteration, t0)
@@ -87,10 +87,10 @@ def wake(state: Calls, now: int) -> None:
     if now < header.due:
         return
     retransmit(state, now)
-    resend_refused(state, now)
+    resend_refused_keys(state, now)
     header.due = deadline(state)
 
 
 @compiled
 def deadline(state: Calls) -> int:
-    return next_refused_due(state, next_overdue(state))
+    return next_resend_time(state, next_overdue(state))

@@ -46,8 +46,8 @@ class Call(RpcCall):
     hashed: int  # bitmap of the lanes whose keys are in their hash lanes, for the switch to serve
     refusals: int
     next: int  # the following call in a chain or in the queue
-    asked_seq: int  # the `seq` of the push that it queries, or 0
-    asked_epoch: int  # the epoch of that push
+    queried_seq: int  # `seq` of the push whose outcome the call queries, or 0
+    queried_epoch: int  # epoch of that push
     key_at: Annotated[NDArray[np.int32], LANES]  # index of the key in each live lane
 
 
@@ -145,11 +145,11 @@ def make_calls(
 
 
 @compiled
-def is_hinted(state: Calls, at: int) -> bool:
-    return bool(int64(state.hinted[at >> 3]) >> (at & 7) & 1)
+def is_hinted(state: Calls, position: int) -> bool:
+    return bool(int64(state.hinted[position >> 3]) >> (position & 7) & 1)
 
 
 @compiled
-def hint(state: Calls, at: int, is_hot: bool) -> None:
-    bit = 1 << (at & 7)
-    state.hinted[at >> 3] = int64(state.hinted[at >> 3]) & ~bit | (bit if is_hot else 0)
+def hint(state: Calls, position: int, is_hot: bool) -> None:
+    bit = 1 << (position & 7)
+    state.hinted[position >> 3] = int64(state.hinted[position >> 3]) & ~bit | (bit if is_hot else 0)
