@@ -22,7 +22,7 @@ from hosts.designs import AGENTS
 from hosts.keys import KeySpace
 from hosts.ps.config import PsConfig
 from hosts.ps.core import Core
-from hosts.ps.durable import Durable
+from hosts.ps.durable import DurableFile
 from hosts.ps.journal import JOURNAL_BYTES
 from hosts.udp import BURST
 from hosts.worker import ledger, replay
@@ -126,7 +126,7 @@ class _OfflineServer:
             **({"tables": config.tables} if config.tables else {}),
         )  # fmt: skip
         durable = config.durable
-        self._file = Durable(
+        self._file = DurableFile(
             folder / durable.file.name, config.identity(), config.fsync, round(durable.checkpoint_mb * 2**20)
         )
         try:

@@ -8,7 +8,7 @@ from foundation.protocol.rpc import PUSH, Rpc, decode
 from hosts.collect.collector import receive
 from hosts.collect.state import CHANGED, CollectServer
 from hosts.hotset.ps.rpc import handle as handle_request
-from hosts.ps.journal import FROM_WORKER, note
+from hosts.ps.journal import FROM_WORKER, append_note
 from hosts.ps.rpcs import NEW, STALE, admit, find_job, record_result, write_answer
 from hosts.ps.values import AWAY, lanes_to_serve, locate_lanes
 from nativekit.bits import popcount, swap32
@@ -47,7 +47,7 @@ def take_replay(server: CollectServer, rpc: Rpc, h: Header, length: int, arrival
         added = add_unsettled(server, j, h, rpc)
         record_result(server, j, c, h, added, lanes_to_serve(h) & ~added)
         if server.header.is_durable:
-            note(server, FROM_WORKER, rpc, length)
+            append_note(server, FROM_WORKER, rpc, length)
     return write_answer(answer, rpc, h, lanes_to_serve(h) & ~added)
 
 
@@ -57,7 +57,7 @@ def add_unsettled(server: CollectServer, j: int, h: Header, rpc: Rpc) -> int:
     lanes, added = lanes_to_serve(h), int64(0)
     locate_lanes(server, rpc, h.count, lanes)
     for lane in range(h.count):
-        place = int64(server.header.at[lane]) // int64(server.header.width)
+        place = int64(server.header.cell_indices[lane]) // int64(server.header.width)
         if lanes >> lane & 1 and place < server.share.header.places:
             server.unsettled[j, place] += swap32(rpc.words[2 * h.count + lane])
             added |= 1 << lane
@@ -69,19 +69,19 @@ def add_unsettled(server: CollectServer, j: int, h: Header, rpc: Rpc) -> int:
 def set_words(server: CollectServer, rpc: Rpc, h: Header, length: int, arrival: int, answer: Rpc) -> int:
     """Set values or words of state; the next collections of keys in the switch publish them."""
     j, lanes_in_switch = find_job(server, h.job), int64(0)
-    if j < 0 or h.count > len(server.header.at):
+    if j < 0 or h.count > len(server.header.cell_indices):
         return handle_request(server, rpc, length, arrival, answer)
     locate_lanes(server, rpc, h.count, lanes_to_serve(h))
     outside = int64(server.share.header.places) * int64(server.header.width)
     for lane in range(h.count):
-        cell_index = int64(server.header.at[lane])
+        cell_index = int64(server.header.cell_indices[lane])
         if cell_index < outside and server.cells[j, cell_index].updates >= AWAY:
             server.cells[j, cell_index].updates &= AWAY - 1
             lanes_in_switch |= 1 << lane
     reply_length = handle_request(server, rpc, length, arrival, answer)
     for lane in range(h.count):
         if lanes_in_switch >> lane & 1:
-            cell_index = int64(server.header.at[lane])
+            cell_index = int64(server.header.cell_indices[lane])
             server.cells[j, cell_index].updates |= AWAY
             copy = server.copies[j, cell_index // int64(server.header.width)]
             copy.marks = int64(copy.marks) | CHANGED

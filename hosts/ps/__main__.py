@@ -22,7 +22,7 @@ from hosts.designs import AGENTS
 from hosts.keys import KeySpace
 from hosts.ps.config import PsConfig
 from hosts.ps.core import Core
-from hosts.ps.durable import Durable
+from hosts.ps.durable import DurableFile
 from hosts.ps.journal import JOURNAL_BYTES
 from hosts.ps.logs import PsLogs
 from hosts.ps.loop import ServerSockets, codec_hooks
@@ -34,7 +34,7 @@ from hosts.sockets import Address, clock_offset
 class PsProcess:
     def __init__(self, config: PsConfig, offset: int) -> None:
         self._config, self._offset = config, offset
-        self.recovered = 0  # number of journal notes that were replayed
+        self.n_replayed_notes = 0  # number of journal notes that were replayed
         space = KeySpace(config.parameters) if config.parameters else KeySpace.load(config.keys or Path())
         self.core: Core[Address] = AGENTS.for_design(design(config.design)).core(
             config.ps,
@@ -47,18 +47,18 @@ class PsProcess:
             **({"tables": config.tables} if config.tables else {}),
         )
         AGENTS.for_design(design(config.design)).configure(self.core.server.state, config)
-        self._durable = self._open_durable() if config.durable else None
+        self._durable_file = self._open_durable_file() if config.durable else None
         self._sockets: ServerSockets | None = None
         self._logs = PsLogs(config.log_dir, config.ps, offset, config.collector)
         self.done = False
 
-    def _open_durable(self) -> Durable:
+    def _open_durable_file(self) -> DurableFile:
         settings, config = self._config.durable, self._config
         assert settings is not None
-        largest = round(settings.checkpoint_mb * 2**20)
-        durable = Durable(settings.file, config.identity(), config.fsync, largest)
+        max_journal_bytes = round(settings.checkpoint_mb * 2**20)
+        durable = DurableFile(settings.file, config.identity(), config.fsync, max_journal_bytes)
         try:
-            self.recovered = self.core.recover(durable.parts(), durable.notes())
+            self.n_replayed_notes = self.core.recover(durable.parts(), durable.notes())
         except BaseException:
             durable.close()
             raise
@@ -75,7 +75,7 @@ class PsProcess:
             make_service(**config.server.model_dump()),
             self.write_full_logs,
             codec_hooks(config.codec, design(config.design)),
-            self._durable,
+            self._durable_file,
             self._peers(),
             design(config.design).server_port,
         )
@@ -143,8 +143,8 @@ class PsProcess:
             self.flush()
         finally:
             self._logs.close()
-            if self._durable is not None:
-                self._durable.close()
+            if self._durable_file is not None:
+                self._durable_file.close()
 
     def quit(self) -> dict[str, object]:
         self.done = True
@@ -173,7 +173,7 @@ def main(path: Path) -> None:
         process = PsProcess(config, offset)
         with closing(process.sockets()) as sockets:
             prepare_process(config.cpu)
-            print_json(ready=True, **({"recovered": process.recovered} if config.durable else {}))
+            print_json(ready=True, **({"recovered": process.n_replayed_notes} if config.durable else {}))
             serve(process, sockets, Commands(sys.stdin.fileno()))
     except (HotlineError, OSError) as error:
         print_json(error=str(error))

@@ -54,7 +54,9 @@ class PsConfig(AgentConfig):
         }
 
     @model_validator(mode="after")
-    def _one_key_space(self) -> PsConfig:
+    def _check_key_space(self) -> PsConfig:
         if (self.parameters is None) == (self.keys is None):
-            raise ValueError("expected either parameters or keys")
+            raise ValueError(
+                "expected either parameters or keys, got " + ("both" if self.keys else "neither")
+            )
         return self

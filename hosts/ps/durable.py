@@ -23,7 +23,7 @@ CREATE TABLE IF NOT EXISTS identity (what TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS checkpoint (name TEXT PRIMARY KEY, content BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS journal (number INTEGER PRIMARY KEY, notes BLOB NOT NULL);
 """
-_FULL_DISK = ("disk is full", "disk I/O error")
+_FULL_DISK_MESSAGES = ("disk is full", "disk I/O error")
 
 
 class DurabilityError(HotlineError):
@@ -34,7 +34,7 @@ class DurabilityPaused(DurabilityError):
     """The disk is full: the server acknowledges nothing until there is room."""
 
 
-class Durable:
+class DurableFile:
     """The file of one PS. `DurabilityError` is raised if the content has another `identity`."""
 
     def __init__(
@@ -87,7 +87,7 @@ class Durable:
         self.commit_ns += time.monotonic_ns() - start_ns
 
     @property
-    def wants_checkpoint(self) -> bool:
+    def needs_checkpoint(self) -> bool:
         return self.journal_bytes >= self._max_journal_bytes
 
     def checkpoint(self, parts: Iterable[tuple[str, bytes]]) -> None:
@@ -112,6 +112,8 @@ class Durable:
             yield
         except sqlite3.Error as error:
             error_class = (
-                DurabilityPaused if any(text in str(error) for text in _FULL_DISK) else DurabilityError
+                DurabilityPaused
+                if any(text in str(error) for text in _FULL_DISK_MESSAGES)
+                else DurabilityError
             )
             raise error_class(f"{self.file}: {error}") from error

@@ -36,7 +36,7 @@ class JournalHeader(Protocol):
     noted: int  # number of bytes used in the array `journal`
 
 
-class Journalled(Protocol):
+class JournalState(Protocol):
     @property
     def header(self) -> JournalHeader: ...
 
@@ -46,7 +46,7 @@ class Journalled(Protocol):
 
 
 @compiled
-def note(server: Journalled, source: int, rpc: Rpc, length: int) -> None:
+def append_note(server: JournalState, source: int, rpc: Rpc, length: int) -> None:
     """Append a datagram to the journal; there must be room."""
     header, journal = server.header, server.journal
     at = int64(header.noted)

@@ -29,7 +29,7 @@ class PsLogs:
 
     def __init__(self, directory: Path, ps: int, clock_offset: int, collector: Path | None = None) -> None:
         self._ps = ps
-        self._offset = clock_offset
+        self._clock_offset = clock_offset
         self._connections = Parts(directory, f"connections-ps-{ps}", CONNECTIONS)
         self._backlog: Backlog[NDArray[np.void]] = Backlog()
         self._updates = Parts(directory, f"updates-ps-{ps}", UPDATES)
@@ -54,7 +54,7 @@ class PsLogs:
     def write_connections(self, connection_records: NDArray[np.void]) -> None:
         self._connections.write(
             {
-                "time_us": (connection_records["arrival"] + self._offset) // _NS_PER_US,
+                "time_us": (connection_records["arrival"] + self._clock_offset) // _NS_PER_US,
                 "ps": self._ps,
                 "worker": connection_records["worker"],
                 "job": connection_records["job"],
@@ -76,7 +76,7 @@ class PsLogs:
         try:
             collector.send(rows, self._collector)
         except DataError as error:
-            log.warning("%s; the updates of PS %d are written to a part of the log", error, self._ps)
+            log.warning("%s; the update counts of PS %d are written to its own log", error, self._ps)
             return False
         return True
 
@@ -84,9 +84,9 @@ class PsLogs:
         tables = []
         for job, store in stores.items():
             contents = store.contents()
-            updated = contents.updates > 0
-            rows = np.empty(np.count_nonzero(updated), collector.ROW)
+            is_updated = contents.updates > 0
+            rows = np.empty(np.count_nonzero(is_updated), collector.ROW)
             rows["job"], rows["ps"] = job, self._ps
-            rows["key"], rows["updates"] = contents.keys[updated], contents.updates[updated]
+            rows["key"], rows["updates"] = contents.keys[is_updated], contents.updates[is_updated]
             tables.append(rows)
         return np.concatenate(tables)

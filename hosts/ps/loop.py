@@ -16,14 +16,14 @@ from hosts.agent import Commands, SignalPipe
 from hosts.designs import AGENTS
 from hosts.ps import serve as serving
 from hosts.ps.core import Core
-from hosts.ps.durable import DurabilityPaused, Durable
+from hosts.ps.durable import DurabilityPaused, DurableFile
 from hosts.ps.serve import (
     COMMAND,
     FOR_CONTROL,
     FOREIGN,
-    MARKED,
+    HAS_MARKS,
     NEEDS_ROOM,
-    NEWCOMER,
+    NEW_CALLER,
     OWN_ANSWER,
     SIGNAL,
     TIMED_OUT,
@@ -73,16 +73,16 @@ class ServerSockets:
         service_time: Service,
         on_full_log: Callable[[], None] = lambda: None,
         codec_hooks: CodecHooks | None = None,
-        durable: Durable | None = None,
+        durable: DurableFile | None = None,
         peers: Sequence[Address] = (),
         port: int = HOTLINE_PORT,
     ) -> None:
         self._core = core
         self._durable = durable
         self._is_paused = False
-        self._service = service
+        self._service_address = service
         self._connected_jobs = connected
-        self._local = (address, port)
+        self._local_address = (address, port)
         self._codec_hooks = codec_hooks or CodecHooks()
         self._service_time = service_time
         self._on_full_log = on_full_log
@@ -92,22 +92,22 @@ class ServerSockets:
         self.connected_workers: set[Address] = set()
         self._reported_versions: set[tuple[int, Address]] = set()
         self._open_sockets: list[socket.socket] = []
-        self._data = self._add_socket(open_udp(self._local, shared=True))
-        self._own = self._add_socket(open_udp((address, PS_RPC_PORT), only_from=service[1]))
-        self._receiver = Receiver(self._own, offset)
+        self._data_socket = self._add_socket(open_udp(self._local_address, shared=True))
+        self._own_socket = self._add_socket(open_udp((address, PS_RPC_PORT), only_from=service[1]))
+        self._receiver = Receiver(self._own_socket, offset)
         self._signals = SignalPipe()
         self._poll.register(self._signals.fd, select.EPOLLIN)
         state = self._sources.state
-        state.own_socket, state.data_socket = self._own.fileno(), self._data.fileno()
+        state.own_socket, state.data_socket = self._own_socket.fileno(), self._data_socket.fileno()
         state.signals = self._signals.fd
         # Compile the loop, or load it from the cache, before the first request.
-        self._call(0)
+        self._run_loop(0)
 
     def durability(self) -> dict[str, int]:
         """Return the number and total duration (ns) of commits, and of the delays of datagrams by them."""
         durable, state = self._durable, self._sources.state
         commits, ns = (0, 0) if durable is None else (durable.commits, durable.commit_ns)
-        return dict(commits=commits, commit_ns=ns, delayed=int(state.delayed), delay_ns=int(state.delay_ns))
+        return dict(commits=commits, commit_ns=ns, delayed=int(state.n_delayed), delay_ns=int(state.delay_ns))
 
     def close(self) -> None:
         self._poll.close()
@@ -132,10 +132,10 @@ class ServerSockets:
 
     def _serve_once(self) -> int:
         if self._is_paused and not self._persist():
-            return self._wait_for_room()
+            return self._wait_for_disk_space()
         core = self._core
         due = core.deadline()
-        reason = self._call(NEVER if due is None else due)
+        reason = self._run_loop(NEVER if due is None else due)
         if reason == NEEDS_ROOM:
             core.server.make_room(BURST)
             self._on_full_log()
@@ -145,12 +145,12 @@ class ServerSockets:
             # There is room for the notes of one burst; the next call reads the others.
             for received in islice(iter(self._receiver.receive, None), BURST):
                 core.receive_rpc_answer(self._codec_hooks.inward(received.datagram), received.read)
-        elif reason == MARKED:
+        elif reason == HAS_MARKS:
             self._handle_marked()
         if due is not None:
             core.wake(time.monotonic_ns())
         if self._persist():
-            self._send_own()
+            self._send_own_datagrams()
         return reason
 
     def _persist(self) -> bool:
@@ -162,33 +162,33 @@ class ServerSockets:
             if server.state.header.noted:
                 durable.append(server.notes)
                 server.forget_notes()
-            if durable.wants_checkpoint and self._core.is_idle:
+            if durable.needs_checkpoint and self._core.is_idle:
                 durable.checkpoint(self._core.checkpoint())
         except DurabilityPaused as error:
             if not self._is_paused:
-                log.warning("%s: nothing is answered until there is room", error)
+                log.warning("%s: no request is answered until there is disk space", error)
             self._is_paused = True
             return False
         self._is_paused = False
         return True
 
-    def _wait_for_room(self) -> int:
+    def _wait_for_disk_space(self) -> int:
         commands = int(self._sources.state.commands)
         ready, _, _ = select.select([commands], [], [], _FULL_DISK_RETRY_S)
         return COMMAND if ready else TIMED_OUT
 
-    def _call(self, until: int) -> int:
+    def _run_loop(self, deadline_ns: int) -> int:
         return self._codec_hooks.serve(
-            self._core.server.state, self._service_time, self._udp, self._sources, until
+            self._core.server.state, self._service_time, self._udp, self._sources, deadline_ns
         )
 
     def _handle_marked(self) -> None:
-        for k in range(self._sources.state.received):
+        for k in range(self._sources.state.n_received):
             mark = self._sources.marks[k]
             if mark == FOR_CONTROL:
                 self._core.command(datagram_of(self._udp, k), address_of(self._udp, k))
-            elif mark == NEWCOMER:
-                self._connect(job_of(datagram_of(self._udp, k)), address_of(self._udp, k))
+            elif mark == NEW_CALLER:
+                self._connect_worker(job_of(datagram_of(self._udp, k)), address_of(self._udp, k))
             elif mark == FOREIGN:
                 self._report_version(datagram_of(self._udp, k)[0], address_of(self._udp, k))
 
@@ -200,14 +200,14 @@ class ServerSockets:
                 "start both from the same version of Hotline", *peer, version, VERSION,
             )  # fmt: skip
 
-    def _connect(self, job: int, peer: Address) -> None:
+    def _connect_worker(self, job: int, peer: Address) -> None:
         """Open a connected socket for a worker; datagrams already at the shared socket are read there."""
         if job in self._connected_jobs and peer not in self.connected_workers:
             self.connected_workers.add(peer)
-            self._add_socket(open_udp(self._local, shared=True)).connect(peer)
+            self._add_socket(open_udp(self._local_address, shared=True)).connect(peer)
 
-    def _send_own(self) -> None:
+    def _send_own_datagrams(self) -> None:
         for datagram in self._core.transmit():
-            send(self._own, self._codec_hooks.outward(bytes(datagram)), self._service)
+            send(self._own_socket, self._codec_hooks.outward(bytes(datagram)), self._service_address)
         for answer, controller in self._core.control_answers():
-            send(self._data, answer, controller)
+            send(self._data_socket, answer, controller)

@@ -21,7 +21,7 @@ from nativekit.reference import as_ref
 handle, stamp, needs_room = SERVER_OPS.handle, SERVER_OPS.stamp, SERVER_OPS.needs_room
 ServerMachine: TypeAlias = ServerOps[Any]  # of any state: each call looks up the functions of its class
 """Functions that only prefetch have their defaults, because Python does not call them."""
-_NAMES = ServerOps._fields[: ServerOps._fields.index("prefetch_index")]
+_OP_NAMES = ServerOps._fields[: ServerOps._fields.index("prefetch_index")]
 
 
 def server_states(state: object) -> list[tuple[Generic, type]]:
@@ -45,14 +45,14 @@ def replay_journal(
     """
     server = as_ref(server)
     while progress[0] < len(notes) and not needs_room(server, 1):
-        at = int64(progress[0])
-        head = notes[at : at + 16].view(np.int64)
+        offset = int64(progress[0])
+        head = notes[offset : offset + 16].view(np.int64)
         if head[0] != FROM_WORKER:
             return
         length = int64(head[1])
-        memcpy(int64(requests.ctypes.data), int64(notes.ctypes.data) + at + 16, length)
+        memcpy(int64(requests.ctypes.data), int64(notes.ctypes.data) + offset + 16, length)
         handle(server, requests[0], length, 0, answers[0])
-        progress[0] = at + 16 + (length + 7 & ~7)
+        progress[0] = offset + 16 + (length + 7 & ~7)
         progress[1] += 1
 
 
@@ -62,10 +62,10 @@ def _stamp(server: ServerState, answers: Records[Rpc], ps_proc: int, ps_queue: i
 
 
 # Python passes a datagram as an array of one record, for which `ServerOps` has no type.
-_on_arrays: dict[str, Any] = {"handle": _handle, "stamp": _stamp}
-COMPILED: ServerMachine = entry_points(SERVER_OPS, _NAMES, server_states)._replace(**_on_arrays)
+_array_functions: dict[str, Any] = {"handle": _handle, "stamp": _stamp}
+COMPILED: ServerMachine = entry_points(SERVER_OPS, _OP_NAMES, server_states)._replace(**_array_functions)
 
 
 @cache
 def plain_machine() -> ServerMachine:
-    return ServerMachine(**{name: plain(getattr(COMPILED, name)) for name in _NAMES})
+    return ServerMachine(**{name: plain(getattr(COMPILED, name)) for name in _OP_NAMES})

@@ -1,6 +1,6 @@
 """The update rules of optimisers at a server: float32 parameters and state, compiled without fast math.
 
-A rule uses only +, -, *, / and √, which IEEE 754 rounds alike everywhere, and what is in the RPC, so the
+A rule uses only +, -, *, / and √, which IEEE 754 rounds alike everywhere, and the fields of the RPC, so the
 replay of a journal restores identical bits. `foundation.optimisers` declares the optimisers.
 """
 
@@ -36,8 +36,8 @@ class Rule:
     l2: np.float32
     beta1: float
     beta2: float
-    rest1: np.float32  # 1 - beta1; `rest2` is 1 - beta2
-    rest2: np.float32
+    one_minus_beta1: np.float32
+    one_minus_beta2: np.float32
     lr: float
 
 
@@ -86,8 +86,8 @@ def _fill_rule(rule: Rule, table: TableOptimiser) -> None:
             rule.l1, rule.l2 = np.float32(l1), np.float32(l2)
         case Adam(lr=lr, beta1=beta1, beta2=beta2, eps=eps):
             rule.kind, rule.lr, rule.eps = IS_ADAM, lr, np.float32(eps)
-            rule.beta1, rule.rest1 = beta1, np.float32(1 - beta1)
-            rule.beta2, rule.rest2 = beta2, np.float32(1 - beta2)
+            rule.beta1, rule.one_minus_beta1 = beta1, np.float32(1 - beta1)
+            rule.beta2, rule.one_minus_beta2 = beta2, np.float32(1 - beta2)
 
 
 @compiled
@@ -103,32 +103,32 @@ def rule_index_of(rules: Records[Rule], key: Key) -> int:
 
 
 @compiled
-def last_key_of(rules: Records[Rule], at: int) -> Key:
-    return rules[at + 1].first - np.uint64(1) if at + 1 < len(rules) else NO_KEY_U64
+def last_key_of(rules: Records[Rule], index: int) -> Key:
+    return rules[index + 1].first - np.uint64(1) if index + 1 < len(rules) else NO_KEY_U64
 
 
 @compiled
-def step_all(rule: Rule, step: int, batch: Batch, n: int) -> None:
+def apply_gradients(rule: Rule, step: int, batch: Batch, n: int) -> None:
     """Apply the gradients of a batch's first n parameters; `step` is the number of the push, from 1."""
     if rule.kind == IS_SGD:
-        _sgd(rule, batch, n)
+        _apply_sgd(rule, batch, n)
     elif rule.kind == IS_ADAGRAD:
-        _adagrad(rule, batch, n)
+        _apply_adagrad(rule, batch, n)
     elif rule.kind == IS_FTRL:
-        _ftrl(rule, batch, n)
+        _apply_ftrl(rule, batch, n)
     else:
-        _adam(rule, adam_rate(rule, step), batch, n)
+        _apply_adam(rule, adam_rate(rule, step), batch, n)
 
 
 @compiled
-def _sgd(rule: Rule, batch: Batch, n: int) -> None:
+def _apply_sgd(rule: Rule, batch: Batch, n: int) -> None:
     unit, rate = rule.unit, rule.rate
     for k in range(n):
         batch.value[k] -= rate * np.float32(batch.units[k] * unit)
 
 
 @compiled
-def _adagrad(rule: Rule, batch: Batch, n: int) -> None:
+def _apply_adagrad(rule: Rule, batch: Batch, n: int) -> None:
     unit, rate, eps = rule.unit, rule.rate, rule.eps
     for k in range(n):
         gradient = np.float32(batch.units[k] * unit)
@@ -138,34 +138,39 @@ def _adagrad(rule: Rule, batch: Batch, n: int) -> None:
 
 
 @compiled
-def _ftrl(rule: Rule, batch: Batch, n: int) -> None:
+def _apply_ftrl(rule: Rule, batch: Batch, n: int) -> None:
     unit, alpha, beta, l1, l2 = rule.unit, rule.rate, rule.eps, rule.l1, rule.l2
     for k in range(n):
-        gradient, previous = np.float32(batch.units[k] * unit), batch.second[k]
-        squares = previous + gradient * gradient
+        gradient, previous_squares = np.float32(batch.units[k] * unit), batch.second[k]
+        squares = previous_squares + gradient * gradient
         root = np.sqrt(squares)
-        z = batch.first[k] + (gradient - (root - np.sqrt(previous)) / alpha * batch.value[k])
+        z = batch.first[k] + (gradient - (root - np.sqrt(previous_squares)) / alpha * batch.value[k])
         batch.first[k], batch.second[k] = z, squares
-        shrunk = max(abs(z) - l1, _ZERO)
-        size = shrunk / ((beta + root) / alpha + l2)
-        batch.value[k] = -size if z > _ZERO else size
+        excess = max(abs(z) - l1, _ZERO)
+        magnitude = excess / ((beta + root) / alpha + l2)
+        batch.value[k] = -magnitude if z > _ZERO else magnitude
 
 
 @compiled
-def _adam(rule: Rule, rate: np.float32, batch: Batch, n: int) -> None:
-    unit, eps, rest1, rest2 = rule.unit, rule.eps, rule.rest1, rule.rest2
+def _apply_adam(rule: Rule, rate: np.float32, batch: Batch, n: int) -> None:
+    unit, eps, one_minus_beta1, one_minus_beta2 = (
+        rule.unit,
+        rule.eps,
+        rule.one_minus_beta1,
+        rule.one_minus_beta2,
+    )
     for k in range(n):
         gradient, mean, squares = np.float32(batch.units[k] * unit), batch.first[k], batch.second[k]
-        mean += (gradient - mean) * rest1
-        squares += (gradient * gradient - squares) * rest2
+        mean += (gradient - mean) * one_minus_beta1
+        squares += (gradient * gradient - squares) * one_minus_beta2
         batch.first[k], batch.second[k] = mean, squares
         batch.value[k] -= rate * (mean / (np.sqrt(squares) + eps))
 
 
 @compiled
 def adam_rate(rule: Rule, step: int) -> np.float32:
-    corrected = np.sqrt(1.0 - _power(float(rule.beta2), step)) / (1.0 - _power(float(rule.beta1), step))
-    return np.float32(float(rule.lr) * corrected)
+    bias_correction = np.sqrt(1.0 - _power(float(rule.beta2), step)) / (1.0 - _power(float(rule.beta1), step))
+    return np.float32(float(rule.lr) * bias_correction)
 
 
 @compiled

@@ -10,7 +10,7 @@ import numpy as np
 
 from foundation.protocol.header import LANES, SLOT_MASK
 from foundation.protocol.rpc import Rpc
-from hosts.ps.rpcs import CALLER, find_job, first_row_of
+from hosts.ps.rpcs import CALLER, find_job, hash_index_of
 from hosts.ps.share import RANK, first_slot_of, locate
 from hosts.ps.values import CELL, ValuesState
 from nativekit.bits import swap16, swap32, swap64
@@ -52,8 +52,8 @@ def prefetch_values(server: ValuesState, rpc: Rpc) -> None:
 
 
 @compiled
-def _prefetch_parameter(server: ValuesState, j: int, at: int) -> None:
-    prefetch(int64(server.cells[j].ctypes.data) + at * int64(server.header.width) * _CELL_BYTES)
+def _prefetch_parameter(server: ValuesState, j: int, place: int) -> None:
+    prefetch(int64(server.cells[j].ctypes.data) + place * int64(server.header.width) * _CELL_BYTES)
 
 
 @compiled
@@ -63,8 +63,8 @@ def _unserved_bitmap(rpc: Rpc) -> int:
 
 @compiled
 def _prefetch_caller(server: ValuesState, rpc: Rpc) -> None:
-    at = first_row_of(server.callers, swap16(rpc.job), swap16(rpc.worker), swap32(rpc.epoch))
-    row = int64(server.callers.ctypes.data) + at * _CALLER_BYTES
+    index = hash_index_of(server.callers, swap16(rpc.job), swap16(rpc.worker), swap32(rpc.epoch))
+    row = int64(server.callers.ctypes.data) + index * _CALLER_BYTES
     slot = (swap32(rpc.seq) & SLOT_MASK) * _WORD_BYTES
     prefetch(row)
     prefetch(row + _TURNS_AT + slot)

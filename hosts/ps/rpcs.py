@@ -115,7 +115,7 @@ _MAX_FOREIGN_REPORTS = 8
 
 @compiled
 def check_version(server: PsState, rpc: Rpc, length: int) -> int:
-    """Return 1 for a datagram of this version; otherwise FOREIGN, NO_REPLY after `_MAX_FOREIGN_REPORTS`."""
+    """Return 1 for this protocol version, FOREIGN for another one to report, or NO_REPLY not to report it."""
     header = server.header
     if length < HEADER_BYTES or rpc.version == VERSION:
         return 1
@@ -139,19 +139,23 @@ def admit(server: PsState, h: Header, length: int, arrival: int) -> tuple[int, i
         header.misdirected += 1
         return -1, -1, STALE
     c = find_caller(server, h.job, h.worker, h.epoch)
-    job, turn, last = server.jobs[j], h.seq >> WINDOW_BITS, int64(server.callers[c].turns[h.seq & SLOT_MASK])
+    job, turn, last_turn = (
+        server.jobs[j],
+        h.seq >> WINDOW_BITS,
+        int64(server.callers[c].turns[h.seq & SLOT_MASK]),
+    )
     job.packets += 1
     job.bytes += length
     add_connection_record(server, arrival, h)
-    if turn < last or turn == 0:
+    if turn < last_turn or turn == 0:
         job.stale += 1
         return j, c, STALE
-    if turn > last:
+    if turn > last_turn:
         job.rpcs += 1
     else:
         job.duplicates += 1
     job.in_burst += 1
-    return j, c, NEW if turn > last else DUPLICATE
+    return j, c, NEW if turn > last_turn else DUPLICATE
 
 
 @compiled
@@ -218,34 +222,34 @@ def needs_room(server: PsState, datagrams: int) -> bool:
 
 
 @compiled
-def is_full(callers: int, rows: int) -> bool:
-    return 4 * callers > 3 * rows
+def is_full(callers: int, capacity: int) -> bool:
+    return 4 * callers > 3 * capacity
 
 
 @compiled
-def first_row_of(callers: Records[CallerRow], job: int, worker: int, epoch: int) -> int:
+def hash_index_of(callers: Records[CallerRow], job: int, worker: int, epoch: int) -> int:
     return (worker * 31 + job * 7 + epoch) & len(callers) - 1
 
 
 @compiled
 def row_of(callers: Records[CallerRow], job: int, worker: int, epoch: int) -> int:
     """Return the index of a caller's row, or of the empty row for it."""
-    at = first_row_of(callers, job, worker, epoch)
+    index = hash_index_of(callers, job, worker, epoch)
     while True:
-        row = callers[at]
+        row = callers[index]
         if not row.known or (row.worker == worker and row.job == job and row.epoch == epoch):
-            return at
-        at = (at + 1) & len(callers) - 1
+            return index
+        index = (index + 1) & len(callers) - 1
 
 
 @compiled
 def find_caller(server: PsState, job: int, worker: int, epoch: int) -> int:
-    at = row_of(server.callers, job, worker, epoch)
-    row = server.callers[at]
+    index = row_of(server.callers, job, worker, epoch)
+    row = server.callers[index]
     if not row.known:
         row.known, row.job, row.worker, row.epoch = 1, job, worker, epoch
         server.header.callers += 1
-    return at
+    return index
 
 
 @compiled
@@ -260,8 +264,8 @@ _row_of = plain(row_of)
 _is_full = plain(is_full)
 
 
-def with_room(server: P, datagrams: int) -> tuple[P, Records[ConnectionRecord]]:
-    """Return the state with room for that many datagrams, and the connection records [n] removed from it."""
+def grow_state(server: P, datagrams: int) -> tuple[P, Records[ConnectionRecord]]:
+    """Return a state with room for `datagrams` more, and the connection records [n] removed from it."""
     connection_records = server.connection_records[: server.header.connection_records]
     server.header.connection_records = 0
     server = with_arrays(
@@ -273,7 +277,7 @@ def with_room(server: P, datagrams: int) -> tuple[P, Records[ConnectionRecord]]:
 
 
 def _rehash(callers: Records[CallerRow]) -> Records[CallerRow]:
-    larger = records(2 * len(callers), CallerRow)
+    larger_table = records(2 * len(callers), CallerRow)
     for row in callers[callers.known == 1]:
-        larger[_row_of(larger, row.job, row.worker, row.epoch)] = row
-    return larger
+        larger_table[_row_of(larger_table, row.job, row.worker, row.epoch)] = row
+    return larger_table

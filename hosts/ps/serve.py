@@ -13,7 +13,15 @@ from foundation.designs.interface import FOREIGN as IS_FOREIGN
 from foundation.designs.interface import NEVER, NOTHING, SERVER_OPS, ServerState
 from foundation.protocol.rpc import ALL, BUFFER_BYTES, Rpc
 from hosts.ps.machine import server_states
-from hosts.ps.service import Service, assign_core, free_slots, hold, is_configured, next_slot, release
+from hosts.ps.service import (
+    Service,
+    assign_core,
+    free_slots,
+    hold_answer,
+    is_configured,
+    next_slot,
+    send_due_answers,
+)
 from hosts.sockets import Address
 from hosts.udp import (
     BURST,
@@ -40,10 +48,10 @@ from nativekit.reference import as_ref
     handle, lanes, stamp, charge, share_cpu, needs_room, transmit, address, octets, peer, wake,
     prefetch_index, prefetch_values,
 ) = SERVER_OPS  # fmt: skip
-TIMED_OUT, COMMAND, SIGNAL, OWN_ANSWER, MARKED, NEEDS_ROOM, MUST_PERSIST = 0, 1, 2, 3, 4, 5, 6
+TIMED_OUT, COMMAND, SIGNAL, OWN_ANSWER, HAS_MARKS, NEEDS_ROOM, MUST_PERSIST = 0, 1, 2, 3, 4, 5, 6
 """Why the loop returned: nothing came for a while; a command; a signal; an answer to the server's own RPCs;
 marked datagrams in the inbox; the server needs room; the changes of a burst must be persisted."""
-ANSWERED, FOR_CONTROL, NEWCOMER, FOREIGN = 0, 1, 2, 3  # marks of the datagrams of a burst
+ANSWERED, FOR_CONTROL, NEW_CALLER, FOREIGN = 0, 1, 2, 3  # marks of the datagrams of a burst
 EVENTS = 64
 _MAX_WAIT_NS = 1_000_000_000
 
@@ -77,12 +85,12 @@ class _SourcesState:
     own_socket: int  # socket of the PS's own requests
     data_socket: int  # socket for datagrams that are not answers
     fd: int
-    """Socket of the last burst, of which `received` datagrams were read."""
-    received: int
+    """Socket of the last burst, of which `n_received` datagrams were read."""
+    n_received: int
     has_unsent: int  # whether the answers to that burst must be sent once they are persisted
     has_marks: int  # whether some datagrams of that burst are marked
-    noted_at: int  # when the loop returned to persist that burst, in ns
-    delayed: int  # number of datagrams that a commit delayed; `delay_ns` is the sum of the delays
+    persist_start_ns: int  # when the loop returned to persist that burst, in ns
+    n_delayed: int  # number of datagrams that a commit delayed; `delay_ns` is the sum of the delays
     delay_ns: int
 
 
@@ -102,26 +110,26 @@ def make_sources(epoll: int, peers: Sequence[Address] = ()) -> Sources:
 
 
 @loop(server_states)
-def serve(server: ServerState, service: Service, udp: Udp, sources: Sources, until: int) -> int:
-    """Answer datagrams until Python is needed, a second has passed, or the time `until` (ns) comes."""
+def serve(server: ServerState, service: Service, udp: Udp, sources: Sources, deadline_ns: int) -> int:
+    """Answer datagrams until Python is needed, a second has passed, or `deadline_ns` has come."""
     server, service = as_ref(server), as_ref(service)
     udp, sources = as_ref(udp), as_ref(sources)
     state, events = sources.state, sources.events
     while True:
         if state.has_unsent:
             state.has_unsent = 0
-            send_persisted(service, udp, sources)
+            send_persisted_answers(service, udp, sources)
             if state.has_marks:
-                return MARKED
+                return HAS_MARKS
         if needs_room(server, BURST):
             return NEEDS_ROOM
-        release(service, udp)
+        send_due_answers(service, udp)
         if server.header.due != NEVER:
             wake(server, clock(udp, MONOTONIC))
             if server.header.noted:
                 return MUST_PERSIST
-        send_own(server, udp, sources)
-        timeout_ms = wait_ms(service, udp, min(until, int64(server.header.due)))
+        send_own_requests(server, udp, sources)
+        timeout_ms = wait_ms(service, udp, min(deadline_ns, int64(server.header.due)))
         ready = int64(epoll_wait(state.epoll, events.ctypes.data, EVENTS, timeout_ms))
         if ready <= 0 and service.header.n_held == 0:
             return TIMED_OUT
@@ -135,31 +143,35 @@ def serve(server: ServerState, service: Service, udp: Udp, sources: Sources, unt
                 return OWN_ANSWER
             has_marks = handle_burst(server, service, udp, sources, fd)
             if server.header.noted:
-                state.has_unsent, state.has_marks, state.noted_at = 1, has_marks, clock(udp, MONOTONIC)
+                state.has_unsent, state.has_marks, state.persist_start_ns = (
+                    1,
+                    has_marks,
+                    clock(udp, MONOTONIC),
+                )
                 return MUST_PERSIST
             flush(udp, fd)
             if has_marks:
-                return MARKED
+                return HAS_MARKS
             if needs_room(server, BURST):
                 return NEEDS_ROOM
 
 
 @compiled
-def send_persisted(service: Service, udp: Udp, sources: Sources) -> None:
+def send_persisted_answers(service: Service, udp: Udp, sources: Sources) -> None:
     """Send the answers to a persisted burst; the commit counts as processing time."""
     state = sources.state
-    received, commit_ns = int64(state.received), clock(udp, MONOTONIC) - int64(state.noted_at)
-    state.delayed += received
-    state.delay_ns += received * commit_ns
+    n_received, commit_ns = int64(state.n_received), clock(udp, MONOTONIC) - int64(state.persist_start_ns)
+    state.n_delayed += n_received
+    state.delay_ns += n_received * commit_ns
     if not is_configured(service):
-        for k in range(received):
+        for k in range(n_received):
             answer = udp.outbox[k]
             answer.ps_proc = swap32(min(swap32(answer.ps_proc) + commit_ns, ALL))
     flush(udp, int64(state.fd))
 
 
 @compiled
-def send_own(server: ServerState, udp: Udp, sources: Sources) -> None:
+def send_own_requests(server: ServerState, udp: Udp, sources: Sources) -> None:
     names, n_queued = int64(sources.peers.ctypes.data), int64(0)
     s = transmit(server, clock(udp, MONOTONIC))
     while s != NOTHING:
@@ -174,12 +186,12 @@ def send_own(server: ServerState, udp: Udp, sources: Sources) -> None:
 
 
 @compiled
-def wait_ms(service: Service, udp: Udp, until: int) -> int:
-    """Return how long to wait until `until`, in ms rounded up, at most a second."""
+def wait_ms(service: Service, udp: Udp, deadline_ns: int) -> int:
+    """Return the time to wait until `deadline_ns`, in ms rounded up, at most a second."""
     if service.header.n_held:
         return 0
-    remaining = min(until - clock(udp, MONOTONIC), _MAX_WAIT_NS)
-    return max(remaining + 999_999, 0) // 1_000_000
+    remaining_ns = min(deadline_ns - clock(udp, MONOTONIC), _MAX_WAIT_NS)
+    return max(remaining_ns + 999_999, 0) // 1_000_000
 
 
 @compiled
@@ -193,23 +205,23 @@ def answer_burst(server: ServerState, service: Service, udp: Udp, sources: Sourc
 def handle_burst(server: ServerState, service: Service, udp: Udp, sources: Sources, fd: int) -> bool:
     # Processing time is measured for each datagram, but CPU time for the burst: it takes a system call.
     n = take(udp, fd, free_slots(service))
-    sources.state.fd, sources.state.received = fd, n
+    sources.state.fd, sources.state.n_received = fd, n
     if n == 0:
         return False
     has_marks = False
-    began = clock(udp, THREAD_CPU)
+    cpu_start_ns = clock(udp, THREAD_CPU)
     read = clock(udp, MONOTONIC)
     for k in range(n):
         prefetch_following(server, udp.inbox, k, n)
         callers = int64(server.header.callers)
-        outcome = answer_one(server, service, udp, fd, k, read)
+        outcome = answer_datagram(server, service, udp, fd, k, read)
         mark = FOR_CONTROL if outcome == IS_COMMAND else FOREIGN if outcome == IS_FOREIGN else ANSWERED
         if server.header.callers > callers:
-            mark = NEWCOMER
+            mark = NEW_CALLER
         sources.marks[k] = mark
         has_marks |= mark != ANSWERED
         read = clock(udp, MONOTONIC)
-    share_cpu(server, 0 if is_configured(service) else clock(udp, THREAD_CPU) - began)
+    share_cpu(server, 0 if is_configured(service) else clock(udp, THREAD_CPU) - cpu_start_ns)
     return has_marks
 
 
@@ -222,22 +234,22 @@ def prefetch_following(server: ServerState, inbox: Records[Rpc], k: int, n: int)
 
 
 @compiled
-def answer_one(server: ServerState, service: Service, udp: Udp, fd: int, k: int, read: int) -> int:
-    rpc, arrived = udp.inbox[k], arrival(udp, k, read)
+def answer_datagram(server: ServerState, service: Service, udp: Udp, fd: int, k: int, read: int) -> int:
+    rpc, arrival_ns = udp.inbox[k], arrival(udp, k, read)
     if not is_configured(service):
         answer = udp.outbox[k]
-        length = handle(server, rpc, length_of(udp, k), arrived, answer)
+        length = handle(server, rpc, length_of(udp, k), arrival_ns, answer)
         if length > 0:
-            stamp(server, answer, clock(udp, MONOTONIC) - read, read - arrived)
+            stamp(server, answer, clock(udp, MONOTONIC) - read, read - arrival_ns)
             queue(udp, int64(udp.outbox.ctypes.data) + k * BUFFER_BYTES, length, name_of(udp, k))
         return length
     slot = next_slot(service)
     answer = service.answers[slot]
-    length = handle(server, rpc, length_of(udp, k), arrived, answer)
+    length = handle(server, rpc, length_of(udp, k), arrival_ns, answer)
     if length > 0:
         assign_core(service, read, lanes(server, rpc))
         service_ns = int64(service.header.due - service.header.start)
-        stamp(server, answer, service_ns, int64(service.header.start) - arrived)
+        stamp(server, answer, service_ns, int64(service.header.start) - arrival_ns)
         charge(server, answer, service_ns)
-        hold(service, slot, fd, length, udp.state.names[k])
+        hold_answer(service, slot, fd, length, udp.state.names[k])
     return length

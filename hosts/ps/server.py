@@ -14,7 +14,7 @@ from foundation.protocol.header import offset_of
 from foundation.protocol.rpc import BUFFER_BYTES, rpcs
 from hosts.ps.journal import add_note
 from hosts.ps.machine import COMPILED, plain_machine, replay_journal
-from hosts.ps.rpcs import JobsState, with_room
+from hosts.ps.rpcs import JobsState, grow_state
 from nativekit.plain import plain
 
 _JOB = struct.Struct("!H")
@@ -32,7 +32,7 @@ class RpcServer:
     (`hosts.ps.journal`).
     """
 
-    state: Any  # of the design's class: a `JobsState`, and `Journalled` if it is durable
+    state: Any  # of the design's class: a `JobsState`, and `JournalState` if it is durable
 
     def __init__(self, state: JobsState, clock: Callable[[], int], as_plain: bool = False) -> None:
         self.state = state
@@ -76,15 +76,15 @@ class RpcServer:
         octets = self._answer_bytes[:outcome].tobytes()
         return job_of(octets), octets
 
-    def replay_journal(self, notes: NDArray[np.uint8], at: int) -> tuple[int, int]:
-        """Replay workers' requests from offset `at` of the notes on, without answering.
+    def replay_journal(self, notes: NDArray[np.uint8], offset: int) -> tuple[int, int]:
+        """Replay workers' requests from `offset` of the notes on, without answering.
 
         Return the offset of the first note of another source, or the end, and the number of replayed notes.
         """
-        progress, before = np.array([at, 0]), -1
-        while progress[0] != before:
+        progress, previous_offset = np.array([offset, 0]), -1
+        while progress[0] != previous_offset:
             self.make_room(1)
-            before = progress[0]
+            previous_offset = progress[0]
             self._replay_journal(self.state, self._request, self._answer, notes, progress)
         return int(progress[0]), int(progress[1])
 
@@ -105,7 +105,7 @@ class RpcServer:
     def make_room(self, datagrams: int) -> None:
         """Make room for that many datagrams of any callers; the notes must be persisted."""
         if self._machine.needs_room(self.state, datagrams):
-            self.state, connection_records = with_room(self.state, datagrams)
+            self.state, connection_records = grow_state(self.state, datagrams)
             self._full_logs.append(connection_records)
 
     def take_full_logs(self) -> list[NDArray[np.void]]:
@@ -113,6 +113,6 @@ class RpcServer:
         return logs
 
     def collect_connection_records(self) -> list[NDArray[np.void]]:
-        last = np.array(self.state.connection_records[: self.state.header.connection_records])
+        current_records = np.array(self.state.connection_records[: self.state.header.connection_records])
         self.state.header.connection_records = 0
-        return [*self.take_full_logs(), last]
+        return [*self.take_full_logs(), current_records]

@@ -60,27 +60,27 @@ def free_slots(service: Service) -> int:
 @compiled
 def assign_core(service: Service, read: int, lanes: int) -> None:
     """Assign an RPC read at `read` (ns), with `lanes` that the switch did not serve, to a core."""
-    first = int64(0)
+    earliest_core = int64(0)
     for core in range(1, len(service.free_at)):
-        if service.free_at[core] < service.free_at[first]:
-            first = core
+        if service.free_at[core] < service.free_at[earliest_core]:
+            earliest_core = core
     header = service.header
-    header.start = max(read, int64(service.free_at[first]))
+    header.start = max(read, int64(service.free_at[earliest_core]))
     header.due = header.start + header.ns_per_rpc + lanes * header.ns_per_lane
-    service.free_at[first] = header.due
+    service.free_at[earliest_core] = header.due
 
 
 @compiled
 def next_slot(service: Service) -> int:
-    at = int64(0)
-    while service.held_answers[at].is_held:
-        at += 1
-    return at
+    slot = int64(0)
+    while service.held_answers[slot].is_held:
+        slot += 1
+    return slot
 
 
 @compiled
-def hold(service: Service, at: int, fd: int, octets: int, name: Octets) -> None:
-    entry = service.held_answers[at]
+def hold_answer(service: Service, slot: int, fd: int, octets: int, name: Octets) -> None:
+    entry = service.held_answers[slot]
     entry.is_held, entry.due, entry.fd, entry.octets = 1, service.header.due, fd, octets
     for i in range(NAME_BYTES):
         entry.name[i] = name[i]
@@ -88,15 +88,15 @@ def hold(service: Service, at: int, fd: int, octets: int, name: Octets) -> None:
 
 
 @compiled
-def release(service: Service, udp: Udp) -> None:
+def send_due_answers(service: Service, udp: Udp) -> None:
     if service.header.n_held == 0:
         return
     now = clock(udp, MONOTONIC)
     answers = int64(service.answers.ctypes.data)
-    for at in range(BURST):
-        entry = service.held_answers[at]
+    for slot in range(BURST):
+        entry = service.held_answers[slot]
         if entry.is_held and entry.due <= now:
-            queue(udp, answers + at * BUFFER_BYTES, int64(entry.octets), int64(entry.name.ctypes.data))
+            queue(udp, answers + slot * BUFFER_BYTES, int64(entry.octets), int64(entry.name.ctypes.data))
             flush(udp, int64(entry.fd))
             entry.is_held = 0
             service.header.n_held -= 1

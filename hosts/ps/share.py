@@ -25,7 +25,7 @@ Places = NDArray[np.int64]
 
 _LOAD_FACTOR = 0.6
 """Load factor of the table: linear probing then takes about two probes for a stored key."""
-_CHUNK = 1 << 20
+_CHUNK_KEYS = 1 << 20
 _FACTOR, _HALF = np.uint64(MULTIPLIER), np.uint64(32)
 
 
@@ -39,8 +39,8 @@ class Rank:
     """An entry of the rank index, for 32 keys of a dense key space."""
 
     bits: UInt32
-    before: UInt32
-    """Number of keys of the share before these 32; `bits` is the bitmap of those that belong to it."""
+    n_before: UInt32
+    """Number of keys of the share before these 32; `bits` is the bitmap of the share's keys among the 32."""
 
 
 RANK = dtype_of(Rank)
@@ -58,7 +58,7 @@ def make_share(space: KeySpace, ps: int, n_ps: int) -> Share:
     header = one(ShareHeader)
     share = Share(header, records(0, Rank), np.zeros(0, np.uint64))
     if space.sparse is not None:
-        return _with_table(share, space.sparse, ps, n_ps)
+        return _add_table(share, space.sparse, ps, n_ps)
     header.keys = header.places = space.size
     if n_ps > 1:
         share = share._replace(ranks=records(-(-space.size // 32), Rank))
@@ -66,15 +66,15 @@ def make_share(space: KeySpace, ps: int, n_ps: int) -> Share:
     return share
 
 
-def _with_table(share: Share, keys: Keys, ps: int, n_ps: int) -> Share:
+def _add_table(share: Share, keys: Keys, ps: int, n_ps: int) -> Share:
     # The keys are mapped from a file, which may be larger than memory.
-    chunks = range(0, len(keys), _CHUNK)
-    n_keys = sum(count_share(np.array(keys[at : at + _CHUNK]), ps, n_ps) for at in chunks)
+    chunks = range(0, len(keys), _CHUNK_KEYS)
+    n_keys = sum(count_share(np.array(keys[start : start + _CHUNK_KEYS]), ps, n_ps) for start in chunks)
     bits = table_bits(n_keys)
     share = share._replace(table=np.full(1 << bits, NO_KEY_U64))
     share.header.places, share.header.shift = 1 << bits, 64 - bits
-    for at in chunks:
-        insert_share(share, np.array(keys[at : at + _CHUNK]), ps, n_ps)
+    for start in chunks:
+        insert_share(share, np.array(keys[start : start + _CHUNK_KEYS]), ps, n_ps)
     return share
 
 
@@ -108,42 +108,42 @@ def keys_at(share: Share, places: Places) -> Keys:
         return keys
     if not len(share.ranks):
         return places.astype(np.uint64)
-    words = np.searchsorted(share.ranks.before, places, side="right") - 1
+    words = np.searchsorted(share.ranks.n_before, places, side="right") - 1
     bits = np.unpackbits(share.ranks.bits[words].view(np.uint8), bitorder="little").reshape(-1, 32)
-    before = bits.cumsum(axis=1, dtype=np.uint8) <= (places - share.ranks.before[words])[:, np.newaxis]
-    dense_keys: Keys = (32 * words + before.sum(axis=1)).astype(np.uint64)
+    is_before = bits.cumsum(axis=1, dtype=np.uint8) <= (places - share.ranks.n_before[words])[:, np.newaxis]
+    dense_keys: Keys = (32 * words + is_before.sum(axis=1)).astype(np.uint64)
     return dense_keys
 
 
 @compiled
 def locate(share: Share, key: Key) -> int:
     """Return the place of a key; `places` for a key of another share."""
-    outside = int64(share.header.places)
+    outside_place = int64(share.header.places)
     if len(share.table):
         if key == NO_KEY_U64:
-            return outside
-        at = first_slot_of(share, key)
-        while share.table[at] != key:
-            if share.table[at] == NO_KEY_U64:
-                return outside
-            at = (at + 1) & (outside - 1)
-        return at
+            return outside_place
+        slot = first_slot_of(share, key)
+        while share.table[slot] != key:
+            if share.table[slot] == NO_KEY_U64:
+                return outside_place
+            slot = (slot + 1) & (outside_place - 1)
+        return slot
     if key >= np.uint64(share.header.keys):
-        return outside
+        return outside_place
     place = int64(key)
     if len(share.ranks) == 0:
         return place
     rank, bit = share.ranks[place >> 5], place & 31
     if not int64(rank.bits) >> bit & 1:
-        return outside
-    return int64(rank.before + popcount(int64(rank.bits) & (1 << bit) - 1))
+        return outside_place
+    return int64(rank.n_before + popcount(int64(rank.bits) & (1 << bit) - 1))
 
 
 @compiled
 def first_slot_of(share: Share, key: Key) -> int:
     # The key is hashed twice, because the hashes that chose the PS have some bits in common within a share.
-    mixed = hash_of(key)
-    return int64((mixed ^ (mixed >> _HALF)) * _FACTOR >> np.uint64(share.header.shift))
+    hash_ = hash_of(key)
+    return int64((hash_ ^ (hash_ >> _HALF)) * _FACTOR >> np.uint64(share.header.shift))
 
 
 @entry_point
@@ -156,16 +156,16 @@ def locate_all(share: Share, keys: Keys, places: Places) -> None:
 @entry_point
 def fill_ranks(share: Share, ps: int, n_ps: int) -> int:
     share = as_ref(share)
-    size, before = int64(share.header.keys), int64(0)
+    size, n_before = int64(share.header.keys), int64(0)
     for word in range(len(share.ranks)):
         bits = int64(0)
         for bit in range(min(32, size - 32 * word)):
             if ps_of(np.uint64(32 * word + bit), n_ps) == ps:
                 bits |= 1 << bit
         rank = share.ranks[word]
-        rank.bits, rank.before = bits, before
-        before += popcount(bits)
-    return before
+        rank.bits, rank.n_before = bits, n_before
+        n_before += popcount(bits)
+    return n_before
 
 
 @entry_point
@@ -182,7 +182,7 @@ def insert_share(share: Share, keys: Keys, ps: int, n_ps: int) -> None:
     for i in range(len(keys)):
         key = keys[i]
         if ps_of(key, n_ps) == ps and key != NO_KEY_U64:
-            at = first_slot_of(share, key)
-            while share.table[at] != NO_KEY_U64:
-                at = (at + 1) & (len(share.table) - 1)
-            share.table[at] = key
+            slot = first_slot_of(share, key)
+            while share.table[slot] != NO_KEY_U64:
+                slot = (slot + 1) & (len(share.table) - 1)
+            share.table[slot] = key

@@ -58,9 +58,9 @@ class Store:
         """Return the place of each key [n]."""
         return places_of(self._share, keys)
 
-    def known(self, at: Places) -> NDArray[np.bool_]:
-        known: NDArray[np.bool_] = at < self._share.header.places
-        return known
+    def known(self, places: Places) -> NDArray[np.bool_]:
+        is_in_share: NDArray[np.bool_] = places < self._share.header.places
+        return is_in_share
 
     def copy_ages(self) -> CopyAges | None:
         """Return the ages of published copies; None in designs that publish none."""

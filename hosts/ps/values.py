@@ -13,10 +13,10 @@ from hosts.ps.optimise import (
     IS_FTRL,
     Batch,
     Rule,
+    apply_gradients,
     initial_state_word,
     last_key_of,
     rule_index_of,
-    step_all,
     width_of,
 )
 from hosts.ps.rpcs import PsHeader, PsState
@@ -26,12 +26,12 @@ from nativekit.compile import compiled, int64
 from nativekit.records import Ints, Records, RecordTable, UInt32, checked, records
 
 AWAY = 1 << 31
-"""Bit of a cell's `updates`: the switch owns the key. Zeroed cells are owned here, and take no memory yet."""
+"""Bit of a cell's `updates`: the switch owns the key. Zeroed cells belong to the PS, and take no memory."""
 _SIGN = 1 << 31
 
 
 class ValuesHeader(PsHeader):
-    at: Annotated[Ints, LANES]  # cells of the keys of the current RPC
+    cell_indices: Annotated[Ints, LANES]  # cells of the keys of the current RPC
     width: int  # number of cells of a parameter
 
 
@@ -86,8 +86,8 @@ def make_cells(jobs: int, share: Share, rules: Records[Rule] = _NO_RULES) -> Rec
     cells["updates"][:, -width] = AWAY
     if len(rules) and rules["initial"].any():
         places, keys = places_and_keys(share)
-        rule = np.searchsorted(rules["first"], keys, side="right") - 1
-        cells["number"][:, places * width + 1] = rules["initial"][rule]
+        rule_indices = np.searchsorted(rules["first"], keys, side="right") - 1
+        cells["number"][:, places * width + 1] = rules["initial"][rule_indices]
     return cells
 
 
@@ -97,34 +97,34 @@ def lanes_to_serve(h: Header) -> int:
 
 
 @compiled
-def locate_lanes(server: ValuesState, rpc: Rpc, count: int, wanted: int) -> None:
-    """Write the cell indices of `wanted` lanes to `header.at`, in one loop so that cache misses overlap."""
+def locate_lanes(server: ValuesState, rpc: Rpc, count: int, lanes: int) -> None:
+    """Write the cell indices of a bitmap of lanes to the header, in one loop so that cache misses overlap."""
     # Other lanes, and keys of other shares, get the place after the share, which is never owned: a PS
     # refuses them.
-    at, width = server.header.at, int64(server.header.width)
-    outside = int64(server.share.header.places)
+    cell_indices, width = server.header.cell_indices, int64(server.header.width)
+    outside_place = int64(server.share.header.places)
     for lane in range(count):
-        place = locate(server.share, swap64(rpc.keys[lane])) if wanted >> lane & 1 else outside
-        at[lane] = place * width
+        place = locate(server.share, swap64(rpc.keys[lane])) if lanes >> lane & 1 else outside_place
+        cell_indices[lane] = place * width
 
 
 @compiled
 def pull(server: ValuesState, j: int, h: Header, rpc: Rpc, answer: Rpc) -> int:
     """Write the values of all lanes, those of the switch included; return the bitmap of refused lanes."""
-    with_value = h.served if h.flags & VALUES else int64(0)
-    refused = int64(0)
-    locate_lanes(server, rpc, h.count, ~with_value)
+    switch_lanes = h.served if h.flags & VALUES else int64(0)
+    refused_lanes = int64(0)
+    locate_lanes(server, rpc, h.count, ~switch_lanes)
     for lane in range(h.count):
-        if with_value >> lane & 1:
+        if switch_lanes >> lane & 1:
             answer.words[lane] = rpc.words[2 * h.count + lane]
         else:
-            cell = server.cells[j, server.header.at[lane]]
+            cell = server.cells[j, server.header.cell_indices[lane]]
             answer.words[lane] = swap32(cell.value)
             if cell.updates >= AWAY:
-                refused |= 1 << lane
+                refused_lanes |= 1 << lane
     if h.flags & STATE:
         _pull_state(server, j, h, answer)
-    return refused & lanes_to_serve(h)
+    return refused_lanes & lanes_to_serve(h)
 
 
 @compiled
@@ -134,117 +134,123 @@ def _pull_state(server: ValuesState, j: int, h: Header, answer: Rpc) -> None:
         answer.words[lane] = 0
         word = 1 if h.flags & FIRST else 2
         if word < server.header.width:
-            answer.words[lane] = swap32(server.cells[j, server.header.at[lane] + word].value)
+            answer.words[lane] = swap32(server.cells[j, server.header.cell_indices[lane] + word].value)
 
 
 @compiled
 def push(server: ValuesState, j: int, h: Header, rpc: Rpc) -> int:
     """Add the deltas of keys that this PS owns; return the bitmap of added lanes."""
-    wanted, added, overflow = lanes_to_serve(h), int64(0), int64(0)
-    locate_lanes(server, rpc, h.count, wanted)
+    lanes, added_lanes, overflow_bits = lanes_to_serve(h), int64(0), int64(0)
+    locate_lanes(server, rpc, h.count, lanes)
     if h.flags & SET:
         return _set_words(server, j, h, rpc)
     if len(server.rules):
-        return _optimise(server, j, h, rpc)
+        return _apply_optimisers(server, j, h, rpc)
     for lane in range(h.count):
-        cell = server.cells[j, server.header.at[lane]]
+        cell = server.cells[j, server.header.cell_indices[lane]]
         if cell.updates < AWAY:
-            overflow |= _add(cell, swap32(rpc.words[2 * h.count + lane]))
-            added |= 1 << lane
-    server.jobs[j].applied_lanes += popcount(added)
-    server.jobs[j].overflows += overflow >> 31
-    return added
+            overflow_bits |= _add_delta(cell, swap32(rpc.words[2 * h.count + lane]))
+            added_lanes |= 1 << lane
+    server.jobs[j].applied_lanes += popcount(added_lanes)
+    server.jobs[j].overflows += overflow_bits >> 31
+    return added_lanes
 
 
 @compiled
-def _add(cell: Cell, delta: int) -> int:
+def _add_delta(cell: Cell, delta: int) -> int:
     """Add a delta to a value; bit 31 of the result tells whether the sum has overflowed."""
-    before = int64(cell.value)
-    total = before + delta & ALL
-    cell.value = total
+    previous_value = int64(cell.value)
+    sum_ = previous_value + delta & ALL
+    cell.value = sum_
     cell.updates += 1
-    return (before ^ total) & (delta ^ total)
+    return (previous_value ^ sum_) & (delta ^ sum_)
 
 
 @compiled
-def _optimise(server: ValuesState, j: int, h: Header, rpc: Rpc) -> int:
-    applied, remaining = int64(0), lanes_to_serve(h)
-    while remaining:
-        newly_applied = _optimise_table(server, j, h, rpc, remaining)
-        applied |= newly_applied
-        remaining &= ~newly_applied
-        for lane in range(h.count if remaining else 0):
-            if server.cells[j, server.header.at[lane]].updates >= AWAY:
-                remaining &= ~(1 << lane)
-    server.jobs[j].applied_lanes += popcount(applied)
-    return applied
+def _apply_optimisers(server: ValuesState, j: int, h: Header, rpc: Rpc) -> int:
+    applied_lanes, remaining_lanes = int64(0), lanes_to_serve(h)
+    while remaining_lanes:
+        newly_applied_lanes = _apply_table_optimiser(server, j, h, rpc, remaining_lanes)
+        applied_lanes |= newly_applied_lanes
+        remaining_lanes &= ~newly_applied_lanes
+        for lane in range(h.count if remaining_lanes else 0):
+            if server.cells[j, server.header.cell_indices[lane]].updates >= AWAY:
+                remaining_lanes &= ~(1 << lane)
+    server.jobs[j].applied_lanes += popcount(applied_lanes)
+    return applied_lanes
 
 
 @compiled
-def _optimise_table(server: ValuesState, j: int, h: Header, rpc: Rpc, remaining: int) -> int:
+def _apply_table_optimiser(server: ValuesState, j: int, h: Header, rpc: Rpc, remaining_lanes: int) -> int:
     """Apply gradients of the first remaining lane's table, each key once; return the applied lanes."""
-    batch, first_lane = server.batch, popcount((remaining & -remaining) - 1)
-    rule_at = rule_index_of(server.rules, swap64(rpc.keys[first_lane]))
-    rule, begin, end = server.rules[rule_at], server.rules[rule_at].first, last_key_of(server.rules, rule_at)
-    kind, cells, places = int64(rule.kind), server.cells[j], server.header.at
-    n, applied, overflow = int64(0), int64(0), int64(0)
+    batch, first_lane = server.batch, popcount((remaining_lanes & -remaining_lanes) - 1)
+    rule_index = rule_index_of(server.rules, swap64(rpc.keys[first_lane]))
+    rule, first_key, last_key = (
+        server.rules[rule_index],
+        server.rules[rule_index].first,
+        last_key_of(server.rules, rule_index),
+    )
+    kind, cells, cell_indices = int64(rule.kind), server.cells[j], server.header.cell_indices
+    n, applied_lanes, overflow_bits = int64(0), int64(0), int64(0)
     for lane in range(h.count):
-        key, at = swap64(rpc.keys[lane]), int64(places[lane])
-        cell = cells[at]
+        key, cell_index = swap64(rpc.keys[lane]), int64(cell_indices[lane])
+        cell = cells[cell_index]
         # A cell of this batch has the bit AWAY until it is written back.
-        if remaining >> lane & 1 and begin <= key and key <= end and cell.updates < AWAY:
-            applied |= 1 << lane
+        if remaining_lanes >> lane & 1 and first_key <= key and key <= last_key and cell.updates < AWAY:
+            applied_lanes |= 1 << lane
             units = swap32(rpc.words[2 * h.count + lane])
-            cells[at + 1].applied += units
+            cells[cell_index + 1].applied += units
             if kind == ADD:
-                overflow |= _add(cell, units)
+                overflow_bits |= _add_delta(cell, units)
             else:
                 cell.updates |= AWAY
-                batch.at[n] = at
+                batch.at[n] = cell_index
                 batch.units[n] = (units ^ _SIGN) - _SIGN
                 batch.value[n] = cell.number
-                batch.first[n] = cells[at + 1].number
+                batch.first[n] = cells[cell_index + 1].number
                 if kind >= IS_FTRL:
-                    batch.second[n] = cells[at + 2].number
+                    batch.second[n] = cells[cell_index + 2].number
                 n += 1
-    server.jobs[j].overflows += overflow >> 31
-    step_all(rule, h.iteration + 1, batch, n)
+    server.jobs[j].overflows += overflow_bits >> 31
+    apply_gradients(rule, h.iteration + 1, batch, n)
     for k in range(n):
-        at = int64(batch.at[k])
-        cell = cells[at]
+        cell_index = int64(batch.at[k])
+        cell = cells[cell_index]
         cell.updates = (cell.updates & AWAY - 1) + 1
         cell.number = batch.value[k]
-        cells[at + 1].number = batch.first[k]
+        cells[cell_index + 1].number = batch.first[k]
         if kind >= IS_FTRL:
-            cells[at + 2].number = batch.second[k]
-    return applied
+            cells[cell_index + 2].number = batch.second[k]
+    return applied_lanes
 
 
 @compiled
 def _set_words(server: ValuesState, j: int, h: Header, rpc: Rpc) -> int:
-    applied = int64(0)
+    applied_lanes = int64(0)
     for lane in range(h.count):
-        at = server.header.at[lane]
-        cell = server.cells[j, at]
+        cell_index = server.header.cell_indices[lane]
+        cell = server.cells[j, cell_index]
         if cell.updates < AWAY:
             key, bits = swap64(rpc.keys[lane]), swap32(rpc.words[2 * h.count + lane])
-            _set_word(server, j, int64(at), h.flags & STATE, key, bits)
-            applied |= 1 << lane
-    return applied
+            _set_word(server, j, int64(cell_index), h.flags & STATE, key, bits)
+            applied_lanes |= 1 << lane
+    return applied_lanes
 
 
 @compiled
-def _set_word(server: ValuesState, j: int, at: int, word: int, key: Key, bits: int) -> None:
+def _set_word(server: ValuesState, j: int, cell_index: int, word: int, key: Key, bits: int) -> None:
     if word == 0:
-        server.cells[j, at].value = bits
+        server.cells[j, cell_index].value = bits
     if server.header.width == 1:
         return
     if word == 0:
-        first = initial_state_word(server.rules[rule_index_of(server.rules, key)], server.cells[j, at].number)
-        server.cells[j, at + 1].number = first
+        state_word = initial_state_word(
+            server.rules[rule_index_of(server.rules, key)], server.cells[j, cell_index].number
+        )
+        server.cells[j, cell_index + 1].number = state_word
         if server.header.width > 2:
-            server.cells[j, at + 2].value = 0
+            server.cells[j, cell_index + 2].value = 0
     elif word == FIRST:
-        server.cells[j, at + 1].value = bits
+        server.cells[j, cell_index + 1].value = bits
     elif server.header.width > 2:
-        server.cells[j, at + 2].value = bits
+        server.cells[j, cell_index + 2].value = bits

@@ -41,7 +41,7 @@ class WorkerLogs:
     """The two logs of a worker, or of one `job` of it; `clock_offset` is Unix minus monotonic time, in ns."""
 
     def __init__(self, directory: Path, worker: int, clock_offset: int, job: int | None = None) -> None:
-        self._offset = clock_offset
+        self._clock_offset = clock_offset
         agent = f"worker-{worker}" if job is None else f"worker-{worker}-job-{job}"
         self._rpcs = Parts(directory, f"rpc-{agent}", RPC)
         self._operations = Parts(directory, f"operations-{agent}", OPERATIONS)
@@ -62,7 +62,7 @@ class WorkerLogs:
                 "iteration": columns["iteration"],
                 "op": np.array(("", *CALLS))[columns["op"]],
                 "class": np.select([served == 0, served == lanes], ["cold", "all_hit"], "mixed"),
-                "t_send_us": (columns["t0"] + self._offset) // _US,
+                "t_send_us": (columns["t0"] + self._clock_offset) // _US,
                 "request_bytes": columns["request_bytes"],
                 "response_bytes": columns["response_bytes"],
                 "w_proc_us": columns["w_proc"] / _US,
@@ -89,9 +89,9 @@ class WorkerLogs:
                 **_columns(origin),
                 "iteration": columns["iteration"],
                 "op": columns["op"],
-                "scheduled_us": (scheduled + self._offset) // _US,
-                "start_us": (start + self._offset) // _US,
-                "end_us": (end + self._offset) // _US,
+                "scheduled_us": (scheduled + self._clock_offset) // _US,
+                "start_us": (start + self._clock_offset) // _US,
+                "end_us": (end + self._clock_offset) // _US,
                 "latency_us": (end - scheduled) / _US,
                 "rpcs": columns["rpcs"],
                 "measured": origin.measures(scheduled, np.array(columns["iteration"])),

@@ -16,7 +16,7 @@ from nativekit.reference import as_ref
 receive = WORKER_OPS.receive
 Machine: TypeAlias = WorkerOps[Any]  # of any state: each call looks up the functions of the state's class
 # Python does not call the prefetch functions, which come last.
-_NAMES = WorkerOps._fields[: WorkerOps._fields.index("prefetch_next")]
+_OP_NAMES = WorkerOps._fields[: WorkerOps._fields.index("prefetch_next")]
 
 
 def worker_states(state: object) -> list[tuple[Generic, type]]:
@@ -30,12 +30,12 @@ def _receive(state: WorkerState, inbox: Records[Rpc], length: int, arrival: int,
 
 # Python passes a datagram as an array of one record, for which `WorkerOps` has no type.
 _receive_first: Any = _receive
-COMPILED: Machine = entry_points(WORKER_OPS, _NAMES, worker_states)._replace(receive=_receive_first)
+COMPILED: Machine = entry_points(WORKER_OPS, _OP_NAMES, worker_states)._replace(receive=_receive_first)
 
 
 @cache
 def plain_machine() -> Machine:
-    return Machine(**{name: plain(getattr(COMPILED, name)) for name in _NAMES})
+    return Machine(**{name: plain(getattr(COMPILED, name)) for name in _OP_NAMES})
 
 
 def machine_for(codec: str) -> Machine:

@@ -19,7 +19,7 @@ from hosts.hotset.ps.state import make_server
 from hosts.keys import KeySpace
 from hosts.ps.__main__ import PsProcess
 from hosts.ps.config import PsConfig
-from hosts.ps.durable import Durable
+from hosts.ps.durable import DurableFile
 from hosts.ps.machine import COMPILED as COMPILED_PS
 from hosts.ps.server import RpcServer
 from hosts.sockets import clock_offset
@@ -116,7 +116,7 @@ def test_a_ps_that_cannot_be_recovered_closes_its_file(
 ) -> None:
     """The connections are what `closed_connections` checks at the end of every test."""
     settings = {**PS, "log_dir": tmp_path, "durable": {"file": tmp_path / "ps.db"}}
-    monkeypatch.setattr(Durable, "parts", lambda durable: {"cells of another version": b""})
+    monkeypatch.setattr(DurableFile, "parts", lambda durable: {"cells of another version": b""})
     with pytest.raises(KeyError):
         PsProcess(PsConfig.model_validate(settings), 0)
 

@@ -175,5 +175,5 @@ def test_without_a_collector(path: Path | None, tmp_path: Path, caplog: pytest.L
     reported = [record.getMessage() for record in caplog.records]
     why = f"log collector {tmp_path / 'missing'}: [Errno 2] No such file or directory"
     assert reported == (
-        [] if path is None else [f"{why}; the updates of PS 0 are written to a part of the log"]
+        [] if path is None else [f"{why}; the update counts of PS 0 are written to its own log"]
     )

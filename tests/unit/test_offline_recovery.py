@@ -16,7 +16,7 @@ from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
 from hosts.offline_recovery import FOLDER, CrashedRun
 from hosts.ps.config import PsConfig
-from hosts.ps.durable import Durable
+from hosts.ps.durable import DurableFile
 from hosts.ps.journal import JOURNAL_BYTES
 from hosts.worker.ledger import Ledger
 from hosts.worker.replay import ReplayLog, file_name
@@ -43,7 +43,7 @@ class Run:
         for _, durable in self.servers:
             durable.close()
 
-    def _server(self, ps: int) -> tuple[ParameterServer[str], Durable]:
+    def _server(self, ps: int) -> tuple[ParameterServer[str], DurableFile]:
         settings = ps_config(
             Path("parts"), ps, "10.0.0.9", {JOB: False}, n_ps=N_PS, parameters=SIZE,
             recovery={"replay_log": True}, durable={"file": f"parts/ps-{ps}.db"},
@@ -53,7 +53,7 @@ class Run:
         core: ParameterServer[str] = ParameterServer(
             ps, N_PS, SPACE, {JOB: 1}, lambda: 0, journal_bytes=JOURNAL_BYTES, replayed=True
         )
-        return core, Durable(self.folder / FOLDER / f"ps-{ps}.db", config.identity(), "never", 1 << 30)
+        return core, DurableFile(self.folder / FOLDER / f"ps-{ps}.db", config.identity(), "never", 1 << 30)
 
     def _work(self, worker: int) -> None:
         """Push to all keys: some RPCs are served by the switch, and some of the last push are lost."""

@@ -23,7 +23,7 @@ from foundation.protocol.header import LAYOUT, SLOT_MASK, WINDOW_BITS, Header, O
 from hosts.config import Fsync
 from hosts.hotset.ps.core import ParameterServer
 from hosts.keys import KeySpace
-from hosts.ps.durable import DurabilityError, DurabilityPaused, Durable
+from hosts.ps.durable import DurabilityError, DurabilityPaused, DurableFile
 from hosts.ps.journal import FROM_CONTROLLER, FROM_SWITCH, FROM_WORKER, JOURNAL_BYTES, add_note, read_note
 from switch_harness.effort import examples
 from tests.harness.model_optimisers import table
@@ -40,8 +40,8 @@ class PsFile(ExitStack):
         super().__init__()
         self._file = file
 
-    def open(self, fsync: Fsync, largest_journal: int = 1 << 30) -> Durable:
-        return self.enter_context(closing(Durable(self._file, IDENTITY, fsync, largest_journal)))
+    def open(self, fsync: Fsync, largest_journal: int = 1 << 30) -> DurableFile:
+        return self.enter_context(closing(DurableFile(self._file, IDENTITY, fsync, largest_journal)))
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def file(tmp_path: Path) -> Iterator[PsFile]:
 class Kept:
     """A PS that commits its notes before it sends, as its loop does."""
 
-    def __init__(self, space: KeySpace, durable: Durable, tables: Sequence[TableOptimiser] = ()) -> None:
+    def __init__(self, space: KeySpace, durable: DurableFile, tables: Sequence[TableOptimiser] = ()) -> None:
         self.now = 0
         self.space, self.durable, self.tables = space, durable, tables
         self.core = self.made()
@@ -202,13 +202,13 @@ def test_a_full_disk_is_waited_for_and_nothing_is_kept_by_halves(file: PsFile) -
 def test_a_journal_ends_in_a_checkpoint(file: PsFile) -> None:
     durable = file.open("never", 1000)
     durable.append(b"x" * 999)
-    assert not durable.wants_checkpoint
+    assert not durable.needs_checkpoint
     durable.append(b"x")
-    assert durable.wants_checkpoint
+    assert durable.needs_checkpoint
     again = file.open("never", 1000)
-    assert sum(map(len, again.notes())) == 1000 and again.wants_checkpoint
+    assert sum(map(len, again.notes())) == 1000 and again.needs_checkpoint
     again.checkpoint([])
-    assert not again.wants_checkpoint
+    assert not again.needs_checkpoint
 
 
 @pytest.mark.parametrize(("fsync", "number"), [("always", 2), ("checkpoint", 1), ("never", 0)])
@@ -219,16 +219,16 @@ def test_the_policy_is_sqlites(file: PsFile, fsync: Fsync, number: int) -> None:
 
 
 def test_wrong_files(tmp_path: Path) -> None:
-    Durable(tmp_path / "ps.db", {"ps": 1, "n_ps": 2}, "never", 1000).close()
+    DurableFile(tmp_path / "ps.db", {"ps": 1, "n_ps": 2}, "never", 1000).close()
     with pytest.raises(
         DurabilityError, match=r'expected the file of PS \{"n_ps": 3, "ps": 1\}, got that of \{"n_ps": 2'
     ):
-        Durable(tmp_path / "ps.db", {"ps": 1, "n_ps": 3}, "never", 1000)
+        DurableFile(tmp_path / "ps.db", {"ps": 1, "n_ps": 3}, "never", 1000)
     (tmp_path / "text").write_text("nothing of the kind, but long enough to be read as something" * 10)
     with pytest.raises(DurabilityError, match=r"text: file is not a database"):
-        Durable(tmp_path / "text", IDENTITY, "never", 1000)
+        DurableFile(tmp_path / "text", IDENTITY, "never", 1000)
     with pytest.raises(DurabilityError, match=r"nowhere/ps\.db: unable to open database file"):
-        Durable(tmp_path / "nowhere" / "ps.db", IDENTITY, "never", 1000)
+        DurableFile(tmp_path / "nowhere" / "ps.db", IDENTITY, "never", 1000)
     with closing(sqlite3.connect(tmp_path / "ps.db")) as connection:
         assert json.loads(connection.execute("SELECT what FROM identity").fetchone()[0])
 

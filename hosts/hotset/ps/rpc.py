@@ -15,7 +15,7 @@ from foundation.designs.interface import COMMAND, NO_REPLY
 from foundation.protocol.header import HEADER_BYTES, SLOT_MASK, WINDOW_BITS, Header
 from foundation.protocol.rpc import ALL, CONTROL, EMPTY, PULL, PUSH, Rpc, decode
 from hosts.hotset.ps.state import OffloadingState
-from hosts.ps.journal import FROM_WORKER, note
+from hosts.ps.journal import FROM_WORKER, append_note
 from hosts.ps.rpcs import NEW, STALE, admit, check_version, find_caller, record_result, write_answer
 from hosts.ps.values import lanes_to_serve, pull, push
 from nativekit.compile import compiled, int64
@@ -44,7 +44,7 @@ def handle(server: OffloadingState, rpc: Rpc, length: int, arrival: int, answer:
     if is_new:
         record_result(server, j, c, h, added, refused)
     if header.is_durable and ((is_new and h.op == PUSH) or (h.op == EMPTY and h.iteration)):
-        note(server, FROM_WORKER, rpc, length)
+        append_note(server, FROM_WORKER, rpc, length)
     return write_answer(answer, rpc, h, refused)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from foundation.designs.interface import NEVER
 from foundation.optimisers import TableOptimiser
 from hosts.keys import KeySpace
-from hosts.ps.journal import NOTE_BYTES, Journalled
+from hosts.ps.journal import NOTE_BYTES, JournalState
 from hosts.ps.optimise import Batch, Rule, make_rules, width_of
 from hosts.ps.rpcs import CALLERS, CONNECTION_RECORDS, CallerRow, ConnectionRecord, Job, make_jobs
 from hosts.ps.rpcs import needs_room as rpcs_need_room
@@ -24,7 +24,7 @@ class HotsetHeader(ValuesHeader):
     is_durable: int
 
 
-class OffloadingState(ValuesState, Journalled, Protocol):
+class OffloadingState(ValuesState, JournalState, Protocol):
     @property
     def header(self) -> HotsetHeader: ...
 
