@@ -44,7 +44,7 @@ class RpcCost(NamedTuple):
 def measure_rpc_cost(
     codec: str, design: Design, window: int, steps: int, timeout_s: float = TIMEOUT_S
 ) -> RpcCost | None:
-    """Return the mean cost of a full RPC; None if no answers come: some servers need the switch."""
+    """Return the mean cost of a full RPC; None without answers, from servers that need the switch."""
     space = KeySpace(_KEYS)
     with closing(open_udp(_ANY_PORT)) as server_socket, closing(open_udp(_ANY_PORT)) as worker_socket:
         peers = [server_socket.getsockname(), worker_socket.getsockname()]
@@ -54,16 +54,16 @@ def measure_rpc_cost(
         operate, udp = make_operate(codec, design), make_udp(clock_offset())
         wire = make_wire(worker_socket.fileno(), peers, _NO_FILE, _NO_FILE)
 
-        def completes() -> bool:
-            until = time.monotonic_ns() + int(timeout_s * 1e9)
-            return operate(client.state, udp, wire, until) == ENDED
+        def run_operation() -> bool:
+            deadline_ns = time.monotonic_ns() + int(timeout_s * 1e9)
+            return operate(client.state, udp, wire, deadline_ns) == ENDED
 
         with _server_thread(codec, design, space, server_socket.fileno(), peers[1:]) as cpu_s:
-            if not _step(client, completes):
+            if not _run_step(client, run_operation):
                 return None
             worker_s, server_s, rpcs = time.thread_time(), cpu_s(), 0
             for _ in range(steps):
-                step_rpcs = _step(client, completes)
+                step_rpcs = _run_step(client, run_operation)
                 if not step_rpcs:
                     return None
                 rpcs += step_rpcs
@@ -71,14 +71,14 @@ def measure_rpc_cost(
     return RpcCost(worker_s / rpcs * 1e6, server_s / rpcs * 1e6)
 
 
-def _step(client: BaseClient, completes: Callable[[], bool]) -> int:
+def _run_step(client: BaseClient, run_operation: Callable[[], bool]) -> int:
     positions, deltas = np.arange(_KEYS), np.ones(_KEYS, np.uint32)
     client.pull(0, positions)
-    if not completes():
+    if not run_operation():
         return 0
     rpcs = client.rpcs_of_operation
     client.push(0, positions, deltas, np.zeros(_KEYS, np.bool_))
-    if not completes():
+    if not run_operation():
         return 0
     rpcs += client.rpcs_of_operation
     client.take_records()
@@ -97,11 +97,11 @@ def _server_thread(
         poll.register(fd, select.EPOLLIN)
         sources = make_sources(poll.fileno(), workers)
 
-        def run() -> None:
+        def serve_until_stopped() -> None:
             while not stop.is_set():
                 serve(state, service, udp, sources, time.monotonic_ns() + _STOP_CHECK_NS)
 
-        thread = threading.Thread(target=run, daemon=True)
+        thread = threading.Thread(target=serve_until_stopped, daemon=True)
         thread.start()
         assert thread.ident is not None
         clock = time.pthread_getcpuclockid(thread.ident)

@@ -24,7 +24,7 @@ F = TypeVar("F", bound=Callable[..., int])
 _take, _flush = plain(take), plain(flush)
 
 
-def with_scapy(loop: F, design: Design) -> F:
+def make_scapy_loop(loop: F, design: Design) -> F:
     wire = AGENTS.for_design(design).wire
     outbox = rpcs(BURST).view(np.uint8).reshape(BURST, BUFFER_BYTES)
 
@@ -40,9 +40,9 @@ def with_scapy(loop: F, design: Design) -> F:
         n = _take(udp, fd, limit)
         octets = udp.inbox.view(np.uint8).reshape(BURST, BUFFER_BYTES)
         for k in range(n):
-            plain_form = wire.inward(datagram_of(udp, k))
-            octets[k, : len(plain_form)] = np.frombuffer(plain_form, np.uint8)
-            udp.state.messages_in[k].msg_len = len(plain_form)
+            rebuilt_datagram = wire.inward(datagram_of(udp, k))
+            octets[k, : len(rebuilt_datagram)] = np.frombuffer(rebuilt_datagram, np.uint8)
+            udp.state.messages_in[k].msg_len = len(rebuilt_datagram)
         return n
 
     return plain(loop, {take: receive, flush: send})

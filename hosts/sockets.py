@@ -20,8 +20,8 @@ _SO_TIMESTAMPNS = 35
 _TIMESPEC = struct.Struct("@ll")
 _ANCILLARY_BYTES = socket.CMSG_SPACE(_TIMESPEC.size)
 _DATAGRAM_BYTES = 2048
-_RECEIVE_BUFFER = 16 << 20
-_READINGS = 16
+_RECEIVE_BUFFER_BYTES = 16 << 20
+_CLOCK_READINGS = 16
 # Classic BPF, <linux/filter.h>: an instruction is a code, two jump offsets and an operand.
 _INSTRUCTION = struct.Struct("HBBI")
 _LOAD_16_BITS, _JUMP_IF_EQUAL, _RETURN = 0x28, 0x15, 0x06
@@ -41,7 +41,7 @@ class Received(NamedTuple):
 def clock_offset() -> int:
     """Return Unix time, as in the kernel's timestamps, minus the monotonic clock of agents, in ns."""
     # A delay between the two readings makes the difference too small, so the largest of several is taken.
-    return max(time.time_ns() - time.monotonic_ns() for _ in range(_READINGS))
+    return max(time.time_ns() - time.monotonic_ns() for _ in range(_CLOCK_READINGS))
 
 
 def open_udp(address: Address, shared: bool = False, only_from: int | None = None) -> socket.socket:
@@ -57,11 +57,11 @@ def open_udp(address: Address, shared: bool = False, only_from: int | None = Non
         # Frames of local senders have partial checksums, which become invalid when a switch edits the frame.
         sock.setsockopt(socket.SOL_SOCKET, _SO_NO_CHECK, 1)
         try:
-            sock.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER)
+            sock.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER_BYTES)
         except PermissionError:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER_BYTES)
         if only_from is not None:
-            _accept_only_from(sock, only_from)
+            _filter_source_port(sock, only_from)
         if shared:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(address)
@@ -71,7 +71,7 @@ def open_udp(address: Address, shared: bool = False, only_from: int | None = Non
     return sock
 
 
-def _accept_only_from(sock: socket.socket, port: int) -> None:
+def _filter_source_port(sock: socket.socket, port: int) -> None:
     instructions = (
         (_LOAD_16_BITS, 0, 0, 0),
         (_JUMP_IF_EQUAL, 0, 1, port),
@@ -100,12 +100,12 @@ def send(sock: socket.socket, datagram: bytes | bytearray | memoryview, address:
 
 class Receiver:
     def __init__(self, sock: socket.socket, offset: int) -> None:
-        self._receive = sock.recvmsg
-        self._offset = offset
+        self._recvmsg = sock.recvmsg
+        self._clock_offset = offset
 
     def receive(self) -> Received | None:
         try:
-            datagram, ancillary, _, source = self._receive(_DATAGRAM_BYTES, _ANCILLARY_BYTES)
+            datagram, ancillary, _, source = self._recvmsg(_DATAGRAM_BYTES, _ANCILLARY_BYTES)
         except (BlockingIOError, ConnectionRefusedError):  # the latter: ICMP about an earlier datagram
             return None
         read = time.monotonic_ns()
@@ -113,5 +113,5 @@ class Receiver:
             return Received(datagram, read, read, source)
         seconds, nanoseconds = _TIMESPEC.unpack(ancillary[0][2])
         # The offset of the clocks is measured only once, so a stamp may seem later than the reading.
-        arrival = min(seconds * 1_000_000_000 + nanoseconds - self._offset, read)
+        arrival = min(seconds * 1_000_000_000 + nanoseconds - self._clock_offset, read)
         return Received(datagram, arrival, read, source)

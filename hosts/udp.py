@@ -73,18 +73,18 @@ def make_udp(offset: int) -> Udp:
     start = states.ctypes.data
     fields = _STATE.fields
     assert fields is not None
-    at = {name: start + int(fields[name][1]) for name in fields}
+    addresses = {name: start + int(fields[name][1]) for name in fields}
     k = np.arange(BURST)
-    for way, box in (("in", udp.inbox), ("out", udp.outbox)):
-        vectors: Records[_IoVector] = getattr(state, f"vectors_{way}")
+    for direction, box in (("in", udp.inbox), ("out", udp.outbox)):
+        vectors: Records[_IoVector] = getattr(state, f"vectors_{direction}")
         vectors["start"] = box.ctypes.data + BUFFER_BYTES * k
         vectors["length"] = BUFFER_BYTES
-        messages: Records[MessageHeader] = getattr(state, f"messages_{way}")
-        messages["msg_iov"] = at[f"vectors_{way}"] + _VECTOR.itemsize * k
+        messages: Records[MessageHeader] = getattr(state, f"messages_{direction}")
+        messages["msg_iov"] = addresses[f"vectors_{direction}"] + _VECTOR.itemsize * k
         messages["msg_iovlen"] = 1
         messages["msg_namelen"] = NAME_BYTES
-    state.messages_in["msg_name"] = at["names"] + NAME_BYTES * k
-    state.messages_in["msg_control"] = at["control"] + 8 * _CONTROL_WORDS * k
+    state.messages_in["msg_name"] = addresses["names"] + NAME_BYTES * k
+    state.messages_in["msg_control"] = addresses["control"] + 8 * _CONTROL_WORDS * k
     state.messages_in["msg_controllen"] = 8 * _CONTROL_WORDS
     return udp
 
@@ -142,13 +142,13 @@ def flush(udp: Udp, fd: int) -> None:
     """Send the queued datagrams; count those that the kernel does not accept in `unsent`."""
     state = udp.state
     first = int64(state.messages_out.ctypes.data)
-    done = int64(0)
-    while done < state.queued:
-        sent = int64(sendmmsg(fd, first + done * _MMSGHDR_BYTES, state.queued - done, _DONT_WAIT))
-        if sent <= 0:
+    n_done = int64(0)
+    while n_done < state.queued:
+        n_sent = int64(sendmmsg(fd, first + n_done * _MMSGHDR_BYTES, state.queued - n_done, _DONT_WAIT))
+        if n_sent <= 0:
             state.unsent += 1
-            sent = 1
-        done += sent
+            n_sent = 1
+        n_done += n_sent
     state.queued = 0
 
 

@@ -21,11 +21,11 @@ _NO_FILE = -1
 
 
 def warm_worker(name: str = DEFAULT) -> None:
-    chosen = design(name)
+    run_design = design(name)
     positions, deltas = np.zeros(1, np.int64), np.zeros(1, np.uint32)
     ledger = Ledger(0, 0, size=1, capacity=1)
-    make = AGENTS.for_design(chosen).client
-    client = make(Caller(0, 1, 0), 1, KeySpace(1), lambda: 0)
+    make_client = AGENTS.for_design(run_design).client
+    client = make_client(Caller(0, 1, 0), 1, KeySpace(1), lambda: 0)
     client.join(2)
     client.start_empty_rpc(0)
     client.transmit()
@@ -33,8 +33,8 @@ def warm_worker(name: str = DEFAULT) -> None:
     due = client.deadline()
     assert due is not None
     client.wake(due)
-    log = ReplayLog.in_memory(np.zeros((2, 1), np.uint32), capacity=1) if chosen.is_durable else None
-    client = make(Caller(0, 1, 0), 1, KeySpace(1), lambda: 0, log=log)
+    log = ReplayLog.in_memory(np.zeros((2, 1), np.uint32), capacity=1) if run_design.is_durable else None
+    client = make_client(Caller(0, 1, 0), 1, KeySpace(1), lambda: 0, log=log)
     if log is not None:
         log.sums[ACKNOWLEDGED] = 1
     client.renew(1)
@@ -47,12 +47,12 @@ def warm_worker(name: str = DEFAULT) -> None:
 
 def warm_ps(name: str = DEFAULT) -> None:
     key = np.zeros(1, np.uint64)
-    chosen = design(name)
+    run_design = design(name)
     for space in (KeySpace(1), KeySpace(1, key)):
         places_of(make_share(space, 0, 2), key)
-        state = AGENTS.for_design(chosen).server(0, 2, space, [0])
-        AGENTS.for_design(chosen).warm_server(state)
-    if chosen.is_durable:
+        state = AGENTS.for_design(run_design).server(0, 2, space, [0])
+        AGENTS.for_design(run_design).warm_server(state)
+    if run_design.is_durable:
         RpcServer(state, lambda: 0).replay_journal(np.zeros(0, np.uint8), 0)
     serve(state, make_service(), make_udp(0), make_sources(_NO_FILE), 0)
 

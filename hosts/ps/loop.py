@@ -49,10 +49,10 @@ class CodecHooks(NamedTuple):
 def codec_hooks(codec: str, design: Design) -> CodecHooks:
     """Return the hooks of a codec: compiled code for "fast", plain Python with Scapy for "scapy"."""
     if codec == "scapy":
-        from hosts.scapy_udp import with_scapy
+        from hosts.scapy_udp import make_scapy_loop
 
         wire = AGENTS.for_design(design).wire
-        return CodecHooks(with_scapy(serving.serve, design), wire.outward, wire.inward)
+        return CodecHooks(make_scapy_loop(serving.serve, design), wire.outward, wire.inward)
     return CodecHooks()
 
 

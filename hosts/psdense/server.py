@@ -39,7 +39,7 @@ from nativekit.bits import swap16, swap32
 from nativekit.compile import compiled, int64
 from nativekit.records import Int32, Records, RecordTable, UInt8, UInt16, UInt32, Words, one, records
 
-_SETS = 2
+_SETS_PER_JOB = 2
 
 
 class AdderHeader(PsHeader):
@@ -49,7 +49,7 @@ class AdderHeader(PsHeader):
     next_row: int
     """The first chunk whose sum must be sent, or NOTHING; `ChunkRow.next` links the others."""
     last_row: int
-    next_out: int  # index of the next entry of `sent` and `out` to fill
+    next_datagram: int  # index of the next entry of `sent` and `destinations` to fill
 
 
 class ChunkRow:
@@ -64,7 +64,7 @@ class ChunkRow:
     next: Int32  # next row of that queue, or NOTHING
 
 
-class Outgoing:
+class Destination:
     length: int
     worker: int
 
@@ -78,7 +78,7 @@ class Adder(NamedTuple):
     sums: Words
     """uint32[jobs * 2, M]: the sums of a set, chunk after chunk, each as long as a full one."""
     sent: Records[Rpc]  # [BURST]: datagrams of sums for workers that are not answered at once
-    out: Records[Outgoing]  # [BURST]: their destinations; workers are numbered across all jobs
+    destinations: Records[Destination]  # [BURST]: by datagram; workers are numbered across all jobs
     cells: RecordTable[Cell]
     """[jobs, places + 1]: a share of one parameter, all 0, as workers hold the parameters."""
     connection_records: Records[ConnectionRecord]  # [1], not used
@@ -94,10 +94,10 @@ def make_adder(ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journal
     return Adder(
         header,
         make_jobs(jobs),
-        records(len(jobs) * _SETS * rows, ChunkRow),
-        np.zeros((len(jobs) * _SETS, rows * MIN_SIZE + MAX_SIZE), np.uint32),
+        records(len(jobs) * _SETS_PER_JOB * rows, ChunkRow),
+        np.zeros((len(jobs) * _SETS_PER_JOB, rows * MIN_SIZE + MAX_SIZE), np.uint32),
         rpcs(BURST),
-        records(BURST, Outgoing),
+        records(BURST, Destination),
         make_cells(len(jobs), share),
         records(1, ConnectionRecord),
         share,
@@ -131,7 +131,7 @@ def handle(server: Adder, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> i
         return NO_REPLY
     elif int64(row.seen) & bit:
         job.duplicates += 1
-        return _answer(server, r, int64(packet.worker), answer)
+        return _write_sum(server, r, int64(packet.worker), answer)
     else:
         accumulate_words(
             rpc, server.sums[_set_of(server, r)], _first_value(server, r), count, int64(row.form)
@@ -141,8 +141,8 @@ def handle(server: Adder, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> i
     if not _is_complete(row):
         return NO_REPLY
     row.unsent = row.seen
-    _queue(server, r)
-    return _answer(server, r, int64(packet.worker), answer)
+    _queue_sum(server, r)
+    return _write_sum(server, r, int64(packet.worker), answer)
 
 
 @compiled
@@ -150,13 +150,17 @@ def _row_of(server: Adder, rpc: Rpc, count: int) -> int:
     header, packet = server.header, as_packet(rpc)
     j, chunk = find_job(server, swap16(packet.job)), swap32(packet.chunk)
     rows = len(server.rows) // len(server.sums)
-    at = chunk // int64(header.n_ps)
+    row_in_set = chunk // int64(header.n_ps)
     is_for_this_server = (
         j >= 0 and packet.kind == ADDEND and chunk % int64(header.n_ps) == header.ps and count > 0
     )
-    if not is_for_this_server or at >= rows or at * swap16(packet.full) + count > server.sums.shape[1]:
+    if (
+        not is_for_this_server
+        or row_in_set >= rows
+        or row_in_set * swap16(packet.full) + count > server.sums.shape[1]
+    ):
         return NOTHING
-    return int64((_SETS * j + (swap32(packet.number) & 1)) * rows + at)
+    return int64((_SETS_PER_JOB * j + (swap32(packet.number) & 1)) * rows + row_in_set)
 
 
 @compiled
@@ -194,14 +198,14 @@ def _is_complete(row: ChunkRow) -> bool:
 
 
 @compiled
-def _answer(server: Adder, r: int, worker: int, answer: Rpc) -> int:
+def _write_sum(server: Adder, r: int, worker: int, answer: Rpc) -> int:
     """Write the sum for a worker; return its length, NO_REPLY if it is not complete."""
     row = server.rows[r]
     if not _is_complete(row):
         return NO_REPLY
     row.unsent = int64(row.unsent) & ~(1 << worker)
     rows = len(server.rows) // len(server.sums)
-    job = int64(server.jobs[_set_of(server, r) // _SETS].job)
+    job = int64(server.jobs[_set_of(server, r) // _SETS_PER_JOB].job)
     chunk = r % rows * int64(server.header.n_ps) + int64(server.header.ps)
     write_head(
         answer, RESULT, int64(row.form), job, worker, int64(row.workers), int64(row.full),
@@ -211,7 +215,7 @@ def _answer(server: Adder, r: int, worker: int, answer: Rpc) -> int:
 
 
 @compiled
-def _queue(server: Adder, r: int) -> None:
+def _queue_sum(server: Adder, r: int) -> None:
     header, row = server.header, server.rows[r]
     if row.queued:
         return
@@ -232,11 +236,11 @@ def transmit(server: Adder, now: int) -> int:
             worker = int64(0)
             while not int64(row.unsent) >> worker & 1:
                 worker += 1
-            s = int64(header.next_out)
-            header.next_out = (s + 1) % BURST
-            server.out[s].length = _answer(server, int64(header.next_row), worker, server.sent[s])
-            job = _set_of(server, int64(header.next_row)) // _SETS
-            server.out[s].worker = job * int64(row.workers) + worker
+            s = int64(header.next_datagram)
+            header.next_datagram = (s + 1) % BURST
+            server.destinations[s].length = _write_sum(server, int64(header.next_row), worker, server.sent[s])
+            job = _set_of(server, int64(header.next_row)) // _SETS_PER_JOB
+            server.destinations[s].worker = job * int64(row.workers) + worker
             return s
         row.queued, header.next_row = 0, int64(row.next)
     return NOTHING
@@ -249,12 +253,12 @@ def address(server: Adder, s: int) -> int:
 
 @compiled
 def octets(server: Adder, s: int) -> int:
-    return int64(server.out[s].length)
+    return int64(server.destinations[s].length)
 
 
 @compiled
 def peer(server: Adder, s: int) -> int:
-    return int64(server.header.n_ps + server.out[s].worker)
+    return int64(server.header.n_ps + server.destinations[s].worker)
 
 
 @compiled

@@ -79,12 +79,12 @@ def transmit(state: Pusher, now: int) -> int:
         return s
     s = take_next(state, now)
     chunk = int64(state.slots[s].call)
-    encode(state, s, chunk * int64(header.full), _values_in(state, chunk))
+    encode(state, s, chunk * int64(header.full), _value_count_of(state, chunk))
     return s
 
 
 @compiled
-def _values_in(state: Pusher, chunk: int) -> int:
+def _value_count_of(state: Pusher, chunk: int) -> int:
     return min(int64(state.header.full), int64(state.header.n) - chunk * int64(state.header.full))
 
 
@@ -101,7 +101,7 @@ def receive(state: Pusher, rpc: Rpc, length: int, arrival: int, read: int) -> in
     packet, count = as_packet(rpc), value_count(length)
     chunk = swap32(packet.chunk)
     s = slot_of(state, chunk) if packet.kind == RESULT and belongs_to_vector(state, rpc) else NOTHING
-    if s == NOTHING or packet.worker != header.worker - 1 or count != _values_in(state, chunk):
+    if s == NOTHING or packet.worker != header.worker - 1 or count != _value_count_of(state, chunk):
         header.unexpected += 1
         return NOTHING
     read_words(rpc, state.vector, chunk * int64(header.full), count)

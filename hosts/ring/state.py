@@ -1,4 +1,4 @@
-"""A worker's state in a ring: its vector, its outgoing chunks, and the chunks that have come."""
+"""A worker's state in a ring: its vector, its outgoing chunks, and the received chunks."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class MemberHeader(VectorHeader):
     part_size: int  # number of values of a part
     chunks_per_part: int  # number of chunks of a part
     next_ack: int  # index of the first entry of the ring buffer `waiting_acks`
-    acks: int  # number of entries in that ring buffer
-    next_out: int  # index of the next acknowledgement buffer to fill
+    n_acks: int  # number of entries in that ring buffer
+    next_buffer: int  # index of the acknowledgement buffer to fill next
 
 
 class Ack:
@@ -54,7 +54,7 @@ class Member(NamedTuple):
     sent: Records[Rpc]  # [WINDOW + ACK_BUFFERS]: datagrams by slot, then those of acknowledgements
     free: Ints
     resends: Ints
-    received: Octets  # uint8[c]: whether each chunk has come, with room for 32 workers
+    chunk_received: Octets  # uint8[c]: whether each chunk has come, with room for 32 workers
     waiting_acks: Records[Ack]  # [MAX_ACKS], a ring buffer
     early_chunks: Records[Rpc]
     """[WINDOW]: chunks of the next vector that came before this worker had begun its call."""
@@ -76,7 +76,7 @@ def make_member(
     chunks = 2 * (space.size // MIN_SIZE + 2 * WORKERS)
     return Member(
         header=header,
-        received=np.zeros(chunks, np.uint8),
+        chunk_received=np.zeros(chunks, np.uint8),
         waiting_acks=records(MAX_ACKS, Ack),
         early_chunks=rpcs(WINDOW),
         early_lengths=records(WINDOW, EarlyLength),

@@ -2,8 +2,8 @@
 
 W workers cut the vector into W parts and take 2 (W - 1) steps. In step s worker i sends part i - s (mod W) to
 worker i + 1, and takes part i - 1 - s from worker i - 1. In the first W - 1 steps it adds that part to its
-own, in the others it replaces its own. A part is sent in chunks, each as soon as that of the step before has
-come, so links are busy all the time.
+own, in the other steps it replaces its own. A part is sent in chunks, each as soon as the chunk of the step
+before has come, so links are busy all the time.
 
 Each chunk is acknowledged. A duplicate is acknowledged again, and not added. An operation ends when all
 chunks have come and all sent ones are acknowledged. A worker that has ended still acknowledges, because the
@@ -57,7 +57,7 @@ def start(state: Member, op: int, iteration: int, n_keys: int) -> None:
         end(state)
     if n == 0:
         return
-    state.received[: int64(header.calls)] = 0
+    state.chunk_received[: int64(header.calls)] = 0
     for e in range(WINDOW):
         length = int64(state.early_lengths[e].length)
         state.early_lengths[e].length = 0
@@ -68,19 +68,19 @@ def start(state: Member, op: int, iteration: int, n_keys: int) -> None:
 @compiled
 def transmit(state: Member, now: int) -> int:
     header = state.header
-    if header.acks:
-        return _acknowledge(state)
+    if header.n_acks:
+        return _encode_ack(state)
     if header.stalled or header.pending == 0:
         return NOTHING
     s = next_resend(state)
     chunk = int64(header.unsent)
     if s != NOTHING or chunk == header.calls or header.free == 0:
         return s
-    if chunk >= header.chunks_per_part and not state.received[chunk - int64(header.chunks_per_part)]:
+    if chunk >= header.chunks_per_part and not state.chunk_received[chunk - int64(header.chunks_per_part)]:
         return NOTHING
     s = take_next(state, now)
     part = _rank(state) - chunk // int64(header.chunks_per_part)
-    encode(state, s, _first_value(state, part, chunk), _values_in(state, part, chunk))
+    encode(state, s, _first_value(state, part, chunk), _value_count_of(state, part, chunk))
     return s
 
 
@@ -102,21 +102,21 @@ def _first_value(state: Member, part: int, chunk: int) -> int:
 
 
 @compiled
-def _values_in(state: Member, part: int, chunk: int) -> int:
+def _value_count_of(state: Member, part: int, chunk: int) -> int:
     header = state.header
     first = _first_value(state, part, chunk)
-    at_in_part = chunk % int64(header.chunks_per_part) * int64(header.full)
-    return max(0, min(int64(header.full), int64(header.part_size) - at_in_part, int64(header.n) - first))
+    offset_in_part = chunk % int64(header.chunks_per_part) * int64(header.full)
+    return max(0, min(int64(header.full), int64(header.part_size) - offset_in_part, int64(header.n) - first))
 
 
 @compiled
-def _acknowledge(state: Member) -> int:
+def _encode_ack(state: Member) -> int:
     header = state.header
     ack = state.waiting_acks[header.next_ack]
     header.next_ack = (header.next_ack + 1) % MAX_ACKS
-    header.acks -= 1
-    s = WINDOW + int64(header.next_out)
-    header.next_out = (header.next_out + 1) % ACK_BUFFERS
+    header.n_acks -= 1
+    s = WINDOW + int64(header.next_buffer)
+    header.next_buffer = (header.next_buffer + 1) % ACK_BUFFERS
     write_head(
         state.sent[s], ACK, 0, int64(header.job), _rank(state), int64(ack.workers), int64(header.full),
         int64(ack.number), int64(ack.chunk),
@@ -148,7 +148,7 @@ def receive(state: Member, rpc: Rpc, length: int, arrival: int, read: int) -> in
     if packet.kind != ADDEND or age > 1:
         header.unexpected += 1
     elif age == 1:
-        _store_early(state, rpc, length)
+        _store_early_chunk(state, rpc, length)
     elif age < 0:
         _queue_ack(state, rpc)  # a duplicate of an earlier vector
     elif belongs_to_vector(state, rpc) and _handle_chunk(state, rpc, length):
@@ -159,16 +159,21 @@ def receive(state: Member, rpc: Rpc, length: int, arrival: int, read: int) -> in
 
 
 @compiled
-def _store_early(state: Member, rpc: Rpc, length: int) -> None:
+def _store_early_chunk(state: Member, rpc: Rpc, length: int) -> None:
     """Store a chunk of the next vector; its sender has at most a window of them outstanding."""
     chunk = swap32(as_packet(rpc).chunk)
     if chunk < WINDOW:
-        early, packet = as_packet(state.early_chunks[chunk]), as_packet(rpc)
-        early.kind, early.form, early.job, early.full = packet.kind, packet.form, packet.job, packet.full
-        early.worker, early.workers = packet.worker, packet.workers
-        early.number, early.chunk = packet.number, packet.chunk
+        early_packet, packet = as_packet(state.early_chunks[chunk]), as_packet(rpc)
+        early_packet.kind, early_packet.form, early_packet.job, early_packet.full = (
+            packet.kind,
+            packet.form,
+            packet.job,
+            packet.full,
+        )
+        early_packet.worker, early_packet.workers = packet.worker, packet.workers
+        early_packet.number, early_packet.chunk = packet.number, packet.chunk
         for i in range(value_count(length)):
-            early.words[i] = packet.words[i]
+            early_packet.words[i] = packet.words[i]
         state.early_lengths[chunk].length = length
 
 
@@ -182,13 +187,13 @@ def _handle_chunk(state: Member, rpc: Rpc, length: int) -> bool:
         return False
     step = chunk // int64(header.chunks_per_part)
     part = _rank(state) - 1 - step
-    if count != _values_in(state, part, chunk):
+    if count != _value_count_of(state, part, chunk):
         header.unexpected += 1
         return False
     _queue_ack(state, rpc)
-    if state.received[chunk]:
+    if state.chunk_received[chunk]:
         return False
-    state.received[chunk] = 1
+    state.chunk_received[chunk] = 1
     header.pending -= 1
     if step < header.workers - 1:
         accumulate_words(rpc, state.vector, _first_value(state, part, chunk), count, int64(header.is_float))
@@ -200,11 +205,11 @@ def _handle_chunk(state: Member, rpc: Rpc, length: int) -> bool:
 @compiled
 def _queue_ack(state: Member, rpc: Rpc) -> None:
     header, packet = state.header, as_packet(rpc)
-    if header.acks == MAX_ACKS:
+    if header.n_acks == MAX_ACKS:
         return
-    ack = state.waiting_acks[(header.next_ack + header.acks) % MAX_ACKS]
+    ack = state.waiting_acks[(header.next_ack + header.n_acks) % MAX_ACKS]
     ack.number, ack.chunk, ack.workers = swap32(packet.number), swap32(packet.chunk), packet.workers
-    header.acks += 1
+    header.n_acks += 1
 
 
 @compiled

@@ -21,11 +21,11 @@ class SwitchMLClient(VectorClient):
         return len(self.state.addend)
 
     def put(self, vector: Vector, workers: int) -> None:
-        n, padded = len(vector), -(-len(vector) // VALUES) * VALUES
+        n, padded_size = len(vector), -(-len(vector) // VALUES) * VALUES
         if is_float := vector.dtype == np.float32:
             check_below(vector, 2.0**MAX_EXPONENT, f"2^{MAX_EXPONENT}")
         target = self.state.floats if is_float else self.state.addend
-        target[:n], target[n:padded] = vector, 0
+        target[:n], target[n:padded_size] = vector, 0
 
     @property
     def result(self) -> Vector:
@@ -42,5 +42,5 @@ class SwitchMLClient(VectorClient):
         header = self._header
         return (
             f"no result for {waited_s:.1f} s in all-reduce {header.number}, with {header.pending} of "
-            f"{header.total} packets to go: another worker has stopped, or the switch has lost its state"
+            f"{header.n_packets} packets to go: another worker has stopped, or the switch has lost its state"
         )

@@ -23,11 +23,11 @@ LARGEST = float(np.finfo(np.float32).max)
 @compiled
 def chunk_exponent(floats: NDArray[np.float32], first: int, count: int) -> int:
     """Return the smallest e >= -126 with all `count` values from `first` on below 2^e; values are < 2^127."""
-    largest = 0.0
+    magnitude = 0.0
     for i in range(first, first + count):
-        largest = max(largest, abs(float(floats[i])))
-    _, exponent = math.frexp(largest)
-    return max(int64(exponent), MIN_EXPONENT) if largest > 0.0 else MIN_EXPONENT
+        magnitude = max(magnitude, abs(float(floats[i])))
+    _, exponent = math.frexp(magnitude)
+    return max(int64(exponent), MIN_EXPONENT) if magnitude > 0.0 else MIN_EXPONENT
 
 
 @compiled

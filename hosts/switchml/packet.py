@@ -48,7 +48,7 @@ class SwitchMLPacket(NamedTuple):
 
 
 def parse(datagram: bytes) -> SwitchMLPacket:
-    first, job, chunk, pool_index, *exponents = HEADER.unpack_from(datagram)
+    first_octet, job, chunk, pool_index, *exponents = HEADER.unpack_from(datagram)
     values = _BODY.unpack(datagram[HEADER.size :])
     slot, set_ = pool_index & (1 << _SET) - 1, pool_index >> _SET
-    return SwitchMLPacket(chunk, slot, set_, values, (exponents[0], exponents[1]), job, first & 7)
+    return SwitchMLPacket(chunk, slot, set_, values, (exponents[0], exponents[1]), job, first_octet & 7)

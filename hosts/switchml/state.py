@@ -15,7 +15,7 @@ from foundation.protocol.rpc import Rpc, rpcs
 from hosts.keys import KeySpace
 from hosts.switchml.packet import SLOTS, VALUES
 from hosts.worker.arrays import operand_arrays
-from hosts.worker.timer import MINIMUM
+from hosts.worker.timer import MIN_TIMEOUT_NS
 from hosts.worker.vectors import STALL_TIMEOUT_NS
 from nativekit.records import Ints, Records, Words, one, records
 
@@ -26,7 +26,7 @@ class ReducerHeader:
     job: int
     worker: int
     window: int
-    pool: int  # the first of the job's slots in the switch
+    first_slot: int  # the first of the job's slots in the switch
     workers: int
     op: int
     iteration: int
@@ -35,13 +35,13 @@ class ReducerHeader:
     pending: int  # number of packets without a result
     due: int  # time of the next `wake`
     number: int  # number of all-reduces so far
-    first: int  # number of the first packet, counted across all-reduces
+    first_packet: int  # number of the all-reduce's first packet, counted across all-reduces
     chunks: int
-    batch: int  # number of outstanding packets
-    total: int  # number of packets of the all-reduce
+    batch: int  # maximum number of outstanding packets
+    n_packets: int  # number of packets of the all-reduce
     is_float: int
     next_ready: int  # index of the first slot in the ring
-    ready: int  # number of slots in the ring
+    n_ready: int  # number of slots in the ring
     progress: int  # time of the first transmission or of the last result; 0 before
     stall_timeout: int
     stalled: int  # whether no result came for `stall_timeout`
@@ -50,8 +50,8 @@ class ReducerHeader:
     backed_off_at: int
     timeout: int  # retransmission timeout
     published_timers: int  # whether the timeout is constant, as published for SwitchML
-    smoothed: float
-    variation: float
+    srtt: float
+    rttvar: float
     rows: int  # number of rows in the log
     unreplayed: int
     malformed: int
@@ -97,13 +97,18 @@ def make_reducer(
     if not 1 <= window <= WINDOW:
         raise ValueError(f"window: expected 1 to {WINDOW}, got {window}")
     header = one(ReducerHeader)
-    header.job, header.worker, header.window, header.pool = (
+    header.job, header.worker, header.window, header.first_slot = (
         caller.job,
         caller.worker,
         window,
         caller.job * WINDOW % SLOTS,
     )
-    header.workers, header.due, header.timeout, header.stall_timeout = 1, NEVER, 5 * MINIMUM, STALL_TIMEOUT_NS
+    header.workers, header.due, header.timeout, header.stall_timeout = (
+        1,
+        NEVER,
+        5 * MIN_TIMEOUT_NS,
+        STALL_TIMEOUT_NS,
+    )
     padded_size = -(-space.size // VALUES) * VALUES
     return Reducer(
         header=header,

@@ -8,7 +8,7 @@ from hosts.switchml.packet import HEADER, KIND, OCTETS, SIZE, VALUES
 from nativekit.bits import swap16
 from nativekit.compile import compiled, int64
 
-_FIRST = KIND << 4 | SIZE
+_FIRST_OCTET = KIND << 4 | SIZE
 # Offsets: that of the exponent in octets, the others in halfwords.
 _CHUNK_AT, _POOL_INDEX_AT, _EXPONENT_AT, _VALUES_AT = 2 // 2, 6 // 2, 8, HEADER.size // 2
 _SET = 1 << 15
@@ -18,7 +18,7 @@ _SET = 1 << 15
 def write_head(rpc: Rpc, job: int, chunk: int, slot: int, set_: int, exponent: int) -> None:
     """Write the header of a request, and the exponent, -128 to 127."""
     packet = as_halfwords(rpc)
-    packet.octets[0], packet.octets[1] = _FIRST, job & 0xFF
+    packet.octets[0], packet.octets[1] = _FIRST_OCTET, job & 0xFF
     write_word(rpc, _CHUNK_AT, chunk)
     packet.halfwords[_POOL_INDEX_AT] = swap16(slot | set_ * _SET)
     packet.octets[_EXPONENT_AT], packet.octets[_EXPONENT_AT + 1] = exponent & 0xFF, 0
@@ -39,7 +39,7 @@ def is_result(rpc: Rpc, length: int, job: int) -> bool:
     if length != OCTETS:
         return False
     packet = as_halfwords(rpc)
-    return bool(packet.octets[0] == _FIRST and packet.octets[1] == job & 0xFF)
+    return bool(packet.octets[0] == _FIRST_OCTET and packet.octets[1] == job & 0xFF)
 
 
 @compiled

@@ -24,12 +24,12 @@ from hosts.switchml.wire import (
     write_head,
     write_value,
 )
-from hosts.worker.timer import back_off, sample
+from hosts.worker.timer import back_off, sample_round_trip
 from hosts.worker.vectors import FLOATS
 from nativekit.compile import compiled, int64
 
-TIMEOUT = 1_000_000
-"""Retransmission timeout of the published SwitchML, in ns."""
+TIMEOUT_NS = 1_000_000
+"""Retransmission timeout of the published SwitchML."""
 
 
 @compiled
@@ -51,58 +51,58 @@ def start(state: Reducer, op: int, iteration: int, n_keys: int) -> None:
     elif op == EMPTY:
         size, header.n_keys = VALUES, 0
         state.addend[:VALUES] = 0
-    _begin(state, size)
+    _begin_all_reduce(state, size)
 
 
 @compiled
-def _begin(state: Reducer, size: int) -> None:
+def _begin_all_reduce(state: Reducer, size: int) -> None:
     header = state.header
     header.is_float = header.op == FLOATS
     header.chunks = (size + VALUES - 1) // VALUES
     header.batch = min(int64(header.window), int64(header.chunks))
-    header.total = header.chunks + (header.batch if header.is_float else 0)
-    header.calls = header.pending = header.total
+    header.n_packets = header.chunks + (header.batch if header.is_float else 0)
+    header.calls = header.pending = header.n_packets
     header.number += 1
     if header.published_timers:
-        header.timeout = TIMEOUT
-    header.progress = header.stalled = header.next_ready = header.ready = 0
+        header.timeout = TIMEOUT_NS
+    header.progress = header.stalled = header.next_ready = header.n_ready = 0
     for s in range(WINDOW):
         state.slots[s].busy = state.slots[s].queued = 0
     for packet in range(int64(header.batch)):
-        _queue_first(state, packet)
+        _queue_packet(state, packet)
 
 
 @compiled
-def _queue_first(state: Reducer, packet: int) -> None:
+def _queue_packet(state: Reducer, packet: int) -> None:
     """Queue a packet for its first transmission, in the slot of the packet a batch before."""
     s = packet % int64(state.header.batch)
     slot = state.slots[s]
     slot.busy, slot.packet, slot.attempts = 1, packet, 0
     if not slot.queued:
-        _queue(state, s)
+        _queue_slot(state, s)
 
 
 @compiled
-def _queue(state: Reducer, s: int) -> None:
+def _queue_slot(state: Reducer, s: int) -> None:
     header = state.header
-    state.ring[(header.next_ready + header.ready) % WINDOW] = s
-    header.ready += 1
+    state.ring[(header.next_ready + header.n_ready) % WINDOW] = s
+    header.n_ready += 1
     state.slots[s].queued = 1
 
 
 @compiled
 def transmit(state: Reducer, now: int) -> int:
     header = state.header
-    while header.ready:
+    while header.n_ready:
         s = int64(state.ring[header.next_ready])
         header.next_ready = (header.next_ready + 1) % WINDOW
-        header.ready -= 1
+        header.n_ready -= 1
         slot = state.slots[s]
         slot.queued = 0
         if not slot.busy:  # its packet was answered in the meantime
             continue
         if slot.attempts == 0:
-            _encode(state, int64(slot.packet), state.sent[s])
+            _encode_packet(state, int64(slot.packet), state.sent[s])
             slot.t0 = slot.sent = now
             slot.attempts = 1
             slot.deadline = now + header.timeout
@@ -114,17 +114,24 @@ def transmit(state: Reducer, now: int) -> int:
 
 
 @compiled
-def _encode(state: Reducer, packet: int, rpc: Rpc) -> None:
+def _encode_packet(state: Reducer, packet: int, rpc: Rpc) -> None:
     header = state.header
     workers, exponent, chunk = int64(header.workers), int64(0), packet
     if header.is_float:
         chunk -= int64(header.batch)
         if packet < header.chunks:
             exponent = chunk_exponent(state.floats, packet * VALUES, VALUES)
-    number = (int64(header.first) + packet) & ALL
+    number = (int64(header.first_packet) + packet) & ALL
     window = int64(header.window)
-    at = number % (2 * window)
-    write_head(rpc, int64(header.number), number, int64(header.pool) + at % window, at // window, exponent)
+    position = number % (2 * window)
+    write_head(
+        rpc,
+        int64(header.number),
+        number,
+        int64(header.first_slot) + position % window,
+        position // window,
+        exponent,
+    )
     for i in range(VALUES):
         value = int64(0)
         if chunk >= 0:
@@ -153,7 +160,7 @@ def wake(state: Reducer, now: int) -> None:
     if now < header.due:
         return
     if header.pending and now - header.progress >= header.stall_timeout:
-        header.stalled, header.stalled_at, header.ready, header.due = 1, now, 0, NEVER
+        header.stalled, header.stalled_at, header.n_ready, header.due = 1, now, 0, NEVER
         return
     for s in range(WINDOW):
         slot = state.slots[s]
@@ -164,7 +171,7 @@ def wake(state: Reducer, now: int) -> None:
             slot.attempts += 1
             header.retransmissions += 1
             if not slot.queued:
-                _queue(state, s)
+                _queue_slot(state, s)
     for s in range(WINDOW):
         slot = state.slots[s]
         if slot.busy and slot.attempts and slot.deadline <= now:
@@ -191,8 +198,8 @@ def receive(state: Reducer, rpc: Rpc, length: int, arrival: int, read: int) -> i
     if length != OCTETS:
         header.malformed += 1
         return NOTHING
-    packet = (chunk_of(rpc) - int64(header.first)) & ALL
-    if header.pending == 0 or packet >= header.total or not is_result(rpc, length, int64(header.number)):
+    packet = (chunk_of(rpc) - int64(header.first_packet)) & ALL
+    if header.pending == 0 or packet >= header.n_packets or not is_result(rpc, length, int64(header.number)):
         header.unexpected += 1
         return NOTHING
     slot = state.slots[packet % int64(header.batch)]
@@ -200,17 +207,17 @@ def receive(state: Reducer, rpc: Rpc, length: int, arrival: int, read: int) -> i
         header.unexpected += 1
         return NOTHING
     if slot.attempts == 1 and not header.published_timers:
-        sample(header, read - slot.t0)
+        sample_round_trip(header, read - slot.t0)
     header.incomplete += missing_of(rpc) > 0
     _store_result(state, rpc, packet)
-    row = _log(state, slot, arrival, read)
+    row = _log_result(state, slot, arrival, read)
     slot.busy = 0
     header.progress = read
     header.pending -= 1
-    if packet + header.batch < header.total:
-        _queue_first(state, packet + int64(header.batch))
+    if packet + header.batch < header.n_packets:
+        _queue_packet(state, packet + int64(header.batch))
     if header.pending == 0:
-        _end(state)
+        _end_all_reduce(state)
     return row
 
 
@@ -230,7 +237,7 @@ def _store_result(state: Reducer, rpc: Rpc, packet: int) -> None:
 
 
 @compiled
-def _log(state: Reducer, slot: PacketSlot, arrival: int, read: int) -> int:
+def _log_result(state: Reducer, slot: PacketSlot, arrival: int, read: int) -> int:
     """Write the log row of a result except `w_proc`; return its index. There must be room."""
     r = int64(state.header.rows)
     row = state.log[r]
@@ -244,9 +251,9 @@ def _log(state: Reducer, slot: PacketSlot, arrival: int, read: int) -> int:
 
 
 @compiled
-def _end(state: Reducer) -> None:
+def _end_all_reduce(state: Reducer) -> None:
     header = state.header
-    header.first = (header.first + header.total) & ALL
+    header.first_packet = (header.first_packet + header.n_packets) & ALL
     header.due = NEVER
     if header.op == PUSH:
         for k in range(len(state.sums)):

@@ -52,7 +52,7 @@ class BaseClient:
         self.log = log
         self._clock = clock
         self._machine = machine
-        self._pulled = 0
+        self._n_pulled = 0
         self._inbox: Any = rpcs(1)  # machines take the first datagram of an array
         self._inbox_bytes = self._inbox.view(np.uint8).data
         self.adopt(state)
@@ -70,7 +70,7 @@ class BaseClient:
     @property
     def values(self) -> Values:
         """Values of the last pull in the order of its keys; the next pull overwrites them."""
-        values: Values = self.state.values[: self._pulled]
+        values: Values = self.state.values[: self._n_pulled]
         return values
 
     @property
@@ -98,14 +98,14 @@ class BaseClient:
         """Log rows of the RPCs answered since the last `take_records`."""
         return self.state.log[: self._header.rows]
 
-    def take_records(self, fresh: Records[Row] | None = None) -> Records[Row]:
-        """Return the log rows, and continue the log in the array `fresh`, or in a new one of equal size."""
-        answered = self.records
-        if fresh is None:
-            fresh = records(len(self.state.log), Row)
-        self.state = with_arrays(self.state, log=fresh)
+    def take_records(self, new_log: Records[Row] | None = None) -> Records[Row]:
+        """Return the log rows, and continue the log in `new_log`, or in a new array of equal size."""
+        answered_rows = self.records
+        if new_log is None:
+            new_log = records(len(self.state.log), Row)
+        self.state = with_arrays(self.state, log=new_log)
         self._header.rows = 0
-        return answered
+        return answered_rows
 
     def prepare(self, step: int, words: int = 0) -> None:
         """Set the next push's number among the pushes to its table, from 0, for the servers' optimisers.
@@ -118,7 +118,7 @@ class BaseClient:
 
     def pull(self, iteration: int, positions: NDArray[np.integer]) -> None:
         """Start to pull the values of these distinct parameters [size]; the client must be idle."""
-        self._pulled = len(positions)
+        self._n_pulled = len(positions)
         self._start(PULL, iteration, positions)
 
     def push(
@@ -204,9 +204,9 @@ class BaseClient:
     def _make_room(self) -> None:
         log = self.state.log
         if self._header.rows == len(log):
-            larger = records(2 * len(log) + 1, Row)
-            larger[: len(log)] = log
-            self.state = with_arrays(self.state, log=larger)
+            larger_log = records(2 * len(log) + 1, Row)
+            larger_log[: len(log)] = log
+            self.state = with_arrays(self.state, log=larger_log)
 
 
 class DesignClient(BaseClient):

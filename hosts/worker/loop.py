@@ -42,9 +42,9 @@ class LoopContext(NamedTuple):
 
 def make_operate(codec: str, design: Design) -> Operate:
     if codec == "scapy":
-        from hosts.scapy_udp import with_scapy
+        from hosts.scapy_udp import make_scapy_loop
 
-        return with_scapy(operate, design)
+        return make_scapy_loop(operate, design)
     return operate
 
 

@@ -11,7 +11,7 @@ from foundation.logs.columns import Row
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import RESPONSE, SLOT_MASK, WINDOW, Header
 from foundation.protocol.rpc import Rpc
-from hosts.worker.timer import MINIMUM, back_off, sample
+from hosts.worker.timer import MIN_TIMEOUT_NS, back_off, sample_round_trip
 from nativekit.bits import popcount
 from nativekit.compile import compiled, int64
 from nativekit.records import Int32, Ints, Records, dtype_of
@@ -31,8 +31,8 @@ class WindowHeader:
     backed_off_at: int
     timeout: int  # retransmission timeout
     due: int  # time of the next `wake`
-    smoothed: float
-    variation: float
+    srtt: float
+    rttvar: float
     rows: int  # number of rows in the log
     malformed: int
     unexpected: int
@@ -87,7 +87,7 @@ def open_window(header: WindowHeader, caller: Caller, window: int) -> Ints:
         raise ValueError(f"window: expected 1 to {WINDOW}, got {window}")
     header.job, header.worker, header.epoch = caller
     header.window = header.free = window
-    header.timeout, header.due = 5 * MINIMUM, NEVER
+    header.timeout, header.due = 5 * MIN_TIMEOUT_NS, NEVER
     free = np.zeros(WINDOW, np.int64)
     free[:window] = WINDOW + np.arange(window)[::-1]
     return free
@@ -198,7 +198,7 @@ def is_answered(state: WindowState, rpc: Rpc, h: Header) -> bool:
 def time_round_trip(state: WindowState, slot: Slot, read: int) -> None:
     """Sample the round trip of an RPC that was sent once (Karn's rule)."""
     if slot.attempts == 1:
-        sample(state.header, read - slot.t0)
+        sample_round_trip(state.header, read - slot.t0)
 
 
 @compiled

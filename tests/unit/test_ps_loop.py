@@ -119,7 +119,7 @@ def test_a_socket_with_nothing_to_read() -> None:
     sources, udp = make_sources(-1), make_udp(clock_offset())
     with caller(1) as sock:
         assert not plain(answer_burst)(core.server.state, make_service(), udp, sources, sock.fileno())
-        assert (sources.state.fd, sources.state.received) == (sock.fileno(), 0)
+        assert (sources.state.fd, sources.state.n_received) == (sock.fileno(), 0)
 
 
 def test_the_controller_is_answered() -> None:
