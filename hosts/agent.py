@@ -53,22 +53,22 @@ class SignalPipe:
     """A pipe that is readable after a signal, for compiled loops: Python's handler runs once they return."""
 
     def __init__(self) -> None:
-        self.fd, self._write = os.pipe()
-        for fd in (self.fd, self._write):
+        self.fd, self._write_fd = os.pipe()
+        for fd in (self.fd, self._write_fd):
             os.set_blocking(fd, False)
-        self._previous_fd = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+        self._previous_wakeup_fd = signal.set_wakeup_fd(self._write_fd, warn_on_full_buffer=False)
 
     def drain(self) -> None:
         os.read(self.fd, _READ_BYTES)
 
     def close(self) -> None:
-        signal.set_wakeup_fd(self._previous_fd)
+        signal.set_wakeup_fd(self._previous_wakeup_fd)
         os.close(self.fd)
-        os.close(self._write)
+        os.close(self._write_fd)
 
 
-def print_json(**answer: object) -> None:
-    print(json.dumps(answer), flush=True)
+def print_json(**fields: object) -> None:
+    print(json.dumps(fields), flush=True)
 
 
 def execute(
@@ -105,9 +105,9 @@ def load_config(path: Path, model: type[M]) -> M:
     except OSError as error:
         raise AgentConfigError(f"{path}: cannot be read: {error.strerror or error}") from error
     except pydantic.ValidationError as error:
-        first = error.errors()[0]
-        setting = ".".join(map(str, first["loc"]))
-        raise AgentConfigError(f"{path}: {setting}: {first['msg']}") from error
+        first_error = error.errors()[0]
+        setting = ".".join(map(str, first_error["loc"]))
+        raise AgentConfigError(f"{path}: {setting}: {first_error['msg']}") from error
 
 
 def prepare_process(cpu: int | None) -> None:

@@ -14,7 +14,7 @@ from foundation.settings import Strict
 
 NS_PER_S = 1_000_000_000
 Fsync = Literal["always", "checkpoint", "never"]
-_UNSTATED_VERSION = 1
+_DEFAULT_VERSION = 1
 
 
 class AgentConfigError(HotlineError):
@@ -68,7 +68,7 @@ class ServiceConfig(Strict):
 
 
 class AgentConfig(RunSettings):
-    wire: int = Field(default=_UNSTATED_VERSION, validate_default=True)
+    wire: int = Field(default=_DEFAULT_VERSION, validate_default=True)
     """Protocol version of the run; an agent refuses to start in a run of another version."""
     address: str
     log_dir: Path

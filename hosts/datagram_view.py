@@ -20,11 +20,11 @@ R = TypeVar("R")
 def view_as(_record: type[R], dtype: np.dtype[np.void]) -> Callable[[Rpc], R]:
     """Return a function that views a buffer, without a copy, as a record of this type."""
 
-    def plain(rpc: Rpc) -> R:
+    def view_in_python(rpc: Rpc) -> R:
         record: np.record = cast(np.record, rpc)
         return cast(R, record.view((np.record, dtype)))
 
-    @leaf(plain)
+    @leaf(view_in_python)
     def view(_typing: TypingContext, rpc: Kind) -> Generated:
         kind = _numba.from_dtype(dtype)
 

@@ -127,8 +127,8 @@ def begin(state: VectorState, op: int, iteration: int, n_keys: int) -> int:
 def end(state: VectorState) -> None:
     header = state.header
     if header.op == PUSH:
-        for k in range(len(state.vector)):
-            state.model[k] += state.vector[k]
+        for position in range(len(state.vector)):
+            state.model[position] += state.vector[position]
         for i in range(int64(header.n_keys)):
             state.answered[i] = True
 

@@ -48,12 +48,12 @@ assert tuple(PacketRecord.__annotations__) == PACKET.names
 as_packet = view_as(PacketRecord, PACKET)
 
 
-def _add_plain(left: int, right: int) -> int:
-    words = np.array([left, right]).astype(np.uint32).view(np.float32)
-    return int64((words[:1] + words[1:]).view(np.uint32)[0])
+def _add_floats_in_python(left: int, right: int) -> int:
+    operands = np.array([left, right]).astype(np.uint32).view(np.float32)
+    return int64((operands[:1] + operands[1:]).view(np.uint32)[0])
 
 
-@leaf(_add_plain)
+@leaf(_add_floats_in_python)
 def add_floats(_typing: TypingContext, _left: Kind, _right: Kind) -> Generated:
     """Return the sum of two words that have the bits of float32, as such a word."""
 

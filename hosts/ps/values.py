@@ -160,10 +160,10 @@ def push(server: ValuesState, j: int, h: Header, rpc: Rpc) -> int:
 def _add_delta(cell: Cell, delta: int) -> int:
     """Add a delta to a value; bit 31 of the result tells whether the sum has overflowed."""
     previous_value = int64(cell.value)
-    sum_ = previous_value + delta & ALL
-    cell.value = sum_
+    new_value = previous_value + delta & ALL
+    cell.value = new_value
     cell.updates += 1
-    return (previous_value ^ sum_) & (delta ^ sum_)
+    return (previous_value ^ new_value) & (delta ^ new_value)
 
 
 @compiled

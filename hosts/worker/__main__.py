@@ -74,10 +74,12 @@ class WorkerJob:
 
 class WorkerProcess:
     def __init__(self, config: WorkerConfig, commands: Commands, stack: ExitStack) -> None:
-        offset = clock_offset()
+        clock_offset_ns = clock_offset()
         signals = stack.enter_context(closing(SignalPipe()))
         operate = make_operate(config.codec, design(config.design))
-        context = LoopContext(make_udp(offset), commands, signals, operate, self.handle_urgent_commands)
+        context = LoopContext(
+            make_udp(clock_offset_ns), commands, signals, operate, self.handle_urgent_commands
+        )
         self._config = config
         self._commands = commands
         self._trace = Trace.load(config.trace)
@@ -86,7 +88,7 @@ class WorkerProcess:
                 f"{config.trace}: expected at least {config.number} workers, got {self._trace.workers}"
             )
         self._jobs = {job.job: WorkerJob(config, job, self._trace, context, stack) for job in config.jobs}
-        self._logs = WorkerLogs(config.log_dir, config.number, offset)
+        self._logs = WorkerLogs(config.log_dir, config.number, clock_offset_ns)
         self._rpcs = stack.enter_context(closing(RpcWriter(self._logs.write_rpcs)))
         self._model: Model = (
             SyntheticGradient(config.seed)
@@ -136,18 +138,18 @@ class WorkerProcess:
     ) -> dict[str, object]:
         """Run a block of steps; a `period_ns` of 0 means a closed loop."""
         worker_job = self._job(job)
-        start = start_ns or time.monotonic_ns()
+        block_start_ns = start_ns or time.monotonic_ns()
         trainer = Trainer(
             self._config.number,
             worker_job.client,
             self._trace,
             self._model,
             worker_job.ledger,
-            Schedule(first_step, steps, start, period_ns),
+            Schedule(first_step, steps, block_start_ns, period_ns),
             time.monotonic_ns,
             self._config.worker,
         )
-        measured_from = (start + discard_ns, first_step + discard_steps)
+        measured_from = (block_start_ns + discard_ns, first_step + discard_steps)
         origin = Origin(self._config.number, job, worker_job.arm, round, load, *measured_from)
         answer = self._drive(trainer, worker_job, origin, lambda: print_json(progress=len(trainer.losses)))
         self._logs.write_operations(trainer.operations, origin)

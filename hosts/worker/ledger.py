@@ -24,7 +24,10 @@ from foundation.protocol.codec import Values
 
 _MAGIC = 0x484F544C4544474A  # "HOTLEDGJ"
 _HEAD = np.dtype(
-    [(name, np.int64) for name in ("magic", "job", "epoch", "size", "capacity", "lanes", "open", "before")]
+    [
+        (name, np.int64)
+        for name in ("magic", "job", "epoch", "size", "capacity", "lanes", "open_lanes", "lanes_before")
+    ]
 )
 
 
@@ -38,7 +41,7 @@ class _LedgerArrays(NamedTuple):
     sums: NDArray[np.uint32]
     positions: NDArray[np.uint32]
     deltas: NDArray[np.uint32]
-    before: NDArray[np.uint32]  # the sums before the push
+    sums_before: NDArray[np.uint32]  # sums of the pushed parameters before the push
     answered: NDArray[np.bool_]
 
 
@@ -58,13 +61,13 @@ class Ledger:
     """Sums of one job at one worker over `size` parameters; a push has at most `capacity` distinct ones."""
 
     def __init__(self, job: int, epoch: int, size: int, capacity: int, path: Path | None = None) -> None:
-        n_bytes = sum(_sections(size, capacity))
+        n_bytes = sum(_section_bytes(size, capacity))
         if path is None:
             content = np.zeros(n_bytes, dtype=np.uint8)
         else:
             reserve(path, n_bytes)
             content = np.asarray(np.memmap(path, dtype=np.uint8, mode="r+", shape=(n_bytes,)))
-        self._head, self._arrays = _views(content, size, capacity)
+        self._head, self._arrays = _split_content(content, size, capacity)
         self._head["job"], self._head["epoch"] = job, epoch
         self._head["size"], self._head["capacity"] = size, capacity
         self._head["magic"] = _MAGIC
@@ -78,16 +81,16 @@ class Ledger:
         arrays.positions[:n] = positions
         arrays.deltas[:n] = deltas
         _save_sums(arrays, n)
-        self._head["before"] = self._head["lanes"]
-        self._head["open"] = n
+        self._head["lanes_before"] = self._head["lanes"]
+        self._head["open_lanes"] = n
         return arrays.answered[:n]
 
     def close(self) -> None:
-        """Add the deltas of the push, of which every lane was answered, to the sums."""
-        n = self._head["open"]
-        _add(self._arrays, n)
+        """Add the deltas of the push to the sums; all of its lanes must be answered."""
+        n = self._head["open_lanes"]
+        _add_deltas(self._arrays, n)
         self._head["lanes"] += n
-        self._head["open"] = 0
+        self._head["open_lanes"] = 0
 
     def sums(self) -> Sums:
         return _read_sums(self._head, self._arrays)
@@ -96,21 +99,21 @@ class Ledger:
 @entry_point
 def _save_sums(arrays: _LedgerArrays, n: int) -> None:
     for i in range(n):
-        arrays.before[i] = arrays.sums[arrays.positions[i]]
+        arrays.sums_before[i] = arrays.sums[arrays.positions[i]]
         arrays.answered[i] = False
 
 
 @entry_point
-def _add(arrays: _LedgerArrays, n: int) -> None:
+def _add_deltas(arrays: _LedgerArrays, n: int) -> None:
     for i in range(n):
         arrays.sums[arrays.positions[i]] += arrays.deltas[i]
 
 
 def read(path: Path) -> Sums:
-    check_file(path, _HEAD, _MAGIC, _sections, "ledger")
+    check_file(path, _HEAD, _MAGIC, _section_bytes, "ledger")
     content = np.fromfile(path, dtype=np.uint8)
     head = content[: _HEAD.itemsize].view(_HEAD)[0]
-    return _read_sums(*_views(content, int(head["size"]), int(head["capacity"])))
+    return _read_sums(*_split_content(content, int(head["size"]), int(head["capacity"])))
 
 
 def check_file(
@@ -121,7 +124,7 @@ def check_file(
     except OSError as error:
         raise LedgerError(f"{path}: cannot be read: {error.strerror or error}") from error
     if not len(head) or head[0]["magic"] != magic:
-        raise LedgerError(f"{path}: expected a {kind}")
+        raise LedgerError(f"{path}: expected a {kind}, found no magic number {magic:#x} at its start")
     size = int(head[0]["size"])
     expected = sum(sections(size, int(head[0]["capacity"])))
     if n_bytes != expected:
@@ -131,11 +134,11 @@ def check_file(
 def mismatches(sent: Sequence[Values], unknown: Sequence[Values], values: Values) -> int:
     """Return the number of keys whose value is not the sum of all `sent` plus any subset of `unknown`."""
     remainder = values - np.sum(sent, axis=0, dtype=np.uint32)
-    possible = [np.zeros_like(remainder)]
+    possible_remainders = [np.zeros_like(remainder)]
     for deltas in unknown:
         if deltas.any():
-            possible += [before + deltas for before in possible]
-    return int((~np.any([remainder == each for each in possible], axis=0)).sum())
+            possible_remainders += [partial_sum + deltas for partial_sum in possible_remainders]
+    return int((~np.any([remainder == possible for possible in possible_remainders], axis=0)).sum())
 
 
 def reserve(path: Path, n_bytes: int) -> None:
@@ -147,25 +150,25 @@ def reserve(path: Path, n_bytes: int) -> None:
         raise LedgerError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
-def _sections(size: int, capacity: int) -> list[int]:
+def _section_bytes(size: int, capacity: int) -> list[int]:
     return [_HEAD.itemsize, 4 * size, *[4 * capacity] * 3, capacity]
 
 
-def _views(content: NDArray[np.uint8], size: int, capacity: int) -> tuple[np.void, _LedgerArrays]:
-    head, *arrays, answered = np.split(content, np.cumsum(_sections(size, capacity))[:-1])
+def _split_content(content: NDArray[np.uint8], size: int, capacity: int) -> tuple[np.void, _LedgerArrays]:
+    head, *arrays, answered = np.split(content, np.cumsum(_section_bytes(size, capacity))[:-1])
     row: np.void = head.view(_HEAD)[0]
-    sums, positions, deltas, before = (column.view(np.uint32) for column in arrays)
-    return row, _LedgerArrays(sums, positions, deltas, before, answered.view(np.bool_))
+    sums, positions, deltas, sums_before = (column.view(np.uint32) for column in arrays)
+    return row, _LedgerArrays(sums, positions, deltas, sums_before, answered.view(np.bool_))
 
 
 def _read_sums(head: np.void, arrays: _LedgerArrays) -> Sums:
     sent = np.array(arrays.sums)
     unknown = np.zeros_like(sent)
-    n, lanes = int(head["open"]), int(head["lanes"])
-    # The sums may have none, some or all of the open push added: start from those before it.
-    at, deltas, answered = arrays.positions[:n], arrays.deltas[:n], arrays.answered[:n]
+    n, lanes = int(head["open_lanes"]), int(head["lanes"])
+    # The sums may include none, some or all deltas of the open push: start from the sums before it.
+    positions, deltas, answered = arrays.positions[:n], arrays.deltas[:n], arrays.answered[:n]
     if n:
-        lanes = int(head["before"]) + int(answered.sum())
-        sent[at] = arrays.before[:n] + deltas * answered
-        unknown[at[~answered]] = deltas[~answered]
+        lanes = int(head["lanes_before"]) + int(answered.sum())
+        sent[positions] = arrays.sums_before[:n] + deltas * answered
+        unknown[positions[~answered]] = deltas[~answered]
     return Sums(int(head["job"]), int(head["epoch"]), sent, unknown, lanes, n - int(answered.sum()))

@@ -13,7 +13,7 @@ from foundation.logs.columns import AFTER_ALL_STEPS, CALLS, OPERATIONS, RPC
 from foundation.logs.parts import Parts
 from hosts.worker.trainer import OperationRecord
 
-_US = 1000
+_NS_PER_US = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +32,9 @@ class Origin:
     measured_from: int | NDArray[np.int64]
     measured_step: int = AFTER_ALL_STEPS
 
-    def measures(self, begun: NDArray[np.int64], step: NDArray[np.integer]) -> NDArray[np.bool_]:
-        """Return which rows are measured [n], by their begin in ns [n] and their step [n]."""
-        return (begun >= self.measured_from) | (step >= self.measured_step)
+    def measures(self, start_ns: NDArray[np.int64], step: NDArray[np.integer]) -> NDArray[np.bool_]:
+        """Return which rows are measured [n], by their start in ns [n] and their step [n]."""
+        return (start_ns >= self.measured_from) | (step >= self.measured_step)
 
 
 class WorkerLogs:
@@ -52,8 +52,8 @@ class WorkerLogs:
             return
         # N_tx = t1 - t0 - PS_queue - PS_proc; the latency is measured with the worker's clock alone.
         columns = {name: records[name].astype(np.int64) for name in records.dtype.names or ()}
-        in_net = columns["arrival"] - columns["t0"]
-        at_worker = columns["w_proc"] + columns["w_queue"]
+        network_ns = columns["arrival"] - columns["t0"]
+        worker_ns = columns["w_proc"] + columns["w_queue"]
         served, lanes = columns["served"], columns["lanes"]
         self._rpcs.write(
             {
@@ -62,16 +62,16 @@ class WorkerLogs:
                 "iteration": columns["iteration"],
                 "op": np.array(("", *CALLS))[columns["op"]],
                 "class": np.select([served == 0, served == lanes], ["cold", "all_hit"], "mixed"),
-                "t_send_us": (columns["t0"] + self._clock_offset) // _US,
+                "t_send_us": (columns["t0"] + self._clock_offset) // _NS_PER_US,
                 "request_bytes": columns["request_bytes"],
                 "response_bytes": columns["response_bytes"],
-                "w_proc_us": columns["w_proc"] / _US,
-                "w_queue_us": columns["w_queue"] / _US,
-                "ps_proc_us": columns["ps_proc"] / _US,
-                "ps_queue_us": columns["ps_queue"] / _US,
-                "n_tx_us": (in_net - columns["ps_queue"] - columns["ps_proc"]) / _US,
+                "w_proc_us": columns["w_proc"] / _NS_PER_US,
+                "w_queue_us": columns["w_queue"] / _NS_PER_US,
+                "ps_proc_us": columns["ps_proc"] / _NS_PER_US,
+                "ps_queue_us": columns["ps_queue"] / _NS_PER_US,
+                "n_tx_us": (network_ns - columns["ps_queue"] - columns["ps_proc"]) / _NS_PER_US,
                 "switch_us": columns["residence_us"],
-                "latency_us": (in_net + at_worker) / _US,
+                "latency_us": (network_ns + worker_ns) / _NS_PER_US,
                 "lanes": lanes,
                 "served": served,
                 "attempts": np.minimum(columns["attempts"], 255),
@@ -89,10 +89,10 @@ class WorkerLogs:
                 **_columns(origin),
                 "iteration": columns["iteration"],
                 "op": columns["op"],
-                "scheduled_us": (scheduled + self._clock_offset) // _US,
-                "start_us": (start + self._clock_offset) // _US,
-                "end_us": (end + self._clock_offset) // _US,
-                "latency_us": (end - scheduled) / _US,
+                "scheduled_us": (scheduled + self._clock_offset) // _NS_PER_US,
+                "start_us": (start + self._clock_offset) // _NS_PER_US,
+                "end_us": (end + self._clock_offset) // _NS_PER_US,
+                "latency_us": (end - scheduled) / _NS_PER_US,
                 "rpcs": columns["rpcs"],
                 "measured": origin.measures(scheduled, np.array(columns["iteration"])),
             }

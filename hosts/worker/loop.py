@@ -76,10 +76,10 @@ class JobSocket:
             if now >= report_due:
                 report()
                 report_due = now + _REPORT_NS
-            until = report_due
+            deadline_ns = report_due
             if client.idle:
-                until = min(until, driver.deadline() or 0)
-            reason = self._context.operate(client.state, self._context.udp, self._wire, until)
+                deadline_ns = min(deadline_ns, driver.deadline() or 0)
+            reason = self._context.operate(client.state, self._context.udp, self._wire, deadline_ns)
             if reason == FULL:
                 swap()
             elif reason == INTERRUPTED:

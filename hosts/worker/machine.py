@@ -29,8 +29,8 @@ def _receive(state: WorkerState, inbox: Records[Rpc], length: int, arrival: int,
 
 
 # Python passes a datagram as an array of one record, for which `WorkerOps` has no type.
-_receive_first: Any = _receive
-COMPILED: Machine = entry_points(WORKER_OPS, _OP_NAMES, worker_states)._replace(receive=_receive_first)
+_receive_record: Any = _receive
+COMPILED: Machine = entry_points(WORKER_OPS, _OP_NAMES, worker_states)._replace(receive=_receive_record)
 
 
 @cache

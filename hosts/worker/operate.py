@@ -35,7 +35,7 @@ octets, peer, receive = WORKER_OPS.octets, WORKER_OPS.peer, WORKER_OPS.receive
 transmit, wake = WORKER_OPS.transmit, WORKER_OPS.wake
 
 ENDED, TIMED_OUT, FULL, INTERRUPTED = 0, 1, 2, 3
-"""Why the loop returned: operation ended; `until` reached; log full; a signal or command came."""
+"""Why the loop returned: operation ended; deadline reached; log full; a signal or command came."""
 SEND_BURST = 8
 """Maximum size of a burst: few datagrams, so that answers wait briefly and requests leave soon after `t0`."""
 _CHECK_NS = 1_000_000  # interval, in ns, of checks for signals and commands while the loop is busy
@@ -50,7 +50,7 @@ class _WireState:
     """Three struct pollfd: socket, commands, signals."""
     timeout: Annotated[Ints, 2]  # a struct timespec
     fd: int
-    checked_at: int
+    last_check: int
 
 
 class Wire(NamedTuple):
@@ -67,8 +67,8 @@ def make_wire(fd: int, peers: Sequence[tuple[str, int]], commands: int, signals:
 
 
 @loop(worker_states)
-def operate(calls: WorkerState, udp: Udp, wire: Wire, until: int) -> int:
-    """Run the current operation, if any, until it ends or until a time (monotonic, ns); return the reason."""
+def operate(calls: WorkerState, udp: Udp, wire: Wire, deadline_ns: int) -> int:
+    """Run the current operation, if any, until it ends or `deadline_ns` comes; return the reason."""
     calls, udp, wire = as_ref(calls), as_ref(udp), as_ref(wire)
     header = calls.header
     is_running = header.pending != 0
@@ -77,22 +77,22 @@ def operate(calls: WorkerState, udp: Udp, wire: Wire, until: int) -> int:
             return FULL
         now = clock(udp, MONOTONIC)
         wake(calls, now)
-        n_datagrams = send_some(calls, udp, wire) + receive_some(calls, udp, wire)
+        n_datagrams = send_burst(calls, udp, wire) + receive_burst(calls, udp, wire)
         if is_running and header.pending == 0:
             return ENDED
-        if now >= until:
+        if now >= deadline_ns:
             return TIMED_OUT
         if n_datagrams == 0:
-            if wait(wire, min(int64(header.due), until) - clock(udp, MONOTONIC)):
+            if wait(wire, min(int64(header.due), deadline_ns) - clock(udp, MONOTONIC)):
                 return INTERRUPTED
-        elif now - wire.state.checked_at >= _CHECK_NS:
-            wire.state.checked_at = now
+        elif now - wire.state.last_check >= _CHECK_NS:
+            wire.state.last_check = now
             if wait(wire, 0):
                 return INTERRUPTED
 
 
 @compiled
-def send_some(calls: WorkerState, udp: Udp, wire: Wire) -> int:
+def send_burst(calls: WorkerState, udp: Udp, wire: Wire) -> int:
     datagrams, names = int64(calls.sent.ctypes.data), int64(wire.peers.ctypes.data)
     n = int64(0)
     while n < SEND_BURST:
@@ -107,16 +107,16 @@ def send_some(calls: WorkerState, udp: Udp, wire: Wire) -> int:
 
 
 @compiled
-def receive_some(calls: WorkerState, udp: Udp, wire: Wire) -> int:
+def receive_burst(calls: WorkerState, udp: Udp, wire: Wire) -> int:
     n = take(udp, int64(wire.state.fd), BURST)
     if n:
         read = clock(udp, MONOTONIC)
         for k in range(n):
             row = receive(calls, udp.inbox[k], length_of(udp, k), arrival(udp, k, read), read)
-            handled = clock(udp, MONOTONIC)
+            handled_at = clock(udp, MONOTONIC)
             if row != NOTHING:
-                calls.log[row].w_proc = handled - read
-            read = handled
+                calls.log[row].w_proc = handled_at - read
+            read = handled_at
     return n
 
 

@@ -17,7 +17,7 @@ from foundation.protocol.codec import Values
 from hosts.worker.ledger import LedgerError, check_file, reserve
 
 ACKNOWLEDGED, UNREPLAYED = 0, 1
-"""Rows of a replay log: updates that the current switch acknowledged, and those that a lost switch had."""
+"""Rows of a replay log: updates that the current switch acknowledged, and updates of lost switches."""
 _MAGIC = 0x676F6C79616C7066
 _HEAD = np.dtype([(name, "<i8") for name in ("magic", "size", "capacity", "switch", "noted", "taken")])
 """The current part has `noted` keys; `taken` is 1 if they are removed from the unreplayed updates."""
@@ -50,8 +50,8 @@ class ReplayLog:
 
     @classmethod
     def in_memory(cls, sums: NDArray[np.uint32], capacity: int, switch: int = 0) -> ReplayLog:
-        content = np.zeros(sum(_sections(0, capacity)), np.uint8)
-        head, _, part = _views(content, 0, capacity)
+        content = np.zeros(sum(_section_bytes(0, capacity)), np.uint8)
+        head, _, part = _split_content(content, 0, capacity)
         head["magic"], head["size"], head["capacity"] = _MAGIC, sums.shape[1], capacity
         head["switch"] = switch
         return cls(head, sums, part)
@@ -59,7 +59,7 @@ class ReplayLog:
     @classmethod
     def in_file(cls, size: int, capacity: int, switch: int, path: Path) -> ReplayLog:
         """Open or create the log; updates of another switch become unreplayed. Raises `LedgerError`."""
-        n_bytes = sum(_sections(size, capacity))
+        n_bytes = sum(_section_bytes(size, capacity))
         if not path.exists():
             reserve(path, n_bytes)
             with path.open("r+b") as file:
@@ -72,15 +72,15 @@ class ReplayLog:
 
     @classmethod
     def reopen(cls, path: Path, switch: int) -> ReplayLog:
-        check_file(path, _HEAD, _MAGIC, _sections, "replay log")
-        log = cls._of(np.asarray(np.memmap(path, dtype=np.uint8, mode="r+")))
+        check_file(path, _HEAD, _MAGIC, _section_bytes, "replay log")
+        log = cls._from_content(np.asarray(np.memmap(path, dtype=np.uint8, mode="r+")))
         log.restore(switch)
         return log
 
     @classmethod
-    def _of(cls, content: NDArray[np.uint8]) -> ReplayLog:
+    def _from_content(cls, content: NDArray[np.uint8]) -> ReplayLog:
         head = content[: _HEAD.itemsize].view(_HEAD)[0]
-        return cls(*_views(content, int(head["size"]), int(head["capacity"])))
+        return cls(*_split_content(content, int(head["size"]), int(head["capacity"])))
 
     @property
     def capacity(self) -> int:
@@ -112,13 +112,13 @@ class ReplayLog:
         """Return the updates to replay if `switch` is the current switch; no push may be running."""
         sure, unknown = np.array(self.sums[UNREPLAYED]), np.zeros_like(self.sums[UNREPLAYED])
         n, part = int(self._head["noted"]), self._part
-        at, deltas = part.positions[:n], part.deltas[:n]
+        positions, deltas = part.positions[:n], part.deltas[:n]
         if self._head["taken"]:
-            missing = ~part.answered[:n]
-            unknown[at[missing]] = deltas[missing]
+            is_unanswered = ~part.answered[:n]
+            unknown[positions[is_unanswered]] = deltas[is_unanswered]
         else:
             # Some of the part may have been removed from the unreplayed updates.
-            sure[at] = deltas
+            sure[positions] = deltas
         if self.switch != switch:
             sure += self.sums[ACKNOWLEDGED]
         return UnackedUpdates(sure, unknown)
@@ -153,15 +153,19 @@ def renew(client: Renewable, log: ReplayLog | None, epoch: int, switch: int) -> 
 
 
 def read_unacked(path: Path, switch: int) -> UnackedUpdates:
-    check_file(path, _HEAD, _MAGIC, _sections, "replay log")
-    return ReplayLog._of(np.fromfile(path, dtype=np.uint8)).unacked(switch)
+    check_file(path, _HEAD, _MAGIC, _section_bytes, "replay log")
+    return ReplayLog._from_content(np.fromfile(path, dtype=np.uint8)).unacked(switch)
 
 
-def _sections(size: int, capacity: int) -> list[int]:
+def _section_bytes(size: int, capacity: int) -> list[int]:
     return [_HEAD.itemsize, 2 * 4 * size, 4 * capacity, 4 * capacity, capacity]
 
 
-def _views(content: NDArray[np.uint8], size: int, capacity: int) -> tuple[np.void, NDArray[np.uint32], Part]:
-    head, sums, positions, deltas, answered = np.split(content, np.cumsum(_sections(size, capacity))[:-1])
+def _split_content(
+    content: NDArray[np.uint8], size: int, capacity: int
+) -> tuple[np.void, NDArray[np.uint32], Part]:
+    head, sums, positions, deltas, answered = np.split(
+        content, np.cumsum(_section_bytes(size, capacity))[:-1]
+    )
     part = Part(positions.view(np.uint32), deltas.view(np.uint32), answered.view(np.bool_))
     return head.view(_HEAD)[0], sums.view(np.uint32).reshape(2, size), part

@@ -1,4 +1,4 @@
-"""A block of steps of one job: pull, compute, push, on a schedule or as fast as they go. No I/O.
+"""A block of steps of one job: pull, compute, push, on a schedule or as fast as possible. No I/O.
 
 Step k of a block pulls at start + k * period and pushes half a period later, or as soon as it can. An
 operation is measured from when it was due, so that a worker that falls behind does not look fast.
@@ -86,21 +86,21 @@ class Trainer:
         self.lanes_pushed = 0
         self.max_lateness_ns = 0  # largest delay of an operation's start, in ns
         self.finished = False
-        self._script = self._steps()
-        self._due = next(self._script, 0)
+        self._step_generator = self._steps()
+        self._due = next(self._step_generator, 0)
 
     def deadline(self) -> int | None:
         return self._due if self._client.idle else self._client.deadline()
 
     def wake(self, now: int) -> None:
-        """Do what is due; call this when answers have come, too."""
+        """Continue the block if its next operation is due; call this when answers have come, too."""
         self._client.wake(now)
         while self._client.idle and self._due <= now and not self.finished:
             if self._client.has_unreplayed:
                 self._client.replay()
                 continue
             try:
-                self._due = next(self._script)
+                self._due = next(self._step_generator)
             except StopIteration:
                 self.finished = True
 
@@ -135,10 +135,10 @@ class Trainer:
             self.operations.append(step)
 
     def _compute(self, batch: MiniBatch) -> tuple[Values, float]:
-        until = self._clock() + self._compute_ns
+        compute_end_ns = self._clock() + self._compute_ns
         result = self._model.step(batch, self._client.values)
         if self._compute_ns:
-            self._spin(until)
+            self._spin(compute_end_ns)
         return result
 
     def _record(self, iteration: int, op: Op, due: int, start: int) -> None:

@@ -24,10 +24,10 @@ class WindowHeader:
     worker: int
     epoch: int
     window: int  # number of slots in use
-    issued: int  # number of RPCs issued so far
+    n_issued: int  # number of RPCs issued so far
     free: int  # number of entries in the array `free`
-    resends: int
-    queued_resends: int  # number of slots in the ring, whose first is at index `resends`
+    first_resend: int  # index of the first slot in the ring `resends`
+    queued_resends: int  # number of slots in that ring
     backed_off_at: int
     timeout: int  # retransmission timeout
     due: int  # time of the next `wake`
@@ -75,7 +75,7 @@ class WindowState(Protocol):
 
     @property
     def resends(self) -> Ints:
-        """int64[WINDOW]: slots to retransmit, a ring of header.queued_resends from header.resends on."""
+        """int64[WINDOW]: slots to retransmit, a ring of header.queued_resends from header.first_resend on."""
 
     @property
     def log(self) -> Records[Row]:
@@ -98,8 +98,8 @@ def next_resend(state: WindowState) -> int:
     """Dequeue and return the slot that has waited longest to be retransmitted, or NOTHING."""
     header = state.header
     while header.queued_resends:
-        s = int64(state.resends[header.resends])
-        header.resends = (header.resends + 1) % WINDOW
+        s = int64(state.resends[header.first_resend])
+        header.first_resend = (header.first_resend + 1) % WINDOW
         header.queued_resends -= 1
         state.slots[s].queued = 0
         if state.slots[s].busy:  # otherwise its RPC was answered in the meantime
@@ -117,8 +117,8 @@ def take_slot(state: WindowState, call: int, now: int) -> int:
     slot = state.slots[s]
     slot.busy, slot.seq, slot.call, slot.attempts = 1, seq, call, 1
     slot.t0 = slot.sent = now
-    slot.number = header.issued
-    header.issued += 1
+    slot.number = header.n_issued
+    header.n_issued += 1
     slot.deadline = now + header.timeout
     header.due = min(int64(header.due), int64(slot.deadline))
     return s
@@ -140,7 +140,7 @@ def free_slot(state: WindowState, slot: Slot) -> None:
 @compiled
 def retransmit(state: WindowState, now: int) -> None:
     """Queue overdue datagrams for retransmission in the order in which they were first sent."""
-    header, waiting = state.header, int64(state.header.queued_resends)
+    header, n_waiting = state.header, int64(state.header.queued_resends)
     for s in range(WINDOW):
         slot = state.slots[s]
         if slot.busy and slot.deadline <= now:
@@ -149,7 +149,7 @@ def retransmit(state: WindowState, now: int) -> None:
             slot.attempts += 1
             header.retransmissions += 1
             if not slot.queued:
-                queue_resend(state, s, waiting)
+                queue_resend(state, s, n_waiting)
     for s in range(WINDOW):
         slot = state.slots[s]
         if slot.busy and slot.deadline <= now:
@@ -157,16 +157,16 @@ def retransmit(state: WindowState, now: int) -> None:
 
 
 @compiled
-def queue_resend(state: WindowState, s: int, waiting: int) -> None:
+def queue_resend(state: WindowState, s: int, n_waiting: int) -> None:
     header = state.header
     k = int64(header.queued_resends)
-    while k > waiting:
-        before = int64(state.resends[(header.resends + k - 1) % WINDOW])
-        if state.slots[before].number < state.slots[s].number:
+    while k > n_waiting:
+        previous_slot = int64(state.resends[(header.first_resend + k - 1) % WINDOW])
+        if state.slots[previous_slot].number < state.slots[s].number:
             break
-        state.resends[(header.resends + k) % WINDOW] = before
+        state.resends[(header.first_resend + k) % WINDOW] = previous_slot
         k -= 1
-    state.resends[(header.resends + k) % WINDOW] = s
+    state.resends[(header.first_resend + k) % WINDOW] = s
     header.queued_resends += 1
     state.slots[s].queued = 1
 

@@ -19,7 +19,7 @@ ROWS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class _Batch:
+class _RowBatch:
     """Logged rows, the beginning of `array`, which is reused once they are written."""
 
     rows: Records[Row]
@@ -35,8 +35,8 @@ class RpcWriter:
     ) -> None:
         self._write = write
         self._rows = rows
-        self._spare = [_allocate(rows), _allocate(rows)]
-        self._backlog: Backlog[_Batch] = Backlog(limit)
+        self._spare_arrays = [_allocate(rows), _allocate(rows)]
+        self._backlog: Backlog[_RowBatch] = Backlog(limit)
 
     @property
     def dropped(self) -> int:
@@ -46,28 +46,28 @@ class RpcWriter:
         client.take_records(self._next_array())
 
     def swap(self, client: BaseClient, origin: Origin) -> None:
-        self._take(client, self._next_array(), origin)
+        self._write_rows(client, self._next_array(), origin)
 
     def end(self, client: BaseClient, origin: Origin) -> None:
-        self._take(client, records(0, Row), origin)
+        self._write_rows(client, records(0, Row), origin)
         self._recycle(self._backlog.settle())
 
     def close(self) -> None:
         self._backlog.close()
 
-    def _take(self, client: BaseClient, fresh: Records[Row], origin: Origin) -> None:
+    def _write_rows(self, client: BaseClient, new_log: Records[Row], origin: Origin) -> None:
         array = client.state.log
-        batch = _Batch(client.take_records(fresh), array)
-        if not self._backlog.put(batch, lambda each: self._write(each.rows, origin)):
+        batch = _RowBatch(client.take_records(new_log), array)
+        if not self._backlog.put(batch, lambda rows_batch: self._write(rows_batch.rows, origin)):
             self._recycle([batch])
 
     def _next_array(self) -> Records[Row]:
         self._recycle(self._backlog.take_written())
         # A slow writer gets more arrays, up to the backlog's limit, rather than a blocked worker.
-        return self._spare.pop() if self._spare else _allocate(self._rows)
+        return self._spare_arrays.pop() if self._spare_arrays else _allocate(self._rows)
 
-    def _recycle(self, written: list[_Batch]) -> None:
-        self._spare += [batch.array for batch in written]
+    def _recycle(self, batches: list[_RowBatch]) -> None:
+        self._spare_arrays += [batch.array for batch in batches]
 
 
 def _allocate(rows: int) -> Records[Row]:

@@ -57,7 +57,7 @@ def load_training_set(path: Path, workers: int, samples_per_step: int) -> Trace:
             f"{pluralize(workers, 'mini-batch', 'mini-batches')}, got {len(labels)}"
         )
     if not indices:
-        raise DataError(f"{path}: no sample has a feature")
+        raise DataError(f"{path}: expected at least one feature, no sample has a feature")
     keys, position = np.unique(np.array(indices, dtype=np.uint64), return_inverse=True)
     length = np.array(lengths, dtype=np.uint32)
     start = _starts(length)
@@ -68,21 +68,21 @@ def load_training_set(path: Path, workers: int, samples_per_step: int) -> Trace:
         (step * workers + worker) * samples_per_step for worker in range(workers) for step in range(steps)
     ]
     batches = [slice(start[first], start[first + samples_per_step]) for first in order]
-    distinct = [np.unique(position[entries], return_inverse=True) for entries in batches]
+    parameters_of_batch = [np.unique(position[entries], return_inverse=True) for entries in batches]
     sample_order = (np.array(order)[:, None] + np.arange(samples_per_step)).ravel()
     return Trace(
         name=path.name,
         workers=workers,
         steps=steps,
         space=KeySpace(len(keys), keys),
-        key_start=_starts([len(positions) for positions, _ in distinct]),
-        position=np.concatenate([positions for positions, _ in distinct]).astype(np.uint32),
+        key_start=_starts([len(positions) for positions, _ in parameters_of_batch]),
+        position=np.concatenate([positions for positions, _ in parameters_of_batch]).astype(np.uint32),
         samples=Samples(
             batch_start=_starts([samples_per_step] * len(batches)),
             label=np.array(labels, dtype=np.uint8)[sample_order],
             length=length[sample_order],
             entry_start=_starts([entries.stop - entries.start for entries in batches]),
-            column=np.concatenate([column for _, column in distinct]).astype(np.uint32),
+            column=np.concatenate([column for _, column in parameters_of_batch]).astype(np.uint32),
             x=np.concatenate([x[entries] for entries in batches]),
         ),
     )
@@ -91,17 +91,17 @@ def load_training_set(path: Path, workers: int, samples_per_step: int) -> Trace:
 def load_log(path: Path, workers: int, options: ReadOptions, note: Note = log.info) -> Trace:
     """Return a trace of an access log, dealt to the workers in turn. Raises `DataError`."""
     with TemporaryDirectory() as scratch:
-        found = read_steps([path], options, Path(scratch), lambda done, total: None)
-        for sentence in found.notes:
+        steps = read_steps([path], options, Path(scratch), lambda done, total: None)
+        for sentence in steps.notes:
             note(sentence)
-        return deal(_trace_of(found), workers, path)
+        return deal(_trace_of(steps), workers, path)
 
 
-def _trace_of(found: Steps) -> Trace:
-    accesses, start = np.array(found.accesses), np.array(found.starts)
-    if found.has_pulls:
+def _trace_of(steps: Steps) -> Trace:
+    accesses, start = np.array(steps.accesses), np.array(steps.starts)
+    if steps.has_pulls:
         accesses, start = _without_operations(accesses, start)
-    return Trace(found.name, 1, len(found), KeySpace(len(found.keys), found.keys), start, accesses)
+    return Trace(steps.name, 1, len(steps), KeySpace(len(steps.keys), steps.keys), start, accesses)
 
 
 def deal(trace: Trace, workers: int, path: Path) -> Trace:
@@ -111,8 +111,8 @@ def deal(trace: Trace, workers: int, path: Path) -> Trace:
             f"{path}: expected at least {workers} mini-batches, one for each worker, got {trace.steps}"
         )
     if trace.steps % workers:
-        rest = pluralize(trace.steps % workers, "mini-batch is", "mini-batches are")
-        log.warning("%s: the last %s left out", path, rest)
+        omitted = pluralize(trace.steps % workers, "mini-batch is", "mini-batches are")
+        log.warning("%s: the last %s left out", path, omitted)
     order = np.arange(steps * workers).reshape(steps, workers).T.ravel()
     return Trace(
         name=trace.name,

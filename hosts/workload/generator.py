@@ -91,10 +91,10 @@ def calibrate(shape: Shape) -> tuple[PowerLaw, int]:
     edges = _bins(shape.parameters, shape.hot)
 
     def draws_for(law: PowerLaw) -> int:
-        def keys(draws: float) -> float:
+        def expected_keys(draws: float) -> float:
             return float(law.updates(round(draws), edges).sum())
 
-        return round(_bisect(keys, target_keys, target_keys, 100 * target_keys))
+        return round(_bisect(expected_keys, target_keys, target_keys, 100 * target_keys))
 
     def hot_share(exponent: float) -> float:
         law = PowerLaw(shape.parameters, exponent)
@@ -104,9 +104,9 @@ def calibrate(shape: Shape) -> tuple[PowerLaw, int]:
     # An exponent of exactly 1 has another integral; these bounds never bisect to exactly 1.
     law = PowerLaw(shape.parameters, _bisect(hot_share, shape.hot_share, 0.001, 2.5007))
     draws = draws_for(law)
-    keys = float(law.updates(draws, edges).sum())
+    expected_keys = float(law.updates(draws, edges).sum())
     if (
-        abs(keys - target_keys) > _TOLERANCE * target_keys
+        abs(expected_keys - target_keys) > _TOLERANCE * target_keys
         or abs(hot_share(law.exponent) - shape.hot_share) > _TOLERANCE
     ):
         raise DataError(
@@ -122,10 +122,10 @@ def _bins(size: int, hot: int) -> NDArray[np.int64]:
     return np.unique(np.concatenate([head, [hot], tail]))
 
 
-def _bisect(increasing: Callable[[float], float], target: float, low: float, high: float) -> float:
+def _bisect(function: Callable[[float], float], target: float, low: float, high: float) -> float:
     for _ in range(30):
         middle = (low + high) / 2
-        low, high = (middle, high) if increasing(middle) < target else (low, middle)
+        low, high = (middle, high) if function(middle) < target else (low, middle)
     return (low + high) / 2
 
 
@@ -141,34 +141,36 @@ def generate(
 ) -> Trace:
     """Return a trace of click data, the same for the same arguments; `progress` gets the share done."""
     law, draws = calibrate(shape)
-    samples = max(1, round(draws / shape.features_per_sample))
-    draws = samples * shape.features_per_sample
+    samples_per_batch = max(1, round(draws / shape.features_per_sample))
+    draws = samples_per_batch * shape.features_per_sample
     random = np.random.default_rng(seed)
     position_of_rank = random.permutation(shape.parameters).astype(np.uint32)
-    planted = random.standard_normal(shape.parameters, dtype=np.float32) * np.float32(_PLANTED_SPREAD)
+    planted_weights = random.standard_normal(shape.parameters, dtype=np.float32) * np.float32(_PLANTED_SPREAD)
 
-    planted_of_rank = planted[position_of_rank]
+    weight_of_rank = planted_weights[position_of_rank]
     column_type: type[np.unsignedinteger[Any]] = np.uint16 if draws <= 2**16 else np.uint32
 
-    def mini_batches(uniform: NDArray[np.float64], coins: NDArray[np.float64]) -> _MiniBatches:
+    def make_mini_batches(uniform: NDArray[np.float64], label_draws: NDArray[np.float64]) -> _MiniBatches:
         rank = law.ranks(uniform)
-        logit = planted_of_rank[rank].reshape(len(coins), -1).sum(axis=1)
+        logit = weight_of_rank[rank].reshape(len(label_draws), -1).sum(axis=1)
         sizes, positions, columns = distinct_columns(position_of_rank[rank])
-        label = (coins < sigmoid(logit)).astype(np.uint8)
+        label = (label_draws < sigmoid(logit)).astype(np.uint8)
         return _MiniBatches(sizes, positions, columns.astype(column_type).ravel(), label)
 
     batches, mini_batch_blocks = workers * steps, list[_MiniBatches]()
-    chunk, block = (max(1, number // draws) for number in (_CHUNK_DRAWS, _BLOCK_DRAWS))
-    uniform = np.empty((chunk, draws))
+    chunk_batches, block_batches = (max(1, number // draws) for number in (_CHUNK_DRAWS, _BLOCK_DRAWS))
+    uniform = np.empty((chunk_batches, draws))
     # NumPy releases the GIL, so the threads run in parallel.
     with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
-        for start in range(0, batches, chunk):
-            n = min(chunk, batches - start)
+        for start in range(0, batches, chunk_batches):
+            n = min(chunk_batches, batches - start)
             random.random(out=uniform[:n])
-            coins = random.random(n * samples).reshape(n, samples)
-            blocks = [slice(first, min(first + block, n)) for first in range(0, n, block)]
+            label_draws = random.random(n * samples_per_batch).reshape(n, samples_per_batch)
+            blocks = [slice(first, min(first + block_batches, n)) for first in range(0, n, block_batches)]
             mini_batch_blocks += pool.map(
-                mini_batches, (uniform[rows] for rows in blocks), (coins[rows].ravel() for rows in blocks)
+                make_mini_batches,
+                (uniform[rows] for rows in blocks),
+                (label_draws[rows].ravel() for rows in blocks),
             )
             progress((start + n) / batches)
 
@@ -178,14 +180,14 @@ def generate(
         workers=workers,
         steps=steps,
         space=KeySpace(shape.parameters),
-        key_start=np.append(0, np.cumsum(np.concatenate([each.sizes for each in mini_batch_blocks]))),
-        position=np.concatenate([each.positions for each in mini_batch_blocks]),
+        key_start=np.append(0, np.cumsum(np.concatenate([part.sizes for part in mini_batch_blocks]))),
+        position=np.concatenate([part.positions for part in mini_batch_blocks]),
         samples=Samples(
-            batch_start=batch_index * samples,
-            label=np.concatenate([each.label for each in mini_batch_blocks]),
-            length=np.full(batches * samples, shape.features_per_sample, dtype=np.uint32),
+            batch_start=batch_index * samples_per_batch,
+            label=np.concatenate([part.label for part in mini_batch_blocks]),
+            length=np.full(batches * samples_per_batch, shape.features_per_sample, dtype=np.uint32),
             entry_start=batch_index * draws,
-            column=np.concatenate([each.columns for each in mini_batch_blocks]),
+            column=np.concatenate([part.columns for part in mini_batch_blocks]),
             x=None,
         ),
     )

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hosts.keys import KeySpace
 from hosts.workload.trace import Samples, Trace
 
-_BATCHES = 256
+_BATCHES_PER_PART = 256
 """Mini-batches that are restricted at once; temporary arrays for all lanes may exceed memory."""
 
 
@@ -21,49 +21,53 @@ def restrict_to_hottest(trace: Trace, limit: int) -> Trace:
         return trace
     counts = np.bincount(trace.position, minlength=trace.space.size)
     selected = np.sort(np.argsort(-counts, kind="stable")[:limit])
-    place = np.full(trace.space.size, -1, np.int64)
-    place[selected] = np.arange(limit)
-    is_selected = place[trace.position] >= 0
+    new_positions = np.full(trace.space.size, -1, np.int64)
+    new_positions[selected] = np.arange(limit)
+    is_selected = new_positions[trace.position] >= 0
     return replace(
         trace,
         space=KeySpace(limit, trace.space.keys(selected).astype(np.uint64)),
         key_start=_prefix_sums(is_selected)[trace.key_start],
-        position=place[trace.position[is_selected]].astype(np.uint32),
-        samples=None if trace.samples is None else _restricted(trace.samples, trace.key_start, is_selected),
+        position=new_positions[trace.position[is_selected]].astype(np.uint32),
+        samples=None
+        if trace.samples is None
+        else _restrict_samples(trace.samples, trace.key_start, is_selected),
     )
 
 
 def _prefix_sums(counts: NDArray[np.integer | np.bool_]) -> NDArray[np.int64]:
     """Return the sums of the first 0, 1, ... n counts: [n + 1]."""
-    found = np.zeros(len(counts) + 1, np.int64)
-    np.cumsum(counts, out=found[1:])
-    return found
+    sums = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=sums[1:])
+    return sums
 
 
-def _restricted(samples: Samples, key_start: NDArray[np.int64], is_selected: NDArray[np.bool_]) -> Samples:
+def _restrict_samples(
+    samples: Samples, key_start: NDArray[np.int64], is_selected: NDArray[np.bool_]
+) -> Samples:
     """Return samples without the removed lanes; `key_start` [B + 1] counts all lanes."""
-    parts = list(_parts(samples, key_start, is_selected))
-    columns, lengths, entries = (np.concatenate(each) for each in list(zip(*parts, strict=True))[:3])
+    parts = list(_restrict_batches(samples, key_start, is_selected))
+    columns, lengths, entries = (np.concatenate(arrays) for arrays in list(zip(*parts, strict=True))[:3])
     x = None if samples.x is None else np.concatenate([part[3] for part in parts])
     return replace(samples, length=lengths, entry_start=_prefix_sums(entries), column=columns, x=x)
 
 
-def _parts(
+def _restrict_batches(
     samples: Samples, key_start: NDArray[np.int64], is_selected: NDArray[np.bool_]
 ) -> Iterator[tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.int64], NDArray[np.float32]]]:
-    for first in range(0, len(key_start) - 1, _BATCHES):
-        last = min(first + _BATCHES, len(key_start) - 1)
+    for first in range(0, len(key_start) - 1, _BATCHES_PER_PART):
+        last = min(first + _BATCHES_PER_PART, len(key_start) - 1)
         starts, lanes = samples.entry_start[first : last + 1], key_start[first : last + 1]
-        selected = _prefix_sums(is_selected[lanes[0] : lanes[-1]])
+        n_selected = _prefix_sums(is_selected[lanes[0] : lanes[-1]])
         entries = slice(starts[0], starts[-1])
-        begins = np.repeat(lanes[:-1] - lanes[0], np.diff(starts))
-        lane = begins + samples.column[entries]
-        is_remaining = selected[lane + 1] > selected[lane]
-        of_batch = samples.length[samples.batch_start[first] : samples.batch_start[last]]
+        first_lanes = np.repeat(lanes[:-1] - lanes[0], np.diff(starts))
+        lanes_of_features = first_lanes + samples.column[entries]
+        is_remaining = n_selected[lanes_of_features + 1] > n_selected[lanes_of_features]
+        lengths = samples.length[samples.batch_start[first] : samples.batch_start[last]]
         n_features = _prefix_sums(is_remaining)
         yield (
-            (selected[lane] - selected[begins])[is_remaining].astype(np.uint32),
-            np.diff(n_features[_prefix_sums(of_batch)]).astype(np.uint32),
+            (n_selected[lanes_of_features] - n_selected[first_lanes])[is_remaining].astype(np.uint32),
+            np.diff(n_features[_prefix_sums(lengths)]).astype(np.uint32),
             np.diff(n_features[starts - starts[0]]),
             np.empty(0, np.float32) if samples.x is None else samples.x[entries][is_remaining],
         )

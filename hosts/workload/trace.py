@@ -70,13 +70,13 @@ class Trace:
         positions = self.position[self.key_start[b] : self.key_start[b + 1]].astype(np.int64)
         if self.samples is None:
             return MiniBatch(positions)
-        data = self.samples
-        batch = slice(data.batch_start[b], data.batch_start[b + 1])
-        entries = slice(data.entry_start[b], data.entry_start[b + 1])
-        label = data.label[batch]
-        sample = np.repeat(np.arange(len(label)), data.length[batch])
-        x = None if data.x is None else data.x[entries]
-        return MiniBatch(positions, label, sample, data.column[entries], x)
+        samples = self.samples
+        batch = slice(samples.batch_start[b], samples.batch_start[b + 1])
+        entries = slice(samples.entry_start[b], samples.entry_start[b + 1])
+        label = samples.label[batch]
+        sample = np.repeat(np.arange(len(label)), samples.length[batch])
+        x = None if samples.x is None else samples.x[entries]
+        return MiniBatch(positions, label, sample, samples.column[entries], x)
 
     def compacted(self) -> Trace:
         """Return the trace with a key space of only the parameters that it uses; their keys are unchanged."""
@@ -116,17 +116,19 @@ class Trace:
                 name=meta["name"],
                 workers=meta["workers"],
                 steps=meta["steps"],
-                space=KeySpace(meta["parameters"], _map(directory, "keys") if meta["sparse"] else None),
-                key_start=_map(directory, "key_start"),
-                position=_map(directory, "position"),
-                samples=_samples(directory, meta["samples"]),
+                space=KeySpace(
+                    meta["parameters"], _map_column(directory, "keys") if meta["sparse"] else None
+                ),
+                key_start=_map_column(directory, "key_start"),
+                position=_map_column(directory, "position"),
+                samples=_load_samples(directory, meta["samples"]),
             )
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DataError(f"{directory}: cannot be read as a trace: {error}") from error
 
 
-def _samples(directory: Path, names: list[str]) -> Samples | None:
-    columns = {name: _map(directory, name) for name in names}
+def _load_samples(directory: Path, names: list[str]) -> Samples | None:
+    columns = {name: _map_column(directory, name) for name in names}
     return Samples(x=columns.pop("x", None), **columns) if columns else None
 
 
@@ -135,7 +137,7 @@ def _columns(samples: Samples) -> dict[str, NDArray[np.generic]]:
     return {name: column for name, column in columns.items() if column is not None}
 
 
-def _map(directory: Path, name: str) -> NDArray[Any]:  # of the type that the file has
+def _map_column(directory: Path, name: str) -> NDArray[Any]:  # of the type that the file has
     return np.asarray(np.load(directory / f"{name}.npy", mmap_mode="r"))
 
 
@@ -159,7 +161,7 @@ def distinct_columns(
     values = (pairs >> bits).astype(np.uint32)
     is_first = np.ones((batches, draws), dtype=np.bool_)
     is_first[:, 1:] = values[:, 1:] != values[:, :-1]
-    rank = np.cumsum(is_first, axis=1, dtype=np.uint32) - np.uint32(1)
+    indices = np.cumsum(is_first, axis=1, dtype=np.uint32) - np.uint32(1)
     column = np.empty((batches, draws), dtype=np.uint32)
-    np.put_along_axis(column, (pairs & (1 << bits) - 1).astype(np.int64), rank, axis=1)
+    np.put_along_axis(column, (pairs & (1 << bits) - 1).astype(np.int64), indices, axis=1)
     return is_first.sum(axis=1), values[is_first], column

@@ -43,7 +43,7 @@ def renew(state: Calls, epoch: int) -> None:
             )
             state.replay_log[ACKNOWLEDGED, position] = 0
         header.unreplayed = 1
-    header.resends = header.queued_resends = header.free = 0
+    header.first_resend = header.queued_resends = header.free = 0
     for s in range(int64(header.window)):
         slot = state.slots[s]
         if slot.busy:
