@@ -80,7 +80,7 @@ def test_samples_keep_their_hottest_features(
 ) -> None:
     trace = trace_of(found, has_values)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_BATCHES", at_once)
+        patch.setattr(module, "_BATCHES_PER_PART", at_once)
         hot = restrict_to_hottest(trace, maximum)
     counts = Counter(key for batch in found for key in parameters_of(batch))
     by_heat = sorted(range(PARAMETERS), key=lambda key: (-counts[key], key))
