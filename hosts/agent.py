@@ -74,7 +74,7 @@ def print_json(**fields: object) -> None:
 def execute(
     line: str, handlers: Mapping[str, Callable[..., dict[str, object]]], is_answered: bool = True
 ) -> None:
-    """Run one command line, and print its answer or its error; without `is_answered` only an error."""
+    """Run one command line, and print its answer or its error; without `is_answered` print only errors."""
     try:
         answer = _dispatch(line, handlers)
         if is_answered:

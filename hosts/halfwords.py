@@ -21,7 +21,7 @@ HALFWORDS = checked(
         }
     )
 )
-"""The same bytes, one by one and two by two, in network order."""
+"""Two views of the same bytes: octets, and halfwords in network order."""
 
 
 class Halfwords:

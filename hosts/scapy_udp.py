@@ -2,7 +2,7 @@
 
 The agent's compiled loop runs as plain Python. Scapy rebuilds each datagram before it is sent, and dissects
 each received one before the state machine handles it. So two implementations of the wire format are compared:
-where they disagree, a datagram is counted as malformed, or its fields differ from those that were sent.
+where they disagree, a datagram is counted as malformed, or its fields differ from the sent fields.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ class Receiver:
     def receive(self) -> Received | None:
         try:
             datagram, ancillary, _, source = self._recvmsg(_DATAGRAM_BYTES, _ANCILLARY_BYTES)
-        except (BlockingIOError, ConnectionRefusedError):  # the latter: ICMP about an earlier datagram
+        except (BlockingIOError, ConnectionRefusedError):  # refused: ICMP about an earlier datagram
             return None
         read = time.monotonic_ns()
         if not ancillary:

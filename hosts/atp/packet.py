@@ -4,7 +4,7 @@ As in in-ATP/ATP at ddca27f (`common/packet.h`, `p4src/includes/headers.p4`), wh
 
 | offset | bytes | field | |
 |---:|---:|---|---|
-| 0 | 4 | bitmap | a bit for each worker whose values the packet has; the number 1 in an acknowledgement |
+| 0 | 4 | bitmap | a bit for each worker whose values the packet contains; 1 in an acknowledgement |
 | 4 | 1 | workers | number of workers of the job |
 | 5 | 1 | flags | `ACK` to `OVERFLOW` below |
 | 6 | 2 | app | the job, from 1 on |

@@ -73,7 +73,7 @@ class AtpServer(NamedTuple):
     replacements: NDArray[np.int32]  # int32[jobs, CELLS]: a collided cell's replacement plus 1; 0 for none
     spare_cells: NDArray[np.int32]  # int32[jobs, CELLS]: the cells in the order in which they replace others
     cells: RecordTable[Cell]
-    """[jobs, places + 1]: a share of one parameter, all 0, as workers hold the parameters."""
+    """[jobs, places + 1]: the cells of a share of one parameter, always 0: workers hold the parameters."""
     connection_records: Records[ConnectionRecord]  # [1], not used
     share: Share
 
@@ -242,7 +242,7 @@ def _write_head(rpc: Rpc, answer: Rpc, flags: int, length: int) -> None:
 
 @compiled
 def _replacement_cell_of(server: AtpServer, j: int, cell: int) -> int:
-    """Return the cell that replaces a collided one, or `cell` itself if no spare cell is left."""
+    """Return the cell that replaces the collided `cell`, or `cell` itself if no spare cell is left."""
     assignment = server.assignments[j]
     while not server.replacements[j, cell] and assignment.next_spare < CELLS:
         spare = int64(server.spare_cells[j, assignment.next_spare])

@@ -28,7 +28,7 @@ class AtpHeader(VectorHeader):
     first_missing: int  # index of the first chunk without its sum
     gap_end: int  # end of the last resent gap; no other is resent before `first_missing` reaches it
     window_size: int  # current size of the window, in packets; at most `window`
-    end_of_window: int  # number of chunks up to the one whose sum adapts the window
+    end_of_window: int  # number of chunks up to the chunk whose sum adapts the window
     is_adaptive: int  # whether the window's size changes
     published_timers: int  # whether timeouts are those of the published code
     quiet_since: int  # time of the last arrival or timeout; used with `published_timers`

@@ -175,7 +175,7 @@ def receive(state: AtpWorker, rpc: Rpc, length: int, arrival: int, read: int) ->
 
 @compiled
 def _adopt_cell(state: AtpWorker, chunk: int, flags: int, cell: int) -> None:
-    """Adopt the cell that replaces a collided one, unless it is one of the worker's initial cells."""
+    """Adopt the replacement of a collided cell, unless it is one of the worker's initial cells."""
     if flags & COLLISION and cell < len(state.declared) and not state.declared[cell]:
         state.places[chunk % int64(state.header.window)] = cell
 

@@ -2,7 +2,7 @@
 
 A pull reads the sums v of lanes, a push adds -v exactly once, the optimiser is applied to the lanes whose -v
 is acknowledged, and a SET publishes their values. Each collection has a slot of its own, so a key has at most
-one SET outstanding. A durable PS journals the pull before it sends it, since answers do not repeat keys.
+one SET outstanding. A durable PS journals a pull before sending it, since answers do not repeat keys.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def octets(server: CollectServer, s: int) -> int:
 
 @compiled
 def peer(server: CollectServer, _slot: int) -> int:
-    """Return this PS's own number: its RPCs are addressed to its own service."""
+    """Return this PS's number: its RPCs are addressed to its own service."""
     return int64(server.header.ps)
 
 

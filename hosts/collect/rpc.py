@@ -53,7 +53,7 @@ def take_replay(server: CollectServer, rpc: Rpc, h: Header, length: int, arrival
 
 @compiled
 def add_unsettled(server: CollectServer, j: int, h: Header, rpc: Rpc) -> int:
-    """Add replayed updates to the unsettled ones; return the bitmap of lanes whose keys are of this PS."""
+    """Add replayed updates to the unsettled sums; return the bitmap of lanes whose keys belong to this PS."""
     lanes, added = lanes_to_serve(h), int64(0)
     locate_lanes(server, rpc, h.count, lanes)
     for lane in range(h.count):

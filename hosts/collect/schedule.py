@@ -1,7 +1,7 @@
 """The schedule of collections: a queue per lane, intervals by how fast a value changes, and a budget.
 
-The cost of old copies is the sum of change · age over all keys. For a given number of collections it is least
-if each key's interval is proportional to 1 / √change. A job's `pace` is the factor: it grows while
+The cost of old copies is the sum of change · age over all keys. For a given number of collections the cost is
+least if each key's interval is proportional to 1 / √change. A job's `pace` is the factor: it grows while
 collections are late, and shrinks while they are not. All intervals are below the bound of staleness.
 """
 
@@ -84,12 +84,12 @@ def first_due_time(server: CollectServer, j: int) -> int:
 
 @compiled
 def take_due_key(server: CollectServer, j: int, lane: int, now: int, collection: Collection) -> bool:
-    """Move a due, or nearly due, key of a lane from its queue to a collection; return whether one was due."""
+    """Move a due, or nearly due, key of a lane from its queue to a collection; return False without one."""
     q = j * LANES + lane
     while server.queued[q]:
         entry = server.queues[q, 0]
         copy = server.copies[j, entry.place]
-        # An RPC that is sent anyway also collects keys whose interval is four fifths over.
+        # An RPC also collects keys of which at least four fifths of the interval have passed.
         if 4 * (int64(entry.at) - now) > now - int64(copy.read):
             return False
         place = int64(entry.place)
@@ -111,7 +111,7 @@ def interval(collector: Collector, change: float) -> int:
 
 @compiled
 def max_interval(collector: Collector) -> int:
-    """Return 7/8 of the bound in ns: the rest is for the queue and the RPCs, so that ages stay in bounds."""
+    """Return 7/8 of the bound of a copy's age, in ns; 1/8 is left for the queue and the RPCs."""
     return int64(collector.staleness) * 7 // 8
 
 

@@ -1,4 +1,4 @@
-"""The state of a PS that owns all its parameters, and publishes copies of the hot ones in the switch."""
+"""The state of a PS that owns all its parameters, and publishes copies of hot ones in the switch."""
 
 from __future__ import annotations
 
@@ -104,10 +104,10 @@ class CollectServer(NamedTuple):
     collected: Words
     """uint32[jobs, places + 1]: sum of the gradients that were collected from the current switch."""
     unsettled: Words
-    """uint32[jobs, places + 1]: sum of the updates replayed for lost switches, minus what was collected."""
+    """uint32[jobs, places + 1]: sum of updates replayed for lost switches, minus collected gradients."""
     collectors: Records[Collector]  # [jobs]
     collections: Records[Collection]  # [jobs * COLLECTIONS]
-    requests: Records[Rpc]  # [jobs * COLLECTIONS + 1]: the current RPC of each, and a scratch one
+    requests: Records[Rpc]  # [jobs * COLLECTIONS + 1]: current RPC of each collection, and a scratch RPC
     queues: RecordTable[QueueEntry]  # [jobs * LANES, n]: heaps of the hot keys of each lane
     queued: Ints  # int64[jobs * LANES]: sizes of the queues
     copies: RecordTable[Copy]  # [jobs, places + 1]

@@ -1,4 +1,4 @@
-"""The parameters of one job at a PS that owns all of them, also those whose copies are in the switch."""
+"""The parameters of one job at a PS that owns all of them, including parameters with copies in the switch."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class CollectStore(OffloadingStore):
         return self.values(places)
 
     def reclaim(self, places: Places) -> None:
-        """Serve these keys from now on; the switch must have none of their gradients left."""
+        """Serve these keys from now on; the switch must hold none of their gradients."""
         self._cells.updates[places] &= AWAY - 1
 
     def begin_collecting(self, places: Places, now: int) -> None:

@@ -31,7 +31,7 @@ from nativekit.records import Ints, Words
 
 
 class VectorHeader(WindowHeader):
-    """Scalars of these designs' states; times in ns."""
+    """Scalars of the state in designs with dense vectors; times in ns."""
 
     n_ps: int
     workers: int
@@ -183,7 +183,7 @@ def log_row(
 
 @compiled
 def has_stalled(state: VectorState, now: int) -> bool:
-    """Return whether nothing came for `header.stall_timeout` ns; the operation is then given up."""
+    """Return whether no packet arrived for `header.stall_timeout` ns; a stalled operation is given up."""
     header = state.header
     if (
         header.pending

@@ -55,7 +55,7 @@ def _add_floats_in_python(left: int, right: int) -> int:
 
 @leaf(_add_floats_in_python)
 def add_floats(_typing: TypingContext, _left: Kind, _right: Kind) -> Generated:
-    """Return the sum of two words that have the bits of float32, as such a word."""
+    """Return the bits of the sum of two float32 numbers, which are given by their bits."""
 
     def code(_context: Context, builder: ir.IRBuilder, _signature: Signature, values: Values) -> Value:
         floats = [builder.bitcast(builder.trunc(value, ir.IntType(32)), ir.FloatType()) for value in values]

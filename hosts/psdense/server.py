@@ -80,7 +80,7 @@ class Adder(NamedTuple):
     sent: Records[Rpc]  # [BURST]: datagrams of sums for workers that are not answered at once
     destinations: Records[Destination]  # [BURST]: by datagram; workers are numbered across all jobs
     cells: RecordTable[Cell]
-    """[jobs, places + 1]: a share of one parameter, all 0, as workers hold the parameters."""
+    """[jobs, places + 1]: the cells of a share of one parameter, always 0: workers hold the parameters."""
     connection_records: Records[ConnectionRecord]  # [1], not used
     share: Share
 

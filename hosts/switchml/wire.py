@@ -9,7 +9,7 @@ from nativekit.bits import swap16
 from nativekit.compile import compiled, int64
 
 _FIRST_OCTET = KIND << 4 | SIZE
-# Offsets: that of the exponent in octets, the others in halfwords.
+# Offsets: of the exponent in octets, of the other fields in halfwords.
 _CHUNK_AT, _POOL_INDEX_AT, _EXPONENT_AT, _VALUES_AT = 2 // 2, 6 // 2, 8, HEADER.size // 2
 _SET = 1 << 15
 

@@ -201,7 +201,7 @@ class WorkerProcess:
         return {"dropped_rows": self._rpcs.dropped}
 
     def renew(self, epochs: dict[str, int], switch: int) -> dict[str, object]:
-        """Continue with a restarted switch, which knows the jobs' callers by these epochs."""
+        """Continue with restart number `switch` of the switch; the jobs' callers have these new epochs."""
         for job, epoch in epochs.items():
             worker_job = self._job(int(job))
             renew(worker_job.client, worker_job.log, epoch, switch)
@@ -212,7 +212,7 @@ class WorkerProcess:
         return [worker_job.socket.fd for worker_job in self._jobs.values()]
 
     def drain_between_blocks(self, ready: Sequence[int]) -> None:
-        """Answer other workers that still wait for packets of an operation that has ended here."""
+        """Answer other workers that still wait for packets of an operation that has ended at this worker."""
         for worker_job in self._jobs.values():
             if worker_job.socket.fd in ready:
                 worker_job.socket.drain_between_blocks(worker_job.client)

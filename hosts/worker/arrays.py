@@ -31,7 +31,7 @@ class OperandState(Protocol):
 
     @property
     def answered(self) -> NDArray[np.bool_]:
-        """bool[>= B]: which deltas are known to be applied; each push uses an array of its caller."""
+        """bool[>= B]: which deltas are known to be applied; the caller of a push passes the array."""
 
 
 class OperandArrays(TypedDict):

@@ -1,9 +1,9 @@
 """The sums of a worker's pushes, in a file that survives the worker.
 
-The worker maps the file, so the kernel keeps what was written when the process is killed. An undo log keeps
+The worker maps the file, so the kernel keeps the written data when the process is killed. An undo log keeps
 the sums exact at every instant. Before a push its deltas are written to the log; each answer marks its lanes
 there; when the push ends, the deltas are added to the sums and the log is closed. After a kill in a
-push the log separates answered lanes (`sent`) from the others, which may or may not have been applied
+push the log separates answered lanes (`sent`) from unanswered ones, which may or may not have been applied
 (`unknown`). A crash of the machine may lose the ledger; only processes are expected to die.
 """
 

@@ -22,7 +22,7 @@ class RpcsHeader(WindowHeader):
     pending: int  # number of unanswered keys of the operation; an empty RPC counts as one
     calls: int  # number of RPCs of the operation so far
     step: int
-    """Number of the push among those to its table, from 0, sent as its iteration in designs that optimise."""
+    """Number of the push among the pushes to its table, from 0; its iteration in designs that optimise."""
     words: int  # the header's flags `SET` and `STATE`, for a pull or push of words that are not values
 
 
@@ -82,7 +82,7 @@ def write_head(
 
 @inlined
 def is_expected(state: RpcsState, rpc: Rpc, h: Header, length: int) -> bool:
-    """Return whether a datagram with this header answers a slot's request; count those that do not."""
+    """Return whether a datagram with this header answers a slot's request; count other datagrams."""
     header = state.header
     if length < HEADER_BYTES or not well_formed(h, length):
         header.malformed += 1

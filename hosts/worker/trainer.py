@@ -1,7 +1,7 @@
 """A block of steps of one job: pull, compute, push, on a schedule or as fast as possible. No I/O.
 
 Step k of a block pulls at start + k * period and pushes half a period later, or as soon as it can. An
-operation is measured from when it was due, so that a worker that falls behind does not look fast.
+operation is measured from its due time, so that a worker that falls behind does not look fast.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class Trainer:
 
     @property
     def loss(self) -> float | None:
-        """Mean loss of the mini-batches, each before its update; None without a loss."""
+        """Mean loss of the mini-batches before their updates; None without losses."""
         mean = float(np.mean(self.losses)) if self.losses else float("nan")
         return None if np.isnan(mean) else mean
 

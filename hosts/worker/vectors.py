@@ -14,13 +14,13 @@ from hosts.worker.client import ClientHeader, ClientState, DesignClient
 
 Vector = NDArray[np.float32] | NDArray[np.int32]
 INTEGERS, FLOATS = 5, 6
-"""Operations of these designs besides the common ones: an all-reduce of integers, or of floats."""
+"""Additional operations of the all-reduce designs: an all-reduce of integers, or of floats."""
 STALL_TIMEOUT_NS = 10_000_000_000
 """Time without any arrival after which an operation counts as stalled, in ns."""
 
 
 class StalledError(HotlineError):
-    """An all-reduce has made no progress."""
+    """An all-reduce made no progress for its stall timeout."""
 
 
 class LockstepHeader(ClientHeader, Protocol):
@@ -31,7 +31,7 @@ class LockstepHeader(ClientHeader, Protocol):
 
 
 class LockstepState(ClientState, Protocol):
-    """A worker's state in these designs."""
+    """A worker's state in the all-reduce designs."""
 
     @property
     def model(self) -> Values: ...
@@ -93,11 +93,11 @@ class VectorClient(DesignClient):
 
     @property
     def is_stalled(self) -> bool:
-        """Whether nothing came for `header.stall_timeout`, so that nothing is sent any more."""
+        """Whether no packet arrived for `header.stall_timeout` ns; a stalled client sends no packets."""
         return bool(self._header.stalled)
 
     def wake(self, now: int) -> None:
-        """Retransmit what is overdue; raise `StalledError` after `stall_timeout` without any arrival."""
+        """Retransmit overdue packets; raise `StalledError` after `stall_timeout` without any arrival."""
         super().wake(now)
         if self.is_stalled:
             waited_s = (now - int(self._header.progress)) / 1e9

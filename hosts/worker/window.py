@@ -44,7 +44,7 @@ class Slot:
     """A slot of the window, in one cache line; times in ns."""
 
     seq: int
-    number: int  # number of RPCs issued before it
+    number: int  # number of RPCs issued before this RPC
     call: int  # index of the RPC in the operation
     t0: int  # time of the first transmission
     sent: int  # time of the last transmission

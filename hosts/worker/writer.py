@@ -15,7 +15,7 @@ from hosts.worker.logs import Origin
 from nativekit.records import Records, records
 
 ROWS = 1 << 16
-"""Rows of an array: a block of the default run has fewer, which are written when it ends."""
+"""Rows of an array, more than a block of the default run has; they are written when the block ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class RpcWriter:
 
     def _next_array(self) -> Records[Row]:
         self._recycle(self._backlog.take_written())
-        # A slow writer gets more arrays, up to the backlog's limit, rather than a blocked worker.
+        # If the writer is slow, more arrays are made, up to the backlog's limit: the worker must not wait.
         return self._spare_arrays.pop() if self._spare_arrays else _allocate(self._rows)
 
     def _recycle(self, batches: list[_RowBatch]) -> None:

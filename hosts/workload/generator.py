@@ -1,8 +1,8 @@
-"""Built-in click data with the skew of [DDL] Fig. 10: how much of all updates the hottest parameters take.
+"""Built-in click data with the skew of [DDL] Fig. 10: the share of updates that the hottest parameters take.
 
 Features are drawn from a Zipf-Mandelbrot law, whose exponent is calibrated on *updates*: pushed lanes, after
 aggregation within the mini-batch, so that a parameter counts once a step however often it is drawn. Labels
-come from a planted model, so that there is something to learn.
+come from a planted model, so that models can learn them.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def calibrate(shape: Shape) -> tuple[PowerLaw, int]:
         updates = law.updates(draws_for(law), edges)
         return float(updates[edges[:-1] < shape.hot].sum() / updates.sum())
 
-    # An exponent of exactly 1 has another integral; these bounds never bisect to exactly 1.
+    # The integral has another form for an exponent of 1; bisecting these bounds never yields exactly 1.
     law = PowerLaw(shape.parameters, _bisect(hot_share, shape.hot_share, 0.001, 2.5007))
     draws = draws_for(law)
     expected_keys = float(law.updates(draws, edges).sum())

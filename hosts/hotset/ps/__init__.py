@@ -1,1 +1,1 @@
-"""The server: it handles what the switch has not served, and moves keys into the switch and back."""
+"""The server, which handles lanes that the switch has not served, and moves keys into the switch and back."""

@@ -74,7 +74,7 @@ class BaseMover(Generic[S, ReplyTo]):
         self._last_answers: dict[int, tuple[tuple[int, int], bytes]] = {}  # slot -> identity and answer
         self._ranking: tuple[Keys, Values] = np.empty(0, np.uint64), np.empty(0, np.uint32)
         self.answers: deque[tuple[bytes, ReplyTo]] = deque()
-        """Answers to the controller with their destinations; the owner sends and removes them."""
+        """Answers to the controller with their destinations; the mover's owner sends and removes them."""
 
     def command(self, control: Control, reply_to: ReplyTo | None) -> None:
         """Handle a command of the controller, unless it is in progress; repeat the answer of a finished one.

@@ -18,7 +18,7 @@ _HISTOGRAM_LEVELS = 1 << 12
 class OffloadingStore(Store):
     """Values of keys, and which of them this PS owns, by place in its share.
 
-    Lanes with keys that it does not own are refused: these are in the switch, or belong to another PS.
+    Lanes with other keys are refused: these keys are in the switch, or belong to another PS.
     """
 
     def __init__(self, server: SharedState, job: int) -> None:
@@ -36,7 +36,7 @@ class OffloadingStore(Store):
         return values
 
     def restart_counts(self) -> None:
-        """Make `busiest` count only updates after this call; a restarted PS calls it."""
+        """Make `busiest` count only updates after this call, which a restarted PS makes."""
         self._previous_counts = self._cells.updates & np.uint32(AWAY - 1)
 
     def restore(self) -> None:

@@ -3,7 +3,7 @@
 The switch serves a hot key in its hash lane only, but in any RPC, for any PS; a PS refuses keys of other
 shares that the switch has not served. So:
 
-- Cold keys take the minimum number of RPCs to their PS. Hot keys fill the free lanes of these.
+- Cold keys take the minimum number of RPCs to their PS. Hot keys fill the free lanes of these RPCs.
 - The remaining hot keys travel in RPCs with hot keys only, which the switch answers alone.
 - A PS gets one RPC more than its cold keys need if its free lanes save more than two RPCs with hot keys only:
   an RPC costs a worker about as much as it costs a PS.
@@ -29,7 +29,7 @@ _COST_AT_PS = 2  # cost of an RPC that reaches a PS, in RPCs that only the switc
 def pack(state: Calls, n_keys: int, uses_switch: bool = True) -> None:
     """Queue the calls of an operation on the first `n_keys` keys; without `uses_switch` all are cold."""
     clear_buckets(state)
-    for i in range(n_keys - 1, -1, -1):  # the last key added to a bucket is its first
+    for i in range(n_keys - 1, -1, -1):  # a bucket is a stack: its first key is the last one added
         if uses_switch and is_hinted(state, int64(state.positions[i])):
             _add_to_bucket(state, i, lane_of(state.keys[i]))
         else:
@@ -160,7 +160,7 @@ def _sort_lanes(state: Calls, hot_only_rpcs: int) -> int:
 
 @compiled
 def _place_from_largest_buckets(state: Calls, c: int, n: int) -> None:
-    # Of buckets of equal size the last ones give a key, so that `order` stays sorted.
+    # Of buckets of equal size the last in `order` are taken, so that `order` stays sorted.
     if n == 0:
         return
     size = int64(state.buckets[state.order[n - 1]].keys)

@@ -1,4 +1,4 @@
-"""Prefetch hints: what a worker will read and write for its next calls, and for an answer.
+"""Prefetch the memory that a worker will read and write for its next calls, and for an answer.
 
 In a simulation many workers take turns, and their state is larger than a cache. Real workers do not prefetch,
 as the state of one operation fits into the cache.

@@ -1,9 +1,9 @@
-"""Recovery from a lost switch: a worker logs what the switch acknowledges, and pushes it again.
+"""Recovery from a lost switch: a worker logs the deltas that the switch acknowledges, and pushes them again.
 
 A switch that restarts has neither values nor turns. Its callers continue with another epoch, so that no late
 duplicate of an earlier RPC is accepted. An RPC without an answer may have been lost with the switch, or have
 reached its PS: the worker asks the PS which lanes of a push it has added (`hosts.hotset.ps.rpc`), and pushes
-the others again.
+the other lanes again.
 
 The log has one sum for each key, because all acknowledged deltas are pushed again; a PS subtracts all
 values that the switch has returned to it (`hosts.hotset.ps.store.HotsetStore.restore`). So the log is
