@@ -13,7 +13,7 @@ from hosts.config import AgentConfigError
 
 @dataclass(frozen=True, slots=True)
 class KeySpace:
-    """Keys 0..size-1, or with `sparse` [size] those sorted keys."""
+    """Keys 0..size-1, or the sorted keys `sparse` [size]."""
 
     size: int
     sparse: NDArray[np.uint64] | None = None

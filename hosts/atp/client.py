@@ -40,7 +40,7 @@ class AtpClient(VectorClient):
         result: Vector = sums[: self._header.n_keys]
         return result
 
-    def why_stalled(self, waited_s: float) -> str:
+    def stall_message(self, waited_s: float) -> str:
         header = self._header
         return (
             f"nothing has come for {waited_s:.1f} s in all-reduce {header.number}, with {header.pending} "

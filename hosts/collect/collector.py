@@ -73,8 +73,12 @@ def wake(server: CollectServer, now: int) -> None:
         return
     for s in range(len(server.collections)):
         collection = server.collections[s]
-        if collection.phase != IDLE and collection.sent and now >= collection.sent + collection.timeout:
-            collection.sent = 0
+        if (
+            collection.phase != IDLE
+            and collection.sent_time
+            and now >= collection.sent_time + collection.timeout
+        ):
+            collection.sent_time = 0
             collection.timeout = min(2 * int64(collection.timeout), _MAX_TIMEOUT_NS)
     for j in range(len(server.jobs)):
         while may_begin_collection(server, j, now):
@@ -98,7 +102,9 @@ def next_due_time(server: CollectServer) -> int:
     for s in range(len(server.collections)):
         collection = server.collections[s]
         if collection.phase != IDLE:
-            due = min(due, int64(collection.sent) + int64(collection.timeout) if collection.sent else 0)
+            due = min(
+                due, int64(collection.sent_time) + int64(collection.timeout) if collection.sent_time else 0
+            )
     for j in range(len(server.jobs)):
         collector = server.collectors[j]
         if not collector.hold_reasons and collector.epoch and collector.n_in_flight < COLLECTIONS:
@@ -133,7 +139,7 @@ def begin_collection(server: CollectServer, j: int, now: int) -> None:
 def prepare_rpc(server: CollectServer, s: int, phase: int, live: int) -> None:
     collection, rpc = server.collections[s], server.requests[s]
     j, count = int64(collection.job), int64(collection.count)
-    collection.phase, collection.sent, collection.timeout = phase, 0, _TIMEOUT_NS
+    collection.phase, collection.sent_time, collection.timeout = phase, 0, _TIMEOUT_NS
     server.header.due = 0
     op = PULL if phase == READING else PUSH
     flags = KEYS if phase == READING else KEYS | VALUES | (SET if phase == PUBLISHING else 0)
@@ -164,8 +170,8 @@ def value_of(server: CollectServer, collection: Collection, lane: int) -> int:
 def transmit(server: CollectServer, now: int) -> int:
     for s in range(len(server.collections)):
         collection = server.collections[s]
-        if collection.phase != IDLE and collection.sent == 0:
-            collection.sent = max(now, 1)
+        if collection.phase != IDLE and collection.sent_time == 0:
+            collection.sent_time = max(now, 1)
             server.header.due = next_due_time(server)
             return s
     return NOTHING
@@ -234,7 +240,7 @@ def restore_request(server: CollectServer, s: int, rpc: Rpc, h: Header) -> None:
 def end_reading(server: CollectServer, s: int, rpc: Rpc, h: Header, now: int) -> None:
     collection = server.collections[s]
     j, live, nonzero_lanes, changed_lanes = int64(collection.job), int64(collection.live), int64(0), int64(0)
-    collection.read = now
+    collection.read_time = now
     for lane in range(int64(collection.count)):
         if live >> lane & 1 and h.served >> lane & 1:
             collection.sums[lane] = swap32(rpc.words[lane])
@@ -246,8 +252,8 @@ def end_reading(server: CollectServer, s: int, rpc: Rpc, h: Header, now: int) ->
                 copy = server.copies[j, collection.places[lane]]
                 copy.change *= 0.5
                 record_read_time(server, collection, lane)
-    server.collectors[j].empty += popcount(live & ~nonzero_lanes)
-    server.collectors[j].collected += popcount(nonzero_lanes)
+    server.collectors[j].n_empty += popcount(live & ~nonzero_lanes)
+    server.collectors[j].n_collected += popcount(nonzero_lanes)
     if nonzero_lanes:
         prepare_rpc(server, s, SUBTRACTING, nonzero_lanes)
     elif changed_lanes:
@@ -287,9 +293,9 @@ def end_publishing(server: CollectServer, s: int, h: Header, now: int) -> None:
     j = int64(collection.job)
     for lane in range(int64(collection.count)):
         if h.live & h.served & 1 << lane:
-            read = int64(server.copies[j, collection.places[lane]].read)
-            if read and now:
-                count_age(server, j, now - read)
+            read_time = int64(server.copies[j, collection.places[lane]].read_time)
+            if read_time and now:
+                count_age(server, j, now - read_time)
             record_read_time(server, collection, lane)
     end_collection(server, s, now)
 
@@ -300,9 +306,9 @@ def record_read_time(server: CollectServer, collection: Collection, lane: int) -
         server.collectors[collection.job],
         server.copies[collection.job, collection.places[lane]],
     )
-    if collector.n_wanted and copy.read < collector.wanted_before <= collection.read:
+    if collector.n_wanted and copy.read_time < collector.wanted_before <= collection.read_time:
         collector.n_wanted -= 1
-    copy.read = collection.read
+    copy.read_time = collection.read_time
 
 
 @compiled
@@ -318,7 +324,7 @@ def end_collection(server: CollectServer, s: int, now: int) -> None:
             if server.cells[j, place * int64(server.header.width)].updates < AWAY:
                 copy.marks = int64(copy.marks) & ~QUEUED
             else:
-                is_wanted = collector.n_wanted and copy.read < collector.wanted_before
+                is_wanted = collector.n_wanted and copy.read_time < collector.wanted_before
                 due = 0 if is_wanted else now + interval(collector, float(copy.change))
                 push_entry(server, j * LANES + lane, due, place, collection.keys[lane])
     collection.phase = IDLE
@@ -343,8 +349,8 @@ def apply_sums(server: CollectServer, j: int, s: int, lanes: int, now: int) -> N
     for lane in range(count):
         if lanes >> lane & 1:
             copy = server.copies[j, collection.places[lane]]
-            if 0 < copy.read < now:  # the journal has no times
-                rate = absolute_change(server, collection, lane) / ((now - int64(copy.read)) / 1e9)
+            if 0 < copy.read_time < now:  # the journal has no times
+                rate = absolute_change(server, collection, lane) / ((now - int64(copy.read_time)) / 1e9)
                 copy.change = np.float32(0.5 * copy.change + 0.5 * rate)
 
 

@@ -90,7 +90,7 @@ def take_due_key(server: CollectServer, j: int, lane: int, now: int, collection:
         entry = server.queues[q, 0]
         copy = server.copies[j, entry.place]
         # An RPC also collects keys of which at least four fifths of the interval have passed.
-        if 4 * (int64(entry.at) - now) > now - int64(copy.read):
+        if 4 * (int64(entry.at) - now) > now - int64(copy.read_time):
             return False
         place = int64(entry.place)
         collection.places[lane], collection.keys[lane] = place, entry.key
@@ -140,7 +140,7 @@ def spend(server: CollectServer, j: int, now: int) -> None:
 def count_age(server: CollectServer, j: int, age: int) -> None:
     collector = server.collectors[j]
     collector.oldest_ns = max(int64(collector.oldest_ns), age)
-    collector.late += age > collector.staleness
+    collector.n_late += age > collector.staleness
     server.ages[j * AGES + bin_of(age)] += 1
 
 

@@ -58,9 +58,9 @@ class Collector:
     n_wanted: int  # number of keys whose collection after that time is outstanding
     n_in_flight: int  # number of collections in flight
     rpcs: int  # number of answered RPCs
-    collected: int  # number of sums that were read and not 0
-    empty: int  # number of lanes that had no sum or 0
-    late: int
+    n_collected: int  # number of read sums other than 0
+    n_empty: int  # number of lanes whose sum was 0 or missing
+    n_late: int
     """Number of copies older than `staleness` when they were replaced."""
     oldest_ns: int  # largest age of a copy when it was replaced
 
@@ -71,12 +71,12 @@ class Collection:
     job: int
     seq: int
     phase: int
-    sent: int  # when the current RPC was sent, in ns; 0 if it has not been sent
+    sent_time: int  # when the current RPC was sent, in ns; 0 before
     timeout: int  # in ns
     length: int  # of the current RPC, in bytes
     count: int  # number of lanes of the RPCs
     live: int  # bitmap of the lanes with keys
-    read: int  # when the sums were read, in ns
+    read_time: int  # when the sums were read, in ns
     keys: Annotated[NDArray[np.uint64], LANES]
     places: Annotated[Ints, LANES]
     sums: Annotated[Words, LANES]
@@ -90,7 +90,7 @@ class QueueEntry:
 
 
 class Copy:
-    read: int  # when the sum that is part of the copy was read, in ns
+    read_time: int  # when the sum included in the copy was read, in ns
     change: np.float32  # mean change of the value per second
     marks: int
     collected: int  # number of collections whose gradients were applied

@@ -42,7 +42,9 @@ class CollectStore(OffloadingStore):
 
     def resume(self, reason: int) -> None:
         if self.collector.hold_reasons & reason & BY_COMMAND:
-            self._copies.read[:] = 0  # Do not count ages reached during the hold, when no worker read copies.
+            self._copies.read_time[:] = (
+                0  # Do not count ages reached during the hold, when no worker read copies.
+            )
         self.collector.hold_reasons &= ~reason
         self._server.header.due = 0
 
@@ -61,7 +63,7 @@ class CollectStore(OffloadingStore):
 
     def begin_collecting(self, places: Places, now: int) -> None:
         """Queue keys, whose copies were published at `now` (ns), for collection."""
-        self._copies.read[places], self._copies.change[places] = now, 0
+        self._copies.read_time[places], self._copies.change[places] = now, 0
         self._queue_places(places, now)
 
     def _queue_places(self, places: Places, now: int) -> None:
@@ -91,7 +93,7 @@ class CollectStore(OffloadingStore):
         self._copies.marks &= ~QUEUED
         self._server.queued[self._j * LANES : (self._j + 1) * LANES] = 0
         for collection in self._job_collections:
-            collection.sent = 0
+            collection.sent_time = 0
             if collection.phase != IDLE:
                 live = [lane for lane in range(LANES) if int(collection.live) >> lane & 1]
                 self._copies.marks[collection.places[live]] |= QUEUED
@@ -156,7 +158,7 @@ class CollectStore(OffloadingStore):
         return CopyAges(
             copies,
             int(collector.oldest_ns),
-            int(collector.late),
+            int(collector.n_late),
             int(collector.staleness),
             int(collector.rpcs),
         )

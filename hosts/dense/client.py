@@ -62,7 +62,7 @@ class DenseClient(VectorClient):
         words = self.state.vector[: self._header.n_keys]
         return words.view(np.float32) if self._header.is_float else words.view(np.int32)
 
-    def why_stalled(self, waited_s: float) -> str:
+    def stall_message(self, waited_s: float) -> str:
         header = self._header
         return (
             f"nothing has come for {waited_s:.1f} s in all-reduce {header.number}, with {header.pending} "

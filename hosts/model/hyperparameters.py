@@ -1,7 +1,7 @@
 """Default learning rate and scale for a training set.
 
 The Hessian of the log loss is at most E[x xᵀ] / 4, so the loss has the smoothness L = λmax(E[x xᵀ]) / 4, and
-that of one sample has |x|² / 4. For mini-batches of b samples a step of 1 / L' is safe, with the expected
+the loss of one sample has |x|² / 4. For mini-batches of b samples a step of 1 / L' is safe, with the expected
 smoothness L' = L (b - 1) / b + |x|² / 4b (Gower et al., "SGD: General Analysis and Improved Rates", 2019).
 The paper takes the largest |x|². Here it is the mean, so one outlier does not stop all learning: gradients
 of the log loss are bounded. With W asynchronous workers, W - 1 other gradients are added between the pull and
@@ -31,13 +31,16 @@ class Hyperparameters:
 
 
 def choose(
-    trace: Trace, learning_rate: float | None = None, scale: float | None = None, optimises: bool = False
+    trace: Trace,
+    learning_rate: float | None = None,
+    scale: float | None = None,
+    servers_optimise: bool = False,
 ) -> Hyperparameters:
     """Choose the values that are None for a trace's samples. If servers optimise, no learning rate is set."""
     samples = trace.samples
     if samples is None:
         raise ValueError("expected a trace with samples")
-    if optimises:
+    if servers_optimise:
         return Hyperparameters(None, GRADIENT_SCALE / _feature_size(samples) if scale is None else scale)
     return Hyperparameters(
         learning_rate=_learning_rate(trace, samples) if learning_rate is None else learning_rate,

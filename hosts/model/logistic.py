@@ -21,7 +21,7 @@ SCALE = 2.0**20
 GRADIENT_SCALE = 2.0**24
 """Number of units in 1.0 for gradients of a mini-batch's mean loss if features are 1; range ±128."""
 LEARNING_RATE = 4.0
-"""Default for the built-in workload with four workers; see `hosts.model.hyperparameters` for others."""
+"""Default for the built-in workload with four workers; see `hosts.model.hyperparameters` for other data."""
 
 
 _INT32_MIN, _INT32_MAX = -(2.0**31), 2.0**31 - 1

@@ -1,4 +1,4 @@
-"""A server as its sockets see it: the compiled state machine and the part in Python; designs extend it."""
+"""The interface of a server to its sockets: a compiled state machine with a part in Python."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The persisted state of a PS: a checkpoint and the journal since, in SQLite with its write-ahead log.
 
 `kill -9` loses no acknowledged update for any `fsync`: the kernel has the written data. A power failure loses
-what is not synced to the disk: nothing with "always", which syncs each commit; with "checkpoint" what came
-since the last checkpoint of SQLite's log; with "never" what the kernel had not written back.
+data that is not synced to disk: none with "always", which syncs each commit; with "checkpoint" the commits
+since the last checkpoint of SQLite's log; with "never" the data that the kernel had not written back.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ class IdleServer(NamedTuple):
 
     header: PsHeader
     jobs: Records[Job]
-    cells: RecordTable[Cell]  # [jobs, places + 1], of a share of one parameter
+    cells: RecordTable[Cell]  # [jobs, places + 1]: the cells of a share of one parameter
     connection_records: Records[ConnectionRecord]  # [1], not used
     share: Share
 

@@ -104,7 +104,7 @@ class ServerSockets:
         self._run_loop(0)
 
     def durability(self) -> dict[str, int]:
-        """Return the number and total duration (ns) of commits, and of the delays of datagrams by them."""
+        """Return number and total duration (ns) of commits, and of the delays of datagrams by commits."""
         durable, state = self._durable, self._sources.state
         commits, ns = (0, 0) if durable is None else (durable.commits, durable.commit_ns)
         return dict(commits=commits, commit_ns=ns, delayed=int(state.n_delayed), delay_ns=int(state.delay_ns))
@@ -142,7 +142,7 @@ class ServerSockets:
         elif reason == SIGNAL:
             self._signals.drain()
         elif reason == OWN_ANSWER:
-            # There is room for the notes of one burst; the next call reads the others.
+            # There is room for the notes of one burst; the next call reads the remaining datagrams.
             for received in islice(iter(self._receiver.receive, None), BURST):
                 core.receive_rpc_answer(self._codec_hooks.inward(received.datagram), received.read)
         elif reason == HAS_MARKS:

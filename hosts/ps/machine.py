@@ -20,7 +20,7 @@ from nativekit.reference import as_ref
 
 handle, stamp, needs_room = SERVER_OPS.handle, SERVER_OPS.stamp, SERVER_OPS.needs_room
 ServerMachine: TypeAlias = ServerOps[Any]  # of any state: each call looks up the functions of its class
-"""Functions that only prefetch have their defaults, because Python does not call them."""
+"""The prefetch functions have their defaults, because Python does not call them."""
 _OP_NAMES = ServerOps._fields[: ServerOps._fields.index("prefetch_index")]
 
 

@@ -28,7 +28,7 @@ Floats: TypeAlias = NDArray[np.float32]
 class Rule:
     kind: int
     first: np.uint64  # first key of the table
-    unit: float  # gradient of one unit on the wire
+    unit: float  # gradient that 1 stands for in an RPC
     rate: np.float32  # lr, or FTRL's alpha
     eps: np.float32  # eps, or FTRL's beta
     initial: np.float32  # value of the first word of state before any gradient
@@ -42,7 +42,7 @@ class Rule:
 
 
 class Batch:
-    """Parameters that get gradients together, each once: their cells, values, words of state, and gradients.
+    """Distinct parameters whose gradients are applied together: cells, values, words of state, and gradients.
 
     A parameter has two words of state, or one with SGD and Adagrad. The first is Adagrad's sum of squares,
     FTRL's z or Adam's m; the second is FTRL's n or Adam's v.

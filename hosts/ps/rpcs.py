@@ -110,7 +110,7 @@ STALE, DUPLICATE, NEW = 0, 1, 2
 CALLERS = 1024
 CONNECTION_RECORDS = 1 << 16
 _MAX_FOREIGN_REPORTS = 8
-"""Number of foreign datagrams that are reported; others are only counted, and cannot block the server."""
+"""Number of foreign datagrams that are reported; later ones are only counted, and cannot block the server."""
 
 
 @compiled

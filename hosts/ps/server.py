@@ -43,7 +43,7 @@ class RpcServer:
         self._machine = plain_machine() if as_plain else COMPILED
         self._replay_journal = plain(replay_journal) if as_plain else replay_journal
         self._request: Any = rpcs(1)  # machines take the first datagram of an array
-        self._answer: Any = rpcs(1)  # likewise
+        self._answer: Any = rpcs(1)  # one record, too
         self._request_bytes = self._request.view(np.uint8)
         self._answer_bytes = self._answer.view(np.uint8)
 

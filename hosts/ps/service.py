@@ -23,12 +23,12 @@ class _Cost:
     ns_per_lane: int
     n_held: int  # number of answers held
     start: int  # when the current RPC starts
-    due: int  # when it ends, and its answer is sent
+    due: int  # when the current RPC ends, and its answer is sent
 
 
 class _HeldAnswer:
     is_held: int
-    due: int  # when it is sent, in ns
+    due: int  # when the answer is sent, in ns
     fd: int
     octets: int
     name: Annotated[Octets, NAME_BYTES]  # struct sockaddr_in of its destination

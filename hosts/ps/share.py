@@ -1,4 +1,4 @@
-"""The share of a PS: which keys belong to it, and the place of each in arrays as long as the share.
+"""The share of a PS: which keys belong to it, and the place of each key in arrays as long as the share.
 
 Dense keys 0..size-1 have a rank index: a bit for each key of the space, and the number of keys of the share
 before each word. With a single PS a key is its own place. Sparse keys lie in an open-addressing table.

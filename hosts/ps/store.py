@@ -26,7 +26,7 @@ class ShareContents(NamedTuple):
 
 
 class CopyAges(NamedTuple):
-    copies: dict[int, int]  # upper limit of a class of ages in ns -> copies replaced at such an age
+    copies: dict[int, int]  # upper limit of a range of ages in ns -> number of copies replaced at these ages
     oldest_ns: int
     late: int  # number of copies replaced at an age above the bound
     bound_ns: int  # maximum age that the run allows

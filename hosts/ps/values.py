@@ -110,7 +110,7 @@ def locate_lanes(server: ValuesState, rpc: Rpc, count: int, lanes: int) -> None:
 
 @compiled
 def pull(server: ValuesState, j: int, h: Header, rpc: Rpc, answer: Rpc) -> int:
-    """Write the values of all lanes, those of the switch included; return the bitmap of refused lanes."""
+    """Write the values of all lanes, including the switch's values; return the bitmap of refused lanes."""
     switch_lanes = h.served if h.flags & VALUES else int64(0)
     refused_lanes = int64(0)
     locate_lanes(server, rpc, h.count, ~switch_lanes)

@@ -2,7 +2,7 @@
 
 **When a round of a chunk is complete.** Each push has its round, its worker and the number of workers. The
 server keeps a bit for each worker whose chunk it has added; the round is complete when all bits are set. A
-chunk of a worker whose bit is set is not added again; its worker gets the sum again if it is complete.
+chunk of a worker whose bit is set is not added again; its worker gets the sum again if the sum is complete.
 
 **Why two sets of sums suffice.** A worker begins a round when it has all sums of the round before. A push of
 round r shows that its worker has the sums of r - 1, so all workers have pushed in r - 1 and have the sums of
@@ -47,7 +47,7 @@ class AdderHeader(PsHeader):
 
     n_ps: int
     next_row: int
-    """The first chunk whose sum must be sent, or NOTHING; `ChunkRow.next` links the others."""
+    """The first chunk whose sum must be sent, or NOTHING; `ChunkRow.next` links the next ones."""
     last_row: int
     next_datagram: int  # index of the next entry of `sent` and `destinations` to fill
 
@@ -76,7 +76,7 @@ class Adder(NamedTuple):
     jobs: Records[Job]
     rows: Records[ChunkRow]  # [jobs * 2 * R]: both sets of each job
     sums: Words
-    """uint32[jobs * 2, M]: the sums of a set, chunk after chunk, each as long as a full one."""
+    """uint32[jobs * 2, M]: the sums of a set, chunk after chunk, each with the space of a full chunk."""
     sent: Records[Rpc]  # [BURST]: datagrams of sums for workers that are not answered at once
     destinations: Records[Destination]  # [BURST]: by datagram; workers are numbered across all jobs
     cells: RecordTable[Cell]

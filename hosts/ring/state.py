@@ -51,13 +51,13 @@ class Member(NamedTuple):
 
     header: MemberHeader
     slots: Records[Slot]
-    sent: Records[Rpc]  # [WINDOW + ACK_BUFFERS]: datagrams by slot, then those of acknowledgements
+    sent: Records[Rpc]  # [WINDOW + ACK_BUFFERS]: chunks by slot, then acknowledgements
     free: Ints
     resends: Ints
     chunk_received: Octets  # uint8[c]: whether each chunk has come, with room for 32 workers
     waiting_acks: Records[Ack]  # [MAX_ACKS], a ring buffer
     early_chunks: Records[Rpc]
-    """[WINDOW]: chunks of the next vector that came before this worker had begun its call."""
+    """[WINDOW]: received chunks of the next vector, whose all-reduce this worker has not begun."""
     early_lengths: Records[EarlyLength]  # [WINDOW]
     positions: Ints
     deltas: Words

@@ -137,7 +137,7 @@ def peer(state: Member, s: int) -> int:
 
 @compiled
 def receive(state: Member, rpc: Rpc, length: int, arrival: int, read: int) -> int:
-    """Handle a chunk or an acknowledgement; return the log row of the latter's chunk, or NOTHING."""
+    """Handle a chunk or an acknowledgement; return the log row of an acknowledged chunk, or NOTHING."""
     header = state.header
     if not belongs_to_job(state, rpc, length):
         return NOTHING
@@ -160,7 +160,7 @@ def receive(state: Member, rpc: Rpc, length: int, arrival: int, read: int) -> in
 
 @compiled
 def _store_early_chunk(state: Member, rpc: Rpc, length: int) -> None:
-    """Store a chunk of the next vector; its sender has at most a window of them outstanding."""
+    """Store a chunk of the next vector; its sender has at most a window of outstanding chunks."""
     chunk = swap32(as_packet(rpc).chunk)
     if chunk < WINDOW:
         early_packet, packet = as_packet(state.early_chunks[chunk]), as_packet(rpc)
@@ -179,7 +179,7 @@ def _store_early_chunk(state: Member, rpc: Rpc, length: int) -> None:
 
 @compiled
 def _handle_chunk(state: Member, rpc: Rpc, length: int) -> bool:
-    """Add a chunk, or store it if it is a sum; return False for a duplicate or an unexpected one."""
+    """Add a chunk, or store a chunk of the sum; return False for a duplicate or an unexpected chunk."""
     header, packet = state.header, as_packet(rpc)
     chunk, count = swap32(packet.chunk), value_count(length)
     if chunk >= header.calls or packet.worker != _worker_at(state, -1):

@@ -38,7 +38,7 @@ class SwitchMLClient(VectorClient):
         """Number of results that the switch completed without the values of all workers."""
         return int(self._header.incomplete)
 
-    def why_stalled(self, waited_s: float) -> str:
+    def stall_message(self, waited_s: float) -> str:
         header = self._header
         return (
             f"no result for {waited_s:.1f} s in all-reduce {header.number}, with {header.pending} of "

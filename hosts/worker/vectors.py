@@ -67,8 +67,8 @@ class VectorClient(DesignClient):
         """Store the addends [n]; raise `ValueError` for a value that cannot be added."""
 
     @abstractmethod
-    def why_stalled(self, waited_s: float) -> str:
-        """Return the reason for an error message after `waited_s` seconds without any arrival."""
+    def stall_message(self, waited_s: float) -> str:
+        """Return the error message after `waited_s` seconds without any arrival."""
 
     def join(self, workers: int) -> None:
         """Set the number of workers that add up; call this before the first push."""
@@ -101,7 +101,7 @@ class VectorClient(DesignClient):
         super().wake(now)
         if self.is_stalled:
             waited_s = (now - int(self._header.progress)) / 1e9
-            raise StalledError(f"worker {self._header.worker}: {self.why_stalled(waited_s)}")
+            raise StalledError(f"worker {self._header.worker}: {self.stall_message(waited_s)}")
 
 
 def check_below(vector: Vector, limit: float, limit_text: str) -> None:

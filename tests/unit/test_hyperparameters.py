@@ -102,7 +102,7 @@ def test_the_features_unit_changes_nothing(tmp_path: Path) -> None:
     assert chosen.scale == 256 * SCALE
     rate = choose(trace).learning_rate
     assert rate is not None and chosen.learning_rate == pytest.approx(rate / 256**2)
-    optimised = choose(larger, optimises=True)
+    optimised = choose(larger, servers_optimise=True)
     assert (optimised.learning_rate, optimised.scale) == (None, GRADIENT_SCALE / 256)
     assert losses(larger, chosen, 20)[0] == pytest.approx(losses(trace, choose(trace), 20)[0])
 

@@ -126,7 +126,7 @@ class Three:
                 getattr(record, name) for record in model.records for name in RpcRecord._fields
             ]
             me = client.state.header
-            waits = len(client.state.calls) - me.spare, client.state.slots.busy.sum()
+            waits = len(client.state.calls) - me.n_spare_calls, client.state.slots.busy.sum()
             assert not client.idle or waits == (0, 0), "calls or slots have leaked"
         self.compare_twins()
 

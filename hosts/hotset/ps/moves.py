@@ -62,7 +62,7 @@ class BaseMover(Generic[S, ReplyTo]):
             clock=clock,
             largest=MAX_KEYS,
             machine=machine,
-            registers=True,
+            uses_registers=True,
         )
         self._switch = self._make_client(self._caller)
         self._space, self._clock = space, clock

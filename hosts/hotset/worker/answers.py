@@ -26,7 +26,7 @@ def receive(state: Calls, rpc: Rpc, length: int, arrival: int, read: int) -> int
     slot = state.slots[h.seq & SLOT_MASK]
     time_round_trip(state, slot, read)
     row = NOTHING
-    if not header.registers:
+    if not header.uses_registers:
         row = log_answer(state, slot, h, length, arrival, read)
         state.log[row].iteration = header.iteration
     _apply_answer(state, state.calls[slot.call], rpc, h, read)
@@ -49,7 +49,7 @@ def _apply_answer(state: Calls, call: Call, rpc: Rpc, h: Header, now: int) -> No
         else:
             header.pending = 0
         return
-    done_lanes = h.live if header.registers else h.live & ~h.refused
+    done_lanes = h.live if header.uses_registers else h.live & ~h.refused
     for lane in range(h.count):
         if not h.live >> lane & 1:
             continue
@@ -62,7 +62,7 @@ def _apply_answer(state: Calls, call: Call, rpc: Rpc, h: Header, now: int) -> No
                 log_acknowledged_delta(state, i)
         state.served[i] = bool(h.served >> lane & 1)
     header.pending -= popcount(done_lanes)
-    if not header.registers and (h.refused or h.served != call.hashed):
+    if not header.uses_registers and (h.refused or h.served != call.hashed):
         _correct_hints(state, call, h, now)
 
 

@@ -10,8 +10,8 @@ from nativekit.compile import compiled, int64
 @compiled
 def new_call(state: Calls, ps: int, refusals: int) -> int:
     header = state.header
-    header.spare -= 1
-    c = int64(state.spare[header.spare])
+    header.n_spare_calls -= 1
+    c = int64(state.spare_calls[header.n_spare_calls])
     call = state.calls[c]
     call.ps, call.count, call.live, call.hashed, call.refusals, call.next = ps, 0, 0, 0, refusals, NOTHING
     call.queried_seq = 0
@@ -20,8 +20,8 @@ def new_call(state: Calls, ps: int, refusals: int) -> int:
 
 @compiled
 def drop_call(state: Calls, c: int) -> None:
-    state.spare[state.header.spare] = c
-    state.header.spare += 1
+    state.spare_calls[state.header.n_spare_calls] = c
+    state.header.n_spare_calls += 1
 
 
 @compiled

@@ -29,10 +29,9 @@ def _renew(state: Calls, epoch: int) -> None:
 class HotsetClient(BaseClient):
     """One worker's calls for one job. `clock` (monotonic, ns) is used where Python sends the datagrams.
 
-    Operations have up to `largest` keys; None allows the whole space. With `registers` the caller is a PS
-    that reads and writes the switch's registers: all keys travel in their hash lanes, `served` says which
-    ones the switch has, refused lanes are not retried, and nothing is logged. `log` is the replay log, if
-    any.
+    Operations have up to `largest` keys; None allows the whole space. With `uses_registers` the caller is a
+    PS that reads and writes the switch's registers: all keys travel in their hash lanes, `served` says which
+    keys the switch has, refused lanes are not retried, and no RPC is logged. `log` is the replay log, if any.
     """
 
     state: Calls
@@ -49,7 +48,7 @@ class HotsetClient(BaseClient):
         *,
         largest: int | None = None,
         machine: Machine = COMPILED,
-        registers: bool = False,
+        uses_registers: bool = False,
         log: ReplayLog | None = None,
     ) -> None:
         self._space = space
@@ -57,7 +56,7 @@ class HotsetClient(BaseClient):
         self._renew = _renew if machine is COMPILED else plain(_renew)
         limit = space.size if largest is None else largest
         state = make_calls(
-            caller, n_ps, space, limit, window, registers=registers, replay_log=replay_sums,
+            caller, n_ps, space, limit, window, uses_registers=uses_registers, replay_log=replay_sums,
             servers_own_parameters=self.servers_own_parameters,
         )  # fmt: skip
         super().__init__(state, clock, machine, log)

@@ -20,7 +20,7 @@ def clear_chains(state: Calls) -> None:
         chain = state.chains[ps]
         chain.head = NOTHING
         for lane in range(LANES):
-            chain.latest[lane] = NOTHING
+            chain.last_calls[lane] = NOTHING
 
 
 @compiled
@@ -28,7 +28,7 @@ def place_in_hash_lane(state: Calls, i: int, refusals: int) -> None:
     key = state.keys[i]
     ps, lane = ps_of(key, int64(state.header.n_ps)), lane_of(key)
     chain = state.chains[ps]
-    previous = int64(chain.latest[lane])
+    previous = int64(chain.last_calls[lane])
     c = int64(chain.head) if previous == NOTHING else int64(state.calls[previous].next)
     if c == NOTHING:
         c = new_call(state, ps, refusals)
@@ -36,7 +36,7 @@ def place_in_hash_lane(state: Calls, i: int, refusals: int) -> None:
             chain.head = c
         else:
             state.calls[previous].next = c
-    chain.latest[lane] = c
+    chain.last_calls[lane] = c
     place_key(state, i, c, lane)
     state.calls[c].hashed |= 1 << lane
 

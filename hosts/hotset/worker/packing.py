@@ -41,7 +41,7 @@ def pack(state: Calls, n_keys: int, uses_switch: bool = True) -> None:
 def clear_buckets(state: Calls) -> None:
     for p in range(len(state.buckets)):
         bucket = state.buckets[p]
-        bucket.first, bucket.keys = NOTHING, 0
+        bucket.first, bucket.n_keys = NOTHING, 0
 
 
 @compiled
@@ -54,7 +54,7 @@ def _add_to_bucket(state: Calls, i: int, p: int) -> None:
     bucket = state.buckets[p]
     state.next_key[i] = bucket.first
     bucket.first = i
-    bucket.keys += 1
+    bucket.n_keys += 1
 
 
 @compiled
@@ -71,17 +71,17 @@ def _plan_rpcs(state: Calls) -> int:
     n_calls, n_free_lanes = int64(0), int64(0)
     for ps in range(int64(state.header.n_ps)):
         bucket = state.buckets[LANES + ps]
-        bucket.calls = (bucket.keys + LANES - 1) // LANES
-        bucket.room = bucket.calls * LANES - bucket.keys
-        n_calls += bucket.calls
-        n_free_lanes += bucket.room
+        bucket.n_calls = (bucket.n_keys + LANES - 1) // LANES
+        bucket.n_free_lanes = bucket.n_calls * LANES - bucket.n_keys
+        n_calls += bucket.n_calls
+        n_free_lanes += bucket.n_free_lanes
     largest = int64(0)
     for lane in range(LANES):
-        largest = max(largest, int64(state.buckets[lane].keys))
+        largest = max(largest, int64(state.buckets[lane].n_keys))
     best_hot_only, lowest_cost, best_extra, n_left_over = largest, largest, int64(0), int64(0)
     for hot_only_rpcs in range(largest - 1, -1, -1):
         for lane in range(LANES):
-            n_left_over += state.buckets[lane].keys > hot_only_rpcs
+            n_left_over += state.buckets[lane].n_keys > hot_only_rpcs
         n_extra = max(n_left_over - n_free_lanes + LANES - 1, 0) // LANES
         cost = hot_only_rpcs + _COST_AT_PS * n_extra
         # A call has each lane once, so it takes at most one key of each bucket.
@@ -100,12 +100,14 @@ def _plan_extra_rpc(state: Calls) -> None:
     best = int64(NOTHING)
     for p in range(LANES, len(state.buckets)):
         bucket = state.buckets[p]
-        if bucket.keys > bucket.calls and (best == NOTHING or bucket.room < state.buckets[best].room):
+        if bucket.n_keys > bucket.n_calls and (
+            best == NOTHING or bucket.n_free_lanes < state.buckets[best].n_free_lanes
+        ):
             best = p
     if best != NOTHING:
         bucket = state.buckets[best]
-        bucket.calls += 1
-        bucket.room += LANES
+        bucket.n_calls += 1
+        bucket.n_free_lanes += LANES
 
 
 @compiled
@@ -115,7 +117,7 @@ def _link_calls(state: Calls) -> int:
     while has_more:
         has_more = False
         for ps in range(int64(state.header.n_ps)):
-            if state.buckets[LANES + ps].calls > turn:
+            if state.buckets[LANES + ps].n_calls > turn:
                 c = new_call(state, ps, 0)
                 if first == NOTHING:
                     first = c
@@ -135,11 +137,13 @@ def _fill_free_lanes(state: Calls, first: int, hot_only_rpcs: int) -> None:
     while c != NOTHING and n_waiting:
         call = state.calls[c]
         cold_bucket = state.buckets[LANES + call.ps]
-        n_hot = min(int64((cold_bucket.room + cold_bucket.calls - 1) // cold_bucket.calls), n_waiting)
-        cold_bucket.room -= n_hot
-        cold_bucket.calls -= 1
+        n_hot = min(
+            int64((cold_bucket.n_free_lanes + cold_bucket.n_calls - 1) // cold_bucket.n_calls), n_waiting
+        )
+        cold_bucket.n_free_lanes -= n_hot
+        cold_bucket.n_calls -= 1
         _place_from_largest_buckets(state, c, n_hot)
-        while n_waiting and state.buckets[state.order[n_waiting - 1]].keys == hot_only_rpcs:
+        while n_waiting and state.buckets[state.order[n_waiting - 1]].n_keys == hot_only_rpcs:
             n_waiting -= 1
         c = int64(call.next)
 
@@ -150,11 +154,11 @@ def _sort_lanes(state: Calls, hot_only_rpcs: int) -> int:
     n_waiting = int64(0)
     for lane in range(LANES):
         k = int64(lane)
-        while k > 0 and state.buckets[state.order[k - 1]].keys < state.buckets[lane].keys:
+        while k > 0 and state.buckets[state.order[k - 1]].n_keys < state.buckets[lane].n_keys:
             state.order[k] = state.order[k - 1]
             k -= 1
         state.order[k] = lane
-        n_waiting += state.buckets[lane].keys > hot_only_rpcs
+        n_waiting += state.buckets[lane].n_keys > hot_only_rpcs
     return n_waiting
 
 
@@ -163,11 +167,11 @@ def _place_from_largest_buckets(state: Calls, c: int, n: int) -> None:
     # Of buckets of equal size the last in `order` are taken, so that `order` stays sorted.
     if n == 0:
         return
-    size = int64(state.buckets[state.order[n - 1]].keys)
+    size = int64(state.buckets[state.order[n - 1]].n_keys)
     begin, end = int64(n), int64(n)
-    while begin > 0 and state.buckets[state.order[begin - 1]].keys == size:
+    while begin > 0 and state.buckets[state.order[begin - 1]].n_keys == size:
         begin -= 1
-    while end < LANES and state.buckets[state.order[end]].keys == size:
+    while end < LANES and state.buckets[state.order[end]].n_keys == size:
         end += 1
     for k in range(begin):
         _place_hot_key(state, int64(state.order[k]), c)
@@ -212,6 +216,6 @@ def _place_hot_key(state: Calls, lane: int, c: int) -> None:
     bucket = state.buckets[lane]
     i = int64(bucket.first)
     bucket.first = state.next_key[i]
-    bucket.keys -= 1
+    bucket.n_keys -= 1
     place_key(state, i, c, lane)
     state.calls[c].hashed |= 1 << lane

@@ -40,7 +40,7 @@ def start(state: Calls, op: int, iteration: int, n_keys: int) -> None:
         state.served[i] = False
         if op == PULL:
             state.values[i] = 0
-    if not header.registers:
+    if not header.uses_registers:
         pack(state, n_keys, not int64(header.words))
         return
     clear_chains(state)
@@ -70,7 +70,7 @@ def _encode(state: Calls, call: Call, rpc: Rpc, seq: int, now: int) -> int:
         iteration = int64(header.step)
     if call.queried_seq:  # the call queries whether an earlier push was applied
         op, count, live, iteration, t0 = EMPTY, 0, 0, int64(call.queried_seq), int64(call.queried_epoch)
-    elif header.registers:
+    elif header.uses_registers:
         t0 = 0  # so that a PS repeats the same bytes after a restart
     length = write_head(state, rpc, op, int64(call.ps), count, seq, live, iteration, t0)
     for lane in range(count):

@@ -1,7 +1,7 @@
 """The state of a worker's calls for one job, as arrays of records.
 
 One operation runs at a time. Its keys, by index, travel in calls, one RPC each. A call is a record taken from
-`spare`, and returned when the RPC is answered. Calls wait in a queue until a slot of the window is free.
+`spare_calls`, and returned when the RPC is answered. Calls are queued until a slot of the window is free.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from nativekit.records import Ints, Octets, Records, Words, dtype_of, one, recor
 
 
 class CallsHeader(RpcsHeader):
-    registers: int
+    uses_registers: int
     """Whether the caller is a PS: all keys go in hash lanes, and no answer updates hints."""
     first_unsent: int  # first call of the queue, or NOTHING
     last_unsent: int
-    spare: int  # number of unused calls in the array `spare`
+    n_spare_calls: int  # number of unused calls in the array `spare_calls`
     groups: int  # number of groups in use in the array `groups`
     has_replay_log: int
-    """Whether there is a replay log; `unreplayed` is 1 + the position to search it from, or 0."""
+    """Whether there is a replay log; `unreplayed` is 1 + the position from which to search the log, or 0."""
     servers_own_parameters: int
     """Whether servers own all parameters: pushes are numbered for optimisers, and replays go to servers."""
     is_replay: int  # whether the next operation is a push of unreplayed updates
@@ -55,14 +55,14 @@ class Bucket:
     """Keys that wait for a lane, linked by `next_key`: hot keys of a lane, or cold keys of a PS."""
 
     first: int
-    keys: int
-    calls: int  # number of RPCs for the PS
-    room: int  # number of lanes that the keys leave free in these RPCs
+    n_keys: int
+    n_calls: int  # number of RPCs for the PS
+    n_free_lanes: int  # number of lanes that the keys leave free in these RPCs
 
 
 class Chain:
     head: int  # first call of a linked list of calls for one PS
-    latest: Annotated[Ints, LANES]  # last call that uses each lane
+    last_calls: Annotated[Ints, LANES]  # last call that uses each lane
 
 
 class Group:
@@ -86,7 +86,7 @@ class Calls(NamedTuple):
     free: Ints
     resends: Ints
     calls: Records[Call]  # [B + 1]
-    spare: Ints  # int64[B + 1]: the `header.spare` unused calls
+    spare_calls: Ints  # int64[B + 1]: indexes of the unused calls, a stack
     buckets: Records[Bucket]  # [LANES + n_ps]: hot keys by lane, then cold keys by PS
     order: Ints  # int64[LANES]: lanes in descending order of their buckets' sizes
     chains: Records[Chain]  # [n_ps]
@@ -114,28 +114,28 @@ def make_calls(
     window: int = WINDOW,
     rows: int = 1024,
     *,
-    registers: bool = False,
+    uses_registers: bool = False,
     replay_log: NDArray[np.uint32] | None = None,
     servers_own_parameters: bool = False,
 ) -> Calls:
     header = one(CallsHeader)
     free = open_window(header, caller, window)
-    header.n_ps, header.registers, header.has_replay_log = n_ps, registers, replay_log is not None
+    header.n_ps, header.uses_registers, header.has_replay_log = n_ps, uses_registers, replay_log is not None
     header.servers_own_parameters = servers_own_parameters
     header.first_unsent = header.last_unsent = NOTHING
-    header.spare = largest + 1
+    header.n_spare_calls = largest + 1
     return Calls(
         header=header,
         free=free,
         calls=records(largest + 1, Call),
-        spare=np.arange(largest + 1)[::-1].copy(),
+        spare_calls=np.arange(largest + 1)[::-1].copy(),
         buckets=records(LANES + n_ps, Bucket),
         order=np.zeros(LANES, np.int64),
         chains=records(n_ps, Chain),
         keys=np.zeros(largest, np.uint64),
         served=np.zeros(largest, np.bool_),
         replay_log=np.zeros((2, 0), np.uint32) if replay_log is None else replay_log,
-        hinted=np.zeros(1 if registers else space.size // 8 + 1, np.uint8),
+        hinted=np.zeros(1 if uses_registers else space.size // 8 + 1, np.uint8),
         space=space_of(space.sparse),
         groups=records(largest, Group),
         next_key=np.zeros(largest, np.int32),
