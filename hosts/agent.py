@@ -41,10 +41,10 @@ class Commands:
 
     def next(self, word: str = "") -> str | None:
         """Remove and return the next complete line that contains `word`, or None."""
-        *lines, rest = self._buffer.split(b"\n")
+        *lines, incomplete_line = self._buffer.split(b"\n")
         for number, line in enumerate(lines):
             if word.encode() in line:
-                self._buffer = b"\n".join([*lines[:number], *lines[number + 1 :], rest])
+                self._buffer = b"\n".join([*lines[:number], *lines[number + 1 :], incomplete_line])
                 return line.decode("utf-8", "replace")
         return None
 

@@ -45,5 +45,5 @@ def word_at(rpc: Rpc, at: int) -> int:
 
 
 @compiled
-def signed(word: int) -> int:
+def as_signed(word: int) -> int:
     return int64(word - ((word & 1 << 31) << 1))

@@ -178,9 +178,9 @@ def _replay(
     client: BaseClient = make_client(
         caller, config.n_ps, space, time.monotonic_ns, largest=log.capacity, log=log
     )
-    driver = Replay(client)
-    while not driver.finished:
-        driver.wake(time.monotonic_ns())
+    replay_driver = Replay(client)
+    while not replay_driver.finished:
+        replay_driver.wake(time.monotonic_ns())
         for ps, request in _take_datagrams(client):
             now = time.monotonic_ns()
             client.receive(servers[ps].answer(request), now, now)

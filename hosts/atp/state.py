@@ -31,7 +31,7 @@ class AtpHeader(VectorHeader):
     end_of_window: int  # number of chunks up to the chunk whose sum adapts the window
     is_adaptive: int  # whether the window's size changes
     published_timers: int  # whether timeouts are those of the published code
-    quiet_since: int  # time of the last arrival or timeout; used with `published_timers`
+    last_activity: int  # time of the last arrival or timeout; used with `published_timers`
     has_received: int  # whether anything has arrived in this all-reduce
 
 

@@ -24,10 +24,10 @@ from hosts.atp.wire import (
     write_head,
     write_value,
 )
-from hosts.dense.vector import begin, finish, has_stalled, slot_of, take_next
+from hosts.dense.vector import begin_operation, finish_chunk, has_stalled, slot_of, take_next_slot
 from hosts.dense.vector import deadline as deadline_of_slots
 from hosts.dense.vector import wake as wake_slots
-from hosts.halfwords import signed
+from hosts.halfwords import as_signed
 from hosts.worker.window import next_resend, octets, queue_resend
 from nativekit.compile import compiled, int64
 
@@ -39,7 +39,7 @@ FRAME_BYTES, GROWTH_BYTES = 308, 1_500
 @compiled
 def start(state: AtpWorker, op: int, iteration: int, n_keys: int) -> None:
     header = state.header
-    n = begin(state, op, iteration, n_keys)
+    n = begin_operation(state, op, iteration, n_keys)
     header.calls = header.pending = (n + VALUES - 1) // VALUES
     header.first_missing = header.gap_end = header.has_received = 0
     header.window_size = header.end_of_window = header.window
@@ -63,10 +63,10 @@ def transmit(state: AtpWorker, now: int) -> int:
         or header.free == 0
     ):
         return NOTHING
-    s = take_next(state, now)
+    s = take_next_slot(state, now)
     _encode_chunk(state, s, 0)
-    if header.quiet_since < header.progress:
-        header.quiet_since = now
+    if header.last_activity < header.progress:
+        header.last_activity = now
     header.due = min(int64(header.due), deadline(state))
     return s
 
@@ -107,9 +107,9 @@ def wake(state: AtpWorker, now: int) -> None:
         return
     if now < header.due or has_stalled(state, now):
         return
-    if header.pending and header.progress and now - header.quiet_since >= _timeout(state):
+    if header.pending and header.progress and now - header.last_activity >= _timeout(state):
         _resend_chunk(state, int64(header.first_missing), now)
-        header.quiet_since = now
+        header.last_activity = now
     header.due = deadline(state)
 
 
@@ -125,7 +125,7 @@ def deadline(state: AtpWorker) -> int:
         return deadline_of_slots(state)
     if header.stalled or not (header.pending and header.progress):
         return int64(NEVER)
-    return min(int64(header.quiet_since + _timeout(state)), int64(header.progress + header.stall_timeout))
+    return min(int64(header.last_activity + _timeout(state)), int64(header.progress + header.stall_timeout))
 
 
 @compiled
@@ -147,7 +147,7 @@ def receive(state: AtpWorker, rpc: Rpc, length: int, arrival: int, read: int) ->
     if length != OCTETS:
         header.malformed += 1
         return NOTHING
-    header.has_received, header.quiet_since = 1, read
+    header.has_received, header.last_activity = 1, read
     header.due = min(int64(header.due), deadline(state))
     flags, chunk = flags_of(rpc), sequence_of(rpc) - 1
     is_current = header.pending and flags & ACK and key_of(rpc) == header.number
@@ -167,7 +167,7 @@ def receive(state: AtpWorker, rpc: Rpc, length: int, arrival: int, read: int) ->
     while header.first_missing < header.calls and state.done[header.first_missing]:
         header.first_missing += 1
     _adapt_window(state, chunk, flags)
-    row = finish(state, s, peer(state, s), length, VALUES, arrival, read)
+    row = finish_chunk(state, s, peer(state, s), length, VALUES, arrival, read)
     if header.first_missing >= header.gap_end:
         _resend_gap(state, read)
     return row
@@ -190,7 +190,7 @@ def _store_sums(state: AtpWorker, rpc: Rpc, chunk: int, flags: int) -> None:
         elif flags & OVERFLOW:
             state.floats.view(np.uint32)[first + i] = np.uint32(word)
         else:
-            state.floats[first + i] = as_float(signed(word))
+            state.floats[first + i] = as_float(as_signed(word))
 
 
 @compiled

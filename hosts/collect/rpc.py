@@ -42,27 +42,27 @@ def take_replay(server: CollectServer, rpc: Rpc, h: Header, length: int, arrival
     j, c, request_kind = admit(server, h, length, arrival)
     if request_kind == STALE:
         return NO_REPLY
-    added = int64(server.callers[c].added[h.seq & SLOT_MASK])
+    added_lanes = int64(server.callers[c].added[h.seq & SLOT_MASK])
     if request_kind == NEW:
-        added = add_unsettled(server, j, h, rpc)
-        record_result(server, j, c, h, added, lanes_to_serve(h) & ~added)
+        added_lanes = add_unsettled(server, j, h, rpc)
+        record_result(server, j, c, h, added_lanes, lanes_to_serve(h) & ~added_lanes)
         if server.header.is_durable:
             append_note(server, FROM_WORKER, rpc, length)
-    return write_answer(answer, rpc, h, lanes_to_serve(h) & ~added)
+    return write_answer(answer, rpc, h, lanes_to_serve(h) & ~added_lanes)
 
 
 @compiled
 def add_unsettled(server: CollectServer, j: int, h: Header, rpc: Rpc) -> int:
     """Add replayed updates to the unsettled sums; return the bitmap of lanes whose keys belong to this PS."""
-    lanes, added = lanes_to_serve(h), int64(0)
+    lanes, added_lanes = lanes_to_serve(h), int64(0)
     locate_lanes(server, rpc, h.count, lanes)
     for lane in range(h.count):
         place = int64(server.header.cell_indices[lane]) // int64(server.header.width)
         if lanes >> lane & 1 and place < server.share.header.places:
             server.unsettled[j, place] += swap32(rpc.words[2 * h.count + lane])
-            added |= 1 << lane
-    server.jobs[j].applied_lanes += popcount(added)
-    return added
+            added_lanes |= 1 << lane
+    server.jobs[j].applied_lanes += popcount(added_lanes)
+    return added_lanes
 
 
 @compiled
@@ -72,10 +72,10 @@ def set_words(server: CollectServer, rpc: Rpc, h: Header, length: int, arrival: 
     if j < 0 or h.count > len(server.header.cell_indices):
         return handle_request(server, rpc, length, arrival, answer)
     locate_lanes(server, rpc, h.count, lanes_to_serve(h))
-    outside = int64(server.share.header.places) * int64(server.header.width)
+    outside_index = int64(server.share.header.places) * int64(server.header.width)
     for lane in range(h.count):
         cell_index = int64(server.header.cell_indices[lane])
-        if cell_index < outside and server.cells[j, cell_index].updates >= AWAY:
+        if cell_index < outside_index and server.cells[j, cell_index].updates >= AWAY:
             server.cells[j, cell_index].updates &= AWAY - 1
             lanes_in_switch |= 1 << lane
     reply_length = handle_request(server, rpc, length, arrival, answer)

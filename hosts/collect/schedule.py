@@ -33,23 +33,23 @@ _BINS_PER_OCTAVE = 8
 
 
 @compiled
-def push_entry(server: CollectServer, q: int, at: int, place: int, key: Key) -> None:
+def push_entry(server: CollectServer, q: int, due: int, place: int, key: Key) -> None:
     n = int64(server.queued[q])
     server.queued[q] = n + 1
     while n > 0:
         parent = (n - 1) >> 1
         entry = server.queues[q, parent]
-        if entry.at <= at:
+        if entry.due <= due:
             break
         copy_entry(server.queues[q, n], entry)
         n = parent
     entry = server.queues[q, n]
-    entry.at, entry.place, entry.key = at, place, key
+    entry.due, entry.place, entry.key = due, place, key
 
 
 @compiled
 def copy_entry(target: QueueEntry, entry: QueueEntry) -> None:
-    target.at, target.place, target.key = entry.at, entry.place, entry.key
+    target.due, target.place, target.key = entry.due, entry.place, entry.key
 
 
 @compiled
@@ -62,10 +62,10 @@ def remove_first_entry(server: CollectServer, q: int) -> None:
         child = 2 * hole + 1
         if child >= n:
             break
-        if child + 1 < n and server.queues[q, child + 1].at < server.queues[q, child].at:
+        if child + 1 < n and server.queues[q, child + 1].due < server.queues[q, child].due:
             child += 1
         entry = server.queues[q, child]
-        if last.at <= entry.at:
+        if last.due <= entry.due:
             break
         copy_entry(server.queues[q, hole], entry)
         hole = child
@@ -78,7 +78,7 @@ def first_due_time(server: CollectServer, j: int) -> int:
     for lane in range(LANES):
         q = j * LANES + lane
         if server.queued[q]:
-            due = min(due, int64(server.queues[q, 0].at))
+            due = min(due, int64(server.queues[q, 0].due))
     return due
 
 
@@ -90,7 +90,7 @@ def take_due_key(server: CollectServer, j: int, lane: int, now: int, collection:
         entry = server.queues[q, 0]
         copy = server.copies[j, entry.place]
         # An RPC also collects keys of which at least four fifths of the interval have passed.
-        if 4 * (int64(entry.at) - now) > now - int64(copy.read_time):
+        if 4 * (int64(entry.due) - now) > now - int64(copy.read_time):
             return False
         place = int64(entry.place)
         collection.places[lane], collection.keys[lane] = place, entry.key

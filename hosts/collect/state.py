@@ -84,7 +84,7 @@ class Collection:
 
 
 class QueueEntry:
-    at: int  # time of the next collection of the key, in ns
+    due: int  # time of the next collection of the key, in ns
     place: int
     key: np.uint64
 
@@ -151,7 +151,7 @@ def make_server(
 @compiled
 def needs_room(server: CollectServer, datagrams: int) -> bool:
     header = server.header
-    more = datagrams + len(server.collections) + len(server.jobs)
-    if header.is_durable and int64(header.noted) + more * NOTE_BYTES > len(server.journal):
+    n_notes = datagrams + len(server.collections) + len(server.jobs)
+    if header.is_durable and int64(header.noted) + n_notes * NOTE_BYTES > len(server.journal):
         return True
     return hotset_needs_room(server, datagrams)

@@ -111,16 +111,16 @@ class CollectStore(OffloadingStore):
     def absorb(self, places: Places, values: Values) -> None:
         """Apply gradients [n] that were taken out of the switch."""
         self._collected[places] += values
-        self._apply(places, values)
+        self._apply_gradients(places, values)
 
     def settle(self) -> None:
         places = np.flatnonzero(self._unsettled)
         values = self._unsettled[places]
         self._unsettled[places] = 0
-        self._apply(places, values)
+        self._apply_gradients(places, values)
         self._copies.marks[places] |= CHANGED
 
-    def _apply(self, places: Places, values: Values) -> None:
+    def _apply_gradients(self, places: Places, values: Values) -> None:
         step = max(int(self.collector.step), 1)
         apply_all(self._server, self._j, keys_at(self._share, places), np.array(values, np.uint32), step)
 

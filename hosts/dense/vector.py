@@ -96,7 +96,7 @@ def open_vector(
 
 
 @compiled
-def begin(state: VectorState, op: int, iteration: int, n_keys: int) -> int:
+def begin_operation(state: VectorState, op: int, iteration: int, n_keys: int) -> int:
     """Begin an operation; return the number of values to add up, 0 for a pull, which ends at once.
 
     A pull reads the worker's own model; a push adds the deltas of all workers to it. EMPTY adds up a
@@ -124,7 +124,7 @@ def begin(state: VectorState, op: int, iteration: int, n_keys: int) -> int:
 
 
 @compiled
-def end(state: VectorState) -> None:
+def end_operation(state: VectorState) -> None:
     header = state.header
     if header.op == PUSH:
         for position in range(len(state.vector)):
@@ -213,7 +213,7 @@ def deadline(state: VectorState) -> int:
 
 
 @compiled
-def take_next(state: VectorState, now: int) -> int:
+def take_next_slot(state: VectorState, now: int) -> int:
     """Take a slot for the next chunk, whose number is its `call`; return its index. A slot must be free."""
     header = state.header
     s = take_slot(state, int64(header.unsent), now)
@@ -235,7 +235,9 @@ def encode(state: VectorState, s: int, first: int, count: int) -> None:
 
 
 @compiled
-def finish(state: VectorState, s: int, peer: int, length: int, count: int, arrival: int, read: int) -> int:
+def finish_chunk(
+    state: VectorState, s: int, peer: int, length: int, count: int, arrival: int, read: int
+) -> int:
     header, slot = state.header, state.slots[s]
     time_round_trip(state, slot, read)
     row = log_row(state, slot, peer, length, count, arrival, read)
@@ -243,5 +245,5 @@ def finish(state: VectorState, s: int, peer: int, length: int, count: int, arriv
     header.progress = read
     header.pending -= 1
     if header.pending == 0:
-        end(state)
+        end_operation(state)
     return row

@@ -78,19 +78,19 @@ def handle(server: ValuesServer, rpc: Rpc, length: int, arrival: int, answer: Rp
     j, c, request_kind = admit(server, h, length, arrival)
     if request_kind == STALE:
         return NO_REPLY
-    refused, added = int64(0), int64(0)
+    refused_lanes, added_lanes = int64(0), int64(0)
     if h.op == PULL:
-        refused = pull(server, j, h, rpc, answer)
+        refused_lanes = pull(server, j, h, rpc, answer)
     elif h.op == PUSH:
-        added = (
+        added_lanes = (
             push(server, j, h, rpc)
             if request_kind == NEW
             else int64(server.callers[c].added[h.seq & SLOT_MASK])
         )
-        refused = lanes_to_serve(h) & ~added
+        refused_lanes = lanes_to_serve(h) & ~added_lanes
     if request_kind == NEW:
-        record_result(server, j, c, h, added, refused)
-    return write_answer(answer, rpc, h, refused)
+        record_result(server, j, c, h, added_lanes, refused_lanes)
+    return write_answer(answer, rpc, h, refused_lanes)
 
 
 SERVER = register_server_ops(

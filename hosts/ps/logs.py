@@ -81,12 +81,12 @@ class PsLogs:
         return True
 
     def _update_rows(self, stores: Mapping[int, Store]) -> NDArray[np.void]:
-        tables = []
+        row_arrays = []
         for job, store in stores.items():
             contents = store.contents()
             is_updated = contents.updates > 0
             rows = np.empty(np.count_nonzero(is_updated), collector.ROW)
             rows["job"], rows["ps"] = job, self._ps
             rows["key"], rows["updates"] = contents.keys[is_updated], contents.updates[is_updated]
-            tables.append(rows)
-        return np.concatenate(tables)
+            row_arrays.append(rows)
+        return np.concatenate(row_arrays)

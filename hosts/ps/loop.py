@@ -146,7 +146,7 @@ class ServerSockets:
             for received in islice(iter(self._receiver.receive, None), BURST):
                 core.receive_rpc_answer(self._codec_hooks.inward(received.datagram), received.read)
         elif reason == HAS_MARKS:
-            self._handle_marked()
+            self._handle_marked_datagrams()
         if due is not None:
             core.wake(time.monotonic_ns())
         if self._persist():
@@ -182,7 +182,7 @@ class ServerSockets:
             self._core.server.state, self._service_time, self._udp, self._sources, deadline_ns
         )
 
-    def _handle_marked(self) -> None:
+    def _handle_marked_datagrams(self) -> None:
         for k in range(self._sources.state.n_received):
             mark = self._sources.marks[k]
             if mark == FOR_CONTROL:

@@ -48,7 +48,7 @@ class Batch:
     FTRL's z or Adam's m; the second is FTRL's n or Adam's v.
     """
 
-    at: Annotated[Ints, LANES]
+    cell_indices: Annotated[Ints, LANES]
     value: Annotated[Floats, LANES]
     first: Annotated[Floats, LANES]
     second: Annotated[Floats, LANES]

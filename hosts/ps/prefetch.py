@@ -26,10 +26,10 @@ _TURNS_AT, _ADDED_AT = (int(CALLER.fields[name][1]) for name in ("turns", "added
 @compiled
 def prefetch_index(server: ValuesState, rpc: Rpc) -> None:
     _prefetch_caller(server, rpc)
-    share, j, unserved = server.share, max(find_job(server, swap16(rpc.job)), 0), _unserved_bitmap(rpc)
+    share, j, unserved_lanes = server.share, max(find_job(server, swap16(rpc.job)), 0), _unserved_bitmap(rpc)
     ranks, table = int64(share.ranks.ctypes.data), int64(share.table.ctypes.data)
     for lane in range(min(int64(rpc.count), LANES)):
-        if unserved >> lane & 1:
+        if unserved_lanes >> lane & 1:
             key = swap64(rpc.keys[lane])
             if len(share.table):  # without a collision the cell has the same index
                 slot = first_slot_of(share, key)
@@ -45,9 +45,9 @@ def prefetch_index(server: ValuesState, rpc: Rpc) -> None:
 def prefetch_values(server: ValuesState, rpc: Rpc) -> None:
     if len(server.share.ranks) == 0:
         return
-    j, unserved = max(find_job(server, swap16(rpc.job)), 0), _unserved_bitmap(rpc)
+    j, unserved_lanes = max(find_job(server, swap16(rpc.job)), 0), _unserved_bitmap(rpc)
     for lane in range(min(int64(rpc.count), LANES)):
-        if unserved >> lane & 1:
+        if unserved_lanes >> lane & 1:
             _prefetch_parameter(server, j, locate(server.share, swap64(rpc.keys[lane])))
 
 

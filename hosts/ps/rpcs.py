@@ -159,11 +159,11 @@ def admit(server: PsState, h: Header, length: int, arrival: int) -> tuple[int, i
 
 
 @compiled
-def record_result(server: PsState, j: int, c: int, h: Header, added: int, refused: int) -> None:
+def record_result(server: PsState, j: int, c: int, h: Header, added_lanes: int, refused_lanes: int) -> None:
     slot, caller = h.seq & SLOT_MASK, server.callers[c]
     caller.turns[slot] = h.seq >> WINDOW_BITS
-    caller.added[slot] = added
-    server.jobs[j].refused_lanes += popcount(refused & h.live)
+    caller.added[slot] = added_lanes
+    server.jobs[j].refused_lanes += popcount(refused_lanes & h.live)
 
 
 @compiled
@@ -174,11 +174,11 @@ def add_connection_record(server: PsState, arrival: int, h: Header) -> None:
 
 
 @compiled
-def write_answer(answer: Rpc, rpc: Rpc, h: Header, refused: int) -> int:
+def write_answer(answer: Rpc, rpc: Rpc, h: Header, refused_lanes: int) -> int:
     """Write an answer except its two latencies; return its length in bytes."""
     flags = RESPONSE | VALUES if h.op == PULL else RESPONSE
     echo(answer, rpc)
-    answer.flag_bits, answer.refused = swap16(flags), swap32(refused)
+    answer.flag_bits, answer.refused = swap16(flags), swap32(refused_lanes)
     return HEADER_BYTES + VALUE_BYTES * h.count if h.op == PULL else HEADER_BYTES
 
 

@@ -204,7 +204,7 @@ def _apply_table_optimiser(server: ValuesState, j: int, h: Header, rpc: Rpc, rem
                 overflow_bits |= _add_delta(cell, units)
             else:
                 cell.updates |= AWAY
-                batch.at[n] = cell_index
+                batch.cell_indices[n] = cell_index
                 batch.units[n] = (units ^ _SIGN) - _SIGN
                 batch.value[n] = cell.number
                 batch.first[n] = cells[cell_index + 1].number
@@ -214,7 +214,7 @@ def _apply_table_optimiser(server: ValuesState, j: int, h: Header, rpc: Rpc, rem
     server.jobs[j].overflows += overflow_bits >> 31
     apply_gradients(rule, h.iteration + 1, batch, n)
     for k in range(n):
-        cell_index = int64(batch.at[k])
+        cell_index = int64(batch.cell_indices[k])
         cell = cells[cell_index]
         cell.updates = (cell.updates & AWAY - 1) + 1
         cell.number = batch.value[k]

@@ -19,15 +19,15 @@ from foundation.protocol.rpc import Rpc
 from hosts.dense.packet import RESULT
 from hosts.dense.vector import (
     VectorHeader,
-    begin,
+    begin_operation,
     belongs_to_job,
     belongs_to_vector,
     deadline,
     encode,
-    finish,
+    finish_chunk,
     open_vector,
     slot_of,
-    take_next,
+    take_next_slot,
     wake,
 )
 from hosts.dense.wire import as_packet, read_words, value_count
@@ -65,7 +65,7 @@ def make_pusher(
 @compiled
 def start(state: Pusher, op: int, iteration: int, n_keys: int) -> None:
     header = state.header
-    n = begin(state, op, iteration, n_keys)
+    n = begin_operation(state, op, iteration, n_keys)
     header.calls = header.pending = (n + header.full - 1) // header.full
 
 
@@ -77,7 +77,7 @@ def transmit(state: Pusher, now: int) -> int:
     s = next_resend(state)
     if s != NOTHING or header.unsent == header.calls or header.free == 0:
         return s
-    s = take_next(state, now)
+    s = take_next_slot(state, now)
     chunk = int64(state.slots[s].call)
     encode(state, s, chunk * int64(header.full), _value_count_of(state, chunk))
     return s
@@ -105,7 +105,7 @@ def receive(state: Pusher, rpc: Rpc, length: int, arrival: int, read: int) -> in
         header.unexpected += 1
         return NOTHING
     read_words(rpc, state.vector, chunk * int64(header.full), count)
-    return finish(state, s, chunk % int64(header.n_ps), length, count, arrival, read)
+    return finish_chunk(state, s, chunk % int64(header.n_ps), length, count, arrival, read)
 
 
 WORKER = register_worker_ops(

@@ -18,15 +18,15 @@ from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import Rpc
 from hosts.dense.packet import ACK, ADDEND
 from hosts.dense.vector import (
-    begin,
+    begin_operation,
     belongs_to_job,
     belongs_to_vector,
     deadline,
     encode,
-    end,
-    finish,
+    end_operation,
+    finish_chunk,
     slot_of,
-    take_next,
+    take_next_slot,
     wake,
 )
 from hosts.dense.wire import (
@@ -47,14 +47,14 @@ from nativekit.compile import compiled, int64
 @compiled
 def start(state: Member, op: int, iteration: int, n_keys: int) -> None:
     header = state.header
-    n = begin(state, op, iteration, n_keys)
+    n = begin_operation(state, op, iteration, n_keys)
     workers = int64(header.workers)
     header.part_size = (n + workers - 1) // workers
     header.chunks_per_part = (header.part_size + header.full - 1) // header.full
     header.calls = 2 * (workers - 1) * header.chunks_per_part
     header.pending = 2 * header.calls
     if n and header.calls == 0:  # a single worker has the sum already
-        end(state)
+        end_operation(state)
     if n == 0:
         return
     state.chunk_received[: int64(header.calls)] = 0
@@ -78,7 +78,7 @@ def transmit(state: Member, now: int) -> int:
         return s
     if chunk >= header.chunks_per_part and not state.chunk_received[chunk - int64(header.chunks_per_part)]:
         return NOTHING
-    s = take_next(state, now)
+    s = take_next_slot(state, now)
     part = _rank(state) - chunk // int64(header.chunks_per_part)
     encode(state, s, _first_value(state, part, chunk), _value_count_of(state, part, chunk))
     return s
@@ -154,7 +154,7 @@ def receive(state: Member, rpc: Rpc, length: int, arrival: int, read: int) -> in
     elif belongs_to_vector(state, rpc) and _handle_chunk(state, rpc, length):
         header.progress = read
         if header.pending == 0:
-            end(state)
+            end_operation(state)
     return NOTHING
 
 
@@ -222,7 +222,7 @@ def _handle_ack(state: Member, rpc: Rpc, length: int, arrival: int, read: int) -
         header.unexpected += 1
         return NOTHING
     count = value_count(int64(state.slots[s].length))
-    return finish(state, s, _worker_at(state, 1), length, count, arrival, read)
+    return finish_chunk(state, s, _worker_at(state, 1), length, count, arrival, read)
 
 
 WORKER = register_worker_ops(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from foundation.protocol.rpc import Rpc
-from hosts.halfwords import as_halfwords, signed, word_at, write_word
+from hosts.halfwords import as_halfwords, as_signed, word_at, write_word
 from hosts.switchml.packet import HEADER, KIND, OCTETS, SIZE, VALUES
 from nativekit.bits import swap16
 from nativekit.compile import compiled, int64
@@ -31,7 +31,7 @@ def write_value(rpc: Rpc, i: int, value: int) -> None:
 
 @compiled
 def value_of(rpc: Rpc, i: int) -> int:
-    return signed(word_at(rpc, _VALUES_AT + 2 * i))
+    return as_signed(word_at(rpc, _VALUES_AT + 2 * i))
 
 
 @compiled

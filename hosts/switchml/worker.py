@@ -34,7 +34,7 @@ TIMEOUT_NS = 1_000_000
 
 @compiled
 def start(state: Reducer, op: int, iteration: int, n_keys: int) -> None:
-    """Begin an operation as `hosts.dense.vector.begin`, but an empty RPC sends a chunk of zeros."""
+    """Begin an operation as `hosts.dense.vector.begin_operation`, but an empty RPC sends a chunk of zeros."""
     header = state.header
     header.op, header.iteration, header.n_keys = op, iteration, n_keys
     size = n_keys

@@ -151,7 +151,9 @@ class WorkerProcess:
         )
         measured_from = (block_start_ns + discard_ns, first_step + discard_steps)
         origin = Origin(self._config.number, job, worker_job.arm, round, load, *measured_from)
-        answer = self._drive(trainer, worker_job, origin, lambda: print_json(progress=len(trainer.losses)))
+        answer = self._run_driver(
+            trainer, worker_job, origin, lambda: print_json(progress=len(trainer.losses))
+        )
         self._logs.write_operations(trainer.operations, origin)
         return {
             "steps": len(trainer.losses),
@@ -165,7 +167,7 @@ class WorkerProcess:
         """Send `count` empty RPCs to the PSs in turn, one at a time."""
         worker_job = self._job(job)
         origin = Origin(self._config.number, job, worker_job.arm, round, load, 0)
-        return self._drive(
+        return self._run_driver(
             EmptyCalls(worker_job.client, self._config.n_ps, count), worker_job, origin, lambda: None
         )
 
@@ -192,7 +194,7 @@ class WorkerProcess:
         # Earlier blocks wrote their logs before their commands were answered, so no other rows are pending.
         for job, worker_job in self._jobs.items():
             if worker_job.client.has_unreplayed:
-                self._drive(
+                self._run_driver(
                     Replay(worker_job.client),
                     worker_job,
                     Origin(self._config.number, job, worker_job.arm, -1, 0.0, 0),
@@ -231,7 +233,7 @@ class WorkerProcess:
             raise AgentConfigError(f"expected one of the jobs {sorted(self._jobs)}, got {job}")
         return self._jobs[job]
 
-    def _drive(
+    def _run_driver(
         self, driver: Driver, worker_job: WorkerJob, origin: Origin, report: Callable[[], None]
     ) -> dict[str, object]:
         client = worker_job.client

@@ -116,9 +116,9 @@ class Trainer:
             pull_due = pull_due if schedule.period_ns else start
             self._client.pull(iteration, batch.positions)
             yield 0
-            self._record(iteration, Op.PULL, pull_due, start)
+            self._record_operation(iteration, Op.PULL, pull_due, start)
 
-            deltas, loss = self._compute(batch)
+            deltas, loss = self._compute_deltas(batch)
             self.losses.append(loss)
             push_due = pull_due + schedule.period_ns // 2
             answered = self._ledger.open(batch.positions, deltas)
@@ -129,19 +129,19 @@ class Trainer:
             yield 0
             self._ledger.close()
             self.lanes_pushed += len(deltas)
-            self._record(iteration, Op.PUSH, push_due, start)
+            self._record_operation(iteration, Op.PUSH, push_due, start)
             pull, push = self.operations[-2:]
             step = OperationRecord(iteration, "step", pull_due, pull.start, push.end, pull.rpcs + push.rpcs)
             self.operations.append(step)
 
-    def _compute(self, batch: MiniBatch) -> tuple[Values, float]:
+    def _compute_deltas(self, batch: MiniBatch) -> tuple[Values, float]:
         compute_end_ns = self._clock() + self._compute_ns
         result = self._model.step(batch, self._client.values)
         if self._compute_ns:
             self._spin(compute_end_ns)
         return result
 
-    def _record(self, iteration: int, op: Op, due: int, start: int) -> None:
+    def _record_operation(self, iteration: int, op: Op, due: int, start: int) -> None:
         self.max_lateness_ns = max(self.max_lateness_ns, start - due)
         rpcs = self._client.rpcs_of_operation
         self.operations.append(OperationRecord(iteration, op.name.lower(), due, start, self._clock(), rpcs))

@@ -60,14 +60,14 @@ def load_training_set(path: Path, workers: int, samples_per_step: int) -> Trace:
         raise DataError(f"{path}: expected at least one feature, no sample has a feature")
     keys, position = np.unique(np.array(indices, dtype=np.uint64), return_inverse=True)
     length = np.array(lengths, dtype=np.uint32)
-    start = _starts(length)
+    entry_start = _start_indices(length)
     x = np.array(values, dtype=np.float32)
 
     # The first sample of each mini-batch, worker by worker.
     order = [
         (step * workers + worker) * samples_per_step for worker in range(workers) for step in range(steps)
     ]
-    batches = [slice(start[first], start[first + samples_per_step]) for first in order]
+    batches = [slice(entry_start[first], entry_start[first + samples_per_step]) for first in order]
     parameters_of_batch = [np.unique(position[entries], return_inverse=True) for entries in batches]
     sample_order = (np.array(order)[:, None] + np.arange(samples_per_step)).ravel()
     return Trace(
@@ -75,13 +75,13 @@ def load_training_set(path: Path, workers: int, samples_per_step: int) -> Trace:
         workers=workers,
         steps=steps,
         space=KeySpace(len(keys), keys),
-        key_start=_starts([len(positions) for positions, _ in parameters_of_batch]),
+        key_start=_start_indices([len(positions) for positions, _ in parameters_of_batch]),
         position=np.concatenate([positions for positions, _ in parameters_of_batch]).astype(np.uint32),
         samples=Samples(
-            batch_start=_starts([samples_per_step] * len(batches)),
+            batch_start=_start_indices([samples_per_step] * len(batches)),
             label=np.array(labels, dtype=np.uint8)[sample_order],
             length=length[sample_order],
-            entry_start=_starts([entries.stop - entries.start for entries in batches]),
+            entry_start=_start_indices([entries.stop - entries.start for entries in batches]),
             column=np.concatenate([column for _, column in parameters_of_batch]).astype(np.uint32),
             x=np.concatenate([x[entries] for entries in batches]),
         ),
@@ -98,14 +98,14 @@ def load_log(path: Path, workers: int, options: ReadOptions, note: Note = log.in
 
 
 def _trace_of(steps: Steps) -> Trace:
-    accesses, start = np.array(steps.accesses), np.array(steps.starts)
+    accesses, key_start = np.array(steps.accesses), np.array(steps.starts)
     if steps.has_pulls:
-        accesses, start = _without_operations(accesses, start)
-    return Trace(steps.name, 1, len(steps), KeySpace(len(steps.keys), steps.keys), start, accesses)
+        accesses, key_start = _without_operations(accesses, key_start)
+    return Trace(steps.name, 1, len(steps), KeySpace(len(steps.keys), steps.keys), key_start, accesses)
 
 
 def deal(trace: Trace, workers: int, path: Path) -> Trace:
-    start, steps = trace.key_start, trace.steps // workers
+    key_start, steps = trace.key_start, trace.steps // workers
     if not steps:
         raise DataError(
             f"{path}: expected at least {workers} mini-batches, one for each worker, got {trace.steps}"
@@ -119,17 +119,17 @@ def deal(trace: Trace, workers: int, path: Path) -> Trace:
         workers=workers,
         steps=steps,
         space=trace.space,
-        key_start=_starts(np.diff(start)[order]),
-        position=np.concatenate([trace.position[start[b] : start[b + 1]] for b in order]),
+        key_start=_start_indices(np.diff(key_start)[order]),
+        position=np.concatenate([trace.position[key_start[b] : key_start[b + 1]] for b in order]),
     )
 
 
 def _without_operations(
-    accesses: NDArray[np.uint32], start: NDArray[np.int64]
+    accesses: NDArray[np.uint32], key_start: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    steps = [np.unique(accesses[a:b] & KEY) for a, b in pairwise(start.tolist())]
-    return np.concatenate(steps), _starts([len(step) for step in steps])
+    steps = [np.unique(accesses[start:end] & KEY) for start, end in pairwise(key_start.tolist())]
+    return np.concatenate(steps), _start_indices([len(step) for step in steps])
 
 
-def _starts(sizes: ArrayLike) -> NDArray[np.int64]:
+def _start_indices(sizes: ArrayLike) -> NDArray[np.int64]:
     return np.append(0, np.cumsum(sizes, dtype=np.int64))

@@ -20,13 +20,13 @@ def restrict_to_hottest(trace: Trace, limit: int) -> Trace:
     if trace.space.size <= limit:
         return trace
     counts = np.bincount(trace.position, minlength=trace.space.size)
-    selected = np.sort(np.argsort(-counts, kind="stable")[:limit])
+    selected_positions = np.sort(np.argsort(-counts, kind="stable")[:limit])
     new_positions = np.full(trace.space.size, -1, np.int64)
-    new_positions[selected] = np.arange(limit)
+    new_positions[selected_positions] = np.arange(limit)
     is_selected = new_positions[trace.position] >= 0
     return replace(
         trace,
-        space=KeySpace(limit, trace.space.keys(selected).astype(np.uint64)),
+        space=KeySpace(limit, trace.space.keys(selected_positions).astype(np.uint64)),
         key_start=_prefix_sums(is_selected)[trace.key_start],
         position=new_positions[trace.position[is_selected]].astype(np.uint32),
         samples=None

@@ -33,19 +33,19 @@ def handle(server: OffloadingState, rpc: Rpc, length: int, arrival: int, answer:
     if request_kind == STALE:
         return NO_REPLY
     slot, caller, is_new = h.seq & SLOT_MASK, server.callers[c], request_kind == NEW
-    refused, added = int64(0), int64(0)
+    refused_lanes, added_lanes = int64(0), int64(0)
     if h.op == PULL:
-        refused = pull(server, j, h, rpc, answer)
+        refused_lanes = pull(server, j, h, rpc, answer)
     elif h.op == PUSH:
-        added = push(server, j, h, rpc) if is_new else int64(caller.added[slot])
-        refused = lanes_to_serve(h) & ~added
+        added_lanes = push(server, j, h, rpc) if is_new else int64(caller.added[slot])
+        refused_lanes = lanes_to_serve(h) & ~added_lanes
     elif h.op == EMPTY and h.iteration:
-        refused = ALL & ~close_turn(server, h)
+        refused_lanes = ALL & ~close_turn(server, h)
     if is_new:
-        record_result(server, j, c, h, added, refused)
+        record_result(server, j, c, h, added_lanes, refused_lanes)
     if header.is_durable and ((is_new and h.op == PUSH) or (h.op == EMPTY and h.iteration)):
         append_note(server, FROM_WORKER, rpc, length)
-    return write_answer(answer, rpc, h, refused)
+    return write_answer(answer, rpc, h, refused_lanes)
 
 
 @compiled

@@ -28,14 +28,14 @@ def place_in_hash_lane(state: Calls, i: int, refusals: int) -> None:
     key = state.keys[i]
     ps, lane = ps_of(key, int64(state.header.n_ps)), lane_of(key)
     chain = state.chains[ps]
-    previous = int64(chain.last_calls[lane])
-    c = int64(chain.head) if previous == NOTHING else int64(state.calls[previous].next)
+    previous_call = int64(chain.last_calls[lane])
+    c = int64(chain.head) if previous_call == NOTHING else int64(state.calls[previous_call].next)
     if c == NOTHING:
         c = new_call(state, ps, refusals)
-        if previous == NOTHING:
+        if previous_call == NOTHING:
             chain.head = c
         else:
-            state.calls[previous].next = c
+            state.calls[previous_call].next = c
     chain.last_calls[lane] = c
     place_key(state, i, c, lane)
     state.calls[c].hashed |= 1 << lane
