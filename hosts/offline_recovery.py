@@ -117,7 +117,7 @@ class _OfflineServer:
     def __init__(self, config: PsConfig, space: KeySpace, folder: Path) -> None:
         if config.durable is None:
             raise AgentConfigError(
-                f"PS {config.ps} of this run persisted nothing: expected recovery.journal_sync"
+                f"PS {config.ps}: expected a run with recovery.journal_sync, got one without persisted state"
             )
         epochs = {job.job: job.epoch for job in config.jobs}
         self.core: Core[None] = AGENTS.for_design(design(config.design)).core(

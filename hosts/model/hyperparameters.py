@@ -39,7 +39,7 @@ def choose(
     """Choose the values that are None for a trace's samples. If servers optimise, no learning rate is set."""
     samples = trace.samples
     if samples is None:
-        raise ValueError("expected a trace with samples")
+        raise ValueError(f"{trace.name}: expected a trace with samples, got a trace without samples")
     if servers_optimise:
         return Hyperparameters(None, GRADIENT_SCALE / _feature_size(samples) if scale is None else scale)
     return Hyperparameters(

@@ -39,7 +39,7 @@ class LogisticRegression:
 
     def step(self, batch: MiniBatch, values: Values) -> tuple[Values, float]:
         if batch.label is None or batch.sample is None or batch.column is None:
-            raise ValueError("expected a mini-batch with samples")
+            raise ValueError("expected a mini-batch with samples, got a mini-batch without samples")
         # Copies have one type for the compiler, wherever a trace's columns come from.
         column = batch.column.astype(np.uint32)
         x = np.zeros(0) if batch.x is None else batch.x.astype(np.float64)

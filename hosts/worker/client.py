@@ -114,7 +114,7 @@ class BaseClient:
         optimiser state. Only clients of designs that optimise use these arguments.
         """
         if words:
-            raise ValueError("expected a design whose servers have optimisers")
+            raise ValueError(f"words: expected 0 for a design whose servers have no optimisers, got {words}")
 
     def pull(self, iteration: int, positions: NDArray[np.integer]) -> None:
         """Start to pull the values of these distinct parameters [size]; the client must be idle."""
