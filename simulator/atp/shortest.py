@@ -83,7 +83,7 @@ class State(NamedTuple):
     def key(self) -> Hashable:
         """Hash key, equal for states with the same future."""
         cells = tuple(_cell_key(cell) for cell in self.switch.memory)
-        server = tuple(map(_tensor_key, (self.server.tensor, self.server.previous)))
+        server = tuple(map(_tensor_key, (self.server.tensor, self.server.previous_tensor)))
         windows = tuple((each.key, tuple(each.results)) for each in self.windows)
         packets = tuple(sorted(packet for _, packet in self.delayed_frames))
         return cells, server, windows, self.arrived_copies, packets
