@@ -15,9 +15,9 @@ from analysis.metrics import (
     Metric,
     Subject,
     Tone,
-    answered,
-    mentioned_in,
-    shown_in,
+    answer_metrics,
+    metrics_of_subject,
+    metrics_of_table,
 )
 from analysis.statistics import Comparison
 from analysis.summary import Summary
@@ -114,10 +114,10 @@ def claim_of_learning(summary: Summary, arm: str) -> Claim | None:
     return None if comparison is None else Claim(LOSS, comparison)
 
 
-def claimed(claims_by_metric: Claims, subject: Subject) -> Iterator[tuple[Better, Tone, list[Claim]]]:
+def group_claims(claims_by_metric: Claims, subject: Subject) -> Iterator[tuple[Better, Tone, list[Claim]]]:
     mentioned_claims = [
         claims_by_metric[metric.name]
-        for metric in mentioned_in("answer", subject)
+        for metric in metrics_of_subject("answer", subject)
         if metric.name in claims_by_metric
     ]
     for better in ("less", "more"):
@@ -131,7 +131,7 @@ def claimed(claims_by_metric: Claims, subject: Subject) -> Iterator[tuple[Better
 
 def groups_without_claim(claims_by_metric: Claims) -> list[list[Claim]]:
     groups: list[list[Claim]] = []
-    for metric in answered():
+    for metric in answer_metrics():
         claim = claims_by_metric.get(metric.name)
         if claim is None or claim.sign or (metric is LOSS and claim.verdict is Verdict.SAME):
             continue
@@ -171,7 +171,7 @@ def recommend(claims_by_metric: Claims, was_run: bool) -> Recommendation:
     if all(claim.verdict is Verdict.NO_INTERVAL for claim in claims_by_metric.values()):
         return Recommendation.FEW_ROUNDS
     servers_tone = tone_of(claims_by_metric, PS_CPU)
-    tones = {tone_of(claims_by_metric, metric) for metric in mentioned_in("answer", "operations")}
+    tones = {tone_of(claims_by_metric, metric) for metric in metrics_of_subject("answer", "operations")}
     any_faster, any_slower = "better" in tones, "worse" in tones
     if servers_tone == "better":
         if any_slower:
@@ -234,7 +234,7 @@ def rows_of(summary: Summary, load: str, arms: Sequence[Arm]) -> Iterator[Row]:
         yield from _rows_of_baseline(summary, load)
     changes = [summary.loads[load].differences[arm.name] for arm in arms]
     claims_of_arms = [claims(summary, load, arm.name) for arm in arms]
-    for metric in shown_in("differences"):
+    for metric in metrics_of_table("differences"):
         comparisons = [changes_of_arm.get(metric.name) for changes_of_arm in changes]
         # The difference of a repetition is noise, neither better nor worse.
         tones: list[Tone] = [
@@ -248,7 +248,7 @@ def rows_of(summary: Summary, load: str, arms: Sequence[Arm]) -> Iterator[Row]:
 
 def _rows_of_baseline(summary: Summary, load: str) -> Iterator[Row]:
     values = summary.loads[load].arms[summary.reference.name]
-    for metric in shown_in("differences"):
+    for metric in metrics_of_table("differences"):
         # Values are 0 for pulls of a worker's own model and for idle servers.
         if metric.summary_path is not None and (value := values.value_of(metric)):
             yield metric, value, []

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import exp, expm1, log, log1p
 
 from analysis.claims import Claim, Recommendation, recommend
-from analysis.metrics import Metric, answered
+from analysis.metrics import Metric, answer_metrics
 from analysis.record import Json
 from analysis.statistics import Comparison
 from analysis.summary import Summary
@@ -48,7 +48,7 @@ def predict(summary: Summary) -> Prediction | None:
     measured = summary.loads[virtual.load].differences.get(lead.name, {})
     common_metrics = [
         metric
-        for metric in answered()
+        for metric in answer_metrics()
         if metric.name in virtual.own and metric.name in virtual.shared and metric.name in measured
     ]
     claims = {
@@ -76,7 +76,7 @@ def predict(summary: Summary) -> Prediction | None:
         network=virtual.network,
         checks=[
             (metric, virtual.shared[metric.name], measured[metric.name])
-            for metric in answered()
+            for metric in answer_metrics()
             if metric.kind != "count" and _has_ratio(virtual.shared, metric) and _has_ratio(measured, metric)
         ],
     )

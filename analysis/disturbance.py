@@ -15,9 +15,9 @@ from pydantic import BaseModel, ConfigDict
 from analysis.metrics import Kind
 from analysis.record import Block
 
-STEAL = 0.02
+MAX_STEAL_SHARE = 0.02
 """Maximum share of a block's CPU time for the hypervisor."""
-OTHERS = 0.05
+MAX_OTHERS_CPU_SHARE = 0.05
 """Maximum share of a block's CPU time for other processes; the kernel's threads count as the run's."""
 UNUSUAL_FACTOR = 3.0
 MIN_EARLIER_BLOCKS = 3
@@ -42,9 +42,9 @@ def reasons(block: Block, earlier: Iterable[Block], cpus: int) -> list[str]:
     """Return the reasons to repeat a block, if any; `earlier` are blocks of its arm at its load."""
     all_cpu = cpus * block.duration_ms
     names = []
-    if block.steal_ms > STEAL * all_cpu:
+    if block.steal_ms > MAX_STEAL_SHARE * all_cpu:
         names.append("steal")
-    if block.others_cpu_ms > OTHERS * all_cpu:
+    if block.others_cpu_ms > MAX_OTHERS_CPU_SHARE * all_cpu:
         names.append("others' CPU")
     if block.restarts:
         names.append("restart")

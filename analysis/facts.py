@@ -4,14 +4,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from analysis.claims import Claim, Verdict, claims
-from analysis.metrics import mentioned_in
+from analysis.metrics import metrics_of_subject
 from analysis.record import FAST, AgentCost, capacity_by_arm, min_capacity
 from analysis.summary import Summary
 from foundation.designs.arms import arms_by_reference
 
 DRIFT = 0.1
 """Relative change of the capacity above which the report warns."""
-MUCH = 0.1
+MAX_HOT_PART = 0.1
 """Share of a model in the switch above which the report warns; about 2 % in [DDL] (20,000 of 900,000)."""
 P99_STEPS = 100
 """Number of steps below which the p99 of a block is its slowest step."""
@@ -111,7 +111,7 @@ def _claims_with_intervals(summary: Summary, load: str, arm: str) -> list[Claim]
     claims_by_metric = claims(summary, load, arm)
     operation_claims = [
         claims_by_metric[metric.name]
-        for metric in mentioned_in("answer", "operations")
+        for metric in metrics_of_subject("answer", "operations")
         if metric.name in claims_by_metric
     ]
     return [] if any(claim.verdict is Verdict.NO_INTERVAL for claim in operation_claims) else operation_claims

@@ -178,18 +178,18 @@ METRICS = {metric.name: metric for metric in (
 # fmt: on
 
 
-def shown_in(table: Shown) -> list[Metric]:
+def metrics_of_table(table: Shown) -> list[Metric]:
     return [metric for metric in METRICS.values() if table in metric.shown]
 
 
-def mentioned_in(table: Shown, subject: Subject) -> list[Metric]:
-    metrics = [metric for metric in shown_in(table) if metric.subject == subject]
+def metrics_of_subject(table: Shown, subject: Subject) -> list[Metric]:
+    metrics = [metric for metric in metrics_of_table(table) if metric.subject == subject]
     return sorted(metrics, key=lambda metric: ("count", "cpu", "time").index(metric.kind))
 
 
-def answered() -> list[Metric]:
+def answer_metrics() -> list[Metric]:
     subjects: tuple[Subject, ...] = ("servers", "workers", "operations")
-    return [*(metric for subject in subjects for metric in mentioned_in("answer", subject)), LOSS]
+    return [*(metric for subject in subjects for metric in metrics_of_subject("answer", subject)), LOSS]
 
 
 def log_expressions(log: Log, metrics: Iterable[Metric]) -> list[pl.Expr]:
@@ -197,7 +197,7 @@ def log_expressions(log: Log, metrics: Iterable[Metric]) -> list[pl.Expr]:
     return [value.cast(pl.Float64).alias(name) for name, value in values if isinstance(value, pl.Expr)]
 
 
-def of_blocks(blocks: Sequence[Block], metrics: Iterable[Metric]) -> dict[str, float]:
+def block_metrics(blocks: Sequence[Block], metrics: Iterable[Metric]) -> dict[str, float]:
     values = {}
     for metric in metrics:
         if callable(metric.quantity):
@@ -276,7 +276,7 @@ def _block_values_by_round(
     arm: str, blocks: Iterable[Block], rounds: Sequence[int], metrics: Sequence[Metric]
 ) -> dict[str, Rounds]:
     block_of_round = {block.round: block for block in blocks if block.arm == arm}
-    values = [of_blocks([block_of_round[number]], metrics) for number in rounds]
+    values = [block_metrics([block_of_round[number]], metrics) for number in rounds]
     return {name: np.array([block_values[name] for block_values in values]) for name in values[0]}
 
 
@@ -302,5 +302,5 @@ def widths(load: str, differences: Mapping[str, Mapping[str, Comparison]]) -> It
                 yield Width(load=load, arm=arm, metric=metric, half_width=comparison.half_width, goal=goal)
 
 
-def widest(interval_widths: Iterable[Width]) -> Width | None:
+def find_widest(interval_widths: Iterable[Width]) -> Width | None:
     return max(interval_widths, key=lambda width: width.half_width / width.goal, default=None)

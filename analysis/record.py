@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from typing_extensions import Self
 
 from analysis.statistics import ALPHA, Comparison
-from foundation.designs.arms import arms_in_order, reference_of, renamed_arm
+from foundation.designs.arms import arms_in_order, reference_of, renamed_arm_message
 from foundation.errors import HotlineError
 from foundation.logs.parts import write_text
 from foundation.renamed import FIELDS, find_old
@@ -306,7 +306,7 @@ def read_record(run: Path) -> RunRecord:
     try:
         text = file.read_bytes()
         with suppress(ValidationError):
-            if message := renamed_arm(_JobsByArm.model_validate_json(text).jobs):
+            if message := renamed_arm_message(_JobsByArm.model_validate_json(text).jobs):
                 raise AnalysisError(f"{file}: {message}")
         return RunRecord.model_validate_json(text)
     except FileNotFoundError:

@@ -12,9 +12,9 @@ from analysis.dedicated_switch import Prediction, predict
 from analysis.facts import facts
 from analysis.figures.all import Progress, figures, no_progress
 from analysis.figures.model import Figure
-from analysis.figures.source import Source, of_run
+from analysis.figures.source import Source, source_of_run
 from analysis.forest import ForestRow, forest
-from analysis.metrics import Metric, Tone, shown_in
+from analysis.metrics import Metric, Tone, metrics_of_table
 from analysis.page.build import FirstScreen, Page, build, drawings, forest_plot, glossary
 from analysis.page.plots import plot
 from analysis.paper import columns, findings
@@ -114,7 +114,7 @@ def fact_sentences(summary: Summary) -> list[str]:
 
 
 def write_report(run: Path, record: RunRecord, summary: Summary, progress: Progress = no_progress) -> Path:
-    answer_texts, source = answers(summary), of_run(run)
+    answer_texts, source = answers(summary), source_of_run(run)
     drawn_figures = list(figures([source], progress))
     run_result, is_virtual = result(record, summary), record.simulation is not None
     page = Page(
@@ -129,7 +129,7 @@ def write_report(run: Path, record: RunRecord, summary: Summary, progress: Progr
             run_result.notes,
         ),
         answers=answer_texts,
-        provenance=what_was_run(record, summary),
+        provenance=provenance_rows(record, summary),
         drawings=drawings(summary, record),
         paper=[paper_table(source, drawn_figures, summary)],
         tables=[("What durability costs", [durability(summary)])] if summary.durable else (),
@@ -177,8 +177,8 @@ def paper_table(source: Source, drawn_figures: Sequence[Figure], summary: Summar
     return Table(f"What [DDL] found, and what the logs of {source.name} say", head, rows)
 
 
-def what_was_run(record: RunRecord, summary: Summary) -> list[tuple[str, str]]:
-    return pairs("what_was_run", record, _program_us_per_frame(record), summary=summary)
+def provenance_rows(record: RunRecord, summary: Summary) -> list[tuple[str, str]]:
+    return pairs("provenance_rows", record, _program_us_per_frame(record), summary=summary)
 
 
 def how_to_read(summary: Summary, is_virtual: bool) -> list[str]:
@@ -234,7 +234,7 @@ def durability(summary: Summary) -> Table:
     arms = [arm.name for arm in summary.run_arms]
     rows: list[Row] = [
         (metric.title, *(plain(metric.format_value(summary.arms[arm].value_of(metric))) for arm in arms))
-        for metric in shown_in("durability")
+        for metric in metrics_of_table("durability")
     ]
     title = _render_line("durability_title", summary=summary)
     return Table(title, ("", *arms), rows, texts("durability_note"))
@@ -247,7 +247,7 @@ def worse_metrics(summary: Summary, name: str) -> Iterator[Sentence]:
         claims_by_metric = claims(summary, name, arm)
         claims_of_arm = [
             claims_by_metric[metric.name]
-            for metric in shown_in("differences")
+            for metric in metrics_of_table("differences")
             if metric.name in claims_by_metric
         ]
         worse_claims = [claim for claim in claims_of_arm if claim.tone == "worse"]

@@ -14,7 +14,7 @@ from math import sqrt
 from typing import Literal, NamedTuple
 
 from analysis.claims import Claim
-from analysis.metrics import answered
+from analysis.metrics import answer_metrics
 from analysis.statistics import Comparison
 from foundation.designs.arms import arm as arm_of
 from foundation.designs.arms import repetition_of
@@ -44,7 +44,7 @@ def reason_to_stop(
 def _claims(differences: Mapping[str, Mapping[str, Comparison]], arm: str) -> Iterator[Claim]:
     repetition = repetition_of(arm_of(arm).reference)
     null = {} if repetition is None else differences.get(repetition.name, {})
-    for metric in answered():
+    for metric in answer_metrics():
         comparison = differences.get(arm, {}).get(metric.name)
         if comparison is not None and comparison.ratio is not None:
             yield Claim(metric, comparison, null.get(metric.name))

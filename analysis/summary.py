@@ -24,12 +24,12 @@ from analysis.metrics import (
     Log,
     Metric,
     Width,
+    block_metrics,
     estimates,
+    find_widest,
     latencies,
     log_expressions,
     measured_rows,
-    of_blocks,
-    widest,
     widths,
 )
 from analysis.metrics import differences as differences_of
@@ -46,7 +46,7 @@ from analysis.record import (
 )
 from analysis.statistics import ALPHA, Comparison
 from foundation.designs.arms import arm as arm_of
-from foundation.designs.arms import arms_in_order, lead_arm, measured_arms, reference_of, renamed_arm
+from foundation.designs.arms import arms_in_order, lead_arm, measured_arms, reference_of, renamed_arm_message
 from foundation.designs.interface import Arm
 from foundation.logs.columns import CLASSES, load_name
 
@@ -240,7 +240,7 @@ def summarise(run: Path, record: RunRecord) -> Summary:
         ended_by=record.ended_by,
         alpha=record.alpha,
         budget_s=record.config.get("budget_s"),
-        widest=widest(width for name, load in loads.items() for width in widths(name, load.differences)),
+        widest=find_widest(width for name, load in loads.items() for width in widths(name, load.differences)),
         repeated=_repeat_reasons(record.repeated_blocks),
         capacity_checks=record.capacity_checks,
         staleness=None if lead is None else record.staleness.get(lead.name),
@@ -253,7 +253,7 @@ def summarise(run: Path, record: RunRecord) -> Summary:
 
 def _read_log(file: Path) -> pl.DataFrame:
     rows = pl.read_parquet(file)
-    if message := renamed_arm(rows["arm"].unique().drop_nulls().cast(pl.String)):
+    if message := renamed_arm_message(rows["arm"].unique().drop_nulls().cast(pl.String)):
         raise AnalysisError(f"{file}: {message}")
     return rows.filter(pl.col("round") >= 0)
 
@@ -266,7 +266,7 @@ def read_summary(run: Path) -> Summary:
         raise AnalysisError(f"{run}: has no summary.json, `./hotline report` makes it") from error
     except ValidationError as error:
         raise AnalysisError(f"{file}: {error.errors()[0]['msg']}") from error
-    if message := renamed_arm(summary.capacity):
+    if message := renamed_arm_message(summary.capacity):
         raise AnalysisError(f"{file}: {message}")
     return summary
 
@@ -406,7 +406,7 @@ def _summarise_arms(
     summaries = {}
     for arm in measured_arms(reference_of(block.arm for block in blocks).design):
         arm_blocks = [block for block in blocks if block.arm == arm.name]
-        values = of_blocks(arm_blocks, in_summary)
+        values = block_metrics(arm_blocks, in_summary)
         for values_of_log in log_values:
             values |= values_of_log.get(arm.name, {})
         loss = mean_loss(block for block in first_attempts if block.arm == arm.name)

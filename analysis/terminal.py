@@ -13,7 +13,7 @@ from rich.text import Text
 
 from analysis.claims import rows_of
 from analysis.forest import Effect, ForestRow
-from analysis.metrics import RPCS, Metric, Tone, shown_in
+from analysis.metrics import RPCS, Metric, Tone, metrics_of_table
 from analysis.record import RunRecord
 from analysis.report import answers, arms_by_baseline, fact_sentences, result
 from analysis.statistics import Comparison
@@ -104,7 +104,7 @@ def _breakdown(summary: Summary) -> TerminalTable:
             table.add_row(
                 f"  {name.replace('_', '-')} × latency", *(_format_class(arm, name) for arm in arms)
             )
-    for metric in shown_in("breakdown") + (shown_in("durability") if summary.durable else []):
+    for metric in metrics_of_table("breakdown") + (metrics_of_table("durability") if summary.durable else []):
         if any(values := [arm.value_of(metric) for arm in arms]):
             table.add_row(metric.title, *map(metric.format_value, values))
     return table

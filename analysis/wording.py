@@ -11,8 +11,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from pydantic import BaseModel, ConfigDict
 
 from analysis import disturbance, facts, learning, statistics
-from analysis.claims import Claim, claimed, groups_without_claim, tone_of
-from analysis.metrics import METRICS, PS_CPU, Tone, goals, mentioned_in, shown_in
+from analysis.claims import Claim, group_claims, groups_without_claim, tone_of
+from analysis.metrics import METRICS, PS_CPU, Tone, goals, metrics_of_subject, metrics_of_table
 from analysis.record import ANY
 from analysis.statistics import Comparison
 from analysis.stopping import LOOKS
@@ -137,10 +137,10 @@ def _template() -> Template:
         "in_sentences": in_sentences, "interval": interval, "load_title": load_title, "signed": signed,
     }  # fmt: skip
     environment.globals |= {
-        "ANY": ANY, "CPU": PS_CPU, "METRICS": METRICS, "claimed": claimed,
+        "ANY": ANY, "CPU": PS_CPU, "METRICS": METRICS, "group_claims": group_claims,
         "arms_by_reference": arms_by_reference, "design": design, "disturbance": disturbance,
-        "facts": facts, "goals": goals, "learning": learning, "LOOKS": LOOKS, "shown_in": shown_in,
-        "mentioned_in": mentioned_in,
+        "facts": facts, "goals": goals, "learning": learning, "LOOKS": LOOKS,
+        "metrics_of_table": metrics_of_table, "metrics_of_subject": metrics_of_subject,
         "pluralize": pluralize, "statistics": statistics, "tone_of": tone_of,
         "groups_without_claim": groups_without_claim,
     }  # fmt: skip

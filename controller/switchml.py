@@ -59,7 +59,7 @@ def _member_rows(hosts: Hosts, job_number: int, arm: Arm) -> Iterator[Settings]:
             worker=1 << worker,
             worker_count=hosts.workers,
             filter_stale=settings.check,
-            slot_timeout=settings.patience_us,
+            slot_timeout=settings.slot_timeout_us,
         )
     yield from receivers(hosts, job_number)
 

@@ -22,7 +22,13 @@ from experiment.faults import FRAME_FAULTS
 from experiment.sizes import with_sizes
 from foundation.designs.arms import arms_of, measured_arms
 from foundation.designs.interface import LOCKSTEP_WORKERS, Arm
-from foundation.designs.registry import DEFAULT, NAMES, OPTIMISING, DesignError, no_optimiser_message
+from foundation.designs.registry import (
+    DEFAULT,
+    DEFAULT_OPTIMISING_DESIGN,
+    NAMES,
+    DesignError,
+    no_optimiser_message,
+)
 from foundation.designs.registry import design as find_design
 from foundation.logs.access.block import SAMPLES_PER_STEP, ReadOptions, read_options
 from foundation.logs.columns import CLOSED_LOOP, load_name
@@ -69,7 +75,7 @@ VARIABLES = {
     "CLI": "cli",
     "SEED": "seed",
 }
-FAULTS_LIMIT = "runs complete with up to 0.05 of each"
+FAULT_RATES_ADVICE = "runs complete with up to 0.05 of each"
 _INPUT_REPR = Repr()
 """Formats values in messages; the `repr` of deeply nested tables fails."""
 _INPUT_REPR.maxstring = _INPUT_REPR.maxlong = _INPUT_REPR.maxother = 200
@@ -169,12 +175,12 @@ class Config(RunSettings):
         return arms_of(self.design)
 
     @property
-    def measured(self) -> tuple[Arm, ...]:
+    def measured_arms(self) -> tuple[Arm, ...]:
         return tuple(arm for arm in self.every_arm if arm.name in self.arms)
 
     @property
-    def offloaded(self) -> tuple[Arm, ...]:
-        return tuple(arm for arm in self.measured if arm.settings.aggregates)
+    def offloaded_arms(self) -> tuple[Arm, ...]:
+        return tuple(arm for arm in self.measured_arms if arm.settings.aggregates)
 
     @property
     def is_closed_loop(self) -> bool:
@@ -186,7 +192,7 @@ class Config(RunSettings):
 
     @property
     def jobs_per_switch(self) -> int:
-        return len(self.offloaded)
+        return len(self.offloaded_arms)
 
     @property
     def workers_per_port(self) -> int:
@@ -223,7 +229,7 @@ class Config(RunSettings):
 
     @property
     def has_room_for_profile(self) -> bool:
-        return self.top_k <= max_top_k(len(self.offloaded) + 1)
+        return self.top_k <= max_top_k(len(self.offloaded_arms) + 1)
 
     @property
     def lanes_to_profile(self) -> int:
@@ -235,7 +241,11 @@ class Config(RunSettings):
         """Fill in the default sizes, which depend on the codec, and the default design with an optimiser."""
         if not isinstance(given, dict):
             return given
-        design = {"design": OPTIMISING} if given.get("optimiser") and not given.get("design") else {}
+        design = (
+            {"design": DEFAULT_OPTIMISING_DESIGN}
+            if given.get("optimiser") and not given.get("design")
+            else {}
+        )
         return with_sizes(given | design, cls.codec_for_sizes(given))
 
     @classmethod
@@ -278,7 +288,7 @@ class Config(RunSettings):
             )
         limit = max_top_k(max(1, self.jobs_per_switch))
         if self.top_k > limit and not self.is_lockstep:
-            offloaded = " and ".join(arm.name for arm in self.offloaded)
+            offloaded = " and ".join(arm.name for arm in self.offloaded_arms)
             raise ValueError(f"top_k ({self.top_k}) must be at most {limit:,} with arms {offloaded}")
         if self.workload.hot_parameters >= self.workload.parameters:
             expected = f"less than its parameters ({self.workload.parameters:,})"

@@ -34,7 +34,7 @@ class RunFailed(HotlineError):
 
 
 @contextmanager
-def secondary() -> Iterator[None]:
+def log_cleanup_errors() -> Iterator[None]:
     """Log an error of cleaning up instead of raising it, so that it does not hide the first error."""
     try:
         yield

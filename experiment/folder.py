@@ -29,7 +29,7 @@ def create_run_folder(runs: Path, target: str) -> Path:
     return run
 
 
-def tidy(run: Path) -> bool:
+def finish_run_folder(run: Path) -> bool:
     is_untidy = (run / "parts").is_dir() or (run / "trace").is_dir()
     shutil.rmtree(run / "trace", ignore_errors=True)
     finish_merge(run)

@@ -36,15 +36,15 @@ class Liveness:
         if self.all_up:
             self._all_up.set()
 
-    async def until_all_up(self) -> None:
+    async def wait_until_all_up(self) -> None:
         await self._all_up.wait()
 
-    async def until_death(self, deaths: int) -> None:
+    async def wait_for_death(self, deaths: int) -> None:
         while self.deaths == deaths:
             await self._next_death.wait()
 
     async def has_new_death(self, deaths: int) -> bool:
         """Return whether there are more than `deaths` deaths; wait up to a second for the detection."""
         with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self.until_death(deaths), _DETECTION_S)
+            await asyncio.wait_for(self.wait_for_death(deaths), _DETECTION_S)
         return self.deaths > deaths

@@ -31,7 +31,7 @@ class RecoverableCluster(Protocol):
     @property
     def hot_sets(self) -> Mapping[int, Sequence[int]]: ...
 
-    async def until_switch_ends(self) -> None:
+    async def wait_for_switch_end(self) -> None:
         """Wait for an unexpected end of the switch; raise `SwitchFailed` if it must not be recovered."""
         ...
 
@@ -39,7 +39,7 @@ class RecoverableCluster(Protocol):
         """Start an empty switch, which may end before it answers; return the new epoch of its callers."""
         ...
 
-    async def until_switch_answers(self) -> None: ...
+    async def wait_for_switch_answer(self) -> None: ...
 
     def controller(self) -> AbstractAsyncContextManager[Controller]:
         """Return a controller of the switch whose election id no other controller exceeds."""
@@ -54,7 +54,7 @@ class RecoverableCluster(Protocol):
 
 async def supervise_switch(cluster: RecoverableCluster) -> None:
     while True:
-        await cluster.until_switch_ends()
+        await cluster.wait_for_switch_end()
         while not await _start_and_restore(cluster):
             pass
         cluster.liveness.mark_up(SWITCH_NAME)
@@ -64,7 +64,7 @@ async def _start_and_restore(cluster: RecoverableCluster) -> bool:
     cluster.liveness.mark_down(SWITCH_NAME)
     epoch = await cluster.start_switch()
     restore_task = asyncio.ensure_future(_restore_with_retries(cluster, epoch))
-    switch_end_task = asyncio.ensure_future(cluster.until_switch_ends())
+    switch_end_task = asyncio.ensure_future(cluster.wait_for_switch_end())
     try:
         await asyncio.wait([restore_task, switch_end_task], return_when=asyncio.FIRST_COMPLETED)
         if switch_end_task.done():
@@ -79,7 +79,7 @@ async def _start_and_restore(cluster: RecoverableCluster) -> bool:
 
 
 async def _restore_with_retries(cluster: RecoverableCluster, epoch: int) -> None:
-    await cluster.until_switch_answers()
+    await cluster.wait_for_switch_answer()
     unexplained_failures = 0
     while True:
         deaths_before = cluster.liveness.deaths

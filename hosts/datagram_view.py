@@ -10,7 +10,7 @@ import numpy as np
 from llvmlite import ir
 
 from foundation.protocol.rpc import Rpc
-from nativekit.compile import leaf
+from nativekit.compile import llvm_intrinsic
 from nativekit.llvm import Context, Generated, Kind, Module, Signature, TypingContext, Value, Values
 
 _numba: Module = numba
@@ -24,7 +24,7 @@ def view_as(_record: type[R], dtype: np.dtype[np.void]) -> Callable[[Rpc], R]:
         record: np.record = cast(np.record, rpc)
         return cast(R, record.view((np.record, dtype)))
 
-    @leaf(view_in_python)
+    @llvm_intrinsic(view_in_python)
     def view(_typing: TypingContext, rpc: Kind) -> Generated:
         kind = _numba.from_dtype(dtype)
 

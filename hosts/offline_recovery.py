@@ -28,7 +28,7 @@ from hosts.udp import BURST
 from hosts.worker import ledger, replay
 from hosts.worker.client import BaseClient
 from hosts.worker.config import WorkerConfig
-from hosts.worker.ledger import mismatches
+from hosts.worker.ledger import count_mismatches
 from hosts.worker.replay import ReplayLog
 from hosts.worker.trainer import Replay
 
@@ -107,7 +107,7 @@ class CrashedRun:
         ledgers = [ledger.read(file) for file in self._files_of_workers("ledger", job)]
         logs = (replay.read_unacked(file, replay.NO_SWITCH) for file in self._files_of_workers("replay", job))
         uncertain_deltas = [*(sums.unknown for sums in ledgers), *(np.negative(log.unknown) for log in logs)]
-        return mismatches([sums.sent for sums in ledgers], uncertain_deltas, stored_sums)
+        return count_mismatches([sums.sent for sums in ledgers], uncertain_deltas, stored_sums)
 
     def _files_of_workers(self, kind: str, job: int) -> list[Path]:
         return sorted(self.folder.glob(f"{kind}-worker-*-job-{job}*.bin"))
@@ -154,7 +154,7 @@ class _OfflineServer:
         now = time.monotonic_ns()
         result = self.core.server.handle(datagram, now, now)
         assert result is not None, "expected an answer: the RPC is well-formed, and its job is known"
-        if self.core.server.state.header.noted > JOURNAL_BYTES // BURST:
+        if self.core.server.state.header.journal_length > JOURNAL_BYTES // BURST:
             self.persist()
         return result[1]
 

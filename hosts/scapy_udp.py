@@ -31,7 +31,7 @@ def make_scapy_loop(loop: F, design: Design) -> F:
     def send(udp: Udp, fd: int) -> None:
         for k in range(udp.state.queued):
             vector = udp.state.vectors_out[k]
-            datagram = wire.outward(ctypes.string_at(int(vector.start), int(vector.length)))
+            datagram = wire.encode_with_scapy(ctypes.string_at(int(vector.start), int(vector.length)))
             outbox[k, : len(datagram)] = np.frombuffer(datagram, np.uint8)
             vector.start, vector.length = outbox[k].ctypes.data, len(datagram)
         _flush(udp, fd)
@@ -40,7 +40,7 @@ def make_scapy_loop(loop: F, design: Design) -> F:
         n = _take(udp, fd, limit)
         octets = udp.inbox.view(np.uint8).reshape(BURST, BUFFER_BYTES)
         for k in range(n):
-            rebuilt_datagram = wire.inward(datagram_of(udp, k))
+            rebuilt_datagram = wire.decode_with_scapy(datagram_of(udp, k))
             octets[k, : len(rebuilt_datagram)] = np.frombuffer(rebuilt_datagram, np.uint8)
             udp.state.messages_in[k].msg_len = len(rebuilt_datagram)
         return n

@@ -44,10 +44,10 @@ def clock_offset() -> int:
     return max(time.time_ns() - time.monotonic_ns() for _ in range(_CLOCK_READINGS))
 
 
-def open_udp(address: Address, shared: bool = False, only_from: int | None = None) -> socket.socket:
+def open_udp(address: Address, shared: bool = False, source_port: int | None = None) -> socket.socket:
     """Open a non-blocking socket at `address`; `shared` lets connected sockets bind to it, too.
 
-    With `only_from` the socket drops datagrams from other UDP ports. A switch with service addresses
+    With `source_port` the socket drops datagrams from other UDP ports. A switch with service addresses
     checks which host sends from their port, and forwards other datagrams unchecked.
     """
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -60,8 +60,8 @@ def open_udp(address: Address, shared: bool = False, only_from: int | None = Non
             sock.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER_BYTES)
         except PermissionError:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER_BYTES)
-        if only_from is not None:
-            _filter_source_port(sock, only_from)
+        if source_port is not None:
+            _filter_source_port(sock, source_port)
         if shared:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(address)

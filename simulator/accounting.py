@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from analysis.record import Accounting, Staleness
-from experiment.phases.accounting import Lanes, served_pushes, settle
+from experiment.phases.accounting import Lanes, count_lanes_served_by_switch, settle
 from simulator.drive import pass_time
 from simulator.session import SimulatedSession
 
@@ -30,7 +30,9 @@ def account(session: SimulatedSession) -> Accounting:
         mismatched_keys += int((sums != arm.ledger.sums).sum())
     # Designs that add whole vectors do not log the lanes of each push.
     is_logged = not session.config.is_lockstep
-    accounting = settle(Lanes(sent, 0, at_servers, served_pushes(session.parts), mismatched_keys), is_logged)
+    accounting = settle(
+        Lanes(sent, 0, at_servers, count_lanes_served_by_switch(session.parts), mismatched_keys), is_logged
+    )
     accounting.overflows = sum(
         arm.switch.overflows() for arm in session.arms.values() if arm.network.arm.settings.aggregates
     )

@@ -19,7 +19,7 @@ async def calibrate(session: SimulatedSession) -> None:
         first_step, rng = session.take_steps(steps), random.Random(config.seed)
         offsets = tuple(rng.randrange(config.worker.compute_ns + 1) for _ in range(config.workers))
         capacities = {}
-        for arm in config.measured:
+        for arm in config.measured_arms:
             async with session.active(arm):
                 await session.run_steps(PlannedBlock(arm, first_step, steps, offsets_ns=offsets))
             capacities[arm.name] = session.rate_of(arm)

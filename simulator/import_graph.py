@@ -11,7 +11,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 
 
-def needed_by(modules: Iterable[str], root: Path = ROOT) -> dict[str, Path]:
+def files_needed_by(modules: Iterable[str], root: Path = ROOT) -> dict[str, Path]:
     """Return the files below `root` of these modules and of all modules that they import, by module name."""
     files: dict[str, Path] = {}
     pending_modules, seen_modules = list(modules), set[str]()

@@ -162,14 +162,14 @@ class SimulatedSession(Session):
     def simulated_arms(self) -> dict[str, records.SimulatedArm]:
         return {
             arm.name: _simulated_arm(self._closed_loops[arm.name], self.arms[arm.name].network)
-            for arm in self.config.measured
+            for arm in self.config.measured_arms
             if arm.name in self._closed_loops
         }
 
     async def load(self, keys: Sequence[int]) -> None:
         """Load the hot set without simulating the table writes, because the arms have had no event yet."""
         hot_keys = np.array(keys, np.uint64)
-        arms = self.config.offloaded
+        arms = self.config.offloaded_arms
         with self.reporter.phase("load", len(arms)) as phase:
             for loaded_arms, arm in enumerate(arms, start=1):
                 self.arms[arm.name].network.load_hot_set(hot_keys)
@@ -196,7 +196,8 @@ def open_session(
         record=record,
         reporter=reporter,
         arms={
-            arm.name: _build_arm(config, arm, trace, training) for arm in (*unmeasured_arms, *config.measured)
+            arm.name: _build_arm(config, arm, trace, training)
+            for arm in (*unmeasured_arms, *config.measured_arms)
         },
         trace=trace,
         models=[_make_model(config, training) for _ in range(config.workers)],

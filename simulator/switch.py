@@ -18,7 +18,7 @@ from simulator.links import address_of, defer, free_frame, new_frame
 from simulator.racks import count_delivery, send_to_port
 from simulator.state import ABSENT, DEPARTS_FROM, SWITCH_LATENCY_OVER, World
 from softswitch.memory.output import HEAD, HEAD_BYTES, WAITING, record_bytes
-from softswitch.memory.process import DEPARTS
+from softswitch.memory.process import DEPARTURE_PORT
 from softswitch.memory.waiting import QUEUE_HEAD
 from softswitch.native import call_process
 from softswitch.queues.fifo import put, take_from
@@ -82,7 +82,7 @@ def send_queued_packet(world: World, q: int, now: int) -> None:
         head, slot = carray(pointer(record + HEAD_BYTES), 1, QUEUE_HEAD)[0], world.port_queues.slots[s]
         head.enq_qdepth, head.deq_qdepth = slot.enq_qdepth, slot.deq_qdepth
         length = int64(carray(pointer(record), 1, HEAD)[0].length)
-        count = _process(world, DEPARTS, record + HEAD_BYTES, length, now, now)
+        count = _process(world, DEPARTURE_PORT, record + HEAD_BYTES, length, now, now)
         _forward_outputs(world, ABSENT, count, now)
     if world.port_queues.queues[q, 0].packets:
         push_event(world, int64(world.port_queues.ports[q].due), DEPARTS_FROM, q, ABSENT)

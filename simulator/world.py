@@ -303,7 +303,7 @@ def _ports(workers: int, servers: int, rack: int) -> NDArray[np.int64]:
 
 
 def _record_bytes(switch: SimulatedSwitch) -> int:
-    return RECORD_HEAD_BYTES + (switch.pipeline.waiting_bytes + FRAME.itemsize + 7) // 8 * 8
+    return RECORD_HEAD_BYTES + (switch.pipeline.queue_record_bytes + FRAME.itemsize + 7) // 8 * 8
 
 
 def _first_host_at_port(ports: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from analysis.record import Accounting, RunRecord
 from controller.designs import CONTROL
 from experiment.config import EPOCH
-from experiment.phases.accounting import Lanes, served_pushes, settle
+from experiment.phases.accounting import Lanes, count_lanes_served_by_switch, settle
 from foundation.concurrency import gather_or_cancel
 from foundation.designs.registry import design
 from foundation.logs.collector import Collector
@@ -85,14 +85,18 @@ async def _account_once(session: RealSession, space: KeySpace, collector: Collec
                     final_values = [values_at_servers(dumps, arm.job, space) + switch_sum + unreplayed_sum]
                 sent_by_worker = [each.sent for each in ledgers]
                 mismatched_values += sum(
-                    ledger.mismatches(sent_by_worker, uncertain_updates, each) for each in final_values
+                    ledger.count_mismatches(sent_by_worker, uncertain_updates, each) for each in final_values
                 )
                 unknown_lanes += sum(int(np.count_nonzero(each)) for each in possibly_doubled)
                 lanes_at_servers += sum(int(dump[f"job{arm.job}_updates"].sum()) for dump in dumps)
                 phase.update(done_count)
             overflows = await control.overflows(controller)
     lanes = Lanes(
-        sent_lanes, unknown_lanes, lanes_at_servers, served_pushes(session.parts), mismatched_values
+        sent_lanes,
+        unknown_lanes,
+        lanes_at_servers,
+        count_lanes_served_by_switch(session.parts),
+        mismatched_values,
     )
     restarts = session.restarts()
     # In lockstep designs a row of a log does not say which workers' lanes were added.

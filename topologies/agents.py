@@ -299,7 +299,7 @@ class Agent:
         return AgentFailed(f"{self.name} ended with code {self._agent_process.process.returncode}{last_line}")
 
 
-def command_in(pid: int, module: str) -> list[str]:
+def namespace_command(pid: int, module: str) -> list[str]:
     return ["mnexec", "-a", str(pid), sys.executable, "-m", module]
 
 

@@ -42,7 +42,7 @@ def _choose_steps(session: Session, capacity: float, share: float) -> int:
 
 
 async def measure_capacities(session: Session, phase: str, steps: int) -> dict[str, float]:
-    first_step, arms = session.take_steps(steps), session.config.measured
+    first_step, arms = session.take_steps(steps), session.config.measured_arms
     capacity_by_arm: dict[str, float] = {}
     with session.reporter.phase(phase, len(arms)) as progress:
         for arm in arms:

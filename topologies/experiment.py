@@ -10,7 +10,7 @@ from pathlib import Path
 
 from analysis.record import FAST, RunRecord
 from experiment.config import Config
-from experiment.errors import AgentFailed, secondary
+from experiment.errors import AgentFailed, log_cleanup_errors
 from experiment.liveness import Liveness
 from experiment.machine import describe_machine
 from experiment.phases.workload import choose_training, describe, make_trace
@@ -114,11 +114,11 @@ async def _measure_and_account(cluster: RunningCluster, collector: Collector) ->
         await supervise(cluster.traffic(), [worker.wait_until_failed() for worker in session.workers])
     except AgentFailed:
         if not all(worker.alive for worker in session.workers):
-            with secondary():
+            with log_cleanup_errors():
                 await _account_for_survivors(cluster, collector)
         raise
     finally:
-        with secondary():
+        with log_cleanup_errors():
             session.record.switch = session.network.switch.counters()
             session.record.memory_mb = session.peak_memory_mb()
     session.record.accounting = await account(session, cluster.space, collector)
@@ -160,11 +160,11 @@ def _write_results_at_end(run: Path, record: RunRecord, reporter: Reporter) -> I
         yield write_results
     except BaseException as error:
         record.error = _describe_error(error)
-        with secondary():
+        with log_cleanup_errors():
             preserve_unreplayed_updates(run, record)
         # The merge of the logs may need the space of the trace.
         _remove_and_free(run / "trace")
-        with secondary():
+        with log_cleanup_errors():
             if not is_written:
                 _merge_results(run, record, reporter)
             shutil.rmtree(run / "parts")

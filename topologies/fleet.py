@@ -23,7 +23,7 @@ from foundation.protocol.header import HOTLINE_PORT, VERSION
 from hosts.keys import KeySpace
 from hosts.model.hyperparameters import Hyperparameters
 from hosts.workload.trace import Trace
-from topologies.agents import Agent, Message, command_in
+from topologies.agents import Agent, Message, namespace_command
 from topologies.embedding_tables import TableError, Tables
 from topologies.placement import Placement, cpu_of
 from topologies.rendezvous import Terms
@@ -77,7 +77,7 @@ async def fleet(context: RunContext, trace: Trace, training: Hyperparameters | N
         await start_servers(started_agents, context, trace.space, table_optimisers(context.config, training))
         for number, host in enumerate(testbed_network.workers, start=1):
             settings = _worker_config(number, context.config, context.run, context.placement, training)
-            command = command_in(host.pid, "hosts.worker")
+            command = namespace_command(host.pid, "hosts.worker")
             started_agents.append(
                 await Agent.start(f"worker-{number}", command, settings, logs, liveness=context.liveness)
             )
@@ -101,7 +101,7 @@ async def start_servers(
         settings = server_config(
             number, config, run, context.placement, space, config.every_arm, tables, COLLECTOR
         )
-        command = command_in(host.pid, "hosts.ps")
+        command = namespace_command(host.pid, "hosts.ps")
         started_agents.append(
             await Agent.start(
                 f"ps-{number - 1}", command, settings, run / "logs", is_durable, context.liveness

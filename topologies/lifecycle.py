@@ -15,9 +15,9 @@ from analysis.record import AnalysisError, read_record
 from analysis.report import write_report
 from analysis.summary import summarise
 from analysis.terminal import print_result
-from experiment.config import FAULTS_LIMIT, Config, Faults, load_config
-from experiment.errors import RunFailed, secondary
-from experiment.folder import chown_to_sudo_user, create_run_folder, point_to_latest, tidy
+from experiment.config import FAULT_RATES_ADVICE, Config, Faults, load_config
+from experiment.errors import RunFailed, log_cleanup_errors
+from experiment.folder import chown_to_sudo_user, create_run_folder, finish_run_folder, point_to_latest
 from experiment.phases.accounting import check_accounting
 from experiment.phases.workload import read_data
 from experiment.progress import Reporter, RunConsole
@@ -56,7 +56,7 @@ def main(settings: Sequence[str], predictor: str | None = None) -> int:
             run = create_run_folder(config.runs, config.target)
             run_lock.set_folder(run)
             if run_lock.removed_run.run is not None:
-                tidy(run_lock.removed_run.run)
+                finish_run_folder(run_lock.removed_run.run)
             return _run_and_report(config, data, run, reporter, predictor)
     except (HotlineError, OSError) as error:
         reporter.stop()
@@ -94,7 +94,7 @@ def _run_and_report(
             _clean_up(config, run)
         except (HotlineError, OSError) as error:
             print(f"hotline: the run failed; {_describe_results(run)}", file=sys.stderr)
-            with secondary():
+            with log_cleanup_errors():
                 publish()
             raise _add_hints(error, config) from error
         except Exception:
@@ -162,7 +162,7 @@ def _add_hints(error: Exception, config: Config) -> Exception:
         message += f": the disk of {config.runs} ({size_mb:,} MB) is full"
         message += "; make room, or set `runs` to a folder elsewhere"
     if config.faults != Faults():
-        message += f" ({config.faults} in force; {FAULTS_LIMIT})"
+        message += f" ({config.faults} in force; {FAULT_RATES_ADVICE})"
     return error if message == str(error) else RunFailed(message)
 
 

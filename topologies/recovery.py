@@ -25,7 +25,7 @@ class RecoverableRun:
     def hot_sets(self) -> Mapping[int, Sequence[int]]:
         return dict(self._session.hot_sets)
 
-    async def until_switch_ends(self) -> None:
+    async def wait_for_switch_end(self) -> None:
         """Wait for the end of the switch's process; raise SwitchFailed if workers keep no replay logs."""
         try:
             await self._switch.wait_until_failed()
@@ -38,7 +38,7 @@ class RecoverableRun:
         self._switch.restart()
         return EPOCH + self._switch.restarts
 
-    async def until_switch_answers(self) -> None:
+    async def wait_for_switch_answer(self) -> None:
         await self._switch.wait_until_listening()
 
     @asynccontextmanager

@@ -122,7 +122,7 @@ class RealSession(Session):
 
     async def load(self, keys: Sequence[int]) -> None:
         """Load the hot set for the profile job while it trains, then for the offloaded arms; hint workers."""
-        arms, profile = self.config.offloaded, profile_arm(self.config.design)
+        arms, profile = self.config.offloaded_arms, profile_arm(self.config.design)
         with self.reporter.phase("load", (1 + len(arms)) * len(keys)) as phase:
 
             def show_progress_of_arms(moved_count: int, _: int) -> None:
@@ -181,10 +181,10 @@ class RealSession(Session):
     async def retry_after_deaths(self, work: Callable[[], Coroutine[object, None, T]]) -> T:
         """Repeat idempotent work until no process of the run has died during it."""
         while True:
-            await self.liveness.until_all_up()
+            await self.liveness.wait_until_all_up()
             deaths = self.liveness.deaths
             work_task = asyncio.ensure_future(work())
-            death_task = asyncio.ensure_future(self.liveness.until_death(deaths))
+            death_task = asyncio.ensure_future(self.liveness.wait_for_death(deaths))
             try:
                 await asyncio.wait([work_task, death_task], return_when=asyncio.FIRST_COMPLETED)
                 if work_task.done() and self.liveness.deaths == deaths:
@@ -208,7 +208,7 @@ class RealSession(Session):
     async def staleness(self) -> dict[str, Staleness]:
         answers = await call_all(self.servers, {"cmd": "stats"})
         staleness_by_arm = {}
-        for arm in self.config.measured:
+        for arm in self.config.measured_arms:
             ages = [answer["copies"].get(str(arm.job)) for answer in answers if "copies" in answer]
             if any(ages):
                 staleness_by_arm[arm.name] = Staleness.of(each for each in ages if each)

@@ -32,7 +32,7 @@ from foundation.protocol import addressing
 from hosts.keys import KeySpace
 from hosts.warm import warm
 from topologies import preflight, routes
-from topologies.agents import Agent, command_in
+from topologies.agents import Agent, namespace_command
 from topologies.embedding_tables import Tables
 from topologies.fleet import check_design, provision, publish, server_config, session_terms
 from topologies.joined_worker import Message
@@ -133,7 +133,7 @@ class UpBackend:
                 number, self._config, self._folder, self._placement, KeySpace(tables.size), [self._arm],
                 tables.optimisers,
             )  # fmt: skip
-            command = command_in(host.pid, "hosts.ps")
+            command = namespace_command(host.pid, "hosts.ps")
             self._servers.append(
                 await Agent.start(f"ps-{number - 1}", command, settings, self._folder / "logs")
             )

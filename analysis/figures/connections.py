@@ -9,7 +9,7 @@ import polars as pl
 from analysis.figures.distribution import Distribution, discrete_distributions, distributions
 from analysis.figures.latency import CDF, cdf_series
 from analysis.figures.model import Axis, Fact, Figure, Panel
-from analysis.figures.source import BLOCK_COLUMNS, Curve, Source, curves, in_blocks
+from analysis.figures.source import BLOCK_COLUMNS, Curve, Source, curves, rows_in_blocks
 
 WINDOW_US = 1000
 """Window for concurrency in µs, t_window in [DDL]."""
@@ -110,5 +110,5 @@ def concurrency_of(source: Source) -> dict[tuple[str, ...], Distribution]:
         .collect(engine="streaming")
         for part in range(parts)
     ]
-    windows_in_blocks = in_blocks(pl.concat(windows), "time_us", source.record)
+    windows_in_blocks = rows_in_blocks(pl.concat(windows), "time_us", source.record)
     return discrete_distributions(windows_in_blocks.lazy(), "worker", ["arm"])

@@ -11,7 +11,7 @@ import polars as pl
 from analysis.figures.model import colour_of
 from analysis.learning import Curves, read_curves
 from analysis.record import AnalysisError, RunRecord, read_record
-from foundation.designs.arms import all_arms, arms_in_order, reference_of, renamed_arm
+from foundation.designs.arms import all_arms, arms_in_order, reference_of, renamed_arm_message
 from foundation.designs.registry import design
 from foundation.logs.cluster import CLUSTER, ClusterLogs
 from foundation.logs.columns import LOGS
@@ -38,7 +38,7 @@ class Source:
         return Counts.of_logs(self.updates, self.job) if self.updates else None
 
 
-def of_run(run: Path) -> Source:
+def source_of_run(run: Path) -> Source:
     record = read_record(run)
     if not record.blocks:
         raise AnalysisError(f"{run}: the run ended before anything was measured ({record.error})")
@@ -69,9 +69,9 @@ def of_run(run: Path) -> Source:
     )
 
 
-def of_cluster(logs: ClusterLogs) -> Source:
+def source_of_cluster(logs: ClusterLogs) -> Source:
     arms = logs.rpc.select(pl.col("arm").unique()).collect(engine="streaming")["arm"].sort().to_list()
-    if message := renamed_arm(arms):
+    if message := renamed_arm_message(arms):
         raise AnalysisError(f"{logs.folder}: {message}")
     return Source(
         name=logs.folder.resolve().name or CLUSTER,
@@ -83,7 +83,7 @@ def of_cluster(logs: ClusterLogs) -> Source:
     )
 
 
-def in_blocks(rows: pl.DataFrame, time_us: str, record: RunRecord | None) -> pl.DataFrame:
+def rows_in_blocks(rows: pl.DataFrame, time_us: str, record: RunRecord | None) -> pl.DataFrame:
     """Return the rows within the arms' blocks; all rows of a cluster, or of blocks without times."""
     blocks = [] if record is None else [block for block in record.blocks if block.ended_us]
     if not blocks:

@@ -25,7 +25,7 @@ from controller.hotset.selection import (
     Rates,
     Rule,
     choose_for_jobs,
-    smoothed,
+    smooth_rates,
     sum_by_key,
 )
 from controller.tables import HotParam, State
@@ -64,7 +64,7 @@ class _Job:
     def rates_and_rule(self, counts: Rates, keys: int, is_first: bool) -> tuple[Rates, Rule]:
         if is_first:
             return counts, replace(self.rule, top_k=max(self.rule.top_k, keys), swaps=0)
-        self.rates = smoothed(self.rates, counts)
+        self.rates = smooth_rates(self.rates, counts)
         return self.rates, self.rule
 
 

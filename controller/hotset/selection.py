@@ -50,7 +50,7 @@ def sum_by_key(keys: Keys, counts: NDArray[np.number]) -> Rates:  # integers or 
     return Rates(distinct_keys, np.bincount(positions, counts, len(distinct_keys)).astype(np.float64))
 
 
-def smoothed(previous: Rates, counts: Rates) -> Rates:
+def smooth_rates(previous: Rates, counts: Rates) -> Rates:
     weighted_rates = ((1 - NEWEST_WEIGHT) * previous.rates, NEWEST_WEIGHT * counts.rates)
     sums = sum_by_key(np.append(previous.keys, counts.keys), np.append(*weighted_rates))
     is_relevant = sums.rates >= _MIN_RATE

@@ -37,7 +37,7 @@ def settle(lanes: Lanes, is_logged: bool) -> Accounting:
     )
 
 
-def served_pushes(parts: Path) -> int:
+def count_lanes_served_by_switch(parts: Path) -> int:
     files = sorted(parts.glob("rpc-worker-*.parquet"))
     pushes = pl.scan_parquet(files).filter(pl.col("op").cast(pl.String) == "push")
     return int(pushes.select(pl.col("served").cast(pl.Int64).sum()).collect().item())

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis.metrics import METRICS, PS_CPU, PS_PACKETS, of_blocks
+from analysis.metrics import METRICS, PS_CPU, PS_PACKETS, block_metrics
 from analysis.record import Block
 from foundation.designs.interface import Arm
 from foundation.text import pluralize
@@ -20,7 +20,7 @@ def interim_summary(blocks: Sequence[Block], load: float, lead: Arm) -> str | No
     ]
     if not all(blocks_of_arms):
         return None
-    values, baseline = (of_blocks(blocks_of_arm, metrics) for blocks_of_arm in blocks_of_arms)
+    values, baseline = (block_metrics(blocks_of_arm, metrics) for blocks_of_arm in blocks_of_arms)
     changes = [
         f"{noun} {100 * (values[name] / baseline[name] - 1):+.0f} %"
         for name, noun in _NOUNS.items()

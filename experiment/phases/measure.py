@@ -55,7 +55,7 @@ async def measure(session: Session, halfway: Callable[[], Awaitable[None]]) -> N
             session.record.alpha = rounds.alpha
             if session.record.ended_by is None:
                 _show_interim_summary(session, rounds)
-            if all(map(session.has_ended, config.measured)):
+            if all(map(session.has_ended, config.measured_arms)):
                 session.record.ended_by = "script"
             if session.record.ended_by is None and not is_halfway and rounds.is_halfway:
                 is_halfway = True
@@ -66,7 +66,7 @@ async def measure(session: Session, halfway: Callable[[], Awaitable[None]]) -> N
 
 def _show_interim_summary(session: Session, rounds: RoundCount) -> None:
     lead = lead_arm(session.config.design)
-    if lead is None or lead not in session.config.measured or not rounds.is_summary_due:
+    if lead is None or lead not in session.config.measured_arms or not rounds.is_summary_due:
         return
     text = interim_summary(session.record.blocks, session.config.loads[0], lead)
     if text is not None:
@@ -74,7 +74,7 @@ def _show_interim_summary(session: Session, rounds: RoundCount) -> None:
 
 
 def steps_of_block(config: Config, period_ns: int, rounds: int) -> int:
-    blocks = len(config.measured) * sum(len(config.loads_of_round(number)) for number in range(rounds))
+    blocks = len(config.measured_arms) * sum(len(config.loads_of_round(number)) for number in range(rounds))
     discarded = discarded_steps(config, period_ns)
     steps_for_p99 = discarded + math.ceil(config.block_steps / config.workers)
     affordable_steps = int((config.block_budget_s / blocks - _PAUSE_S) * 1e9 / period_ns)
@@ -99,7 +99,7 @@ def _plan_round(session: Session, rounds: RoundCount) -> list[PlannedBlock]:
         pace = (0, ()) if session.config.is_closed_loop else (period_ns, offsets)
         blocks += [
             PlannedBlock(arm, first, steps, *pace, rounds.done, load, discarded)
-            for arm in session.config.measured
+            for arm in session.config.measured_arms
             if not session.has_ended(arm)
         ]
     return blocks

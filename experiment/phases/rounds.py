@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import polars as pl
 
-from analysis.metrics import Width, differences, estimates, widest, widths
+from analysis.metrics import Width, differences, estimates, find_widest, widths
 from analysis.record import Block, End
 from analysis.statistics import ALPHA
 from analysis.stopping import LOOKS, Look, reason_to_stop
@@ -106,7 +106,7 @@ class RoundCount:
 
     def _reason_to_stop(self, look: Look, blocks: Sequence[Block]) -> End | None:
         lead = lead_arm(self._config.design)
-        if lead is None or lead not in self._config.measured:
+        if lead is None or lead not in self._config.measured_arms:
             return None
         # Looks compare the arms at the first load only.
         load = self._config.loads[0]
@@ -122,7 +122,7 @@ class RoundCount:
             interval_widths += widths(
                 load_name(load), differences(estimates(None, self._operations_at(load), blocks_of_load))
             )
-        widest_interval = widest(interval_widths)
+        widest_interval = find_widest(interval_widths)
         return widest_interval is not None and widest_interval.half_width < widest_interval.goal
 
     def _operations_at(self, load: float) -> pl.DataFrame:

@@ -117,4 +117,4 @@ def generate_trace(config: Config, progress: Callable[[float], None]) -> Trace:
     trace = generate(config.workload.shape(), config.workers, config.trace_steps, config.seed, progress)
     trace = restrict_for_lockstep(config, trace)
     # Agents and ledgers allocate every parameter of every job.
-    return trace.compacted() if trace.space.size > _MAX_DENSE else trace
+    return trace.compact() if trace.space.size > _MAX_DENSE else trace

@@ -47,7 +47,7 @@ def arm(name: str) -> Arm:
     return arms[name]
 
 
-def renamed_arm(names: Iterable[str]) -> str | None:
+def renamed_arm_message(names: Iterable[str]) -> str | None:
     return find_old_arm(names, all_arms())
 
 

@@ -155,7 +155,7 @@ class ServerHeader(Protocol):
     ps: int
     callers: int
     """Number of known callers; it grows with the first RPC of each."""
-    noted: int
+    journal_length: int
     """Bytes of journal entries that must be written before an answer leaves; 0 if there are none."""
     due: int
     """Time before which `wake` has nothing to do."""
@@ -223,11 +223,11 @@ class ScapyLayer(Protocol):
     """A module that encodes and decodes a design's datagrams by Scapy."""
 
     @staticmethod
-    def outward(datagram: bytes) -> bytes:
+    def encode_with_scapy(datagram: bytes) -> bytes:
         """Return a datagram that an agent sends, as Scapy's layer encodes it."""
 
     @staticmethod
-    def inward(datagram: bytes) -> bytes:
+    def decode_with_scapy(datagram: bytes) -> bytes:
         """Return a datagram for an agent, as Scapy's layer decodes it; empty if it cannot be decoded."""
 
 

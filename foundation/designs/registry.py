@@ -12,7 +12,7 @@ from foundation.errors import HotlineError
 
 NAMES = ("hotset", "none", "collect", "switchml", "atp", "psdense", "ring")
 DEFAULT = "hotset"
-OPTIMISING = "collect"
+DEFAULT_OPTIMISING_DESIGN = "collect"
 
 
 T = TypeVar("T")

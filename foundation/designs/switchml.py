@@ -13,19 +13,21 @@ UDP_PORT = 0xBEE0
 
 @dataclass(frozen=True, slots=True)
 class SwitchML(Aggregating):
-    """The settings of an arm of SwitchML; as published, it has neither `check` nor `patience_us`."""
+    """The settings of an arm of SwitchML; as published, it has neither `check` nor `slot_timeout_us`."""
 
     check: bool = False
     """Whether the switch compares chunk numbers, so that a late copy changes nothing."""
-    patience_us: int = 0
+    slot_timeout_us: int = 0
     """Time in µs after which a retransmission completes a chunk for all workers, without those that are
     missing; 0 means never. It needs `check`."""
     published_timers: bool = False
     """Whether workers resend after 1 ms, instead of after 20 ms or more."""
 
     def __post_init__(self) -> None:
-        if self.patience_us and not self.check:
-            raise ValueError(f"patience_us ({self.patience_us}) needs check, which detects late copies")
+        if self.slot_timeout_us and not self.check:
+            raise ValueError(
+                f"slot_timeout_us ({self.slot_timeout_us}) needs check, which detects late copies"
+            )
 
 
 PUBLISHED = Arm(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from foundation.designs.arms import all_arms, renamed_arm
+from foundation.designs.arms import all_arms, renamed_arm_message
 from foundation.errors import DataError
 from foundation.logs.columns import LOGS, METRICS
 from foundation.logs.counts import Counts
@@ -83,7 +83,7 @@ def _check_rows(path: Path, rows: pl.LazyFrame, rules: Sequence[Rule]) -> None:
     for row in first_bad_row.iter_rows(named=True):
         rule = next(rule for rule in rules if not first_bad_row.select(rule.holds.fill_null(False)).item())
         values = ", ".join(f"{name} is {row[name]}" for name in rule.columns)
-        old = renamed_arm([row["arm"]]) if "arm" in rule.columns else None
+        old = renamed_arm_message([row["arm"]]) if "arm" in rule.columns else None
         raise DataError(f"{path}, row {row['row']}: {old or f'{values}; {rule.expected}'}")
 
 

@@ -26,7 +26,7 @@ from foundation.protocol.header import (
     first_fault,
     offset_of,
 )
-from nativekit.compile import compiled, int64, leaf
+from nativekit.compile import compiled, int64, llvm_intrinsic
 from nativekit.llvm import Context, Generated, Kind, Module, Signature, TypingContext, Value, Values
 from nativekit.records import Records, Words, checked, records
 
@@ -122,7 +122,7 @@ def _decode_plain(rpc: Rpc) -> Header:
     return Header._make(np.int64(field) for field in rpc.head.view(_DTYPE)[0])
 
 
-@leaf(_decode_plain)
+@llvm_intrinsic(_decode_plain)
 def decode(_typing: TypingContext, rpc: Kind) -> Generated:
     """Decode the header: all fields become signed 64-bit integers in this machine's byte order."""
     header = _types.NamedUniTuple(types.int64, len(Header._fields), Header)
@@ -140,7 +140,7 @@ def _encode_plain(rpc: Rpc, request: Request) -> None:
     rpc.head[:] = np.frombuffer(LAYOUT.pack(*Header(**fields)), np.uint32)
 
 
-@leaf(_encode_plain)
+@llvm_intrinsic(_encode_plain)
 def encode(_typing: TypingContext, rpc: Kind, request: Kind) -> Generated:
     def code(context: Context, builder: ir.IRBuilder, _signature: Signature, values: Values) -> Value:
         for name, default in Header._field_defaults.items():
@@ -174,7 +174,7 @@ def echo(answer: Rpc, rpc: Rpc) -> None:
 
 
 @compiled
-def well_formed(h: Header, length: int) -> bool:
+def is_well_formed(h: Header, length: int) -> bool:
     return _first_fault(h, length) == 0
 
 

@@ -133,12 +133,12 @@ def build(message: Message) -> bytes:
     return bytes(packet)
 
 
-def outward(datagram: bytes) -> bytes:
+def encode_with_scapy(datagram: bytes) -> bytes:
     message = codec.parse(datagram)
     return datagram if message.header.op == Op.CONTROL else build(message)
 
 
-def inward(datagram: bytes) -> bytes:
+def decode_with_scapy(datagram: bytes) -> bytes:
     """Return a datagram for an agent, decoded by Scapy and encoded by `codec`; empty if it is no RPC."""
     try:
         message = parse(datagram)

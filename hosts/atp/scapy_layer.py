@@ -38,7 +38,7 @@ _FLAGS = (
 )  # fmt: skip
 
 
-def outward(datagram: bytes) -> bytes:
+def encode_with_scapy(datagram: bytes) -> bytes:
     packet = parse(datagram)
     layer = ATP(
         bitmap=packet.bitmap, workers=packet.workers, app=packet.app, sequence=packet.sequence,
@@ -50,7 +50,7 @@ def outward(datagram: bytes) -> bytes:
     return bytes(layer)
 
 
-def inward(datagram: bytes) -> bytes:
+def decode_with_scapy(datagram: bytes) -> bytes:
     if len(datagram) != OCTETS:
         return b""
     packet = ATP(datagram)

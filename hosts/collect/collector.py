@@ -34,7 +34,7 @@ from foundation.protocol.rpc import (
     Rpc,
     decode,
     encode,
-    well_formed,
+    is_well_formed,
 )
 from hosts.collect.schedule import (
     adapt_pace,
@@ -196,7 +196,7 @@ def peer(server: CollectServer, _slot: int) -> int:
 @compiled
 def receive(server: CollectServer, rpc: Rpc, h: Header, length: int, now: int) -> None:
     header = server.header
-    if not well_formed(h, length):
+    if not is_well_formed(h, length):
         header.malformed += 1
         return
     j, slot = find_job(server, h.job), h.seq & SLOT_MASK

@@ -152,6 +152,6 @@ def make_server(
 def needs_room(server: CollectServer, datagrams: int) -> bool:
     header = server.header
     n_notes = datagrams + len(server.collections) + len(server.jobs)
-    if header.is_durable and int64(header.noted) + n_notes * NOTE_BYTES > len(server.journal):
+    if header.is_durable and int64(header.journal_length) + n_notes * NOTE_BYTES > len(server.journal):
         return True
     return hotset_needs_room(server, datagrams)

@@ -25,7 +25,7 @@ class Dense(Layer):
     ]
 
 
-def outward(datagram: bytes) -> bytes:
+def encode_with_scapy(datagram: bytes) -> bytes:
     packet = parse(datagram)
     return bytes(
         Dense(
@@ -36,7 +36,7 @@ def outward(datagram: bytes) -> bytes:
     )  # fmt: skip
 
 
-def inward(datagram: bytes) -> bytes:
+def decode_with_scapy(datagram: bytes) -> bytes:
     if len(datagram) < HEADER.size or len(datagram) % VALUE_BYTES:
         return b""
     packet = Dense(datagram)

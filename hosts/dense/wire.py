@@ -10,7 +10,7 @@ from foundation.protocol.rpc import BUFFER_BYTES, Rpc
 from hosts.datagram_view import view_as
 from hosts.dense.packet import HEADER, MAX_SIZE, MIN_SIZE, VALUE_BYTES, WORKERS
 from nativekit.bits import swap16, swap32
-from nativekit.compile import compiled, int64, leaf
+from nativekit.compile import compiled, int64, llvm_intrinsic
 from nativekit.llvm import Context, Generated, Kind, Module, Signature, TypingContext, Value, Values
 from nativekit.records import Words, checked
 
@@ -53,7 +53,7 @@ def _add_floats_in_python(left: int, right: int) -> int:
     return int64((operands[:1] + operands[1:]).view(np.uint32)[0])
 
 
-@leaf(_add_floats_in_python)
+@llvm_intrinsic(_add_floats_in_python)
 def add_floats(_typing: TypingContext, _left: Kind, _right: Kind) -> Generated:
     """Return the bits of the sum of two float32 numbers, which are given by their bits."""
 

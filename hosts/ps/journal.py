@@ -33,7 +33,7 @@ JOURNAL_BYTES = 1 << 20  # size of the array `journal`: notes that are not persi
 
 
 class JournalHeader(Protocol):
-    noted: int  # number of bytes used in the array `journal`
+    journal_length: int  # number of bytes used in the array `journal`
 
 
 class JournalState(Protocol):
@@ -42,18 +42,18 @@ class JournalState(Protocol):
 
     @property
     def journal(self) -> Octets:
-        """uint8[m], of which the first `header.noted` bytes are in use."""
+        """uint8[m], of which the first `header.journal_length` bytes are in use."""
 
 
 @compiled
 def append_note(server: JournalState, source: int, rpc: Rpc, length: int) -> None:
     """Append a datagram to the journal; there must be room."""
     header, journal = server.header, server.journal
-    at = int64(header.noted)
+    at = int64(header.journal_length)
     head = journal[at : at + 16].view(np.int64)
     head[0], head[1] = source, length
     memcpy(int64(journal.ctypes.data) + at + 16, int64(rpc.keys.ctypes.data) - HEADER_BYTES, length)
-    header.noted = at + 16 + (length + 7 & ~7)
+    header.journal_length = at + 16 + (length + 7 & ~7)
 
 
 def add_note(journal: NDArray[np.uint8], at: int, source: int, datagram: bytes | memoryview) -> int:

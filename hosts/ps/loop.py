@@ -41,9 +41,11 @@ _FULL_DISK_RETRY_S = 0.1  # interval in s between two attempts to write to a ful
 
 class CodecHooks(NamedTuple):
     serve: Callable[..., int] = serving.serve  # the compiled loop, or the same in plain Python
-    outward: Callable[[bytes], bytes] = bytes
+    encode_with_scapy: Callable[[bytes], bytes] = bytes
     """Conversion of a datagram of the server's own RPCs before it is sent."""
-    inward: Callable[[bytes], bytes] = bytes  # conversion of a received answer to the server's own RPCs
+    decode_with_scapy: Callable[[bytes], bytes] = (
+        bytes  # conversion of a received answer to the server's own RPCs
+    )
 
 
 def codec_hooks(codec: str, design: Design) -> CodecHooks:
@@ -52,7 +54,9 @@ def codec_hooks(codec: str, design: Design) -> CodecHooks:
         from hosts.scapy_udp import make_scapy_loop
 
         wire = AGENTS.for_design(design).wire
-        return CodecHooks(make_scapy_loop(serving.serve, design), wire.outward, wire.inward)
+        return CodecHooks(
+            make_scapy_loop(serving.serve, design), wire.encode_with_scapy, wire.decode_with_scapy
+        )
     return CodecHooks()
 
 
@@ -93,7 +97,7 @@ class ServerSockets:
         self._reported_versions: set[tuple[int, Address]] = set()
         self._open_sockets: list[socket.socket] = []
         self._data_socket = self._add_socket(open_udp(self._local_address, shared=True))
-        self._own_socket = self._add_socket(open_udp((address, PS_RPC_PORT), only_from=service[1]))
+        self._own_socket = self._add_socket(open_udp((address, PS_RPC_PORT), source_port=service[1]))
         self._receiver = Receiver(self._own_socket, offset)
         self._signals = SignalPipe()
         self._poll.register(self._signals.fd, select.EPOLLIN)
@@ -144,7 +148,7 @@ class ServerSockets:
         elif reason == OWN_ANSWER:
             # There is room for the notes of one burst; the next call reads the remaining datagrams.
             for received in islice(iter(self._receiver.receive, None), BURST):
-                core.receive_rpc_answer(self._codec_hooks.inward(received.datagram), received.read)
+                core.receive_rpc_answer(self._codec_hooks.decode_with_scapy(received.datagram), received.read)
         elif reason == HAS_MARKS:
             self._handle_marked_datagrams()
         if due is not None:
@@ -159,7 +163,7 @@ class ServerSockets:
         if durable is None:
             return True
         try:
-            if server.state.header.noted:
+            if server.state.header.journal_length:
                 durable.append(server.notes)
                 server.forget_notes()
             if durable.needs_checkpoint and self._core.is_idle:
@@ -208,6 +212,8 @@ class ServerSockets:
 
     def _send_own_datagrams(self) -> None:
         for datagram in self._core.transmit():
-            send(self._own_socket, self._codec_hooks.outward(bytes(datagram)), self._service_address)
+            send(
+                self._own_socket, self._codec_hooks.encode_with_scapy(bytes(datagram)), self._service_address
+            )
         for answer, controller in self._core.control_answers():
             send(self._data_socket, answer, controller)

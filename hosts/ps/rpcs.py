@@ -17,7 +17,7 @@ from foundation.protocol.header import (
     WINDOW_BITS,
     Header,
 )
-from foundation.protocol.rpc import ALL, PULL, Rpc, echo, well_formed
+from foundation.protocol.rpc import ALL, PULL, Rpc, echo, is_well_formed
 from nativekit.bits import popcount, swap16, swap32
 from nativekit.compile import compiled, int64
 from nativekit.plain import plain
@@ -36,7 +36,7 @@ class PsHeader:
     misdirected: int
     connection_records: int  # number of rows used in the array `connection_records`
     callers: int  # number of rows used in the table `callers`
-    noted: int  # number of bytes used in the journal
+    journal_length: int  # number of bytes used in the journal
     due: int  # when `wake` is due next, in ns
 
 
@@ -131,7 +131,7 @@ def admit(server: PsState, h: Header, length: int, arrival: int) -> tuple[int, i
     Datagrams that are no request to this server are STALE, too.
     """
     header = server.header
-    if length < HEADER_BYTES or not well_formed(h, length):
+    if length < HEADER_BYTES or not is_well_formed(h, length):
         header.malformed += 1
         return -1, -1, STALE
     j = find_job(server, h.job)

@@ -126,7 +126,7 @@ def serve(server: ServerState, service: Service, udp: Udp, sources: Sources, dea
         send_due_answers(service, udp)
         if server.header.due != NEVER:
             wake(server, clock(udp, MONOTONIC))
-            if server.header.noted:
+            if server.header.journal_length:
                 return MUST_PERSIST
         send_own_requests(server, udp, sources)
         timeout_ms = wait_ms(service, udp, min(deadline_ns, int64(server.header.due)))
@@ -142,7 +142,7 @@ def serve(server: ServerState, service: Service, udp: Udp, sources: Sources, dea
             if fd == state.own_socket:
                 return OWN_ANSWER
             has_marks = handle_burst(server, service, udp, sources, fd)
-            if server.header.noted:
+            if server.header.journal_length:
                 state.has_unsent, state.has_marks, state.persist_start_ns = (
                     1,
                     has_marks,
@@ -212,7 +212,7 @@ def handle_burst(server: ServerState, service: Service, udp: Udp, sources: Sourc
     cpu_start_ns = clock(udp, THREAD_CPU)
     read = clock(udp, MONOTONIC)
     for k in range(n):
-        prefetch_following(server, udp.inbox, k, n)
+        prefetch_next_datagrams(server, udp.inbox, k, n)
         callers = int64(server.header.callers)
         outcome = answer_datagram(server, service, udp, fd, k, read)
         mark = FOR_CONTROL if outcome == IS_COMMAND else FOREIGN if outcome == IS_FOREIGN else ANSWERED
@@ -226,7 +226,7 @@ def handle_burst(server: ServerState, service: Service, udp: Udp, sources: Sourc
 
 
 @compiled
-def prefetch_following(server: ServerState, inbox: Records[Rpc], k: int, n: int) -> None:
+def prefetch_next_datagrams(server: ServerState, inbox: Records[Rpc], k: int, n: int) -> None:
     if k + 2 < n:
         prefetch_index(server, inbox[k + 2])
     if k + 1 < n:

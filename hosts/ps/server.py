@@ -92,15 +92,15 @@ class RpcServer:
         """Journal a datagram from a source other than a worker, if this PS is durable."""
         header = self.state.header
         if header.is_durable:
-            header.noted = add_note(self.state.journal, int(header.noted), source, datagram)
+            header.journal_length = add_note(self.state.journal, int(header.journal_length), source, datagram)
 
     @property
     def notes(self) -> bytes:
-        notes: bytes = self.state.journal[: self.state.header.noted].tobytes()
+        notes: bytes = self.state.journal[: self.state.header.journal_length].tobytes()
         return notes
 
     def forget_notes(self) -> None:
-        self.state.header.noted = 0
+        self.state.header.journal_length = 0
 
     def make_room(self, datagrams: int) -> None:
         """Make room for that many datagrams of any callers; the notes must be persisted."""

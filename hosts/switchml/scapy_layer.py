@@ -26,7 +26,7 @@ class SwitchML(Layer):
     ]
 
 
-def outward(datagram: bytes) -> bytes:
+def encode_with_scapy(datagram: bytes) -> bytes:
     packet = parse(datagram)
     return bytes(
         SwitchML(
@@ -36,7 +36,7 @@ def outward(datagram: bytes) -> bytes:
     )  # fmt: skip
 
 
-def inward(datagram: bytes) -> bytes:
+def decode_with_scapy(datagram: bytes) -> bytes:
     if len(datagram) != OCTETS:
         return b""
     packet = SwitchML(datagram)

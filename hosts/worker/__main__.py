@@ -62,8 +62,8 @@ class WorkerJob:
         services = {service.ps: (service.address, service.port) for service in config.services}
         if sorted(services) != list(range(config.n_ps)):
             raise AgentConfigError(f"services: expected {config.n_ps} PSs, got PS {sorted(services)}")
-        only_from = common_port(services.values()) if design(config.design).has_services else None
-        sock = stack.enter_context(open_udp((config.address, job.udp_port), only_from=only_from))
+        source_port = common_port(services.values()) if design(config.design).has_services else None
+        sock = stack.enter_context(open_udp((config.address, job.udp_port), source_port=source_port))
         peers = [services[ps] for ps in range(config.n_ps)] + [
             (host, job.udp_port) for host in config.workers
         ]

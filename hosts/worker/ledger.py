@@ -131,7 +131,7 @@ def check_file(
         raise LedgerError(f"{path}: expected {expected} bytes for {size} parameters, got {n_bytes}")
 
 
-def mismatches(sent: Sequence[Values], unknown: Sequence[Values], values: Values) -> int:
+def count_mismatches(sent: Sequence[Values], unknown: Sequence[Values], values: Values) -> int:
     """Return the number of keys whose value is not the sum of all `sent` plus any subset of `unknown`."""
     remainder = values - np.sum(sent, axis=0, dtype=np.uint32)
     possible_remainders = [np.zeros_like(remainder)]

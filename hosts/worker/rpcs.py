@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.protocol.header import HEADER_BYTES, KEY_BYTES, KEYS, VALUE_BYTES, VALUES, Header
-from foundation.protocol.rpc import EMPTY, PUSH, Key, Request, Rpc, encode, well_formed
+from foundation.protocol.rpc import EMPTY, PUSH, Key, Request, Rpc, encode, is_well_formed
 from hosts.worker.window import WindowHeader, WindowState, is_answered
 from nativekit.compile import compiled, inlined, int64
 from nativekit.records import Ints, Records
@@ -84,7 +84,7 @@ def write_head(
 def is_expected(state: RpcsState, rpc: Rpc, h: Header, length: int) -> bool:
     """Return whether a datagram with this header answers a slot's request; count other datagrams."""
     header = state.header
-    if length < HEADER_BYTES or not well_formed(h, length):
+    if length < HEADER_BYTES or not is_well_formed(h, length):
         header.malformed += 1
         return False
     if not is_answered(state, rpc, h):

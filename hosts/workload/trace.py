@@ -78,7 +78,7 @@ class Trace:
         x = None if samples.x is None else samples.x[entries]
         return MiniBatch(positions, label, sample, samples.column[entries], x)
 
-    def compacted(self) -> Trace:
+    def compact(self) -> Trace:
         """Return the trace with a key space of only the parameters that it uses; their keys are unchanged."""
         keys, position = np.unique(self.position, return_inverse=True)
         space = KeySpace(len(keys), self.space.keys(keys))

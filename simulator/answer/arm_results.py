@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from analysis.metrics import PS_CPU, WORKER_CPU, of_blocks, shown_in
+from analysis.metrics import PS_CPU, WORKER_CPU, block_metrics, metrics_of_table
 from analysis.record import RunRecord
 from analysis.statistics import Comparison
 from analysis.summary import Summary
@@ -59,14 +59,14 @@ def compare_arms(config: SimulationConfig, record: RunRecord, summary: Summary) 
     cores, server_share = cores_of(config), config.hosts.server_share
     # In a simulated part servers are slower than in the cluster, so times of operations are left out.
     metric_names = [
-        metric.name for metric in shown_in("cluster") if server_share == 1 or metric.kind != "time"
+        metric.name for metric in metrics_of_table("cluster") if server_share == 1 or metric.kind != "time"
     ]
 
     def result_of(arm: str) -> ArmResult:
         assert record.simulation is not None
         closed_loop = record.simulation.arms[arm]
         blocks = [block for block in record.blocks if block.arm == arm]
-        cpu_us = of_blocks(blocks, (WORKER_CPU, PS_CPU))
+        cpu_us = block_metrics(blocks, (WORKER_CPU, PS_CPU))
         worker_s, server_s = cpu_us[WORKER_CPU.name] / 1e6, cpu_us[PS_CPU.name] / 1e6
         return ArmResult(
             capacity=record.capacity[arm] / server_share,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from analysis.metrics import Subject, mentioned_in
+from analysis.metrics import Subject, metrics_of_subject
 from analysis.record import Staleness
 from analysis.wording import texts
 from foundation.text import pluralize
@@ -93,7 +93,9 @@ def differences(comparison: OffloadComparison) -> Iterator[str]:
     subjects: tuple[Subject, ...] = ("servers", "workers", "operations")
     for subject in subjects:
         metrics = [
-            metric for metric in mentioned_in("cluster", subject) if metric.name in comparison.differences
+            metric
+            for metric in metrics_of_subject("cluster", subject)
+            if metric.name in comparison.differences
         ]
         for better in dict.fromkeys(metric.better for metric in metrics):
             changes = [

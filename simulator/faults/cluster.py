@@ -73,7 +73,7 @@ class SimulatedCluster:
         self._boot_ns = boot_ns
         self._switch_ended.set()
 
-    async def until_switch_ends(self) -> None:
+    async def wait_for_switch_end(self) -> None:
         await self._switch_ended.wait()
 
     async def start_switch(self) -> int:
@@ -84,7 +84,7 @@ class SimulatedCluster:
         self.epochs = [self.new_epoch()] * WORKERS
         return self.epochs[0]
 
-    async def until_switch_answers(self) -> None:
+    async def wait_for_switch_answer(self) -> None:
         await asyncio.sleep(self._boot_ns / _NS_PER_S)
         self._testbed.switch.is_off, self._testbed.world.header.is_switch_off = False, 0
 

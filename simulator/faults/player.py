@@ -147,7 +147,7 @@ class Player:
     def _empty_server_log(self, p: int) -> None:
         server = self.testbed.servers[p]
         server.state.header.connection_records = 0
-        if int(server.state.header.noted) and not server.checkpoint():
+        if int(server.state.header.journal_length) and not server.checkpoint():
             self.testbed.world.agents.stalled[WORKERS + p] = self.testbed.now + 100_000
 
     def _next_due(self) -> int:
@@ -287,8 +287,8 @@ class Player:
 
     async def wait_until_restored(self, restarts: int) -> None:
         while self.cluster.restarts < restarts:
-            await self.cluster.liveness.until_death(self.cluster.liveness.deaths)
-        await self.cluster.liveness.until_all_up()
+            await self.cluster.liveness.wait_for_death(self.cluster.liveness.deaths)
+        await self.cluster.liveness.wait_until_all_up()
 
     # -- the end
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
-from foundation.designs.arms import fault_arms, renamed_arm
+from foundation.designs.arms import fault_arms, renamed_arm_message
 from foundation.designs.registry import NAMES, design
 from foundation.renamed import SCHEDULE_FIELDS, find_old
 
@@ -50,6 +50,6 @@ class FaultSchedule:
     @classmethod
     def from_json(cls, text: str) -> FaultSchedule:
         fields = json.loads(text)
-        if message := renamed_arm([fields["arm"]]) or find_old("field", SCHEDULE_FIELDS, fields):
+        if message := renamed_arm_message([fields["arm"]]) or find_old("field", SCHEDULE_FIELDS, fields):
             raise ValueError(message)
         return cls(**{**fields, "injections": tuple(FaultInjection(**each) for each in fields["injections"])})

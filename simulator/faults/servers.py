@@ -109,4 +109,4 @@ class RestartableServer:
             self._state_ops.release_to_switch(self.store, self._initial_switch_keys)
         self.core.recover(self._checkpoint, [journal])
         self.state.journal[: len(journal)] = np.frombuffer(journal, np.uint8)
-        self.state.header.noted = len(journal)
+        self.state.header.journal_length = len(journal)

@@ -216,7 +216,7 @@ class SimulatedTestbed:
 
     def restart_server(self, p: int) -> None:
         server = self.servers[p]
-        journal = server.state.journal[: int(server.state.header.noted)].tobytes()
+        journal = server.state.journal[: int(server.state.header.journal_length)].tobytes()
         for array, initial in self._initial_server_arrays:
             array[p] = initial[p]
         server.recover(journal)

@@ -10,7 +10,7 @@ from experiment.progress import Reporter
 from foundation.designs.arms import arm
 from simulator.costs import Hosts
 from simulator.experiment import temporary_run
-from simulator.prediction.observed import LATENCIES, LoadAndArm, Observation, observed, observed_in
+from simulator.prediction.observed import LATENCIES, LoadAndArm, Observation, observed, read_observation
 from simulator.prediction.similar_run import config_like
 
 BOUNDS = {"mean": 0.15, "p99": 0.30}
@@ -53,7 +53,7 @@ class Prediction(NamedTuple):
 
 
 def predict(run: Path, hosts: Hosts, reporter: Reporter) -> Prediction:
-    record, measured = read_record(run), observed_in(run)
+    record, measured = read_record(run), read_observation(run)
     config = config_like(record, hosts, record.config["arms"], rounds=rounds_of(record))
     with temporary_run(config, read_data(config, reporter), reporter) as simulated:
         return compare(measured, observed(simulated.record, simulated.summary))

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from analysis.metrics import PS_CPU, WORKER_CPU, of_blocks
+from analysis.metrics import PS_CPU, WORKER_CPU, block_metrics
 from analysis.record import AnalysisError, RunRecord
 from analysis.summary import Summary
 from foundation.designs.arms import baseline_and_lead
@@ -69,7 +69,7 @@ def _arm_costs(run: Path, record: RunRecord, summary: Summary, arm: str) -> _Arm
     steps = sum(block.steps for block in blocks)
     if not steps:
         raise AnalysisError(f"{run}: expected measured steps of arm {arm}, got none")
-    cpu_us = of_blocks(blocks, (WORKER_CPU, PS_CPU))
+    cpu_us = block_metrics(blocks, (WORKER_CPU, PS_CPU))
     # A program that does not run on its senders' cores costs them nothing, like a dedicated switch.
     program_times = [
         block.program_s for block in blocks if block.program_s and block.program_s.is_on_senders_cpus

@@ -10,11 +10,11 @@ from scipy.optimize import least_squares
 
 from analysis.record import AnalysisError, read_record
 from experiment.phases.workload import generate_trace, read_data
-from foundation.designs.arms import renamed_arm
+from foundation.designs.arms import renamed_arm_message
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts
 from simulator.experiment import quiet_reporter, temporary_run
-from simulator.prediction.observed import CPU, LoadAndArm, Observation, observed, observed_in
+from simulator.prediction.observed import CPU, LoadAndArm, Observation, observed, read_observation
 from simulator.prediction.similar_run import config_like, shared_cores
 
 FitProgress = Callable[[int, int], None]
@@ -101,10 +101,12 @@ class Target(NamedTuple):
 
 def fit(run: Path, arms: Sequence[str], progress: FitProgress, max_evaluations: int) -> Fit:
     record = read_record(run)
-    measured_run = observed_in(run)
+    measured_run = read_observation(run)
     target_cells = {cell: values for cell, values in measured_run.cells.items() if cell[1] in arms}
     if {cell[1] for cell in target_cells} != set(arms):
-        raise AnalysisError(renamed_arm(arms) or f"{run}: has not measured all of the arms {', '.join(arms)}")
+        raise AnalysisError(
+            renamed_arm_message(arms) or f"{run}: has not measured all of the arms {', '.join(arms)}"
+        )
     target = Target(target_cells, record.offered_rate, {arm: measured_run.capacity[arm] for arm in arms})
     names = [name for name in RANGES if record.datapath == "kernel" or name not in _KERNEL_COSTS]
     base_hosts = Hosts.model_validate({**shared_cores(record), "measured": run})

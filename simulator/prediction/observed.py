@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from analysis.metrics import PS_CPU, WORKER_CPU, of_blocks
+from analysis.metrics import PS_CPU, WORKER_CPU, block_metrics
 from analysis.record import AnalysisError, RunRecord, read_record
 from analysis.summary import LoadSummary, Summary, summarise
 from foundation.logs.columns import TRANSFERS, load_name
@@ -24,7 +24,7 @@ class Observation(NamedTuple):
     capacity: dict[str, float]  # steps/s, by arm
 
 
-def observed_in(run: Path) -> Observation:
+def read_observation(run: Path) -> Observation:
     record = read_record(run)
     return observed(record, summarise(run, record))
 
@@ -58,7 +58,7 @@ def _metrics_of_cell(name: str, arm: str, load: LoadSummary, record: RunRecord) 
     }
     if not load.arms[arm].steps or None in latencies_us.values():
         return None
-    cpu_us = of_blocks(blocks, (WORKER_CPU, PS_CPU))
+    cpu_us = block_metrics(blocks, (WORKER_CPU, PS_CPU))
     cpu_by_name = dict(zip(CPU, cpu_us.values(), strict=True))
     return {**{metric: value for metric, value in latencies_us.items() if value is not None}, **cpu_by_name}
 

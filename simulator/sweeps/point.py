@@ -9,7 +9,7 @@ import polars as pl
 
 from analysis.figures.connections import concurrency_of
 from analysis.figures.distribution import Distribution
-from analysis.figures.source import of_run
+from analysis.figures.source import source_of_run
 from analysis.record import RunRecord, SimulatedArm
 from analysis.summary import Summary
 from foundation.designs.registry import design as find_design
@@ -17,7 +17,7 @@ from foundation.settings import Strict
 from simulator.config import SimulationConfig
 from simulator.experiment import TemporaryRun as Run
 from simulator.experiment import quiet_reporter, temporary_run
-from simulator.import_graph import ROOT, needed_by
+from simulator.import_graph import ROOT, files_needed_by
 from simulator.switch_state import modules_of
 from simulator.task_cache import CachedResult
 
@@ -71,7 +71,7 @@ def fingerprint(config: SimulationConfig) -> str:
 def digest(design: str, root: Path = ROOT) -> str:
     """Return a digest of the compiled program, and of all modules that the simulation of a design imports."""
     chosen_design = find_design(design)
-    modules = needed_by([__name__, *modules_of(chosen_design)], root)
+    modules = files_needed_by([__name__, *modules_of(chosen_design)], root)
     hasher = hashlib.sha256((root / chosen_design.program.relative_to(ROOT)).read_bytes())
     for name, file in sorted(modules.items()):
         hasher.update(f"{name}\0".encode() + file.read_bytes())
@@ -96,7 +96,7 @@ def summarize_run(run: Run) -> PointResult:
     folder, record, summary = run
     assert record.simulation is not None
     push_p99s = _closed_push_p99(folder)
-    callers = concurrency_of(of_run(folder))
+    callers = concurrency_of(source_of_run(folder))
     return PointResult(
         arms={
             arm: _swept_arm(arm, record, summary, push_p99s[arm], callers[(arm,)])

@@ -12,8 +12,8 @@ It covers what p4lang/p4app-switchML (b5c74a0) does in `bitmap_checker`, `worker
   and otherwise not at all.
 
 Chunk numbers are not compared, so a late copy is taken for a new packet as soon as its worker's bit is clear.
-Two settings are additions, and off by default: `check` compares chunk numbers, and `patience_us` completes an
-entry without late workers.
+Two settings are additions, and off by default: `check` compares chunk numbers, and `slot_timeout_us`
+completes an entry without late workers.
 """
 
 from __future__ import annotations
@@ -48,14 +48,16 @@ class SwitchModel:
     workers: int
     slots: int
     check: bool = False
-    patience_us: int = 0
+    slot_timeout_us: int = 0
     """Age of an entry after which a retransmission completes it without the missing workers; 0 means never.
     The number of missing workers is the second exponent of the answer. Requires `check`."""
     sets: tuple[list[PoolEntry], list[PoolEntry]] = field(init=False)
 
     def __post_init__(self) -> None:
-        if self.patience_us and not self.check:
-            raise ValueError(f"patience_us ({self.patience_us}) needs check, which identifies late workers")
+        if self.slot_timeout_us and not self.check:
+            raise ValueError(
+                f"slot_timeout_us ({self.slot_timeout_us}) needs check, which identifies late workers"
+            )
         self.sets = ([PoolEntry() for _ in range(self.slots)], [PoolEntry() for _ in range(self.slots)])
 
     def take(self, worker: int, packet: SwitchMLPacket, now_us: int = 0) -> Answer | None:
@@ -104,7 +106,7 @@ class SwitchModel:
             entry.exponents = max(first_exponents), max(second_exponents)
 
     def _is_overdue(self, entry: PoolEntry, now_us: int) -> bool:
-        return bool(self.patience_us) and now_us - entry.begun_us >= self.patience_us
+        return bool(self.slot_timeout_us) and now_us - entry.begun_us >= self.slot_timeout_us
 
 
 def _with_sums(entry: PoolEntry, packet: SwitchMLPacket) -> SwitchMLPacket:

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from analysis.figures.all import Progress, no_progress
-from analysis.figures.source import of_cluster
+from analysis.figures.source import source_of_cluster
 from analysis.record import RunRecord, read_record
 from analysis.report import write_cluster_report, write_report
 from analysis.summary import Summary, summarise
@@ -113,5 +113,5 @@ def _write_report(folder: Path, record: RunRecord, progress: Progress) -> Run:
 def report_of_cluster(logs: Path, page: Path, progress: Progress = no_progress) -> Table:
     """Write the report of a cluster's logs (docs/logs.md), and return its findings; raises `DataError`."""
     with TemporaryDirectory() as scratch:
-        source = run_interruptibly(lambda: of_cluster(open_cluster(logs, Path(scratch))))
+        source = run_interruptibly(lambda: source_of_cluster(open_cluster(logs, Path(scratch))))
         return run_interruptibly(lambda: write_cluster_report(source, page, progress))

@@ -18,7 +18,7 @@ from foundation.designs.interface import Design
 from foundation.settings import Strict
 from simulator.costs import Hosts, Network
 from simulator.dense.measure import IDEAL, Reduced, measure
-from simulator.import_graph import ROOT, needed_by
+from simulator.import_graph import ROOT, files_needed_by
 from simulator.neighbours.sharing import MAX_SLOTS, Shared, share, share_hot_set
 from simulator.switch_state import modules_of
 from simulator.task_cache import CachedResult, Task
@@ -202,7 +202,7 @@ def fingerprint(point: Point) -> str:
 @cache
 def digest(program: Path, modules: tuple[str, ...], root: Path = ROOT) -> str:
     hasher = hashlib.sha256(program.read_bytes())
-    for name, file in sorted(needed_by(modules, root).items()):
+    for name, file in sorted(files_needed_by(modules, root).items()):
         hasher.update(f"{name}\0".encode() + file.read_bytes())
     return hasher.hexdigest()
 

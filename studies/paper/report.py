@@ -8,10 +8,10 @@ from pathlib import Path
 from analysis.figures.all import figures
 from analysis.figures.files import write_figures
 from analysis.figures.model import Fact, Figure
-from analysis.figures.source import of_run
+from analysis.figures.source import source_of_run
 from analysis.page.build import Page, build, drawings, glossary
 from analysis.page.plots import plot
-from analysis.report import caveats, differences, how_to_read, measured_answer, paper_table, what_was_run
+from analysis.report import caveats, differences, how_to_read, measured_answer, paper_table, provenance_rows
 from analysis.wording import Row, Table, plain
 from foundation.designs.hotset import BASELINE, OFFLOAD
 from foundation.logs.parts import write_text
@@ -30,7 +30,7 @@ Progress = Callable[[str], None]
 def write_paper(stages: Sequence[Stage], folder: Path, markers: Sequence[Marker], progress: Progress) -> Path:
     runs = {stage.name: read_measured(result_path(stage, folder)) for stage in stages if stage.is_run}
     main_runs = [run for name, run in runs.items() if name in ("r1", "r2")]
-    sources = [of_run(run.folder) for run in main_runs]
+    sources = [source_of_run(run.folder) for run in main_runs]
     progress("figures of the logs")
     log_figures = list(figures(sources))
     progress("map")
@@ -59,10 +59,10 @@ def _page(
     return Page(
         title="What a programmable switch does for parameter servers, measured here",
         answers=[measured_answer(first_run.summary)],
-        provenance=what_was_run(first_run.record, first_run.summary),
+        provenance=provenance_rows(first_run.record, first_run.summary),
         drawings=drawings(first_run.summary, first_run.record),
         paper=[
-            paper_table(of_run(run.folder), list(figures([of_run(run.folder)])), run.summary)
+            paper_table(source_of_run(run.folder), list(figures([source_of_run(run.folder)])), run.summary)
             for run in main_runs
         ],
         tables=[("Fig. 9: what a connection costs", [slopes(fig_9)]), ("All runs", [_run_table(runs)])],

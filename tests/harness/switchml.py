@@ -17,8 +17,8 @@ from softswitch.state.pipeline import StatePipeline
 from tests.harness.programs import pipeline_of
 
 
-def arm_with(check: bool = False, patience_us: int = 0) -> Arm:
-    return Arm("tested", 9, switchml.NAME, switchml.SwitchML(check, patience_us), "#000000", about="")
+def arm_with(check: bool = False, slot_timeout_us: int = 0) -> Arm:
+    return Arm("tested", 9, switchml.NAME, switchml.SwitchML(check, slot_timeout_us), "#000000", about="")
 
 
 class SwitchUnderTest:

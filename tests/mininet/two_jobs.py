@@ -102,7 +102,7 @@ async def run(config: Config, folder: Path) -> list[Period]:
     placement = place(config.placement, config.servers, config.workers)
     trace, record = workload(), new_record(config, placement)
     trace.save(folder / "trace")
-    quiet, noisy = config.offloaded
+    quiet, noisy = config.offloaded_arms
     with network(config, placement, folder / "logs") as net:
         await provision(net.address, config)
         reporter = Reporter(Console(quiet=True))

@@ -74,7 +74,11 @@ def test_each_pass_runs_all_settings_in_another_order(
         file = tmp_path / "run.toml"
         file.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items()))
         config = load_config([f"CONFIG={file}"])
-        assert (config.rate, config.loads, [arm.name for arm in config.measured]) == (75, (1.0,), list(ARMS))
+        assert (config.rate, config.loads, [arm.name for arm in config.measured_arms]) == (
+            75,
+            (1.0,),
+            list(ARMS),
+        )
         yield Path(f"{config.recovery.journal_sync} {config.recovery.replay_log}")
 
     def of(run: Path) -> dict[tuple[str, str], float]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from controller.hotset import selection
 from controller.hotset.migrate import WAVE
-from controller.hotset.selection import HotSetChange, Rates, Rule, choose, smoothed, sum_by_key
+from controller.hotset.selection import HotSetChange, Rates, Rule, choose, smooth_rates, sum_by_key
 from controller.tables import SLOTS
 from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import LANES
@@ -43,13 +43,13 @@ def test_counts_of_a_key_add_up_and_rates_are_smoothed_over_a_few_periods() -> N
     nothing = sum_by_key(np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64))
     rates, seen = Rates.none(), []
     for each in (counted, counted, nothing, nothing, nothing):
-        rates = smoothed(rates, each)
+        rates = smooth_rates(rates, each)
         seen.append(rates.lookup(np.array([7, 3, 9], dtype=np.uint64)).tolist())
     assert seen == [[80, 2.5, 0], [120, 3.75, 0], [60, 1.875, 0], [30, 0.9375, 0], [15, 0.46875, 0]]
 
 
 def test_what_is_hardly_updated_is_forgotten() -> None:
-    rates = smoothed(rates_of({1: 0.3, 2: 0.1}), Rates.none())
+    rates = smooth_rates(rates_of({1: 0.3, 2: 0.1}), Rates.none())
     assert rates.keys.tolist() == [1]
 
 
@@ -82,7 +82,7 @@ def test_a_new_key_must_be_much_hotter_at_first(newcomer: int, periods: int) -> 
     hot = np.array([1], dtype=np.uint64)
     taken = 0
     for period in range(1, SETTLED):
-        rates = smoothed(rates, counts)
+        rates = smooth_rates(rates, counts)
         if choose(rates, hot, Rule(1), ROOM):
             taken = period
             break
@@ -168,9 +168,9 @@ def test_the_set_follows_and_then_rests(before: dict[int, int], after: dict[int,
     rates, hot = Rates.none(), np.empty(0, dtype=np.uint64)
     for counts in (before, after):
         for _ in range(SETTLED + -(-rule.top_k // rule.swaps)):
-            rates = smoothed(rates, rates_of(counts))
+            rates = smooth_rates(rates, rates_of(counts))
             hot = np.array(choose(rates, hot, rule, ROOM).apply_to(hot.tolist()), dtype=np.uint64)
-        rates = smoothed(rates, rates_of(counts))
+        rates = smooth_rates(rates, rates_of(counts))
         assert not choose(rates, hot, rule, ROOM)
     coldest = min((after.get(key, 0) for key in hot.tolist()), default=0)
     left_out = [count for key, count in after.items() if key not in set(hot.tolist())]
@@ -189,7 +189,7 @@ def test_what_varies_by_chance_alone_hardly_moves() -> None:
     rates, hot = Rates.none(), keys[:1000]
     moved = []
     for _ in range(20):
-        rates = smoothed(rates, sum_by_key(keys, random.poisson(expected)))
+        rates = smooth_rates(rates, sum_by_key(keys, random.poisson(expected)))
         change = choose(rates, hot, rule, ROOM)
         moved.append(len(change.swaps))
         hot = np.array(change.apply_to(hot.tolist()), dtype=np.uint64)

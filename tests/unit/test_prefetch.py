@@ -19,7 +19,7 @@ from hosts.hotset.worker.state import make_calls
 from hosts.keys import KeySpace
 from hosts.ps import prefetch as of_server
 from hosts.ps.rpcs import find_caller
-from hosts.ps.serve import prefetch_following
+from hosts.ps.serve import prefetch_next_datagrams
 from hosts.ps.share import places_of
 from hosts.worker.window import SLOT
 from nativekit.plain import plain
@@ -38,7 +38,7 @@ _numba: Any = numba
 def _look_at_all(server: Any, inbox: Any) -> None:
     server = as_ref(server)
     for k in range(len(inbox)):
-        prefetch_following(server, inbox, k, len(inbox))
+        prefetch_next_datagrams(server, inbox, k, len(inbox))
 
 
 _look_ahead: Any = _numba.njit(error_model="numpy")(_look_at_all)
@@ -93,7 +93,7 @@ def test_prefetching_of_any_datagram_changes_nothing(space: KeySpace, n_ps: int)
     inbox.view(np.uint8)[:] = np.frombuffer(random.randbytes(inbox.nbytes), np.uint8)
     inbox[:20].job = JOB << 8  # in network order
     _look_ahead(server, inbox)
-    plain(prefetch_following)(server, inbox, 0, len(inbox))
+    plain(prefetch_next_datagrams)(server, inbox, 0, len(inbox))
     assert contents(server) == before
 
 

@@ -69,7 +69,7 @@ class Kept:
     def keep(self) -> list[bytes]:
         """Commit the notes; return the datagrams that may leave then."""
         server = self.core.server
-        if server.state.header.noted:
+        if server.state.header.journal_length:
             self.durable.append(server.notes)
             server.forget_notes()
         sent = [bytes(each) for each in self.core.transmit()]

@@ -14,7 +14,7 @@ from click import ClickException
 from click.testing import CliRunner
 from rich.console import Console
 
-from analysis.metrics import answered
+from analysis.metrics import answer_metrics
 from analysis.report import write_report
 from analysis.statistics import Comparison
 from analysis.summary import Summary, summarise
@@ -90,7 +90,7 @@ def test_neither_too_many_nor_too_few_null_intervals_leave_out_0(outside: int, m
 
 
 def test_one_metric_may_be_outside_in_a_fifth_of_the_runs() -> None:
-    metrics = [each.name for each in answered() if each.name not in ("push_mean", "loss")]
+    metrics = [each.name for each in answer_metrics() if each.name not in ("push_mean", "loss")]
     assert printed(print_null, repeats(4, "push_mean", *metrics))[0]
     is_met, text = printed(print_null, repeats(5, "push_mean", *metrics))
     assert not is_met

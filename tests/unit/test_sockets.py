@@ -17,7 +17,7 @@ def test_a_socket_hears_one_port_only(size: int) -> None:
     with ExitStack() as stack:
         service, stranger = (stack.enter_context(open_udp((HOST, 0))) for _ in range(2))
         port = service.getsockname()[1]
-        agent = stack.enter_context(open_udp((HOST, 0), only_from=port))
+        agent = stack.enter_context(open_udp((HOST, 0), source_port=port))
         for sender, mark in ((stranger, b"f"), (service, b"s"), (stranger, b"f")):
             sender.sendto(mark * size, agent.getsockname())
         receiver = Receiver(agent, clock_offset())

@@ -32,7 +32,7 @@ from foundation.protocol.header import (
     bits_of_fields,
     check,
 )
-from foundation.protocol.rpc import BUFFER_BYTES, Request, decode, encode, rpcs, well_formed
+from foundation.protocol.rpc import BUFFER_BYTES, Request, decode, encode, is_well_formed, rpcs
 from foundation.protocol.scapy_layer import Hotline, HotlineControl
 from nativekit.plain import plain
 from tests.harness.wire import is_rpc
@@ -87,7 +87,7 @@ def read(rpc: Any) -> Header:
 
 @entry_point
 def judge(rpc: Any, length: int) -> bool:
-    return well_formed(decode(rpc[0]), length)
+    return is_well_formed(decode(rpc[0]), length)
 
 
 @given(HEADERS)

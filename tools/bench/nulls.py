@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from analysis.claims import Claim
-from analysis.metrics import answered, differences, estimates
+from analysis.metrics import answer_metrics, differences, estimates
 from analysis.record import Block, End, ServerUse, read_record
 from analysis.statistics import Rounds
 from experiment.config import Config
@@ -68,7 +68,7 @@ def null_run(recording: Recording, rng: np.random.Generator) -> NullRun:
     found = differences(estimates(None, pl.concat(rows), blocks), count.alpha)
     claims = [
         Claim(metric, found[OFFLOAD.name][metric.name], found[REPEAT.name][metric.name])
-        for metric in answered()
+        for metric in answer_metrics()
         if metric.name in found[OFFLOAD.name]
     ]
     return NullRun(ended_by, count.done, frozenset(each.metric.name for each in claims if each.sign))
@@ -116,7 +116,9 @@ def rates(runs: Sequence[NullRun]) -> dict[str, float]:
     """Return metric -> share of the runs that claim a difference in it, and "any" for any metric."""
     claims = Counter(name for run in runs for name in run.claimed)
     found = {
-        metric.name: claims[metric.name] / len(runs) for metric in answered() if metric.kind != "learning"
+        metric.name: claims[metric.name] / len(runs)
+        for metric in answer_metrics()
+        if metric.kind != "learning"
     }
     return found | {"any": sum(bool(run.claimed) for run in runs) / len(runs)}
 

@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from analysis.claims import claim_of_learning, claims
-from analysis.metrics import LOSS, PS_CPU, PS_PACKETS, Metric, answered
+from analysis.metrics import LOSS, PS_CPU, PS_PACKETS, Metric, answer_metrics
 from analysis.record import AnalysisError
 from analysis.statistics import Comparison
 from analysis.summary import Summary, read_summary
@@ -96,7 +96,7 @@ class ClaimCounts(NamedTuple):
 def claims_of_null(summaries: Sequence[Summary]) -> list[ClaimCounts]:
     """Return claims with *repeat* in the place of *offload*, at every load; intervals decide alone."""
     found: dict[str, list[bool]] = defaultdict(list)
-    names = {metric.name for metric in answered()}
+    names = {metric.name for metric in answer_metrics()}
     for summary in summaries:
         for load in summary.loads:
             for metric, claim in claims(summary, load, REPEAT.name).items():

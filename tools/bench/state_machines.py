@@ -19,7 +19,7 @@ from hosts.hotset.worker.answers import end_call
 from hosts.hotset.worker.requests import start, transmit
 from hosts.hotset.worker.state import Calls, make_calls
 from hosts.keys import KeySpace
-from hosts.ps.serve import prefetch_following
+from hosts.ps.serve import prefetch_next_datagrams
 from hosts.ps.share import table_bits
 from hosts.ps.values import CELL
 from hosts.udp import BURST, NS, THREAD_CPU
@@ -99,7 +99,7 @@ def handle_all(
             inbox[k].seq = swap32(WINDOW + first + done + k)
         begin = cpu_ns(clock)
         for k in range(n):
-            prefetch_following(server, inbox, k, n)
+            prefetch_next_datagrams(server, inbox, k, n)
             answered += handle(server, inbox[k], octets, done, answers[0]) > 0
         ns += cpu_ns(clock) - begin
         done += n

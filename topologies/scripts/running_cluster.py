@@ -58,7 +58,7 @@ async def _run_phases(session: ScriptSession, scripts: ScriptGroup) -> None:
 
 
 def _check_has_not_ended(session: ScriptSession) -> None:
-    ended_arms = [arm.name for arm in session.config.measured if session.has_ended(arm)]
+    ended_arms = [arm.name for arm in session.config.measured_arms if session.has_ended(arm)]
     if ended_arms:
         raise RunFailed(
             f"script: it has ended in arm {', '.join(ended_arms)} before anything was measured; "

@@ -64,6 +64,6 @@ def make_server(
 @compiled
 def needs_room(server: OffloadingState, datagrams: int) -> bool:
     header = server.header
-    if header.is_durable and header.noted + datagrams * NOTE_BYTES > len(server.journal):
+    if header.is_durable and header.journal_length + datagrams * NOTE_BYTES > len(server.journal):
         return True
     return rpcs_need_room(server, datagrams)

@@ -158,7 +158,7 @@ def _copy(
 class _Copier:
     """A pipeline without P4. Its state is the offset of the egress port in a frame."""
 
-    waiting_bytes = 0
+    queue_record_bytes = 0
 
     def __init__(self, egress_at: int) -> None:
         self._lock = ctypes.create_string_buffer(64)  # all zeros: PTHREAD_MUTEX_INITIALIZER

@@ -9,7 +9,7 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 
-from nativekit.compile import int64, leaf
+from nativekit.compile import int64, llvm_intrinsic
 from nativekit.llvm import Context, Generated, Kind, Signature, TypingContext, Value, Values
 
 T = TypeVar("T")
@@ -33,16 +33,16 @@ def _make_plain_swap(octets: int, convert: Callable[[int], T]) -> Callable[[int 
     return lambda word: convert(int.from_bytes((int(word) & mask).to_bytes(octets, "little"), "big"))
 
 
-swap16 = leaf(_make_plain_swap(2, int64))(_make_swap(16, types.int64))
-swap32 = leaf(_make_plain_swap(4, int64))(_make_swap(32, types.int64))
-swap64 = leaf(_make_plain_swap(8, np.uint64))(_make_swap(64, types.uint64))
+swap16 = llvm_intrinsic(_make_plain_swap(2, int64))(_make_swap(16, types.int64))
+swap32 = llvm_intrinsic(_make_plain_swap(4, int64))(_make_swap(32, types.int64))
+swap64 = llvm_intrinsic(_make_plain_swap(8, np.uint64))(_make_swap(64, types.uint64))
 
 
 def _popcount_plain(word: int) -> int:
     return int64(int(word).bit_count())
 
 
-@leaf(_popcount_plain)
+@llvm_intrinsic(_popcount_plain)
 def popcount(_typing: TypingContext, _word: Kind) -> Generated:
     """Return the number of bits set in a non-negative int64."""
 

@@ -66,7 +66,7 @@ def intrinsic(function: Callable[..., Generated]) -> Compiled:
     return numba_intrinsic(function)
 
 
-def leaf(plain_form: F) -> Callable[[Callable[..., Generated]], F]:
+def llvm_intrinsic(plain_form: F) -> Callable[[Callable[..., Generated]], F]:
     """Decorate a generator of LLVM IR for code that numba cannot compile; `plain_form` is its Python form."""
 
     def decorate(generate: Callable[..., Generated]) -> F:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from llvmlite import ir
 from numba import types
 
-from nativekit.compile import compiled, leaf
+from nativekit.compile import compiled, llvm_intrinsic
 from nativekit.llvm import Context, Generated, Kind, Signature, TypingContext, Value, Values
 from nativekit.records import LINE
 
@@ -17,7 +17,7 @@ def _prefetch_plain(_address: int) -> None:
     """Do nothing: plain Python cannot prefetch."""
 
 
-@leaf(_prefetch_plain)
+@llvm_intrinsic(_prefetch_plain)
 def prefetch(_typing: TypingContext, _address: Kind) -> Generated:
     """Prefetch the cache line at an address, which may be unmapped."""
 

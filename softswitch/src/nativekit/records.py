@@ -146,7 +146,7 @@ def records(shape: int | Sequence[int], dtype: Any) -> Any:  # typed by the over
     return zeros(shape, dtype if isinstance(dtype, np.dtype) else dtype_of(dtype)).view(np.recarray)
 
 
-def filled(kind: type[R], rows: Sequence[tuple[int, ...]]) -> Records[R]:
+def records_from_rows(kind: type[R], rows: Sequence[tuple[int, ...]]) -> Records[R]:
     """Return records of a class, one for each tuple of values in the order of its fields."""
     array = records(len(rows), kind)
     array[:] = list(rows)

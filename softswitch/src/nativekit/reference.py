@@ -22,7 +22,7 @@ from numba.core.datamodel import models
 from numba.core.typing import templates
 from numba.np.arrayobj import make_array as _make_array
 
-from nativekit.compile import cached_entry_point, leaf
+from nativekit.compile import cached_entry_point, llvm_intrinsic
 from nativekit.llvm import (
     Compiled,
     Context,
@@ -114,7 +114,7 @@ def _as_ref_plain(value: T) -> T:
     return value
 
 
-@leaf(_as_ref_plain)
+@llvm_intrinsic(_as_ref_plain)
 def as_ref(_typing: TypingContext, value: Kind) -> Generated:
     """Return a reference to the tuple for one call from Python, whose caller keeps the arrays alive."""
 
@@ -138,7 +138,7 @@ def _row_as_plain(stacked: T, index: int) -> T:
     return type(stacked)(*map(row_of, parts))
 
 
-@leaf(_row_as_plain)
+@llvm_intrinsic(_row_as_plain)
 def row(typing: TypingContext, stacked: Kind, index: Kind) -> Generated:
     """Return a reference to row `index` of a tuple of arrays; read-only arrays are shared by all rows."""
     result = _row_type(typing, stacked.pointee, index)
@@ -234,7 +234,7 @@ def _write_plain(_state: object, _place: Octets) -> int:
     return 0
 
 
-@leaf(_write_plain)
+@llvm_intrinsic(_write_plain)
 def _store_words(_typing: TypingContext, state: Kind, place: Kind) -> Generated:
     def code(context: Context, builder: ir.IRBuilder, signature: Signature, values: Values) -> Value:
         buffer = make_array(place)(context, builder, values[1])

@@ -15,9 +15,17 @@ from softswitch.errors import SwitchError
 from softswitch.kernel.pins import unpin as remove_pins
 from softswitch.p4runtime.tls import load_credentials
 from softswitch.ports.impairment import parse_impairment
-from softswitch.ports.shaping import parse_port_queue, parse_port_rate, shapes_of
+from softswitch.ports.shaping import make_shapes, parse_port_queue, parse_port_rate
 from softswitch.running import run
-from softswitch.settings import HOOKS, TCX, Datapath, FrameTransport, Settings, by_port, parse_interface
+from softswitch.settings import (
+    HOOKS,
+    TCX,
+    Datapath,
+    FrameTransport,
+    Settings,
+    parse_interface,
+    parse_options_by_port,
+)
 from softswitch.v1model import DROP_PORT
 
 
@@ -177,8 +185,8 @@ def command(
         raise click.UsageError("--p4info goes with PROGRAM")
     credentials = _credentials(tls_cert, tls_key, tls_ca)
     logging.basicConfig(level=log_level.upper(), format="softswitch: %(levelname)s: %(message)s")
-    port_interfaces = by_port("-i", interfaces, parse_interface)
-    port_impairments = by_port("--impair", impairments, parse_impairment)
+    port_interfaces = parse_options_by_port("-i", interfaces, parse_interface)
+    port_impairments = parse_options_by_port("--impair", impairments, parse_impairment)
     datapath_mode = Datapath(datapath)
     if datapath_mode is Datapath.SOCKETS and hook != TCX:
         raise click.UsageError(f"--hook {hook} goes with --datapath kernel or auto")
@@ -189,15 +197,15 @@ def command(
         )
     if datapath_mode is Datapath.SOCKETS and pin is not None:
         raise click.UsageError("--pin goes with --datapath kernel or auto")
-    rates = by_port("--port-rate", port_rates, parse_port_rate)
-    depths = by_port("--port-queue", port_queues, parse_port_queue)
+    rates = parse_options_by_port("--port-rate", port_rates, parse_port_rate)
+    depths = parse_options_by_port("--port-queue", port_queues, parse_port_queue)
     for flag, values in (("--port-rate", rates), ("--port-queue", depths)):
         if values and (datapath_mode is Datapath.KERNEL or pin is not None):
             conflicting_option = "--pin" if pin is not None else "--datapath kernel"
             raise click.UsageError(
                 f"{flag} goes with --datapath sockets or auto, not with {conflicting_option}"
             )
-    shapes = shapes_of(port_interfaces, rates, depths)
+    shapes = make_shapes(port_interfaces, rates, depths)
     if trace_filters and trace is None:
         raise click.UsageError("--trace-filter goes with --trace")
     if trace is not None and (datapath_mode is Datapath.KERNEL or pin is not None):

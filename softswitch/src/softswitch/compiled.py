@@ -14,9 +14,9 @@ from softswitch import ir
 from softswitch.hashing import Crc
 from softswitch.jit import MachineCode
 from softswitch.memory.output import WAITING, read_records
-from softswitch.memory.process import DEPARTS
+from softswitch.memory.process import DEPARTURE_PORT
 from softswitch.memory.rows import Words
-from softswitch.memory.waiting import read_queue_head, with_depths
+from softswitch.memory.waiting import read_queue_head, set_depths
 from softswitch.pipeline import Output, PassResult, QueueDepths, WaitingPacket
 from softswitch.state.memory import Memory
 from softswitch.state.pipeline import StatePipeline
@@ -40,7 +40,7 @@ class CompiledPipeline(StatePipeline):
         self._priority_queues = priority_queues
         self.code = code or MachineCode(program, priority_queues, buffered)
         self.process_address = self.code.process_address
-        self.waiting_bytes = self.code.waiting_bytes
+        self.queue_record_bytes = self.code.queue_record_bytes
         super().__init__(program, self.code.layout, Memory(self.code.state_bytes))
         self.state_address = self._memory.address
         self.mutex_address = self._memory.mutex_address
@@ -54,7 +54,7 @@ class CompiledPipeline(StatePipeline):
         """
         assert code.state_bytes == self.code.state_bytes
         self.code, self.program = code, program
-        self.process_address, self.waiting_bytes = code.process_address, code.waiting_bytes
+        self.process_address, self.queue_record_bytes = code.process_address, code.queue_record_bytes
 
     def code_with_crc(self, calculation: str, crc: Crc) -> tuple[MachineCode, ir.Program]:
         calculations = tuple(
@@ -62,7 +62,7 @@ class CompiledPipeline(StatePipeline):
             for declared in self.program.calculations
         )
         program = replace(self.program, calculations=calculations)
-        return MachineCode(program, self._priority_queues, buffered=self.waiting_bytes > 0), program
+        return MachineCode(program, self._priority_queues, buffered=self.queue_record_bytes > 0), program
 
     def memory_image(self) -> Words:
         with self._memory.locked():
@@ -88,7 +88,7 @@ class CompiledPipeline(StatePipeline):
 
     def leave(self, waiting: WaitingPacket, depths: QueueDepths, now: int) -> PassResult:
         assert isinstance(waiting.packet, bytes)
-        return self._run(DEPARTS, with_depths(waiting.packet, *depths), 0, now)
+        return self._run(DEPARTURE_PORT, set_depths(waiting.packet, *depths), 0, now)
 
     def _run(self, port: int, data: bytes, t_in: int, now: int) -> PassResult:
         waiting: list[WaitingPacket] = []

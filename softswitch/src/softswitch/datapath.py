@@ -25,7 +25,7 @@ from softswitch.kernel.steering import check_cpu
 from softswitch.messages import pluralize
 from softswitch.ports.impairment import Direction, Impairment
 from softswitch.ports.loop import PortLoop, check_ports
-from softswitch.ports.qdiscs import DELAYS, shaped
+from softswitch.ports.qdiscs import DELAY_KIND, shaped
 from softswitch.ports.report import SwitchCounters, describe, plus
 from softswitch.ports.sockets import ControlSockets
 from softswitch.queues import Shape
@@ -262,7 +262,7 @@ class SwitchPorts:
         if depth is not None and not 1 <= depth <= MAX_PACKETS:
             raise SwitchError(f"Error: depth: expected 1 to {MAX_PACKETS} packets, got {depth}")
         code, pipeline = None, self._running_pipeline
-        if pipeline is not None and not pipeline.waiting_bytes:
+        if pipeline is not None and not pipeline.queue_record_bytes:
             compiled = _require_compiled(pipeline, "rates and depths of queues")
             code = MachineCode(compiled.program, self._priority_queues, buffered=True)
         self._has_queues = True
@@ -338,7 +338,7 @@ def _find_backpressure(
     # Ports with outgoing impairments are left out, because one packet may become several.
     kinds = shaped(ports.values())
     return {
-        number: DELAYS not in kinds[name]
+        number: DELAY_KIND not in kinds[name]
         for number, name in ports.items()
         if name in kinds and (number, Direction.OUT) not in impairments
     }

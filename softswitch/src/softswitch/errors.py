@@ -24,7 +24,7 @@ class UnsupportedConstruct(ProgramError):
 
 
 @contextmanager
-def located(location: str) -> Iterator[None]:
+def add_location(location: str) -> Iterator[None]:
     """Add the `location` to an UnsupportedConstruct from the block, unless it has one."""
     try:
         yield

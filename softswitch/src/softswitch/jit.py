@@ -53,7 +53,7 @@ class MachineCode:
         self.state_bytes: int = self.layout.work * WORD_BYTES
         if needs_queues(program):
             self.state_bytes += work_bytes(packet_bytes)
-        self.waiting_bytes: int = QUEUE_HEAD_BYTES + packet_bytes if buffered else 0
+        self.queue_record_bytes: int = QUEUE_HEAD_BYTES + packet_bytes if buffered else 0
         """Bytes of a waiting packet's record without its payload; 0 if the function is not buffered."""
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target)
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))

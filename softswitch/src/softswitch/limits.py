@@ -20,5 +20,5 @@ GROUP_MEMBERS_PER_MEMBER = 64
 MAX_REPLICAS = 1 << 16
 """Replicas of all multicast groups and clone sessions."""
 
-MAX_LOOPS = 65_536
+MAX_BACKWARD_JUMPS = 65_536
 """Backward jumps in one run of an action, so that an endless `for` ends, and drops its packet."""

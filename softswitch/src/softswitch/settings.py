@@ -77,7 +77,9 @@ def parse_interface(text: str) -> tuple[int, str]:
     return int(match[1]), match[2]
 
 
-def by_port(option: str, texts: Iterable[str], parse: Callable[[str], tuple[K, V]]) -> dict[K, V]:
+def parse_options_by_port(
+    option: str, texts: Iterable[str], parse: Callable[[str], tuple[K, V]]
+) -> dict[K, V]:
     value_by_port: dict[K, V] = {}
     for text in texts:
         key, value = parse(text)

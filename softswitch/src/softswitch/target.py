@@ -79,7 +79,7 @@ class Target:
         """Emit `shl`, `lshr` or `ashr` by less than the width."""
         return getattr(b, operation)(value, amount)
 
-    def scaled(self, b: llvm.IRBuilder, number: llvm.Value, factor: llvm.Value) -> llvm.Value:
+    def multiply_by_double(self, b: llvm.IRBuilder, number: llvm.Value, factor: llvm.Value) -> llvm.Value:
         """Return floor(number x factor), where `factor` is the address of a double."""
         product = b.fmul(b.sitofp(number, DOUBLE), b.load(factor, typ=DOUBLE))
         return b.fptoui(product, I64)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nativekit.records import filled
+from nativekit.records import records_from_rows
 from softswitch import ir
 from softswitch.memory.layout import make_layout
 from softswitch.memory.rows import Words
@@ -119,7 +119,11 @@ def warm_encode() -> None:
     data = np.frombuffer(_DELETE_REQUEST, np.uint8)
     updates = np.empty((0, UPDATE_COLUMNS), np.int64)
     values = np.empty((0, VALUE_COLUMNS), np.int64)
-    tables, actions, fields = filled(TableRow, []), filled(ActionRow, []), filled(FieldRow, [])
+    tables, actions, fields = (
+        records_from_rows(TableRow, []),
+        records_from_rows(ActionRow, []),
+        records_from_rows(FieldRow, []),
+    )
     ops: Words = np.zeros(0, np.uint64)
     encode(data, updates, values, tables, actions, fields, ops, np.zeros(1, np.int64))
 

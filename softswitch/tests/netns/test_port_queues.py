@@ -12,7 +12,7 @@ import pytest
 
 from softswitch import processes
 from softswitch.datapath import SwitchPorts
-from softswitch.ports.shaping import parse_port_queue, parse_port_rate, shapes_of
+from softswitch.ports.shaping import make_shapes, parse_port_queue, parse_port_rate
 from softswitch.queues import Shape
 from softswitch.settings import Datapath
 from switch_harness import ecn
@@ -33,7 +33,7 @@ def stack() -> Iterator[ExitStack]:
 
 
 def shaped(rates: Sequence[str] = (), queues: Sequence[str] = ()) -> dict[int, Shape]:
-    return shapes_of((1, 2), dict(map(parse_port_rate, rates)), dict(map(parse_port_queue, queues)))
+    return make_shapes((1, 2), dict(map(parse_port_rate, rates)), dict(map(parse_port_queue, queues)))
 
 
 @contextmanager

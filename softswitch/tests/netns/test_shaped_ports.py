@@ -74,7 +74,7 @@ def test_unshaped_interfaces_have_no_queues(stack: ExitStack) -> None:
     with SwitchPorts(net.names) as ports:
         pipeline = ports.make(compiled("ecn"))
         assert isinstance(pipeline, CompiledPipeline)
-        assert pipeline.waiting_bytes == 0
+        assert pipeline.queue_record_bytes == 0
 
 
 def test_a_requested_kernel_datapath_ignores_shaping(stack: ExitStack) -> None:

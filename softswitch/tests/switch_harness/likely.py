@@ -98,7 +98,7 @@ class LikelyDrawer(P4RuntimeDrawer):
                 mask = ones & ~(ones >> length)
                 return ir.Masked(value & mask, mask)
             case ir.MatchKind.RANGE:
-                return ir.Between(value, value) if is_whole else ir.Between(0, ones)
+                return ir.RangeMatch(value, value) if is_whole else ir.RangeMatch(0, ones)
         return ir.Masked(value, ones) if is_whole else ir.Masked(0, 0)
 
     def changeable(self) -> list[ir.Table]:

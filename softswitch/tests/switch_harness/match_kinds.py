@@ -7,7 +7,7 @@ from random import Random
 
 from finsy.proto import p4r
 
-from softswitch.ir import Between, Masked, Match
+from softswitch.ir import Masked, Match, RangeMatch
 from softswitch.pipeline import ActionCall, Change, EntryWrite
 
 MATCH_KINDS = Path(__file__).parents[1] / "programs" / "compiled" / "match_kinds"
@@ -43,7 +43,7 @@ def random_key(random: Random, kind: str) -> tuple[Match, ...]:
         return masked(wide, random.choice(WIDE_MASKS)), masked(small, random.choice([0, 0xFF]))
     low, high = sorted((random.randrange(110), random.randrange(110)))
     first, last = sorted((wide, random.choice(WIDE)))
-    return Between(low, high), masked(small, random.choice([0, 1, 3, 0xFF])), Between(first, last)
+    return RangeMatch(low, high), masked(small, random.choice([0, 1, 3, 0xFF])), RangeMatch(first, last)
 
 
 def random_entries(random: Random, kind: str, count: int) -> list[EntryWrite]:

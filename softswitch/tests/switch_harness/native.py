@@ -15,7 +15,7 @@ from nativekit.compile import carray, compiled, int64
 from nativekit.libc import memcpy
 from nativekit.memory import pointer
 from softswitch.memory.output import HEAD, HEAD_BYTES, WAITING, record_bytes
-from softswitch.memory.process import DEPARTS
+from softswitch.memory.process import DEPARTURE_PORT
 from softswitch.memory.waiting import QUEUE_HEAD, QUEUE_HEAD_BYTES
 from softswitch.native import PROCESS
 from softswitch.v1model import PORT_NUMBERS
@@ -76,7 +76,7 @@ def _address(
 def _double(
     state: int, port: int, frame: int, length: int, t_in: int, now: int, out: int, capacity: int
 ) -> int:
-    if port == DEPARTS:
+    if port == DEPARTURE_PORT:
         return 0
     _put_head(out, WAITING, QUEUE_HEAD_BYTES + 2 * int64(length))
     queue = carray(pointer(out + HEAD_BYTES), 1, QUEUE_HEAD)[0]
@@ -91,7 +91,7 @@ def _in_machine_code(process: Callable[..., int]) -> Any:
 
 
 class _Native:
-    waiting_bytes = 0
+    queue_record_bytes = 0
 
     def __init__(self, process: Callable[..., int], state_address: int) -> None:
         self.process_address = _in_machine_code(process).address
@@ -129,7 +129,7 @@ class Stamps(_Native):
 class Doubles(_Native):
     """Queues twice the bytes of each frame for the port that it came from, and swallows what departs."""
 
-    waiting_bytes = QUEUE_HEAD_BYTES
+    queue_record_bytes = QUEUE_HEAD_BYTES
 
     def __init__(self) -> None:
         super().__init__(_double, 0)

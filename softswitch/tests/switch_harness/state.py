@@ -113,7 +113,7 @@ class StateDrawer:
                 return ir.Masked(value & mask, mask)
             case ir.MatchKind.RANGE:
                 low, high = sorted((value, self.number(part.width)))
-                return ir.Between(low, high)
+                return ir.RangeMatch(low, high)
         mask = self.random.choice([0, ones, self.number(part.width)])
         return ir.Masked(value & mask, mask)
 

@@ -154,7 +154,7 @@ def test_empty_queues_make_no_difference(name: str) -> None:
 def test_a_packet_function_without_queues_hands_over_no_waiting_packet(name: str) -> None:
     """Its code has no part for queues."""
     code = MachineCode(compiled(name), PRIORITIES)
-    assert code.waiting_bytes == 0 < machine_code(name).waiting_bytes
+    assert code.queue_record_bytes == 0 < machine_code(name).queue_record_bytes
     pipeline = CompiledPipeline(compiled(name), code)
     CONSTRUCTS[name].prepare(pipeline)
     random = Random(1)

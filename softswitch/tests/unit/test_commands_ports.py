@@ -41,9 +41,9 @@ def queues(ports: SwitchPorts) -> Any:
 def test_a_switch_gets_queues_while_it_runs(ports: SwitchPorts) -> None:
     pipeline = running(ports, "registers")
     pipeline.write_register(pipeline.program.registers[0].name, 3, 5)
-    assert pipeline.waiting_bytes == 0
+    assert pipeline.queue_record_bytes == 0
     ports.set_queues(CPU, 1, 1000, None)
-    assert pipeline.waiting_bytes > 0
+    assert pipeline.queue_record_bytes > 0
     assert queues(ports).queues["gap"].tolist() == [[0, 1_000_000]]
     assert pipeline.read_register(pipeline.program.registers[0].name, 3, 4) == [5]
     ports.set_queues(None, None, None, 200)
@@ -62,7 +62,7 @@ def test_a_later_program_has_queues_too(ports: SwitchPorts) -> None:
     running(ports, "registers")
     ports.set_queues(None, None, 10, None)
     ports.stop()
-    assert running(ports, "control").waiting_bytes > 0
+    assert running(ports, "control").queue_record_bytes > 0
 
 
 def test_a_packet_waits_in_a_queue_that_came_later(ports: SwitchPorts) -> None:

@@ -20,7 +20,7 @@ from softswitch.conformance.parser import parse
 from softswitch.conformance.runner import Outcome
 from softswitch.conformance.target import Target
 from softswitch.errors import EntryExists, ProgramError
-from softswitch.ir import Between, Masked, Match
+from softswitch.ir import Masked, Match, RangeMatch
 from softswitch.p4runtime.messages import p4i, p4r
 from softswitch.pipeline import (
     ActionCall,
@@ -194,9 +194,9 @@ def entry(table: str, priority: int, *key: Match) -> EntryWrite:
         ("ternary_table 0 wide:0b11&&&0b10", entry("ternary_table", 1, Masked(2, 2), Masked(0, 0))),
         (
             "range_table 1 ranged:5->9 wide:7",
-            entry("range_table", 2, Between(5, 9), Masked(0, 0), Between(7, 7)),
+            entry("range_table", 2, RangeMatch(5, 9), Masked(0, 0), RangeMatch(7, 7)),
         ),
-        ("range_table 1", entry("range_table", 2, Between(0, 65535), Masked(0, 0), Between(0, WIDE))),
+        ("range_table 1", entry("range_table", 2, RangeMatch(0, 65535), Masked(0, 0), RangeMatch(0, WIDE))),
     ],
 )
 def test_entries(text: str, expected: EntryWrite) -> None:

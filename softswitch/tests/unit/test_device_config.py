@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from softswitch.errors import ProgramError
 from softswitch.load import load_program
-from softswitch.p4runtime.device_config import program_in
+from softswitch.p4runtime.device_config import extract_program
 
 PROGRAM = (Path(__file__).parents[1] / "programs" / "compiled" / "control.json").read_bytes()
 
@@ -30,26 +30,26 @@ def config(data: bytes, reassign: bool = True, extras: bytes = b"") -> bytes:
 
 
 def test_the_tutorials_message() -> None:
-    assert program_in(config(PROGRAM)) == PROGRAM
+    assert extract_program(config(PROGRAM)) == PROGRAM
     extras = field(1, field(1, b"port") + field(2, b"9090"))
-    assert program_in(config(PROGRAM, reassign=False, extras=extras)) == PROGRAM
+    assert extract_program(config(PROGRAM, reassign=False, extras=extras)) == PROGRAM
 
 
 @given(st.binary(min_size=1))
 def test_whatever_is_inside(data: bytes) -> None:
-    assert program_in(config(data)) == data
+    assert extract_program(config(data)) == data
 
 
 @pytest.mark.parametrize("space", [b"", b"\n", b"\r\n\t "])
 def test_plain_json_stays_as_it_is(space: bytes) -> None:
-    assert program_in(space + PROGRAM) == space + PROGRAM
+    assert extract_program(space + PROGRAM) == space + PROGRAM
 
 
 def test_neither_of_them_is_refused_as_json() -> None:
     with pytest.raises(ProgramError, match="not JSON"):
-        load_program(program_in(b"\xff\xff\xff"))
+        load_program(extract_program(b"\xff\xff\xff"))
 
 
 def test_a_message_without_a_program() -> None:
     with pytest.raises(ProgramError, match="device_data"):
-        program_in(b"\x08\x01")
+        extract_program(b"\x08\x01")

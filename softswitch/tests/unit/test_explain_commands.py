@@ -9,7 +9,7 @@ import pytest
 from softswitch.errors import SwitchError
 from softswitch.explain.commands import run_commands
 from softswitch.interpreter import InterpretedPipeline
-from softswitch.ir import Between, Masked
+from softswitch.ir import Masked, RangeMatch
 from softswitch.load.tables import TOP_PRIORITY
 from softswitch.pipeline import ActionCall, Replica
 from switch_harness.constructs import compiled
@@ -62,7 +62,7 @@ KINDS = {
     "exact": ("0x1f", 0x1F),
     "lpm": ("0x80/1", None),
     "ternary": ("5&&&7", Masked(5, 7)),
-    "range": ("3->9", Between(3, 9)),
+    "range": ("3->9", RangeMatch(3, 9)),
     "optional": ("6", None),
 }
 

@@ -7,7 +7,7 @@ import pytest
 from softswitch.errors import EntryExists, EntryMissing, StateError, TableFull
 from softswitch.hashing import ALGORITHMS
 from softswitch.interpreter import InterpretedPipeline
-from softswitch.ir import Between, Masked
+from softswitch.ir import Masked, RangeMatch
 from softswitch.pipeline import (
     ActionCall,
     Change,
@@ -134,7 +134,7 @@ def test_only_bits_under_the_mask_of_a_key_count() -> None:
     add = ActionCall("Find.add", (7,))
 
     def write(change: Change, low: int) -> Exception | None:
-        key = (low, Masked(0, 0), Between(0, 0xFFFF))  # the first field is kind & 0x3c
+        key = (low, Masked(0, 0), RangeMatch(0, 0xFFFF))  # the first field is kind & 0x3c
         return pipeline.write_entries([EntryWrite(change, "Find.masks", key, add, 5)])[0]
 
     assert write(Change.INSERT, 0xFF) is None

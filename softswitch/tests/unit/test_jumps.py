@@ -10,7 +10,7 @@ import pytest
 from softswitch.compiled import CompiledPipeline
 from softswitch.errors import ProgramError
 from softswitch.interpreter import InterpretedPipeline
-from softswitch.limits import MAX_LOOPS
+from softswitch.limits import MAX_BACKWARD_JUMPS
 from softswitch.load import load_program
 from softswitch.pipeline import LogRecord, Pipeline
 from switch_harness.constructs import PROGRAMS, compiled, fill_branches
@@ -67,7 +67,7 @@ def sum_is_not(laps: int) -> dict[str, Any]:
 def test_the_last_lap_that_is_allowed_is_taken(make: Make) -> None:
     program, body = primitives()
     [jump] = [each for each in body if each["op"] == "_jump_if_zero"]
-    for laps, left in ((MAX_LOOPS - 1, [MAX_LOOPS - 1]), (MAX_LOOPS, [])):
+    for laps, left in ((MAX_BACKWARD_JUMPS - 1, [MAX_BACKWARD_JUMPS - 1]), (MAX_BACKWARD_JUMPS, [])):
         jump["parameters"][0] = sum_is_not(laps)
         pipeline = make(load_program(json.dumps(program).encode()))
         fill_branches(pipeline)

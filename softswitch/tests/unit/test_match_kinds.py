@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from softswitch.compiled import CompiledPipeline
 from softswitch.errors import EntryExists, EntryMissing
 from softswitch.interpreter import InterpretedPipeline
-from softswitch.ir import Between, Masked, Match
+from softswitch.ir import Masked, Match, RangeMatch
 from softswitch.jit import MachineCode
 from softswitch.load import load_program
 from softswitch.pipeline import ActionCall, Change, EntryKey, EntryWrite
@@ -25,8 +25,8 @@ def prefix(value: int, length: int) -> Masked:
     return masked(value, (1 << 32) - (1 << (32 - length)))
 
 
-def between(low: int, high: int) -> Between:
-    return Between(min(low, high), max(low, high))
+def between(low: int, high: int) -> RangeMatch:
+    return RangeMatch(min(low, high), max(low, high))
 
 
 EXACT = st.integers(0, 1)

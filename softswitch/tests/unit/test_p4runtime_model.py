@@ -15,7 +15,7 @@ from softswitch.compiled import CompiledPipeline
 from softswitch.conformance import client
 from softswitch.conformance.encoding import EntityEncoder
 from softswitch.interpreter import InterpretedPipeline
-from softswitch.ir import Between, Masked, Match
+from softswitch.ir import Masked, Match, RangeMatch
 from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.pipelines import MakePipeline
 from softswitch.pipeline import ActionCall, Change, EntryWrite
@@ -127,7 +127,7 @@ def malform(random: Random, kind: str, message: p4r.TableEntry) -> None:
 
 def hits(match: Match, value: int) -> bool:
     match match:
-        case Between(low, high):
+        case RangeMatch(low, high):
             return low <= value <= high
         case Masked(wanted, mask):
             return value & mask == wanted

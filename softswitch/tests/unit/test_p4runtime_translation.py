@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from softswitch.compiled import CompiledPipeline
 from softswitch.interpreter import InterpretedPipeline
-from softswitch.ir import Between, Masked
+from softswitch.ir import Masked, RangeMatch
 from softswitch.p4runtime.codecs.translation import Translation
 from softswitch.p4runtime.messages import adopt, p4t
 from softswitch.p4runtime.status import Refusal
@@ -75,7 +75,7 @@ def test_values_of_every_place_are_translated_and_read_back_as_written() -> None
     (classify,), (hops,), (prefixes,) = (stored(control, table) for table in ("classify", "hops", "prefixes"))
     assert classify.key == (1, Masked(7, 0xFFFF), Masked(0, 0xF))
     assert getattr(classify.action, "args", None) == (510, 7)
-    assert (hops.key, getattr(hops.action, "args", None)) == ((Between(9, 9),), (12,))
+    assert (hops.key, getattr(hops.action, "args", None)) == ((RangeMatch(9, 9),), (12,))
     assert (prefixes.key, getattr(prefixes.action, "args", None)) == ((Masked(5, 0xFFFF),), (1,))
     found = [each.table_entry for each in read(control, p4r.Entity(table_entry=p4r.TableEntry()))]
     updates[0].entity.table_entry.match[1].ternary.value = b"\x07"  # without leading zeros

@@ -172,6 +172,6 @@ def test_a_shape_of_a_port_that_is_not_there_is_refused() -> None:
 
 def test_queues_for_which_there_is_no_memory_are_refused() -> None:
     huge = Wires({})
-    huge.waiting_bytes = 1 << 48
+    huge.queue_record_bytes = 1 << 48
     with switch() as loop, pytest.raises(PortError, match=r"^queues of 64 packets need .* MiB: too many$"):
         loop.start(huge)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from softswitch.ports.shaping import parse_port_queue, parse_port_rate, shapes_of
+from softswitch.ports.shaping import make_shapes, parse_port_queue, parse_port_rate
 from softswitch.queues import DEFAULT_DEPTH, Rate, Shape
 from softswitch.queues.shape import UNLIMITED, packet_depth
 
@@ -17,18 +17,18 @@ def test_flags_are_read() -> None:
 
 
 def test_without_flags_there_are_no_queues() -> None:
-    assert shapes_of(PORTS, {}, {}) == {}
+    assert make_shapes(PORTS, {}, {}) == {}
 
 
 def test_a_port_with_a_rate_has_bmv2s_queue_and_one_with_a_queue_no_rate() -> None:
-    assert shapes_of(PORTS, {"1": SLOW}, {"3": packet_depth(9)}) == {
+    assert make_shapes(PORTS, {"1": SLOW}, {"3": packet_depth(9)}) == {
         1: Shape(SLOW, DEFAULT_DEPTH),
         3: Shape(UNLIMITED, packet_depth(9)),
     }
 
 
 def test_a_ports_own_goes_before_that_of_all() -> None:
-    shapes = shapes_of(PORTS, {"*": FAST, "2": SLOW}, {"3": packet_depth(9), "255": packet_depth(1)})
+    shapes = make_shapes(PORTS, {"*": FAST, "2": SLOW}, {"3": packet_depth(9), "255": packet_depth(1)})
     assert shapes == {
         1: Shape(FAST, DEFAULT_DEPTH),
         2: Shape(SLOW, DEFAULT_DEPTH),

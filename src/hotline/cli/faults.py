@@ -95,7 +95,7 @@ def faults(
 
 
 def _select_rows(names: tuple[str, ...], arms: tuple[str, ...]) -> list[MatrixRow]:
-    from foundation.designs.arms import renamed_arm
+    from foundation.designs.arms import renamed_arm_message
     from simulator.faults.kinds import FAULTS
     from simulator.faults.matrix import MATRIX_ROWS
     from simulator.faults.schedule import ARMS
@@ -104,7 +104,7 @@ def _select_rows(names: tuple[str, ...], arms: tuple[str, ...]) -> list[MatrixRo
         for name in names_or_arms:
             if name not in known_names:
                 expected = f"expected {kind} ({', '.join(known_names)}), got {name!r}"
-                raise HotlineError(renamed_arm([name]) or expected)
+                raise HotlineError(renamed_arm_message([name]) or expected)
     rows = [row for row in MATRIX_ROWS if (not names or row[0] in names) and (not arms or row[1] in arms)]
     if not rows:
         raise HotlineError(

@@ -113,9 +113,9 @@ def _compare_with_simulation(run: Path, hosts_file: Path) -> Prediction:
 
 def _compare_with_run(run: Path, other: Path) -> Prediction:
     from simulator.prediction.compare import compare
-    from simulator.prediction.observed import observed_in
+    from simulator.prediction.observed import read_observation
 
-    return run_interruptibly(lambda: compare(observed_in(run), observed_in(other)))
+    return run_interruptibly(lambda: compare(read_observation(run), read_observation(other)))
 
 
 def _to_toml(hosts: Hosts) -> str:

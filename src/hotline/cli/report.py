@@ -96,14 +96,14 @@ def figures(runs: tuple[Path, ...], output: Path, as_json: bool) -> None:
     """
     from analysis.figures.all import figures as all_figures
     from analysis.figures.files import write_figures
-    from analysis.figures.source import of_run
+    from analysis.figures.source import source_of_run
 
     with one_line_errors(), progress_bar("figures") as progress:
         try:
             output.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise HotlineError(f"--output {output}: cannot be made: {error.strerror}") from error
-        sources = [of_run(run) for run in runs]
+        sources = [source_of_run(run) for run in runs]
         files = run_interruptibly(lambda: write_figures(all_figures(sources, progress), output))
     if as_json:
         print_json({"figures": [str(path) for path in files]})
@@ -133,11 +133,11 @@ def compare(runs: tuple[Path, ...], as_json: bool) -> None:
 
 
 def _print_comparisons(load: str, compared_runs: list[ComparedRun]) -> None:
-    from analysis.metrics import shown_in
+    from analysis.metrics import metrics_of_table
     from foundation.designs.arms import arms_in_answer, lead_arm, reference_of
 
     # The table has selected metrics; --json has all.
-    metrics = shown_in("compare")
+    metrics = metrics_of_table("compare")
     names = [each.name for each in compared_runs]
     offered_rates = ", ".join(
         f"{each.name} {each.offered_rate[load]:,.1f}" for each in compared_runs if load in each.offered_rate

@@ -385,9 +385,9 @@ def _make_engine(
 ) -> Engine:
     host, port = terms["address"]
     servers = [(address, number) for address, number in terms["peers"]]
-    only_from = common_port(servers) if design(terms["design"]).has_services else None
+    source_port = common_port(servers) if design(terms["design"]).has_services else None
     try:
-        udp_socket = open_udp((host, port), only_from=only_from)
+        udp_socket = open_udp((host, port), source_port=source_port)
     except OSError as error:
         raise NotConnected(
             f"worker {terms['rank']} cannot bind UDP port {port} of {host} ({error.strerror}): "

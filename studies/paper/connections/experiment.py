@@ -18,7 +18,7 @@ from foundation.designs.hotset import BASELINE, settings_of
 from foundation.protocol import addressing
 from foundation.protocol.header import HOTLINE_PORT
 from studies.paper.connections.settings import RPCS, Setting, settings
-from topologies.agents import Agent, command_in
+from topologies.agents import Agent, namespace_command
 from topologies.network import Network, network
 from topologies.placement import Placement, cpu_of, place
 
@@ -130,7 +130,7 @@ async def _agents(
             ("client", net.workers[0], client_config),
             ("server", net.servers[0], server_config),
         ):
-            command = command_in(host.pid, f"studies.paper.connections.{name}")
+            command = namespace_command(host.pid, f"studies.paper.connections.{name}")
             agents.append(await Agent.start(name, command, agent_settings, log_dir))
         for agent in agents:
             await agent.ready()

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.hotset.migrate import WAVE
-from controller.hotset.selection import Rates, Rule, choose, smoothed
+from controller.hotset.selection import Rates, Rule, choose, smooth_rates
 from controller.tables import SLOTS
 from foundation.protocol.header import LANES
 from nativekit.compile import int64
@@ -40,7 +40,7 @@ def make(log: Log, sizes: Sequence[int]) -> Policy:
         )
         # `log.keys` is ascending, so ascending positions give ascending keys.
         candidates = np.sort(np.append(hot_positions, cold_positions))
-        rates = smoothed(rates, Rates(log.keys[candidates], counts[candidates].astype(np.float64)))
+        rates = smooth_rates(rates, Rates(log.keys[candidates], counts[candidates].astype(np.float64)))
         change = choose(rates, log.keys[hot_positions], rule, free_slots)
         counts[:] = 0
         return np.append(

@@ -6,10 +6,18 @@ from typing import Any
 
 import pytest
 
-from analysis.claims import Answer, Claims, Recommendation, Verdict, answer, claimed, groups_without_claim
+from analysis.claims import (
+    Answer,
+    Claims,
+    Recommendation,
+    Verdict,
+    answer,
+    group_claims,
+    groups_without_claim,
+)
 from analysis.disturbance import Disturbed
 from analysis.facts import facts
-from analysis.metrics import Subject, Tone, answered
+from analysis.metrics import Subject, Tone, answer_metrics
 from analysis.report import measured_answer
 from analysis.statistics import Comparison
 from analysis.summary import Summary
@@ -20,7 +28,7 @@ OPEN = of_ratio(0.1, -0.011, 0.23)
 QUIET = of_ratio(0.0, -0.01, 0.01)
 NOT_KNOWN = of_ratio(0.1)
 PULL, PUSH, CPU, PACKETS = "pull_mean", "push_mean", "ps_cpu_us_per_step", "ps_packets_per_step"
-STEAL = Disturbed(blocks=20, disturbed=5, reasons={"steal": 5})
+MAX_STEAL_SHARE = Disturbed(blocks=20, disturbed=5, reasons={"steal": 5})
 
 
 def summary(
@@ -28,13 +36,13 @@ def summary(
 ) -> Summary:
     of_load: dict[str, Any] = {
         "differences": {
-            "repeat": {metric.name: QUIET for metric in answered()},
+            "repeat": {metric.name: QUIET for metric in answer_metrics()},
             "offload": hot,
             **({} if proxy is None else {"proxy": proxy}),
         }
     }
-    of_run = {name: changes.pop(name) for name in list(changes) if name in Summary.model_fields}
-    return a_summary({"0.5": a_load(**{**of_load, **changes})}, **{"cpus": 2, **of_run})
+    source_of_run = {name: changes.pop(name) for name in list(changes) if name in Summary.model_fields}
+    return a_summary({"0.5": a_load(**{**of_load, **changes})}, **{"cpus": 2, **source_of_run})
 
 
 def spoken(found: Claims) -> tuple[list[tuple[Subject, Tone, list[str]]], list[list[str]]]:
@@ -43,7 +51,7 @@ def spoken(found: Claims) -> tuple[list[tuple[Subject, Tone, list[str]]], list[l
     made = [
         (subject, tone, [claim.metric.name for claim in claims])
         for subject in subjects
-        for _, tone, claims in claimed(found, subject)
+        for _, tone, claims in group_claims(found, subject)
     ]
     return made, [[claim.metric.name for claim in group] for group in groups_without_claim(found)]
 
@@ -89,16 +97,16 @@ def test_what_noise_covers_is_not_claimed() -> None:
 
 
 def test_disturbed_blocks_take_their_own_claims_and_leave_the_rest() -> None:
-    invalid = {"offload": {"time": STEAL}}
+    invalid = {"offload": {"time": MAX_STEAL_SHARE}}
     found = answer(summary({PULL: MORE, PUSH: LESS, CPU: LESS}, invalidated_by=invalid))
     assert verdicts(found) == {PULL: Verdict.INVALID, PUSH: Verdict.INVALID, CPU: Verdict.LESS}
     assert spoken(found.claims) == ([("servers", "better", [CPU])], [[PULL, PUSH]])
-    assert found.claims[PULL].disturbed == STEAL
+    assert found.claims[PULL].disturbed == MAX_STEAL_SHARE
     assert found.recommendation is Recommendation.IF_SERVERS_COST
 
 
 def test_what_is_open_anyway_is_not_significant_and_not_invalid() -> None:
-    found = answer(summary({PULL: OPEN, PUSH: LESS}, invalidated_by={"offload": {"time": STEAL}}))
+    found = answer(summary({PULL: OPEN, PUSH: LESS}, invalidated_by={"offload": {"time": MAX_STEAL_SHARE}}))
     assert verdicts(found) == {PULL: Verdict.NOT_SIGNIFICANT, PUSH: Verdict.INVALID}
     # They have different reasons.
     assert spoken(found.claims) == ([], [[PULL], [PUSH]])

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from analysis.claims import Recommendation, answer
-from analysis.figures.source import curves, of_run
+from analysis.figures.source import curves, source_of_run
 from analysis.metrics import differences
 from analysis.report import differences as tables
 from analysis.summary import Summary
@@ -64,7 +64,7 @@ def test_a_sixth_arm_is_one_entry(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     [table] = tables(summary, "0.5")
     assert list(table.columns) == ["", "baseline", "repeat", "proxy", "offload", "offload-proxy", "small"]
     assert "<dt>small</dt><dd>" in page
-    assert {curve.name: curve.colour for curve in curves([of_run(folder)])}["small"] == COLOUR
+    assert {curve.name: curve.colour for curve in curves([source_of_run(folder)])}["small"] == COLOUR
     assert f'--colour: {COLOUR}"><input type="checkbox" checked data-series="small">' in page
 
 

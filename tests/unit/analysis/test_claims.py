@@ -9,7 +9,7 @@ import pytest
 
 from analysis.claims import Claim, Verdict, claim_of_learning, claims
 from analysis.disturbance import Disturbed
-from analysis.metrics import LOSS, METRICS, PS_CPU, PS_PACKETS, of_blocks, shown_in
+from analysis.metrics import LOSS, METRICS, PS_CPU, PS_PACKETS, block_metrics, metrics_of_table
 from analysis.statistics import Comparison, compare_paired
 from tests.harness.summaries import a_load, a_summary, of_ratio
 from tests.unit.analysis.synthetic import block
@@ -158,15 +158,15 @@ def test_a_metrics_mean_is_of_all_steps_of_the_blocks() -> None:
     one = block(0, 0.5, "offload")
     more = one.model_copy(update={"steps": 60, "servers": one.servers.model_copy(update={"packets": 1200})})
     # 400 packets of 20 steps, and 1,200 of 60 others; 0.25 s each.
-    assert of_blocks([one, more], [PS_PACKETS, PS_CPU]) == {
+    assert block_metrics([one, more], [PS_PACKETS, PS_CPU]) == {
         PS_PACKETS.name: 20,
         PS_CPU.name: pytest.approx(0.5e6 / 80),
     }
-    assert of_blocks([], [PS_PACKETS]) == {PS_PACKETS.name: 0}
+    assert block_metrics([], [PS_PACKETS]) == {PS_PACKETS.name: 0}
 
 
 def test_metrics_have_distinct_names_and_titles() -> None:
-    shown = shown_in("differences")
+    shown = metrics_of_table("differences")
     assert len({metric.title for metric in METRICS.values()}) == len(METRICS)
     assert shown and all(metric.is_compared for metric in shown)
     assert (PS_CPU.title, PS_PACKETS.title) == ("PS CPU/step, µs", "packets to PS/step")

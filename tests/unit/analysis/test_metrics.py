@@ -7,7 +7,7 @@ import json
 import polars as pl
 import pytest
 
-from analysis.claims import answer, claimed
+from analysis.claims import answer, group_claims
 from analysis.metrics import METRICS, Metric
 from analysis.record import Block
 from analysis.summary import Summary
@@ -71,7 +71,7 @@ def test_it_is_in_the_summary(summary: Summary) -> None:
 
 
 def test_it_is_reported_with_its_direction(summary: Summary, synthetic_run: SyntheticRun) -> None:
-    *_, (better, tone, [claim]) = claimed(answer(summary).claims, "servers")
+    *_, (better, tone, [claim]) = group_claims(answer(summary).claims, "servers")
     assert (better, tone, claim.metric) == ("more", "better", LANES)
     assert claim.change.ratio == pytest.approx(0.5)
     lines = coloured(summary).splitlines()

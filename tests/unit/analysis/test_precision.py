@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.metrics import goals, widest, widths
+from analysis.metrics import find_widest, goals, widths
 from tests.harness.summaries import of_ratio
 
 
@@ -22,5 +22,5 @@ def test_the_widest_interval_is_the_one_farthest_from_its_goal() -> None:
         ("offload", "push_mean", 0.03),
     ]
     assert [width.half_width for width in found] == pytest.approx([0.12, 0.04])
-    assert widest(found) == found[1]
-    assert widest([]) is None
+    assert find_widest(found) == found[1]
+    assert find_widest([]) is None

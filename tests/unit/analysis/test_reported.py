@@ -11,7 +11,7 @@ import pytest
 
 from analysis.learning import FILE, common_reports, compare_mean_losses, mean_log_losses, read_curves
 from analysis.record import AnalysisError
-from analysis.report import what_was_run
+from analysis.report import provenance_rows
 from tests.unit.analysis.synthetic import SyntheticRun
 
 
@@ -79,7 +79,7 @@ def test_a_script_s_run_reports_its_rates_and_its_losses(synthetic_run: Syntheti
     assert (summary.reports, last["baseline"], last["offload"]) == (5, 1.0, 1.1)
     assert summary.learning["offload"].ratio == pytest.approx(0.1)
     assert summary.learning["offload"].reference == pytest.approx(1.0)
-    ran = dict(what_was_run(synthetic_run.record, summary))
+    ran = dict(provenance_rows(synthetic_run.record, summary))
     assert ran["script"].startswith("train.py --epochs 3:")
 
 

@@ -14,7 +14,7 @@ from analysis.report import (
     durability,
     fact_sentences,
     how_to_read,
-    what_was_run,
+    provenance_rows,
     worse_metrics,
 )
 from analysis.summary import ProgramShare, Summary
@@ -27,13 +27,13 @@ from tests.unit.analysis.synthetic import SyntheticRun
 from tests.unit.analysis.test_answer import (
     CPU,
     LESS,
+    MAX_STEAL_SHARE,
     MORE,
     NOT_KNOWN,
     OPEN,
     PACKETS,
     PULL,
     PUSH,
-    STEAL,
     summary,
 )
 from tests.unit.analysis.test_dedicated_switch import MEASURED, OWN, SHARED, virtual
@@ -65,7 +65,7 @@ ANSWERS: dict[str, Summary] = {
     }, {PULL: LESS, PUSH: OPEN}, learning={"offload": LESS}),
     "every reason not to": summary(
         {PULL: MORE, PUSH: OPEN, CPU: NOISE, PACKETS: SAME, "rpcs_per_step": NOT_KNOWN},
-        {PULL: LESS, PUSH: SAME}, invalidated_by={"offload": {"time": STEAL}}, dropped_rows=9,
+        {PULL: LESS, PUSH: SAME}, invalidated_by={"offload": {"time": MAX_STEAL_SHARE}}, dropped_rows=9,
         learning={"offload": of_ratio(-0.016)},
     ),
     "the same model, from reports": summary({CPU: LESS}, learning={"offload": SAME},
@@ -134,7 +134,7 @@ def shown() -> Iterator[str]:
     yield "\n# facts of loads"
     hot, proxy = {PULL: LESS, PUSH: OPEN}, {PULL: MORE, PUSH: MORE}
     yield from fact_sentences(
-        summary(hot, proxy, rounds_fallen_behind=2, invalidated_by={"offload": {"time": STEAL}})
+        summary(hot, proxy, rounds_fallen_behind=2, invalidated_by={"offload": {"time": MAX_STEAL_SHARE}})
     )
     worse = summary({PULL: MORE, CPU: MORE}, rounds=1)
     yield "\n# tables"
@@ -171,7 +171,7 @@ def test_how_to_read_it_depends_on_what_was_run() -> None:
 
 def test_what_was_run_is_reported_by_name(synthetic_run: SyntheticRun) -> None:
     record, summary = synthetic_run.record, a_summary(NO_ROUND, vector=600, durable="always")
-    assert dict(what_was_run(record, summary)) == {
+    assert dict(provenance_rows(record, summary)) == {
         "load": "0.5: 100.0 steps/s of all workers",
         "measured": "0 steps, some 0 RPCs",
         "machine": "6.1",
@@ -186,7 +186,7 @@ def test_what_was_run_is_reported_by_name(synthetic_run: SyntheticRun) -> None:
         "machine": {"cpu": "i7", "kernel": "6.1", "cpus": 2},
         "workload": {"name": "R1", "parameters": 1, "lanes_per_step": 1_234.5},
     }
-    found = dict(what_was_run(record.model_copy(update=kernel), a_summary(NO_ROUND, hot_part=0.125)))
+    found = dict(provenance_rows(record.model_copy(update=kernel), a_summary(NO_ROUND, hot_part=0.125)))
     assert found == {
         "workload": "R1: 1 parameter, 1,234 of them a step",
         "script": "train.py: a process for each worker in each arm",
@@ -199,7 +199,7 @@ def test_what_was_run_is_reported_by_name(synthetic_run: SyntheticRun) -> None:
         "placement": "switch on its senders' CPUs, workers on 1",
     }
     kernel["placement"] = {"switch": 2}
-    found = dict(what_was_run(record.model_copy(update=kernel), summary))
+    found = dict(provenance_rows(record.model_copy(update=kernel), summary))
     assert "1.5 µs of its own CPU time for a frame" in found["network"]
     assert found["placement"] == "switch on 2"
     assert "always" in durability(summary).title

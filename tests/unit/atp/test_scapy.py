@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hosts.atp.packet import ACK, CELLS, COLLISION, ECN, OCTETS, OVERFLOW, RESEND, VALUES, AtpPacket
-from hosts.atp.scapy_layer import ATP, inward, outward
+from hosts.atp.scapy_layer import ATP, decode_with_scapy, encode_with_scapy
 
 packets = st.builds(
     AtpPacket,
@@ -25,7 +25,7 @@ packets = st.builds(
 @given(packet=packets)
 def test_scapy_and_the_codec_agree(packet: AtpPacket) -> None:
     datagram = packet.build()
-    assert outward(datagram) == inward(datagram) == datagram
+    assert encode_with_scapy(datagram) == decode_with_scapy(datagram) == datagram
     layer = ATP(datagram)
     flags = [layer.is_ack, layer.collided, layer.is_resent, layer.ecn, layer.overflow]
     assert flags == [packet.has(flag) for flag in (ACK, COLLISION, RESEND, ECN, OVERFLOW)]
@@ -33,4 +33,4 @@ def test_scapy_and_the_codec_agree(packet: AtpPacket) -> None:
 
 
 def test_what_is_no_packet_is_nothing() -> None:
-    assert inward(bytes(OCTETS - 1)) == b""
+    assert decode_with_scapy(bytes(OCTETS - 1)) == b""

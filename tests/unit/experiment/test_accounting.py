@@ -14,9 +14,9 @@ from hypothesis.extra.numpy import arrays
 
 from analysis.record import Accounting
 from experiment.errors import AccountingError
-from experiment.phases.accounting import Lanes, check_accounting, served_pushes, settle
+from experiment.phases.accounting import Lanes, check_accounting, count_lanes_served_by_switch, settle
 from hosts.keys import KeySpace
-from hosts.worker.ledger import mismatches
+from hosts.worker.ledger import count_mismatches
 from topologies.accounting import values_at_servers, values_at_switch
 
 KEYS = 5
@@ -28,14 +28,14 @@ def test_sums_wrap_and_match(sent: list[np.ndarray]) -> None:
     held = np.zeros(KEYS, dtype=np.uint32)
     for each in sent:
         held += each
-    assert mismatches(sent, [np.zeros_like(held)] * len(sent), held) == 0
+    assert count_mismatches(sent, [np.zeros_like(held)] * len(sent), held) == 0
 
 
 @given(values, st.integers(0, KEYS - 1), st.integers(1, 2**32 - 1))
 def test_one_wrong_key_is_found(sent: np.ndarray, key: int, error: int) -> None:
     held = sent.copy()
     held[key : key + 1] += np.uint32(error)
-    assert mismatches([sent], [np.zeros_like(sent)], held) == 1
+    assert count_mismatches([sent], [np.zeros_like(sent)], held) == 1
 
 
 @given(values, values, values, arrays(np.bool_, KEYS), arrays(np.bool_, KEYS))
@@ -44,12 +44,12 @@ def test_unknown_pushes_may_be_there_or_not(
 ) -> None:
     """Two workers died; a key has or lacks each of the pushes that they saw no answer to."""
     held = sent + first * first_is_in + second * second_is_in
-    assert mismatches([sent], [first, second], held) == 0
+    assert count_mismatches([sent], [first, second], held) == 0
 
 
 def test_an_unknown_push_that_came_twice_is_found() -> None:
     sent, unknown = np.zeros(2, dtype=np.uint32), np.array([0, 7], dtype=np.uint32)
-    assert mismatches([sent], [unknown], 2 * unknown) == 1
+    assert count_mismatches([sent], [unknown], 2 * unknown) == 1
 
 
 def test_shares_of_servers_are_put_together_by_key() -> None:
@@ -71,7 +71,7 @@ def test_served_lanes_of_pushes_are_counted_over_all_parts(tmp_path: Path) -> No
     for worker, op, served in ((1, "push", 200), (1, "pull", 7), (2, "push", 100)):
         rows = pl.DataFrame({"op": [op, op], "served": pl.Series([served, served], dtype=pl.UInt8)})
         rows.write_parquet(tmp_path / f"rpc-worker-{worker}-{op}.parquet")
-    assert served_pushes(tmp_path) == 600
+    assert count_lanes_served_by_switch(tmp_path) == 600
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ def test_the_profile_jobs_hot_set_gives_way_where_there_is_no_room_for_it() -> N
     assert Config(top_k=max_top_k(3)).has_room_for_profile
     assert not Config(top_k=max_top_k(3) + 1).has_room_for_profile
     alone = Config(top_k=100_000, arms=("baseline", "offload"))
-    assert not alone.has_room_for_profile and [arm.name for arm in alone.offloaded] == ["offload"]
+    assert not alone.has_room_for_profile and [arm.name for arm in alone.offloaded_arms] == ["offload"]
     assert Config(top_k=max_top_k(2), arms=("baseline", "offload")).has_room_for_profile
     assert Config(top_k=max_top_k(1), arms=("baseline", "proxy")).has_room_for_profile
 
@@ -128,7 +128,7 @@ def test_arms_that_cannot_be_measured(load_text: Callable[..., Config], arms: li
 
 
 def test_arms_are_in_their_own_order() -> None:
-    assert [arm.name for arm in Config(arms=("offload", "baseline")).measured] == ["baseline", "offload"]
+    assert [arm.name for arm in Config(arms=("offload", "baseline")).measured_arms] == ["baseline", "offload"]
 
 
 def test_the_papers_workloads_have_their_names(load_text: Callable[..., Config]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from experiment.folder import create_run_folder, point_to_latest, tidy
+from experiment.folder import create_run_folder, finish_run_folder, point_to_latest
 from topologies import cleanup, run_lock
 from topologies.run_lock import hold_run_lock
 
@@ -50,7 +50,7 @@ def test_a_run_that_was_killed_is_the_latest_once_it_is_tidied(tmp_path: Path) -
     before = run_of(tmp_path, 1, "run.json", "report.html")
     killed = run_of(tmp_path, 2, "run.json")
     (tmp_path / "latest").symlink_to(before.name)
-    assert tidy(killed)
+    assert finish_run_folder(killed)
     assert latest(tmp_path) == killed
 
 

@@ -31,7 +31,7 @@ class Played:
         self._faults = list(faults)
         self._ends_everything = ends_everything
 
-    async def until_switch_ends(self) -> None:
+    async def wait_for_switch_end(self) -> None:
         await self.is_dead.wait()
         if self._ends_everything:
             raise SwitchFailed("s1: the switch ended with code -9")
@@ -41,7 +41,7 @@ class Played:
         self.starts += 1
         return 1 + self.starts
 
-    async def until_switch_answers(self) -> None:
+    async def wait_for_switch_answer(self) -> None:
         self.done.append(("answers", self.starts))
 
     @asynccontextmanager

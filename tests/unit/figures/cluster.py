@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from analysis.figures.source import Source, of_cluster
+from analysis.figures.source import Source, source_of_cluster
 from foundation.logs.cluster import open_cluster
 
 ROW = {
@@ -29,4 +29,4 @@ def cluster(folder: Path, rpc: pl.DataFrame, **others: pl.DataFrame) -> Source:
         made.mkdir()
     for name, log in {"rpc": rpc, **others}.items():
         log.write_csv(logs / f"{name}.csv")
-    return of_cluster(open_cluster(logs, scratch))
+    return source_of_cluster(open_cluster(logs, scratch))

@@ -7,7 +7,7 @@ import pytest
 
 from analysis.figures.all import figures
 from analysis.figures.model import COLOURS, Figure, Series
-from analysis.figures.source import of_run
+from analysis.figures.source import source_of_run
 from tests.unit.golden.run import GoldenRun
 
 ARMS = ["baseline", "proxy", "offload", "offload-proxy"]
@@ -17,7 +17,7 @@ MEASURED = [0.48, 0.92, 0.96, 1]
 
 @pytest.fixture(scope="module")
 def drawn(golden: GoldenRun) -> dict[str, Figure]:
-    return {figure.name: figure for figure in figures([of_run(golden.folder)])}
+    return {figure.name: figure for figure in figures([source_of_run(golden.folder)])}
 
 
 def panels(figure: Figure) -> dict[str, list[str]]:

@@ -12,15 +12,15 @@ import pytest
 
 from analysis.claims import Recommendation, Verdict, answer
 from analysis.figures.all import figures
-from analysis.figures.source import of_run
+from analysis.figures.source import source_of_run
 from analysis.page.build import drawings
 from analysis.report import (
     differences,
     fact_sentences,
     measured_answer,
     paper_table,
+    provenance_rows,
     result,
-    what_was_run,
     worse_metrics,
     write_report,
 )
@@ -182,7 +182,7 @@ METRICS = {
 
 def test_the_page_reports_what_was_run(golden: GoldenRun) -> None:
     """300 steps an arm: of 6 RPCs in three arms, of 12 in two."""
-    assert dict(what_was_run(golden.record, golden.summary)) == {
+    assert dict(provenance_rows(golden.record, golden.summary)) == {
         "workload": "R1: 144 parameters, 72 of them a step",
         "network": "3 workers, 2 parameter servers, one switch: softswitch",
         "hot set": "the 18 most updated parameters of a profile run, 12.5% of all",
@@ -367,7 +367,7 @@ def test_the_page_is_whole_and_has_the_record(golden: GoldenRun) -> None:
     assert '\n  "target": "<b>&",\n' in unescape(found[1])
     # A heading below "Figures" for each, and one for where offload loses.
     page = Page(text)
-    assert len(page.parts["h3"]) == 1 + len(list(figures([of_run(golden.folder)])))
+    assert len(page.parts["h3"]) == 1 + len(list(figures([source_of_run(golden.folder)])))
     assert len(page.parts["h2"]) == len(set(page.parts["h2"])) == 9
 
 
@@ -384,7 +384,7 @@ def test_a_report_takes_nothing_from_a_run_that_goes_on(golden: GoldenRun) -> No
 
 def test_the_papers_findings_stand_beside_the_runs(golden: GoldenRun) -> None:
     """They are of all arms but the repeat; reductions are positive."""
-    source = of_run(golden.folder)
+    source = source_of_run(golden.folder)
     table = paper_table(source, list(figures([source])), golden.summary)
     with_arms = [f"here, with {arm}" for arm in ("offload", "proxy", "offload-proxy")]
     assert table.columns == ("", "paper", "here, without", *with_arms)

@@ -32,11 +32,13 @@ def drawn(random: Random) -> Step:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("check", "patience_us"), [(False, 0), (True, 40)], ids=["published", "patience"])
-def test_it_is_what_the_compiled_program_is(check: bool, patience_us: int) -> None:
+@pytest.mark.parametrize(
+    ("check", "slot_timeout_us"), [(False, 0), (True, 40)], ids=["published", "patience"]
+)
+def test_it_is_what_the_compiled_program_is(check: bool, slot_timeout_us: int) -> None:
     random, now = Random(f"{check}"), 0
     program = compiled_config(DESIGN).config.program
-    arm, pipeline = arm_with(check, patience_us), DirectPipeline(program)
+    arm, pipeline = arm_with(check, slot_timeout_us), DirectPipeline(program)
     try:
         here = SwitchUnderTest(WORKERS, arm, pipeline=pipeline)
         there = SwitchUnderTest(WORKERS, arm)

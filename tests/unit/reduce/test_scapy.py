@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hosts.dense.packet import ACK, ADDEND, HEADER, MAX_SIZE, DensePacket
-from hosts.dense.scapy_layer import Dense, inward, outward
+from hosts.dense.scapy_layer import Dense, decode_with_scapy, encode_with_scapy
 
 octet = st.integers(0, 255)
 packets = st.builds(
@@ -26,7 +26,7 @@ packets = st.builds(
 @given(packet=packets)
 def test_scapy_and_the_codec_agree(packet: DensePacket) -> None:
     datagram = packet.build()
-    assert outward(datagram) == inward(datagram) == datagram
+    assert encode_with_scapy(datagram) == decode_with_scapy(datagram) == datagram
     layer = Dense(datagram)
     assert (layer.kind, layer.form, layer.worker, layer.workers) == packet[:4]
     assert (layer.job, layer.size, layer.round, layer.chunk) == packet[4:8]
@@ -34,4 +34,6 @@ def test_scapy_and_the_codec_agree(packet: DensePacket) -> None:
 
 
 def test_an_invalid_packet_is_decoded_as_empty() -> None:
-    assert inward(bytes(HEADER.size - 1)) == b"" and inward(bytes(HEADER.size + 3)) == b""
+    assert (
+        decode_with_scapy(bytes(HEADER.size - 1)) == b"" and decode_with_scapy(bytes(HEADER.size + 3)) == b""
+    )

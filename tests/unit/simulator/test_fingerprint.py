@@ -13,7 +13,7 @@ import pytest
 
 from foundation.designs.registry import DEFAULT, NAMES, design
 from simulator.config import SimulationConfig
-from simulator.import_graph import ROOT, needed_by
+from simulator.import_graph import ROOT, files_needed_by
 from simulator.sweeps import point
 from simulator.sweeps.plan import with_changes
 from simulator.sweeps.point import digest, fingerprint
@@ -33,7 +33,7 @@ print(json.dumps({name: file for name, file in files.items() if file.startswith(
 def files() -> list[Path]:
     """Return all files of the project that are Python or the program."""
     parts = [part for name in NAMES for part in modules_of(design(name))]
-    modules = needed_by([point.__name__, "hotline.cli.__main__", "tools.bench.__main__", *parts])
+    modules = files_needed_by([point.__name__, "hotline.cli.__main__", "tools.bench.__main__", *parts])
     return [*modules.values(), *(design(name).program for name in NAMES)]
 
 
@@ -60,7 +60,7 @@ def test_a_point_needs_what_it_imports_when_it_runs() -> None:
     files = json.loads(done.stdout.splitlines()[-1])
     imported = {name: Path(file) for name, file in files.items() if ".venv" not in file}
     assert len(imported) > 100
-    needed = needed_by([point.__name__, *modules_of(design(DEFAULT))])
+    needed = files_needed_by([point.__name__, *modules_of(design(DEFAULT))])
     # Of other designs there is what describes them, for the names of their arms.
     others = {design(name).module for name in NAMES if name != DEFAULT}
     assert {name: file for name, file in imported.items() if name not in others}.items() <= needed.items()
@@ -125,4 +125,4 @@ def test_an_import_inside_a_function_and_of_a_package_counts(tmp_path: Path) -> 
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         (tmp_path / name).write_text(text)
-    assert needed_by(["a.b"], tmp_path).keys() == {"a", "a.b", "a.c", "a.c.d", "e"}
+    assert files_needed_by(["a.b"], tmp_path).keys() == {"a", "a.b", "a.c", "a.c.d", "e"}

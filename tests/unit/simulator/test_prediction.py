@@ -18,7 +18,7 @@ from simulator.costs import Hosts
 from simulator.prediction import fit as fits
 from simulator.prediction.compare import LatencyPrediction, compare
 from simulator.prediction.fit import RANGES, WEIGHTS, Target, with_costs
-from simulator.prediction.observed import Observation, observed_in
+from simulator.prediction.observed import Observation, read_observation
 from simulator.prediction.similar_run import config_like, shared_cores
 from tests.harness import records
 from tests.harness.cli import invoke, json_of
@@ -197,7 +197,7 @@ def test_costs_that_are_known_are_found_and_predict_another_run(
 
 def test_what_is_observed_of_a_run_is_what_its_record_and_logs_say(tmp_path: Path) -> None:
     run = as_if_real(tmp_path, 1, hit_ns=200_000)
-    found, record = observed_in(run), read_record(run)
+    found, record = read_observation(run), read_record(run)
     operations = pl.read_parquet(run / "operations.parquet").filter("measured", pl.col("round") >= 0)
     assert set(found.cells) == {(load, arm) for load in ("0.3", "0.6") for arm in ("baseline", "offload")}
     for (load, arm), cell in found.cells.items():

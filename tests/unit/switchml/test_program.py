@@ -78,7 +78,7 @@ def same_state(program: SwitchUnderTest, model: SwitchModel) -> None:
         assert sums == [entry.values[lane] for entry in entries]
     if model.check:
         assert program.cells("stale_chunk_filter.numbers", 2 * SLOTS) == [entry.number for entry in entries]
-    if model.patience_us:
+    if model.slot_timeout_us:
         assert program.cells("slot_timeout.since", 2 * SLOTS) == [entry.begun_us for entry in entries]
 
 
@@ -93,15 +93,15 @@ def hold(program: SwitchUnderTest, model: SwitchModel, taken: Sequence[Step]) ->
 
 
 @pytest.mark.parametrize(
-    ("check", "patience_us"), [(False, 0), (True, 0), (True, 40)], ids=["published", "check", "patience"]
+    ("check", "slot_timeout_us"), [(False, 0), (True, 0), (True, 40)], ids=["published", "check", "patience"]
 )
 @settings(max_examples=examples(300))
 @given(data=st.data(), workers=st.sampled_from([1, 2, 3, 5, 32]))
-def test_the_program_is_the_model(check: bool, patience_us: int, data: Any, workers: int) -> None:
+def test_the_program_is_the_model(check: bool, slot_timeout_us: int, data: Any, workers: int) -> None:
     taken = data.draw(steps(workers))
     hold(
-        SwitchUnderTest(workers, arm_with(check, patience_us)),
-        SwitchModel(workers, SLOTS, check, patience_us),
+        SwitchUnderTest(workers, arm_with(check, slot_timeout_us)),
+        SwitchModel(workers, SLOTS, check, slot_timeout_us),
         taken,
     )
 

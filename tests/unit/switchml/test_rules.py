@@ -72,7 +72,7 @@ def test_the_check_mends_them() -> None:
 
 
 def test_who_is_late_is_out_for_everybody() -> None:
-    switch = SwitchModel(3, 1, check=True, patience_us=100)
+    switch = SwitchModel(3, 1, check=True, slot_timeout_us=100)
     switch.take(0, packet(1), 0)
     switch.take(1, packet(10), 50)
     assert switch.take(0, packet(1), 99) is None
@@ -87,9 +87,9 @@ def test_who_is_late_is_out_for_everybody() -> None:
     assert switch.take(2, packet(100), 150) == late
 
 
-def test_patience_needs_the_check() -> None:
-    with pytest.raises(ValueError, match=r"patience_us \(5\) needs check"):
-        SwitchModel(2, 1, patience_us=5)
+def test_the_slot_timeout_needs_the_check() -> None:
+    with pytest.raises(ValueError, match=r"slot_timeout_us \(5\) needs check"):
+        SwitchModel(2, 1, slot_timeout_us=5)
 
 
 def test_a_window_is_a_batch_that_moves_on() -> None:

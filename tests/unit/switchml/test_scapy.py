@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hosts.switchml.packet import OCTETS, SIZE, SLOTS, VALUES, SwitchMLPacket
-from hosts.switchml.scapy_layer import SwitchML, inward, outward
+from hosts.switchml.scapy_layer import SwitchML, decode_with_scapy, encode_with_scapy
 
 exponents = st.integers(-128, 127)
 packets = st.builds(
@@ -24,11 +24,11 @@ packets = st.builds(
 @given(packet=packets)
 def test_scapy_and_the_codec_agree(packet: SwitchMLPacket) -> None:
     datagram = packet.build()
-    assert outward(datagram) == inward(datagram) == datagram
+    assert encode_with_scapy(datagram) == decode_with_scapy(datagram) == datagram
     layer = SwitchML(datagram)
     assert (layer.kind, layer.size, layer.pool_set, layer.slot) == (1, 1, packet.set, packet.slot)
     assert (layer.e0, layer.e1) == packet.exponents
 
 
 def test_an_invalid_packet_is_decoded_as_empty() -> None:
-    assert inward(bytes(OCTETS - 1)) == b""
+    assert decode_with_scapy(bytes(OCTETS - 1)) == b""

@@ -73,7 +73,7 @@ def test_a_schedule_is_a_history(fault: str) -> None:
 
 
 def test_with_a_timeout_a_chunk_completes_without_dead_workers() -> None:
-    arm = replace(CHECKED.arm, settings=SwitchML(check=True, patience_us=30_000))
+    arm = replace(CHECKED.arm, settings=SwitchML(check=True, slot_timeout_us=30_000))
     schedule = AllReduceSchedule(
         "worker killed", 7, workers=3, window=2, all_reduces=2, killed_us=40, target=1
     )
@@ -102,7 +102,7 @@ def test_a_sum_is_judged_by_its_format() -> None:
     assert not PUBLISHED.is_sum(np.full(70, 1.001, np.float32), floats)
 
 
-def test_a_stall_is_reported_when_patience_ends_and_not_at_the_next_event() -> None:
+def test_a_stall_is_reported_when_the_slot_timeout_ends_and_not_at_the_next_event() -> None:
     """Its two workers wait for each other, and send again every second."""
     played = play(PUBLISHED, draw_all_reduces(RANGE, "loss", 3130))
     assert played.verdict is Verdict.STALLED

@@ -224,7 +224,7 @@ flag.touch()
         await agent.quit()
 
 
-async def test_patience_lasts_while_a_process_is_down(tmp_path: Path) -> None:
+async def test_the_timeout_lasts_while_a_process_is_down(tmp_path: Path) -> None:
     liveness = Liveness()
     agent = await Agent.start("worker-1", [sys.executable, "-c", SCRIPT], {}, tmp_path, liveness=liveness)
     try:

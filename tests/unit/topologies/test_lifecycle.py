@@ -19,7 +19,7 @@ from rich.console import Console
 from analysis.record import read_record
 from experiment.config import Config, Faults
 from experiment.errors import AgentFailed, RunFailed
-from experiment.folder import create_run_folder, tidy
+from experiment.folder import create_run_folder, finish_run_folder
 from foundation.errors import DataError
 from switch_harness.waiting import PATIENCE_S
 from tests.harness.records import a_record
@@ -102,17 +102,17 @@ def test_a_folder_of_a_run_that_was_killed_is_tidied(tmp_path: Path) -> None:
     run = create_run_folder(tmp_path, "softswitch")
     (run / "trace").mkdir()
     a_record().write(run)
-    assert tidy(run)
+    assert finish_run_folder(run)
     logs = ["connections.parquet", "operations.parquet", "rpc.parquet", "updates.parquet"]
     assert sorted(file.name for file in run.iterdir()) == sorted([*logs, "logs", "run.json"])
-    assert not tidy(run)
+    assert not finish_run_folder(run)
 
 
 def test_an_interrupted_run_says_where_its_logs_are(tmp_path: Path) -> None:
     run = create_run_folder(tmp_path, "softswitch")
     there = lifecycle._describe_results(run)
     assert str(run) in there and "parts" in there and "`make clean`" in there
-    tidy(run)
+    finish_run_folder(run)
     there = lifecycle._describe_results(run)
     assert there.endswith(str(run)) and "parts" not in there
 

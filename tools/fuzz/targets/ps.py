@@ -62,7 +62,7 @@ class Bench:
         return (
             reply, [*self.outstanding], list(ps.control_answers()), ps.malformed, state.cells.tobytes(),
             state.jobs.tobytes(), state.callers[state.callers.known == 1].tobytes(),
-            int(state.header.misdirected), state.journal[: state.header.noted].tobytes(),
+            int(state.header.misdirected), state.journal[: state.header.journal_length].tobytes(),
         )  # fmt: skip
 
 
@@ -88,7 +88,7 @@ def run(data: bytes) -> Hashable:
         if kind == DATA:
             assert (ps.malformed > malformed) == _is_malformed(rest), "the codec and the PS differ"
     state, recovered = ps.server.state, Bench(space, as_plain=False)
-    recovered.ps.recover({}, [state.journal[: state.header.noted].tobytes()])
+    recovered.ps.recover({}, [state.journal[: state.header.journal_length].tobytes()])
     assert recovered.ps.server.state.cells.tobytes() == state.cells.tobytes(), "the recovered state differs"
     row = ps.server.counters[JOB]
     counters = (

@@ -10,13 +10,13 @@ import numpy as np
 from foundation.protocol import codec, scapy_layer
 from foundation.protocol.codec import Message
 from foundation.protocol.header import HEADER_BYTES, LANES, LAYOUT, NO_KEY, Header, Op
-from foundation.protocol.rpc import BUFFER_BYTES, CONTROL, decode, rpcs, well_formed
+from foundation.protocol.rpc import BUFFER_BYTES, CONTROL, decode, is_well_formed, rpcs
 from nativekit.plain import plain
 from tests.harness.wire import is_rpc
 from tools.fuzz.datagrams import answer, rpc
 from tools.fuzz.target import Target
 
-_well_formed = plain(well_formed)
+_well_formed = plain(is_well_formed)
 ROW = rpcs(1)
 
 

@@ -18,9 +18,9 @@ def run(data: bytes) -> Hashable:
     path.write_bytes(data)
     config = load_config([f"CONFIG={path}"])
     assert Config.model_validate(config.model_dump(exclude_unset=True)) == config
-    assert ALWAYS_MEASURED in {arm.name for arm in config.measured} and config.lanes_to_profile > 0
+    assert ALWAYS_MEASURED in {arm.name for arm in config.measured_arms} and config.lanes_to_profile > 0
     assert str(config.faults) is not None and config.workload.shape().parameters > 0
-    return config.target, config.has_room_for_profile, len(config.offloaded)
+    return config.target, config.has_room_for_profile, len(config.offloaded_arms)
 
 
 ALWAYS_MEASURED = "baseline"

@@ -15,7 +15,7 @@ from softswitch.bmv2.options import GRPC, GRPC_ADDRESS, TARGET_OPTIONS, THRIFT_P
 from softswitch.errors import SwitchError
 from softswitch.p4runtime.tls import load_credentials
 from softswitch.running import run
-from softswitch.settings import FrameTransport, Settings, by_port, parse_interface
+from softswitch.settings import FrameTransport, Settings, parse_interface, parse_options_by_port
 from softswitch.v1model import DROP_PORT
 
 VERSION, JSON_VERSION = "1.15.5", "2.24"
@@ -60,7 +60,7 @@ def settings_of(name: str, values: argparse.Namespace) -> Settings:
     _check_range("--device-id", values.device_id, 0)
     return Settings(
         program=None if values.no_p4 else Path(values.program),
-        ports=by_port("-i", values.interface or [], parse_interface),
+        ports=parse_options_by_port("-i", values.interface or [], parse_interface),
         device_id=values.device_id or 0,
         addresses=_addresses(name, values),
         credentials=_credentials(values) if name == GRPC else None,

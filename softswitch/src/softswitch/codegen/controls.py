@@ -10,7 +10,7 @@ from softswitch.codegen.prefetch_plan import plan_prefetches
 from softswitch.codegen.profiles import emit_member
 from softswitch.codegen.statements import ActionEmitter
 from softswitch.codegen.tables import emit_lookup
-from softswitch.errors import located
+from softswitch.errors import add_location
 from softswitch.llvmir import I64, integer, is_null, resize, word
 from softswitch.memory.layout import TableLayout
 from softswitch.memory.words import WORD
@@ -30,7 +30,7 @@ def emit_control(actions: ActionEmitter, control: ir.Control) -> None:
         if name in prefetches:
             emit_prefetches(actions.packet, actions.state, actions.layout, prefetches[name])
         if isinstance(node, ir.Conditional):
-            with located(node.location):
+            with add_location(node.location):
                 condition = actions.packet.arithmetic.truth(node.condition)
             b.cbranch(condition, emitter.block(node.if_true), emitter.block(node.if_false))
         else:

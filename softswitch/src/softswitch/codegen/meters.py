@@ -27,7 +27,7 @@ def meter_function(module: llvm.Module) -> llvm.Function:
         rate, burst, tokens, last_generated_tokens = (
             word(b, meter, meter_bucket(bucket) + i) for i in range(BUCKET_WORDS)
         )
-        generated_tokens = target_of(module).scaled(b, now, rate)
+        generated_tokens = target_of(module).multiply_by_double(b, now, rate)
         new_tokens = b.sub(generated_tokens, b.load(last_generated_tokens, typ=I64))
         b.store(generated_tokens, last_generated_tokens)
         level, limit = b.add(b.load(tokens, typ=I64), new_tokens), b.load(burst, typ=I64)

@@ -9,7 +9,7 @@ from softswitch.codegen.loops import OpaqueVariable
 from softswitch.codegen.packet import Instance
 from softswitch.codegen.statements import ActionEmitter
 from softswitch.codegen.wire import join, split
-from softswitch.errors import located
+from softswitch.errors import add_location
 from softswitch.limits import MAX_PARSER_STEPS
 from softswitch.llvmir import I32, I64, byte_offset, integer, resize, word
 from softswitch.memory.words import WORD
@@ -45,7 +45,7 @@ class _ParserEmitter:
             if steps is not None:
                 self._count_step(steps)
             self.packet.too_short_block = self._append_failure_block(CoreError.PACKET_TOO_SHORT)
-            with located(f"parser state {state.name}"):
+            with add_location(f"parser state {state.name}"):
                 for operation in state.operations:
                     self._emit_operation(operation)
             self._emit_select(state, blocks)

@@ -18,7 +18,7 @@ from softswitch.codegen.traffic import Traffic, needs_queues
 from softswitch.codegen.waiting import emit_dequeue, emit_enqueue
 from softswitch.llvmir import I32, I64, integer
 from softswitch.memory.layout import Layout
-from softswitch.memory.process import ARGUMENTS, DEPARTS, NAME, RESULT, Kind
+from softswitch.memory.process import ARGUMENTS, DEPARTURE_PORT, NAME, RESULT, Kind
 from softswitch.target import NATIVE, Module, Target
 from softswitch.v1model import DROP_PORT, EGRESS_SPEC_OF_EGRESS, PORT_BITS, Standard
 
@@ -69,7 +69,7 @@ def emit_process(
     if in_struct:
         packet.clear()
     if buffered:
-        with b.if_then(b.icmp_unsigned("==", port, integer(32, DEPARTS))):
+        with b.if_then(b.icmp_unsigned("==", port, integer(32, DEPARTURE_PORT))):
             emit_dequeue(packet, frame, now)
             b.branch(egress)
     packet.begin(frame, length, port)

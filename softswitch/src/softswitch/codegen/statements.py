@@ -11,8 +11,8 @@ from softswitch.codegen.externs import Externs
 from softswitch.codegen.loops import OpaqueVariable, Variable
 from softswitch.codegen.output import OutputWriter
 from softswitch.codegen.packet import Packet
-from softswitch.errors import located
-from softswitch.limits import MAX_LOOPS
+from softswitch.errors import add_location
+from softswitch.limits import MAX_BACKWARD_JUMPS
 from softswitch.llvmir import integer, resize
 from softswitch.memory.layout import Layout
 from softswitch.target import target_of
@@ -46,7 +46,7 @@ class ActionEmitter:
         lines = action.locations or [""] * len(action.body)
         for position, (statement, location) in enumerate(zip(action.body, lines, strict=True)):
             self._enter_block(blocks.get(position))
-            with located(location):
+            with add_location(location):
                 match statement:
                     case ir.Jump(target):
                         self.b.branch(blocks[target])
@@ -107,7 +107,9 @@ class ActionEmitter:
             case ir.CountLoop(message):
                 target_of(self.b.module).loop_guard(self.b)
                 self._loop_count.set(self.b.add(self._loop_count.get(), integer(32, 1)))
-                is_at_limit = self.b.icmp_unsigned("==", self._loop_count.get(), integer(32, MAX_LOOPS))
+                is_at_limit = self.b.icmp_unsigned(
+                    "==", self._loop_count.get(), integer(32, MAX_BACKWARD_JUMPS)
+                )
                 self._fail_if(is_at_limit, message)
             case other:
                 self._emit_forwarding_statement(other)

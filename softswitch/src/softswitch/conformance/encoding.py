@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from softswitch.ir import Between, Masked, Match
+from softswitch.ir import Masked, Match, RangeMatch
 from softswitch.p4runtime.messages import p4i, p4r
 from softswitch.pipeline import (
     ActionCall,
@@ -174,9 +174,9 @@ def _add_match(entry: p4r.TableEntry, field: p4i.MatchField, match: Match) -> No
             entry.match.add(field_id=field.id).exact.value = _octets(value)
         case Masked(_, 0):
             pass
-        case Between(0, high) if high == (1 << field.bitwidth) - 1:
+        case RangeMatch(0, high) if high == (1 << field.bitwidth) - 1:
             pass
-        case Between(low, high):
+        case RangeMatch(low, high):
             bounds = entry.match.add(field_id=field.id).range
             bounds.low, bounds.high = _octets(low), _octets(high)
         case Masked(value, mask) if field.match_type == p4i.MatchField.LPM:

@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 
 from softswitch.conformance.errors import StfError
 from softswitch.conformance.statements import Add, Call, MaskedValue, MatchValue, Number, Prefix, Span
-from softswitch.ir import Between, Masked, Match
+from softswitch.ir import Masked, Match, RangeMatch
 from softswitch.messages import pluralize
 from softswitch.p4runtime.messages import p4i
 from softswitch.pipeline import ActionCall, Change, EntryWrite
@@ -134,11 +134,11 @@ def _to_match(field: p4i.MatchField, value: MatchValue | None) -> Match:
         case p4i.MatchField.TERNARY, MaskedValue(number, mask_number):
             return _masked_match(number.value, _exact_value(mask_number, width, subject), width, subject)
         case p4i.MatchField.RANGE, None:
-            return Between(0, all_ones)
+            return RangeMatch(0, all_ones)
         case p4i.MatchField.RANGE, Number():
-            return Between(_exact_value(value, width, subject), value.value)
+            return RangeMatch(_exact_value(value, width, subject), value.value)
         case p4i.MatchField.RANGE, Span(low, high):
-            return Between(_exact_value(low, width, subject), _exact_value(high, width, subject))
+            return RangeMatch(_exact_value(low, width, subject), _exact_value(high, width, subject))
     kind = p4i.MatchField.MatchType.Name(field.match_type).lower()
     raise StfError(f"{subject} takes {_EXPECTED_FORMS.get(kind, f'no value: it is {kind}')}")
 

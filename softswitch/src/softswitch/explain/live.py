@@ -26,7 +26,7 @@ from softswitch.explain.record import Recorder
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.jit import PROCESS_CTYPE
 from softswitch.memory.output import DIGEST, HEAD_BYTES, LOG, WAITING, read_head, record_bytes, record_head
-from softswitch.memory.process import DEPARTS
+from softswitch.memory.process import DEPARTURE_PORT
 from softswitch.memory.waiting import QUEUE_HEAD, QUEUE_HEAD_BYTES
 from softswitch.pipeline import (
     ControlPlane,
@@ -98,7 +98,7 @@ class TracedPipeline(InterpretedPipeline):
             self._mutex_memory.mutex_address,
             self._mutex_memory.waiting_address,
         )
-        self.waiting_bytes = QUEUE_HEAD_BYTES + _ID_BYTES if buffered else 0
+        self.queue_record_bytes = QUEUE_HEAD_BYTES + _ID_BYTES if buffered else 0
 
     def decode_notice(self, record: bytes) -> Notice:
         kind, _ = read_head(record)
@@ -126,7 +126,7 @@ class TracedPipeline(InterpretedPipeline):
             return 0
 
     def _run(self, port: int, data: bytes, t_in: int, now: int) -> PassResult:
-        if port == DEPARTS:
+        if port == DEPARTURE_PORT:
             return self.leave(self._dequeue(data), _read_depths(data), now)
         if self._buffered:
             return self.enter(port, data, t_in, now)

@@ -299,7 +299,7 @@ def _key_parts(table: ir.Table, values: tuple[int, ...], entry: EntryKey | None)
 
 def _match_text(match: ir.Match, part: ir.KeyField) -> str:
     match match:
-        case ir.Between(low, high):
+        case ir.RangeMatch(low, high):
             return f"{low:#x}->{high:#x}"
         case ir.Masked(value, mask) if part.kind is ir.MatchKind.LPM:
             return f"{value:#x}/{mask.bit_count()}"

@@ -14,7 +14,7 @@ from softswitch.interpreter.calculations import calculate
 from softswitch.interpreter.expressions import UINT32, UINT64, assign, evaluate, header_at
 from softswitch.interpreter.externs import Externs
 from softswitch.interpreter.packet import CloneRequest, Packet
-from softswitch.limits import MAX_LOOPS
+from softswitch.limits import MAX_BACKWARD_JUMPS
 from softswitch.messages import format_message
 from softswitch.pipeline import LogRecord
 from softswitch.v1model import CLONE_SESSIONS, DROP_PORT
@@ -41,7 +41,7 @@ def run(externs: Externs, packet: Packet, body: Sequence[ir.Statement]) -> None:
                 position = position if value else target
             case ir.CountLoop(message):
                 iterations += 1
-                if iterations == MAX_LOOPS:
+                if iterations == MAX_BACKWARD_JUMPS:
                     _fail_assertion(externs, packet, message)
             case _:
                 statement_position = position - 1

@@ -145,6 +145,6 @@ def _key_matches(match: ir.Match, value: int) -> bool:
     match match:
         case ir.Masked(bits, mask):
             return value & mask == bits
-        case ir.Between(low, high):
+        case ir.RangeMatch(low, high):
             return low <= value <= high
     return value == match

@@ -76,7 +76,6 @@ from softswitch.ir.statements import (
 )
 from softswitch.ir.tables import (
     ActionProfile,
-    Between,
     Conditional,
     ConstEntry,
     Control,
@@ -86,6 +85,7 @@ from softswitch.ir.tables import (
     Masked,
     Match,
     MatchKind,
+    RangeMatch,
     Table,
 )
 
@@ -97,7 +97,6 @@ __all__ = [
     "Assign",
     "AssignHeader",
     "AssignVarbit",
-    "Between",
     "Binary",
     "Calculation",
     "CalculationInput",
@@ -149,6 +148,7 @@ __all__ = [
     "ParserState",
     "Program",
     "Random",
+    "RangeMatch",
     "Recirculate",
     "Register",
     "RegisterRead",

@@ -31,14 +31,14 @@ class Masked(NamedTuple):
     mask: int
 
 
-class Between(NamedTuple):
+class RangeMatch(NamedTuple):
     """Matches keys from `low` to `high`, both included."""
 
     low: int
     high: int
 
 
-Match = int | Masked | Between
+Match = int | Masked | RangeMatch
 """Match of an entry on one key field; an integer is an exact match."""
 
 
@@ -60,8 +60,8 @@ class KeyField:
         match match:
             case Masked(value, mask):
                 return Masked(value & self.mask, mask)
-            case Between(low, high):
-                return Between(low & self.mask, high)
+            case RangeMatch(low, high):
+                return RangeMatch(low & self.mask, high)
         return match & self.mask
 
 

@@ -196,7 +196,7 @@ class Bpf(Target):
             return getattr(b, operation)(value, amount)
         return wide_arithmetic.shift(b, operation, value, amount)
 
-    def scaled(self, b: llvm.IRBuilder, number: llvm.Value, factor: llvm.Value) -> llvm.Value:
+    def multiply_by_double(self, b: llvm.IRBuilder, number: llvm.Value, factor: llvm.Value) -> llvm.Value:
         return wide_arithmetic.scale_by_double(b, number, b.load(factor, typ=I64))
 
     # -- time

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from softswitch import ir
-from softswitch.errors import UnsupportedConstruct, located
+from softswitch.errors import UnsupportedConstruct, add_location
 from softswitch.load.expressions import Expressions
 from softswitch.load.scope import Json, Names, Scope, source_line
 from softswitch.load.statements import load_statement
@@ -58,7 +58,7 @@ def _load_state(scope: Scope, item: Json, state_index: dict[str, int]) -> ir.Par
 
 
 def _load_operations(scope: Scope, items: list[Json], state: str) -> tuple[Operation, ...]:
-    with located(f"parser state {state}"):
+    with add_location(f"parser state {state}"):
         return tuple(operation for item in items for operation in _load_operation(scope, item, state))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from softswitch import ir
-from softswitch.errors import ProgramError, UnsupportedConstruct, located
+from softswitch.errors import ProgramError, UnsupportedConstruct, add_location
 from softswitch.load.expressions import Expressions
 from softswitch.load.scope import Json, Scope, source_line
 from softswitch.v1model import STANDARD_METADATA, Standard
@@ -72,7 +72,7 @@ def load_statement(scope: Scope, item: Json, parameters: list[int], fallback: st
         inspect.signature(load_primitive).bind(*item["parameters"])
     except TypeError as error:
         raise ProgramError(f"{location}: primitive `{item['op']}`: {error}") from None
-    with located(location):
+    with add_location(location):
         statements: list[ir.Statement] = load_primitive(*item["parameters"])
     return statements
 

@@ -6,7 +6,7 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import chain
 
 from softswitch import ir
-from softswitch.errors import ProgramError, UnsupportedConstruct, located
+from softswitch.errors import ProgramError, UnsupportedConstruct, add_location
 from softswitch.load.expressions import Expressions
 from softswitch.load.scope import Json, Names, Scope, source_line, source_text
 
@@ -17,7 +17,7 @@ TOP_PRIORITY = (1 << 31) - 1
 
 
 def load_table(scope: Scope, item: Json, profiles: dict[str, int]) -> ir.Table:
-    with located(source_line(item)):
+    with add_location(source_line(item)):
         return _load_table(scope, item, profiles)
 
 
@@ -105,7 +105,7 @@ def _load_match(item: Json, width: int) -> ir.Match:
             mask = full_mask & ~(full_mask >> item["prefix_length"])
             return ir.Masked(int(item["key"], 16) & mask, mask)
         case "range":
-            return ir.Between(int(item["start"], 16), int(item["end"], 16))
+            return ir.RangeMatch(int(item["start"], 16), int(item["end"], 16))
     mask = int(item["mask"], 16) if "mask" in item else full_mask
     return ir.Masked(int(item["key"], 16) & mask, mask)
 
@@ -157,7 +157,7 @@ def load_control(scope: Scope, item: Json, profiles: dict[str, int]) -> ir.Contr
     }
     for conditional in item["conditionals"]:
         location = source_line(conditional)
-        with located(location):
+        with add_location(location):
             condition = Expressions(scope, location).value(conditional["expression"])
         nodes[conditional["name"]] = ir.Conditional(
             conditional["name"],

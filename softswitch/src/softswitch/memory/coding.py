@@ -47,7 +47,7 @@ def _ranked_words(layout: TableLayout, key: tuple[ir.Match, ...], priority: int)
         match part.mask_match(match):
             case ir.Masked(match_bits, match_mask):
                 value, mask = value | match_bits, mask | match_mask
-            case ir.Between(low, high):
+            case ir.RangeMatch(low, high):
                 bound_words = words_of(part.width)
                 bounds += split_words(low, bound_words) + split_words(high, bound_words)
             case exact_value:
@@ -74,7 +74,7 @@ def read_key(layout: TableLayout, record: Sequence[int], mask_words: Sequence[in
                 join_words(record[position : position + bound_words])
                 for position in (bounds, bounds + bound_words)
             )
-            key.append(ir.Between(low, high))
+            key.append(ir.RangeMatch(low, high))
             bounds += 2 * bound_words
         else:
             key.append(ir.Masked(value >> shift & width_mask, mask >> shift & width_mask))

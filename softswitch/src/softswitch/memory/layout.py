@@ -73,7 +73,7 @@ def group_reference(slot: int) -> int:
 
 NO_ACTION = LOW
 """The action of a default record without an action."""
-FREED = WORD_MASK
+FREE_RECORD = WORD_MASK
 """The action of a record on the free list, whose first word is the number of the next free record, or 0."""
 
 

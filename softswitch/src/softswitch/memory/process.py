@@ -7,8 +7,8 @@ It processes one frame that arrived at a port and returns the number of records 
 (`memory.output`). Times are in µs since the switch started.
 
 A *buffered* function stops where a packet would enter a port's queue, and writes the packet as a record
-(`memory.waiting`). Called with the port `DEPARTS` and such a record as frame, it runs egress; `t_in` is
-unused.
+(`memory.waiting`). Called with the port `DEPARTURE_PORT` and such a record as frame, it runs egress;
+`t_in` is unused.
 """
 
 from __future__ import annotations
@@ -41,5 +41,5 @@ ARGUMENTS = (
 )
 RESULT = Kind.INT32
 NAME = "process"
-DEPARTS = 1 << 31
+DEPARTURE_PORT = 1 << 31
 """Value of `port` for a packet that has left its queue."""

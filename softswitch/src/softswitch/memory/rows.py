@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from nativekit.records import Records, filled
+from nativekit.records import Records, records_from_rows
 from softswitch.memory.layout import TableLayout
 
 LOG_ENTRIES = 1 << 25
@@ -45,4 +45,4 @@ class Row:
 def rows(tables: Iterable[TableLayout], log: int = 0) -> Records[Row]:
     *names, _log = Row.__annotations__
     columns = [(*(getattr(table, name) for name in names), log) for table in tables]
-    return filled(Row, columns)
+    return records_from_rows(Row, columns)

@@ -25,7 +25,7 @@ def read_queue_head(record: bytes) -> tuple[int, int, int]:
     return port, priority, length
 
 
-def with_depths(record: bytes, enq_qdepth: int, deq_qdepth: int) -> bytes:
+def set_depths(record: bytes, enq_qdepth: int, deq_qdepth: int) -> bytes:
     header = np.frombuffer(record, QUEUE_HEAD, 1).copy()
     header["enq_qdepth"], header["deq_qdepth"] = enq_qdepth, deq_qdepth
     return header.tobytes() + record[QUEUE_HEAD_BYTES:]

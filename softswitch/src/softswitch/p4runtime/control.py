@@ -31,7 +31,7 @@ from softswitch.p4runtime.loaded_config import LoadedConfig, check_complete
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.packet_io import ControllerHeader
 from softswitch.p4runtime.plain.request import Request
-from softswitch.p4runtime.plain.writer import PlainWriter, TakesOperations
+from softswitch.p4runtime.plain.writer import OperationTarget, PlainWriter
 from softswitch.p4runtime.status import Refusal, invalid, unimplemented
 from softswitch.pipeline import ControlPlane, EntryWrite
 
@@ -89,7 +89,7 @@ class ControlledPipeline(Generic[PL]):
         self.handles = Handles(self.pipeline.read_entries)
         self.tables = TableEntries(self.stores, p4info.actions, self.pipeline, self.timers, clock)
         self._plain_writer: PlainWriter | None = None
-        if isinstance(self.pipeline, TakesOperations):
+        if isinstance(self.pipeline, OperationTarget):
             self._plain_writer = PlainWriter(self.stores, program.tables.values(), self.pipeline)
         self.meters = MeterEntries(p4info.meters, self.pipeline)
         self.replication = PacketReplication(p4info.port_translation)
@@ -174,7 +174,7 @@ class ControlledPipeline(Generic[PL]):
         plain_writes: list[tuple[int, EntryWrite]] = []
         for index, update in enumerate(request.updates):
             try:
-                write = self.tables.plain_write(update)
+                write = self.tables.decode_plain_write(update)
             except Refusal as refusal:
                 results[index] = refusal
                 continue
@@ -197,7 +197,7 @@ class ControlledPipeline(Generic[PL]):
             failures = self.pipeline.write_entries(writes)
             self.handles.track(writes, failures)
             for (index, write), failure in zip(indexed_writes, failures, strict=True):
-                results[index] = self.tables.plain_result(write, failure)
+                results[index] = self.tables.record_plain_result(write, failure)
 
     def _add_update(self, update: p4r.Update, batch: Batch) -> Refusal | None:
         try:

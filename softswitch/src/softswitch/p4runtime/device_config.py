@@ -18,7 +18,7 @@ _NAME = "p4.tmp.P4DeviceConfig"
 _JSON = b"{"  # no message begins with it, or with white space before it
 
 
-def program_in(device_config: bytes) -> bytes:
+def extract_program(device_config: bytes) -> bytes:
     """Return the BMv2 JSON in `p4_device_config`; raises ProgramError for a message without it."""
     if device_config.lstrip().startswith(_JSON):
         return device_config

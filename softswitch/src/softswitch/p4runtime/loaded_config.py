@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 from softswitch.errors import SwitchError
 from softswitch.load import load_program
 from softswitch.p4runtime.consistency import check
-from softswitch.p4runtime.device_config import program_in
+from softswitch.p4runtime.device_config import extract_program
 from softswitch.p4runtime.fitting import fit_to_program
 from softswitch.p4runtime.group_actions import add_group_actions
 from softswitch.p4runtime.messages import p4i, p4r
@@ -28,7 +28,7 @@ class LoadedConfig:
         check_complete(message)
         self.message = message
         try:
-            self.program = load_program(program_in(message.p4_device_config))
+            self.program = load_program(extract_program(message.p4_device_config))
             self.p4info = P4Info(
                 fit_to_program(message.p4info, self.program),
                 {register.name: register.width for register in self.program.registers},

@@ -24,7 +24,7 @@ from nativekit.libc import (
 )
 from nativekit.memory import load_acquire, pointer, store_release
 from softswitch.memory.output import HEAD, HEAD_BYTES, WAITING, record_bytes
-from softswitch.memory.process import DEPARTS
+from softswitch.memory.process import DEPARTURE_PORT
 from softswitch.native import call_process, entry_point
 from softswitch.ports.backpressure import drop_pending, resume_departures, retry_pending
 from softswitch.ports.capture import NO_FILE, capture
@@ -240,7 +240,9 @@ def process_departures(switch: Switch, queues: Queues, used_bytes: int) -> int:
         used_bytes = make_room(switch, queues, used_bytes)
         data, length = record + HEAD_BYTES, read_length(record)
         now = max(now_us(switch), int64(switch.entered))
-        used_bytes = run_pipeline(switch, queues, int64(DEPARTS), data, length, int64(0), now, used_bytes)
+        used_bytes = run_pipeline(
+            switch, queues, int64(DEPARTURE_PORT), data, length, int64(0), now, used_bytes
+        )
     return used_bytes
 
 

@@ -67,7 +67,7 @@ class NativePipeline(Protocol):
         ...
 
     @property
-    def waiting_bytes(self) -> int:
+    def queue_record_bytes(self) -> int:
         """Bytes of a waiting packet's record besides its payload (`memory.waiting`); 0 without queues."""
         ...
 
@@ -158,7 +158,7 @@ class PortLoop:
             raise PortError("the ports are already running; stop them first")
         for name in ("process", "state", "mutex", "waiting"):
             self._switch[name] = getattr(pipeline, f"{name}_address")
-        self._make_records(pipeline.waiting_bytes)
+        self._make_records(pipeline.queue_record_bytes)
         self._compile()
         self._thread = threading.Thread(target=self._run, args=(pipeline,), name="ports")
         self._thread.start()
@@ -335,11 +335,11 @@ class PortLoop:
             port["ring"], port["slots"] = packet_socket.address, packet_socket.slots
             port["slot_size"] = packet_socket.slot_size
 
-    def _make_records(self, waiting_bytes: int) -> None:
-        self._switch["buffered"] = waiting_bytes > 0
-        if waiting_bytes:
+    def _make_records(self, queue_record_bytes: int) -> None:
+        self._switch["buffered"] = queue_record_bytes > 0
+        if queue_record_bytes:
             self._is_plain = False
-            record_size, count = record_bytes(waiting_bytes + self._frame_bytes), len(self._queues.slots)
+            record_size, count = record_bytes(queue_record_bytes + self._frame_bytes), len(self._queues.slots)
             try:
                 self._records = np.zeros(count * record_size, np.uint8)
             except MemoryError:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 SHAPERS = frozenset({"cake", "cbq", "hfsc", "htb", "tbf"})
 """Kinds that limit the rate, so that packets wait in their queues."""
-DELAYS = "netem"
+DELAY_KIND = "netem"
 """The kind that delays packets at any rate."""
 
 # linux/rtnetlink.h, linux/netlink.h

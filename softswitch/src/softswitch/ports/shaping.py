@@ -36,7 +36,7 @@ def _parse_option(option: str, text: str, parse_value: Callable[[str], T], examp
     return match[1] if match[1] == ALL_PORTS else str(int(match[1])), value
 
 
-def shapes_of(
+def make_shapes(
     ports: Iterable[int], rates: Mapping[str, Rate], depths: Mapping[str, Depth]
 ) -> dict[int, Shape]:
     explicit_ports = {int(name) for name in (*rates, *depths) if name != ALL_PORTS}

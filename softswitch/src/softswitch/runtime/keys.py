@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from softswitch.ir import Between, Masked, Match, MatchKind
+from softswitch.ir import Masked, Match, MatchKind, RangeMatch
 from softswitch.p4runtime.codecs.matches import MatchField
 from softswitch.runtime.refusals import TABLE, RuntimeRefusal
 
@@ -38,7 +38,7 @@ def parse_match(field: MatchField, text: str) -> Match:
             )
             if low > high:
                 raise _match_error(f"{location}: {text} starts after its end")
-            return Between(low, high)
+            return RangeMatch(low, high)
     value, mask = (parse_value(part, field.width, location) for part in _split_pair(text, "&&&", location))
     if field.kind is MatchKind.OPTIONAL and mask not in (0, full_mask):
         raise _match_error(
@@ -49,7 +49,7 @@ def parse_match(field: MatchField, text: str) -> Match:
 
 def format_match(field: MatchField, match: Match) -> str:
     match match:
-        case Between(low, high):
+        case RangeMatch(low, high):
             return f"{low:#x}->{high:#x}"
         case Masked(value, mask) if field.kind is MatchKind.LPM:
             return f"{value:#x}/{mask.bit_count()}"

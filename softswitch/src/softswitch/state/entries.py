@@ -12,7 +12,7 @@ from softswitch import ir
 from softswitch.checks import check_action, check_default, table_full
 from softswitch.errors import EntryExists, EntryMissing
 from softswitch.memory.coding import data_words, match_words, read_data, read_key
-from softswitch.memory.layout import COUNTER_WORDS, ENTRIES, FREED, NO_ACTION, USED, Layout, TableLayout
+from softswitch.memory.layout import COUNTER_WORDS, ENTRIES, FREE_RECORD, NO_ACTION, USED, Layout, TableLayout
 from softswitch.memory.rows import Words, rows
 from softswitch.pipeline import (
     ActionCall,
@@ -240,7 +240,9 @@ class Entries:
             )
             masks = self._group_masks(layout)
             uses = self._get_uses(layout).copy()
-        live_records = records[records[:, layout.action] != np.uint64(FREED)] if record_count else records
+        live_records = (
+            records[records[:, layout.action] != np.uint64(FREE_RECORD)] if record_count else records
+        )
         rows = (record.tolist() for record in live_records)
         action, group = layout.action, layout.field_words
         return (

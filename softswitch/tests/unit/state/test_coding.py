@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from softswitch import ir
-from softswitch.ir import Between, Masked, MatchKind
+from softswitch.ir import Masked, MatchKind, RangeMatch
 from softswitch.memory.coding import data_words, match_words, read_data, read_key
 from softswitch.memory.words import join_words, pack_halves, split_words, words_of
 from switch_harness.state_programs import State, key_field, program, table
@@ -57,7 +57,13 @@ def test_an_exact_key_is_its_fields_joined_the_first_at_the_top() -> None:
 
 
 def test_a_ranked_key_is_value_and_mask_rank_and_bounds() -> None:
-    key = (0xAB, Masked(0x1200, 0xFF00), Between(3, 1 << 59), Masked(0, 0), Between(1 << 65, (1 << 66) - 1))
+    key = (
+        0xAB,
+        Masked(0x1200, 0xFF00),
+        RangeMatch(3, 1 << 59),
+        Masked(0, 0),
+        RangeMatch(1 << 65, (1 << 66) - 1),
+    )
     words = match_words(LAYOUTS["ranked"], key, 41)
     below = 60 + 4 + 66
     value, mask = 0xAB1200 << below, 0xFFFF00 << below

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from softswitch import ir
 from softswitch.errors import EntryExists, EntryMissing, TableFull
-from softswitch.ir import Between, Masked, MatchKind
+from softswitch.ir import Masked, MatchKind, RangeMatch
 from softswitch.memory.coding import match_words
 from softswitch.memory.layout import TableLayout
 from softswitch.pipeline import ActionCall, Change, CounterValue, EntryKey, EntryWrite, StoredEntry
@@ -22,7 +22,7 @@ from switch_harness.state_programs import NARROW, PLAIN, WIDE, State, key_field,
 SIZE = 6
 GOLDEN = 0x9E3779B97F4A7C15
 LOW = 0xFFFFFFFF
-FREED = 2**64 - 1
+FREE_RECORD = 2**64 - 1
 Key = tuple[ir.Match, ...]
 Entry = tuple[Key, int]
 
@@ -40,8 +40,8 @@ def masked(value: int, mask: int) -> Masked:
     return Masked(value & mask, mask)
 
 
-def between(one: int, other: int) -> Between:
-    return Between(min(one, other), max(one, other))
+def between(one: int, other: int) -> RangeMatch:
+    return RangeMatch(min(one, other), max(one, other))
 
 
 KEYS: dict[str, st.SearchStrategy[Entry]] = {
@@ -131,7 +131,7 @@ def check_records(state: State, layout: TableLayout, count: int) -> list[int]:
     freed = []
     while free:
         freed.append(free)
-        assert state.word(record_at(layout, free) + layout.action) == FREED
+        assert state.word(record_at(layout, free) + layout.action) == FREE_RECORD
         free = state.word(record_at(layout, free))
     assert len(set(freed)) == len(freed) == used - count
     return sorted(set(range(1, used + 1)) - set(freed))
@@ -260,9 +260,9 @@ def test_of_equal_ranks_the_oldest_comes_first() -> None:
     state = State(PROGRAM)
     layout = state.layout.tables["ranges"]
     for low in (4, 2, 3):
-        key = (1, Between(low, 9), Between(0, 1))
+        key = (1, RangeMatch(low, 9), RangeMatch(0, 1))
         state.entries.write([insert("ranges", key, ActionCall(PLAIN), 5)])
-    state.entries.write([insert("ranges", (1, Between(1, 9), Between(0, 1)), ActionCall(PLAIN), 6)])
+    state.entries.write([insert("ranges", (1, RangeMatch(1, 9), RangeMatch(0, 1)), ActionCall(PLAIN), 6)])
     assert list(chains(state, layout)) == [[4, 1, 2, 3]]
 
 

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from controller.hotset.migrate import WAVE
-from controller.hotset.selection import Rates, Rule, choose, smoothed, sum_by_key
+from controller.hotset.selection import Rates, Rule, choose, smooth_rates, sum_by_key
 from controller.tables import SLOTS
 from foundation.protocol.header import LANES
 from nativekit.plain import plain
@@ -276,7 +276,7 @@ class Window(PeriodicSet):
         assert len(self.log.keys) < 2 * WAVE
         keys = sorted({*self.counts, *self.set})
         counts = np.array([self.counts[key] for key in keys], np.int64)
-        self.rates = smoothed(self.rates, sum_by_key(self.log.keys[keys], counts))
+        self.rates = smooth_rates(self.rates, sum_by_key(self.log.keys[keys], counts))
         hot = self.log.keys[np.array(self.set, np.int64)]
         change = choose(self.rates, hot, Rule(self.size), [SLOTS] * LANES)
         self.set = np.searchsorted(self.log.keys, np.array(change.apply_to(hot.tolist()), np.uint64)).tolist()

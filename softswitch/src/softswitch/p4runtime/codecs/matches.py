@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, cast
 
-from softswitch.ir import Between, Masked, Match, MatchKind
+from softswitch.ir import Masked, Match, MatchKind, RangeMatch
 from softswitch.p4runtime.codecs.fields import Field, FieldGroup
 from softswitch.p4runtime.codecs.translation import Translation
 from softswitch.p4runtime.codecs.values import decode, encode
@@ -35,7 +35,7 @@ class MatchField(NamedTuple):
         """The match that accepts any value, which messages omit; None for an exact field."""
         if self.kind is MatchKind.EXACT:
             return None
-        return Between(0, self.full) if self.kind is MatchKind.RANGE else Masked(0, 0)
+        return RangeMatch(0, self.full) if self.kind is MatchKind.RANGE else Masked(0, 0)
 
 
 class MatchKey:
@@ -101,7 +101,7 @@ class MatchKey:
 
 def _decode_translated(
     field: MatchField, translation: Translation, message: p4r.FieldMatch, location: str
-) -> Masked | Between:
+) -> Masked | RangeMatch:
     """Decode a match of one value; numbers need not have the prefixes of their values (§18.3)."""
     match field.kind:
         case MatchKind.LPM:
@@ -118,7 +118,7 @@ def _decode_translated(
             f"{location}: expected a match of one whole value of type {translation.name}, or of any value"
         )
     number = translation.decode(value, location)
-    return Between(number, number) if field.kind is MatchKind.RANGE else Masked(number, field.full)
+    return RangeMatch(number, number) if field.kind is MatchKind.RANGE else Masked(number, field.full)
 
 
 def _decode_lpm(field: MatchField, message: p4r.FieldMatch.LPM, location: str) -> Masked:
@@ -149,19 +149,19 @@ def _decode_ternary(field: MatchField, message: p4r.FieldMatch.Ternary, location
     return Masked(value, mask)
 
 
-def _decode_range(field: MatchField, message: p4r.FieldMatch.Range, location: str) -> Between:
+def _decode_range(field: MatchField, message: p4r.FieldMatch.Range, location: str) -> RangeMatch:
     low, high = decode(message.low, field.width, location), decode(message.high, field.width, location)
     if low > high:
         raise invalid(f"{location}: low {low:#x} is above high {high:#x}")
     if (low, high) == (0, field.full):
         raise invalid(f"{location}: the range is every value; to match any value, leave the field out")
-    return Between(low, high)
+    return RangeMatch(low, high)
 
 
 def _encode_match(field: MatchField, match: Match, message: p4r.FieldMatch) -> None:
     to_bytes, translation = field.value.encode, field.translation
     match match:
-        case Between(low, high):
+        case RangeMatch(low, high):
             message.range.low, message.range.high = to_bytes(low), to_bytes(high)
         case Masked(value, mask) if field.kind is MatchKind.LPM:
             bits = mask.bit_count() if translation is None else translation.sdn_width or field.width
@@ -179,7 +179,7 @@ def _show_match(field: MatchField, match: Match) -> str:
     if match == field.wildcard:
         return "any"
     match match:
-        case Between(low, high):
+        case RangeMatch(low, high):
             return f"{low:#x}..{high:#x}"
         case Masked(value, mask) if field.kind is MatchKind.LPM:
             return f"{value:#x}/{mask.bit_count()}"

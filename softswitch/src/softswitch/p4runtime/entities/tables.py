@@ -88,7 +88,7 @@ class TableEntries:
 
     # -- plain updates: match and action only, which the pipeline can check
 
-    def plain_write(self, update: p4r.Update) -> EntryWrite | None:
+    def decode_plain_write(self, update: p4r.Update) -> EntryWrite | None:
         """Return the write of a plain update, None for any other update; raises Refusal if malformed."""
         entry = update.entity.table_entry
         store = self._stores.find(entry.table_id)
@@ -103,7 +103,7 @@ class TableEntries:
         action = None if update_type == DELETE else decode_direct_action(store.table, entry.action)
         return EntryWrite(CHANGES[update_type], store.name, matches, action)
 
-    def plain_result(self, write: EntryWrite, failure: Exception | None) -> Refusal | None:
+    def record_plain_result(self, write: EntryWrite, failure: Exception | None) -> Refusal | None:
         store = self._stores.get_by_name(write.table)
         if failure is None and not store.extras:
             return None

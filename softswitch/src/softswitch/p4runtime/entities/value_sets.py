@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from grpc import StatusCode
 
-from softswitch.ir import Between, Masked, Match, MatchKind
+from softswitch.ir import Masked, Match, MatchKind, RangeMatch
 from softswitch.messages import pluralize
 from softswitch.p4runtime.batch import MODIFY, Batch
 from softswitch.p4runtime.codecs.matches import MatchField
@@ -71,7 +71,7 @@ def _decode_member(value_set: ValueSetInfo, field_matches: Sequence[p4r.FieldMat
 
 def _whole_value(field: MatchField, match: Match) -> int | None:
     match match:
-        case Between(low, high) if low == high:
+        case RangeMatch(low, high) if low == high:
             return low
         case Masked(value, mask) if mask == field.full:
             return value
@@ -84,7 +84,7 @@ def make_matches(value_set: ValueSetInfo, member: Sequence[int]) -> tuple[Match,
     return tuple(
         value
         if field.kind is MatchKind.EXACT
-        else Between(value, value)
+        else RangeMatch(value, value)
         if field.kind is MatchKind.RANGE
         else Masked(value, field.full)
         for field, value in zip(value_set.key.fields, member, strict=True)

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from nativekit.records import filled
+from nativekit.records import records_from_rows
 from softswitch.ir import Invocation, Table
 from softswitch.memory.rows import Words
 from softswitch.p4runtime.codecs.fields import Field
@@ -26,7 +26,7 @@ class Operations(NamedTuple):
 
 
 @runtime_checkable
-class TakesOperations(Protocol):
+class OperationTarget(Protocol):
     def row_of(self, table: str) -> int: ...
 
     def key_words(self, table: str) -> int: ...
@@ -41,7 +41,7 @@ class TakesOperations(Protocol):
 class PlainWriter:
     """Converter of writes to exact tables without state outside of the pipeline (`TableStore.is_plain`)."""
 
-    def __init__(self, stores: Stores, program_tables: Iterable[Table], pipeline: TakesOperations) -> None:
+    def __init__(self, stores: Stores, program_tables: Iterable[Table], pipeline: OperationTarget) -> None:
         self._pipeline = pipeline
         tables: list[tuple[int, ...]] = []
         actions: list[tuple[int, ...]] = []
@@ -71,9 +71,9 @@ class PlainWriter:
             self._max_words = max(self._max_words, 2 + key_words + action_words)
         self._extras = [store.extras for store in self._stores]
         self._names = {store.name for store in self._stores}
-        self._tables = filled(TableRow, tables)
-        self._actions = filled(ActionRow, actions)
-        self._fields = filled(FieldRow, fields)
+        self._tables = records_from_rows(TableRow, tables)
+        self._actions = records_from_rows(ActionRow, actions)
+        self._fields = records_from_rows(FieldRow, fields)
 
     def operations(self, scanned: ScannedUpdates, tracked_tables: Collection[str]) -> Operations | None:
         """Return the operations of updates; None unless all are plain and of tables that are not tracked."""
