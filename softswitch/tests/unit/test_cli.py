@@ -294,7 +294,7 @@ class Ending:
     def begin(self) -> None:
         pass
 
-    def changed(self) -> None:
+    def update_alarm(self) -> None:
         pass
 
     async def stop(self) -> None:
