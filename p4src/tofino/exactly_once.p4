@@ -43,16 +43,16 @@ control ExactlyOnce(inout headers_t hdr, inout metadata_t meta) {
     )
 #ifdef TWO_PASSES
     // RPCs of 16 lanes or less do not come here, so turns have gaps. The first pass has found that this turn is the
-    // slot's last one, or was until another packet came in between.
+    // slot's last one, or was until another packet came in between. A register reads two fields of the packet at most.
     PAIR_ACTION(last_rpc_t, epoch, turn, second_pass, cells, bit<32>,
         if (cell.epoch == hdr.rpc.epoch) {
             result = cell.turn;
         } else {
             result = 0;
         }
-        if (cell.epoch != hdr.rpc.epoch || cell.turn < meta.turn) {
+        if (cell.epoch != hdr.rpc.epoch || cell.turn <= meta.previous_turn) {
             cell.epoch = hdr.rpc.epoch;
-            cell.turn = meta.turn;
+            cell.turn = meta.previous_turn + 1;
         }
     )
 #endif

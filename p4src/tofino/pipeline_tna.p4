@@ -5,6 +5,13 @@
 #define FIRST_INGRESS_PORT intrinsic.ingress_port
 #endif
 
+// The bitmap of 32 lanes is written in halves, so all that it is written from has containers of that width.
+#ifdef TWO_PASSES
+@pa_container_size("ingress", "hdr.rpc.served", 16)
+@pa_container_size("ingress", "hdr.pass.served", 16)
+@pa_container_size("ingress", "meta.served", 16)
+@pa_container_size("ingress", "meta.first_served", 16)
+#endif
 control HotlineIngress(inout headers_t hdr, inout metadata_t meta, in ingress_intrinsic_metadata_t intrinsic,
                        in ingress_intrinsic_metadata_from_parser_t from_parser,
                        inout ingress_intrinsic_metadata_for_deparser_t for_deparser,

@@ -90,6 +90,7 @@ control Process(inout headers_t hdr, inout metadata_t meta, in bit<16> parser_er
     action pass_again() {
         hdr.pass.setValid();
         hdr.pass._pad = 0;
+        hdr.pass._port_pad = 0;
         hdr.pass.is_answered = meta.is_answered;
         hdr.pass.ingress_port = ingress_port;
         hdr.pass.served = meta.served;

@@ -6,10 +6,12 @@
 
 typedef bit<16> lanes_t;        // a bit for each lane of a pass
 
-// Precedes a frame that passes again.
+// Precedes a frame that passes again. `is_answered` has a byte of its own, as one action writes a container from two
+// sources at most.
 header pass_t {
-    bit<6>  _pad;
+    bit<7>  _pad;
     bit<1>  is_answered;
+    bit<7>  _port_pad;
     port_t  ingress_port;
     lanes_t served;
 }
