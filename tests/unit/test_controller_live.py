@@ -412,7 +412,7 @@ async def test_commands(net: LiveNet, tmp_path: Path) -> None:
     code, output, errors = await hotline(net, "unload", "--job", "9")
     assert (code, output) == (1, "") and errors == "Error: job 9 is not on the switch; its jobs: 3\n"
     code, output, errors = await hotline(net, "load", *job, str(tmp_path / "log.parquet"))
-    assert code == 1 and "a hot set has rank" in errors and errors.count("\n") == 1
+    assert code == 1 and "expected the columns rank" in errors and errors.count("\n") == 1
 
 
 def test_the_first_error_ends_what_runs_beside_it() -> None:

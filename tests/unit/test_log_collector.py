@@ -73,7 +73,7 @@ GOOD = octets(rows(1, {(1, 2): 3}))
         (octets(rows(1, {})), "statistics of 8 bytes; 0 rows would be 8"),
         (GOOD[:-1], "statistics of 27 bytes; 1 row would be 28"),
         (GOOD + GOOD, "statistics of 56 bytes; 1 row would be 28"),
-        (octets(np.concatenate([rows(3, {(1, 2): 3}), rows(2, {(1, 2): 3})])), "of one PS, not of [2, 3]"),
+        (octets(np.concatenate([rows(3, {(1, 2): 3}), rows(2, {(1, 2): 3})])), "got those of PSs [2, 3]"),
         (octets(rows(1, {(1, 2): 4})), "PS 1 sent 4 updates, and 5 before: counts must not decrease"),
     ],
 )  # fmt: skip

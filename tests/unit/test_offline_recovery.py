@@ -163,4 +163,4 @@ def test_a_folder_without_unreplayed_updates(tmp_path: Path) -> None:
     assert ran.exit_code == 1 and f"{tmp_path}: not a run folder, there is no run.json" in ran.output
     (tmp_path / "run.json").write_text("{}")
     ran = recover(tmp_path)
-    assert ran.exit_code == 1 and f"{tmp_path}: has no folder unreplayed" in ran.output
+    assert ran.exit_code == 1 and f"{tmp_path}: found no folder unreplayed" in ran.output

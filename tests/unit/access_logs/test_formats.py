@@ -232,7 +232,7 @@ def test_bad_rows_of_parquet(tmp_path: Path) -> None:
         ("a,b\nx,y\n", None, "no column looks like a key; expected --columns key=NAME with one of a, b"),
         ("id,b\n1,y\n", "key=c", "expected a column 'c', got the columns id, b"),
         ("id,b\n1,y\n", "kez=id", "expected ROLE=NAME with a role of key, time.*got 'kez=id'"),
-        ("id,b\n1,y\n", "time=id,b", "expected one column with the role time, got 'b', too"),
+        ("id,b\n1,y\n", "time=id,b", "expected one column with the role time, got 'b' as another"),
         ("id,id\n1,y\n", None, "expected the column 'id' once, got it twice"),
         ("a:token\tb\n1\t2\n", None, "column 'b'; expected NAME:TYPE once"),
     ],

@@ -98,7 +98,7 @@ def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
         arms.arm("other")
     with pytest.raises(HotlineError, match="'other' is no design; there are hotset, none"):
         arms.arms_of("other")
-    with pytest.raises(HotlineError, match="no arm that others are compared with"):
+    with pytest.raises(HotlineError, match="expected a measured arm without a reference"):
         arms.reference_of(["offload"])
 
 

@@ -277,7 +277,7 @@ IS_OWNER = (
     '{"op": "d2b", "left": null, "right": {"type": "field", "value": ["scalars", "metadata_t.is_owner"]}}'
 )
 BROKEN = {
-    "a resent packet leaves the owner": ("claim.p4", "// whose bitmap", ('"claim_owner"', '"tmp"')),
+    "a resent packet leaves the owner": ("claim.p4", "// freed: Bitmaps", ('"claim_owner"', '"tmp"')),
     "another job's acknowledgement frees": (
         "claim.p4", "(hdr.atp.overflow == 0", (IS_OWNER, '{"type": "bool", "value": true}'),
     ),

@@ -93,6 +93,6 @@ def test_only_a_design_whose_servers_optimise_takes_optimisers() -> None:
     check_design(Config(design="none"), tables)
     check_design(Config(), make_tables({"a": (2, 1)}))
     with pytest.raises(
-        TableError, match=r"^table b: optimiser sgd\(lr=1\) and design hotset: .* none, collect"
+        TableError, match=r"^table b: optimiser sgd\(lr=1\): design hotset .* expected design none, collect"
     ):
         check_design(Config(), tables)
