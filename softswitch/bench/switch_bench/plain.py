@@ -23,22 +23,26 @@ L3, L2, WIRE = (CompiledProgram(_COMPILED / name) for name in ("l3", "l2", "wire
 FRAME_BYTES = 128
 SHORT = range(17, 24)
 """Lengths of the few prefixes of `routes` that are shorter than 24 bits."""
-FIRST_MAC = 1 << 41
+_SHORT_PER_LENGTH = 64
+FIRST_MAC = 0x02_00_00_00_00_00  # the first locally administered address
 _ETHERNET = bytes.fromhex("020000000001 020000000101 0800")
 """Ethernet header of a frame from the first host to the router."""
 _IPV4 = struct.Struct("!BBHHHBBH4s4s")
 _UDP = struct.Struct("!HHHH")
 _IPV4_VERSION_AND_LENGTH, _TTL, _PROTOCOL_UDP = 0x45, 64, 17
 _FRAME_OVERHEAD = len(_ETHERNET) + _IPV4.size + _UDP.size
-_STAMP = Stamp(*(_FRAME_OVERHEAD + at for at in (0, 4, 8, 10)))
+_STAMP = Stamp(
+    run=_FRAME_OVERHEAD, seq=_FRAME_OVERHEAD + 4, egress=_FRAME_OVERHEAD + 8, t0=_FRAME_OVERHEAD + 10
+)
 _SOURCE, _PORT = "10.0.1.1", 7
-_ROUTE = EntryWrite(
+_ROUTE_PATTERN = EntryWrite(
     Change.INSERT,
     "L3Ingress.routes",
     (Masked(1 << 24, 0xFF << 24),),
-    ActionCall("L3Ingress.next_hop", (1 << 41, 1)),
+    ActionCall("L3Ingress.next_hop", (FIRST_MAC, 1)),
 )
-_HOST = EntryWrite(Change.INSERT, "L2Ingress.hosts", (1,), ActionCall("L2Ingress.forward", (1,)))
+_HOST_PATTERN = EntryWrite(Change.INSERT, "L2Ingress.hosts", (1,), ActionCall("L2Ingress.forward", (1,)))
+"""Patterns of insertions: `_Insertions` replaces the key, the prefix length and the port."""
 _FRAMES = 504  # a multiple of 1, 7 and 63 egress ports
 
 
@@ -51,7 +55,7 @@ def l3(ports: int = 2) -> Workload:
 
 def l3_setup(ports: int = 2) -> Setup:
     """Return a setup that routes a /24 to each port."""
-    encode = _Insertions(L3, _ROUTE)
+    encode = _Insertions(L3, _ROUTE_PATTERN)
     return Setup(L3, [encode(_prefix(port), port, 24) for port in range(1, ports + 1)])
 
 
@@ -62,8 +66,11 @@ def wire_setup() -> Setup:
 
 def routes(count: int) -> tuple[Setup, NDArray[np.uint64]]:
     """Return routes to port 2, nearly all of them /24, and their addresses: [count]."""
-    encode = _Insertions(L3, _ROUTE)
-    short = [(length << 24 | k << (32 - length), length) for length in SHORT for k in range(64)]
+    encode = _Insertions(L3, _ROUTE_PATTERN)
+    # The first octet is the prefix length, or from 128 on for a /24, so no prefixes overlap.
+    short = [
+        (length << 24 | k << (32 - length), length) for length in SHORT for k in range(_SHORT_PER_LENGTH)
+    ]
     numbers = np.random.default_rng(1).permutation(1 << 21)[: count - len(short)]
     pairs = short + [(1 << 31 | number << 8, 24) for number in numbers.tolist()]
     updates = [encode(prefix, 2, length) for prefix, length in pairs]
@@ -72,7 +79,7 @@ def routes(count: int) -> tuple[Setup, NDArray[np.uint64]]:
 
 def hosts(count: int) -> Iterator[p4r.Update]:
     """Return insertions into the table of L2: hosts at port 2, with the MAC addresses from FIRST_MAC on."""
-    encode = _Insertions(L2, _HOST)
+    encode = _Insertions(L2, _HOST_PATTERN)
     return (encode(mac, 2) for mac in range(FIRST_MAC, FIRST_MAC + count))
 
 
@@ -99,7 +106,7 @@ def deletions_of(updates: Sequence[p4r.Update]) -> list[p4r.Update]:
 
 
 class _Insertions:
-    """Makes insertions into one table, by copying a pattern."""
+    """Makes insertions into one table: copies of a pattern with another key and port."""
 
     def __init__(self, program: CompiledProgram, pattern: EntryWrite) -> None:
         self._pattern = EntityEncoder(read_p4info(program.path)).update(pattern)
@@ -117,6 +124,7 @@ class _Insertions:
 
 
 def _prefix(port: int) -> int:
+    # 10.9.port.0
     return 10 << 24 | 9 << 16 | port << 8
 
 

@@ -49,14 +49,15 @@ def measure_writes(stage: Stage, others: Sequence[Insertions]) -> list[Result]:
                     rates[other.name][name].append(len(other.updates) / seconds)
     what = f"table writes over gRPC, batches of {BATCH:,}"
     return [
-        Result("writes", f"{what}: {each}", "writes/s", samples, WRITES) for each, samples in rates.items()
+        Result("writes", f"{what}: {each}", "writes/s", samples, goals=WRITES)
+        for each, samples in rates.items()
     ]
 
 
 def memory(stage: Stage) -> list[Result]:
     """Measure how much memory many exact entries in one table take."""
     entries = stage.scale.stored
-    grown: dict[str, list[float]] = {}
+    growth_mb: dict[str, list[float]] = {}
     with stage.traffic(_PORTS):
         for name in stage.switches():
             stage.announce(f"{name}: {entries:,} entries")
@@ -64,12 +65,12 @@ def memory(stage: Stage) -> list[Result]:
                 updates = plain.hosts(entries)
                 # The first writes load code, whose memory is not that of the entries.
                 _write_some(switch.client, updates, BATCH)
-                before = resident_bytes(switch.pid)
+                bytes_before = resident_bytes(switch.pid)
                 _write_some(switch.client, updates, entries - BATCH)
-                grown[name] = [(resident_bytes(switch.pid) - before) / 1e6]
+                growth_mb[name] = [(resident_bytes(switch.pid) - bytes_before) / 1e6]
     # The goal is defined for a million entries.
     goals = MEMORY_MB if entries == 1_000_000 else ()
-    return [Result("memory", f"memory of {entries:,} exact entries", "MB", grown, goals)]
+    return [Result("memory", f"memory of {entries:,} exact entries", "MB", growth_mb, goals)]
 
 
 def _changes(count: int) -> dict[str, list[bytes]]:
