@@ -40,11 +40,11 @@ class Command(IntEnum):
     HELLO = 4
     """Check that the PS is running."""
     RENEW = 5
-    """Tell the PS the epoch of its RPCs in the current switch; the epoch is the only key. If the PS's epoch
+    """Tell the PS the epoch of its RPCs in the current switch. The command's only key is the epoch. If the PS's
     differs, the switch of the old epoch is lost, and the PS reclaims the values that the lost switch held
     (`hosts.hotset.ps.store.HotsetStore.restore`)."""
     BUSIEST = 6
-    """Return the most updated keys, most updates first, with the updates since rank 0 was last requested.
+    """Return the most updated keys, most updates first, with their updates since the last request of rank 0.
 
     The command's two keys are the first rank to return, and the number of keys to be ranked. The answer has
     as many ranks as a datagram takes. Rank 0 has key NO_KEY, and as its count the sum over all keys. The
@@ -103,7 +103,8 @@ class Control:
         """Return the PS's answer; only an answer with values repeats the keys."""
         return replace(self, is_answer=True, status=status, values=values)
 
-    def page(self, keys: Keys, counts: Values) -> Control:
+    def answer_busiest(self, keys: Keys, counts: Values) -> Control:
+        """Return the answer to BUSIEST: the ranks from the requested one on that fit into a datagram."""
         first_rank = int(self.keys[0])
         ranks = slice(first_rank, first_rank + MAX_VALUES_KEYS)
         return replace(self, keys=keys[ranks], is_answer=True, values=counts[ranks])

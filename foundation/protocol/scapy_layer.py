@@ -54,7 +54,7 @@ def _has_values(packet: Packet) -> bool:
 class HotlineControl(Packet):
     name = "HotlineControl"
     fields_desc: ClassVar = [
-        ByteEnumField("command", 4, _COMMANDS),
+        ByteEnumField("command", int(Command.HELLO), _COMMANDS),
         ByteField("status", 0),
         ShortField("reserved", 0),
         FieldLenField("n", None, fmt="!I", count_of="keys"),

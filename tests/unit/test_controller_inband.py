@@ -163,7 +163,7 @@ def test_the_busiest_keys_of_a_ps_come_page_by_page(number: int) -> None:
     counts = np.arange(number + 1, dtype=np.uint32)[::-1]
 
     def answer(frame: UdpFrame) -> list[bytes]:
-        return [framed(control.build(control.parse(frame.payload).page(ranked, counts)))]
+        return [framed(control.build(control.parse(frame.payload).answer_busiest(ranked, counts)))]
 
     switch = Played(answer)
     keys, reported = on(switch, lambda inband: inband.busiest(SERVERS[1], number))

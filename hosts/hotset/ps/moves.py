@@ -226,7 +226,7 @@ class BaseMover(Generic[S, ReplyTo]):
         rank, limit = control.keys.tolist()
         if rank == 0:
             self._ranking = self._store.busiest(limit)
-        return control.page(*self._ranking)
+        return control.answer_busiest(*self._ranking)
 
     def _pull(self, keys: Keys) -> None:
         self._switch.pull(0, self._space.positions(keys))
