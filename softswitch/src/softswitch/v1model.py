@@ -8,7 +8,7 @@ PORT_BITS = 9
 PORT_NUMBERS = 1 << PORT_BITS
 DROP_PORT = 511
 """simple_switch's drop port: a packet with this `egress_spec` is dropped."""
-EGRESS_SPEC_OF_EGRESS = (DROP_PORT + 1) % PORT_NUMBERS
+EGRESS_SPEC_BEFORE_EGRESS = (DROP_PORT + 1) % PORT_NUMBERS
 """`egress_spec` at the beginning of egress."""
 
 MULTICAST_GROUPS = 1 << 16

@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> None:
 
 
 def install(folder: Path) -> None:
-    """Write all scripts; raise SwitchError before the first if another program wrote a file of that name."""
+    """Write all scripts, or raise SwitchError and write none if another program wrote a file of such a name."""
     for name in PROGRAMS:
         if (path := folder / name).exists() and not _is_softswitch_script(path):
             raise SwitchError(

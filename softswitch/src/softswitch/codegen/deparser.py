@@ -26,7 +26,7 @@ def emit_deparser(actions: ActionEmitter, traffic: Traffic) -> None:
             b.select(is_recirculated, recirculated_start, start),
             b.select(is_recirculated, has_room, fits),
         )
-    packet.require(fits, traffic.next_block)
+    packet.require(fits, traffic.next_packet_block)
 
     position = OpaqueVariable(b, start.type, start, name="position")
     for header in program.deparser:
@@ -42,4 +42,4 @@ def emit_deparser(actions: ActionEmitter, traffic: Traffic) -> None:
     limit = resize(b, packet.get("truncated_length"), 64)
     length = b.select(b.icmp_unsigned("<", length, limit), length, limit)
     actions.output.finish_record(packet.get("egress_port"), length)
-    b.branch(traffic.next_block)
+    b.branch(traffic.next_packet_block)

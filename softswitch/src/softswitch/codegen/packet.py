@@ -10,7 +10,7 @@ from llvmlite import ir as llvm
 
 from softswitch import ir
 from softswitch.codegen.expressions import Arithmetic
-from softswitch.codegen.storage import Storage
+from softswitch.codegen.storage import SLOT_TYPES_AFTER_FIELDS, Storage
 from softswitch.codegen.wire import load_fields, runs, store_fields
 from softswitch.llvmir import I8, I32, I64, byte_offset, integer, resize, sign_extend
 from softswitch.target import target_of
@@ -71,7 +71,7 @@ class Packet(Storage):
     def _slot_type(self, header: int, number: int) -> llvm.Type:
         fields = self.program.headers[header].fields
         if number >= len(fields):
-            return (I32, I8)[number - len(fields)]
+            return SLOT_TYPES_AFTER_FIELDS[number - len(fields)]
         declared = fields[number]
         if declared.varbit:
             return llvm.ArrayType(I8, declared.width // 8)

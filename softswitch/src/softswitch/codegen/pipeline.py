@@ -20,7 +20,7 @@ from softswitch.llvmir import I32, I64, integer
 from softswitch.memory.layout import Layout
 from softswitch.memory.process import ARGUMENTS, DEPARTURE_PORT, NAME, RESULT, Kind
 from softswitch.target import NATIVE, Module, Target
-from softswitch.v1model import DROP_PORT, EGRESS_SPEC_OF_EGRESS, PORT_BITS, Standard
+from softswitch.v1model import DROP_PORT, EGRESS_SPEC_BEFORE_EGRESS, PORT_BITS, Standard
 
 MakeOutput = Callable[[Packet, llvm.Value, llvm.Value], OutputWriter]
 
@@ -58,13 +58,16 @@ def emit_process(
             value.add_attribute("noalias")
     state, port, frame, length, t_in, now, out, capacity = function.args
     b = llvm.IRBuilder(function.append_basic_block("entry"))
-    ingress, egress, next_block = (function.append_basic_block(n) for n in ("ingress", "egress", "next"))
+    ingress, egress, next_packet_block = (
+        function.append_basic_block(name) for name in ("ingress", "egress", "next")
+    )
     after_ingress = function.append_basic_block("wait") if buffered else egress
 
+    # A packet that is copied, or that the target keeps in memory, is one struct (`codegen.storage`).
     in_struct = needs_queues(program) or target.packet_in_memory or buffered
-    packet = Packet(b, program, in_struct)
+    packet = Packet(b, program, in_struct=in_struct)
     output = make_output(packet, out, capacity)
-    actions = ActionEmitter(packet, state, layout, output, now, next_block)
+    actions = ActionEmitter(packet, state, layout, output, now, next_packet_block)
     traffic = Traffic(actions, ingress, after_ingress, priority_queues)
     if in_struct:
         packet.clear()
@@ -79,7 +82,7 @@ def emit_process(
     b.branch(ingress)
 
     b.position_at_end(ingress)
-    traffic.count_pass()
+    traffic.emit_pass_limit()
     emit_parser(actions)
     emit_verify(packet, actions.externs.calculations)
     emit_control(actions, program.ingress)
@@ -87,24 +90,24 @@ def emit_process(
 
     if buffered:
         b.position_at_end(after_ingress)
-        traffic.count_pass()
+        traffic.emit_pass_limit()
         emit_enqueue(actions)
 
     b.position_at_end(egress)
-    traffic.count_pass()
+    traffic.emit_pass_limit()
     packet.store_standard(Standard.EGRESS_PORT, packet.get("egress_port"))
-    packet.store_standard(Standard.EGRESS_SPEC, integer(PORT_BITS, EGRESS_SPEC_OF_EGRESS))
+    packet.store_standard(Standard.EGRESS_SPEC, integer(PORT_BITS, EGRESS_SPEC_BEFORE_EGRESS))
     packet.store_standard(Standard.EGRESS_GLOBAL_TIMESTAMP, target.clock(b, now))
     packet.store_standard(Standard.PACKET_LENGTH, packet.get("length"))
     emit_control(actions, program.egress)
-    traffic.clone_after_egress()
+    traffic.emit_after_egress()
     is_forwarded = b.icmp_unsigned(
         "!=", packet.load_standard(Standard.EGRESS_SPEC), integer(PORT_BITS, DROP_PORT)
     )
-    packet.require(is_forwarded, next_block)
+    packet.require(is_forwarded, next_packet_block)
     emit_update(packet, actions.externs.calculations)
     emit_deparser(actions, traffic)
 
-    b.position_at_end(next_block)
-    traffic.emit_next()
+    b.position_at_end(next_packet_block)
+    traffic.emit_next_packet()
     return packet

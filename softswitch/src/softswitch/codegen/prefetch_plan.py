@@ -117,17 +117,18 @@ class _Graph:
         nodes_between = self._nodes_between(name)
         if any(self._written_fields(node) & lookup.key_fields for node in nodes_between):
             return None
-        leading_nodes = {
+        successors_on_path = {
             node for node in _successors(self._nodes[dominator]) if node in nodes_between or node == name
         }
         node = self._nodes[dominator]
         if isinstance(node, ir.Conditional):
-            is_certain = {node.if_true, node.if_false} <= leading_nodes
-            return lookup if is_certain or isinstance(node.condition, ir.IsValid) else None
+            is_always_reached = {node.if_true, node.if_false} <= successors_on_path
+            return lookup if is_always_reached or isinstance(node.condition, ir.IsValid) else None
         if not node.key and node.default_is_const and node.default is not None:
             return _lookup_before_action(self._program.actions[node.default.action], lookup)
-        is_certain = leading_nodes == set(_successors(node))
-        return lookup if is_certain and not self._written_fields(dominator) & lookup.key_fields else None
+        is_always_reached = successors_on_path == set(_successors(node))
+        changes_key = bool(self._written_fields(dominator) & lookup.key_fields)
+        return lookup if is_always_reached and not changes_key else None
 
     def _nodes_between(self, name: str) -> set[str]:
         nodes: set[str] = set()

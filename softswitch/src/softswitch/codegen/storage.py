@@ -28,6 +28,8 @@ SCALARS = {
 }
 NOT_TRUNCATED = (1 << 32) - 1
 """`truncated_length` of a packet that is not truncated."""
+SLOT_TYPES_AFTER_FIELDS = (I32, I8)
+"""Types of the slots of a header's length and validity, which follow those of its fields."""
 
 
 class Storage:
@@ -76,7 +78,7 @@ class Storage:
             for f in declared.fields
         ]
         numbers = []
-        for kind in (*kinds, I32, I8):
+        for kind in (*kinds, *SLOT_TYPES_AFTER_FIELDS):
             numbers.append(
                 self._declare(kind if header not in self._stack_position else llvm.ArrayType(kind, count))
             )

@@ -43,7 +43,7 @@ class Traffic:
         self.priority_queues = priority_queues
         self.program = self.packet.program
         self.ingress, self.egress = ingress, egress
-        self.next_block = actions.drop_block
+        self.next_packet_block = actions.drop_block
         self.has_queues = needs_queues(self.program)
         if self.has_queues:
             self.saved_packet = Packet(self.b, self.program, in_struct=True)
@@ -55,7 +55,8 @@ class Traffic:
             self._frames_used = OpaqueVariable(self.b, I64, name="frames_used")
             self._passes = OpaqueVariable(self.b, I32, name="passes")
 
-    def count_pass(self) -> None:
+    def emit_pass_limit(self) -> None:
+        """Emit the count of passes, and a return after MAX_PASSES of them."""
         if self.has_queues:
             target_of(self.b.module).loop_guard(self.b)
             passes = self.b.add(self._passes.get(), integer(32, 1))
@@ -65,7 +66,8 @@ class Traffic:
             with self.b.goto_block(too_many_block):
                 self.b.ret(self.actions.output.count())
 
-    def emit_next(self) -> None:
+    def emit_next_packet(self) -> None:
+        """Emit the pass of the next packet in the queues; return if there is none."""
         b = self.b
         if self.has_queues:
             with b.if_then(self.egress_queue.has_packets()):
@@ -136,13 +138,13 @@ class Traffic:
             self._reset_requests(integer(32, NOT_TRUNCATED))
             run_offset = b.add(group, integer(64, layout.multicast))
             run = b.load(word(b, self.actions.state, run_offset), typ=I64)
-            packet.require(self._has_copies(run), self.next_block)
+            packet.require(self._has_copies(run), self.next_packet_block)
             self._enqueue(self.egress_queue, run)
 
     def _emit_unicast(self) -> None:
         b, packet = self.b, self.packet
         port = packet.load_standard(Standard.EGRESS_SPEC)
-        packet.require(b.icmp_unsigned("!=", port, integer(PORT_BITS, DROP_PORT)), self.next_block)
+        packet.require(b.icmp_unsigned("!=", port, integer(PORT_BITS, DROP_PORT)), self.next_packet_block)
         packet.store_standard(Standard.INSTANCE_TYPE, integer(32, InstanceType.NORMAL))
         packet.set("egress_port", resize(b, port, 32))
         if self.has_queues:
@@ -156,13 +158,13 @@ class Traffic:
         if self.program.sets_standard(Standard.PRIORITY):
             priority = b.zext(packet.load_standard(Standard.PRIORITY), I32)
             has_queue = b.icmp_unsigned("<", priority, integer(32, self.priority_queues))
-            packet.require(has_queue, self.next_block)
+            packet.require(has_queue, self.next_packet_block)
         packet.store_standard(Standard.ENQ_TIMESTAMP, self.actions.now)
         b.branch(self.egress)
 
     # -- after egress
 
-    def clone_after_egress(self) -> None:
+    def emit_after_egress(self) -> None:
         if self.program.has(ir.Clone):
             self._emit_clones(InstanceType.EGRESS_CLONE)
 
@@ -248,7 +250,7 @@ class Traffic:
 
     def _enqueue(self, queue: PassQueue, run: llvm.Value) -> None:
         queue.push(run)
-        self.b.branch(self.next_block)
+        self.b.branch(self.next_packet_block)
 
 
 def work_bytes(packet_bytes: int) -> int:

@@ -23,7 +23,7 @@ from softswitch.interpreter.parser import parse
 from softswitch.interpreter.statements import PacketDropped, execute
 from softswitch.limits import MAX_PASSES, MAX_RECIRCULATED_BYTES
 from softswitch.pipeline import DigestMessage, Output, PassResult, QueueDepths, Replica, WaitingPacket
-from softswitch.v1model import DROP_PORT, EGRESS_SPEC_OF_EGRESS, InstanceType, Standard
+from softswitch.v1model import DROP_PORT, EGRESS_SPEC_BEFORE_EGRESS, InstanceType, Standard
 
 
 class CloneSession(NamedTuple):
@@ -219,7 +219,7 @@ class TrafficManager:
         packet.set_standard(Standard.DEQ_TIMEDELTA, now - enqueue_time)
         packet.set_standard(Standard.DEQ_QDEPTH, depths.deq)
         packet.set_standard(Standard.EGRESS_PORT, port)
-        packet.set_standard(Standard.EGRESS_SPEC, EGRESS_SPEC_OF_EGRESS)
+        packet.set_standard(Standard.EGRESS_SPEC, EGRESS_SPEC_BEFORE_EGRESS)
         packet.set_standard(Standard.PACKET_LENGTH, packet.length)
         self._observer.leaves_queue(packet)
         try:

@@ -56,7 +56,7 @@ def build_control_code() -> bytes:
     with builder.locked():
         applied = b.call(work, [builder.address_at(STATE), mailbox])
         b.store(b.add(builder.word(APPLIED), applied), builder.address_at(APPLIED))
-    b.ret(builder.lost)
+    b.ret(builder.drop_code)
     return builder.finish().instructions
 
 

@@ -97,7 +97,7 @@ class _FrontEnd:
         self.port = OpaqueVariable(self.b, I64, name="port")
         self.kernel_frame = frame_type(builder, on_failure)
         with self.b.goto_block(self.drop):
-            self.b.ret(builder.lost)
+            self.b.ret(builder.drop_code)
         with self.b.goto_block(on_failure):
             self._increment_counter(self.port.get(), arena.UNSENT)
             self.b.branch(self.drop)

@@ -30,7 +30,7 @@ _HEADER = struct.Struct("<QQQ")  # sizes of area, state and constants in bytes; 
 @dataclass(frozen=True)
 class Code:
     instructions: bytes
-    area_bytes: int
+    area_bytes: int  # memory of each CPU (`Bpf.area`)
     state_bytes: int
     constants: bytes
 
@@ -40,9 +40,9 @@ class Code:
 
     @staticmethod
     def unpack(data: bytes) -> Code:
-        area, state, constants = _HEADER.unpack_from(data)
-        begin, end = _HEADER.size, _HEADER.size + constants
-        return Code(data[end:], area, state, data[begin:end])
+        area_bytes, state_bytes, constant_bytes = _HEADER.unpack_from(data)
+        begin, end = _HEADER.size, _HEADER.size + constant_bytes
+        return Code(data[end:], area_bytes, state_bytes, data[begin:end])
 
 
 def cached_code(program: ir.Program, options: Mapping[str, object], build: Callable[[], Code]) -> Code:
@@ -51,16 +51,16 @@ def cached_code(program: ir.Program, options: Mapping[str, object], build: Calla
 
 
 class Builder:
-    """Builder of the function that the kernel calls; `lost` is the return code that drops the packet."""
+    """Builder of the function that the kernel calls; it returns `drop_code` to drop the packet."""
 
-    def __init__(self, name: str, lost: int, reads_clock: bool) -> None:
+    def __init__(self, name: str, drop_code: int, reads_clock: bool) -> None:
         self.target = Bpf(reads_clock)
         self.module = Module(name, self.target)
         self.function = llvm.Function(self.module, llvm.FunctionType(I32, [KERNEL_POINTER]), name)
         self.function.section = ENTRY_SECTION
         self.context = self.function.args[0]
         self.b = llvm.IRBuilder(self.function.append_basic_block("entry"))
-        self.lost = integer(32, lost)
+        self.drop_code = integer(32, drop_code)
         self.base = self.target.base(self.b)
         self.state_bytes = 0
 
@@ -88,6 +88,7 @@ class Builder:
         function = self.module.globals[NAME]
         function.linkage = "internal"
         function.attributes.add("alwaysinline")
+        # The working memory, of which only programs with queues need any, follows all other state.
         self.state_bytes = layout.work * WORD_BYTES
         if needs_queues(program):
             self.state_bytes += work_bytes(self.target.size_of(packet.type, self.module))

@@ -152,6 +152,7 @@ class StatePipeline:
 
 
 def is_notice(kind: int) -> bool:
+    # The kind of a notice is LOG or DIGEST, the higher bit, plus a number (`memory.output`).
     return kind >= LOG
 
 
