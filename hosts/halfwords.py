@@ -9,9 +9,9 @@ from foundation.protocol.rpc import BUFFER_BYTES, Rpc
 from hosts.datagram_view import view_as
 from nativekit.bits import swap16
 from nativekit.compile import compiled, int64
-from nativekit.records import Octets, checked
+from nativekit.records import Octets, check_field_names
 
-HALFWORDS = checked(
+HALFWORDS = check_field_names(
     np.dtype(
         {
             "names": ["octets", "halfwords"],

@@ -17,7 +17,7 @@ from foundation.designs.interface import SERVER_OPS, WORKER_OPS
 from foundation.protocol.frames import FRAME_OVERHEAD
 from foundation.protocol.rpc import BUFFER_BYTES, RPC, Rpc
 from nativekit.generic import Generic
-from nativekit.records import Int32, Ints, Octets, Records, checked, dtype_of
+from nativekit.records import Int32, Ints, Octets, Records, check_field_names, dtype_of
 from nativekit.reference import write_words
 from softswitch.queues import Queues
 
@@ -47,7 +47,7 @@ class Event:
 
 
 _RPC_AT = 64
-FRAME = checked(
+FRAME = check_field_names(
     np.dtype(
         {
             "names": ["head", "rpc", "length", "arrival"],

@@ -12,9 +12,9 @@ from hosts.dense.packet import HEADER, MAX_SIZE, MIN_SIZE, VALUE_BYTES, WORKERS
 from nativekit.bits import swap16, swap32
 from nativekit.compile import compiled, int64, llvm_intrinsic
 from nativekit.llvm import Context, Generated, Kind, Module, Signature, TypingContext, Value, Values
-from nativekit.records import Words, checked
+from nativekit.records import Words, check_field_names
 
-PACKET = checked(
+PACKET = check_field_names(
     np.dtype(
         {
             "names": ["kind", "form", "worker", "workers", "job", "full", "number", "chunk", "words"],

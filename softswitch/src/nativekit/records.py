@@ -121,12 +121,12 @@ def _element_type(array: Any) -> Any:  # any hint of an array
 
 
 def record(*fields: Any) -> Dtype:  # any field specification of numpy
-    """Return a dtype of `(name, type[, shape])` fields; a bare name is an int64. Raises as `checked` does."""
+    """Return a dtype of `(name, type[, shape])` fields; a bare name is an int64. Raises `ValueError`."""
     specs = [(field, np.int64) if isinstance(field, str) else field for field in fields]
-    return checked(np.dtype(specs))
+    return check_field_names(np.dtype(specs))
 
 
-def checked(dtype: Dtype) -> Dtype:
+def check_field_names(dtype: Dtype) -> Dtype:
     """Return the dtype; raise `ValueError` if plain Python cannot read all of its fields as attributes."""
     # For a field with the name of an attribute of `np.record`, plain Python reads that attribute.
     clashing = [name for name in dtype.names or () if hasattr(np.record, name)]

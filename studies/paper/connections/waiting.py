@@ -19,7 +19,7 @@ from hosts.ps.service import Service
 from hosts.udp import BURST, Udp
 from nativekit.compile import compiled, int64
 from nativekit.libc import epoll_wait, ppoll
-from nativekit.records import Int32, Records, checked, dtype_of, records
+from nativekit.records import Int32, Records, check_field_names, dtype_of, records
 from nativekit.reference import as_ref
 
 WAYS = ("scan", "poll", "epoll", "shared")
@@ -41,7 +41,7 @@ class WaitSet(NamedTuple):
 
 
 def make_poll_fds(fds: list[int]) -> Records[PollFd]:
-    poll_fds: Records[PollFd] = records(len(fds), checked(dtype_of(PollFd)))
+    poll_fds: Records[PollFd] = records(len(fds), check_field_names(dtype_of(PollFd)))
     poll_fds["fd"] = fds
     poll_fds["events"] = _POLLIN
     return poll_fds
