@@ -8,11 +8,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from foundation.protocol.codec import MAX_U32
 from foundation.protocol.header import LANES
 
 MULTIPLIER = 0x9E3779B97F4A7C15
 _MASK64 = 2**64 - 1
 LANE_SHIFT = 64 - (LANES - 1).bit_length()
+PS_SHIFT = 16
 
 
 def lane_of(key: int) -> int:
@@ -22,7 +24,7 @@ def lane_of(key: int) -> int:
 
 def ps_of(key: int, n_ps: int) -> int:
     """Return the 0-based id of the PS whose share contains a key."""
-    return ((key * MULTIPLIER & _MASK64) >> 16 & 0xFFFFFFFF) * n_ps >> 32
+    return ((key * MULTIPLIER & _MASK64) >> PS_SHIFT & MAX_U32) * n_ps >> 32
 
 
 def _hashes(keys: ArrayLike) -> NDArray[np.uint64]:
@@ -36,6 +38,6 @@ def lanes_of(keys: ArrayLike) -> NDArray[np.uint8]:
 
 
 def ps_ids_of(keys: ArrayLike, n_ps: int) -> NDArray[np.uint16]:
-    middle = _hashes(keys) >> np.uint64(16) & np.uint64(0xFFFFFFFF)
+    middle = _hashes(keys) >> np.uint64(PS_SHIFT) & np.uint64(MAX_U32)
     ids: NDArray[np.uint16] = (middle * np.uint64(n_ps) >> np.uint64(32)).astype(np.uint16)
     return ids

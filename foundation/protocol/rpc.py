@@ -13,7 +13,8 @@ from llvmlite import ir
 from numba import types
 from numpy.typing import NDArray
 
-from foundation.protocol.hashing import LANE_SHIFT, MULTIPLIER
+from foundation.protocol.codec import MAX_U32
+from foundation.protocol.hashing import LANE_SHIFT, MULTIPLIER, PS_SHIFT
 from foundation.protocol.header import (
     HEADER_BYTES,
     LANES,
@@ -28,13 +29,13 @@ from foundation.protocol.header import (
 )
 from nativekit.compile import compiled, int64, llvm_intrinsic
 from nativekit.llvm import Context, Generated, Kind, Module, Signature, TypingContext, Value, Values
-from nativekit.records import Records, Words, checked, records
+from nativekit.records import Records, Words, check_field_names, records
 
 assert LANES <= 32
 assert HEADER_BYTES % 4 == 0, "the header is copied word by word"
 PULL, PUSH, EMPTY, CONTROL = int(Op.PULL), int(Op.PUSH), int(Op.EMPTY), int(Op.CONTROL)
 NO_KEY_U64 = np.uint64(NO_KEY)
-ALL = 2**32 - 1
+ALL_LANES = 2**32 - 1  # bitmap
 BUFFER_BYTES = 2048
 _types: Module = types
 
@@ -48,7 +49,7 @@ _RECORD_FIELDS = [
     ("keys", ("u8", (LANES,)), HEADER_BYTES),
     ("words", ("u4", (3 * LANES,)), HEADER_BYTES),
 ]
-RPC = checked(
+RPC = check_field_names(
     np.dtype(
         {
             "names": [name for name, _, _ in _RECORD_FIELDS],
@@ -185,7 +186,8 @@ def hash_of(key: Key) -> Key:
 
 @compiled
 def ps_of(key: Key, n_ps: int) -> int:
-    return (int64(hash_of(key) >> np.uint64(16)) & ALL) * n_ps >> 32
+    middle = int64(hash_of(key) >> np.uint64(PS_SHIFT)) & MAX_U32
+    return middle * n_ps >> 32
 
 
 @compiled

@@ -8,8 +8,8 @@ import numpy as np
 
 from foundation.designs.interface import NEVER
 from foundation.logs.columns import ROW
-from foundation.protocol.codec import Caller
-from foundation.protocol.rpc import ALL, EMPTY, PULL, PUSH, Rpc
+from foundation.protocol.codec import MAX_U32, Caller
+from foundation.protocol.rpc import EMPTY, PULL, PUSH, Rpc
 from hosts.dense.packet import ADDEND, SIZE
 from hosts.dense.wire import as_packet, is_valid, write_head, write_words
 from hosts.worker.arrays import OperandArrays, OperandState, WindowArrays, operand_arrays, window_arrays
@@ -150,7 +150,7 @@ def belongs_to_job(state: VectorState, rpc: Rpc, length: int) -> bool:
 def belongs_to_vector(state: VectorState, rpc: Rpc) -> bool:
     header, packet = state.header, as_packet(rpc)
     return bool(
-        swap32(packet.number) == header.number & ALL
+        swap32(packet.number) == header.number & MAX_U32
         and packet.workers == header.workers
         and swap16(packet.full) == header.full
         and packet.form == header.is_float

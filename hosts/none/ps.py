@@ -15,6 +15,7 @@ from hosts.ps.rpcs import (
     CALLERS,
     CONNECTION_RECORDS,
     NEW,
+    SAME_VERSION,
     STALE,
     CallerRow,
     ConnectionRecord,
@@ -72,7 +73,7 @@ def make_values_server(
 @compiled
 def handle(server: ValuesServer, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> int:
     status = check_version(server, rpc, length)
-    if status <= 0:
+    if status != SAME_VERSION:
         return status
     h = decode(rpc)
     j, c, request_kind = admit(server, h, length, arrival)

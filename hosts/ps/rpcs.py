@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated, Protocol, TypeVar
 
 from foundation.designs.interface import FOREIGN, NO_REPLY, ServerState
+from foundation.protocol.codec import MAX_U32
 from foundation.protocol.header import (
     HEADER_BYTES,
     RESPONSE,
@@ -17,7 +18,7 @@ from foundation.protocol.header import (
     WINDOW_BITS,
     Header,
 )
-from foundation.protocol.rpc import ALL, PULL, Rpc, echo, is_well_formed
+from foundation.protocol.rpc import PULL, Rpc, echo, is_well_formed
 from nativekit.bits import popcount, swap16, swap32
 from nativekit.compile import compiled, int64
 from nativekit.plain import plain
@@ -107,6 +108,7 @@ def make_jobs(jobs: Sequence[int]) -> Records[Job]:
 
 STALE, DUPLICATE, NEW = 0, 1, 2
 """Kinds of requests: not answered; a copy of the last one of its slot; the next one of its slot."""
+SAME_VERSION = 1
 CALLERS = 1024
 CONNECTION_RECORDS = 1 << 16
 _MAX_FOREIGN_REPORTS = 8
@@ -115,10 +117,10 @@ _MAX_FOREIGN_REPORTS = 8
 
 @compiled
 def check_version(server: PsState, rpc: Rpc, length: int) -> int:
-    """Return 1 for this protocol version, FOREIGN for another one to report, or NO_REPLY not to report it."""
+    """Return SAME_VERSION, FOREIGN for another version to report, or NO_REPLY not to report it."""
     header = server.header
     if length < HEADER_BYTES or rpc.version == VERSION:
-        return 1
+        return SAME_VERSION
     header.malformed += 1
     header.foreign += 1
     return FOREIGN if header.foreign <= _MAX_FOREIGN_REPORTS else NO_REPLY
@@ -190,7 +192,7 @@ def unserved_lanes(server: PsState, rpc: Rpc) -> int:
 @compiled
 def stamp(server: JobsState, answer: Rpc, ps_proc: int, ps_queue: int) -> None:
     """Write the PS's two latencies (ns) into an answer, and add the first to its job's counter."""
-    answer.ps_proc, answer.ps_queue = swap32(min(ps_proc, ALL)), swap32(min(max(ps_queue, 0), ALL))
+    answer.ps_proc, answer.ps_queue = swap32(min(ps_proc, MAX_U32)), swap32(min(max(ps_queue, 0), MAX_U32))
     server.jobs[find_job(server, swap16(answer.job))].proc_wall_ns += ps_proc
 
 

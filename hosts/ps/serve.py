@@ -11,7 +11,8 @@ from foundation.compiled import loop
 from foundation.designs.interface import COMMAND as IS_COMMAND
 from foundation.designs.interface import FOREIGN as IS_FOREIGN
 from foundation.designs.interface import NEVER, NOTHING, SERVER_OPS, ServerState
-from foundation.protocol.rpc import ALL, BUFFER_BYTES, Rpc
+from foundation.protocol.codec import MAX_U32
+from foundation.protocol.rpc import BUFFER_BYTES, Rpc
 from hosts.ps.machine import server_states
 from hosts.ps.service import (
     Service,
@@ -41,7 +42,7 @@ from hosts.udp import (
 from nativekit.bits import swap32
 from nativekit.compile import compiled, int64
 from nativekit.libc import EPOLL_EVENT, epoll_wait
-from nativekit.records import Ints, Octets, Records, checked, one, records
+from nativekit.records import Ints, Octets, Records, check_field_names, one, records
 from nativekit.reference import as_ref
 
 (
@@ -56,7 +57,7 @@ EVENTS = 64
 _MAX_WAIT_NS = 1_000_000_000
 
 assert EPOLL_EVENT.fields is not None
-_EVENT = checked(
+_EVENT = check_field_names(
     np.dtype(
         {
             "names": ["fd"],
@@ -166,7 +167,7 @@ def send_persisted_answers(service: Service, udp: Udp, sources: Sources) -> None
     if not is_configured(service):
         for k in range(n_received):
             answer = udp.outbox[k]
-            answer.ps_proc = swap32(min(swap32(answer.ps_proc) + commit_ns, ALL))
+            answer.ps_proc = swap32(min(swap32(answer.ps_proc) + commit_ns, MAX_U32))
     flush(udp, int64(state.fd))
 
 

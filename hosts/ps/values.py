@@ -6,8 +6,9 @@ from typing import Annotated, Protocol
 
 import numpy as np
 
+from foundation.protocol.codec import MAX_U32
 from foundation.protocol.header import FIRST, LANES, SET, STATE, VALUES, Header
-from foundation.protocol.rpc import ALL, Key, Rpc
+from foundation.protocol.rpc import Key, Rpc
 from hosts.ps.optimise import (
     ADD,
     IS_FTRL,
@@ -23,7 +24,7 @@ from hosts.ps.rpcs import PsHeader, PsState
 from hosts.ps.share import Share, locate, places_and_keys
 from nativekit.bits import popcount, swap32, swap64
 from nativekit.compile import compiled, int64
-from nativekit.records import Ints, Records, RecordTable, UInt32, checked, records
+from nativekit.records import Ints, Records, RecordTable, UInt32, check_field_names, records
 
 AWAY = 1 << 31
 """Bit of a cell's `updates`: the switch owns the key. Zeroed cells belong to the PS, and take no memory."""
@@ -43,7 +44,7 @@ class Cell:
     """The same word as `updates`: in the first word of state, the sum of the updates in units, mod 2^32."""
 
 
-CELL = checked(
+CELL = check_field_names(
     np.dtype(
         {
             "names": list(Cell.__annotations__),
@@ -160,7 +161,7 @@ def push(server: ValuesState, j: int, h: Header, rpc: Rpc) -> int:
 def _add_delta(cell: Cell, delta: int) -> int:
     """Add a delta to a value; bit 31 of the result tells whether the sum has overflowed."""
     previous_value = int64(cell.value)
-    new_value = previous_value + delta & ALL
+    new_value = previous_value + delta & MAX_U32
     cell.value = new_value
     cell.updates += 1
     return (previous_value ^ new_value) & (delta ^ new_value)

@@ -10,8 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from foundation.designs.interface import NEVER, NOTHING, WorkerOps, register_worker_ops
+from foundation.protocol.codec import MAX_U32
 from foundation.protocol.header import WINDOW
-from foundation.protocol.rpc import ALL, EMPTY, PULL, PUSH, Rpc
+from foundation.protocol.rpc import EMPTY, PULL, PUSH, Rpc
 from hosts.switchml.floats import as_float, as_integer, chunk_exponent, scale_of
 from hosts.switchml.packet import OCTETS, VALUES
 from hosts.switchml.state import PacketSlot, Reducer
@@ -121,7 +122,7 @@ def _encode_packet(state: Reducer, packet: int, rpc: Rpc) -> None:
         chunk -= int64(header.batch)
         if packet < header.chunks:
             exponent = chunk_exponent(state.floats, packet * VALUES, VALUES)
-    number = (int64(header.first_packet) + packet) & ALL
+    number = (int64(header.first_packet) + packet) & MAX_U32
     window = int64(header.window)
     position = number % (2 * window)
     write_head(
@@ -198,7 +199,7 @@ def receive(state: Reducer, rpc: Rpc, length: int, arrival: int, read: int) -> i
     if length != OCTETS:
         header.malformed += 1
         return NOTHING
-    packet = (chunk_of(rpc) - int64(header.first_packet)) & ALL
+    packet = (chunk_of(rpc) - int64(header.first_packet)) & MAX_U32
     if header.pending == 0 or packet >= header.n_packets or not is_result(rpc, length, int64(header.number)):
         header.unexpected += 1
         return NOTHING
@@ -253,7 +254,7 @@ def _log_result(state: Reducer, slot: PacketSlot, arrival: int, read: int) -> in
 @compiled
 def _end_all_reduce(state: Reducer) -> None:
     header = state.header
-    header.first_packet = (header.first_packet + header.n_packets) & ALL
+    header.first_packet = (header.first_packet + header.n_packets) & MAX_U32
     header.due = NEVER
     if header.op == PUSH:
         for k in range(len(state.sums)):

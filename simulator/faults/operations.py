@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from foundation.designs.interface import NEVER, WORKER_OPS
-from foundation.protocol.rpc import ALL, PULL, PUSH
+from foundation.protocol.codec import MAX_U32
+from foundation.protocol.rpc import PULL, PUSH
 from hosts.worker.client import ClientState
 from nativekit.compile import compiled, int64
 from nativekit.records import Records, RecordTable, Words, one, records
@@ -88,7 +89,7 @@ def delta_of(header: OperationsHeader, w: int, k: int, key: int) -> int:
     bits = int64(hashed >> np.uint64(40))
     if not header.is_extreme:
         return 1 + bits % 1000
-    return int64(EXTREMES[bits % len(EXTREMES)]) if bits & 0x10000 else int64(hashed) & ALL
+    return int64(EXTREMES[bits % len(EXTREMES)]) if bits & 0x10000 else int64(hashed) & MAX_U32
 
 
 @entry_point

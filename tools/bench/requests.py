@@ -7,7 +7,7 @@ import numpy as np
 from foundation.protocol import codec
 from foundation.protocol.codec import Keys, Message
 from foundation.protocol.header import HEADER_BYTES, KEYS, LANES, VALUE_BYTES, VALUES, Header, Op
-from foundation.protocol.rpc import ALL, BUFFER_BYTES, rpcs
+from foundation.protocol.rpc import ALL_LANES, BUFFER_BYTES, rpcs
 
 JOB, EPOCH = 1, 1
 FIRST_WORKER = 1
@@ -27,7 +27,9 @@ def make_requests(op: Op, keys: Keys) -> Requests:
     """Return pulls or pushes of all lanes; `keys` is [n, LANES]."""
     is_push = op == Op.PUSH
     flags = KEYS | VALUES if is_push else KEYS
-    header = Header(op=op, flags=flags, job=JOB, worker=FIRST_WORKER, epoch=EPOCH, count=LANES, live=ALL)
+    header = Header(
+        op=op, flags=flags, job=JOB, worker=FIRST_WORKER, epoch=EPOCH, count=LANES, live=ALL_LANES
+    )
     values = np.ones(LANES, np.uint32) if is_push else None
     datagram = codec.build(Message(header, keys[0], values))
     requests = rpcs(len(keys))

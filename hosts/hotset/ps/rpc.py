@@ -12,11 +12,21 @@ lanes that were not added, and never will be.
 from __future__ import annotations
 
 from foundation.designs.interface import COMMAND, NO_REPLY
+from foundation.protocol.codec import MAX_U32
 from foundation.protocol.header import HEADER_BYTES, SLOT_MASK, WINDOW_BITS, Header
-from foundation.protocol.rpc import ALL, CONTROL, EMPTY, PULL, PUSH, Rpc, decode
+from foundation.protocol.rpc import ALL_LANES, CONTROL, EMPTY, PULL, PUSH, Rpc, decode
 from hosts.hotset.ps.state import OffloadingState
 from hosts.ps.journal import FROM_WORKER, append_note
-from hosts.ps.rpcs import NEW, STALE, admit, check_version, find_caller, record_result, write_answer
+from hosts.ps.rpcs import (
+    NEW,
+    SAME_VERSION,
+    STALE,
+    admit,
+    check_version,
+    find_caller,
+    record_result,
+    write_answer,
+)
 from hosts.ps.values import lanes_to_serve, pull, push
 from nativekit.compile import compiled, int64
 
@@ -24,7 +34,7 @@ from nativekit.compile import compiled, int64
 @compiled
 def handle(server: OffloadingState, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> int:
     header, status = server.header, check_version(server, rpc, length)
-    if status <= 0:
+    if status != SAME_VERSION:
         return status
     if length >= HEADER_BYTES and rpc.op == CONTROL:
         return COMMAND
@@ -40,7 +50,7 @@ def handle(server: OffloadingState, rpc: Rpc, length: int, arrival: int, answer:
         added_lanes = push(server, j, h, rpc) if is_new else int64(caller.added[slot])
         refused_lanes = lanes_to_serve(h) & ~added_lanes
     elif h.op == EMPTY and h.iteration:
-        refused_lanes = ALL & ~close_turn(server, h)
+        refused_lanes = ALL_LANES & ~close_turn(server, h)
     if is_new:
         record_result(server, j, c, h, added_lanes, refused_lanes)
     if header.is_durable and ((is_new and h.op == PUSH) or (h.op == EMPTY and h.iteration)):
@@ -50,7 +60,7 @@ def handle(server: OffloadingState, rpc: Rpc, length: int, arrival: int, answer:
 
 @compiled
 def close_turn(server: OffloadingState, h: Header) -> int:
-    previous_caller = server.callers[find_caller(server, h.job, h.worker, h.t0 & ALL)]
+    previous_caller = server.callers[find_caller(server, h.job, h.worker, h.t0 & MAX_U32)]
     slot, turn = h.iteration & SLOT_MASK, h.iteration >> WINDOW_BITS
     if previous_caller.turns[slot] < turn:
         previous_caller.turns[slot] = turn

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from foundation.designs.interface import NOTHING
 from foundation.protocol.header import LANES
-from foundation.protocol.rpc import ALL, lane_of, ps_of
+from foundation.protocol.rpc import ALL_LANES, lane_of, ps_of
 from hosts.hotset.worker.calls import drop_call, new_call, place_key, queue_call
 from hosts.hotset.worker.state import Calls, is_hinted
 from nativekit.bits import popcount
@@ -185,7 +185,7 @@ def _place_cold_keys(state: Calls, first: int) -> None:
     while c != NOTHING:
         call = state.calls[c]
         bucket, next_call = state.buckets[LANES + call.ps], int64(call.next)
-        while bucket.first != NOTHING and call.live != ALL:
+        while bucket.first != NOTHING and call.live != ALL_LANES:
             i, free_lanes = int64(bucket.first), ~int64(call.live)
             bucket.first = state.next_key[i]
             place_key(state, i, c, popcount((free_lanes & -free_lanes) - 1))

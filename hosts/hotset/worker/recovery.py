@@ -12,8 +12,9 @@ bounded by the number of parameters, and a collect need not be reported to the w
 
 from __future__ import annotations
 
+from foundation.protocol.codec import MAX_U32
 from foundation.protocol.header import WINDOW, Header
-from foundation.protocol.rpc import ALL, PUSH
+from foundation.protocol.rpc import PUSH
 from hosts.hotset.worker.calls import queue_call
 from hosts.hotset.worker.refusals import queue_refused_key
 from hosts.hotset.worker.state import Call, Calls
@@ -26,7 +27,7 @@ from nativekit.compile import compiled, int64
 def log_acknowledged_delta(state: Calls, i: int) -> None:
     position = int64(state.positions[i])
     state.replay_log[ACKNOWLEDGED, position] = (
-        int64(state.replay_log[ACKNOWLEDGED, position]) + int64(state.deltas[i]) & ALL
+        int64(state.replay_log[ACKNOWLEDGED, position]) + int64(state.deltas[i]) & MAX_U32
     )
 
 
@@ -39,7 +40,7 @@ def renew(state: Calls, epoch: int) -> None:
             state.replay_log[UNREPLAYED, position] = (
                 int64(state.replay_log[UNREPLAYED, position])
                 + int64(state.replay_log[ACKNOWLEDGED, position])
-                & ALL
+                & MAX_U32
             )
             state.replay_log[ACKNOWLEDGED, position] = 0
         header.unreplayed = 1
