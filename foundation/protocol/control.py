@@ -40,8 +40,8 @@ class Command(IntEnum):
     HELLO = 4
     """Check that the PS is running."""
     RENEW = 5
-    """Tell the PS the epoch of its RPCs in the current switch. The command's only key is the epoch. If the PS's
-    differs, the switch of the old epoch is lost, and the PS reclaims the values that the lost switch held
+    """Tell the PS the epoch of its RPCs in the current switch. The command's only key is the epoch. If it
+    differs from the PS's, the switch of the old epoch is lost, and the PS reclaims the values that it held
     (`hosts.hotset.ps.store.HotsetStore.restore`)."""
     BUSIEST = 6
     """Return the most updated keys, most updates first, with their updates since the last request of rank 0.
