@@ -67,6 +67,7 @@ class Comparison(BaseModel):
 
 
 def min_rounds(alpha: float) -> int:
+    # The widest interval of n rounds misses the true value with probability 2 / 2^n.
     return math.ceil(1 - math.log2(alpha))
 
 

@@ -65,7 +65,7 @@ class Distribution(_Model):
 
 
 class ArmSummary(_Model):
-    """Statistics of an arm: server use in whole blocks, latencies in measured parts, others as extras."""
+    """Statistics of an arm: server use over whole blocks, latencies of measured steps, extra metrics."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
     steps: int
@@ -75,7 +75,7 @@ class ArmSummary(_Model):
     rpc_latency_by_class_us: dict[str, Distribution]
     rpcs_per_step_by_class: dict[str, float]
     metrics_us: dict[str, float | None]
-    """Metric of [DDL], or `switch` for the residence in the switch -> mean in µs."""
+    """Part of an RPC (`foundation.logs.columns.METRICS`), or `switch`, its residence there -> mean in µs."""
     ps_proc_us_per_step: dict[str, float]
     """Clock (wall, cpu) -> time of handling requests per step, over all PS agents, in µs."""
     ps_packets_per_step: float
@@ -344,6 +344,7 @@ def _summarise_load(
     blocks = [block for block in record.blocks if block.load == load]
     rpc, operations = rpc.filter(same_load), operations.filter(same_load)
     first_attempts = [block for block in record.first_attempts() if block.load == load]
+    # Only the first load decides when the run ends (`analysis.stopping`), which takes a smaller error rate.
     alpha = record.alpha if load == _loads_in_order(record)[0] else ALPHA
     differences = differences_of(estimates(rpc, operations, blocks), alpha)
     if record.simulation is not None:
