@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from hosts.atp.packet import CELLS
 
-_SALTS = 255
-"""Number of values of the salt's first byte, after which the second byte grows."""
+_FIRST_BYTE_VALUES = 255
+"""Number of values of the salt's first byte (0 to 254, as in ATP), after which the second byte grows."""
 
 
 def cells_of(app: int, places: int, cells: int = CELLS) -> NDArray[np.int64]:
@@ -33,5 +33,5 @@ def cells_of(app: int, places: int, cells: int = CELLS) -> NDArray[np.int64]:
 
 
 def _hash(app: int, place: int, salt: int) -> int:
-    second, first = divmod(salt, _SALTS)
+    second, first = divmod(salt, _FIRST_BYTE_VALUES)
     return zlib.crc32(struct.pack("<HHBB", app, place & 0xFFFF, first, second)) & 0xFFFF

@@ -39,6 +39,7 @@ from nativekit.records import Records, RecordTable, UInt8, UInt32, Words, one, r
 
 _TENSORS_PER_JOB = 2
 _SATURATED_MAX, _SATURATED_MIN = 2**31 - 1, 2**31
+"""The largest and smallest int32, as words: the switch saturates sums at them."""
 
 
 class Tensor:
@@ -48,8 +49,8 @@ class Tensor:
     remaining: int  # number of chunks that are not complete
 
 
-class Assignment:
-    check: int  # whether the job has the setting `check`
+class JobState:
+    check: int  # the job's setting `check`: whether the server compares numbers of tensors
     current: int  # which of its two tensors is the current one
     next_spare: int  # index of the next cell to try in `AtpServer.spare_cells`
 
@@ -65,7 +66,7 @@ class AtpServer(NamedTuple):
 
     header: PsHeader
     jobs: Records[Job]
-    assignments: Records[Assignment]  # [jobs]
+    job_states: Records[JobState]  # [jobs]
     tensors: Records[Tensor]  # [jobs * 2]
     chunks: RecordTable[Chunk]  # [jobs * 2, R]
     sums: Words  # uint32[jobs * 2, R * VALUES]
@@ -85,13 +86,13 @@ def make_server(
     header = one(PsHeader)
     header.ps, header.due = ps, NEVER
     chunks = -(-space.size // VALUES)
-    tensors, assignments = records(len(jobs) * _TENSORS_PER_JOB, Tensor), records(len(jobs), Assignment)
+    tensors, job_states = records(len(jobs) * _TENSORS_PER_JOB, Tensor), records(len(jobs), JobState)
     tensors.key = -1
-    assignments.check = [settings_of_job(job).check for job in jobs]
+    job_states.check = [settings_of_job(job).check for job in jobs]
     return AtpServer(
         header,
         make_jobs(jobs),
-        assignments,
+        job_states,
         tensors,
         records((len(jobs) * _TENSORS_PER_JOB, chunks), Chunk),
         np.zeros((len(jobs) * _TENSORS_PER_JOB, chunks * VALUES), np.uint32),
@@ -140,16 +141,16 @@ def handle(server: AtpServer, rpc: Rpc, length: int, arrival: int, answer: Rpc) 
 @compiled
 def _tensor_of(server: AtpServer, j: int, rpc: Rpc) -> int:
     """Return the index of a packet's tensor, or NOTHING; a new key begins a tensor."""
-    assignment, key = server.assignments[j], key_of(rpc)
-    t = j * _TENSORS_PER_JOB + int64(assignment.current)
+    job_state, key = server.job_states[j], key_of(rpc)
+    t = j * _TENSORS_PER_JOB + int64(job_state.current)
     current = server.tensors[t]
-    is_newer = key > current.key if assignment.check else key != current.key
-    if is_newer and (assignment.check or current.remaining == 0):
-        assignment.current = 1 - assignment.current
-        t = j * _TENSORS_PER_JOB + int64(assignment.current)
+    is_newer = key > current.key if job_state.check else key != current.key
+    if is_newer and (job_state.check or current.remaining == 0):
+        job_state.current = 1 - job_state.current
+        t = j * _TENSORS_PER_JOB + int64(job_state.current)
         _begin_tensor(server, t, rpc)
-    elif assignment.check and key != current.key:
-        t = j * _TENSORS_PER_JOB + 1 - int64(assignment.current)
+    elif job_state.check and key != current.key:
+        t = j * _TENSORS_PER_JOB + 1 - int64(job_state.current)
         return t if server.tensors[t].key == key else int64(NOTHING)
     return t
 
@@ -243,10 +244,10 @@ def _write_head(rpc: Rpc, answer: Rpc, flags: int, length: int) -> None:
 @compiled
 def _replacement_cell_of(server: AtpServer, j: int, cell: int) -> int:
     """Return the cell that replaces the collided `cell`, or `cell` itself if no spare cell is left."""
-    assignment = server.assignments[j]
-    while not server.replacements[j, cell] and assignment.next_spare < CELLS:
-        spare = int64(server.spare_cells[j, assignment.next_spare])
-        assignment.next_spare += 1
+    job_state = server.job_states[j]
+    while not server.replacements[j, cell] and job_state.next_spare < CELLS:
+        spare = int64(server.spare_cells[j, job_state.next_spare])
+        job_state.next_spare += 1
         if not server.declared[j, spare]:
             server.declared[j, spare] = 1
             server.replacements[j, cell] = spare + 1

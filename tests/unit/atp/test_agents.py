@@ -68,7 +68,7 @@ class Network:
         self.reordering = max(faults, reordering)
         self.switch = SwitchModel(check=check)
         self.server: Any = make_server(0, 1, KeySpace(SIZE), list(jobs))
-        self.server.assignments.check = check
+        self.server.job_states.check = check
         self.clients = {
             job: [
                 AtpClient(Caller(job, w + 1, 1), 1, KeySpace(SIZE), lambda: self.now, window, machine=machine)
@@ -213,7 +213,7 @@ packets = st.builds(
 @given(taken=st.lists(packets, max_size=40))
 def test_a_server_is_the_model(check: bool, taken: list[AtpPacket]) -> None:
     state: Any = make_server(0, 1, KeySpace(2 * VALUES), [13])
-    state.assignments.check = check
+    state.job_states.check = check
     model = ServerModel(tuple(state.spare_cells[0].tolist()), check)
     for packet in taken:
         assert serve(state, packet) == model.take(packet)
@@ -348,4 +348,4 @@ def test_workers_reach_servers_at_the_port_of_the_design() -> None:
 
 def test_arms_have_their_settings() -> None:
     states: Sequence[Any] = [AGENTS.server(0, 1, KeySpace(9), [arm.job], 0) for arm in (PUBLISHED, CHECKED)]
-    assert [int(state.assignments[0].check) for state in states] == [0, 1]
+    assert [int(state.job_states[0].check) for state in states] == [0, 1]
