@@ -13,8 +13,8 @@ class CollectClient(HotsetClient):
     servers_own_parameters = True
     _push_number = 0
 
-    def prepare(self, step: int, words: int = 0) -> None:
-        self._push_number, self._header.words = step, words
+    def prepare(self, step: int, word_flags: int = 0) -> None:
+        self._push_number, self._header.word_flags = step, word_flags
 
     def push(
         self, iteration: int, positions: NDArray[np.integer], deltas: Values, answered: NDArray[np.bool_]

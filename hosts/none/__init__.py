@@ -19,8 +19,8 @@ class RequestClient(DesignClient):
     _push_number = 0
     make_state = staticmethod(make_requests)
 
-    def prepare(self, step: int, words: int = 0) -> None:
-        self._push_number, self._header.words = step, words
+    def prepare(self, step: int, word_flags: int = 0) -> None:
+        self._push_number, self._header.word_flags = step, word_flags
 
     def push(
         self, iteration: int, positions: NDArray[np.integer], deltas: Values, answered: NDArray[np.bool_]

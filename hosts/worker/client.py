@@ -107,14 +107,16 @@ class BaseClient:
         self._header.rows = 0
         return answered_rows
 
-    def prepare(self, step: int, words: int = 0) -> None:
+    def prepare(self, step: int, word_flags: int = 0) -> None:
         """Set the next push's number among the pushes to its table, from 0, for the servers' optimisers.
 
-        `words` are the header's flags `SET` and `STATE`, if the next operation sets words or pulls words of
-        optimiser state. Only clients of designs that optimise use these arguments.
+        `word_flags` are the header's flags `SET` and `STATE`, if the next operation sets words or pulls
+        words of optimiser state. Only clients of designs that optimise use these arguments.
         """
-        if words:
-            raise ValueError(f"words: expected 0 for a design whose servers have no optimisers, got {words}")
+        if word_flags:
+            raise ValueError(
+                f"word_flags: expected 0 for a design whose servers have no optimisers, got {word_flags}"
+            )
 
     def pull(self, iteration: int, positions: NDArray[np.integer]) -> None:
         """Start to pull the values of these distinct parameters [size]; the client must be idle."""

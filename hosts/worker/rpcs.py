@@ -22,8 +22,8 @@ class RpcsHeader(WindowHeader):
     pending: int  # number of unanswered keys of the operation; an empty RPC counts as one
     calls: int  # number of RPCs of the operation so far
     step: int
-    """Number of the push among the pushes to its table, from 0; its iteration in designs that optimise."""
-    words: int  # the header's flags `SET` and `STATE`, for a pull or push of words that are not values
+    """Number of earlier pushes to the table; the `iteration` of a push if servers have optimisers."""
+    word_flags: int  # the header's flags `SET` and `STATE`, for a pull or push of words that are not values
 
 
 class RpcCall:
@@ -56,8 +56,8 @@ def space_of(sparse: NDArray[np.uint64] | None) -> NDArray[np.uint64]:
 
 @inlined
 def key_of(state: RpcsState, i: int) -> Key:
-    at = int64(state.positions[i])
-    return state.space[at] if len(state.space) else np.uint64(at)
+    position = int64(state.positions[i])
+    return state.space[position] if len(state.space) else np.uint64(position)
 
 
 @compiled
@@ -70,7 +70,7 @@ def write_head(
     state: RpcsState, rpc: Rpc, op: int, ps: int, count: int, seq: int, live: int, iteration: int, t0: int
 ) -> int:
     header = state.header
-    flags = (KEYS | VALUES if op == PUSH else KEYS) | int64(header.words) if op != EMPTY else 0
+    flags = (KEYS | VALUES if op == PUSH else KEYS) | int64(header.word_flags) if op != EMPTY else 0
     job, worker, epoch = int64(header.job), int64(header.worker), int64(header.epoch)
     request = Request(
         op=op, flags=flags, job=job, worker=worker, epoch=epoch, ps=ps, count=count, seq=seq,

@@ -31,9 +31,9 @@ def start(state: Calls, op: int, iteration: int, n_keys: int) -> None:
         n_keys,
         0,
     )
-    header.words = int64(header.words) & ~REPLAY
+    header.word_flags = int64(header.word_flags) & ~REPLAY
     if header.is_replay and header.servers_own_parameters:
-        header.words |= REPLAY
+        header.word_flags |= REPLAY
     header.is_replay = 0
     for i in range(n_keys):
         state.keys[i] = key_of(state, i)
@@ -41,7 +41,7 @@ def start(state: Calls, op: int, iteration: int, n_keys: int) -> None:
         if op == PULL:
             state.values[i] = 0
     if not header.uses_registers:
-        pack(state, n_keys, not int64(header.words))
+        pack(state, n_keys, not int64(header.word_flags))
         return
     clear_chains(state)
     for i in range(n_keys):
