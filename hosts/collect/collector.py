@@ -65,6 +65,8 @@ from nativekit.compile import compiled, int64
 from nativekit.records import Words
 
 _TIMEOUT_NS, _MAX_TIMEOUT_NS = 20_000_000, 320_000_000
+_RATE_WEIGHT = 0.5
+"""Weight of the newest rate of change in the moving average `Copy.change`."""
 
 
 @compiled
@@ -250,7 +252,7 @@ def end_reading(server: CollectServer, s: int, rpc: Rpc, h: Header, now: int) ->
                 changed_lanes |= 1 << lane
             else:
                 copy = server.copies[j, collection.places[lane]]
-                copy.change *= 0.5
+                copy.change *= 1 - _RATE_WEIGHT
                 record_read_time(server, collection, lane)
     server.collectors[j].n_empty += popcount(live & ~nonzero_lanes)
     server.collectors[j].n_collected += popcount(nonzero_lanes)
@@ -294,7 +296,7 @@ def end_publishing(server: CollectServer, s: int, h: Header, now: int) -> None:
     for lane in range(int64(collection.count)):
         if h.live & h.served & 1 << lane:
             read_time = int64(server.copies[j, collection.places[lane]].read_time)
-            if read_time and now:
+            if read_time and now:  # `now` is 0 in a replay of the journal
                 count_age(server, j, now - read_time)
             record_read_time(server, collection, lane)
     end_collection(server, s, now)
@@ -344,14 +346,15 @@ def apply_sums(server: CollectServer, j: int, s: int, lanes: int, now: int) -> N
             server.collected[j, place] += collection.sums[lane]
             copy = server.copies[j, place]
             copy.collected += 1
+            # Adam's step is at least the number of gradients of each key.
             step = max(step, (int64(cell.updates) & AWAY - 1) + int64(copy.collected))
     apply_words(server, j, collection.keys, collection.sums, count, lanes, step)
     for lane in range(count):
         if lanes >> lane & 1:
             copy = server.copies[j, collection.places[lane]]
-            if 0 < copy.read_time < now:  # the journal has no times
+            if 0 < copy.read_time < now:  # `now` is 0 in a replay of the journal
                 rate = absolute_change(server, collection, lane) / ((now - int64(copy.read_time)) / 1e9)
-                copy.change = np.float32(0.5 * copy.change + 0.5 * rate)
+                copy.change = np.float32((1 - _RATE_WEIGHT) * copy.change + _RATE_WEIGHT * rate)
 
 
 @compiled
@@ -363,14 +366,14 @@ def absolute_change(server: CollectServer, collection: Collection, lane: int) ->
     change = abs(
         float(server.cells[collection.job, cell_index].number) - float(collection.previous_values[lane])
     )
-    return change if change >= 0 else 0.0
+    return change if change >= 0 else 0.0  # 0 for NaN
 
 
 @compiled
 def apply_words(
     server: CollectServer, j: int, keys: NDArray[np.uint64], words: Words, count: int, lanes: int, step: int
 ) -> None:
-    """Apply gradients to keys of this PS, including keys in the switch, which has counted the updates."""
+    """Apply gradients to keys of this PS, including keys in the switch, without counting updates again."""
     rpc = server.requests[len(server.requests) - 1]
     job, ps, width = int64(server.jobs[j].job), int64(server.header.ps), int64(server.header.width)
     request = Request(
@@ -383,10 +386,11 @@ def apply_words(
         if lanes >> lane & 1:
             rpc.keys[lane], rpc.words[2 * count + lane] = swap64(keys[lane]), swap32(int64(words[lane]))
             cell = server.cells[j, locate(server.share, keys[lane]) * width]
-            if cell.updates >= AWAY:
+            if cell.updates >= AWAY:  # `push` applies gradients only to keys that this PS owns
                 cell.updates &= AWAY - 1
                 lanes_in_switch |= 1 << lane
     applied_lanes = push(server, j, decode(rpc), rpc)
+    # The switch has counted these updates.
     server.jobs[j].applied_lanes -= popcount(applied_lanes)
     for lane in range(count):
         if applied_lanes >> lane & 1:

@@ -55,7 +55,7 @@ def take_replay(server: CollectServer, rpc: Rpc, h: Header, length: int, arrival
 def add_unsettled(server: CollectServer, j: int, h: Header, rpc: Rpc) -> int:
     """Add replayed updates to the unsettled sums; return the bitmap of lanes whose keys belong to this PS."""
     lanes, added_lanes = lanes_to_serve(h), int64(0)
-    locate_lanes(server, rpc, h.count, lanes)
+    locate_lanes(server, rpc, h.count, lanes)  # sets `header.cell_indices`
     for lane in range(h.count):
         place = int64(server.header.cell_indices[lane]) // int64(server.header.width)
         if lanes >> lane & 1 and place < server.share.header.places:
@@ -73,6 +73,7 @@ def set_words(server: CollectServer, rpc: Rpc, h: Header, length: int, arrival: 
         return handle_request(server, rpc, length, arrival, answer)
     locate_lanes(server, rpc, h.count, lanes_to_serve(h))
     outside_index = int64(server.share.header.places) * int64(server.header.width)
+    # The handler sets only keys that this PS owns, so keys in the switch are marked as owned meanwhile.
     for lane in range(h.count):
         cell_index = int64(server.header.cell_indices[lane])
         if cell_index < outside_index and server.cells[j, cell_index].updates >= AWAY:

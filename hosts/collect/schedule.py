@@ -29,7 +29,8 @@ _RPCS_PER_COLLECTION = 3
 _KERNEL_NS_PER_RPC = 6_000
 """Assumed kernel time of an RPC that a server sends: a datagram sent and one received (measured values are in
 `simulator.costs.Hosts`). Waking up is excluded, because a busy server is awake."""
-_BINS_PER_OCTAVE = 8
+_LOG2_BINS_PER_OCTAVE = 3
+_BINS_PER_OCTAVE = 1 << _LOG2_BINS_PER_OCTAVE
 
 
 @compiled
@@ -147,7 +148,7 @@ def count_age(server: CollectServer, j: int, age: int) -> None:
 @compiled
 def bin_of(age: int) -> int:
     """Return the histogram bin (0 to `AGES` - 1) of an age in ns."""
-    octave, mantissa = int64(3), max(age, 8)
+    octave, mantissa = int64(_LOG2_BINS_PER_OCTAVE), max(age, _BINS_PER_OCTAVE)
     while mantissa >= 2 * _BINS_PER_OCTAVE:
         mantissa >>= 1
         octave += 1
@@ -157,5 +158,7 @@ def bin_of(age: int) -> int:
 def upper_age_of(bins: Ints) -> NDArray[np.float64]:
     """Return the upper limits of histogram bins of ages, in ns."""
     octaves, mantissas = np.divmod(np.asarray(bins, np.int64), _BINS_PER_OCTAVE)
-    limits: NDArray[np.float64] = (mantissas + _BINS_PER_OCTAVE + 1) * 2.0 ** (octaves - 3)
+    limits: NDArray[np.float64] = (mantissas + _BINS_PER_OCTAVE + 1) * 2.0 ** (
+        octaves - _LOG2_BINS_PER_OCTAVE
+    )
     return limits

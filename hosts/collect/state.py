@@ -55,7 +55,7 @@ class Collector:
     next_start: int
     wanted_before: int
     """Updates before this time must be collected, regardless of `share`."""
-    n_wanted: int  # number of keys whose collection after that time is outstanding
+    n_wanted: int  # number of keys whose sums have not been read since `wanted_before`
     n_in_flight: int  # number of collections in flight
     rpcs: int  # number of answered RPCs
     n_collected: int  # number of read sums other than 0
@@ -151,6 +151,7 @@ def make_server(
 @compiled
 def needs_room(server: CollectServer, datagrams: int) -> bool:
     header = server.header
+    # Room for a note of each datagram, collection and job.
     n_notes = datagrams + len(server.collections) + len(server.jobs)
     if header.is_durable and int64(header.journal_length) + n_notes * NOTE_BYTES > len(server.journal):
         return True
