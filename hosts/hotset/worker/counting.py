@@ -58,6 +58,7 @@ def _count_operation(state: Calls, n_keys: int) -> int:
     c, to_servers = int64(header.first_unsent), int64(0)
     while c != NOTHING:
         call = state.calls[c]
+        # The switch answers a call itself only if all its keys are in their hash lanes.
         to_servers += call.live != call.hashed
         drop_call(state, c)
         c = int64(call.next)

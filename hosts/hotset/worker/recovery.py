@@ -5,9 +5,9 @@ duplicate of an earlier RPC is accepted. An RPC without an answer may have been 
 reached its PS: the worker asks the PS which lanes of a push it has added (`hosts.hotset.ps.rpc`), and pushes
 the other lanes again.
 
-The log has one sum for each key, because all acknowledged deltas are pushed again; a PS subtracts all
-values that the switch has returned to it (`hosts.hotset.ps.store.HotsetStore.restore`). So the log is
-bounded by the number of parameters, and a collect need not be reported to the workers.
+All acknowledged deltas are pushed again, also those that a PS has collected from the switch: the PS subtracts
+all collected values (`hosts.hotset.ps.store.HotsetStore.restore`). So the log needs only one sum for each
+key, and a collection need not be reported to the workers.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ def renew(state: Calls, epoch: int) -> None:
             queue_call(state, int64(slot.call))
             slot.busy = 0
         slot.queued = 0
+        # As in `open_window`: all slots begin with turn 1, and slot 0 is on top of the stack.
         state.free[header.free] = WINDOW + header.window - 1 - s
         header.free += 1
 
@@ -74,7 +75,8 @@ def apply_push_status(state: Calls, call: Call, h: Header, now: int) -> None:
 
 @compiled
 def next_unreplayed(state: Calls) -> int:
-    header, n, position = state.header, int64(0), int64(state.header.unreplayed) - 1
+    header, n = state.header, int64(0)
+    position = int64(header.unreplayed) - 1  # `unreplayed` is the position plus 1
     while position < state.replay_log.shape[1] and n < len(state.keys):
         if state.replay_log[UNREPLAYED, position]:
             state.positions[n], state.deltas[n] = position, state.replay_log[UNREPLAYED, position]
