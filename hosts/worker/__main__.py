@@ -134,7 +134,7 @@ class WorkerProcess:
         round: int = 0,
         load: float = 0.0,
         discard_ns: int = 0,
-        discard_steps: int = AFTER_ALL_STEPS,
+        discard_steps: int = AFTER_ALL_STEPS,  # by default, only `discard_ns` ends the warm-up
     ) -> dict[str, object]:
         """Run a block of steps; a `period_ns` of 0 means a closed loop."""
         worker_job = self._job(job)
@@ -149,8 +149,15 @@ class WorkerProcess:
             time.monotonic_ns,
             self._config.worker,
         )
-        measured_from = (block_start_ns + discard_ns, first_step + discard_steps)
-        origin = Origin(self._config.number, job, worker_job.arm, round, load, *measured_from)
+        origin = Origin(
+            self._config.number,
+            job,
+            worker_job.arm,
+            round,
+            load,
+            measured_from=block_start_ns + discard_ns,
+            measured_step=first_step + discard_steps,
+        )
         answer = self._run_driver(
             trainer, worker_job, origin, lambda: print_json(progress=len(trainer.losses))
         )
@@ -166,7 +173,7 @@ class WorkerProcess:
     def empty(self, job: int, count: int, round: int = 0, load: float = 0.0) -> dict[str, object]:
         """Send `count` empty RPCs to the PSs in turn, one at a time."""
         worker_job = self._job(job)
-        origin = Origin(self._config.number, job, worker_job.arm, round, load, 0)
+        origin = Origin(self._config.number, job, worker_job.arm, round, load, measured_from=0)
         return self._run_driver(
             EmptyCalls(worker_job.client, self._config.n_ps, count), worker_job, origin, lambda: None
         )
@@ -197,7 +204,7 @@ class WorkerProcess:
                 self._run_driver(
                     Replay(worker_job.client),
                     worker_job,
-                    Origin(self._config.number, job, worker_job.arm, -1, 0.0, 0),
+                    Origin(self._config.number, job, worker_job.arm, round=-1, load=0.0, measured_from=0),
                     _report_nothing,
                 )
         return {"dropped_rows": self._rpcs.dropped}
