@@ -47,8 +47,8 @@ def clock_offset() -> int:
 def open_udp(address: Address, shared: bool = False, source_port: int | None = None) -> socket.socket:
     """Open a non-blocking socket at `address`; `shared` lets connected sockets bind to it, too.
 
-    With `source_port` the socket drops datagrams from other UDP ports. A switch with service addresses
-    checks which host sends from their port, and forwards other datagrams unchecked.
+    With `source_port` the socket drops datagrams from other UDP ports: a switch with service addresses
+    checks the sending host only of datagrams from the services' port.
     """
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     try:
@@ -75,7 +75,7 @@ def _filter_source_port(sock: socket.socket, port: int) -> None:
     instructions = (
         (_LOAD_16_BITS, 0, 0, 0),
         (_JUMP_IF_EQUAL, 0, 1, port),
-        (_RETURN, 0, 0, 0xFFFF),
+        (_RETURN, 0, 0, 0xFFFF),  # number of bytes to accept
         (_RETURN, 0, 0, 0),
     )
     program = ctypes.create_string_buffer(
@@ -99,9 +99,9 @@ def send(sock: socket.socket, datagram: bytes | bytearray | memoryview, address:
 
 
 class Receiver:
-    def __init__(self, sock: socket.socket, offset: int) -> None:
+    def __init__(self, sock: socket.socket, clock_offset_ns: int) -> None:
         self._recvmsg = sock.recvmsg
-        self._clock_offset = offset
+        self._clock_offset_ns = clock_offset_ns
 
     def receive(self) -> Received | None:
         try:
@@ -113,5 +113,5 @@ class Receiver:
             return Received(datagram, read, read, source)
         seconds, nanoseconds = _TIMESPEC.unpack(ancillary[0][2])
         # The offset of the clocks is measured only once, so a stamp may seem later than the reading.
-        arrival = min(seconds * 1_000_000_000 + nanoseconds - self._clock_offset, read)
+        arrival = min(seconds * 1_000_000_000 + nanoseconds - self._clock_offset_ns, read)
         return Received(datagram, arrival, read, source)

@@ -1,4 +1,4 @@
-"""A configured service time: the cost of an RPC on another server, with any number of cores.
+"""An emulated service time: RPCs take as long as on a server with configured costs and number of cores.
 
 An RPC occupies the core that becomes free first, for `ns_per_rpc` + lanes * `ns_per_lane`. Its answer is held
 until that time has passed, while the loop polls. The real work is part of this time, unless it takes longer.
