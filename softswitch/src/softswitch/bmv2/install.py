@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> None:
 
 
 def install(folder: Path) -> None:
-    """Write all scripts, or raise SwitchError and write none if another program wrote a file of such a name."""
+    """Write all scripts; raise SwitchError and write none if another program wrote one of these files."""
     for name in PROGRAMS:
         if (path := folder / name).exists() and not _is_softswitch_script(path):
             raise SwitchError(
