@@ -96,7 +96,7 @@ class Rpc:
 assert tuple(Rpc.__annotations__) == RPC.names
 Key: TypeAlias = np.uint64
 """A parameter's key in this machine's byte order."""
-_HASH, _LANE_BITS = np.uint64(MULTIPLIER), np.uint64(LANE_SHIFT)
+_MULTIPLIER, _LANE_SHIFT = np.uint64(MULTIPLIER), np.uint64(LANE_SHIFT)
 _first_fault = compiled(first_fault)
 
 
@@ -181,7 +181,7 @@ def is_well_formed(h: Header, length: int) -> bool:
 
 @compiled
 def hash_of(key: Key) -> Key:
-    return key * _HASH
+    return key * _MULTIPLIER
 
 
 @compiled
@@ -192,4 +192,4 @@ def ps_of(key: Key, n_ps: int) -> int:
 
 @compiled
 def lane_of(key: Key) -> int:
-    return int64(hash_of(key) >> _LANE_BITS)
+    return int64(hash_of(key) >> _LANE_SHIFT)
