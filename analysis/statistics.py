@@ -26,7 +26,7 @@ SUBSETS = 4095
 ALPHA = 0.05
 """Error rate of an interval: the probability that it excludes the true value. A run that may stop at several
 looks uses smaller error rates (`analysis.stopping`)."""
-_ROUNDING = 1e-12
+_MAX_ROUNDING_ERROR = 1e-12  # as a share of the largest value
 MIN_ROUNDS = 6
 """Minimum number of rounds for an interval at `ALPHA`. n rounds have 2^n - 1 subsets; with 5 rounds the
 widest interval covers 94 % only."""
@@ -149,13 +149,17 @@ def _welch_interval(other_run: Rounds, first_run: Rounds) -> tuple[float | None,
     if min(len(other_run), len(first_run)) < MIN_ROUNDS:
         return None, None
     shift = float(other_run.mean() - first_run.mean())
-    parts = [(values.var(ddof=1) / len(values), len(values) - 1) for values in (other_run, first_run)]
-    variance = sum(part for part, _ in parts)
-    if variance <= (_ROUNDING * np.abs((*other_run, *first_run)).max()) ** 2:
+    mean_variances = [
+        (values.var(ddof=1) / len(values), len(values) - 1) for values in (other_run, first_run)
+    ]
+    variance = sum(mean_variance for mean_variance, _ in mean_variances)
+    if variance <= (_MAX_ROUNDING_ERROR * np.abs((*other_run, *first_run)).max()) ** 2:
         # All rounds are equal up to rounding.
         return shift, shift
-    freedom = variance**2 / sum(part**2 / degrees for part, degrees in parts)
-    half_width = float(stdtrit(freedom, 1 - ALPHA / 2) * np.sqrt(variance))
+    degrees_of_freedom = variance**2 / sum(
+        mean_variance**2 / degrees for mean_variance, degrees in mean_variances
+    )
+    half_width = float(stdtrit(degrees_of_freedom, 1 - ALPHA / 2) * np.sqrt(variance))
     return shift - half_width, shift + half_width
 
 
@@ -182,5 +186,5 @@ def subsets(rounds: int) -> npt.NDArray[np.float64]:
 
 def typical_interval(estimates: Estimates, alpha: float = ALPHA) -> tuple[float, float]:
     ordered = np.sort(estimates)
-    outside = int(alpha / 2 * (len(ordered) + 1))
-    return float(ordered[outside - 1]), float(ordered[-outside])
+    n_outside = int(alpha / 2 * (len(ordered) + 1))
+    return float(ordered[n_outside - 1]), float(ordered[-n_outside])

@@ -1,3 +1,5 @@
+"""The results of a run, `summary.json`, computed from its record and its logs."""
+
 from __future__ import annotations
 
 from collections import defaultdict
@@ -393,12 +395,12 @@ def _repeat_reasons(blocks: Iterable[Block]) -> dict[str, dict[str, int]]:
 def _summarise_arms(
     rpc: pl.DataFrame, operations: pl.DataFrame, blocks: list[Block], first_attempts: list[Block]
 ) -> dict[str, ArmSummary]:
-    in_summary = [metric for metric in METRICS.values() if metric.summary_path is not None]
+    summary_metrics = [metric for metric in METRICS.values() if metric.summary_path is not None]
     logs: dict[Log, pl.DataFrame] = {"operations": operations, "rpc": rpc}
     log_values = [
         measured_rows(log, rows)
         .group_by("arm")
-        .agg(log_expressions(log, in_summary))
+        .agg(log_expressions(log, summary_metrics))
         .rows_by_key("arm", named=True, unique=True)
         for log, rows in logs.items()
     ]
@@ -407,31 +409,31 @@ def _summarise_arms(
     summaries = {}
     for arm in measured_arms(reference_of(block.arm for block in blocks).design):
         arm_blocks = [block for block in blocks if block.arm == arm.name]
-        values = block_metrics(arm_blocks, in_summary)
+        values = block_metrics(arm_blocks, summary_metrics)
         for values_of_log in log_values:
             values |= values_of_log.get(arm.name, {})
         loss = mean_loss(block for block in first_attempts if block.arm == arm.name)
-        by_class = {name: class_values.get((arm.name, name), {}) for name in CLASSES}
-        summaries[arm.name] = _summarise_arm(arm_blocks, values, by_class, loss)
+        values_by_class = {name: class_values.get((arm.name, name), {}) for name in CLASSES}
+        summaries[arm.name] = _summarise_arm(arm_blocks, values, values_by_class, loss)
     return summaries
 
 
 def _summarise_arm(
     blocks: Sequence[Block],
     values: Mapping[str, float | None],
-    by_class: Mapping[str, Mapping[str, float]],
+    values_by_class: Mapping[str, Mapping[str, float]],
     loss: float | None,
 ) -> ArmSummary:
     use, rpcs_per_step = total_use(blocks), values.get(RPCS.name) or 0.0
-    rpcs = sum(values_of_class.get("rpcs", 0) for values_of_class in by_class.values())
+    rpcs = sum(values_of_class.get("rpcs", 0) for values_of_class in values_by_class.values())
     fields: dict[str, Any] = {  # fields of `ArmSummary`
         "steps": sum(block.steps for block in blocks),
         "rpc_latency_by_class_us": {
-            name: _to_distribution(values_of_class) for name, values_of_class in by_class.items()
+            name: _to_distribution(values_of_class) for name, values_of_class in values_by_class.items()
         },
         "rpcs_per_step_by_class": {
             name: rpcs_per_step * values_of_class.get("rpcs", 0) / max(rpcs, 1)
-            for name, values_of_class in by_class.items()
+            for name, values_of_class in values_by_class.items()
         },
         "ps_cpu_s": use.cpu_s,
         "step_us": values.get("step_mean"),
