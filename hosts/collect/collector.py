@@ -39,10 +39,10 @@ from foundation.protocol.rpc import (
 from hosts.collect.schedule import (
     adapt_pace,
     count_age,
+    delay_next_collection,
     first_due_time,
     interval,
     push_entry,
-    spend,
     take_due_key,
 )
 from hosts.collect.state import (
@@ -130,7 +130,7 @@ def begin_collection(server: CollectServer, j: int, now: int) -> None:
     if last_lane == NOTHING:
         return
     adapt_pace(collector, lateness, float(server.copies[j, collection.places[last_lane]].change))
-    spend(server, j, now)
+    delay_next_collection(server, j, now)
     collector.n_in_flight += 1
     prepare_rpc(server, s, READING, int64(collection.live))
     if server.header.is_durable:

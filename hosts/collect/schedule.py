@@ -35,8 +35,8 @@ _BINS_PER_OCTAVE = 1 << _LOG2_BINS_PER_OCTAVE
 
 @compiled
 def push_entry(server: CollectServer, q: int, due: int, place: int, key: Key) -> None:
-    n = int64(server.queued[q])
-    server.queued[q] = n + 1
+    n = int64(server.queue_sizes[q])
+    server.queue_sizes[q] = n + 1
     while n > 0:
         parent = (n - 1) >> 1
         entry = server.queues[q, parent]
@@ -56,8 +56,8 @@ def copy_entry(target: QueueEntry, entry: QueueEntry) -> None:
 @compiled
 def remove_first_entry(server: CollectServer, q: int) -> None:
     """Remove the key that is due first from queue `q`, which must not be empty."""
-    n = int64(server.queued[q]) - 1
-    server.queued[q] = n
+    n = int64(server.queue_sizes[q]) - 1
+    server.queue_sizes[q] = n
     last, hole = server.queues[q, n], int64(0)
     while True:
         child = 2 * hole + 1
@@ -78,7 +78,7 @@ def first_due_time(server: CollectServer, j: int) -> int:
     due = int64(NEVER)
     for lane in range(LANES):
         q = j * LANES + lane
-        if server.queued[q]:
+        if server.queue_sizes[q]:
             due = min(due, int64(server.queues[q, 0].due))
     return due
 
@@ -87,7 +87,7 @@ def first_due_time(server: CollectServer, j: int) -> int:
 def take_due_key(server: CollectServer, j: int, lane: int, now: int, collection: Collection) -> bool:
     """Move a due, or nearly due, key of a lane from its queue to a collection; return False without one."""
     q = j * LANES + lane
-    while server.queued[q]:
+    while server.queue_sizes[q]:
         entry = server.queues[q, 0]
         copy = server.copies[j, entry.place]
         # An RPC also collects keys of which at least four fifths of the interval have passed.
@@ -127,7 +127,7 @@ def adapt_pace(collector: Collector, lateness: int, change: float) -> None:
 
 
 @compiled
-def spend(server: CollectServer, j: int, now: int) -> None:
+def delay_next_collection(server: CollectServer, j: int, now: int) -> None:
     """Delay the next collection by the time a collection takes, divided by the share of the server's time."""
     collector, job = server.collectors[j], server.jobs[j]
     rpc_ns = job.proc_cpu_ns / job.rpcs if job.rpcs and job.proc_cpu_ns else float(_DEFAULT_RPC_NS)

@@ -109,7 +109,7 @@ class CollectServer(NamedTuple):
     collections: Records[Collection]  # [jobs * COLLECTIONS]
     requests: Records[Rpc]  # [jobs * COLLECTIONS + 1]: current RPC of each collection, and a scratch RPC
     queues: RecordTable[QueueEntry]  # [jobs * LANES, n]: heaps of the hot keys of each lane
-    queued: Ints  # int64[jobs * LANES]: sizes of the queues
+    queue_sizes: Ints  # int64[jobs * LANES]: number of keys in each queue
     copies: RecordTable[Copy]  # [jobs, places + 1]
     ages: Ints  # int64[jobs * AGES]: number of copies by their age when they were replaced
     connection_records: Records[ConnectionRecord]
@@ -141,7 +141,7 @@ def make_server(
         collectors=collectors, collections=collections,
         requests=rpcs(n_jobs * COLLECTIONS + 1),
         queues=records((n_jobs * LANES, min(places, MAX_QUEUED)), QueueEntry),
-        queued=np.zeros(n_jobs * LANES, np.int64), copies=records((n_jobs, places), Copy),
+        queue_sizes=np.zeros(n_jobs * LANES, np.int64), copies=records((n_jobs, places), Copy),
         ages=np.zeros(n_jobs * AGES, np.int64),
         connection_records=records(CONNECTION_RECORDS, ConnectionRecord),
         journal=np.zeros(journal_bytes, np.uint8), rules=rules, batch=one(Batch), share=share,

@@ -230,7 +230,7 @@ def test_a_journal_of_many_collections_is_replayed_within_the_queues() -> None:
         bench.run(50)
     bench.restart()
     state = bench.ps.server.state
-    assert state.queued.sum() == 2
+    assert state.queue_sizes.sum() == 2
     assert bench.sums()[MINE[0]] == sum(range(60))
 
 
@@ -271,7 +271,7 @@ def test_collections_take_their_share_of_the_servers_time(share: float, apart_us
     server.jobs[0].proc_cpu_ns, server.jobs[0].rpcs = 100_000, 100
     server.collectors[0].share, server.collectors[0].next_start = share, 0
     now = 1_000 * MS
-    plain(schedule.spend)(server, 0, now)
+    plain(schedule.delay_next_collection)(server, 0, now)
     assert server.collectors[0].next_start == now - 5 * MS + 1e3 * apart_us
-    plain(schedule.spend)(server, 0, now)
+    plain(schedule.delay_next_collection)(server, 0, now)
     assert server.collectors[0].next_start == now - 5 * MS + 2e3 * apart_us
