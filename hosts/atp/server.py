@@ -38,6 +38,7 @@ from nativekit.compile import compiled, int64
 from nativekit.records import Records, RecordTable, UInt8, UInt32, Words, one, records
 
 _TENSORS_PER_JOB = 2
+_ACKNOWLEDGEMENT_BITMAP = 1
 _SATURATED_MAX, _SATURATED_MIN = 2**31 - 1, 2**31
 """The largest and smallest int32, as words: the switch saturates sums at them."""
 
@@ -238,7 +239,9 @@ def _request_floats(rpc: Rpc, answer: Rpc) -> None:
 @compiled
 def _write_head(rpc: Rpc, answer: Rpc, flags: int, length: int) -> None:
     app, sequence, cell = app_of(rpc), sequence_of(rpc), cell_of(rpc)
-    write_head(answer, 1, workers_of(rpc), flags, app, sequence, cell, key_of(rpc), length)
+    write_head(
+        answer, _ACKNOWLEDGEMENT_BITMAP, workers_of(rpc), flags, app, sequence, cell, key_of(rpc), length
+    )
 
 
 @compiled

@@ -16,7 +16,7 @@ from nativekit.compile import compiled, int64
 from nativekit.records import Ints, Octets, Records, one, records
 
 
-class _Cost:
+class _ServiceHeader:
     """The configured cost, and the current RPC; times in ns."""
 
     ns_per_rpc: int
@@ -35,14 +35,14 @@ class _HeldAnswer:
 
 
 class Service(NamedTuple):
-    header: _Cost
+    header: _ServiceHeader
     free_at: Ints  # int64[cores]: when each core becomes free, in ns
     held_answers: Records[_HeldAnswer]  # [BURST]
     answers: Records[Rpc]  # [BURST]
 
 
 def make_service(ns_per_rpc: int = 0, ns_per_lane: int = 0, cores: int = 1) -> Service:
-    header = one(_Cost)
+    header = one(_ServiceHeader)
     header.ns_per_rpc, header.ns_per_lane = ns_per_rpc, ns_per_lane
     return Service(header, np.zeros(cores, np.int64), records(BURST, _HeldAnswer), rpcs(BURST))
 

@@ -39,12 +39,12 @@ def count_operations(
     operations: Iterable[tuple[NDArray[np.integer], Keys | None]],
     largest: int,
 ) -> Iterator[RpcCounts]:
-    client = HotsetClient(Caller(0, 1, 0), servers, space, lambda: 0, largest=largest)
-    state, hinted = client.state, None
+    client = HotsetClient(Caller(job=0, worker=1, epoch=0), servers, space, lambda: 0, largest=largest)
+    state, hinted_keys = client.state, None
     for positions, hot in operations:
-        if hot is not hinted:
+        if hot is not hinted_keys:
             client.hint(hot)
-            hinted = hot
+            hinted_keys = hot
         state.positions[: len(positions)] = positions
         to_servers = _count_operation(state, len(positions))
         yield RpcCounts(client.rpcs_of_operation, to_servers)
