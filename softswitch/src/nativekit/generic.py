@@ -1,4 +1,4 @@
-"""Generic functions: each call is compiled to the implementation for its first argument, a named tuple.
+"""Generic functions: calls compile to the implementation for the class of the first argument, a named tuple.
 
 A loop calls `transmit(state, now)` and is compiled for each class of state with that class's `transmit`. So
 there is one loop without closures, and numba finds cached machine code by its signature. The plain-Python

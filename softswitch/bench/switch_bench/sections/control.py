@@ -49,8 +49,8 @@ def measure_writes(stage: Stage, others: Sequence[Insertions]) -> list[Result]:
                     rates[other.name][name].append(len(other.updates) / seconds)
     what = f"table writes over gRPC, batches of {BATCH:,}"
     return [
-        Result("writes", f"{what}: {each}", "writes/s", samples, goals=WRITES)
-        for each, samples in rates.items()
+        Result("writes", f"{what}: {change}", "writes/s", samples, goals=WRITES)
+        for change, samples in rates.items()
     ]
 
 

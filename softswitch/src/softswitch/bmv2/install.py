@@ -10,7 +10,7 @@ from pathlib import Path
 
 from softswitch.errors import SwitchError
 
-PROGRAMS: Mapping[str, tuple[str, ...]] = {
+PROGRAMS: Mapping[str, tuple[str, ...]] = {  # program name -> arguments inserted before the user's
     **{name: ("run-as", name) for name in ("simple_switch_grpc", "simple_switch")},
     "simple_switch_CLI": ("cli", "--keep-going"),
 }
@@ -47,15 +47,15 @@ def install(folder: Path) -> None:
             )
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, words in PROGRAMS.items():
+        for name, inserted_arguments in PROGRAMS.items():
             path = folder / name
-            path.write_text(script(name, words))
+            path.write_text(script(name, inserted_arguments))
             path.chmod(0o755)
     except OSError as error:
         raise SwitchError(f"{error.filename or folder}: {error.strerror}") from None
 
 
-def script(name: str, words: tuple[str, ...], python: str = sys.executable) -> str:
+def script(name: str, inserted_arguments: tuple[str, ...], python: str = sys.executable) -> str:
     shebang = f"#!{python}"
     if len(shebang) > _MAX_SHEBANG_BYTES or " " in python:  # sh runs exec, Python reads a string
         shebang = f"#!/bin/sh\n'''exec' \"{python}\" \"$0\" \"$@\"\n' '''"
@@ -65,7 +65,7 @@ def script(name: str, words: tuple[str, ...], python: str = sys.executable) -> s
         f'"""{name}: {_MARKER} (`softswitch install-as`)."""\n'
         "import sys\n\n"
         f"sys.path.insert(0, {str(source)!r})\n"
-        f"sys.argv[1:1] = {list(words)!r}\n"
+        f"sys.argv[1:1] = {list(inserted_arguments)!r}\n"
         "from softswitch.verbs import main\n\n"
         "main()\n"
     )
