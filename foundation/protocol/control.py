@@ -41,7 +41,7 @@ class Command(IntEnum):
     """Check that the PS is running."""
     RENEW = 5
     """Tell the PS the epoch of its RPCs in the current switch. The command's only key is the epoch. If it
-    differs from the PS's, the switch of the old epoch is lost, and the PS reclaims the values that it held
+    differs from the PS's, the switch of the old epoch is lost, and the PS reclaims that switch's values
     (`hosts.hotset.ps.store.HotsetStore.restore`)."""
     BUSIEST = 6
     """Return the most updated keys, most updates first, with their updates since the last request of rank 0.

@@ -51,7 +51,7 @@ class Tensor:
 
 
 class JobState:
-    check: int  # the job's setting `check`: whether the server compares numbers of tensors
+    check: int  # the job's setting `check`: whether only a larger key begins a tensor
     current: int  # which of its two tensors is the current one
     next_spare: int  # index of the next cell to try in `AtpServer.spare_cells`
 
