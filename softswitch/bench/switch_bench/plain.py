@@ -21,9 +21,9 @@ from switch_bench.workload import INGRESS, CompiledProgram, Setup, Stamp, Worklo
 _COMPILED = Path(__file__).parents[2] / "tests" / "programs" / "compiled"
 L3, L2, WIRE = (CompiledProgram(_COMPILED / name) for name in ("l3", "l2", "wire"))
 FRAME_BYTES = 128
-SHORT = range(17, 24)
-"""Lengths of the few prefixes of `routes` that are shorter than 24 bits."""
-_SHORT_PER_LENGTH = 64
+SHORT_LENGTHS = range(17, 24)
+"""Lengths in bits of the few prefixes of `routes` that are shorter than /24."""
+_SHORT_ROUTES_PER_LENGTH = 64
 FIRST_MAC = 0x02_00_00_00_00_00  # the first locally administered address
 _ETHERNET = bytes.fromhex("020000000001 020000000101 0800")
 """Ethernet header of a frame from the first host to the router."""
@@ -69,7 +69,9 @@ def routes(count: int) -> tuple[Setup, NDArray[np.uint64]]:
     encode = _Insertions(L3, _ROUTE_PATTERN)
     # The first octet is the prefix length, or from 128 on for a /24, so no prefixes overlap.
     short = [
-        (length << 24 | k << (32 - length), length) for length in SHORT for k in range(_SHORT_PER_LENGTH)
+        (length << 24 | k << (32 - length), length)
+        for length in SHORT_LENGTHS
+        for k in range(_SHORT_ROUTES_PER_LENGTH)
     ]
     numbers = np.random.default_rng(1).permutation(1 << 21)[: count - len(short)]
     pairs = short + [(1 << 31 | number << 8, 24) for number in numbers.tolist()]

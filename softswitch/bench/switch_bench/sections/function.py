@@ -53,7 +53,7 @@ def _exact(stage: Stage, entries: int) -> Result:
 
 
 def _lpm(stage: Stage, entries: int) -> Result:
-    what = f"L3 forwarding, {entries:,} routes of {len(plain.SHORT) + 1} lengths"
+    what = f"L3 forwarding, {entries:,} routes of {len(plain.SHORT_LENGTHS) + 1} lengths"
     stage.announce(what)
     setup, prefixes = plain.routes(entries)
     pipeline = install_program(setup)

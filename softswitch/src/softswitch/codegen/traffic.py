@@ -67,7 +67,7 @@ class Traffic:
                 self.b.ret(self.actions.output.count())
 
     def emit_next_packet(self) -> None:
-        """Emit the pass of the next packet in the queues; return if there is none."""
+        """Emit a jump to the next pass of a queued packet, and a return if none is queued."""
         b = self.b
         if self.has_queues:
             with b.if_then(self.egress_queue.has_packets()):
