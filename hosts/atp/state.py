@@ -66,7 +66,7 @@ def make_worker(
         raise ValueError(f"expected a vector of at most {MAX_SEQUENCE * VALUES} values, got {space.size}")
     header = one(AtpHeader)
     arrays = open_vector(header, caller, n_ps, chunks * VALUES, largest, window, rows)
-    header.full, header.is_adaptive = VALUES, 1
+    header.chunk_size, header.is_adaptive = VALUES, 1
     header.published_timers = settings_of_job(caller.job).published_timers
     places, declared = cells_of(caller.job, WINDOW), np.zeros(CELLS, np.uint8)
     declared[places] = 1

@@ -65,7 +65,7 @@ def transmit(state: AtpWorker, now: int) -> int:
         return NOTHING
     s = take_next_slot(state, now)
     _encode_chunk(state, s, 0)
-    if header.last_activity < header.progress:
+    if header.last_activity < header.last_arrival:
         header.last_activity = now
     header.due = min(int64(header.due), deadline(state))
     return s
@@ -107,7 +107,7 @@ def wake(state: AtpWorker, now: int) -> None:
         return
     if now < header.due or has_stalled(state, now):
         return
-    if header.pending and header.progress and now - header.last_activity >= _timeout(state):
+    if header.pending and header.last_arrival and now - header.last_activity >= _timeout(state):
         _resend_chunk(state, int64(header.first_missing), now)
         header.last_activity = now
     header.due = deadline(state)
@@ -123,9 +123,9 @@ def deadline(state: AtpWorker) -> int:
     header = state.header
     if not header.published_timers:
         return deadline_of_slots(state)
-    if header.stalled or not (header.pending and header.progress):
+    if header.stalled or not (header.pending and header.last_arrival):
         return int64(NEVER)
-    return min(int64(header.last_activity + _timeout(state)), int64(header.progress + header.stall_timeout))
+    return min(int64(header.last_activity + _timeout(state)), int64(header.last_arrival + header.stall_timeout))
 
 
 @compiled

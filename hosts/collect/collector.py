@@ -59,7 +59,7 @@ from hosts.collect.state import (
 from hosts.ps.journal import FROM_WORKER, append_note
 from hosts.ps.rpcs import find_job
 from hosts.ps.share import locate
-from hosts.ps.values import AWAY, push
+from hosts.ps.values import NOT_OWNED, UPDATE_COUNT, push
 from nativekit.bits import popcount, swap32, swap64
 from nativekit.compile import compiled, int64
 from nativekit.records import Words
@@ -323,7 +323,7 @@ def end_collection(server: CollectServer, s: int, now: int) -> None:
         if live >> lane & 1:
             place = int64(collection.places[lane])
             copy = server.copies[j, place]
-            if server.cells[j, place * int64(server.header.width)].updates < AWAY:
+            if server.cells[j, place * int64(server.header.width)].updates < NOT_OWNED:
                 copy.marks = int64(copy.marks) & ~QUEUED
             else:
                 is_wanted = collector.n_wanted and copy.read_time < collector.wanted_before
@@ -395,4 +395,4 @@ def apply_words(
     for lane in range(count):
         if applied_lanes >> lane & 1:
             cell = server.cells[j, locate(server.share, keys[lane]) * width]
-            cell.updates = int64(cell.updates) - 1 | (AWAY if lanes_in_switch >> lane & 1 else 0)
+            cell.updates = int64(cell.updates) - 1 | (NOT_OWNED if lanes_in_switch >> lane & 1 else 0)

@@ -14,7 +14,7 @@ from foundation.designs.interface import NEVER
 from foundation.protocol.header import LANES
 from foundation.protocol.rpc import Key
 from hosts.collect.state import AGES, QUEUED, Collection, Collector, CollectServer, QueueEntry
-from hosts.ps.values import AWAY
+from hosts.ps.values import NOT_OWNED
 from nativekit.compile import compiled, int64
 from nativekit.records import Ints
 
@@ -96,7 +96,7 @@ def take_due_key(server: CollectServer, j: int, lane: int, now: int, collection:
         place = int64(entry.place)
         collection.places[lane], collection.keys[lane] = place, entry.key
         remove_first_entry(server, q)
-        if server.cells[j, place * int64(server.header.width)].updates >= AWAY:
+        if server.cells[j, place * int64(server.header.width)].updates >= NOT_OWNED:
             return True
         copy.marks = int64(copy.marks) & ~QUEUED  # the key has left the switch
     return False

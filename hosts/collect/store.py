@@ -14,7 +14,7 @@ from hosts.collect.state import AGES, CHANGED, COLLECTIONS, IDLE, QUEUED, Collec
 from hosts.hotset.ps.store import OffloadingStore
 from hosts.ps.share import Places, keys_at
 from hosts.ps.store import CopyAges, ShareContents
-from hosts.ps.values import AWAY
+from hosts.ps.values import NOT_OWNED, UPDATE_COUNT
 from nativekit.compile import int64
 from nativekit.records import Ints, Words
 from nativekit.reference import as_ref
@@ -29,12 +29,12 @@ class CollectStore(OffloadingStore):
     def __init__(self, server: CollectServer, job: int, replayed: bool = False) -> None:
         super().__init__(server, job)
         self._server: CollectServer = server
-        self._collected, self._unsettled = server.collected[self._j], server.unsettled[self._j]
-        self._copies = server.copies[self._j]
+        self._collected, self._unsettled = server.collected[self._job_index], server.unsettled[self._job_index]
+        self._copies = server.copies[self._job_index]
 
     @property
     def collector(self) -> Collector:
-        collector: Collector = self._server.collectors[self._j]
+        collector: Collector = self._server.collectors[self._job_index]
         return collector
 
     def hold(self, reason: int) -> None:
@@ -54,12 +54,12 @@ class CollectStore(OffloadingStore):
 
     def release(self, places: Places) -> Values:
         """Let the switch serve these keys from now on; return their values, which the caller publishes."""
-        self._cells.updates[places] |= AWAY
+        self._cells.updates[places] |= NOT_OWNED
         return self.values(places)
 
     def reclaim(self, places: Places) -> None:
         """Serve these keys from now on; the switch must hold none of their gradients."""
-        self._cells.updates[places] &= AWAY - 1
+        self._cells.updates[places] &= UPDATE_COUNT
 
     def begin_collecting(self, places: Places, now: int) -> None:
         """Queue keys, whose copies were published at `now` (ns), for collection."""
@@ -77,7 +77,7 @@ class CollectStore(OffloadingStore):
             self.requeue()
             return
         self._copies.marks[places] |= QUEUED
-        queue_keys(self._server, self._j, places, keys, lanes, now)
+        queue_keys(self._server, self._job_index, places, keys, lanes, now)
 
     def _empty_queues(self) -> None:
         for q in range(self._j * LANES, (self._j + 1) * LANES):
@@ -87,7 +87,7 @@ class CollectStore(OffloadingStore):
 
     def requeue(self) -> None:
         """Queue all keys in the switch that are in no queue and no collection, due immediately."""
-        self._queue_places(np.flatnonzero(self._cells.updates[: self._share.header.places] >= AWAY), 0)
+        self._queue_places(np.flatnonzero(self._cells.updates[: self._share.header.places] >= NOT_OWNED), 0)
 
     def restore_queues(self) -> None:
         self._copies.marks &= ~QUEUED
@@ -102,7 +102,7 @@ class CollectStore(OffloadingStore):
     def request_full_collection(self, now: int) -> None:
         """Request the collection of all gradients that the switch has added up to `now` (ns)."""
         self._empty_queues()
-        places = np.flatnonzero(self._cells.updates[: self._share.header.places] >= AWAY)
+        places = np.flatnonzero(self._cells.updates[: self._share.header.places] >= NOT_OWNED)
         self.collector.wanted_before, self.collector.n_wanted = now + 1, len(places)
         # Keys in a collection that has read its sums before `now` are queued again when it ends.
         self.requeue()
@@ -122,7 +122,7 @@ class CollectStore(OffloadingStore):
 
     def _apply_gradients(self, places: Places, values: Values) -> None:
         step = max(int(self.collector.step), 1)
-        apply_all(self._server, self._j, keys_at(self._share, places), np.array(values, np.uint32), step)
+        apply_all(self._server, self._job_index, keys_at(self._share, places), np.array(values, np.uint32), step)
 
     def restore(self) -> None:
         """Own all keys again, after the switch was lost with gradients that workers will replay."""
@@ -146,10 +146,10 @@ class CollectStore(OffloadingStore):
 
     @property
     def _job_collections(self) -> list[Collection]:
-        return list(self._server.collections[self._j * COLLECTIONS : (self._j + 1) * COLLECTIONS])
+        return list(self._server.collections[self._job_index * COLLECTIONS : (self._job_index + 1) * COLLECTIONS])
 
     def copy_ages(self) -> CopyAges | None:
-        collector, counts = self.collector, self._server.ages[self._j * AGES : (self._j + 1) * AGES]
+        collector, counts = self.collector, self._server.ages[self._job_index * AGES : (self._job_index + 1) * AGES]
         if not collector.rpcs:
             return None
         bins = np.flatnonzero(counts)

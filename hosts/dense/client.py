@@ -40,13 +40,13 @@ class DenseClient(VectorClient):
     @property
     def chunk_size(self) -> int:
         """Number of values of a packet, the same at all workers; settable between operations."""
-        return int(self._header.full)
+        return int(self._header.chunk_size)
 
     @chunk_size.setter
     def chunk_size(self, size: int) -> None:
         if not MIN_SIZE <= size <= MAX_SIZE:
             raise ValueError(f"expected chunks of {MIN_SIZE} to {MAX_SIZE} values, got {size}")
-        self._header.full = size
+        self._header.chunk_size = size
 
     @property
     def largest(self) -> int:

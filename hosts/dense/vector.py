@@ -39,13 +39,13 @@ class VectorHeader(WindowHeader):
     iteration: int
     n_keys: int
     n: int  # number of values of the vector of the current operation
-    full: int  # number of values of a full chunk
+    chunk_size: int  # number of values of a full chunk
     is_float: int
     number: int  # number of the all-reduce, from 1 on
     calls: int  # number of packets of the operation
     pending: int  # number of outstanding packets
     unsent: int  # the first packet that has not been sent
-    progress: int  # time of the last arrival; 0 before the first chunk is sent
+    last_arrival: int  # time of the last arrival; 0 before the first chunk is sent
     stall_timeout: int  # time without an arrival after which an operation has stalled
     stalled: int  # whether the operation has stalled
     stalled_at: int  # time at which the operation stalled
@@ -85,7 +85,7 @@ def open_vector(
 ) -> VectorArrays:
     """Return an idle worker's arrays, and fill in `header`; `more_datagrams` buffers follow the slots."""
     free = open_window(header, caller, window)
-    header.n_ps, header.workers, header.full, header.stall_timeout = n_ps, 1, SIZE, STALL_TIMEOUT_NS
+    header.n_ps, header.workers, header.chunk_size, header.stall_timeout = n_ps, 1, SIZE, STALL_TIMEOUT_NS
     return {
         **window_arrays(rows, more_datagrams),
         **operand_arrays(largest),
@@ -119,7 +119,7 @@ def begin_operation(state: VectorState, op: int, iteration: int, n_keys: int) ->
         state.vector[0] = 0
     header.is_float = op == FLOATS
     header.number += 1
-    header.progress = header.stalled = 0
+    header.last_arrival = header.stalled = 0
     return int64(header.n)
 
 
@@ -152,7 +152,7 @@ def belongs_to_vector(state: VectorState, rpc: Rpc) -> bool:
     return bool(
         swap32(packet.number) == header.number & MAX_U32
         and packet.workers == header.workers
-        and swap16(packet.full) == header.full
+        and swap16(packet.full) == header.chunk_size
         and packet.form == header.is_float
     )
 
@@ -188,8 +188,8 @@ def has_stalled(state: VectorState, now: int) -> bool:
     if (
         header.pending
         and not header.stalled
-        and header.progress
-        and now - header.progress >= header.stall_timeout
+        and header.last_arrival
+        and now - header.last_arrival >= header.stall_timeout
     ):
         header.stalled, header.stalled_at, header.due = 1, now, NEVER
     return bool(header.stalled)
@@ -207,9 +207,9 @@ def deadline(state: VectorState) -> int:
     header = state.header
     if header.stalled:
         return NEVER
-    if not (header.pending and header.progress):
+    if not (header.pending and header.last_arrival):
         return next_overdue(state)
-    return min(next_overdue(state), int64(header.progress + header.stall_timeout))
+    return min(next_overdue(state), int64(header.last_arrival + header.stall_timeout))
 
 
 @compiled
@@ -218,9 +218,9 @@ def take_next_slot(state: VectorState, now: int) -> int:
     header = state.header
     s = take_slot(state, int64(header.unsent), now)
     header.unsent += 1
-    if header.progress == 0:
-        header.progress = max(now, 1)
-        header.due = min(int64(header.due), int64(header.progress + header.stall_timeout))
+    if header.last_arrival == 0:
+        header.last_arrival = max(now, 1)
+        header.due = min(int64(header.due), int64(header.last_arrival + header.stall_timeout))
     return s
 
 
@@ -229,7 +229,7 @@ def encode(state: VectorState, s: int, first: int, count: int) -> None:
     header, slot, rpc = state.header, state.slots[s], state.sent[s]
     write_head(
         rpc, ADDEND, int64(header.is_float), int64(header.job), int64(header.worker) - 1,
-        int64(header.workers), int64(header.full), int64(header.number), int64(slot.call),
+        int64(header.workers), int64(header.chunk_size), int64(header.number), int64(slot.call),
     )  # fmt: skip
     slot.length = write_words(rpc, state.vector, first, count)
 
@@ -242,7 +242,7 @@ def finish_chunk(
     time_round_trip(state, slot, read)
     row = log_row(state, slot, peer, length, count, arrival, read)
     free_slot(state, slot)
-    header.progress = read
+    header.last_arrival = read
     header.pending -= 1
     if header.pending == 0:
         end_operation(state)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from foundation.protocol.codec import Keys, Values
 from hosts.ps.rpcs import Job
 from hosts.ps.share import Places, Share, places_and_keys, places_of
-from hosts.ps.values import AWAY, Cell
+from hosts.ps.values import NOT_OWNED, UPDATE_COUNT, Cell
 from nativekit.records import Records, RecordTable
 
 
@@ -49,8 +49,8 @@ class Store:
 
     def __init__(self, server: SharedState, job: int) -> None:
         self._share = server.share
-        self._j = server.jobs["job"].tolist().index(job)
-        cells = server.cells[self._j]
+        self._job_index = server.jobs["job"].tolist().index(job)
+        cells = server.cells[self._job_index]
         self._width = len(cells) // (self._share.header.places + 1)
         self._cells, self._all_cells = cells[:: self._width], cells
 
@@ -72,5 +72,5 @@ class Store:
         cells = self._cells[places]
         sums = cells.value if self._width == 1 else self._all_cells.applied[places * self._width + 1]
         return ShareContents(
-            keys, cells.value, cells.updates < AWAY, cells.updates & np.uint32(AWAY - 1), sums
+            keys, cells.value, cells.updates < NOT_OWNED, cells.updates & np.uint32(UPDATE_COUNT), sums
         )

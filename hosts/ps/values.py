@@ -26,8 +26,10 @@ from nativekit.bits import popcount, swap32, swap64
 from nativekit.compile import compiled, int64
 from nativekit.records import Ints, Records, RecordTable, UInt32, check_field_names, records
 
-AWAY = 1 << 31
+NOT_OWNED = 1 << 31
 """Bit of a cell's `updates`: the switch owns the key. Zeroed cells belong to the PS, and take no memory."""
+UPDATE_COUNT = NOT_OWNED - 1
+"""Mask of the number of updates in a cell's `updates`."""
 _SIGN = 1 << 31
 
 
@@ -38,7 +40,7 @@ class ValuesHeader(PsHeader):
 
 class Cell:
     value: UInt32  # in fixed point, or the bits of `number`
-    updates: UInt32  # number of updates; with the bit AWAY if the switch owns the key
+    updates: UInt32  # number of updates; with the bit NOT_OWNED if the switch owns the key
     number: np.float32  # the same word as `value`: the value with an optimiser, and words of state
     applied: UInt32
     """The same word as `updates`: in the first word of state, the sum of the updates in units, mod 2^32."""
@@ -84,7 +86,7 @@ def make_cells(jobs: int, share: Share, rules: Records[Rule] = _NO_RULES) -> Rec
     """Make the cells of a share, all owned and 0; the last parameter stands for keys of other shares."""
     width = width_of(rules)
     cells: RecordTable[Cell] = records((jobs, (share.header.places + 1) * width), CELL)
-    cells["updates"][:, -width] = AWAY
+    cells["updates"][:, -width] = NOT_OWNED
     if len(rules) and rules["initial"].any():
         places, keys = places_and_keys(share)
         rule_indices = np.searchsorted(rules["first"], keys, side="right") - 1
@@ -121,7 +123,7 @@ def pull(server: ValuesState, j: int, h: Header, rpc: Rpc, answer: Rpc) -> int:
         else:
             cell = server.cells[j, server.header.cell_indices[lane]]
             answer.words[lane] = swap32(cell.value)
-            if cell.updates >= AWAY:
+            if cell.updates >= NOT_OWNED:
                 refused_lanes |= 1 << lane
     if h.flags & STATE:
         _pull_state(server, j, h, answer)
@@ -149,7 +151,7 @@ def push(server: ValuesState, j: int, h: Header, rpc: Rpc) -> int:
         return _apply_optimisers(server, j, h, rpc)
     for lane in range(h.count):
         cell = server.cells[j, server.header.cell_indices[lane]]
-        if cell.updates < AWAY:
+        if cell.updates < NOT_OWNED:
             overflow_bits |= _add_delta(cell, swap32(rpc.words[2 * h.count + lane]))
             added_lanes |= 1 << lane
     server.jobs[j].applied_lanes += popcount(added_lanes)
@@ -175,7 +177,7 @@ def _apply_optimisers(server: ValuesState, j: int, h: Header, rpc: Rpc) -> int:
         applied_lanes |= newly_applied_lanes
         remaining_lanes &= ~newly_applied_lanes
         for lane in range(h.count if remaining_lanes else 0):
-            if server.cells[j, server.header.cell_indices[lane]].updates >= AWAY:
+            if server.cells[j, server.header.cell_indices[lane]].updates >= NOT_OWNED:
                 remaining_lanes &= ~(1 << lane)
     server.jobs[j].applied_lanes += popcount(applied_lanes)
     return applied_lanes
@@ -196,15 +198,15 @@ def _apply_table_optimiser(server: ValuesState, j: int, h: Header, rpc: Rpc, rem
     for lane in range(h.count):
         key, cell_index = swap64(rpc.keys[lane]), int64(cell_indices[lane])
         cell = cells[cell_index]
-        # A cell of this batch has the bit AWAY until it is written back.
-        if remaining_lanes >> lane & 1 and first_key <= key and key <= last_key and cell.updates < AWAY:
+        # A cell of this batch has the bit NOT_OWNED until it is written back.
+        if remaining_lanes >> lane & 1 and first_key <= key and key <= last_key and cell.updates < NOT_OWNED:
             applied_lanes |= 1 << lane
             units = swap32(rpc.words[2 * h.count + lane])
             cells[cell_index + 1].applied += units
             if kind == ADD:
                 overflow_bits |= _add_delta(cell, units)
             else:
-                cell.updates |= AWAY
+                cell.updates |= NOT_OWNED
                 batch.cell_indices[n] = cell_index
                 batch.units[n] = (units ^ _SIGN) - _SIGN
                 batch.value[n] = cell.number
@@ -217,7 +219,7 @@ def _apply_table_optimiser(server: ValuesState, j: int, h: Header, rpc: Rpc, rem
     for k in range(n):
         cell_index = int64(batch.cell_indices[k])
         cell = cells[cell_index]
-        cell.updates = (cell.updates & AWAY - 1) + 1
+        cell.updates = (cell.updates & UPDATE_COUNT) + 1
         cell.number = batch.value[k]
         cells[cell_index + 1].number = batch.first[k]
         if kind >= IS_FTRL:
@@ -231,7 +233,7 @@ def _set_words(server: ValuesState, j: int, h: Header, rpc: Rpc) -> int:
     for lane in range(h.count):
         cell_index = server.header.cell_indices[lane]
         cell = server.cells[j, cell_index]
-        if cell.updates < AWAY:
+        if cell.updates < NOT_OWNED:
             key, bits = swap64(rpc.keys[lane]), swap32(rpc.words[2 * h.count + lane])
             _set_word(server, j, int64(cell_index), h.flags & STATE, key, bits)
             applied_lanes |= 1 << lane

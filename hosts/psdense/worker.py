@@ -66,7 +66,7 @@ def make_pusher(
 def start(state: Pusher, op: int, iteration: int, n_keys: int) -> None:
     header = state.header
     n = begin_operation(state, op, iteration, n_keys)
-    header.calls = header.pending = (n + header.full - 1) // header.full
+    header.calls = header.pending = (n + header.chunk_size - 1) // header.chunk_size
 
 
 @compiled
@@ -79,13 +79,13 @@ def transmit(state: Pusher, now: int) -> int:
         return s
     s = take_next_slot(state, now)
     chunk = int64(state.slots[s].call)
-    encode(state, s, chunk * int64(header.full), _value_count_of(state, chunk))
+    encode(state, s, chunk * int64(header.chunk_size), _value_count_of(state, chunk))
     return s
 
 
 @compiled
 def _value_count_of(state: Pusher, chunk: int) -> int:
-    return min(int64(state.header.full), int64(state.header.n) - chunk * int64(state.header.full))
+    return min(int64(state.header.chunk_size), int64(state.header.n) - chunk * int64(state.header.chunk_size))
 
 
 @compiled
@@ -104,7 +104,7 @@ def receive(state: Pusher, rpc: Rpc, length: int, arrival: int, read: int) -> in
     if s == NOTHING or packet.worker != header.worker - 1 or count != _value_count_of(state, chunk):
         header.unexpected += 1
         return NOTHING
-    read_words(rpc, state.vector, chunk * int64(header.full), count)
+    read_words(rpc, state.vector, chunk * int64(header.chunk_size), count)
     return finish_chunk(state, s, chunk % int64(header.n_ps), length, count, arrival, read)
 
 

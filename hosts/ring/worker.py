@@ -50,7 +50,7 @@ def start(state: Member, op: int, iteration: int, n_keys: int) -> None:
     n = begin_operation(state, op, iteration, n_keys)
     workers = int64(header.workers)
     header.part_size = (n + workers - 1) // workers
-    header.chunks_per_part = (header.part_size + header.full - 1) // header.full
+    header.chunks_per_part = (header.part_size + header.chunk_size - 1) // header.chunk_size
     header.calls = 2 * (workers - 1) * header.chunks_per_part
     header.pending = 2 * header.calls
     if n and header.calls == 0:  # a single worker has the sum already
@@ -98,15 +98,15 @@ def _worker_at(state: Member, distance: int) -> int:
 def _first_value(state: Member, part: int, chunk: int) -> int:
     header = state.header
     part = (part + 2 * int64(header.workers)) % int64(header.workers)
-    return part * int64(header.part_size) + chunk % int64(header.chunks_per_part) * int64(header.full)
+    return part * int64(header.part_size) + chunk % int64(header.chunks_per_part) * int64(header.chunk_size)
 
 
 @compiled
 def _value_count_of(state: Member, part: int, chunk: int) -> int:
     header = state.header
     first = _first_value(state, part, chunk)
-    offset_in_part = chunk % int64(header.chunks_per_part) * int64(header.full)
-    return max(0, min(int64(header.full), int64(header.part_size) - offset_in_part, int64(header.n) - first))
+    offset_in_part = chunk % int64(header.chunks_per_part) * int64(header.chunk_size)
+    return max(0, min(int64(header.chunk_size), int64(header.part_size) - offset_in_part, int64(header.n) - first))
 
 
 @compiled
@@ -118,7 +118,7 @@ def _encode_ack(state: Member) -> int:
     s = WINDOW + int64(header.next_buffer)
     header.next_buffer = (header.next_buffer + 1) % ACK_BUFFERS
     write_head(
-        state.sent[s], ACK, 0, int64(header.job), _rank(state), int64(ack.workers), int64(header.full),
+        state.sent[s], ACK, 0, int64(header.job), _rank(state), int64(ack.workers), int64(header.chunk_size),
         int64(ack.number), int64(ack.chunk),
     )  # fmt: skip
     return s
@@ -152,7 +152,7 @@ def receive(state: Member, rpc: Rpc, length: int, arrival: int, read: int) -> in
     elif age < 0:
         _queue_ack(state, rpc)  # a duplicate of an earlier vector
     elif belongs_to_vector(state, rpc) and _handle_chunk(state, rpc, length):
-        header.progress = read
+        header.last_arrival = read
         if header.pending == 0:
             end_operation(state)
     return NOTHING

@@ -42,7 +42,7 @@ class ReducerHeader:
     is_float: int
     next_ready: int  # index of the first slot in the ring
     n_ready: int  # number of slots in the ring
-    progress: int  # time of the first transmission or of the last result; 0 before
+    last_arrival: int  # time of the first transmission or of the last result; 0 before
     stall_timeout: int
     stalled: int  # whether no result came for `stall_timeout`
     stalled_at: int

@@ -66,7 +66,7 @@ def _begin_all_reduce(state: Reducer, size: int) -> None:
     header.number += 1
     if header.published_timers:
         header.timeout = TIMEOUT_NS
-    header.progress = header.stalled = header.next_ready = header.n_ready = 0
+    header.last_arrival = header.stalled = header.next_ready = header.n_ready = 0
     for s in range(WINDOW):
         state.slots[s].busy = state.slots[s].queued = 0
     for packet in range(int64(header.batch)):
@@ -108,8 +108,8 @@ def transmit(state: Reducer, now: int) -> int:
             slot.attempts = 1
             slot.deadline = now + header.timeout
             header.due = min(int64(header.due), int64(slot.deadline))
-            if header.progress == 0:
-                header.progress = max(now, 1)
+            if header.last_arrival == 0:
+                header.last_arrival = max(now, 1)
         return s
     return NOTHING
 
@@ -160,7 +160,7 @@ def wake(state: Reducer, now: int) -> None:
     header = state.header
     if now < header.due:
         return
-    if header.pending and now - header.progress >= header.stall_timeout:
+    if header.pending and now - header.last_arrival >= header.stall_timeout:
         header.stalled, header.stalled_at, header.n_ready, header.due = 1, now, 0, NEVER
         return
     for s in range(WINDOW):
@@ -188,8 +188,8 @@ def deadline(state: Reducer) -> int:
     for s in range(WINDOW):
         if state.slots[s].busy and state.slots[s].attempts:
             due = min(due, int64(state.slots[s].deadline))
-    if header.pending and header.progress:
-        due = min(due, int64(header.progress + header.stall_timeout))
+    if header.pending and header.last_arrival:
+        due = min(due, int64(header.last_arrival + header.stall_timeout))
     return due
 
 
@@ -213,7 +213,7 @@ def receive(state: Reducer, rpc: Rpc, length: int, arrival: int, read: int) -> i
     _store_result(state, rpc, packet)
     row = _log_result(state, slot, arrival, read)
     slot.busy = 0
-    header.progress = read
+    header.last_arrival = read
     header.pending -= 1
     if packet + header.batch < header.n_packets:
         _queue_packet(state, packet + int64(header.batch))

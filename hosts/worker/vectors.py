@@ -27,7 +27,7 @@ class LockstepHeader(ClientHeader, Protocol):
     worker: int
     workers: int
     stalled: int
-    progress: int
+    last_arrival: int
 
 
 class LockstepState(ClientState, Protocol):
@@ -100,7 +100,7 @@ class VectorClient(DesignClient):
         """Retransmit overdue packets; raise `StalledError` after `stall_timeout` without any arrival."""
         super().wake(now)
         if self.is_stalled:
-            waited_s = (now - int(self._header.progress)) / 1e9
+            waited_s = (now - int(self._header.last_arrival)) / 1e9
             raise StalledError(f"worker {self._header.worker}: {self.stall_message(waited_s)}")
 
 

@@ -41,5 +41,5 @@ def check_silence(subject: Subject) -> None:
     found = [played.verdict]
     me.stalled_at += 2_000_000_000
     found.append(played.verdict)
-    me.stalled_at, me.stalled = me.progress, 0
+    me.stalled_at, me.stalled = me.last_arrival, 0
     assert [*found, played.verdict] == [Verdict.STALLED, Verdict.SILENT, Verdict.SILENT]

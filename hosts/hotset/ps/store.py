@@ -10,7 +10,7 @@ from foundation.protocol.header import NO_KEY
 from hosts.hotset.ps.state import Server
 from hosts.ps.share import Places, keys_at
 from hosts.ps.store import SharedState, Store
-from hosts.ps.values import AWAY
+from hosts.ps.values import NOT_OWNED, UPDATE_COUNT
 
 _HISTOGRAM_LEVELS = 1 << 12
 
@@ -27,7 +27,7 @@ class OffloadingStore(Store):
         """Update counts at the last call of `busiest`; untouched memory until the first call."""
 
     def is_owned(self, places: Places) -> NDArray[np.bool_]:
-        is_owned: NDArray[np.bool_] = self._cells.updates[places] < AWAY
+        is_owned: NDArray[np.bool_] = self._cells.updates[places] < NOT_OWNED
         return is_owned
 
     def values(self, places: Places) -> Values:
@@ -37,11 +37,11 @@ class OffloadingStore(Store):
 
     def restart_counts(self) -> None:
         """Make `busiest` count only updates after this call, which a restarted PS makes."""
-        self._previous_counts = self._cells.updates & np.uint32(AWAY - 1)
+        self._previous_counts = self._cells.updates & np.uint32(UPDATE_COUNT)
 
     def restore(self) -> None:
         """Own all keys again, after the switch was lost with its values."""
-        self._cells.updates[: self._share.header.places] &= AWAY - 1
+        self._cells.updates[: self._share.header.places] &= UPDATE_COUNT
 
     def busiest(self, limit: int) -> tuple[Keys, Values]:
         """Return up to `limit` keys with most updates since the last call, and their counts.
@@ -49,7 +49,7 @@ class OffloadingStore(Store):
         Both are [n], in descending order, after a first element: NO_KEY with the total updates of all keys,
         at most 2^32 - 1.
         """
-        updates = self._cells.updates & np.uint32(AWAY - 1)
+        updates = self._cells.updates & np.uint32(UPDATE_COUNT)
         counts = updates - self._previous_counts
         self._previous_counts = updates
         busiest_places = _busiest_places(counts, limit)
@@ -64,12 +64,12 @@ class HotsetStore(OffloadingStore):
     def __init__(self, server: Server, job: int, replayed: bool = False) -> None:
         super().__init__(server, job)
         self._has_replay_logs = replayed
-        self._at_switch = server.at_switch[self._j]
+        self._at_switch = server.at_switch[self._job_index]
 
     def release(self, places: Places) -> Values:
         """Give up the ownership of these keys; return their values, which become 0 here."""
         values = self.values(places)
-        self._cells.updates[places] |= AWAY
+        self._cells.updates[places] |= NOT_OWNED
         self._cells.value[places] = 0
         self._at_switch[places] += values
         return values
@@ -77,7 +77,7 @@ class HotsetStore(OffloadingStore):
     def reclaim(self, places: Places, values: Values) -> None:
         """Take back the ownership of these distinct keys, and add `values` to their values."""
         self._cells.value[places] += values
-        self._cells.updates[places] &= AWAY - 1
+        self._cells.updates[places] &= UPDATE_COUNT
         self._at_switch[places] = self._at_switch[places] - values if self._has_replay_logs else 0
 
     def restore(self) -> None:

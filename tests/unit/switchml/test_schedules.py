@@ -108,7 +108,7 @@ def test_a_stall_is_reported_when_the_slot_timeout_ends_and_not_at_the_next_even
     assert played.verdict is Verdict.STALLED
     for client in played.testbed.network.clients:
         me = client.state.header
-        assert me.stalled and 0 <= me.stalled_at - me.progress - me.stall_timeout < 10_000
+        assert me.stalled and 0 <= me.stalled_at - me.last_arrival - me.stall_timeout < 10_000
 
 
 def test_a_silent_stall_differs_from_a_reported_one() -> None:
