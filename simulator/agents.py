@@ -58,7 +58,7 @@ def send_burst(world: World, a: int, n: int, now: int, cost: int) -> int:
     for k in range(n):
         now += cost
         f = int64(world.burst[k])
-        if world.costs.inline:
+        if world.costs.runs_at_sender:
             link = world.up[a]
             link.frames += 1
             link.bytes += world.frames[f].length

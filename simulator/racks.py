@@ -37,7 +37,7 @@ def forward_down(world: World, r: int, f: int, now: int) -> None:
 @compiled
 def send_to_port(world: World, port: int, f: int, now: int) -> None:
     """Send frame `f` from the P4 switch out of a port; drop it if no host is there."""
-    host, rack = int64(world.at_port[port]), int64(world.header.rack)
+    host, rack = int64(world.host_at_port[port]), int64(world.header.rack)
     if host == ABSENT:
         free_frame(world, f)
     elif rack and host < world.header.workers:

@@ -152,7 +152,7 @@ class Costs:
     serve_send: int
     connection: int
     lane: int
-    inline: int
+    runs_at_sender: int
     """Whether the program runs on the core of a frame's sender, so that the frame does not cross its
     cable."""
     program: int
@@ -184,7 +184,7 @@ class WorldHeader:
     refused: int
     deferred: int
     switch_latency: int
-    switch_ps: int  # minimum time between two frames at the switch, ps
+    switch_interval_ps: int  # minimum time between two frames at the switch, ps
     switch_free_ps: int  # when the next frame may begin, ps
     switch_waited: int
     random: np.uint64
@@ -207,7 +207,7 @@ class World(NamedTuple):
     """LINK[r], from each rack's switch to the P4 switch, and back; r is 0 if each worker has a port."""
     racks_down: Records[Link]
     ports: Ints  # int64[n]: port of each host; `header.rack` workers share one
-    at_port: Ints  # int64[PORT_NUMBERS]: the first host at each port, or ABSENT
+    host_at_port: Ints  # int64[PORT_NUMBERS]: the first host at each port, or ABSENT
     outages: Records[Outage]
     port_queues: Queues
     """Queues of the traffic manager, by the first host at a port; none if frames queue before their

@@ -53,7 +53,7 @@ def arrive_at_switch(world: World, h: int, f: int, now: int) -> None:
     rack = int64(world.header.rack)
     is_in_rack = rack > 0 and h < world.header.workers
     count_delivery(world.racks_up[h // rack] if is_in_rack else world.up[h], world.frames[f])
-    if world.header.switch_latency or world.header.switch_ps:
+    if world.header.switch_latency or world.header.switch_interval_ps:
         _wait_for_switch(world, h, f, now)
     else:
         pass_through(world, h, f, now)
@@ -63,7 +63,7 @@ def arrive_at_switch(world: World, h: int, f: int, now: int) -> None:
 def _wait_for_switch(world: World, h: int, f: int, now: int) -> None:
     header, arrival_ps = world.header, now * _PS_PER_NS
     begin_ps = max(int64(header.switch_free_ps), arrival_ps)
-    header.switch_free_ps = begin_ps + header.switch_ps
+    header.switch_free_ps = begin_ps + header.switch_interval_ps
     header.switch_waited += begin_ps // _PS_PER_NS - now
     world.frames[f].arrival = now
     push_event(world, begin_ps // _PS_PER_NS + int64(header.switch_latency), SWITCH_LATENCY_OVER, h, f)
@@ -108,7 +108,7 @@ def _forward_outputs(world: World, port: int, count: int, now: int) -> int:
         if kind == WAITING:
             _enqueue(world, at, length, now)
         elif kind < PORT_NUMBERS:
-            if costs.inline:
+            if costs.runs_at_sender:
                 departure = now + int64(costs.program) + _extra_ns(world, port, kind)
             g = new_frame(world)
             out = world.frames[g]
@@ -125,7 +125,7 @@ def _forward_outputs(world: World, port: int, count: int, now: int) -> int:
 @compiled
 def _extra_ns(world: World, port: int, out: int) -> int:
     """Return the program's extra time for a frame that came in at a port and goes out at another."""
-    is_from_server = port >= 0 and world.at_port[port] >= world.header.workers
+    is_from_server = port >= 0 and world.host_at_port[port] >= world.header.workers
     return (int64(world.costs.hit) if out == port else 0) + (
         int64(world.costs.answer) if is_from_server else 0
     )
@@ -135,7 +135,7 @@ def _extra_ns(world: World, port: int, out: int) -> int:
 def _enqueue(world: World, record: int, length: int, now: int) -> None:
     head = carray(pointer(record + HEAD_BYTES), 1, QUEUE_HEAD)[0]
     number = int64(head.port)
-    q = int64(world.at_port[number]) if number < PORT_NUMBERS else ABSENT
+    q = int64(world.host_at_port[number]) if number < PORT_NUMBERS else ABSENT
     if q == ABSENT:
         return
     s = put(world.port_queues, q, 0, int64(head.length), now)

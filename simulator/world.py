@@ -133,7 +133,7 @@ class SimulatedNetwork:
             racks_up=uplinks_of(network, workers),
             racks_down=uplinks_of(network, workers),
             ports=ports,
-            at_port=_first_host_at_port(ports),
+            host_at_port=_first_host_at_port(ports),
             outages=outages_of(network, workers),
             port_queues=queues,
             waiting=np.zeros((len(queues.slots), _record_bytes(switch)), np.uint8),
@@ -286,7 +286,7 @@ def _make_header(
     header.packet_function = switch.pipeline.process_address
     header.memory = switch.pipeline.state_address
     header.out, header.out_bytes = out.ctypes.data, len(out)
-    header.switch_latency, header.switch_ps = switch_times_of(network)
+    header.switch_latency, header.switch_interval_ps = switch_times_of(network)
     return header
 
 

@@ -293,7 +293,7 @@ def test_workers_of_a_rack_share_a_port(arm: Arm) -> None:
     testbed = RandomTestbed(arm, workers=7, network=network, hot=HALF)
     world = testbed.network.world
     assert world.ports.tolist() == [1, 1, 1, 2, 2, 2, 3, 4, 5]
-    assert [h for h in world.at_port.tolist() if h != ABSENT] == [0, 3, 6, 7, 8]
+    assert [h for h in world.host_at_port.tolist() if h != ABSENT] == [0, 3, 6, 7, 8]
     operate_to_rest(testbed, 6, lanes=1_000)
     assert (testbed.network.world.calls.header.retransmissions == 0).all()
     # A frame takes twice as long on an uplink as on the way to it, so that it waits there; not for others.
