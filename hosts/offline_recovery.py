@@ -73,7 +73,7 @@ class CrashedRun:
                 unacked_updates = replay.read_unacked(
                     self.folder / replay.file_name(name, job), replay.NO_SWITCH
                 )
-                counts.append(UnreplayedCount(name, job, int(np.count_nonzero(unacked_updates.sure))))
+                counts.append(UnreplayedCount(name, job, int(np.count_nonzero(unacked_updates.lost))))
         return [count for count in counts if count.keys]
 
     def recover(self) -> int:

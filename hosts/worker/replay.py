@@ -30,7 +30,7 @@ NO_SWITCH = -1
 class UnackedUpdates(NamedTuple):
     """Updates that a worker has to replay, uint32[size] by position."""
 
-    sure: Values  # updates that are known to be lost
+    lost: Values  # updates that are known to be lost
     unknown: Values  # deltas whose replay was not acknowledged: each was added once or not at all
 
 
@@ -87,7 +87,7 @@ class ReplayLog:
         return len(self._part.positions)
 
     @property
-    def switch(self) -> int:
+    def switch_number(self) -> int:
         return int(self._head["switch"])
 
     @property
@@ -99,9 +99,9 @@ class ReplayLog:
 
     def restore(self, switch: int) -> None:
         """Continue after a previous process; updates that another switch held become unreplayed."""
-        self.sums[UNREPLAYED] = self.unacked(switch).sure
+        self.sums[UNREPLAYED] = self.unacked(switch).lost
         self._head["noted"] = 0
-        if self.switch != switch:
+        if self.switch_number != switch:
             self.sums[ACKNOWLEDGED] = 0
             self.set_switch(switch)
 
@@ -110,7 +110,7 @@ class ReplayLog:
 
     def unacked(self, switch: int) -> UnackedUpdates:
         """Return the updates to replay if `switch` is the current switch; no push may be running."""
-        sure, unknown = np.array(self.sums[UNREPLAYED]), np.zeros_like(self.sums[UNREPLAYED])
+        lost, unknown = np.array(self.sums[UNREPLAYED]), np.zeros_like(self.sums[UNREPLAYED])
         n, part = int(self._head["noted"]), self._part
         positions, deltas = part.positions[:n], part.deltas[:n]
         if self._head["taken"]:
@@ -118,10 +118,10 @@ class ReplayLog:
             unknown[positions[is_unanswered]] = deltas[is_unanswered]
         else:
             # Some of the part may have been removed from the unreplayed updates.
-            sure[positions] = deltas
-        if self.switch != switch:
-            sure += self.sums[ACKNOWLEDGED]
-        return UnackedUpdates(sure, unknown)
+            lost[positions] = deltas
+        if self.switch_number != switch:
+            lost += self.sums[ACKNOWLEDGED]
+        return UnackedUpdates(lost, unknown)
 
     def note(self, positions: NDArray[np.integer], deltas: Values) -> NDArray[np.bool_]:
         """Write the next part to replay [n] to the log; return `answered` [n] for its push to mark."""
@@ -145,7 +145,7 @@ class Renewable(Protocol):
 
 def renew(client: Renewable, log: ReplayLog | None, epoch: int, switch: int) -> None:
     """Continue with switch number `switch`; change nothing if `log` has this number or a later one."""
-    if log is not None and log.switch >= switch:
+    if log is not None and log.switch_number >= switch:
         return
     client.renew(epoch)
     if log is not None:

@@ -141,7 +141,7 @@ class SimulatedCluster:
     def _has_replayed(self, switch_number: int) -> bool:
         states = self._testbed.operations.progress.state
         return not self._testbed.dead[:WORKERS].any() and all(
-            client.log is not None and client.log.switch == switch_number and not client.has_unreplayed
+            client.log is not None and client.log.switch_number == switch_number and not client.has_unreplayed
             and states[w] != REPLAYING
             for w, client in enumerate(self._testbed.network.clients)
         )  # fmt: skip

@@ -32,19 +32,19 @@ EXTREMES = np.array([0, 1, 2**31 - 1, 2**31, 2**32 - 1], np.int64)
 IDLE, IN_OPERATION, REPLAYING = 0, 1, 2
 """State of a worker: between operations; in an operation; replaying updates acknowledged by a lost switch."""
 RPCS_REACHED, SERVER_LOG_FULL = -1, -2
-"""Further reasons why the loop ends: `header.until` RPCs have been answered; server `header.agent` has a full
+"""Further reasons why the loop ends: `header.rpc_target` RPCs have been answered; server `header.agent` has a full
 log."""
 
 
 class OperationsHeader:
     begin_ns: int  # CPU time before the first RPC of an operation
     think_ns: int  # maximum pause between two operations of a worker
-    until: int  # number of answered RPCs at which the loop returns
+    rpc_target: int  # number of answered RPCs at which the loop returns
     answered: int  # number of answered RPCs
     is_closing: int  # whether no operation begins any more
     is_extreme: int  # whether pushed values are those of `EXTREMES`
-    pulls: float  # probability that an operation is a pull
-    share: float  # probability that an operation includes a given key
+    pull_probability: float  # probability that an operation is a pull
+    key_probability: float  # probability that an operation includes a given key
     random: np.uint64
     seed: np.uint64
 
@@ -106,7 +106,7 @@ def run_operations(world: World, operations: Operations, until: int) -> int:
         elif reason == DRIVER_DUE:
             _count_answered(world, operations, agent)
             _wake_driver(world, operations, agent)
-            if header.answered >= header.until:
+            if header.answered >= header.rpc_target:
                 return RPCS_REACHED
         else:
             return reason
@@ -151,9 +151,9 @@ def _wake_driver(world: World, operations: Operations, w: int) -> None:
 def _invoke(operations: Operations, w: int, calls: ClientState, now: int) -> None:
     header, worker = operations.header, operations.progress[w]
     k, n, mask = int64(worker.operations), int64(0), np.uint64(0)
-    kind = PULL if next_random(header) < header.pulls else PUSH
+    kind = PULL if next_random(header) < header.pull_probability else PUSH
     for key in range(KEYS):
-        if next_random(header) < header.share or (key == KEYS - 1 and n == 0):
+        if next_random(header) < header.key_probability or (key == KEYS - 1 and n == 0):
             calls.positions[n] = key
             calls.deltas[n] = delta_of(header, w, k, key)
             mask |= np.uint64(1) << np.uint64(key)

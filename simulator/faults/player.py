@@ -201,9 +201,9 @@ class Player:
     def _set_rpc_target(self) -> None:
         header = self.testbed.operations.header
         if self.injections:
-            header.until = self.injections[0].after if self.injections[0].after_previous_us is None else NEVER
+            header.rpc_target = self.injections[0].after if self.injections[0].after_previous_us is None else NEVER
         else:
-            header.until = NEVER if self.active_faults or self.is_closing else self.schedule.rpcs
+            header.rpc_target = NEVER if self.active_faults or self.is_closing else self.schedule.rpcs
 
     def call_later(self, delay_ns: int, callback: Callable[[], None]) -> None:
         heapq.heappush(self._timers, (self.testbed.now + delay_ns, next(self._order), callback))
@@ -358,7 +358,7 @@ class Player:
         unreplayed = np.zeros(KEYS, np.uint32)
         for w, log in enumerate(self.testbed.logs):
             if self._is_dead(w):
-                unreplayed += log.unacked(self.cluster.restarts).sure
+                unreplayed += log.unacked(self.cluster.restarts).lost
         return unreplayed
 
     def _first_completed_after(self, w: int, since: int) -> int:

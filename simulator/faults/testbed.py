@@ -118,7 +118,7 @@ class SimulatedTestbed:
         header = operations.header
         header.seed, header.random = np.uint64(schedule.seed), np.uint64(schedule.seed ^ 0x5EED)
         header.begin_ns, header.think_ns = _COSTS.begin_ns, schedule.think_us * 1_000
-        header.pulls, header.share, header.is_extreme = schedule.pulls, schedule.share, schedule.is_extreme
+        header.pull_probability, header.key_probability, header.is_extreme = schedule.pulls, schedule.share, schedule.is_extreme
         header.answered = header.is_closing = 0
         for server in self.servers:
             server.reset()
@@ -193,7 +193,7 @@ class SimulatedTestbed:
         n = int(calls.header["n_keys"])
         log.note(calls.positions[:n], calls.deltas[:n])[:] = calls.answered[:n]
         log.mark_taken()
-        unknown_sums = log.unacked(log.switch).unknown
+        unknown_sums = log.unacked(log.switch_number).unknown
         keys = np.flatnonzero(unknown_sums)
         self.unknown_updates += [(int(key), -int(unknown_sums[key])) for key in keys]
 

@@ -255,7 +255,7 @@ def test_of_a_worker_that_dies_in_a_replay_it_is_known_what_it_owes(bench: Bench
         bench.take(bench.by_switch(request))
     replay.renew(bench.worker, bench.log, 11, switch=1)
     owed = bench.log.unacked(1)
-    assert owed.sure[:5].tolist() == [0, 7, 7, 7, 0] and not owed.unknown.any()
+    assert owed.lost[:5].tolist() == [0, 7, 7, 7, 0] and not owed.unknown.any()
     bench.worker.replay()
     (request,) = bench.sent()
     lanes = unpack(request).live
@@ -264,11 +264,11 @@ def test_of_a_worker_that_dies_in_a_replay_it_is_known_what_it_owes(bench: Bench
     answer[32:36] = (lanes & ~taken).to_bytes(4, "big")  # refused
     bench.take(bytes(answer))
     owed = bench.log.unacked(1)
-    assert not owed.sure.any()
+    assert not owed.lost.any()
     assert sorted(owed.unknown[1:4].tolist()) == [0] * answered + [7] * (3 - answered)
     # With another switch, the updates that this one holds are unreplayed, too.
     bench.sums[ACKNOWLEDGED, 9] = 5
-    assert bench.log.unacked(2).sure.nonzero()[0].tolist() == [9]
+    assert bench.log.unacked(2).lost.nonzero()[0].tolist() == [9]
 
 
 def test_a_noted_part_is_unreplayed_until_it_is_taken(bench: Bench) -> None:
@@ -277,7 +277,7 @@ def test_a_noted_part_is_unreplayed_until_it_is_taken(bench: Bench) -> None:
     bench.log.note(np.array([0, 1, 2]), np.array([1, 2, 3], np.uint32))
     bench.sums[UNREPLAYED, :2] = 0
     owed = bench.log.unacked(0)
-    assert owed.sure[:5].tolist() == [1, 2, 3, 4, 0] and not owed.unknown.any()
+    assert owed.lost[:5].tolist() == [1, 2, 3, 4, 0] and not owed.unknown.any()
     bench.log.restore(0)
     assert bench.sums[UNREPLAYED, :5].tolist() == [1, 2, 3, 4, 0]
 
@@ -293,7 +293,7 @@ def test_repeated_and_late_renewals_push_nothing_again(bench: Bench) -> None:
     assert bench.worker.has_unreplayed and bench.sums[UNREPLAYED, 1] == 7
     bench.finish()
     replay.renew(bench.worker, bench.log, 11, switch=1)
-    assert not bench.worker.has_unreplayed and bench.log.switch == 2
+    assert not bench.worker.has_unreplayed and bench.log.switch_number == 2
     assert [unpack(request).epoch for request in bench.push(1, value=7)] == [12]
 
 

@@ -130,7 +130,7 @@ def worker_comes_back_and_forgets(patched: pytest.MonkeyPatch) -> None:
     """Restart a worker that loses what a vanished switch held."""
 
     def owed(log: ReplayLog, switch: int) -> UnackedUpdates:
-        return really(log, log.switch)
+        return really(log, log.switch_number)
 
     really = ReplayLog.unacked
     patched.setattr(ReplayLog, "unacked", owed)
