@@ -148,6 +148,7 @@ def _reason_without_claim(claim: Claim) -> tuple[object, ...]:
     verdict = claim.verdict
     if verdict is Verdict.INVALID:
         return verdict, claim.disturbed, claim.dropped_rows
+    # The loss has no interval for another reason than too few rounds: it has one value per run.
     return verdict, verdict is Verdict.NO_INTERVAL and claim.metric is LOSS
 
 
@@ -205,7 +206,7 @@ def answer(summary: Summary) -> Answer:
     null = repetition_of(lead.reference)
     # Simulated runs have no noise.
     lacks_null = (
-        null is not None and summary.virtual_s is None and null.name not in summary.loads[load].differences
+        null is not None and not summary.is_simulated and null.name not in summary.loads[load].differences
     )
     return Answer(
         load,

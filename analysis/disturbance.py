@@ -81,22 +81,22 @@ def invalidated_kinds(blocks: Sequence[Block]) -> dict[Kind, Disturbed]:
 
 
 Sizes = dict[str, tuple[float, float]]
-"""A symptom's name -> its size, and the size up to which it is always normal."""
+"""Process, or "" for the whole block -> a symptom's size, and the size up to which it is always normal."""
 
 
 def _is_unusual(block: Block, earlier: list[Block], sizes_of: Callable[[Block], Sizes]) -> bool:
     earlier_sizes = [sizes_of(earlier_block) for earlier_block in earlier]
     return any(
         size > floor
-        and size > UNUSUAL_FACTOR * median(sizes.get(name, (0.0, 0.0))[0] for sizes in earlier_sizes)
-        for name, (size, floor) in sizes_of(block).items()
+        and size > UNUSUAL_FACTOR * median(sizes.get(process, (0.0, 0.0))[0] for sizes in earlier_sizes)
+        for process, (size, floor) in sizes_of(block).items()
     )
 
 
 _SYMPTOMS: dict[str, Callable[[Block], Sizes]] = {
     "pressure": lambda block: {"": (_share_of_block(block, block.pressure_ms), NORMAL_WAITING)},
     "run queue": lambda block: {
-        name: (_share_of_block(block, ms), NORMAL_WAITING) for name, ms in block.run_queue_ms.items()
+        process: (_share_of_block(block, ms), NORMAL_WAITING) for process, ms in block.run_queue_ms.items()
     },
     "retransmissions": lambda block: {"": (block.retransmissions, NORMAL_RETRANSMISSIONS)},
     "lateness": lambda block: {"": (block.max_lateness_ns, block.period_ns)},

@@ -21,6 +21,8 @@ TITLES: Mapping[str, str] = {
 }
 MAX_SPAN = 1.0
 """Largest change that the plot's axis shows, as a share of the baseline."""
+_AXIS_MARGIN = 1.05
+"""Ratio of the axis to the largest change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ class Effect:
 class ForestRow:
     title: str
     better: Better
-    dedicated: Effect | None
+    dedicated: Effect | None  # simulated, with a dedicated switch
     measured: Effect | None
 
     @property
@@ -43,6 +45,7 @@ class ForestRow:
         return [effect for effect in (self.dedicated, self.measured) if effect is not None]
 
     def signed_toward_worse(self, ratio: float) -> float:
+        """Return a change with its sign set so that positive is worse."""
         return ratio if self.better == "less" else -ratio
 
 
@@ -84,7 +87,7 @@ def _capacity_row(summary: Summary, predicted: Prediction | None) -> ForestRow |
 def _measured_capacity(summary: Summary) -> Effect | None:
     """Return the mean and range of the measured capacity ratios, which are too few for an interval."""
     lead = summary.lead
-    if lead is None or lead.reference is None or summary.virtual_s is not None:
+    if lead is None or lead.reference is None or summary.is_simulated:
         return None
     capacities = [summary.capacity, *(check.capacity for check in summary.capacity_checks)]
     ratios = [
@@ -107,4 +110,4 @@ def span(rows: Sequence[ForestRow]) -> float:
         for bound in (effect.ratio, effect.low, effect.high)
         if bound is not None
     ]
-    return min(max(bounds, default=0.0) * 1.05, MAX_SPAN) or MAX_SPAN
+    return min(max(bounds, default=0.0) * _AXIS_MARGIN, MAX_SPAN) or MAX_SPAN

@@ -52,11 +52,12 @@ def run_folder(run: Path | None, runs: Path) -> Path | None:
 
 
 def has_ended(run: Path) -> bool:
+    # Without part files the run's logs are complete; until the run ends, its record has an error.
     return not (run / "parts").is_dir() or read_record(run).error is None
 
 
 class LiveLatencies:
-    """Reader of the part files in a run's folder `parts`. It reads a file once, and only rows of rounds."""
+    """Reader of the part files in a run's folder `parts`. It reads each file once, without rows before round 0."""
 
     def __init__(self, parts: Path) -> None:
         self._parts = parts

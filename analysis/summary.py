@@ -180,6 +180,10 @@ class Summary(_Model):
     loads: dict[str, LoadSummary]
 
     @property
+    def is_simulated(self) -> bool:
+        return self.virtual_s is not None
+
+    @property
     def reference(self) -> Arm:
         return reference_of(self.capacity)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-_DETECTION_S = 1.0
-"""Time within which a death is detected; a connection may end some time earlier."""
+_DETECTION_TIMEOUT_S = 1.0
+"""Maximum time from the end of a process's connections until its death is detected."""
 
 
 class Liveness:
@@ -46,5 +46,5 @@ class Liveness:
     async def has_new_death(self, deaths: int) -> bool:
         """Return whether there are more than `deaths` deaths; wait up to a second for the detection."""
         with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self.wait_for_death(deaths), _DETECTION_S)
+            await asyncio.wait_for(self.wait_for_death(deaths), _DETECTION_TIMEOUT_S)
         return self.deaths > deaths

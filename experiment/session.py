@@ -38,8 +38,8 @@ class PlannedBlock:
     round: int = -1
     load: float = 0.0
     max_discarded_steps: int = AFTER_ALL_STEPS
-    """Maximum number of steps that each worker discards, even if `discard_ms` has not elapsed: a closed loop
-    may be faster than expected."""
+    """Maximum number of steps that each worker discards. A closed loop may be faster than expected: without
+    the maximum, it could end before `discard_ms` has elapsed."""
 
 
 class BlockResult(BaseModel):
@@ -66,7 +66,7 @@ class MachineCounters:
     """Time in which some task waited for a CPU (PSI), in ms; 0 if the kernel does not report it."""
 
     def since(self, before: MachineCounters) -> MachineCounters:
-        """Return the increase of each counter, at least 0: the time of an unreaped child can vanish."""
+        """Return the increase of each counter, at least 0, as a process that ends unreaped takes its time along."""
         return MachineCounters(
             at_ms=self.at_ms - before.at_ms,
             steal_ms=max(0.0, self.steal_ms - before.steal_ms),

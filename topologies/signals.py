@@ -50,7 +50,7 @@ class Stop:
         self.is_requested = False
         self.show: Callable[[str], None] = _write
         self._actions = SignalActions(describe=lambda: "nothing was run")
-        self._has_command_line = False
+        self._is_command_line_active = False
         self._wakeup_writer: int | None = None
         self._sync_event = threading.Event()
         self._exit_lock = threading.Lock()
@@ -78,17 +78,17 @@ class Stop:
 
     @contextmanager
     def leave_ctrl_c_to_command_line(self) -> Iterator[None]:
-        """Let a command line that blocks the loop handle Ctrl-C; other signals raise CancelledError."""
+        """Let Mininet's command line, which blocks the loop, handle Ctrl-C; other signals raise CancelledError."""
         signal.signal(signal.SIGINT, signal.default_int_handler)
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, _raise_cancelled)
-        self._has_command_line = True
+        self._is_command_line_active = True
         try:
             with self.on_signal(replace(self._actions, cancel=_do_nothing)):
                 yield
         finally:
             self._synchronise_with_thread()
-            self._has_command_line = False
+            self._is_command_line_active = False
             for number in _SIGNALS:
                 signal.signal(number, _wake_thread)
 
@@ -129,7 +129,7 @@ class Stop:
             if number == _SYNC_BYTE:
                 self._sync_event.set()
             now_s = time.monotonic()
-            is_for_run = number in _SIGNALS and not (self._has_command_line and number == signal.SIGINT)
+            is_for_run = number in _SIGNALS and not (self._is_command_line_active and number == signal.SIGINT)
             if not is_for_run or (
                 first_signal_s is not None and now_s - first_signal_s < _DUPLICATE_WINDOW_S
             ):

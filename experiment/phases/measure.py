@@ -30,8 +30,8 @@ _PAUSE_S = 0.1  # time between two blocks
 def record_capacity(session: Session, capacities: dict[str, float]) -> float:
     """Record the arms' capacities (arm -> steps/s in a closed loop) and return the rate for all of them."""
     # The rate is the configured one, or the minimum capacity. The offered loads are fractions of it: above an
-    # arm's capacity, latency would only show the duration of the measurement. In a closed loop no rate is
-    # offered, and blocks are expected to reach the rate.
+    # arm's capacity, latency would grow for as long as the block lasts. In a closed loop no rate is offered,
+    # and blocks are expected to reach the returned one.
     session.record.capacity = capacities
     rate = session.config.rate or min_capacity(capacities)
     if not session.config.is_closed_loop:
@@ -76,10 +76,11 @@ def _show_interim_summary(session: Session, rounds: RoundCount) -> None:
 def steps_of_block(config: Config, period_ns: int, rounds: int) -> int:
     blocks = len(config.measured_arms) * sum(len(config.loads_of_round(number)) for number in range(rounds))
     discarded = discarded_steps(config, period_ns)
-    steps_for_p99 = discarded + math.ceil(config.block_steps / config.workers)
+    # `block_steps` is the number of steps of all workers together that a p99 needs.
+    wanted_steps = discarded + math.ceil(config.block_steps / config.workers)
     affordable_steps = int((config.block_budget_s / blocks - _PAUSE_S) * 1e9 / period_ns)
     # At least one step is measured.
-    return max(discarded + 1, round(config.block_ms * 1e6 / period_ns), min(steps_for_p99, affordable_steps))
+    return max(discarded + 1, round(config.block_ms * 1e6 / period_ns), min(wanted_steps, affordable_steps))
 
 
 def discarded_steps(config: Config, period_ns: int) -> int:
@@ -96,9 +97,18 @@ def _plan_round(session: Session, rounds: RoundCount) -> list[PlannedBlock]:
         # The workers' offsets depend on the seed, the round and the load only, not on other arms or loads.
         rng = random.Random(f"{session.config.seed} {rounds.done} {load_name(load)}")
         offsets = tuple(rng.randrange(period_ns) for _ in range(session.config.workers))
-        pace = (0, ()) if session.config.is_closed_loop else (period_ns, offsets)
+        is_paced = not session.config.is_closed_loop
         blocks += [
-            PlannedBlock(arm, first, steps, *pace, rounds.done, load, discarded)
+            PlannedBlock(
+                arm,
+                first_step=first,
+                steps=steps,
+                period_ns=period_ns if is_paced else 0,
+                offsets_ns=offsets if is_paced else (),
+                round=rounds.done,
+                load=load,
+                max_discarded_steps=discarded,
+            )
             for arm in session.config.measured_arms
             if not session.has_ended(arm)
         ]
@@ -181,7 +191,9 @@ def _mean_loss(answers: list[BlockResult]) -> float | None:
 
 def _run_queue_ms(after: dict[str, int], before: dict[str, int]) -> dict[str, float]:
     """Return the wait of each process in ms, without restarted processes, whose counters began at 0 again."""
-    return {name: (ns - before[name]) / 1e6 for name, ns in after.items() if ns >= before.get(name, ns + 1)}
+    return {
+        name: (ns - before[name]) / 1e6 for name, ns in after.items() if name in before and ns >= before[name]
+    }
 
 
 def _increase(after: _Use, before: _Use) -> _Use:

@@ -23,8 +23,8 @@ class CollectingServer(OffloadingServer[ReplyTo]):
     def recover(self, parts: Mapping[str, bytes], journal: Iterable[bytes]) -> int:
         header = self.server.state.header
         header.is_restoring = 1
-        notes = super().recover(parts, journal)
+        n_notes = super().recover(parts, journal)
         self.server.state.header.is_restoring = 0
         for store in self.stores.values():
             store.restore_queues()
-        return notes
+        return n_notes

@@ -42,10 +42,10 @@ class VectorHeader(WindowHeader):
     chunk_size: int  # number of values of a full chunk
     is_float: int
     number: int  # number of the all-reduce, from 1 on
-    calls: int  # number of packets of the operation
-    pending: int  # number of outstanding packets
+    calls: int  # number of packets that this worker sends in the operation
+    pending: int  # number of packets that have not come or are not acknowledged
     unsent: int  # the first packet that has not been sent
-    last_arrival: int  # time of the last arrival; 0 before the first chunk is sent
+    last_arrival: int  # time of the first transmission or of the last arrival; 0 before
     stall_timeout: int  # time without an arrival after which an operation has stalled
     stalled: int  # whether the operation has stalled
     stalled_at: int  # time at which the operation stalled

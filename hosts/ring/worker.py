@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from foundation.designs.interface import NOTHING, WorkerOps, register_worker_ops
 from foundation.protocol.header import WINDOW
-from foundation.protocol.rpc import Rpc
+from foundation.protocol.rpc import ALL, Rpc
 from hosts.dense.packet import ACK, ADDEND
 from hosts.dense.vector import (
     begin_operation,
@@ -51,6 +51,7 @@ def start(state: Member, op: int, iteration: int, n_keys: int) -> None:
     workers = int64(header.workers)
     header.part_size = (n + workers - 1) // workers
     header.chunks_per_part = (header.part_size + header.chunk_size - 1) // header.chunk_size
+    # Chunks to send, and as many to receive; each is pending until it is acknowledged, or has come.
     header.calls = 2 * (workers - 1) * header.chunks_per_part
     header.pending = 2 * header.calls
     if n and header.calls == 0:  # a single worker has the sum already
@@ -97,6 +98,7 @@ def _worker_at(state: Member, distance: int) -> int:
 @compiled
 def _first_value(state: Member, part: int, chunk: int) -> int:
     header = state.header
+    # `part` is at least 2 - 2 W.
     part = (part + 2 * int64(header.workers)) % int64(header.workers)
     return part * int64(header.part_size) + chunk % int64(header.chunks_per_part) * int64(header.chunk_size)
 
@@ -144,12 +146,12 @@ def receive(state: Member, rpc: Rpc, length: int, arrival: int, read: int) -> in
     packet = as_packet(rpc)
     if packet.kind == ACK:
         return _handle_ack(state, rpc, length, arrival, read)
-    age = rounds_between(swap32(packet.number), int64(header.number))
-    if packet.kind != ADDEND or age > 1:
+    vectors_ahead = rounds_between(swap32(packet.number), int64(header.number))
+    if packet.kind != ADDEND or vectors_ahead > 1:
         header.unexpected += 1
-    elif age == 1:
+    elif vectors_ahead == 1:
         _store_early_chunk(state, rpc, length)
-    elif age < 0:
+    elif vectors_ahead < 0:
         _queue_ack(state, rpc)  # a duplicate of an earlier vector
     elif belongs_to_vector(state, rpc) and _handle_chunk(state, rpc, length):
         header.last_arrival = read
@@ -216,7 +218,7 @@ def _queue_ack(state: Member, rpc: Rpc) -> None:
 def _handle_ack(state: Member, rpc: Rpc, length: int, arrival: int, read: int) -> int:
     header, packet = state.header, as_packet(rpc)
     chunk = swap32(packet.chunk)
-    is_current = swap32(packet.number) == header.number & 0xFFFFFFFF and packet.worker == _worker_at(state, 1)
+    is_current = swap32(packet.number) == header.number & ALL and packet.worker == _worker_at(state, 1)
     s = slot_of(state, chunk) if is_current else NOTHING
     if s == NOTHING:
         header.unexpected += 1

@@ -6,14 +6,14 @@ As in p4lang/p4app-switchML at b5c74a0 (`headers.p4`, `dpdk_worker_thread_utils.
 |---:|---:|---|---|
 | 0 | 1 | kind, unused, size | 4, 1 and 3 bits; kind 1, size 1: 256 bytes of values |
 | 1 | 1 | job | number of the all-reduce, modulo 256 |
-| 2 | 4 | chunk | `tsi`: the number of the packet. The switch copies it to the result, and does not read it |
+| 2 | 4 | chunk | `tsi`: the number of the packet. The switch copies it to the result, and only the stale-chunk filter reads it |
 | 6 | 2 | pool index | the set in the first bit, then the slot |
-| 8 | 2 | exponents | signed; hosts use the first, of the *next* chunk. The second is 0 |
+| 8 | 2 | exponents | signed; hosts use only the first, which belongs to the *next* chunk's values |
 | 10 | 256 | values | |
 
 The workers of p4app-switchML write `tsi` in host byte order, from 0 in each all-reduce. Here it is in
-network order and is not reset between all-reduces, so that a switch can compare it. The pool index is not
-reset in either.
+network order and is not reset between all-reduces, so that the stale-chunk filter (not part of SwitchML) can
+compare it. The pool index is not reset in either.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from typing import NamedTuple
 
 VALUES = 64  # number of values of a packet
 KIND, SIZE = 1, 1
+_KIND_SHIFT, _SIZE_MASK = 4, 7
 SLOTS = 8192  # number of slots in each of the two sets of the switch's pool
 WORKERS = 32  # maximum number; each has a bit of a word
 HEADER = struct.Struct("!BBIHbb")
 OCTETS = HEADER.size + 4 * VALUES
-_SET = 15
+_SET_SHIFT = 15
 _BODY = struct.Struct(f"!{VALUES}I")
 NO_VALUES = (0,) * VALUES
 
@@ -42,13 +43,13 @@ class SwitchMLPacket(NamedTuple):
     size: int = SIZE
 
     def build(self) -> bytes:
-        pool_index = self.set << _SET | self.slot
-        head = HEADER.pack(KIND << 4 | self.size, self.job, self.chunk, pool_index, *self.exponents)
+        pool_index = self.set << _SET_SHIFT | self.slot
+        head = HEADER.pack(KIND << _KIND_SHIFT | self.size, self.job, self.chunk, pool_index, *self.exponents)
         return head + _BODY.pack(*self.values)
 
 
 def parse(datagram: bytes) -> SwitchMLPacket:
     first_octet, job, chunk, pool_index, *exponents = HEADER.unpack_from(datagram)
     values = _BODY.unpack(datagram[HEADER.size :])
-    slot, set_ = pool_index & (1 << _SET) - 1, pool_index >> _SET
-    return SwitchMLPacket(chunk, slot, set_, values, (exponents[0], exponents[1]), job, first_octet & 7)
+    slot, set_ = pool_index & (1 << _SET_SHIFT) - 1, pool_index >> _SET_SHIFT
+    return SwitchMLPacket(chunk, slot, set_, values, (exponents[0], exponents[1]), job, first_octet & _SIZE_MASK)

@@ -13,8 +13,8 @@ from hosts.switchml.packet import SwitchMLPacket
 
 def slot_and_set(chunk: int, window: int, base: int = 0) -> tuple[int, int]:
     """Return slot and set of a chunk: slots from `base` on in turn, then the same slots in the other set."""
-    at = chunk % (2 * window)
-    return base + at % window, at // window
+    turn = chunk % (2 * window)
+    return base + turn % window, turn // window
 
 
 @dataclass
@@ -26,7 +26,8 @@ class WindowModel:
     window: int
     base: int = 0
     batch: int = 0
-    """Packets in flight, at most `window`. Floats need a further batch, which has exponents only."""
+    """Packets in flight, at most `window`; 0 for the maximum. Floats need a further batch, which has exponents
+    only."""
     results: dict[int, SwitchMLPacket] = field(default_factory=dict)
     outstanding: set[int] = field(default_factory=set)
 

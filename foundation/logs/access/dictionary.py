@@ -14,13 +14,17 @@ from nativekit.compile import cached_entry_point, compiled, int64
 _HERE = Path(__file__).parent
 SOURCES = (Path(__file__), _HERE / "steps.py")
 _FREE_SLOT = np.int32(-1)
+_NO_SLOTS = np.zeros(0, np.int32)
 _MAX_LOAD = 0.75
+"""Share of slots in use above which the hash table grows."""
 _INITIAL_SLOTS = 1 << 16
 MAX_KEYS = 2**31 - 1
+_GOLDEN_RATIO = np.uint64(0x9E3779B97F4A7C15)
+"""2^64 divided by the golden ratio, the multiplier of Fibonacci hashing."""
 
 
 class Dictionary:
-    """Distinct keys with their tables; at most about 25 bytes per key, and twice that while it grows."""
+    """Distinct keys with their tables; takes at most about 25 bytes of memory per key, twice that to grow."""
 
     def __init__(self) -> None:
         self._slots = np.full(_INITIAL_SLOTS, _FREE_SLOT, np.int32)
@@ -41,7 +45,7 @@ class Dictionary:
 
     def take_sorted(self) -> tuple[Keys, NDArray[np.uint16], NDArray[np.uint32]]:
         """Return the ascending keys, their tables, and each index's rank among them; empty the dictionary."""
-        self._slots = np.full(0, _FREE_SLOT, np.int32)
+        self._slots = _NO_SLOTS  # free the memory before the sort takes some
         order = np.argsort(self.keys)
         rank = np.empty(len(order), np.uint32)
         rank[order] = np.arange(len(order), dtype=np.uint32)
@@ -64,7 +68,7 @@ class Dictionary:
         if self._length >= MAX_KEYS:
             raise DataError(f"expected at most {MAX_KEYS:,} keys, got more")
         slots = 2 * len(self._slots)
-        self._slots = np.full(0, _FREE_SLOT, np.int32)
+        self._slots = _NO_SLOTS  # free the memory before larger arrays are allocated
         capacity = min(int(slots * _MAX_LOAD), MAX_KEYS)
         self._keys = np.concatenate([self._keys, np.empty(capacity - len(self._keys), np.uint64)])
         self._tables = np.concatenate([self._tables, np.empty(capacity - len(self._tables), np.uint16)])
@@ -74,7 +78,7 @@ class Dictionary:
 
 @compiled
 def _slot(key: np.uint64, mask: int) -> int:
-    mixed = key * np.uint64(0x9E3779B97F4A7C15)
+    mixed = key * _GOLDEN_RATIO
     return int64(mixed >> np.uint64(32)) & mask
 
 

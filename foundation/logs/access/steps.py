@@ -30,12 +30,16 @@ Progress = Callable[[int, int], None]
 PULL = 1 << 31
 """Bit that is set in the access of a pull; other accesses are updates."""
 KEY = PULL - 1
+"""Mask of the bits of an access that are the index of its key."""
 MAX_ACCESSES = 2**32 - 2
 ACCESSES_AT_ONCE = 8_000_000
 """Accesses sorted at a time, which takes about 0.5 GB."""
 _CHUNK = 1 << 20
+"""Accesses or records that are processed at a time."""
 _RECORD = np.dtype([("order", np.uint64), ("group", np.uint64), ("access", np.uint32)])
+"""An access with its time and its worker or row (`Block.order`, `Block.group`), on disk until it is sorted."""
 _SAMPLE_EVERY = 997
+"""Stride of the times that are sampled to divide the log into ranges; a prime avoids periods of the log."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +63,11 @@ class Steps:
 
 def updates_of(steps: Steps) -> NDArray[np.int64]:
     """Return the updates of each key, without its pulls: [distinct]."""
-    return _count_by_key(steps, 0)
+    return _count_by_key(steps, ignored_bits=0)
 
 
 def accesses_of(steps: Steps) -> NDArray[np.int64]:
-    return _count_by_key(steps, PULL)
+    return _count_by_key(steps, ignored_bits=PULL)
 
 
 def _count_by_key(steps: Steps, ignored_bits: int) -> NDArray[np.int64]:

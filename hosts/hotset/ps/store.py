@@ -24,7 +24,7 @@ class OffloadingStore(Store):
     def __init__(self, server: SharedState, job: int) -> None:
         super().__init__(server, job)
         self._previous_counts = np.zeros(len(self._cells), np.uint32)
-        """Update counts at the last call of `busiest`; untouched memory until the first call."""
+        """Update counts at the last call of `busiest`. Zeroed arrays take no memory until they are written."""
 
     def is_owned(self, places: Places) -> NDArray[np.bool_]:
         is_owned: NDArray[np.bool_] = self._cells.updates[places] < NOT_OWNED
@@ -36,7 +36,7 @@ class OffloadingStore(Store):
         return values
 
     def restart_counts(self) -> None:
-        """Make `busiest` count only updates after this call, which a restarted PS makes."""
+        """Make `busiest` count only updates after this call; called when a PS has restarted."""
         self._previous_counts = self._cells.updates & np.uint32(UPDATE_COUNT)
 
     def restore(self) -> None:
@@ -78,12 +78,13 @@ class HotsetStore(OffloadingStore):
         """Take back the ownership of these distinct keys, and add `values` to their values."""
         self._cells.value[places] += values
         self._cells.updates[places] &= UPDATE_COUNT
+        # With replay logs, `restore` needs the values that were given minus those that came back.
         self._at_switch[places] = self._at_switch[places] - values if self._has_replay_logs else 0
 
     def restore(self) -> None:
         # Add back the values that the switch was given. Workers with replay logs push again all updates that
-        # the switch ever acknowledged, so values that it returned are subtracted. Without them its updates
-        # are lost.
+        # the switch ever acknowledged, including those that it has returned with values: `reclaim` has
+        # subtracted these values. Without replay logs, the updates in the switch are lost.
         places = np.flatnonzero(self._at_switch)
         self._cells.value[places] += self._at_switch[places]
         self._at_switch[places] = 0

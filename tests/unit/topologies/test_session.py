@@ -82,7 +82,7 @@ async def test_it_is_repeated_until_no_process_has_died() -> None:
 
 
 async def test_a_failure_that_no_death_explains_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(liveness, "_DETECTION_S", 0.01)
+    monkeypatch.setattr(liveness, "_DETECTION_TIMEOUT_S", 0.01)
 
     async def work() -> None:
         raise DeviceError("the switch refused it")

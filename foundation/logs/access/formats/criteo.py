@@ -33,4 +33,6 @@ def open_criteo(path: Path, head: bytes, options: ReadOptions) -> DelimitedLog |
     columns = resolve(requested, NAMES, (), str(path))
     kinds = {name: HEX_KEY for name in columns.key if name.startswith("C")}
     layout = layout_of(columns, sample_of(lines, NAMES, "\t"), {}, kinds)
-    return DelimitedLog(path, "\t", NAMES, False, layout, "Criteo's TSV")
+    return DelimitedLog(
+        path, delimiter="\t", names=NAMES, has_header=False, layout=layout, format="Criteo's TSV"
+    )
