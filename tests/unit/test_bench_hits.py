@@ -73,7 +73,7 @@ def test_the_switch_answers_hits_and_passes_cold_frames(
         frame[pushes.SEQ_AT : pushes.SEQ_AT + 4] = (FIRST_SEQ + first + k).to_bytes(4, "big")
         [output] = switch.process(INGRESS, bytes(frame), 0, 3)
         assert len(output.frame) == size
-    took = timed.sockets(switch)(drew, next(FIRST), evicted)
+    took = timed.packet_function_run(switch)(drew, next(FIRST), evicted)
     assert took.shape == (128,)
     assert took.min() > 0
 
@@ -82,7 +82,7 @@ def test_frames_that_do_not_come_out_are_an_error(switch: CompiledPipeline) -> N
     frames = pushes.hot_pushes(1, 64)
     frames.frames[:, 12] = 0xFF  # of no IP packet
     with pytest.raises(BenchError, match="0 of 64 frames came out"):
-        timed.sockets(switch)(frames, next(FIRST), False)
+        timed.packet_function_run(switch)(frames, next(FIRST), False)
 
 
 @pytest.mark.soak

@@ -14,7 +14,7 @@ from foundation.protocol.frames import FRAME_OVERHEAD, UdpEndpoint, UdpFrame
 from foundation.protocol.header import HOTLINE_PORT, KEYS, LANES, VALUES, Header, Op, layout, offset_of
 from softswitch.conformance.client import read_p4info
 from softswitch.p4runtime.messages import adopt, p4r
-from switch_bench.workload import INGRESS, RUNS, CompiledProgram, Setup, Stamp, Workload
+from switch_bench.workload import INGRESS, MAX_RUN, CompiledProgram, Setup, Stamp, Workload
 
 PROGRAM = CompiledProgram(design(DEFAULT).program.with_suffix(""))
 HOT_ENTRIES = 20_000
@@ -56,7 +56,7 @@ def hot_updates(setup: Setup) -> Sequence[p4r.Update]:
 def network_rows() -> Iterator[Row]:
     yield Route(addressing.worker(_WORKER).mac, INGRESS)
     yield Route(addressing.server(1).mac, PS_PORT)
-    yield from job_rows(_JOB, RUNS)
+    yield from job_rows(_JOB, MAX_RUN)
 
 
 def job_rows(job: int, runs: int = 1) -> Iterator[Row]:

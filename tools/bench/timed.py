@@ -32,12 +32,15 @@ _EVICTION_BUFFER = np.ones(EVICTED_BYTES // 8, np.int64)
 _NO_BUFFER = np.ones(0, np.int64)
 
 _ATTRIBUTE_BYTES = 160
-_CODE, _SIZE_OUT, _DURATION = 1, 3, 9  # indices of 32-bit words in `bpf_attr.test`
+_RETVAL, _DATA_SIZE_OUT, _DURATION = 1, 3, 9  # indices of 32-bit words in `bpf_attr.test`
+_ARRIVAL_US, _NOW_US = 0, 3
+"""Times of the packet function's clock when a frame arrived and when it is processed, the same for all."""
 
 _syscall: Any = types.ExternalFunction("syscall", types.intp(*[types.intp] * 4))
 
 
-def sockets(pipeline: CompiledPipeline) -> Run:
+def packet_function_run(pipeline: CompiledPipeline) -> Run:
+    """Return runs of the packet function as the datapath with sockets calls it."""
     out, frame = np.zeros(_OUT_BYTES, np.uint8), np.zeros(_FRAME_BYTES, np.uint8)
 
     def run(pushes: Pushes, first: int, evict: bool) -> NDArray[np.int64]:
@@ -52,23 +55,23 @@ def sockets(pipeline: CompiledPipeline) -> Run:
     return run
 
 
-def kernel(pipeline: OnLoopback) -> Run:
+def kernel_run(pipeline: OnLoopback) -> Run:
     """Return test runs of the BPF program; the kernel measures their time."""
     pipeline.connect(INGRESS)
 
     def run(pushes: Pushes, first: int, evict: bool) -> NDArray[np.int64]:
         times_ns = np.zeros(len(pushes.frames), np.int64)
         eviction_buffer = _EVICTION_BUFFER if evict else _NO_BUFFER
-        call = pipeline.run.compiled_run(pushes.frames.shape[1], LOOPBACK)
+        test_run = pipeline.run.compiled_run(pushes.frames.shape[1], LOOPBACK)
         sent = time_runs(
-            *call, pipeline.redirected, pushes.frames, FIRST_SEQ + first, eviction_buffer, times_ns
+            *test_run, pipeline.redirected, pushes.frames, FIRST_SEQ + first, eviction_buffer, times_ns
         )
         return check_count(times_ns, sent)
 
     return run
 
 
-def c_loop(size: int) -> Run:
+def c_loop_run(size: int) -> Run:
     """Return a lower bound: a loop that adds to one of `size` cache lines for each of a packet's lanes."""
     lines = np.zeros((size, _LINE // 8), np.int64)
 
@@ -118,7 +121,7 @@ def time_calls(
     out: NDArray[np.uint8],
     times_ns: NDArray[np.int64],
 ) -> int:
-    """Time the packet function on each frame, copied as from a ring; return the number of frames it sent."""
+    """Time the packet function on each frame, copied as from a receive ring; return the number of outputs."""
     clock, size, sent = np.zeros(2, np.int64), frames.shape[1], int64(0)
     for k in range(len(frames)):
         evict_caches(eviction_buffer)
@@ -126,7 +129,7 @@ def time_calls(
         memcpy(frame.ctypes.data, frames[k].ctypes.data, size)
         begin = ns(clock)
         sent += call_process(
-            process, state, INGRESS, frame.ctypes.data, size, 0, 3, out.ctypes.data, len(out)
+            process, state, INGRESS, frame.ctypes.data, size, _ARRIVAL_US, _NOW_US, out.ctypes.data, len(out)
         )
         times_ns[k] = ns(clock) - begin
     return sent
@@ -134,7 +137,7 @@ def time_calls(
 
 @entry_point
 def time_runs(
-    call: int,
+    syscall_number: int,
     command: int,
     attribute: int,
     frame: int,
@@ -147,14 +150,14 @@ def time_runs(
     """Time the frames by BPF_PROG_TEST_RUN (`bpf.CompiledRun`); return how many were redirected."""
     sent = int64(0)
     words = carray(pointer(attribute), _ATTRIBUTE_BYTES // 4, np.uint32)
-    capacity = words[_SIZE_OUT]
+    capacity = words[_DATA_SIZE_OUT]
     for k in range(len(frames)):
         evict_caches(eviction_buffer)
         set_seq(frames[k], first + k)
         memcpy(frame, frames[k].ctypes.data, frames.shape[1])
-        words[_SIZE_OUT] = capacity
-        _syscall(call, command, attribute, _ATTRIBUTE_BYTES)
-        sent += int64(words[_CODE] == redirected)
+        words[_DATA_SIZE_OUT] = capacity
+        _syscall(syscall_number, command, attribute, _ATTRIBUTE_BYTES)
+        sent += int64(words[_RETVAL] == redirected)
         times_ns[k] = words[_DURATION]
     return sent
 

@@ -10,7 +10,7 @@ from switch_bench.errors import BenchError
 
 NAMESPACE = "hotline-bench"
 HERE, THERE = "198.18.0.1", "198.18.0.2"
-"""Addresses of the switch's and the host's end of `line`, of the range for benchmarks (RFC 2544)."""
+"""Addresses of the switch's and the host's end of `veth_pair`, of the range for benchmarks (RFC 2544)."""
 _NO_IPV6 = "net.ipv6.conf.{}.disable_ipv6=1"  # otherwise the kernel sends IPv6 frames of its own
 _CLONE_NEWNET = 0x40000000
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -48,7 +48,7 @@ def network(ports: Sequence[int]) -> Iterator[None]:
 
 
 @contextmanager
-def line() -> Iterator[None]:
+def veth_pair() -> Iterator[None]:
     """Make one pair, with an IPv4 address at each end, and remove it at the end."""
     with network([1]):
         _ip(iter([f"addr add {HERE}/30 dev {switch_interface(1)}"]))
@@ -57,7 +57,7 @@ def line() -> Iterator[None]:
 
 
 @contextmanager
-def inside() -> Iterator[None]:
+def in_namespace() -> Iterator[None]:
     """Put this thread into the namespace: sockets that it opens belong there."""
     with open("/proc/thread-self/ns/net") as home, open(f"/run/netns/{NAMESPACE}") as there:
         _set_namespace(there.fileno())

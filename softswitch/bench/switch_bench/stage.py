@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from softswitch.ports.sockets import PortSocket, ring_bytes_per_port
 from switch_bench.baseline import C_LOOP, PORT_LOOP, c_loop, interfaces, port_loop
-from switch_bench.network import host_interface, inside, network
+from switch_bench.network import host_interface, in_namespace, network
 from switch_bench.processes import Cores, pinned
 from switch_bench.scale import Scale
 from switch_bench.switches import RunningSwitch, install, running, switches
@@ -45,7 +45,7 @@ class Stage:
         """Run a network of that many ports, with a generator that sends into the first."""
         numbers = range(1, ports + 1)
         with network(numbers), ExitStack() as opened:
-            with inside():
+            with in_namespace():
                 sinks = {
                     port: opened.enter_context(
                         closing(PortSocket(port, host_interface(port), ring_bytes_per_port(ports)))

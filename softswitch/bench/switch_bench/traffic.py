@@ -16,7 +16,7 @@ from nativekit.memory import load_acquire, pointer, store_release
 from softswitch.native import entry_point
 from softswitch.ports.layout import BURST
 from softswitch.ports.sockets import TP_STATUS_KERNEL, TP_STATUS_USER, TPACKET2_HDR, PortSocket
-from switch_bench.workload import FIRST_SEQ, RUNS, Workload
+from switch_bench.workload import FIRST_SEQ, MAX_RUN, Workload
 
 _MMSGHDR_BYTES = MMSGHDR.itemsize
 _REALTIME, _MONOTONIC = 0, 1
@@ -103,7 +103,7 @@ class Generator:
         """Send `count` frames at `rate`/s, with at most `window` frames in flight."""
         traffic = self._traffic
         latencies = np.full(count, _NOT_RECEIVED, np.int32)
-        traffic["run"] = traffic["run"] % RUNS + 1
+        traffic["run"] = traffic["run"] % MAX_RUN + 1
         traffic["interval_ns"], traffic["window"] = 1e9 / rate, window
         traffic["misrouted"] = 0
         elapsed_ns = exchange(traffic, latencies)

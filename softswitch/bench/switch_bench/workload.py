@@ -11,8 +11,8 @@ from softswitch.p4runtime.messages import p4r
 
 INGRESS = 1
 """Ingress port of all frames."""
-RUNS = 1_000
-"""Largest run number; run numbers begin at 1."""
+MAX_RUN = 1_000
+"""Largest number of a run in `Stamp.run`; the first is 1."""
 FIRST_SEQ = 64
 """Sequence number of a run's first frame: in Hotline's program, turn 1 of slot 0 (seq mod 64)."""
 
@@ -50,7 +50,7 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Frames of one size (at least `ports.layout.BURST`), sent in turn, and the ports that they leave by."""
+    """At least `ports.layout.BURST` frames of one length, sent in turn, and the ports that they leave by."""
 
     name: str
     frames: Sequence[bytes]

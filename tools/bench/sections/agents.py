@@ -15,7 +15,7 @@ import numpy as np
 from foundation.protocol.header import HOTLINE_PORT, LANES, PS_RPC_PORT, Op
 from hosts.keys import KeySpace
 from hosts.sockets import open_udp
-from switch_bench.network import HERE, THERE, inside, line
+from switch_bench.network import HERE, THERE, in_namespace, veth_pair
 from switch_bench.processes import cpu_seconds, pinned
 from switch_bench.results import Goal, Result, Samples
 from switch_bench.scale import Scale
@@ -36,6 +36,7 @@ from tools.bench.state_machines import (
 from tools.bench.stepper import Cost, Stepper, stepping
 
 _DENSE, _LARGE, _LARGE_HASHED = (900_000, False), (150_000_000, False), (150_000_000, True)
+"""Number of keys, and whether they are hashed."""
 _OPS = (Op.PULL, Op.PUSH)
 _KEYS = 900_000
 _STEP_KEYS = 3_000
@@ -43,7 +44,7 @@ _RPCS = 40_000
 """Number of different RPCs: with 150 M keys, the parameters that they access exceed a CPU's cache."""
 _TRIALS = 3
 _WARMUP_RPCS = 10_000
-_RPCS_A_SECOND = 100_000  # about
+_RPCS_PER_SECOND = 100_000  # approximate rate, to choose the number of RPCs of a trial
 _ECHO_PORT = PS_RPC_PORT + 1
 _CALLERS_PORT, _WORKER_PORT = 20_000, 20_001
 
@@ -104,9 +105,10 @@ def _issue(stage: Stage, op: Op) -> Result:
 def _trials(stage: Stage) -> Trials:
     served: dict[tuple[str, Op], list[ServerTrial]] = defaultdict(list)
     worker: list[Cost] = []
-    count = round(stage.scale.latency_seconds * _RPCS_A_SECOND)
+    count = round(stage.scale.latency_seconds * _RPCS_PER_SECOND)
     with _network(stage) as (servers, stepper):
         requests = {op: _requests(op) for op in _OPS}
+        # None stands for a trial of the worker.
         targets = [*((target, op) for target in servers for op in _OPS), None]
         for each in stage.shuffled(targets, _TRIALS):
             stage.announce("worker over veth" if each is None else f"{each[0]} over veth: {_name(each[1])}")
@@ -155,10 +157,10 @@ class _Server(NamedTuple):
 def _network(stage: Stage) -> Iterator[tuple[Mapping[str, _Server], Stepper]]:
     address, echo_address = (HERE, HOTLINE_PORT), (HERE, _ECHO_PORT)
     with ExitStack() as stack:
-        stack.enter_context(line())
+        stack.enter_context(veth_pair())
         ps = stack.enter_context(parameter_server(address, _KEYS, stage.cores.softswitch))
         echo = stack.enter_context(echo_server(echo_address, stage.cores.softswitch))
-        with inside():
+        with in_namespace():
             callers, worker = (
                 stack.enter_context(closing(open_udp((THERE, port))))
                 for port in (_CALLERS_PORT, _WORKER_PORT)

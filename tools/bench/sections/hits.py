@@ -89,13 +89,13 @@ def _targets(stage: Stage, jobs: int) -> Iterator[dict[str, timed.Run]]:
     with ExitStack() as stack:
         pipeline = CompiledPipeline(config.program)
         install(config, pipeline, rows)
-        targets = {SOFTSWITCH: timed.sockets(pipeline)}
+        targets = {SOFTSWITCH: timed.packet_function_run(pipeline)}
         if KERNEL in stage.switches():
             in_kernel = OnLoopback(config.program)
             stack.callback(in_kernel.close)
             install(config, in_kernel, rows)
-            targets[KERNEL] = timed.kernel(in_kernel)
-        yield targets | {C_LOOP: timed.c_loop(jobs * R1.hot)}
+            targets[KERNEL] = timed.kernel_run(in_kernel)
+        yield targets | {C_LOOP: timed.c_loop_run(jobs * R1.hot)}
 
 
 def install(config: LoadedConfig, pipeline: ControlPlane, rows: Iterable[Row]) -> None:

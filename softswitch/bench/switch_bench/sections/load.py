@@ -14,7 +14,7 @@ import softswitch
 from softswitch.conformance.client import P4RuntimeClient, encode_writes, pipeline_config
 from switch_bench import plain
 from switch_bench.errors import BenchError
-from switch_bench.network import host_interface, inside
+from switch_bench.network import host_interface, in_namespace
 from switch_bench.results import LOAD_S, Result
 from switch_bench.stage import Stage
 from switch_bench.switches import BMV2, KERNEL, SOFTSWITCH, running_process
@@ -102,7 +102,7 @@ def _first_frame(workload: Workload) -> bytes:
 
 @contextmanager
 def _socket(port: int) -> Iterator[socket.socket]:
-    with inside():
+    with in_namespace():
         packet_socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
     with packet_socket:
         packet_socket.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
