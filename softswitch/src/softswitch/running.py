@@ -63,7 +63,7 @@ async def serve(
     loop.add_signal_handler(signal.SIGUSR1, lambda: None)
     first_address, *more_addresses = settings.addresses
     runtime: asyncio.Future[Runtime] = loop.create_future()
-    server.extra_handlers.append(runtime_handlers(runtime, server.update_alarm))
+    server.extra_handlers.append(runtime_handlers(runtime, server.reschedule_notifications))
     port = await server.start(first_address, settings.credentials, *more_addresses)
     try:
         machine_future, stop_task = call_in_thread(make_machine), asyncio.ensure_future(stop.wait())

@@ -294,7 +294,7 @@ class Ending:
     def begin(self) -> None:
         pass
 
-    def update_alarm(self) -> None:
+    def reschedule_notifications(self) -> None:
         pass
 
     async def stop(self) -> None:

@@ -42,7 +42,7 @@ def serving() -> Iterator[str]:
         server.pipelines.load_bare(CONTROL.with_suffix(".json").read_bytes())
         runtime: asyncio.Future[Runtime] = loop.create_future()
         runtime.set_result(SwitchRuntime[Any](server.pipelines, ports, DEVICE))
-        server.extra_handlers.append(runtime_handlers(runtime, server.update_alarm))
+        server.extra_handlers.append(runtime_handlers(runtime, server.reschedule_notifications))
         return server, await server.start("127.0.0.1:0")
 
     server, port = on_loop(start())

@@ -42,15 +42,15 @@ class Notifications(Generic[PL]):
             case DigestMessage(digest, values) if control is not None:
                 if digest_list := control.digests.learn(digest, values, 1000 * self._now()):
                     self._send_digest_list(digest_list)
-                self.set_alarm()
+                self.reschedule()
 
     def forget_digests(self) -> None:
         control = self._get_running()
         if control is not None:
             control.digests.forget()
 
-    def set_alarm(self) -> None:
-        """Set the alarm for the next digest list or idle timeout; call this when its time may change."""
+    def reschedule(self) -> None:
+        """Set the alarm for the next digest list or idle timeout; call this after a change of either."""
         self.stop()
         control = self._get_running()
         if control is None:
@@ -75,7 +75,7 @@ class Notifications(Generic[PL]):
             message = p4r.IdleTimeoutNotification(timestamp=time.time_ns())
             message.table_entry.extend(map(control.tables.idle_entry, idle_keys))
             self._send(p4r.StreamMessageResponse(idle_timeout_notification=message))
-        self.set_alarm()
+        self.reschedule()
 
     def _send_digest_list(self, message: p4r.DigestList) -> None:
         message.timestamp = time.time_ns()

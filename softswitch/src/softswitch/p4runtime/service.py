@@ -33,8 +33,8 @@ from softswitch.p4runtime.sessions import Sessions, Stream
 from softswitch.p4runtime.status import Context, Refusal, abort_batch, invalid, unimplemented
 
 API_VERSION = "1.6.0"
-MAX_MESSAGE_BYTES = 128 << 20  # bytes; a pipeline config may be larger than gRPC's default of 4 MiB
-MAX_FRAME_BYTES = 65536  # bytes
+MAX_MESSAGE_BYTES = 128 << 20  # a pipeline config may be larger than gRPC's default of 4 MiB
+MAX_FRAME_BYTES = 65536
 MAX_DATAGRAMS_PER_READ = 64  # packet-ins or notices that are read before other tasks run
 
 log = logging.getLogger(__name__)
@@ -121,15 +121,16 @@ class P4RuntimeServer(Generic[PL]):
         loop = asyncio.get_running_loop()
         loop.add_reader(self._ports.cpu_socket.fileno(), self._forward_packet_ins)
         loop.add_reader(self._ports.notice_socket.fileno(), self._handle_notices)
-        self._notifications.set_alarm()
+        self._notifications.reschedule()
         self._has_begun.set()
 
     def port_status_changed(self, port: int, is_up: bool) -> None:
         """Report that a port went down or up; callable from any thread."""
         self._loop.call_soon_threadsafe(self.pipelines.set_port_status, port, is_up)
 
-    def update_alarm(self) -> None:
-        self._notifications.set_alarm()
+    def reschedule_notifications(self) -> None:
+        """Set the alarm of notifications again, after a change that another service made."""
+        self._notifications.reschedule()
 
     async def stop(self) -> None:
         if self._has_begun.is_set():
@@ -150,7 +151,7 @@ class P4RuntimeServer(Generic[PL]):
             await self._wait_until_begun(request.head.device_id)
             self._check_primary(request.head)
             results = self.pipelines.get_saved().write_bytes(request)
-            self._notifications.set_alarm()
+            self._notifications.reschedule()
         if any(results):
             await abort_batch(context, "update", results)
         return p4r.WriteResponse()
@@ -173,7 +174,7 @@ class P4RuntimeServer(Generic[PL]):
             await self._wait_until_begun(request.device_id)
             self._check_primary(request)
             self.pipelines.set(request)
-            self._notifications.set_alarm()
+            self._notifications.reschedule()
         return p4r.SetForwardingPipelineConfigResponse()
 
     async def GetForwardingPipelineConfig(
