@@ -59,7 +59,7 @@ class ActionProfileInfo:
 
 @dataclass(frozen=True, slots=True)
 class TableInfo:
-    """A table, with its actions for entries, as the default, and before the members of one-shots.
+    """A table, with the actions of its entries, of its default entry, and of groups of one-shots.
 
     Entries of a table with a `profile` have members or groups of it instead of actions. `meter` is the type
     of its direct meter, if any.
@@ -222,6 +222,7 @@ class P4Info:
             raise unimplemented(f"P4Info: register {name}: only cells of a single value are supported")
         index_translation = self._translations.of_index(register.index_type_name)
         if shape.translation is not None:
+            # Make the type's translation at least as wide as the register.
             self._translations.of(register.type_spec.new_type, widths.get(name, 0))
             shape = replace(shape, width=widths.get(name, 0))
         return RegisterInfo(register.preamble.id, name, register.size, shape, index_translation)

@@ -25,18 +25,18 @@ def prepare_one_shot(
 
 
 def remove_one_shot(store: ProfileStore, group: int, batch: Batch) -> None:
-    copies = store.one_shots[group].copies
+    member_numbers = store.one_shots[group].member_numbers
     batch.snapshot(store.numbers)
     batch.put(store.one_shots, group, None)
     batch.put(store.member_counts, group, None)
     batch.put(store.group_orders, group, None)
     store.numbers.groups.free(group)
-    for numbers in copies:
+    for numbers in member_numbers:
         store.numbers.free(numbers)
 
     def step(pipeline: ControlPlane) -> None:
         pipeline.write_group(store.name, group, None)
-        for numbers in copies:
+        for numbers in member_numbers:
             pipeline.write_member(store.name, numbers[0], None)
 
     batch.add(step)
@@ -52,13 +52,13 @@ def _add_one_shot(
 ) -> EntryAction:
     batch.snapshot(store.numbers)
     group = store.numbers.groups.allocate()
-    copies = [store.numbers.allocate(weight) for weight in weights]
-    batch.put(store.one_shots, group, OneShot(message, copies))
+    member_numbers = [store.numbers.allocate(weight) for weight in weights]
+    batch.put(store.one_shots, group, OneShot(message, member_numbers))
     batch.put(store.member_counts, group, sum(weights))
     # In the pipeline, a member has the number of its first copy.
     numbered_members = [
         (number, GroupMember(numbers[0], port))
-        for numbers, port in zip(copies, watched_ports, strict=True)
+        for numbers, port in zip(member_numbers, watched_ports, strict=True)
         for number in numbers
     ]
     batch.put(
@@ -66,7 +66,7 @@ def _add_one_shot(
     )
 
     def step(pipeline: ControlPlane) -> None:
-        for numbers, call in zip(copies, calls, strict=True):
+        for numbers, call in zip(member_numbers, calls, strict=True):
             pipeline.write_member(store.name, numbers[0], call)
         store.write_group(pipeline, group)
 
@@ -105,8 +105,8 @@ def _decode_members(
     size, limit = len(weights) if counts_members else sum(weights), store.profile.max_group_size
     if 0 < limit < size:
         raise invalid(f"{location}: a group of size {size} is larger than max_group_size, {limit}")
-    store.check_group_size(weights, 0)
-    if sum(len(one_shot.copies) for one_shot in store.one_shots.values()) + len(calls) > store.size:
+    store.check_group_size(weights, limit=0)
+    if sum(len(one_shot.member_numbers) for one_shot in store.one_shots.values()) + len(calls) > store.size:
         raise store.full_error("member")
     if len(store.one_shots) >= store.size:
         raise store.full_error("group")

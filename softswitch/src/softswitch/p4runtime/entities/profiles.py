@@ -31,7 +31,7 @@ class GroupMember(NamedTuple):
 
 class OneShot(NamedTuple):
     message: p4r.ActionProfileActionSet
-    copies: Sequence[Sequence[int]]  # [action][copy]: member numbers
+    member_numbers: Sequence[Sequence[int]]  # [action][copy], as many copies as the action's weight
 
 
 OneShots = Mapping[int, OneShot]

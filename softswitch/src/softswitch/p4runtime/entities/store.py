@@ -29,7 +29,7 @@ class Extras(NamedTuple):
     controller_metadata: int = 0
     idle_timeout_ns: int = 0
     meter: MeterConfig | None = None
-    written_us: int = 0  # time of the last write since start; 0 in a table without idle timeouts
+    written_us: int = 0  # time of the last write, in µs since start; 0 in a table without idle timeouts
 
 
 NO_EXTRAS = Extras()
@@ -57,6 +57,7 @@ class TableStore:
         self.profile: ProfileStore | None = profiles[table.profile.id] if table.profile else None
         self.extras: dict[Key, Extras] = {}
         self.initial_default = DefaultEntry(_make_action_call(program, program_table.default))
+        # A dictionary of one entry, because a batch can restore dictionaries (`Batch.put`).
         self.default: dict[Key, DefaultEntry] = {DEFAULT: self.initial_default}
         self.is_plain = bool(program_table.key) and not (
             self.has_priority
