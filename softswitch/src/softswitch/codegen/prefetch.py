@@ -19,6 +19,7 @@ from softswitch.memory.words import WORD
 from softswitch.target import target_of
 
 _MIN_LOOP_ITERATIONS = 4
+"""Length from which a run of prefetches is emitted as a loop."""
 _LOOP_POSITION = ir.Parameter(0, 32)
 """Position in a header stack, which the loop increments."""
 
@@ -34,7 +35,7 @@ class PlacedPrefetch(NamedTuple):
     buckets: int
 
     def distance(self, previous: PlacedPrefetch) -> int | None:
-        """Return the words from `previous`; None if that is not this prefetch for the preceding element."""
+        """Return the words between the buckets; None unless `previous` is the same for the element before."""
         is_next = self.prefetch == previous.prefetch and self.position == previous.position + 1
         return self.buckets - previous.buckets if is_next else None
 
@@ -96,7 +97,7 @@ class _Emitter:
             bucket_offset.set(b.add(bucket_offset.get(), integer(WORD, step)))
 
     def _prefetch(self, prefetch: Prefetch, position: llvm.Value, buckets: llvm.Value) -> None:
-        """Emit one prefetch. An invalid header's key is stale or 0: prefetching costs less than a check."""
+        """Emit one prefetch, even if a header is invalid and its key useless: a check would cost more."""
         b = self._b
         self._packet.parameters = [position]
         bucket = b.and_(hash_words(b, key_words(self._packet, prefetch.key)), integer(WORD, prefetch.mask))

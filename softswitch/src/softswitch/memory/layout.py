@@ -23,7 +23,9 @@ action is a reference instead: 0 for none, the slot of a member + 1, or `GROUP` 
 
     members   action | run-time data
     groups    range of the pool of references to members: first << 32 | count
-    meter     configured | for peak and committed rate: tokens/us (double) | burst | tokens | total accrued
+    meter     configured | for peak and committed rate: tokens/us (double) | burst | tokens | generated
+
+A token bucket's last word is the number of tokens that its rate had generated, from start to the last packet.
 
 The words that every packet may need come first, in few cache lines and pages: headers, default records, small
 arrays.
@@ -46,7 +48,7 @@ from softswitch.v1model import CLONE_SESSIONS, MULTICAST_GROUPS
 
 ENTRIES, FREE, USED, GROUPS, HEADER_WORDS = range(5)
 """Words of a table's header (entries, first free record, records ever used, groups in use); header size."""
-BUCKET_WORDS = 4
+BUCKET_WORDS = 4  # of the token bucket of a meter
 METER_WORDS = 1 + 2 * BUCKET_WORDS
 SESSION_WORDS = 2
 COUNTER_WORDS = 2
@@ -72,7 +74,7 @@ def group_reference(slot: int) -> int:
 
 
 NO_ACTION = LOW
-"""The action of a default record without an action."""
+"""The action of a default record without an action: a number above those of all actions."""
 FREE_RECORD = WORD_MASK
 """The action of a record on the free list, whose first word is the number of the next free record, or 0."""
 
@@ -328,8 +330,8 @@ class _ColocatedArrays:
 def _array_groups(program: ir.Program) -> list[tuple[ArrayRef, ...]]:
     groups = colocated_arrays(program)
     grouped_arrays = {array for group in groups for array in group}
-    counters = (ArrayRef(True, number) for number in range(len(program.counters)))
-    registers = (ArrayRef(False, number) for number in range(len(program.registers)))
+    counters = (ArrayRef(is_counter=True, number=number) for number in range(len(program.counters)))
+    registers = (ArrayRef(is_counter=False, number=number) for number in range(len(program.registers)))
     return [*groups, *((array,) for array in (*counters, *registers) if array not in grouped_arrays)]
 
 
@@ -356,7 +358,7 @@ def make_layout(program: ir.Program) -> Layout:
     }
     headers: dict[str, int] = {}
     for name, table in program.tables.items():
-        headers[name] = allocator.take(TableLayout(table, parameter_words, 0, 0).head_words)
+        headers[name] = allocator.take(TableLayout(table, parameter_words, header=0, body=0).head_words)
     cells |= {
         array: cell_array
         for group in groups
@@ -369,7 +371,9 @@ def make_layout(program: ir.Program) -> Layout:
     value_sets = tuple(allocator.take(1 + words * value_set.size) for value_set, words in sets_and_words)
     tables: dict[str, TableLayout] = {}
     for name, table in program.tables.items():
-        tables[name] = TableLayout(table, parameter_words, headers[name], allocator.take_lines(0))
+        # The layout computes the size of its body, which is allocated by setting `end`.
+        body = allocator.take_lines(words=0)
+        tables[name] = TableLayout(table, parameter_words, headers[name], body)
         allocator.end = tables[name].end
     profiles: list[ProfileLayout] = []
     for number, profile in enumerate(program.profiles):
@@ -379,8 +383,12 @@ def make_layout(program: ir.Program) -> Layout:
         )
         allocator.end = profiles[-1].end
     replication = ReplicationLayout(allocator.end)
-    counters = tuple(cells[ArrayRef(True, number)] for number in range(len(program.counters)))
-    registers = tuple(cells[ArrayRef(False, number)] for number in range(len(program.registers)))
+    counters = tuple(
+        cells[ArrayRef(is_counter=True, number=number)] for number in range(len(program.counters))
+    )
+    registers = tuple(
+        cells[ArrayRef(is_counter=False, number=number)] for number in range(len(program.registers))
+    )
     return Layout(
         random, counters, meters, registers, value_sets, value_words, tables, tuple(profiles), replication,
         replication.end,

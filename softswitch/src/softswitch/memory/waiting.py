@@ -1,4 +1,4 @@
-"""Record of a packet between ingress and egress, written and read by a buffered packet function.
+"""The record in which a buffered packet function stores a packet between ingress and egress.
 
     uint32 port, priority, length, enq_qdepth, deq_qdepth, the packet (`codegen.storage`), its payload
 
@@ -11,12 +11,13 @@ from __future__ import annotations
 import numpy as np
 
 QUEUE_FIELDS = ("port", "priority", "length", "enq_qdepth", "deq_qdepth")
+_FIELD_BYTES = 4
 QUEUE_HEAD = np.dtype([(name, "<u4") for name in QUEUE_FIELDS])
 QUEUE_HEAD_BYTES = QUEUE_HEAD.itemsize
 
 
 def offset_of(name: str) -> int:
-    return 4 * QUEUE_FIELDS.index(name)
+    return _FIELD_BYTES * QUEUE_FIELDS.index(name)
 
 
 def read_queue_head(record: bytes) -> tuple[int, int, int]:

@@ -29,11 +29,8 @@ def _find_at(
 
     def generate(_context: Context, b: llvm.IRBuilder, _signature: Signature, values: Values) -> Value:
         buckets, mask, records, stride, key, key_words = values
-        pointers = (b.inttoptr(address, POINTER) for address in (buckets, records, key))
-        return b.call(
-            find_at_function(b.module),
-            [next(pointers), mask, next(pointers), stride, next(pointers), key_words],
-        )
+        buckets_at, records_at, key_at = (b.inttoptr(value, POINTER) for value in (buckets, records, key))
+        return b.call(find_at_function(b.module), [buckets_at, mask, records_at, stride, key_at, key_words])
 
     return types.intp(*[types.intp] * 6), generate
 
@@ -53,11 +50,11 @@ def address(words: Words, offset: int) -> int:
 
 @compiled
 def store_word(state: Words, table: Row, offset: int, value: int | np.integer) -> None:
-    """Change a word, and append it to the table's log of changes, if there is one (`memory.rows`)."""
+    """Change a word, and append its offset to the table's log of changes, if there is one (`memory.rows`)."""
     state[offset] = value
     if table.log != 0:
         log = carray(pointer(table.log), 1 + LOG_ENTRIES, np.int64)
-        log[0] += 1
+        log[0] += 1  # the number of entries
         log[log[0]] = offset
 
 
