@@ -32,8 +32,8 @@ EXTREMES = np.array([0, 1, 2**31 - 1, 2**31, 2**32 - 1], np.int64)
 IDLE, IN_OPERATION, REPLAYING = 0, 1, 2
 """State of a worker: between operations; in an operation; replaying updates acknowledged by a lost switch."""
 RPCS_REACHED, SERVER_LOG_FULL = -1, -2
-"""Further reasons why the loop ends: `header.rpc_target` RPCs have been answered; server `header.agent` has a full
-log."""
+"""Further reasons why the loop ends: `header.rpc_target` RPCs have been answered; server `header.agent` has a
+full log."""
 
 
 class OperationsHeader:

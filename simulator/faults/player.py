@@ -1,3 +1,5 @@
+"""Play a schedule of faults on the simulated testbed, and judge the history of operations afterwards."""
+
 from __future__ import annotations
 
 import asyncio
@@ -27,9 +29,15 @@ from simulator.state import ABSENT
 
 MS = 1_000_000
 _TIMEOUT_NS = 1_000_000 * MS
-_SLICE_NS = 5 * MS
+_SLICE_NS = 5 * MS  # interval of checks whether the operations have ended, while servers act
 _MAX_CLOSING_NS = 60_000 * MS
-"""Maximum time until all is at rest, if servers also act without requests; later the schedule is stuck."""
+"""Maximum time from the last operation until all is at rest, if servers also act without requests; later the
+schedule counts as stuck."""
+_CHECKPOINT_PAUSE_NS = 100_000
+"""Time until a server with a full journal continues if it cannot write a checkpoint yet."""
+_PACKET_IN_HEADER_BYTES = 2
+"""Header of frames to the CPU port (the ingress port), which a P4Runtime server sends as metadata."""
+_MIN_RETRY_PAUSE_S, _MAX_RETRY_PAUSE_S, _RETRY_BACKOFF = 0.002, 1.0, 1.3
 
 
 class InjectedFault(Protocol):
@@ -73,9 +81,9 @@ class Player:
         self.faults: list[InjectedFault] = []
         self.recoveries: list[tuple[int, int]] = []  # time, ns, and RPCs answered before the fault
         self.worker_restart_times: list[tuple[int, int]] = []  # worker and time, ns
-        self.blind_spans: list[list[int]] = []  # begin and end, ns
+        self.blind_spans: list[list[int]] = []  # begin and end, ns, of the intervals of `judge`
         self.is_closing = False
-        self._closing_deadline_ns, self._is_exchange_suspended = _TIMEOUT_NS, False
+        self._closing_deadline_ns, self._are_exchanges_suspended = _TIMEOUT_NS, False
         self._timers: list[tuple[int, int, Callable[[], None]]] = []
         self._order = count()
 
@@ -106,6 +114,8 @@ class Player:
             elif reason == OUT_OF_ROOM:
                 return False
             elif reason == NO_EVENTS and until == _TIMEOUT_NS:
+                # Without an injection to come, nothing can happen any more in a run that is closing or that
+                # waits for a fault to end.
                 if self.is_closing or (self.active_faults and not self.injections):
                     return self.is_closing and self._has_ended()
                 self._on_rpcs_reached()
@@ -118,7 +128,7 @@ class Player:
     @property
     def _servers_are_passive(self) -> bool:
         """Whether servers act on requests only, so that no event remains after workers' operations."""
-        return self._is_exchange_suspended or self.testbed.switch.state_ops.hold is None
+        return self._are_exchanges_suspended or not self.testbed.servers_exchange
 
     def _run_while_servers_act(self, until: int) -> int:
         """Run until a time; return NO_EVENTS if only servers' spontaneous actions remain."""
@@ -148,7 +158,7 @@ class Player:
         server = self.testbed.servers[p]
         server.state.header.connection_records = 0
         if int(server.state.header.journal_length) and not server.checkpoint():
-            self.testbed.world.agents.stalled[WORKERS + p] = self.testbed.now + 100_000
+            self.testbed.world.agents.stalled[WORKERS + p] = self.testbed.now + _CHECKPOINT_PAUSE_NS
 
     def _next_due(self) -> int:
         due_times = [server.due for server in self.testbed.servers if not self._is_dead(WORKERS + server.p)]
@@ -173,7 +183,7 @@ class Player:
         for agent, octets in self.testbed.take_deferred():
             if agent == ABSENT:
                 if (primary := self.testbed.switch.primary) is not None:
-                    primary.packet_ins.put_nowait(octets[2:])
+                    primary.packet_ins.put_nowait(octets[_PACKET_IN_HEADER_BYTES:])
             else:
                 self.testbed.servers[agent - WORKERS].receive(octets)
                 self.send_frames_of_server(agent - WORKERS)
@@ -201,7 +211,9 @@ class Player:
     def _set_rpc_target(self) -> None:
         header = self.testbed.operations.header
         if self.injections:
-            header.rpc_target = self.injections[0].after if self.injections[0].after_previous_us is None else NEVER
+            header.rpc_target = (
+                self.injections[0].after if self.injections[0].after_previous_us is None else NEVER
+            )
         else:
             header.rpc_target = NEVER if self.active_faults or self.is_closing else self.schedule.rpcs
 
@@ -217,7 +229,9 @@ class Player:
     # -- faults
 
     def count_answered(self) -> int:
-        return int(self.testbed.operations.header.answered) + int(self.testbed.world.calls.header.rows.sum())
+        # `answered` does not include RPCs that are still in the workers' logs.
+        rpcs_in_logs = int(self.testbed.world.calls.header.rows.sum())
+        return int(self.testbed.operations.header.answered) + rpcs_in_logs
 
     def mark_recovered(self, answered_rpcs_before: int) -> None:
         self.active_faults -= 1
@@ -237,16 +251,16 @@ class Player:
             self.testbed.wake_driver(w)
         if self.testbed.has_switch_parameters and (self.testbed.moving_entries() or self.schedule.injections):
             self.start_task(self.load_wanted_keys())
-        if self.testbed.switch.state_ops.hold is not None:
-            self._hold_at_rest()
+        if self.testbed.servers_exchange:
+            self._suspend_exchanges_at_rest()
 
-    def _hold_at_rest(self) -> None:
+    def _suspend_exchanges_at_rest(self) -> None:
         """Stop exchanges between servers and the switch as soon as everything else has ended."""
         if self._has_ended():
-            self.testbed.hold()
-            self._is_exchange_suspended = True
+            self.testbed.suspend_exchanges()
+            self._are_exchanges_suspended = True
         elif self.testbed.now < self._closing_deadline_ns:
-            self.call_later(MS, self._hold_at_rest)
+            self.call_later(MS, self._suspend_exchanges_at_rest)
 
     def _is_dead(self, a: int) -> bool:
         return bool(self.testbed.dead[a])
@@ -276,14 +290,14 @@ class Player:
         self.loop.run_due(self.testbed.now)
 
     async def retry(self, operation: Callable[[], Coroutine[object, object, None]]) -> None:
-        pause_s = 0.002
+        pause_s = _MIN_RETRY_PAUSE_S
         while True:
             try:
                 await operation()
                 return
             except ControllerError:
                 await asyncio.sleep(pause_s)
-                pause_s = min(1.3 * pause_s, 1.0)
+                pause_s = min(_RETRY_BACKOFF * pause_s, _MAX_RETRY_PAUSE_S)
 
     async def wait_until_restored(self, restarts: int) -> None:
         while self.cluster.restarts < restarts:
@@ -350,7 +364,7 @@ class Player:
                 testbed.stored_values() + self._unreplayed_updates(),
                 blind_spans,
                 testbed.unknown_updates,
-                testbed.switch.state_ops.hold is not None,
+                servers_publish=testbed.servers_exchange,
             ),
         )
 

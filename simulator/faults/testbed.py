@@ -1,3 +1,5 @@
+"""The simulated testbed that fault schedules are played on, which is reset before each schedule."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -38,12 +40,13 @@ _COSTS = Hosts(
 _JOURNAL_BYTES = 1 << 20
 assert FRAME.fields is not None
 _HEAD_AT = int(FRAME.fields["head"][1])
-_NOT_RESET = ("frames", "heap", "inbox", "burst", "deferred", "waiting")
-"""Arrays that are written before they are read."""
-_UNRESET_FIELDS = {
+_WORLD_ARRAYS_NOT_RESET = ("frames", "heap", "inbox", "burst", "deferred", "waiting")
+"""Arrays of the world that need no reset, because they are written before they are read."""
+_STATE_ARRAYS_NOT_RESET = {
     "calls": ("sent", "log", "space"),
     "servers": ("connection_records", "journal", "requests"),
 }
+"""Arrays of workers' and servers' states that need no reset."""
 
 
 class SimulatedTestbed:
@@ -56,7 +59,7 @@ class SimulatedTestbed:
         self.design = design(arm.design)
         self.switch = RestartableSwitch(arm.design, compiled)
         self.network = SimulatedNetwork(
-            self.design, arm, self.switch, self.space, KEYS, WORKERS, SERVERS, Network(), _COSTS, 1,
+            self.design, arm, self.switch, self.space, KEYS, WORKERS, SERVERS, Network(), _COSTS, seed=1,
             journal_bytes=_JOURNAL_BYTES, has_replay_logs=True,
         )  # fmt: skip
         self.world = self.network.world
@@ -78,7 +81,8 @@ class SimulatedTestbed:
         ]
         self._frame_bytes = self.world.frames.view(np.uint8).reshape(len(self.world.frames), FRAME.itemsize)
         server_arrays = {
-            array.ctypes.data for array in _arrays_of_state(self.world.servers, _UNRESET_FIELDS["servers"])
+            array.ctypes.data
+            for array in _arrays_of_state(self.world.servers, _STATE_ARRAYS_NOT_RESET["servers"])
         }
         self._initial_server_arrays = [
             pair for pair in self._initial_arrays if pair[0].ctypes.data in server_arrays
@@ -86,7 +90,7 @@ class SimulatedTestbed:
         replay_arrays = self.world.calls.replay_log if self.design.is_durable else ()
         self.logs = [ReplayLog.in_memory(each, KEYS) for each in replay_arrays]
         self.unknown_updates: list[tuple[int, int]] = []
-        """(key, negated delta) of updates that may be missing: their worker died while replaying them."""
+        """(key, negated delta) of updates that may be missing: their worker died before all answers."""
         self._clients = list(self.network.clients)
         for client, log in zip(self._clients, self.logs, strict=False):
             client.log = log
@@ -118,7 +122,11 @@ class SimulatedTestbed:
         header = operations.header
         header.seed, header.random = np.uint64(schedule.seed), np.uint64(schedule.seed ^ 0x5EED)
         header.begin_ns, header.think_ns = _COSTS.begin_ns, schedule.think_us * 1_000
-        header.pull_probability, header.key_probability, header.is_extreme = schedule.pulls, schedule.share, schedule.is_extreme
+        header.pull_probability, header.key_probability, header.is_extreme = (
+            schedule.pulls,
+            schedule.share,
+            schedule.is_extreme,
+        )
         header.answered = header.is_closing = 0
         for server in self.servers:
             server.reset()
@@ -191,7 +199,8 @@ class SimulatedTestbed:
     def _record_unknown_updates(self, w: int) -> None:
         calls, log = self.network.clients[w].state, self.logs[w]
         n = int(calls.header["n_keys"])
-        log.note(calls.positions[:n], calls.deltas[:n])[:] = calls.answered[:n]
+        answered = log.note(calls.positions[:n], calls.deltas[:n])
+        answered[:] = calls.answered[:n]
         log.mark_taken()
         unknown_sums = log.unacked(log.switch_number).unknown
         keys = np.flatnonzero(unknown_sums)
@@ -205,6 +214,7 @@ class SimulatedTestbed:
             Caller(self.arm.job, w + 1, epoch), SERVERS, self.space, lambda: self.now, largest=KEYS, log=log
         )
         new_state = new_client.state
+        # Write the new state into the world's arrays, which the client uses from now on.
         new_client.adopt(row_of(self.world.calls, w))
         for name, array in new_state._asdict().items():
             # The replay log persists, and all clients share the key space.
@@ -230,11 +240,16 @@ class SimulatedTestbed:
     def wake(self, a: int) -> None:
         _make_ready(self._pinned_world, a, self.now)
 
-    def hold(self) -> None:
-        hold = self.switch.state_ops.hold
-        if hold is not None:
+    @property
+    def servers_exchange(self) -> bool:
+        """Whether servers exchange values with the switch without requests."""
+        return self.switch.state_ops.hold is not None
+
+    def suspend_exchanges(self) -> None:
+        suspend_server = self.switch.state_ops.hold
+        if suspend_server is not None:
             for server in self.servers:
-                hold(server.store)
+                suspend_server(server.store)
                 self.wake(WORKERS + server.p)
 
     # -- values
@@ -258,10 +273,10 @@ class SimulatedTestbed:
 def _arrays_to_reset(world: World) -> Iterator[NDArray[np.generic]]:
     for name, field in world._asdict().items():
         if name in ("calls", "servers"):
-            yield from _arrays_of_state(field, _UNRESET_FIELDS[name])
+            yield from _arrays_of_state(field, _STATE_ARRAYS_NOT_RESET[name])
         elif name == "port_queues":
             continue
-        elif name not in (*_NOT_RESET, "header", "costs"):
+        elif name not in (*_WORLD_ARRAYS_NOT_RESET, "header", "costs"):
             yield field
 
 
