@@ -26,6 +26,7 @@ from softswitch.queues.state import NONE
 from softswitch.v1model import PORT_NUMBERS
 
 _NS_PER_US = _PS_PER_NS = 1000
+_PRIORITY = 0  # the only one: each port has one queue
 _record_bytes = compiled(record_bytes)
 
 
@@ -36,7 +37,7 @@ def pass_through(world: World, h: int, f: int, now: int) -> int:
 
 @compiled
 def pass_once(world: World, port: int, f: int, arrival: int, now: int) -> int:
-    """Run the program at `now` on a frame that reached the switch at `arrival`."""
+    """Run the program at `now` on a frame that reached the switch at `arrival`; return when it is done."""
     frame = world.frames[f]
     if world.header.is_switch_off:
         world.header.refused += 1
@@ -138,7 +139,7 @@ def _enqueue(world: World, record: int, length: int, now: int) -> None:
     q = int64(world.host_at_port[number]) if number < PORT_NUMBERS else ABSENT
     if q == ABSENT:
         return
-    s = put(world.port_queues, q, 0, int64(head.length), now)
+    s = put(world.port_queues, q, _PRIORITY, int64(head.length), now)
     if s == NONE:
         return
     memcpy(_record_at(world, s), record, HEAD_BYTES + length)

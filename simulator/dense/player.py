@@ -60,7 +60,8 @@ class PlayedSchedule:
     def _has_reported(self, w: int) -> bool:
         header = self.testbed.network.clients[w].state.header
         return (
-            bool(header.stalled) and header.stalled_at - header.last_arrival <= header.stall_timeout + _NS_PER_S
+            bool(header.stalled)
+            and header.stalled_at - header.last_arrival <= header.stall_timeout + _NS_PER_S
         )
 
 

@@ -23,6 +23,8 @@ METRICS: dict[str, Metric] = {
     "servers' CPU a step, µs": lambda arm: arm.ps_cpu_us_per_step,
 }
 _BASE_WORKERS = 16
+_BLACK, _DOTTED = "#000000", 2
+_LOOP_COLOUR, _RUN_COLOUR = 7, 0  # numbers of colours of series that are not arms
 
 
 def figures_of(sweeps: Sequence[Sweep], results: SweepResults) -> Iterator[Figure]:
@@ -73,7 +75,7 @@ def overview(sweep: Sweep, points: Sequence[CachedPoint]) -> Figure:
 
 
 def training(sweep: Sweep, points: Sequence[CachedPoint]) -> Figure:
-    """Plot [DDL] Fig. 1: training time against workers; the ideal is 16 workers on 16/n of the data."""
+    """Plot [DDL] Fig. 1: training time against n workers; ideally it is 16/n of the time of 16 workers."""
     x = _x_values(sweep)
     base_index = next(number for number, point in enumerate(sweep.points) if point.x == _BASE_WORKERS)
     lines, facts = [], dict[Fact, float]()
@@ -83,7 +85,7 @@ def training(sweep: Sweep, points: Sequence[CachedPoint]) -> Figure:
         facts |= {(arm, f"{workers:.0f}"): float(speed) for workers, speed in zip(x, rate / x, strict=True)}
         if arm_of(arm).reference is None:
             ideal = 1e6 / (rate[base_index] / _BASE_WORKERS * x)
-            lines.append(Series("ideal", x, ideal, "#000000", dash=2))
+            lines.append(Series("ideal", x, ideal, _BLACK, dash=_DOTTED))
     return Figure(
         "fig-01",
         "Training time against workers",
@@ -160,8 +162,8 @@ def cost(sweep: Sweep, points: Sequence[CachedPoint]) -> Figure:
         Axis("nodes"),
         Axis("CPU time of this machine, µs"),
         [Panel("all arms", [
-            Series("event loop", x, loop_us, colour_of("", 7)),
-            Series("whole run", x, run_us, colour_of("", 0)),
+            Series("event loop", x, loop_us, colour_of("", _LOOP_COLOUR)),
+            Series("whole run", x, run_us, colour_of("", _RUN_COLOUR)),
         ])],
         caption="Every frame goes through the P4 program.",
     )  # fmt: skip

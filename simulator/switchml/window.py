@@ -26,8 +26,7 @@ class WindowModel:
     window: int
     base: int = 0
     batch: int = 0
-    """Packets in flight, at most `window`; 0 for the maximum. Floats need a further batch, which has exponents
-    only."""
+    """Packets in flight, up to `window`; 0 for the maximum. Floats need a further batch of exponents."""
     results: dict[int, SwitchMLPacket] = field(default_factory=dict)
     outstanding: set[int] = field(default_factory=set)
 
