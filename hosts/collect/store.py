@@ -29,13 +29,18 @@ class CollectStore(OffloadingStore):
     def __init__(self, server: CollectServer, job: int, replayed: bool = False) -> None:
         super().__init__(server, job)
         self._server: CollectServer = server
-        self._collected, self._unsettled = server.collected[self._job_index], server.unsettled[self._job_index]
+        self._collected = server.collected[self._job_index]
+        self._unsettled = server.unsettled[self._job_index]
         self._copies = server.copies[self._job_index]
 
     @property
     def collector(self) -> Collector:
         collector: Collector = self._server.collectors[self._job_index]
         return collector
+
+    def _slice_of_job(self, size: int) -> slice:
+        """Return the elements of the job in an array with `size` elements for each job."""
+        return slice(self._job_index * size, (self._job_index + 1) * size)
 
     def hold(self, reason: int) -> None:
         self.collector.hold_reasons |= reason
@@ -122,7 +127,9 @@ class CollectStore(OffloadingStore):
 
     def _apply_gradients(self, places: Places, values: Values) -> None:
         step = max(int(self.collector.step), 1)
-        apply_all(self._server, self._job_index, keys_at(self._share, places), np.array(values, np.uint32), step)
+        apply_all(
+            self._server, self._job_index, keys_at(self._share, places), np.array(values, np.uint32), step
+        )
 
     def restore(self) -> None:
         """Own all keys again, after the switch was lost with gradients that workers will replay."""
@@ -146,10 +153,10 @@ class CollectStore(OffloadingStore):
 
     @property
     def _job_collections(self) -> list[Collection]:
-        return list(self._server.collections[self._job_index * COLLECTIONS : (self._job_index + 1) * COLLECTIONS])
+        return list(self._server.collections[self._slice_of_job(COLLECTIONS)])
 
     def copy_ages(self) -> CopyAges | None:
-        collector, counts = self.collector, self._server.ages[self._job_index * AGES : (self._job_index + 1) * AGES]
+        collector, counts = self.collector, self._server.ages[self._slice_of_job(AGES)]
         if not collector.rpcs:
             return None
         bins = np.flatnonzero(counts)
