@@ -125,7 +125,9 @@ def deadline(state: AtpWorker) -> int:
         return deadline_of_slots(state)
     if header.stalled or not (header.pending and header.last_arrival):
         return int64(NEVER)
-    return min(int64(header.last_activity + _timeout(state)), int64(header.last_arrival + header.stall_timeout))
+    return min(
+        int64(header.last_activity + _timeout(state)), int64(header.last_arrival + header.stall_timeout)
+    )
 
 
 @compiled

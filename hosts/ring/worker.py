@@ -108,7 +108,9 @@ def _value_count_of(state: Member, part: int, chunk: int) -> int:
     header = state.header
     first = _first_value(state, part, chunk)
     offset_in_part = chunk % int64(header.chunks_per_part) * int64(header.chunk_size)
-    return max(0, min(int64(header.chunk_size), int64(header.part_size) - offset_in_part, int64(header.n) - first))
+    return max(
+        0, min(int64(header.chunk_size), int64(header.part_size) - offset_in_part, int64(header.n) - first)
+    )
 
 
 @compiled

@@ -6,7 +6,7 @@ As in p4lang/p4app-switchML at b5c74a0 (`headers.p4`, `dpdk_worker_thread_utils.
 |---:|---:|---|---|
 | 0 | 1 | kind, unused, size | 4, 1 and 3 bits; kind 1, size 1: 256 bytes of values |
 | 1 | 1 | job | number of the all-reduce, modulo 256 |
-| 2 | 4 | chunk | `tsi`: the number of the packet. The switch copies it to the result, and only the stale-chunk filter reads it |
+| 2 | 4 | chunk | `tsi`: number of the packet, copied to the result. Only the stale-chunk filter reads it |
 | 6 | 2 | pool index | the set in the first bit, then the slot |
 | 8 | 2 | exponents | signed; hosts use only the first, which belongs to the *next* chunk's values |
 | 10 | 256 | values | |
@@ -52,4 +52,6 @@ def parse(datagram: bytes) -> SwitchMLPacket:
     first_octet, job, chunk, pool_index, *exponents = HEADER.unpack_from(datagram)
     values = _BODY.unpack(datagram[HEADER.size :])
     slot, set_ = pool_index & (1 << _SET_SHIFT) - 1, pool_index >> _SET_SHIFT
-    return SwitchMLPacket(chunk, slot, set_, values, (exponents[0], exponents[1]), job, first_octet & _SIZE_MASK)
+    return SwitchMLPacket(
+        chunk, slot, set_, values, (exponents[0], exponents[1]), job, first_octet & _SIZE_MASK
+    )

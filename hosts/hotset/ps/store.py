@@ -24,7 +24,7 @@ class OffloadingStore(Store):
     def __init__(self, server: SharedState, job: int) -> None:
         super().__init__(server, job)
         self._previous_counts = np.zeros(len(self._cells), np.uint32)
-        """Update counts at the last call of `busiest`. Zeroed arrays take no memory until they are written."""
+        """Update counts at the last call of `busiest`. The array takes no memory until it is written."""
 
     def is_owned(self, places: Places) -> NDArray[np.bool_]:
         is_owned: NDArray[np.bool_] = self._cells.updates[places] < NOT_OWNED
