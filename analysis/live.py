@@ -57,7 +57,7 @@ def has_ended(run: Path) -> bool:
 
 
 class LiveLatencies:
-    """Reader of the part files in a run's folder `parts`. It reads each file once, without rows before round 0."""
+    """Reader of the part files in a run's folder `parts`. It reads a file once, and skips negative rounds."""
 
     def __init__(self, parts: Path) -> None:
         self._parts = parts

@@ -66,7 +66,7 @@ class MachineCounters:
     """Time in which some task waited for a CPU (PSI), in ms; 0 if the kernel does not report it."""
 
     def since(self, before: MachineCounters) -> MachineCounters:
-        """Return the increase of each counter, at least 0, as a process that ends unreaped takes its time along."""
+        """Return the increase of each counter, at least 0: the time of an unreaped process can vanish."""
         return MachineCounters(
             at_ms=self.at_ms - before.at_ms,
             steal_ms=max(0.0, self.steal_ms - before.steal_ms),

@@ -78,7 +78,7 @@ class Stop:
 
     @contextmanager
     def leave_ctrl_c_to_command_line(self) -> Iterator[None]:
-        """Let Mininet's command line, which blocks the loop, handle Ctrl-C; other signals raise CancelledError."""
+        """Let Mininet's command line, which blocks the loop, handle Ctrl-C; others raise CancelledError."""
         signal.signal(signal.SIGINT, signal.default_int_handler)
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, _raise_cancelled)

@@ -39,9 +39,10 @@ def dense_size(rows: Sequence[int] = ROWS) -> int:
 
 
 def make_trace(workers: int, steps: int, batch: int, seed: int, rows: Sequence[int] = ROWS) -> Trace:
-    """Return mini-batches whose samples have an entry for each category and then for each number.
+    """Return mini-batches whose samples have one entry for each category, and then one for each number.
 
-    A category's entry has the column of its embedding's first value; a number is the `x` of its entry.
+    The `column` of a category's entry is that of its embedding's first value. The `x` of a number's entry is
+    the number.
     """
     random = np.random.default_rng(seed)
     batches, mlp_size, categories = workers * steps, dense_size(rows), len(rows)

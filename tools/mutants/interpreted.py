@@ -26,7 +26,8 @@ def _interpreted(function: F) -> F:
             interpreted.append(plain(cast(Any, call)))
         return interpreted[0](*args)
 
-    # `plain` reads the source of `py_func`, and replaces a called function by its attribute `plain`.
+    # `nativekit.plain` runs `py_func` in plain Python, and calls of other functions go to their attribute
+    # `plain`.
     cast(Any, call).py_func = function
     cast(Any, call).plain = call
     return cast(F, call)

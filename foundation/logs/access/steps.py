@@ -37,7 +37,7 @@ ACCESSES_AT_ONCE = 8_000_000
 _CHUNK = 1 << 20
 """Accesses or records that are processed at a time."""
 _RECORD = np.dtype([("order", np.uint64), ("group", np.uint64), ("access", np.uint32)])
-"""An access with its time and its worker or row (`Block.order`, `Block.group`), on disk until it is sorted."""
+"""An access that is not sorted yet, with its time (`Block.order`) and its worker or row (`Block.group`)."""
 _SAMPLE_EVERY = 997
 """Stride of the times that are sampled to divide the log into ranges; a prime avoids periods of the log."""
 
