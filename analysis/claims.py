@@ -148,7 +148,7 @@ def _reason_without_claim(claim: Claim) -> tuple[object, ...]:
     verdict = claim.verdict
     if verdict is Verdict.INVALID:
         return verdict, claim.disturbed, claim.dropped_rows
-    # The loss has no interval for another reason than too few rounds: it has one value per run.
+    # The loss has no interval if no arm repeats the training; other metrics, if there are too few rounds.
     return verdict, verdict is Verdict.NO_INTERVAL and claim.metric is LOSS
 
 

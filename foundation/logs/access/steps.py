@@ -39,7 +39,7 @@ _CHUNK = 1 << 20
 _RECORD = np.dtype([("order", np.uint64), ("group", np.uint64), ("access", np.uint32)])
 """An access that is not sorted yet, with its time (`Block.order`) and its worker or row (`Block.group`)."""
 _SAMPLE_EVERY = 997
-"""Stride of the times that are sampled to divide the log into ranges; a prime avoids periods of the log."""
+"""Interval of the records of a block whose times are sampled, to divide the log into ranges of time."""
 
 
 @dataclass(frozen=True)
