@@ -250,6 +250,6 @@ def rows_of(summary: Summary, load: str, arms: Sequence[Arm]) -> Iterator[Row]:
 def _rows_of_baseline(summary: Summary, load: str) -> Iterator[Row]:
     values = summary.loads[load].arms[summary.reference.name]
     for metric in metrics_of_table("differences"):
-        # Values are 0 for pulls of a worker's own model and for idle servers.
+        # Leave out values of 0, of pulls from a worker's own model and of idle servers.
         if metric.summary_path is not None and (value := values.value_of(metric)):
             yield metric, value, []
