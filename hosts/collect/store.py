@@ -75,7 +75,7 @@ class CollectStore(OffloadingStore):
         places = places[self._copies.marks[places] & QUEUED == 0]
         keys = keys_at(self._share, places)
         lanes = lanes_of(keys).astype(np.int64)
-        queue_sizes = self._server.queue_sizes[self._j * LANES : (self._j + 1) * LANES]
+        queue_sizes = self._server.queue_sizes[self._job_index * LANES : (self._job_index + 1) * LANES]
         if (queue_sizes + np.bincount(lanes, minlength=LANES)).max() > self._server.queues.shape[1]:
             # Some entries are of keys that have left the switch.
             self._empty_queues()
@@ -85,7 +85,7 @@ class CollectStore(OffloadingStore):
         queue_keys(self._server, self._job_index, places, keys, lanes, now)
 
     def _empty_queues(self) -> None:
-        for q in range(self._j * LANES, (self._j + 1) * LANES):
+        for q in range(self._job_index * LANES, (self._job_index + 1) * LANES):
             queued_places = self._server.queues["place"][q, : self._server.queue_sizes[q]]
             self._copies.marks[queued_places] &= ~QUEUED
             self._server.queue_sizes[q] = 0
@@ -96,7 +96,7 @@ class CollectStore(OffloadingStore):
 
     def restore_queues(self) -> None:
         self._copies.marks &= ~QUEUED
-        self._server.queue_sizes[self._j * LANES : (self._j + 1) * LANES] = 0
+        self._server.queue_sizes[self._job_index * LANES : (self._job_index + 1) * LANES] = 0
         for collection in self._job_collections:
             collection.sent_time = 0
             if collection.phase != IDLE:
