@@ -22,28 +22,30 @@ _POINTS_PER_DECADE = 40
 class Coverage:
     """The coverage curve, exact for every k, with one point for each different count of updates."""
 
-    top: NDArray[np.int64]
+    cumulative_keys: NDArray[np.int64]
     """[n + 1]: 0, and the number of keys with at least the largest, second largest, ... count of updates."""
-    cumulative: NDArray[np.int64]
+    cumulative_updates: NDArray[np.int64]
     """[n + 1]: 0, and the updates of these keys."""
     limit: int
-    """Maximum top-k that fits into the tables: the lane of the next key is full."""
+    """Maximum top-k that fits into the tables: beyond it, a key finds its lane full."""
 
     @property
     def keys(self) -> int:
-        return int(self.top[-1])
+        return int(self.cumulative_keys[-1])
 
     @property
     def updates(self) -> int:
-        return int(self.cumulative[-1])
+        return int(self.cumulative_updates[-1])
 
     def share(self, k: int) -> float:
-        return float(np.interp(k, self.top, self.cumulative)) / self.updates
+        return float(np.interp(k, self.cumulative_keys, self.cumulative_updates)) / self.updates
 
     @property
     def knee(self) -> int:
         """The k at which the curve is farthest above its chord: Kneedle (Satopää et al. 2011), unsmoothed."""
-        return int(self.top[np.argmax(self.cumulative / self.cumulative[-1] - self.top / self.top[-1])])
+        share_of_keys = self.cumulative_keys / self.keys
+        share_of_updates = self.cumulative_updates / self.updates
+        return int(self.cumulative_keys[np.argmax(share_of_updates - share_of_keys)])
 
     @property
     def recommended_top_k(self) -> int:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SUFFIXES = (".csv", ".pdf", ".png", ".svg")
-_MARKERS = "osD"
+_MARKERS = "osD"  # Matplotlib's circle, square and diamond
 
 
 def check_suffix(path: Path) -> None:
