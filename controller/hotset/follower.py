@@ -63,7 +63,7 @@ class _Job:
 
     def rates_and_rule(self, counts: Rates, keys: int, is_first: bool) -> tuple[Rates, Rule]:
         if is_first:
-            return counts, replace(self.rule, top_k=max(self.rule.top_k, keys), swaps=0)
+            return counts, replace(self.rule, top_k=max(self.rule.top_k, keys), max_swaps=0)
         self.rates = smooth_rates(self.rates, counts)
         return self.rates, self.rule
 
@@ -126,7 +126,7 @@ class Follower:
     def _other_keys_and_room(
         self, entries: Sequence[HotParam], quotas: Mapping[int, int]
     ) -> tuple[dict[int, list[int]], Slots]:
-        """Return the keys of other known jobs, by slot, and the slots by lane that known jobs may have."""
+        """Return the keys of other known jobs in order of slots, and the slots by lane for known jobs."""
         keys_by_job: dict[int, list[int]] = {}
         for entry in sorted(entries, key=lambda entry: entry.slot):
             if entry.job not in self._jobs:
@@ -160,14 +160,15 @@ class Follower:
 
     async def _read_busiest(self, job: int, missing_keys: int) -> tuple[Keys, Values, int]:
         """Return the most updated keys of this period [n], their updates [n], and the updates of all keys."""
-        limit = max(missing_keys, 0) + _CANDIDATES * self._jobs[job].rule.swaps
+        limit = max(missing_keys, 0) + _CANDIDATES * self._jobs[job].rule.max_swaps
         answers = await self._controller.busiest(job, limit)
+        # The first entry of an answer is the total of the PS.
         keys = np.concatenate([keys[1:] for keys, _ in answers])
         counts = np.concatenate([counts[1:] for _, counts in answers])
         return keys, counts, sum(int(counts[0]) for _, counts in answers)
 
     async def _read_new_pushes(self, job_state: _Job, entries: Sequence[HotParam]) -> NDArray[np.int64]:
-        """Return the switch's updates of each entry since the last reading [n]; 0 without a reading."""
+        """Return the updates that the switch has added since the last reading [n]; 0 for new entries."""
         previous_pushes = job_state.pushes or {}
         job_state.pushes = await self._read_pushes(entries)
         # A counter that went back was reset by a new pipeline.

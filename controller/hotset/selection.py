@@ -23,8 +23,8 @@ from foundation.protocol.hashing import lanes_of
 MARGIN = 1.25
 NEWEST_WEIGHT = 0.5
 """Weight of the newest period: rates show 1/2 of a change after one period, 7/8 after three periods."""
-_SIGMAS = 2.0
-_MIN_RATE = 0.1
+_SIGMAS = 2.0  # difference of rates, in standard deviations, that is more than chance
+_MIN_RATE = 0.1  # lower rates are forgotten
 
 
 class Rates(NamedTuple):
@@ -62,12 +62,13 @@ class Rule:
     top_k: int
     margin: float = MARGIN
     """Factor by which the rate of a cold key must exceed that of the hot key it replaces."""
-    swaps: int = WAVE  # maximum per period
+    max_swaps: int = WAVE  # per period
 
-    def beats(self, cold: float, hot: float) -> bool:
-        """Return whether `cold` exceeds `hot` by margin and chance: a count n has standard deviation √n."""
-        deviation = sqrt((cold + hot) * NEWEST_WEIGHT / (2 - NEWEST_WEIGHT))
-        return cold > self.margin * hot and cold - hot > _SIGMAS * deviation
+    def beats(self, cold_rate: float, hot_rate: float) -> bool:
+        """Return whether the cold key's rate exceeds the hot key's by the margin, and by more than chance."""
+        # A count n has variance n; exponential smoothing with weight w multiplies a variance by w / (2 - w).
+        deviation = sqrt((cold_rate + hot_rate) * NEWEST_WEIGHT / (2 - NEWEST_WEIGHT))
+        return cold_rate > self.margin * hot_rate and cold_rate - hot_rate > _SIGMAS * deviation
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +181,7 @@ def _choose_swaps(
 ) -> tuple[tuple[int, int], ...]:
     swaps: list[tuple[int, int]] = []
     for arrival in arrivals:
-        if len(swaps) == rule.swaps:
+        if len(swaps) == rule.max_swaps:
             break
         is_full = free_slots[arrival.lane] <= 0
         victim = victims.find_coldest(arrival.lane if is_full else None)
@@ -195,12 +196,12 @@ def _choose_swaps(
 
 
 class _Victims:
-    def __init__(self, hot: _RankedKeys, lanes: int) -> None:
-        self._ranked_keys = hot
+    def __init__(self, hot_keys: _RankedKeys, lanes: int) -> None:
+        self._ranked_keys = hot_keys
         self._taken_keys: set[int] = set()
         # Lists of ranks, the coldest key's last; only the last few are read.
-        self._ranks = list(range(len(hot.keys)))
-        self._ranks_by_lane = [np.flatnonzero(hot.lanes == lane).tolist() for lane in range(lanes)]
+        self._ranks = list(range(len(hot_keys.keys)))
+        self._ranks_by_lane = [np.flatnonzero(hot_keys.lanes == lane).tolist() for lane in range(lanes)]
 
     def find_coldest(self, lane: int | None) -> _Key | None:
         ranks = self._ranks if lane is None else self._ranks_by_lane[lane]

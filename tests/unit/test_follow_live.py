@@ -98,7 +98,7 @@ async def test_it_fills_counts_exactly_rests_and_follows(net: LiveNet) -> None:
 async def test_under_load_nothing_is_lost(net: LiveNet, loss: float, drifts: Iterable[range]) -> None:
     async def drift(net: LiveNet) -> None:
         async with Controller(net.address) as controller:
-            follower = Follower(controller, {JOB: Rule(20, swaps=7)})
+            follower = Follower(controller, {JOB: Rule(20, max_swaps=7)})
             for keys in drifts:
                 favour(net, keys)
                 for _ in range(8):

@@ -34,7 +34,7 @@ def chosen(
 
 
 def test_the_defaults() -> None:
-    assert Rule(1) == Rule(top_k=1, margin=1.25, swaps=1024) == Rule(1, selection.MARGIN, WAVE)
+    assert Rule(1) == Rule(top_k=1, margin=1.25, max_swaps=1024) == Rule(1, selection.MARGIN, WAVE)
 
 
 def test_counts_of_a_key_add_up_and_rates_are_smoothed_over_a_few_periods() -> None:
@@ -91,15 +91,15 @@ def test_a_new_key_must_be_much_hotter_at_first(newcomer: int, periods: int) -> 
 
 def test_a_set_that_is_too_small_is_filled_and_one_that_is_too_large_cut() -> None:
     counts = {key: 100.0 * key for key in range(1, 9)}
-    assert chosen(counts, [1], Rule(4, swaps=0)).filling == (8, 7, 6)
-    assert chosen(counts, [1, 8, 3, 7], Rule(2, swaps=0)).surplus == (3, 1)
-    full = chosen(counts, [1, 2], Rule(3, swaps=1))
+    assert chosen(counts, [1], Rule(4, max_swaps=0)).filling == (8, 7, 6)
+    assert chosen(counts, [1, 8, 3, 7], Rule(2, max_swaps=0)).surplus == (3, 1)
+    full = chosen(counts, [1, 2], Rule(3, max_swaps=1))
     assert full == HotSetChange(swaps=((7, 1),), filling=(8,), surplus=())
 
 
 def test_so_many_swaps_a_period() -> None:
     counts = {key: 1.0 for key in range(10)} | {key: 1000.0 + key for key in range(10, 20)}
-    assert len(chosen(counts, list(range(10)), Rule(10, swaps=4)).swaps) == 4
+    assert len(chosen(counts, list(range(10)), Rule(10, max_swaps=4)).swaps) == 4
     assert len(chosen(counts, list(range(10)), Rule(10)).swaps) == 10
 
 
@@ -121,7 +121,7 @@ def test_in_a_full_lane_a_key_takes_the_place_of_one_of_its_lane() -> None:
 
 
 counts_of = st.dictionaries(st.integers(0, 60), st.integers(0, 3000), max_size=40)
-rules = st.builds(Rule, top_k=st.integers(1, 30), margin=st.floats(1, 3), swaps=st.integers(0, 20))
+rules = st.builds(Rule, top_k=st.integers(1, 30), margin=st.floats(1, 3), max_swaps=st.integers(0, 20))
 rooms = st.lists(st.integers(0, 3), min_size=LANES, max_size=LANES)
 
 
@@ -146,7 +146,7 @@ def test_any_counts(counts: dict[int, int], rule: Rule, data: st.DataObject) -> 
     rate = Counter(counts)
     assert len(after) == len(set(after)) <= rule.top_k
     assert all(number <= room[lane] for lane, number in Counter(map(lane_of, after)).items())
-    assert len(change.swaps) <= rule.swaps
+    assert len(change.swaps) <= rule.max_swaps
     assert not set(change.arriving) & set(hot) and set(change.leaving) <= set(hot)
     assert set(change.arriving) <= set(counts)
     for arrived, left in change.swaps:
@@ -161,13 +161,13 @@ def test_any_counts(counts: dict[int, int], rule: Rule, data: st.DataObject) -> 
 @given(
     st.dictionaries(st.integers(0, 200), st.integers(0, 3000), max_size=100),
     st.dictionaries(st.integers(0, 200), st.integers(0, 3000), max_size=100),
-    st.builds(Rule, top_k=st.integers(1, 40), margin=st.floats(1, 2), swaps=st.integers(1, 30)),
+    st.builds(Rule, top_k=st.integers(1, 40), margin=st.floats(1, 2), max_swaps=st.integers(1, 30)),
 )
 def test_the_set_follows_and_then_rests(before: dict[int, int], after: dict[int, int], rule: Rule) -> None:
     """When other keys become hot, the set takes them within a bounded time, up to margin and chance."""
     rates, hot = Rates.none(), np.empty(0, dtype=np.uint64)
     for counts in (before, after):
-        for _ in range(SETTLED + -(-rule.top_k // rule.swaps)):
+        for _ in range(SETTLED + -(-rule.top_k // rule.max_swaps)):
             rates = smooth_rates(rates, rates_of(counts))
             hot = np.array(choose(rates, hot, rule, ROOM).apply_to(hot.tolist()), dtype=np.uint64)
         rates = smooth_rates(rates, rates_of(counts))

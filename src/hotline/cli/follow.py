@@ -69,7 +69,7 @@ def follow(
 
     async def action(controller: Controller) -> None:
         nonlocal follower
-        follower = Follower(controller, dict.fromkeys(jobs, Rule(top_k, margin, max_moves)))
+        follower = Follower(controller, dict.fromkeys(jobs, Rule(top_k, margin, max_swaps=max_moves)))
         period_number = 0
         async for job_periods in periods_of(follower, period_s, periods):
             for period in job_periods:
