@@ -28,7 +28,8 @@ from topologies.session import RealSession
 
 log = logging.getLogger(__name__)
 
-_UNREPLAYED_FILES = ("ps-*.db*", "replay-worker-*.bin", "ledger-worker-*.bin")
+_SERVER_FILES = "ps-*.db*"
+_UNREPLAYED_FILES = (_SERVER_FILES, "replay-worker-*.bin", "ledger-worker-*.bin")
 
 Values = npt.NDArray[np.uint32]
 """Values by position in the key space, uint32 (parameters,)."""
@@ -41,13 +42,8 @@ async def account(session: RealSession, space: KeySpace, collector: Collector) -
 
 
 async def _account_once(session: RealSession, space: KeySpace, collector: Collector) -> Accounting:
-    sent_lanes, unknown_lanes, mismatched_values, lanes_at_servers, unreplayed_updates = (
-        0,
-        0,
-        0,
-        0,
-        UnreplayedUpdates(session),
-    )
+    sent_lanes = unknown_lanes = mismatched_values = lanes_at_servers = 0
+    unreplayed_updates = UnreplayedUpdates(session)
     answers = await session.flush_workers([worker for worker in session.workers if worker.alive])
     answers += await call_all([server for server in session.servers if server.alive], {"cmd": "flush"})
     dropped_rows = sum(answer["dropped_rows"] for answer in answers)
@@ -63,7 +59,7 @@ async def _account_once(session: RealSession, space: KeySpace, collector: Collec
         servers = [] if is_lockstep else session.servers
         dumps = await gather_or_cancel(_read_dump(server, "dump", session) for server in servers)
         async with session.controller() as controller:
-            switch_values = await control.held(controller, session.config.every_arm)
+            switch_values = await control.read_values(controller, session.config.every_arm)
             for done_count, arm in enumerate(session.config.every_arm, start=1):
                 if await control.is_changed(controller, arm):
                     changed_arms.append(arm.name)
@@ -104,11 +100,9 @@ async def _account_once(session: RealSession, space: KeySpace, collector: Collec
         dropped_rows or restarts or is_lockstep
     )
     accounting = settle(lanes, is_logged)
-    accounting.overflows, accounting.changed_arms, accounting.dropped_rows = (
-        overflows,
-        changed_arms,
-        dropped_rows,
-    )
+    accounting.overflows = overflows
+    accounting.changed_arms = changed_arms
+    accounting.dropped_rows = dropped_rows
     accounting.restarts = restarts
     accounting.unreplayed = unreplayed_updates.keys_by_worker
     accounting.collected, accounting.uncollected = collector.updates, lanes_at_servers - collector.updates
@@ -171,7 +165,7 @@ def preserve_unreplayed_updates(run: Path, record: RunRecord) -> None:
     parts, target_folder = run / "parts", run / FOLDER
     for worker, keys in unreplayed.items():
         log.warning("%s died with unreplayed updates of %s", worker, pluralize(keys, "key"))
-    if not unreplayed or not any(parts.glob(_UNREPLAYED_FILES[0])):
+    if not unreplayed or not any(parts.glob(_SERVER_FILES)):
         return
     target_folder.mkdir()
     for pattern in _UNREPLAYED_FILES:

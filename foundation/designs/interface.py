@@ -340,7 +340,7 @@ class ControllerOps(NamedTuple, Generic[K_contra, R]):
     """(hosts, arms, epoch): return the initial rows of the switch's tables; callers have that epoch."""
     is_changed: Callable[[K_contra, Arm], Awaitable[bool]] = _report_unchanged
     """(controller, arm): return whether the switch has other settings than the arm's."""
-    held: Callable[[K_contra, Sequence[Arm]], Awaitable[dict[str, dict[int, int]]]] = _return_no_values
+    read_values: Callable[[K_contra, Sequence[Arm]], Awaitable[dict[str, dict[int, int]]]] = _return_no_values
     """(controller, arms): return, by arm and key, the values of all parameters that the switch holds."""
     overflows: Callable[[K_contra], Awaitable[int]] = _return_no_overflow
     """(controller): return the number of additions in the switch that overflowed."""
