@@ -30,17 +30,18 @@ from foundation.text import pluralize
 
 DEFAULT_ADDRESS = "127.0.0.1:9559"
 BATCH = 1024
-"""Updates in one Write: about 60 kB, far below gRPC's limit of 4 MB."""
+"""Maximum number of updates in one Write: about 60 kB, far below gRPC's limit of 4 MB."""
 _CONNECT_TIMEOUT_S = 5.0
 _SWITCH_START_TIMEOUT_S = 60.0
 _COMMIT_TIMEOUT_S = 60.0
 _SEND_TIMEOUT_S = 5.0
-_ELECTION_ID = 10
+_ELECTION_ID = 10  # first attempt; a client that is not primary then outbids the highest id
 _EXCLUSIVE_ELECTION_ID = 1 << 127
 """Flag of an election id that other clients must not outbid; the other bits are its owner's process id."""
 _MAX_ELECTIONS = 5
+_MAX_SHOWN_CHARACTERS = 120  # of the list of tables in an error
 _PACKET_QUEUE_LENGTH = 4096
-_DEFAULT_WIRE_VERSION = "1"
+_DEFAULT_WIRE_VERSION = "1"  # of programs whose p4info names no version
 
 # finsy gives every RPC 10 s and has no option for it: on a busy machine a pipeline takes longer to compile.
 p4client._DEFAULT_RPC_TIMEOUT = _COMMIT_TIMEOUT_S
@@ -130,7 +131,7 @@ class SwitchClient:
             tables = ", ".join(table.alias for table in self._switch.p4info.tables)
             raise PipelineError(
                 f"switch {self.address} runs another pipeline than {self._design.program.name}, with "
-                f"the tables {tables[:120] or 'none'}; nothing was changed"
+                f"the tables {tables[:_MAX_SHOWN_CHARACTERS] or 'none'}; nothing was changed"
             )
 
     async def read(self, kind: type[R]) -> list[R]:
@@ -251,7 +252,7 @@ class SwitchClient:
             )
             if switch.is_primary or not self._primary:
                 return switch
-            # finsy forgets the id on exit.
+            # Read before the exit, at which finsy forgets it.
             highest_id = switch.primary_id
             await switch.__aexit__(None, None, None)
             if highest_id >= _EXCLUSIVE_ELECTION_ID:

@@ -35,6 +35,8 @@ from foundation.protocol.codec import Keys, Values
 from foundation.protocol.control import Command
 from foundation.protocol.header import CONTROLLER_CALLER, HOTLINE_PORT, PS_CALLER_BASE
 
+_MAX_SHOWN_KEYS = 10  # in an error
+
 
 @dataclass(frozen=True, slots=True)
 class Register:
@@ -233,14 +235,14 @@ class Controller:
         return await self._read_params()
 
     async def pushes(self, params: Sequence[HotParam]) -> list[int]:
-        """Return how many pushes the switch has added to each entry's slot, as a PS counts updates."""
+        """Return how many pushes, without retransmissions, the switch has added to each entry's slot."""
         self._switch.check_pipeline()
         return await read_pushes(self._switch, params)
 
     async def busiest(self, job: int, limit: int) -> list[tuple[Keys, Values]]:
         """Return `InBand.busiest` of each PS, for an equal share of `limit` keys."""
         servers = await self._read_servers(job)
-        limit_per_server = -(-limit // len(servers))
+        limit_per_server = -(-limit // len(servers))  # rounded up
         async with InBand(self._switch, timeout_s=self._timeout_s) as inband:
             return await gather_or_cancel(inband.busiest(server, limit_per_server) for server in servers)
 
@@ -254,9 +256,8 @@ class Controller:
         wanted_keys = sorted(entries if keys is None else set(keys))
         unknown_keys = [key for key in wanted_keys if key not in entries]
         if unknown_keys:
-            raise UnknownKey(
-                f"job {job} has no entry on the switch for key {', '.join(map(str, unknown_keys[:10]))}"
-            )
+            shown_keys = ", ".join(map(str, unknown_keys[:_MAX_SHOWN_KEYS]))
+            raise UnknownKey(f"job {job} has no entry on the switch for key {shown_keys}")
         params = [entries[key] for key in wanted_keys]
         async with (
             InBand(self._switch, timeout_s=self._timeout_s) as inband,
@@ -266,7 +267,7 @@ class Controller:
         return [Register(param, values.get(param.key)) for param in params]
 
     async def _renew_and_execute(self, job: int, job_plan: Plan, progress: Progress) -> Plan:
-        await self._execute(job, job_plan, True, progress)
+        await self._execute(job, job_plan, renew=True, progress=progress)
         return job_plan
 
     async def _execute(self, job: int, job_plan: Plan, renew: bool, progress: Progress) -> None:

@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 ANSWER_TIMEOUT_S = 10.0
 _FIRST_TIMEOUT_S = 0.1
 _MAX_TIMEOUT_S = 0.4
-_MAX_READS = 8
+_MAX_CONCURRENT_READS = 8
 _UP_HINT = " Under `hotline up`, servers run only while workers do: start a script first"
 
 K = TypeVar("K")
@@ -103,7 +103,7 @@ class InBand:
         await self._command(command, server, [] if epoch is None else [epoch])
 
     async def busiest(self, server: Server, limit: int) -> tuple[Keys, Values]:
-        """Return keys [n] and updates since the last call: `NO_KEY` with the total, then the busiest."""
+        """Return keys [n] and their updates since the last call: `NO_KEY` with the total comes first."""
         pages: list[tuple[Keys, Values]] = []
         while not pages or len(pages[-1][0]) == control.MAX_VALUES_KEYS:
             arguments = [len(pages) * control.MAX_VALUES_KEYS, limit]
@@ -122,7 +122,7 @@ class InBand:
         rpcs = zip(
             packing.ps.tolist(), packing.count.tolist(), packing.live.tolist(), keys_by_lane, strict=True
         )
-        free_seqs = _free_seqs(_MAX_READS, WINDOW)
+        free_seqs = _free_seqs(_MAX_CONCURRENT_READS, first_seq=WINDOW)
         answers = await gather_or_cancel(
             self._read(servers[ps], live, lanes[:count], free_seqs) for ps, count, live, lanes in rpcs
         )
@@ -158,27 +158,33 @@ class InBand:
         )
         service = UdpEndpoint(server.service_mac, server.service_addr, server.service_port)
         frame = frames.build(UdpFrame(self._source, service, codec.build(Message(header, keys))))
-        answer = await self._call(self._pending_reads, seq, frame, None, "the switch", "a register read")
-        free_seqs.put_nowait(seq + WINDOW)
+        answer = await self._call(
+            self._pending_reads,
+            seq,
+            frame,
+            egress_port=None,
+            callee="the switch",
+            operation="a register read",
+        )
+        free_seqs.put_nowait(seq + WINDOW)  # the same slot in its next turn
         return answer
 
     async def _command(self, command: Command, server: Server, keys: Sequence[int]) -> Control:
-        free_seqs = self._free_seqs_by_server.setdefault(server, _free_seqs(control.SLOTS, 0))
+        free_seqs = self._free_seqs_by_server.setdefault(server, _free_seqs(control.SLOTS, first_seq=0))
         seq = await free_seqs.get()
         request = Control(command, server.job, server.ps, self.epoch, seq, np.array(keys, dtype=np.uint64))
         endpoint = UdpEndpoint(server.mac, server.addr, server.udp_port)
         frame = frames.build(UdpFrame(self._source, endpoint, control.build(request)))
-        callee = f"PS {server.ps} at {server.addr}"
         answer = await self._call(
             self._pending_commands,
             (server.job, server.ps, seq),
             frame,
-            server.port,
-            callee,
-            command.name,
-            _UP_HINT,
+            egress_port=server.port,
+            callee=f"PS {server.ps} at {server.addr}",
+            operation=command.name,
+            hint=_UP_HINT,
         )
-        free_seqs.put_nowait(seq + control.SLOTS)
+        free_seqs.put_nowait(seq + control.SLOTS)  # the same slot in its next turn
         return answer
 
     async def _call(

@@ -23,7 +23,7 @@ class Receiver(Row):
 
 
 def multicast_group(job_number: int) -> int:
-    return job_number + 1
+    return job_number + 1  # in a packet's metadata 0 means no multicast
 
 
 def receiver_of(hosts: Hosts, job_number: int, worker: int) -> int:

@@ -1,3 +1,5 @@
+"""Readings of the switch's counters, and their rates between two readings."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -19,8 +21,8 @@ class Reading:
     totals: dict[str, int]
     """Counts since the pipeline was committed."""
     hit_share: float | None
-    """Share of lanes that hit in the interval, or since the commit if it is None; None without lanes."""
-    interval_s: float | None = None
+    """Share of lanes that hit in the interval (`interval_s` None: since the commit); None without lanes."""
+    interval_s: float | None = None  # time since the previous reading
     per_s: dict[str, float] | None = None
     """Counts per second over the interval; None for a first reading and after a reset."""
     was_reset: bool = False

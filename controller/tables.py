@@ -25,6 +25,7 @@ CPU_PORT = addressing.CPU_PORT
 ROWS = 8192  # rows of table `workers`
 SLOTS = 4096  # register slots of a lane
 INGRESS = "HotlineIngress."
+_LANE_IN_NAME = slice(len("lookup_"), len("lookup_NN"))
 
 
 class Change(IntEnum):
@@ -207,7 +208,7 @@ class HotParam(Row):
     def from_entry(cls, entry: fy.P4TableEntry) -> Self:
         action = _action(entry)
         state = State(action.name.rpartition(".")[2])
-        return cls(entry["job"], entry["key"], int(entry.table_id[7:9]), action.args["slot"], state)
+        return cls(entry["job"], entry["key"], int(entry.table_id[_LANE_IN_NAME]), action.args["slot"], state)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,9 +236,10 @@ Settings: TypeAlias = Row
 
 
 @cache
-def _field_decoders(kind: type[Row]) -> dict[str, Callable[[int], Any]]:  # the types of a row's fields
+def _field_decoders(kind: type[Row]) -> dict[str, Callable[[int], Any]]:  # Any: the field's type
     hints = get_type_hints(kind, include_extras=True)
     hints_by_field = {field.name: hints[field.name] for field in fields(kind)}
+    # An annotated type has its decoder as metadata; other types, such as int, are their own decoders.
     return {name: getattr(hint, "__metadata__", (hint,))[0] for name, hint in hints_by_field.items()}
 
 
