@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 _REFRESH_S = 0.25
+_INTERRUPTED = 130  # exit code after Ctrl-C, as of a shell
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class CompileError(Exception): ...
 
 def compile_all(parts: Sequence[Part], console: Console, processes: int | None = None) -> None:
     """Compile the parts, by default on all cores; raise `CompileError` for the first part that fails."""
-    columns = (TextColumn("  {task.description:<10}"), BarColumn(40), TimeElapsedColumn())
+    columns = (TextColumn("  {task.description:<10}"), BarColumn(bar_width=40), TimeElapsedColumn())
     with (
         Progress(*columns, console=console, disable=not console.is_terminal) as progress,
         ThreadPoolExecutor(processes or os.cpu_count()) as pool,
@@ -98,7 +99,7 @@ def main() -> int:
         console.print(f"setup: cannot compile {error}", markup=False)
         return 1
     except KeyboardInterrupt:
-        return 130
+        return _INTERRUPTED
     return 0
 
 

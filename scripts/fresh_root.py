@@ -42,13 +42,17 @@ _PASSED_VARIABLES = re.compile(
 _DOWNLOAD_SETTING = re.compile(r"Acquire::(http|https|Check-|Retries|ForceIPv)", re.I)
 _NAMESPACES = ("unshare", "--mount", "--pid", "--fork", "--kill-child")
 _GRACE_S = 30.0  # time for a command to end in order after Ctrl-C
-# Times between two lines of progress, on a terminal and in a file.
+# Times between two lines of progress, on a terminal and in a file, in s.
 _TERMINAL_INTERVAL_S, _FILE_INTERVAL_S = 0.2, 60.0
-_WIDTH = 78
+_WIDTH = 78  # of a line of progress
+_SHOWN_LINES = 30  # last lines of the log of a command that fails
+_MAX_FILE_NAME = 60  # characters of a command in the name of its log
+_INTERRUPTED = 130  # exit code after Ctrl-C, as of a shell
 
 # Arguments: a Python, the root, folders and files to bind read-only, `--`, and the command. The shell is the
 # first process of its namespaces, so it runs the command as a child. Ubuntu 26.04 has the program
-# pivot_root in a package that is not always there, so the C library's function is called.
+# pivot_root in a package that is not always there, so the C library's function is called. It returns -1 on
+# failure, which becomes exit status 1.
 _ENTER_SCRIPT = """
 set -eu
 python=$1
@@ -177,7 +181,9 @@ class Progress:
         outcome = "done" if process.returncode == 0 else f"failed with status {process.returncode}"
         print(f"  {outcome} after {seconds:.0f} s", flush=True)
         if process.returncode:
-            print(*self._log.read_text(errors="replace").splitlines()[-30:], sep="\n", file=sys.stderr)
+            print(
+                *self._log.read_text(errors="replace").splitlines()[-_SHOWN_LINES:], sep="\n", file=sys.stderr
+            )
         return process.returncode
 
     def _read(self, stream: BinaryIO) -> None:
@@ -272,7 +278,7 @@ class FreshRoot:
         self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None
     ) -> int:
         self._step_count += 1
-        file = re.sub(r"[^A-Za-z0-9=]+", "-", name.rpartition("/")[2]).strip("-")[:60]
+        file = re.sub(r"[^A-Za-z0-9=]+", "-", name.rpartition("/")[2]).strip("-")[:_MAX_FILE_NAME]
         log = self._logs / f"{self._step_count}-{file}.log"
         return Progress(name, log, self._is_terminal).run(command, environment)
 
@@ -337,7 +343,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         print(f"fresh_root: interrupted; logs: {logs}", file=sys.stderr)
-        return 130
+        return _INTERRUPTED
     finally:
         if folder is not None and options.keep:
             print(f"root: {folder}")

@@ -14,7 +14,10 @@ from collections.abc import Iterable
 from threading import Thread
 
 _REFRESH_S = 0.2
-_WIDTH = 78
+_WIDTH = 78  # of the line of progress
+_SHOWN_LINES = 30  # last lines of the output of a pip that fails
+_INTERRUPTED = 130  # exit code after Ctrl-C, as of a shell
+# First word of a line of pip's output -> what the line of progress says.
 _STEPS = {
     "Collecting": "looking up",
     "Downloading": "downloading",
@@ -29,7 +32,7 @@ class Output:
     def __init__(self) -> None:
         self.step = "starting pip"
         self.packages = 0
-        self.last_lines: deque[str] = deque(maxlen=30)
+        self.last_lines: deque[str] = deque(maxlen=_SHOWN_LINES)
 
     def read(self, lines: Iterable[str]) -> None:
         for line in lines:
@@ -78,4 +81,4 @@ if __name__ == "__main__":
     try:
         sys.exit(install(sys.argv[1], sys.argv[2:], sys.stdout.isatty()))
     except KeyboardInterrupt:
-        sys.exit(130)
+        sys.exit(_INTERRUPTED)
