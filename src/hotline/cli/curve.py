@@ -86,7 +86,7 @@ def _print(result: Curve) -> None:
     table.add_column("")
     table.add_column("")
     for k, share, mark in result.rows():
-        table.add_row(f"{k:,}", f"{share:.1%}", Bar(1, 0, share, width=_BAR_WIDTH), mark)
+        table.add_row(f"{k:,}", f"{share:.1%}", Bar(size=1, begin=0, end=share, width=_BAR_WIDTH), mark)
     Console().print(table)
     if result.tables:
         by_table = table_of(result.tables)
@@ -108,7 +108,7 @@ def _as_json(result: Curve) -> dict[str, object]:
         "jobs": result.jobs,
         "knee": point_at(coverage.knee),
         "limit": point_at(coverage.limit),
-        "chosen": point_at(result.chosen),
+        "chosen": point_at(result.chosen_top_k),
         "curve": curves.table(coverage, result.marks).to_dicts(),
         **by_table,
     }

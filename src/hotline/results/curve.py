@@ -23,6 +23,7 @@ from foundation.text import pluralize
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+# 1, 2, 5, 10, ... up to more than any number of keys.
 _ROUND_VALUES = [digit * 10**power for power in range(19) for digit in (1, 2, 5)]
 
 
@@ -32,8 +33,8 @@ class Curve:
 
     name: str
     coverage: Coverage
-    chosen: int
-    """The top-k of the caller, or else the recommended top-k."""
+    chosen_top_k: int
+    """Top-k that the caller has given, or else the recommended top-k."""
     jobs: int
     tables: tuple[TableShare, ...]
     notes: tuple[str, ...]
@@ -48,17 +49,22 @@ class Curve:
 
     @property
     def advice(self) -> str:
-        share = f"{self.chosen:,} keys take {self.coverage.share(self.chosen):.1%} of the updates"
-        if self.chosen > self.coverage.limit:
+        share = f"{self.chosen_top_k:,} keys take {self.coverage.share(self.chosen_top_k):.1%} of the updates"
+        if self.chosen_top_k > self.coverage.limit:
             per_job = "" if self.jobs == 1 else f" for each of {self.jobs} jobs"
             return f"{share}, but the tables hold {self.coverage.limit:,}{per_job}"
-        return share if self.is_access_log else f"{share}: `hotline hotset build --top-k {self.chosen}`"
+        return share if self.is_access_log else f"{share}: `hotline hotset build --top-k {self.chosen_top_k}`"
 
     @property
     def marks(self) -> dict[int, str]:
         """Names of some values of k: the knee, the limit of the tables and the chosen k."""
         coverage, marks = self.coverage, dict[int, str]()
-        for k, name in ((coverage.knee, "knee"), (coverage.limit, "table limit"), (self.chosen, "chosen")):
+        named_values = (
+            (coverage.knee, "knee"),
+            (coverage.limit, "table limit"),
+            (self.chosen_top_k, "chosen"),
+        )
+        for k, name in named_values:
             marks[k] = f"{marks[k]}, {name}" if k in marks else name
         return marks
 
@@ -125,8 +131,9 @@ def _read_counts(
     files: list[Path], job: int | None, options: ReadOptions, scratch_folder: Path
 ) -> tuple[Counts, Steps | None]:
     paths = expand(files)
-    is_plain = options.columns == Columns() and not options.skip_bad
-    if job is not None or (is_plain and all(map(has_columns_of_counts, paths))):
+    # Files are read as an access log if columns are named, or bad rows may be skipped.
+    has_default_options = options.columns == Columns() and not options.skip_bad
+    if job is not None or (has_default_options and all(map(has_columns_of_counts, paths))):
         return Counts.of_logs(paths, job), None
     with progress_bar("reading") as progress:
         steps = read_steps(files, options, scratch_folder, progress)
