@@ -25,8 +25,9 @@ from softswitch.p4runtime.loaded_config import LoadedConfig
 
 WORKER, EPOCH = 1, 1
 HOSTS = Hosts(workers=2, servers=1)
-VALUE = 100
-SLOT = 5
+FIRST_VALUE = 100  # of a push's first lane; each further lane has one more
+SLOT = 5  # of every hot key in its lane; any number does
+_ARRIVAL_US, _NOW_US = 0, 3  # times on the switch's clock
 
 
 def keys_of_lanes(lanes: int) -> list[int]:
@@ -54,7 +55,10 @@ def explain_rpc(op: Op, lanes: int, cold: int = 0) -> list[Event]:
     for rpc_number, rpc_op in enumerate(rpcs, start=1):
         recorder.take()
         pipeline.process(
-            HOSTS.worker_port(WORKER), _make_frame(rpc_op, keys_of_lanes(lanes), rpc_number), t_in=0, now=3
+            HOSTS.worker_port(WORKER),
+            _make_frame(rpc_op, keys_of_lanes(lanes), rpc_number),
+            t_in=_ARRIVAL_US,
+            now=_NOW_US,
         )
     return recorder.take()
 
@@ -81,10 +85,10 @@ def _make_frame(op: Op, keys: Sequence[int], rpc_number: int) -> bytes:
         epoch=EPOCH,
         ps=0,
         count=count,
-        seq=rpc_number << WINDOW_BITS,
+        seq=rpc_number << WINDOW_BITS,  # slot 0, in its turn `rpc_number`
         live=(1 << count) - 1,
     )
-    values = np.arange(VALUE, VALUE + count, dtype=np.uint32) if is_push else None
+    values = np.arange(FIRST_VALUE, FIRST_VALUE + count, dtype=np.uint32) if is_push else None
     worker, service = addressing.worker(WORKER), addressing.service(1)
     source = frames.UdpEndpoint(worker.mac, worker.address, addressing.worker_udp_port(OFFLOAD_PROXY.job))
     destination = frames.UdpEndpoint(service.mac, service.address, HOTLINE_PORT)

@@ -14,7 +14,7 @@ from foundation.protocol import addressing, codec, frames
 from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import RESPONSE, Op
 from hotline.cli.commands import hotline
-from hotline.explain import HOSTS, SLOT, VALUE, WORKER, explain_rpc, keys_of_lanes
+from hotline.explain import FIRST_VALUE, HOSTS, SLOT, WORKER, explain_rpc, keys_of_lanes
 
 LINES = "HotlineIngress.aggregate_{:02d}.values"
 
@@ -41,7 +41,7 @@ def test_keys_are_in_their_lanes() -> None:
 
 def test_a_push_that_hits_is_added_and_answered() -> None:
     found = events("push", "--keys", "3")
-    assert written(found) == {LINES.format(lane): hex(VALUE + lane) for lane in range(3)}
+    assert written(found) == {LINES.format(lane): hex(FIRST_VALUE + lane) for lane in range(3)}
     (sent,) = (e for e in found if e["kind"] == "send")
     assert sent["port"] == HOSTS.worker_port(WORKER)
     answer = frames.parse(bytes.fromhex(sent["data"]))
@@ -55,7 +55,7 @@ def test_a_pull_reads_what_a_push_has_left() -> None:
     assert written(found) == {}
     (sent,) = (e for e in found if e["kind"] == "send")
     answer = codec.parse(frames.parse(bytes.fromhex(sent["data"])).payload)
-    assert answer.values is not None and answer.values.tolist() == [VALUE, VALUE + 1]
+    assert answer.values is not None and answer.values.tolist() == [FIRST_VALUE, FIRST_VALUE + 1]
 
 
 def test_an_rpc_with_a_cold_key_goes_on_to_its_server() -> None:
