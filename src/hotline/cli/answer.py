@@ -22,6 +22,9 @@ from hotline.cli.common import (
 if TYPE_CHECKING:
     from simulator.answer.ask import ClusterAnswer
 
+_WIDTH = 100  # columns of the output
+_BULLET_PADDING = (0, 0, 0, 1)  # top, right, bottom, left
+
 
 @click.command("answer")
 @click.option("--workers", type=click.IntRange(min=1), required=True, help="Number of workers.")
@@ -136,11 +139,8 @@ def _print(result: ClusterAnswer) -> None:
     console.width = min(console.width, _WIDTH) if console.is_terminal else _WIDTH
     console.print(Text(result.headline, style="bold"))
     for sentence in result.sentences:
-        console.print(Padding(Text(f"• {sentence}"), (0, 0, 0, 1)))
+        console.print(Padding(Text(f"• {sentence}"), _BULLET_PADDING))
     sizes = table(result)
     console.print(f"\n{sizes.title}")
     rows: list[list[object]] = [[*number_cells(*row)] for row in sizes.texts()]
     console.print(plain_table(list(sizes.columns), rows))
-
-
-_WIDTH = 100

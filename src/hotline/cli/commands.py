@@ -33,6 +33,8 @@ from hotline.cli.switch import load, offload, proxy, unload
 from hotline.cli.watch import watch
 from hotline.cli.whatif import whatif
 
+_HELP_CHARACTERS = 66  # of a command's line in `hotline --help`
+
 
 class _Commands(click.Group):
     def resolve_command(
@@ -60,7 +62,9 @@ class _Commands(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, commands in GROUPS.items():
             with formatter.section(title):
-                formatter.write_dl([(each.name or "", each.get_short_help_str(66)) for each in commands])
+                formatter.write_dl(
+                    [(each.name or "", each.get_short_help_str(_HELP_CHARACTERS)) for each in commands]
+                )
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -23,6 +23,8 @@ from foundation.logs.access.block import SAMPLES_PER_STEP
 from foundation.logs.access.columns import ROLES
 from hotline.cli.interruption import INTERRUPTED, interrupted_message
 
+_PLAIN_WIDTH = 120  # columns of the output
+_COLUMN_GAP = (0, 2, 0, 0)  # top, right, bottom, left
 ON_OFF = {True: "on", False: "off"}
 F = TypeVar("F", bound=Callable[..., None])
 T = TypeVar("T")
@@ -141,11 +143,11 @@ def print_table(title: str, columns: list[str], rows: list[list[object]]) -> Non
 
 
 def plain_table(columns: list[str], rows: list[list[object]]) -> Table:
-    return _fill_table(Table(box=None, pad_edge=False, padding=(0, 2, 0, 0)), columns, rows)
+    return _fill_table(Table(box=None, pad_edge=False, padding=_COLUMN_GAP), columns, rows)
 
 
 def print_plain_table(columns: list[str], rows: list[list[object]]) -> None:
-    Console(width=120).print(plain_table(columns, rows))
+    Console(width=_PLAIN_WIDTH).print(plain_table(columns, rows))
 
 
 def number_cells(*cells: object) -> list[Text]:

@@ -105,11 +105,15 @@ def _select_rows(names: tuple[str, ...], arms: tuple[str, ...]) -> list[MatrixRo
             if name not in known_names:
                 expected = f"expected {kind} ({', '.join(known_names)}), got {name!r}"
                 raise HotlineError(renamed_arm_message([name]) or expected)
-    rows = [row for row in MATRIX_ROWS if (not names or row[0] in names) and (not arms or row[1] in arms)]
+    rows = [
+        (fault, arm)
+        for fault, arm in MATRIX_ROWS
+        if (not names or fault in names) and (not arms or arm in arms)
+    ]
     if not rows:
         raise HotlineError(
             f"{', '.join(names)} cannot be injected into {', '.join(arms)}: "
-            "designs of these arms have no such part"
+            "the designs of these arms have no part that the faults concern"
         )
     return rows
 

@@ -60,7 +60,10 @@ def show(file: Path, as_json: bool) -> None:
         print_json(_summarise(hot_set) | {"head": hot_set.head(_SHOWN_KEYS).to_dicts()})
         return
     click.echo(f"{file}: {_describe(hot_set)}")
-    rows = [[*row[:3], f"{row[3]:.4%}", row[4]] for row in hot_set.head(_SHOWN_KEYS).iter_rows()]
+    rows: list[list[object]] = [
+        [f"{value:.4%}" if name == "share" else value for name, value in row.items()]
+        for row in hot_set.head(_SHOWN_KEYS).iter_rows(named=True)
+    ]
     print_table(f"the first {len(rows)}", hot_set.columns, rows)
 
 

@@ -167,7 +167,9 @@ def _format_percent(value: float) -> str:
 def _print(prediction: Prediction) -> None:
     rows: list[list[object]] = [
         [
-            *each[:3],
+            each.load,
+            each.arm,
+            each.metric,
             f"{each.measured:,.0f}",
             f"{each.predicted:,.0f}",
             _format_percent(each.relative_error),

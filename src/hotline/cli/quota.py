@@ -31,14 +31,13 @@ def quota(
     32. The next `hotline load` or period of `hotline follow` applies it. It is lost if the switch restarts.
     """
     quota_options = [value for value in (keys, share) if value is not None]
-    if len(quota_options) != (job is not None):
+    expected_options = 0 if job is None else 1
+    if len(quota_options) != expected_options:
         raise click.UsageError("expected --job with --keys or --share, or none of the three")
 
     async def action(controller: Controller) -> SwitchStatus:
         if job is not None:
-            await controller.set_quota(
-                job, round(share * CAPACITY) if keys is None and share is not None else keys or 0
-            )
+            await controller.set_quota(job, round((share or 0) * CAPACITY) if keys is None else keys)
         return await controller.status()
 
     status = run_on_switch(address, device_id, action, primary=job is not None)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from foundation.protocol.header import NO_KEY
 from hotline.cli.common import (
     Number,
     job_option,
@@ -19,7 +20,7 @@ _RECORD = Path("runs/latest/run.json")
 
 
 @click.command()
-@click.argument("keys", nargs=-1, type=click.IntRange(0, 2**64 - 2), metavar="[KEY]...")
+@click.argument("keys", nargs=-1, type=click.IntRange(0, NO_KEY - 1), metavar="[KEY]...")
 @switch_options
 @job_option
 @click.option(
@@ -58,7 +59,8 @@ def registers(
     if as_json:
         print_json([dict(zip(columns, row, strict=True)) for row in rows])
         return
-    print_table(f"job {job}", columns, [[*row[:-2], *map(_format_number, row[-2:])] for row in rows])
+    cells = [[*others, _format_number(value), _format_number(weight)] for *others, value, weight in rows]
+    print_table(f"job {job}", columns, cells)
     click.echo(
         f"weight = value / {unit_scale:.7g}{scale_note}"
         if unit_scale

@@ -50,10 +50,10 @@ _COLUMNS = [
 
 @dataclass(frozen=True, slots=True)
 class View:
-    time_s: float
+    time_s: float  # Unix time of the reading
     reading: Reading
-    blocks: Sequence[BlockLatency]
-    new_blocks: Sequence[BlockLatency]
+    blocks: Sequence[BlockLatency]  # the newest of each arm
+    new_blocks: Sequence[BlockLatency]  # those that the previous view did not have
 
 
 @click.command()
@@ -146,8 +146,8 @@ def _open_screen(address: str, run: Path | None, as_json: bool) -> Iterator[Call
 def _as_json(run: Path | None, view: View) -> dict[str, object]:
     reading = asdict(view.reading)
     del reading["at_s"]  # monotonic time has no meaning in other processes
-    texts = {"time_s": view.time_s, "run": None if run is None else str(run)}
-    return texts | reading | {"blocks": [asdict(block) for block in view.blocks]}
+    time_and_run = {"time_s": view.time_s, "run": None if run is None else str(run)}
+    return time_and_run | reading | {"blocks": [asdict(block) for block in view.blocks]}
 
 
 def _line_parts(view: View) -> Iterator[str]:
@@ -156,7 +156,7 @@ def _line_parts(view: View) -> Iterator[str]:
     rates = (
         {}
         if reading.per_s is None
-        else {name: f" ({_format_number(x)}/s)" for name, x in reading.per_s.items()}
+        else {name: f" ({_format_number(rate)}/s)" for name, rate in reading.per_s.items()}
     )
     yield ", ".join(
         f"{word} {reading.totals[name]:,}{rates.get(name, '')}" for name, word in _counter_labels(reading)
