@@ -50,6 +50,7 @@ def _sort_keys(array: NDArray[np.integer], table: Table) -> Rows:
             f"got {keys[position]} at indices {indices[0]} and {indices[1]}; "
             "add up the values of equal keys before a push"
         )
+    # The keys are sorted, so the last and the first are the extremes.
     for position in (-1, 0):
         if not 0 <= int(keys[position]) < table.rows:
             raise InvalidArgument(

@@ -56,7 +56,7 @@ def to_units(values: Floats, scale: float, units: Units) -> int:
     is_finite, clipped_count = True, int64(0)
     for k in range(len(units)):  # without branches
         value = values[k]
-        is_finite &= value - value == 0
+        is_finite &= value - value == 0  # NaN for infinities and NaN
         rounded = np.rint(np.float64(value) * scale)
         clipped_count += (rounded > largest) | (rounded < smallest)
         rounded = rounded if rounded < largest else largest

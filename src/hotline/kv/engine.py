@@ -33,8 +33,9 @@ SERVER_TIMEOUT_S = 5.0
 """Time without any answer after which servers count as lost."""
 _TICK_NS = 50_000_000
 """Interval at which the compiled loop returns to check for an error or `close`."""
-_NO_FILE = -1
-_STEP_MODULUS = 1 << 32
+_PAST_DEADLINE_NS = 0
+_NO_FILE = -1  # instead of a file descriptor
+_STEP_MODULUS = 1 << 32  # the header's field has 32 bits
 
 
 class InvalidCall(HotlineError):
@@ -97,6 +98,7 @@ class Engine:
     ) -> None:  # fmt: skip
         self._max_chunk = min(MAX_CHUNK, parameters)
         self._recorder = None if make_recorder is None else make_recorder(self._max_chunk)
+        # Open: not paused. Busy: an operation is under way.
         self._is_open, self._is_busy = self._recorder is None, False
         self._pushes = 0
         self.client: BaseClient = AGENTS.for_design(design(design_name)).client(
@@ -114,7 +116,7 @@ class Engine:
         self._error: ClusterLost | None = None
         self._is_closing = False
         # Load or compile the machine code now, rather than in the first operation.
-        operate(self.client.state, self._udp, self._wire, 0)
+        operate(self.client.state, self._udp, self._wire, _PAST_DEADLINE_NS)
         self._thread = threading.Thread(target=self._run, name="hotline", daemon=True)
         self._thread.start()
 
@@ -293,7 +295,9 @@ class Engine:
             reason = operate(client.state, self._udp, self._wire, now_ns + _TICK_NS)
             # Without the lock: an error that is set meanwhile is raised at the next tick.
             self._raise_if_ended()
-            if rows != (rows := int(client.state.header.rows)):
+            # The log has a row for each answered RPC: without new rows, no server answers.
+            previous_rows, rows = rows, int(client.state.header.rows)
+            if rows != previous_rows:
                 last_progress_ns = now_ns
             elif now_ns - last_progress_ns > SERVER_TIMEOUT_S * 1e9:
                 raise ServerTimeout(self._timeout_message())

@@ -142,6 +142,7 @@ class Worker:
             for rows in _row_chunks(target):
                 self._open_engine.wait(self._submit(target, rows, array[rows.keys], is_training=False))
         else:
+            # Flag 0 stands for the values themselves.
             for state_flag, words in {0: array, **states}.items():
                 self._set_words(target, words, state_flag)
         self._connection.ask("set", table=target.name)
@@ -175,7 +176,8 @@ class Worker:
         """Fetch rows [n] of a table into `out` [n, dim]; return the operation's number."""
         target = self.tables.find_table(table)
         rows = check_keys(keys, target)
-        return self._submit(target, rows, None, check_out(out, len(rows.keys), target), callback)
+        checked_out = check_out(out, len(rows.keys), target)
+        return self._submit(target, rows, values=None, out=checked_out, callback=callback)
 
     def push_pull(
         self, keys: ArrayLike, values: Floats, out: Floats, table: str | None = None,
@@ -215,7 +217,7 @@ class Worker:
         for rows in _row_chunks(target):
             out = values[rows.keys[0] : rows.keys[-1] + 1]
             self._open_engine.wait(
-                self._submit(target, rows, None, out, is_training=False, word_flags=state_flag)
+                self._submit(target, rows, values=None, out=out, is_training=False, word_flags=state_flag)
             )
         return values
 
@@ -394,6 +396,7 @@ def _make_engine(
             "end the process that uses it, then start all workers again"
         ) from None
     try:
+        # Ranks count from 0, numbers of workers from 1.
         caller = Caller(terms["job"], terms["rank"] + 1, terms["epoch"])
         return Engine(
             caller, terms["design"], parameters, terms["window"], servers, udp_socket, make_recorder

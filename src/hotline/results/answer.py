@@ -27,7 +27,7 @@ class Answer(ClusterAnswer):
     def plot(self) -> Drawing:
         """Draw the steps/s of the cluster against the size of the hot set."""
         drawing = draw(_make_figure(self))
-        drawing.axes[0].set_ylim(0)
+        drawing.axes[0].set_ylim(bottom=0)
         return drawing
 
     def _repr_html_(self) -> str:
@@ -79,7 +79,7 @@ def _make_row(size: Size) -> Row:
 
 
 def _make_figure(cluster_answer: ClusterAnswer) -> Figure:
-    no_offload, *sizes = cluster_answer.sizes
+    no_offload, *sizes = cluster_answer.sizes  # the first size is 0
     top_k = [size.top_k for size in sizes]
     simulated = {size.top_k: size.simulated for size in sizes if size.simulated is not None}
 
@@ -98,8 +98,8 @@ def _make_figure(cluster_answer: ClusterAnswer) -> Figure:
                 "",
                 [
                     make_series("calculated", top_k, [size.capacity for size in sizes]),
-                    make_series("simulated", list(simulated), list(simulated.values()), 1),
-                    make_series("without offload", top_k, [no_offload.capacity] * len(sizes), 2),
+                    make_series("simulated", list(simulated), list(simulated.values()), dash_index=1),
+                    make_series("without offload", top_k, [no_offload.capacity] * len(sizes), dash_index=2),
                 ],
             )
         ],

@@ -133,6 +133,7 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
     def _take_prefetched(self, input: Tensor) -> _Pull | None:
         for index, pull in enumerate(self._pulls):
             if input.dtype == pull.input.dtype and torch.equal(input, pull.input):
+                # Inputs prefetched before this one have been skipped.
                 del self._pulls[: index + 1]
                 return pull
         return None
